@@ -1,0 +1,214 @@
+//! The command line: one definition gives parsing and help.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// What it costs a Linux program to ask what time it is, and to call the kernel at all.
+#[derive(Debug, Parser)]
+#[command(name = "clockscope", version, max_term_width = 100, propagate_version = true)]
+#[command(after_help = "Examples:
+  clockscope trace -- date              count every system call and every vDSO call of date
+  clockscope run --clock syscall -- date   give it clock reads by system call
+  clockscope vdso                       show this process's vDSO")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Count every system call and every vDSO call of a program
+    Trace(TraceArgs),
+    /// Run a program with another clock
+    Run(RunArgs),
+    /// Show a vDSO image: addresses, symbols, versions, code, and who would accept it
+    Vdso(VdsoArgs),
+}
+
+/// Options of `clockscope trace`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  clockscope trace -- sqlite3 my.db 'select count(*) from t'
+  clockscope trace -S calls --per-process -- make -j4
+  clockscope trace --format json -o out.json -- ./server
+  clockscope trace --via none -- ./server     vDSO calls only; needs no privileges
+
+Cost: counting adds about 3 ns to a vDSO call. Counting system calls by eBPF adds about 50 ns to
+each (about 150 ns with time and errors) and, while it runs, about 40 ns to every system call of
+every process of this host; --via none costs nobody else anything.
+
+Exit status: the program's own; 128+N if signal N killed it; 125 if clockscope failed before the
+program started; 126 if it cannot be executed; 127 if it is not found.")]
+pub struct TraceArgs {
+    /// How to count system calls: eBPF where allowed and ptrace otherwise, or as said
+    #[arg(long, value_enum, default_value_t = Via::Auto)]
+    pub via: Via,
+    /// Do not count system calls (the same as --via none)
+    #[arg(long, conflicts_with = "via")]
+    pub no_syscalls: bool,
+    /// Count system calls without their time and errors, which is cheaper
+    #[arg(long)]
+    pub counts_only: bool,
+    /// Show the distribution of time of each system call
+    #[arg(long)]
+    pub latency: bool,
+    /// Sort by this column
+    #[arg(short = 'S', long = "sort", value_enum, default_value_t = SortBy::Time)]
+    pub sort: SortBy,
+    /// Columns to show, separated by commas: time-percent,seconds,avg,calls,errors,via,name,p50,p90,p99,max
+    #[arg(short = 'U', long = "columns", value_delimiter = ',', value_name = "COLUMNS")]
+    pub columns: Vec<String>,
+    /// Only these calls, as in strace: names, /regex-free prefixes with *, !name, %clock, %file, %network, %process, %desc, %memory, %signal
+    #[arg(short = 'e', long = "expr", value_name = "SET")]
+    pub filter: Vec<String>,
+    /// A table for each process
+    #[arg(long)]
+    pub per_process: bool,
+    /// A table for each thread
+    #[arg(long)]
+    pub per_thread: bool,
+    /// Print the table only, without the lines about clock reads below it
+    #[arg(long)]
+    pub summary_only: bool,
+    /// Follow forks; always on, accepted for strace's sake
+    #[arg(short = 'f', long = "follow-forks")]
+    pub follow_forks: bool,
+    /// Write the summary to FILE instead of standard error
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// How to print the summary
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Keep counting until the last process of the tree has ended, not only the command
+    #[arg(long, conflicts_with = "detach_on_exit")]
+    pub wait_all: bool,
+    /// When the command ends, stop counting and leave its daemons running (the default)
+    #[arg(long)]
+    pub detach_on_exit: bool,
+    /// Where vDSO calls are counted: in a slot of the thread, or of the CPU (slower; where the CPU lacks rdfsbase)
+    #[arg(long, value_enum, default_value_t = CountBy::Thread, hide_short_help = true)]
+    pub count_by: CountBy,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Options of `clockscope run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  clockscope run --clock syscall -- ./bench   every clock read is a real system call
+  clockscope run --clock coarse -- ./server   reads cost 2 to 6 ns and are up to two ticks old
+  clockscope run --clock kernel --stats -- ./server   the kernel's vDSO, counted
+
+Exit status: the program's own; 128+N if signal N killed it; 125 if clockscope failed before the
+program started; 126 if it cannot be executed; 127 if it is not found.")]
+pub struct RunArgs {
+    /// The clock that the program gets
+    #[arg(long, value_enum)]
+    pub clock: Clock,
+    /// Count vDSO calls and print them at the end
+    #[arg(long)]
+    pub stats: bool,
+    /// Let the program go after its start: what it executes later gets the kernel's clock again
+    #[arg(long)]
+    pub no_follow: bool,
+    /// Write the summary to FILE instead of standard error
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// How to print the summary
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Options of `clockscope vdso`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  clockscope vdso                         the image that this process was given
+  clockscope vdso --pid 1                 that of another process
+  clockscope vdso --dump vdso.so          save it, for objdump and gdb
+  clockscope vdso --disassemble __vdso_time
+  clockscope vdso --check --file my.so    would glibc, musl, Go, rustix and others accept it?
+
+Exit status: 0; 1 if --check finds a reader that rejects the image; 2 on errors.")]
+pub struct VdsoArgs {
+    /// The image of this process
+    #[arg(long, value_name = "PID", conflicts_with = "file")]
+    pub pid: Option<i32>,
+    /// The image in this file, of any architecture
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Save the image's bytes
+    #[arg(long, value_name = "FILE")]
+    pub dump: Option<PathBuf>,
+    /// Disassemble one function, or all
+    #[arg(long, value_name = "SYMBOL", num_args = 0..=1, default_missing_value = "*")]
+    pub disassemble: Option<String>,
+    /// Say what each known reader (glibc, musl, Go, rustix, ...) makes of the image
+    #[arg(long)]
+    pub check: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// Ways to count system calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Via {
+    /// eBPF where allowed, ptrace otherwise
+    Auto,
+    /// eBPF on raw_syscalls; needs root, or CAP_BPF and CAP_PERFMON
+    Bpf,
+    /// ptrace: works everywhere, costs about 20 us a call
+    Ptrace,
+    /// not at all
+    None,
+}
+
+/// Columns to sort by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SortBy {
+    /// total time
+    Time,
+    /// number of calls
+    Calls,
+    /// number of errors
+    Errors,
+    /// name
+    Name,
+}
+
+/// Forms of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// for people
+    Text,
+    /// for programs
+    Json,
+}
+
+/// Clocks that a program can be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Clock {
+    /// the kernel's vDSO, as without clockscope
+    Kernel,
+    /// a real system call for every read
+    Syscall,
+    /// the time of the last timer tick, from the coarse clock of the same family
+    Coarse,
+}
+
+/// Where vDSO calls are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CountBy {
+    /// a slot owned by the thread, plain add
+    Thread,
+    /// a slot of the CPU, locked add
+    Cpu,
+}

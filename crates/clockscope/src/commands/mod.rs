@@ -1,0 +1,3 @@
+//! One file a subcommand: wiring only.
+
+pub mod vdso;

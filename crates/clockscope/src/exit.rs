@@ -1,0 +1,16 @@
+//! What an exit status of `clockscope` means; scripts may depend on these.
+
+/// Everything went well.
+pub const OK: i32 = 0;
+/// A check found something to mend (`vdso --check`).
+pub const FOUND: i32 = 1;
+/// The command line was wrong, or the tool failed in a command that runs no program.
+pub const FAILURE: i32 = 2;
+/// `trace` and `run`: clockscope itself failed before the program started.
+pub const BEFORE_START: i32 = 125;
+/// `trace` and `run`: the program was found but could not be executed, as in a shell.
+pub const NOT_EXECUTABLE: i32 = 126;
+/// `trace` and `run`: the program was not found, as in a shell.
+pub const NOT_FOUND: i32 = 127;
+/// Added to the signal's number when a signal killed the program, as in a shell.
+pub const SIGNAL_BASE: i32 = 128;

@@ -1,0 +1,177 @@
+//! The trace report as data. This is the JSON schema (`"schema": 1`): fields are added, never
+//! renamed; units are in the names; see docs/trace.md.
+
+use serde::Serialize;
+
+/// The result of one `clockscope trace`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TraceReport {
+    /// Version of this schema: 1.
+    pub schema: u32,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The program's exit code, or `null` if a signal killed it.
+    pub exit_code: Option<i32>,
+    /// The signal that killed the program, if one did.
+    pub signal: Option<i32>,
+    /// From the start of the program to its end, in nanoseconds.
+    pub wall_ns: u64,
+    /// User and system time of the program and the children it waited for, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Processes seen.
+    pub processes: u64,
+    /// Threads seen, first threads of processes included.
+    pub threads: u64,
+    /// How system calls were counted: `bpf`, `ptrace` or `none`.
+    pub via: String,
+    /// vDSO calls by function and clock, all processes together.
+    pub vdso: Vec<VdsoRow>,
+    /// System calls, all processes together.
+    pub syscalls: Vec<SyscallRow>,
+    /// The three questions about clock reads.
+    pub clock_reads: ClockReads,
+    /// One entry a process, with its own rows when `--per-process` or `--per-thread` is given.
+    pub processes_detail: Vec<ProcessDetail>,
+    /// What was not counted, and why.
+    pub declines: Vec<DeclineRow>,
+    /// What counting cost, by measurement at the start.
+    pub overhead: Overhead,
+}
+
+/// Calls of one vDSO function, on one clock where the function takes a clock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct VdsoRow {
+    /// `clock_gettime`, `gettimeofday`, `time`, `getcpu`, `clock_getres`, `getrandom`, ...
+    pub function: String,
+    /// `CLOCK_MONOTONIC` and so on; `null` for functions without a clock; `other` for clock ids
+    /// without a fixed number.
+    pub clock: Option<String>,
+    /// Exact number of calls.
+    pub calls: u64,
+    /// Calls that were timed; the times below are estimated from these.
+    pub timed: u64,
+    /// Estimated time of all calls, in nanoseconds.
+    pub time_total_ns: u64,
+    /// Estimated average, in picoseconds.
+    pub time_avg_ps: u64,
+    /// Distribution of the timed calls.
+    pub latency_ns: Option<Latency>,
+}
+
+/// Calls of one system call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SyscallRow {
+    /// Name, or `syscall_N` for a number without one.
+    pub name: String,
+    /// Number on x86-64.
+    pub number: u32,
+    /// Exact number of calls.
+    pub calls: u64,
+    /// Calls that returned an error; 0 with `--counts-only`.
+    pub errors: u64,
+    /// Total time in nanoseconds, less what the probe cost; 0 with `--counts-only`.
+    pub time_total_ns: u64,
+    /// Average in picoseconds.
+    pub time_avg_ps: u64,
+    /// Distribution, with `--latency`.
+    pub latency_ns: Option<Latency>,
+}
+
+/// A distribution of call times in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// The longest of the timed calls.
+    pub max: u64,
+    /// `[lower bound in ns, calls]` of each bucket that is not empty.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// The lines below the table.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ClockReads {
+    /// Reads of a clock: `clock_gettime`, `gettimeofday` and `time`, through the vDSO and by
+    /// system call.
+    pub reads: u64,
+    /// Reads a second of wall time.
+    pub reads_per_second: f64,
+    /// Time they took here, measured, in nanoseconds.
+    pub time_ns: u64,
+    /// The same reads by system call, at the cost measured on this host, in nanoseconds.
+    pub by_syscall_ns: u64,
+    /// Cost of one read by system call, measured on this host, in picoseconds.
+    pub syscall_read_ps: u64,
+    /// The same reads on a host that fell back to `hpet`, at a typical cost, in nanoseconds.
+    pub typical_hpet_ns: u64,
+    /// The same reads on a host that fell back to `acpi_pm`, at a typical cost, in nanoseconds.
+    pub typical_acpi_pm_ns: u64,
+    /// Share (0 to 1) of precise reads by the vDSO that came within the same timer tick as the
+    /// thread's read before: a coarse clock would have returned the same. Estimated from timed
+    /// calls; `null` if none.
+    pub same_tick_share: Option<f64>,
+    /// Length of a timer tick, in nanoseconds.
+    pub tick_ns: u64,
+}
+
+/// One process.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ProcessDetail {
+    /// Process id.
+    pub pid: i32,
+    /// Name of the last program it executed.
+    pub command: String,
+    /// Calls through the vDSO.
+    pub vdso_calls: u64,
+    /// System calls.
+    pub syscall_calls: u64,
+    /// Its vDSO calls; with `--per-process` and `--per-thread`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vdso: Vec<VdsoRow>,
+    /// Its system calls; with `--per-process` and `--per-thread`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub syscalls: Vec<SyscallRow>,
+    /// Its threads; with `--per-thread`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadDetail>,
+}
+
+/// One thread.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ThreadDetail {
+    /// Thread id.
+    pub tid: i32,
+    /// Its vDSO calls.
+    pub vdso: Vec<VdsoRow>,
+    /// Its system calls.
+    pub syscalls: Vec<SyscallRow>,
+}
+
+/// Something that was not counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeclineRow {
+    /// Process id.
+    pub pid: i32,
+    /// Name of the program.
+    pub command: String,
+    /// What was not counted: `vdso` or `syscalls`.
+    pub what: String,
+    /// Why, as a clause.
+    pub reason: String,
+}
+
+/// What counting cost.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Overhead {
+    /// Cost of the eBPF probes on one system call, in picoseconds, measured at the start; part of
+    /// it lies inside the timed span and has been subtracted.
+    pub syscall_probe_ps: u64,
+    /// Part of it that was subtracted from every timed system call, in picoseconds.
+    pub syscall_subtracted_ps: u64,
+    /// Cost of timing one vDSO call, subtracted from it, in picoseconds.
+    pub vdso_bracket_ps: u64,
+}
