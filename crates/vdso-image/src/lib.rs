@@ -1,2 +1,34 @@
-//! placeholder
+//! clockscope's own vDSO image.
+//!
+//! A traced program is given this image in place of the kernel's. Its functions count the call and
+//! jump to the kernel's own image, which stays mapped. The command's build script compiles this
+//! crate a second time, with `--cfg clockscope_image`, and links it into an ELF shared object of at
+//! most two pages (see `image.ld`); as an ordinary library the crate holds only the [`layout`].
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `layout.rs` | the memory behind the image, byte by byte |
+//! | `entry.rs` | the functions that programs call: count, then jump |
+//! | `slots.rs` | giving a thread a slot; counting without one |
+//! | `sample.rs` | timing one call in N |
+//! | `routes.rs` | answers by system call, and by the coarse clock |
+//! | `install.rs` | runs once, before the program's first instruction |
 #![no_std]
+
+pub mod layout;
+
+#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
+mod entry;
+#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
+mod install;
+#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
+mod routes;
+#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
+mod sample;
+#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
+mod slots;

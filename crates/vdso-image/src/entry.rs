@@ -1,0 +1,232 @@
+//! The functions that programs call.
+//!
+//! Each function of the vDSO has up to three entries: `direct_*` only jumps, `counted_*` counts in
+//! the thread's own slot, `looked_up_*` asks `slots.rs` where to count. The command decides which
+//! of them the exported symbols name, when it makes the image of a session ready
+//! (`tracee/image.rs` there).
+//!
+//! All are naked: no stack is used on the fast path and only `rax`, `r10`, `r11` and the flags
+//! change, so that the jump at the end hands the kernel's function exactly what the program
+//! passed, and an unwinder finds the return address on top of the stack at every instruction.
+
+use core::arch::naked_asm;
+
+use crate::layout::{
+    CLOCKS, CONFIG_OFFSET, COUNTER_GETCPU, COUNTER_GETRANDOM, COUNTER_GETRES, COUNTER_GETTIME,
+    COUNTER_GETTIMEOFDAY, COUNTER_SGX, COUNTER_SPARE, COUNTER_TIME, Function, OTHER_CLOCK, Slot,
+    THREADS_OFFSET, Threads,
+};
+use crate::sample::sample;
+use crate::slots::slow;
+
+/// Offset of the first thread entry from the image's base.
+const ENTRIES: usize = THREADS_OFFSET + core::mem::offset_of!(Threads, entries);
+/// Offset of the counters in a slot.
+const CALLS: usize = core::mem::offset_of!(Slot, calls);
+/// Offset of the countdown in a slot.
+const COUNTDOWN: usize = core::mem::offset_of!(Slot, countdown);
+
+/// Offset of the address that a function's entries jump to, from the image's base.
+const fn target(function: Function) -> usize {
+    CONFIG_OFFSET + 8 * function as usize
+}
+
+/// The entry that only jumps.
+macro_rules! direct {
+    ($($name:ident => $function:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        extern "C" fn $name() {
+            naked_asm!(
+                ".cfi_startproc",
+                "jmp qword ptr [rip + __ehdr_start + {target}]",
+                ".cfi_endproc",
+                target = const target($function),
+            )
+        }
+    )*};
+}
+
+/// The entry that counts in the thread's own slot.
+///
+/// The key is FS base plus one and the hash that of `layout::thread_hash`. A count is one
+/// instruction, so that no signal comes between its read and its write.
+macro_rules! counted {
+    ($($name:ident => $function:expr, $counter:ident!, $base:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        extern "C" fn $name() {
+            naked_asm!(
+                ".cfi_startproc",
+                "rdfsbase r11",
+                "inc r11",
+                "imul r10, r11, -1640531535",
+                "lea rax, [rip + __ehdr_start + {entries}]",
+                "shr r10, 40",
+                "and r10d, 0xff0",
+                "add r10, rax",
+                $counter!(),
+                "cmp qword ptr [r10], r11",
+                "jne 4f",
+                "mov r11, qword ptr [r10 + 8]",
+                "5:",
+                "inc qword ptr [r11 + 8 * rax + {calls}]",
+                "dec dword ptr [r11 + {countdown}]",
+                "jz 3f",
+                "jmp qword ptr [rip + __ehdr_start + {target}]",
+                "4:", // another thread's key: look at the next entry before asking for help
+                "cmp qword ptr [r10 + 16], r11",
+                "jne 2f",
+                "mov r11, qword ptr [r10 + 24]",
+                "jmp 5b",
+                "2:",
+                "call {slow}",
+                "test r11, r11",
+                "jnz 3f",
+                "jmp qword ptr [rip + __ehdr_start + {target}]",
+                "3:", // this call is to be timed
+                "lea r9, [r11 + rax]",
+                "jmp {sample}",
+                ".cfi_endproc",
+                entries = const ENTRIES,
+                calls = const CALLS,
+                countdown = const COUNTDOWN,
+                target = const target($function),
+                base = const $base,
+                clocks = const CLOCKS,
+                other = const OTHER_CLOCK,
+                slow = sym slow,
+                sample = sym sample,
+            )
+        }
+    )*};
+}
+
+/// The entry that asks `slots::slow` to count: shorter, for functions that are called rarely and
+/// for hosts where threads do not count in slots of their own.
+macro_rules! looked_up {
+    ($($name:ident => $function:expr, $counter:ident!, $base:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        extern "C" fn $name() {
+            naked_asm!(
+                ".cfi_startproc",
+                $counter!(),
+                "call {slow}",
+                "test r11, r11",
+                "jnz 3f",
+                "jmp qword ptr [rip + __ehdr_start + {target}]",
+                "3:",
+                "lea r9, [r11 + rax]",
+                "jmp {sample}",
+                ".cfi_endproc",
+                target = const target($function),
+                base = const $base,
+                clocks = const CLOCKS,
+                other = const OTHER_CLOCK,
+                slow = sym slow,
+                sample = sym sample,
+            )
+        }
+    )*};
+}
+
+/// The same for functions that may have more arguments than `sample` passes on: never timed.
+macro_rules! untimed {
+    ($($name:ident => $function:expr, $base:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        extern "C" fn $name() {
+            naked_asm!(
+                ".cfi_startproc",
+                "mov eax, {base}",
+                "call {slow}",
+                "test r11, r11",
+                "jz 3f",
+                "mov dword ptr [r11 + {countdown}], 1", // the next call is timed instead
+                "3:",
+                "jmp qword ptr [rip + __ehdr_start + {target}]",
+                ".cfi_endproc",
+                countdown = const COUNTDOWN,
+                target = const target($function),
+                base = const $base,
+                slow = sym slow,
+            )
+        }
+    )*};
+}
+
+/// The counter is chosen by the clock id in `edi`, and its number loaded into `eax`.
+macro_rules! by_clock {
+    () => {
+        "cmp edi, {clocks}\n mov eax, {other}\n cmovb eax, edi\n add eax, {base}"
+    };
+}
+
+/// The function has one counter.
+macro_rules! single {
+    () => {
+        "mov eax, {base}\n /* {clocks} {other} */"
+    };
+}
+
+direct! {
+    direct_clock_gettime => Function::ClockGettime;
+    direct_gettimeofday => Function::Gettimeofday;
+    direct_time => Function::Time;
+    direct_getcpu => Function::Getcpu;
+    direct_clock_getres => Function::ClockGetres;
+    direct_getrandom => Function::Getrandom;
+    direct_sgx_enter_enclave => Function::SgxEnterEnclave;
+    direct_spare_0 => Function::Spare0;
+    direct_spare_1 => Function::Spare1;
+    direct_spare_2 => Function::Spare2;
+}
+
+counted! {
+    counted_clock_gettime => Function::ClockGettime, by_clock!, COUNTER_GETTIME;
+    counted_gettimeofday => Function::Gettimeofday, single!, COUNTER_GETTIMEOFDAY;
+    counted_time => Function::Time, single!, COUNTER_TIME;
+    counted_getcpu => Function::Getcpu, single!, COUNTER_GETCPU;
+}
+
+looked_up! {
+    looked_up_clock_gettime => Function::ClockGettime, by_clock!, COUNTER_GETTIME;
+    looked_up_gettimeofday => Function::Gettimeofday, single!, COUNTER_GETTIMEOFDAY;
+    looked_up_time => Function::Time, single!, COUNTER_TIME;
+    looked_up_getcpu => Function::Getcpu, single!, COUNTER_GETCPU;
+    looked_up_clock_getres => Function::ClockGetres, by_clock!, COUNTER_GETRES;
+    looked_up_getrandom => Function::Getrandom, single!, COUNTER_GETRANDOM;
+}
+
+untimed! {
+    looked_up_sgx_enter_enclave => Function::SgxEnterEnclave, COUNTER_SGX;
+    looked_up_spare_0 => Function::Spare0, COUNTER_SPARE;
+    looked_up_spare_1 => Function::Spare1, COUNTER_SPARE + 1;
+    looked_up_spare_2 => Function::Spare2, COUNTER_SPARE + 2;
+}
+
+/// The exported names. They name the direct entries until the command gives them their values.
+macro_rules! export {
+    ($($exported:literal = $entry:literal, $alias:literal;)*) => {$(
+        core::arch::global_asm!(
+            concat!(".globl ", $exported), concat!(".type ", $exported, ",@function"),
+            concat!(".set ", $exported, ", ", $entry),
+            concat!(".weak ", $alias), concat!(".type ", $alias, ",@function"),
+            concat!(".set ", $alias, ", ", $entry),
+        );
+    )*};
+}
+
+export! {
+    "__vdso_clock_gettime" = "direct_clock_gettime", "clock_gettime";
+    "__vdso_gettimeofday" = "direct_gettimeofday", "gettimeofday";
+    "__vdso_time" = "direct_time", "time";
+    "__vdso_getcpu" = "direct_getcpu", "getcpu";
+    "__vdso_clock_getres" = "direct_clock_getres", "clock_getres";
+    "__vdso_getrandom" = "direct_getrandom", "getrandom";
+    "__vdso_sgx_enter_enclave" = "direct_sgx_enter_enclave", "sgx_enter_enclave";
+    "__vdso_spare_0_with_room_for_a_name" = "direct_spare_0", "spare_0_with_room_for_a_name";
+    "__vdso_spare_1_with_room_for_a_name" = "direct_spare_1", "spare_1_with_room_for_a_name";
+    "__vdso_spare_2_with_room_for_a_name" = "direct_spare_2", "spare_2_with_room_for_a_name";
+}

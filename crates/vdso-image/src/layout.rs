@@ -1,0 +1,443 @@
+//! Where everything lies: the one description of the memory behind the image, shared by the image
+//! (which runs inside the program) and by the command (which reads the counts).
+//!
+//! ```text
+//! offset from the image's base
+//! 0x00000  image      2 pages   r-x  the ELF image; one System V segment for the whole session
+//! 0x02000  session    1 page    r--  constants of the session, and whether the tracer lives
+//! 0x03000  config     1 page    r--  addresses to jump to; private to the process
+//! 0x04000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
+//! 0x06000  shared    60 pages   rw-  slots and histograms; shared with the tracer and children
+//! 0x42000  end
+//! ```
+//!
+//! What the program could change for another process (the shared pages) holds numbers only: every
+//! address that the image jumps to or writes through lies in private or read-only pages.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// A page on x86-64.
+pub const PAGE: usize = 4096;
+/// Bytes of the ELF image, at most.
+pub const IMAGE_SIZE: usize = 2 * PAGE;
+/// Offset of [`Session`] from the image's base.
+pub const SESSION_OFFSET: usize = IMAGE_SIZE;
+/// Offset of [`Config`] from the image's base.
+pub const CONFIG_OFFSET: usize = SESSION_OFFSET + PAGE;
+/// Offset of [`Threads`] from the image's base.
+pub const THREADS_OFFSET: usize = CONFIG_OFFSET + PAGE;
+/// Bytes of the pages that hold [`Threads`].
+pub const THREADS_SIZE: usize = 2 * PAGE;
+/// Offset of [`Shared`] from the image's base.
+pub const SHARED_OFFSET: usize = THREADS_OFFSET + THREADS_SIZE;
+/// Bytes of the pages that hold [`Shared`].
+pub const SHARED_SIZE: usize = 60 * PAGE;
+/// Bytes from the image's base to the end of the last page behind it.
+pub const TOTAL_SIZE: usize = SHARED_OFFSET + SHARED_SIZE;
+
+/// The value in register `r9` of every system call that the image makes while it installs itself,
+/// so that counters of system calls can leave them out. Page-aligned, because for `mmap` it is the
+/// file offset (ignored for anonymous memory).
+pub const INSTALL_MARK: u64 = 0x0063_6c6f_636b_7000;
+
+/// Number of functions that the image can forward.
+pub const FUNCTIONS: usize = 10;
+/// Functions of the kernel's image that have no slot of their own, at most.
+pub const SPARES: usize = 3;
+/// Number of counters in a slot.
+pub const COUNTERS: usize = 32;
+/// Number of slots in [`Shared`].
+pub const SLOTS: usize = 256;
+/// The first slots are those of CPUs, for threads that have no slot of their own.
+pub const CPU_SLOTS: usize = 16;
+/// Entries in [`Threads`]; the last ones are reached by probing only.
+pub const THREAD_ENTRIES: usize = 256 + PROBES - 1;
+/// How many entries a thread looks at before it counts in the slot of its CPU.
+pub const PROBES: usize = 8;
+/// Buckets of a [`Histogram`].
+pub const BUCKETS: usize = 34 * SUB_BUCKETS;
+/// Buckets in an octave.
+pub const SUB_BUCKETS: usize = 16;
+/// Buckets of the histogram of intervals between reads: powers of two of ticks.
+pub const INTERVALS: usize = 64;
+
+/// A function of the vDSO that the image forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(usize)]
+pub enum Function {
+    /// `clock_gettime(2)`.
+    ClockGettime = 0,
+    /// `gettimeofday(2)`.
+    Gettimeofday = 1,
+    /// `time(2)`.
+    Time = 2,
+    /// `getcpu(2)`.
+    Getcpu = 3,
+    /// `clock_getres(2)`.
+    ClockGetres = 4,
+    /// `getrandom(2)`.
+    Getrandom = 5,
+    /// Entering an SGX enclave; no system call.
+    SgxEnterEnclave = 6,
+    /// A function that this version does not know.
+    Spare0 = 7,
+    /// A second one.
+    Spare1 = 8,
+    /// A third one.
+    Spare2 = 9,
+}
+
+impl Function {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; FUNCTIONS] = [
+        Self::ClockGettime,
+        Self::Gettimeofday,
+        Self::Time,
+        Self::Getcpu,
+        Self::ClockGetres,
+        Self::Getrandom,
+        Self::SgxEnterEnclave,
+        Self::Spare0,
+        Self::Spare1,
+        Self::Spare2,
+    ];
+
+    /// The name without the prefix `__vdso_`; for the spares a placeholder.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ClockGettime => "clock_gettime",
+            Self::Gettimeofday => "gettimeofday",
+            Self::Time => "time",
+            Self::Getcpu => "getcpu",
+            Self::ClockGetres => "clock_getres",
+            Self::Getrandom => "getrandom",
+            Self::SgxEnterEnclave => "sgx_enter_enclave",
+            Self::Spare0 => "spare_0",
+            Self::Spare1 => "spare_1",
+            Self::Spare2 => "spare_2",
+        }
+    }
+}
+
+/// Clock ids below this have a counter each; all others share [`OTHER_CLOCK`].
+pub const CLOCKS: usize = 12;
+/// The counter of clock ids without one; 10 is no clock on any Linux.
+pub const OTHER_CLOCK: usize = 10;
+/// First counter of `clock_gettime`, by clock id.
+pub const COUNTER_GETTIME: usize = 0;
+/// First counter of `clock_getres`, by clock id.
+pub const COUNTER_GETRES: usize = CLOCKS;
+/// Counter of `gettimeofday`.
+pub const COUNTER_GETTIMEOFDAY: usize = 2 * CLOCKS;
+/// Counter of `time`.
+pub const COUNTER_TIME: usize = COUNTER_GETTIMEOFDAY + 1;
+/// Counter of `getcpu`.
+pub const COUNTER_GETCPU: usize = COUNTER_GETTIMEOFDAY + 2;
+/// Counter of `getrandom`.
+pub const COUNTER_GETRANDOM: usize = COUNTER_GETTIMEOFDAY + 3;
+/// Counter of `sgx_enter_enclave`.
+pub const COUNTER_SGX: usize = COUNTER_GETTIMEOFDAY + 4;
+/// First counter of the functions without a name here.
+pub const COUNTER_SPARE: usize = COUNTER_GETTIMEOFDAY + 5;
+
+/// What a counter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// The function.
+    pub function: Function,
+    /// The clock id, for functions that take one: `Some(None)` stands for all ids without a
+    /// counter of their own.
+    pub clock: Option<Option<i32>>,
+}
+
+#[cfg(not(clockscope_image))]
+impl Counted {
+    /// What the counter with this index counts; `None` for an index out of range.
+    #[must_use]
+    pub fn from_counter(index: usize) -> Option<Self> {
+        let by_clock = |function, clock: usize| Self {
+            function,
+            clock: Some((clock != OTHER_CLOCK).then(|| i32::try_from(clock).unwrap_or(-1))),
+        };
+        let plain = |function| Self { function, clock: None };
+        Some(match index {
+            0..COUNTER_GETRES => by_clock(Function::ClockGettime, index),
+            COUNTER_GETRES..COUNTER_GETTIMEOFDAY => {
+                by_clock(Function::ClockGetres, index - COUNTER_GETRES)
+            }
+            COUNTER_GETTIMEOFDAY => plain(Function::Gettimeofday),
+            COUNTER_TIME => plain(Function::Time),
+            COUNTER_GETCPU => plain(Function::Getcpu),
+            COUNTER_GETRANDOM => plain(Function::Getrandom),
+            COUNTER_SGX => plain(Function::SgxEnterEnclave),
+            29 => plain(Function::Spare0),
+            30 => plain(Function::Spare1),
+            31 => plain(Function::Spare2),
+            _ => return None,
+        })
+    }
+}
+
+/// Where the function behind an entry lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Target {
+    /// 0: nowhere; 1: offset in the kernel's image; 2: offset in ours.
+    pub image: u32,
+    /// The offset.
+    pub offset: u32,
+}
+
+/// [`Target::image`]: the kernel's.
+pub const TARGET_KERNEL: u32 = 1;
+/// [`Target::image`]: ours.
+pub const TARGET_OURS: u32 = 2;
+
+/// Constants of a session, one page that every traced process sees read-only.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Session {
+    /// Thread id of the tracer while it lives: a robust futex, so that the kernel sets
+    /// `FUTEX_OWNER_DIED` (bit 30) in it when the tracer dies in any way. Timing needs the tracer
+    /// (it emulates the time-stamp counter for programs that forbid it); counting does not.
+    pub tracer: AtomicU32,
+    /// 1 if vDSO calls are counted, 0 if the image only forwards.
+    pub counting: u32,
+    /// Aim of the adaptive sampling: ticks between two timed calls of a thread.
+    pub gap_ticks: u64,
+    /// Where the functions of the kernel's image lie (image = [`TARGET_KERNEL`], or nowhere).
+    pub kernel: [Target; FUNCTIONS],
+    /// Where our entries jump to.
+    pub target: [Target; FUNCTIONS],
+}
+
+/// The addresses that the image jumps to, filled at installation, then read-only.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Config {
+    /// Where our entries jump to.
+    pub target: [u64; FUNCTIONS],
+    /// The kernel's functions.
+    pub kernel: [u64; FUNCTIONS],
+}
+
+/// Which thread owns which slot. The page is zeroed by the kernel in a forked child
+/// (`MADV_WIPEONFORK`), so that a child, whose first thread has the FS base of its parent's,
+/// takes slots of its own.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Threads {
+    /// Written by the tracer: the process, as a number of the session; 0 if it does not know.
+    pub process: AtomicU64,
+    /// Reserved, zero.
+    pub reserved: [u64; 7],
+    /// Entry by hash of the FS base, see [`thread_hash`].
+    pub entries: [ThreadEntry; THREAD_ENTRIES],
+}
+
+/// One thread's slot.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ThreadEntry {
+    /// FS base plus one, or zero. [`POISON`] keeps every thread away.
+    pub key: AtomicU64,
+    /// Address of the slot.
+    pub slot: AtomicU64,
+}
+
+/// A key that no thread has: with it in all entries, every thread counts in the slot of its CPU
+/// with a locked add. The tracer writes it when two threads share an FS base.
+pub const POISON: u64 = u64::MAX;
+
+/// The byte offset of the first entry for a key, from the start of the entries; the entry code
+/// in `entry.rs` computes the same in three instructions.
+#[must_use]
+#[inline]
+pub const fn thread_hash(key: u64) -> usize {
+    ((key.wrapping_mul(HASH_MULTIPLIER) >> 40) & 0xff0) as usize
+}
+
+/// Multiplier of [`thread_hash`]: odd, and what a sign-extended 32-bit immediate can hold.
+pub const HASH_MULTIPLIER: u64 = 0xffff_ffff_9e37_79b1;
+
+/// Everything that is shared with the tracer.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Shared {
+    /// How the installation went, and what has been used.
+    pub header: Header,
+    /// Counters, one slot a thread.
+    pub slots: [Slot; SLOTS],
+    /// Times of timed calls, one a counter.
+    pub histograms: [Histogram; COUNTERS],
+}
+
+/// How the installation went, and what has been used; one page.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Header {
+    /// Base of the image in the process that installed it (and in its forked children); 0 until
+    /// installed.
+    pub base: AtomicU64,
+    /// 0, or the step of the installation that failed (see [`InstallStep`]) and its error number:
+    /// `step << 32 | errno`.
+    pub failed: AtomicU64,
+    /// 1 once the time-stamp counter faulted: nothing is timed any more.
+    pub no_timing: AtomicU32,
+    /// Numbers for processes that the tracer did not see in time; from the top.
+    pub anonymous: AtomicU32,
+    /// One bit for each slot that was ever used.
+    pub slots_used: [AtomicU64; SLOTS / 64],
+    /// One bit for each histogram that was ever used.
+    pub histograms_used: AtomicU64,
+    /// Reserved, zero.
+    pub reserved: [u64; 7],
+    /// Calls by the base-two logarithm of the ticks since the thread's read before; weighted.
+    pub intervals: [AtomicU64; INTERVALS],
+    /// Reserved, zero.
+    pub padding: [u64; 512 - 15 - INTERVALS],
+}
+
+/// A thread's counters.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct Slot {
+    /// 0: free; otherwise `process << 1 | 1`.
+    pub owner: AtomicU64,
+    /// FS base of the thread plus one.
+    pub key: AtomicU64,
+    /// Calls until the next one is timed.
+    pub countdown: AtomicU32,
+    /// Calls between timed ones; adapts.
+    pub period: AtomicU32,
+    /// Time-stamp counter at the start of the last timed call, if the next call wants its
+    /// distance; otherwise 0.
+    pub last: AtomicU64,
+    /// Time-stamp counter at the last timed call.
+    pub last_timed: AtomicU64,
+    /// State of the generator that spreads the timed calls.
+    pub random: AtomicU64,
+    /// Timed calls so far.
+    pub samples: AtomicU64,
+    /// Reserved, zero.
+    pub reserved: [u64; 9],
+    /// Calls by counter.
+    pub calls: [AtomicU64; COUNTERS],
+}
+
+/// Times of the timed calls of one counter, in ticks, including what the timing itself costs.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Histogram {
+    /// Number of timed calls.
+    pub samples: AtomicU64,
+    /// Sum of weights: about the number of calls that the timed ones stand for.
+    pub weight: AtomicU64,
+    /// Sum of ticks times weight.
+    pub weighted_ticks: AtomicU64,
+    /// The longest of the timed calls.
+    pub max_ticks: AtomicU64,
+    /// Weights by [`bucket_of`].
+    pub buckets: [AtomicU64; BUCKETS],
+}
+
+/// The bucket of a time in ticks: exact below 32, then 16 buckets an octave.
+#[must_use]
+#[inline]
+pub const fn bucket_of(ticks: u64) -> usize {
+    if ticks < 2 * SUB_BUCKETS as u64 {
+        return ticks as usize;
+    }
+    let octave = 63 - ticks.leading_zeros() as usize;
+    let sub = (ticks >> (octave - 4)) as usize & (SUB_BUCKETS - 1);
+    let index = (octave - 3) * SUB_BUCKETS + sub;
+    if index < BUCKETS { index } else { BUCKETS - 1 }
+}
+
+/// The smallest time in ticks that falls into a bucket.
+#[must_use]
+pub const fn bucket_start(bucket: usize) -> u64 {
+    if bucket < 2 * SUB_BUCKETS {
+        return bucket as u64;
+    }
+    let octave = bucket / SUB_BUCKETS + 3;
+    let sub = bucket % SUB_BUCKETS;
+    ((SUB_BUCKETS + sub) as u64) << (octave - 4)
+}
+
+/// What the launch code in the kernel's image gives to the installer in ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct LaunchParams {
+    /// Where the kernel's image lies in this process.
+    pub kernel_base: u64,
+    /// Address of the value of `AT_SYSINFO_EHDR` in the auxiliary vector on the stack.
+    pub auxv_slot: u64,
+    /// System V id of the shared pages.
+    pub shared_id: u64,
+    /// The process, as a number of the session.
+    pub process: u64,
+}
+
+/// The steps of the installation, for [`Header::failed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum InstallStep {
+    /// Attaching the shared pages.
+    AttachShared = 1,
+    /// Mapping the private pages.
+    MapPrivate = 2,
+    /// Asking for the pages to be zeroed in children.
+    WipeOnFork = 3,
+    /// Making the addresses read-only.
+    Protect = 4,
+}
+
+const _: () = {
+    assert!(size_of::<Session>() <= PAGE);
+    assert!(size_of::<Config>() <= PAGE);
+    assert!(size_of::<Threads>() <= THREADS_SIZE);
+    assert!(size_of::<Header>() == PAGE);
+    assert!(size_of::<Shared>() <= SHARED_SIZE);
+    assert!(size_of::<Slot>() == 384);
+    assert!(COUNTER_SPARE + SPARES == COUNTERS);
+    assert!(TOTAL_SIZE - SHARED_OFFSET <= 256 * 1024);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_its_meaning_and_no_two_the_same() {
+        for a in 0..COUNTERS {
+            let counted = Counted::from_counter(a);
+            assert!(counted.is_some());
+            for b in 0..a {
+                assert_ne!(counted, Counted::from_counter(b));
+            }
+        }
+        assert_eq!(Counted::from_counter(COUNTERS), None);
+    }
+
+    #[test]
+    fn buckets_start_where_the_ones_before_end() {
+        for bucket in 0..BUCKETS {
+            assert_eq!(bucket_of(bucket_start(bucket)), bucket);
+            if bucket > 0 {
+                assert_eq!(bucket_of(bucket_start(bucket) - 1), bucket - 1);
+            }
+        }
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn hashes_of_neighbouring_thread_stacks_spread() {
+        let mut used = [0_u32; 256];
+        for thread in 0..64_u64 {
+            used[thread_hash(0x7fff_f7d0_0701 - thread * 0x80_1000) / 16] += 1;
+        }
+        assert!(used.iter().all(|&threads| threads <= 3));
+    }
+}

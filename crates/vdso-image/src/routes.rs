@@ -1,0 +1,105 @@
+//! Other ways to answer: by a real system call, and from the coarse clock.
+//!
+//! `--clock syscall` is the per-process form of `vsyscall64 = 0` (Red Hat Enterprise Linux 5 and
+//! 6), `--clock coarse` of `vsyscall64 = 2`.
+
+use core::arch::naked_asm;
+use core::ffi::c_long;
+
+use fastclock::ClockId;
+
+use crate::layout::{CONFIG_OFFSET, Config, Function};
+use crate::slots::image_base;
+
+/// A system call with the program's own arguments; the number is all that is added.
+macro_rules! by_syscall {
+    ($($name:ident => $number:literal;)*) => {$(
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        extern "C" fn $name() {
+            naked_asm!(".cfi_startproc", "mov eax, {number}", "syscall", "ret", ".cfi_endproc", number = const $number)
+        }
+    )*};
+}
+
+by_syscall! {
+    syscall_clock_gettime => 228;
+    syscall_gettimeofday => 96;
+    syscall_time => 201;
+    syscall_getcpu => 309;
+    syscall_clock_getres => 229;
+}
+
+type ClockCall = extern "C" fn(i32, *mut Timespec) -> i32;
+type TimeOfDay = extern "C" fn(*mut Timeval, *mut u8) -> i32;
+
+#[repr(C)]
+struct Timespec {
+    seconds: c_long,
+    nanos: c_long,
+}
+
+#[repr(C)]
+struct Timeval {
+    seconds: c_long,
+    micros: c_long,
+}
+
+/// The address of one of the kernel's functions.
+fn kernel(function: Function) -> u64 {
+    // SAFETY: the page is mapped behind the image and read-only since the installation.
+    unsafe {
+        let config = (image_base() + CONFIG_OFFSET) as *const Config;
+        *(&raw const (*config).kernel).cast::<u64>().add(function as usize)
+    }
+}
+
+/// The clock of the same family that is read at the last tick; the clock itself if there is none.
+fn coarse(clock: i32) -> i32 {
+    match clock {
+        _ if clock == ClockId::Realtime.as_raw() => ClockId::RealtimeCoarse.as_raw(),
+        _ if clock == ClockId::Monotonic.as_raw() => ClockId::MonotonicCoarse.as_raw(),
+        _ => clock,
+    }
+}
+
+/// `clock_gettime` from the coarse clock of the family.
+#[unsafe(no_mangle)]
+extern "C" fn coarse_clock_gettime(clock: i32, time: *mut Timespec) -> i32 {
+    // SAFETY: the word holds the address of the kernel's function, as the installer wrote it.
+    let call = unsafe { core::mem::transmute::<u64, ClockCall>(kernel(Function::ClockGettime)) };
+    call(coarse(clock), time)
+}
+
+/// `clock_getres` of the clock that really answers.
+#[unsafe(no_mangle)]
+extern "C" fn coarse_clock_getres(clock: i32, resolution: *mut Timespec) -> i32 {
+    // SAFETY: as above.
+    let call = unsafe { core::mem::transmute::<u64, ClockCall>(kernel(Function::ClockGetres)) };
+    call(coarse(clock), resolution)
+}
+
+/// `gettimeofday` from `CLOCK_REALTIME_COARSE`; the kernel answers for the time zone.
+#[unsafe(no_mangle)]
+extern "C" fn coarse_gettimeofday(time: *mut Timeval, zone: *mut u8) -> i32 {
+    if !zone.is_null() {
+        // SAFETY: as above.
+        let call =
+            unsafe { core::mem::transmute::<u64, TimeOfDay>(kernel(Function::Gettimeofday)) };
+        let result = call(core::ptr::null_mut(), zone);
+        if result != 0 {
+            return result;
+        }
+    }
+    if time.is_null() {
+        return 0;
+    }
+    let mut now = Timespec { seconds: 0, nanos: 0 };
+    let result = coarse_clock_gettime(ClockId::Realtime.as_raw(), &raw mut now);
+    if result == 0 {
+        // SAFETY: as the kernel's own function, this writes where the program says; a bad address
+        // faults there as it does here.
+        unsafe { time.write(Timeval { seconds: now.seconds, micros: now.nanos / 1_000 }) };
+    }
+    result
+}

@@ -1,0 +1,219 @@
+//! Giving a thread a slot, and counting in the slot of the CPU when it has none.
+
+use core::arch::{asm, naked_asm};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::layout::{
+    CPU_SLOTS, PROBES, SESSION_OFFSET, SHARED_OFFSET, SLOTS, Session, Shared, Slot, THREADS_OFFSET,
+    ThreadEntry, Threads, thread_hash,
+};
+
+/// Session word `counting`: every thread counts in the slot of its CPU.
+const COUNT_BY_CPU: u32 = 2;
+
+/// The address where the image begins.
+#[inline(always)]
+pub(crate) fn image_base() -> usize {
+    let base;
+    // SAFETY: computes an address; reads and writes nothing.
+    unsafe {
+        asm!("lea {}, [rip + __ehdr_start]", out(reg) base, options(nomem, nostack, preserves_flags));
+    }
+    base
+}
+
+/// The session's constants.
+#[inline(always)]
+pub(crate) fn session() -> &'static Session {
+    // SAFETY: the page lies behind the image in every process that has the image, is never
+    // unmapped by us and only its atomic word changes.
+    unsafe { &*((image_base() + SESSION_OFFSET) as *const Session) }
+}
+
+/// The pages shared with the tracer.
+#[inline(always)]
+pub(crate) fn shared() -> &'static Shared {
+    // SAFETY: only code of counting entries comes here, and they are exported only when the
+    // installer has mapped the shared pages; all fields that change are atomics.
+    unsafe { &*((image_base() + SHARED_OFFSET) as *const Shared) }
+}
+
+fn threads() -> &'static Threads {
+    // SAFETY: as for `shared`.
+    unsafe { &*((image_base() + THREADS_OFFSET) as *const Threads) }
+}
+
+/// Called by the entries when the thread's key is not in its first two places: counts the call
+/// with counter number `eax`, and returns in `r11` the slot if the call is to be timed, or 0.
+///
+/// Keeps every register but `r10`, `r11` and the flags.
+#[unsafe(naked)]
+pub(crate) extern "C" fn slow() {
+    naked_asm!(
+        ".cfi_startproc",
+        "push rax", ".cfi_adjust_cfa_offset 8",
+        "push rdi", ".cfi_adjust_cfa_offset 8",
+        "push rsi", ".cfi_adjust_cfa_offset 8",
+        "push rdx", ".cfi_adjust_cfa_offset 8",
+        "push rcx", ".cfi_adjust_cfa_offset 8",
+        "push r8", ".cfi_adjust_cfa_offset 8",
+        "push r9", ".cfi_adjust_cfa_offset 8",
+        "push rbp", ".cfi_adjust_cfa_offset 8", ".cfi_rel_offset rbp, 0",
+        "mov rbp, rsp", ".cfi_def_cfa_register rbp",
+        "and rsp, -16",
+        "mov edi, eax",
+        "call {count}",
+        "mov r11, rax",
+        "mov rsp, rbp", ".cfi_def_cfa_register rsp",
+        "pop rbp", ".cfi_adjust_cfa_offset -8", ".cfi_restore rbp",
+        "pop r9", ".cfi_adjust_cfa_offset -8",
+        "pop r8", ".cfi_adjust_cfa_offset -8",
+        "pop rcx", ".cfi_adjust_cfa_offset -8",
+        "pop rdx", ".cfi_adjust_cfa_offset -8",
+        "pop rsi", ".cfi_adjust_cfa_offset -8",
+        "pop rdi", ".cfi_adjust_cfa_offset -8",
+        "pop rax", ".cfi_adjust_cfa_offset -8",
+        "ret",
+        ".cfi_endproc",
+        count = sym count,
+    )
+}
+
+/// Counts one call and returns the slot's address if the call is to be timed, otherwise 0.
+extern "C" fn count(counter: u32) -> usize {
+    let counter = counter as usize;
+    match own_slot() {
+        Some(slot) => {
+            let (calls, countdown) = (slot.calls[counter & 31].as_ptr(), slot.countdown.as_ptr());
+            let due: u8;
+            // SAFETY: both are aligned words of the shared pages; the slot is this thread's own,
+            // and single instructions keep its signal handlers from losing a count.
+            unsafe {
+                asm!(
+                    "inc qword ptr [{calls}]", "dec dword ptr [{countdown}]", "setz {due}",
+                    calls = in(reg) calls, countdown = in(reg) countdown, due = out(reg_byte) due,
+                    options(nostack)
+                );
+            }
+            if due != 0 { core::ptr::from_ref(slot) as usize } else { 0 }
+        }
+        None => count_by_cpu(counter),
+    }
+}
+
+/// Counts in the slot of the CPU, which several threads may use at once.
+fn count_by_cpu(counter: usize) -> usize {
+    let index = cpu() & (CPU_SLOTS - 1);
+    let slot = &shared().slots[index];
+    mark(&shared().header.slots_used, index);
+    slot.calls[counter & 31].fetch_add(1, Relaxed);
+    if slot.countdown.fetch_sub(1, Relaxed) <= 1 { core::ptr::from_ref(slot) as usize } else { 0 }
+}
+
+/// The number of the CPU, from the limit of the segment that Linux sets up for this purpose.
+///
+/// Only a hint: the thread may be moved at once, which is why the slot is added to with a lock.
+/// Source: `__getcpu` in arch/x86/include/asm/segment.h (Linux 6.18).
+fn cpu() -> usize {
+    let limit: usize;
+    // SAFETY: `lsl` reads a descriptor's limit; on an unusable selector it only clears a flag,
+    // and the register keeps its zero.
+    unsafe {
+        asm!("lsl {limit:e}, {selector:e}", limit = inout(reg) 0_usize => limit,
+            selector = in(reg) 0x7b_u32, options(nomem, nostack));
+    }
+    limit & 0xfff
+}
+
+/// The thread's slot: found beyond the first two places, or claimed now.
+fn own_slot() -> Option<&'static Slot> {
+    if session().counting == COUNT_BY_CPU {
+        return None;
+    }
+    let key: u64;
+    // SAFETY: reads the FS base; the command lets the image count by thread only where the kernel
+    // says that the instruction is allowed (AT_HWCAP2 bit 1).
+    unsafe { asm!("rdfsbase {}", out(reg) key, options(nomem, nostack, preserves_flags)) };
+    let key = key.wrapping_add(1);
+    let threads = threads();
+    let first = thread_hash(key) / size_of::<ThreadEntry>();
+    for entry in threads.entries.iter().skip(first).take(PROBES) {
+        match entry.key.load(Relaxed) {
+            0 => {
+                if let Some(slot) = claim(entry, key, threads) {
+                    return Some(slot);
+                }
+                if entry.key.load(Relaxed) == 0 {
+                    return None; // no slot is free
+                }
+            }
+            // SAFETY: the word was written by `claim` with the address of a slot before the key.
+            found if found == key => {
+                return Some(unsafe { &*(entry.slot.load(Relaxed) as *const Slot) });
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Takes a free slot, and the entry for it. `None` if no slot is free or another thread of the
+/// process took the entry first.
+fn claim(entry: &ThreadEntry, key: u64, threads: &Threads) -> Option<&'static Slot> {
+    let owner = process(&threads.process) << 1 | 1;
+    let (index, slot) = take_slot(owner, key)?;
+    // A signal handler of this thread may have claimed for the same key meanwhile; both slots
+    // are then the thread's, which only wastes one.
+    if entry.slot.compare_exchange(0, core::ptr::from_ref(slot) as u64, Relaxed, Relaxed).is_err() {
+        slot.owner.store(0, Relaxed);
+        return None;
+    }
+    mark(&shared().header.slots_used, index);
+    entry.key.store(key, Relaxed);
+    Some(slot)
+}
+
+/// Finds this thread's slot from before, or makes a free one its own.
+fn take_slot(owner: u64, key: u64) -> Option<(usize, &'static Slot)> {
+    let slots = &shared().slots;
+    let mut index = CPU_SLOTS;
+    while index < SLOTS {
+        let slot = &slots[index];
+        let taken = slot.owner.load(Relaxed);
+        if taken == owner && slot.key.load(Relaxed) == key {
+            return Some((index, slot));
+        }
+        if taken == 0 && slot.owner.compare_exchange(0, owner, Relaxed, Relaxed).is_ok() {
+            slot.key.store(key, Relaxed);
+            slot.random.store(key | 1, Relaxed);
+            slot.countdown.store(1, Relaxed);
+            return Some((index, slot));
+        }
+        index += 1;
+    }
+    None
+}
+
+/// The number of this process: from the tracer, or one from the top if it gave none.
+fn process(word: &AtomicU64) -> u64 {
+    let known = word.load(Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let own = u64::from(u32::MAX - shared().header.anonymous.fetch_add(1, Relaxed));
+    match word.compare_exchange(0, own, Relaxed, Relaxed) {
+        Ok(_) => own,
+        Err(other) => other,
+    }
+}
+
+/// Sets a bit in a bitmap, once.
+#[inline(always)]
+fn mark(bitmap: &[AtomicU64], index: usize) {
+    let bit = 1 << (index % 64);
+    if let Some(word) = bitmap.get(index / 64)
+        && word.load(Relaxed) & bit == 0
+    {
+        word.fetch_or(bit, Relaxed);
+    }
+}
