@@ -212,6 +212,16 @@ pub struct Session {
     pub target: [Target; FUNCTIONS],
 }
 
+/// The segment of a session: what every traced process attaches to read and execute.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ImagePages {
+    /// The ELF image.
+    pub image: [u8; IMAGE_SIZE],
+    /// The constants.
+    pub session: Session,
+}
+
 /// The addresses that the image jumps to, filled at installation, then read-only.
 #[derive(Debug)]
 #[repr(C)]
@@ -230,8 +240,10 @@ pub struct Config {
 pub struct Threads {
     /// Written by the tracer: the process, as a number of the session; 0 if it does not know.
     pub process: AtomicU64,
+    /// 1 once no slot was free: nobody looks again.
+    pub full: AtomicU64,
     /// Reserved, zero.
-    pub reserved: [u64; 7],
+    pub reserved: [u64; 6],
     /// Entry by hash of the FS base, see [`thread_hash`].
     pub entries: [ThreadEntry; THREAD_ENTRIES],
 }
@@ -396,6 +408,7 @@ pub enum InstallStep {
 
 const _: () = {
     assert!(size_of::<Session>() <= PAGE);
+    assert!(core::mem::offset_of!(ImagePages, session) == SESSION_OFFSET);
     assert!(size_of::<Config>() <= PAGE);
     assert!(size_of::<Threads>() <= THREADS_SIZE);
     assert!(size_of::<Header>() == PAGE);

@@ -1,15 +1,19 @@
 //! Giving a thread a slot, and counting in the slot of the CPU when it has none.
 
 use core::arch::{asm, naked_asm};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::layout::{
-    CPU_SLOTS, PROBES, SESSION_OFFSET, SHARED_OFFSET, SLOTS, Session, Shared, Slot, THREADS_OFFSET,
+    CPU_SLOTS, POISON, PROBES, SESSION_OFFSET, SHARED_OFFSET, SLOTS, Session, Shared, Slot, THREADS_OFFSET,
     ThreadEntry, Threads, thread_hash,
 };
 
 /// Session word `counting`: every thread counts in the slot of its CPU.
 const COUNT_BY_CPU: u32 = 2;
+
+/// Key of an entry that is being given to a thread.
+const CLAIMING: u64 = POISON - 1;
 
 /// The address where the image begins.
 #[inline(always)]
@@ -138,38 +142,32 @@ fn own_slot() -> Option<&'static Slot> {
     let threads = threads();
     let first = thread_hash(key) / size_of::<ThreadEntry>();
     for entry in threads.entries.iter().skip(first).take(PROBES) {
-        match entry.key.load(Relaxed) {
-            0 => {
-                if let Some(slot) = claim(entry, key, threads) {
-                    return Some(slot);
-                }
-                if entry.key.load(Relaxed) == 0 {
-                    return None; // no slot is free
-                }
-            }
-            // SAFETY: the word was written by `claim` with the address of a slot before the key.
-            found if found == key => {
-                return Some(unsafe { &*(entry.slot.load(Relaxed) as *const Slot) });
-            }
-            _ => {}
+        let found = entry.key.load(Acquire);
+        if found == key {
+            // SAFETY: the word holds the address of a slot since before the key was stored.
+            return Some(unsafe { &*(entry.slot.load(Relaxed) as *const Slot) });
+        }
+        if found == 0 && entry.key.compare_exchange(0, CLAIMING, Relaxed, Relaxed).is_ok() {
+            return claim(entry, key, threads);
         }
     }
     None
 }
 
-/// Takes a free slot, and the entry for it. `None` if no slot is free or another thread of the
-/// process took the entry first.
+/// Takes a slot and writes it into the entry, which nobody else uses while its key is
+/// [`CLAIMING`]. A signal handler of this thread that comes in between finds the next entry free
+/// and the same slot.
 fn claim(entry: &ThreadEntry, key: u64, threads: &Threads) -> Option<&'static Slot> {
     let owner = process(&threads.process) << 1 | 1;
-    let (index, slot) = take_slot(owner, key)?;
-    // A signal handler of this thread may have claimed for the same key meanwhile; both slots
-    // are then the thread's, which only wastes one.
-    if entry.slot.compare_exchange(0, core::ptr::from_ref(slot) as u64, Relaxed, Relaxed).is_err() {
-        slot.owner.store(0, Relaxed);
+    let taken = if threads.full.load(Relaxed) == 0 { take_slot(owner, key) } else { None };
+    let Some((index, slot)) = taken else {
+        threads.full.store(1, Relaxed);
+        entry.key.store(0, Relaxed);
         return None;
-    }
+    };
     mark(&shared().header.slots_used, index);
-    entry.key.store(key, Relaxed);
+    entry.slot.store(core::ptr::from_ref(slot) as u64, Relaxed);
+    entry.key.store(key, Release);
     Some(slot)
 }
 

@@ -1,1 +1,25 @@
-//! tracee
+//! Traced programs: launching them with our image, following them, and taking their counts.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `session.rs` | what all processes of one trace share: the image, ready to be attached |
+//! | `image.rs` | making the built image ready: names, values, hash tables; pure |
+//! | `stack.rs` | finding the auxiliary vector on a new program's stack; pure |
+//! | `launch_code.rs` | the few instructions that attach the image; pure |
+//! | `install.rs` | at `execve`: putting the launch code into the process |
+//! | `follow.rs` | the loop over everything that the kernel tells of the tracees |
+//! | `births.rs` | new threads and processes, and keeping their counts apart |
+//! | `processes.rs` | which processes and threads there are |
+//! | `counts.rs` | adding up the slots and histograms of shared pages |
+//! | `decline.rs` | why a process is not counted |
+
+pub mod births;
+pub mod counts;
+pub mod decline;
+pub mod follow;
+pub mod image;
+pub mod install;
+pub mod launch_code;
+pub mod processes;
+pub mod session;
+pub mod stack;

@@ -1,0 +1,118 @@
+//! The program to be run: finding it, and ending as it ended.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::exit;
+use crate::sys::{access, signals};
+use crate::tracee::follow::End;
+
+/// Why there is no program to run; the exit code is a shell's.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NotFound {
+    /// [`exit::NOT_FOUND`] or [`exit::NOT_EXECUTABLE`].
+    pub code: i32,
+    /// What to say.
+    pub message: String,
+}
+
+/// Finds a program as `execvp(3)` does: a name with a slash is a path, others are looked up in
+/// `path` (`$PATH`).
+///
+/// # Errors
+///
+/// [`NotFound`], as a shell would have it.
+pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotFound> {
+    if name.is_empty() {
+        return Err(NotFound {
+            code: exit::NOT_FOUND,
+            message: "the program's name is empty; give a command after --".to_owned(),
+        });
+    }
+    if name.as_bytes().contains(&b'/') {
+        return check(Path::new(name)).map(|()| PathBuf::from(name));
+    }
+    let directories = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
+    let mut refused = None;
+    for directory in std::env::split_paths(directories) {
+        let candidate = if directory.as_os_str().is_empty() {
+            Path::new(".").join(name)
+        } else {
+            directory.join(name)
+        };
+        match check(&candidate) {
+            Ok(()) => return Ok(candidate),
+            Err(why) if why.code == exit::NOT_EXECUTABLE => {
+                refused.get_or_insert(why);
+            }
+            Err(_) => {}
+        }
+    }
+    Err(refused.unwrap_or_else(|| NotFound {
+        code: exit::NOT_FOUND,
+        message: format!("{}: command not found; is it in PATH?", name.display()),
+    }))
+}
+
+fn check(path: &Path) -> Result<(), NotFound> {
+    let refuse = |code, why: &str| Err(NotFound { code, message: format!("{}: {why}", path.display()) });
+    match path.metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            refuse(exit::NOT_FOUND, "no such file")
+        }
+        Err(error) => refuse(exit::NOT_EXECUTABLE, &error.to_string()),
+        Ok(file) if file.is_dir() => refuse(exit::NOT_EXECUTABLE, "is a directory"),
+        Ok(_) if !access::is_executable(path) => {
+            refuse(exit::NOT_EXECUTABLE, "permission denied; is it executable (chmod +x)?")
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// True if executing the file gives more privileges, which a traced process would not get.
+#[must_use]
+pub fn gains_privileges(path: &Path) -> bool {
+    let bits = path.metadata().is_ok_and(|file| {
+        let mode = file.permissions().mode();
+        (mode & 0o4000 != 0 && file.uid() != access::effective_uid())
+            || (mode & 0o2000 != 0 && mode & 0o010 != 0)
+    });
+    bits || access::has_file_capabilities(path)
+}
+
+/// What the program is called in the report.
+#[must_use]
+pub fn words(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// The exit code of this process for a program that ended so. Where a signal killed it, this
+/// process dies by the same signal if it can, so that a shell sees what happened.
+#[must_use]
+pub fn end_as(end: Option<End>) -> i32 {
+    match end {
+        Some(End::Exited(code)) => code,
+        Some(End::Killed(signal)) => {
+            signals::die_by(signal);
+            exit::SIGNAL_BASE + signal
+        }
+        None => exit::BEFORE_START,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_looked_up_and_a_path_is_not() {
+        assert!(find(OsStr::new("sh"), Some(OsStr::new("/nonexistent:/bin"))).is_ok());
+        assert_eq!(find(OsStr::new("./sh"), Some(OsStr::new("/bin"))).unwrap_err().code, 127);
+        assert_eq!(find(OsStr::new(""), None).unwrap_err().code, 127);
+        assert_eq!(find(OsStr::new("/"), None).unwrap_err().code, 126);
+        assert_eq!(find(OsStr::new("/etc/passwd"), None).unwrap_err().code, 126);
+        assert_eq!(find(OsStr::new("passwd"), Some(OsStr::new("/etc"))).unwrap_err().code, 126);
+    }
+}

@@ -1,0 +1,63 @@
+//! Passing on the signals that somebody sends to clockscope in the belief that it is the program.
+//!
+//! The terminal and `kill -PGID` reach the program by themselves; a supervisor that knows one
+//! process id reaches only clockscope. `timeout` does both. So a signal from another process is
+//! passed on only if the program is not given the same one by the same sender within a moment.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::sys::signals;
+use crate::tracee::follow::SignalObserver;
+
+/// How long to wait for the program to be given the signal directly.
+const MOMENT: Duration = Duration::from_millis(30);
+
+type Delivered = Vec<(i32, i32, Instant)>;
+
+/// Signals that the program was given lately.
+#[derive(Debug, Default)]
+pub struct Seen {
+    delivered: Mutex<Delivered>,
+    changed: Condvar,
+}
+
+impl SignalObserver for Arc<Seen> {
+    fn delivered(&self, signal: i32, sender: i32) {
+        let mut delivered = self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
+        delivered.retain(|(_, _, at)| at.elapsed() < MOMENT);
+        delivered.push((signal, sender, Instant::now()));
+        self.changed.notify_all();
+    }
+}
+
+impl Seen {
+    /// True if the program is given this signal by this sender, now or within a moment.
+    fn arrives(&self, signal: i32, sender: i32) -> bool {
+        let delivered = self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |(s, p, at): &(i32, i32, Instant)| {
+            *s == signal && *p == sender && at.elapsed() < 2 * MOMENT
+        };
+        let (delivered, _) = self
+            .changed
+            .wait_timeout_while(delivered, MOMENT, |delivered| !delivered.iter().any(same))
+            .unwrap_or_else(PoisonError::into_inner);
+        delivered.iter().any(same)
+    }
+}
+
+/// Starts passing signals on to the program. The signals must be blocked already.
+pub fn forward(program: i32) -> Arc<Seen> {
+    let seen = Arc::new(Seen::default());
+    let shared = Arc::clone(&seen);
+    // If no thread can be had, signals to clockscope alone stay unanswered; the program is safe.
+    let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        while let Ok(received) = signals::wait() {
+            let from_process = received.sender != 0;
+            if from_process && !shared.arrives(received.signal, received.sender) {
+                let _ = signals::send(program, received.signal);
+            }
+        }
+    });
+    seen
+}

@@ -1,0 +1,104 @@
+//! Running a program traced, from the fork to its end; what `trace` and `run` have in common.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context;
+
+use super::signals;
+use crate::exit;
+use crate::sys::ptrace;
+use crate::sys::signals::Mask;
+use crate::sys::spawn::{self, Waiting};
+use crate::tracee::decline::Decline;
+use crate::tracee::follow::{Follower, Followed, Observers, SyscallObserver};
+use crate::tracee::processes::Processes;
+use crate::tracee::session::Session;
+
+/// A program that waits to be executed.
+pub struct Prepared {
+    waiting: Waiting,
+    /// Why it is not traced, if it is not.
+    pub decline: Option<Decline>,
+}
+
+/// What came of it.
+pub struct Outcome {
+    /// How and when it ended.
+    pub followed: Followed,
+    /// When it started.
+    pub started: Instant,
+    /// Its processes.
+    pub processes: Processes,
+    /// Why it could not be executed, if it could not.
+    pub failure: Option<std::io::Error>,
+}
+
+impl Prepared {
+    /// Forks the child that will execute the program, and becomes its tracer if that is possible
+    /// and harmless. From here on the program starts, whatever happens to this process.
+    ///
+    /// # Errors
+    ///
+    /// When no child can be had.
+    pub fn fork(path: &Path, command: &[OsString], mask: &Mask) -> anyhow::Result<Self> {
+        let waiting = spawn::fork(path, command, mask).context("cannot start a process")?;
+        let privileged = super::program::gains_privileges(path) && crate::sys::access::effective_uid() != 0;
+        let decline = if privileged {
+            Some(Decline::Privileged)
+        } else {
+            ptrace::seize(waiting.pid(), ptrace::FOLLOW).err().map(|_| Decline::NotTraceable)
+        };
+        Ok(Self { waiting, decline })
+    }
+
+    /// Process id of the child.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.waiting.pid()
+    }
+
+    /// Lets the child execute the program and follows it to its end.
+    ///
+    /// # Errors
+    ///
+    /// When the child has died or cannot be waited for.
+    pub fn follow(
+        self,
+        session: &Session,
+        syscalls: Option<&mut dyn SyscallObserver>,
+        wait_all: bool,
+    ) -> anyhow::Result<Outcome> {
+        let program = self.waiting.pid();
+        let seen = signals::forward(program);
+        let mut follower =
+            Follower::new(session, program, Observers { syscalls, signals: &seen });
+        let started = Instant::now();
+        let failure = self.waiting.go().context("the program's process is gone before its start")?;
+        let followed = follower.run(wait_all).context("cannot wait for the program")?;
+        let mut processes = follower.processes;
+        if let Some(decline) = self.decline {
+            let process = processes.get_mut(0);
+            process.declines.push((process.command.clone(), decline));
+        }
+        Ok(Outcome { followed, started, processes, failure: failure.wait() })
+    }
+}
+
+/// The exit code and message for a program that `execve` refused.
+#[must_use]
+pub fn refused(path: &Path, error: &std::io::Error) -> (i32, String) {
+    let code = match error.raw_os_error() {
+        Some(libc::ENOENT) => exit::NOT_FOUND,
+        _ => exit::NOT_EXECUTABLE,
+    };
+    let hint = match error.raw_os_error() {
+        Some(libc::ENOENT) => "; does its interpreter (first line, or ELF interpreter) exist?",
+        Some(libc::ENOEXEC) => "; a script needs a first line like #!/bin/sh",
+        _ => "",
+    };
+    let reason = error.to_string();
+    let reason = reason.split(" (os error").next().unwrap_or(&reason).to_lowercase();
+    (code, format!("cannot execute {}: {reason}{hint}", path.display()))
+}

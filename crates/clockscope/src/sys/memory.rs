@@ -1,0 +1,127 @@
+//! Reading and writing the memory of another process.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Reads up to `into.len()` bytes at `address` and gives the number that could be read.
+///
+/// # Errors
+///
+/// `ESRCH` when the process is gone, `EPERM` when it may not be read, `EFAULT` when nothing is
+/// mapped there.
+///
+/// # References
+///
+/// `process_vm_readv(2)`
+pub fn read(pid: i32, address: u64, into: &mut [u8]) -> io::Result<usize> {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = remote(address, into.len())?;
+    // SAFETY: `local` describes `into`, which lives until the call returns; the remote range is
+    // checked by the kernel.
+    let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    usize::try_from(read).map_err(|_| io::Error::last_os_error())
+}
+
+/// Writes all of `bytes` at `address`, which must be writable in that process.
+///
+/// # Errors
+///
+/// As [`read`]; a short write is `EFAULT`.
+///
+/// # References
+///
+/// `process_vm_writev(2)`
+pub fn write(pid: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
+    let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let remote = remote(address, bytes.len())?;
+    // SAFETY: `local` describes `bytes`, which is only read; the remote range is checked by the
+    // kernel.
+    let wrote =
+        unsafe { libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    match usize::try_from(wrote) {
+        Ok(wrote) if wrote == bytes.len() => Ok(()),
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Writes the same word at `count` addresses, `stride` bytes apart; each word at once.
+///
+/// # Errors
+///
+/// As [`write`].
+pub fn write_words(pid: i32, first: u64, stride: u64, count: usize, word: u64) -> io::Result<()> {
+    const BATCH: usize = 512;
+    let word = word.to_ne_bytes();
+    let local = libc::iovec { iov_base: word.as_ptr().cast_mut().cast(), iov_len: word.len() };
+    let addresses: Vec<u64> = (0..count as u64).map(|index| first + index * stride).collect();
+    for batch in addresses.chunks(BATCH) {
+        let remote =
+            batch.iter().map(|at| remote(*at, word.len())).collect::<io::Result<Vec<_>>>()?;
+        let local = vec![local; remote.len()];
+        let count = remote.len() as libc::c_ulong;
+        // SAFETY: every local range is `word`, which is only read; the kernel checks the others.
+        let wrote = unsafe {
+            libc::process_vm_writev(pid, local.as_ptr(), count, remote.as_ptr(), count, 0)
+        };
+        if usize::try_from(wrote) != Ok(batch.len() * word.len()) {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Writes `bytes` at `address` of a stopped tracee even where it is not writable, as a debugger
+/// does; the process gets a private copy of the page.
+///
+/// # Errors
+///
+/// `EIO` where nothing is mapped, `EACCES` when not allowed.
+///
+/// # References
+///
+/// `proc_pid_mem(5)`
+pub fn write_text(pid: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
+    OpenOptions::new().write(true).open(format!("/proc/{pid}/mem"))?.write_all_at(bytes, address)
+}
+
+/// Reads one 64-bit word.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_u64(pid: i32, address: u64) -> io::Result<u64> {
+    let mut word = [0; 8];
+    match read(pid, address, &mut word)? {
+        8 => Ok(u64::from_ne_bytes(word)),
+        _ => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+    }
+}
+
+fn remote(address: u64, length: usize) -> io::Result<libc::iovec> {
+    let address =
+        usize::try_from(address).map_err(|_| io::Error::from_raw_os_error(libc::EFAULT))?;
+    Ok(libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: length })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_reads_and_writes_itself() {
+        let me = i32::try_from(std::process::id()).unwrap();
+        let word = Box::new(std::sync::atomic::AtomicU64::new(41));
+        let address = word.as_ptr() as u64;
+        assert_eq!(read_u64(me, address).unwrap(), 41);
+        write(me, address, &43_u64.to_ne_bytes()).unwrap();
+        assert_eq!(word.load(std::sync::atomic::Ordering::Relaxed), 43);
+    }
+
+    #[test]
+    fn nothing_mapped_is_an_error() {
+        let me = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(read_u64(me, 8).unwrap_err().raw_os_error(), Some(libc::EFAULT));
+    }
+}

@@ -1,0 +1,154 @@
+//! Signals of this process: kept away from it, so that they can be passed on to the program.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// A signal that arrived here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its number.
+    pub signal: i32,
+    /// Who sent it; 0 if the kernel did (the terminal).
+    pub sender: i32,
+}
+
+/// Signals that a user or a supervisor sends to this process in the belief that it is the program.
+pub const FORWARDED: [i32; 8] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGTSTP,
+];
+
+/// What SIGPIPE did before Rust's start-up code ignored it; the program gets that again.
+static SIGPIPE_BEFORE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
+
+/// Runs before `main`: remembers what SIGPIPE does.
+extern "C" fn remember_sigpipe() {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: asks only; the pointer is to a local of the right type, valid when zeroed.
+    let handler = unsafe {
+        libc::sigaction(libc::SIGPIPE, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init().sa_sigaction
+    };
+    SIGPIPE_BEFORE.store(handler, Relaxed);
+}
+
+// SAFETY: the loader calls the functions in this section once, before `main`, on one thread; this
+// one makes a system call and stores a number.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REMEMBER_SIGPIPE: extern "C" fn() = remember_sigpipe;
+
+/// The signal mask of this thread from before; put back in the program before it starts.
+#[derive(Clone, Copy)]
+pub struct Mask(libc::sigset_t);
+
+/// Blocks [`FORWARDED`] in this thread and all that it makes, so that [`wait`] gets them.
+///
+/// # Errors
+///
+/// None in practice.
+pub fn block() -> io::Result<Mask> {
+    let mut before = empty();
+    // SAFETY: both pointers are to locals of the right type.
+    let result =
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const *forwarded(), &raw mut before) };
+    if result == 0 { Ok(Mask(before)) } else { Err(io::Error::from_raw_os_error(result)) }
+}
+
+/// Waits for one of [`FORWARDED`].
+///
+/// # Errors
+///
+/// None in practice.
+pub fn wait() -> io::Result<Received> {
+    loop {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        // SAFETY: both pointers are to values of the right type.
+        let signal = unsafe { libc::sigwaitinfo(&raw const *forwarded(), info.as_mut_ptr()) };
+        if signal > 0 {
+            // SAFETY: filled by the kernel, and valid when zeroed.
+            let info = unsafe { info.assume_init() };
+            // SAFETY: a plain integer in every variant.
+            let sender = if info.si_code > 0 { 0 } else { unsafe { info.si_pid() } };
+            return Ok(Received { signal, sender });
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+fn empty() -> libc::sigset_t {
+    let mut set = MaybeUninit::zeroed();
+    // SAFETY: initialises the local.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        set.assume_init()
+    }
+}
+
+fn forwarded() -> Box<libc::sigset_t> {
+    let mut set = empty();
+    for signal in FORWARDED {
+        // SAFETY: the set is initialised and the number is a signal.
+        unsafe { libc::sigaddset(&raw mut set, signal) };
+    }
+    Box::new(set)
+}
+
+/// Sends a signal to a process.
+///
+/// # Errors
+///
+/// `ESRCH` when it is gone.
+pub fn send(pid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: takes numbers.
+    if unsafe { libc::kill(pid, signal) } == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// True if `thread` is a thread of `process`.
+#[must_use]
+pub fn is_thread_of(process: i32, thread: i32) -> bool {
+    // SAFETY: takes numbers; signal 0 is never delivered.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) == 0 }
+}
+
+/// Stops this process as the program was stopped, until somebody continues it.
+pub fn stop_self() {
+    // SAFETY: takes a number; SIGSTOP cannot be caught.
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
+/// Ends this process by the signal that ended the program, without a core file of ours; returns
+/// if the signal does not kill.
+pub fn die_by(signal: i32) {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut set = empty();
+    // SAFETY: pointers are to locals of the right type; the default action of the signal is
+    // exactly what is wanted.
+    unsafe {
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        libc::signal(signal, libc::SIG_DFL);
+        libc::sigaddset(&raw mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::raise(signal);
+    }
+}
+
+/// In a forked child: gives signals back as they were before this program began. Calls only
+/// functions that are safe between `fork` and `execve`.
+pub(super) fn restore_in_child(mask: &Mask) {
+    // SAFETY: takes numbers and a pointer to a set; both calls are async-signal-safe.
+    unsafe {
+        libc::signal(libc::SIGPIPE, SIGPIPE_BEFORE.load(Relaxed));
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask.0, std::ptr::null_mut());
+    }
+}

@@ -1,0 +1,204 @@
+//! New threads and processes: telling them apart, and keeping their counts apart.
+//!
+//! A thread counts in a slot that it finds by its FS base. Two cases need help from here: a forked
+//! child has pages of its own, zeroed by the kernel, and is told its number; and a thread that is
+//! made with its parent's memory *and* FS base would count in its parent's slot without a lock.
+//! There, every thread of the process counts in the slot of its CPU, with a lock, until the new
+//! one has an FS base of its own (Go's threads ask for one at once) or has ended.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering::Acquire;
+
+use vdso_image::layout::{POISON, THREAD_ENTRIES, THREADS_OFFSET, ThreadEntry, Threads};
+
+use super::processes::Processes;
+use crate::sys::ptrace::{self, Registers, SyscallStop};
+use crate::sys::{memory, signals};
+
+/// System calls that a new thread may make before it asks for an FS base of its own; a thread
+/// that has not done so by then never will.
+const SYSCALLS_MAX: u32 = 8;
+
+const SYS_CLONE: u64 = 56;
+const SYS_FORK: u64 = 57;
+const SYS_VFORK: u64 = 58;
+const SYS_ARCH_PRCTL: u64 = 158;
+const SYS_CLONE3: u64 = 435;
+const ARCH_SET_FS: u64 = 0x1002;
+const CLONE_VM: u64 = 0x100;
+const CLONE_VFORK: u64 = 0x4000;
+const CLONE_THREAD: u64 = 0x1_0000;
+const CLONE_SETTLS: u64 = 0x8_0000;
+
+/// What a new thread or process shares with the one that made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Birth {
+    is_thread: bool,
+    shares_memory: bool,
+    shares_fs_base: bool,
+}
+
+/// A thread with the FS base of another one.
+#[derive(Clone, Copy, Debug)]
+struct Twin {
+    /// Index of the process whose threads count with a lock because of it.
+    process: usize,
+    /// System calls since its birth; `None` if it is not watched.
+    syscalls: Option<u32>,
+    /// It is asking for an FS base of its own.
+    asking: bool,
+}
+
+/// New threads, until nothing is new about them.
+#[derive(Debug, Default)]
+pub struct Births {
+    /// Stopped before their parent's event told of them.
+    early: HashSet<i32>,
+    /// Told of by their parent's event, but not stopped yet.
+    expected: HashMap<i32, Birth>,
+    twins: HashMap<i32, Twin>,
+}
+
+impl Births {
+    /// A stopped parent has told of a new thread or process. True if that had stopped already and
+    /// is to be resumed.
+    pub fn announced(&mut self, processes: &mut Processes, parent: i32, child: i32) -> bool {
+        let Some(index) = processes.index_of(parent) else { return false };
+        let birth = birth(processes.get(index).pid, parent, child);
+        if birth.is_thread {
+            processes.add_thread(child, parent);
+        } else {
+            let process = processes.get(index);
+            let (command, pages) = (process.command.clone(), process.pages.clone());
+            processes.add(child, command, pages);
+        }
+        if birth.shares_memory && birth.shares_fs_base {
+            let syscalls = birth.is_thread.then_some(0);
+            self.twins.insert(child, Twin { process: index, syscalls, asking: false });
+            set_keys(processes, index, parent, POISON);
+        }
+        let early = self.early.remove(&child);
+        if early {
+            begin(processes, child, birth);
+        } else {
+            self.expected.insert(child, birth);
+        }
+        early
+    }
+
+    /// A tracee has stopped for the first time, perhaps. True if it is to be resumed now, false if
+    /// when its parent has told of it.
+    pub fn stopped(&mut self, processes: &mut Processes, child: i32) -> bool {
+        if let Some(birth) = self.expected.remove(&child) {
+            begin(processes, child, birth);
+            return true;
+        }
+        let known = processes.index_of(child).is_some();
+        if !known {
+            self.early.insert(child);
+        }
+        known
+    }
+
+    /// True if the thread must stop at its next system call.
+    #[must_use]
+    pub fn is_watched(&self, thread: i32) -> bool {
+        self.twins.get(&thread).is_some_and(|twin| twin.syscalls.is_some())
+    }
+
+    /// A watched thread has stopped at a system call.
+    pub fn at_syscall(&mut self, processes: &mut Processes, thread: i32) {
+        let Some(twin) = self.twins.get_mut(&thread) else { return };
+        match ptrace::syscall_info(thread) {
+            Ok(SyscallStop::Entry { number, arguments, .. }) => {
+                twin.asking = number == SYS_ARCH_PRCTL && arguments[0] == ARCH_SET_FS;
+                twin.syscalls = twin.syscalls.map(|n| n + 1).filter(|n| *n <= SYSCALLS_MAX);
+            }
+            Ok(SyscallStop::Exit { is_error: false }) if twin.asking => {
+                self.forget(processes, thread);
+                if let Ok(key) = ptrace::fs_base(thread) {
+                    processes.name_key(thread, key);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A thread has ended, has executed, or has got an FS base of its own.
+    pub fn forget(&mut self, processes: &Processes, thread: i32) {
+        self.early.remove(&thread);
+        self.expected.remove(&thread);
+        if let Some(twin) = self.twins.remove(&thread) {
+            let others = self.twins.values().any(|other| other.process == twin.process);
+            if !others {
+                set_keys(processes, twin.process, processes.get(twin.process).pid, 0);
+            }
+        }
+    }
+}
+
+/// What the parent's system call says about the child.
+fn birth(process: i32, parent: i32, child: i32) -> Birth {
+    match ptrace::registers(parent).ok().and_then(|registers| clone_flags(parent, &registers)) {
+        Some(flags) => Birth {
+            is_thread: flags & CLONE_THREAD != 0,
+            shares_memory: flags & CLONE_VM != 0,
+            // The parent of a vfork stands still until its child is done with the memory.
+            shares_fs_base: flags & (CLONE_SETTLS | CLONE_VFORK) == 0,
+        },
+        // A 32-bit program: not counted, so only the book-keeping matters.
+        None => Birth {
+            is_thread: signals::is_thread_of(process, child),
+            shares_memory: false,
+            shares_fs_base: false,
+        },
+    }
+}
+
+fn clone_flags(parent: i32, registers: &Registers) -> Option<u64> {
+    if registers.cs != super::install::USER_CS {
+        return None;
+    }
+    match registers.orig_rax {
+        SYS_CLONE => Some(registers.rdi),
+        SYS_FORK => Some(0),
+        SYS_VFORK => Some(CLONE_VM | CLONE_VFORK),
+        SYS_CLONE3 => memory::read_u64(parent, registers.rdi).ok(),
+        _ => None,
+    }
+}
+
+/// The child has stopped before its first instruction, and it is known what it is.
+fn begin(processes: &mut Processes, child: i32, birth: Birth) {
+    let Some(index) = processes.index_of(child) else { return };
+    if birth.is_thread {
+        if !birth.shares_fs_base
+            && processes.get(index).pages.is_some()
+            && let Ok(key) = ptrace::fs_base(child)
+        {
+            processes.name_key(child, key);
+        }
+    } else if !birth.shares_memory
+        && let Some(threads) = threads_of(processes, index)
+    {
+        let at = threads + std::mem::offset_of!(Threads, process) as u64;
+        // If it cannot be written, the image takes a number of its own: counted, but for nobody.
+        let _ = memory::write(child, at, &Processes::number(index).to_ne_bytes());
+    }
+}
+
+/// Address of the page with the threads' slots in a process; `None` if it has none.
+fn threads_of(processes: &Processes, index: usize) -> Option<u64> {
+    let base = processes.get(index).pages.as_ref()?.get().header.base.load(Acquire);
+    (base != 0).then(|| base + THREADS_OFFSET as u64)
+}
+
+/// Writes one key into all entries: [`POISON`] sends all threads to the slots of their CPUs, zero
+/// lets them take slots of their own (again).
+fn set_keys(processes: &Processes, index: usize, through: i32, key: u64) {
+    let Some(threads) = threads_of(processes, index) else { return };
+    let first = threads + std::mem::offset_of!(Threads, entries) as u64;
+    let stride = size_of::<ThreadEntry>() as u64;
+    // A process that has ended meanwhile needs no keys.
+    let _ = memory::write_words(through, first, stride, THREAD_ENTRIES, key);
+}

@@ -1,0 +1,58 @@
+//! Why the vDSO calls of a process are not counted.
+
+use std::fmt;
+
+/// Why a process keeps the kernel's image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decline {
+    /// A 32-bit program has another image and other registers.
+    Not64Bit,
+    /// The kernel gave no image (`vdso=0`), or the vector is not where it should be.
+    NoVdso,
+    /// No room behind the kernel's image for the launch code.
+    NoRoom,
+    /// A seccomp filter was on before the program started and might kill it for our system calls.
+    Seccomp,
+    /// The program has more privileges than this process and would lose them when traced.
+    Privileged,
+    /// Tracing is forbidden here.
+    NotTraceable,
+    /// The kernel refused shared memory.
+    NoSharedMemory(std::io::ErrorKind),
+    /// The process could not be looked at or changed.
+    Access(std::io::ErrorKind),
+    /// The process could not attach the shared pages: another IPC namespace, or a limit on its
+    /// address space.
+    NotAttached,
+    /// A later step of the installation failed with this error number.
+    Install(i32),
+    /// Killed before the installation was over.
+    Interrupted,
+}
+
+impl fmt::Display for Decline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Not64Bit => f.write_str("it is a 32-bit program"),
+            Self::NoVdso => f.write_str("the kernel gave it no vDSO"),
+            Self::NoRoom => f.write_str("there is no room in the kernel's vDSO for the launch code"),
+            Self::Seccomp => f.write_str("a seccomp filter was on before it started"),
+            Self::Privileged => f.write_str(
+                "it is setuid, setgid or has file capabilities, which it would lose when traced; run clockscope as root",
+            ),
+            Self::NotTraceable => f.write_str("ptrace is not allowed here"),
+            Self::NoSharedMemory(kind) => {
+                write!(f, "no shared memory: {kind}; see `ipcs -l` for the limits")
+            }
+            Self::Access(kind) => write!(f, "it could not be changed at its start: {kind}"),
+            Self::NotAttached => f.write_str(
+                "it could not attach the shared pages (another IPC namespace, or a limit on its address space)",
+            ),
+            Self::Install(errno) => {
+                write!(f, "the installation failed: {}", std::io::Error::from_raw_os_error(*errno))
+            }
+            Self::Interrupted => f.write_str("it ended before its first instruction"),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! At `execve`: putting the launch code into the process.
+
+use std::os::unix::fs::MetadataExt;
+
+use vdso_image::layout::{LaunchParams, SHARED_SIZE, Shared};
+
+use super::decline::Decline;
+use super::launch_code::{Launch, assemble};
+use super::session::{Session, seccomp_filters};
+use super::stack::find_vdso;
+use crate::sys::shm::Segment;
+use crate::sys::{memory, ptrace};
+
+/// Code segment of 64-bit programs: `__USER_CS` in arch/x86/include/asm/segment.h (Linux 6.18).
+pub(super) const USER_CS: u64 = 0x33;
+
+/// Makes a process that stands at the end of its `execve` start with the launch code. Gives the
+/// shared pages if calls are counted.
+///
+/// The last step changes the registers at once; if this process dies before it, the program
+/// starts as usual, and after it, with our image.
+///
+/// # Errors
+///
+/// A [`Decline`]; the process is then unchanged.
+pub fn install(session: &Session, pid: i32, number: u64) -> Result<Option<Segment<Shared>>, Decline> {
+    let mut registers = ptrace::registers(pid).map_err(|error| Decline::Access(error.kind()))?;
+    if registers.cs != USER_CS {
+        return Err(Decline::Not64Bit);
+    }
+    let vdso = find_vdso(registers.rsp, |address, into| memory::read(pid, address, into).ok())
+        .ok_or(Decline::NoVdso)?;
+    let (code_offset, room) = session.code_place();
+    if has_foreign_filter(session, pid) {
+        return Err(Decline::Seccomp);
+    }
+    let shared = shared_pages(session, pid)?;
+    let code = assemble(&Launch {
+        image_id: session.image_id(),
+        install_offset: session.ready().install_offset,
+        entry: registers.rip,
+        params: LaunchParams {
+            kernel_base: vdso.base,
+            auxv_slot: vdso.slot,
+            shared_id: shared.as_ref().map_or(0, |pages| u64::from(pages.id().cast_unsigned())),
+            process: number,
+        },
+    });
+    if code.len() > room {
+        return Err(Decline::NoRoom);
+    }
+    let at = vdso.base + code_offset;
+    memory::write_text(pid, at, &code).map_err(|error| Decline::Access(error.kind()))?;
+    registers.rip = at;
+    ptrace::set_registers(pid, &registers).map_err(|error| Decline::Access(error.kind()))?;
+    Ok(shared)
+}
+
+/// Pages for the counts, that the process may attach.
+fn shared_pages(session: &Session, pid: i32) -> Result<Option<Segment<Shared>>, Decline> {
+    if !session.is_counting() {
+        return Ok(None);
+    }
+    let pages = Segment::<Shared>::new(SHARED_SIZE, 0o600)
+        .map_err(|error| Decline::NoSharedMemory(error.kind()))?;
+    let owner =
+        std::fs::metadata(format!("/proc/{pid}")).map_err(|error| Decline::Access(error.kind()))?;
+    if owner.uid() != effective_uid() {
+        pages
+            .give_to(owner.uid(), owner.gid(), 0o600)
+            .map_err(|error| Decline::NoSharedMemory(error.kind()))?;
+    }
+    Ok(Some(pages))
+}
+
+fn effective_uid() -> u32 {
+    std::fs::metadata("/proc/self").map_or(0, |own| own.uid())
+}
+
+/// True if the process has seccomp filters that this process does not have: they might kill it
+/// for the system calls of the launch code.
+fn has_foreign_filter(session: &Session, pid: i32) -> bool {
+    match ptrace::has_seccomp_filter(pid) {
+        Some(answer) => answer && session.seccomp_filters() == 0,
+        None => seccomp_filters(&pid.to_string()).unwrap_or(0) > session.seccomp_filters(),
+    }
+}

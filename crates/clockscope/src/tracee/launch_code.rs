@@ -1,0 +1,123 @@
+//! The instructions that attach our image in a new process, and what they are given.
+//!
+//! They are written into the unused end of the kernel's own vDSO page (a private copy of it), run
+//! once from the program's first instruction, and end by jumping there with every register zero,
+//! as the kernel starts a program. The tracer is not needed once they have begun.
+
+use vdso_image::layout::{INSTALL_MARK, LaunchParams};
+
+const SYS_SHMAT: u32 = 30;
+/// `SHM_RDONLY | SHM_EXEC`.
+const SHM_READ_EXECUTE: u32 = 0o010_000 | 0o100_000;
+
+/// What the instructions need to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// System V id of the segment with the image.
+    pub image_id: i32,
+    /// Offset of `clockscope_install` in the image.
+    pub install_offset: u32,
+    /// The program's first instruction.
+    pub entry: u64,
+    /// What the installer is given.
+    pub params: LaunchParams,
+}
+
+/// Makes the code; position-independent, about 150 bytes.
+#[must_use]
+pub fn assemble(launch: &Launch) -> Vec<u8> {
+    let mut code = Vec::with_capacity(160);
+    code.push(0xb8); // mov eax, SYS_shmat
+    code.extend(SYS_SHMAT.to_le_bytes());
+    code.push(0xbf); // mov edi, the segment
+    code.extend(launch.image_id.to_le_bytes());
+    code.extend([0x31, 0xf6]); // xor esi, esi: the kernel chooses the address
+    code.push(0xba); // mov edx, flags
+    code.extend(SHM_READ_EXECUTE.to_le_bytes());
+    code.extend([0x49, 0xb9]); // mov r9, the mark of our system calls
+    code.extend(INSTALL_MARK.to_le_bytes());
+    code.extend([0x0f, 0x05]); // syscall
+    code.extend([0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff]); // cmp rax, -4096
+    code.extend([0x77, 15]); // ja over the call: it failed
+    let params_at = code.len() + 3;
+    code.extend([0x48, 0x8d, 0x3d, 0, 0, 0, 0]); // lea rdi, [params]
+    code.extend([0x48, 0x05]); // add rax, the installer's offset
+    code.extend(launch.install_offset.to_le_bytes());
+    code.extend([0xff, 0xd0]); // call rax
+    code.extend([0x31, 0xc0, 0x31, 0xdb, 0x31, 0xc9, 0x31, 0xd2]); // xor eax ebx ecx edx
+    code.extend([0x31, 0xf6, 0x31, 0xff, 0x31, 0xed]); // xor esi edi ebp
+    for register in [0xc0, 0xc9, 0xd2, 0xdb, 0xe4, 0xed, 0xf6, 0xff] {
+        code.extend([0x45, 0x31, register]); // xor r8d .. r15d
+    }
+    code.extend([0xff, 0x25, 0, 0, 0, 0]); // jmp [rip]: the program's first instruction
+    code.extend(launch.entry.to_le_bytes());
+    while code.len() % 8 != 0 {
+        code.push(0xcc);
+    }
+    let distance = u32::try_from(code.len() - (params_at + 4)).unwrap_or(0);
+    code[params_at..params_at + 4].copy_from_slice(&distance.to_le_bytes());
+    let params = &launch.params;
+    for word in [params.kernel_base, params.auxv_slot, params.shared_id, params.process] {
+        code.extend(word.to_le_bytes());
+    }
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, NasmFormatter, Register};
+
+    const LAUNCH: Launch = Launch {
+        image_id: 0x0102_0304,
+        install_offset: 0x1612,
+        entry: 0x7fff_1234_5678,
+        params: LaunchParams { kernel_base: 1, auxv_slot: 2, shared_id: 3, process: 4 },
+    };
+
+    #[test]
+    fn the_code_reads_as_meant() {
+        let code = assemble(&LAUNCH);
+        let mut decoder = Decoder::with_ip(64, &code, 0x1000, DecoderOptions::NONE);
+        let mut formatter = NasmFormatter::new();
+        let mut text = Vec::new();
+        let (mut zeroed, mut params) = (0, 0);
+        for instruction in &mut decoder {
+            let mut line = String::new();
+            formatter.format(&instruction, &mut line);
+            if instruction.is_ip_rel_memory_operand() && instruction.op0_register() == Register::RDI {
+                params = instruction.ip_rel_memory_address();
+            }
+            zeroed += u32::from(line.starts_with("xor e") || line.starts_with("xor r"));
+            let last = instruction.flow_control() == FlowControl::IndirectBranch;
+            text.push(line);
+            if last {
+                let at = usize::try_from(instruction.ip_rel_memory_address() - 0x1000).unwrap();
+                assert_eq!(code[at..at + 8], LAUNCH.entry.to_le_bytes());
+                break;
+            }
+        }
+        assert_eq!(zeroed, 16, "{text:?}"); // esi twice
+        let at = usize::try_from(params - 0x1000).unwrap();
+        assert_eq!(code[at..].len(), size_of::<LaunchParams>());
+        assert_eq!(code[at..at + 8], 1_u64.to_le_bytes());
+        assert!(text.iter().any(|line| line == "mov edi,1020304h"), "{text:?}");
+    }
+
+    #[test]
+    fn a_failed_attach_skips_the_call() {
+        let code = assemble(&LAUNCH);
+        let mut decoder = Decoder::with_ip(64, &code, 0, DecoderOptions::NONE);
+        let target = (&mut decoder)
+            .into_iter()
+            .find(|i| i.flow_control() == FlowControl::ConditionalBranch)
+            .unwrap()
+            .near_branch_target();
+        let after_call = (&mut decoder)
+            .into_iter()
+            .find(|i| i.flow_control() == FlowControl::IndirectCall)
+            .unwrap()
+            .next_ip();
+        assert_eq!(target, after_call);
+    }
+}

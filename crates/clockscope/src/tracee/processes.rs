@@ -1,0 +1,207 @@
+//! Which processes and threads there are, and what each has counted so far.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use vdso_image::layout::{COUNTERS, Shared};
+
+use super::counts::{self, Calls, Timings, Whose};
+use super::decline::Decline;
+use crate::sys::shm::Segment;
+
+/// A process of the tree.
+#[derive(Debug)]
+pub struct Process {
+    /// Process id.
+    pub pid: i32,
+    /// Name of the program that it last executed.
+    pub command: String,
+    /// The shared pages that it counts in; shared with children that have not executed.
+    pub pages: Option<Rc<Segment<Shared>>>,
+    /// Calls until now, as far as collected.
+    pub calls: Calls,
+    /// Calls by thread, where known; the first thread has everything that no other has.
+    pub threads: HashMap<i32, Calls>,
+    /// Programs of it that were not counted: name and reason.
+    pub declines: Vec<(String, Decline)>,
+    /// False once it has ended.
+    pub alive: bool,
+    /// FS base to thread id.
+    thread_of_key: HashMap<u64, i32>,
+}
+
+/// All processes of the tree, in the order of their numbers.
+#[derive(Debug, Default)]
+pub struct Processes {
+    all: Vec<Process>,
+    /// Process of each thread.
+    by_thread: HashMap<i32, usize>,
+    /// Times of pages that no process uses any more.
+    timings: Timings,
+    /// Calls that belong to no process, of pages that no process uses any more.
+    nobodys: Calls,
+    /// Threads seen.
+    threads: u64,
+}
+
+impl Processes {
+    /// Adds a process with its first thread; gives its index.
+    pub fn add(&mut self, pid: i32, command: String, pages: Option<Rc<Segment<Shared>>>) -> usize {
+        let index = self.all.len();
+        self.all.push(Process {
+            pid,
+            command,
+            pages,
+            calls: [0; COUNTERS],
+            threads: HashMap::new(),
+            declines: Vec::new(),
+            alive: true,
+            thread_of_key: HashMap::new(),
+        });
+        self.by_thread.insert(pid, index);
+        self.threads += 1;
+        index
+    }
+
+    /// Adds a thread to the process that `of` belongs to.
+    pub fn add_thread(&mut self, thread: i32, of: i32) {
+        if let Some(index) = self.index_of(of) {
+            self.by_thread.insert(thread, index);
+            self.threads += 1;
+        }
+    }
+
+    /// Says which FS base a thread has, so that its calls are booked to it.
+    pub fn name_key(&mut self, thread: i32, key: u64) {
+        if let Some(index) = self.index_of(thread) {
+            self.collect_thread(index, key);
+            self.all[index].thread_of_key.insert(key, thread);
+        }
+    }
+
+    /// Index of the process of a thread.
+    #[must_use]
+    pub fn index_of(&self, thread: i32) -> Option<usize> {
+        self.by_thread.get(&thread).copied()
+    }
+
+    /// The process with this index.
+    #[must_use]
+    pub fn get(&self, index: usize) -> &Process {
+        &self.all[index]
+    }
+
+    /// The process with this index.
+    pub fn get_mut(&mut self, index: usize) -> &mut Process {
+        &mut self.all[index]
+    }
+
+    /// The number by which the image knows the process: its index plus one.
+    #[must_use]
+    pub fn number(index: usize) -> u64 {
+        index as u64 + 1
+    }
+
+    /// Forgets a thread; the process has ended if it was the last one to be reported, its first.
+    pub fn remove(&mut self, thread: i32) {
+        let Some(index) = self.by_thread.remove(&thread) else { return };
+        if self.all[index].pid == thread {
+            self.let_go(index);
+            self.all[index].alive = false;
+        }
+    }
+
+    /// The process executed another program: all threads but the first are gone, and its pages.
+    pub fn executed(&mut self, index: usize) {
+        let pid = self.all[index].pid;
+        self.by_thread.retain(|thread, process| *process != index || *thread == pid);
+        self.let_go(index);
+    }
+
+    /// Takes the counts of a process out of its pages and gives the pages up.
+    fn let_go(&mut self, index: usize) {
+        let Some(pages) = self.all[index].pages.take() else { return };
+        self.all[index].collect(pages.get(), Self::number(index));
+        counts::release(pages.get(), Self::number(index));
+        self.all[index].thread_of_key.clear();
+        if let Some(pages) = Rc::into_inner(pages) {
+            self.finish(pages.get());
+        }
+    }
+
+    /// Takes what belongs to no process, and the times, out of pages.
+    fn finish(&mut self, shared: &Shared) {
+        for (_, calls) in counts::slots_of(shared, Whose::Nobody) {
+            counts::add(&mut self.nobodys, &calls);
+        }
+        self.timings.add(shared);
+    }
+
+    /// Books what was counted under an FS base to the thread that had it until now; that thread has
+    /// ended and the new one has not run yet.
+    fn collect_thread(&mut self, index: usize, key: u64) {
+        let process = &mut self.all[index];
+        if let Some(thread) = process.thread_of_key.get(&key)
+            && let Some(pages) = &process.pages
+            && let Some(calls) = counts::take_key(pages.get(), Self::number(index), key)
+        {
+            counts::add(&mut process.calls, &calls);
+            counts::add(process.threads.entry(*thread).or_insert([0; COUNTERS]), &calls);
+        }
+    }
+
+    /// Ends the count: collects from the pages of processes that still run.
+    pub fn close(&mut self) {
+        let mut open: Vec<Rc<Segment<Shared>>> = Vec::new();
+        for index in 0..self.all.len() {
+            if let Some(pages) = self.all[index].pages.take() {
+                self.all[index].collect(pages.get(), Self::number(index));
+                if !open.iter().any(|other| Rc::ptr_eq(other, &pages)) {
+                    open.push(pages);
+                }
+            }
+        }
+        for pages in open {
+            self.finish(pages.get());
+        }
+    }
+
+    /// All processes, in the order in which they were seen.
+    #[must_use]
+    pub fn all(&self) -> &[Process] {
+        &self.all
+    }
+
+    /// Number of threads seen.
+    #[must_use]
+    pub fn threads(&self) -> u64 {
+        self.threads
+    }
+
+    /// Calls of all processes together.
+    #[must_use]
+    pub fn total(&self) -> Calls {
+        let mut total = self.nobodys;
+        for process in &self.all {
+            counts::add(&mut total, &process.calls);
+        }
+        total
+    }
+
+    /// Times of all processes together; complete after [`Self::close`].
+    #[must_use]
+    pub fn timings(&self) -> &Timings {
+        &self.timings
+    }
+}
+
+impl Process {
+    /// Adds what stands in the pages.
+    fn collect(&mut self, shared: &Shared, number: u64) {
+        for (key, calls) in counts::slots_of(shared, Whose::Process(number)) {
+            counts::add(&mut self.calls, &calls);
+            let thread = self.thread_of_key.get(&key).copied().unwrap_or(self.pid);
+            counts::add(self.threads.entry(thread).or_insert([0; COUNTERS]), &calls);
+        }
+    }
+}

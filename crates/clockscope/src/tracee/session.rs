@@ -1,0 +1,213 @@
+//! What all processes of one trace share: the image, ready to be attached.
+
+use std::io;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use fastclock::{ClockId, Nanos, Scale, TickRate, Ticks};
+use vdso_image::layout::{FUNCTIONS, ImagePages, PAGE, SESSION_OFFSET, Session as Constants, TOTAL_SIZE, Target};
+
+use super::image::{self, Counting, Ready, Route};
+use crate::sys::{own_vdso, robust, shm::Segment, tsc};
+use crate::vdso::Image;
+
+/// Time between two timed calls of a thread that the adaptive sampling aims at.
+const SAMPLE_GAP: Duration = Duration::from_micros(50);
+
+/// A pair of readings taken together.
+#[derive(Clone, Copy, Debug)]
+pub struct ClockPair {
+    ticks: Ticks,
+    time: Nanos,
+}
+
+/// The image of a session in shared memory, and what the launch code needs to know of it.
+#[derive(Debug)]
+pub struct Session {
+    pages: &'static Segment<ImagePages>,
+    ready: Ready,
+    counting: Counting,
+    code_offset: u64,
+    code_room: usize,
+    start: ClockPair,
+    bracket: Ticks,
+    seccomp_filters: u32,
+}
+
+impl Session {
+    /// Prepares the image for the kernel's image of this host.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel gives no vDSO, has functions that cannot be forwarded, or refuses shared
+    /// memory.
+    pub fn new(counting: Counting, route: Route) -> anyhow::Result<Self> {
+        let start = ClockPair::read();
+        let Some(bytes) = own_vdso::bytes() else {
+            bail!("this kernel gives programs no vDSO (vdso=0?): there is nothing to count or replace");
+        };
+        let kernel = Image::parse(&bytes).context("cannot read this kernel's vDSO")?;
+        let ready = image::prepare(&kernel, counting, route)?;
+        let mut pages = Segment::<ImagePages>::new(TOTAL_SIZE, 0o755)
+            .context("cannot get shared memory; see `ipcs -l` for the limits")?;
+        pages.write_bytes(0, &ready.bytes);
+        pages.write_bytes(SESSION_OFFSET, &constants(&ready, counting, gap_ticks()));
+        let end = kernel.content_end().next_multiple_of(16);
+        let room = end.next_multiple_of(PAGE as u64) - end;
+        Ok(Self {
+            pages: Box::leak(Box::new(pages)),
+            ready,
+            counting,
+            code_offset: end,
+            code_room: usize::try_from(room).unwrap_or(0),
+            start,
+            bracket: bracket(),
+            seccomp_filters: seccomp_filters("self").unwrap_or(0),
+        })
+    }
+
+    /// Says that the tracer lives, so that calls are timed; this thread must be the tracer.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel has no robust futexes.
+    pub fn allow_timing(&self) -> io::Result<()> {
+        if tsc::has_rdtscp() { robust::announce(&self.pages.get().session.tracer) } else { Ok(()) }
+    }
+
+    /// Says that nobody looks at the times any more.
+    pub fn stop_timing(&self) {
+        self.pages.get().session.tracer.store(0, Release);
+    }
+
+    /// True if the tracer was announced.
+    #[must_use]
+    pub fn is_timing(&self) -> bool {
+        self.pages.get().session.tracer.load(Relaxed) != 0
+    }
+
+    /// System V id of the segment with the image.
+    #[must_use]
+    pub fn image_id(&self) -> i32 {
+        self.pages.id()
+    }
+
+    /// The prepared image.
+    #[must_use]
+    pub fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    /// True if vDSO calls are counted.
+    #[must_use]
+    pub fn is_counting(&self) -> bool {
+        self.counting != Counting::No
+    }
+
+    /// Where in the kernel's image the launch code goes, and how many bytes are free there.
+    #[must_use]
+    pub fn code_place(&self) -> (u64, usize) {
+        (self.code_offset, self.code_room)
+    }
+
+    /// Number of seccomp filters that this process has itself.
+    #[must_use]
+    pub fn seccomp_filters(&self) -> u32 {
+        self.seccomp_filters
+    }
+
+    /// What timing a call adds to its time.
+    #[must_use]
+    pub fn bracket(&self) -> Ticks {
+        self.bracket
+    }
+
+    /// Ticks to nanoseconds, by the counter and `CLOCK_MONOTONIC_RAW` from the start of the
+    /// session until now.
+    #[must_use]
+    pub fn scale(&self) -> Scale {
+        self.start.scale_until(ClockPair::read())
+    }
+}
+
+impl ClockPair {
+    /// Reads both; the counter stands in the middle of the tightest of a few brackets.
+    #[must_use]
+    pub fn read() -> Self {
+        (0..8)
+            .map(|_| {
+                let before = tsc::before();
+                let time = tsc::now(ClockId::MonotonicRaw);
+                let width = tsc::before().0.saturating_sub(before.0);
+                (width, Self { ticks: Ticks(before.0 + width / 2), time })
+            })
+            .min_by_key(|(width, _)| *width)
+            .map_or(Self { ticks: Ticks(0), time: Nanos(0) }, |(_, pair)| pair)
+    }
+
+    /// The scale between this pair and a later one; one tick a nanosecond if the counter is of no
+    /// use.
+    fn scale_until(self, later: Self) -> Scale {
+        let ticks = Ticks(later.ticks.0.saturating_sub(self.ticks.0));
+        let elapsed = Nanos(later.time.0 - self.time.0);
+        let rate = TickRate::from_elapsed(ticks, elapsed).ok().or(TickRate::from_hz(1_000_000_000));
+        Scale::from_rate(rate.expect("a billion is not zero"))
+    }
+}
+
+/// The number of seccomp filters of a process, as far as `/proc/PID/status` tells.
+#[must_use]
+pub fn seccomp_filters(pid: &str) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let field = |name: &str| {
+        status.lines().find_map(|line| line.strip_prefix(name)).and_then(|n| n.trim().parse().ok())
+    };
+    field("Seccomp_filters:").or_else(|| field("Seccomp:"))
+}
+
+/// About [`SAMPLE_GAP`] in ticks.
+fn gap_ticks() -> u64 {
+    let (start, begin) = (Instant::now(), tsc::before());
+    while start.elapsed() < Duration::from_micros(100) {
+        std::hint::spin_loop();
+    }
+    let (elapsed, ticks) = (start.elapsed(), tsc::before().0.saturating_sub(begin.0));
+    let gap = u128::from(ticks) * SAMPLE_GAP.as_nanos() / elapsed.as_nanos().max(1);
+    u64::try_from(gap).unwrap_or(u64::MAX)
+}
+
+/// The smallest distance between the two reads that bracket a timed call.
+fn bracket() -> Ticks {
+    if !tsc::has_rdtscp() {
+        return Ticks(0);
+    }
+    let distances = (0..2000).map(|_| {
+        let before = tsc::before();
+        tsc::after().0.saturating_sub(before.0)
+    });
+    Ticks(distances.min().unwrap_or(0))
+}
+
+/// The bytes of the session's page.
+fn constants(ready: &Ready, counting: Counting, gap_ticks: u64) -> Vec<u8> {
+    let counting: u32 = match counting {
+        Counting::No => 0,
+        Counting::ByThread => 1,
+        Counting::ByCpu => 2,
+    };
+    let mut bytes = vec![0; size_of::<Constants>()];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(std::mem::offset_of!(Constants, counting), &counting.to_le_bytes());
+    put(std::mem::offset_of!(Constants, gap_ticks), &gap_ticks.to_le_bytes());
+    let kernel = std::mem::offset_of!(Constants, kernel);
+    let target = std::mem::offset_of!(Constants, target);
+    for index in 0..FUNCTIONS {
+        let at = index * size_of::<Target>();
+        for (base, value) in [(kernel, ready.kernel[index]), (target, ready.target[index])] {
+            put(base + at, &value.image.to_le_bytes());
+            put(base + at + 4, &value.offset.to_le_bytes());
+        }
+    }
+    bytes
+}
