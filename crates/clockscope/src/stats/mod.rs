@@ -1,1 +1,3 @@
-//! stats
+//! Statistics: pure functions over numbers.
+
+pub mod histogram;

@@ -1,0 +1,67 @@
+# Each step of the continuous integration is one of these targets.
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+# Go is often unpacked by hand, servers live in sbin.
+export PATH := $(PATH):/usr/local/go/bin:/usr/sbin:/sbin
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+DIST := $(TARGET)/dist
+GNU := x86_64-unknown-linux-gnu
+MUSL := x86_64-unknown-linux-musl
+
+.PHONY: help setup setup-build setup-demo setup-bench demo check tidy test test-root bench docs dist clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+
+setup: ## install what the tests use, from Debian's packages, if it is missing
+	@scripts/setup.sh test
+
+setup-build:
+	@scripts/setup.sh build
+
+setup-demo:
+	@scripts/setup.sh demo
+
+setup-bench:
+	@scripts/setup.sh bench
+
+demo: setup-demo ## show what clockscope does on a real program
+	@demo/demo.sh
+
+check: setup-build ## format, lints, documentation, rules of the house
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTFLAGS='--cfg clockscope_image' $(CARGO) clippy --package vdso-image \
+		--target-dir $(TARGET)/image-check -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
+	$(MAKE) tidy
+
+tidy: ## the rules of the house
+	$(CARGO) test --quiet --package clockscope --test tidy
+
+test: setup ## build the release binary and run all tests
+	$(CARGO) build --release --package clockscope
+	$(CARGO) test --workspace
+
+test-root: setup ## all tests as root, also those that are left out otherwise
+	[ "$$(id -u)" = 0 ] || export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='sudo -E'; \
+		$(CARGO) test --workspace -- --include-ignored
+
+bench: setup-bench ## compare with strace, perf and others: ratios with intervals
+	$(CARGO) bench --package clockscope
+
+docs: ## the documentation of the crates
+	$(CARGO) doc --workspace --no-deps
+
+dist: setup-build ## stripped binaries, one of them without any shared library
+	@mkdir -p $(DIST)
+	$(CARGO) build --release --package clockscope
+	strip -o $(DIST)/clockscope $(TARGET)/release/clockscope
+	@scripts/static.sh $(TARGET) $(DIST)/clockscope-static
+	@size=$$(wc -c <$(DIST)/clockscope); echo "$(DIST)/clockscope: $$size bytes"
+	@[ ! -e $(DIST)/clockscope-static ] || \
+		{ size=$$(wc -c <$(DIST)/clockscope-static); echo "$(DIST)/clockscope-static: $$size bytes"; }
+
+clean: ## remove what was built
+	$(CARGO) clean

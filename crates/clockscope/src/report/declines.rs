@@ -1,0 +1,74 @@
+//! What was not counted and why, grouped so that a thousand processes take a few lines.
+
+use super::lines::{cut_middle, labelled, printable};
+use super::model::DeclineRow;
+use super::units;
+
+/// Reasons printed; the JSON output has all.
+const GROUPS: usize = 8;
+/// Processes named for a reason.
+const NAMED: usize = 3;
+/// Columns for the name of a program.
+const NAME: usize = 24;
+
+/// A paragraph for each reason, in the order of appearance; empty if everything was counted.
+pub(super) fn render(declines: &[DeclineRow]) -> String {
+    let mut groups: Vec<Vec<&DeclineRow>> = Vec::new();
+    for row in declines {
+        match groups.iter_mut().find(|g| g[0].what == row.what && g[0].reason == row.reason) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
+        }
+    }
+    let mut out = String::new();
+    for (index, group) in groups.iter().take(GROUPS).enumerate() {
+        let label = if index == 0 { "Not counted" } else { "" };
+        out += &labelled(label, &sentence(group));
+    }
+    if groups.len() > GROUPS {
+        let rest = groups.len() - GROUPS;
+        out += &labelled("", &format!("and {rest} more reasons; --format json lists them all"));
+    }
+    out
+}
+
+fn sentence(group: &[&DeclineRow]) -> String {
+    let what = match group[0].what.as_str() {
+        "vdso" => "vDSO calls".to_owned(),
+        "syscalls" => "system calls".to_owned(),
+        other => printable(other),
+    };
+    let who = match group {
+        [one] => format!("{} (process {})", name(one), one.pid),
+        several => format!(
+            "{} ({})",
+            units::counted(several.len() as u64, "process", "processes"),
+            names(several)
+        ),
+    };
+    format!("{what} of {who}: {}", printable(&group[0].reason))
+}
+
+/// The different names in a group, at most [`NAMED`] of them.
+fn names(group: &[&DeclineRow]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for row in group {
+        let name = name(row);
+        if !names.contains(&name) {
+            if names.len() == NAMED {
+                names.push("…".to_owned());
+                break;
+            }
+            names.push(name);
+        }
+    }
+    names.join(", ")
+}
+
+fn name(row: &DeclineRow) -> String {
+    if row.command.is_empty() {
+        "a program without a name".to_owned()
+    } else {
+        cut_middle(&printable(&row.command), NAME)
+    }
+}

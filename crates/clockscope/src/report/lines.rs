@@ -1,0 +1,116 @@
+//! Lines of text: how wide they are, wrapping, cutting, and making foreign text safe to print.
+
+/// The width that default output keeps, in columns.
+pub(super) const WIDTH: usize = 80;
+/// Where the text of a labelled paragraph starts.
+const INDENT: usize = 14;
+const ELLIPSIS: char = '…';
+
+/// Columns that `text` takes; never less than a terminal needs for it.
+pub(super) fn width(text: &str) -> usize {
+    text.chars().map(char_width).sum()
+}
+
+fn char_width(c: char) -> usize {
+    // Wide scripts and pictures start at U+1100; narrow ones above it are counted as wide.
+    if c < '\u{1100}' || c == ELLIPSIS { 1 } else { 2 }
+}
+
+/// `text` with everything replaced that would move the cursor or hide text: control characters,
+/// line ends, invisible and direction marks.
+pub(super) fn printable(text: &str) -> String {
+    let hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    text.chars().map(|c| if hidden(c) { '?' } else { c }).collect()
+}
+
+/// `text` in at most `limit` columns: the middle is replaced by an ellipsis where it is longer.
+pub(super) fn cut_middle(text: &str, limit: usize) -> String {
+    if width(text) <= limit {
+        return text.to_owned();
+    }
+    let room = limit.saturating_sub(1);
+    let head = take_columns(text.chars(), room.div_ceil(2));
+    let tail: String = take_columns(text.chars().rev(), room / 2).chars().rev().collect();
+    format!("{head}{ELLIPSIS}{tail}")
+}
+
+fn take_columns(chars: impl Iterator<Item = char>, limit: usize) -> String {
+    let mut used = 0;
+    chars
+        .take_while(|c| {
+            used += char_width(*c);
+            used <= limit
+        })
+        .collect()
+}
+
+/// A paragraph `label: text`, wrapped to [`WIDTH`], with following lines below the text; ends with
+/// a line end.
+pub(super) fn labelled(label: &str, text: &str) -> String {
+    let mut out = if label.is_empty() { String::new() } else { format!("{label}:") };
+    let mut column = width(&out);
+    let mut pad = INDENT.saturating_sub(column).max(1);
+    for word in text.split_whitespace() {
+        // A word longer than a line is cut; no other way keeps the width.
+        let word = cut_middle(word, WIDTH - INDENT);
+        if column + pad + width(&word) > WIDTH {
+            out.push('\n');
+            (column, pad) = (0, INDENT);
+        }
+        out.extend(std::iter::repeat_n(' ', pad));
+        out.push_str(&word);
+        column += pad + width(&word);
+        pad = 1;
+    }
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn long_text_loses_its_middle() {
+        assert_eq!(cut_middle("clock_gettime", 13), "clock_gettime");
+        assert_eq!(cut_middle("clock_gettime", 8), "cloc…ime");
+        assert_eq!(cut_middle("clock_gettime", 1), "…");
+        assert_eq!(cut_middle("時計時計時計", 6), "時…計");
+    }
+
+    #[test]
+    fn text_that_moves_the_cursor_is_made_harmless() {
+        assert_eq!(printable("a\nb\u{1b}[2Jc\u{202e}d"), "a?b?[2Jc?d");
+        assert_eq!(printable("größe"), "größe");
+    }
+
+    #[test]
+    fn paragraphs_hang_below_their_label() {
+        let text = "one two three four five six seven eight nine ten eleven twelve thirteen";
+        assert_eq!(
+            labelled("Label", text),
+            "Label:        one two three four five six seven eight nine ten eleven twelve\n\
+             \x20             thirteen\n"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn paragraphs_keep_the_width(label in "[A-Za-z ]{0,13}", text: String) {
+            for line in labelled(&label, &printable(&text)).lines() {
+                prop_assert!(width(line) <= WIDTH, "{line:?}");
+            }
+        }
+
+        #[test]
+        fn cut_text_keeps_the_limit(text: String, limit in 1_usize..40) {
+            prop_assert!(width(&cut_middle(&text, limit)) <= limit);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Whatever the report, default output keeps 80 columns.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+use crate::report::lines::width;
+use crate::report::model::{ClockReads, DeclineRow, Latency, Overhead, SyscallRow, VdsoRow};
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), 0..1_000_u64, 0..10_000_000_000_u64, any::<u64>()]
+}
+
+fn word() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z_]{1,20}", "[A-Z_]{1,60}", ".{0,30}", "\\PC{0,300}"]
+}
+
+prop_compose! {
+    fn latencies()(p50 in number(), p90 in number(), p99 in number(), max in number()) -> Latency {
+        Latency { p50, p90, p99, max, buckets: Vec::new() }
+    }
+}
+
+prop_compose! {
+    fn vdso()(
+        function in prop_oneof![Just("clock_gettime".to_owned()), word()],
+        clock in option::of(prop_oneof![Just("CLOCK_MONOTONIC".to_owned()), word()]),
+        (calls, timed, time_total_ns, time_avg_ps) in (number(), number(), number(), number()),
+        latency_ns in option::of(latencies()),
+    ) -> VdsoRow {
+        VdsoRow { function, clock, calls, timed, time_total_ns, time_avg_ps, latency_ns }
+    }
+}
+
+prop_compose! {
+    fn syscalls()(
+        name in word(),
+        (number, calls, errors) in (any::<u32>(), number(), number()),
+        (time_total_ns, time_avg_ps) in (number(), number()),
+        latency_ns in option::of(latencies()),
+    ) -> SyscallRow {
+        SyscallRow { name, number, calls, errors, time_total_ns, time_avg_ps, latency_ns }
+    }
+}
+
+prop_compose! {
+    fn reads()(
+        (reads, time_ns, by_syscall_ns) in (number(), number(), number()),
+        (syscall_read_ps, typical_hpet_ns, typical_acpi_pm_ns) in (number(), number(), number()),
+        reads_per_second in any::<f64>(),
+        same_tick_share in option::of(any::<f64>()),
+        tick_ns in number(),
+    ) -> ClockReads {
+        ClockReads {
+            reads, reads_per_second, time_ns, by_syscall_ns, syscall_read_ps, typical_hpet_ns,
+            typical_acpi_pm_ns, same_tick_share, tick_ns,
+        }
+    }
+}
+
+prop_compose! {
+    fn decline()(
+        (pid, command) in (any::<i32>(), word()),
+        what in prop_oneof![Just("vdso".to_owned()), word()],
+        reason in word(),
+    ) -> DeclineRow {
+        DeclineRow { pid, command, what, reason }
+    }
+}
+
+prop_compose! {
+    fn detail()(
+        (pid, command) in (any::<i32>(), word()),
+        (vdso_calls, syscall_calls) in (number(), number()),
+        vdso in vec(vdso(), 0..3),
+        syscalls in vec(syscalls(), 0..3),
+        tids in vec(any::<i32>(), 0..2),
+    ) -> ProcessDetail {
+        let threads = tids.into_iter()
+            .map(|tid| ThreadDetail { tid, vdso: vdso.clone(), syscalls: syscalls.clone() })
+            .collect();
+        ProcessDetail { pid, command, vdso_calls, syscall_calls, vdso, syscalls, threads }
+    }
+}
+
+prop_compose! {
+    fn reports()(
+        command in vec(word(), 0..4),
+        (exit_code, signal) in (any::<Option<i32>>(), any::<Option<i32>>()),
+        (wall_ns, cpu_ns, processes, threads) in (number(), number(), number(), number()),
+        via in prop_oneof!["bpf", "ptrace", "none", word()],
+        vdso in vec(vdso(), 0..5),
+        syscalls in vec(syscalls(), 0..5),
+        clock_reads in reads(),
+        processes_detail in vec(detail(), 0..3),
+        declines in vec(decline(), 0..12),
+        (syscall_probe_ps, syscall_subtracted_ps, vdso_bracket_ps) in (number(), number(), number()),
+    ) -> TraceReport {
+        TraceReport {
+            schema: 1, command, exit_code, signal, wall_ns, cpu_ns, processes, threads, via, vdso,
+            syscalls, clock_reads, processes_detail, declines,
+            overhead: Overhead { syscall_probe_ps, syscall_subtracted_ps, vdso_bracket_ps },
+        }
+    }
+}
+
+fn options() -> impl Strategy<Value = TextOptions> {
+    let sort = prop_oneof![
+        Just(SortBy::Time),
+        Just(SortBy::Calls),
+        Just(SortBy::Errors),
+        Just(SortBy::Name)
+    ];
+    (sort, any::<[bool; 4]>()).prop_map(
+        |(sort, [per_process, per_thread, summary_only, latency])| {
+            let columns = columns::DEFAULT.to_vec();
+            TextOptions { sort, columns, per_process, per_thread, summary_only, latency }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn no_line_is_wider_than_80_columns(report in reports(), options in options()) {
+        let text = render(&report, &options);
+        prop_assert!(text.ends_with('\n'));
+        for line in text.lines() {
+            prop_assert!(width(line) <= WIDTH, "{} columns: {line:?}", width(line));
+            prop_assert!(!line.ends_with(' '), "{line:?}");
+            prop_assert!(!line.contains(char::is_control), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn any_choice_of_columns_prints_every_row(
+        report in reports(),
+        columns in proptest::sample::subsequence(
+            [&columns::DEFAULT[..], &[Column::P50, Column::P90, Column::P99, Column::Max]].concat(),
+            1..=11,
+        ).prop_shuffle(),
+    ) {
+        let options = TextOptions { columns, summary_only: true, ..TextOptions::default() };
+        let mut bare = report;
+        bare.declines.clear();
+        let rows = bare.vdso.iter().filter(|row| row.calls > 0).count()
+            + bare.syscalls.iter().filter(|row| row.calls > 0).count();
+        let expected = if rows == 0 { 1 } else { rows + 4 };
+        prop_assert_eq!(render(&bare, &options).lines().count(), expected);
+    }
+}

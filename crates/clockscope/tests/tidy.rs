@@ -1,0 +1,532 @@
+//! The rules of the house, kept by reading the text of the repository.
+//!
+//! This is a fence, not a wall: it reads text, not syntax. Each rule is a function from files to
+//! complaints, tried on the repository and on a text that breaks it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What each folder and file of `crates/clockscope/src` may use of the others.
+const MAY_USE: [(&str, &[&str]); 9] = [
+    ("sys", &[]),
+    ("stats", &[]),
+    ("vdso", &[]),
+    ("cli", &[]),
+    ("exit", &[]),
+    ("tracee", &["sys", "stats", "vdso"]),
+    ("syscalls", &["sys", "stats"]),
+    ("report", &["stats", "cli"]),
+    ("commands", &["cli", "exit", "report", "stats", "sys", "syscalls", "tracee", "vdso"]),
+];
+/// Files that may use everything.
+const ROOTS: [&str; 2] = ["lib.rs", "main.rs"];
+const COMMAND: &str = "crates/clockscope/src/";
+/// The only places with unsafe code.
+const UNSAFE_IN: [&str; 2] = ["crates/clockscope/src/sys/", "crates/vdso-image/src/"];
+/// Tests that may sleep: path and the reason why nothing can be waited for instead.
+const MAY_SLEEP: [(&str, &str); 0] = [];
+const LINES_MAX: usize = 600;
+/// Names that say nothing about what is in a file.
+const EMPTY_NAMES: [&str; 8] =
+    ["util", "utils", "common", "helper", "helpers", "misc", "type", "types"];
+const SOURCES: [&str; 12] =
+    ["rs", "c", "h", "S", "py", "pl", "js", "go", "java", "sh", "mk", "toml"];
+
+/// A text file of the repository.
+#[derive(Clone, Debug)]
+struct File {
+    path: String,
+    text: String,
+}
+
+impl File {
+    fn new(path: &str, text: &str) -> File {
+        File { path: path.to_owned(), text: text.to_owned() }
+    }
+
+    fn extension(&self) -> &str {
+        Path::new(&self.path).extension().and_then(|e| e.to_str()).unwrap_or("")
+    }
+
+    fn is_source(&self) -> bool {
+        SOURCES.contains(&self.extension()) || self.path == "Makefile" || self.path == ".ci/run"
+    }
+
+    /// Lines with their number, without what follows `//` outside of a string.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text.lines().map(without_comment).enumerate().map(|(index, line)| (index + 1, line))
+    }
+}
+
+fn without_comment(line: &str) -> &str {
+    let mut quoted = false;
+    let bytes = line.as_bytes();
+    for (index, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'"' if index == 0 || bytes[index - 1] != b'\\' => quoted = !quoted,
+            b'/' if !quoted && bytes.get(index + 1) == Some(&b'/') => return &line[..index],
+            _ => {}
+        }
+    }
+    line
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders up").to_owned()
+}
+
+/// All text files that git tracks or would add; without git, all below the root but build output.
+fn repository() -> Vec<File> {
+    let root = root();
+    let listed = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(&root)
+        .output()
+        .ok()
+        .filter(|output| output.status.success())
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let paths: Vec<String> = match listed {
+        Some(names) => names.split('\0').filter(|n| !n.is_empty()).map(str::to_owned).collect(),
+        None => walk(&root, &root),
+    };
+    let files: Vec<File> = paths
+        .into_iter()
+        .filter(|path| !path.ends_with("Cargo.lock"))
+        .filter_map(|path| {
+            let text = std::fs::read_to_string(root.join(&path)).ok()?;
+            Some(File { path, text })
+        })
+        .collect();
+    assert!(files.len() > 20, "only {} files were found below {}", files.len(), root.display());
+    files
+}
+
+fn walk(root: &Path, folder: &Path) -> Vec<String> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder of the repository").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            if !matches!(entry.file_name().to_str(), Some(".git" | "target")) {
+                paths.extend(walk(root, &path));
+            }
+        } else if let Some(path) = path.strip_prefix(root).ok().and_then(Path::to_str) {
+            paths.push(path.to_owned());
+        }
+    }
+    paths
+}
+
+/// Fails with all complaints of a rule about the repository.
+fn check(rule: impl Fn(&[File]) -> Vec<String>) {
+    let complaints = rule(&repository());
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// Fails unless the rule complains about a file like this, and about nothing in `good`.
+fn bites(rule: impl Fn(&[File]) -> Vec<String>, path: &str, bad: &str, good: &str) {
+    let complaints = rule(&[File::new(path, bad)]);
+    assert_eq!(complaints.len(), 1, "{path} with {bad:?}: {complaints:?}");
+    let complaints = rule(&[File::new(path, good)]);
+    assert!(complaints.is_empty(), "{path} with {good:?}: {complaints:?}");
+}
+
+/// Whether `word` stands in `text` with no letter, digit or `_` beside it.
+fn has_word(text: &str, word: &str) -> bool {
+    let joined = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        !text[..at].ends_with(joined) && !text[at + word.len()..].starts_with(joined)
+    })
+}
+
+/// A complaint for each line of code that `is_wrong`.
+fn lines_where<'a>(
+    file: &'a File,
+    what: &'a str,
+    is_wrong: impl Fn(&str) -> bool + 'a,
+) -> impl Iterator<Item = String> + 'a {
+    file.code()
+        .filter(move |(_, line)| is_wrong(line))
+        .map(move |(number, _)| format!("{}:{number}: {what}", file.path))
+}
+
+fn unsafe_has_its_place(files: &[File]) -> Vec<String> {
+    files
+        .iter()
+        .filter(|f| f.extension() == "rs" && f.path.starts_with("crates/"))
+        .filter(|f| !f.path.contains("/tests/"))
+        .filter(|f| !UNSAFE_IN.iter().any(|place| f.path.starts_with(place)))
+        .flat_map(|f| {
+            lines_where(f, "unsafe code outside of sys/ and vdso-image", |line| {
+                let lifted = line.contains("allow(unsafe_code)")
+                    || line.contains("expect(unsafe_code)")
+                    || line.contains("warn(unsafe_code)");
+                lifted || has_word(line, "unsafe")
+            })
+        })
+        .collect()
+}
+
+#[test]
+fn unsafe_code_has_its_place() {
+    check(unsafe_has_its_place);
+    let path = "crates/clockscope/src/report/text.rs";
+    bites(unsafe_has_its_place, path, "unsafe { f() }", "// unsafe is elsewhere");
+    bites(unsafe_has_its_place, path, "#![allow(unsafe_code)]", "#![forbid(unsafe_code)]");
+    assert!(unsafe_has_its_place(&[File::new(UNSAFE_IN[0], "unsafe {}")]).is_empty());
+}
+
+fn fastclock_forbids_unsafe(files: &[File]) -> Vec<String> {
+    let lib = files.iter().find(|f| f.path == "crates/fastclock/src/lib.rs");
+    match lib {
+        Some(lib) if lib.code().any(|(_, line)| line == "#![forbid(unsafe_code)]") => Vec::new(),
+        _ => vec!["crates/fastclock/src/lib.rs does not forbid unsafe code".to_owned()],
+    }
+}
+
+#[test]
+fn fastclock_has_no_unsafe_code_at_all() {
+    check(fastclock_forbids_unsafe);
+    let path = "crates/fastclock/src/lib.rs";
+    bites(fastclock_forbids_unsafe, path, "#![no_std]", "#![forbid(unsafe_code)]");
+}
+
+fn names_say_something(files: &[File]) -> Vec<String> {
+    let is_empty = |part: &str| {
+        let stem = part.split('.').next().unwrap_or(part);
+        EMPTY_NAMES.contains(&stem)
+    };
+    files
+        .iter()
+        .filter(|f| f.path.split('/').any(is_empty))
+        .map(|f| format!("{}: name the file after what is in it", f.path))
+        .collect()
+}
+
+#[test]
+fn files_are_named_after_what_is_in_them() {
+    check(names_say_something);
+    for path in ["src/util.rs", "tests/common/mod.rs", "types.h"] {
+        assert_eq!(names_say_something(&[File::new(path, "")]).len(), 1, "{path}");
+    }
+    assert!(names_say_something(&[File::new("src/clock_types.rs", "")]).is_empty());
+}
+
+fn files_are_short(files: &[File]) -> Vec<String> {
+    files
+        .iter()
+        .filter(|f| f.is_source() && f.text.lines().count() > LINES_MAX)
+        .map(|f| format!("{}: {} lines, at most {LINES_MAX}", f.path, f.text.lines().count()))
+        .collect()
+}
+
+#[test]
+fn no_file_is_too_long() {
+    check(files_are_short);
+    bites(files_are_short, "a.rs", &"\n".repeat(LINES_MAX + 1), &"\n".repeat(LINES_MAX));
+}
+
+/// Words are joined here so that this file does not trip over itself.
+fn unfinished_words() -> Vec<String> {
+    [("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("unimplemented", "!"), ("todo", "!")]
+        .map(|(a, b)| format!("{a}{b}"))
+        .to_vec()
+}
+
+fn sources_are_finished(files: &[File]) -> Vec<String> {
+    let words = unfinished_words();
+    let mut complaints = Vec::new();
+    for file in files.iter().filter(|f| f.is_source()) {
+        for (index, line) in file.text.lines().enumerate() {
+            if let Some(word) = words.iter().find(|word| {
+                if word.ends_with('!') {
+                    line.contains(word.as_str())
+                } else {
+                    has_word(line, word)
+                }
+            }) {
+                complaints.push(format!("{}:{}: {word} left in", file.path, index + 1));
+            }
+        }
+    }
+    complaints
+}
+
+#[test]
+fn nothing_is_left_to_be_done() {
+    check(sources_are_finished);
+    for word in unfinished_words() {
+        bites(sources_are_finished, "a.c", &format!("// {word}: later"), "mkstemp(\"XXXXXX\")");
+    }
+}
+
+fn ignored_tests_have_reasons(files: &[File]) -> Vec<String> {
+    files
+        .iter()
+        .filter(|f| f.extension() == "rs")
+        .flat_map(|f| {
+            lines_where(f, "an ignored test needs a reason", |line| {
+                line.trim_start().starts_with("#[ignore]")
+            })
+        })
+        .collect()
+}
+
+#[test]
+fn each_ignored_test_has_a_reason() {
+    check(ignored_tests_have_reasons);
+    bites(ignored_tests_have_reasons, "a.rs", "    #[ignore]", "    #[ignore = \"needs root\"]");
+}
+
+/// Programs to be traced may sleep; tests may not.
+fn tests_do_not_sleep(files: &[File]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for file in files.iter().filter(|f| f.extension() == "rs") {
+        let is_tracee = file.path.contains("tests/tracees/");
+        if is_tracee || MAY_SLEEP.iter().any(|(path, _)| *path == file.path) {
+            continue;
+        }
+        let mut in_tests = file.path.contains("/tests") || file.path.ends_with("_tests.rs");
+        for (number, line) in file.code() {
+            in_tests |= line.trim() == "#[cfg(test)]";
+            // Quotation marks excuse the texts that try out this rule.
+            let sleeps = line.contains("thread::sleep") && !line.contains('"');
+            if in_tests && sleeps {
+                complaints.push(format!("{}:{number}: wait for the event instead", file.path));
+            }
+        }
+    }
+    complaints
+}
+
+#[test]
+fn no_test_sleeps_until_it_passes() {
+    check(tests_do_not_sleep);
+    let sleep = "use std::thread::sleep;";
+    bites(tests_do_not_sleep, "crates/clockscope/tests/trace.rs", sleep, "// thread::sleep");
+    bites(tests_do_not_sleep, "src/a.rs", &format!("#[cfg(test)]\n{sleep}"), sleep);
+    assert!(MAY_SLEEP.iter().all(|(_, reason)| reason.len() > 10), "each with a reason");
+}
+
+fn docs_are_linked(files: &[File]) -> Vec<String> {
+    let maps: Vec<&File> = files
+        .iter()
+        .filter(|f| matches!(f.path.as_str(), "README.md" | "ARCHITECTURE.md"))
+        .collect();
+    if maps.is_empty() {
+        return Vec::new();
+    }
+    files
+        .iter()
+        .filter(|f| f.path.starts_with("docs/") && f.extension() == "md")
+        .filter(|f| !maps.iter().any(|map| map.text.contains(&format!("({}", f.path))))
+        .map(|f| format!("{}: linked neither from README.md nor from ARCHITECTURE.md", f.path))
+        .collect()
+}
+
+#[test]
+fn each_page_of_the_docs_is_linked() {
+    check(docs_are_linked);
+    let page = File::new("docs/trace.md", "");
+    let with = |readme: &str| docs_are_linked(&[File::new("README.md", readme), page.clone()]);
+    assert_eq!(with("see docs").len(), 1);
+    assert!(with("see [trace](docs/trace.md)").is_empty());
+    assert!(with("see [columns](docs/trace.md#columns)").is_empty());
+}
+
+/// Starts of paths that exist on one machine only, and hosts that serve packages.
+fn local_paths() -> Vec<String> {
+    ["work", "root", "home"].map(|name| format!("/{name}")).to_vec()
+}
+
+fn registry_hosts() -> Vec<String> {
+    [
+        "index.crates",
+        "static.crates",
+        "proxy.golang",
+        "registry.npmjs",
+        "deb.debian",
+        "files.pythonhosted",
+    ]
+    .map(|host| format!("{host}."))
+    .to_vec()
+}
+
+fn files_fit_every_machine(files: &[File]) -> Vec<String> {
+    let (paths, hosts) = (local_paths(), registry_hosts());
+    let mut complaints = Vec::new();
+    for file in files {
+        for (index, line) in file.text.lines().enumerate() {
+            let is_local = paths.iter().any(|path| {
+                line.match_indices(path.as_str()).any(|(at, _)| {
+                    let inside = |c: char| c.is_alphanumeric() || ".-_~*<>{}$/)".contains(c);
+                    !line[..at].ends_with(inside) && line[at + path.len()..].starts_with('/')
+                })
+            });
+            if is_local {
+                let at = index + 1;
+                complaints.push(format!("{}:{at}: a path of one machine", file.path));
+            }
+            if let Some(host) = hosts.iter().find(|host| line.contains(host.as_str())) {
+                complaints.push(format!("{}:{}: names the host {host}", file.path, index + 1));
+            }
+        }
+    }
+    complaints
+}
+
+#[test]
+fn nothing_belongs_to_one_machine() {
+    check(files_fit_every_machine);
+    for path in local_paths() {
+        let good = format!("network{path}/x $HOME{path}/x {path}ing/x");
+        bites(files_fit_every_machine, "a.md", &format!("see \"{path}/x\""), &good);
+        bites(files_fit_every_machine, "a.md", &format!("{path}/x"), "x");
+    }
+    for host in registry_hosts() {
+        bites(files_fit_every_machine, "a.toml", &format!("url = \"https://{host}\""), "crates.io");
+    }
+}
+
+/// The modules that a file of the command names after `crate::`.
+fn used_modules(file: &File) -> Vec<String> {
+    let code: Vec<&str> = file.code().map(|(_, line)| line).collect();
+    let code = code.join("\n");
+    let name = |text: &str| -> String {
+        text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
+    let mut used = Vec::new();
+    for (at, marker) in code.match_indices("crate::") {
+        let rest = &code[at + marker.len()..];
+        match rest.strip_prefix('{') {
+            None => used.push(name(rest)),
+            Some(list) => {
+                let mut depth = 0;
+                used.push(name(list));
+                for (at, c) in list.char_indices() {
+                    match c {
+                        '{' => depth += 1,
+                        '}' if depth == 0 => break,
+                        '}' => depth -= 1,
+                        ',' if depth == 0 => used.push(name(&list[at + 1..])),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    used.retain(|name| !name.is_empty());
+    used
+}
+
+fn folders_use_only_what_they_may(files: &[File]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for file in files.iter().filter(|f| f.extension() == "rs") {
+        let Some(inner) = file.path.strip_prefix(COMMAND) else { continue };
+        if ROOTS.contains(&inner) {
+            continue;
+        }
+        let folder = inner.split('/').next().unwrap_or(inner).trim_end_matches(".rs");
+        let Some((_, allowed)) = MAY_USE.iter().find(|(name, _)| *name == folder) else {
+            complaints.push(format!("{}: say in MAY_USE what {folder} may use", file.path));
+            continue;
+        };
+        for used in used_modules(file) {
+            let is_ours = MAY_USE.iter().any(|(name, _)| *name == used);
+            if is_ours && used != folder && !allowed.contains(&used.as_str()) {
+                complaints.push(format!("{}: {folder} may not use {used}", file.path));
+            }
+        }
+    }
+    complaints
+}
+
+#[test]
+fn folders_of_the_command_use_only_what_they_may() {
+    check(folders_use_only_what_they_may);
+    let rule = folders_use_only_what_they_may;
+    let stats = "crates/clockscope/src/stats/mod.rs";
+    bites(rule, stats, "use crate::tracee::launch;", "use crate::stats::histogram;");
+    bites(rule, stats, "use crate::{stats, sys};", "/// See crate::sys.\nuse crate::{stats};");
+    bites(
+        rule,
+        "crates/clockscope/src/report/text.rs",
+        "use crate::{\n    cli::{A, B},\n    sys::C,\n};",
+        "use crate::{\n    cli::{A, sys},\n    stats::C,\n};",
+    );
+    for (name, allowed) in MAY_USE {
+        assert!(!allowed.contains(&"commands"), "{name} uses commands");
+    }
+    assert_eq!(rule(&[File::new("crates/clockscope/src/new/mod.rs", "")]).len(), 1);
+}
+
+/// Paths of the members, in the order of the workspace's manifest.
+fn members(manifest: &str) -> Vec<String> {
+    let list = manifest.split_once("members = [").and_then(|(_, rest)| rest.split_once(']'));
+    let list = list.map_or("", |(list, _)| list);
+    list.split(',')
+        .map(|member| member.trim().trim_matches('"').to_owned())
+        .filter(|member| !member.is_empty())
+        .collect()
+}
+
+fn crates_use_only_those_above(files: &[File]) -> Vec<String> {
+    let text = |path: &str| files.iter().find(|f| f.path == path).map_or("", |f| f.text.as_str());
+    let members = members(text("Cargo.toml"));
+    if members.is_empty() {
+        return vec!["Cargo.toml: no members".to_owned()];
+    }
+    let mut complaints = Vec::new();
+    for (index, member) in members.iter().enumerate() {
+        let manifest = text(&format!("{member}/Cargo.toml"));
+        for below in &members[index..] {
+            let name = below.rsplit('/').next().unwrap_or(below);
+            let uses = manifest.lines().any(|line| {
+                line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
+            });
+            if uses {
+                complaints.push(format!("{member}/Cargo.toml: {name} does not stand above it"));
+            }
+        }
+    }
+    complaints
+}
+
+#[test]
+fn crates_stand_in_dependency_order() {
+    check(crates_use_only_those_above);
+    let workspace =
+        File::new("Cargo.toml", "members = [\n    \"crates/a\",\n    \"crates/b\",\n]\n");
+    let with = |path: &str, line: &str| {
+        crates_use_only_those_above(&[workspace.clone(), File::new(path, line)])
+    };
+    assert_eq!(with("crates/a/Cargo.toml", "b.workspace = true").len(), 1);
+    assert_eq!(with("crates/a/Cargo.toml", "b = { path = \"../b\" }").len(), 1);
+    assert!(with("crates/b/Cargo.toml", "a.workspace = true").is_empty());
+    assert!(with("crates/a/Cargo.toml", "bitflags = \"2\"").is_empty());
+    assert_eq!(crates_use_only_those_above(&[]).len(), 1);
+}
+
+fn changelog_has_the_version(files: &[File]) -> Vec<String> {
+    let text = |path: &str| files.iter().find(|f| f.path == path).map_or("", |f| f.text.as_str());
+    let version = text("Cargo.toml")
+        .lines()
+        .find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'))
+        .unwrap_or("without a version");
+    let heads: Vec<&str> =
+        text("CHANGELOG.md").lines().filter(|line| line.starts_with("## ")).collect();
+    let known = heads
+        .iter()
+        .any(|head| head.contains("Unreleased") || head.contains(&format!("[{version}]")));
+    if known { Vec::new() } else { vec![format!("CHANGELOG.md: nothing about {version}")] }
+}
+
+#[test]
+fn the_changelog_has_the_version() {
+    check(changelog_has_the_version);
+    let manifest = File::new("Cargo.toml", "[workspace.package]\nversion = \"0.3.0\"\n");
+    let with =
+        |log: &str| changelog_has_the_version(&[manifest.clone(), File::new("CHANGELOG.md", log)]);
+    assert_eq!(with("## [0.2.0]\n0.3.0 is next\n").len(), 1);
+    assert!(with("## [0.3.0] - 2027-01-01\n").is_empty());
+    assert!(with("## [Unreleased]\n").is_empty());
+}

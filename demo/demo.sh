@@ -1,0 +1,52 @@
+#!/bin/sh
+# Shows clockscope on a database and on a loop. Leaves nothing behind but the build.
+set -eu
+cd "$(dirname "$0")/.."
+cargo=${CARGO:-cargo}
+target=${CARGO_TARGET_DIR:-target}
+rows=${DEMO_ROWS:-400000}
+reads=${DEMO_READS:-20000000}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+
+headline() { printf '\n=== %s\n' "$*"; }
+show() {
+    printf '\n$ %s\n' "$*"
+    "$@"
+}
+
+headline "Build"
+"$cargo" build --quiet --release --package clockscope
+case "$target" in
+/*) PATH="$target/release:$PATH" ;;
+*) PATH="$PWD/$target/release:$PATH" ;;
+esac
+cc -O2 -o "$work/reads" demo/reads.c
+
+# One clock read a statement: SQLite answers 'now' once for each.
+{
+    echo 'CREATE TABLE samples(id INTEGER PRIMARY KEY, at TEXT, value REAL);'
+    echo 'BEGIN;'
+    seq "$rows" |
+        sed "s/.*/INSERT INTO samples(at, value) VALUES (strftime('%Y-%m-%d %H:%M:%f', 'now'), & * 0.25);/"
+    echo 'COMMIT;'
+    echo "SELECT count(*) || ' rows with ' || count(DISTINCT at) || ' different times' FROM samples;"
+} >"$work/load.sql"
+cd "$work"
+
+headline "See: a database that stamps $rows rows with the time"
+show clockscope trace -- sqlite3 samples.db '.read load.sql'
+
+headline "The same by real system calls, and from the coarse clock: look at usecs/call"
+for clock in kernel syscall coarse; do
+    rm -f samples.db
+    show clockscope run --clock "$clock" --stats -- sqlite3 samples.db '.read load.sql'
+done
+
+headline "What a read costs the program: a loop, untraced and with each clock"
+show ./reads "$reads"
+for clock in kernel syscall coarse; do
+    show clockscope run --clock "$clock" -- ./reads "$reads"
+done

@@ -1,0 +1,111 @@
+#!/bin/sh
+# Installs what a part of the project needs, from Debian's or Ubuntu's packages, and only what is
+# missing. Usage: scripts/setup.sh build|demo|test|bench
+set -eu
+
+say() { printf 'setup: %s\n' "$*"; }
+die() {
+    say "$*" >&2
+    exit 1
+}
+
+# Prints lines of a package and a command that shows that it is there ("-": ask dpkg).
+needs() {
+    cat <<'END'
+gcc cc
+libc6-dev -
+binutils strip
+clang clang
+END
+    [ "$1" = build ] && return
+    echo sqlite3 sqlite3
+    [ "$1" = demo ] && return
+    cat <<'END'
+gcc-multilib -
+musl-tools musl-gcc
+perl perl
+python3 python3
+nodejs node
+default-jdk-headless javac
+golang-go go
+gdb gdb
+strace strace
+util-linux unshare
+procps ps
+curl curl
+postgresql -
+postgresql-client psql
+redis-server redis-server
+redis-tools redis-benchmark
+nginx nginx
+wrk wrk
+END
+    [ "$1" = test ] && return
+    cat <<'END'
+ltrace ltrace
+linux-perf perf
+bpftrace bpftrace
+bpfcc-tools -
+END
+}
+
+is_there() { # package command
+    if [ "$2" = - ]; then
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+    else
+        # Servers live where an ordinary PATH does not look; Go is often unpacked by hand.
+        (PATH="$PATH:/usr/sbin:/sbin:/usr/local/go/bin" command -v "$2" >/dev/null 2>&1)
+    fi
+}
+
+# What Ubuntu calls a package that Debian has under another name.
+local_name() {
+    if [ "$1" = linux-perf ] && [ "$ID" = ubuntu ]; then
+        echo linux-tools-generic
+    else
+        echo "$1"
+    fi
+}
+
+part=${1:-}
+case "$part" in
+build | demo | test | bench) ;;
+*) die "say what to set up: build, demo, test or bench" ;;
+esac
+
+command -v cargo >/dev/null 2>&1 ||
+    die "cargo is missing; install Rust 1.88 or later as https://rustup.rs says"
+
+ID=unknown
+[ ! -r /etc/os-release ] || . /etc/os-release
+missing=
+while read -r package command; do
+    is_there "$package" "$command" || missing="$missing $(local_name "$package")"
+done <<END
+$(needs "$part")
+END
+[ -n "$missing" ] || exit 0
+
+case " $ID ${ID_LIKE:-} " in
+*" debian "* | *" ubuntu "*) ;;
+*) die "this is not Debian or Ubuntu; install what these packages hold, then try again:$missing" ;;
+esac
+sudo=
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null 2>&1 || die "run as root: apt-get install$missing"
+    sudo=sudo
+fi
+
+# Servers are for the tests, which start their own: keep the packages from starting theirs.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap '$sudo rm -f "$policy"' EXIT
+    trap 'exit 1' HUP INT TERM
+    printf '#!/bin/sh\nexit 101\n' | $sudo tee "$policy" >/dev/null
+    $sudo chmod 755 "$policy"
+fi
+say "installing$missing"
+$sudo apt-get -q update
+# shellcheck disable=SC2086 # a list of packages
+$sudo env DEBIAN_FRONTEND=noninteractive \
+    apt-get -q -y --no-install-recommends install $missing
