@@ -22,9 +22,8 @@ pub fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let code = match &cli.command {
         cli::Command::Vdso(args) => commands::vdso::run(args),
-        cli::Command::Trace(_) | cli::Command::Run(_) => {
-            unreachable!("wired up in the next commit")
-        }
+        cli::Command::Trace(args) => commands::trace::run(args),
+        cli::Command::Run(args) => commands::run::run(args),
     };
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

@@ -7,3 +7,12 @@ pub mod summary;
 pub mod trace;
 pub mod traced;
 pub mod vdso;
+
+use std::fmt::Display;
+use std::io::Write;
+
+/// Says what went wrong, in one line on standard error.
+pub(crate) fn complain(what: &(impl Display + ?Sized)) {
+    // Nothing can be done about a standard error that is closed.
+    let _ = writeln!(std::io::stderr().lock(), "clockscope: {what:#}");
+}

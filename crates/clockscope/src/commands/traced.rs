@@ -64,16 +64,16 @@ impl Prepared {
     /// # Errors
     ///
     /// When the child has died or cannot be waited for.
-    pub fn follow(
+    pub fn follow<'a>(
         self,
-        session: &Session,
-        syscalls: Option<&mut dyn SyscallObserver>,
+        session: &'a Session,
+        syscalls: Option<&'a mut dyn SyscallObserver>,
         wait_all: bool,
     ) -> anyhow::Result<Outcome> {
         let program = self.waiting.pid();
         let seen = signals::forward(program);
         let mut follower =
-            Follower::new(session, program, Observers { syscalls, signals: &seen });
+            Follower::new(session, program, Observers { syscalls, signals: Box::new(seen) });
         let started = Instant::now();
         let failure = self.waiting.go().context("the program's process is gone before its start")?;
         let followed = follower.run(wait_all).context("cannot wait for the program")?;

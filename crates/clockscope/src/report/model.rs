@@ -127,8 +127,8 @@ pub struct ProcessDetail {
     pub command: String,
     /// Calls through the vDSO.
     pub vdso_calls: u64,
-    /// System calls.
-    pub syscall_calls: u64,
+    /// System calls; `null` unless processes were told apart (`--per-process`, `--per-thread`).
+    pub syscall_calls: Option<u64>,
     /// Its vDSO calls; with `--per-process` and `--per-thread`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vdso: Vec<VdsoRow>,

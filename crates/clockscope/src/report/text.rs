@@ -104,12 +104,12 @@ fn process_tables(process: &ProcessDetail, options: &TextOptions, syscalls_timed
     let counts = format!(
         ": {}, {}",
         units::counted(process.vdso_calls, "vDSO call", "vDSO calls"),
-        units::counted(process.syscall_calls, "system call", "system calls"),
+        units::counted(process.syscall_calls.unwrap_or(0), "system call", "system calls"),
     );
     let name = format!("process {} {}", process.pid, printable(&process.command));
     let calls = Calls { vdso: &process.vdso, syscalls: &process.syscalls, syscalls_timed };
     let mut out = format!("\n{}", one_line(name.trim_end(), &counts));
-    if process.vdso_calls > 0 || process.syscall_calls > 0 {
+    if process.vdso_calls > 0 || process.syscall_calls > Some(0) {
         out += &table::render(&calls.entries(options.sort), &options.columns);
     }
     if options.per_thread {

@@ -58,7 +58,7 @@ pub struct Observers<'a> {
     /// To system calls.
     pub syscalls: Option<&'a mut dyn SyscallObserver>,
     /// To signals.
-    pub signals: &'a dyn SignalObserver,
+    pub signals: Box<dyn SignalObserver>,
 }
 
 /// State of the loop.

@@ -110,7 +110,7 @@ pub(super) fn processes() -> TraceReport {
             pid: 4_021,
             command: "sh".into(),
             vdso_calls: 0,
-            syscall_calls: 3,
+            syscall_calls: Some(3),
             syscalls: vec![syscall("wait4", 3, 1, 900_000_000)],
             ..ProcessDetail::default()
         },
@@ -118,7 +118,7 @@ pub(super) fn processes() -> TraceReport {
             pid: 4_022,
             command: "date".into(),
             vdso_calls: 12,
-            syscall_calls: 12,
+            syscall_calls: Some(12),
             vdso: vec![vdso("time", None, 12, 12, 4_100)],
             syscalls: vec![syscall("read", 12, 2, 300_000)],
             threads: vec![thread(4_022, 5), thread(4_023, 7)],

@@ -80,7 +80,7 @@ prop_compose! {
         let threads = tids.into_iter()
             .map(|tid| ThreadDetail { tid, vdso: vdso.clone(), syscalls: syscalls.clone() })
             .collect();
-        ProcessDetail { pid, command, vdso_calls, syscall_calls, vdso, syscalls, threads }
+        ProcessDetail { pid, command, vdso_calls, syscall_calls: Some(syscall_calls), vdso, syscalls, threads }
     }
 }
 

@@ -1,0 +1,308 @@
+//! From counts to the report.
+
+use fastclock::{ClockId, Scale, Ticks};
+use vdso_image::layout::{self, Counted, Function};
+
+use crate::report::latency;
+use crate::report::model::{ClockReads, DeclineRow, ProcessDetail, SyscallRow, ThreadDetail, VdsoRow};
+use crate::stats::histogram::Bucket;
+use crate::syscalls::{ProbeCost, SyscallTally};
+use crate::tracee::counts::{Calls, Times, Timings};
+use crate::tracee::processes::Processes;
+use crate::tracee::session::Session;
+
+/// Cost of a read on a host whose clocksource is hpet, and acpi_pm, in nanoseconds: Red Hat
+/// Enterprise Linux for Real Time 7, Reference Guide, 15.2.
+const TYPICAL_HPET_NS: u64 = 1226;
+const TYPICAL_ACPI_PM_NS: u64 = 2552;
+
+/// What turns ticks into time.
+pub struct TickTime {
+    scale: Scale,
+    bracket: Ticks,
+}
+
+impl TickTime {
+    /// That of a session, as known now.
+    #[must_use]
+    pub fn of(session: &Session) -> Self {
+        Self { scale: session.scale(), bracket: session.bracket() }
+    }
+
+    /// What timing a call adds to it, in picoseconds.
+    #[must_use]
+    pub fn bracket_ps(&self) -> u64 {
+        self.scale.to_picos(self.bracket).0
+    }
+
+    /// A timed call without what the timing adds.
+    fn nanos(&self, ticks: u64) -> u64 {
+        let ticks = Ticks(ticks.saturating_sub(self.bracket.0));
+        u64::try_from(self.scale.to_nanos(ticks).0).unwrap_or(0)
+    }
+
+    fn average_ps(&self, times: &Times) -> u64 {
+        if times.weight == 0 {
+            return 0;
+        }
+        // A thousandth of a tick, so that the average keeps its fraction.
+        let milli = times.weighted_ticks.saturating_mul(1000) / u128::from(times.weight);
+        let milli = u64::try_from(milli).unwrap_or(u64::MAX);
+        let milli = milli.saturating_sub(self.bracket.0.saturating_mul(1000));
+        self.scale.to_picos(Ticks(milli)).0 / 1000
+    }
+}
+
+/// The rows of vDSO calls.
+#[must_use]
+pub fn vdso_rows(
+    calls: &Calls,
+    timings: Option<&Timings>,
+    time: &TickTime,
+    spares: &[String],
+) -> Vec<VdsoRow> {
+    let rows = calls.iter().enumerate().filter(|(_, calls)| **calls > 0);
+    rows.filter_map(|(index, calls)| {
+        let counted = Counted::from_counter(index)?;
+        let times = timings.map(|timings| &timings.times[index]);
+        let average_ps = times.map_or(0, |times| time.average_ps(times));
+        let total = u128::from(average_ps) * u128::from(*calls) / 1000;
+        Some(VdsoRow {
+            function: function_name(counted.function, spares),
+            clock: counted.clock.map(clock_name),
+            calls: *calls,
+            timed: times.map_or(0, |times| times.samples),
+            time_total_ns: u64::try_from(total).unwrap_or(u64::MAX),
+            time_avg_ps: average_ps,
+            latency_ns: times.and_then(|times| distribution(times, time)),
+        })
+    })
+    .collect()
+}
+
+fn function_name(function: Function, spares: &[String]) -> String {
+    let spare = (function as usize).checked_sub(Function::Spare0 as usize);
+    match spare.and_then(|index| spares.get(index)) {
+        Some(name) => name.clone(),
+        None => function.name().to_owned(),
+    }
+}
+
+fn clock_name(clock: Option<i32>) -> String {
+    match clock {
+        None => "other".to_owned(),
+        Some(raw) => {
+            ClockId::from_raw(raw).map_or_else(|| format!("clock_{raw}"), |id| id.name().to_owned())
+        }
+    }
+}
+
+fn distribution(times: &Times, time: &TickTime) -> Option<crate::report::model::Latency> {
+    let buckets: Vec<Bucket> = times
+        .buckets
+        .iter()
+        .enumerate()
+        .filter(|(_, weight)| **weight > 0)
+        .map(|(index, weight)| {
+            let lower = time.nanos(layout::bucket_start(index));
+            let upper = time.nanos(layout::bucket_start(index + 1));
+            Bucket { lower, width: upper.saturating_sub(lower).max(1), count: *weight }
+        })
+        .collect();
+    latency::from_buckets(&buckets, Some(time.nanos(times.max_ticks)))
+}
+
+/// The rows of system calls: the tallies of the same call together.
+#[must_use]
+pub fn syscall_rows<'a>(
+    tallies: impl IntoIterator<Item = &'a SyscallTally>,
+    cost: &ProbeCost,
+    with_latency: bool,
+) -> Vec<SyscallRow> {
+    let mut sums: std::collections::BTreeMap<_, SyscallTally> = std::collections::BTreeMap::new();
+    for tally in tallies {
+        sums.entry((tally.abi, tally.number))
+            .and_modify(|sum| sum.absorb(tally))
+            .or_insert_with(|| tally.clone());
+    }
+    sums.values()
+        .map(|tally| SyscallRow {
+            name: tally.name(),
+            number: tally.number,
+            calls: tally.calls,
+            errors: tally.errors,
+            time_total_ns: tally.corrected_time_ns(cost),
+            time_avg_ps: tally.corrected_average_ps(cost),
+            latency_ns: if with_latency { syscall_distribution(tally, cost) } else { None },
+        })
+        .collect()
+}
+
+fn syscall_distribution(
+    tally: &SyscallTally,
+    cost: &ProbeCost,
+) -> Option<crate::report::model::Latency> {
+    let buckets: Vec<Bucket> = tally
+        .corrected_histogram(cost)
+        .into_iter()
+        .map(|(lower, count)| Bucket { lower, width: (lower / 16).max(1), count })
+        .collect();
+    latency::from_buckets(&buckets, Some(tally.corrected_max_ns(cost)))
+}
+
+/// What the lines below the table need to know besides the rows.
+pub struct Context {
+    /// From start to end of the program.
+    pub wall_ns: u64,
+    /// Cost of a read by system call here, in picoseconds.
+    pub syscall_read_ps: u64,
+    /// Length of a timer tick.
+    pub tick_ns: u64,
+}
+
+/// The lines below the table.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a rate to be read by people")]
+pub fn clock_reads(
+    vdso: &[VdsoRow],
+    syscalls: &[SyscallRow],
+    same_tick_share: Option<f64>,
+    context: &Context,
+) -> ClockReads {
+    let is_read = |name: &str| matches!(name, "clock_gettime" | "gettimeofday" | "time");
+    let by_vdso = vdso.iter().filter(|row| is_read(&row.function));
+    let by_syscall = syscalls.iter().filter(|row| is_read(&row.name));
+    let (mut reads, mut time_ns) = (0_u64, 0_u64);
+    let counted = by_vdso
+        .map(|row| (row.calls, row.time_total_ns))
+        .chain(by_syscall.map(|row| (row.calls, row.time_total_ns)));
+    for (calls, time) in counted {
+        reads = reads.saturating_add(calls);
+        time_ns = time_ns.saturating_add(time);
+    }
+    let seconds = context.wall_ns as f64 / 1e9;
+    let by_syscall_ns = u128::from(reads) * u128::from(context.syscall_read_ps) / 1000;
+    ClockReads {
+        reads,
+        reads_per_second: if seconds > 0.0 { reads as f64 / seconds } else { 0.0 },
+        time_ns,
+        by_syscall_ns: u64::try_from(by_syscall_ns).unwrap_or(u64::MAX),
+        syscall_read_ps: context.syscall_read_ps,
+        typical_hpet_ns: reads.saturating_mul(TYPICAL_HPET_NS),
+        typical_acpi_pm_ns: reads.saturating_mul(TYPICAL_ACPI_PM_NS),
+        same_tick_share,
+        tick_ns: context.tick_ns,
+    }
+}
+
+/// The share of calls that came within the same tick as the thread's call before, estimated from
+/// the distances: a call that comes after `d` of a tick of length `T` finds the same tick with
+/// probability `1 - d / T`.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+pub fn same_tick_share(timings: &Timings, time: &TickTime, tick_ns: u64) -> Option<f64> {
+    let total: u64 = timings.intervals.iter().sum();
+    if total == 0 || tick_ns == 0 {
+        return None;
+    }
+    let mut same = 0.0;
+    for (power, weight) in timings.intervals.iter().enumerate() {
+        let middle = (1_u64 << power).saturating_add(1_u64 << power >> 1);
+        let distance = time.scale.to_nanos(Ticks(middle)).0 as f64;
+        same += *weight as f64 * (1.0 - distance / tick_ns as f64).max(0.0);
+    }
+    Some(same / total as f64)
+}
+
+/// What was not counted.
+#[must_use]
+pub fn declines(processes: &Processes) -> Vec<DeclineRow> {
+    let of_process = |process: &crate::tracee::processes::Process| {
+        let pid = process.pid;
+        let rows: Vec<DeclineRow> = process
+            .declines
+            .iter()
+            .map(|(command, why)| DeclineRow {
+                pid,
+                command: command.clone(),
+                what: "vdso".to_owned(),
+                reason: why.to_string(),
+            })
+            .collect();
+        rows
+    };
+    processes.all().iter().flat_map(of_process).collect()
+}
+
+/// How finely to tell processes apart, and with what.
+pub struct Details<'a> {
+    /// System calls by process (and thread); empty if they were not told apart.
+    pub tallies: &'a [SyscallTally],
+    /// What the probes cost.
+    pub cost: &'a ProbeCost,
+    /// Give the rows of each process.
+    pub rows: bool,
+    /// Give the threads of each process.
+    pub threads: bool,
+    /// Names of functions that this program does not know.
+    pub spares: &'a [String],
+    /// Which rows are wanted.
+    pub wanted: &'a dyn Fn(&str) -> bool,
+}
+
+/// One entry a process.
+#[must_use]
+pub fn processes_detail(
+    processes: &Processes,
+    time: &TickTime,
+    details: &Details<'_>,
+) -> Vec<ProcessDetail> {
+    let vdso = |calls: &Calls| {
+        let mut rows = vdso_rows(calls, None, time, details.spares);
+        rows.retain(|row| (details.wanted)(&row.function));
+        rows
+    };
+    let syscalls = |pick: &dyn Fn(&SyscallTally) -> bool| {
+        let tallies = details.tallies.iter().filter(|tally| pick(tally));
+        let mut rows = syscall_rows(tallies, details.cost, false);
+        rows.retain(|row| (details.wanted)(&row.name));
+        rows
+    };
+    processes
+        .all()
+        .iter()
+        .map(|process| {
+            let own = syscalls(&|tally| tally.pid == process.pid);
+            let own_vdso = vdso(&process.calls);
+            ProcessDetail {
+                pid: process.pid,
+                command: process.command.clone(),
+                vdso_calls: own_vdso.iter().map(|row| row.calls).sum(),
+                syscall_calls: details.rows.then(|| own.iter().map(|row| row.calls).sum()),
+                vdso: if details.rows { own_vdso } else { Vec::new() },
+                syscalls: if details.rows { own } else { Vec::new() },
+                threads: if details.threads {
+                    thread_ids(process.pid, &process.threads, details.tallies)
+                        .into_iter()
+                        .map(|tid| ThreadDetail {
+                            tid,
+                            vdso: process.threads.get(&tid).map(&vdso).unwrap_or_default(),
+                            syscalls: syscalls(&|t| t.pid == process.pid && t.tid == tid),
+                        })
+                        .collect()
+                } else {
+                    Vec::new()
+                },
+            }
+        })
+        .collect()
+}
+
+fn thread_ids(
+    pid: i32,
+    counted: &std::collections::HashMap<i32, Calls>,
+    tallies: &[SyscallTally],
+) -> std::collections::BTreeSet<i32> {
+    let called = tallies.iter().filter(|tally| tally.pid == pid && tally.tid != 0);
+    counted.keys().copied().chain(called.map(|tally| tally.tid)).collect()
+}

@@ -1,0 +1,601 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+//
+// Counts the system calls of followed threads, in the kernel.
+//
+// A followed thread has a `struct thread`, found by its number. Threads made by it are followed from
+// before their first instruction. Everything else leaves after one comparison that fails.
+// Nothing is sent to user space: counts are added up in maps, so no call can be lost on the way.
+//
+// sys_enter and sys_exit run with preemption off and are never nested on a CPU, so that rows of a
+// CPU need no atomic operations. Rows shared by CPUs (a breakdown was asked for) do.
+//
+// The loader sets the constants below `options`; the kernel then removes the code that they
+// switch off.
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef int s32;
+typedef unsigned long long u64;
+typedef long long s64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+// Map declarations, as BTF: a number is the length of an array type.
+#define NUMBER(name, value) int (*name)[value]
+#define TYPE(name, type) type *name
+
+// include/uapi/linux/bpf.h, enum bpf_map_type, BPF_F_*, BPF_ANY...
+#define MAP_HASH 1
+#define MAP_ARRAY 2
+#define MAP_PERCPU_HASH 5
+#define MAP_PERCPU_ARRAY 6
+#define ONLY_NEW 1
+
+// The part of the kernel's types that is read here. Offsets come from the running kernel's BTF.
+#define KERNEL __attribute__((preserve_access_index))
+
+struct pid_namespace;
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+} KERNEL;
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+} KERNEL;
+
+struct thread_info {
+	u32 status;
+} KERNEL;
+
+struct task_struct {
+	struct thread_info thread_info;
+	int pid;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+} KERNEL;
+
+struct bpf_iter__task {
+	struct task_struct *task;
+} KERNEL;
+
+struct pt_regs {
+	unsigned long r9;
+	unsigned long orig_ax;
+} KERNEL;
+
+// include/uapi/linux/bpf.h, FN(...)
+static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
+static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) =
+	(void *)2;
+static u64 (*const ktime_get_ns)(void) = (void *)5;
+static long (*const map_delete)(void *map, const void *key) = (void *)3;
+static long (*const probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+static struct task_struct *(*const current_task)(void) = (void *)158;
+
+// Options; the loader sets them.
+const volatile u8 timed = 0;	 // sys_exit is attached: time and errors
+const volatile u8 latency = 0;	 // keep a distribution
+const volatile u8 breakdown = 0; // 0 one table, 1 by process, 2 by thread
+const volatile u8 filtered = 0;	 // only the calls in `wanted`
+const volatile u64 mark = 0;	 // r9 of calls that clockscope made in the program
+const volatile u64 wanted[16];	 // bitmap by slot
+
+// Which table a call number belongs to; `abi` of a row.
+#define ABI_X86_64 0
+#define ABI_IA32 1
+#define ABI_CALIBRATION 2 // calls that clockscope itself makes to measure the probe
+#define NR_GETPPID 110 // the call that is used for it
+#define TS_COMPAT 2	  // arch/x86/include/asm/thread_info.h: a 32-bit call is being made
+
+// Slots of `totals`: 512 numbers of each ABI, then those below.
+#define NUMBERS 512
+#define SLOT_CALIBRATION 1024
+#define SLOT_OVERFLOW 1025 // + abi: numbers outside the table for which `rows` had no room
+#define SLOTS 1027
+#define SLOT_ODD 0xfffffff0u	 // a number outside the table: kept in `rows`
+#define SLOT_NONE 0xffffffffu	 // no call being made
+#define SLOT_FRESH 0xfffffffeu	 // followed in the middle of a call, which is not counted
+#define SLOT_IGNORED 0xfffffffdu // the call being made is not to be counted
+#define IS_CALL(slot) ((slot) < SLOT_IGNORED)
+
+struct thread {
+	u64 start_ns; // when the call being made began
+	u32 pid;      // which thread it is, in the first pid namespace; 0 for none
+	u32 slot;     // of the call being made, or why there is none
+	u32 number;
+	u32 tgid;	// in the tracer's pid namespace; 0 unless a breakdown was asked for
+	u32 tid;	// the same
+	u8 abi;		// of the call being made
+	u8 named;	// tgid and tid are valid
+	u8 calibrating; // it is the tracer itself
+	u8 pad;
+};
+
+struct row_key {
+	u32 tgid;
+	u32 tid;
+	u32 number;
+	u32 abi;
+};
+
+struct bucket_key {
+	struct row_key row;
+	u32 bucket;
+};
+
+struct counts {
+	u64 calls;
+	u64 returns;
+	u64 errors;
+	u64 time_ns;
+	u64 max_ns;
+	u64 pad[3]; // a cache line
+};
+
+// Followed threads, by the low bits of their number. Two followed threads with the same low bits
+// are rare: the second one is kept in `spilled_threads`, which nobody looks into while it is empty.
+#define THREADS 65536
+
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, THREADS);
+	TYPE(key, u32);
+	TYPE(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	NUMBER(type, MAP_HASH);
+	NUMBER(max_entries, 16384);
+	TYPE(key, u32);
+	TYPE(value, struct thread);
+} spilled_threads SEC(".maps");
+
+u64 spilled = 0; // length of spilled_threads
+
+struct {
+	NUMBER(type, MAP_PERCPU_ARRAY);
+	NUMBER(max_entries, SLOTS);
+	TYPE(key, u32);
+	TYPE(value, struct counts);
+} totals SEC(".maps");
+
+// The loader sets max_entries of the next two.
+struct {
+	NUMBER(type, MAP_HASH);
+	NUMBER(max_entries, 1);
+	TYPE(key, struct row_key);
+	TYPE(value, struct counts);
+} rows SEC(".maps");
+
+struct {
+	NUMBER(type, MAP_PERCPU_HASH);
+	NUMBER(max_entries, 1);
+	TYPE(key, struct bucket_key);
+	TYPE(value, u64);
+} buckets SEC(".maps");
+
+#define NOTE_LEVEL 0	 // depth of the tracer's pid namespace
+#define NOTE_NAMESPACE 1 // its address, which is what tells it from others
+#define NOTE_WANTED 2	 // process that `follow_process` is to follow, in that namespace
+#define NOTE_FOUND 3	 // threads of it that were found
+#define NOTE_THREADS 4	 // threads that could not be followed
+#define NOTE_BUCKETS 5	 // calls that are missing in the distributions
+#define NOTE_ROWS 6	 // calls that are missing in the breakdown (they are in `totals`)
+#define NOTES 7
+
+struct {
+	NUMBER(type, MAP_ARRAY);
+	NUMBER(max_entries, NOTES);
+	TYPE(key, u32);
+	TYPE(value, u64);
+} notes SEC(".maps");
+
+const struct counts no_counts = {};
+const u64 one = 1;
+
+INLINE void note(u32 which)
+{
+	u64 *value = map_lookup(&notes, &which);
+
+	if (value)
+		__sync_fetch_and_add(value, 1);
+}
+
+INLINE void set_note(u32 which, u64 value)
+{
+	map_update(&notes, &which, &value, 0);
+}
+
+INLINE u64 noted(u32 which)
+{
+	u64 *value = map_lookup(&notes, &which);
+
+	return value ? *value : 0;
+}
+
+// The state of thread `pid` if it is followed. This is all that happens to other threads.
+INLINE struct thread *find(u32 pid)
+{
+	u32 at = pid % THREADS;
+	struct thread *thread = map_lookup(&threads, &at);
+
+	if (LIKELY(thread && thread->pid == pid))
+		return thread;
+	if (LIKELY(!spilled))
+		return 0;
+	return map_lookup(&spilled_threads, &pid);
+}
+
+INLINE struct thread *follow(u32 pid)
+{
+	u32 at = pid % THREADS;
+	struct thread *thread = map_lookup(&threads, &at);
+	struct thread fresh = {.pid = pid, .slot = SLOT_FRESH};
+	u32 old_pid;
+
+	if (!thread)
+		return 0;
+	old_pid = __sync_val_compare_and_swap(&thread->pid, 0, pid);
+	if (!old_pid || old_pid == pid) {
+		*thread = fresh;
+		return thread;
+	}
+	if (map_update(&spilled_threads, &pid, &fresh, 0)) {
+		note(NOTE_THREADS);
+		return 0;
+	}
+	__sync_fetch_and_add(&spilled, 1);
+	return map_lookup(&spilled_threads, &pid);
+}
+
+INLINE void leave(struct thread *thread, u32 pid)
+{
+	u32 at = pid % THREADS;
+
+	if (thread == map_lookup(&threads, &at))
+		thread->pid = 0;
+	else if (!map_delete(&spilled_threads, &pid))
+		__sync_fetch_and_add(&spilled, (u64)-1);
+}
+
+// The number of a task in the tracer's pid namespace; 0 if it has none there.
+INLINE u32 number_in_namespace(struct task_struct *task)
+{
+	struct pid *pid = task->thread_pid;
+	u32 level = noted(NOTE_LEVEL);
+	struct {
+		int nr;
+		u64 ns;
+	} upid = {};
+
+	if (!pid || pid->level < level)
+		return 0;
+	probe_read_kernel(&upid, sizeof(upid), (char *)&pid->numbers[0] + level * sizeof(upid));
+	return upid.ns == noted(NOTE_NAMESPACE) ? upid.nr : 0;
+}
+
+INLINE void name(struct thread *thread, struct task_struct *task)
+{
+	thread->tgid = number_in_namespace(task->group_leader);
+	if (breakdown == 2)
+		thread->tid = number_in_namespace(task);
+	thread->named = 1;
+}
+
+INLINE struct counts *shared_row(struct thread *thread)
+{
+	struct row_key key = {
+		.tgid = thread->tgid,
+		.tid = thread->tid,
+		.number = thread->number,
+		.abi = thread->abi,
+	};
+	struct counts *row = map_lookup(&rows, &key);
+
+	if (LIKELY(row))
+		return row;
+	map_update(&rows, &key, &no_counts, ONLY_NEW);
+	return map_lookup(&rows, &key);
+}
+
+INLINE u32 total_slot(struct thread *thread)
+{
+	if (LIKELY(thread->slot < SLOTS))
+		return thread->slot;
+	return SLOT_OVERFLOW + (thread->abi & 1);
+}
+
+INLINE void count_call(struct thread *thread)
+{
+	struct counts *row;
+	u32 slot;
+
+	if (breakdown || UNLIKELY(thread->slot == SLOT_ODD)) {
+		row = shared_row(thread);
+		if (LIKELY(row)) {
+			__sync_fetch_and_add(&row->calls, 1);
+			return;
+		}
+		note(NOTE_ROWS);
+	}
+	slot = total_slot(thread);
+	row = map_lookup(&totals, &slot);
+	if (LIKELY(row))
+		row->calls += 1;
+}
+
+INLINE void raise_max(u64 *max_ns, u64 ns)
+{
+	u64 seen = *max_ns;
+
+#pragma unroll
+	for (int i = 0; i < 8; i++) {
+		u64 old;
+
+		if (ns <= seen)
+			return;
+		old = __sync_val_compare_and_swap(max_ns, seen, ns);
+		if (old == seen)
+			return;
+		seen = old;
+	}
+}
+
+INLINE void count_return(struct thread *thread, u64 ns, u8 has_time, u8 failed)
+{
+	struct counts *row;
+	u32 slot;
+
+	if (breakdown || UNLIKELY(thread->slot == SLOT_ODD)) {
+		row = shared_row(thread);
+		if (LIKELY(row)) {
+			if (failed)
+				__sync_fetch_and_add(&row->errors, 1);
+			if (!has_time)
+				return;
+			__sync_fetch_and_add(&row->returns, 1);
+			__sync_fetch_and_add(&row->time_ns, ns);
+			if (latency)
+				raise_max(&row->max_ns, ns);
+			return;
+		}
+	}
+	slot = total_slot(thread);
+	row = map_lookup(&totals, &slot);
+	if (UNLIKELY(!row))
+		return;
+	if (failed)
+		row->errors += 1;
+	if (!has_time)
+		return;
+	row->returns += 1;
+	row->time_ns += ns;
+	if (latency && ns > row->max_ns)
+		row->max_ns = ns;
+}
+
+// Log-linear: 16 buckets an octave; syscalls/histogram.rs has the inverse.
+INLINE u32 bucket_of(u64 ns)
+{
+	u64 v = ns;
+	u32 log2 = 0;
+
+	if (ns < 16)
+		return ns;
+	if (v >> 32) {
+		v >>= 32;
+		log2 += 32;
+	}
+	if (v >> 16) {
+		v >>= 16;
+		log2 += 16;
+	}
+	if (v >> 8) {
+		v >>= 8;
+		log2 += 8;
+	}
+	if (v >> 4) {
+		v >>= 4;
+		log2 += 4;
+	}
+	if (v >> 2) {
+		v >>= 2;
+		log2 += 2;
+	}
+	log2 += v >> 1;
+	return (log2 - 3) * 16 + ((ns >> (log2 - 4)) & 15);
+}
+
+INLINE void count_bucket(struct thread *thread, u64 ns)
+{
+	struct bucket_key key = {
+		.row = {
+			.tgid = thread->tgid,
+			.tid = thread->tid,
+			.number = thread->number,
+			.abi = thread->abi,
+		},
+		.bucket = bucket_of(ns),
+	};
+	u64 *calls = map_lookup(&buckets, &key);
+
+	if (LIKELY(calls))
+		*calls += 1;
+	else if (map_update(&buckets, &key, &one, ONLY_NEW))
+		note(NOTE_BUCKETS);
+}
+
+// Notes which call begins. Returns whether it is to be counted.
+INLINE u8 begin(struct thread *thread, struct task_struct *task, struct pt_regs *regs, u32 number)
+{
+	u32 abi = task->thread_info.status & TS_COMPAT ? ABI_IA32 : ABI_X86_64;
+	u32 slot = SLOT_ODD;
+
+	if (UNLIKELY(regs->r9 == mark))
+		goto ignored;
+	if (LIKELY(number < NUMBERS))
+		slot = abi * NUMBERS + number;
+	if (UNLIKELY(thread->calibrating)) {
+		if (number != NR_GETPPID)
+			goto ignored;
+		abi = ABI_CALIBRATION;
+		slot = SLOT_CALIBRATION;
+	} else if (filtered) {
+		if (slot == SLOT_ODD || !(wanted[(slot >> 6) & 15] >> (slot & 63) & 1))
+			goto ignored;
+	}
+	if (breakdown && UNLIKELY(!thread->named))
+		name(thread, task);
+	thread->slot = slot;
+	thread->number = number;
+	thread->abi = abi;
+	return 1;
+ignored:
+	thread->slot = SLOT_IGNORED;
+	return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int sys_enter(u64 *ctx)
+{
+	struct task_struct *task = current_task();
+	struct thread *thread = find(task->pid);
+
+	if (LIKELY(!thread))
+		return 0;
+	if (!begin(thread, task, (struct pt_regs *)ctx[0], ctx[1]))
+		return 0;
+	count_call(thread);
+	if (timed)
+		thread->start_ns = ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int sys_exit(u64 *ctx)
+{
+	struct task_struct *task = current_task();
+	struct thread *thread = find(task->pid);
+	u64 now_ns, ns;
+	u32 slot;
+	u8 failed;
+
+	if (LIKELY(!thread))
+		return 0;
+	now_ns = ktime_get_ns();
+	failed = (u64)ctx[1] >= (u64)-4095;
+	slot = thread->slot;
+	if (LIKELY(IS_CALL(slot))) {
+		ns = now_ns - thread->start_ns;
+		count_return(thread, ns, 1, failed);
+		if (latency)
+			count_bucket(thread, ns);
+	} else if (slot == SLOT_NONE) {
+		// Refused before sys_enter, by a seccomp filter or a tracer: a call without a time.
+		struct pt_regs *regs = (struct pt_regs *)ctx[0];
+
+		if (begin(thread, task, regs, regs->orig_ax)) {
+			count_call(thread);
+			count_return(thread, 0, 0, failed);
+		}
+	}
+	thread->slot = SLOT_NONE;
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int follow_child(u64 *ctx)
+{
+	struct thread *parent = find(current_task()->pid);
+
+	if (LIKELY(!parent) || parent->calibrating)
+		return 0;
+	follow(((struct task_struct *)ctx[1])->pid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int thread_ends(u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	struct thread *thread = find(task->pid);
+
+	if (UNLIKELY(thread))
+		leave(thread, task->pid);
+	return 0;
+}
+
+// A thread that executes a program takes the number of the process, whose first thread has ended.
+SEC("tp_btf/sched_process_exec")
+int thread_executes(u64 *ctx)
+{
+	u32 pid = ((struct task_struct *)ctx[0])->pid;
+	u32 old_pid = ctx[1];
+	struct thread *thread, *old;
+
+	if (LIKELY(pid == old_pid))
+		return 0;
+	old = find(old_pid);
+	if (!old)
+		return 0;
+	thread = follow(pid);
+	if (thread) {
+		*thread = *old;
+		thread->pid = pid;
+		thread->named = 0;
+	}
+	leave(old, old_pid);
+	return 0;
+}
+
+// Read by the loader: follows every thread of the process in NOTE_WANTED.
+SEC("iter/task")
+int follow_process(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+
+	if (!task)
+		return 0;
+	if (number_in_namespace(task->group_leader) != noted(NOTE_WANTED))
+		return 0;
+	if (find(task->pid) || follow(task->pid))
+		note(NOTE_FOUND);
+	return 0;
+}
+
+// Never attached: run by the loader, in its own thread. 1 follows it for calibration, 0 lets go.
+SEC("raw_tp/sys_enter")
+int follow_self(u64 *ctx)
+{
+	struct task_struct *task = current_task();
+	struct pid *pid = task->thread_pid;
+	struct thread *thread;
+	u64 level, namespace = 0;
+
+	if (!pid)
+		return -1;
+	level = pid->level;
+	probe_read_kernel(&namespace, sizeof(namespace),
+			  (char *)&pid->numbers[0].ns + level * sizeof(struct upid));
+	set_note(NOTE_LEVEL, level);
+	set_note(NOTE_NAMESPACE, namespace);
+	if (ctx[0] == 0) {
+		thread = find(task->pid);
+		if (thread)
+			leave(thread, task->pid);
+		return 0;
+	}
+	thread = follow(task->pid);
+	if (!thread)
+		return -1;
+	thread->calibrating = 1;
+	return 0;
+}
+
+const char license_text[] SEC("license") = "Dual MIT/GPL";
