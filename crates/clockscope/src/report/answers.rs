@@ -3,22 +3,30 @@
 use super::lines::labelled;
 use super::model::{ClockReads, TraceReport};
 use super::{latency, units};
+use crate::cli::Clock;
 
 /// From this share of same-tick reads on, a coarse clock is worth a try.
 const COARSE_WORTH: f64 = 0.5;
 
-/// The lines about clock reads; one line if there were none.
-pub(super) fn render(report: &TraceReport) -> String {
+/// The lines about clock reads of a program that was given `clock`; one line if there were none.
+///
+/// Nothing is advised or compared that the given clock already does.
+pub(super) fn render(report: &TraceReport, clock: Clock) -> String {
     let reads = &report.clock_reads;
     if reads.reads == 0 {
         return labelled("Clock reads", "none");
     }
     let mut out = labelled("Clock reads", &how_many(reads));
     out += &labelled("Here", &how_long(report));
-    out += &latency::slow_reads(report);
-    out += &labelled("By syscall", &by_syscall(reads));
+    if clock == Clock::Kernel {
+        out += &latency::slow_reads(report);
+    }
+    if clock != Clock::Syscall {
+        out += &labelled("By syscall", &by_syscall(reads));
+    }
     out += &typical(reads);
-    if let Some(share) = reads.same_tick_share.filter(|share| share.is_finite()) {
+    let share = reads.same_tick_share.filter(|share| share.is_finite() && clock != Clock::Coarse);
+    if let Some(share) = share {
         out += &labelled("Same tick", &same_tick(share, reads.tick_ns));
     }
     out

@@ -3,7 +3,9 @@
 
 use super::entries::{self, Entry};
 use super::model::{Latency, TraceReport, VdsoRow};
-use super::{lines, table, units};
+use super::text::TextOptions;
+use super::{lines, spread, table, units};
+use crate::cli::Clock;
 use crate::stats::histogram::{self, Bucket};
 
 /// Below this a call has stayed in user space, whatever a system call costs here.
@@ -22,21 +24,26 @@ pub fn from_buckets(buckets: &[Bucket], max_ns: Option<u64>) -> Option<Latency> 
     Some(Latency { p50: found.p50, p90: found.p90, p99: found.p99, max: found.max, buckets: used })
 }
 
-/// The second table, of the time of single calls.
+/// The tables of the time of single calls.
 ///
-/// With `all` each call that has a distribution is in it; otherwise vDSO calls only, and only when
+/// With `--latency` each call that has a distribution is in them; otherwise vDSO calls only, and only when
 /// their distribution tells something: that they do not stay in user space, or have two speeds.
-pub(super) fn render(report: &TraceReport, entries: &[Entry], all: bool) -> String {
-    let telling = report.vdso.iter().any(|row| is_telling(row, report));
+pub(super) fn render(report: &TraceReport, entries: &[Entry], options: &TextOptions) -> String {
+    let is_expected = options.clock != Clock::Kernel;
+    let telling = !is_expected && report.vdso.iter().any(|row| is_telling(row, report));
     let mut out = String::new();
-    if all {
+    if options.latency {
         let drawn = table::latencies(entries);
         if !drawn.is_empty() {
             out = format!("\nTime of single calls:\n{drawn}");
         }
+        let drawn = spread::render(entries);
+        if !drawn.is_empty() {
+            out += &format!("\nTheir shares by time, in percent:\n{drawn}");
+        }
     } else if telling {
         let calls = entries::Calls { vdso: &report.vdso, syscalls: &[], syscalls_timed: false };
-        let drawn = table::latencies(&calls.entries(crate::cli::SortBy::Time));
+        let drawn = table::latencies(&calls.entries(options.sort));
         out = format!("\nTime of single vDSO calls:\n{drawn}");
     }
     out

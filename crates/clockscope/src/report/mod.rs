@@ -9,6 +9,7 @@ pub mod latency;
 mod lines;
 pub mod model;
 mod overhead;
+mod spread;
 mod table;
 pub mod text;
 pub mod units;

@@ -8,7 +8,7 @@ use super::units;
 /// Names are not cut below this, even where chosen columns leave less.
 const NAME_MIN: usize = 24;
 /// The same for default columns, which leave at least this much.
-const NAME_MIN_DEFAULT: usize = 8;
+pub(super) const NAME_MIN_DEFAULT: usize = 8;
 
 /// The table of `entries` with a total line; a line that says so if there are none.
 pub(super) fn render(entries: &[Entry], columns: &[Column]) -> String {
@@ -22,7 +22,7 @@ pub(super) fn render(entries: &[Entry], columns: &[Column]) -> String {
         .collect();
     rows.push(columns.iter().map(|column| total.cell(*column)).collect());
     let least = if columns == columns::DEFAULT { NAME_MIN_DEFAULT } else { NAME_MIN };
-    draw(columns, rows, true, least)
+    draw(&columns.iter().copied().map(Head::of).collect::<Vec<_>>(), rows, true, least)
 }
 
 /// The distribution of each entry that has one; empty if none has.
@@ -35,7 +35,10 @@ pub(super) fn latencies(entries: &[Entry]) -> String {
         .filter(|entry| entry.latency.is_some())
         .map(|entry| COLUMNS.iter().map(|column| cell(*column, entry, &total)).collect())
         .collect();
-    if rows.is_empty() { String::new() } else { draw(&COLUMNS, rows, false, NAME_MIN_DEFAULT) }
+    if rows.is_empty() {
+        return String::new();
+    }
+    draw(&COLUMNS.map(Head::of), rows, false, NAME_MIN_DEFAULT)
 }
 
 /// Sums over all rows; wide, so that no report overflows them.
@@ -128,56 +131,72 @@ fn number_or_blank(count: u128) -> String {
     if count == 0 { String::new() } else { number(count) }
 }
 
-/// Least width of a column: that of its usual content, so that tables of one run look alike.
-fn least_width(column: Column) -> usize {
-    match column {
-        Column::Seconds => 8,
-        Column::P50 | Column::P90 | Column::P99 | Column::Max => 7,
-        Column::Calls => 6,
-        Column::Via => "syscall".len(),
-        _ => column.head().len(),
+/// What stands above a column, and how its cells stand below it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    pub(super) text: &'static str,
+    /// Least width: that of the usual content, so that the tables of a run look alike.
+    pub(super) least: usize,
+    pub(super) is_left: bool,
+}
+
+impl Head {
+    /// The column of names, which is cut where a line would be too long.
+    pub(super) const NAME: Head = Head { text: "name", least: 4, is_left: true };
+
+    fn of(column: Column) -> Head {
+        let least = match column {
+            Column::Seconds => 8,
+            Column::P50 | Column::P90 | Column::P99 | Column::Max => 7,
+            Column::Calls => 6,
+            Column::Via => "syscall".len(),
+            Column::Name => return Head::NAME,
+            _ => column.head().len(),
+        };
+        Head { text: column.head(), least, is_left: column == Column::Via }
     }
 }
 
-fn draw(
-    columns: &[Column],
+/// The rows below their heads, with a rule above the last row if that is a total.
+pub(super) fn draw(
+    heads: &[Head],
     mut rows: Vec<Vec<String>>,
     has_total: bool,
     name_min: usize,
 ) -> String {
-    let mut widths: Vec<usize> = columns.iter().map(|column| least_width(*column)).collect();
+    let mut widths: Vec<usize> = heads.iter().map(|head| head.least).collect();
     for row in &rows {
         for (index, text) in row.iter().enumerate() {
             widths[index] = widths[index].max(width(text));
         }
     }
-    if let Some(name) = columns.iter().position(|column| *column == Column::Name) {
-        let others: usize = widths.iter().sum::<usize>() - widths[name] + columns.len() - 1;
+    if let Some(name) = heads.iter().position(|head| head.text == Head::NAME.text) {
+        let others: usize = widths.iter().sum::<usize>() - widths[name] + heads.len() - 1;
         let limit = WIDTH.saturating_sub(others).max(name_min);
         widths[name] = widths[name].min(limit);
         for row in &mut rows {
             row[name] = cut_middle(&row[name], limit);
         }
     }
-    let heads: Vec<String> = columns.iter().map(|column| column.head().to_owned()).collect();
+    let texts: Vec<String> = heads.iter().map(|head| head.text.to_owned()).collect();
     let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
     let last = rows.len() - 1;
-    let mut out = line(columns, &widths, &heads) + &line(columns, &widths, &rule);
+    let mut out = line(heads, &widths, &texts) + &line(heads, &widths, &rule);
     for (index, row) in rows.iter().enumerate() {
         if has_total && index == last {
-            out.push_str(&line(columns, &widths, &rule));
+            out.push_str(&line(heads, &widths, &rule));
         }
-        out.push_str(&line(columns, &widths, row));
+        out.push_str(&line(heads, &widths, row));
     }
     out
 }
 
-fn line(columns: &[Column], widths: &[usize], cells: &[String]) -> String {
+fn line(heads: &[Head], widths: &[usize], cells: &[String]) -> String {
     let mut out = String::new();
     for (index, text) in cells.iter().enumerate() {
         let pad = " ".repeat(widths[index].saturating_sub(width(text)));
-        let left = matches!(columns[index], Column::Via | Column::Name);
-        let (before, after) = if left { ("", pad.as_str()) } else { (pad.as_str(), "") };
+        let (before, after) =
+            if heads[index].is_left { ("", pad.as_str()) } else { (pad.as_str(), "") };
         if index > 0 {
             out.push(' ');
         }

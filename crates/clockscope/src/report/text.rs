@@ -6,7 +6,7 @@ use super::entries::{self, Calls};
 use super::lines::{WIDTH, cut_middle, printable, width};
 use super::model::{ProcessDetail, ThreadDetail, TraceReport};
 use super::{answers, declines, latency, overhead, table, units};
-use crate::cli::SortBy;
+use crate::cli::{Clock, SortBy};
 
 /// How the text is made.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct TextOptions {
     pub summary_only: bool,
     /// The distribution of the time of each call.
     pub latency: bool,
+    /// The clock that the program was given: the kernel's, but for `clockscope run`.
+    pub clock: Clock,
 }
 
 impl Default for TextOptions {
@@ -34,6 +36,7 @@ impl Default for TextOptions {
             per_thread: false,
             summary_only: false,
             latency: false,
+            clock: Clock::Kernel,
         }
     }
 }
@@ -51,7 +54,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     }
     out += &table::render(&rows, &options.columns);
     if options.latency || !options.summary_only {
-        out += &latency::render(report, &rows, options.latency);
+        out += &latency::render(report, &rows, options);
     }
     if options.per_process || options.per_thread {
         for process in &report.processes_detail {
@@ -62,8 +65,13 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     let below = if options.summary_only {
         uncounted
     } else {
-        [answers::render(report), overhead::notes(report), uncounted, overhead::render(report)]
-            .concat()
+        [
+            answers::render(report, options.clock),
+            overhead::notes(report),
+            uncounted,
+            overhead::render(report),
+        ]
+        .concat()
     };
     if !below.is_empty() {
         out.push('\n');

@@ -36,7 +36,13 @@ pub(super) fn syscall(name: &str, calls: u64, errors: u64, average_ps: u64) -> S
 }
 
 pub(super) fn latency(p50: u64) -> Latency {
-    Latency { p50, p90: p50 + p50 / 4, p99: p50 * 2, max: p50 * 120, buckets: vec![(p50, 1)] }
+    Latency {
+        p50,
+        p90: p50 + p50 / 4,
+        p99: p50 * 2,
+        max: p50 * 120,
+        buckets: vec![(p50, 985), (p50 * 2, 14), (p50 * 120, 1)],
+    }
 }
 
 /// A database that reads the clock for every row; both kinds of calls, by eBPF.

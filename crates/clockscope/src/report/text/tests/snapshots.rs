@@ -244,6 +244,15 @@ fn latency_adds_a_table_of_percentiles() {
       400us   500us   800us    48ms syscall fdatasync
       243ns   303ns   486ns  29.2us vdso    clock_gettime(PROCESS_CPUTIME)
         4ns     5ns     8ns   480ns vdso    time
+
+    Their shares by time, in percent:
+    <100ns  <1us <10us <100us  <1ms <10ms <100ms longer name
+    ------ ----- ----- ------ ----- ----- ------ ------ ----------------------------
+                  99.9          0.1                     pwrite64
+      99.9         0.1                                  clock_gettime(REALTIME)
+                               99.9          0.1        fdatasync
+            99.9          0.1                           clock_gettime(…CESS_CPUTIME)
+      99.9   0.1                                        time
     ");
 }
 
@@ -374,4 +383,25 @@ fn foreign_text_cannot_break_the_table() {
     assert!(!printed.contains('\u{1b}'));
     assert!(printed.starts_with("a?b?[31m x"), "{printed}");
     assert!(printed.contains(" evil?name\n"), "{printed}");
+}
+
+#[test]
+fn a_clock_that_was_asked_for_is_not_advised_against() {
+    let mut report = vdso_only();
+    report.vdso[0].latency_ns = Some(latency(150));
+    report.clock_reads.same_tick_share = Some(0.8);
+    let has = |clock: Clock, text: &str| {
+        let options = TextOptions { clock, ..TextOptions::default() };
+        render(&report, &options).contains(text)
+    };
+    for (text, kernel, syscall, coarse) in [
+        ("Time of single vDSO calls", true, false, false),
+        ("Slow reads", true, false, false),
+        ("By syscall", true, false, true),
+        ("Fallen back", true, true, true),
+        ("Same tick", true, true, false),
+    ] {
+        let found = [Clock::Kernel, Clock::Syscall, Clock::Coarse].map(|clock| has(clock, text));
+        assert_eq!(found, [kernel, syscall, coarse], "{text}");
+    }
 }

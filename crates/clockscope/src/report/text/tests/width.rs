@@ -17,8 +17,11 @@ fn word() -> impl Strategy<Value = String> {
 }
 
 prop_compose! {
-    fn latencies()(p50 in number(), p90 in number(), p99 in number(), max in number()) -> Latency {
-        Latency { p50, p90, p99, max, buckets: Vec::new() }
+    fn latencies()(
+        (p50, p90, p99, max) in (number(), number(), number(), number()),
+        buckets in vec((number(), number()), 0..6),
+    ) -> Latency {
+        Latency { p50, p90, p99, max, buckets }
     }
 }
 
@@ -112,12 +115,12 @@ fn options() -> impl Strategy<Value = TextOptions> {
         Just(SortBy::Errors),
         Just(SortBy::Name)
     ];
-    (sort, any::<[bool; 4]>()).prop_map(
-        |(sort, [per_process, per_thread, summary_only, latency])| {
-            let columns = columns::DEFAULT.to_vec();
-            TextOptions { sort, columns, per_process, per_thread, summary_only, latency }
-        },
-    )
+    let clock = prop_oneof![Just(Clock::Kernel), Just(Clock::Syscall), Just(Clock::Coarse)];
+    (sort, clock, any::<[bool; 4]>()).prop_map(|(sort, clock, flags)| {
+        let [per_process, per_thread, summary_only, latency] = flags;
+        let columns = columns::DEFAULT.to_vec();
+        TextOptions { sort, columns, per_process, per_thread, summary_only, latency, clock }
+    })
 }
 
 proptest! {
