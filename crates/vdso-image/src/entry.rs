@@ -71,7 +71,7 @@ macro_rules! counted {
                 "mov r11, qword ptr [r10 + 8]",
                 "5:",
                 "inc qword ptr [r11 + 8 * rax + {calls}]",
-                "dec dword ptr [r11 + {countdown}]",
+                "dec dword ptr [r11 + 4 * rax + {countdown}]",
                 "jz 3f",
                 "jmp qword ptr [rip + __ehdr_start + {target}]",
                 "4:", // another thread's key: look at the next entry before asking for help
@@ -143,11 +143,11 @@ macro_rules! untimed {
                 "call {slow}",
                 "test r11, r11",
                 "jz 3f",
-                "mov dword ptr [r11 + {countdown}], 1", // the next call is timed instead
+                "mov dword ptr [r11 + {countdown}], 0", // due again after 2^32 calls
                 "3:",
                 "jmp qword ptr [rip + __ehdr_start + {target}]",
                 ".cfi_endproc",
-                countdown = const COUNTDOWN,
+                countdown = const COUNTDOWN + 4 * $base,
                 target = const target($function),
                 base = const $base,
                 slow = sym slow,

@@ -7,14 +7,14 @@
 //! 0x02000  session    1 page    r--  constants of the session, and whether the tracer lives
 //! 0x03000  config     1 page    r--  addresses to jump to; private to the process
 //! 0x04000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
-//! 0x06000  shared    60 pages   rw-  slots and histograms; shared with the tracer and children
-//! 0x42000  end
+//! 0x06000  shared    61 pages   rw-  slots and histograms; shared with the tracer and children
+//! 0x43000  end
 //! ```
 //!
 //! What the program could change for another process (the shared pages) holds numbers only: every
 //! address that the image jumps to or writes through lies in private or read-only pages.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// A page on x86-64.
 pub const PAGE: usize = 4096;
@@ -31,7 +31,7 @@ pub const THREADS_SIZE: usize = 2 * PAGE;
 /// Offset of [`Shared`] from the image's base.
 pub const SHARED_OFFSET: usize = THREADS_OFFSET + THREADS_SIZE;
 /// Bytes of the pages that hold [`Shared`].
-pub const SHARED_SIZE: usize = 60 * PAGE;
+pub const SHARED_SIZE: usize = 61 * PAGE;
 /// Bytes from the image's base to the end of the last page behind it.
 pub const TOTAL_SIZE: usize = SHARED_OFFSET + SHARED_SIZE;
 
@@ -47,7 +47,7 @@ pub const SPARES: usize = 3;
 /// Number of counters in a slot.
 pub const COUNTERS: usize = 32;
 /// Number of slots in [`Shared`].
-pub const SLOTS: usize = 256;
+pub const SLOTS: usize = 224;
 /// The first slots are those of CPUs, for threads that have no slot of their own.
 pub const CPU_SLOTS: usize = 16;
 /// Entries in [`Threads`]; the last ones are reached by probing only.
@@ -55,7 +55,7 @@ pub const THREAD_ENTRIES: usize = 256 + PROBES - 1;
 /// How many entries a thread looks at before it counts in the slot of its CPU.
 pub const PROBES: usize = 8;
 /// Buckets of a [`Histogram`].
-pub const BUCKETS: usize = 34 * SUB_BUCKETS;
+pub const BUCKETS: usize = 31 * SUB_BUCKETS;
 /// Buckets in an octave.
 pub const SUB_BUCKETS: usize = 16;
 /// Buckets of the histogram of intervals between reads: powers of two of ticks.
@@ -300,7 +300,7 @@ pub struct Header {
     /// Numbers for processes that the tracer did not see in time; from the top.
     pub anonymous: AtomicU32,
     /// One bit for each slot that was ever used.
-    pub slots_used: [AtomicU64; SLOTS / 64],
+    pub slots_used: [AtomicU64; SLOTS.div_ceil(64)],
     /// One bit for each histogram that was ever used.
     pub histograms_used: AtomicU64,
     /// Reserved, zero.
@@ -319,21 +319,23 @@ pub struct Slot {
     pub owner: AtomicU64,
     /// FS base of the thread plus one.
     pub key: AtomicU64,
-    /// Calls until the next one is timed.
-    pub countdown: AtomicU32,
-    /// Calls between timed ones; adapts.
-    pub period: AtomicU32,
-    /// Time-stamp counter at the start of the last timed call, if the next call wants its
-    /// distance; otherwise 0.
-    pub last: AtomicU64,
-    /// Time-stamp counter at the last timed call.
+    /// Time-stamp counter at the last timed call, of whatever function.
     pub last_timed: AtomicU64,
     /// State of the generator that spreads the timed calls.
     pub random: AtomicU64,
-    /// Timed calls so far.
-    pub samples: AtomicU64,
+    /// Time-stamp counter at the start of the last timed call, while the next call of the same
+    /// counter wants its distance from it; otherwise 0.
+    pub waiting_since: AtomicU64,
+    /// That counter.
+    pub waiting: AtomicU32,
+    /// Calls between timed ones once the first have been timed; adapts.
+    pub period: AtomicU32,
+    /// Timed calls so far by counter, up to a limit.
+    pub samples: [AtomicU8; COUNTERS],
     /// Reserved, zero.
-    pub reserved: [u64; 9],
+    pub reserved: [u64; 6],
+    /// Calls until the next one is timed, by counter.
+    pub countdown: [AtomicU32; COUNTERS],
     /// Calls by counter.
     pub calls: [AtomicU64; COUNTERS],
 }
@@ -413,7 +415,7 @@ const _: () = {
     assert!(size_of::<Threads>() <= THREADS_SIZE);
     assert!(size_of::<Header>() == PAGE);
     assert!(size_of::<Shared>() <= SHARED_SIZE);
-    assert!(size_of::<Slot>() == 384);
+    assert!(size_of::<Slot>() == 512);
     assert!(COUNTER_SPARE + SPARES == COUNTERS);
     assert!(TOTAL_SIZE - SHARED_OFFSET <= 256 * 1024);
 };

@@ -1,8 +1,8 @@
 //! Timing one call in N, in place.
 //!
-//! The first calls of a thread are all timed, then N doubles until about `gap_ticks` lie between
+//! The first calls of a kind (function and clock) in a thread are all timed, then N doubles until about `gap_ticks` lie between
 //! two timed calls. N is spread at random, so that a program whose calls alternate in a pattern
-//! gives every one of them its share. After a timed call the time until the thread's next call is
+//! gives every one of them its share. After a timed call the time until the thread's next call of the kind is
 //! taken too: how many reads would a coarse clock have answered alike?
 //!
 //! Nothing here is exact and nothing here needs to be: the counts are kept elsewhere.
@@ -16,8 +16,8 @@ use crate::layout::{
 };
 use crate::slots::{image_base, session, shared};
 
-/// Every call of a thread is timed until this many have been.
-const EAGER_SAMPLES: u64 = 32;
+/// Every call of a thread is timed until this many of the same kind have been.
+const EAGER_SAMPLES: u32 = 32;
 /// N never grows beyond this.
 const PERIOD_MAX: u32 = 1 << 16;
 /// In a robust futex: the owner has died.
@@ -69,17 +69,15 @@ fn target(function: Function) -> u64 {
 #[inline(always)]
 fn timed(slot: &Slot, counter: usize, call: impl FnOnce() -> usize) -> usize {
     if !may_time() {
-        slot.countdown.store(0, Relaxed); // the next one is 2^32 calls away
+        slot.countdown[counter & 31].store(0, Relaxed); // the next one is 2^32 calls away
         return call();
     }
-    if after_timed(slot, tsc_before()) {
-        return call();
-    }
+    let Some(weight) = plan(slot, counter & 31, tsc_before()) else { return call() };
     let start = tsc_before();
     let result = call();
     let ticks = tsc_after().wrapping_sub(start);
     if ticks < 1 << 62 {
-        record(counter, ticks, u64::from(slot.period.load(Relaxed)));
+        record(counter, ticks, u64::from(weight));
     }
     result
 }
@@ -109,48 +107,49 @@ fn tsc_after() -> u64 {
     unsafe { __rdtscp(&raw mut cpu) }
 }
 
-/// Decides when the next call is looked at, and notes the distance to the call before if that was
-/// timed. True if this call is only there for that distance.
-fn after_timed(slot: &Slot, now: u64) -> bool {
-    let last = slot.last.swap_relaxed(now);
-    let period = slot.period.load(Relaxed).max(1);
+/// Decides when the next call of this counter is looked at, and notes the distance to the call
+/// before if that was timed. Gives the number of calls that this one stands for, or `None` if it
+/// is only there for that distance.
+fn plan(slot: &Slot, counter: usize, now: u64) -> Option<u32> {
     let by_cpu = slot_is_of_cpu(slot);
-    if last != 0 && !by_cpu {
-        let distance = now.saturating_sub(last) | 1;
+    let eager = u32::from(slot.samples[counter].load(Relaxed)) < EAGER_SAMPLES;
+    let period = if eager { 1 } else { slot.period.load(Relaxed).max(1) };
+    let since = slot.waiting_since.load(Relaxed);
+    if since != 0 && slot.waiting.load(Relaxed) == counter as u32 && !by_cpu {
+        slot.waiting_since.store(0, Relaxed);
+        let distance = now.saturating_sub(since) | 1;
         let bucket = 63 - distance.leading_zeros() as usize;
         if let Some(count) = shared().header.intervals.get(bucket) {
             count.fetch_add(u64::from(period), Relaxed);
         }
         if period > 1 {
-            slot.last.store(0, Relaxed);
-            slot.countdown.store(spread(slot, period), Relaxed);
-            return true;
+            slot.countdown[counter].store(spread(slot, period), Relaxed);
+            return None;
         }
     }
-    let period = adapted(slot, now, period);
-    let next = if by_cpu { spread(slot, period) } else { 1 };
-    slot.countdown.store(next, Relaxed);
-    false
-}
-
-/// The number of calls between timed ones from now on.
-fn adapted(slot: &Slot, now: u64, period: u32) -> u32 {
-    let samples = slot.samples.load(Relaxed) + 1;
-    slot.samples.store(samples, Relaxed);
     let gap = now.saturating_sub(slot.last_timed.load(Relaxed));
     slot.last_timed.store(now, Relaxed);
+    if eager {
+        slot.samples[counter].fetch_add(1, Relaxed);
+    } else {
+        slot.period.store(adapted(period, gap), Relaxed);
+    }
+    slot.waiting_since.store(now, Relaxed);
+    slot.waiting.store(counter as u32, Relaxed);
+    slot.countdown[counter].store(if by_cpu { spread(slot, period) } else { 1 }, Relaxed);
+    Some(period)
+}
+
+/// The number of calls between timed ones, after two that lay `gap` ticks apart.
+fn adapted(period: u32, gap: u64) -> u32 {
     let aim = session().gap_ticks;
-    let period = if samples <= EAGER_SAMPLES {
-        1
-    } else if gap < aim {
+    if gap < aim {
         (period * 2).min(PERIOD_MAX)
     } else if gap / 4 > aim {
         (period / 2).max(1)
     } else {
         period
-    };
-    slot.period.store(period, Relaxed);
-    period
+    }
 }
 
 /// A number of calls around `period`: half to one and a half times.
@@ -191,17 +190,4 @@ fn record(counter: usize, ticks: u64, weight: u64) {
 fn slot_is_of_cpu(slot: &Slot) -> bool {
     let first = &raw const shared().slots as usize;
     (core::ptr::from_ref(slot) as usize - first) / size_of::<Slot>() < CPU_SLOTS
-}
-
-/// A swap without a lock: the slot belongs to one thread.
-trait SwapRelaxed {
-    fn swap_relaxed(&self, value: u64) -> u64;
-}
-
-impl SwapRelaxed for core::sync::atomic::AtomicU64 {
-    fn swap_relaxed(&self, value: u64) -> u64 {
-        let before = self.load(Relaxed);
-        self.store(value, Relaxed);
-        before
-    }
 }

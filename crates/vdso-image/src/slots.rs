@@ -5,8 +5,8 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::layout::{
-    CPU_SLOTS, POISON, PROBES, SESSION_OFFSET, SHARED_OFFSET, SLOTS, Session, Shared, Slot, THREADS_OFFSET,
-    ThreadEntry, Threads, thread_hash,
+    CPU_SLOTS, POISON, PROBES, SESSION_OFFSET, SHARED_OFFSET, SLOTS, Session, Shared, Slot,
+    THREADS_OFFSET, ThreadEntry, Threads, thread_hash,
 };
 
 /// Session word `counting`: every thread counts in the slot of its CPU.
@@ -88,7 +88,8 @@ extern "C" fn count(counter: u32) -> usize {
     let counter = counter as usize;
     match own_slot() {
         Some(slot) => {
-            let (calls, countdown) = (slot.calls[counter & 31].as_ptr(), slot.countdown.as_ptr());
+            let (calls, countdown) =
+                (slot.calls[counter & 31].as_ptr(), slot.countdown[counter & 31].as_ptr());
             let due: u8;
             // SAFETY: both are aligned words of the shared pages; the slot is this thread's own,
             // and single instructions keep its signal handlers from losing a count.
@@ -111,7 +112,11 @@ fn count_by_cpu(counter: usize) -> usize {
     let slot = &shared().slots[index];
     mark(&shared().header.slots_used, index);
     slot.calls[counter & 31].fetch_add(1, Relaxed);
-    if slot.countdown.fetch_sub(1, Relaxed) <= 1 { core::ptr::from_ref(slot) as usize } else { 0 }
+    if slot.countdown[counter & 31].fetch_sub(1, Relaxed) <= 1 {
+        core::ptr::from_ref(slot) as usize
+    } else {
+        0
+    }
 }
 
 /// The number of the CPU, from the limit of the segment that Linux sets up for this purpose.
@@ -184,7 +189,7 @@ fn take_slot(owner: u64, key: u64) -> Option<(usize, &'static Slot)> {
         if taken == 0 && slot.owner.compare_exchange(0, owner, Relaxed, Relaxed).is_ok() {
             slot.key.store(key, Relaxed);
             slot.random.store(key | 1, Relaxed);
-            slot.countdown.store(1, Relaxed);
+            slot.countdown.iter().for_each(|countdown| countdown.store(1, Relaxed));
             return Some((index, slot));
         }
         index += 1;

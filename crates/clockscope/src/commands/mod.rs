@@ -1,5 +1,7 @@
 //! One file a subcommand: wiring only.
 
+pub mod counter;
+pub mod output;
 pub mod program;
 pub mod run;
 pub mod signals;

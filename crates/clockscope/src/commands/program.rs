@@ -1,6 +1,6 @@
 //! The program to be run: finding it, and ending as it ended.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -57,7 +57,8 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotFound> {
 }
 
 fn check(path: &Path) -> Result<(), NotFound> {
-    let refuse = |code, why: &str| Err(NotFound { code, message: format!("{}: {why}", path.display()) });
+    let refuse =
+        |code, why: &str| Err(NotFound { code, message: format!("{}: {why}", path.display()) });
     match path.metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             refuse(exit::NOT_FOUND, "no such file")
@@ -80,12 +81,6 @@ pub fn gains_privileges(path: &Path) -> bool {
             || (mode & 0o2000 != 0 && mode & 0o010 != 0)
     });
     bits || access::has_file_capabilities(path)
-}
-
-/// What the program is called in the report.
-#[must_use]
-pub fn words(command: &[OsString]) -> Vec<String> {
-    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// The exit code of this process for a program that ended so. Where a signal killed it, this

@@ -1,13 +1,23 @@
 //! From counts to the report.
 
-use fastclock::{ClockId, Scale, Ticks};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsString;
+
+use fastclock::{ClockId, Picos, Scale, Ticks};
 use vdso_image::layout::{self, Counted, Function};
 
+use super::counter::Counter;
+use super::traced::Outcome;
 use crate::report::latency;
-use crate::report::model::{ClockReads, DeclineRow, ProcessDetail, SyscallRow, ThreadDetail, VdsoRow};
+use crate::report::model::{
+    ClockReads, DeclineRow, Latency, Overhead, ProcessDetail, SyscallRow, ThreadDetail,
+    TraceReport, VdsoRow,
+};
 use crate::stats::histogram::Bucket;
+use crate::sys::tsc;
 use crate::syscalls::{ProbeCost, SyscallTally};
 use crate::tracee::counts::{Calls, Times, Timings};
+use crate::tracee::follow::End;
 use crate::tracee::processes::Processes;
 use crate::tracee::session::Session;
 
@@ -97,7 +107,7 @@ fn clock_name(clock: Option<i32>) -> String {
     }
 }
 
-fn distribution(times: &Times, time: &TickTime) -> Option<crate::report::model::Latency> {
+fn distribution(times: &Times, time: &TickTime) -> Option<Latency> {
     let buckets: Vec<Bucket> = times
         .buckets
         .iter()
@@ -119,7 +129,7 @@ pub fn syscall_rows<'a>(
     cost: &ProbeCost,
     with_latency: bool,
 ) -> Vec<SyscallRow> {
-    let mut sums: std::collections::BTreeMap<_, SyscallTally> = std::collections::BTreeMap::new();
+    let mut sums: BTreeMap<_, SyscallTally> = BTreeMap::new();
     for tally in tallies {
         sums.entry((tally.abi, tally.number))
             .and_modify(|sum| sum.absorb(tally))
@@ -138,10 +148,7 @@ pub fn syscall_rows<'a>(
         .collect()
 }
 
-fn syscall_distribution(
-    tally: &SyscallTally,
-    cost: &ProbeCost,
-) -> Option<crate::report::model::Latency> {
+fn syscall_distribution(tally: &SyscallTally, cost: &ProbeCost) -> Option<Latency> {
     let buckets: Vec<Bucket> = tally
         .corrected_histogram(cost)
         .into_iter()
@@ -298,11 +305,89 @@ pub fn processes_detail(
         .collect()
 }
 
-fn thread_ids(
-    pid: i32,
-    counted: &std::collections::HashMap<i32, Calls>,
-    tallies: &[SyscallTally],
-) -> std::collections::BTreeSet<i32> {
+fn thread_ids(pid: i32, counted: &HashMap<i32, Calls>, tallies: &[SyscallTally]) -> BTreeSet<i32> {
     let called = tallies.iter().filter(|tally| tally.pid == pid && tally.tid != 0);
     counted.keys().copied().chain(called.map(|tally| tally.tid)).collect()
+}
+
+/// What the report is made from.
+pub struct Source<'a> {
+    /// The program and its arguments.
+    pub command: &'a [OsString],
+    /// The session, for converting ticks.
+    pub session: &'a Session,
+    /// What came of the program.
+    pub outcome: &'a Outcome,
+    /// Who counted system calls.
+    pub counter: &'a Counter,
+    /// Cost of a read by system call, measured before the program started.
+    pub syscall_read: Picos,
+    /// Give the distribution of each system call.
+    pub latency: bool,
+    /// Give the rows of each process.
+    pub per_process: bool,
+    /// Give the rows of each thread.
+    pub per_thread: bool,
+    /// Which rows are wanted.
+    pub wanted: &'a dyn Fn(&str) -> bool,
+}
+
+/// Makes the report.
+///
+/// # Errors
+///
+/// When the counts of system calls cannot be read.
+pub fn report(source: &Source<'_>) -> anyhow::Result<TraceReport> {
+    let (tallies, cost) = source.counter.read()?;
+    let time = TickTime::of(source.session);
+    let (processes, spares) = (&source.outcome.processes, &source.session.ready().spares);
+    let mut vdso = vdso_rows(&processes.total(), Some(processes.timings()), &time, spares);
+    vdso.retain(|row| (source.wanted)(&row.function));
+    let mut syscalls = syscall_rows(&tallies, &cost, source.latency);
+    syscalls.retain(|row| (source.wanted)(&row.name));
+    let followed = &source.outcome.followed;
+    let wall_ns = nanos(followed.ended.duration_since(source.outcome.started));
+    let tick_ns = u64::try_from(tsc::resolution(ClockId::MonotonicCoarse).0).unwrap_or(0);
+    let context = Context { wall_ns, syscall_read_ps: source.syscall_read.0, tick_ns };
+    let same_tick = same_tick_share(processes.timings(), &time, tick_ns);
+    let details = Details {
+        tallies: &tallies,
+        cost: &cost,
+        rows: source.per_process || source.per_thread,
+        threads: source.per_thread,
+        spares,
+        wanted: source.wanted,
+    };
+    let (exit_code, signal) = match followed.end {
+        Some(End::Exited(code)) => (Some(code), None),
+        Some(End::Killed(signal)) => (None, Some(signal)),
+        None => (None, None),
+    };
+    let mut not_counted = declines(processes);
+    not_counted.extend(source.counter.losses());
+    Ok(TraceReport {
+        schema: 1,
+        command: source.command.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
+        exit_code,
+        signal,
+        wall_ns,
+        cpu_ns: nanos(followed.cpu),
+        processes: processes.all().len() as u64,
+        threads: processes.threads(),
+        via: source.counter.name().to_owned(),
+        clock_reads: clock_reads(&vdso, &syscalls, same_tick, &context),
+        processes_detail: processes_detail(processes, &time, &details),
+        declines: not_counted,
+        overhead: Overhead {
+            syscall_probe_ps: cost.per_call_ps(),
+            syscall_subtracted_ps: u64::try_from(cost.bias_ps()).unwrap_or(0),
+            vdso_bracket_ps: time.bracket_ps(),
+        },
+        vdso,
+        syscalls,
+    })
+}
+
+fn nanos(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

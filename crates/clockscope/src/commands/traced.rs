@@ -5,14 +5,17 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
+use fastclock::{ClockId, Nanos, Picos};
 
 use super::signals;
+use crate::cli::CountBy;
 use crate::exit;
-use crate::sys::ptrace;
 use crate::sys::signals::Mask;
 use crate::sys::spawn::{self, Waiting};
+use crate::sys::{ptrace, tsc};
 use crate::tracee::decline::Decline;
-use crate::tracee::follow::{Follower, Followed, Observers, SyscallObserver};
+use crate::tracee::follow::{Followed, Follower, Following, Observers, SyscallObserver};
+use crate::tracee::image::Counting;
 use crate::tracee::processes::Processes;
 use crate::tracee::session::Session;
 
@@ -44,7 +47,8 @@ impl Prepared {
     /// When no child can be had.
     pub fn fork(path: &Path, command: &[OsString], mask: &Mask) -> anyhow::Result<Self> {
         let waiting = spawn::fork(path, command, mask).context("cannot start a process")?;
-        let privileged = super::program::gains_privileges(path) && crate::sys::access::effective_uid() != 0;
+        let privileged =
+            super::program::gains_privileges(path) && crate::sys::access::effective_uid() != 0;
         let decline = if privileged {
             Some(Decline::Privileged)
         } else {
@@ -68,21 +72,47 @@ impl Prepared {
         self,
         session: &'a Session,
         syscalls: Option<&'a mut dyn SyscallObserver>,
-        wait_all: bool,
+        how: Following,
     ) -> anyhow::Result<Outcome> {
         let program = self.waiting.pid();
         let seen = signals::forward(program);
         let mut follower =
             Follower::new(session, program, Observers { syscalls, signals: Box::new(seen) });
         let started = Instant::now();
-        let failure = self.waiting.go().context("the program's process is gone before its start")?;
-        let followed = follower.run(wait_all).context("cannot wait for the program")?;
+        let failure =
+            self.waiting.go().context("the program's process is gone before its start")?;
+        let followed = follower.run(how).context("cannot wait for the program")?;
         let mut processes = follower.processes;
         if let Some(decline) = self.decline {
             let process = processes.get_mut(0);
             process.declines.push((process.command.clone(), decline));
         }
         Ok(Outcome { followed, started, processes, failure: failure.wait() })
+    }
+}
+
+/// The cheapest of many short batches of reads by system call, before anybody is traced.
+#[must_use]
+pub fn syscall_read_cost() -> Picos {
+    const BATCH: u64 = 50;
+    (0..40)
+        .map(|_| {
+            let start = tsc::now(ClockId::Monotonic);
+            for _ in 0..BATCH {
+                std::hint::black_box(tsc::now_by_syscall(ClockId::Monotonic));
+            }
+            Picos::per_call(Nanos(tsc::now(ClockId::Monotonic).0 - start.0), BATCH)
+        })
+        .min()
+        .unwrap_or_default()
+}
+
+/// How vDSO calls can be counted on this CPU and kernel.
+#[must_use]
+pub fn counting(by: CountBy) -> Counting {
+    match by {
+        CountBy::Thread if tsc::has_rdfsbase() => Counting::ByThread,
+        CountBy::Thread | CountBy::Cpu => Counting::ByCpu,
     }
 }
 

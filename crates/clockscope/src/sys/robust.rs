@@ -39,7 +39,8 @@ pub fn announce(word: &'static AtomicU32) -> io::Result<()> {
     }));
     let node = Box::leak(Box::new(ListNode { next: head }));
     let distance = word.as_ptr().addr().wrapping_sub(std::ptr::from_ref(node).addr());
-    head.futex_offset = libc::c_long::try_from(distance.cast_signed()).map_err(|_| io::ErrorKind::Other)?;
+    head.futex_offset =
+        libc::c_long::try_from(distance.cast_signed()).map_err(|_| io::ErrorKind::Other)?;
     head.next = node;
     // SAFETY: takes no arguments.
     let thread = unsafe { libc::gettid() };

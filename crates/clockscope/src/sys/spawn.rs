@@ -73,7 +73,9 @@ fn execute(
 }
 
 fn c_string(bytes: &[u8]) -> io::Result<CString> {
-    CString::new(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "an argument has a zero byte in it"))
+    CString::new(bytes).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidInput, "an argument has a zero byte in it")
+    })
 }
 
 fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
@@ -109,6 +111,9 @@ impl Failure {
     #[must_use]
     pub fn wait(mut self) -> Option<io::Error> {
         let mut number = [0; 4];
-        self.0.read_exact(&mut number).ok().map(|()| io::Error::from_raw_os_error(i32::from_ne_bytes(number)))
+        self.0
+            .read_exact(&mut number)
+            .ok()
+            .map(|()| io::Error::from_raw_os_error(i32::from_ne_bytes(number)))
     }
 }

@@ -106,9 +106,9 @@ pub fn release(shared: &Shared, number: u64) {
     for index in used(&shared.header) {
         let slot = &shared.slots[index];
         if Whose::Process(number).owns(index, slot) {
-            clear(&slot.last);
             clear(&slot.last_timed);
-            clear(&slot.samples);
+            clear(&slot.waiting_since);
+            slot.samples.iter().for_each(|samples| samples.store(0, Relaxed));
             slot.period.store(0, Relaxed);
             slot.calls.iter().for_each(clear);
             slot.key.store(0, Relaxed);

@@ -53,6 +53,17 @@ pub struct Followed {
     pub cpu: Duration,
 }
 
+/// How far the program is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Following {
+    /// Not beyond its start: what it executes later has the kernel's image.
+    Start,
+    /// Until it has ended; processes of it that still run then go on uncounted.
+    Program,
+    /// Until the last process of the tree has ended.
+    All,
+}
+
 /// Who listens.
 pub struct Observers<'a> {
     /// To system calls.
@@ -80,12 +91,12 @@ impl<'a> Follower<'a> {
         Self { processes, session, program, births: Births::default(), observers }
     }
 
-    /// Follows the tree until the program has ended, or with `wait_all` its last process.
+    /// Follows the program until it has ended, and what it starts, as far as `how` says.
     ///
     /// # Errors
     ///
     /// When the kernel does not let us wait.
-    pub fn run(&mut self, wait_all: bool) -> io::Result<Followed> {
+    pub fn run(&mut self, how: Following) -> io::Result<Followed> {
         let mut followed = Followed { end: None, ended: Instant::now(), cpu: Duration::ZERO };
         loop {
             let waited = match wait::next() {
@@ -96,6 +107,12 @@ impl<'a> Follower<'a> {
             let end = match waited.status {
                 Status::Exited(code) => End::Exited(code),
                 Status::Killed(signal) => End::Killed(signal),
+                Status::Event(libc::PTRACE_EVENT_EXEC, _) if how == Following::Start => {
+                    self.executed(waited.pid);
+                    // If it was killed meanwhile, its end comes next.
+                    let _ = ptrace::detach(waited.pid);
+                    continue;
+                }
                 stop => {
                     self.stopped(waited.pid, stop);
                     continue;
@@ -104,7 +121,7 @@ impl<'a> Follower<'a> {
             self.gone(waited.pid);
             if waited.pid == self.program {
                 followed = Followed { end: Some(end), ended: Instant::now(), cpu: waited.cpu };
-                if !wait_all {
+                if how != Following::All {
                     break;
                 }
             }
@@ -159,7 +176,8 @@ impl<'a> Follower<'a> {
 
     fn resume(&self, thread: i32, signal: i32) {
         let all = self.observers.syscalls.is_some();
-        let how = if all || self.births.is_watched(thread) { Resume::ToSyscall } else { Resume::Run };
+        let how =
+            if all || self.births.is_watched(thread) { Resume::ToSyscall } else { Resume::Run };
         // It may have been killed since it stopped; then its end comes next.
         let _ = ptrace::resume(thread, how, signal);
     }
@@ -254,7 +272,10 @@ impl<'a> Follower<'a> {
         let Ok(mut registers) = ptrace::registers(thread) else { return false };
         let image = &self.session.ready().bytes;
         let offset = registers.rip.wrapping_sub(base);
-        let Some(code) = usize::try_from(offset).ok().filter(|at| *at < IMAGE_SIZE).and_then(|at| image.get(at..))
+        let Some(code) = usize::try_from(offset)
+            .ok()
+            .filter(|at| *at < IMAGE_SIZE)
+            .and_then(|at| image.get(at..))
         else {
             return false;
         };

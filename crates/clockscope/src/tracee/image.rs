@@ -5,13 +5,15 @@ use std::fmt;
 
 use object::LittleEndian as LE;
 use object::elf::{
-    DT_GNU_HASH, DT_HASH, DT_STRTAB, DT_SYMTAB, Dyn64, DynamicTag, FileHeader64, ProgramHeader64, SHN_UNDEF,
-    Sym64,
+    DT_GNU_HASH, DT_HASH, DT_STRTAB, DT_SYMTAB, Dyn64, DynamicTag, FileHeader64, ProgramHeader64,
+    SHN_UNDEF, Sym64,
 };
 use object::pod;
 
 use crate::vdso::Image;
-use vdso_image::layout::{FUNCTIONS, Function, IMAGE_SIZE, SPARES, TARGET_KERNEL, TARGET_OURS, Target};
+use vdso_image::layout::{
+    FUNCTIONS, Function, IMAGE_SIZE, SPARES, TARGET_KERNEL, TARGET_OURS, Target,
+};
 
 /// The image as the build script made it.
 pub const BUILT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vdso_image.so"));
@@ -79,7 +81,10 @@ impl fmt::Display for NotReady {
                 names.join(", ")
             ),
             Self::NameTooLong(name) => {
-                write!(f, "this kernel's vDSO has a function with a name too long to forward: {name}")
+                write!(
+                    f,
+                    "this kernel's vDSO has a function with a name too long to forward: {name}"
+                )
             }
         }
     }
@@ -173,7 +178,11 @@ fn exported_entry(function: Function, counting: Counting) -> Result<(u32, u32), 
 type Targets = [Target; FUNCTIONS];
 
 /// Where the kernel's functions lie, and where our entries jump to.
-fn targets(kernel: &Image, spares: &[String], route: Route) -> Result<(Targets, Targets), NotReady> {
+fn targets(
+    kernel: &Image,
+    spares: &[String],
+    route: Route,
+) -> Result<(Targets, Targets), NotReady> {
     let mut in_kernel = [Target::default(); FUNCTIONS];
     let mut target = in_kernel;
     let prefix = match route {
@@ -209,7 +218,8 @@ struct Editor {
 impl Editor {
     fn new(built: &[u8]) -> Result<Self, NotReady> {
         let damaged = NotReady::Damaged;
-        let (header, _) = pod::from_bytes::<FileHeader64<LE>>(built).map_err(|()| damaged("no header"))?;
+        let (header, _) =
+            pod::from_bytes::<FileHeader64<LE>>(built).map_err(|()| damaged("no header"))?;
         let at = usize::try_from(header.e_phoff.get(LE)).map_err(|_| damaged("no segments"))?;
         let segments = built.get(at..).ok_or(damaged("no segments"))?;
         let (segments, _) =
@@ -221,7 +231,8 @@ impl Editor {
             .ok_or(damaged("no dynamic segment"))?;
         let value = |tag: DynamicTag| -> Result<usize, NotReady> {
             let from = usize::try_from(dynamic.p_offset.get(LE)).unwrap_or(usize::MAX);
-            let count = usize::try_from(dynamic.p_filesz.get(LE)).unwrap_or(0) / size_of::<Dyn64<LE>>();
+            let count =
+                usize::try_from(dynamic.p_filesz.get(LE)).unwrap_or(0) / size_of::<Dyn64<LE>>();
             let bytes = built.get(from..).ok_or(damaged("no dynamic section"))?;
             let (entries, _) = pod::slice_from_bytes::<Dyn64<LE>>(bytes, count)
                 .map_err(|()| damaged("no dynamic section"))?;
@@ -244,7 +255,8 @@ impl Editor {
     }
 
     fn word(&self, at: usize) -> Result<u32, NotReady> {
-        let bytes = self.bytes.get(at..at + 4).ok_or(NotReady::Damaged("an offset is out of range"))?;
+        let bytes =
+            self.bytes.get(at..at + 4).ok_or(NotReady::Damaged("an offset is out of range"))?;
         Ok(u32::from_le_bytes(bytes.try_into().map_err(|_| NotReady::Damaged("a word"))?))
     }
 

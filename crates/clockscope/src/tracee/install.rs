@@ -23,7 +23,11 @@ pub(super) const USER_CS: u64 = 0x33;
 /// # Errors
 ///
 /// A [`Decline`]; the process is then unchanged.
-pub fn install(session: &Session, pid: i32, number: u64) -> Result<Option<Segment<Shared>>, Decline> {
+pub fn install(
+    session: &Session,
+    pid: i32,
+    number: u64,
+) -> Result<Option<Segment<Shared>>, Decline> {
     let mut registers = ptrace::registers(pid).map_err(|error| Decline::Access(error.kind()))?;
     if registers.cs != USER_CS {
         return Err(Decline::Not64Bit);

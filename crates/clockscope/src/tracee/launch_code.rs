@@ -85,7 +85,8 @@ mod tests {
         for instruction in &mut decoder {
             let mut line = String::new();
             formatter.format(&instruction, &mut line);
-            if instruction.is_ip_rel_memory_operand() && instruction.op0_register() == Register::RDI {
+            if instruction.is_ip_rel_memory_operand() && instruction.op0_register() == Register::RDI
+            {
                 params = instruction.ip_rel_memory_address();
             }
             zeroed += u32::from(line.starts_with("xor e") || line.starts_with("xor r"));

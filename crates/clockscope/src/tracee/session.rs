@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use fastclock::{ClockId, Nanos, Scale, TickRate, Ticks};
-use vdso_image::layout::{FUNCTIONS, ImagePages, PAGE, SESSION_OFFSET, Session as Constants, TOTAL_SIZE, Target};
+use vdso_image::layout::{
+    FUNCTIONS, ImagePages, PAGE, SESSION_OFFSET, Session as Constants, TOTAL_SIZE, Target,
+};
 
 use super::image::{self, Counting, Ready, Route};
 use crate::sys::{own_vdso, robust, shm::Segment, tsc};
@@ -45,7 +47,9 @@ impl Session {
     pub fn new(counting: Counting, route: Route) -> anyhow::Result<Self> {
         let start = ClockPair::read();
         let Some(bytes) = own_vdso::bytes() else {
-            bail!("this kernel gives programs no vDSO (vdso=0?): there is nothing to count or replace");
+            bail!(
+                "this kernel gives programs no vDSO (vdso=0?): there is nothing to count or replace"
+            );
         };
         let kernel = Image::parse(&bytes).context("cannot read this kernel's vDSO")?;
         let ready = image::prepare(&kernel, counting, route)?;
@@ -177,16 +181,28 @@ fn gap_ticks() -> u64 {
     u64::try_from(gap).unwrap_or(u64::MAX)
 }
 
-/// The smallest distance between the two reads that bracket a timed call.
+/// What timing a call adds to it: the same read of a clock, timed one by one as the image does,
+/// and in a loop. So an ordinary read is reported at what it costs in a loop.
 fn bracket() -> Ticks {
+    const BATCH: u64 = 64;
     if !tsc::has_rdtscp() {
         return Ticks(0);
     }
-    let distances = (0..2000).map(|_| {
+    let read = || {
+        std::hint::black_box(tsc::now(ClockId::Monotonic));
+    };
+    let smallest = |times: &mut dyn Iterator<Item = u64>| times.min().unwrap_or(0);
+    let timed = |call: &dyn Fn()| {
         let before = tsc::before();
+        call();
         tsc::after().0.saturating_sub(before.0)
-    });
-    Ticks(distances.min().unwrap_or(0))
+    };
+    let empty = smallest(&mut (0..500).map(|_| timed(&|| ())));
+    let alone = smallest(&mut (0..500).map(|_| timed(&read)));
+    let batches = smallest(&mut (0..50).map(|_| timed(&|| (0..BATCH).for_each(|_| read()))));
+    let in_loop = batches.saturating_sub(empty) / BATCH;
+    // On a host where a read takes microseconds the difference of two reads is noise.
+    Ticks(alone.saturating_sub(in_loop).clamp(empty / 2, empty * 2))
 }
 
 /// The bytes of the session's page.

@@ -67,7 +67,8 @@ pub fn find_vdso(
     read: impl FnMut(u64, &mut [u8]) -> Option<usize>,
 ) -> Option<VdsoEntry> {
     let end = stack_pointer.checked_add(WORDS_MAX * 8)?;
-    let mut words = Words { read, chunk: Vec::new(), chunk_at: stack_pointer, at: stack_pointer, end };
+    let mut words =
+        Words { read, chunk: Vec::new(), chunk_at: stack_pointer, at: stack_pointer, end };
     words.next()?; // the argument count
     words.skip_past_zero()?;
     words.skip_past_zero()?;
