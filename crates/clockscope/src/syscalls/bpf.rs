@@ -35,6 +35,9 @@ pub struct BpfOptions {
     pub mark: u64,
     /// Count only these x86-64 numbers (and no 32-bit call); `None` counts all.
     pub numbers: Option<Vec<u32>>,
+    /// Threads are found by this many low bits of their number, and by a slower way if two have
+    /// the same; `None` takes 16. For tests, which make collisions.
+    pub thread_bits: Option<u8>,
 }
 
 /// What could not be counted or told apart, in calls or threads.
@@ -299,6 +302,8 @@ fn load(object: &[u8], options: &BpfOptions, btf: &Btf) -> Result<Ebpf, BpfDecli
     let latency = u8::from(options.latency);
     let timed = u8::from(options.time) | latency;
     let filtered = u8::from(options.numbers.is_some());
+    let thread_slots = 1_u32 << options.thread_bits.unwrap_or(16).min(22);
+    let thread_mask = thread_slots - 1;
     let wanted = bitmap(options.numbers.as_deref().unwrap_or_default());
     EbpfLoader::new()
         .btf(Some(btf))
@@ -308,6 +313,8 @@ fn load(object: &[u8], options: &BpfOptions, btf: &Btf) -> Result<Ebpf, BpfDecli
         .override_global("filtered", &filtered, true)
         .override_global("mark", &options.mark, true)
         .override_global("wanted", &wanted, true)
+        .override_global("thread_mask", &thread_mask, true)
+        .map_max_entries("threads", thread_slots)
         .map_max_entries("rows", rows)
         .map_max_entries("buckets", buckets)
         .load(object)

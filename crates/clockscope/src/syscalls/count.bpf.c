@@ -85,6 +85,7 @@ const volatile u8 breakdown = 0; // 0 one table, 1 by process, 2 by thread
 const volatile u8 filtered = 0;	 // only the calls in `wanted`
 const volatile u64 mark = 0;	 // r9 of calls that clockscope made in the program
 const volatile u64 wanted[16];	 // bitmap by slot
+const volatile u32 thread_mask = 0; // which bits of a thread's number are its place in `threads`
 
 // Which table a call number belongs to; `abi` of a row.
 #define ABI_X86_64 0
@@ -140,11 +141,9 @@ struct counts {
 
 // Followed threads, by the low bits of their number. Two followed threads with the same low bits
 // are rare: the second one is kept in `spilled_threads`, which nobody looks into while it is empty.
-#define THREADS 65536
-
 struct {
 	NUMBER(type, MAP_ARRAY);
-	NUMBER(max_entries, THREADS);
+	NUMBER(max_entries, 1); // the loader sets thread_mask + 1
 	TYPE(key, u32);
 	TYPE(value, struct thread);
 } threads SEC(".maps");
@@ -197,7 +196,7 @@ struct {
 } notes SEC(".maps");
 
 const struct counts no_counts = {};
-const u64 one = 1;
+const u64 no_calls = 0;
 
 INLINE void note(u32 which)
 {
@@ -222,7 +221,7 @@ INLINE u64 noted(u32 which)
 // The state of thread `pid` if it is followed. This is all that happens to other threads.
 INLINE struct thread *find(u32 pid)
 {
-	u32 at = pid % THREADS;
+	u32 at = pid & thread_mask;
 	struct thread *thread = map_lookup(&threads, &at);
 
 	if (LIKELY(thread && thread->pid == pid))
@@ -234,7 +233,7 @@ INLINE struct thread *find(u32 pid)
 
 INLINE struct thread *follow(u32 pid)
 {
-	u32 at = pid % THREADS;
+	u32 at = pid & thread_mask;
 	struct thread *thread = map_lookup(&threads, &at);
 	struct thread fresh = {.pid = pid, .slot = SLOT_FRESH};
 	u32 old_pid;
@@ -256,7 +255,7 @@ INLINE struct thread *follow(u32 pid)
 
 INLINE void leave(struct thread *thread, u32 pid)
 {
-	u32 at = pid % THREADS;
+	u32 at = pid & thread_mask;
 
 	if (thread == map_lookup(&threads, &at))
 		thread->pid = 0;
@@ -425,9 +424,13 @@ INLINE void count_bucket(struct thread *thread, u64 ns)
 	};
 	u64 *calls = map_lookup(&buckets, &key);
 
+	if (UNLIKELY(!calls)) {
+		map_update(&buckets, &key, &no_calls, ONLY_NEW); // another CPU may be first
+		calls = map_lookup(&buckets, &key);
+	}
 	if (LIKELY(calls))
 		*calls += 1;
-	else if (map_update(&buckets, &key, &one, ONLY_NEW))
+	else
 		note(NOTE_BUCKETS);
 }
 

@@ -4,6 +4,7 @@
 
 pub mod bpf;
 mod calibrate;
+mod classes;
 mod decline;
 pub mod filter;
 mod histogram;
