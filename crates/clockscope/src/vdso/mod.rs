@@ -4,6 +4,7 @@
 //! time, through the dynamic table; [`maps`] and [`auxv`] find out where an image lies in a process.
 //! Nothing here opens a file or calls the kernel.
 
+pub mod accepts;
 pub mod auxv;
 mod error;
 pub mod image;
