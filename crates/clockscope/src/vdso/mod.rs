@@ -6,10 +6,13 @@
 
 pub mod accepts;
 pub mod auxv;
+pub mod disassembly;
 mod error;
 pub mod image;
 pub mod maps;
 mod parse;
+pub mod text;
+pub mod view;
 
 pub use error::ImageError;
 pub use image::{

@@ -92,6 +92,19 @@ fn look_up(
     reasons
 }
 
+/// Looks up all other exported functions of these types in `table`, for readers that many programs
+/// use with names of their own choice.
+fn look_up_others(image: &Image, wants: &Wants, table: Table, types: &[SymbolKind]) -> Vec<Reason> {
+    let others = image.functions().filter(|symbol| {
+        !wants.names.contains(&symbol.name.as_str()) && types.contains(&symbol.kind)
+    });
+    let lost = |symbol: &Symbol| {
+        let name = &symbol.name;
+        find(image, table, name, |found| fits(found, name, types)).err()
+    };
+    others.filter_map(lost).collect()
+}
+
 /// Whether a reader that takes these types takes this symbol for this name.
 fn fits(symbol: &Symbol, name: &str, types: &[SymbolKind]) -> bool {
     symbol.name == name
@@ -142,6 +155,7 @@ fn glibc(image: &Image, wants: &Wants) -> Vec<Reason> {
         Some(table) => {
             let types = [SymbolKind::Func, SymbolKind::NoType, SymbolKind::Object];
             reasons.extend(look_up(image, wants, table, &types, true));
+            reasons.extend(look_up_others(image, wants, table, &types));
         }
     }
     reasons
@@ -234,7 +248,11 @@ fn kernel(image: &Image, wants: &Wants) -> Vec<Reason> {
     let types = [SymbolKind::Func, SymbolKind::NoType];
     match preferred(image, Table::GnuHash) {
         None => vec![Reason::NoHash],
-        Some(table) => look_up(image, wants, table, &types, true),
+        Some(table) => {
+            let mut reasons = look_up(image, wants, table, &types, true);
+            reasons.extend(look_up_others(image, wants, table, &types));
+            reasons
+        }
     }
 }
 
@@ -242,7 +260,10 @@ fn kernel_old(image: &Image, wants: &Wants) -> Vec<Reason> {
     if !has(image, elf::DT_HASH) {
         return vec![Reason::NoEntry("DT_HASH")];
     }
-    look_up(image, wants, Table::Hash, &[SymbolKind::Func], true)
+    let types = [SymbolKind::Func];
+    let mut reasons = look_up(image, wants, Table::Hash, &types, true);
+    reasons.extend(look_up_others(image, wants, Table::Hash, &types));
+    reasons
 }
 
 /// Abseil goes through all symbols and gives up the whole process (`ABSL_RAW_CHECK`) if a version
