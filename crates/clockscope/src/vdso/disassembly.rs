@@ -95,7 +95,11 @@ pub fn disassemble(
 
 fn one_function(image: &Image, name: &str) -> Result<Piece, DisassemblyError> {
     let Some(symbol) = image.function(name) else {
-        let names: Vec<&str> = image.functions().map(|symbol| symbol.name.as_str()).collect();
+        let mut offsets: Vec<u64> = image.functions().map(|symbol| symbol.offset).collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        let names = offsets.into_iter().filter_map(|at| names_at(image, at).into_iter().next());
+        let names: Vec<String> = names.collect();
         return Err(DisassemblyError::NoFunction(name.to_owned(), names.join(", ")));
     };
     let (offset, size) = (symbol.offset, symbol.size);
@@ -285,7 +289,7 @@ mod tests {
         assert_eq!(other, DisassemblyError::Machine(Machine::Aarch64));
         assert!(other.to_string().contains("llvm-objdump"));
         let unknown = disassemble(&image(), Some("nothing"), None, &[]).unwrap_err();
-        assert!(unknown.to_string().contains("it has clock_gettime, __vdso_gettimeofday"));
+        assert!(unknown.to_string().contains("it has __vdso_gettimeofday, __vdso_time, "));
     }
 
     #[test]

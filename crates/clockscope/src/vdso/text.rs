@@ -18,7 +18,7 @@ pub fn write_view(out: &mut impl Write, view: &View) -> io::Result<()> {
         write_costs(out, costs)?;
     }
     if let Some(decline) = &view.costs_decline {
-        writeln!(out, "\ncost of a call: not measured, because {decline}")?;
+        writeln!(out, "\ncost of a call: not measured; {decline}")?;
     }
     Ok(())
 }

@@ -44,7 +44,7 @@ impl std::fmt::Display for LoadError {
         match self {
             Self::NoProcess => f.write_str("there is no such process"),
             Self::Forbidden => {
-                f.write_str("its memory may not be read; try as its user or as root")
+                f.write_str("its memory may not be read; try as its user or with CAP_SYS_PTRACE")
             }
             Self::NoVdso => f.write_str(
                 "it has no vDSO; kernel threads, ending processes and kernels with vdso=0 have none",

@@ -15,7 +15,7 @@ use crate::vdso::accepts::{self, Outcome};
 use crate::vdso::disassembly::disassemble;
 use crate::vdso::maps::Mapping;
 use crate::vdso::view::{CostView, Hex, Source, View};
-use crate::vdso::{Image, text};
+use crate::vdso::{Image, Machine, text};
 
 /// Runs the subcommand and gives its exit status.
 #[must_use]
@@ -115,8 +115,12 @@ fn measure(view: &mut View, image: &Image) {
     match vdso_call::callables(image.bytes()) {
         Some(callables) => view.costs = Some(costs(&callables)),
         None => {
-            let reason = "the image is not, byte for byte, the one of this process";
-            view.costs_decline = Some(reason.to_owned());
+            let machine = image.machine();
+            view.costs_decline = Some(if Machine::host() == Some(machine) {
+                "its bytes are not those of this process's own image".to_owned()
+            } else {
+                format!("code for {machine} does not run here")
+            });
         }
     }
 }
