@@ -113,7 +113,8 @@ fn all_code(image: &Image) -> Vec<Piece> {
     places.sort_unstable();
     places.dedup_by_key(|place| place.0);
     let text = image.sections().iter().find(|section| section.name == ".text");
-    let (mut at, end) = text.map_or((u64::MAX, 0), |text| (text.offset, text.offset + text.size));
+    let (mut at, end) =
+        text.map_or((u64::MAX, 0), |text| (text.offset, text.offset.saturating_add(text.size)));
     let mut pieces = Vec::new();
     for (offset, size) in places {
         if at < offset {

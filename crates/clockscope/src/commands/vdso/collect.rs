@@ -8,6 +8,9 @@ use crate::sys::vdso_call;
 use crate::vdso::maps::{self, Mapping};
 use crate::vdso::{Class, auxv};
 
+/// More than any image has, in bytes; an address in a larger mapping is not that of an image.
+const SIZE_MAX: u64 = 1 << 20;
+
 /// The vDSO image of a process as it lies in its memory.
 #[derive(Clone, Debug)]
 pub(super) struct Loaded {
@@ -73,7 +76,7 @@ pub(super) fn load(pid: Option<u32>) -> Result<Loaded, LoadError> {
     let text = read(fs::read_to_string(format!("{dir}/maps")), "its mappings")?;
     let mappings = maps::parse(&text);
     let mapping = mappings.iter().find(|mapping| mapping.contains(base));
-    let size = mapping.ok_or(LoadError::NoVdso)?.end - base;
+    let size = (mapping.ok_or(LoadError::NoVdso)?.end - base).min(SIZE_MAX);
     let mut bytes = vec![0; usize::try_from(size).map_err(|_| LoadError::NoVdso)?];
     let memory = read(File::open(format!("{dir}/mem")), "its memory")?;
     read(memory.read_exact_at(&mut bytes, base), "its memory")?;

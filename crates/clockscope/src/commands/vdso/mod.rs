@@ -119,7 +119,7 @@ fn measure(view: &mut View, image: &Image) {
             view.costs_decline = Some(if Machine::host() == Some(machine) {
                 "its bytes are not those of this process's own image".to_owned()
             } else {
-                format!("code for {machine} does not run here")
+                format!("code for {machine} cannot be called by this process")
             });
         }
     }

@@ -184,6 +184,11 @@ fn wants(reader: Reader, machine: Machine) -> Option<Wants> {
         }
         (Machine::Aarch64, Reader::Abseil) => ("LINUX_2.6.39", &["__kernel_rt_sigreturn"]),
         (Machine::Aarch64, _) => ("LINUX_2.6.39", AARCH64_NAMES),
+        (Machine::I386, Reader::Musl) => ("LINUX_2.6", &["__vdso_clock_gettime64"]),
+        (Machine::I386, Reader::Go) => ("LINUX_2.6", &["__vdso_clock_gettime"]),
+        (Machine::I386, Reader::Glibc | Reader::Kernel | Reader::KernelOld) => {
+            ("LINUX_2.6", I386_NAMES)
+        }
         // These do not look up functions by name.
         (_, Reader::Asan | Reader::Gdb | Reader::Unwinders) => ("", &[]),
         _ => return None,
@@ -205,6 +210,14 @@ const AARCH64_NAMES: &[&str] = &[
     "__kernel_gettimeofday",
     "__kernel_clock_getres",
     "__kernel_getrandom",
+];
+
+const I386_NAMES: &[&str] = &[
+    "__vdso_clock_gettime",
+    "__vdso_clock_gettime64",
+    "__vdso_gettimeofday",
+    "__vdso_time",
+    "__vdso_clock_getres",
 ];
 
 #[cfg(test)]

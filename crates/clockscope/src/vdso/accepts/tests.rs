@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::vdso::SegmentKind;
-use crate::vdso::image_tests::{AARCH64, X86_64, dynamic_entry};
+use crate::vdso::disassembly::disassemble;
+use crate::vdso::image_tests::{AARCH64, I386, X86_64, dynamic_entry};
+use crate::vdso::view::{Source, View};
 
 /// Where the tables of the x86-64 image lie.
 const HASH: usize = 0x120;
@@ -37,6 +39,21 @@ fn real_images_please_everybody() {
             assert_eq!(verdict.outcome, Outcome::Accepts, "{}", verdict.reader);
         }
     }
+}
+
+#[test]
+fn a_32_bit_image_pleases_all_whose_demands_are_known() {
+    let image = Image::parse(I386).unwrap();
+    let unknown = [Reader::Rustix, Reader::Abseil];
+    for verdict in check(&image) {
+        let expected = unknown.contains(&verdict.reader);
+        let outcome = if expected { Outcome::NotJudged } else { Outcome::Accepts };
+        assert_eq!(verdict.outcome, outcome, "{}", verdict.reader);
+    }
+    let mut bytes = I386.to_vec();
+    let filter = 0xf4 + 16;
+    bytes[filter..filter + 4].fill(0);
+    assert_eq!(rejecting(&Image::parse(&bytes).unwrap())[0], Reader::Glibc);
 }
 
 #[test]
@@ -218,16 +235,20 @@ fn other_machines_are_not_judged_by_name() {
 
 proptest::proptest! {
     #[test]
-    fn checking_a_damaged_image_never_panics(
-        aarch64: bool,
-        flips in proptest::collection::vec((0usize..0x680, proptest::num::u8::ANY), 1..12),
+    fn whatever_is_done_with_a_damaged_image_never_panics(
+        which in 0usize..3,
+        flips in proptest::collection::vec((0usize..0x8ac, proptest::num::u8::ANY), 1..12),
+        address: Option<u64>,
     ) {
-        let mut bytes = if aarch64 { AARCH64 } else { X86_64 }.to_vec();
+        let mut bytes = [X86_64, AARCH64, I386][which].to_vec();
         for (at, with) in flips {
             bytes[at] = with;
         }
         if let Ok(image) = Image::parse(&bytes) {
             proptest::prop_assert_eq!(check(&image).len(), Reader::ALL.len());
+            let _ = disassemble(&image, None, address, &[]);
+            let view = View::new(&image, Source::Own { pid: 1 }, address, &[]);
+            proptest::prop_assert!(crate::vdso::text::write_view(&mut Vec::new(), &view).is_ok());
         }
     }
 }
