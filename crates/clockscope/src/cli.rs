@@ -138,16 +138,16 @@ pub struct RunArgs {
 
 Exit status: 0; 1 if --check finds a reader that rejects the image; 2 on errors.")]
 pub struct VdsoArgs {
-    /// The image of this process
+    /// The image of this process instead of clockscope's own
     #[arg(long, value_name = "PID", conflicts_with = "file")]
     pub pid: Option<i32>,
     /// The image in this file, of any architecture
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Save the image's bytes
+    /// Save the image's bytes; - is standard output
     #[arg(long, value_name = "FILE")]
     pub dump: Option<PathBuf>,
-    /// Disassemble one function, or all
+    /// Disassemble one function, or all code
     #[arg(long, value_name = "SYMBOL", num_args = 0..=1, default_missing_value = "*")]
     pub disassemble: Option<String>,
     /// Say what each known reader (glibc, musl, Go, rustix, ...) makes of the image

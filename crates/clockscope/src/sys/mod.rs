@@ -12,4 +12,5 @@ pub mod shm;
 pub mod signals;
 pub mod spawn;
 pub mod tsc;
+pub mod vdso_call;
 pub mod wait;

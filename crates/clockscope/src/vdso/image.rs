@@ -31,6 +31,8 @@ pub(super) struct Header {
     pub(super) little_endian: bool,
     pub(super) machine: Machine,
     pub(super) os_abi: u8,
+    pub(super) abi_version: u8,
+    pub(super) header_size: u16,
     pub(super) file_type: u16,
     pub(super) program_header_offset: u64,
     /// Where the section headers are said to start, and how many bytes they take.

@@ -8,6 +8,8 @@ use super::*;
 pub(super) const X86_64: &[u8] = include_bytes!("../../../../fixtures/vdso/x86_64-6.18.so");
 /// An image with the shape of the arm64 kernel's.
 pub(super) const AARCH64: &[u8] = include_bytes!("../../../../fixtures/vdso/aarch64.so");
+/// A 32-bit image with the shape of the x86 kernel's.
+pub(super) const I386: &[u8] = include_bytes!("../../../../fixtures/vdso/i386.so");
 
 #[test]
 fn the_x86_64_image_is_read_whole() {
@@ -48,6 +50,16 @@ fn the_aarch64_image_is_read_whole() {
     assert_eq!(sigreturn.version.as_deref(), Some("LINUX_2.6.39"));
     assert_eq!(image.versions()[1].hash, 0x75f_cb89);
     assert_eq!(image.content_end(), AARCH64.len() as u64);
+}
+
+#[test]
+fn the_i386_image_is_read_whole() {
+    let image = Image::parse(I386).unwrap();
+    assert_eq!((image.class(), image.machine()), (Class::Elf32, Machine::I386));
+    assert_eq!(image.function("__vdso_clock_gettime64").unwrap().offset, 0x4b0);
+    let vsyscall = image.function("__kernel_vsyscall").unwrap();
+    assert_eq!(vsyscall.version.as_deref(), Some("LINUX_2.5"));
+    assert_eq!(image.content_end(), I386.len() as u64);
 }
 
 #[test]
@@ -126,11 +138,11 @@ pub(super) fn dynamic_entry(bytes: &[u8], tag: i64) -> usize {
 proptest! {
     #[test]
     fn flipped_bytes_never_panic(
-        aarch64: bool,
+        which in 0usize..3,
         flips in prop::collection::vec((0usize..0x800, any::<u8>()), 1..20),
         len in 0usize..9000,
     ) {
-        let mut bytes = if aarch64 { AARCH64 } else { X86_64 }.to_vec();
+        let mut bytes = [X86_64, AARCH64, I386][which].to_vec();
         for (at, with) in flips {
             bytes[at] = with;
         }

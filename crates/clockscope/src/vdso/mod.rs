@@ -4,11 +4,15 @@
 //! time, through the dynamic table; [`maps`] and [`auxv`] find out where an image lies in a process.
 //! Nothing here opens a file or calls the kernel.
 
+pub mod accepts;
 pub mod auxv;
+pub mod disassembly;
 mod error;
 pub mod image;
 pub mod maps;
 mod parse;
+pub mod text;
+pub mod view;
 
 pub use error::ImageError;
 pub use image::{

@@ -1,0 +1,124 @@
+//! Where a process has its vDSO image, and the bytes of it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use crate::sys::vdso_call;
+use crate::vdso::maps::{self, Mapping};
+use crate::vdso::{Class, auxv};
+
+/// More than any image has, in bytes; an address in a larger mapping is not that of an image.
+const SIZE_MAX: u64 = 1 << 20;
+
+/// The vDSO image of a process as it lies in its memory.
+#[derive(Clone, Debug)]
+pub(super) struct Loaded {
+    /// The process.
+    pub(super) pid: u32,
+    /// The address of the image.
+    pub(super) base: u64,
+    /// `AT_SYSINFO_EHDR` as the kernel keeps it in `/proc/PID/auxv`.
+    ///
+    /// Another address than `base` if somebody gave this process another image.
+    pub(super) kernel_base: Option<u64>,
+    /// From `base` to the end of the mapping.
+    pub(super) bytes: Vec<u8>,
+    /// All mappings of the process.
+    pub(super) mappings: Vec<Mapping>,
+}
+
+/// Why a process's image cannot be read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub(super) enum LoadError {
+    /// There is no such process.
+    NoProcess,
+    /// The kernel does not let us read the process's memory.
+    Forbidden,
+    /// The process has no vDSO: a kernel thread, one that is ending, or a kernel with `vdso=0`.
+    NoVdso,
+    /// A file below `/proc` cannot be read for another reason.
+    Read(&'static str, io::Error),
+}
+
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoProcess => f.write_str("there is no such process"),
+            Self::Forbidden => {
+                f.write_str("its memory may not be read; try as its user or with CAP_SYS_PTRACE")
+            }
+            Self::NoVdso => f.write_str(
+                "it has no vDSO; kernel threads, ending processes and kernels with vdso=0 have none",
+            ),
+            Self::Read(what, error) => write!(f, "cannot read {what}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// Reads the image of this process, or of another one.
+///
+/// This process's image is the one in the auxiliary vector on its stack, which is what its C library
+/// uses. Of another process only the kernel's record is readable, which names the kernel's image.
+///
+/// # Errors
+///
+/// If the process does not exist, may not be read or has no image.
+pub(super) fn load(pid: Option<u32>) -> Result<Loaded, LoadError> {
+    let dir = pid.map_or_else(|| "/proc/self".to_owned(), |pid| format!("/proc/{pid}"));
+    let vector = read(fs::read(format!("{dir}/auxv")), "its auxiliary vector")?;
+    let kernel_base = auxv::sysinfo_ehdr(&vector, class_of(&dir));
+    let own_base = if pid.is_none() { vdso_call::own_base() } else { None };
+    let base = own_base.or(kernel_base).ok_or(LoadError::NoVdso)?;
+    let text = read(fs::read_to_string(format!("{dir}/maps")), "its mappings")?;
+    let mappings = maps::parse(&text);
+    let mapping = mappings.iter().find(|mapping| mapping.contains(base));
+    let size = (mapping.ok_or(LoadError::NoVdso)?.end - base).min(SIZE_MAX);
+    let mut bytes = vec![0; usize::try_from(size).map_err(|_| LoadError::NoVdso)?];
+    let memory = read(File::open(format!("{dir}/mem")), "its memory")?;
+    read(memory.read_exact_at(&mut bytes, base), "its memory")?;
+    Ok(Loaded { pid: pid.unwrap_or_else(std::process::id), base, kernel_base, bytes, mappings })
+}
+
+fn read<T>(result: io::Result<T>, what: &'static str) -> Result<T, LoadError> {
+    result.map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ESRCH) => LoadError::NoProcess,
+        Some(libc::EACCES | libc::EPERM) => LoadError::Forbidden,
+        _ => LoadError::Read(what, error),
+    })
+}
+
+/// The width of addresses in a process, by the ELF header of its program.
+fn class_of(dir: &str) -> Class {
+    let mut ident = [0; 5];
+    let header =
+        File::open(format!("{dir}/exe")).and_then(|file| file.read_exact_at(&mut ident, 0));
+    if header.is_ok() && ident[4] == 1 { Class::Elf32 } else { Class::Elf64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vdso::Image;
+
+    #[test]
+    fn this_process_has_the_image_that_maps_names() {
+        let own = load(None).unwrap();
+        let by_pid = load(Some(std::process::id())).unwrap();
+        assert_eq!(own.kernel_base, by_pid.kernel_base);
+        let mapping = own.mappings.iter().find(|mapping| mapping.name == "[vdso]").unwrap();
+        assert_eq!(by_pid.base, mapping.start);
+        assert_eq!(by_pid.bytes.len() as u64, mapping.size());
+        assert!(Image::parse(&own.bytes).is_ok());
+    }
+
+    #[test]
+    fn there_is_no_process_zero_and_kernel_threads_have_no_vdso() {
+        assert!(matches!(load(Some(0)), Err(LoadError::NoProcess)));
+        let error = load(Some(2)).unwrap_err();
+        assert!(!error.to_string().is_empty());
+    }
+}

@@ -1,0 +1,205 @@
+//! `clockscope vdso`: finds an image, reads it, and shows what was asked for.
+
+mod collect;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow};
+
+use crate::cli::{Format, VdsoArgs};
+use crate::exit;
+use crate::sys::vdso_call::{self, Call, Callable};
+use crate::vdso::accepts::{self, Outcome};
+use crate::vdso::disassembly::disassemble;
+use crate::vdso::maps::Mapping;
+use crate::vdso::view::{CostView, Hex, Source, View};
+use crate::vdso::{Image, Machine, text};
+
+/// Runs the subcommand and gives its exit status.
+#[must_use]
+pub fn run(args: &VdsoArgs) -> i32 {
+    match show(args) {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => exit::OK,
+        Err(error) => {
+            // Nothing can be done if standard error is gone, too.
+            let _ = writeln!(io::stderr().lock(), "clockscope: {error:#}");
+            exit::FAILURE
+        }
+    }
+}
+
+/// An image and where it was found.
+struct Found {
+    source: Source,
+    image: Image,
+    address: Option<u64>,
+    kernel_address: Option<u64>,
+    mappings: Vec<Mapping>,
+}
+
+fn show(args: &VdsoArgs) -> Result<i32> {
+    let found = find(args)?;
+    if let Some(path) = &args.dump {
+        dump(found.image.bytes(), path)?;
+    }
+    let mut view = View::new(&found.image, found.source, found.address, &found.mappings);
+    view.kernel_sysinfo_ehdr = found.kernel_address.map(Hex);
+    let mut code = exit::OK;
+    if args.check {
+        let verdicts = accepts::check(&found.image);
+        if verdicts.iter().any(|verdict| matches!(verdict.outcome, Outcome::Rejects(_))) {
+            code = exit::FOUND;
+        }
+        view.check = Some(verdicts.iter().map(Into::into).collect());
+    }
+    if let Some(name) = &args.disassemble {
+        let name = Some(name.as_str()).filter(|name| *name != "*");
+        let pieces = disassemble(&found.image, name, found.address, &found.mappings)?;
+        view.disassembly = Some(pieces.iter().map(Into::into).collect());
+    }
+    if args.dump.is_none() && !args.check && args.disassemble.is_none() {
+        measure(&mut view, &found.image);
+    }
+    print(args, &view)?;
+    Ok(code)
+}
+
+fn find(args: &VdsoArgs) -> Result<Found> {
+    if let Some(path) = &args.file {
+        let what = || format!("cannot read the image in {}", path.display());
+        let bytes = fs::read(path).with_context(what)?;
+        let image = Image::parse(&bytes).with_context(what)?;
+        let source = Source::File { path: path.display().to_string() };
+        return Ok(Found {
+            source,
+            image,
+            address: None,
+            kernel_address: None,
+            mappings: Vec::new(),
+        });
+    }
+    let what = || match args.pid {
+        Some(pid) => format!("cannot read the vDSO of process {pid}"),
+        None => "cannot read this process's vDSO".to_owned(),
+    };
+    let pid = args.pid.map(|pid| u32::try_from(pid).unwrap_or(0));
+    let loaded = collect::load(pid).with_context(what)?;
+    let image = Image::parse(&loaded.bytes).with_context(what)?;
+    let source = match args.pid {
+        Some(_) => Source::Process { pid: loaded.pid },
+        None => Source::Own { pid: loaded.pid },
+    };
+    Ok(Found {
+        source,
+        image,
+        address: Some(loaded.base),
+        kernel_address: loaded.kernel_base,
+        mappings: loaded.mappings,
+    })
+}
+
+/// Saves the image, to standard output if the file is called `-`.
+fn dump(bytes: &[u8], path: &Path) -> Result<()> {
+    if path == Path::new("-") {
+        io::stdout().lock().write_all(bytes)?;
+        return Ok(());
+    }
+    fs::write(path, bytes).with_context(|| format!("cannot save the image to {}", path.display()))
+}
+
+/// Measures the functions of the image if it is the one that this process can call.
+fn measure(view: &mut View, image: &Image) {
+    match vdso_call::callables(image.bytes()) {
+        Some(callables) => view.costs = Some(costs(&callables)),
+        None => {
+            let machine = image.machine();
+            view.costs_decline = Some(if Machine::host() == Some(machine) {
+                "its bytes are not those of this process's own image".to_owned()
+            } else {
+                format!("code for {machine} cannot be called by this process")
+            });
+        }
+    }
+}
+
+fn costs(callables: &[Callable]) -> Vec<CostView> {
+    let paths = vdso_call::paths(callables);
+    let cost = |(place, callable): (usize, &Callable)| {
+        let cost = callable.cost();
+        let (vdso, syscall) = (cost.vdso.0, cost.syscall.0);
+        let path = match paths.as_ref().and_then(|paths| paths.get(place)) {
+            Some(vdso_call::Path::Fast) => "fast",
+            Some(vdso_call::Path::Syscall) => "syscall",
+            // Without the test by system call filter: a fast path is well below the system call.
+            None if vdso.saturating_mul(3) < syscall.saturating_mul(2) => "fast",
+            None => "syscall",
+        };
+        let clock = match callable.call() {
+            Call::ClockGettime(clock) => Some(clock.name().to_owned()),
+            _ => None,
+        };
+        let function = callable.call().name().to_owned();
+        CostView {
+            function,
+            clock,
+            vdso_ps: vdso,
+            syscall_ps: syscall,
+            ratio: ratio(syscall, vdso),
+            path,
+        }
+    };
+    callables.iter().enumerate().map(cost).collect()
+}
+
+/// How many times `small` goes into `large`, to hundredths.
+#[expect(clippy::cast_precision_loss, reason = "for display; costs are far below 2^53")]
+fn ratio(large: u64, small: u64) -> f64 {
+    if small == 0 {
+        return 0.0;
+    }
+    (large as f64 / small as f64 * 100.0).round() / 100.0
+}
+
+fn print(args: &VdsoArgs, view: &View) -> Result<()> {
+    let dumped = args.dump.as_deref();
+    if dumped == Some(Path::new("-")) {
+        return Ok(());
+    }
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    if args.format == Format::Json {
+        serde_json::to_writer_pretty(&mut out, view).map_err(io_error)?;
+        writeln!(out)?;
+        return Ok(out.flush()?);
+    }
+    if let Some(path) = dumped {
+        writeln!(out, "saved {} bytes to {}", view.size_bytes, path.display())?;
+    }
+    match (&view.check, &view.disassembly) {
+        (None, None) if dumped.is_none() => text::write_view(&mut out, view)?,
+        (check, disassembly) => {
+            if let Some(verdicts) = check {
+                text::write_check(&mut out, verdicts)?;
+            }
+            if let Some(pieces) = disassembly {
+                text::write_code(&mut out, pieces)?;
+            }
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// The cause of a failure to write JSON.
+fn io_error(error: serde_json::Error) -> anyhow::Error {
+    match error.io_error_kind() {
+        Some(_) => io::Error::from(error).into(),
+        None => anyhow!(error),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

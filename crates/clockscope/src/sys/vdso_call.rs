@@ -1,0 +1,429 @@
+//! Calling the functions of this process's own vDSO by their addresses.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::os::unix::fs::FileExt as _;
+use std::time::{Duration, Instant};
+
+use fastclock::{ClockId, Nanos, Picos};
+use object::{Object as _, ObjectSymbol as _};
+
+/// A function of the vDSO, with what it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// `clock_gettime(2)` of this clock.
+    ClockGettime(ClockId),
+    /// `gettimeofday(2)`.
+    Gettimeofday,
+    /// `time(2)`; x86-64 only.
+    Time,
+    /// `clock_getres(2)` of `CLOCK_MONOTONIC`.
+    ClockGetres,
+    /// `getcpu(2)`; x86-64 only.
+    Getcpu,
+    /// `getrandom(2)` of 16 bytes.
+    Getrandom,
+}
+
+/// What a call costs both ways, each the minimum over short batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// One call of the vDSO's function by its address.
+    pub vdso: Picos,
+    /// One call through the C library's `syscall(2)`.
+    pub syscall: Picos,
+}
+
+/// How the vDSO's function answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// Without entering the kernel.
+    Fast,
+    /// By making the system call itself.
+    Syscall,
+}
+
+/// Calls of one function in a row; long enough that reading the clock twice does not show.
+const BATCH: u32 = 200;
+/// The time for one function, both ways.
+const BUDGET: Duration = Duration::from_millis(20);
+/// Batches both ways that are made even if the budget is used up.
+const BATCHES_MIN: u32 = 5;
+/// An error number that no system call gives.
+const FENCED: i32 = 3999;
+
+/// The C signature of every function of the vDSO that we call, widened to five arguments.
+type Function = unsafe extern "C" fn(usize, usize, usize, usize, usize) -> libc::c_long;
+
+/// `AT_SYSINFO_EHDR` in the auxiliary vector on this process's stack.
+///
+/// # References
+///
+/// - `getauxval(3)`
+#[must_use]
+pub fn own_base() -> Option<u64> {
+    // SAFETY: getauxval takes a number and only reads the vector that the process was started with.
+    let base = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
+    (base != 0).then_some(base)
+}
+
+impl Call {
+    /// Every call, in the order in which they are shown.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let clocks = ClockId::ALL.into_iter().map(Self::ClockGettime);
+        let others =
+            [Self::Gettimeofday, Self::Time, Self::ClockGetres, Self::Getcpu, Self::Getrandom];
+        clocks.chain(others).collect()
+    }
+
+    /// The name of the function in C.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ClockGettime(_) => "clock_gettime",
+            Self::Gettimeofday => "gettimeofday",
+            Self::Time => "time",
+            Self::ClockGetres => "clock_getres",
+            Self::Getcpu => "getcpu",
+            Self::Getrandom => "getrandom",
+        }
+    }
+
+    /// The name of its symbol in the image of the machine that we run on.
+    #[must_use]
+    pub fn symbol(self) -> String {
+        let prefix = if cfg!(target_arch = "aarch64") { "__kernel_" } else { "__vdso_" };
+        format!("{prefix}{}", self.name())
+    }
+
+    /// The number of the system call.
+    #[cfg(target_arch = "x86_64")]
+    const fn number(self) -> Option<libc::c_long> {
+        Some(match self {
+            Self::ClockGettime(_) => libc::SYS_clock_gettime,
+            Self::Gettimeofday => libc::SYS_gettimeofday,
+            Self::Time => libc::SYS_time,
+            Self::ClockGetres => libc::SYS_clock_getres,
+            Self::Getcpu => libc::SYS_getcpu,
+            Self::Getrandom => libc::SYS_getrandom,
+        })
+    }
+
+    /// The number of the system call, where there is one.
+    #[cfg(not(target_arch = "x86_64"))]
+    const fn number(self) -> Option<libc::c_long> {
+        Some(match self {
+            Self::ClockGettime(_) => libc::SYS_clock_gettime,
+            Self::Gettimeofday => libc::SYS_gettimeofday,
+            Self::Time => return None,
+            Self::ClockGetres => libc::SYS_clock_getres,
+            Self::Getcpu => libc::SYS_getcpu,
+            Self::Getrandom => libc::SYS_getrandom,
+        })
+    }
+}
+
+/// What a call reads and writes: room for its answer and, for `getrandom`, the vDSO's state.
+struct Arguments {
+    values: [usize; 5],
+    /// What `values` points to; kept alive and in place.
+    answer: Box<[u64; 8]>,
+    state: Option<State>,
+}
+
+impl Arguments {
+    fn new(call: Call, function: Function) -> Option<Self> {
+        let mut answer = Box::new([0u64; 8]);
+        let room = answer.as_mut_ptr().expose_provenance();
+        let mut state = None;
+        let clock = |id: ClockId| usize::try_from(id.as_raw()).unwrap_or(0);
+        let values = match call {
+            Call::ClockGettime(id) => [clock(id), room, 0, 0, 0],
+            Call::ClockGetres => [clock(ClockId::Monotonic), room, 0, 0, 0],
+            Call::Gettimeofday | Call::Time => [room, 0, 0, 0, 0],
+            Call::Getcpu => [room, room + 8, 0, 0, 0],
+            Call::Getrandom => {
+                let new = State::new(function)?;
+                let values = [room, 16, 0, new.address, new.size];
+                state = Some(new);
+                values
+            }
+        };
+        Some(Self { values, answer, state })
+    }
+
+    fn by_vdso(&self, function: Function) -> libc::c_long {
+        let [a, b, c, d, e] = self.values;
+        // SAFETY: `function` is an entry of this process's own vDSO of the kind that `values` were
+        // made for. All arguments are integers or addresses of memory that `self` owns and that is
+        // large enough; arguments beyond those that the function has are in registers it ignores.
+        unsafe { function(a, b, c, d, e) }
+    }
+
+    fn by_syscall(&self, number: libc::c_long) -> libc::c_long {
+        let [a, b, c, ..] = self.values;
+        // SAFETY: the system calls of `Call` take at most three arguments and write only to the
+        // memory that `self` owns, which is large enough for each of them.
+        unsafe { libc::syscall(number, a, b, c) }
+    }
+}
+
+/// The memory that the vDSO's `getrandom` keeps its state in.
+///
+/// # References
+///
+/// - `vgetrandom` in `lib/vdso/getrandom.c`, `struct vgetrandom_opaque_params` (Linux 6.18)
+struct State {
+    address: usize,
+    size: usize,
+    mapped: usize,
+}
+
+impl State {
+    /// Asks the function what memory it wants, and maps it.
+    fn new(function: Function) -> Option<Self> {
+        let mut wish = [0u32; 16];
+        // SAFETY: with no buffer and a state size of all ones the function only writes its wishes,
+        // 16 words, to the memory given as state.
+        let status =
+            unsafe { function(0, 0, 0, wish.as_mut_ptr().expose_provenance(), usize::MAX) };
+        let [size, protection, flags] = [wish[0], wish[1], wish[2]].map(i32::try_from);
+        let (Ok(size), Ok(protection), Ok(flags)) = (size, protection, flags) else { return None };
+        let size = usize::try_from(size).ok().filter(|size| *size != 0 && as_int(status) == 0)?;
+        let mapped = size.next_multiple_of(4096);
+        // SAFETY: a fresh private mapping at an address of the kernel's choice touches no other
+        // memory; protection and flags are those that the vDSO asked for.
+        let address = unsafe { libc::mmap(std::ptr::null_mut(), mapped, protection, flags, -1, 0) };
+        if address == libc::MAP_FAILED {
+            return None;
+        }
+        Some(Self { address: address.expose_provenance(), size, mapped })
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        let address = std::ptr::with_exposed_provenance_mut(self.address);
+        // SAFETY: `address` and `mapped` are those of our own mapping, used by nobody after this.
+        let _ = unsafe { libc::munmap(address, self.mapped) };
+    }
+}
+
+/// A function of this process's own vDSO, ready to be called.
+pub struct Callable {
+    call: Call,
+    function: Function,
+    number: libc::c_long,
+    arguments: Arguments,
+}
+
+/// Prepares all calls of the functions in `image`, if these are the bytes of this process's own.
+///
+/// Left out are functions that the image does not have, that do not say what state they need, or
+/// that the kernel refuses to answer, such as the alarm clocks of a machine without such a clock.
+/// Gives nothing for another image: its functions are not in this process.
+#[must_use]
+pub fn callables(image: &[u8]) -> Option<Vec<Callable>> {
+    let base = own_base()?;
+    let mut own = vec![0; image.len()];
+    File::open("/proc/self/mem").ok()?.read_exact_at(&mut own, base).ok()?;
+    if own != image {
+        return None;
+    }
+    let file = object::File::parse(&own[..]).ok()?;
+    let callable = |call: Call| {
+        let name = call.symbol();
+        let symbol = file.dynamic_symbols().find(|symbol| symbol.name() == Ok(&name))?;
+        let offset = symbol.address().checked_sub(file.relative_address_base())?;
+        Callable::new(call, base.checked_add(offset)?)
+    };
+    Some(Call::all().into_iter().filter_map(callable).collect())
+}
+
+impl Callable {
+    /// Prepares a call of the function at `address`, which [`callables`] found under its name in
+    /// the image of this process.
+    fn new(call: Call, address: u64) -> Option<Self> {
+        let number = call.number()?;
+        let pointer = std::ptr::with_exposed_provenance::<()>(usize::try_from(address).ok()?);
+        // SAFETY: the image that lies at this address in this process exports the function there.
+        // The vDSO stays mapped for the life of the process, and its functions follow the C calling
+        // convention.
+        let function = unsafe { std::mem::transmute::<*const (), Function>(pointer) };
+        let arguments = Arguments::new(call, function)?;
+        (arguments.by_syscall(number) >= 0).then_some(Self { call, function, number, arguments })
+    }
+
+    /// What is called.
+    #[must_use]
+    pub fn call(&self) -> Call {
+        self.call
+    }
+
+    /// What it costs both ways.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        let start = Instant::now();
+        let (mut vdso, mut syscall) = (Duration::MAX, Duration::MAX);
+        let mut batches = 0;
+        while batches < BATCHES_MIN || start.elapsed() < BUDGET {
+            vdso = vdso.min(batch(|| self.arguments.by_vdso(self.function)));
+            syscall = syscall.min(batch(|| self.arguments.by_syscall(self.number)));
+            batches += 1;
+        }
+        black_box(&self.arguments.answer);
+        Cost { vdso: per_call(vdso), syscall: per_call(syscall) }
+    }
+}
+
+/// The time of one batch of calls.
+fn batch(call: impl Fn() -> libc::c_long) -> Duration {
+    let start = Instant::now();
+    for _ in 0..BATCH {
+        black_box(call());
+    }
+    start.elapsed()
+}
+
+fn per_call(total: Duration) -> Picos {
+    let nanos = i64::try_from(total.as_nanos()).unwrap_or(i64::MAX);
+    Picos::per_call(Nanos(nanos), u64::from(BATCH))
+}
+
+/// Finds out for each function whether it enters the kernel, or nothing if that cannot be tested.
+///
+/// A thread of its own forbids itself the system calls in question, so that they fail with an error
+/// number of our own choice, and calls the functions: those that give this number have made the
+/// system call. The rest of the process is not affected.
+///
+/// # References
+///
+/// - `seccomp(2)`: filters belong to a thread
+#[must_use]
+pub fn paths(callables: &[Callable]) -> Option<Vec<Path>> {
+    let jobs: Vec<(Function, [usize; 5])> =
+        callables.iter().map(|one| (one.function, one.arguments.values)).collect();
+    let numbers: Vec<libc::c_long> = callables.iter().map(|one| one.number).collect();
+    // The first call of getrandom with a new state asks the kernel for a key.
+    for one in callables {
+        black_box(one.arguments.by_vdso(one.function));
+    }
+    let worker = std::thread::spawn(move || {
+        forbid(&numbers).then(|| jobs.iter().map(|job| fenced_path(job.0, job.1)).collect())
+    });
+    worker.join().ok().flatten()
+}
+
+/// How this function answers on a thread whose system calls are forbidden.
+fn fenced_path(function: Function, [a, b, c, d, e]: [usize; 5]) -> Path {
+    // SAFETY: as in `Arguments::by_vdso`; the owner of the memory waits for this thread to end.
+    let status = unsafe { function(a, b, c, d, e) };
+    if as_int(status) == -FENCED { Path::Syscall } else { Path::Fast }
+}
+
+/// What a function returned that returns a C int, which is in the low half of the register.
+#[expect(clippy::cast_possible_truncation, reason = "the other half has no meaning")]
+const fn as_int(status: libc::c_long) -> i32 {
+    status as i32
+}
+
+/// Makes these system calls fail with [`FENCED`] on this thread; false if that is not possible.
+fn forbid(numbers: &[libc::c_long]) -> bool {
+    let statement = |code: u32, k: u32| libc::sock_filter {
+        code: u16::try_from(code).unwrap_or(0),
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    // Load the system call's number; for each forbidden one: if equal, fail; then allow.
+    let mut program = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0)];
+    let fail = libc::SECCOMP_RET_ERRNO | FENCED.unsigned_abs();
+    for number in numbers {
+        let Ok(number) = u32::try_from(*number) else { return false };
+        let mut test = statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number);
+        test.jf = 1;
+        program.extend([test, statement(libc::BPF_RET | libc::BPF_K, fail)]);
+    }
+    program.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW));
+    let Ok(len) = u16::try_from(program.len()) else { return false };
+    let program = libc::sock_fprog { len, filter: program.as_mut_ptr() };
+    // SAFETY: both calls concern this thread only. The filter is a valid program of `len`
+    // statements that outlives the call, in which the kernel copies it.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+    }
+}
+
+impl std::fmt::Debug for Callable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.arguments.state.as_ref().map(|state| state.size);
+        f.debug_struct("Callable").field("call", &self.call).field("state", &state).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This process's image, whose size `/proc/self/maps` tells.
+    fn own_image() -> Vec<u8> {
+        let base = own_base().unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let end = maps.lines().find_map(|line| {
+            let (start, rest) = line.split_once('-')?;
+            let end = rest.split(' ').next()?;
+            (u64::from_str_radix(start, 16) == Ok(base)).then(|| u64::from_str_radix(end, 16))
+        });
+        let size = usize::try_from(end.unwrap().unwrap() - base).unwrap();
+        let mut image = vec![0; size];
+        File::open("/proc/self/mem").unwrap().read_exact_at(&mut image, base).unwrap();
+        image
+    }
+
+    #[test]
+    fn coarse_clocks_never_enter_the_kernel_and_cpu_clocks_always_do() {
+        let callables = callables(&own_image()).unwrap();
+        let paths = paths(&callables).unwrap();
+        for (callable, path) in callables.iter().zip(paths) {
+            match callable.call() {
+                Call::ClockGettime(ClockId::RealtimeCoarse | ClockId::MonotonicCoarse)
+                | Call::Time => assert_eq!(path, Path::Fast, "{callable:?}"),
+                Call::ClockGettime(ClockId::ProcessCputime | ClockId::ThreadCputime) => {
+                    assert_eq!(path, Path::Syscall, "{callable:?}");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn the_rest_of_the_process_keeps_its_system_calls() {
+        let callables = callables(&own_image()).unwrap();
+        assert!(paths(&callables).is_some());
+        let cpu = callables
+            .iter()
+            .find(|one| one.call() == Call::ClockGettime(ClockId::ThreadCputime))
+            .unwrap();
+        assert_eq!(cpu.arguments.by_syscall(cpu.number), 0);
+        assert_eq!(cpu.arguments.by_vdso(cpu.function), 0);
+    }
+
+    #[test]
+    fn a_call_costs_something_both_ways() {
+        let callables = callables(&own_image()).unwrap();
+        let first = callables.first().unwrap();
+        let cost = first.cost();
+        assert!(cost.vdso > Picos(0) && cost.syscall > Picos(0));
+        assert!(first.arguments.answer[0] > 1_600_000_000, "CLOCK_REALTIME was read");
+    }
+
+    #[test]
+    fn functions_of_another_image_are_not_called() {
+        let mut other = own_image();
+        other[0x20] ^= 1;
+        assert!(callables(&other).is_none());
+        assert!(callables(&[]).is_none_or(|callables| callables.is_empty()));
+    }
+}

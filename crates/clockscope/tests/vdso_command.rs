@@ -1,0 +1,352 @@
+//! `clockscope vdso` as a user runs it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const X86_64: &str = "x86_64-6.18.so";
+const AARCH64: &str = "aarch64.so";
+const I386: &str = "i386.so";
+
+fn clockscope(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_clockscope")).arg("vdso").args(args).output().unwrap()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn fixture(name: &str) -> String {
+    root().join("fixtures/vdso").join(name).to_str().unwrap().to_owned()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn json(args: &[&str]) -> serde_json::Value {
+    let output = clockscope(args);
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn address(value: &serde_json::Value) -> Option<u64> {
+    u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
+}
+
+/// The bytes of this process's own `[vdso]` mapping.
+fn own_mapping() -> Vec<u8> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|line| line.ends_with("[vdso]")).unwrap();
+    let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+    let [start, end] = [start, end].map(|hex| u64::from_str_radix(hex, 16).unwrap());
+    let mut bytes = vec![0; usize::try_from(end - start).unwrap()];
+    fs::File::open("/proc/self/mem").unwrap().read_exact_at(&mut bytes, start).unwrap();
+    bytes
+}
+
+/// A damaged copy of an image, in a directory that lives as long as the test.
+fn damaged(dir: &tempfile::TempDir, at: usize, with: &[u8]) -> String {
+    let mut bytes = fs::read(fixture(X86_64)).unwrap();
+    bytes[at..at + with.len()].copy_from_slice(with);
+    let path = dir.path().join("damaged.so");
+    fs::write(&path, bytes).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_view_of_this_process_fits_80_columns_and_has_every_part() {
+    let output = clockscope(&[]);
+    assert!(output.status.success() && output.stderr.is_empty());
+    let shown = text(&output.stdout);
+    for part in ["AT_SYSINFO_EHDR", "[vdso]", "LOAD", "clock_gettime", "CLOCK_MONOTONIC_COARSE"] {
+        assert!(shown.contains(part), "{part} is missing in\n{shown}");
+    }
+    for line in shown.lines() {
+        assert!(line.chars().count() <= 80, "{line:?}");
+        assert_eq!(line, line.trim_end());
+    }
+}
+
+#[test]
+fn every_address_is_base_plus_offset() {
+    let view = json(&["--format", "json"]);
+    assert_eq!(view["schema"], 1);
+    let base = address(&view["address"]).unwrap();
+    assert_eq!(view["address"], view["kernel_sysinfo_ehdr"]);
+    let functions = view["symbols"].as_array().unwrap().iter();
+    let functions: Vec<_> = functions.filter(|symbol| symbol["kind"] == "FUNC").collect();
+    assert!(functions.len() >= 4);
+    for symbol in functions {
+        let offset = symbol["offset"].as_u64().unwrap();
+        assert_eq!(address(&symbol["address"]), Some(base + offset), "{symbol}");
+    }
+    let mappings = view["mappings"].as_array().unwrap();
+    let vdso = mappings.iter().find(|mapping| mapping["name"] == "[vdso]").unwrap();
+    assert_eq!(address(&vdso["start"]), Some(base));
+    assert!(mappings.iter().any(|mapping| mapping["name"] == "[vvar]"));
+}
+
+#[test]
+fn coarse_clocks_take_the_fast_path_and_cpu_clocks_fall_back() {
+    let view = json(&["--format", "json"]);
+    let path = |clock: &str| {
+        let mut costs = view["costs"].as_array().unwrap().iter();
+        let cost = costs.find(|cost| cost["clock"] == clock)?;
+        Some(cost["path"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(path("CLOCK_MONOTONIC_COARSE").as_deref(), Some("fast"));
+    assert_eq!(path("CLOCK_THREAD_CPUTIME_ID").as_deref(), Some("syscall"));
+    for cost in view["costs"].as_array().unwrap() {
+        assert!(cost["vdso_ps"].as_u64().unwrap() > 0, "{cost}");
+        assert!(cost["syscall_ps"].as_u64().unwrap() > 0, "{cost}");
+    }
+}
+
+#[test]
+fn an_image_of_another_machine_is_shown_but_not_measured() {
+    let output = clockscope(&["--file", &fixture(AARCH64)]);
+    assert!(output.status.success());
+    let shown = text(&output.stdout);
+    let sigreturn = "  __kernel_rt_sigreturn   N      0x470      8  LINUX_2.6.39\n";
+    assert!(shown.contains(sigreturn), "{shown}");
+    if cfg!(target_arch = "x86_64") {
+        assert!(shown.contains("not measured; code for aarch64 cannot be called"), "{shown}");
+    }
+    assert!(shown.lines().skip(1).all(|line| line.len() <= 80), "{shown}");
+    let view = json(&["--format", "json", "--file", &fixture(AARCH64)]);
+    assert_eq!((view["machine"].as_str(), view["costs"].as_array()), (Some("aarch64"), None));
+}
+
+#[test]
+fn the_saved_image_is_the_mapping_byte_for_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("saved.so");
+    let output = clockscope(&["--dump", path.to_str().unwrap()]);
+    assert!(output.status.success());
+    let said = format!("saved {} bytes to {}\n", own_mapping().len(), path.display());
+    assert_eq!(text(&output.stdout), said);
+    assert!(fs::read(&path).unwrap() == own_mapping(), "the kernel gives every process the same");
+    let output = clockscope(&["--dump", "-"]);
+    assert!(output.stdout == own_mapping());
+}
+
+#[test]
+fn a_saved_image_is_measured_like_the_mapped_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("saved.so");
+    fs::write(&path, own_mapping()).unwrap();
+    let view = json(&["--format", "json", "--file", path.to_str().unwrap()]);
+    assert!(view["costs"].is_array());
+    let mut other = own_mapping();
+    *other.last_mut().unwrap() ^= 1;
+    fs::write(&path, other).unwrap();
+    let view = json(&["--format", "json", "--file", path.to_str().unwrap()]);
+    assert_eq!(view["costs_decline"], "its bytes are not those of this process's own image");
+}
+
+#[test]
+fn another_process_is_shown_or_the_refusal_says_what_to_try() {
+    let mut child =
+        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let pid = child.id().to_string();
+    let output = clockscope(&["--pid", &pid, "--dump", "-"]);
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    if output.status.code() == Some(2) {
+        assert!(text(&output.stderr).contains("CAP_SYS_PTRACE"), "{}", text(&output.stderr));
+    } else {
+        assert!(output.stdout == own_mapping());
+    }
+    let gone = clockscope(&["--pid", &pid]);
+    assert_eq!(gone.status.code(), Some(2));
+    let message =
+        format!("clockscope: cannot read the vDSO of process {pid}: there is no such process\n");
+    assert_eq!(text(&gone.stderr), message);
+}
+
+#[test]
+fn real_images_pass_the_check() {
+    for name in [X86_64, AARCH64, I386] {
+        let output = clockscope(&["--check", "--file", &fixture(name)]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+        assert!(text(&output.stdout).ends_with("no reader rejects the image\n"));
+    }
+    assert_eq!(clockscope(&["--check"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_damaged_hash_table_is_found_and_its_victims_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let count = damaged(&dir, 0x124, &2u32.to_le_bytes());
+    let output = clockscope(&["--check", "--file", &count]);
+    assert_eq!(output.status.code(), Some(1));
+    let shown = text(&output.stdout);
+    assert!(shown.contains("musl             rejects"), "{shown}");
+    assert!(shown.contains("glibc            accepts"), "{shown}");
+    let reason = "    the number of symbols in DT_HASH does not lead to __vdso_clock_gettime\n";
+    assert!(shown.contains(reason), "{shown}");
+
+    let chains = damaged(&dir, 0x120 + 20, &[0; 56]);
+    let output = clockscope(&["--check", "--format", "json", "--file", &chains]);
+    assert_eq!(output.status.code(), Some(1));
+    let view: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let verdicts = view["check"].as_array().unwrap().iter();
+    let outcomes: BTreeMap<&str, &str> = verdicts
+        .map(|one| (one["reader"].as_str().unwrap(), one["outcome"].as_str().unwrap()))
+        .collect();
+    assert_eq!(outcomes["parse_vdso-6.11"], "rejects");
+    assert_eq!(outcomes["rustix"], "accepts");
+}
+
+#[test]
+fn broken_files_are_refused_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("broken");
+    let whole = fs::read(fixture(X86_64)).unwrap();
+    let mut cases: Vec<Vec<u8>> = vec![Vec::new(), b"hello\n".to_vec(), vec![0xff; 5000]];
+    cases.extend([1, 4, 5, 63, 64, 100, 287, 1000, 4096, 5409].map(|len| whole[..len].to_vec()));
+    for bytes in cases {
+        fs::write(&path, &bytes).unwrap();
+        for extra in ["--check", "--disassemble", "--format=json"] {
+            let output = clockscope(&[extra, "--file", path.to_str().unwrap()]);
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{} bytes: {said}", bytes.len());
+            assert!(output.stdout.is_empty());
+            assert_eq!(said.lines().count(), 1, "{said}");
+            assert!(said.starts_with("clockscope: cannot read the image in "), "{said}");
+        }
+    }
+    assert_eq!(clockscope(&["--file", "/nonexistent"]).status.code(), Some(2));
+    assert_eq!(clockscope(&["--file", "/"]).status.code(), Some(2));
+}
+
+#[test]
+fn an_unwritable_file_is_an_error() {
+    let output = clockscope(&["--dump", "/nonexistent/image.so"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).starts_with("clockscope: cannot save the image to /nonexistent"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    for arguments in [vec!["vdso", "--disassemble"], vec!["vdso", "--disassemble", "--format=json"]]
+    {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_clockscope"))
+            .args(arguments)
+            .args(["--file", &fixture(X86_64)])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+    }
+}
+
+/// Value, size, type, binding and name of each symbol as readelf prints them.
+fn readelf_symbols(path: &str) -> Vec<Vec<String>> {
+    let output = Command::new("readelf").args(["-W", "--dyn-syms", path]).output();
+    let listing = text(&output.expect("readelf is part of binutils").stdout);
+    let rows = listing.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let number = fields.first()?.strip_suffix(':')?.parse::<u32>().ok()?;
+        let is_row = fields.len() == 8 && number != 0;
+        is_row.then(|| {
+            let mut row = [1, 2, 3, 4, 7].map(|field| fields[field].to_owned()).to_vec();
+            row[0] = format!("{:#x}", u64::from_str_radix(&row[0], 16).unwrap());
+            row
+        })
+    });
+    rows.collect()
+}
+
+#[test]
+fn symbols_are_those_that_readelf_shows() {
+    for name in [X86_64, AARCH64, I386] {
+        let path = fixture(name);
+        let mut expected = readelf_symbols(&path);
+        let view = json(&["--format", "json", "--file", &path]);
+        let symbols = view["symbols"].as_array().unwrap().iter();
+        let shown = symbols.map(|symbol| {
+            let field = |key: &str| symbol[key].as_str().unwrap().to_owned();
+            // The symbol that is named as its version is printed by readelf without it.
+            let version = field("version");
+            let name = if field("name") == version {
+                version
+            } else {
+                format!("{}@@{version}", field("name"))
+            };
+            vec![
+                format!("{:#x}", symbol["offset"].as_u64().unwrap()),
+                symbol["size_bytes"].to_string(),
+                field("kind"),
+                field("binding"),
+                name,
+            ]
+        });
+        let mut shown: Vec<Vec<String>> = shown.collect();
+        expected.sort();
+        shown.sort();
+        assert!(!shown.is_empty());
+        assert_eq!(shown, expected, "{name}");
+    }
+}
+
+#[test]
+fn instructions_start_where_objdump_says() {
+    let path = fixture(X86_64);
+    let output = Command::new("objdump").args(["-d", "-j", ".text", &path]).output();
+    let listing = text(&output.expect("objdump is part of binutils").stdout);
+    let starts: Vec<u64> = listing
+        .lines()
+        .filter(|line| line.split('\t').count() == 3)
+        .map(|line| u64::from_str_radix(line.split(':').next().unwrap().trim(), 16).unwrap())
+        .collect();
+    let view = json(&["--format", "json", "--disassemble", "--file", &path]);
+    let mut instructions = 0;
+    for piece in view["disassembly"].as_array().unwrap() {
+        for instruction in piece["instructions"].as_array().unwrap() {
+            let at = address(&instruction["address"]).unwrap();
+            assert!(starts.contains(&at), "{instruction} is in the middle of an instruction");
+            instructions += 1;
+        }
+    }
+    assert!(instructions > 500, "{instructions}");
+}
+
+#[test]
+fn one_function_is_disassembled_with_labels() {
+    let output = clockscope(&["--disassemble", "__vdso_time", "--file", &fixture(X86_64)]);
+    let shown = text(&output.stdout);
+    assert!(shown.starts_with("__vdso_time, time  offset 0xac0, 40 bytes\n"), "{shown}");
+    assert!(shown.contains("     ad1  je short __vdso_time+0x19\n"), "{shown}");
+    assert!(shown.ends_with("     ae7  ret\n"), "{shown}");
+    let other = clockscope(&["--disassemble", "--file", &fixture(AARCH64)]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(text(&other.stderr).contains("llvm-objdump"));
+    let unknown = clockscope(&["--disassemble=nothing"]);
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
+fn the_commands_of_the_manual_page_work() {
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(root().join("fixtures"), dir.path().join("fixtures")).unwrap();
+    let bin = Path::new(env!("CARGO_BIN_EXE_clockscope")).parent().unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let page = fs::read_to_string(root().join("docs/vdso.md")).unwrap();
+    let commands: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    assert!(commands.len() >= 5);
+    for command in commands {
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", command]).current_dir(dir.path()).env("PATH", &path);
+        let output = shell.output().unwrap();
+        let said = text(&output.stderr);
+        let refused = said.contains("may not be read");
+        assert!(output.status.success() || refused, "{command}: {said}");
+    }
+}
