@@ -27,6 +27,7 @@ int main(void)
 {
     char line[256];
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigfillset(&action.sa_mask); // no handler ends the process between another's reads and line
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGCONT, &action, NULL);

@@ -22,11 +22,12 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Starts a shell command line in a new terminal.
+    /// Starts a command line in a new terminal, in place of the shell that reads it: a shell
+    /// that waits would die by ctrl-c itself.
     pub(crate) fn start(command: &str) -> Option<Self> {
         let script = installed_or_skip(&["/usr/bin/script"])?;
         let mut child = Command::new(script)
-            .args(["--quiet", "--return", "--command", command, "/dev/null"])
+            .args(["--quiet", "--return", "--command", &format!("exec {command}"), "/dev/null"])
             .env("SHELL", "/bin/sh")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
