@@ -42,7 +42,7 @@ static void one_round(int round)
     if (pthread_create(&thread, NULL, in_thread, NULL) != 0) exit(1);
     read_in_order(100003);
     raise(SIGUSR1);
-    REPEAT(1009) syscall(SYS_getppid);
+    REPEAT(211) syscall(SYS_getppid);
     pthread_join(thread, NULL);
     pid_t child = fork();
     if (child == 0) {
