@@ -1,0 +1,94 @@
+//! Comparing a report with what the tracee printed.
+
+use super::printed::Printed;
+use super::running::{Report, Traced};
+
+/// Checks every count that the tracee printed against the report.
+#[track_caller]
+pub(crate) fn assert_exact(traced: &Traced) -> Printed {
+    let printed = Printed::parse(&traced.stdout);
+    let report = traced.report();
+    for (key, calls) in &printed.vdso {
+        assert_eq!(report.vdso_calls(key), *calls, "vDSO calls of {key:?}\n{report:#?}");
+    }
+    for (key, calls) in &printed.at_least {
+        assert!(
+            report.vdso_calls(key) >= *calls,
+            "at least {calls} vDSO calls of {key:?}\n{report:#?}"
+        );
+    }
+    if report.counts_syscalls() {
+        assert_syscalls(&printed, &report);
+    }
+    for (what, said, seen) in [
+        ("processes", printed.processes, report.number("processes")),
+        ("threads", printed.threads, report.number("threads")),
+    ] {
+        assert!(
+            said.is_none_or(|said| said == seen),
+            "{what}: {said:?} said, {seen} in the report"
+        );
+    }
+    printed
+}
+
+#[track_caller]
+fn assert_syscalls(printed: &Printed, report: &Report) {
+    for (name, calls) in &printed.syscalls {
+        assert_eq!(report.syscall(name, "calls"), *calls, "calls of {name}");
+    }
+    for (name, errors) in &printed.errors {
+        assert_eq!(report.syscall(name, "errors"), *errors, "errors of {name}");
+    }
+}
+
+/// Checks also that nothing else was counted: for programs whose runtime makes no vDSO calls.
+///
+/// `getrandom` may be left over: newer C libraries call it through the vDSO for themselves.
+#[track_caller]
+pub(crate) fn assert_exact_and_nothing_else(traced: &Traced) -> Printed {
+    let printed = assert_exact(traced);
+    let mut rows = traced.report().vdso_rows();
+    let getrandom = ("getrandom".to_owned(), "-".to_owned());
+    if !printed.vdso.contains_key(&getrandom) {
+        rows.remove(&getrandom);
+    }
+    assert_eq!(rows, printed.vdso, "rows of the report, and lines that the tracee printed");
+    printed
+}
+
+/// Checks two runs with different numbers of calls: the reports differ by just the difference.
+#[track_caller]
+pub(crate) fn assert_exact_by_difference(few: &Traced, many: &Traced) {
+    let (printed_few, printed_many) = (assert_exact(few), assert_exact(many));
+    assert!(!printed_few.by_difference.is_empty(), "nothing to compare by difference");
+    for (key, calls_few) in &printed_few.by_difference {
+        let said = printed_many.by_difference[key] - calls_few;
+        let counted = many.report().vdso_calls(key) - few.report().vdso_calls(key);
+        assert_eq!(counted, said, "difference of two runs in vDSO calls of {key:?}");
+    }
+}
+
+/// Checks the counts, or else that the report says why a process was not counted.
+///
+/// Its vDSO calls may then be missing in part, but never be too many.
+#[track_caller]
+pub(crate) fn assert_exact_or_declined(traced: &Traced) -> Printed {
+    let report = traced.report();
+    if !report.declines("vdso") {
+        return assert_exact(traced);
+    }
+    let printed = Printed::parse(&traced.stdout);
+    for (key, calls) in &printed.vdso {
+        assert!(report.vdso_calls(key) <= *calls, "too many vDSO calls of {key:?}\n{report:#?}");
+    }
+    printed
+}
+
+/// Checks that the program did and said the same as without clockscope.
+#[track_caller]
+pub(crate) fn assert_same_as_untraced(traced: &Traced, untraced: &std::process::Output) {
+    let stdout = String::from_utf8_lossy(&untraced.stdout);
+    assert_eq!(traced.stdout, stdout, "standard output, traced and untraced");
+    assert_eq!(traced.code(), super::running::code_as_shell(untraced.status), "exit status");
+}

@@ -1,0 +1,295 @@
+//! Running a program under `clockscope trace` and `clockscope run`, and reading the report.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::printed::Key;
+
+/// After this long a run counts as hung. It is a limit for stuck programs, not for slow ones.
+const HUNG_AFTER: Duration = Duration::from_secs(120);
+
+/// The command under test.
+pub(crate) fn clockscope() -> PathBuf {
+    env!("CARGO_BIN_EXE_clockscope").into()
+}
+
+/// A program and its arguments, of any path or text types.
+#[macro_export]
+macro_rules! words {
+    ($($word:expr),* $(,)?) => {
+        [$(std::ffi::OsString::from(&$word)),*]
+    };
+}
+
+/// One finished run under `clockscope trace`.
+pub(crate) struct Traced {
+    /// How clockscope ended.
+    pub(crate) status: ExitStatus,
+    /// What the program wrote to standard output.
+    pub(crate) stdout: String,
+    /// What the program and clockscope wrote to standard error.
+    pub(crate) stderr: String,
+    report: Option<Report>,
+}
+
+impl Traced {
+    /// The report.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    #[track_caller]
+    pub(crate) fn report(&self) -> Report {
+        self.report.clone().unwrap_or_else(|| panic!("no report; {self:?}"))
+    }
+
+    /// Whether a report was written.
+    pub(crate) fn has_report(&self) -> bool {
+        self.report.is_some()
+    }
+
+    /// The exit status as a shell shows it.
+    pub(crate) fn code(&self) -> i32 {
+        code_as_shell(self.status)
+    }
+}
+
+impl fmt::Debug for Traced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}\nstdout: {}\nstderr: {}", self.status, self.stdout, self.stderr)
+    }
+}
+
+/// An exit status as a shell shows it: 128+N for signal N.
+pub(crate) fn code_as_shell(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().expect("has ended"))
+}
+
+/// Runs `clockscope trace OPTIONS -- COMMAND` with an empty standard input.
+#[track_caller]
+pub(crate) fn trace(options: &[&str], command: &[OsString]) -> Traced {
+    let mut tracing = Tracing::new(options, command);
+    tracing.command.stdin(Stdio::null());
+    tracing.finish()
+}
+
+/// Counts vDSO calls only: for tests of many calls, or where the system calls are not the point.
+#[track_caller]
+pub(crate) fn trace_vdso(command: &[OsString]) -> Traced {
+    trace(&["--via", "none"], command)
+}
+
+/// Runs a program without clockscope, with an empty standard input.
+#[track_caller]
+pub(crate) fn untraced(command: &[OsString]) -> Output {
+    let mut process = Command::new(&command[0]);
+    process.args(&command[1..]).stdin(Stdio::null());
+    finish(process.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start a tracee"))
+}
+
+/// Runs `clockscope run OPTIONS -- COMMAND`.
+#[track_caller]
+pub(crate) fn run(options: &[&str], command: &[OsString]) -> Output {
+    let options: Vec<OsString> = options.iter().map(OsString::from).collect();
+    untraced(&[&words![clockscope(), "run"], &options[..], &words!["--"], command].concat())
+}
+
+/// A run under `clockscope trace` that is being prepared.
+pub(crate) struct Tracing {
+    /// `clockscope trace OPTIONS -o FILE --format json -- COMMAND`.
+    pub(crate) command: Command,
+    report_path: PathBuf,
+    /// Removed with this value.
+    _directory: Option<TempDir>,
+}
+
+impl Tracing {
+    /// Prepares the command.
+    pub(crate) fn new(options: &[&str], command: &[OsString]) -> Self {
+        Self::below(&words![clockscope()], options, command)
+    }
+
+    /// Prepares the command, to be started by other words: `setpriv ... clockscope`.
+    pub(crate) fn below(starter: &[OsString], options: &[&str], traced: &[OsString]) -> Self {
+        let directory = tempfile::tempdir().expect("make a temporary directory");
+        let report_path = directory.path().join("report.json");
+        Self::to_file(report_path, Some(directory), starter, options, traced)
+    }
+
+    /// Prepares the command with a report file of the test's choice.
+    pub(crate) fn reporting_to(
+        report_path: &Path,
+        starter: &[OsString],
+        options: &[&str],
+        traced: &[OsString],
+    ) -> Self {
+        Self::to_file(report_path.to_owned(), None, starter, options, traced)
+    }
+
+    fn to_file(
+        report_path: PathBuf,
+        directory: Option<TempDir>,
+        starter: &[OsString],
+        options: &[&str],
+        traced: &[OsString],
+    ) -> Self {
+        let mut command = Command::new(&starter[0]);
+        command.args(&starter[1..]).arg("trace").args(options).args(["--format", "json", "-o"]);
+        command.arg(&report_path).arg("--").args(traced);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { command, report_path, _directory: directory }
+    }
+
+    /// Where the report goes.
+    pub(crate) fn report_path(&self) -> &Path {
+        &self.report_path
+    }
+
+    /// The words of the command, for a shell or another starter.
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        let program = std::iter::once(self.command.get_program());
+        program.chain(self.command.get_args()).map(OsStr::to_owned).collect()
+    }
+
+    /// Runs it to its end.
+    #[track_caller]
+    pub(crate) fn finish(mut self) -> Traced {
+        let child = self.command.spawn().expect("start clockscope");
+        self.traced(&finish(child))
+    }
+
+    /// Runs it to its end with this standard input.
+    #[track_caller]
+    pub(crate) fn finish_with_input(mut self, input: &str) -> Traced {
+        let mut child = self.command.spawn().expect("start clockscope");
+        // A program that does not read it may have ended already.
+        let _ = child.stdin.take().expect("is piped").write_all(input.as_bytes());
+        self.traced(&finish(child))
+    }
+
+    /// Joins what a finished run wrote with the report.
+    pub(crate) fn traced(&self, output: &Output) -> Traced {
+        Traced {
+            status: output.status,
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            report: Report::read(&self.report_path),
+        }
+    }
+}
+
+/// Waits for a process and reads its pipes; ends it if it hangs.
+#[track_caller]
+pub(crate) fn finish(mut child: Child) -> Output {
+    drop(child.stdin.take());
+    let stdout = child.stdout.take().map(in_background);
+    let stderr = child.stderr.take().map(in_background);
+    let deadline = Instant::now() + HUNG_AFTER;
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("wait for a process") {
+            break status;
+        }
+        if Instant::now() > deadline {
+            child.kill().expect("end a hung process");
+            panic!("still running after {HUNG_AFTER:?}");
+        }
+        thread::sleep(Duration::from_millis(1));
+    };
+    let joined = |reader: Option<thread::JoinHandle<Vec<u8>>>| {
+        reader.map_or_else(Vec::new, |reader| reader.join().expect("read a pipe"))
+    };
+    Output { status, stdout: joined(stdout), stderr: joined(stderr) }
+}
+
+fn in_background(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).expect("read a pipe");
+        bytes
+    })
+}
+
+/// A report of `clockscope trace --format json`.
+#[derive(Clone, Debug)]
+pub(crate) struct Report(Value);
+
+impl Report {
+    /// Reads a report, if the file has one.
+    ///
+    /// # Panics
+    ///
+    /// If the file holds something else, or another schema.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
+        let text = std::fs::read_to_string(path).ok().filter(|text| !text.is_empty())?;
+        let report: Value = serde_json::from_str(&text).expect("the report is JSON");
+        assert_eq!(report["schema"], 1, "schema of {text}");
+        Some(Self(report))
+    }
+
+    /// A field, by its JSON pointer.
+    pub(crate) fn field(&self, name: &str) -> &Value {
+        &self.0[name]
+    }
+
+    /// A field that is a number.
+    #[track_caller]
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        self.0[name].as_u64().unwrap_or_else(|| panic!("{name} is not a number: {}", self.0[name]))
+    }
+
+    /// Calls of a vDSO function on a clock, 0 if it has no row.
+    pub(crate) fn vdso_calls(&self, key: &Key) -> u64 {
+        self.vdso_rows().get(key).copied().unwrap_or(0)
+    }
+
+    /// All vDSO rows that are not 0.
+    pub(crate) fn vdso_rows(&self) -> BTreeMap<Key, u64> {
+        vdso_rows_of(&self.0)
+    }
+
+    /// `calls` or `errors` of a system call, 0 if it has no row.
+    pub(crate) fn syscall(&self, name: &str, what: &str) -> u64 {
+        rows(&self.0["syscalls"])
+            .filter(|row| row["name"] == name)
+            .filter_map(|row| row[what].as_u64())
+            .sum()
+    }
+
+    /// Whether system calls were counted.
+    pub(crate) fn counts_syscalls(&self) -> bool {
+        self.0["via"] != "none"
+    }
+
+    /// Whether something was not counted, for a reason that the report gives.
+    pub(crate) fn declines(&self, what: &str) -> bool {
+        rows(&self.0["declines"])
+            .any(|row| row["what"] == what && row["reason"].as_str().is_some_and(|r| !r.is_empty()))
+    }
+}
+
+/// The vDSO rows of a report, process or thread that are not 0.
+pub(crate) fn vdso_rows_of(value: &Value) -> BTreeMap<Key, u64> {
+    let mut sums = BTreeMap::new();
+    for row in rows(&value["vdso"]) {
+        let clock = row["clock"].as_str().unwrap_or("-").to_owned();
+        let key = (row["function"].as_str().expect("a function has a name").to_owned(), clock);
+        *sums.entry(key).or_default() += row["calls"].as_u64().expect("calls is a number");
+    }
+    sums.retain(|_, calls| *calls > 0);
+    sums
+}
+
+/// The elements of a JSON array; none if it is missing.
+pub(crate) fn rows(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}

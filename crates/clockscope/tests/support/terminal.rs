@@ -1,0 +1,102 @@
+//! A terminal to run programs in: `script` makes it, and the test types and reads.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use super::{installed_or_skip, running};
+
+/// After this long without the expected text a program counts as hung.
+const HUNG_AFTER: Duration = Duration::from_secs(60);
+
+/// A program in a terminal of its own.
+pub(crate) struct Terminal {
+    child: Child,
+    keyboard: ChildStdin,
+    screen: Receiver<Vec<u8>>,
+    shown: String,
+}
+
+impl Terminal {
+    /// Starts a command line in a new terminal, in place of the shell that reads it: a shell
+    /// that waits would die by ctrl-c itself.
+    pub(crate) fn start(command: &str) -> Option<Self> {
+        let script = installed_or_skip(&["/usr/bin/script"])?;
+        let mut child = Command::new(script)
+            .args(["--quiet", "--return", "--command", &format!("exec {command}"), "/dev/null"])
+            .env("SHELL", "/bin/sh")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start script");
+        let keyboard = child.stdin.take().expect("is piped");
+        let screen = lines_of(child.stdout.take().expect("is piped"));
+        Some(Self { child, keyboard, screen, shown: String::new() })
+    }
+
+    /// Types text, or control characters.
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).expect("type");
+        self.keyboard.flush().expect("type");
+    }
+
+    /// Waits until the terminal has shown this text since the last call.
+    ///
+    /// # Panics
+    ///
+    /// If the program ends or hangs before.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        while !self.shown.contains(text) {
+            match self.screen.recv_timeout(HUNG_AFTER) {
+                Ok(bytes) => self.shown.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.child.kill().expect("end a hung terminal");
+                    panic!("hangs; waited for {text:?}, have {:?}", self.shown);
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!("ended; waited for {text:?}, have {:?}", self.shown);
+                }
+            }
+        }
+        let end = self.shown.find(text).expect("was found") + text.len();
+        self.shown.drain(..end);
+    }
+
+    /// Waits for the end; the exit status is the command's.
+    #[track_caller]
+    pub(crate) fn finish(mut self) -> i32 {
+        while self.screen.recv_timeout(HUNG_AFTER).is_ok() {}
+        let status: ExitStatus = self.child.wait().expect("wait for script");
+        drop(self.keyboard);
+        status.code().unwrap_or_else(|| 128 + status.signal().expect("has ended"))
+    }
+}
+
+/// Words as one shell command line.
+pub(crate) fn quoted(words: &[OsString]) -> String {
+    let quote = |word: &OsString| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"));
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+/// The command line that traces a program in a terminal.
+pub(crate) fn command_line(tracing: &running::Tracing) -> String {
+    quoted(&tracing.words())
+}
+
+fn lines_of(mut screen: ChildStdout) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(length @ 1..) = screen.read(&mut bytes) {
+            if sender.send(bytes[..length].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}

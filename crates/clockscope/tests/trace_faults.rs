@@ -1,0 +1,325 @@
+//! Programs that `clockscope trace` cannot count, or that make it hard: each runs as it would
+//! without, and the report says what was not counted.
+
+#[allow(dead_code, unused_macros, reason = "each test binary uses another part")]
+mod support;
+
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use support::builds::{self, Link};
+use support::compare::{
+    assert_exact, assert_exact_and_nothing_else, assert_exact_or_declined, assert_same_as_untraced,
+};
+use support::running::{Traced, Tracing, clockscope, trace, trace_vdso, untraced};
+use support::{installed_or_skip, is_root_or_skip, skip};
+
+/// Traces a command and checks that it did the same as untraced.
+#[track_caller]
+fn same_as_untraced(command: &[OsString]) -> Traced {
+    let traced = trace_vdso(command);
+    assert_same_as_untraced(&traced, &untraced(command));
+    traced
+}
+
+/// The program that imposes limits, and a static one to execute under them.
+fn confined() -> Option<(PathBuf, PathBuf)> {
+    Some((builds::c("confined", Link::Dynamic)?, builds::c("confined", Link::Static)?))
+}
+
+// Programs that cannot be counted.
+
+#[test]
+fn a_32_bit_program_runs_and_the_report_says_why_it_was_not_counted() {
+    let Some(program) = builds::c("reads", Link::Bits32) else { return };
+    let traced = same_as_untraced(&words![program]);
+    assert!(traced.report().declines("vdso"));
+    assert!(traced.report().vdso_rows().is_empty());
+}
+
+#[test]
+fn a_32_bit_program_executed_by_a_64_bit_one() {
+    let Some(program) = builds::c("reads", Link::Bits32) else { return };
+    let Some((limiter, _)) = confined() else { return };
+    let traced = same_as_untraced(&words![limiter, "nothing", "exec", program]);
+    assert!(traced.report().declines("vdso"));
+}
+
+/// Copies files to a directory that every user can enter.
+fn for_everybody(files: &[(&Path, &str, u32)]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir_in("/tmp").expect("make a temporary directory");
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).expect("open it");
+    for (file, name, mode) in files {
+        let copy = directory.path().join(name);
+        fs::copy(file, &copy).expect("copy a program");
+        fs::set_permissions(&copy, Permissions::from_mode(*mode)).expect("set its mode");
+    }
+    directory
+}
+
+fn as_nobody() -> [OsString; 4] {
+    words!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+}
+
+#[test]
+fn a_setuid_program_keeps_its_privilege() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = builds::c("privileged", Link::Static) else { return };
+    let Some((_, limiter)) = confined() else { return };
+    let directory = for_everybody(&[
+        (&program, "privileged", 0o4755),
+        (&limiter, "confined", 0o755),
+        (&clockscope(), "clockscope", 0o755),
+    ]);
+    let place = |name: &str| directory.path().join(name);
+    let alone = untraced(&[&as_nobody()[..], &words![place("privileged")]].concat());
+    if !String::from_utf8_lossy(&alone.stdout).contains("effective user 0\n") {
+        return skip("/tmp does not allow setuid programs");
+    }
+    let direct = words![place("privileged")];
+    let by_another = words![place("confined"), "nothing", "exec", place("privileged")];
+    for command in [&direct[..], &by_another[..]] {
+        let starter = [&as_nobody()[..], &words![place("clockscope")]].concat();
+        let report = directory.path().join("report.json");
+        let traced = Tracing::reporting_to(&report, &starter, &["--via", "none"], command).finish();
+        assert_same_as_untraced(&traced, &alone);
+        assert!(traced.report().declines("vdso"), "{traced:?}");
+        fs::remove_file(report).expect("remove the report");
+        // Root may trace it.
+        let by_root = trace_vdso(&[&as_nobody()[..], command].concat());
+        assert_same_as_untraced(&by_root, &alone);
+        assert_exact_or_declined(&by_root);
+    }
+}
+
+// Commands that cannot be started.
+
+#[test]
+fn commands_that_cannot_be_executed_end_as_in_a_shell() {
+    let directory = for_everybody(&[]);
+    let file = |name: &str, text: &str, mode: u32| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).expect("write a file");
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("set its mode");
+        path
+    };
+    let cases = [
+        (directory.path().join("missing"), &[127][..]),
+        (PathBuf::from("clockscope-no-such-command"), &[127]),
+        (directory.path().to_owned(), &[126]),
+        (file("not-executable", "#!/bin/sh\n", 0o644), &[126]),
+        (file("bad-interpreter", "#!/no/such/interpreter\n", 0o755), &[126, 127]),
+        (file("garbage", "\u{7f}ELF, or so it says", 0o755), &[126]),
+    ];
+    for (program, codes) in cases {
+        let traced = trace_vdso(&words![program]);
+        assert!(codes.contains(&traced.code()), "{}: {traced:?}", program.display());
+        let name = program.file_name().expect("has a name").to_string_lossy();
+        assert!(traced.stderr.contains(&*name), "the message names it: {traced:?}");
+        assert_eq!(traced.stderr.trim_end().lines().count(), 1, "one line: {traced:?}");
+    }
+    // Shells run a file without a format as a script, execve does not: either is good.
+    for (name, text, said) in [("empty", "", ""), ("without-shebang", "echo said\n", "said\n")] {
+        let traced = trace_vdso(&words![file(name, text, 0o755)]);
+        let as_a_script = traced.code() == 0 && traced.stdout == said;
+        assert!(traced.code() == 126 || as_a_script, "{name}: {traced:?}");
+    }
+}
+
+#[test]
+fn a_script_with_a_shebang_runs() {
+    let directory = for_everybody(&[]);
+    let script = directory.path().join("script");
+    fs::write(&script, "#!/bin/sh\necho \"said $1\"\nexit 4\n").expect("write a script");
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("set its mode");
+    assert_eq!(same_as_untraced(&words![script, "this"]).code(), 4);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_said_before_the_program_starts() {
+    let directory = for_everybody(&[]);
+    let trace_left = directory.path().join("started");
+    for output in [directory.path().join("missing/report"), directory.path().to_owned()] {
+        let command = words!["touch", trace_left];
+        let tracing =
+            Tracing::reporting_to(&output, &words![clockscope()], &["--via", "none"], &command);
+        let traced = tracing.finish();
+        assert_eq!(traced.code(), 125, "{traced:?}");
+        assert!(traced.stderr.contains(&*output.to_string_lossy()), "{traced:?}");
+        assert!(!trace_left.exists(), "the program must not start: {traced:?}");
+    }
+}
+
+// Programs under limits.
+
+#[test]
+fn a_seccomp_filter_that_kills_clock_reads_does_not_see_counting() {
+    let Some((program, _)) = confined() else { return };
+    let traced = trace_vdso(&words![program, "clock-calls-kill"]);
+    assert_exact_and_nothing_else(&traced);
+    assert_eq!(traced.code(), 0);
+}
+
+#[test]
+fn limits_that_a_program_sets_for_itself() {
+    let Some((program, _)) = confined() else { return };
+    for limit in ["no-tsc", "undumpable", "files=0", "files=3", "stdout-only", "no-ptrace"] {
+        let traced = same_as_untraced(&words![program, limit]);
+        assert_exact_and_nothing_else(&traced);
+        assert_eq!(traced.code(), 0, "{limit}");
+    }
+}
+
+#[test]
+fn limits_that_hold_when_a_program_is_executed() {
+    let Some((limiter, program)) = confined() else { return };
+    let limits =
+        ["clock-calls-kill", "undumpable", "files=0", "files=3", "stdout-only", "no-ptrace"];
+    for limit in limits {
+        let command = words![limiter, limit, "exec", program, "nothing"];
+        assert_exact_or_declined(&same_as_untraced(&command));
+    }
+    // Not even mmap and openat are allowed here: nothing can be put into the program.
+    let command = words![limiter, "all-but-start-kill", "exec", program, "nothing"];
+    assert_exact_or_declined(&same_as_untraced(&command));
+    // And here rdtsc is not, so nothing may be timed by it.
+    let command = words![limiter, "no-tsc", "exec", program, "no-tsc"];
+    assert_exact_or_declined(&same_as_untraced(&command));
+}
+
+#[test]
+fn an_address_space_with_no_room_to_spare() {
+    let Some((limiter, program)) = confined() else { return };
+    let command = |kib: u32| words![limiter, format!("kib={kib}"), "exec", program, "nothing"];
+    let (mut too_small, mut enough) = (64, 16_384);
+    assert!(untraced(&command(enough)).status.success());
+    while enough - too_small > 4 {
+        let middle = u32::midpoint(too_small, enough);
+        if untraced(&command(middle)).status.success() {
+            enough = middle
+        } else {
+            too_small = middle
+        }
+    }
+    // The image's randomised place and the stack's make the exact limit vary a little.
+    for spare in [64, 128, 256, 512, 4096] {
+        assert_exact_or_declined(&same_as_untraced(&command(enough + spare)));
+    }
+}
+
+// Programs that handle their vDSO themselves.
+
+#[test]
+fn a_program_that_looks_for_its_vdso_in_three_ways() {
+    let Some(program) = builds::c("own_vdso", Link::Dynamic) else { return };
+    let printed = assert_exact(&same_as_untraced(&words![program, "look"]));
+    assert!(printed.results.iter().all(|result| result.ends_with("answers")), "{printed:?}");
+}
+
+#[test]
+fn a_program_that_unmaps_its_vdso() {
+    let Some(program) = builds::c("own_vdso", Link::Dynamic) else { return };
+    assert_exact(&same_as_untraced(&words![program, "unmap"]));
+}
+
+#[test]
+fn a_program_that_moves_its_vdso() {
+    let Some(program) = builds::c("own_vdso", Link::Dynamic) else { return };
+    let printed = assert_exact(&same_as_untraced(&words![program, "move"]));
+    assert!(printed.has_result("the moved image answers"));
+}
+
+#[test]
+fn no_clock_lies_between_two_system_calls() {
+    let Some(program) = builds::c("sandwich", Link::Dynamic) else { return };
+    assert_exact(&same_as_untraced(&words![program]));
+}
+
+#[test]
+fn a_time_namespace_keeps_its_offset() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = builds::c("sandwich", Link::Dynamic) else { return };
+    let command = words!["unshare", "-T", "--monotonic", "8640000", program, "8640000"];
+    let alone = untraced(&command);
+    if !alone.status.success() {
+        return skip("time namespaces are missing");
+    }
+    let printed = assert_exact(&same_as_untraced(&command));
+    assert!(printed.has_result("after the offset: yes"), "{printed:?}");
+    let starter = words!["unshare", "-T", "--monotonic", "8640000", clockscope()];
+    let inside = Tracing::below(&starter, &["--via", "none"], &words![program, "8640000"]).finish();
+    assert_same_as_untraced(&inside, &alone);
+    assert_exact(&inside);
+}
+
+#[test]
+fn address_randomisation_switched_off() {
+    let Some(setarch) = installed_or_skip(&["/usr/bin/setarch"]) else { return };
+    for link in [Link::Dynamic, Link::Static, Link::StaticPie, Link::StaticFixed] {
+        let Some(program) = builds::c("reads", link) else { return };
+        assert_exact_and_nothing_else(&trace_vdso(&words![setarch, "-R", program]));
+    }
+}
+
+// Tracers and unwinders.
+
+#[test]
+fn a_program_that_is_a_tracer_itself() {
+    let Some(program) = builds::c("traced_inside", Link::Dynamic) else { return };
+    let traced = trace_vdso(&words![program]);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    assert_exact_or_declined(&traced);
+}
+
+#[test]
+fn strace_inside_ends_and_does_not_hang() {
+    let Some(strace) = installed_or_skip(&["/usr/bin/strace"]) else { return };
+    let traced = trace_vdso(&words![strace, "-f", "-o", "/dev/null", "echo", "said"]);
+    let refused = traced.code() != 0 && traced.stderr.contains("not permitted");
+    assert!(refused || traced.stdout == "said\n", "{traced:?}");
+}
+
+#[test]
+fn where_ptrace_is_forbidden_it_says_so() {
+    let Some((limiter, _)) = confined() else { return };
+    let Some(program) = builds::c("reads", Link::Dynamic) else { return };
+    let starter = words![limiter, "no-ptrace", "exec", clockscope()];
+    let traced = Tracing::below(&starter, &["--via", "none"], &words![program]).finish();
+    if traced.code() == 125 {
+        assert!(traced.stderr.contains("ptrace"), "{traced:?}");
+        assert_eq!(traced.stdout, "", "nothing was started");
+    } else {
+        assert_same_as_untraced(&traced, &untraced(&words![program]));
+        assert!(traced.report().declines("vdso"), "{traced:?}");
+    }
+}
+
+/// Debian's compilers leave out frame pointers, so these walks need the image's unwind tables.
+fn walks(result: &str) {
+    let Some(program) = builds::c_with("unwind", Link::Dynamic, &["-rdynamic"]) else { return };
+    let expected = untraced(&words![program]);
+    assert!(String::from_utf8_lossy(&expected.stdout).contains(result), "untraced: {expected:?}");
+    let traced = trace(&["--via", "none"], &words![program]);
+    assert!(traced.stdout.lines().any(|line| line == format!("result {result}")), "{traced:?}");
+}
+
+#[test]
+fn backtraces_from_signal_handlers_hit_the_image() {
+    walks("hits inside the image: some");
+}
+
+#[test]
+fn backtraces_from_inside_the_image_reach_main() {
+    walks("incomplete inside the image 0");
+}
+
+#[test]
+fn backtraces_from_the_kernels_functions_reach_main() {
+    walks("incomplete elsewhere 0");
+}

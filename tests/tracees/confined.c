@@ -1,0 +1,91 @@
+// Programs that live under limits. `confined LIMIT` imposes it and then reads clocks; with
+// `confined LIMIT exec PROGRAM...` it executes PROGRAM under it instead.
+//
+// Exact: libc start-up makes no vDSO calls. The limits that forbid system calls say by a signal
+// if anybody makes one on the program's behalf.
+#define _GNU_SOURCE
+#include "say.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+static const int clock_calls[] = {SYS_clock_gettime, SYS_gettimeofday, SYS_time, SYS_getcpu, SYS_clock_getres};
+// What a static program needs to start, write and end; nobody may map, open or trace.
+static const int start_calls[] = {SYS_execve, SYS_brk, SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list,
+    SYS_rseq, SYS_prlimit64, SYS_readlinkat, SYS_readlink, SYS_getrandom, SYS_mprotect, SYS_write, SYS_exit_group};
+static const int ptrace_calls[] = {SYS_ptrace};
+
+// Filters system calls: those in the list get `listed`, all others `others`.
+static void filter(const int *list, size_t length, unsigned listed, unsigned others)
+{
+    struct sock_filter program[64] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    size_t n = 1;
+    for (size_t i = 0; i < length; i++) {
+        program[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)list[i], 0, 1);
+        program[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, listed);
+    }
+    program[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, others);
+    struct sock_fprog filter = {(unsigned short)n, program};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) != 0)
+        exit(1);
+}
+
+static void limit(int resource, unsigned long value)
+{
+    struct rlimit limits = {value, value};
+    if (setrlimit(resource, &limits) != 0) exit(1);
+}
+
+static void impose(const char *name)
+{
+    const unsigned allow = SECCOMP_RET_ALLOW, kill = SECCOMP_RET_KILL_PROCESS;
+    if (strcmp(name, "clock-calls-kill") == 0) filter(clock_calls, LENGTH(clock_calls), kill, allow);
+    else if (strcmp(name, "all-but-start-kill") == 0) filter(start_calls, LENGTH(start_calls), allow, kill);
+    else if (strcmp(name, "no-ptrace") == 0) filter(ptrace_calls, 1, SECCOMP_RET_ERRNO | EPERM, allow);
+    else if (strcmp(name, "no-tsc") == 0) prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
+    else if (strcmp(name, "undumpable") == 0) prctl(PR_SET_DUMPABLE, 0);
+    else if (strncmp(name, "files=", 6) == 0) limit(RLIMIT_NOFILE, strtoul(name + 6, NULL, 10));
+    else if (strncmp(name, "kib=", 4) == 0) limit(RLIMIT_AS, strtoul(name + 4, NULL, 10) << 10);
+    else if (strcmp(name, "stdout-only") == 0) {
+        syscall(SYS_close_range, 2, ~0U, 0);
+        close(0);
+    } else if (strcmp(name, "nothing") != 0) exit(2);
+}
+
+static void read_clock(clockid_t clock, const char *name, long calls)
+{
+    struct timespec now;
+    REPEAT(calls) if (clock_gettime(clock, &now) != 0) exit(3);
+    say_vdso("clock_gettime", name, calls);
+}
+
+int main(int count, char **arguments)
+{
+    if (count < 2) return 2;
+    impose(arguments[1]);
+    if (count > 3) {
+        execv(arguments[3], arguments + 3);
+        return 126;
+    }
+    read_clock(CLOCK_REALTIME_COARSE, "CLOCK_REALTIME_COARSE", 211);
+    read_clock(CLOCK_MONOTONIC_COARSE, "CLOCK_MONOTONIC_COARSE", 307);
+    REPEAT(101) time(NULL);
+    say_vdso("time", "-", 101);
+    if (strcmp(arguments[1], "no-tsc") == 0) return 0;
+    struct timeval now;
+    REPEAT(503) gettimeofday(&now, NULL);
+    say_vdso("gettimeofday", "-", 503);
+    read_clock(CLOCK_TAI, "CLOCK_TAI", 1009);
+    return 0;
+}

@@ -1,0 +1,25 @@
+// How a tracee says what it did: one line a fact, each written at once so that the lines of many
+// processes do not mix. README.md lists the kinds of lines.
+#pragma once
+#include <stdio.h>
+#include <unistd.h>
+
+#define SAY(...)                                                                                   \
+    do {                                                                                           \
+        char line_[160];                                                                           \
+        int length_ = snprintf(line_, sizeof line_, __VA_ARGS__);                                  \
+        if (write(1, line_, (size_t)length_) != length_) _exit(99);                                \
+    } while (0)
+
+// `calls` vDSO calls of a function that takes a clock.
+static inline void say_vdso(const char *function, const char *clock, long calls)
+{
+    SAY("vdso %s %s %ld\n", function, clock, calls);
+}
+
+static inline void say_syscall(const char *name, long calls)
+{
+    SAY("syscall %s %ld\n", name, calls);
+}
+
+#define REPEAT(n) for (long repeat_ = 0; repeat_ < (n); repeat_++)

@@ -1,0 +1,69 @@
+// Tasks that share memory but do not have a thread pointer of their own:
+//   `process`  clone(CLONE_VM) without CLONE_SETTLS and without CLONE_VFORK: another process with
+//              the same FS base, reading at the same time as its parent
+//   `thread`   clone(CLONE_THREAD, ...) without CLONE_SETTLS: a thread with its creator's FS base
+//   `zero`     four such threads that set their FS base to 0
+//
+// Exact: the calls go through function pointers, so no libc code needs the thread pointer; all
+// tasks start together and read for several ms. A slot found by FS base alone has several
+// writers here, and a plain add loses counts.
+#define _GNU_SOURCE
+#include "say.h"
+#include "vdso_reader.h"
+#include <asm/prctl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+enum { CALLS = 200003, STACK = 64 << 10 };
+
+static int (*gettime)(clockid_t, struct timespec *);
+static atomic_int there, done, zero_base;
+static int tasks;
+
+static void read_together(void)
+{
+    struct timespec now;
+    there++;
+    while (there < tasks) {}
+    REPEAT(CALLS) gettime(CLOCK_TAI, &now);
+}
+
+// Ends by the bare system call: nothing after it may touch the thread pointer.
+__attribute__((optimize("no-stack-protector"))) static int task(void *unused)
+{
+    (void)unused;
+    if (zero_base)
+        __asm__ volatile("syscall" ::"a"(SYS_arch_prctl), "D"(ARCH_SET_FS), "S"(0) : "rcx", "r11", "memory");
+    read_together();
+    done++;
+    __asm__ volatile("syscall" ::"a"(SYS_exit), "D"(0) : "rcx", "r11", "memory");
+    __builtin_unreachable();
+}
+
+static void start(int flags)
+{
+    char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (clone(task, stack + STACK, flags, NULL) == -1) exit(1);
+}
+
+int main(int count, char **arguments)
+{
+    const int of_a_thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_SYSVSEM | CLONE_THREAD;
+    gettime = vdso_function("__vdso_clock_gettime");
+    if (count != 2 || !gettime) return 2;
+    int process = strcmp(arguments[1], "process") == 0;
+    zero_base = strcmp(arguments[1], "zero") == 0;
+    int others = zero_base ? 4 : 1;
+    tasks = others + 1;
+    for (int i = 0; i < others; i++) start(process ? CLONE_VM | SIGCHLD : of_a_thread);
+    read_together();
+    while (done < others) {}
+    say_vdso("clock_gettime", "CLOCK_TAI", (long)CALLS * tasks);
+    SAY("processes %d\nthreads %d\n", process ? 2 : 1, tasks);
+    return 0;
+}

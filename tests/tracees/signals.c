@@ -1,0 +1,40 @@
+// Reads in a loop that a timer interrupts every 50 us; the handler reads the same clock.
+//
+// Exact: the handler counts its own reads, and the timer is off when the sum is printed. A count
+// that is kept by a read, an add and a write would lose some.
+#define _GNU_SOURCE
+#include "say.h"
+#include <signal.h>
+#include <sys/time.h>
+#include <time.h>
+
+static volatile long in_handler;
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    struct timespec now;
+    clock_gettime(CLOCK_TAI, &now);
+    in_handler++;
+}
+
+int main(void)
+{
+    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    struct itimerval every = {{0, 50}, {0, 50}}, off = {{0, 0}, {0, 0}};
+    struct timespec now;
+    long in_loop = 0;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+    while (in_loop < 3000017 || in_handler < 1009) {
+        clock_gettime(CLOCK_TAI, &now);
+        in_loop++;
+    }
+    setitimer(ITIMER_REAL, &off, NULL);
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    sigprocmask(SIG_BLOCK, &alarm, NULL);
+    say_vdso("clock_gettime", "CLOCK_TAI", in_loop + in_handler);
+    return 0;
+}

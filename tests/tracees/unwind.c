@@ -1,0 +1,64 @@
+// Walks the stack from a signal handler that interrupts clock reads: every walk must reach main().
+// Compile with -rdynamic and link with -ldl where libc needs it.
+//
+// Exact: it counts the walks that do not reach main, by where they began: inside the image of
+// AT_SYSINFO_EHDR, or in code that this image jumps to (untraced there is none). Both are 0.
+#define _GNU_SOURCE
+#include "say.h"
+#include "vdso_reader.h"
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <time.h>
+#include <ucontext.h>
+
+enum { WALKS = 1009 };
+static volatile long walks, inside, incomplete_inside, incomplete_elsewhere;
+static uintptr_t image_start, image_end;
+
+static void find_image(void)
+{
+    image_start = getauxval(AT_SYSINFO_EHDR);
+    const Elf64_Ehdr *header = (const void *)image_start;
+    const Elf64_Phdr *segment = (const void *)(image_start + header->e_phoff);
+    for (int i = 0; i < header->e_phnum; i++)
+        if (segment[i].p_type == PT_LOAD && image_end == 0) image_end = image_start + segment[i].p_memsz;
+}
+
+static int is_in_main(void *address)
+{
+    Dl_info symbol;
+    return dladdr(address, &symbol) && symbol.dli_sname && strcmp(symbol.dli_sname, "main") == 0;
+}
+
+static void on_alarm(int signal, siginfo_t *info, void *context)
+{
+    (void)signal, (void)info;
+    void *frame[64];
+    uintptr_t at = (uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    int reached = 0, depth = backtrace(frame, 64), is_inside = at >= image_start && at < image_end;
+    for (int i = 0; i < depth; i++) reached |= is_in_main(frame[i]);
+    walks++;
+    inside += is_inside;
+    if (!reached && is_inside) incomplete_inside++;
+    if (!reached && !is_inside) incomplete_elsewhere++;
+}
+
+int main(void)
+{
+    struct sigaction action = {.sa_sigaction = on_alarm, .sa_flags = SA_RESTART | SA_SIGINFO};
+    struct itimerval every = {{0, 100}, {0, 100}}, off = {{0, 0}, {0, 0}};
+    struct timespec now;
+    void *first[1];
+    find_image();
+    backtrace(first, 1); // loads libgcc before the first signal
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+    while (walks < WALKS) clock_gettime(CLOCK_TAI, &now);
+    setitimer(ITIMER_REAL, &off, NULL);
+    SAY("result hits inside the image: %s\n", inside > 0 ? "some" : "none");
+    SAY("result incomplete inside the image %ld\n", incomplete_inside);
+    SAY("result incomplete elsewhere %ld\n", incomplete_elsewhere);
+    return 0;
+}
