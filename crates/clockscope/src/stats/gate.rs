@@ -40,7 +40,9 @@ impl BestControl {
     pub fn of<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Option<Self> {
         batches.into_iter().fold(None, |best: Option<Self>, batch| {
             Some(Self {
-                before_ns: best.map_or(u64::MAX, |best| best.before_ns).min(batch.control_before_ns),
+                before_ns: best
+                    .map_or(u64::MAX, |best| best.before_ns)
+                    .min(batch.control_before_ns),
                 after_ns: best.map_or(u64::MAX, |best| best.after_ns).min(batch.control_after_ns),
             })
         })
@@ -50,7 +52,8 @@ impl BestControl {
     #[must_use]
     pub fn accepts(&self, batch: &Batch, tolerance: f64) -> bool {
         let within = |ns: u64, best: u64| ns as f64 <= best as f64 * (1.0 + tolerance);
-        within(batch.control_before_ns, self.before_ns) && within(batch.control_after_ns, self.after_ns)
+        within(batch.control_before_ns, self.before_ns)
+            && within(batch.control_after_ns, self.after_ns)
     }
 }
 

@@ -127,7 +127,12 @@ mod tests {
     /// Ranks (1-based) and coverages of the standard table of sign-test intervals.
     #[test]
     fn ranks_and_coverage_agree_with_the_published_table() {
-        let table = [(6, 1.0, 0.96875), (10, 2.0, 0.978_515_625), (20, 6.0, 0.958_611), (50, 18.0, 0.967_161)];
+        let table = [
+            (6, 1.0, 0.96875),
+            (10, 2.0, 0.978_515_625),
+            (20, 6.0, 0.958_611),
+            (50, 18.0, 0.967_161),
+        ];
         for (samples, rank, coverage) in table {
             let interval = median_interval(&one_to(samples), 0.95).unwrap();
             assert_eq!(interval.low, rank, "{samples} samples");
