@@ -52,10 +52,10 @@ pub(crate) fn from_perf_trace(text: &str, name: &str) -> Option<Counted> {
     (calls > 0).then_some(Counted { calls, average_ns: Some(average_ns) })
 }
 
-/// Reads `perf stat -x,`: `count, unit, event, ...`; `event` is a part of the event's name.
-pub(crate) fn from_perf_stat(text: &str, event: &str) -> Option<Counted> {
+/// Reads `perf stat -x,`: `count, unit, event, ...`; the event that `wanted` accepts.
+pub(crate) fn from_perf_stat(text: &str, wanted: impl Fn(&str) -> bool) -> Option<Counted> {
     let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    let row = rows.find(|row| row.get(2).is_some_and(|name| name.contains(event)))?;
+    let row = rows.find(|row| row.get(2).is_some_and(|event| wanted(event)))?;
     Some(Counted { calls: row[0].parse().ok()?, average_ns: None })
 }
 

@@ -20,6 +20,7 @@ use crate::suite::Suite;
 
 mod counted;
 mod figure;
+mod kernel_headers;
 mod loops;
 mod machine;
 mod options;

@@ -83,7 +83,7 @@ impl Running {
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     let said = self.end_and_take_errors();
-                    bail!("{} ended before it said {text:?}: {}", self.name, first_line(&said));
+                    bail!("{} ended before it said {text:?}: {}", self.name, ends_of(&said));
                 }
             }
         }
@@ -158,7 +158,7 @@ pub(crate) fn run(command: &[OsString], limit: Duration) -> Result<Finished> {
         "{} failed ({}): {}",
         command[0].to_string_lossy(),
         finished.status,
-        first_line(&finished.stderr)
+        ends_of(&finished.stderr)
     );
     Ok(finished)
 }
@@ -184,4 +184,13 @@ pub(crate) fn send_signal(name: &str, target: &str) -> Result<()> {
 /// The first line that says something.
 pub(crate) fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it said nothing")
+}
+
+/// The first and the last line that say something: tools put the reason in either.
+fn ends_of(text: &str) -> String {
+    let first = first_line(text);
+    match text.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
+        Some(last) if last != first => format!("{first} ... {last}"),
+        _ => first.to_owned(),
+    }
 }

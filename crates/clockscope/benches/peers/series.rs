@@ -134,6 +134,6 @@ fn failed_row(series: &Series, columns: usize) -> Vec<String> {
 }
 
 /// The reason without its details, which the end of the page has.
-fn short_reason(reason: &str) -> String {
+pub(crate) fn short_reason(reason: &str) -> String {
     reason.split(':').next().unwrap_or(reason).to_owned()
 }

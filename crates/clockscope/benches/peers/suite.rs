@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
+use crate::kernel_headers;
 use crate::machine::Machine;
 use crate::options::Options;
 use crate::process::{self, Running, first_line};
@@ -26,6 +27,8 @@ pub(crate) struct Suite {
     pub(crate) clockscope: PathBuf,
     /// Where `__vdso_clock_gettime` lies in a loop without address randomisation; 0 if unknown.
     pub(crate) vdso_address: u64,
+    /// Kernel headers for bcc, where it does not find its own.
+    pub(crate) kernel_headers: Option<PathBuf>,
     directory: TempDir,
     tracefs_mounted: bool,
     refusals: RefCell<HashMap<String, Option<String>>>,
@@ -45,6 +48,7 @@ impl Suite {
             workloads,
             clockscope,
             vdso_address,
+            kernel_headers: kernel_headers::for_bcc(target),
             directory: temporary_directory()?,
             tracefs_mounted: Path::new("/sys/kernel/tracing/events").exists(),
             refusals: RefCell::default(),
@@ -115,11 +119,18 @@ impl Suite {
     }
 }
 
-/// Whether a program is on the search path, or in the directories of system programs.
-pub(crate) fn is_installed(program: &str) -> bool {
+/// Where a program is, on the search path or in the directories of system programs.
+pub(crate) fn path_of(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(system).any(|directory| directory.join(program).exists())
+    let mut candidates =
+        std::env::split_paths(&path).chain(system).map(|place| place.join(program));
+    candidates.find(|path| path.exists())
+}
+
+/// Whether a program is there.
+pub(crate) fn is_installed(program: &str) -> bool {
+    path_of(program).is_some()
 }
 
 /// The programs of this list that are missing, as a sentence; `None` if all are there.

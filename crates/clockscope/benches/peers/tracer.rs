@@ -113,8 +113,13 @@ impl Tracer {
 
     /// The command line that attaches this tracer to a process.
     pub(crate) fn attach(self, suite: &Suite, pid: u32) -> Vec<OsString> {
-        let mut line: Vec<OsString> =
-            vec!["syscount-bpfcc".into(), "-p".into(), pid.to_string().into()];
+        let mut line: Vec<OsString> = vec!["env".into()];
+        if let Some(headers) = &suite.kernel_headers {
+            let mut assignment = OsString::from("BCC_KERNEL_SOURCE=");
+            assignment.push(headers);
+            line.push(assignment);
+        }
+        line.extend(["syscount-bpfcc".into(), "-p".into(), pid.to_string().into()]);
         if self == Self::SyscountTime {
             line.push("-L".into());
         }
@@ -128,7 +133,9 @@ impl Tracer {
             Self::Clockscope(_) => counted::from_clockscope(summary, "syscalls", name),
             Self::Strace(_) | Self::Ltrace => counted::from_strace(summary, name),
             Self::PerfTrace => counted::from_perf_trace(summary, name),
-            Self::PerfStat => counted::from_perf_stat(summary, &format!("sys_enter_{name}")),
+            Self::PerfStat => counted::from_perf_stat(summary, |event| {
+                event == format!("syscalls:sys_enter_{name}")
+            }),
             Self::BpftraceCount | Self::BpftraceTime => counted::from_bpftrace(summary, number),
             Self::Syscount | Self::SyscountTime => counted::from_syscount(summary, name),
         }
@@ -139,7 +146,7 @@ impl Tracer {
         match self {
             Self::Clockscope(_) => counted::from_clockscope(summary, "vdso", name),
             Self::Ltrace => counted::from_strace(summary, name),
-            Self::Breakpoint => counted::from_perf_stat(summary, "mem:"),
+            Self::Breakpoint => counted::from_perf_stat(summary, |event| event.starts_with("mem:")),
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ use crate::page::Page;
 use crate::process;
 use crate::rounds::interleave;
 use crate::series::{Series, added_to, ratio_to, time_table};
-use crate::suite::{LAUNCH_LIMIT, Suite};
+use crate::suite::{LAUNCH_LIMIT, Suite, path_of};
 use crate::tracer::{
     RUN_KERNEL, STRACE, STRACE_SECCOMP, TRACE_COUNTS, TRACE_TIME, TRACE_VDSO, Tracer,
 };
@@ -23,7 +23,7 @@ const TRACERS: [Tracer; 7] =
 pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     page.heading(2, "Starting programs");
     one_exec(suite, page);
-    cold_run(suite, page);
+    cold_run(suite, page)?;
     script(suite, page)
 }
 
@@ -53,13 +53,14 @@ fn in_millis(mut series: Series) -> Series {
 }
 
 /// The whole command, the tracer's own start included.
-fn cold_run(suite: &Suite, page: &mut Page) {
-    page.heading(3, "a static program that ends at once, the tracer's own start included");
+fn cold_run(suite: &Suite, page: &mut Page) -> Result<()> {
+    page.heading(3, "a whole run of true(1), the tracer's own start included");
     let peers = [Tracer::Ltrace, Tracer::PerfTrace, Tracer::BpftraceCount];
     let tracers: Vec<Tracer> = TRACERS.into_iter().chain(peers).collect();
-    let command: Vec<OsString> = vec![suite.workloads.true_program.clone().into()];
+    let command = vec![path_of("true").context("true is not installed")?.into_os_string()];
     let rounds = suite.options.choose(30, 3);
     time_table(page, &walls(suite, &tracers, rounds, &command), Unit::Millis);
+    Ok(())
 }
 
 fn script(suite: &Suite, page: &mut Page) -> Result<()> {

@@ -10,6 +10,7 @@ use crate::figure::exact_verdict;
 use crate::page::Page;
 use crate::process::{self, Running, first_line};
 use crate::sections::bystander::Idle;
+use crate::series::short_reason;
 use crate::suite::Suite;
 use crate::tracer::{STRACE, TRACE_TIME, TRACE_VDSO, Tracer};
 
@@ -35,7 +36,7 @@ struct Size {
 fn mapped(suite: &Suite, page: &mut Page) -> Result<()> {
     page.heading(3, "mapped into a traced process");
     if let Some(reason) = suite.refusal(TRACE_VDSO) {
-        page.text(&format!("`{}`: {reason}", TRACE_VDSO.name()));
+        page.text(&format!("`{}`: {}", TRACE_VDSO.name(), short_reason(&reason)));
         return Ok(());
     }
     let untraced = mappings_under(suite, Tracer::Untraced)?;
@@ -118,19 +119,20 @@ fn kib_of(word: &str) -> i64 {
 fn resident(suite: &Suite, page: &mut Page) {
     let members = suite.options.choose(1000, 200);
     page.heading(3, &format!("resident size of the tracer while {members} processes run at once"));
-    let mut rows = Vec::new();
+    let (mut rows, mut verdict) = (Vec::new(), String::new());
     for tracer in [TRACE_VDSO, TRACE_TIME, STRACE] {
         let found = match suite.refusal(tracer) {
             Some(reason) => Err(reason),
             None => peak_kib(suite, tracer, members).map_err(|error| format!("failed: {error:#}")),
         };
         if tracer == TRACE_TIME {
-            page.verdict(&peak_verdict(members, found.as_ref().ok().copied()));
+            verdict = peak_verdict(members, found.as_ref().ok().copied());
         }
-        let cell = found.map_or_else(|reason| reason, |kib| kib.to_string());
+        let cell = found.map_or_else(|reason| short_reason(&reason), |kib| kib.to_string());
         rows.push(vec![tracer.name(), cell]);
     }
     page.table(&["tracer", "VmHWM KiB"], &rows);
+    page.verdict(&verdict);
 }
 
 fn peak_verdict(members: u32, found: Option<u64>) -> String {
@@ -167,10 +169,10 @@ fn on_disk(suite: &Suite, page: &mut Page) -> Result<()> {
     let found = format!("{:.2} MiB", bytes as f64 / 1024.0 / 1024.0);
     page.verdict(&exact_verdict("stripped program", "<= 8 MiB", &found, bytes <= 8 << 20));
     let libraries = libraries(suite)?;
-    let foreign: Vec<&String> = libraries.iter().filter(|name| !is_libc(name)).collect();
+    let foreign = libraries.iter().any(|name| !is_libc(name));
     let found = if libraries.is_empty() { "static".to_owned() } else { libraries.join(", ") };
     let what = "shared libraries of the program";
-    page.verdict(&exact_verdict(what, "nothing beyond libc", &found, foreign.is_empty()));
+    page.verdict(&exact_verdict(what, "nothing beyond libc", &found, !foreign));
     Ok(())
 }
 

@@ -1,7 +1,5 @@
 //! System calls: what counting and timing them costs, what is lost, and how true the averages are.
 
-use std::ffi::OsString;
-
 use anyhow::{Context, Result};
 use clockscope::stats::median::MedianInterval;
 
@@ -12,7 +10,7 @@ use crate::process::{self, words};
 use crate::rounds::{Variant, interleave};
 use crate::sections::exactness::{self, Tally};
 use crate::series::{Series, named, ratio_to, time_table};
-use crate::suite::{LAUNCH_LIMIT, Suite};
+use crate::suite::{LAUNCH_LIMIT, Suite, path_of};
 use crate::tracer::{STRACE, STRACE_SECCOMP, TRACE_COUNTS, TRACE_TIME, TRACE_VDSO, Tracer};
 
 const TRACERS: [Tracer; 13] = [
@@ -142,7 +140,9 @@ fn copy(suite: &Suite, tracer: Tracer) -> Result<Copy> {
     let summary = suite.path("summary");
     // It is not there at the first launch.
     let _ = std::fs::remove_file(&summary);
-    let command: Vec<OsString> = words(&format!("dd if=/dev/zero of=/dev/null bs=1 count={bytes}"));
+    // bpftrace wants the whole path.
+    let mut command = vec![path_of("dd").context("dd is not installed")?.into_os_string()];
+    command.extend(words(&format!("if=/dev/zero of=/dev/null bs=1 count={bytes}")));
     let finished = process::run(&tracer.wrap(suite, &summary, &command), LAUNCH_LIMIT)?;
     let seconds = copied_seconds(&finished.stderr).context("dd did not say how long it took")?;
     let text = std::fs::read(&summary).unwrap_or_default();
