@@ -62,6 +62,11 @@ impl Options {
         self.rounds.unwrap_or(if self.quick { 2 } else { 15 })
     }
 
+    /// Rounds of loops under peers that take seconds to start.
+    pub(crate) fn peer_rounds(&self) -> usize {
+        self.rounds.unwrap_or(if self.quick { 1 } else { 9 })
+    }
+
     /// Rounds of loads that take seconds each.
     pub(crate) fn load_rounds(&self) -> usize {
         self.rounds.unwrap_or(if self.quick { 1 } else { 7 })
