@@ -1,3 +1,5 @@
 //! Statistics: pure functions over numbers.
 
+pub mod gate;
 pub mod histogram;
+pub mod median;

@@ -1,0 +1,88 @@
+//! The bystander tax: what tracing one process costs another that nobody traces.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::figure::{Target, Unit, verdict};
+use crate::loops::{Launch, Loop, launch, series};
+use crate::page::Page;
+use crate::process::Running;
+use crate::rounds::interleave;
+use crate::series::{ratio_to, time_table};
+use crate::suite::Suite;
+use crate::tracer::{STRACE, TRACE_COUNTS, TRACE_TIME, TRACE_VDSO, Tracer};
+
+const TRACERS: [Tracer; 9] = [
+    Tracer::Untraced,
+    TRACE_VDSO,
+    TRACE_COUNTS,
+    TRACE_TIME,
+    Tracer::PerfStat,
+    Tracer::Syscount,
+    Tracer::BpftraceCount,
+    Tracer::PerfTrace,
+    STRACE,
+];
+const LIMIT: Duration = Duration::from_secs(30);
+
+pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
+    page.heading(2, "Bystanders");
+    page.text(
+        "A getppid loop that nobody traces, while the tracer watches another process that sleeps.",
+    );
+    let workload = Loop::new(suite, "getppid");
+    let variants = interleave(suite, &TRACERS, suite.options.loop_rounds(), |tracer| {
+        beside(suite, tracer, &workload)
+    });
+    let all = series(&variants);
+    time_table(page, &all, Unit::Nanos);
+    let tax = ratio_to(&all, "untraced", &TRACE_VDSO.name());
+    let what = "an unrelated getppid while --via none traces another process";
+    page.verdict(&verdict(what, Target::AtMost(1.02), Unit::Ratio, tax));
+    Ok(())
+}
+
+fn beside(suite: &Suite, tracer: Tracer, workload: &Loop) -> Result<Launch> {
+    let idle = Idle::start(suite, tracer)?;
+    let result = launch(suite, Tracer::Untraced, workload);
+    idle.stop()?;
+    result
+}
+
+/// A traced process that sleeps.
+pub(crate) struct Idle {
+    tracee: Running,
+    attached: Option<Running>,
+    /// Process id of the traced process itself.
+    pub(crate) pid: u32,
+}
+
+impl Idle {
+    /// Starts it under the tracer and waits until it runs and the tracer is attached.
+    pub(crate) fn start(suite: &Suite, tracer: Tracer) -> Result<Self> {
+        let command: Vec<OsString> =
+            vec![suite.workloads.loop_program.clone().into(), "idle".into()];
+        let mut tracee = Running::start(&tracer.wrap(suite, &suite.path("idle"), &command))?;
+        let ready = tracee.wait_for_line("ready", LIMIT)?;
+        let pid = ready.split_whitespace().nth(2).and_then(|word| word.parse().ok()).unwrap_or(0);
+        let mut attached = None;
+        if tracer.attaches() {
+            let mut running = Running::start(&tracer.attach(suite, pid))?;
+            running.wait_for_line("Tracing", LIMIT)?;
+            attached = Some(running);
+        }
+        Ok(Self { tracee, attached, pid })
+    }
+
+    /// Lets it end.
+    pub(crate) fn stop(self) -> Result<()> {
+        self.tracee.finish(LIMIT)?;
+        if let Some(attached) = self.attached {
+            attached.signal("INT")?;
+            attached.finish(LIMIT)?;
+        }
+        Ok(())
+    }
+}

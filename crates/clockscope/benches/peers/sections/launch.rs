@@ -1,0 +1,98 @@
+//! Starting programs: one exec, a whole cold run, and a script of many short commands.
+
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use crate::figure::{Target, Unit, verdict};
+use crate::loops::{Loop, launch_in_rounds, series};
+use crate::page::Page;
+use crate::process;
+use crate::rounds::interleave;
+use crate::series::{Series, added_to, ratio_to, time_table};
+use crate::suite::{LAUNCH_LIMIT, Suite, path_of};
+use crate::tracer::{
+    RUN_KERNEL, STRACE, STRACE_SECCOMP, TRACE_COUNTS, TRACE_TIME, TRACE_VDSO, Tracer,
+};
+
+const TRACERS: [Tracer; 7] =
+    [Tracer::Untraced, RUN_KERNEL, TRACE_VDSO, TRACE_COUNTS, TRACE_TIME, STRACE, STRACE_SECCOMP];
+
+pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
+    page.heading(2, "Starting programs");
+    one_exec(suite, page);
+    cold_run(suite, page)?;
+    script(suite, page)
+}
+
+/// Fork, exec and wait of a static program, inside a traced parent.
+fn one_exec(suite: &Suite, page: &mut Page) {
+    page.heading(3, "fork, exec and wait of a static program, in a traced parent");
+    let batches = suite.options.choose(200, 40);
+    let workload = Loop::new(suite, "execs").in_batches(1, batches).unpinned();
+    let rounds = suite.options.loop_rounds();
+    let all: Vec<Series> = series(&launch_in_rounds(suite, &TRACERS, rounds, &workload))
+        .into_iter()
+        .map(in_millis)
+        .collect();
+    time_table(page, &all, Unit::Millis);
+    for tracer in [TRACE_VDSO, TRACE_TIME] {
+        let added = added_to(&all, "untraced", &tracer.name());
+        let what = format!("{} adds to an exec", tracer.name());
+        page.verdict(&verdict(&what, Target::AtMost(3.0), Unit::Millis, added));
+    }
+}
+
+fn in_millis(mut series: Series) -> Series {
+    let millis = |ns: f64| ns / 1e6;
+    series.minimum = series.minimum.map(millis);
+    series.values = series.values.into_iter().map(|value| value.map(millis)).collect();
+    series
+}
+
+/// The whole command, the tracer's own start included.
+fn cold_run(suite: &Suite, page: &mut Page) -> Result<()> {
+    page.heading(3, "a whole run of true(1), the tracer's own start included");
+    let peers = [Tracer::Ltrace, Tracer::PerfTrace, Tracer::BpftraceCount];
+    let tracers: Vec<Tracer> = TRACERS.into_iter().chain(peers).collect();
+    let command = vec![path_of("true").context("true is not installed")?.into_os_string()];
+    let rounds = suite.options.choose(30, 3);
+    time_table(page, &walls(suite, &tracers, rounds, &command), Unit::Millis);
+    Ok(())
+}
+
+fn script(suite: &Suite, page: &mut Page) -> Result<()> {
+    let commands = suite.options.choose(2000, 200);
+    page.heading(3, &format!("a shell script of {commands} short commands"));
+    page.text("The tracer's own start is in the figures.");
+    let path = write_script(suite, commands).context("failed to write the script")?;
+    let command: Vec<OsString> = vec!["sh".into(), path.into()];
+    let all = walls(suite, &TRACERS, suite.options.load_rounds(), &command);
+    time_table(page, &all, Unit::Millis);
+    for tracer in [TRACE_VDSO, TRACE_TIME] {
+        let slower = ratio_to(&all, "untraced", &tracer.name());
+        let what = format!("{commands} short commands under {}", tracer.name());
+        page.verdict(&verdict(&what, Target::AtMost(1.5), Unit::Ratio, slower));
+    }
+    Ok(())
+}
+
+/// A loop over the real /bin/true: the shell's own would start nothing.
+fn write_script(suite: &Suite, commands: u32) -> std::io::Result<PathBuf> {
+    let path = suite.path("script.sh");
+    let text = format!("i=0\nwhile [ $i -lt {commands} ]; do /bin/true; i=$((i+1)); done\n");
+    std::fs::write(&path, text)?;
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755))?;
+    Ok(path)
+}
+
+/// Wall times of whole runs, in milliseconds.
+fn walls(suite: &Suite, tracers: &[Tracer], rounds: usize, command: &[OsString]) -> Vec<Series> {
+    let variants = interleave(suite, tracers, rounds, |tracer| {
+        let line = tracer.wrap(suite, &suite.path("summary"), command);
+        Ok(process::run(&line, LAUNCH_LIMIT)?.wall.as_secs_f64() * 1e3)
+    });
+    variants.iter().map(|variant| Series::of(variant, |&millis| millis)).collect()
+}

@@ -1,0 +1,79 @@
+//! Real programs under load: requests a second, traced against untraced.
+
+use anyhow::Result;
+
+use crate::figure::{Target, Unit, verdict};
+use crate::page::Page;
+use crate::rounds::interleave;
+use crate::series::{Series, rate_table, ratio_to};
+use crate::servers::postgres::{Cluster, Script};
+use crate::servers::{nginx, postgres, redis, sqlite};
+use crate::suite::{Suite, missing};
+use crate::tracer::{STRACE, TRACE_COUNTS, TRACE_TIME, TRACE_VDSO, Tracer};
+
+const TRACERS: [Tracer; 5] = [Tracer::Untraced, TRACE_VDSO, TRACE_COUNTS, TRACE_TIME, STRACE];
+
+pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
+    page.heading(2, "Real programs");
+    page.text(
+        "Server on CPUs 0 and 1, load generator on 2 and 3; a fresh server for each variant and round; what a \
+         second means is the load generator's own clock.",
+    );
+    compare(suite, page, "nginx under wrk", &nginx::PROGRAMS, |tracer| nginx::rate(suite, tracer));
+    compare(suite, page, "redis-server under redis-benchmark, GET", &redis::PROGRAMS, |tracer| {
+        redis::rate(suite, tracer)
+    });
+    compare(suite, page, "sqlite3, inserts of the current time", &sqlite::PROGRAMS, |tracer| {
+        sqlite::rate(suite, tracer)
+    });
+    compare_postgres(suite, page);
+    Ok(())
+}
+
+fn compare_postgres(suite: &Suite, page: &mut Page) {
+    if let Some(reason) = missing(&postgres::PROGRAMS) {
+        page.heading(3, "PostgreSQL under pgbench");
+        page.text(&reason);
+        return;
+    }
+    let cluster = match Cluster::create(suite) {
+        Ok(cluster) => cluster,
+        Err(error) => {
+            page.heading(3, "PostgreSQL under pgbench");
+            page.text(&format!("does not run here: {error:#}"));
+            return;
+        }
+    };
+    let scripts = [
+        ("PostgreSQL under pgbench, select only", Script::SelectOnly),
+        ("PostgreSQL under pgbench, TPC-B-like", Script::TpcB),
+    ];
+    for (what, script) in scripts {
+        compare(suite, page, what, &postgres::PROGRAMS, |tracer| {
+            cluster.rate(suite, tracer, script)
+        });
+    }
+}
+
+fn compare(
+    suite: &Suite,
+    page: &mut Page,
+    what: &str,
+    programs: &[&str],
+    rate: impl FnMut(Tracer) -> Result<f64>,
+) {
+    page.heading(3, what);
+    if let Some(reason) = missing(programs) {
+        page.text(&reason);
+        return;
+    }
+    let variants = interleave(suite, &TRACERS, suite.options.load_rounds(), rate);
+    let all: Vec<Series> =
+        variants.iter().map(|variant| Series::of(variant, |&rate| rate)).collect();
+    rate_table(page, &all);
+    for (tracer, limit) in [(TRACE_VDSO, 0.98), (TRACE_COUNTS, 0.90), (TRACE_TIME, 0.85)] {
+        let kept = ratio_to(&all, "untraced", &tracer.name());
+        let what = format!("{what} with {}", tracer.name());
+        page.verdict(&verdict(&what, Target::AtLeast(limit), Unit::Ratio, kept));
+    }
+}

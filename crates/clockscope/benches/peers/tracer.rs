@@ -1,0 +1,185 @@
+//! The tracers that are compared: how each is started, and how its summary is read.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::counted::{self, Counted};
+use crate::suite::Suite;
+
+/// A way to run a program: untraced, under clockscope or under a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tracer {
+    /// Nothing.
+    Untraced,
+    /// `clockscope` with these arguments; `trace` writes JSON.
+    Clockscope(&'static str),
+    /// `strace` with these arguments.
+    Strace(&'static str),
+    /// `ltrace -c`.
+    Ltrace,
+    /// `perf trace -s`.
+    PerfTrace,
+    /// `perf stat -e 'syscalls:sys_enter_*'`.
+    PerfStat,
+    /// `perf stat` with an execution breakpoint on `__vdso_clock_gettime`.
+    Breakpoint,
+    /// bpftrace, counting by system call.
+    BpftraceCount,
+    /// bpftrace, counting and timing by system call.
+    BpftraceTime,
+    /// bcc's syscount, counting.
+    Syscount,
+    /// bcc's syscount with `-L`: counting and timing.
+    SyscountTime,
+}
+
+/// clockscope, vDSO calls only.
+pub(crate) const TRACE_VDSO: Tracer = Tracer::Clockscope("trace --via none");
+/// clockscope, vDSO calls and counts of system calls.
+pub(crate) const TRACE_COUNTS: Tracer = Tracer::Clockscope("trace --counts-only");
+/// clockscope, vDSO calls and system calls with time and errors.
+pub(crate) const TRACE_TIME: Tracer = Tracer::Clockscope("trace");
+/// clockscope, the kernel's clock through our image, not counted.
+pub(crate) const RUN_KERNEL: Tracer = Tracer::Clockscope("run --clock kernel");
+/// strace's summary.
+pub(crate) const STRACE: Tracer = Tracer::Strace("-c -f");
+/// strace's summary of one call, with a seccomp filter that lets the others pass.
+pub(crate) const STRACE_SECCOMP: Tracer = Tracer::Strace("-c --seccomp-bpf -f -e trace=openat");
+
+const BPFTRACE_COUNT: &str =
+    "tracepoint:raw_syscalls:sys_enter /pid == cpid/ { @calls[args->id] = count(); }";
+const BPFTRACE_TIME: &str = "tracepoint:raw_syscalls:sys_enter /pid == cpid/ { @start[tid] = nsecs; } \
+    tracepoint:raw_syscalls:sys_exit /@start[tid]/ { @calls[args->id] = count(); \
+    @ns[args->id] = sum(nsecs - @start[tid]); delete(@start[tid]); } END { clear(@start); }";
+
+impl Tracer {
+    /// The name that tables show: the command line without file names.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Untraced => "untraced".to_owned(),
+            Self::Clockscope(arguments) => format!("clockscope {arguments}"),
+            Self::Strace(arguments) => format!("strace {arguments}"),
+            Self::Ltrace => "ltrace -c".to_owned(),
+            Self::PerfTrace => "perf trace -s".to_owned(),
+            Self::PerfStat => "perf stat -e syscalls:sys_enter_*".to_owned(),
+            Self::Breakpoint => "perf stat -e mem:ADDRESS:x".to_owned(),
+            Self::BpftraceCount => "bpftrace count()".to_owned(),
+            Self::BpftraceTime => "bpftrace count(), sum()".to_owned(),
+            Self::Syscount => "syscount-bpfcc".to_owned(),
+            Self::SyscountTime => "syscount-bpfcc -L".to_owned(),
+        }
+    }
+
+    /// The program that must be installed.
+    pub(crate) fn program(self) -> Option<&'static str> {
+        match self {
+            Self::Untraced | Self::Clockscope(_) => None,
+            Self::Strace(_) => Some("strace"),
+            Self::Ltrace => Some("ltrace"),
+            Self::PerfTrace | Self::PerfStat | Self::Breakpoint => Some("perf"),
+            Self::BpftraceCount | Self::BpftraceTime => Some("bpftrace"),
+            Self::Syscount | Self::SyscountTime => Some("syscount-bpfcc"),
+        }
+    }
+
+    /// Whether it attaches to a running process instead of starting the program itself.
+    pub(crate) fn attaches(self) -> bool {
+        matches!(self, Self::Syscount | Self::SyscountTime)
+    }
+
+    /// Whether a system call under it costs many microseconds.
+    pub(crate) fn is_slow_on_syscalls(self) -> bool {
+        matches!(self, Self::Strace(_) | Self::Ltrace | Self::PerfTrace)
+    }
+
+    /// Whether it needs tracefs.
+    fn needs_tracefs(self) -> bool {
+        matches!(self.program(), Some("perf" | "bpftrace" | "syscount-bpfcc"))
+            && self != Self::Breakpoint
+    }
+
+    /// The command line that runs `command` under this tracer, its summary going to `summary`.
+    ///
+    /// For a tracer that attaches it is `command` itself.
+    pub(crate) fn wrap(self, suite: &Suite, summary: &Path, command: &[OsString]) -> Vec<OsString> {
+        let mut line = self.prefix(suite, summary);
+        if matches!(self, Self::BpftraceCount | Self::BpftraceTime) {
+            line.extend(["-c".into(), command.join(&OsString::from(" "))]);
+        } else {
+            line.extend_from_slice(command);
+        }
+        if self.needs_tracefs() && !self.attaches() { suite.with_tracefs(line) } else { line }
+    }
+
+    /// The command line that attaches this tracer to a process.
+    pub(crate) fn attach(self, suite: &Suite, pid: u32) -> Vec<OsString> {
+        let mut line: Vec<OsString> = vec!["env".into()];
+        if let Some(headers) = &suite.kernel_headers {
+            let mut assignment = OsString::from("BCC_KERNEL_SOURCE=");
+            assignment.push(headers);
+            line.push(assignment);
+        }
+        line.extend(["syscount-bpfcc".into(), "-p".into(), pid.to_string().into()]);
+        if self == Self::SyscountTime {
+            line.push("-L".into());
+        }
+        suite.with_tracefs(line)
+    }
+
+    /// What its summary says of a system call.
+    pub(crate) fn syscall(self, summary: &str, name: &str, number: u32) -> Option<Counted> {
+        match self {
+            Self::Untraced | Self::Breakpoint => None,
+            Self::Clockscope(_) => counted::from_clockscope(summary, "syscalls", name),
+            Self::Strace(_) | Self::Ltrace => counted::from_strace(summary, name),
+            Self::PerfTrace => counted::from_perf_trace(summary, name),
+            Self::PerfStat => counted::from_perf_stat(summary, |event| {
+                event == format!("syscalls:sys_enter_{name}")
+            }),
+            Self::BpftraceCount | Self::BpftraceTime => counted::from_bpftrace(summary, number),
+            Self::Syscount | Self::SyscountTime => counted::from_syscount(summary, name),
+        }
+    }
+
+    /// What its summary says of a vDSO function.
+    pub(crate) fn vdso_call(self, summary: &str, name: &str) -> Option<Counted> {
+        match self {
+            Self::Clockscope(_) => counted::from_clockscope(summary, "vdso", name),
+            Self::Ltrace => counted::from_strace(summary, name),
+            Self::Breakpoint => counted::from_perf_stat(summary, |event| event.starts_with("mem:")),
+            _ => None,
+        }
+    }
+
+    fn prefix(self, suite: &Suite, summary: &Path) -> Vec<OsString> {
+        let fixed = |words: &str| words.split_whitespace().map(OsString::from).collect::<Vec<_>>();
+        let mut line = match self {
+            Self::Untraced | Self::Syscount | Self::SyscountTime => return Vec::new(),
+            Self::Clockscope(arguments) => return clockscope(suite, arguments, summary),
+            Self::Strace(arguments) => fixed(&format!("strace {arguments}")),
+            Self::Ltrace => fixed("ltrace -c"),
+            Self::PerfTrace => fixed("perf trace -s"),
+            Self::PerfStat => fixed("perf stat -x, -e syscalls:sys_enter_*"),
+            Self::Breakpoint => {
+                fixed(&format!("setarch -R perf stat -x, -e mem:{:#x}:x", suite.vdso_address))
+            }
+            Self::BpftraceCount => vec!["bpftrace".into(), "-e".into(), BPFTRACE_COUNT.into()],
+            Self::BpftraceTime => vec!["bpftrace".into(), "-e".into(), BPFTRACE_TIME.into()],
+        };
+        line.extend(["-o".into(), summary.into()]);
+        if matches!(self, Self::PerfStat | Self::PerfTrace | Self::Breakpoint) {
+            line.push("--".into());
+        }
+        line
+    }
+}
+
+fn clockscope(suite: &Suite, arguments: &str, summary: &Path) -> Vec<OsString> {
+    let mut line = vec![suite.clockscope.clone().into_os_string()];
+    line.extend(arguments.split_whitespace().map(OsString::from));
+    if arguments.starts_with("trace") || arguments.contains("--stats") {
+        line.extend(["--format".into(), "json".into(), "-o".into(), summary.into()]);
+    }
+    line.push("--".into());
+    line
+}
