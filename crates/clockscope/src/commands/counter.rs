@@ -6,12 +6,15 @@ use vdso_image::layout::INSTALL_MARK;
 use crate::cli::{TraceArgs, Via};
 use crate::report::model::DeclineRow;
 use crate::syscalls::bpf::{BpfCounter, BpfOptions};
+use crate::syscalls::filter::Filter;
 use crate::syscalls::ptrace::PtraceCounter;
 use crate::syscalls::{BpfDecline, Breakdown, ProbeCost, SyscallTally};
 use crate::tracee::follow::SyscallObserver;
 
 /// `execve` on x86-64.
 const SYS_EXECVE: u32 = 59;
+/// Above every number of a system call on x86-64.
+const NUMBERS: u32 = 512;
 
 /// A running count of system calls.
 pub enum Counter {
@@ -42,13 +45,13 @@ impl Counter {
     /// # Errors
     ///
     /// When eBPF was asked for by name and is not possible.
-    pub fn start(args: &TraceArgs, program: i32) -> anyhow::Result<Self> {
+    pub fn start(args: &TraceArgs, filter: &Filter, program: i32) -> anyhow::Result<Self> {
         let wanted = if args.no_syscalls { Via::None } else { args.via };
         match wanted {
             Via::None => Ok(Self::None),
             Via::Ptrace => Ok(Self::by_ptrace(args, program)),
-            Via::Bpf => Self::by_bpf(args, program).context("cannot count by eBPF"),
-            Via::Auto => Self::by_bpf(args, program).or_else(|why| {
+            Via::Bpf => Self::by_bpf(args, filter, program).context("cannot count by eBPF"),
+            Via::Auto => Self::by_bpf(args, filter, program).or_else(|why| {
                 super::complain(&format!(
                     "counting system calls by ptrace, about 20 us each, because {why}; \
                      --via none counts vDSO calls only and costs almost nothing"
@@ -64,13 +67,14 @@ impl Counter {
         Self::Ptrace(Observing(counter))
     }
 
-    fn by_bpf(args: &TraceArgs, program: i32) -> Result<Self, BpfDecline> {
+    fn by_bpf(args: &TraceArgs, filter: &Filter, program: i32) -> Result<Self, BpfDecline> {
         let mut counter = BpfCounter::start(&BpfOptions {
             time: !args.counts_only,
             latency: args.latency,
             breakdown: breakdown(args),
             mark: INSTALL_MARK,
-            numbers: None,
+            numbers: filter.numbers(NUMBERS),
+            ..BpfOptions::default()
         })?;
         counter.follow(program).map_err(|error| BpfDecline::Refused {
             what: "following the program".to_owned(),

@@ -9,6 +9,7 @@ use crate::exit;
 use crate::report::columns::Column;
 use crate::report::text::TextOptions;
 use crate::sys::signals;
+use crate::syscalls::filter::Filter;
 use crate::tracee::follow::Following;
 use crate::tracee::image::Route;
 use crate::tracee::session::Session;
@@ -24,6 +25,7 @@ pub fn run(args: &TraceArgs) -> i32 {
 
 fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let options = text_options(args)?;
+    let filter = Filter::parse(&args.filter)?;
     let path = match program::find(&args.command[0], std::env::var_os("PATH").as_deref()) {
         Ok(path) => path,
         Err(not_found) => {
@@ -36,7 +38,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let mask = signals::block()?;
     let prepared = Prepared::fork(&path, &args.command, &mask)?;
     let session = Session::new(traced::counting(args.count_by), Route::Kernel)?;
-    let mut counter = Counter::start(args, prepared.pid())?;
+    let mut counter = Counter::start(args, &filter, prepared.pid())?;
     session.allow_timing()?;
     let how = if args.wait_all { Following::All } else { Following::Program };
     let outcome = prepared.follow(&session, counter.observer(), how)?;
@@ -55,7 +57,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         latency: args.latency,
         per_process: args.per_process,
         per_thread: args.per_thread,
-        wanted: &|_| true,
+        wanted: &|name| filter.matches(name),
     })?;
     drop(counter);
     output.write(&report, args.format, &options);
