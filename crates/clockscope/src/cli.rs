@@ -89,6 +89,11 @@ pub struct TraceArgs {
     /// When the command ends, stop counting and leave its daemons running (the default)
     #[arg(long)]
     pub detach_on_exit: bool,
+    /// Let the program go after its start: no ptrace while it runs (LeakSanitizer and debuggers in
+    /// it work, signals and forks cost nothing); vDSO calls are not timed, and what it executes
+    /// later is not counted
+    #[arg(long, conflicts_with = "wait_all")]
+    pub no_follow: bool,
     /// Where vDSO calls are counted: in a slot of the thread, or of the CPU (slower; where the CPU lacks rdfsbase)
     #[arg(long, value_enum, default_value_t = CountBy::Thread, hide_short_help = true)]
     pub count_by: CountBy,

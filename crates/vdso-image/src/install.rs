@@ -10,7 +10,7 @@ use core::arch::asm;
 use core::sync::atomic::Ordering::Release;
 
 use crate::layout::{
-    CONFIG_OFFSET, Config, FUNCTIONS, INSTALL_MARK, InstallStep, LaunchParams, PAGE, SHARED_OFFSET,
+    CONFIG_OFFSET, Config, FUNCTIONS, INSTALL_MARK, InstallStep, LaunchParams, MemoryMap, PAGE, SHARED_OFFSET,
     Session, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, Target, Threads,
 };
 use crate::slots::{image_base, session};
@@ -19,6 +19,9 @@ const SYS_MMAP: usize = 9;
 const SYS_MPROTECT: usize = 10;
 const SYS_MADVISE: usize = 28;
 const SYS_SHMAT: usize = 30;
+const SYS_PRCTL: usize = 157;
+const PR_SET_MM: usize = 35;
+const PR_SET_MM_MAP: usize = 14;
 const PROT_READ: usize = 1;
 const PROT_READ_WRITE: usize = 3;
 const MAP_PRIVATE_FIXED_ANONYMOUS: usize = 0x02 | 0x10 | 0x20;
@@ -28,6 +31,8 @@ const SHM_REMAP: usize = 0o40000;
 /// A system call, marked as ours; the kernel's answer as it is.
 fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize) -> usize {
     let result;
+    // `mmap` wants no file there, `prctl` a zero.
+    let fifth = if number == SYS_MMAP { usize::MAX } else { 0 };
     // SAFETY: the callers pass addresses inside the range that was reserved when the image was
     // attached, so no memory of the program changes.
     unsafe {
@@ -35,7 +40,7 @@ fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize) -> usize {
             "syscall",
             inlateout("rax") number => result,
             in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
-            in("r8") usize::MAX, in("r9") INSTALL_MARK,
+            in("r8") fifth, in("r9") INSTALL_MARK,
             lateout("rcx") _, lateout("r11") _,
             options(nostack)
         );
@@ -69,8 +74,18 @@ extern "C" fn clockscope_install(params: &LaunchParams) {
     // SAFETY: the tracer found the entry of the auxiliary vector at this address on the stack of
     // this process, which has not run since.
     unsafe { (params.auxv_slot as *mut u64).write(base as u64) };
+    tell_kernel(params);
     if counting {
         shared.header.base.store(base as u64, Release);
+    }
+}
+
+/// Makes the kernel show the changed vector to those who ask it (rustix, debuggers). If it refuses,
+/// they find the kernel's image and are not counted, as good as without us.
+fn tell_kernel(params: &LaunchParams) {
+    if params.memory.auxv_size != 0 {
+        let map = &raw const params.memory as usize;
+        syscall(SYS_PRCTL, PR_SET_MM, PR_SET_MM_MAP, map, size_of::<MemoryMap>());
     }
 }
 

@@ -392,6 +392,32 @@ pub struct LaunchParams {
     pub shared_id: u64,
     /// The process, as a number of the session.
     pub process: u64,
+    /// What the kernel knows of the process's memory, to tell it of the changed vector too.
+    pub memory: MemoryMap,
+}
+
+/// `struct prctl_mm_map` of `prctl(PR_SET_MM, PR_SET_MM_MAP)`: the addresses of a process that the
+/// kernel keeps, with the auxiliary vector that it gives to who asks for it (`/proc/PID/auxv`,
+/// `PR_GET_AUXV`).
+///
+/// Source: include/uapi/linux/prctl.h and `prctl_set_mm_map` in kernel/sys.c (Linux 6.18); needs
+/// no privilege as long as the executable stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct MemoryMap {
+    /// First and last address of code, of data, and of the heap: `start_code`, `end_code`,
+    /// `start_data`, `end_data`, `start_brk`, `brk`.
+    pub segments: [u64; 6],
+    /// `start_stack`.
+    pub start_stack: u64,
+    /// `arg_start`, `arg_end`, `env_start`, `env_end`.
+    pub strings: [u64; 4],
+    /// Address of the auxiliary vector.
+    pub auxv: u64,
+    /// Its size in bytes; 0: unknown, the kernel is not told.
+    pub auxv_size: u32,
+    /// `u32::MAX`: the executable stays.
+    pub exe_fd: u32,
 }
 
 /// The steps of the installation, for [`Header::failed`].
@@ -416,6 +442,7 @@ const _: () = {
     assert!(size_of::<Header>() == PAGE);
     assert!(size_of::<Shared>() <= SHARED_SIZE);
     assert!(size_of::<Slot>() == 512);
+    assert!(size_of::<MemoryMap>() == 104);
     assert!(COUNTER_SPARE + SPARES == COUNTERS);
     assert!(TOTAL_SIZE - SHARED_OFFSET <= 256 * 1024);
 };

@@ -39,8 +39,10 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let prepared = Prepared::fork(&path, &args.command, &mask)?;
     let session = Session::new(traced::counting(args.count_by), Route::Kernel)?;
     let mut counter = Counter::start(args, &filter, prepared.pid())?;
-    session.allow_timing()?;
-    let how = if args.wait_all { Following::All } else { Following::Program };
+    let how = following(args);
+    if how != Following::Start {
+        session.allow_timing()?;
+    }
     let outcome = prepared.follow(&session, counter.observer(), how)?;
     session.stop_timing();
     if let Some(error) = &outcome.failure {
@@ -62,6 +64,14 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     drop(counter);
     output.write(&report, args.format, &options);
     Ok(program::end_as(outcome.followed.end))
+}
+
+fn following(args: &TraceArgs) -> Following {
+    match (args.no_follow, args.wait_all) {
+        (true, _) => Following::Start,
+        (false, true) => Following::All,
+        (false, false) => Following::Program,
+    }
 }
 
 fn text_options(args: &TraceArgs) -> anyhow::Result<TextOptions> {

@@ -2,12 +2,12 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use vdso_image::layout::{LaunchParams, SHARED_SIZE, Shared};
+use vdso_image::layout::{LaunchParams, MemoryMap, SHARED_SIZE, Shared};
 
 use super::decline::Decline;
 use super::launch_code::{Launch, assemble};
 use super::session::{Session, seccomp_filters};
-use super::stack::find_vdso;
+use super::stack::{VdsoEntry, find_vdso};
 use crate::sys::shm::Segment;
 use crate::sys::{memory, ptrace};
 
@@ -48,6 +48,7 @@ pub fn install(
             auxv_slot: vdso.slot,
             shared_id: shared.as_ref().map_or(0, |pages| u64::from(pages.id().cast_unsigned())),
             process: number,
+            memory: memory_map(pid, &vdso).unwrap_or_default(),
         },
     });
     if code.len() > room {
@@ -58,6 +59,34 @@ pub fn install(
     registers.rip = at;
     ptrace::set_registers(pid, &registers).map_err(|error| Decline::Access(error.kind()))?;
     Ok(shared)
+}
+
+/// What the kernel knows of the process's memory, with the vector on its stack; `None` if
+/// `/proc/PID/stat` does not say.
+fn memory_map(pid: i32, vdso: &VdsoEntry) -> Option<MemoryMap> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields = stat_fields(&stat)?;
+    // The heap is empty before the first instruction: its end is its start.
+    let [start_code, end_code, start_stack, start_data, end_data, start_brk] =
+        [26, 27, 28, 45, 46, 47].map(|number: usize| fields.get(number - 3).copied().unwrap_or(0));
+    let strings = [48, 49, 50, 51].map(|number: usize| fields.get(number - 3).copied().unwrap_or(0));
+    if start_code == 0 || strings[3] == 0 {
+        return None;
+    }
+    Some(MemoryMap {
+        segments: [start_code, end_code, start_data, end_data, start_brk, start_brk],
+        start_stack,
+        strings,
+        auxv: vdso.vector,
+        auxv_size: vdso.vector_size,
+        exe_fd: u32::MAX,
+    })
+}
+
+/// The numbers of `/proc/PID/stat` behind the name, from field 3 on; what is not a number is 0.
+fn stat_fields(stat: &str) -> Option<Vec<u64>> {
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    Some(behind_name.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect())
 }
 
 /// Pages for the counts, that the process may attach.

@@ -23,7 +23,7 @@ pub struct Launch {
     pub params: LaunchParams,
 }
 
-/// Makes the code; position-independent, about 150 bytes.
+/// Makes the code; position-independent, about 250 bytes with the parameters.
 #[must_use]
 pub fn assemble(launch: &Launch) -> Vec<u8> {
     let mut code = Vec::with_capacity(160);
@@ -56,23 +56,46 @@ pub fn assemble(launch: &Launch) -> Vec<u8> {
     }
     let distance = u32::try_from(code.len() - (params_at + 4)).unwrap_or(0);
     code[params_at..params_at + 4].copy_from_slice(&distance.to_le_bytes());
-    let params = &launch.params;
-    for word in [params.kernel_base, params.auxv_slot, params.shared_id, params.process] {
+    let LaunchParams { kernel_base, auxv_slot, shared_id, process, memory } = launch.params;
+    for word in [kernel_base, auxv_slot, shared_id, process]
+        .into_iter()
+        .chain(memory.segments)
+        .chain([memory.start_stack])
+        .chain(memory.strings)
+        .chain([memory.auxv])
+    {
         code.extend(word.to_le_bytes());
     }
+    code.extend(memory.auxv_size.to_le_bytes());
+    code.extend(memory.exe_fd.to_le_bytes());
     code
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vdso_image::layout::MemoryMap;
     use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, NasmFormatter, Register};
 
+    const NO_MEMORY: MemoryMap = MemoryMap {
+        segments: [5; 6],
+        start_stack: 6,
+        strings: [7; 4],
+        auxv: 8,
+        auxv_size: 9,
+        exe_fd: 10,
+    };
     const LAUNCH: Launch = Launch {
         image_id: 0x0102_0304,
         install_offset: 0x1612,
         entry: 0x7fff_1234_5678,
-        params: LaunchParams { kernel_base: 1, auxv_slot: 2, shared_id: 3, process: 4 },
+        params: LaunchParams {
+            kernel_base: 1,
+            auxv_slot: 2,
+            shared_id: 3,
+            process: 4,
+            memory: NO_MEMORY,
+        },
     };
 
     #[test]

@@ -23,6 +23,10 @@ pub struct VdsoEntry {
     pub slot: u64,
     /// Its value: the address of the kernel's image.
     pub base: u64,
+    /// Address of the whole vector.
+    pub vector: u64,
+    /// Size of the whole vector in bytes, its end included.
+    pub vector_size: u32,
 }
 
 /// Words of memory from an address on, read in chunks.
@@ -72,14 +76,18 @@ pub fn find_vdso(
     words.next()?; // the argument count
     words.skip_past_zero()?;
     words.skip_past_zero()?;
+    let vector = words.at;
+    let mut found = None;
     loop {
         match (words.next()?, words.next()?) {
-            (AT_NULL, _) => return None,
-            (AT_SYSINFO_EHDR, 0) => return None,
-            (AT_SYSINFO_EHDR, base) => return Some(VdsoEntry { slot: words.at - 8, base }),
+            (AT_NULL, _) => break,
+            (AT_SYSINFO_EHDR, base) if base != 0 => found = Some((words.at - 8, base)),
             _ => {}
         }
     }
+    let (slot, base) = found?;
+    let vector_size = u32::try_from(words.at - vector).ok()?;
+    Some(VdsoEntry { slot, base, vector, vector_size })
 }
 
 #[cfg(test)]
@@ -103,7 +111,13 @@ mod tests {
     #[test]
     fn the_entry_is_found_behind_arguments_and_environment() {
         let stack = [2, 11, 12, 0, 21, 0, 3, 100, 33, 0x7fff_0000, 6, 4096, 0, 0];
-        assert_eq!(find(&stack), Some(VdsoEntry { slot: AT + 9 * 8, base: 0x7fff_0000 }));
+        let entry = VdsoEntry {
+            slot: AT + 9 * 8,
+            base: 0x7fff_0000,
+            vector: AT + 6 * 8,
+            vector_size: 4 * 16,
+        };
+        assert_eq!(find(&stack), Some(entry));
     }
 
     #[test]
@@ -121,7 +135,8 @@ mod tests {
             stack.extend(std::iter::repeat_n(9, env));
             stack.extend([0, 16, 5, 33, 0x1000, 0, 0]);
             let slot = AT + 8 * (stack.len() as u64 - 3);
-            prop_assert_eq!(find(&stack), Some(VdsoEntry { slot, base: 0x1000 }));
+            let vector = slot - 24;
+            prop_assert_eq!(find(&stack), Some(VdsoEntry { slot, base: 0x1000, vector, vector_size: 48 }));
         }
 
         #[test]
