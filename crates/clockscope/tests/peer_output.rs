@@ -74,7 +74,8 @@ fn perf_stat_does_not_take_pwrite_for_write() {
 
 #[test]
 fn bpftrace_maps_are_read_by_number() {
-    let text = "Attaching 3 probes...\n\n\n@calls[10]: 4\n@calls[110]: 50\n@ns[10]: 8\n@ns[110]: 17400\n";
+    let text =
+        "Attaching 3 probes...\n\n\n@calls[10]: 4\n@calls[110]: 50\n@ns[10]: 8\n@ns[110]: 17400\n";
     assert_eq!(counted::from_bpftrace(text, 110), exactly(50, 348.0));
     let untimed = counted::from_bpftrace("@calls[110]: 50\n", 110);
     assert_eq!(untimed, Some(Counted { calls: 50, average_ns: None }));

@@ -10,8 +10,9 @@ use core::arch::asm;
 use core::sync::atomic::Ordering::Release;
 
 use crate::layout::{
-    CONFIG_OFFSET, Config, FUNCTIONS, INSTALL_MARK, InstallStep, LaunchParams, MemoryMap, PAGE, SHARED_OFFSET,
-    Session, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, Target, Threads,
+    CONFIG_OFFSET, Config, FUNCTIONS, INSTALL_MARK, InstallStep, LaunchParams, MemoryMap, PAGE,
+    SHARED_OFFSET, Session, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE,
+    Target, Threads,
 };
 use crate::slots::{image_base, session};
 

@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::exit;
@@ -70,17 +69,6 @@ fn check(path: &Path) -> Result<(), NotFound> {
         }
         Ok(_) => Ok(()),
     }
-}
-
-/// True if executing the file gives more privileges, which a traced process would not get.
-#[must_use]
-pub fn gains_privileges(path: &Path) -> bool {
-    let bits = path.metadata().is_ok_and(|file| {
-        let mode = file.permissions().mode();
-        (mode & 0o4000 != 0 && file.uid() != access::effective_uid())
-            || (mode & 0o2000 != 0 && mode & 0o010 != 0)
-    });
-    bits || access::has_file_capabilities(path)
 }
 
 /// The exit code of this process for a program that ended so. Where a signal killed it, this

@@ -12,7 +12,7 @@ use crate::cli::CountBy;
 use crate::exit;
 use crate::sys::signals::Mask;
 use crate::sys::spawn::{self, Waiting};
-use crate::sys::{ptrace, tsc};
+use crate::sys::{access, ptrace, tsc};
 use crate::tracee::decline::Decline;
 use crate::tracee::follow::{Followed, Follower, Following, Observers, SyscallObserver};
 use crate::tracee::image::Counting;
@@ -47,8 +47,7 @@ impl Prepared {
     /// When no child can be had.
     pub fn fork(path: &Path, command: &[OsString], mask: &Mask) -> anyhow::Result<Self> {
         let waiting = spawn::fork(path, command, mask).context("cannot start a process")?;
-        let privileged =
-            super::program::gains_privileges(path) && crate::sys::access::effective_uid() != 0;
+        let privileged = access::gives_privileges(path) && access::effective_uid() != 0;
         let decline = if privileged {
             Some(Decline::Privileged)
         } else {

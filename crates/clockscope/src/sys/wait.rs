@@ -1,6 +1,7 @@
 //! Waiting for children and tracees.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::time::Duration;
 
 /// What happened to a child or tracee.
@@ -31,29 +32,66 @@ pub struct Waited {
 
 /// Waits for the next thing that happens to any child or tracee, threads included.
 ///
+/// A stop stays what it is until the tracee is resumed or [`take_stop`] is called: the kernel
+/// forgets a signal that a tracer has waited for but not passed on, so if this process dies in
+/// between, a stop that is only looked at loses nothing.
+///
 /// # Errors
 ///
 /// `ECHILD` when there is none left.
 ///
 /// # References
 ///
-/// `wait4(2)`, `ptrace(2)` "Stopped states"
+/// `waitid(2)` (`WNOWAIT`), `ptrace(2)` "Stopped states"
 pub fn next() -> io::Result<Waited> {
     loop {
-        let mut status = 0;
-        // SAFETY: all-zero is a value of this plain struct.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: both pointers are to locals of the right type.
-        let pid = unsafe { libc::wait4(-1, &raw mut status, libc::__WALL, &raw mut usage) };
-        if pid > 0 {
-            let cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
-            return Ok(Waited { pid, status: Status::from_raw(status), cpu });
+        let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        // SAFETY: the pointer is to a local of the right type.
+        if unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), flags) } == 0 {
+            // SAFETY: filled by the kernel, and valid when zeroed.
+            let info = unsafe { info.assume_init() };
+            // SAFETY: the kernel fills these fields for children.
+            let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+            if matches!(info.si_code, libc::CLD_TRAPPED | libc::CLD_STOPPED) {
+                let status = Status::from_raw(status << 8 | 0x7f);
+                return Ok(Waited { pid, status, cpu: Duration::ZERO });
+            }
+            match reap(pid)? {
+                Some(waited) => return Ok(waited),
+                None => continue,
+            }
         }
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);
         }
     }
+}
+
+/// Takes the end of a child or tracee; `None` if its number belongs to another thread by now, one
+/// that executed a program.
+fn reap(pid: i32) -> io::Result<Option<Waited>> {
+    let mut status = 0;
+    // SAFETY: all-zero is a value of this plain struct.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let flags = libc::__WALL | libc::WNOHANG;
+    // SAFETY: both pointers are to locals of the right type.
+    let reaped = unsafe { libc::wait4(pid, &raw mut status, flags, &raw mut usage) };
+    if reaped == 0 {
+        return Ok(None);
+    }
+    if reaped == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    let cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+    Ok(Some(Waited { pid, status: Status::from_raw(status), cpu }))
+}
+
+/// Takes the stop of a tracee that is not resumed yet, so that [`next`] does not show it again.
+pub fn take_stop(pid: i32) {
+    // SAFETY: no status is asked for.
+    unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) };
 }
 
 fn seconds(time: libc::timeval) -> Duration {

@@ -13,7 +13,7 @@ use vdso_image::layout::{POISON, THREAD_ENTRIES, THREADS_OFFSET, ThreadEntry, Th
 
 use super::processes::Processes;
 use crate::sys::ptrace::{self, Registers, SyscallStop};
-use crate::sys::{memory, signals};
+use crate::sys::{memory, signals, wait};
 
 /// System calls that a new thread may make before it asks for an FS base of its own; a thread
 /// that has not done so by then never will.
@@ -95,6 +95,7 @@ impl Births {
         }
         let known = processes.index_of(child).is_some();
         if !known {
+            wait::take_stop(child);
             self.early.insert(child);
         }
         known
@@ -115,9 +116,14 @@ impl Births {
                 twin.syscalls = twin.syscalls.map(|n| n + 1).filter(|n| *n <= SYSCALLS_MAX);
             }
             Ok(SyscallStop::Exit { is_error: false }) if twin.asking => {
-                self.forget(processes, thread);
-                if let Ok(key) = ptrace::fs_base(thread) {
-                    processes.name_key(thread, key);
+                let process = twin.process;
+                let own = ptrace::fs_base(thread).ok();
+                match own.filter(|key| *key != 0 && processes.is_free(process, *key)) {
+                    Some(key) => {
+                        self.forget(processes, thread);
+                        processes.name_key(thread, key);
+                    }
+                    None => twin.syscalls = None,
                 }
             }
             _ => {}

@@ -18,6 +18,8 @@ pub enum Decline {
     Privileged,
     /// Tracing is forbidden here.
     NotTraceable,
+    /// Its address space is limited to so many bytes, which it may need to the last.
+    AddressSpace(u64),
     /// The kernel refused shared memory.
     NoSharedMemory(std::io::ErrorKind),
     /// The process could not be looked at or changed.
@@ -42,6 +44,9 @@ impl fmt::Display for Decline {
                 "it is setuid, setgid or has file capabilities, which it would lose when traced; run clockscope as root",
             ),
             Self::NotTraceable => f.write_str("ptrace is not allowed here"),
+            Self::AddressSpace(bytes) => {
+                write!(f, "its address space is limited to {} KiB (ulimit -v)", bytes / 1024)
+            }
             Self::NoSharedMemory(kind) => {
                 write!(f, "no shared memory: {kind}; see `ipcs -l` for the limits")
             }

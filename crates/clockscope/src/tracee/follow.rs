@@ -12,12 +12,12 @@ use vdso_image::layout::IMAGE_SIZE;
 
 use super::births::Births;
 use super::decline::Decline;
-use super::install::install;
+use super::install::{execute_again, install};
 use super::processes::Processes;
 use super::session::Session;
 use crate::sys::ptrace::{self, Resume};
-use crate::sys::signals;
 use crate::sys::wait::{self, Status};
+use crate::sys::{access, signals};
 
 /// Somebody who wants to see every system call (by ptrace, which costs about 20 us each).
 pub trait SyscallObserver {
@@ -154,6 +154,9 @@ impl<'a> Follower<'a> {
                 return self.trapped(thread, signal);
             }
             Status::Event(libc::PTRACE_EVENT_EXEC, _) => {
+                if self.lets_go(thread) {
+                    return;
+                }
                 self.executed(thread);
                 0
             }
@@ -195,6 +198,23 @@ impl<'a> Follower<'a> {
             Ok(pages) => process.pages = pages.map(Rc::new),
             Err(decline) => process.declines.push((process.command.clone(), decline)),
         }
+    }
+
+    /// If the program would have more privileges untraced: makes it execute again, and lets it go.
+    fn lets_go(&mut self, pid: i32) -> bool {
+        if access::effective_uid() == 0 || !access::lacks_privileges(pid) {
+            return false;
+        }
+        let Some(index) = self.processes.index_of(pid) else { return false };
+        if execute_again(self.session, pid).is_err() || ptrace::detach(pid).is_err() {
+            return false;
+        }
+        self.note_installation(index);
+        self.processes.executed(index);
+        let process = self.processes.get_mut(index);
+        process.command = command_name(pid);
+        process.declines.push((process.command.clone(), Decline::Privileged));
+        true
     }
 
     /// Notes why an image was not installed, before the pages are given up.

@@ -5,14 +5,18 @@ use std::os::unix::fs::MetadataExt;
 use vdso_image::layout::{LaunchParams, MemoryMap, SHARED_SIZE, Shared};
 
 use super::decline::Decline;
-use super::launch_code::{Launch, assemble};
+use super::launch_code::{Execve, Launch, assemble, assemble_execve};
 use super::session::{Session, seccomp_filters};
-use super::stack::{VdsoEntry, find_vdso};
+use super::stack::{AT_EXECFN, VdsoEntry, find_value, find_vdso};
 use crate::sys::shm::Segment;
-use crate::sys::{memory, ptrace};
+use crate::sys::{access, memory, ptrace};
 
 /// Code segment of 64-bit programs: `__USER_CS` in arch/x86/include/asm/segment.h (Linux 6.18).
 pub(super) const USER_CS: u64 = 0x33;
+
+/// A program whose address space is limited to less than this may fail for want of the few hundred
+/// KiB that are mapped behind our image.
+const ROOMY: u64 = 256 << 20;
 
 /// Makes a process that stands at the end of its `execve` start with the launch code. Gives the
 /// shared pages if calls are counted.
@@ -34,6 +38,9 @@ pub fn install(
     }
     let vdso = find_vdso(registers.rsp, |address, into| memory::read(pid, address, into).ok())
         .ok_or(Decline::NoVdso)?;
+    if let Some(limit) = access::address_space_limit(pid).filter(|limit| *limit < ROOMY) {
+        return Err(Decline::AddressSpace(limit));
+    }
     let (code_offset, room) = session.code_place();
     if has_foreign_filter(session, pid) {
         return Err(Decline::Seccomp);
@@ -61,6 +68,40 @@ pub fn install(
     Ok(shared)
 }
 
+/// Makes a process that stands at the end of its `execve` execute the same program once more. For
+/// a program that would have more privileges if it were not traced: the tracer lets it go after
+/// this. If the second `execve` fails, the program goes on as it is.
+///
+/// # Errors
+///
+/// A [`Decline`]; the process is then unchanged.
+pub fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> {
+    let access = |error: std::io::Error| Decline::Access(error.kind());
+    let mut registers = ptrace::registers(pid).map_err(access)?;
+    if registers.cs != USER_CS {
+        return Err(Decline::Not64Bit);
+    }
+    let stack = registers.rsp;
+    let read = |address, into: &mut [u8]| memory::read(pid, address, into).ok();
+    let vdso = find_vdso(stack, read).ok_or(Decline::NoVdso)?;
+    let path = find_value(stack, AT_EXECFN, read).ok_or(Decline::NoVdso)?;
+    let arguments = memory::read_u64(pid, stack).map_err(access)?;
+    let code = assemble_execve(&Execve {
+        path,
+        arguments: stack + 8,
+        environment: stack + 8 * (arguments + 2),
+        entry: registers.rip,
+    });
+    let (code_offset, room) = session.code_place();
+    if code.len() > room {
+        return Err(Decline::NoRoom);
+    }
+    let at = vdso.base + code_offset;
+    memory::write_text(pid, at, &code).map_err(access)?;
+    registers.rip = at;
+    ptrace::set_registers(pid, &registers).map_err(access)
+}
+
 /// What the kernel knows of the process's memory, with the vector on its stack; `None` if
 /// `/proc/PID/stat` does not say.
 fn memory_map(pid: i32, vdso: &VdsoEntry) -> Option<MemoryMap> {
@@ -69,7 +110,8 @@ fn memory_map(pid: i32, vdso: &VdsoEntry) -> Option<MemoryMap> {
     // The heap is empty before the first instruction: its end is its start.
     let [start_code, end_code, start_stack, start_data, end_data, start_brk] =
         [26, 27, 28, 45, 46, 47].map(|number: usize| fields.get(number - 3).copied().unwrap_or(0));
-    let strings = [48, 49, 50, 51].map(|number: usize| fields.get(number - 3).copied().unwrap_or(0));
+    let strings =
+        [48, 49, 50, 51].map(|number: usize| fields.get(number - 3).copied().unwrap_or(0));
     if start_code == 0 || strings[3] == 0 {
         return None;
     }
@@ -98,16 +140,12 @@ fn shared_pages(session: &Session, pid: i32) -> Result<Option<Segment<Shared>>, 
         .map_err(|error| Decline::NoSharedMemory(error.kind()))?;
     let owner =
         std::fs::metadata(format!("/proc/{pid}")).map_err(|error| Decline::Access(error.kind()))?;
-    if owner.uid() != effective_uid() {
+    if owner.uid() != access::effective_uid() {
         pages
             .give_to(owner.uid(), owner.gid(), 0o600)
             .map_err(|error| Decline::NoSharedMemory(error.kind()))?;
     }
     Ok(Some(pages))
-}
-
-fn effective_uid() -> u32 {
-    std::fs::metadata("/proc/self").map_or(0, |own| own.uid())
 }
 
 /// True if the process has seccomp filters that this process does not have: they might kill it

@@ -7,6 +7,7 @@
 use vdso_image::layout::{INSTALL_MARK, LaunchParams};
 
 const SYS_SHMAT: u32 = 30;
+const SYS_EXECVE: u32 = 59;
 /// `SHM_RDONLY | SHM_EXEC`.
 const SHM_READ_EXECUTE: u32 = 0o010_000 | 0o100_000;
 
@@ -44,13 +45,7 @@ pub fn assemble(launch: &Launch) -> Vec<u8> {
     code.extend([0x48, 0x05]); // add rax, the installer's offset
     code.extend(launch.install_offset.to_le_bytes());
     code.extend([0xff, 0xd0]); // call rax
-    code.extend([0x31, 0xc0, 0x31, 0xdb, 0x31, 0xc9, 0x31, 0xd2]); // xor eax ebx ecx edx
-    code.extend([0x31, 0xf6, 0x31, 0xff, 0x31, 0xed]); // xor esi edi ebp
-    for register in [0xc0, 0xc9, 0xd2, 0xdb, 0xe4, 0xed, 0xf6, 0xff] {
-        code.extend([0x45, 0x31, register]); // xor r8d .. r15d
-    }
-    code.extend([0xff, 0x25, 0, 0, 0, 0]); // jmp [rip]: the program's first instruction
-    code.extend(launch.entry.to_le_bytes());
+    start_program(&mut code, launch.entry);
     while code.len() % 8 != 0 {
         code.push(0xcc);
     }
@@ -71,11 +66,55 @@ pub fn assemble(launch: &Launch) -> Vec<u8> {
     code
 }
 
+/// Every register zero but the stack pointer, as the kernel starts a program, and the jump to its
+/// first instruction.
+fn start_program(code: &mut Vec<u8>, entry: u64) {
+    code.extend([0x31, 0xc0, 0x31, 0xdb, 0x31, 0xc9, 0x31, 0xd2]); // xor eax ebx ecx edx
+    code.extend([0x31, 0xf6, 0x31, 0xff, 0x31, 0xed]); // xor esi edi ebp
+    for register in [0xc0, 0xc9, 0xd2, 0xdb, 0xe4, 0xed, 0xf6, 0xff] {
+        code.extend([0x45, 0x31, register]); // xor r8d .. r15d
+    }
+    code.extend([0xff, 0x25, 0, 0, 0, 0]); // jmp [rip]
+    code.extend(entry.to_le_bytes());
+}
+
+/// A program to be executed once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Execve {
+    /// Address of the path.
+    pub path: u64,
+    /// Address of the arguments.
+    pub arguments: u64,
+    /// Address of the environment.
+    pub environment: u64,
+    /// The program's first instruction, where it goes on if the call fails.
+    pub entry: u64,
+}
+
+/// Makes code that executes a program once more; nobody needs to be there while it runs.
+#[must_use]
+pub fn assemble_execve(again: &Execve) -> Vec<u8> {
+    let mut code = Vec::with_capacity(96);
+    code.push(0xb8); // mov eax, SYS_execve
+    code.extend(SYS_EXECVE.to_le_bytes());
+    for (opcode, address) in
+        [(0xbf, again.path), (0xbe, again.arguments), (0xba, again.environment)]
+    {
+        code.extend([0x48, opcode]); // mov rdi, rsi, rdx
+        code.extend(address.to_le_bytes());
+    }
+    code.extend([0x49, 0xb9]); // mov r9, the mark of our system calls
+    code.extend(INSTALL_MARK.to_le_bytes());
+    code.extend([0x0f, 0x05]); // syscall
+    start_program(&mut code, again.entry);
+    code
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vdso_image::layout::MemoryMap;
     use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, NasmFormatter, Register};
+    use vdso_image::layout::MemoryMap;
 
     const NO_MEMORY: MemoryMap = MemoryMap {
         segments: [5; 6],
@@ -126,6 +165,22 @@ mod tests {
         assert_eq!(code[at..].len(), size_of::<LaunchParams>());
         assert_eq!(code[at..at + 8], 1_u64.to_le_bytes());
         assert!(text.iter().any(|line| line == "mov edi,1020304h"), "{text:?}");
+    }
+
+    #[test]
+    fn executing_again_passes_the_program_its_own_words() {
+        let again = Execve { path: 0x11, arguments: 0x22, environment: 0x33, entry: 0x44 };
+        let code = assemble_execve(&again);
+        let mut formatter = NasmFormatter::new();
+        let mut text = Vec::new();
+        for instruction in Decoder::with_ip(64, &code, 0, DecoderOptions::NONE).iter().take(6) {
+            let mut line = String::new();
+            formatter.format(&instruction, &mut line);
+            text.push(line);
+        }
+        assert_eq!(text[..4], ["mov eax,3Bh", "mov rdi,11h", "mov rsi,22h", "mov rdx,33h"]);
+        assert_eq!(text[5], "syscall");
+        assert_eq!(code[code.len() - 8..], 0x44_u64.to_le_bytes());
     }
 
     #[test]

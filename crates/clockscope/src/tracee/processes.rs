@@ -79,6 +79,13 @@ impl Processes {
         }
     }
 
+    /// True if no living thread of the process is known to have this FS base.
+    #[must_use]
+    pub fn is_free(&self, index: usize, key: u64) -> bool {
+        let owner = self.all[index].thread_of_key.get(&key);
+        owner.is_none_or(|thread| !self.by_thread.contains_key(thread))
+    }
+
     /// Index of the process of a thread.
     #[must_use]
     pub fn index_of(&self, thread: i32) -> Option<usize> {

@@ -16,6 +16,25 @@ const AT_NULL: u64 = 0;
 /// `AT_SYSINFO_EHDR`: where the kernel's vDSO is.
 const AT_SYSINFO_EHDR: u64 = 33;
 
+/// `AT_EXECFN`: address of the path that was executed.
+pub const AT_EXECFN: u64 = 31;
+
+/// The value of an entry of the auxiliary vector; see [`find_vdso`].
+pub fn find_value(
+    stack_pointer: u64,
+    tag: u64,
+    read: impl FnMut(u64, &mut [u8]) -> Option<usize>,
+) -> Option<u64> {
+    let mut words = Words::at_vector(stack_pointer, read)?;
+    loop {
+        match (words.next()?, words.next()?) {
+            (AT_NULL, _) => return None,
+            (found, value) if found == tag => return Some(value),
+            _ => {}
+        }
+    }
+}
+
 /// The entry of the auxiliary vector that says where the vDSO is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VdsoEntry {
@@ -39,6 +58,16 @@ struct Words<F> {
 }
 
 impl<F: FnMut(u64, &mut [u8]) -> Option<usize>> Words<F> {
+    /// The words from the auxiliary vector on.
+    fn at_vector(stack_pointer: u64, read: F) -> Option<Self> {
+        let (at, end) = (stack_pointer, stack_pointer.checked_add(WORDS_MAX * 8)?);
+        let mut words = Self { read, chunk: Vec::new(), chunk_at: at, at, end };
+        words.next()?; // the argument count
+        words.skip_past_zero()?;
+        words.skip_past_zero()?;
+        Some(words)
+    }
+
     fn next(&mut self) -> Option<u64> {
         if self.at >= self.end {
             return None;
@@ -70,12 +99,7 @@ pub fn find_vdso(
     stack_pointer: u64,
     read: impl FnMut(u64, &mut [u8]) -> Option<usize>,
 ) -> Option<VdsoEntry> {
-    let end = stack_pointer.checked_add(WORDS_MAX * 8)?;
-    let mut words =
-        Words { read, chunk: Vec::new(), chunk_at: stack_pointer, at: stack_pointer, end };
-    words.next()?; // the argument count
-    words.skip_past_zero()?;
-    words.skip_past_zero()?;
+    let mut words = Words::at_vector(stack_pointer, read)?;
     let vector = words.at;
     let mut found = None;
     loop {
