@@ -75,7 +75,7 @@ fn every_address_is_base_plus_offset() {
     let view = json(&["--format", "json"]);
     assert_eq!(view["schema"], 1);
     let base = address(&view["address"]).unwrap();
-    assert_eq!(view["address"], view["kernel_sysinfo_ehdr"]);
+    assert_eq!(view["address"], view["kernel_address"]);
     let functions = view["symbols"].as_array().unwrap().iter();
     let functions: Vec<_> = functions.filter(|symbol| symbol["kind"] == "FUNC").collect();
     assert!(functions.len() >= 4);

@@ -74,11 +74,10 @@ fn write_head(out: &mut impl Write, view: &View) -> io::Result<()> {
         Source::File { path } => writeln!(out, "vDSO in the file {path}")?,
     }
     if let Some(address) = view.address {
-        let note = match view.kernel_sysinfo_ehdr {
-            Some(kernel) if kernel != address => format!("; the kernel's own is at {kernel}"),
-            _ => String::new(),
-        };
-        writeln!(out, "  address   {address} (AT_SYSINFO_EHDR){note}")?;
+        writeln!(out, "  address   {address} (AT_SYSINFO_EHDR)")?;
+        if let Some(kernel) = view.kernel_address.filter(|kernel| *kernel != address) {
+            writeln!(out, "  kernel's  {kernel} ([vdso]); the process was given another image")?;
+        }
     }
     let (size, used) = (grouped(view.size_bytes), grouped(view.content_bytes));
     writeln!(out, "  size      {size} bytes, {used} in use")?;
@@ -103,7 +102,7 @@ fn write_mappings(out: &mut impl Write, view: &View) -> io::Result<()> {
     let rows = view.mappings.iter().map(|mapping| {
         let name = if mapping.name.is_empty() { "(no name)" } else { &mapping.name };
         vec![
-            name.to_owned(),
+            shortened(name, 26),
             mapping.start.to_string(),
             mapping.end.to_string(),
             grouped(mapping.size_bytes),
@@ -133,7 +132,9 @@ fn write_symbols(out: &mut impl Write, view: &View) -> io::Result<()> {
     if view.address.is_some() {
         heads.push(">address");
     }
-    let rows = view.symbols.iter().map(|symbol| {
+    let (defined, undefined): (Vec<_>, Vec<_>) =
+        view.symbols.iter().partition(|symbol| symbol.defined);
+    let rows = defined.into_iter().map(|symbol| {
         let mut row = vec![
             symbol.name.clone(),
             type_letter(symbol).to_string(),
@@ -146,14 +147,17 @@ fn write_symbols(out: &mut impl Write, view: &View) -> io::Result<()> {
         }
         row
     });
-    table(out, &heads, rows.collect())
+    table(out, &heads, rows.collect())?;
+    match undefined.len() {
+        0 => Ok(()),
+        count => writeln!(out, "  and {count} that the image asks for and does not define"),
+    }
 }
 
-/// The letter that `nm` has for a symbol: T function, W weak function, A absolute, U undefined, R
-/// data, N without a type.
+/// The letter that `nm` has for a symbol: T function, W weak function, A absolute, R data; and N
+/// without a type.
 fn type_letter(symbol: &SymbolView) -> char {
     match (symbol.kind.as_str(), symbol.binding.as_str()) {
-        _ if !symbol.defined => 'U',
         _ if symbol.absolute => 'A',
         ("FUNC", "WEAK") => 'W',
         ("FUNC", "GLOBAL") => 'T',
@@ -188,6 +192,14 @@ fn write_costs(out: &mut impl Write, costs: &[CostView]) -> io::Result<()> {
 fn nanos(picos: u64) -> String {
     let tenths = picos.saturating_add(50) / 100;
     format!("{}.{} ns", grouped(tenths / 10), tenths % 10)
+}
+
+/// A text of at most `width` characters; of longer ones the end is left, which tells more of a path.
+fn shortened(text: &str, width: usize) -> String {
+    match text.chars().count().checked_sub(width) {
+        None | Some(0) => text.to_owned(),
+        Some(over) => format!("…{}", text.chars().skip(over + 1).collect::<String>()),
+    }
 }
 
 /// A number with commas between groups of three digits.
@@ -251,6 +263,14 @@ mod tests {
             [(0, "0.0 ns"), (21_349, "21.3 ns"), (21_350, "21.4 ns"), (1_500_000, "1,500.0 ns")];
         for (picos, text) in pairs {
             assert_eq!(nanos(picos), text);
+        }
+    }
+
+    #[test]
+    fn long_names_lose_their_start() {
+        let pairs = [("abc", "abc"), ("abcdef", "abcdef"), ("abcdefg", "…cdefg"), ("", "")];
+        for (name, text) in pairs {
+            assert_eq!(shortened(name, 6), text);
         }
     }
 

@@ -19,8 +19,9 @@ pub struct View {
     pub source: Source,
     /// The address of the image in the process, in hexadecimal.
     pub address: Option<Hex>,
-    /// `AT_SYSINFO_EHDR` as the kernel keeps it; another one if the process got another image.
-    pub kernel_sysinfo_ehdr: Option<Hex>,
+    /// The address of the kernel's own image, `[vdso]`; another one than `address` if somebody gave
+    /// the process another image.
+    pub kernel_address: Option<Hex>,
     /// The bytes from the start of the image to the end of its mapping or file.
     pub size_bytes: u64,
     /// How many of these mean something; the rest of the last page is free.
@@ -206,7 +207,10 @@ impl View {
             schema: SCHEMA,
             source,
             address: address.map(Hex),
-            kernel_sysinfo_ehdr: None,
+            kernel_address: mappings
+                .iter()
+                .find(|mapping| mapping.name == "[vdso]")
+                .map(|mapping| Hex(mapping.start)),
             size_bytes: image.bytes().len() as u64,
             content_bytes: image.content_end(),
             machine: image.machine().to_string(),
@@ -353,5 +357,6 @@ mod tests {
         let view = View::new(&image, source, Some(0x6000), &maps::parse(text));
         let names: Vec<&str> = view.mappings.iter().map(|mapping| mapping.name.as_str()).collect();
         assert_eq!(names, ["[vvar]", "[vvar_vclock]", "[vdso]", ""]);
+        assert_eq!(view.kernel_address, Some(Hex(0x3000)));
     }
 }

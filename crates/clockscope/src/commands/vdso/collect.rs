@@ -18,10 +18,6 @@ pub(super) struct Loaded {
     pub(super) pid: u32,
     /// The address of the image.
     pub(super) base: u64,
-    /// `AT_SYSINFO_EHDR` as the kernel keeps it in `/proc/PID/auxv`.
-    ///
-    /// Another address than `base` if somebody gave this process another image.
-    pub(super) kernel_base: Option<u64>,
     /// From `base` to the end of the mapping.
     pub(super) bytes: Vec<u8>,
     /// All mappings of the process.
@@ -62,7 +58,7 @@ impl std::error::Error for LoadError {}
 /// Reads the image of this process, or of another one.
 ///
 /// This process's image is the one in the auxiliary vector on its stack, which is what its C library
-/// uses. Of another process only the kernel's record is readable, which names the kernel's image.
+/// uses. Of another process the kernel's copy of the vector is read, which may differ.
 ///
 /// # Errors
 ///
@@ -70,9 +66,9 @@ impl std::error::Error for LoadError {}
 pub(super) fn load(pid: Option<u32>) -> Result<Loaded, LoadError> {
     let dir = pid.map_or_else(|| "/proc/self".to_owned(), |pid| format!("/proc/{pid}"));
     let vector = read(fs::read(format!("{dir}/auxv")), "its auxiliary vector")?;
-    let kernel_base = auxv::sysinfo_ehdr(&vector, class_of(&dir));
+    let copied = auxv::sysinfo_ehdr(&vector, class_of(&dir));
     let own_base = if pid.is_none() { vdso_call::own_base() } else { None };
-    let base = own_base.or(kernel_base).ok_or(LoadError::NoVdso)?;
+    let base = own_base.or(copied).ok_or(LoadError::NoVdso)?;
     let text = read(fs::read_to_string(format!("{dir}/maps")), "its mappings")?;
     let mappings = maps::parse(&text);
     let mapping = mappings.iter().find(|mapping| mapping.contains(base));
@@ -80,7 +76,7 @@ pub(super) fn load(pid: Option<u32>) -> Result<Loaded, LoadError> {
     let mut bytes = vec![0; usize::try_from(size).map_err(|_| LoadError::NoVdso)?];
     let memory = read(File::open(format!("{dir}/mem")), "its memory")?;
     read(memory.read_exact_at(&mut bytes, base), "its memory")?;
-    Ok(Loaded { pid: pid.unwrap_or_else(std::process::id), base, kernel_base, bytes, mappings })
+    Ok(Loaded { pid: pid.unwrap_or_else(std::process::id), base, bytes, mappings })
 }
 
 fn read<T>(result: io::Result<T>, what: &'static str) -> Result<T, LoadError> {
@@ -108,7 +104,7 @@ mod tests {
     fn this_process_has_the_image_that_maps_names() {
         let own = load(None).unwrap();
         let by_pid = load(Some(std::process::id())).unwrap();
-        assert_eq!(own.kernel_base, by_pid.kernel_base);
+        assert_eq!(own.base, by_pid.base);
         let mapping = own.mappings.iter().find(|mapping| mapping.name == "[vdso]").unwrap();
         assert_eq!(by_pid.base, mapping.start);
         assert_eq!(by_pid.bytes.len() as u64, mapping.size());

@@ -14,7 +14,7 @@ use crate::sys::vdso_call::{self, Call, Callable};
 use crate::vdso::accepts::{self, Outcome};
 use crate::vdso::disassembly::disassemble;
 use crate::vdso::maps::Mapping;
-use crate::vdso::view::{CostView, Hex, Source, View};
+use crate::vdso::view::{CostView, Source, View};
 use crate::vdso::{Image, Machine, text};
 
 /// Runs the subcommand and gives its exit status.
@@ -24,8 +24,7 @@ pub fn run(args: &VdsoArgs) -> i32 {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => exit::OK,
         Err(error) => {
-            // Nothing can be done if standard error is gone, too.
-            let _ = writeln!(io::stderr().lock(), "clockscope: {error:#}");
+            super::complain(&error);
             exit::FAILURE
         }
     }
@@ -36,7 +35,6 @@ struct Found {
     source: Source,
     image: Image,
     address: Option<u64>,
-    kernel_address: Option<u64>,
     mappings: Vec<Mapping>,
 }
 
@@ -46,7 +44,6 @@ fn show(args: &VdsoArgs) -> Result<i32> {
         dump(found.image.bytes(), path)?;
     }
     let mut view = View::new(&found.image, found.source, found.address, &found.mappings);
-    view.kernel_sysinfo_ehdr = found.kernel_address.map(Hex);
     let mut code = exit::OK;
     if args.check {
         let verdicts = accepts::check(&found.image);
@@ -73,13 +70,7 @@ fn find(args: &VdsoArgs) -> Result<Found> {
         let bytes = fs::read(path).with_context(what)?;
         let image = Image::parse(&bytes).with_context(what)?;
         let source = Source::File { path: path.display().to_string() };
-        return Ok(Found {
-            source,
-            image,
-            address: None,
-            kernel_address: None,
-            mappings: Vec::new(),
-        });
+        return Ok(Found { source, image, address: None, mappings: Vec::new() });
     }
     let what = || match args.pid {
         Some(pid) => format!("cannot read the vDSO of process {pid}"),
@@ -92,13 +83,7 @@ fn find(args: &VdsoArgs) -> Result<Found> {
         Some(_) => Source::Process { pid: loaded.pid },
         None => Source::Own { pid: loaded.pid },
     };
-    Ok(Found {
-        source,
-        image,
-        address: Some(loaded.base),
-        kernel_address: loaded.kernel_base,
-        mappings: loaded.mappings,
-    })
+    Ok(Found { source, image, address: Some(loaded.base), mappings: loaded.mappings })
 }
 
 /// Saves the image, to standard output if the file is called `-`.
