@@ -2,6 +2,7 @@
 //!
 //! These tests need root (or CAP_BPF and CAP_PERFMON) and a C compiler; without the privilege each
 //! says so and returns.
+#![allow(clippy::print_stderr)]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

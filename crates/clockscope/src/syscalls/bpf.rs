@@ -9,7 +9,9 @@ use std::os::unix::process::parent_id;
 use std::time::Instant;
 
 use aya::maps::{Array, HashMap, Map, PerCpuArray, PerCpuHashMap};
-use aya::programs::{BtfTracePoint, Iter, RawTracePoint, RawTracePointRunOptions, TestRun};
+use aya::programs::{
+    BtfTracePoint, Iter, Program, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun,
+};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::calibrate::{self, ProbeCost};
@@ -85,10 +87,12 @@ impl BpfCounter {
     /// Why not, as a clause.
     pub fn start(options: &BpfOptions) -> Result<Self, BpfDecline> {
         let object = OBJECT.ok_or(BpfDecline::NotBuilt)?;
-        let untraced_ps = cheapest_batch_ps();
         let btf = Btf::from_sys_fs().map_err(|_| BpfDecline::NoBtf)?;
         let mut ebpf = load(object, options, &btf)?;
-        attach(&mut ebpf, options, &btf)?;
+        load_programs(&mut ebpf, options, &btf)?;
+        // As late as can be, so that the machine changes little between this and the calibration.
+        let untraced_ps = cheapest_batch_ps();
+        attach_probes(&mut ebpf, options)?;
         let mut counter = Self { ebpf, cost: ProbeCost { untraced_ps, ..ProbeCost::default() } };
         counter.calibrate(options.time || options.latency)?;
         Ok(counter)
@@ -330,33 +334,55 @@ fn bitmap(numbers: &[u32]) -> [u64; 16] {
     wanted
 }
 
-fn attach(ebpf: &mut Ebpf, options: &BpfOptions, btf: &Btf) -> Result<(), BpfDecline> {
-    let refused = |what: &str, error: &(dyn std::error::Error + 'static)| {
-        BpfDecline::from_error(&format!("attach `{what}`"), error)
-    };
-    let missing = |what: &str| refused(what, &io::Error::from(io::ErrorKind::NotFound));
-    let probes = [
-        ("follow_child", "sched_process_fork", true),
-        ("thread_executes", "sched_process_exec", true),
-        ("thread_ends", "sched_process_exit", true),
-        ("sys_exit", "sys_exit", options.time || options.latency),
-        ("sys_enter", "sys_enter", true),
-    ];
-    for (name, tracepoint, _) in probes.into_iter().filter(|probe| probe.2) {
-        let program = ebpf.program_mut(name).ok_or_else(|| missing(name))?;
-        let program: &mut BtfTracePoint =
-            program.try_into().map_err(|error| refused(name, &error))?;
-        program.load(tracepoint, btf).map_err(|error| refused(name, &error))?;
-        program.attach().map_err(|error| refused(name, &error))?;
+/// The programs that a tracepoint runs: their names and its. `sys_enter` is last, when all is ready.
+fn probes(options: &BpfOptions) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let timed = options.time || options.latency;
+    [
+        ("follow_child", "sched_process_fork"),
+        ("thread_executes", "sched_process_exec"),
+        ("thread_ends", "sched_process_exit"),
+        ("sys_exit", "sys_exit"),
+        ("sys_enter", "sys_enter"),
+    ]
+    .into_iter()
+    .filter(move |probe| timed || probe.0 != "sys_exit")
+}
+
+/// Has the kernel check and compile the programs.
+fn load_programs(ebpf: &mut Ebpf, options: &BpfOptions, btf: &Btf) -> Result<(), BpfDecline> {
+    for (name, tracepoint) in probes(options) {
+        let load = |probe: &mut BtfTracePoint| probe.load(tracepoint, btf);
+        with_program(ebpf, name, "load", load)?;
     }
-    let name = "follow_process";
-    let program = ebpf.program_mut(name).ok_or_else(|| missing(name))?;
-    let program: &mut Iter = program.try_into().map_err(|error| refused(name, &error))?;
-    program.load("task", btf).map_err(|error| refused(name, &error))?;
-    let name = "follow_self";
-    let program = ebpf.program_mut(name).ok_or_else(|| missing(name))?;
-    let program: &mut RawTracePoint = program.try_into().map_err(|error| refused(name, &error))?;
-    program.load().map_err(|error| refused(name, &error))
+    with_program(ebpf, "follow_process", "load", |program: &mut Iter| program.load("task", btf))?;
+    with_program(ebpf, "follow_self", "load", RawTracePoint::load)
+}
+
+/// From here on the probes run.
+fn attach_probes(ebpf: &mut Ebpf, options: &BpfOptions) -> Result<(), BpfDecline> {
+    for (name, _) in probes(options) {
+        let attach = |probe: &mut BtfTracePoint| probe.attach().map(drop);
+        with_program(ebpf, name, "attach", attach)?;
+    }
+    Ok(())
+}
+
+/// Does `act` to a program of the object; its failure is a decline that names the two.
+fn with_program<'a, P>(
+    ebpf: &'a mut Ebpf,
+    name: &str,
+    what: &str,
+    act: impl FnOnce(&mut P) -> Result<(), ProgramError>,
+) -> Result<(), BpfDecline>
+where
+    &'a mut P: TryFrom<&'a mut Program, Error = ProgramError> + 'a,
+{
+    let missing = || ProgramError::InvalidName { name: name.to_string() };
+    let program = ebpf.program_mut(name).ok_or_else(missing);
+    program
+        .and_then(<&mut P>::try_from)
+        .and_then(act)
+        .map_err(|error| BpfDecline::from_error(&format!("{what} `{name}`"), &error))
 }
 
 fn sum<'a>(by_cpu: impl Iterator<Item = &'a Counts>) -> Counts {
