@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -192,31 +193,17 @@ impl Tracing {
 #[track_caller]
 pub(crate) fn finish(mut child: Child) -> Output {
     drop(child.stdin.take());
-    let stdout = child.stdout.take().map(in_background);
-    let stderr = child.stderr.take().map(in_background);
-    let deadline = Instant::now() + HUNG_AFTER;
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("wait for a process") {
-            break status;
-        }
-        if Instant::now() > deadline {
-            child.kill().expect("end a hung process");
+    let pid = child.id().to_string();
+    let (sender, ended) = channel();
+    thread::spawn(move || sender.send(child.wait_with_output()));
+    match ended.recv_timeout(HUNG_AFTER) {
+        Ok(output) => output.expect("wait for a process"),
+        Err(_) => {
+            // It has not been waited for, so the number is still its own.
+            let _ = Command::new("kill").args(["-KILL", &pid]).status();
             panic!("still running after {HUNG_AFTER:?}");
         }
-        thread::sleep(Duration::from_millis(1));
-    };
-    let joined = |reader: Option<thread::JoinHandle<Vec<u8>>>| {
-        reader.map_or_else(Vec::new, |reader| reader.join().expect("read a pipe"))
-    };
-    Output { status, stdout: joined(stdout), stderr: joined(stderr) }
-}
-
-fn in_background(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        pipe.read_to_end(&mut bytes).expect("read a pipe");
-        bytes
-    })
+    }
 }
 
 /// A report of `clockscope trace --format json`.
