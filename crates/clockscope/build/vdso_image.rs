@@ -15,8 +15,8 @@ use std::process::Command;
 
 use object::{Object, ObjectSection, ObjectSymbol};
 
-/// Pages that the image may fill; `vdso_image::layout::IMAGE_SIZE`.
-const IMAGE_SIZE: usize = 8192;
+/// Bytes that the image may fill; `vdso_image::layout::IMAGE_SIZE`.
+const IMAGE_SIZE: usize = 2 * 4096 - 256;
 
 /// Builds the image into `OUT_DIR`: `vdso_image.so` and `image_entries.rs`.
 pub(crate) fn build() -> Result<(), String> {

@@ -6,18 +6,20 @@
 //! program starts. If anything fails, the auxiliary vector stays as it is and the program runs
 //! with the kernel's image.
 
-use core::arch::asm;
+use core::arch::{asm, naked_asm};
 use core::sync::atomic::Ordering::Release;
 
 use crate::layout::{
-    CONFIG_OFFSET, Config, FUNCTIONS, INSTALL_MARK, InstallStep, LaunchParams, MemoryMap, PAGE,
-    SHARED_OFFSET, Session, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE,
-    Target, Threads,
+    CONFIG_OFFSET, Config, FUNCTIONS, INSTALL_MARK, InstallStep, KERNEL_OFFSET, KernelMapping,
+    LaunchParams, MemoryMap, PAGE, SHARED_OFFSET, Session, Shared, TARGET_KERNEL, TARGET_OURS,
+    THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE, Target, Threads,
 };
 use crate::slots::{image_base, session};
 
 const SYS_MMAP: usize = 9;
 const SYS_MPROTECT: usize = 10;
+const SYS_MUNMAP: usize = 11;
+const SYS_MREMAP: usize = 25;
 const SYS_MADVISE: usize = 28;
 const SYS_SHMAT: usize = 30;
 const SYS_PRCTL: usize = 157;
@@ -27,6 +29,7 @@ const PROT_READ: usize = 1;
 const PROT_READ_WRITE: usize = 3;
 const MAP_PRIVATE_FIXED_ANONYMOUS: usize = 0x02 | 0x10 | 0x20;
 const MADV_WIPEONFORK: usize = 18;
+const MREMAP_FIXED_MAYMOVE: usize = 3;
 const SHM_REMAP: usize = 0o40000;
 
 /// A system call, marked as ours; the kernel's answer as it is.
@@ -53,32 +56,123 @@ fn failed(result: usize) -> bool {
     result > usize::MAX - 4095
 }
 
-/// Installs the image in this process; called by the launch code with its parameters.
+/// Where the launch code jumps to, with its parameters in `rdi`: installs the image and starts the
+/// program as the kernel does, every register zero but the stack pointer.
 #[unsafe(no_mangle)]
-extern "C" fn clockscope_install(params: &LaunchParams) {
+#[unsafe(naked)]
+extern "C" fn clockscope_install() {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined rip", // nobody called
+        "call {install}",
+        "mov qword ptr [rsp - 8], rax",
+        "xor eax, eax",
+        "xor ebx, ebx",
+        "xor ecx, ecx",
+        "xor edx, edx",
+        "xor esi, esi",
+        "xor edi, edi",
+        "xor ebp, ebp",
+        "xor r8d, r8d",
+        "xor r9d, r9d",
+        "xor r10d, r10d",
+        "xor r11d, r11d",
+        "xor r12d, r12d",
+        "xor r13d, r13d",
+        "xor r14d, r14d",
+        "xor r15d, r15d",
+        "jmp qword ptr [rsp - 8]",
+        ".cfi_endproc",
+        install = sym install,
+    )
+}
+
+/// Installs the image in this process; gives the program's first instruction.
+extern "C" fn install(params: &LaunchParams) -> u64 {
     let base = image_base();
     let counting = session().counting != 0;
-    if counting
-        && failed(syscall(SYS_SHMAT, params.shared_id as usize, base + SHARED_OFFSET, SHM_REMAP, 0))
-    {
-        return; // the tracer sees that nothing was installed
+    let (entry, kernel_base) = (params.entry, params.kernel_base);
+    let attach =
+        || syscall(SYS_SHMAT, params.shared_id as usize, base + SHARED_OFFSET, SHM_REMAP, 0);
+    if counting && failed(attach()) {
+        return entry; // the tracer sees that nothing was installed
     }
     // SAFETY: the pages were attached just now, and are read only when `counting`.
     let shared = unsafe { &*((base + SHARED_OFFSET) as *const Shared) };
-    if let Err((step, error)) = prepare(base, params, counting) {
+    if let Err((step, error)) = map_private(base, params.process, counting) {
         if counting {
             let code = (step as u64) << 32 | error as u64;
             shared.header.failed.store(code, Release);
         }
-        return;
+        return entry;
     }
     // SAFETY: the tracer found the entry of the auxiliary vector at this address on the stack of
     // this process, which has not run since.
     unsafe { (params.auxv_slot as *mut u64).write(base as u64) };
     tell_kernel(params);
+    // The parameters lie in a page of the kernel's image, which moves now.
+    let kernel_base = move_kernel_image(base, kernel_base);
+    release_rest(base, kernel_base);
+    let config = base + CONFIG_OFFSET;
+    // SAFETY: the page was mapped above and nobody else knows it.
+    fill(unsafe { &mut *(config as *mut Config) }, base, kernel_base);
+    // If this fails, which has no reason to, the addresses stay writable and all works.
+    syscall(SYS_MPROTECT, config, PAGE, PROT_READ, 0);
     if counting {
         shared.header.base.store(base as u64, Release);
     }
+    entry
+}
+
+/// Gives back what was reserved behind the kernel's image, if that was moved. What lies before it
+/// stays ours, used or not: our segment says that it spans all of it.
+fn release_rest(base: usize, kernel_base: u64) {
+    let session: &Session = session();
+    let size: usize = session.mappings.iter().map(|mapping| mapping.size as usize).sum();
+    let (used, end) = (base + KERNEL_OFFSET + size, base + TOTAL_SIZE);
+    let moved = kernel_base as usize > base && (kernel_base as usize) < used;
+    if moved && used < end {
+        syscall(SYS_MUNMAP, used, end - used, 0, 0);
+    }
+}
+
+/// Moves the kernel's image to its place behind ours; gives where it is then. If the kernel does
+/// not let go of a part, all parts stay where they were.
+fn move_kernel_image(base: usize, kernel_base: u64) -> u64 {
+    let session: &Session = session();
+    let to = base + KERNEL_OFFSET;
+    let from = kernel_base as usize - session.code_offset as usize;
+    for (index, mapping) in session.mappings.iter().enumerate() {
+        if failed(move_mapping(from, to, mapping)) {
+            for moved in session.mappings.iter().take(index) {
+                move_mapping(to, from, moved);
+            }
+            return kernel_base;
+        }
+    }
+    to as u64 + session.code_offset
+}
+
+fn move_mapping(from: usize, to: usize, mapping: &KernelMapping) -> usize {
+    let (offset, size) = (mapping.offset as usize, mapping.size as usize);
+    if size == 0 {
+        return 0;
+    }
+    let [from, to] = [from + offset, to + offset];
+    let result;
+    // SAFETY: moves a mapping of the kernel's image, which the program does not know yet, to a
+    // place that was reserved when our image was attached, or back.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") SYS_MREMAP => result,
+            in("rdi") from, in("rsi") size, in("rdx") size, in("r10") MREMAP_FIXED_MAYMOVE,
+            in("r8") to, in("r9") INSTALL_MARK,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack)
+        );
+    }
+    result
 }
 
 /// Makes the kernel show the changed vector to those who ask it (rustix, debuggers). If it refuses,
@@ -90,14 +184,13 @@ fn tell_kernel(params: &LaunchParams) {
     }
 }
 
-/// Maps and fills the private pages.
-fn prepare(base: usize, params: &LaunchParams, counting: bool) -> Result<(), (InstallStep, usize)> {
-    let private = if counting { PAGE + THREADS_SIZE } else { PAGE };
+/// Maps the private pages.
+fn map_private(base: usize, process: u64, counting: bool) -> Result<(), (InstallStep, usize)> {
+    let size = if counting { PAGE + THREADS_SIZE } else { PAGE };
     let check = |step, result: usize| {
         if failed(result) { Err((step, result.wrapping_neg())) } else { Ok(()) }
     };
-    let at = base + CONFIG_OFFSET;
-    check(InstallStep::MapPrivate, mmap_anonymous(at, private))?;
+    check(InstallStep::MapPrivate, mmap_anonymous(base + CONFIG_OFFSET, size))?;
     if counting {
         let threads = base + THREADS_OFFSET;
         check(
@@ -105,11 +198,9 @@ fn prepare(base: usize, params: &LaunchParams, counting: bool) -> Result<(), (In
             syscall(SYS_MADVISE, threads, THREADS_SIZE, MADV_WIPEONFORK, 0),
         )?;
         // SAFETY: the page was mapped just now and nobody else knows it.
-        unsafe { (*(threads as *mut Threads)).process.store(params.process, Release) };
+        unsafe { (*(threads as *mut Threads)).process.store(process, Release) };
     }
-    // SAFETY: as above.
-    fill(unsafe { &mut *(at as *mut Config) }, base, params.kernel_base);
-    check(InstallStep::Protect, syscall(SYS_MPROTECT, at, PAGE, PROT_READ, 0))
+    Ok(())
 }
 
 /// Private anonymous memory at a fixed address inside our range.

@@ -4,11 +4,12 @@
 //! ```text
 //! offset from the image's base
 //! 0x00000  image      2 pages   r-x  the ELF image; one System V segment for the whole session
-//! 0x02000  session    1 page    r--  constants of the session, and whether the tracer lives
-//! 0x03000  config     1 page    r--  addresses to jump to; private to the process
-//! 0x04000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
-//! 0x06000  shared    61 pages   rw-  slots and histograms; shared with the tracer and children
-//! 0x43000  end
+//! 0x01f00  session    256 bytes r-x  constants of the session, and whether the tracer lives
+//! 0x02000  config     1 page    r--  addresses to jump to; private to the process
+//! 0x03000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
+//! 0x05000  shared    61 pages   rw-  slots and histograms; shared with the tracer and children
+//! 0x42000  kernel    32 pages   r-x  the kernel's own image and data, moved here
+//! 0x62000  end
 //! ```
 //!
 //! What the program could change for another process (the shared pages) holds numbers only: every
@@ -19,11 +20,11 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 /// A page on x86-64.
 pub const PAGE: usize = 4096;
 /// Bytes of the ELF image, at most.
-pub const IMAGE_SIZE: usize = 2 * PAGE;
+pub const IMAGE_SIZE: usize = 2 * PAGE - 256;
 /// Offset of [`Session`] from the image's base.
 pub const SESSION_OFFSET: usize = IMAGE_SIZE;
 /// Offset of [`Config`] from the image's base.
-pub const CONFIG_OFFSET: usize = SESSION_OFFSET + PAGE;
+pub const CONFIG_OFFSET: usize = 2 * PAGE;
 /// Offset of [`Threads`] from the image's base.
 pub const THREADS_OFFSET: usize = CONFIG_OFFSET + PAGE;
 /// Bytes of the pages that hold [`Threads`].
@@ -32,8 +33,15 @@ pub const THREADS_SIZE: usize = 2 * PAGE;
 pub const SHARED_OFFSET: usize = THREADS_OFFSET + THREADS_SIZE;
 /// Bytes of the pages that hold [`Shared`].
 pub const SHARED_SIZE: usize = 61 * PAGE;
+/// Offset of the place for the kernel's own image, from the image's base. Behind ours, so that one
+/// segment covers both: an unwinder that stops in the kernel's functions finds them in our tables.
+pub const KERNEL_OFFSET: usize = SHARED_OFFSET + SHARED_SIZE;
+/// Bytes of that place.
+pub const KERNEL_SIZE: usize = 32 * PAGE;
 /// Bytes from the image's base to the end of the last page behind it.
-pub const TOTAL_SIZE: usize = SHARED_OFFSET + SHARED_SIZE;
+pub const TOTAL_SIZE: usize = KERNEL_OFFSET + KERNEL_SIZE;
+/// Mappings that the kernel's image consists of, at most.
+pub const KERNEL_MAPPINGS: usize = 6;
 
 /// The value in register `r9` of every system call that the image makes while it installs itself,
 /// so that counters of system calls can leave them out. Page-aligned, because for `mmap` it is the
@@ -194,7 +202,18 @@ pub const TARGET_KERNEL: u32 = 1;
 /// [`Target::image`]: ours.
 pub const TARGET_OURS: u32 = 2;
 
-/// Constants of a session, one page that every traced process sees read-only.
+/// A mapping of the kernel's image: its code, or its data before that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct KernelMapping {
+    /// Distance from the start of all of them.
+    pub offset: u32,
+    /// Size; 0: there is no such mapping.
+    pub size: u32,
+}
+
+/// Constants of a session, at the end of the image's pages, which every traced process sees
+/// read-only.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Session {
@@ -210,6 +229,12 @@ pub struct Session {
     pub kernel: [Target; FUNCTIONS],
     /// Where our entries jump to.
     pub target: [Target; FUNCTIONS],
+    /// The mappings of the kernel's image, in the order of their addresses; the last is the code.
+    pub mappings: [KernelMapping; KERNEL_MAPPINGS],
+    /// Distance of the code from the start of the first.
+    pub code_offset: u64,
+    /// Reserved, zero.
+    pub reserved: [u64; 3],
 }
 
 /// The segment of a session: what every traced process attaches to read and execute.
@@ -393,6 +418,8 @@ pub struct LaunchParams {
     pub shared_id: u64,
     /// The process, as a number of the session.
     pub process: u64,
+    /// The program's first instruction.
+    pub entry: u64,
     /// What the kernel knows of the process's memory, to tell it of the changed vector too.
     pub memory: MemoryMap,
 }
@@ -431,12 +458,10 @@ pub enum InstallStep {
     MapPrivate = 2,
     /// Asking for the pages to be zeroed in children.
     WipeOnFork = 3,
-    /// Making the addresses read-only.
-    Protect = 4,
 }
 
 const _: () = {
-    assert!(size_of::<Session>() <= PAGE);
+    assert!(size_of::<ImagePages>() == 2 * PAGE);
     assert!(core::mem::offset_of!(ImagePages, session) == SESSION_OFFSET);
     assert!(size_of::<Config>() <= PAGE);
     assert!(size_of::<Threads>() <= THREADS_SIZE);
@@ -445,7 +470,7 @@ const _: () = {
     assert!(size_of::<Slot>() == 512);
     assert!(size_of::<MemoryMap>() == 104);
     assert!(COUNTER_SPARE + SPARES == COUNTERS);
-    assert!(TOTAL_SIZE - SHARED_OFFSET <= 256 * 1024);
+    assert!(SHARED_SIZE <= 256 * 1024);
 };
 
 #[cfg(test)]

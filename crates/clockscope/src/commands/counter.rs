@@ -80,6 +80,7 @@ impl Counter {
             what: "following the program".to_owned(),
             reason: error.to_string(),
         })?;
+        crate::sys::heap::trim();
         Ok(Self::Bpf(Box::new(counter)))
     }
 

@@ -4,6 +4,7 @@
 #![allow(unsafe_code, reason = "system calls and shared memory; every block says why it is sound")]
 
 pub mod access;
+pub mod heap;
 pub mod memory;
 pub mod own_vdso;
 pub mod ptrace;

@@ -10,9 +10,10 @@ use object::elf::{
 };
 use object::pod;
 
+use super::unwind;
 use crate::vdso::Image;
 use vdso_image::layout::{
-    FUNCTIONS, Function, IMAGE_SIZE, SPARES, TARGET_KERNEL, TARGET_OURS, Target,
+    FUNCTIONS, Function, IMAGE_SIZE, KERNEL_OFFSET, SPARES, TARGET_KERNEL, TARGET_OURS, Target,
 };
 
 /// The image as the build script made it.
@@ -92,12 +93,18 @@ impl fmt::Display for NotReady {
 
 impl std::error::Error for NotReady {}
 
-/// Makes the image ready, to stand before the kernel's image `kernel`.
+/// Makes the image ready, to stand before the kernel's image `kernel`, whose code is moved to
+/// `code_offset` behind [`KERNEL_OFFSET`].
 ///
 /// # Errors
 ///
 /// See [`NotReady`].
-pub fn prepare(kernel: &Image, counting: Counting, route: Route) -> Result<Ready, NotReady> {
+pub fn prepare(
+    kernel: &Image,
+    code_offset: u64,
+    counting: Counting,
+    route: Route,
+) -> Result<Ready, NotReady> {
     let spares = unknown_functions(kernel)?;
     let mut editor = Editor::new(BUILT)?;
     for function in Function::ALL {
@@ -117,6 +124,10 @@ pub fn prepare(kernel: &Image, counting: Counting, route: Route) -> Result<Ready
     editor.hash()?;
     let (kernel_targets, target) = targets(kernel, &spares, route)?;
     let mut bytes = editor.bytes;
+    let kernel_at = KERNEL_OFFSET as u64 + code_offset;
+    if let Some(merged) = unwind::with_kernel_functions(&bytes, kernel.bytes(), kernel_at) {
+        bytes = merged;
+    }
     bytes.resize(IMAGE_SIZE, 0);
     let install_offset = entry("clockscope_install")?.0;
     Ok(Ready { bytes, install_offset, kernel: kernel_targets, target, spares })

@@ -49,12 +49,12 @@ pub fn install(
     let code = assemble(&Launch {
         image_id: session.image_id(),
         install_offset: session.ready().install_offset,
-        entry: registers.rip,
         params: LaunchParams {
             kernel_base: vdso.base,
             auxv_slot: vdso.slot,
             shared_id: shared.as_ref().map_or(0, |pages| u64::from(pages.id().cast_unsigned())),
             process: number,
+            entry: registers.rip,
             memory: memory_map(pid, &vdso).unwrap_or_default(),
         },
     });

@@ -18,8 +18,6 @@ pub struct Launch {
     pub image_id: i32,
     /// Offset of `clockscope_install` in the image.
     pub install_offset: u32,
-    /// The program's first instruction.
-    pub entry: u64,
     /// What the installer is given.
     pub params: LaunchParams,
 }
@@ -39,20 +37,20 @@ pub fn assemble(launch: &Launch) -> Vec<u8> {
     code.extend(INSTALL_MARK.to_le_bytes());
     code.extend([0x0f, 0x05]); // syscall
     code.extend([0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff]); // cmp rax, -4096
-    code.extend([0x77, 15]); // ja over the call: it failed
+    code.extend([0x77, 15]); // ja over the jump: it failed
     let params_at = code.len() + 3;
     code.extend([0x48, 0x8d, 0x3d, 0, 0, 0, 0]); // lea rdi, [params]
     code.extend([0x48, 0x05]); // add rax, the installer's offset
     code.extend(launch.install_offset.to_le_bytes());
-    code.extend([0xff, 0xd0]); // call rax
-    start_program(&mut code, launch.entry);
+    code.extend([0xff, 0xe0]); // jmp rax: the installer starts the program itself
+    start_program(&mut code, launch.params.entry);
     while code.len() % 8 != 0 {
         code.push(0xcc);
     }
     let distance = u32::try_from(code.len() - (params_at + 4)).unwrap_or(0);
     code[params_at..params_at + 4].copy_from_slice(&distance.to_le_bytes());
-    let LaunchParams { kernel_base, auxv_slot, shared_id, process, memory } = launch.params;
-    for word in [kernel_base, auxv_slot, shared_id, process]
+    let LaunchParams { kernel_base, auxv_slot, shared_id, process, entry, memory } = launch.params;
+    for word in [kernel_base, auxv_slot, shared_id, process, entry]
         .into_iter()
         .chain(memory.segments)
         .chain([memory.start_stack])
@@ -127,12 +125,12 @@ mod tests {
     const LAUNCH: Launch = Launch {
         image_id: 0x0102_0304,
         install_offset: 0x1612,
-        entry: 0x7fff_1234_5678,
         params: LaunchParams {
             kernel_base: 1,
             auxv_slot: 2,
             shared_id: 3,
             process: 4,
+            entry: 0x7fff_1234_5678,
             memory: NO_MEMORY,
         },
     };
@@ -154,9 +152,9 @@ mod tests {
             zeroed += u32::from(line.starts_with("xor e") || line.starts_with("xor r"));
             let last = instruction.flow_control() == FlowControl::IndirectBranch;
             text.push(line);
-            if last {
+            if last && zeroed > 2 {
                 let at = usize::try_from(instruction.ip_rel_memory_address() - 0x1000).unwrap();
-                assert_eq!(code[at..at + 8], LAUNCH.entry.to_le_bytes());
+                assert_eq!(code[at..at + 8], LAUNCH.params.entry.to_le_bytes());
                 break;
             }
         }
@@ -194,7 +192,7 @@ mod tests {
             .near_branch_target();
         let after_call = (&mut decoder)
             .into_iter()
-            .find(|i| i.flow_control() == FlowControl::IndirectCall)
+            .find(|i| i.flow_control() == FlowControl::IndirectBranch)
             .unwrap()
             .next_ip();
         assert_eq!(target, after_call);

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `session.rs` | what all processes of one trace share: the image, ready to be attached |
 //! | `image.rs` | making the built image ready: names, values, hash tables; pure |
+//! | `unwind.rs` | one unwind table for our image and the kernel's; pure |
 //! | `stack.rs` | finding the auxiliary vector on a new program's stack; pure |
 //! | `launch_code.rs` | the few instructions that attach the image; pure |
 //! | `install.rs` | at `execve`: putting the launch code into the process |
@@ -23,3 +24,4 @@ pub mod launch_code;
 pub mod processes;
 pub mod session;
 pub mod stack;
+pub mod unwind;

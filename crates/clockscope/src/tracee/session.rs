@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use fastclock::{ClockId, Nanos, Scale, TickRate, Ticks};
 use vdso_image::layout::{
-    FUNCTIONS, ImagePages, PAGE, SESSION_OFFSET, Session as Constants, TOTAL_SIZE, Target,
+    FUNCTIONS, ImagePages, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, PAGE, SESSION_OFFSET,
+    Session as Constants, TOTAL_SIZE, Target,
 };
 
 use super::image::{self, Counting, Ready, Route};
-use crate::sys::{own_vdso, robust, shm::Segment, tsc};
+use crate::sys::own_vdso::{self, OwnVdso};
+use crate::sys::{robust, shm::Segment, tsc};
 use crate::vdso::Image;
 
 /// Time between two timed calls of a thread that the adaptive sampling aims at.
@@ -46,17 +48,19 @@ impl Session {
     /// memory.
     pub fn new(counting: Counting, route: Route) -> anyhow::Result<Self> {
         let start = ClockPair::read();
-        let Some(bytes) = own_vdso::bytes() else {
+        let Some(own) = own_vdso::read() else {
             bail!(
                 "this kernel gives programs no vDSO (vdso=0?): there is nothing to count or replace"
             );
         };
-        let kernel = Image::parse(&bytes).context("cannot read this kernel's vDSO")?;
-        let ready = image::prepare(&kernel, counting, route)?;
+        let kernel = Image::parse(&own.bytes).context("cannot read this kernel's vDSO")?;
+        let mappings = kernel_mappings(&own);
+        let code_offset = own.mappings.last().map_or(0, |(offset, _)| *offset);
+        let ready = image::prepare(&kernel, code_offset, counting, route)?;
         let mut pages = Segment::<ImagePages>::new(TOTAL_SIZE, 0o755)
             .context("cannot get shared memory; see `ipcs -l` for the limits")?;
         pages.write_bytes(0, &ready.bytes);
-        pages.write_bytes(SESSION_OFFSET, &constants(&ready, counting, gap_ticks()));
+        pages.write_bytes(SESSION_OFFSET, &constants(&ready, counting, &mappings, code_offset));
         let end = kernel.content_end().next_multiple_of(16);
         let room = end.next_multiple_of(PAGE as u64) - end;
         Ok(Self {
@@ -205,8 +209,27 @@ fn bracket() -> Ticks {
     Ticks(alone.saturating_sub(in_loop).clamp(empty / 2, empty * 2))
 }
 
+/// The mappings of the kernel's image that are to be moved: all, or none if they do not fit.
+fn kernel_mappings(own: &OwnVdso) -> Vec<KernelMapping> {
+    let whole = own.mappings.last().map_or(0, |(offset, size)| offset + size);
+    if whole > KERNEL_SIZE as u64 || own.mappings.len() > KERNEL_MAPPINGS {
+        return Vec::new();
+    }
+    let number = |value: u64| u32::try_from(value).unwrap_or(0);
+    let mapping = |(offset, size): &(u64, u64)| KernelMapping {
+        offset: number(*offset),
+        size: number(*size),
+    };
+    own.mappings.iter().map(mapping).collect()
+}
+
 /// The bytes of the session's page.
-fn constants(ready: &Ready, counting: Counting, gap_ticks: u64) -> Vec<u8> {
+fn constants(
+    ready: &Ready,
+    counting: Counting,
+    mappings: &[KernelMapping],
+    code_offset: u64,
+) -> Vec<u8> {
     let counting: u32 = match counting {
         Counting::No => 0,
         Counting::ByThread => 1,
@@ -215,7 +238,13 @@ fn constants(ready: &Ready, counting: Counting, gap_ticks: u64) -> Vec<u8> {
     let mut bytes = vec![0; size_of::<Constants>()];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     put(std::mem::offset_of!(Constants, counting), &counting.to_le_bytes());
-    put(std::mem::offset_of!(Constants, gap_ticks), &gap_ticks.to_le_bytes());
+    put(std::mem::offset_of!(Constants, gap_ticks), &gap_ticks().to_le_bytes());
+    put(std::mem::offset_of!(Constants, code_offset), &code_offset.to_le_bytes());
+    for (index, mapping) in mappings.iter().enumerate() {
+        let at = std::mem::offset_of!(Constants, mappings) + index * size_of::<KernelMapping>();
+        put(at, &mapping.offset.to_le_bytes());
+        put(at + 4, &mapping.size.to_le_bytes());
+    }
     let kernel = std::mem::offset_of!(Constants, kernel);
     let target = std::mem::offset_of!(Constants, target);
     for index in 0..FUNCTIONS {
