@@ -23,56 +23,83 @@ fn main() -> Result<(), Box<dyn Error>> {
         return looping();
     }
     let rounds = argument.map_or(Ok(7), |text| text.parse())?;
-    let ways = ways();
-    let mut followed_ns = vec![f64::MAX; ways.len()];
-    let mut bystander_ns = vec![f64::MAX; ways.len()];
-    let mut reported_ns = vec![f64::MAX; ways.len()];
+    let mut measured: Vec<Measured> = ways().into_iter().map(Measured::new).collect();
     for _ in 0..rounds {
-        for (at, (_, options)) in ways.iter().enumerate() {
-            let counter = options.as_ref().map(BpfCounter::start).transpose()?;
-            bystander_ns[at] = bystander_ns[at].min(child_ns(None)?);
-            let Some(mut counter) = counter else { continue };
-            followed_ns[at] = followed_ns[at].min(child_ns(Some(&mut counter))?);
-            let tallies = counter.read()?;
-            let calls: u64 =
-                tallies.iter().filter(|row| row.number == 110).map(|row| row.calls).sum();
-            assert!(calls >= u64::from(CALLS), "counted {calls}");
-            if let Some(row) = tallies.iter().find(|row| row.number == 110) {
-                let average = row.corrected_average_ps(&counter.calibration()) as f64 / 1000.0;
-                reported_ns[at] = reported_ns[at].min(average);
-            }
+        for way in &mut measured {
+            way.measure()?;
         }
     }
-    let untraced = bystander_ns[0];
-    println!("{:<26} {:>16} {:>16} {:>9}", "", "followed", "bystander", "reported");
-    for (at, (name, _)) in ways.iter().enumerate() {
-        let show = |ns: f64| format!("{ns:7.1} {:6.2}x", ns / untraced);
-        let followed = if at == 0 { String::new() } else { show(followed_ns[at]) };
-        let reported = if at == 0 { String::new() } else { format!("{:.1}", reported_ns[at]) };
-        println!("{name:<26} {followed:>16} {:>16} {reported:>9}", show(bystander_ns[at]));
+    let untraced_ns = measured.iter().map(|way| way.untraced_ns).fold(f64::MAX, f64::min);
+    println!("untraced: {untraced_ns:.1} ns a call");
+    println!("{:<20} {:>15} {:>15}  reported/untraced", "", "followed", "bystander");
+    for way in &mut measured {
+        let show = |ns: f64| format!("{ns:6.1} {:5.2}x", ns / untraced_ns);
+        way.reported.sort_by(f64::total_cmp);
+        let (first, last) = (way.reported.first(), way.reported.last());
+        let middle = way.reported.get(way.reported.len() / 2);
+        let reported = match (first, middle, last) {
+            (Some(first), Some(middle), Some(last)) => {
+                format!("{middle:.2} ({first:.2} to {last:.2})")
+            }
+            _ => String::new(),
+        };
+        let (followed, bystander) = (show(way.followed_ns), show(way.bystander_ns));
+        println!("{:<20} {followed:>15} {bystander:>15}  {reported}", way.name);
     }
     Ok(())
 }
 
-fn ways() -> Vec<(&'static str, Option<BpfOptions>)> {
+/// One way to count: the cheapest round of each kind, in nanoseconds a call.
+struct Measured {
+    name: &'static str,
+    options: BpfOptions,
+    untraced_ns: f64,
+    bystander_ns: f64,
+    followed_ns: f64,
+    /// The average that the counter reports, as a share of an untraced run just before.
+    reported: Vec<f64>,
+}
+
+impl Measured {
+    fn new((name, options): (&'static str, BpfOptions)) -> Self {
+        let (untraced_ns, bystander_ns, followed_ns) = (f64::MAX, f64::MAX, f64::MAX);
+        Self { name, options, untraced_ns, bystander_ns, followed_ns, reported: Vec::new() }
+    }
+
+    fn measure(&mut self) -> Result<(), Box<dyn Error>> {
+        let untraced_ns = child_ns(None)?;
+        self.untraced_ns = self.untraced_ns.min(untraced_ns);
+        let mut counter = BpfCounter::start(&self.options)?;
+        self.followed_ns = self.followed_ns.min(child_ns(Some(&mut counter))?);
+        self.bystander_ns = self.bystander_ns.min(child_ns(None)?);
+        let tallies = counter.read()?;
+        let rows = || tallies.iter().filter(|row| row.number == 110);
+        let calls: u64 = rows().map(|row| row.calls).sum();
+        assert_eq!(calls, u64::from(CALLS));
+        if self.options.time {
+            let cost = counter.calibration();
+            let total_ns: u64 = rows().map(|row| row.corrected_time_ns(&cost)).sum();
+            self.reported.push(total_ns as f64 / calls as f64 / untraced_ns);
+        }
+        Ok(())
+    }
+}
+
+fn ways() -> Vec<(&'static str, BpfOptions)> {
     let counts = BpfOptions { mark: 0x1234_5678_9abc_def0, ..BpfOptions::default() };
     let time = BpfOptions { time: true, ..counts.clone() };
-    let by = |breakdown, of: &BpfOptions| Some(BpfOptions { breakdown, ..of.clone() });
+    let latency = BpfOptions { latency: true, ..time.clone() };
+    let by = |breakdown, of: &BpfOptions| BpfOptions { breakdown, ..of.clone() };
     vec![
-        ("untraced", None),
-        ("counts", Some(counts.clone())),
         ("counts by process", by(Breakdown::Process, &counts)),
-        ("time", Some(time.clone())),
+        ("counts", counts),
         ("time by process", by(Breakdown::Process, &time)),
         ("time by thread", by(Breakdown::Thread, &time)),
-        ("time, filtered in", Some(BpfOptions { numbers: Some(vec![110]), ..time.clone() })),
-        ("time, filtered out", None),
-        ("latency", Some(BpfOptions { latency: true, ..time.clone() })),
-        ("latency by process", by(Breakdown::Process, &BpfOptions { latency: true, ..time })),
+        ("time of one call", BpfOptions { numbers: Some(vec![110]), ..time.clone() }),
+        ("time", time),
+        ("latency by process", by(Breakdown::Process, &latency)),
+        ("latency", latency),
     ]
-    .into_iter()
-    .filter(|way| way.0 == "untraced" || way.1.is_some())
-    .collect()
 }
 
 /// Runs the loop in another process, followed or not; nanoseconds a call.

@@ -110,7 +110,7 @@ impl Scale {
         let fraction = wide & ((1_u128 << self.shift) - 1);
         let picos = whole
             .saturating_mul(1_000)
-            .saturating_add((fraction >> 10) * 1_000 >> (self.shift - 10));
+            .saturating_add(((fraction >> 10) * 1_000) >> (self.shift - 10));
         crate::units::Picos(u64::try_from(picos).unwrap_or(u64::MAX))
     }
 }

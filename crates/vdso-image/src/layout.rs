@@ -359,6 +359,7 @@ pub struct Histogram {
 /// The bucket of a time in ticks: exact below 32, then 16 buckets an octave.
 #[must_use]
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "all values are small by then")]
 pub const fn bucket_of(ticks: u64) -> usize {
     if ticks < 2 * SUB_BUCKETS as u64 {
         return ticks as usize;

@@ -115,7 +115,7 @@ fn plan(slot: &Slot, counter: usize, now: u64) -> Option<u32> {
     let eager = u32::from(slot.samples[counter].load(Relaxed)) < EAGER_SAMPLES;
     let period = if eager { 1 } else { slot.period.load(Relaxed).max(1) };
     let since = slot.waiting_since.load(Relaxed);
-    if since != 0 && slot.waiting.load(Relaxed) == counter as u32 && !by_cpu {
+    if since != 0 && slot.waiting.load(Relaxed) as usize == counter && !by_cpu {
         slot.waiting_since.store(0, Relaxed);
         let distance = now.saturating_sub(since) | 1;
         let bucket = 63 - distance.leading_zeros() as usize;
@@ -135,7 +135,7 @@ fn plan(slot: &Slot, counter: usize, now: u64) -> Option<u32> {
         slot.period.store(adapted(period, gap), Relaxed);
     }
     slot.waiting_since.store(now, Relaxed);
-    slot.waiting.store(counter as u32, Relaxed);
+    slot.waiting.store((counter & 31) as u32, Relaxed);
     slot.countdown[counter].store(if by_cpu { spread(slot, period) } else { 1 }, Relaxed);
     Some(period)
 }

@@ -55,7 +55,10 @@ fn run(options: Options) -> Result<()> {
     let mut page = Page::default();
     write_head(&suite, &mut page);
     for section in suite.options.chosen_sections() {
-        run_section(&suite, &mut page, section).with_context(|| format!("section {section:?}"))?;
+        if let Err(error) = run_section(&suite, &mut page, section) {
+            // The other sections are still worth their time.
+            page.verdict(&format!("section {section:?} failed: {error:#}"));
+        }
     }
     write_end(&suite, &mut page, started);
     if let Some(path) = &suite.options.markdown {

@@ -6,6 +6,9 @@ use crate::figure::{Unit, difference, ratio, show, typical};
 use crate::page::Page;
 use crate::rounds::Variant;
 
+/// Largest spread of the untraced rounds that passes without remark.
+const REGIME_STEP: f64 = 0.05;
+
 /// The figures of one variant.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
@@ -71,6 +74,7 @@ pub(crate) fn time_table(page: &mut Page, all: &[Series], unit: Unit) {
     };
     page.table(&head, &rows);
     note_failures(page, all);
+    note_regimes(page, base);
 }
 
 fn time_row(base: &Series, series: &Series, unit: Unit) -> Vec<String> {
@@ -101,6 +105,22 @@ fn note_failures(page: &mut Page, all: &[Series]) {
         {
             page.text(&format!("`{}` {reason}", series.name));
         }
+    }
+}
+
+/// Says below a table when the untraced figures fall apart: a step is a regime, not noise.
+fn note_regimes(page: &mut Page, base: &Series) {
+    let values = || base.values.iter().copied().flatten();
+    let (Some(low), Some(high)) = (values().reduce(f64::min), values().reduce(f64::max)) else {
+        return;
+    };
+    if high > low * (1.0 + REGIME_STEP) {
+        page.text(&format!(
+            "The rounds of `{}` differ by {:.0} %: the machine was busy, or somebody else traced system calls \
+             in some of them.",
+            base.name,
+            (high / low - 1.0) * 100.0
+        ));
     }
 }
 

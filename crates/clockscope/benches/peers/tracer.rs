@@ -19,8 +19,10 @@ pub(crate) enum Tracer {
     Ltrace,
     /// `perf trace -s`.
     PerfTrace,
-    /// `perf stat -e 'syscalls:sys_enter_*'`.
+    /// `perf stat -e 'syscalls:sys_enter_*'`: 14 s to open its events.
     PerfStat,
+    /// `perf stat` with the events of three system calls: as dear for these, and soon there.
+    PerfStatFew,
     /// `perf stat` with an execution breakpoint on `__vdso_clock_gettime`.
     Breakpoint,
     /// bpftrace, counting by system call.
@@ -62,6 +64,7 @@ impl Tracer {
             Self::Ltrace => "ltrace -c".to_owned(),
             Self::PerfTrace => "perf trace -s".to_owned(),
             Self::PerfStat => "perf stat -e syscalls:sys_enter_*".to_owned(),
+            Self::PerfStatFew => "perf stat -e syscalls:sys_enter_(3 of them)".to_owned(),
             Self::Breakpoint => "perf stat -e mem:ADDRESS:x".to_owned(),
             Self::BpftraceCount => "bpftrace count()".to_owned(),
             Self::BpftraceTime => "bpftrace count(), sum()".to_owned(),
@@ -76,7 +79,7 @@ impl Tracer {
             Self::Untraced | Self::Clockscope(_) => None,
             Self::Strace(_) => Some("strace"),
             Self::Ltrace => Some("ltrace"),
-            Self::PerfTrace | Self::PerfStat | Self::Breakpoint => Some("perf"),
+            Self::PerfTrace | Self::PerfStat | Self::PerfStatFew | Self::Breakpoint => Some("perf"),
             Self::BpftraceCount | Self::BpftraceTime => Some("bpftrace"),
             Self::Syscount | Self::SyscountTime => Some("syscount-bpfcc"),
         }
@@ -133,7 +136,7 @@ impl Tracer {
             Self::Clockscope(_) => counted::from_clockscope(summary, "syscalls", name),
             Self::Strace(_) | Self::Ltrace => counted::from_strace(summary, name),
             Self::PerfTrace => counted::from_perf_trace(summary, name),
-            Self::PerfStat => counted::from_perf_stat(summary, |event| {
+            Self::PerfStat | Self::PerfStatFew => counted::from_perf_stat(summary, |event| {
                 event == format!("syscalls:sys_enter_{name}")
             }),
             Self::BpftraceCount | Self::BpftraceTime => counted::from_bpftrace(summary, number),
@@ -160,6 +163,9 @@ impl Tracer {
             Self::Ltrace => fixed("ltrace -c"),
             Self::PerfTrace => fixed("perf trace -s"),
             Self::PerfStat => fixed("perf stat -x, -e syscalls:sys_enter_*"),
+            Self::PerfStatFew => fixed(
+                "perf stat -x, -e syscalls:sys_enter_getppid,syscalls:sys_enter_read,syscalls:sys_enter_write",
+            ),
             Self::Breakpoint => {
                 fixed(&format!("setarch -R perf stat -x, -e mem:{:#x}:x", suite.vdso_address))
             }
@@ -167,7 +173,7 @@ impl Tracer {
             Self::BpftraceTime => vec!["bpftrace".into(), "-e".into(), BPFTRACE_TIME.into()],
         };
         line.extend(["-o".into(), summary.into()]);
-        if matches!(self, Self::PerfStat | Self::PerfTrace | Self::Breakpoint) {
+        if self.program() == Some("perf") {
             line.push("--".into());
         }
         line

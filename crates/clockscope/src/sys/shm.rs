@@ -98,7 +98,7 @@ impl<T: SharedContent> Segment<T> {
         let mut data: libc::shmid_ds = unsafe { std::mem::zeroed() };
         data.shm_perm.uid = uid;
         data.shm_perm.gid = gid;
-        data.shm_perm.mode = mode.into();
+        data.shm_perm.mode = mode;
         // SAFETY: the pointer is to a local of the right type.
         let result = unsafe { libc::shmctl(self.id, libc::IPC_SET, &raw mut data) };
         if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -55,6 +55,11 @@ pub fn next() -> io::Result<Waited> {
             let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
             if matches!(info.si_code, libc::CLD_TRAPPED | libc::CLD_STOPPED) {
                 let status = Status::from_raw(status << 8 | 0x7f);
+                if matches!(status, Status::Event(libc::PTRACE_EVENT_EXEC, _)) {
+                    // Until it is taken, a thread that got the number of its process by `execve`
+                    // cannot be looked at; it has no signal to lose.
+                    take_stop(pid);
+                }
                 return Ok(Waited { pid, status, cpu: Duration::ZERO });
             }
             match reap(pid)? {

@@ -37,11 +37,9 @@ typedef long long s64;
 // The part of the kernel's types that is read here. Offsets come from the running kernel's BTF.
 #define KERNEL __attribute__((preserve_access_index))
 
-struct pid_namespace;
-
 struct upid {
 	int nr;
-	struct pid_namespace *ns;
+	void *ns;
 } KERNEL;
 
 struct pid {
@@ -102,8 +100,7 @@ const volatile u32 thread_mask = 0; // which bits of a thread's number are its p
 #define SLOT_ODD 0xfffffff0u	 // a number outside the table: kept in `rows`
 #define SLOT_NONE 0xffffffffu	 // no call being made
 #define SLOT_FRESH 0xfffffffeu	 // followed in the middle of a call, which is not counted
-#define SLOT_IGNORED 0xfffffffdu // the call being made is not to be counted
-#define IS_CALL(slot) ((slot) < SLOT_IGNORED)
+#define SLOT_IGNORED 0xfffffffdu // the call being made is not to be counted; lower ones are
 
 struct thread {
 	u64 start_ns; // when the call being made began
@@ -335,11 +332,9 @@ INLINE void raise_max(u64 *max_ns, u64 ns)
 
 #pragma unroll
 	for (int i = 0; i < 8; i++) {
-		u64 old;
-
 		if (ns <= seen)
 			return;
-		old = __sync_val_compare_and_swap(max_ns, seen, ns);
+		u64 old = __sync_val_compare_and_swap(max_ns, seen, ns);
 		if (old == seen)
 			return;
 		seen = old;
@@ -494,7 +489,7 @@ int sys_exit(u64 *ctx)
 	now_ns = ktime_get_ns();
 	failed = (u64)ctx[1] >= (u64)-4095;
 	slot = thread->slot;
-	if (LIKELY(IS_CALL(slot))) {
+	if (LIKELY(slot < SLOT_IGNORED)) {
 		ns = now_ns - thread->start_ns;
 		count_return(thread, ns, 1, failed);
 		if (latency)

@@ -14,17 +14,20 @@ use crate::series::{ratio_to, time_table};
 use crate::suite::Suite;
 use crate::tracer::{STRACE, TRACE_COUNTS, TRACE_TIME, TRACE_VDSO, Tracer};
 
-const TRACERS: [Tracer; 9] = [
-    Tracer::Untraced,
-    TRACE_VDSO,
-    TRACE_COUNTS,
-    TRACE_TIME,
-    Tracer::PerfStat,
-    Tracer::Syscount,
-    Tracer::BpftraceCount,
-    Tracer::PerfTrace,
-    STRACE,
-];
+fn tracers(suite: &Suite) -> [Tracer; 9] {
+    [
+        Tracer::Untraced,
+        TRACE_VDSO,
+        TRACE_COUNTS,
+        TRACE_TIME,
+        suite.options.choose(Tracer::PerfStat, Tracer::PerfStatFew),
+        Tracer::Syscount,
+        Tracer::BpftraceCount,
+        Tracer::PerfTrace,
+        STRACE,
+    ]
+}
+
 const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
@@ -33,7 +36,7 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
         "A getppid loop that nobody traces, while the tracer watches another process that sleeps.",
     );
     let workload = Loop::new(suite, "getppid");
-    let variants = interleave(suite, &TRACERS, suite.options.loop_rounds(), |tracer| {
+    let variants = interleave(suite, &tracers(suite), suite.options.peer_rounds(), |tracer| {
         beside(suite, tracer, &workload)
     });
     let all = series(&variants);

@@ -1,9 +1,7 @@
 //! Exactness: what a tracer counted, beside what the loop says it did.
 
-use clockscope::stats::median::{MedianInterval, median_interval};
-
 use crate::counted::Counted;
-use crate::figure::{Unit, exact_verdict, show};
+use crate::figure::{Unit, exact_verdict, show, typical};
 use crate::loops::Launch;
 use crate::page::Page;
 use crate::rounds::Variant;
@@ -14,7 +12,7 @@ pub(crate) struct Tally {
     tracer: Tracer,
     made: u64,
     counted: Option<u64>,
-    average_ns: Option<MedianInterval>,
+    averages_ns: Vec<Option<f64>>,
 }
 
 impl Tally {
@@ -23,20 +21,19 @@ impl Tally {
         variant: &Variant<Launch>,
         read: impl Fn(Tracer, &str) -> Option<Counted>,
     ) -> Option<Self> {
-        let launches: Vec<&Launch> = variant.rounds.iter().flatten().collect();
-        if launches.is_empty() || variant.tracer == Tracer::Untraced {
+        let launches = || variant.rounds.iter().flatten();
+        if launches().next().is_none() || variant.tracer == Tracer::Untraced {
             return None;
         }
+        let report = |launch: &Launch| read(variant.tracer, &launch.summary);
         let reports: Vec<Option<Counted>> =
-            launches.iter().map(|launch| read(variant.tracer, &launch.summary)).collect();
-        let averages: Vec<f64> =
-            reports.iter().flatten().filter_map(|report| report.average_ns).collect();
+            variant.rounds.iter().map(|launch| report(launch.as_ref()?)).collect();
         let counted = reports.iter().flatten().map(|report| report.calls).sum();
         Some(Self {
             tracer: variant.tracer,
-            made: launches.iter().map(|launch| launch.calls).sum(),
+            made: launches().map(|launch| launch.calls).sum(),
             counted: reports.iter().any(Option::is_some).then_some(counted),
-            average_ns: median_interval(&averages, 0.95),
+            averages_ns: reports.iter().map(|report| report.as_ref()?.average_ns).collect(),
         })
     }
 
@@ -54,13 +51,14 @@ impl Tally {
             self.counted.map_or_else(|| "none".to_owned(), |calls| calls.to_string()),
             difference.map_or_else(|| "-".to_owned(), |difference| difference.to_string()),
             difference.map_or_else(|| "-".to_owned(), share),
-            self.average_ns.map_or_else(|| "-".to_owned(), |figure| show(&figure, Unit::Nanos)),
+            typical(&self.averages_ns)
+                .map_or_else(|| "-".to_owned(), |figure| show(&figure, Unit::Nanos)),
         ]
     }
 
-    /// The median of the averages that it reported.
-    pub(crate) fn average_ns(&self) -> Option<MedianInterval> {
-        self.average_ns
+    /// The averages that it reported, one a round.
+    pub(crate) fn averages_ns(&self) -> &[Option<f64>] {
+        &self.averages_ns
     }
 
     /// The tracer.

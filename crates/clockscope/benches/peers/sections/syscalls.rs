@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use clockscope::stats::median::MedianInterval;
 
-use crate::figure::{Target, Unit, typical, verdict};
+use crate::figure::{Target, Unit, ratio, verdict};
 use crate::loops::{Launch, Loop, launch, series};
 use crate::page::Page;
 use crate::process::{self, words};
@@ -13,21 +13,25 @@ use crate::series::{Series, named, ratio_to, time_table};
 use crate::suite::{LAUNCH_LIMIT, Suite, path_of};
 use crate::tracer::{STRACE, STRACE_SECCOMP, TRACE_COUNTS, TRACE_TIME, TRACE_VDSO, Tracer};
 
-const TRACERS: [Tracer; 13] = [
-    Tracer::Untraced,
-    TRACE_VDSO,
-    TRACE_COUNTS,
-    TRACE_TIME,
-    Tracer::Clockscope("trace --latency"),
-    Tracer::PerfStat,
-    Tracer::Syscount,
-    Tracer::SyscountTime,
-    Tracer::BpftraceCount,
-    Tracer::BpftraceTime,
-    Tracer::PerfTrace,
-    STRACE,
-    STRACE_SECCOMP,
-];
+/// The tracers to compare; `perf stat` with all its events only where there is time for it.
+fn tracers(suite: &Suite) -> [Tracer; 13] {
+    [
+        Tracer::Untraced,
+        TRACE_VDSO,
+        TRACE_COUNTS,
+        TRACE_TIME,
+        Tracer::Clockscope("trace --latency"),
+        suite.options.choose(Tracer::PerfStat, Tracer::PerfStatFew),
+        Tracer::Syscount,
+        Tracer::SyscountTime,
+        Tracer::BpftraceCount,
+        Tracer::BpftraceTime,
+        Tracer::PerfTrace,
+        STRACE,
+        STRACE_SECCOMP,
+    ]
+}
+
 /// Number of getppid on x86-64.
 const GETPPID: u32 = 110;
 /// Number of write on x86-64.
@@ -43,7 +47,7 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
 fn getppid(suite: &Suite, page: &mut Page) {
     page.heading(3, "getppid");
     let workload = Loop::new(suite, "getppid");
-    let variants = interleave(suite, &TRACERS, suite.options.loop_rounds(), |tracer| {
+    let variants = interleave(suite, &tracers(suite), suite.options.peer_rounds(), |tracer| {
         launch(suite, tracer, &workload)
     });
     let all = series(&variants);
@@ -80,28 +84,24 @@ fn write_ratio_verdicts(page: &mut Page, all: &[Series], what: &str) {
 /// The average that `trace` reports, over what a call costs untraced: within 15 % either way.
 fn write_average_verdict(page: &mut Page, all: &[Series], tallies: &[Tally]) {
     let what = "getppid's reported average over its untraced cost, distance from 1";
-    let distance = reported_over_untraced(all, tallies).map(|figure| {
-        let (low, high) = ((figure.low - 1.0).abs(), (figure.high - 1.0).abs());
-        let encloses_one = figure.low <= 1.0 && figure.high >= 1.0;
-        MedianInterval {
-            low: if encloses_one { 0.0 } else { low.min(high) },
-            median: (figure.median - 1.0).abs(),
-            high: low.max(high),
-            ..figure
-        }
-    });
+    let distance = reported_over_untraced(all, tallies).map(distance_from_one);
     page.verdict(&verdict(what, Target::AtMost(0.15), Unit::Ratio, distance));
 }
 
 fn reported_over_untraced(all: &[Series], tallies: &[Tally]) -> Option<MedianInterval> {
-    let untraced = typical(&named(all, "untraced")?.values)?.median;
-    let reported = tallies.iter().find(|tally| tally.tracer() == TRACE_TIME)?.average_ns()?;
-    Some(MedianInterval {
-        low: reported.low / untraced,
-        median: reported.median / untraced,
-        high: reported.high / untraced,
-        ..reported
-    })
+    let reported = tallies.iter().find(|tally| tally.tracer() == TRACE_TIME)?;
+    ratio(&named(all, "untraced")?.values, reported.averages_ns())
+}
+
+fn distance_from_one(figure: MedianInterval) -> MedianInterval {
+    let (low, high) = ((figure.low - 1.0).abs(), (figure.high - 1.0).abs());
+    let encloses_one = figure.low <= 1.0 && figure.high >= 1.0;
+    MedianInterval {
+        low: if encloses_one { 0.0 } else { low.min(high) },
+        median: (figure.median - 1.0).abs(),
+        high: low.max(high),
+        ..figure
+    }
 }
 
 /// One `dd bs=1`: its own time per byte, and what the tracer counted.
@@ -116,9 +116,10 @@ fn dd(suite: &Suite, page: &mut Page) {
     page.text(
         "A read and a write per byte, by dd's own time. It writes a few messages more than bytes.",
     );
-    let tracers: Vec<Tracer> = TRACERS.into_iter().filter(|tracer| !tracer.attaches()).collect();
+    let tracers: Vec<Tracer> =
+        tracers(suite).into_iter().filter(|tracer| !tracer.attaches()).collect();
     let variants =
-        interleave(suite, &tracers, suite.options.loop_rounds(), |tracer| copy(suite, tracer));
+        interleave(suite, &tracers, suite.options.peer_rounds(), |tracer| copy(suite, tracer));
     let all: Vec<Series> =
         variants.iter().map(|variant| Series::of(variant, |copy| copy.byte_ns)).collect();
     time_table(page, &all, Unit::Nanos);
@@ -136,7 +137,7 @@ fn write_row(variant: &Variant<Copy>) -> Option<Vec<String>> {
 
 fn copy(suite: &Suite, tracer: Tracer) -> Result<Copy> {
     let bytes =
-        suite.options.choose(500_000, 100_000) / if tracer.is_slow_on_syscalls() { 25 } else { 1 };
+        suite.options.choose(500_000, 100_000) / if tracer.is_slow_on_syscalls() { 100 } else { 1 };
     let summary = suite.path("summary");
     // It is not there at the first launch.
     let _ = std::fs::remove_file(&summary);
