@@ -37,9 +37,10 @@ pub enum Command {
   clockscope trace --format json -o out.json -- ./server
   clockscope trace --via none -- ./server     vDSO calls only; needs no privileges
 
-Cost: counting adds about 3 ns to a vDSO call. Counting system calls by eBPF adds about 50 ns to
-each (about 150 ns with time and errors) and, while it runs, about 40 ns to every system call of
-every process of this host; --via none costs nobody else anything.
+Cost: counting adds a few nanoseconds to a vDSO call. Counting system calls by eBPF adds 50 to
+250 ns to each, by machine (the line Overhead says how much here), and while it runs up to the
+same to every system call of every process of this host; --counts-only costs less than half,
+--via none costs nobody else anything.
 
 Exit status: the program's own; 128+N if signal N killed it; 125 if clockscope failed before the
 program started; 126 if it cannot be executed; 127 if it is not found; 2 if the options are wrong.")]
