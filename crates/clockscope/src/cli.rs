@@ -9,9 +9,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "clockscope", version, max_term_width = 100, propagate_version = true)]
 #[command(after_help = "Examples:
-  clockscope trace -- date              count every system call and every vDSO call of date
+  clockscope trace -- date                 count every system call and every vDSO call of date
   clockscope run --clock syscall -- date   give it clock reads by system call
-  clockscope vdso                       show this process's vDSO")]
+  clockscope vdso                          show this process's vDSO")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -37,12 +37,13 @@ pub enum Command {
   clockscope trace --format json -o out.json -- ./server
   clockscope trace --via none -- ./server     vDSO calls only; needs no privileges
 
-Cost: counting adds about 3 ns to a vDSO call. Counting system calls by eBPF adds about 50 ns to
-each (about 150 ns with time and errors) and, while it runs, about 40 ns to every system call of
-every process of this host; --via none costs nobody else anything.
+Cost: counting adds a few nanoseconds to a vDSO call. Counting system calls by eBPF adds 50 to
+250 ns to each, by machine (the line Overhead says how much here), and while it runs up to the
+same to every system call of every process of this host; --counts-only costs less than half,
+--via none costs nobody else anything.
 
 Exit status: the program's own; 128+N if signal N killed it; 125 if clockscope failed before the
-program started; 126 if it cannot be executed; 127 if it is not found.")]
+program started; 126 if it cannot be executed; 127 if it is not found; 2 if the options are wrong.")]
 pub struct TraceArgs {
     /// How to count system calls: eBPF where allowed and ptrace otherwise, or as said
     #[arg(long, value_enum, default_value_t = Via::Auto)]
@@ -59,10 +60,10 @@ pub struct TraceArgs {
     /// Sort by this column
     #[arg(short = 'S', long = "sort", value_enum, default_value_t = SortBy::Time)]
     pub sort: SortBy,
-    /// Columns to show, separated by commas: time-percent,seconds,avg,calls,errors,via,name,p50,p90,p99,max
+    /// Columns to show, separated by commas: time-percent, seconds, avg, calls, errors, via, name, p50, p90, p99, max
     #[arg(short = 'U', long = "columns", value_delimiter = ',', value_name = "COLUMNS")]
     pub columns: Vec<String>,
-    /// Only these calls, as in strace: names, /regex-free prefixes with *, !name, %clock, %file, %network, %process, %desc, %memory, %signal
+    /// Only these calls, as in strace: names, prefix*, %clock, %desc, %file, %ipc, %memory, %network, %process, %signal, separated by commas; ! in front: all but these
     #[arg(short = 'e', long = "expr", value_name = "SET")]
     pub filter: Vec<String>,
     /// A table for each process
@@ -105,26 +106,26 @@ pub struct TraceArgs {
 /// Options of `clockscope run`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  clockscope run --clock syscall -- ./bench   every clock read is a real system call
-  clockscope run --clock coarse -- ./server   reads cost 2 to 6 ns and are up to two ticks old
-  clockscope run --clock kernel --stats -- ./server   the kernel's vDSO, counted
+  clockscope run --clock syscall -- ./bench          every clock read is a real system call
+  clockscope run --clock coarse -- ./server          cheaper reads, up to two ticks old
+  clockscope run --clock kernel --stats -- ./server  the kernel's vDSO, counted
 
 Exit status: the program's own; 128+N if signal N killed it; 125 if clockscope failed before the
-program started; 126 if it cannot be executed; 127 if it is not found.")]
+program started; 126 if it cannot be executed; 127 if it is not found; 2 if the options are wrong.")]
 pub struct RunArgs {
     /// The clock that the program gets
     #[arg(long, value_enum)]
     pub clock: Clock,
-    /// Count vDSO calls and print them at the end
+    /// Count vDSO calls and print a summary at the end
     #[arg(long)]
     pub stats: bool,
     /// Let the program go after its start: what it executes later gets the kernel's clock again
     #[arg(long)]
     pub no_follow: bool,
-    /// Write the summary to FILE instead of standard error
+    /// With --stats: write the summary to FILE instead of standard error
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// How to print the summary
+    /// With --stats: how to print the summary
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
     /// The program and its arguments
