@@ -131,7 +131,7 @@ fn resident(suite: &Suite, page: &mut Page) {
         let cell = found.map_or_else(|reason| short_reason(&reason), |kib| kib.to_string());
         rows.push(vec![tracer.name(), cell]);
     }
-    page.table(&["tracer", "VmHWM KiB"], &rows);
+    page.table(&["tracer", "VmRSS KiB"], &rows);
     page.verdict(&verdict);
 }
 
@@ -154,9 +154,9 @@ fn peak_kib(suite: &Suite, tracer: Tracer, members: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", crowd.pid()))?;
     let finished = crowd.finish(LIMIT)?;
     ensure!(finished.status.success(), "the crowd ended with {}", finished.status);
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()).context("no VmHWM")?;
-    kib.parse().context("VmHWM is not a number")
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?;
+    kib.parse().context("VmRSS is not a number")
 }
 
 fn on_disk(suite: &Suite, page: &mut Page) -> Result<()> {
