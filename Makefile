@@ -49,7 +49,7 @@ test-root: setup ## all tests as root, also those that are left out otherwise
 		$(CARGO) test --workspace -- --include-ignored
 
 bench: setup-bench ## compare with strace, perf and others: ratios with intervals
-	$(CARGO) bench --package clockscope
+	$(CARGO) bench --package clockscope --bench peers -- --markdown $(CURDIR)/docs/performance.md
 
 docs: ## the documentation of the crates
 	$(CARGO) doc --workspace --no-deps

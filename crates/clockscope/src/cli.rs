@@ -123,7 +123,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_follow: bool,
     /// With --stats: write the summary to FILE instead of standard error
-    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    #[arg(short = 'o', long = "output", value_name = "FILE", requires = "stats")]
     pub output: Option<PathBuf>,
     /// With --stats: how to print the summary
     #[arg(long, value_enum, default_value_t = Format::Text)]

@@ -323,3 +323,59 @@ fn backtraces_from_inside_the_image_reach_main() {
 fn backtraces_from_the_kernels_functions_reach_main() {
     walks("incomplete elsewhere 0");
 }
+
+/// gdb finds the image through the auxiliary vector that the kernel keeps, and its symbols and
+/// unwind tables in the process's memory.
+#[test]
+fn gdb_names_our_function_and_walks_to_main() {
+    let Some(gdb) = installed_or_skip(&["/usr/bin/gdb"]) else { return };
+    let Some(program) = builds::c("spin", Link::Dynamic) else { return };
+    let mut tracing = Tracing::new(&["--via", "none", "--no-follow"], &words![program]);
+    let mut child = tracing.command.stdout(std::process::Stdio::piped()).spawn().expect("trace");
+    let mut line = String::new();
+    let mut lines = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
+    std::io::BufRead::read_line(&mut lines, &mut line).expect("the program says its number");
+    let pid = line.rsplit(' ').next().expect("a number").trim().to_owned();
+    // The image is shared, so a breakpoint cannot be written into it; the CPU has others.
+    let commands = ["hbreak __vdso_clock_gettime", "continue", "backtrace", "kill"];
+    let mut gdb = words![gdb, "-nx", "-batch", "-p", pid].to_vec();
+    for command in commands {
+        gdb.extend(words!["-ex", command]);
+    }
+    let output = untraced(&gdb);
+    let text = String::from_utf8_lossy(&output.stdout);
+    child.wait().expect("the tracer ends with the program");
+    let frames: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
+    assert!(frames.first().is_some_and(|line| line.contains("clock_gettime")), "{output:?}");
+    assert!(frames.iter().any(|line| line.contains("main")), "{output:?}");
+}
+
+#[test]
+fn a_failure_before_the_start_starts_nothing() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let directory = for_everybody(&[(&clockscope(), "clockscope", 0o755)]);
+    let command = words![
+        directory.path().join("clockscope"),
+        "trace",
+        "--via",
+        "bpf",
+        "--",
+        "echo",
+        "started"
+    ];
+    let output = untraced(&[&as_nobody()[..], &command].concat());
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+}
+
+#[test]
+fn counting_system_calls_says_whom_it_costs() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let output = untraced(&words![clockscope(), "trace", "--", "true"]);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(words.contains("every process of this host"), "{words}");
+}

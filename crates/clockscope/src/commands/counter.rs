@@ -5,6 +5,7 @@ use vdso_image::layout::INSTALL_MARK;
 
 use crate::cli::{TraceArgs, Via};
 use crate::report::model::DeclineRow;
+use crate::report::units;
 use crate::syscalls::bpf::{BpfCounter, BpfOptions};
 use crate::syscalls::filter::Filter;
 use crate::syscalls::ptrace::PtraceCounter;
@@ -81,6 +82,12 @@ impl Counter {
             reason: error.to_string(),
         })?;
         crate::sys::heap::trim();
+        let tax = counter.calibration().bystander_tax_ps();
+        super::complain(&format!(
+            "counting system calls by eBPF adds {} to each of every process of this host while \
+             this runs; --via none adds nothing to others",
+            units::picos(tax)
+        ));
         Ok(Self::Bpf(Box::new(counter)))
     }
 

@@ -42,6 +42,8 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotFound> {
             directory.join(name)
         };
         match check(&candidate) {
+            // A directory that may not be entered holds nothing, as for a shell.
+            Err(_) if candidate.metadata().is_err() => {}
             Ok(()) => return Ok(candidate),
             Err(why) if why.code == exit::NOT_EXECUTABLE => {
                 refused.get_or_insert(why);
@@ -62,7 +64,10 @@ fn check(path: &Path) -> Result<(), NotFound> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             refuse(exit::NOT_FOUND, "no such file")
         }
-        Err(error) => refuse(exit::NOT_EXECUTABLE, &error.to_string()),
+        Err(error) => {
+            let words = error.to_string();
+            refuse(exit::NOT_EXECUTABLE, words.split(" (os error").next().unwrap_or(&words))
+        }
         Ok(file) if file.is_dir() => refuse(exit::NOT_EXECUTABLE, "is a directory"),
         Ok(_) if !access::is_executable(path) => {
             refuse(exit::NOT_EXECUTABLE, "permission denied; is it executable (chmod +x)?")

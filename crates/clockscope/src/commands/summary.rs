@@ -249,6 +249,8 @@ pub struct Details<'a> {
     pub cost: &'a ProbeCost,
     /// Give the rows of each process.
     pub rows: bool,
+    /// System calls were counted.
+    pub syscalls: bool,
     /// Give the threads of each process.
     pub threads: bool,
     /// Names of functions that this program does not know.
@@ -285,7 +287,8 @@ pub fn processes_detail(
                 pid: process.pid,
                 command: process.command.clone(),
                 vdso_calls: own_vdso.iter().map(|row| row.calls).sum(),
-                syscall_calls: details.rows.then(|| own.iter().map(|row| row.calls).sum()),
+                syscall_calls: (details.rows && details.syscalls)
+                    .then(|| own.iter().map(|row| row.calls).sum()),
                 vdso: if details.rows { own_vdso } else { Vec::new() },
                 syscalls: if details.rows { own } else { Vec::new() },
                 threads: if details.threads {
@@ -354,6 +357,7 @@ pub fn report(source: &Source<'_>) -> anyhow::Result<TraceReport> {
         tallies: &tallies,
         cost: &cost,
         rows: source.per_process || source.per_thread,
+        syscalls: !matches!(source.counter, Counter::None),
         threads: source.per_thread,
         spares,
         wanted: source.wanted,
@@ -363,6 +367,7 @@ pub fn report(source: &Source<'_>) -> anyhow::Result<TraceReport> {
         Some(End::Killed(signal)) => (None, Some(signal)),
         None => (None, None),
     };
+    let timed = vdso.iter().any(|row| row.timed > 0);
     let mut not_counted = declines(processes);
     not_counted.extend(source.counter.losses());
     Ok(TraceReport {
@@ -380,8 +385,9 @@ pub fn report(source: &Source<'_>) -> anyhow::Result<TraceReport> {
         declines: not_counted,
         overhead: Overhead {
             syscall_probe_ps: cost.per_call_ps(),
+            bystander_tax_ps: cost.bystander_tax_ps(),
             syscall_subtracted_ps: u64::try_from(cost.bias_ps()).unwrap_or(0),
-            vdso_bracket_ps: time.bracket_ps(),
+            vdso_bracket_ps: if timed { time.bracket_ps() } else { 0 },
         },
         vdso,
         syscalls,

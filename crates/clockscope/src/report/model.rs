@@ -170,6 +170,9 @@ pub struct Overhead {
     /// Cost of the eBPF probes on one system call, in picoseconds, measured at the start; part of
     /// it lies inside the timed span and has been subtracted.
     pub syscall_probe_ps: u64,
+    /// What the probes add to every system call of every other process of this host while they are
+    /// there, in picoseconds, measured at the start.
+    pub bystander_tax_ps: u64,
     /// Part of it that was subtracted from every timed system call, in picoseconds.
     pub syscall_subtracted_ps: u64,
     /// Cost of timing one vDSO call, subtracted from it, in picoseconds.

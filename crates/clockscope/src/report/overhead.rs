@@ -32,13 +32,20 @@ pub(super) fn render(report: &TraceReport) -> String {
     match report.via.as_str() {
         "bpf" if overhead.syscall_probe_ps > 0 => {
             let all = u128::from(overhead.syscall_probe_ps) * u128::from(syscalls);
-            parts.push(format!(
-                "{} a system call by eBPF, {} in all ({} is subtracted from each time); every \
-                 other process of this host paid a part of it on its system calls",
+            let mut part = format!(
+                "{} a system call by eBPF, {} in all",
                 units::picos(overhead.syscall_probe_ps),
                 units::picos_wide(all),
-                units::picos(overhead.syscall_subtracted_ps),
-            ));
+            );
+            if overhead.syscall_subtracted_ps > 0 {
+                let subtracted = units::picos(overhead.syscall_subtracted_ps);
+                part += &format!(" ({subtracted} is subtracted from each time)");
+            }
+            part += &format!(
+                "; {} on each system call of every other process of this host",
+                units::picos(overhead.bystander_tax_ps)
+            );
+            parts.push(part);
         }
         "bpf" => parts.push(
             "system calls were counted by eBPF, which every process of this host paid for"

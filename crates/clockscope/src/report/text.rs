@@ -109,11 +109,10 @@ fn one_line(name: &str, facts: &str) -> String {
 }
 
 fn process_tables(process: &ProcessDetail, options: &TextOptions, syscalls_timed: bool) -> String {
-    let counts = format!(
-        ": {}, {}",
-        units::counted(process.vdso_calls, "vDSO call", "vDSO calls"),
-        units::counted(process.syscall_calls.unwrap_or(0), "system call", "system calls"),
-    );
+    let mut counts = format!(": {}", units::counted(process.vdso_calls, "vDSO call", "vDSO calls"));
+    if let Some(calls) = process.syscall_calls {
+        counts += &format!(", {}", units::counted(calls, "system call", "system calls"));
+    }
     let name = format!("process {} {}", process.pid, printable(&process.command));
     let calls = Calls { vdso: &process.vdso, syscalls: &process.syscalls, syscalls_timed };
     let mut out = format!("\n{}", one_line(name.trim_end(), &counts));

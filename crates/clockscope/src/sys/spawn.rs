@@ -12,9 +12,15 @@ use super::signals::{self, Mask};
 #[derive(Debug)]
 pub struct Waiting {
     pid: i32,
-    go: PipeWriter,
-    failure: PipeReader,
+    /// `None` once the word is given.
+    go: Option<PipeWriter>,
+    failure: Option<PipeReader>,
 }
+
+/// The word that lets the child execute the program.
+const GO: u8 = 1;
+/// The word that ends the child instead.
+const GIVE_UP: u8 = 2;
 
 /// Forks a child that will execute `path` with `arguments` (the program's name first).
 ///
@@ -44,7 +50,7 @@ pub fn fork(path: &Path, arguments: &[OsString], mask: &Mask) -> io::Result<Wait
             drop((go, failure));
             execute(&path, &argv, &envp, mask, &ready, &failed)
         }
-        pid => Ok(Waiting { pid, go, failure }),
+        pid => Ok(Waiting { pid, go: Some(go), failure: Some(failure) }),
     }
 }
 
@@ -65,6 +71,9 @@ fn execute(
     // of null-terminated strings made before the fork.
     unsafe {
         libc::read(ready.as_raw_fd(), (&raw mut word).cast(), 1);
+        if word == GIVE_UP {
+            libc::_exit(0);
+        }
         libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr());
         let error = (*libc::__errno_location()).to_ne_bytes();
         libc::write(failed.as_raw_fd(), error.as_ptr().cast(), error.len());
@@ -96,8 +105,24 @@ impl Waiting {
     ///
     /// When the child has died.
     pub fn go(mut self) -> io::Result<Failure> {
-        self.go.write_all(&[1])?;
-        Ok(Failure(self.failure))
+        match (self.go.take(), self.failure.take()) {
+            (Some(mut go), Some(failure)) => {
+                go.write_all(&[GO])?;
+                Ok(Failure(failure))
+            }
+            _ => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+/// Without the word the program must not start; only a tracer that is killed cannot say so, and
+/// then it does.
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(mut go) = self.go.take() {
+            // A child that is gone needs no word.
+            let _ = go.write_all(&[GIVE_UP]);
+        }
     }
 }
 

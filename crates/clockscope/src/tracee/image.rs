@@ -110,14 +110,16 @@ pub fn prepare(
     for function in Function::ALL {
         let (built, wanted) = names(function, &spares);
         let entry = exported_entry(function, counting)?;
-        for (prefix, offset) in [("__vdso_", 0), ("", "__vdso_".len())] {
-            let symbol = editor.find(&format!("{prefix}{built}"))?;
+        // Both are found before either is renamed: linkers let the short name be the end of the
+        // long one.
+        let symbols = [editor.find(&format!("__vdso_{built}"))?, editor.find(&built)?];
+        for (symbol, prefix) in symbols.into_iter().zip(["__vdso_", ""]) {
             match wanted.filter(|name| has(kernel, &format!("{prefix}{name}"))) {
                 Some(_) => editor.define(symbol, entry),
                 None => editor.undefine(symbol),
             }
             if let Some(name) = wanted.filter(|name| *name != built) {
-                editor.rename(symbol, &format!("__vdso_{name}")[offset..])?;
+                editor.rename(symbol, &format!("{prefix}{name}"))?;
             }
         }
     }
@@ -342,4 +344,110 @@ impl Editor {
 /// The hash of `DT_GNU_HASH`.
 fn gnu_hash(name: &[u8]) -> u32 {
     name.iter().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vdso::accepts;
+
+    const KERNEL: &[u8] = include_bytes!("../../../../fixtures/vdso/x86_64-6.18.so");
+
+    /// The kernel's image with other names for some functions, of the same length.
+    fn renamed(names: &[(&str, &str)]) -> Image {
+        let mut bytes = KERNEL.to_vec();
+        for (old, new) in names {
+            assert_eq!(old.len(), new.len());
+            let places: Vec<usize> = bytes
+                .windows(old.len())
+                .enumerate()
+                .filter(|(_, w)| *w == old.as_bytes())
+                .map(|(at, _)| at)
+                .collect();
+            for at in places {
+                bytes[at..at + new.len()].copy_from_slice(new.as_bytes());
+            }
+        }
+        Image::parse(&bytes).unwrap()
+    }
+
+    fn ready(kernel: &Image, counting: Counting, route: Route) -> Image {
+        let ready = prepare(kernel, 0x6000, counting, route).unwrap();
+        assert!(ready.bytes.len() <= IMAGE_SIZE);
+        Image::parse(&ready.bytes).unwrap()
+    }
+
+    #[test]
+    fn every_reader_accepts_every_form_of_the_image() {
+        let kernel = renamed(&[]);
+        for counting in [Counting::No, Counting::ByThread, Counting::ByCpu] {
+            for route in [Route::Kernel, Route::Syscall, Route::Coarse] {
+                for verdict in accepts::check(&ready(&kernel, counting, route)) {
+                    assert!(verdict.is_accepted(), "{counting:?} {route:?}: {verdict:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn it_exports_what_the_kernel_exports_and_nothing_else() {
+        let kernel = renamed(&[]);
+        let image = ready(&kernel, Counting::ByThread, Route::Kernel);
+        let names = |image: &Image| {
+            let mut names: Vec<String> =
+                image.functions().filter(|s| s.defined).map(|s| s.name.clone()).collect();
+            names.sort_unstable();
+            names
+        };
+        assert_eq!(names(&image), names(&kernel));
+    }
+
+    #[test]
+    fn a_function_that_nobody_knows_is_forwarded_by_its_name() {
+        let kernel = renamed(&[("getcpu", "getfoo")]);
+        let ready = prepare(&kernel, 0x6000, Counting::ByThread, Route::Kernel).unwrap();
+        assert_eq!(ready.spares, ["getfoo"]);
+        let image = Image::parse(&ready.bytes).unwrap();
+        assert!(has(&image, "__vdso_getfoo") && has(&image, "getfoo"));
+        assert!(!has(&image, "__vdso_getcpu") && !has(&image, "getcpu"));
+        let offset = kernel.function("__vdso_getfoo").unwrap().offset;
+        assert_eq!(u64::from(ready.target[Function::Spare0 as usize].offset), offset);
+        assert!(accepts::check(&image).iter().all(accepts::Verdict::is_accepted));
+    }
+
+    #[test]
+    fn more_unknown_functions_than_there_is_room_for_are_declined_by_name() {
+        let kernel = renamed(&[
+            ("getcpu", "getfoo"),
+            ("clock_getres", "clock_gotres"),
+            ("getrandom", "gotrandom"),
+            ("gettimeofday", "gottimeofday"),
+        ]);
+        let error = prepare(&kernel, 0x6000, Counting::No, Route::Kernel).unwrap_err();
+        let NotReady::TooManyFunctions(names) = &error else { panic!("{error}") };
+        assert_eq!(names.len(), 4);
+        assert!(error.to_string().contains("gotrandom"), "{error}");
+    }
+
+    #[test]
+    fn a_name_that_does_not_fit_is_declined() {
+        let mut editor = Editor::new(BUILT).unwrap();
+        let symbol = editor.find("__vdso_time").unwrap();
+        let error = editor.rename(symbol, "__vdso_time_and_more").unwrap_err();
+        assert_eq!(error, NotReady::NameTooLong("__vdso_time_and_more".to_owned()));
+    }
+
+    #[test]
+    fn other_clocks_answer_from_our_image_where_they_differ() {
+        let kernel = renamed(&[]);
+        let ours = |route, function: Function| {
+            let ready = prepare(&kernel, 0x6000, Counting::No, route).unwrap();
+            ready.target[function as usize].image == TARGET_OURS
+        };
+        assert!(ours(Route::Syscall, Function::Time));
+        assert!(!ours(Route::Coarse, Function::Time));
+        assert!(ours(Route::Coarse, Function::Gettimeofday));
+        assert!(!ours(Route::Kernel, Function::ClockGettime));
+        assert!(!ours(Route::Syscall, Function::Getrandom));
+    }
 }

@@ -52,12 +52,21 @@ pub fn with_kernel_functions(ours: &[u8], kernel: &[u8], kernel_at: u64) -> Opti
         .get_mut(at..at + table.len())
         .filter(|_| table.len() <= own.room)?
         .copy_from_slice(&table);
-    let load = read_segments(ours)?.iter().position(|segment| segment.p_type.get(LE) == PT_LOAD)?;
-    let memory_size = std::mem::offset_of!(ProgramHeader64<LE>, p_memsz);
-    let field = segments_at(ours)? + load * size_of::<ProgramHeader64<LE>>() + memory_size;
-    let end = kernel_at + kernel.len() as u64;
-    image.get_mut(field..field + 8)?.copy_from_slice(&end.to_le_bytes());
+    span(&mut image, kernel_at + kernel.len() as u64)?;
     Some(image)
+}
+
+/// Makes the one segment span everything up to `end` in memory, and all of the image in the file:
+/// the C library takes one segment only, and gdb wants the section headers to lie in it.
+fn span(image: &mut [u8], end: u64) -> Option<()> {
+    let load = read_segments(image)?.iter().position(|s| s.p_type.get(LE) == PT_LOAD)?;
+    let from = segments_at(image)? + load * size_of::<ProgramHeader64<LE>>();
+    let in_file = std::mem::offset_of!(ProgramHeader64<LE>, p_filesz);
+    let in_memory = std::mem::offset_of!(ProgramHeader64<LE>, p_memsz);
+    for (field, size) in [(in_file, image.len() as u64), (in_memory, end)] {
+        image.get_mut(from + field..from + field + 8)?.copy_from_slice(&size.to_le_bytes());
+    }
+    Some(())
 }
 
 fn segments_at(image: &[u8]) -> Option<usize> {

@@ -81,6 +81,7 @@ pub(super) fn database() -> TraceReport {
         },
         overhead: Overhead {
             syscall_probe_ps: 142_000,
+            bystander_tax_ps: 40_000,
             syscall_subtracted_ps: 61_000,
             vdso_bracket_ps: 18_200,
         },
@@ -129,7 +130,12 @@ pub(super) fn processes() -> TraceReport {
             syscalls: vec![syscall("read", 12, 2, 300_000)],
             threads: vec![thread(4_022, 5), thread(4_023, 7)],
         },
-        ProcessDetail { pid: 4_024, command: "true".into(), ..ProcessDetail::default() },
+        ProcessDetail {
+            pid: 4_024,
+            command: "true".into(),
+            syscall_calls: Some(0),
+            ..ProcessDetail::default()
+        },
     ];
     report
 }

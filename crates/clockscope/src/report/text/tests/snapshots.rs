@@ -68,8 +68,8 @@ fn vdso_calls_and_system_calls_share_a_table() {
                   (try: clockscope run --clock coarse)
     Times:        of vDSO calls estimated: 10,042 of 1,000,022 were timed
     Overhead:     142 ns a system call by eBPF, 2.91 ms in all (61 ns is subtracted
-                  from each time); every other process of this host paid a part of
-                  it on its system calls; timing a vDSO call costs 18.2 ns, which is
+                  from each time); 40 ns on each system call of every other process
+                  of this host; timing a vDSO call costs 18.2 ns, which is
                   subtracted from its time
     ");
 }

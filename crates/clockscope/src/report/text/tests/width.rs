@@ -98,12 +98,15 @@ prop_compose! {
         clock_reads in reads(),
         processes_detail in vec(detail(), 0..3),
         declines in vec(decline(), 0..12),
-        (syscall_probe_ps, syscall_subtracted_ps, vdso_bracket_ps) in (number(), number(), number()),
+        (syscall_probe_ps, bystander_tax_ps, syscall_subtracted_ps, vdso_bracket_ps)
+            in (number(), number(), number(), number()),
     ) -> TraceReport {
         TraceReport {
             schema: 1, command, exit_code, signal, wall_ns, cpu_ns, processes, threads, via, vdso,
             syscalls, clock_reads, processes_detail, declines,
-            overhead: Overhead { syscall_probe_ps, syscall_subtracted_ps, vdso_bracket_ps },
+            overhead: Overhead {
+                syscall_probe_ps, bystander_tax_ps, syscall_subtracted_ps, vdso_bracket_ps,
+            },
         }
     }
 }
