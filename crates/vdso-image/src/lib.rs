@@ -19,16 +19,21 @@ pub mod layout;
 
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
 #[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
+#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod entry;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
 #[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
+#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod install;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
 #[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
+#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod routes;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
 #[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
+#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod sample;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
 #[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
+#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod slots;
