@@ -50,7 +50,7 @@ pub fn write(pid: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// As [`write`].
+/// As [`write()`].
 pub fn write_words(pid: i32, first: u64, stride: u64, count: usize, word: u64) -> io::Result<()> {
     const BATCH: usize = 512;
     let word = word.to_ne_bytes();
