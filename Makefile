@@ -48,8 +48,10 @@ test-root: setup ## all tests as root, also those that are left out otherwise
 	[ "$$(id -u)" = 0 ] || export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='sudo -E'; \
 		$(CARGO) test --workspace -- --include-ignored
 
+# `make bench SECTIONS=agreement` measures that section only, and replaces it in the page.
 bench: setup-bench ## compare with strace, perf and others: ratios with intervals
-	$(CARGO) bench --package clockscope --bench peers -- --markdown $(CURDIR)/docs/performance.md
+	$(CARGO) bench --package clockscope --bench peers -- \
+		$(if $(SECTIONS),--update,--markdown) $(CURDIR)/docs/performance.md $(SECTIONS)
 
 docs: ## the documentation of the crates
 	$(CARGO) doc --workspace --no-deps

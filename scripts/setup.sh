@@ -39,13 +39,16 @@ redis-server redis-server
 redis-tools redis-benchmark
 nginx nginx
 wrk wrk
+chromium chromium
+linux-perf perf
+bpftrace bpftrace
 END
     [ "$1" = test ] && return
     cat <<'END'
 ltrace ltrace
-linux-perf perf
-bpftrace bpftrace
 bpfcc-tools -
+g++ g++
+libbenchmark-dev -
 END
 }
 

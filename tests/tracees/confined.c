@@ -25,6 +25,7 @@ static const int clock_calls[] = {SYS_clock_gettime, SYS_gettimeofday, SYS_time,
 static const int start_calls[] = {SYS_execve, SYS_brk, SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list,
     SYS_rseq, SYS_prlimit64, SYS_readlinkat, SYS_readlink, SYS_getrandom, SYS_mprotect, SYS_write, SYS_exit_group};
 static const int ptrace_calls[] = {SYS_ptrace};
+static const int affinity_calls[] = {SYS_sched_setaffinity};
 
 // Filters system calls: those in the list get `listed`, all others `others`.
 static void filter(const int *list, size_t length, unsigned listed, unsigned others)
@@ -53,6 +54,7 @@ static void impose(const char *name)
     if (strcmp(name, "clock-calls-kill") == 0) filter(clock_calls, LENGTH(clock_calls), kill, allow);
     else if (strcmp(name, "all-but-start-kill") == 0) filter(start_calls, LENGTH(start_calls), allow, kill);
     else if (strcmp(name, "no-ptrace") == 0) filter(ptrace_calls, 1, SECCOMP_RET_ERRNO | EPERM, allow);
+    else if (strcmp(name, "no-affinity") == 0) filter(affinity_calls, 1, SECCOMP_RET_ERRNO | EPERM, allow);
     else if (strcmp(name, "no-tsc") == 0) prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
     else if (strcmp(name, "undumpable") == 0) prctl(PR_SET_DUMPABLE, 0);
     else if (strncmp(name, "files=", 6) == 0) limit(RLIMIT_NOFILE, strtoul(name + 6, NULL, 10));

@@ -5,12 +5,19 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub mod measure;
+
+use measure::{BenchArgs, CompareArgs, WrongnessArgs};
+
 /// What it costs a Linux program to ask what time it is, and to call the kernel at all.
 #[derive(Debug, Parser)]
 #[command(name = "clockscope", version, max_term_width = 100, propagate_version = true)]
 #[command(after_help = "Examples:
   clockscope trace -- date                 count every system call and every vDSO call of date
   clockscope run --clock syscall -- date   give it clock reads by system call
+  clockscope bench                         what every clock costs here, by every route
+  clockscope compare before.json after.json
+  clockscope wrongness                     how wrong every clock is here
   clockscope vdso                          show this process's vDSO")]
 pub struct Cli {
     /// What to do.
@@ -25,6 +32,12 @@ pub enum Command {
     Trace(TraceArgs),
     /// Run a program with another clock
     Run(RunArgs),
+    /// Measure what every clock costs by every route, and system calls
+    Bench(BenchArgs),
+    /// Compare measurements: what changed, and how sure that is
+    Compare(CompareArgs),
+    /// Measure how wrong every clock is: order, warp, staleness, resolution, rate
+    Wrongness(WrongnessArgs),
     /// Show a vDSO image: addresses, symbols, versions, code, and who would accept it
     Vdso(VdsoArgs),
 }

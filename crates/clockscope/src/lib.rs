@@ -9,6 +9,8 @@ use clap::Parser;
 pub mod cli;
 pub mod commands;
 pub mod exit;
+pub mod host;
+pub mod measure;
 pub mod report;
 pub mod stats;
 pub mod sys;
@@ -22,6 +24,9 @@ pub fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let code = match &cli.command {
         cli::Command::Vdso(args) => commands::vdso::run(args),
+        cli::Command::Bench(args) => commands::bench::run(args),
+        cli::Command::Compare(args) => commands::compare::run(args),
+        cli::Command::Wrongness(args) => commands::wrongness::run(args),
         cli::Command::Trace(args) => commands::trace::run(args),
         cli::Command::Run(args) => commands::run::run(args),
     };

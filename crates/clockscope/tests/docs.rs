@@ -133,10 +133,10 @@ fn a_failing_command_is_noticed() {
     assert_eq!(complaints_of(&page).len(), 2);
 }
 
-/// The options and values of a subcommand that its page does not name.
+/// The options and values of a subcommand that its page does not name; hidden ones are its own.
 fn unnamed(subcommand: &clap::Command, page: &str) -> Vec<String> {
     let mut missing = Vec::new();
-    for argument in subcommand.get_arguments() {
+    for argument in subcommand.get_arguments().filter(|argument| !argument.is_hide_set()) {
         let Some(long) = argument.get_long().filter(|long| !matches!(*long, "help" | "version"))
         else {
             continue;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each folder and file of `crates/clockscope/src` may use of the others.
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("sys", &[]),
     ("stats", &[]),
     ("vdso", &[]),
@@ -15,8 +15,13 @@ const MAY_USE: [(&str, &[&str]); 9] = [
     ("exit", &[]),
     ("tracee", &["sys", "stats", "vdso"]),
     ("syscalls", &["sys", "stats"]),
-    ("report", &["stats", "cli"]),
-    ("commands", &["cli", "exit", "report", "stats", "sys", "syscalls", "tracee", "vdso"]),
+    ("host", &[]),
+    ("measure", &["sys", "stats"]),
+    ("report", &["stats", "host", "cli"]),
+    (
+        "commands",
+        &["cli", "exit", "host", "measure", "report", "stats", "sys", "syscalls", "tracee", "vdso"],
+    ),
 ];
 /// Files that may use everything.
 const ROOTS: [&str; 2] = ["lib.rs", "main.rs"];

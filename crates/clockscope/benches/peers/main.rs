@@ -1,7 +1,7 @@
 //! The benchmark suite: clockscope beside its peers, every figure a ratio or a difference with an
 //! interval, from one run on one machine.
 //!
-//! `cargo bench -p clockscope --bench peers -- [--quick] [--markdown FILE] [SECTION]...`
+//! `cargo bench -p clockscope --bench peers -- [--quick] [--markdown FILE | --update FILE] [SECTION]...`
 //!
 //! How figures are made: every variant runs once a round, rounds alternate their order; a launch's
 //! figure is the median of those of its batches whose control loops ran undisturbed; figures of one
@@ -65,6 +65,12 @@ fn run(options: Options) -> Result<()> {
         std::fs::write(path, page.markdown())
             .with_context(|| format!("failed to write {}", path.display()))?;
     }
+    if let Some(path) = &suite.options.update {
+        let old = std::fs::read_to_string(path)
+            .with_context(|| format!("failed to read {}", path.display()))?;
+        std::fs::write(path, page.updated(&old))
+            .with_context(|| format!("failed to write {}", path.display()))?;
+    }
     Ok(())
 }
 
@@ -77,6 +83,7 @@ fn run_section(suite: &Suite, page: &mut Page, section: Section) -> Result<()> {
         Section::Real => sections::real::run(suite, page),
         Section::Memory => sections::memory::run(suite, page),
         Section::Signals => sections::signals::run(suite, page),
+        Section::Agreement => sections::agreement::run(suite, page),
     }
 }
 

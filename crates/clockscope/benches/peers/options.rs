@@ -23,6 +23,9 @@ pub(crate) struct Options {
     /// Write the page to FILE as well
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
+    /// Replace in the page FILE only the sections that run, and their verdicts
+    #[arg(long, value_name = "FILE", conflicts_with = "markdown")]
+    pub(crate) update: Option<PathBuf>,
     /// The clockscope to measure, instead of the one just built
     #[arg(long, value_name = "PATH")]
     pub(crate) clockscope: Option<PathBuf>,
@@ -48,6 +51,8 @@ pub(crate) enum Section {
     Memory,
     /// signals and forks
     Signals,
+    /// what clockscope bench measures, beside a plain loop, google-benchmark, counting, perf bench
+    Agreement,
 }
 
 impl Options {

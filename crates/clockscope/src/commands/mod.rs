@@ -1,6 +1,9 @@
 //! One file a subcommand: wiring only.
 
+pub mod bench;
+pub mod compare;
 pub mod counter;
+pub mod host_state;
 pub mod output;
 pub mod program;
 pub mod run;
@@ -9,6 +12,7 @@ pub mod summary;
 pub mod trace;
 pub mod traced;
 pub mod vdso;
+pub mod wrongness;
 
 use std::fmt::Display;
 use std::io::Write;

@@ -1,15 +1,21 @@
 //! What is printed: the model is the JSON schema, text is made from the model.
 
 mod answers;
+pub mod bench;
+mod chart;
 pub mod columns;
+pub mod compare;
 mod declines;
 mod entries;
+pub mod host;
 pub mod json;
 pub mod latency;
 mod lines;
 pub mod model;
 mod overhead;
+mod page;
 mod spread;
 mod table;
 pub mod text;
 pub mod units;
+pub mod wrongness;

@@ -4,6 +4,8 @@
 //! is binomial with p = 1/2, so the k-th smallest and k-th largest samples enclose it with a
 //! probability that can be computed exactly.
 
+use super::special::incomplete_beta;
+
 /// A median with an interval that encloses the true median.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MedianInterval {
@@ -38,14 +40,20 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// David and Nagaraja, Order Statistics, 3rd edition, section 7.1.
 #[must_use]
 pub fn median_interval(values: &[f64], confidence: f64) -> Option<MedianInterval> {
-    let values = sorted(values)?;
-    let (rank, confidence) = enclosing_rank(values.len(), confidence);
+    sorted(values).and_then(|values| median_interval_of_sorted(&values, confidence))
+}
+
+/// [`median_interval`] of values that are sorted already.
+#[must_use]
+pub fn median_interval_of_sorted(sorted: &[f64], confidence: f64) -> Option<MedianInterval> {
+    let last = sorted.len().checked_sub(1)?;
+    let (rank, confidence) = enclosing_rank(sorted.len(), confidence);
     Some(MedianInterval {
-        low: values[rank],
-        median: middle(&values),
-        high: values[values.len() - 1 - rank],
+        low: sorted[rank],
+        median: middle(sorted),
+        high: sorted[last - rank],
         confidence,
-        samples: values.len(),
+        samples: sorted.len(),
     })
 }
 
@@ -61,13 +69,38 @@ pub fn samples_needed(confidence: f64) -> usize {
     samples
 }
 
+/// From more samples than this on, the confidence of one rank is computed by itself.
+const TABLE_MAX: usize = 1000;
+
 /// Returns the largest 0-based rank whose pair of order statistics reaches `wanted`, and the
 /// confidence that it has.
 fn enclosing_rank(samples: usize, wanted: f64) -> (usize, f64) {
+    if samples > TABLE_MAX {
+        return enclosing_rank_of_many(samples, wanted);
+    }
     let confidences = rank_confidences(samples);
     let enough = confidences.iter().rposition(|&confidence| confidence >= wanted);
     let rank = enough.unwrap_or(0);
     (rank, confidences[rank])
+}
+
+/// [`enclosing_rank`] by halving, in time that hardly grows with the number of samples.
+fn enclosing_rank_of_many(samples: usize, wanted: f64) -> (usize, f64) {
+    // P(Binomial(n, 1/2) <= r) is the incomplete beta function I_1/2(n - r, r + 1).
+    let confidence = |rank: usize| {
+        let below = incomplete_beta(as_f64(samples - rank), as_f64(rank + 1), 0.5, 0.5);
+        (1.0 - 2.0 * below).max(0.0)
+    };
+    let (mut enough, mut not_enough) = (0, samples.div_ceil(2));
+    while not_enough - enough > 1 {
+        let rank = usize::midpoint(enough, not_enough);
+        if confidence(rank) >= wanted {
+            enough = rank;
+        } else {
+            not_enough = rank;
+        }
+    }
+    (enough, confidence(enough))
 }
 
 /// Returns, for each 0-based rank below the middle, the confidence of the interval from that rank
@@ -161,6 +194,49 @@ mod tests {
         let interval = median_interval(&one_to(5000), 0.95).unwrap();
         assert!(interval.confidence >= 0.95 && interval.confidence < 0.953, "{interval:?}");
         assert!(interval.low > 2400.0 && interval.high < 2600.0, "{interval:?}");
+    }
+
+    #[test]
+    fn the_reference_intervals_come_out() {
+        let table = [
+            ("c1_up_gtod.txt", 1471.96, 1515.54, 0.961),
+            ("c2_vdso_a.txt", 21.5, 21.71, 0.95),
+            ("c2_vdso_b.txt", 21.59, 21.83, 0.951),
+            ("c2_syscall.txt", 127.4, 129.4, 0.95),
+            ("c3_n60a.txt", 97.855, 101.272, 0.95),
+        ];
+        for (name, low, high, confidence) in table {
+            let set = crate::stats::reference::set(name);
+            let interval = median_interval_of_sorted(set.values(), 0.95).unwrap();
+            assert!((interval.low - low).abs() < 0.005, "{name}: {interval:?}");
+            assert!((interval.high - high).abs() < 0.005, "{name}: {interval:?}");
+            assert!(interval.confidence >= confidence - 0.0005, "{name}: {interval:?}");
+        }
+        let twelve = median_interval_of_sorted(
+            crate::stats::reference::set("c1_up_gtod.txt").values(),
+            0.95,
+        );
+        assert!((twelve.unwrap().confidence - 0.961).abs() < 0.0005);
+    }
+
+    #[test]
+    fn halving_finds_the_ranks_of_the_table() {
+        for samples in [1, 2, 5, 6, 31, 60, 999, 1000] {
+            for wanted in [0.8, 0.95, 0.995] {
+                let (rank, confidence) = enclosing_rank(samples, wanted);
+                let (halved, close) = enclosing_rank_of_many(samples, wanted);
+                assert_eq!(rank, halved, "{samples} {wanted}");
+                assert!((confidence - close).abs() < 1e-10, "{samples} {wanted}");
+            }
+        }
+    }
+
+    /// n/2 - 1.96 sqrt(n)/2, within a few ranks.
+    #[test]
+    fn ten_million_samples_take_no_time() {
+        let (rank, confidence) = enclosing_rank(10_000_000, 0.95);
+        assert!(rank.abs_diff(4_996_901) < 5, "{rank}");
+        assert!((0.95..0.951).contains(&confidence), "{confidence}");
     }
 
     proptest::proptest! {

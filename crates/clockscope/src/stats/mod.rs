@@ -1,5 +1,24 @@
 //! Statistics: pure functions over numbers.
 
+pub mod allan;
+pub mod distribution;
 pub mod gate;
+pub mod gated;
 pub mod histogram;
+pub mod jumps;
 pub mod median;
+pub mod ministat;
+pub mod nearest;
+pub mod normal;
+pub mod paired;
+pub mod rank_test;
+#[cfg(test)]
+pub(crate) mod reference;
+pub mod resolution;
+pub mod scaling;
+pub mod shift;
+pub mod special;
+pub mod student;
+pub mod summary;
+pub mod u_distribution;
+pub mod welch;

@@ -4,14 +4,31 @@
 #![allow(unsafe_code, reason = "system calls and shared memory; every block says why it is sound")]
 
 pub mod access;
+pub mod affinity;
+pub mod bpf;
+pub mod clock_loops;
+pub mod clock_reads;
 pub mod heap;
+pub mod identity;
+pub mod loops;
 pub mod memory;
 pub mod own_vdso;
+pub mod perf_clock;
+pub mod perf_counters;
 pub mod ptrace;
+mod raw_syscall;
 pub mod robust;
+pub mod set_watch;
 pub mod shm;
 pub mod signals;
+pub mod single_step;
 pub mod spawn;
+pub mod syscall_work;
+pub mod system_calls;
+pub mod terminal;
+pub mod timex;
 pub mod tsc;
 pub mod vdso_call;
+pub mod vdso_functions;
 pub mod wait;
+pub mod work_memory;

@@ -1,6 +1,7 @@
 //! The vDSO image that the kernel gave to this process.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// The kernel's image as it is mapped.
@@ -26,6 +27,13 @@ pub fn read() -> Option<OwnVdso> {
     let first = mappings.first()?.0;
     let mappings = mappings.iter().map(|(from, to)| (from - first, to - from)).collect();
     Some(OwnVdso { bytes, mappings })
+}
+
+/// The addresses of the kernel's image in this process; empty if there is none.
+#[must_use]
+pub fn code() -> Range<u64> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    mappings(&maps).last().map_or(0..0, |(start, end)| *start..*end)
 }
 
 /// The ranges of `[vdso]` and of the data right before it, in ascending order; pure.

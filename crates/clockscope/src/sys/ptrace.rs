@@ -80,6 +80,58 @@ pub fn detach(pid: i32) -> io::Result<()> {
     call(libc::PTRACE_DETACH, pid, 0, 0).map(drop)
 }
 
+/// Sets the options (`PTRACE_O_*`) of a stopped tracee.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn set_options(pid: i32, options: i32) -> io::Result<()> {
+    let options = usize::try_from(options).map_err(|_| io::ErrorKind::InvalidInput)?;
+    call(libc::PTRACE_SETOPTIONS, pid, 0, options).map(drop)
+}
+
+/// Lets a stopped tracee execute one instruction.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile; `EIO` where the CPU cannot.
+pub fn single_step(pid: i32) -> io::Result<()> {
+    call(libc::PTRACE_SINGLESTEP, pid, 0, 0).map(drop)
+}
+
+/// The two bytes at an address of a stopped tracee.
+///
+/// # Errors
+///
+/// `EIO` where nothing is mapped.
+pub fn two_bytes(pid: i32, address: u64) -> io::Result<[u8; 2]> {
+    const WORD: u64 = 8;
+    // An aligned word does not reach into a page that may not be there.
+    let word = |address: u64| Ok::<_, io::Error>(peek(pid, address & !(WORD - 1))?.to_le_bytes());
+    let byte = |bytes: [u8; 8], at: u64| bytes[usize::try_from(at % WORD).unwrap_or(0)];
+    let first = word(address)?;
+    let second = if address % WORD == WORD - 1 { word(address + 1)? } else { first };
+    Ok([byte(first, address), byte(second, address + 1)])
+}
+
+fn peek(pid: i32, address: u64) -> io::Result<i64> {
+    let mut word: libc::c_long = 0;
+    let address = usize::try_from(address).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // The system call itself stores the word where `data` points; the wrapper of the C library has
+    // a variable of its own for that.
+    // SAFETY: the pointer is to a local of the right size.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_ptrace,
+            libc::PTRACE_PEEKTEXT,
+            pid,
+            address,
+            (&raw mut word).addr_exposed(),
+        )
+    };
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(word) }
+}
+
 /// The number that comes with an event: the new process, or the former thread id.
 ///
 /// # Errors

@@ -99,7 +99,7 @@ impl Call {
 
     /// The number of the system call.
     #[cfg(target_arch = "x86_64")]
-    const fn number(self) -> Option<libc::c_long> {
+    pub(super) const fn number(self) -> Option<libc::c_long> {
         Some(match self {
             Self::ClockGettime(_) => libc::SYS_clock_gettime,
             Self::Gettimeofday => libc::SYS_gettimeofday,
@@ -112,7 +112,7 @@ impl Call {
 
     /// The number of the system call, where there is one.
     #[cfg(not(target_arch = "x86_64"))]
-    const fn number(self) -> Option<libc::c_long> {
+    pub(super) const fn number(self) -> Option<libc::c_long> {
         Some(match self {
             Self::ClockGettime(_) => libc::SYS_clock_gettime,
             Self::Gettimeofday => libc::SYS_gettimeofday,

@@ -8,6 +8,8 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::stats::nearest::nearest;
+
 use super::{classes, names};
 
 /// A set of calls, by name; the default has all.
@@ -152,7 +154,8 @@ fn named(word: &str) -> Result<Item, FilterError> {
         return Ok(Item::Name(name.to_string()));
     }
     // strace still takes its classes without the sign.
-    let unknown = || FilterError::UnknownName { name: name.to_string(), nearest: nearest(name) };
+    let unknown =
+        || FilterError::UnknownName { name: name.to_string(), nearest: nearest(name, all_names()) };
     classes::class(name).map(Item::Class).ok_or_else(unknown)
 }
 
@@ -165,36 +168,6 @@ fn all_names() -> impl Iterator<Item = &'static str> {
 fn is_numbered(name: &str) -> bool {
     let number = name.strip_prefix("syscall_").or_else(|| name.strip_prefix("ia32_"));
     number.is_some_and(|digits| digits.parse::<u32>().is_ok())
-}
-
-/// The known name with the fewest letters changed, if at most a third of them are.
-fn nearest(name: &str) -> Option<&'static str> {
-    let limit = (name.len() / 3).clamp(1, 3);
-    all_names()
-        .map(|known| (distance(name, known), known))
-        .filter(|candidate| candidate.0 <= limit)
-        .min_by_key(|candidate| candidate.0)
-        .map(|candidate| candidate.1)
-}
-
-/// Letters to insert, delete, replace or swap with the next one to turn `a` into `b`.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let mut before = vec![0; b.len() + 1];
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, to) in b.iter().enumerate() {
-            let replaced = last[j] + usize::from(from != to);
-            let mut best = replaced.min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && a[i - 1] == *to && b[j - 1] == *from {
-                best = best.min(before[j - 1] + 1);
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
 }
 
 impl fmt::Display for FilterError {

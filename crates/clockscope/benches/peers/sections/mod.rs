@@ -1,5 +1,6 @@
 //! The sections of the page.
 
+pub(crate) mod agreement;
 pub(crate) mod bystander;
 pub(crate) mod exactness;
 pub(crate) mod launch;

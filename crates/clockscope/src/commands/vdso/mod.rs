@@ -1,6 +1,6 @@
 //! `clockscope vdso`: finds an image, reads it, and shows what was asked for.
 
-mod collect;
+pub(crate) mod collect;
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,0 +1,187 @@
+//! The options of the commands that measure: `bench`, `compare` and `wrongness`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Options of `clockscope bench`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  clockscope bench                          every clock by every route
+  clockscope bench monotonic rdtsc          only these
+  clockscope bench --route vdso,syscall realtime
+  clockscope bench syscalls                 system calls, with the empty loop beside them
+  clockscope bench syscalls read getppid --instructions
+  clockscope bench --threads 1,2,4 monotonic
+  clockscope bench --save before.json       then: clockscope compare before.json after.json
+
+Exit status: 0; 2 on errors.")]
+pub struct BenchArgs {
+    /// What to measure: clocks and counters by name (monotonic, CLOCK_TAI, gettimeofday, rdtsc, ...);
+    /// or the word `syscalls`, alone or with names of system calls after it
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Only these routes, separated by commas: libc, vdso, syscall, tsc
+    #[arg(long, value_delimiter = ',', value_name = "ROUTES")]
+    pub route: Vec<String>,
+    /// A look in three seconds, not a measurement
+    #[arg(long)]
+    pub quick: bool,
+    /// Fresh processes that measure one after another; their difference is part of the answer
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub launches: Option<u32>,
+    /// The CPU to measure on, instead of the one that clockscope started on
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<u32>,
+    /// Subtract the cost of the empty loop from every figure
+    #[arg(long)]
+    pub net: bool,
+    /// Measure also what one call adds inside compute-bound and memory-bound work
+    #[arg(long)]
+    pub in_work: bool,
+    /// Measure also with this many threads on different CPUs, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub threads: Vec<u32>,
+    /// Count also the instructions of one call
+    #[arg(long)]
+    pub instructions: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = BenchFormat::Text)]
+    pub format: BenchFormat,
+    /// Write the result to FILE instead of standard output
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Save the measurement to FILE beside printing it, for compare: as JSON, or every batch if the
+    /// name ends in .ndjson
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Measure as launch number N of a parent and print batches (used by bench itself)
+    #[arg(long, hide = true, value_name = "N")]
+    pub as_launch: Option<u32>,
+}
+
+/// Options of `clockscope compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  clockscope compare before.json after.json      two results of bench --save, path by path
+  clockscope compare before.txt after.txt        files with one number a line, as for ministat
+  clockscope compare -C 2 -d , a.csv b.csv       their second column
+  clockscope compare --ministat before.txt after.txt
+  clockscope compare --fail-if slower base.json new.json   in continuous integration
+
+Exit status: 0 whatever the verdict; 1 with --fail-if if it applies; 2 on errors.")]
+pub struct CompareArgs {
+    /// Files to compare with the first one; - is standard input
+    #[arg(required = true, num_args = 1.., value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Print what ministat prints, to the last digit, faults included
+    #[arg(long)]
+    pub ministat: bool,
+    /// Take this column of each line (from 1)
+    #[arg(short = 'C', value_name = "COLUMN")]
+    pub column: Option<usize>,
+    /// Characters that separate columns [default: space and tab]
+    #[arg(short = 'd', value_name = "DELIMITERS")]
+    pub delimiters: Option<String>,
+    /// Confidence in percent [default: 95; with --ministat one of 80, 90, 95, 98, 99, 99.5]
+    #[arg(short = 'c', long, value_name = "PERCENT")]
+    pub confidence: Option<String>,
+    /// The smallest change that matters, in percent of the first
+    #[arg(long, default_value_t = 1.0, value_name = "PERCENT")]
+    pub min_effect: f64,
+    /// Unit of the numbers of plain files, for display
+    #[arg(long, value_name = "UNIT")]
+    pub unit: Option<String>,
+    /// Larger numbers are better, such as rates
+    #[arg(long)]
+    pub higher_is_better: bool,
+    /// Exit with 1 if this is the verdict of any comparison
+    #[arg(long, value_enum, value_name = "VERDICT")]
+    pub fail_if: Option<FailIf>,
+    /// Width of the plot in columns [default: that of the terminal, or 74]
+    #[arg(short = 'w', value_name = "COLUMNS")]
+    pub width: Option<usize>,
+    /// With --ministat: no plot
+    #[arg(short = 'A', requires = "ministat")]
+    pub no_plot: bool,
+    /// With --ministat: only the numbers of each set, no comparison
+    #[arg(short = 'n', requires = "ministat")]
+    pub numbers_only: bool,
+    /// With --ministat: a bar for each set on a line of its own
+    #[arg(short = 's', requires = "ministat")]
+    pub separate_bars: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// Write the result to FILE instead of standard output
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Options of `clockscope wrongness`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  clockscope wrongness                              every clock, in about 10 seconds
+  clockscope wrongness realtime_coarse tai          only these
+  clockscope wrongness --histogram monotonic_coarse how old its answers are
+  clockscope wrongness --time 60 --stability --format json
+
+It reads clocks and never sets one.
+Exit status: 0; 1 if a clock was found to be wrong; 2 on errors.")]
+pub struct WrongnessArgs {
+    /// Clocks to look at: names such as monotonic or CLOCK_TAI
+    #[arg(value_name = "CLOCK")]
+    pub clocks: Vec<String>,
+    /// Seconds to measure for, all tests together
+    #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
+    pub time: f64,
+    /// Draw the distribution of this clock's staleness and steps
+    #[arg(long, value_name = "CLOCK")]
+    pub histogram: Option<String>,
+    /// Add the Allan family of deviations of MONOTONIC against the counter
+    #[arg(long)]
+    pub stability: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// Write the result to FILE instead of standard output
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Forms of what `bench` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchFormat {
+    /// for people
+    Text,
+    /// for programs: one document
+    Json,
+    /// for programs: one record a batch
+    Ndjson,
+    /// for spreadsheets: one line a path
+    Csv,
+    /// for Go's benchstat
+    Benchstat,
+    /// one page with pictures
+    Html,
+}
+
+/// Forms of what `compare` and `wrongness` print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// for people
+    Text,
+    /// for programs
+    Json,
+    /// one page with pictures
+    Html,
+}
+
+/// Verdicts that `compare --fail-if` can fail on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FailIf {
+    /// something got slower beyond the smallest effect that matters
+    Slower,
+    /// something changed beyond it, either way
+    Changed,
+}

@@ -1,0 +1,270 @@
+//! From batches to the report: which batches count, what the paths cost, how they compare.
+
+use super::launches::Collected;
+use crate::host::state::HostState;
+use crate::measure::clocks::{COUNTERS, EMPTY_LOOP};
+use crate::measure::rounds::GATE;
+use crate::report::bench::model::{
+    BenchReport, LaunchRow, Method, PathName, PathRow, RatioRow, SCHEMA,
+};
+use crate::report::bench::notes;
+use crate::stats::gated::{self, Summary, Verdict};
+
+/// Batches of a path that are in the report by themselves.
+const SAMPLES_MAX: usize = 1_000;
+/// Rejected batches of a path that are.
+const REJECTED_MAX: usize = 300;
+
+/// One path with all that follows from its batches.
+struct Evaluated {
+    name: PathName,
+    launches: Vec<gated::Launch>,
+    verdict: Verdict,
+    summary: Summary,
+}
+
+/// The report on what was collected; marks there which batches were accepted.
+pub fn report(collected: &mut Collected, host: HostState, net: bool) -> BenchReport {
+    let paths: Vec<Evaluated> =
+        (0..collected.names.len()).filter_map(|path| evaluate(collected, path)).collect();
+    let empty_ns = paths
+        .iter()
+        .find(|path| path.name.clock.as_deref() == Some(EMPTY_LOOP))
+        .map_or(0.0, |path| path.summary.median.median);
+    let minus_ns = if net { empty_ns } else { 0.0 };
+    let mut report = BenchReport {
+        schema: SCHEMA,
+        host,
+        method: Method {
+            launches: u32::try_from(collected.rounds.len()).unwrap_or(u32::MAX),
+            rounds: collected.rounds.clone(),
+            cpu: collected.cpu,
+            gate_percent: GATE * 100.0,
+            confidence_percent: gated::CONFIDENCE * 100.0,
+            empty_loop_ps: picos(empty_ns),
+            net,
+            elapsed_ms: 0,
+        },
+        paths: paths.iter().map(|path| row(path, minus_ns)).collect(),
+        ratios: ratios(&paths, minus_ns),
+        declines: collected.declines.clone(),
+        ..BenchReport::default()
+    };
+    let monotonic = |row: &&RatioRow| {
+        row.of.clock.as_deref() == Some("CLOCK_MONOTONIC") && row.of.route == "syscall"
+    };
+    if let Some(row) = report.ratios.iter().find(monotonic).filter(|row| row.to.route == "vdso") {
+        report.host.vdso.ratio = Some(row.ratio);
+    }
+    report.notes = notes::of(&report, collected.pinning_refused.as_deref());
+    report
+}
+
+fn evaluate(collected: &mut Collected, path: usize) -> Option<Evaluated> {
+    let launches = collected.gate_batches(path);
+    let records = &collected.batches[path];
+    let lost_the_cpu =
+        |launch: usize, batch: usize| records[launch][batch].involuntary_switches > 0;
+    let verdict = Verdict::of(&launches, GATE, lost_the_cpu);
+    let records = collected.batches[path].iter_mut().flatten();
+    for (record, accepted) in records.zip(verdict.accepted.iter().flatten()) {
+        record.accepted = *accepted;
+    }
+    let summary = gated::summarize(&launches, &verdict)?;
+    Some(Evaluated { name: collected.names[path].clone(), launches, verdict, summary })
+}
+
+/// Nanoseconds as whole picoseconds, 0 if there are less than none.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+fn picos(ns: f64) -> u64 {
+    (ns * 1e3).round() as u64
+}
+
+fn row(path: &Evaluated, minus_ns: f64) -> PathRow {
+    let Evaluated { summary, launches, verdict, .. } = path;
+    let picos = |ns: f64| picos(ns - minus_ns);
+    let costs = |accepted: bool| -> Vec<u64> {
+        let verdicts = verdict.accepted.iter().flatten();
+        let batches = launches.iter().flatten().zip(verdicts);
+        batches.filter(|(_, a)| **a == accepted).map(|(batch, _)| picos(batch.call_ns())).collect()
+    };
+    PathRow {
+        name: path.name.clone(),
+        cost_ps_min: picos(summary.min_ns),
+        cost_ps_median: picos(summary.median.median),
+        cost_ps_ci_low: picos(summary.median.low),
+        cost_ps_ci_high: picos(summary.median.high),
+        cost_ps_p5: picos(summary.p5_p95_ns.0),
+        cost_ps_p95: picos(summary.p5_p95_ns.1),
+        batches: summary.batches as u64,
+        accepted: summary.accepted as u64,
+        grade: summary.grade.name().to_owned(),
+        calls_per_batch: launches.iter().flatten().map(|batch| batch.calls).max().unwrap_or(0),
+        launches: summary
+            .launches
+            .iter()
+            .map(|launch| LaunchRow {
+                cost_ps_min: picos(launch.min_ns),
+                cost_ps_median: picos(launch.median_ns),
+                batches: launch.batches as u64,
+                accepted: launch.accepted as u64,
+            })
+            .collect(),
+        regimes: regimes(summary, minus_ns),
+        samples_ps: thinned(&costs(true), SAMPLES_MAX),
+        rejected_ps: thinned(&costs(false), REJECTED_MAX),
+    }
+}
+
+/// At most `most` of the values, evenly chosen, in their order.
+fn thinned(values: &[u64], most: usize) -> Vec<u64> {
+    let count = values.len().min(most);
+    (0..count).map(|place| values[place * values.len() / count]).collect()
+}
+
+/// A clause on the groups into which the launches fall; `None` if they agree.
+fn regimes(summary: &Summary, minus_ns: f64) -> Option<String> {
+    let groups = gated::regimes(summary);
+    if groups.len() < 2 {
+        return None;
+    }
+    let one = |group: &gated::Regime| {
+        let numbers: Vec<String> = group.launches.iter().map(|n| (n + 1).to_string()).collect();
+        let word = if numbers.len() == 1 { "launch" } else { "launches" };
+        format!("{:.1} ns in {word} {}", group.median_ns - minus_ns, numbers.join(", "))
+    };
+    Some(groups.iter().map(one).collect::<Vec<_>>().join("; "))
+}
+
+/// The pairs of paths that are worth a quotient: every route to a clock by its vDSO route, and every
+/// way to read the counter by the barest.
+fn ratios(paths: &[Evaluated], minus_ns: f64) -> Vec<RatioRow> {
+    let find = |clock: &str, route: &str| {
+        let is_meant = |path: &&Evaluated| {
+            path.name.clock.as_deref() == Some(clock) && path.name.route == route
+        };
+        paths.iter().find(is_meant)
+    };
+    let mut rows = Vec::new();
+    for of in paths {
+        let Some(clock) = of.name.clock.as_deref() else { continue };
+        let to = match of.name.route.as_str() {
+            "tsc" if clock != COUNTERS[0] => find(COUNTERS[0], "tsc"),
+            "syscall" | "libc" => find(clock, "vdso"),
+            _ => None,
+        };
+        let Some(to) = to else { continue };
+        let ratio =
+            gated::ratio((&of.launches, &of.verdict), (&to.launches, &to.verdict), minus_ns);
+        rows.extend(ratio.map(|interval| RatioRow {
+            of: of.name.clone(),
+            to: to.name.clone(),
+            ratio: rounded(interval.median),
+            ci_low: rounded(interval.low),
+            ci_high: rounded(interval.high),
+        }));
+    }
+    rows
+}
+
+/// To four decimals: more is noise.
+fn rounded(ratio: f64) -> f64 {
+    (ratio * 1e4).round() / 1e4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::bench::model::BatchRecord;
+
+    fn name(clock: &str, route: &str) -> PathName {
+        PathName { clock: Some(clock.into()), call: None, route: route.into() }
+    }
+
+    /// Launches with the batches of paths at the given costs; controls at 1000 ns but for `noisy`.
+    fn collected(paths: &[(&str, &str, &[u64])], noisy: usize) -> Collected {
+        let mut collected = Collected { cpu: Some(1), ..Collected::default() };
+        for (clock, route, costs) in paths {
+            let batch = |round: u32, cost: u64, launch: usize| BatchRecord {
+                name: name(clock, route),
+                launch: u32::try_from(launch).unwrap(),
+                round,
+                calls: 1000,
+                ns: cost * 1000,
+                control_before_ns: if usize::try_from(round).unwrap() < noisy {
+                    1200
+                } else {
+                    1000
+                },
+                control_after_ns: 1000,
+                ..BatchRecord::default()
+            };
+            let launch = |(launch, cost): (usize, &u64)| {
+                (0..40).map(|round| batch(round, *cost, launch)).collect::<Vec<_>>()
+            };
+            collected.names.push(name(clock, route));
+            collected.batches.push(costs.iter().enumerate().map(launch).collect());
+            collected.rounds = vec![40; costs.len()];
+        }
+        collected
+    }
+
+    #[test]
+    fn the_keys_of_the_report_are_filled_and_the_accepted_batches_are_marked() {
+        let paths: [(&str, &str, &[u64]); 3] = [
+            ("empty loop", "none", &[1, 1]),
+            ("CLOCK_MONOTONIC", "vdso", &[21, 21]),
+            ("CLOCK_MONOTONIC", "syscall", &[126, 126]),
+        ];
+        let mut collected = collected(&paths, 10);
+        let report = report(&mut collected, HostState::default(), false);
+        let vdso = &report.paths[1];
+        assert_eq!((vdso.cost_ps_min, vdso.cost_ps_median), (21_000, 21_000));
+        assert_eq!((vdso.batches, vdso.accepted, vdso.grade.as_str()), (80, 60, "quiet"));
+        assert_eq!((vdso.samples_ps.len(), vdso.rejected_ps.len()), (60, 20));
+        assert_eq!((vdso.launches.len(), vdso.regimes.as_deref()), (2, None));
+        assert_eq!(report.method.empty_loop_ps, 1_000);
+        assert_eq!((report.ratios.len(), report.ratios[0].ratio), (1, 6.0));
+        assert_eq!(report.host.vdso.ratio, Some(6.0));
+        assert!(!collected.batches[1][0][9].accepted && collected.batches[1][0][10].accepted);
+    }
+
+    #[test]
+    fn net_costs_are_without_the_empty_loop() {
+        let paths: [(&str, &str, &[u64]); 2] =
+            [("empty loop", "none", &[1]), ("CLOCK_TAI", "vdso", &[21])];
+        let report = report(&mut collected(&paths, 0), HostState::default(), true);
+        assert_eq!((report.paths[0].cost_ps_median, report.paths[1].cost_ps_median), (0, 20_000));
+        assert_eq!((report.method.empty_loop_ps, report.method.net), (1_000, true));
+    }
+
+    #[test]
+    fn a_planted_slow_launch_is_named_as_a_regime() {
+        let paths: [(&str, &str, &[u64]); 1] = [("CLOCK_MONOTONIC", "syscall", &[126, 145, 127])];
+        let report = report(&mut collected(&paths, 0), HostState::default(), false);
+        let regimes = report.paths[0].regimes.as_deref();
+        assert_eq!(regimes, Some("126.5 ns in launches 1, 3; 145.0 ns in launch 2"));
+        assert!(report.notes.iter().any(|note| note.contains("tracing")), "{:?}", report.notes);
+    }
+
+    #[test]
+    fn counters_are_compared_with_the_barest() {
+        let paths: [(&str, &str, &[u64]); 3] =
+            [("rdtsc", "tsc", &[10]), ("rdtscp", "tsc", &[15]), ("CLOCK_TAI", "libc", &[20])];
+        let report = report(&mut collected(&paths, 0), HostState::default(), false);
+        assert_eq!(report.ratios.len(), 1);
+        assert_eq!(
+            (report.ratios[0].of.clock.as_deref(), report.ratios[0].ratio),
+            (Some("rdtscp"), 1.5)
+        );
+    }
+
+    #[test]
+    fn a_long_list_is_thinned_evenly() {
+        let values: Vec<u64> = (0..2500).collect();
+        let few = thinned(&values, 1000);
+        assert_eq!((few.len(), few[0], few[999]), (1000, 0, 2497));
+        assert_eq!(thinned(&values[..3], 1000), [0, 1, 2]);
+        assert!(thinned(&[], 10).is_empty());
+    }
+}

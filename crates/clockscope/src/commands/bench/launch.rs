@@ -1,0 +1,209 @@
+//! One launch: a fresh process that measures and prints its batches, for the process that compares
+//! launches. A line of JSON each; the whole is written when nothing is measured any more.
+
+use std::io::{self, BufWriter, IsTerminal, Read, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use super::chosen::{self, Chosen};
+use crate::cli::measure::BenchArgs;
+use crate::measure::batch;
+use crate::measure::path::Path;
+use crate::measure::rounds::{self, Measured, Paths, Plan};
+use crate::report::bench::model::{BatchRecord, PathDecline, PathName};
+use crate::sys::affinity;
+
+/// What a launch says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Message {
+    /// So much is done, from 0 to 1. It waits for an answer of one byte, if somebody may give one, so
+    /// that nothing else runs while it measures.
+    Progress {
+        /// From 0 to 1.
+        share: f64,
+    },
+    /// On which CPU it measured; why on none in particular.
+    Pinned {
+        /// The CPU.
+        cpu: Option<u32>,
+        /// Why pinning was refused.
+        refused: Option<String>,
+    },
+    /// A path that was measured.
+    Path {
+        /// Which.
+        #[serde(flatten)]
+        name: PathName,
+        /// Calls made in all: to calibrate, to warm up and in batches.
+        calls_made: u64,
+    },
+    /// A batch.
+    Batch(BatchRecord),
+    /// A path that was not measured.
+    Decline(PathDecline),
+    /// The last line.
+    End {
+        /// Rounds made.
+        rounds: u32,
+    },
+}
+
+/// Time that all launches of a usual run may take together: half a second of the 15 seconds is for
+/// starting and for what follows, the rest is reserve for slow machines.
+const TIME_LIMIT: Duration = Duration::from_millis(13_000);
+/// Launches of a usual run.
+pub const LAUNCHES: u32 = 3;
+/// Time that the launch of a quick run may take.
+const TIME_LIMIT_QUICK: Duration = Duration::from_millis(2_200);
+/// Length of a batch of a quick run, in nanoseconds.
+const BATCH_NS_QUICK: u64 = 50_000;
+/// Progress is said no more often than this.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+/// How long a launch goes on.
+#[must_use]
+pub fn plan(quick: bool) -> Plan {
+    if quick {
+        Plan {
+            batch_ns: BATCH_NS_QUICK,
+            rounds_min: 150,
+            rounds_max: 1000,
+            accepted_min: 30,
+            unbeaten_min: 50,
+            time_limit: TIME_LIMIT_QUICK,
+        }
+    } else {
+        Plan {
+            batch_ns: batch::BATCH_NS,
+            rounds_min: 200,
+            rounds_max: 4000,
+            accepted_min: 30,
+            unbeaten_min: 50,
+            time_limit: TIME_LIMIT / LAUNCHES,
+        }
+    }
+}
+
+/// Measures as launch number `launch` and prints what it found.
+///
+/// # Errors
+///
+/// A name that does not exist, or standard output that nobody reads.
+pub fn run(args: &BenchArgs, launch: u32) -> Result<()> {
+    let chosen = chosen::choose(args)?;
+    let (cpu, refused) = pin(args.cpu, &affinity::restrict_to);
+    let mut out = BufWriter::new(io::stdout().lock());
+    let measured = measure(&chosen.paths, &plan(args.quick), &mut out);
+    measured
+        .and_then(|measured| {
+            write(&mut out, &Message::Pinned { cpu, refused })?;
+            write_all(&mut out, launch, &chosen, &measured)
+        })
+        .context("cannot write the batches to standard output")
+}
+
+/// Keeps the thread on `cpu`, or where it is; gives the CPU, or why it may run on any.
+fn pin(
+    cpu: Option<u32>,
+    restrict_to: &dyn Fn(&[u32]) -> io::Result<()>,
+) -> (Option<u32>, Option<String>) {
+    let cpu = cpu.unwrap_or_else(affinity::current);
+    match restrict_to(&[cpu]) {
+        Ok(()) => (Some(cpu), None),
+        Err(error) => (None, Some(error.to_string())),
+    }
+}
+
+fn measure(paths: &[Path], plan: &Plan, out: &mut impl Write) -> io::Result<Measured> {
+    let mut said = Instant::now();
+    let mut answers = (!io::stdin().is_terminal()).then(io::stdin);
+    let mut between = |share: f64| -> io::Result<()> {
+        let Some(stdin) = answers.as_mut() else { return Ok(()) };
+        if said.elapsed() < PROGRESS_EVERY {
+            return Ok(());
+        }
+        write(out, &Message::Progress { share })?;
+        out.flush()?;
+        if stdin.read(&mut [0])? == 0 {
+            answers = None;
+        }
+        said = Instant::now();
+        Ok(())
+    };
+    rounds::run(&mut Paths::new(paths), plan, &mut between)
+}
+
+fn write_all(
+    out: &mut impl Write,
+    launch: u32,
+    chosen: &Chosen,
+    measured: &Measured,
+) -> io::Result<()> {
+    let names: Vec<PathName> = chosen.paths.iter().map(chosen::name_of).collect();
+    for (name, calls_made) in names.iter().zip(&measured.calls_made) {
+        write(out, &Message::Path { name: name.clone(), calls_made: *calls_made })?;
+    }
+    for raw in &measured.batches {
+        let (batch, sample) = (raw.sample.batch, raw.sample);
+        let record = BatchRecord {
+            name: names[raw.path].clone(),
+            launch,
+            round: raw.round,
+            calls: batch.calls,
+            ns: batch.ns,
+            control_before_ns: batch.control_before_ns,
+            control_after_ns: batch.control_after_ns,
+            cpu: sample.cpu,
+            involuntary_switches: sample.involuntary_switches,
+            accepted: false,
+        };
+        write(out, &Message::Batch(record))?;
+    }
+    for declined in chosen.declined.iter().chain(&chosen.answers.changed()) {
+        write(out, &Message::Decline(chosen::decline_of(declined)))?;
+    }
+    write(out, &Message::End { rounds: measured.rounds })?;
+    out.flush()
+}
+
+fn write(out: &mut impl Write, message: &Message) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, message)?;
+    out.write_all(b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_pinning_is_said_and_nothing_more() {
+        let refuse = |_: &[u32]| Err(io::Error::from_raw_os_error(libc::EPERM));
+        let (cpu, refused) = pin(Some(1), &refuse);
+        assert_eq!((cpu, refused.as_deref()), (None, Some("Operation not permitted (os error 1)")));
+        assert_eq!(pin(Some(1), &|_| Ok(())), (Some(1), None));
+    }
+
+    #[test]
+    fn a_message_is_one_line_and_comes_back() {
+        let name = PathName { clock: Some("rdtsc".into()), call: None, route: "tsc".into() };
+        let messages = [
+            Message::Progress { share: 0.5 },
+            Message::Pinned { cpu: None, refused: Some("no".into()) },
+            Message::Path { name: name.clone(), calls_made: 7 },
+            Message::Batch(BatchRecord { name: name.clone(), ns: 3, ..BatchRecord::default() }),
+            Message::Decline(PathDecline { name, reason: "it is not there".into() }),
+            Message::End { rounds: 3 },
+        ];
+        let mut out = Vec::new();
+        for message in &messages {
+            write(&mut out, message).unwrap();
+        }
+        let text = String::from_utf8(out).unwrap();
+        let back: Vec<Message> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(back, messages);
+    }
+}

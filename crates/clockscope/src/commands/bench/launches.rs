@@ -1,0 +1,198 @@
+//! The launches: fresh processes of this program that measure one after another.
+
+use std::io::{BufRead, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use super::launch::{self, Message};
+use super::progress::Progress;
+use crate::cli::measure::BenchArgs;
+use crate::report::bench::model::{BatchRecord, PathDecline, PathName};
+use crate::stats::gate::Batch;
+
+/// This program, even if its file was replaced.
+const MYSELF: &str = "/proc/self/exe";
+
+/// What all launches found.
+#[derive(Clone, Debug, Default)]
+pub struct Collected {
+    /// What was measured, in order.
+    pub names: Vec<PathName>,
+    /// For each path and launch, the batches in the order of the rounds.
+    pub batches: Vec<Vec<Vec<BatchRecord>>>,
+    /// What could not be measured.
+    pub declines: Vec<PathDecline>,
+    /// Rounds of each launch.
+    pub rounds: Vec<u32>,
+    /// CPU that all launches were kept on.
+    pub cpu: Option<u32>,
+    /// Why they were not.
+    pub pinning_refused: Option<String>,
+}
+
+impl Collected {
+    /// The batches of a path as the gate takes them, for each launch.
+    #[must_use]
+    pub fn gate_batches(&self, path: usize) -> Vec<Vec<Batch>> {
+        let batch = |record: &BatchRecord| Batch {
+            thread: 0,
+            calls: record.calls,
+            ns: record.ns,
+            control_before_ns: record.control_before_ns,
+            control_after_ns: record.control_after_ns,
+        };
+        self.batches[path].iter().map(|launch| launch.iter().map(batch).collect()).collect()
+    }
+
+    /// Takes in what launch number `launch` says; true at its end.
+    fn take(&mut self, launch: usize, message: Message) -> bool {
+        match message {
+            Message::Pinned { cpu, refused } => {
+                self.cpu = cpu;
+                self.pinning_refused = refused;
+            }
+            Message::Path { name, .. } if !self.names.contains(&name) => {
+                self.names.push(name);
+                self.batches.push(Vec::new());
+            }
+            Message::Batch(record) => {
+                if let Some(path) = self.names.iter().position(|name| *name == record.name) {
+                    let launches = &mut self.batches[path];
+                    launches.resize(launches.len().max(launch + 1), Vec::new());
+                    launches[launch].push(record);
+                }
+            }
+            Message::Decline(decline) if !self.declines.contains(&decline) => {
+                self.declines.push(decline);
+            }
+            Message::End { rounds } => {
+                self.rounds.push(rounds);
+                return true;
+            }
+            Message::Path { .. } | Message::Decline(_) | Message::Progress { .. } => {}
+        }
+        false
+    }
+}
+
+/// Starts `count` launches one after another on `cpu` and collects what they say.
+///
+/// # Errors
+///
+/// When one cannot be started or does not come to its end.
+pub fn run(args: &BenchArgs, count: u32, cpu: u32) -> Result<Collected> {
+    let mut collected = Collected::default();
+    let mut progress = Progress::new(count);
+    for launch in 0..count {
+        let what = || format!("launch {} of {count} failed", launch + 1);
+        let mut child = start(args, launch, cpu).with_context(what)?;
+        let result = listen(&mut child, launch, &mut collected, &mut progress);
+        // Its input is closed by now: it ends, or dies of writing to nobody.
+        let status = child.wait().with_context(what)?;
+        if !status.success() {
+            bail!("launch {} of {count} failed: {status}", launch + 1);
+        }
+        result.with_context(what)?;
+    }
+    progress.end();
+    Ok(collected)
+}
+
+fn start(args: &BenchArgs, launch: u32, cpu: u32) -> Result<Child> {
+    let mut command = Command::new(MYSELF);
+    command.args(["bench", "--as-launch", &launch.to_string(), "--cpu", &cpu.to_string()]);
+    if args.quick {
+        command.arg("--quick");
+    }
+    if !args.route.is_empty() {
+        command.args(["--route", &args.route.join(",")]);
+    }
+    command.arg("--").args(&args.names);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {MYSELF}; is /proc mounted?"))
+}
+
+fn listen(
+    child: &mut Child,
+    launch: u32,
+    collected: &mut Collected,
+    progress: &mut Progress,
+) -> Result<()> {
+    let (Some(mut answers), Some(said)) = (child.stdin.take(), child.stdout.take()) else {
+        bail!("it has no pipes");
+    };
+    let number = usize::try_from(launch)?;
+    read(said, |message| {
+        if let Message::Progress { share } = message {
+            progress.show(launch, share);
+            return answer(&mut answers).map(|()| false);
+        }
+        Ok(collected.take(number, message))
+    })
+}
+
+/// Lets the launch go on. One that is gone shows by its status.
+fn answer(answers: &mut ChildStdin) -> Result<()> {
+    let _ = answers.write_all(b"\n");
+    Ok(())
+}
+
+/// Gives each line to `take` until that says that it was the last.
+fn read(said: ChildStdout, mut take: impl FnMut(Message) -> Result<bool>) -> Result<()> {
+    for line in BufReader::new(said).lines() {
+        let message = serde_json::from_str(&line?).context("it said what cannot be understood")?;
+        if take(message)? {
+            return Ok(());
+        }
+    }
+    Err(anyhow!("it ended early"))
+}
+
+/// Launches that are made if the command line does not say.
+#[must_use]
+pub fn count(args: &BenchArgs) -> u32 {
+    args.launches.unwrap_or(if args.quick { 1 } else { launch::LAUNCHES })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(clock: &str, round: u32) -> Message {
+        Message::Batch(BatchRecord { name: name(clock), round, calls: 1, ..BatchRecord::default() })
+    }
+
+    fn name(clock: &str) -> PathName {
+        PathName { clock: Some(clock.into()), call: None, route: "vdso".into() }
+    }
+
+    #[test]
+    fn batches_are_sorted_by_path_and_launch() {
+        let mut collected = Collected::default();
+        for launch in 0..2 {
+            for clock in ["a", "b"] {
+                collected.take(launch, Message::Path { name: name(clock), calls_made: 1 });
+            }
+            for (clock, round) in [("a", 0), ("b", 0), ("b", 1), ("a", 1)] {
+                assert!(!collected.take(launch, record(clock, round)));
+            }
+            let reason = "no".to_owned();
+            collected.take(launch, Message::Decline(PathDecline { name: name("c"), reason }));
+            assert!(collected.take(launch, Message::End { rounds: 2 }));
+        }
+        assert_eq!(collected.names, [name("a"), name("b")]);
+        assert_eq!((collected.rounds.as_slice(), collected.declines.len()), ([2, 2].as_slice(), 1));
+        for path in 0..2 {
+            let rounds: Vec<Vec<u32>> = collected.batches[path]
+                .iter()
+                .map(|launch| launch.iter().map(|record| record.round).collect())
+                .collect();
+            assert_eq!(rounds, [[0, 1], [0, 1]]);
+            assert_eq!(collected.gate_batches(path)[1].len(), 2);
+        }
+    }
+}

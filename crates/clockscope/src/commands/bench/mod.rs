@@ -1,0 +1,82 @@
+//! `clockscope bench`: chooses paths, lets launches measure them, and prints what follows.
+
+pub mod chosen;
+pub mod evaluation;
+pub mod extras;
+pub mod launch;
+pub mod launches;
+pub mod output;
+pub mod progress;
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::cli::measure::BenchArgs;
+use crate::exit;
+use crate::sys::affinity;
+use output::{Outcome, Outputs};
+
+/// Runs the subcommand; gives the exit code.
+#[must_use]
+pub fn run(args: &BenchArgs) -> i32 {
+    let result = match args.as_launch {
+        Some(number) => launch::run(args, number).map(|()| Outcome::Complete),
+        None => bench(args),
+    };
+    match result {
+        Ok(Outcome::Complete) => exit::OK,
+        Ok(Outcome::NotSaved(error)) | Err(error) => {
+            super::complain(&error);
+            exit::FAILURE
+        }
+    }
+}
+
+fn bench(args: &BenchArgs) -> Result<Outcome> {
+    let start = Instant::now();
+    let chosen = chosen::choose(args)?;
+    if chosen.paths.len() == 1 {
+        let reasons: Vec<&str> = chosen.declined.iter().map(|one| one.reason.as_str()).collect();
+        bail!("nothing can be measured: {}", reasons.first().unwrap_or(&"nothing was asked for"));
+    }
+    let cpu = cpu(args.cpu, affinity::allowed())?;
+    let outputs = Outputs::open(args)?;
+    let host = crate::commands::host_state::collect();
+    let mut collected = launches::run(args, launches::count(args), cpu)?;
+    let mut report = evaluation::report(&mut collected, host, args.net);
+    extras::add(args, &chosen, &mut report);
+    report.method.elapsed_ms = millis(start.elapsed());
+    outputs.write(args, &report, &collected)
+}
+
+/// The CPU to measure on: the one that was asked for, or the current one.
+fn cpu(wanted: Option<u32>, allowed: io::Result<Vec<u32>>) -> Result<u32> {
+    let Some(wanted) = wanted else { return Ok(affinity::current()) };
+    match allowed {
+        Ok(allowed) if !allowed.contains(&wanted) => {
+            let list: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+            bail!("cannot measure on CPU {wanted}; this process may use {}", list.join(", "))
+        }
+        // Where nobody knows what is allowed, the launch finds out.
+        _ => Ok(wanted),
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_cpu_that_is_allowed_can_be_asked_for() {
+        assert_eq!(cpu(Some(3), Ok(vec![0, 3])).unwrap(), 3);
+        let error = cpu(Some(4), Ok(vec![0, 3])).unwrap_err().to_string();
+        assert_eq!(error, "cannot measure on CPU 4; this process may use 0, 3");
+        assert_eq!(cpu(Some(4), Err(io::ErrorKind::PermissionDenied.into())).unwrap(), 4);
+    }
+}

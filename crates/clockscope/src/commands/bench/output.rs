@@ -1,0 +1,144 @@
+//! Where the report goes: standard output or `-o`, and beside it `--save`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Error, Result};
+
+use super::launches::Collected;
+use crate::cli::measure::{BenchArgs, BenchFormat};
+use crate::report::bench::model::{BenchReport, Record, SCHEMA};
+use crate::report::bench::{benchstat, csv, html, text};
+
+/// A file that ends so gets every batch.
+const BATCHES: &str = "ndjson";
+
+/// How the writing ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Everything is where it belongs.
+    Complete,
+    /// The report was printed, but a file was not written.
+    NotSaved(Error),
+}
+
+/// The files of the command line, open before anything is measured.
+#[derive(Debug)]
+pub struct Outputs {
+    output: Option<Target>,
+    save: Option<Target>,
+}
+
+#[derive(Debug)]
+struct Target {
+    path: PathBuf,
+    file: File,
+}
+
+impl Target {
+    /// Opens the file without changing what is in it: the measurement may yet fail.
+    fn open(path: Option<&Path>) -> Result<Option<Self>> {
+        let Some(path) = path else { return Ok(None) };
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let file = file.with_context(|| format!("cannot write to {}", path.display()))?;
+        Ok(Some(Self { path: path.to_owned(), file }))
+    }
+
+    fn write(mut self, text: &str) -> Result<()> {
+        let emptied = match self.file.metadata() {
+            Ok(metadata) if metadata.is_file() => self.file.set_len(0),
+            _ => Ok(()),
+        };
+        let written = emptied.and_then(|()| self.file.write_all(text.as_bytes()));
+        written.with_context(|| format!("cannot write to {}", self.path.display()))
+    }
+}
+
+impl Outputs {
+    /// Opens the files.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be written to.
+    pub fn open(args: &BenchArgs) -> Result<Self> {
+        Ok(Self {
+            output: Target::open(args.output.as_deref())?,
+            save: Target::open(args.save.as_deref())?,
+        })
+    }
+
+    /// Writes the report everywhere. A file that cannot be written does not keep the report from
+    /// being printed.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be printed.
+    pub fn write(
+        self,
+        args: &BenchArgs,
+        report: &BenchReport,
+        collected: &Collected,
+    ) -> Result<Outcome> {
+        let printed = render(args.format, report, collected)?;
+        let mut failed = None;
+        match self.output {
+            None => print(&printed)?,
+            Some(target) => {
+                if let Err(error) = target.write(&printed) {
+                    print(&printed)?;
+                    failed = Some(error);
+                }
+            }
+        }
+        if let Some(target) = self.save {
+            let batches = target.path.extension().is_some_and(|extension| extension == BATCHES);
+            let format = if batches { BenchFormat::Ndjson } else { BenchFormat::Json };
+            if let Err(error) = target.write(&render(format, report, collected)?) {
+                failed = Some(error);
+            }
+        }
+        Ok(failed.map_or(Outcome::Complete, |error| {
+            Outcome::NotSaved(error.context("measured and printed, but not saved"))
+        }))
+    }
+}
+
+fn render(format: BenchFormat, report: &BenchReport, collected: &Collected) -> Result<String> {
+    match format {
+        BenchFormat::Text => Ok(text::render(report)),
+        BenchFormat::Json => Ok(serde_json::to_string_pretty(report)? + "\n"),
+        BenchFormat::Ndjson => ndjson(report, collected),
+        BenchFormat::Csv => Ok(csv::render(report)),
+        BenchFormat::Benchstat => Ok(benchstat::render(report)),
+        BenchFormat::Html => Ok(html::render(report)),
+    }
+}
+
+/// The host, then every batch as it was made, then what was not measured.
+fn ndjson(report: &BenchReport, collected: &Collected) -> Result<String> {
+    let head = Record::Host {
+        schema: SCHEMA,
+        host: Box::new(report.host.clone()),
+        method: Box::new(report.method.clone()),
+    };
+    let batches = collected.batches.iter().flatten().flatten().cloned().map(Record::Batch);
+    let declines = report.declines.iter().cloned().map(Record::Decline);
+    let mut out = String::new();
+    for record in std::iter::once(head).chain(batches).chain(declines) {
+        out += &serde_json::to_string(&record)?;
+        out.push('\n');
+    }
+    Ok(out)
+}
+
+/// Writes to standard output; a reader that has seen enough is no error.
+fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,96 @@
+//! The files of `compare`: read, told apart, and parsed.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use crate::cli::measure::CompareArgs;
+use crate::report::compare::bench_file;
+use crate::report::compare::judge::{Content, Source, check_alike};
+use crate::report::compare::plain::{self, PlainFormat};
+
+/// Reads all files.
+///
+/// # Errors
+///
+/// One line: which file, what is wrong with it and what to try.
+pub(super) fn sources(args: &CompareArgs) -> Result<Vec<Source>> {
+    check_standard_input(args)?;
+    let format = plain_format(args)?;
+    let sources: Vec<Source> =
+        args.files.iter().map(|path| source(path, &format, args)).collect::<Result<_>>()?;
+    check_alike(&sources).map_err(|why| anyhow!(why))?;
+    Ok(sources)
+}
+
+/// Standard input can be read once only.
+pub(super) fn check_standard_input(args: &CompareArgs) -> Result<()> {
+    if args.files.iter().filter(|path| is_standard_input(path)).count() > 1 {
+        bail!("standard input (-) is named twice and can be read once; save it to a file first");
+    }
+    Ok(())
+}
+
+/// How plain files are read.
+fn plain_format(args: &CompareArgs) -> Result<PlainFormat> {
+    let mut format = PlainFormat::default();
+    if let Some(column) = args.column {
+        format.column = column;
+    }
+    if let Some(delimiters) = &args.delimiters {
+        format.delimiters = delimiters.clone().into_bytes();
+    }
+    if format.column == 0 {
+        bail!("there is no column 0; -C counts from 1");
+    }
+    if format.delimiters.is_empty() {
+        bail!("-d needs at least one character, such as ,");
+    }
+    Ok(format)
+}
+
+fn is_standard_input(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// The bytes of a file, or of standard input.
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if is_standard_input(path) {
+        io::stdin().lock().read_to_end(&mut bytes)?;
+    } else {
+        File::open(path)?.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+fn source(path: &Path, format: &PlainFormat, args: &CompareArgs) -> Result<Source> {
+    let name =
+        if is_standard_input(path) { "standard input".into() } else { path.display().to_string() };
+    let bytes = read(path).with_context(|| format!("cannot read {name}"))?;
+    let content = content(&bytes, format, args).with_context(|| format!("cannot use {name}"))?;
+    Ok(Source { file: path.display().to_string(), content })
+}
+
+fn content(bytes: &[u8], format: &PlainFormat, args: &CompareArgs) -> Result<Content> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    if bytes.trim_ascii().is_empty() {
+        bail!("it is empty; it needs a number on each line");
+    }
+    if bench_file::is_json(bytes) {
+        return Ok(Content::Bench(Box::new(bench_file::parse(bytes)?)));
+    }
+    if bytes.contains(&0) {
+        bail!("it is binary; it needs a number on each line, or to be saved by clockscope bench");
+    }
+    let values = plain::parse(bytes, format)?;
+    if values.is_empty() {
+        match args.column {
+            Some(column) => bail!("no line has a column {column}; see -C and -d"),
+            None => bail!("it has no numbers; it needs one on each line"),
+        }
+    }
+    Ok(Content::Plain(values))
+}

@@ -1,0 +1,106 @@
+//! `compare --ministat`: what ministat would do with the same files.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::inputs;
+use crate::cli::measure::CompareArgs;
+use crate::exit;
+use crate::report::compare::ministat::{self, MinistatOptions, SETS_MAX, WIDTH};
+use crate::report::compare::plain::{self, PlainFormat};
+use crate::stats::ministat::{LEVELS, Set};
+use crate::sys::terminal;
+
+/// What ends ministat: text for standard error, exactly as it prints it.
+struct Complaint(String);
+
+/// Prints what ministat prints; gives the exit status.
+///
+/// # Errors
+///
+/// Those of ours: an output that cannot be written, a file that cannot be read.
+pub(super) fn run(args: &CompareArgs) -> Result<i32> {
+    inputs::check_standard_input(args)?;
+    let (options, format) = match options(args) {
+        Ok(options) => options,
+        Err(complaint) => return Ok(complain(&complaint)),
+    };
+    if options.width > super::WIDTH_MAX {
+        bail!("a plot of {} columns fits nowhere; use -w 74", options.width);
+    }
+    if options.width < 2 && options.plot && options.compare {
+        bail!("a plot needs at least 2 columns; use -w 74, or -A for none");
+    }
+    let mut sets = Vec::new();
+    for path in &args.files {
+        match set(path, &format)? {
+            Ok(set) => sets.push(set),
+            Err(complaint) => return Ok(complain(&complaint)),
+        }
+    }
+    super::write(args, &ministat::render(&sets, &options))?;
+    Ok(exit::OK)
+}
+
+fn complain(complaint: &Complaint) -> i32 {
+    // Nothing can be done about a standard error that is closed.
+    let _ = io::stderr().lock().write_all(complaint.0.as_bytes());
+    exit::FAILURE
+}
+
+fn options(args: &CompareArgs) -> Result<(MinistatOptions, PlainFormat), Complaint> {
+    let usage = |complaint: &str| Complaint(ministat::usage(complaint));
+    let level = match &args.confidence {
+        None => LEVELS.iter().position(|level| *level == 95.0),
+        Some(text) => {
+            let level: f64 =
+                text.trim_start().parse().map_err(|_| usage("Not a floating point number"))?;
+            LEVELS.iter().position(|known| *known == level)
+        }
+    };
+    let level = level.ok_or_else(|| usage("No support for confidence level"))?;
+    let mut format = PlainFormat { comment_anywhere: false, ..PlainFormat::default() };
+    if let Some(column) = args.column {
+        if column == 0 {
+            return Err(usage("Column number should be positive."));
+        }
+        format.column = column;
+    }
+    if let Some(delimiters) = &args.delimiters {
+        if delimiters.is_empty() {
+            return Err(usage("Can't use empty delimiter string"));
+        }
+        format.delimiters = delimiters.clone().into_bytes();
+    }
+    if args.files.len() > SETS_MAX {
+        return Err(usage("Too many datasets."));
+    }
+    let width = args.width.or_else(|| terminal::columns().map(|columns| columns.saturating_sub(2)));
+    let options = MinistatOptions {
+        level,
+        plot: !args.no_plot,
+        compare: !args.numbers_only,
+        separate_bars: args.separate_bars,
+        width: width.unwrap_or(WIDTH),
+    };
+    Ok((options, format))
+}
+
+fn set(path: &Path, format: &PlainFormat) -> Result<Result<(String, Set), Complaint>> {
+    let name = if path == Path::new("-") { "<stdin>".into() } else { path.display().to_string() };
+    let bytes = inputs::read(path).with_context(|| format!("cannot read {name}"))?;
+    let values = match plain::parse(&bytes, format) {
+        Ok(values) => values,
+        Err(error) => {
+            let line = error.line;
+            let text = format!("ministat: Invalid data on line {line} in {name}\n");
+            return Ok(Err(Complaint(text)));
+        }
+    };
+    Ok(match Set::new(values) {
+        Some(set) => Ok((name, set)),
+        None => Err(Complaint(format!("Dataset {name} must contain at least 3 data points\n"))),
+    })
+}

@@ -1,0 +1,105 @@
+//! `clockscope compare`: reads sets of numbers, compares them, and says what changed.
+
+mod inputs;
+mod ministat;
+
+use std::fs;
+use std::io::{self, Write as _};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::cli::measure::{CompareArgs, FailIf, ReportFormat};
+use crate::exit;
+use crate::report::compare::judge::{self, JudgeOptions};
+use crate::report::compare::model::{CompareReport, Verdict};
+use crate::report::compare::plot::WIDTH_MIN;
+use crate::report::compare::{html, json, text};
+use crate::sys::terminal;
+
+/// Width of the plot where there is no terminal.
+const PLOT_WIDTH: usize = 74;
+/// Columns of a line of the plot that are not plot.
+const PLOT_BORDER: usize = 4;
+/// The widest plot without `-w`.
+const PLOT_WIDTH_MAX: usize = 116;
+
+/// More columns than this are no plot.
+const WIDTH_MAX: usize = 10_000;
+
+/// Runs the subcommand; gives the exit code.
+#[must_use]
+pub fn run(args: &CompareArgs) -> i32 {
+    let done = if args.ministat { ministat::run(args) } else { compare(args) };
+    done.unwrap_or_else(|error| {
+        super::complain(&error);
+        exit::FAILURE
+    })
+}
+
+fn compare(args: &CompareArgs) -> Result<i32> {
+    let options = options(args)?;
+    let plot_width = plot_width(args)?;
+    let report = judge::compare(inputs::sources(args)?, &options);
+    let printed = match args.format {
+        ReportFormat::Text => text::render(&report, plot_width),
+        ReportFormat::Json => json::render(&report)?,
+        ReportFormat::Html => html::render(&report),
+    };
+    write(args, &printed)?;
+    Ok(if args.fail_if.is_some_and(|what| fails(what, &report)) { exit::FOUND } else { exit::OK })
+}
+
+fn options(args: &CompareArgs) -> Result<JudgeOptions> {
+    if !args.min_effect.is_finite() || args.min_effect < 0.0 {
+        bail!("--min-effect {} is not a share in percent; try 1", args.min_effect);
+    }
+    Ok(JudgeOptions {
+        confidence_percent: confidence(args.confidence.as_deref())?,
+        min_effect_percent: args.min_effect,
+        higher_is_better: args.higher_is_better,
+        unit: args.unit.clone().unwrap_or_default(),
+    })
+}
+
+fn confidence(text: Option<&str>) -> Result<f64> {
+    let Some(text) = text else { return Ok(95.0) };
+    match text.trim_end_matches('%').trim().parse::<f64>() {
+        Ok(percent) if (50.0..=99.9999).contains(&percent) => Ok(percent),
+        _ => bail!("-c {text} is no confidence; it is a number from 50 to 99.9999 percent"),
+    }
+}
+
+fn plot_width(args: &CompareArgs) -> Result<usize> {
+    match args.width {
+        Some(width) if width < WIDTH_MIN => {
+            bail!("a plot of {width} columns shows nothing; use -w {WIDTH_MIN} or more")
+        }
+        Some(width) if width > WIDTH_MAX => {
+            bail!("a plot of {width} columns fits nowhere; use -w {WIDTH_MAX} or less")
+        }
+        Some(width) => Ok(width),
+        None => Ok(terminal::columns().map_or(PLOT_WIDTH, |columns| {
+            columns.saturating_sub(PLOT_BORDER).clamp(WIDTH_MIN, PLOT_WIDTH_MAX)
+        })),
+    }
+}
+
+/// Prints to standard output, or to the file that was named.
+fn write(args: &CompareArgs, text: &str) -> Result<()> {
+    if let Some(path) = &args.output {
+        return fs::write(path, text)
+            .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display()));
+    }
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done.context("cannot write to standard output"),
+    }
+}
+
+fn fails(what: FailIf, report: &CompareReport) -> bool {
+    report.comparisons.iter().any(|comparison| match what {
+        FailIf::Slower => comparison.verdict == Verdict::Slower,
+        FailIf::Changed => matches!(comparison.verdict, Verdict::Slower | Verdict::Faster),
+    })
+}

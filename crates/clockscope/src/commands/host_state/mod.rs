@@ -1,0 +1,152 @@
+//! The state of this host: what files, the kernel and the CPU say, put together.
+
+mod tracing;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fastclock::ClockId;
+
+use super::vdso::collect as image;
+use crate::host::state::{HostState, VdsoState};
+use crate::host::tsc::{Bracket, hz_between, hz_from_log, hz_from_scale};
+use crate::host::{collect as files, date, virtualisation};
+use crate::sys::vdso_call::{self, Call, Callable};
+use crate::sys::{identity, perf_clock, tsc};
+
+/// How long the TSC is measured for.
+const BASELINE: Duration = Duration::from_millis(50);
+/// Brackets of which the narrowest counts.
+const BRACKETS: usize = 200;
+
+/// Looks at the host that we run on; takes about 80 ms, most of which the TSC is measured for.
+#[must_use]
+pub fn collect() -> HostState {
+    let started = Instant::now();
+    let first = narrowest_bracket();
+    let root = Path::new("/");
+    let kernel = identity::kernel();
+    let mut state = files::from_files(root);
+    let mut signs = files::signs_of_virtualisation(root, &kernel.release);
+    signs.cpuid = identity::hypervisor();
+    state.virtualisation = virtualisation::name(&signs);
+    state.date = date::rfc3339(identity::unix_seconds());
+    env!("CARGO_PKG_VERSION").clone_into(&mut state.clockscope);
+    state.kernel = kernel.release;
+    state.arch = kernel.machine;
+    if state.cpus_online == 0 {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        state.cpus_online = u32::try_from(cpus).unwrap_or(u32::MAX);
+    }
+    state.hz = hz();
+    if state.tsc_hz_kernel.is_none()
+        && let Some((hertz, source)) = tsc_hz_kernel()
+    {
+        state.tsc_hz_kernel = Some(hertz);
+        state.tsc_hz_source = Some(source.to_owned());
+    }
+    state.syscall_tracing = tracing::look();
+    state.vdso = vdso();
+    std::thread::sleep(BASELINE.saturating_sub(started.elapsed()));
+    if let Some((hertz, ppm)) = first.and_then(|first| hz_between(&first, &narrowest_bracket()?)) {
+        state.tsc_hz_measured = Some(hertz);
+        state.tsc_bound_ppm = Some(ppm);
+    }
+    state
+}
+
+/// Ticks a second: the coarse clocks are as old as one tick at most, by what the kernel states.
+fn hz() -> Option<u32> {
+    let tick = tsc::resolution(ClockId::MonotonicCoarse).0;
+    let tick = u32::try_from(tick).ok().filter(|tick| *tick > 0)?;
+    Some((1_000_000_000 + tick / 2) / tick)
+}
+
+/// The rate of the TSC that the kernel reckons with, from the best source that answers.
+fn tsc_hz_kernel() -> Option<(f64, &'static str)> {
+    let by_page = || {
+        let (shift, mult) = perf_clock::scale()?;
+        Some((hz_from_scale(shift, mult), "perf event page"))
+    };
+    let by_log = || Some((hz_from_log(&identity::kernel_log()?)?, "kernel log"));
+    if !cfg!(target_arch = "x86_64") {
+        return None;
+    }
+    by_page().or_else(by_log).or_else(identity::tsc_hz_by_cpuid)
+}
+
+/// The counter around `CLOCK_MONOTONIC_RAW`, which no clock discipline steers.
+///
+/// Where the TSC is the clocksource this clock is the TSC at the rate that the kernel took it to
+/// have: then both rates must agree, and what is tested is that they do.
+fn narrowest_bracket() -> Option<Bracket> {
+    if !tsc::has_rdtscp() {
+        return None;
+    }
+    let bracket = || {
+        let before = tsc::before().0;
+        let clock_ns = tsc::now(ClockId::MonotonicRaw).0;
+        Bracket { before, clock_ns, after: tsc::after().0 }
+    };
+    (0..BRACKETS).map(|_| bracket()).min_by_key(Bracket::width)
+}
+
+fn vdso() -> VdsoState {
+    if vdso_call::own_base().is_none() {
+        return VdsoState::default();
+    }
+    let loaded = image::load(None).ok();
+    let callables = loaded.and_then(|loaded| vdso_call::callables(&loaded.bytes));
+    let is_monotonic =
+        |callable: &Callable| callable.call() == Call::ClockGettime(ClockId::Monotonic);
+    let mut callables = callables.unwrap_or_default();
+    callables.retain(is_monotonic);
+    let Some(monotonic) = callables.first() else {
+        return VdsoState { present: true, ..VdsoState::default() };
+    };
+    let cost = monotonic.cost();
+    let falls_back = vdso_call::paths(&callables)
+        .and_then(|paths| paths.first().map(|path| *path == vdso_call::Path::Syscall));
+    let ratio = (cost.vdso.0 > 0).then(|| cost.syscall.0 as f64 / cost.vdso.0 as f64);
+    VdsoState { present: true, falls_back, ratio }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_host_is_seen_as_it_is() {
+        let state = collect();
+        let file = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        assert!(state.date.ends_with('Z') && state.date.len() == 20, "{}", state.date);
+        assert_eq!(state.kernel, file("/proc/sys/kernel/osrelease").trim());
+        assert!(state.cpus_online > 0);
+        assert!(state.hz.is_some_and(|hz| (24..=10_000).contains(&hz)), "{:?}", state.hz);
+        assert!(state.vdso.present);
+        assert_eq!(state.traced_by, None);
+        let current = file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+        assert_eq!(state.clocksource.as_deref(), Some(current.trim()));
+    }
+
+    #[test]
+    fn both_rates_of_the_tsc_agree_where_it_is_the_clocksource() {
+        let state = collect();
+        let rates = (state.tsc_hz_kernel, state.tsc_hz_measured, state.tsc_bound_ppm);
+        if let (Some(kernel), Some(measured), Some(bound)) = rates {
+            let ppm = ((measured / kernel - 1.0) * 1e6).abs();
+            // The log rounds to 1 kHz; clock discipline does not reach the raw clock.
+            let allowed =
+                bound + if state.clocksource.as_deref() == Some("tsc") { 2.0 } else { 500.0 };
+            assert!(ppm <= allowed, "{ppm} ppm, bound {bound}: {state:?}");
+        }
+    }
+
+    #[test]
+    fn the_vdso_answers_by_itself_if_the_clocksource_is_the_tsc() {
+        let state = collect();
+        if state.clocksource.as_deref() == Some("tsc") {
+            assert_eq!(state.vdso.falls_back, Some(false));
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! From what was measured to the report's model.
+
+use crate::measure::wrongness::machine::Machine;
+use crate::measure::wrongness::offset::Offset;
+use crate::measure::wrongness::source::Unit;
+use crate::measure::wrongness::stability::Phases;
+use crate::measure::wrongness::warp::Warp;
+use crate::measure::wrongness::{Clock, Compared, Measured, Rated, gaps, is_unordered, staleness};
+use crate::report::wrongness::model::{
+    ClockRow, Discipline, Distribution, Gaps, OffsetRow, RateRow, Resolution, SCHEMA, StabilityRow,
+    Staleness, Steps, WarpRow, WrongnessReport,
+};
+use crate::report::wrongness::verdict;
+use crate::stats::{allan, distribution};
+use crate::sys::timex::Timex;
+
+/// The report, with its verdict; the host is left for the caller.
+#[must_use]
+pub(crate) fn report(measured: &Measured, machine: &Machine) -> WrongnessReport {
+    let discipline = measured.discipline.map(|(first, last)| discipline(first, last));
+    let rates = measured.rates.iter();
+    let mut report = WrongnessReport {
+        schema: SCHEMA,
+        elapsed_ms: to_ms(measured.elapsed),
+        cpu: measured.cpu,
+        clocks: measured.clocks.iter().map(clock).collect(),
+        warps: measured.warps.iter().map(warp).collect(),
+        offsets: measured.offsets.iter().map(offset).collect(),
+        rates: rates.map(|r| rate(r, discipline.as_ref(), machine.nominal_hz)).collect(),
+        steps: steps(measured),
+        gaps: measured.gaps.as_ref().map(|gaps| gap_row(gaps, measured.cpu)),
+        stability: measured.phases.as_ref().map(stability).unwrap_or_default(),
+        discipline,
+        declines: declines(measured),
+        ..WrongnessReport::default()
+    };
+    verdict::judge(&mut report);
+    report
+}
+
+fn to_ms(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn declines(measured: &Measured) -> Vec<(String, String)> {
+    let watch = measured.watched.as_ref().and_then(|watched| watched.decline.clone());
+    let watch = watch.map(|why| ("the moment of a step".to_owned(), why));
+    let mut declines = measured.declines.clone();
+    if let Some(phases) = measured.phases.as_ref().filter(|phases| phases.phases_s.len() < 3) {
+        let why = format!("only {} phases could be taken", phases.phases_s.len());
+        declines.push(("stability".to_owned(), why));
+    }
+    declines.extend(watch);
+    declines
+}
+
+fn clock(clock: &Clock) -> ClockRow {
+    let steps = &clock.order.steps;
+    ClockRow {
+        clock: clock.name.to_owned(),
+        unit: clock.unit.name().to_owned(),
+        reads: clock.order.reads,
+        backward: clock.order.backward,
+        worst_backward: clock.order.worst,
+        burst: clock.order.burst.clone(),
+        sandwich_faults: clock.sandwich_faults.clone(),
+        sandwich_reads: clock.sandwich_reads,
+        staleness: clock.staleness.as_ref().map(|(reference, ages)| staleness_row(reference, ages)),
+        resolution: Some(Resolution {
+            getres_ns: clock.getres_ns,
+            min_step: steps.min,
+            gcd: steps.gcd,
+            max_step: steps.max,
+            zero_share: steps.zero_share(),
+            steps: steps.count,
+            buckets: steps.buckets(),
+        }),
+        sentence: String::new(),
+    }
+}
+
+fn staleness_row(reference: &str, ages: &staleness::Staleness) -> Staleness {
+    Staleness {
+        reference: reference.to_owned(),
+        busy: distribution_row(&ages.busy),
+        idle: distribution_row(&ages.idle),
+        ahead: ages.ahead,
+        ahead_max_ns: ages.ahead_max_ns,
+    }
+}
+
+fn distribution_row(values: &distribution::Distribution) -> Distribution {
+    Distribution {
+        count: values.count(),
+        min_ns: values.min(),
+        p1_ns: values.percentile(1.0),
+        p50_ns: values.percentile(50.0),
+        p99_ns: values.percentile(99.0),
+        max_ns: values.max(),
+        mean_ns: values.mean(),
+        buckets: values.buckets(),
+        hdr: values.to_hdr(),
+    }
+}
+
+fn warp(row: &Compared<Warp>) -> WarpRow {
+    let cpu = |index| if index == 0 { row.cpus.0 } else { row.cpus.1 };
+    WarpRow {
+        source: row.source.to_owned(),
+        unit: row.unit.name().to_owned(),
+        cpus: row.cpus,
+        handovers: row.found.handovers,
+        warps: row.found.count(),
+        max_warp: row.found.max,
+        behind: row.found.behind().map(cpu),
+        random: row.found.is_random(),
+        floor: row.found.floor,
+        unordered: is_unordered(row.source),
+    }
+}
+
+fn offset(row: &Compared<Offset>) -> OffsetRow {
+    OffsetRow {
+        source: row.source.to_owned(),
+        unit: row.unit.name().to_owned(),
+        cpus: row.cpus,
+        offset: row.found.best,
+        error: row.found.error,
+        interval: row.found.interval,
+        exchanges: row.found.exchanges,
+        proven: row.found.is_proven(),
+    }
+}
+
+fn rate(row: &Rated, discipline: Option<&Discipline>, nominal_hz: Option<f64>) -> RateRow {
+    let mut rate = RateRow {
+        clock: row.clock.to_owned(),
+        reference: row.reference.to_owned(),
+        ppm: row.rate.ppm,
+        bound_ppm: row.rate.bound_ppm,
+        baseline_ms: u64::try_from(row.rate.baseline_ns / 1_000_000).unwrap_or(0),
+        ..RateRow::default()
+    };
+    match row.unit {
+        Unit::Ticks => {
+            let hz = row.rate.ratio * 1e9;
+            let before = row.first_half.map(|half| half.ratio * 1e9);
+            rate.hz = Some(hz);
+            rate.expected_ppm = nominal_hz.map(|_| 0.0);
+            rate.ppm = nominal_hz.or(before).map_or(0.0, |nominal| (hz / nominal - 1.0) * 1e6);
+            let half = row.first_half.filter(|_| nominal_hz.is_none());
+            rate.bound_ppm += half.map_or(0.0, |half| half.bound_ppm);
+        }
+        Unit::Nanos => {
+            rate.offset_ns = Some(row.end.clock - row.end.reference);
+            rate.expected_ppm = match row.reference {
+                "CLOCK_MONOTONIC_RAW" => {
+                    discipline.filter(|d| !d.slewing).map(|discipline| discipline.frequency_ppm)
+                }
+                _ => Some(0.0),
+            };
+        }
+    }
+    rate
+}
+
+fn discipline(first: Timex, last: Timex) -> Discipline {
+    let moved = (first.freq, first.tick) != (last.freq, last.tick);
+    let micros = |value: i64| u64::try_from(value).unwrap_or(0);
+    Discipline {
+        slewing: moved || first.offset != 0 || last.offset != 0,
+        synchronised: last.is_synchronised(),
+        frequency_ppm: last.frequency_ppm(),
+        max_error_us: micros(last.maxerror),
+        est_error_us: micros(last.esterror),
+        tai_offset_s: i64::from(last.tai),
+    }
+}
+
+fn steps(measured: &Measured) -> Steps {
+    let Some(watched) = &measured.watched else { return Steps::default() };
+    Steps {
+        watched_ms: to_ms(watched.time),
+        notices: watched.notices,
+        steps_ns: watched.steps_ns.clone(),
+    }
+}
+
+fn gap_row(gaps: &gaps::Gaps, cpu: u32) -> Gaps {
+    Gaps {
+        cpu,
+        threshold_ns: gaps::THRESHOLD_NS,
+        count: gaps.lengths.count(),
+        share: gaps.lengths.sum() as f64 / gaps.looked_ns.max(1) as f64,
+        foreign: gaps.foreign,
+        lengths: distribution_row(&gaps.lengths),
+    }
+}
+
+/// Averaging times of 1, 2 and 5 times the powers of ten, up to a quarter of the phases.
+fn stability(phases: &Phases) -> Vec<StabilityRow> {
+    let x = &phases.phases_s;
+    let powers = (0..12).map(|power| 10_usize.pow(power));
+    let factors = powers.flat_map(|power| [1, 2, 5].map(|digit| digit * power));
+    let row = |m: usize| StabilityRow {
+        tau_s: m as f64 * phases.spacing_s,
+        adev: allan::adev(x, phases.spacing_s, m),
+        oadev: allan::oadev(x, phases.spacing_s, m),
+        mdev: allan::mdev(x, phases.spacing_s, m),
+        tdev_s: allan::tdev(x, phases.spacing_s, m),
+        mtie_s: allan::mtie(x, m),
+    };
+    factors.take_while(|m| *m <= x.len() / 4).map(row).collect()
+}

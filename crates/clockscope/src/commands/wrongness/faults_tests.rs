@@ -1,0 +1,245 @@
+//! Clocks with known faults, through the code that measures the real machine: each is found by its
+//! class and by no other, and the machine as it is has none.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use fastclock::ClockId;
+
+use super::convert;
+use crate::measure::wrongness::machine::{COUNTERS, Machine, ORDERED};
+use crate::measure::wrongness::measure;
+use crate::measure::wrongness::plan::Plan;
+use crate::measure::wrongness::source::{NotNormal, Source};
+use crate::report::wrongness::model::WrongnessReport;
+use crate::sys::{affinity, tsc};
+
+/// One measurement at a time: each wants all CPUs.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Measures these clocks of a machine for a second; all default clocks if none is named.
+fn report(machine: &Machine, names: &[&'static str]) -> WrongnessReport {
+    let _alone = alone();
+    let is_choice = !names.is_empty();
+    let names = if is_choice { names.to_vec() } else { machine.default_names() };
+    let time = Duration::from_secs(1);
+    let plan = Plan { names, is_choice, time, stability: false };
+    convert::report(&measure(machine, &plan, &|_| {}), machine)
+}
+
+/// Kind and clock of each fault.
+fn faults(report: &WrongnessReport) -> Vec<(&str, &str)> {
+    report.faults.iter().map(|fault| (fault.kind.as_str(), fault.clock.as_str())).collect()
+}
+
+/// A source whose readings are changed by a function.
+struct Bent<F> {
+    real: Arc<dyn Source>,
+    bend: Arc<F>,
+}
+
+impl<F: Fn(i64) -> i64 + Send + Sync> Source for Bent<F> {
+    fn read(&self) -> i64 {
+        (self.bend)(self.real.read())
+    }
+
+    fn read_checked(&self) -> Result<i64, NotNormal> {
+        self.real.read_checked().map(|value| (self.bend)(value))
+    }
+}
+
+/// This machine, with all routes of one clock bent.
+fn bent<F: Fn(i64) -> i64 + Send + Sync + 'static>(name: &str, bend: F) -> Machine {
+    let mut machine = Machine::this();
+    let bend = Arc::new(bend);
+    let subject = machine.subjects.iter_mut().find(|subject| subject.name == name).unwrap();
+    for (_, source) in &mut subject.routes {
+        *source = Arc::new(Bent { real: Arc::clone(source), bend: Arc::clone(&bend) });
+    }
+    machine
+}
+
+/// The CPU that the tests on one CPU do not run on; `None` if there is only one.
+fn other_cpu() -> Option<u32> {
+    let cpus = affinity::allowed().unwrap();
+    (cpus.len() > 1).then(|| cpus[0])
+}
+
+#[test]
+fn the_machine_as_it_is_has_no_fault() {
+    let report = report(&Machine::this(), &[]);
+    assert_eq!(faults(&report), [], "{:?}", report.faults);
+    assert!(report.clocks.iter().all(|clock| clock.reads > 0 && !clock.sentence.is_empty()));
+}
+
+#[test]
+fn a_clock_that_steps_back_is_found() {
+    let reads = AtomicU64::new(0);
+    let machine = bent("CLOCK_BOOTTIME", move |now| {
+        let is_bad = reads.fetch_add(1, Ordering::Relaxed) % 10_000 == 9_999;
+        now - if is_bad { 3_000 } else { 0 }
+    });
+    let report = report(&machine, &["CLOCK_BOOTTIME", "CLOCK_MONOTONIC"]);
+    assert_eq!(faults(&report), [("backward", "CLOCK_BOOTTIME")], "{:?}", report.faults);
+    let clock = &report.clocks[0];
+    assert!((1..=3_000).contains(&clock.worst_backward), "{}", clock.worst_backward);
+    assert!(clock.burst.windows(2).any(|pair| pair[1] < pair[0]), "{:?}", clock.burst);
+}
+
+#[test]
+fn a_warp_of_500_ns_between_cpus_is_found() {
+    let Some(behind) = other_cpu() else { return };
+    let machine =
+        bent(
+            "CLOCK_MONOTONIC",
+            move |now| {
+                if affinity::current() == behind { now - 500 } else { now }
+            },
+        );
+    let report = report(&machine, &["CLOCK_MONOTONIC"]);
+    assert_eq!(faults(&report), [("warp", "CLOCK_MONOTONIC")], "{:?}", report.faults);
+    let warp = report.warps.iter().find(|warp| warp.cpus.0 == behind).unwrap();
+    assert_eq!((warp.behind, warp.random), (Some(behind), false));
+    assert!((1..=500).contains(&warp.max_warp), "{warp:?}");
+}
+
+#[test]
+fn a_counter_that_is_behind_on_one_cpu_is_a_warp_with_its_offset() {
+    let Some(behind) = other_cpu() else { return };
+    let machine =
+        bent(ORDERED, move |now| if affinity::current() == behind { now - 20_000 } else { now });
+    let report = report(&machine, &[ORDERED]);
+    assert_eq!(faults(&report), [("warp", ORDERED)], "{:?}", report.faults);
+    let offset = report.offsets.iter().find(|offset| offset.cpus.0 == behind).unwrap();
+    let error = i64::try_from(offset.error).unwrap();
+    assert!(offset.proven && (offset.offset - 20_000).abs() <= error, "{offset:?}");
+}
+
+#[test]
+fn a_warp_that_both_cpus_see_is_random() {
+    let Some(other) = other_cpu() else { return };
+    let machine = bent("CLOCK_MONOTONIC_RAW", move |now| {
+        let is_odd = now / 1_000_000 % 2 == 1;
+        if affinity::current() != other {
+            now
+        } else if is_odd {
+            now - 2_000
+        } else {
+            now + 2_000
+        }
+    });
+    let report = report(&machine, &["CLOCK_MONOTONIC_RAW"]);
+    assert_eq!(faults(&report), [("warp", "CLOCK_MONOTONIC_RAW")], "{:?}", report.faults);
+    assert!(report.warps.iter().any(|warp| warp.random && warp.behind.is_none()));
+}
+
+#[test]
+fn a_coarse_clock_stale_by_3_ticks_is_found() {
+    for name in ["CLOCK_REALTIME_COARSE", "CLOCK_MONOTONIC_COARSE"] {
+        let machine = Machine::this();
+        let tick = machine.subject(name).unwrap().getres_ns.unwrap().cast_signed();
+        let report = report(&bent(name, move |now| now - 3 * tick), &[name]);
+        assert_eq!(faults(&report), [("stale", name)], "{:?}", report.faults);
+    }
+}
+
+#[test]
+fn a_coarse_clock_that_is_ahead_is_in_the_wrong_order() {
+    let name = "CLOCK_MONOTONIC_COARSE";
+    let report = report(&bent(name, |now| now + 1_000_000_000), &[name]);
+    assert_eq!(faults(&report), [("sandwich", name)], "{:?}", report.faults);
+}
+
+fn fast_by(ppm: i64) -> impl Fn(i64) -> i64 + Send + Sync {
+    let origin = AtomicI64::new(i64::MIN);
+    move |now| {
+        let first = origin.compare_exchange(i64::MIN, now, Ordering::Relaxed, Ordering::Relaxed);
+        let elapsed = now - first.map_or_else(|origin| origin, |_| now);
+        now + elapsed * ppm / 1_000_000
+    }
+}
+
+#[test]
+fn a_rate_that_is_wrong_by_50_ppm_is_found() {
+    let report = report(&bent("CLOCK_MONOTONIC", fast_by(50)), &["CLOCK_MONOTONIC"]);
+    assert_eq!(faults(&report), [("rate", "CLOCK_MONOTONIC")], "{:?}", report.faults);
+    let rate = &report.rates[0];
+    let off = rate.ppm - rate.expected_ppm.unwrap() - 50.0;
+    assert!(off.abs() <= rate.bound_ppm + 1.0, "{rate:?}");
+}
+
+#[test]
+fn a_counter_that_is_off_its_nominal_rate_is_found() {
+    let mut machine = bent(ORDERED, fast_by(50));
+    let healthy = report(&Machine::this(), &[ORDERED]);
+    machine.nominal_hz = healthy.rates[0].hz;
+    let report = report(&machine, &[ORDERED]);
+    assert_eq!(faults(&report), [("rate", ORDERED)], "{:?}", report.faults);
+}
+
+#[test]
+fn a_slewed_realtime_has_a_wrong_rate_but_no_step() {
+    let report = report(&bent("CLOCK_REALTIME", fast_by(-400)), &["CLOCK_REALTIME"]);
+    assert_eq!(faults(&report), [("rate", "CLOCK_REALTIME")], "{:?}", report.faults);
+}
+
+#[test]
+fn a_step_of_realtime_is_found_and_nothing_else_is_blamed() {
+    for step in [300_000_000, -300_000_000] {
+        // From half a second after the first reading.
+        let when = OnceLock::new();
+        let machine = bent("CLOCK_REALTIME", move |now| {
+            let time = tsc::now(ClockId::Monotonic).0;
+            if time < *when.get_or_init(|| time + 500_000_000) { now } else { now + step }
+        });
+        let report = report(&machine, &["CLOCK_REALTIME", "CLOCK_REALTIME_COARSE", "CLOCK_TAI"]);
+        assert_eq!(faults(&report), [("step", "CLOCK_REALTIME")], "{:?}", report.faults);
+        assert_eq!(report.steps.steps_ns.len(), 1, "{:?}", report.steps);
+        assert!((report.steps.steps_ns[0] - step).abs() < 100_000, "{:?}", report.steps);
+    }
+}
+
+#[test]
+fn a_route_that_disagrees_with_the_kernel_is_found() {
+    let mut machine = Machine::this();
+    let subject = machine.subjects.iter_mut().find(|s| s.name == "CLOCK_TAI").unwrap();
+    let first = &mut subject.routes[0];
+    first.1 = Arc::new(Bent { real: Arc::clone(&first.1), bend: Arc::new(|now| now - 50_000_000) });
+    let report = report(&machine, &["CLOCK_TAI"]);
+    assert_eq!(faults(&report), [("sandwich", "CLOCK_TAI")], "{:?}", report.faults);
+    assert!(report.faults[0].sentence.contains("is behind syscall"));
+}
+
+#[test]
+fn an_unordered_counter_that_warps_is_no_fault_of_the_machine() {
+    let Some(behind) = other_cpu() else { return };
+    let unordered = COUNTERS[0];
+    let machine =
+        bent(unordered, move |now| if affinity::current() == behind { now - 20_000 } else { now });
+    let report = report(&machine, &[unordered]);
+    assert_eq!(faults(&report), [], "{:?}", report.faults);
+    assert!(report.clocks[0].sentence.contains("read before its turn"));
+}
+
+#[test]
+fn with_one_cpu_nothing_is_compared_and_the_rest_is_measured() {
+    let mut machine = Machine::this();
+    machine.cpus.truncate(1);
+    let report = report(&machine, &["CLOCK_MONOTONIC", ORDERED]);
+    assert_eq!(faults(&report), [], "{:?}", report.faults);
+    assert!(report.warps.is_empty() && report.offsets.is_empty());
+    assert!(report.declines.iter().any(|decline| decline.1.contains("only one CPU")));
+}
+
+#[test]
+fn where_no_thread_can_be_kept_on_a_cpu_that_is_said() {
+    let mut machine = Machine::this();
+    machine.cpus = vec![8_190, 8_191];
+    let report = report(&machine, &["CLOCK_MONOTONIC"]);
+    assert_eq!(faults(&report), [], "{:?}", report.faults);
+    assert!(report.declines.iter().any(|decline| decline.1.contains("kept on different CPUs")));
+}

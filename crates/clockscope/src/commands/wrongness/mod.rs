@@ -1,0 +1,178 @@
+//! `clockscope wrongness`: chooses clocks, measures, judges and prints.
+
+mod convert;
+#[cfg(test)]
+mod faults_tests;
+mod names;
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use indicatif::ProgressBar;
+
+use crate::cli::measure::{ReportFormat, WrongnessArgs};
+use crate::commands::host_state;
+use crate::exit;
+use crate::host::state::HostState;
+use crate::measure::wrongness::machine::Machine;
+use crate::measure::wrongness::measure;
+use crate::measure::wrongness::plan::Plan;
+use crate::report::wrongness::html;
+use crate::report::wrongness::model::WrongnessReport;
+use crate::report::wrongness::text::{self, TextOptions};
+
+/// Less is too short to see the ticks of a coarse clock; more than a day is a mistake.
+const SECONDS: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
+
+/// Runs the subcommand; gives the exit code.
+#[must_use]
+pub fn run(args: &WrongnessArgs) -> i32 {
+    match try_run(args) {
+        Ok(code) => code,
+        Err(error) => {
+            super::complain(&error);
+            exit::FAILURE
+        }
+    }
+}
+
+fn try_run(args: &WrongnessArgs) -> Result<i32> {
+    if !SECONDS.contains(&args.time) {
+        bail!(
+            "cannot measure for {} seconds; --time takes {} to {}",
+            args.time,
+            SECONDS.start(),
+            SECONDS.end()
+        );
+    }
+    let host = host_state::collect();
+    let mut machine = Machine::this();
+    machine.nominal_hz = nominal_hz(&host);
+    let (plan, histogram) = plan(args, &machine)?;
+    // Opened before measuring, so that a typo does not cost the time.
+    let file = match &args.output {
+        Some(path) => {
+            let what = || format!("cannot write to {}", path.display());
+            Some(File::create(path).with_context(what)?)
+        }
+        None => None,
+    };
+    let measured = {
+        let progress = Progress::start();
+        let measured = measure(&machine, &plan, &|what| progress.tell(what));
+        progress.end();
+        measured
+    };
+    let mut report = convert::report(&measured, &machine);
+    report.host = host;
+    let rendered = render(&report, args.format, &TextOptions { histogram })?;
+    match file {
+        Some(mut file) => {
+            let written = file.write_all(rendered.as_bytes());
+            written.context("cannot write the report; try -o FILE elsewhere")?;
+        }
+        None => print(&rendered)?,
+    }
+    Ok(if report.faults.is_empty() { exit::OK } else { exit::FOUND })
+}
+
+/// The rate that the counter must have against `CLOCK_MONOTONIC_RAW`: that by which the kernel turns
+/// ticks into time, if it does.
+///
+/// With another clocksource two crystals are compared, and a rate from CPUID may be that before the
+/// kernel refined it: both may differ by more than a fault.
+fn nominal_hz(host: &HostState) -> Option<f64> {
+    let is_tsc = host.clocksource.as_deref() == Some("tsc");
+    let source = host.tsc_hz_source.as_deref().unwrap_or("");
+    let is_exact = ["perf", "tsc_freq_khz", "kernel log"].iter().any(|good| source.contains(good));
+    host.tsc_hz_kernel.filter(|_| is_tsc && is_exact)
+}
+
+/// What to measure, and the clock to draw.
+fn plan(args: &WrongnessArgs, machine: &Machine) -> Result<(Plan, Option<String>)> {
+    let known: Vec<&'static str> = machine.subjects.iter().map(|subject| subject.name).collect();
+    let mut names = Vec::new();
+    for word in &args.clocks {
+        let name = names::resolve(word, &known)?;
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let is_choice = !names.is_empty();
+    if !is_choice {
+        names = machine.default_names();
+    }
+    let drawn = match &args.histogram {
+        Some(word) => Some(names::resolve(word, &known)?),
+        None => None,
+    };
+    names.extend(drawn.filter(|name| !names.contains(name)));
+    let time = Duration::from_secs_f64(args.time);
+    let plan = Plan { names, is_choice, time, stability: args.stability };
+    Ok((plan, drawn.map(str::to_owned)))
+}
+
+fn render(report: &WrongnessReport, format: ReportFormat, options: &TextOptions) -> Result<String> {
+    Ok(match format {
+        ReportFormat::Text => text::render(report, options),
+        ReportFormat::Json => {
+            let json = serde_json::to_string_pretty(report).context("cannot make JSON")?;
+            json + "\n"
+        }
+        ReportFormat::Html => html::render(report),
+    })
+}
+
+/// Prints; a reader that has left is no failure.
+fn print(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
+    }
+}
+
+/// What is being done, on standard error if that is a terminal.
+struct Progress(Option<ProgressBar>);
+
+impl Progress {
+    fn start() -> Self {
+        Self(io::stderr().is_terminal().then(ProgressBar::new_spinner))
+    }
+
+    fn tell(&self, what: &str) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(what.to_owned());
+            bar.tick();
+        }
+    }
+
+    fn end(self) {
+        if let Some(bar) = self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counter_is_held_to_the_rate_that_the_kernel_reckons_with_and_no_other() {
+        let host = |clocksource: &str, source: &str| HostState {
+            clocksource: Some(clocksource.to_owned()),
+            tsc_hz_kernel: Some(2.5e9),
+            tsc_hz_source: Some(source.to_owned()),
+            ..HostState::default()
+        };
+        assert_eq!(nominal_hz(&host("tsc", "perf event page")), Some(2.5e9));
+        assert_eq!(nominal_hz(&host("tsc", "tsc_freq_khz in /sys")), Some(2.5e9));
+        assert_eq!(nominal_hz(&host("tsc", "kernel log")), Some(2.5e9));
+        assert_eq!(nominal_hz(&host("tsc", "CPUID")), None);
+        assert_eq!(nominal_hz(&host("hpet", "perf event page")), None);
+        assert_eq!(nominal_hz(&HostState::default()), None);
+    }
+}

@@ -1,0 +1,10 @@
+//! What is known of the machine that decides what a clock read costs.
+//!
+//! Start at [`state`]. [`collect`] reads files below a root; everything else is pure.
+
+pub mod collect;
+pub mod date;
+pub mod state;
+pub mod tracing;
+pub mod tsc;
+pub mod virtualisation;

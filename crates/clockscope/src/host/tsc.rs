@@ -1,0 +1,104 @@
+//! The rate of the TSC: as the kernel tells it, and measured. Pure.
+
+/// Hertz from the scale of a perf page: a tick is `mult / 2^shift` nanoseconds.
+///
+/// The kernel makes the scale from whole kilohertz; so the result is given in whole kilohertz too.
+#[must_use]
+pub fn hz_from_scale(shift: u16, mult: u32) -> f64 {
+    let hertz = 1e9 * f64::from(shift).exp2() / f64::from(mult);
+    (hertz / 1e3).round() * 1e3
+}
+
+/// Hertz from the kernel's log: the last rate that it settled on.
+///
+/// Known lines: `tsc: Detected 2596.152 MHz processor` (also `... TSC`),
+/// `tsc: Refined TSC clocksource calibration: 2593.906 MHz`.
+#[must_use]
+pub fn hz_from_log(log: &str) -> Option<f64> {
+    let rate = |line: &str| {
+        let (_, rest) = line.split_once("tsc: ")?;
+        let known = rest.starts_with("Detected ") || rest.starts_with("Refined TSC clocksource");
+        let (before, _) = rest.split_once(" MHz").filter(|_| known)?;
+        before.rsplit(' ').next()?.parse::<f64>().ok()
+    };
+    let of_tsc = |line: &&str| !line.contains(" MHz processor");
+    // "processor" is the CPU's own rate where the log tells both.
+    let last = |lines: &mut dyn Iterator<Item = &str>| lines.filter_map(rate).last();
+    let refined = last(&mut log.lines().filter(of_tsc));
+    let megahertz = refined.or_else(|| last(&mut log.lines()))?;
+    (megahertz > 0.0).then_some(megahertz * 1e6)
+}
+
+/// A reading of the counter between two readings of a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bracket {
+    /// The counter before, in ticks.
+    pub before: u64,
+    /// The clock, in nanoseconds.
+    pub clock_ns: i64,
+    /// The counter after, in ticks.
+    pub after: u64,
+}
+
+impl Bracket {
+    /// Its width, in ticks.
+    #[must_use]
+    pub fn width(&self) -> u64 {
+        self.after.saturating_sub(self.before)
+    }
+
+    fn middle(&self) -> f64 {
+        self.before as f64 + self.width() as f64 / 2.0
+    }
+}
+
+/// Hertz between two brackets, and how wrong that can be in parts per million: half of both widths
+/// over the interval. `None` if no time passed between them.
+#[must_use]
+pub fn hz_between(first: &Bracket, last: &Bracket) -> Option<(f64, f64)> {
+    let nanos = last.clock_ns.checked_sub(first.clock_ns).filter(|nanos| *nanos > 0)?;
+    let ticks = last.middle() - first.middle();
+    if ticks <= 0.0 {
+        return None;
+    }
+    let doubt = (first.width() + last.width()) as f64 / 2.0;
+    Some((ticks * 1e9 / nanos as f64, doubt / ticks * 1e6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scale_gives_whole_kilohertz() {
+        assert_eq!(hz_from_scale(31, 827180431), 2_596_149_000.0);
+        assert_eq!(hz_from_scale(30, 1 << 30), 1e9);
+    }
+
+    #[test]
+    fn the_log_tells_the_rate_it_settled_on() {
+        let detected = "<6>[    0.000069] tsc: Detected 2596.152 MHz processor\n";
+        assert_eq!(hz_from_log(detected), Some(2_596_152_000.0));
+        let refined = "[ 0.1] tsc: Fast TSC calibration using PIT\n\
+                       [ 0.1] tsc: Detected 3400.000 MHz processor\n\
+                       [ 0.1] tsc: Detected 3399.906 MHz TSC\n\
+                       [ 1.2] tsc: Refined TSC clocksource calibration: 3393.625 MHz\n";
+        assert_eq!(hz_from_log(refined), Some(3_393_625_000.0));
+        let both = refined.lines().take(3).collect::<Vec<_>>().join("\n");
+        assert_eq!(hz_from_log(&both), Some(3_399_906_000.0));
+        assert_eq!(hz_from_log("tsc: Detected much MHz TSC\ntsc: Marking TSC unstable"), None);
+        assert_eq!(hz_from_log(""), None);
+    }
+
+    #[test]
+    fn the_rate_between_two_brackets_has_a_bound() {
+        let first = Bracket { before: 1_000, clock_ns: 0, after: 1_100 };
+        let last = Bracket { before: 125_001_000, clock_ns: 50_000_000, after: 125_001_100 };
+        let (hertz, ppm) = hz_between(&first, &last).unwrap();
+        assert_eq!(hertz, 2.5e9);
+        assert!((ppm - 0.8).abs() < 1e-9, "{ppm}");
+        assert_eq!(hz_between(&first, &first), None);
+        assert_eq!(hz_between(&last, &first), None);
+        assert_eq!(hz_between(&last, &Bracket { clock_ns: 60_000_000, ..first }), None);
+    }
+}

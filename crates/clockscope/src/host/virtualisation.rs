@@ -1,0 +1,170 @@
+//! Which hypervisor this is, from what is found: in the order of `systemd-detect-virt --vm`. Pure.
+
+/// What tells a hypervisor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signs {
+    /// The name that the hypervisor gives by CPUID, if the CPU says that there is one.
+    pub cpuid: Option<String>,
+    /// Contents of the DMI fields that name a vendor or product.
+    pub dmi: Vec<String>,
+    /// `/proc/xen` exists; with its capabilities.
+    pub xen: Option<String>,
+    /// `/sys/hypervisor/type`.
+    pub sys_hypervisor: Option<String>,
+    /// `hypervisor/compatible` in the device tree.
+    pub device_tree: Option<String>,
+    /// The release of the kernel, which tells WSL.
+    pub kernel: String,
+    /// `/proc/cpuinfo` names User Mode Linux.
+    pub user_mode: bool,
+    /// `/proc/cpuinfo` has the flag `hypervisor`.
+    pub flag: bool,
+}
+
+/// Beginnings of DMI fields. Clouds come first, which set their names over that of the hypervisor.
+const DMI: [(&str, &str); 19] = [
+    ("Amazon EC2", "amazon"),
+    ("Google Compute Engine", "google"),
+    ("Google", "google"),
+    ("OracleCloud", "oracle"),
+    ("innotek GmbH", "oracle"),
+    ("VirtualBox", "oracle"),
+    ("Xen", "xen"),
+    ("Parallels", "parallels"),
+    ("KVM", "kvm"),
+    ("OpenStack", "kvm"),
+    ("KubeVirt", "kvm"),
+    ("QEMU", "qemu"),
+    ("VMware", "vmware"),
+    ("VMW", "vmware"),
+    ("Bochs", "bochs"),
+    ("BHYVE", "bhyve"),
+    ("Hyper-V", "microsoft"),
+    ("Virtual Machine", "microsoft"),
+    ("Apple Virtualization", "apple"),
+];
+/// Those of [`DMI`] that go before CPUID.
+const DMI_FIRST: [&str; 5] = ["amazon", "google", "oracle", "xen", "parallels"];
+const CPUID: [(&str, &str); 12] = [
+    ("XenVMMXenVMM", "xen"),
+    ("KVMKVMKVM", "kvm"),
+    ("Linux KVM Hv", "kvm"),
+    ("TCGTCGTCGTCG", "qemu"),
+    ("VMwareVMware", "vmware"),
+    ("Microsoft Hv", "microsoft"),
+    ("bhyve bhyve ", "bhyve"),
+    ("VBoxVBoxVBox", "oracle"),
+    ("ACRNACRNACRN", "acrn"),
+    (" lrpepyh  vr", "parallels"),
+    (" prl hyperv  ", "parallels"),
+    ("QNXQVMBSQG", "qnx"),
+];
+
+/// The hypervisor's short name as `systemd-detect-virt` has it, `wsl` for the Windows Subsystem for
+/// Linux, `none` without one, `unknown` if there is one without a name; `None` if nothing tells.
+#[must_use]
+pub fn name(signs: &Signs) -> Option<String> {
+    let kernel = signs.kernel.to_ascii_lowercase();
+    if kernel.contains("microsoft") || kernel.ends_with("-wsl2") {
+        return Some("wsl".to_owned());
+    }
+    let dmi = by_dmi(&signs.dmi);
+    if let Some(first) = dmi.filter(|name| DMI_FIRST.contains(name)) {
+        return Some(first.to_owned());
+    }
+    if signs.user_mode {
+        return Some("uml".to_owned());
+    }
+    if let Some(capabilities) = &signs.xen {
+        // The control domain runs on the machine itself.
+        let name = if capabilities.contains("control_d") { "none" } else { "xen" };
+        return Some(name.to_owned());
+    }
+    let by_cpuid = signs.cpuid.as_deref().map(|vendor| {
+        CPUID.iter().find(|(known, _)| vendor.starts_with(known.trim_end())).map(|found| found.1)
+    });
+    if let Some(Some(name)) = by_cpuid {
+        return Some(name.to_owned());
+    }
+    let tree = signs.device_tree.as_deref().map(by_device_tree);
+    let system = signs.sys_hypervisor.as_deref().map(str::trim).filter(|name| !name.is_empty());
+    if let Some(name) = dmi.or(system).or(tree) {
+        return Some(name.to_owned());
+    }
+    if by_cpuid.is_some() || signs.flag {
+        return Some("unknown".to_owned());
+    }
+    // CPUID is the only sign whose absence says something.
+    cfg!(target_arch = "x86_64").then(|| "none".to_owned())
+}
+
+fn by_dmi(fields: &[String]) -> Option<&'static str> {
+    let find = |field: &String| DMI.iter().position(|(start, _)| field.trim().starts_with(start));
+    fields.iter().filter_map(find).min().map(|index| DMI[index].1)
+}
+
+fn by_device_tree(compatible: &str) -> &'static str {
+    match compatible.trim_end_matches('\0') {
+        "linux,kvm" => "kvm",
+        tree if tree.contains("xen") => "xen",
+        tree if tree.contains("vmware") => "vmware",
+        _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by_cpuid(vendor: &str) -> Signs {
+        Signs { cpuid: Some(vendor.to_owned()), flag: true, ..Signs::default() }
+    }
+
+    #[test]
+    fn hypervisors_name_themselves_by_cpuid() {
+        for (vendor, wanted) in [
+            ("KVMKVMKVM", "kvm"),
+            ("Microsoft Hv", "microsoft"),
+            ("bhyve bhyve", "bhyve"),
+            ("", "unknown"),
+        ] {
+            assert_eq!(name(&by_cpuid(vendor)).as_deref(), Some(wanted), "{vendor}");
+        }
+    }
+
+    #[test]
+    fn a_cloud_has_its_own_name_over_kvm_and_qemu_has_not() {
+        let with = |dmi: &[&str]| {
+            let dmi = dmi.iter().map(|&field| field.to_owned()).collect();
+            name(&Signs { dmi, ..by_cpuid("KVMKVMKVM") })
+        };
+        assert_eq!(with(&["Amazon EC2", "t3.large"]).as_deref(), Some("amazon"));
+        assert_eq!(with(&["QEMU", "Google Compute Engine"]).as_deref(), Some("google"));
+        assert_eq!(with(&["QEMU"]).as_deref(), Some("kvm"));
+    }
+
+    #[test]
+    fn wsl_is_told_by_its_kernel() {
+        let kernel = "5.15.90.1-microsoft-standard-WSL2".to_owned();
+        let signs = Signs { kernel, ..by_cpuid("Microsoft Hv") };
+        assert_eq!(name(&signs).as_deref(), Some("wsl"));
+    }
+
+    #[test]
+    fn the_control_domain_of_xen_is_no_guest() {
+        let with = |text: &str| Signs { xen: Some(text.to_owned()), ..Signs::default() };
+        assert_eq!(name(&with("control_d\n")).as_deref(), Some("none"));
+        assert_eq!(name(&with("")).as_deref(), Some("xen"));
+    }
+
+    #[test]
+    fn dmi_and_the_device_tree_tell_where_cpuid_does_not() {
+        let dmi = Signs { dmi: vec!["Bochs".to_owned()], ..Signs::default() };
+        assert_eq!(name(&dmi).as_deref(), Some("bochs"));
+        let tree = Signs { device_tree: Some("linux,kvm\0".to_owned()), ..Signs::default() };
+        assert_eq!(name(&tree).as_deref(), Some("kvm"));
+        if cfg!(target_arch = "x86_64") {
+            assert_eq!(name(&Signs::default()).as_deref(), Some("none"));
+        }
+    }
+}

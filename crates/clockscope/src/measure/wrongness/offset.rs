@@ -1,0 +1,152 @@
+//! How far one CPU's counter is from another's, with a bound, by ping-pong.
+
+use std::io;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::pair::on_two_cpus;
+use super::source::Source;
+
+/// Offset of the second CPU's readings to the first's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offset {
+    /// From the shortest exchange.
+    pub best: i64,
+    /// Half of the shortest exchange.
+    pub error: u64,
+    /// Least and greatest offset that all exchanges allow.
+    pub interval: (i64, i64),
+    /// Exchanges.
+    pub exchanges: u64,
+    shortest: i64,
+}
+
+impl Offset {
+    /// The offset after one exchange: the first CPU reads `a`, then the second `b`, then the
+    /// first `c`.
+    #[must_use]
+    pub const fn of(a: i64, b: i64, c: i64) -> Self {
+        let shortest = c - a;
+        Self {
+            best: b - (a + shortest / 2),
+            error: (shortest.unsigned_abs()).div_ceil(2),
+            interval: (b - c, b - a),
+            exchanges: 1,
+            shortest,
+        }
+    }
+
+    /// Adds what another exchange says.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let tighter = if other.shortest < self.shortest { other } else { self };
+        Self {
+            interval: (
+                self.interval.0.max(other.interval.0),
+                self.interval.1.min(other.interval.1),
+            ),
+            exchanges: self.exchanges + other.exchanges,
+            ..tighter
+        }
+    }
+
+    /// No offset of zero fits all exchanges.
+    #[must_use]
+    pub const fn is_proven(&self) -> bool {
+        self.interval.0 > 0 || self.interval.1 < 0
+    }
+}
+
+/// What the two CPUs share: the number of the exchange, odd when the second CPU is to read.
+#[repr(align(128))]
+struct Table {
+    turn: AtomicU64,
+    answer: AtomicI64,
+}
+
+const END: u64 = u64::MAX;
+
+/// Exchanges that should come about: on a busy machine the two threads seldom run at once.
+const ENOUGH: u64 = 1_000;
+/// For them the time is made longer by up to this factor.
+const LONGER: u32 = 8;
+
+/// Plays ping-pong for this time, or longer if there are few exchanges in it; `None` if not one exchange came about.
+///
+/// # Errors
+///
+/// When one of the CPUs cannot be had.
+///
+/// # References
+///
+/// - `clocksource_verify_percpu` in `kernel/time/clocksource.c` (Linux 6.18)
+pub fn measure(
+    source: &dyn Source,
+    cpus: (u32, u32),
+    time: Duration,
+) -> io::Result<Option<Offset>> {
+    let table = Table { turn: AtomicU64::new(0), answer: AtomicI64::new(0) };
+    let (offset, ()) =
+        on_two_cpus(cpus, || serve(source, &table, time), || answer(source, &table))?;
+    Ok(offset)
+}
+
+/// The first CPU: asks, waits and reads.
+fn serve(source: &dyn Source, table: &Table, time: Duration) -> Option<Offset> {
+    let start = Instant::now();
+    let mut turn = 1;
+    let mut found: Option<Offset> = None;
+    let is_over = |elapsed: Duration, found: Option<&Offset>| {
+        let is_enough = found.is_some_and(|found| found.exchanges >= ENOUGH);
+        elapsed >= time * LONGER || elapsed >= time && is_enough
+    };
+    while !is_over(start.elapsed(), found.as_ref()) {
+        let a = source.read();
+        table.turn.store(turn, Ordering::Release);
+        while table.turn.load(Ordering::Acquire) == turn {
+            std::hint::spin_loop();
+        }
+        let c = source.read();
+        let offset = Offset::of(a, table.answer.load(Ordering::Relaxed), c);
+        found = Some(found.map_or(offset, |found| found.and(offset)));
+        turn += 2;
+    }
+    table.turn.store(END, Ordering::Release);
+    found
+}
+
+/// The second CPU: reads when asked.
+fn answer(source: &dyn Source, table: &Table) {
+    let mut turn = 1;
+    loop {
+        match table.turn.load(Ordering::Acquire) {
+            END => return,
+            asked if asked == turn => {
+                table.answer.store(source.read(), Ordering::Relaxed);
+                table.turn.store(turn + 1, Ordering::Release);
+                turn += 2;
+            }
+            _ => std::hint::spin_loop(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_exchange_gives_the_offset_and_all_give_the_interval() {
+        let offset = Offset::of(100, 165, 200).and(Offset::of(300, 340, 360));
+        assert_eq!((offset.best, offset.error), (10, 30));
+        assert_eq!(offset.interval, (-20, 40));
+        assert_eq!(offset.exchanges, 2);
+        assert!(!offset.is_proven());
+    }
+
+    #[test]
+    fn an_interval_without_zero_proves_an_offset() {
+        assert!(Offset::of(100, 205, 200).is_proven());
+        assert!(Offset::of(100, 95, 200).is_proven());
+    }
+}

@@ -1,0 +1,281 @@
+//! The bench report as data. This is the JSON schema (`"schema": 1`): fields are added, never
+//! renamed; units are in the names; see docs/bench.md.
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::state::HostState;
+
+/// Version of the schema.
+pub const SCHEMA: u32 = 1;
+
+/// The result of one `clockscope bench`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BenchReport {
+    /// Version of this schema: 1.
+    pub schema: u32,
+    /// The machine.
+    pub host: HostState,
+    /// How it was measured.
+    #[serde(default)]
+    pub method: Method,
+    /// One entry a path: a clock by a route, or a system call.
+    pub paths: Vec<PathRow>,
+    /// Costs of two paths divided, from the same rounds.
+    #[serde(default)]
+    pub ratios: Vec<RatioRow>,
+    /// What was not measured, and why.
+    #[serde(default)]
+    pub declines: Vec<PathDecline>,
+    /// What one call adds inside work, with `--in-work`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_work: Vec<InWorkRow>,
+    /// Scaling, with `--threads`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadsRow>,
+    /// Instructions of one call, with `--instructions`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<Instructions>,
+    /// Sentences about the whole: regimes, noise, tracing.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// How it was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Method {
+    /// Fresh processes that measured.
+    pub launches: u32,
+    /// Rounds of each launch.
+    pub rounds: Vec<u32>,
+    /// CPU that was measured on, `null` if pinning was refused.
+    pub cpu: Option<u32>,
+    /// How much slower than the best a control loop may be for its batch to count, in percent.
+    pub gate_percent: f64,
+    /// Confidence of the intervals, in percent.
+    pub confidence_percent: f64,
+    /// Cost of one turn of the empty loop, in picoseconds.
+    pub empty_loop_ps: u64,
+    /// True if the empty loop was subtracted from all costs.
+    pub net: bool,
+    /// How long it took, in milliseconds.
+    pub elapsed_ms: u64,
+}
+
+/// What a path is: a clock (or counter) by a route, or a system call. Exactly one of `clock` and
+/// `call` is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PathName {
+    /// `CLOCK_MONOTONIC`, `gettimeofday`, `rdtsc`, `std::time::Instant`, `empty loop`, ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<String>,
+    /// Name of a system call: `read`, `getppid`, ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// `libc`, `vdso`, `syscall`, `tsc`.
+    pub route: String,
+}
+
+/// One path.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathRow {
+    /// Which.
+    #[serde(flatten)]
+    pub name: PathName,
+    /// The cheapest batch, in picoseconds a call.
+    pub cost_ps_min: u64,
+    /// Median of the accepted batches, in picoseconds a call.
+    pub cost_ps_median: u64,
+    /// Lower end of the median's interval.
+    pub cost_ps_ci_low: u64,
+    /// Upper end of the median's interval.
+    pub cost_ps_ci_high: u64,
+    /// 5th and 95th percentile of all batches, accepted or not.
+    #[serde(default)]
+    pub cost_ps_p5: u64,
+    /// See `cost_ps_p5`.
+    #[serde(default)]
+    pub cost_ps_p95: u64,
+    /// Batches made.
+    pub batches: u64,
+    /// Batches between two undisturbed control loops.
+    pub accepted: u64,
+    /// `quiet`, `noisy` or `unusable`.
+    pub grade: String,
+    /// Calls in one batch.
+    #[serde(default)]
+    pub calls_per_batch: u64,
+    /// Each launch by itself.
+    #[serde(default)]
+    pub launches: Vec<LaunchRow>,
+    /// Named if the launches fall into groups that differ by more than 5 percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regimes: Option<String>,
+    /// Cost of each accepted batch in picoseconds a call, at most 1,000, evenly chosen; for `compare`.
+    #[serde(default)]
+    pub samples_ps: Vec<u64>,
+    /// Of batches that were not accepted, at most 300, for pictures.
+    #[serde(default)]
+    pub rejected_ps: Vec<u64>,
+}
+
+/// One launch of one path.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LaunchRow {
+    /// The cheapest batch, in picoseconds a call.
+    pub cost_ps_min: u64,
+    /// Median of the accepted batches, in picoseconds a call.
+    pub cost_ps_median: u64,
+    /// Batches made.
+    pub batches: u64,
+    /// Batches accepted.
+    pub accepted: u64,
+}
+
+/// Two paths divided.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RatioRow {
+    /// The dividend, such as `CLOCK_MONOTONIC` by `syscall`.
+    pub of: PathName,
+    /// The divisor, such as `CLOCK_MONOTONIC` by `vdso`.
+    pub to: PathName,
+    /// Quotient of the medians of the same rounds.
+    pub ratio: f64,
+    /// Lower end of its interval.
+    pub ci_low: f64,
+    /// Upper end of its interval.
+    pub ci_high: f64,
+}
+
+/// A path that was not measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathDecline {
+    /// Which.
+    #[serde(flatten)]
+    pub name: PathName,
+    /// Why, as a clause.
+    pub reason: String,
+}
+
+/// What one call adds to an iteration of work.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InWorkRow {
+    /// Which.
+    #[serde(flatten)]
+    pub name: PathName,
+    /// Cost back to back, in picoseconds.
+    pub alone_ps: u64,
+    /// Added to an iteration of about 10 ns of independent multiplications, in picoseconds; may be
+    /// negative within the noise.
+    pub compute_ps: i64,
+    /// Interval of `compute_ps`.
+    pub compute_ci_ps: (i64, i64),
+    /// Added to an iteration with one random load from 64 MiB, in picoseconds.
+    pub memory_ps: i64,
+    /// Interval of `memory_ps`.
+    pub memory_ci_ps: (i64, i64),
+    /// `quiet`, `noisy` or `unusable`.
+    pub grade: String,
+}
+
+/// One path on some threads at once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadsRow {
+    /// Which.
+    #[serde(flatten)]
+    pub name: PathName,
+    /// Threads, each on a CPU of its own.
+    pub threads: u32,
+    /// Their CPUs.
+    pub cpus: Vec<u32>,
+    /// Calls a second, all threads together: from the cheapest batches of each thread.
+    pub calls_per_second: f64,
+    /// `calls_per_second` divided by `threads` times that of one thread.
+    pub efficiency: f64,
+    /// Median cost of a call on each thread, in picoseconds.
+    pub cost_ps_by_thread: Vec<u64>,
+    /// Cheapest batch on each thread, in picoseconds.
+    pub cost_ps_min_by_thread: Vec<u64>,
+    /// `quiet`, `noisy` or `unusable`.
+    pub grade: String,
+}
+
+/// Instructions of one call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Instructions {
+    /// Why there are no hardware counters; `null` if there are.
+    pub no_counters: Option<String>,
+    /// One row a path.
+    pub rows: Vec<InstructionsRow>,
+}
+
+/// Instructions of one call of a path.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InstructionsRow {
+    /// Which.
+    #[serde(flatten)]
+    pub name: PathName,
+    /// User-mode instructions by single-stepping, an empty turn of the loop subtracted; `null` if
+    /// it could not be stepped.
+    pub user: Option<u64>,
+    /// Of those, in the vDSO.
+    pub in_vdso: Option<u64>,
+    /// System call instructions among them: 0 says with certainty that the kernel is not entered.
+    pub syscalls: Option<u64>,
+    /// Repeats that gave the same count, and repeats made.
+    pub agreeing: Option<(u32, u32)>,
+    /// User and kernel instructions by counters, a loop with the call minus one without.
+    pub counted: Option<f64>,
+    /// User-mode instructions by counters.
+    pub counted_user: Option<f64>,
+    /// Cycles by counters.
+    pub cycles: Option<f64>,
+    /// Instructions a cycle.
+    pub ipc: Option<f64>,
+}
+
+/// One line of NDJSON: the head, then one record a batch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// The first line.
+    Host {
+        /// Version of this schema: 1.
+        schema: u32,
+        /// The machine.
+        host: Box<HostState>,
+        /// How it was measured.
+        method: Box<Method>,
+    },
+    /// A batch.
+    Batch(BatchRecord),
+    /// A path that was not measured.
+    Decline(PathDecline),
+}
+
+/// One batch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BatchRecord {
+    /// Which path.
+    #[serde(flatten)]
+    pub name: PathName,
+    /// Launch, from 0.
+    pub launch: u32,
+    /// Round of the launch, from 0.
+    pub round: u32,
+    /// Calls made.
+    pub calls: u64,
+    /// Time of the batch in nanoseconds.
+    pub ns: u64,
+    /// Time of the control loop before it in nanoseconds.
+    pub control_before_ns: u64,
+    /// Time of the control loop after it in nanoseconds.
+    pub control_after_ns: u64,
+    /// CPU at the end of the batch.
+    pub cpu: u32,
+    /// Involuntary context switches during the batch.
+    pub involuntary_switches: u64,
+    /// Whether the gate accepted it.
+    pub accepted: bool,
+}

@@ -1,0 +1,12 @@
+//! The comparison as JSON, as the model says.
+
+use super::model::CompareReport;
+
+/// The report with a field on each line; ends with a line end.
+///
+/// # Errors
+///
+/// None that the model can cause; what `serde_json` says otherwise.
+pub fn render(report: &CompareReport) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(report).map(|text| text + "\n")
+}

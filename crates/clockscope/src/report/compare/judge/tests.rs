@@ -1,0 +1,202 @@
+//! Verdicts on made sets.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::host::state::HostState;
+use crate::report::compare::{json, text};
+
+fn options() -> JudgeOptions {
+    JudgeOptions {
+        confidence_percent: 95.0,
+        min_effect_percent: 1.0,
+        higher_is_better: false,
+        unit: String::new(),
+    }
+}
+
+fn plain(file: &str, values: Vec<f64>) -> Source {
+    Source { file: file.to_owned(), content: Content::Plain(values) }
+}
+
+/// A file with one path, whose launches have these medians and 40 batches within 0.4 percent each.
+fn bench(file: &str, launches: &[f64]) -> Source {
+    let batches = launches
+        .iter()
+        .flat_map(|median| (-20..=20).map(move |step| median * (1.0 + f64::from(step) * 0.0001)));
+    let path = BenchPath {
+        name: PathName {
+            clock: Some("CLOCK_TAI".to_owned()),
+            call: None,
+            route: "vdso".to_owned(),
+        },
+        samples_ps: batches.collect(),
+        launches_ps: launches.to_vec(),
+        grade: "quiet".to_owned(),
+        regimes: None,
+    };
+    let bench = BenchFile { paths: vec![path], ..BenchFile::default() };
+    Source { file: file.to_owned(), content: Content::Bench(Box::new(bench)) }
+}
+
+fn bench_mut(source: &mut Source) -> &mut BenchFile {
+    match &mut source.content {
+        Content::Bench(bench) => bench,
+        Content::Plain(_) => panic!("is a bench file"),
+    }
+}
+
+fn verdict_of(base: &[f64], other: &[f64]) -> Verdict {
+    compare(vec![bench("a", base), bench("b", other)], &options()).comparisons[0].verdict
+}
+
+#[test]
+fn a_change_must_hold_between_all_launches() {
+    let base = [100.0, 100.3, 99.8];
+    assert_eq!(verdict_of(&base, &[105.0, 105.2, 104.7]), Verdict::Slower);
+    assert_eq!(verdict_of(&base, &[95.0, 95.2, 94.7]), Verdict::Faster);
+    assert_eq!(verdict_of(&base, &[100.1, 99.9, 100.2]), Verdict::Same, "the same binary again");
+    assert_eq!(verdict_of(&base, &[105.0, 105.2, 100.0]), Verdict::NotProven);
+    assert_eq!(verdict_of(&base, &[100.0, 100.1, 108.0]), Verdict::NotProven, "one in a regime");
+}
+
+#[test]
+fn launches_that_disagree_are_named() {
+    let sources = vec![bench("a", &[100.0, 100.3]), bench("b", &[105.0, 105.2, 105.1, 100.0])];
+    let report = compare(sources, &options());
+    let comparison = &report.comparisons[0];
+    assert!(comparison.shift_percent.unwrap().0 > 4.0, "{comparison:?}");
+    assert!(comparison.sentence.contains("the launches disagree"), "{}", comparison.sentence);
+    assert_eq!(comparison.more_needed, None);
+    assert!(report.notes[0].contains("The launches of CLOCK_TAI by vdso disagree"));
+}
+
+#[test]
+fn one_launch_is_judged_with_a_warning() {
+    let report = compare(vec![bench("a", &[100.0]), bench("b", &[110.0])], &options());
+    assert_eq!(report.comparisons[0].verdict, Verdict::Slower);
+    assert!(report.notes[0].starts_with("A file has one launch only"), "{:?}", report.notes);
+}
+
+#[test]
+fn an_unusable_path_proves_nothing_and_an_empty_one_is_too_few() {
+    let mut noisy = bench("b", &[110.0, 110.0]);
+    bench_mut(&mut noisy).paths[0].grade = "unusable".to_owned();
+    let report = compare(vec![bench("a", &[100.0, 100.0]), noisy], &options());
+    assert_eq!(report.comparisons[0].verdict, Verdict::NotProven);
+    assert!(report.conclusion.contains("too noisy"), "{}", report.conclusion);
+
+    let mut empty = bench("b", &[]);
+    bench_mut(&mut empty).paths[0].samples_ps = Vec::new();
+    let report = compare(vec![bench("a", &[100.0, 100.0]), empty], &options());
+    assert_eq!(report.comparisons[0].verdict, Verdict::TooFew);
+    assert!(report.conclusion.contains("b has 0 values"), "{}", report.conclusion);
+    assert!(!text::render(&report, 40).is_empty());
+}
+
+#[test]
+fn paths_of_one_file_only_are_listed() {
+    let mut other = bench("b", &[100.0, 100.1]);
+    bench_mut(&mut other).paths[0].name.route = "libc".to_owned();
+    let report = compare(vec![bench("a", &[100.0, 100.2]), other], &options());
+    let expected = [
+        ("b".to_owned(), "CLOCK_TAI by libc".to_owned()),
+        ("a".to_owned(), "CLOCK_TAI by vdso".to_owned()),
+    ];
+    assert_eq!(report.unmatched, expected);
+    assert_eq!(report.conclusion, "No path is in two files, so nothing is compared.");
+}
+
+#[test]
+fn hosts_are_compared_with_the_first() {
+    let mut sources = vec![bench("a", &[1.0]), bench("b", &[1.0]), bench("c", &[1.0])];
+    for (source, clocksource) in sources.iter_mut().zip(["tsc", "tsc", "hpet"]) {
+        bench_mut(source).host =
+            HostState { clocksource: Some(clocksource.to_owned()), ..HostState::default() };
+    }
+    let report = compare(sources, &options());
+    assert_eq!(report.host_changes, ["c: clocksource: tsc, then hpet"]);
+}
+
+#[test]
+fn what_is_not_alike_is_refused() {
+    let mut net = bench("net", &[1.0]);
+    bench_mut(&mut net).net = true;
+    let said = check_alike(&[bench("a", &[1.0]), net]).unwrap_err();
+    assert!(said.contains("--net"), "{said}");
+    let said = check_alike(&[bench("a", &[1.0]), plain("b", vec![1.0])]).unwrap_err();
+    assert!(said.contains("files of one kind"), "{said}");
+}
+
+#[test]
+fn a_median_of_zero_is_compared_absolutely() {
+    let zero = plain("a", vec![-1.0, -0.5, 0.0, 0.0, 0.5, 1.0]);
+    let ten = plain("b", vec![9.0, 9.5, 10.0, 10.0, 10.5, 11.0]);
+    let report = compare(vec![zero, ten], &options());
+    assert_eq!(report.comparisons[0].verdict, Verdict::Slower);
+    assert_eq!(report.comparisons[0].shift_percent, None);
+    assert!(report.conclusion.contains("the median of the first is zero"), "{}", report.conclusion);
+}
+
+#[test]
+fn rates_are_better_when_higher() {
+    let options = JudgeOptions { higher_is_better: true, unit: "op/s".to_owned(), ..options() };
+    let rates = |by: f64| (0..20).map(|index| 100.0 * by + f64::from(index % 5) * 0.1).collect();
+    let report = compare(vec![plain("a", rates(1.0)), plain("b", rates(1.1))], &options);
+    assert_eq!(report.comparisons[0].verdict, Verdict::Faster);
+    assert!(report.conclusion.starts_with("b is better than a: +9.98 %"), "{}", report.conclusion);
+}
+
+#[test]
+fn the_outlier_that_blinds_ministat_does_not_blind_us() {
+    use crate::stats::reference::set;
+    let source = |name: &str| plain(name, set(name).values().to_vec());
+    let sources = vec![source("c2_vdso_a.txt"), source("c2_vdso_b.txt")];
+    let exact = JudgeOptions { min_effect_percent: 0.0, ..options() };
+    let comparison = &compare(sources, &exact).comparisons[0];
+    assert!(comparison.u_p < 0.05 && comparison.welch_p.unwrap() > 0.5, "{comparison:?}");
+    assert!(comparison.sentence.contains("differs from"), "{}", comparison.sentence);
+}
+
+fn numbers() -> impl Strategy<Value = Vec<f64>> {
+    let number = prop_oneof![
+        Just(0.0),
+        (-5..5_i32).prop_map(f64::from),
+        -1e150..1e150_f64,
+        -1e-300..1e-300_f64,
+        20.0..22.0_f64
+    ];
+    prop::collection::vec(number, 1..40)
+}
+
+proptest! {
+    #[test]
+    fn no_numbers_make_it_panic_and_its_json_is_read_back(
+        sets in prop::collection::vec(numbers(), 1..4), confidence in 50.0..99.99_f64,
+    ) {
+        let sources = sets.into_iter().map(|values| plain("f", values)).collect();
+        let options = JudgeOptions { confidence_percent: confidence, ..options() };
+        let report = compare(sources, &options);
+        let printed = json::render(&report).unwrap();
+        let read: CompareReport = serde_json::from_str(&printed).unwrap();
+        prop_assert_eq!(read.comparisons.len(), report.comparisons.len());
+        prop_assert!(text::render(&report, 40).is_ascii());
+    }
+
+    #[test]
+    fn exchanged_files_exchange_the_verdict(
+        a in prop::collection::vec(-1e3..1e3_f64, 1..40),
+        b in prop::collection::vec(-1e3..1e3_f64, 1..40),
+    ) {
+        let exact = JudgeOptions { min_effect_percent: 0.0, ..options() };
+        let both = |a: &[f64], b: &[f64]| {
+            compare(vec![plain("a", a.to_vec()), plain("b", b.to_vec())], &exact).comparisons[0].verdict
+        };
+        let turned = match both(&b, &a) {
+            Verdict::Faster => Verdict::Slower,
+            Verdict::Slower => Verdict::Faster,
+            same => same,
+        };
+        prop_assert_eq!(both(&a, &b), turned);
+    }
+}

@@ -1,0 +1,235 @@
+//! The state of the host in a few lines, at the head of what is printed: briefly what is normal,
+//! loudly what is not.
+
+use super::lines::{labelled, printable};
+use crate::host::state::{HostState, SyscallTracing};
+
+/// Rates that differ by more than this and the bound are worth a line, in parts per million.
+const RATES_DIFFER_PPM: f64 = 100.0;
+
+/// Lines of at most 80 columns, each with its end.
+#[must_use]
+pub fn render(host: &HostState) -> String {
+    let mut out = String::new();
+    let mut line = |label: &str, text: &str| out.push_str(&labelled(label, &printable(text)));
+    line("Host", &machine(host));
+    line("Clock", &clock(host));
+    if let Some(tsc) = tsc(host) {
+        line("TSC", &tsc);
+    }
+    if let Some(vdso) = vdso(host) {
+        line("vDSO", &vdso);
+    }
+    if let Some(load) = host.load {
+        line("Load", &format!("{load:.2} in the last minute"));
+    }
+    for warning in warnings(host) {
+        line("WARNING", &warning);
+    }
+    for note in notes(host) {
+        line("Note", &note);
+    }
+    out
+}
+
+fn machine(host: &HostState) -> String {
+    let mut parts = vec![format!("Linux {} {}", host.kernel, host.arch).trim().to_owned()];
+    let cpus = if host.cpus_online == 1 { "CPU" } else { "CPUs" };
+    let model = host.cpu_model.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
+    if host.cpus_online > 0 {
+        parts.push(format!("{} {cpus}{model}", host.cpus_online));
+    }
+    match host.virtualisation.as_deref() {
+        Some("none") => parts.push("no hypervisor".to_owned()),
+        Some("unknown") => parts.push("under a hypervisor".to_owned()),
+        Some(name) => parts.push(format!("under {name}")),
+        None => {}
+    }
+    parts.join(", ")
+}
+
+fn clock(host: &HostState) -> String {
+    let mut text = host.clocksource.clone().unwrap_or_else(|| "clocksource unknown".to_owned());
+    let others: Vec<&str> = host
+        .clocksources_available
+        .iter()
+        .map(String::as_str)
+        .filter(|name| Some(*name) != host.clocksource.as_deref())
+        .collect();
+    if !others.is_empty() {
+        text += &format!(" (also {})", others.join(", "));
+    }
+    if let Some(hz) = host.hz {
+        text += &format!(", {hz} ticks a second");
+    }
+    text
+}
+
+fn tsc(host: &HostState) -> Option<String> {
+    let megahertz = |hertz: f64| format!("{:.3} MHz", hertz / 1e6);
+    let bound = host.tsc_bound_ppm.map(|ppm| format!(" +/- {ppm:.2} ppm")).unwrap_or_default();
+    let measured = host.tsc_hz_measured.map(|hz| format!("measured {}{bound}", megahertz(hz)));
+    let source = host.tsc_hz_source.as_deref().unwrap_or("kernel");
+    let kernel = host.tsc_hz_kernel.map(|hz| format!("{} ({source})", megahertz(hz)));
+    match (kernel, measured) {
+        (None, None) => None,
+        (Some(one), None) | (None, Some(one)) => Some(one),
+        (Some(kernel), Some(measured)) => Some(format!("{kernel}, {measured}")),
+    }
+}
+
+fn vdso(host: &HostState) -> Option<String> {
+    let ratio = host.vdso.ratio?;
+    let what = match host.vdso.falls_back {
+        Some(true) => return None,
+        Some(false) => "answers by itself; ",
+        None => "",
+    };
+    Some(format!("{what}a system call costs {ratio:.1} times as much"))
+}
+
+/// What makes the figures those of a sick or disturbed host.
+fn warnings(host: &HostState) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !host.vdso.present {
+        warnings.push("this process has no vDSO: every clock read is a system call".to_owned());
+    } else if host.vdso.falls_back == Some(true) {
+        warnings
+            .push("the vDSO falls back: it makes a system call for every clock read".to_owned());
+    }
+    if host.syscall_tracing.active == Some(true) {
+        warnings.push(traced(&host.syscall_tracing));
+    }
+    if let Some(pid) = host.traced_by {
+        warnings.push(format!("process {pid} traces this one by ptrace"));
+    }
+    if let (Some(kernel), Some(measured)) = (host.tsc_hz_kernel, host.tsc_hz_measured) {
+        let ppm = (measured / kernel - 1.0) * 1e6;
+        if ppm.abs() > host.tsc_bound_ppm.unwrap_or(0.0) + RATES_DIFFER_PPM {
+            warnings.push(format!("the TSC was measured {ppm:+.0} ppm off the kernel's rate"));
+        }
+    }
+    warnings
+}
+
+fn traced(tracing: &SyscallTracing) -> String {
+    let who = if tracing.who.is_empty() { "somebody".to_owned() } else { tracing.who.join("; ") };
+    format!("system calls are traced on this host, which makes each of them dearer: {who}")
+}
+
+/// What is unusual, or could not be seen, without spoiling the figures.
+fn notes(host: &HostState) -> Vec<String> {
+    let mut notes = Vec::new();
+    if host.syscall_tracing.active.is_none() {
+        let mut text = "it cannot be told whether system calls are traced on this host".to_owned();
+        let known = host.syscall_tracing.who.iter().chain(&host.syscall_tracing.note);
+        let known: Vec<&str> = known.map(String::as_str).collect();
+        if !known.is_empty() {
+            text += &format!(" ({})", known.join("; "));
+        }
+        notes.push(text);
+    }
+    if let Some(mode) = host.seccomp.as_deref().filter(|mode| *mode != "none") {
+        notes.push(format!("seccomp ({mode}) makes each system call of this process dearer"));
+    }
+    if let Some(offsets) = host.time_namespace.as_deref().filter(|offsets| *offsets != "none") {
+        notes.push(format!("in a time namespace: {offsets}"));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lines::{WIDTH, width};
+    use super::*;
+    use crate::host::state::VdsoState;
+
+    fn healthy() -> HostState {
+        HostState {
+            kernel: "6.1.0-18-amd64".to_owned(),
+            arch: "x86_64".to_owned(),
+            cpu_model: Some("Intel(R) Xeon(R) Platinum 8259CL CPU @ 2.50GHz".to_owned()),
+            cpus_online: 4,
+            clocksource: Some("tsc".to_owned()),
+            clocksources_available: vec!["tsc".to_owned(), "kvm-clock".to_owned()],
+            hz: Some(250),
+            tsc_hz_kernel: Some(2.5e9),
+            tsc_hz_source: Some("perf event page".to_owned()),
+            tsc_hz_measured: Some(2.500_000_8e9),
+            tsc_bound_ppm: Some(0.61),
+            vdso: VdsoState { present: true, falls_back: Some(false), ratio: Some(5.83) },
+            virtualisation: Some("kvm".to_owned()),
+            load: Some(0.31),
+            seccomp: Some("none".to_owned()),
+            time_namespace: Some("none".to_owned()),
+            syscall_tracing: SyscallTracing { active: Some(false), ..SyscallTracing::default() },
+            ..HostState::default()
+        }
+    }
+
+    #[test]
+    fn a_healthy_host_takes_few_lines() {
+        insta::assert_snapshot!(render(&healthy()), @r"
+        Host:         Linux 6.1.0-18-amd64 x86_64, 4 CPUs Intel(R) Xeon(R) Platinum
+                      8259CL CPU @ 2.50GHz, under kvm
+        Clock:        tsc (also kvm-clock), 250 ticks a second
+        TSC:          2500.000 MHz (perf event page), measured 2500.001 MHz +/- 0.61 ppm
+        vDSO:         answers by itself; a system call costs 5.8 times as much
+        Load:         0.31 in the last minute
+        ");
+    }
+
+    #[test]
+    fn a_sick_host_is_loud() {
+        let mut sick = healthy();
+        sick.clocksource = Some("hpet".to_owned());
+        sick.vdso = VdsoState { present: true, falls_back: Some(true), ratio: Some(0.98) };
+        sick.tsc_hz_measured = Some(2.501e9);
+        sick.seccomp = Some("filter".to_owned());
+        sick.time_namespace = Some("monotonic +86400 s, boottime +0 s".to_owned());
+        sick.traced_by = Some(17);
+        sick.syscall_tracing.active = Some(true);
+        sick.syscall_tracing.who = vec![
+            "bpftrace (pid 4711): BPF on sys_enter".to_owned(),
+            "perf (pid 12): perf events".to_owned(),
+        ];
+        insta::assert_snapshot!(render(&sick), @r"
+        Host:         Linux 6.1.0-18-amd64 x86_64, 4 CPUs Intel(R) Xeon(R) Platinum
+                      8259CL CPU @ 2.50GHz, under kvm
+        Clock:        hpet (also tsc, kvm-clock), 250 ticks a second
+        TSC:          2500.000 MHz (perf event page), measured 2501.000 MHz +/- 0.61 ppm
+        Load:         0.31 in the last minute
+        WARNING:      the vDSO falls back: it makes a system call for every clock read
+        WARNING:      system calls are traced on this host, which makes each of them
+                      dearer: bpftrace (pid 4711): BPF on sys_enter; perf (pid 12): perf
+                      events
+        WARNING:      process 17 traces this one by ptrace
+        WARNING:      the TSC was measured +400 ppm off the kernel's rate
+        Note:         seccomp (filter) makes each system call of this process dearer
+        Note:         in a time namespace: monotonic +86400 s, boottime +0 s
+        ");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_printed_as_known() {
+        let mut blind = HostState::default();
+        blind.vdso.present = true;
+        blind.syscall_tracing.note = Some("BPF links: not permitted".to_owned());
+        insta::assert_snapshot!(render(&blind), @r"
+        Host:         Linux
+        Clock:        clocksource unknown
+        Note:         it cannot be told whether system calls are traced on this host
+                      (BPF links: not permitted)
+        ");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_a_terminal() {
+        let mut long = healthy();
+        long.syscall_tracing.active = Some(true);
+        long.syscall_tracing.who =
+            (1..20).map(|n| format!("tool{n} (pid {n}): BPF on sys_exit")).collect();
+        assert!(render(&long).lines().all(|line| width(line) <= WIDTH));
+        assert!(!render(&long).lines().any(|line| line.ends_with(' ')));
+    }
+}

@@ -1,0 +1,276 @@
+//! How wrong each clock is, as data. This is the JSON schema (`"schema": 1`): fields are added,
+//! never renamed; units are in the names; see docs/wrongness.md.
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::state::HostState;
+
+/// Version of the schema.
+pub const SCHEMA: u32 = 1;
+
+/// The result of one `clockscope wrongness`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WrongnessReport {
+    /// Version of this schema: 1.
+    pub schema: u32,
+    /// The machine.
+    pub host: HostState,
+    /// How long it took, in milliseconds.
+    pub elapsed_ms: u64,
+    /// The CPU that the tests on one CPU ran on.
+    #[serde(default)]
+    pub cpu: u32,
+    /// One entry a clock.
+    pub clocks: Vec<ClockRow>,
+    /// Warp between pairs of CPUs.
+    pub warps: Vec<WarpRow>,
+    /// Offset between counters of pairs of CPUs.
+    pub offsets: Vec<OffsetRow>,
+    /// Rate and offset between pairs of clocks.
+    pub rates: Vec<RateRow>,
+    /// Steps of `CLOCK_REALTIME` while it was watched.
+    pub steps: Steps,
+    /// Times in which this CPU did not run us.
+    pub gaps: Option<Gaps>,
+    /// Allan family, with `--stability`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stability: Vec<StabilityRow>,
+    /// What the kernel says of its own synchronisation (`adjtimex`).
+    pub discipline: Option<Discipline>,
+    /// What is wrong, in words; empty if nothing is.
+    pub faults: Vec<Fault>,
+    /// What was not measured, and why: what, and a clause.
+    pub declines: Vec<(String, String)>,
+}
+
+/// A clock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockRow {
+    /// `CLOCK_REALTIME`, `rdtsc`, ...
+    pub clock: String,
+    /// The unit of its readings: `ns` or `ticks`.
+    pub unit: String,
+    /// Readings taken on one CPU, by all routes.
+    pub reads: u64,
+    /// How often a reading was less than the one before, on one CPU.
+    pub backward: u64,
+    /// The worst of those steps back.
+    pub worst_backward: u64,
+    /// The readings around the worst, if there was one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub burst: Vec<i64>,
+    /// The sandwich of routes: pairs of routes whose order was wrong, as a clause each.
+    pub sandwich_faults: Vec<String>,
+    /// Comparisons of the sandwich.
+    pub sandwich_reads: u64,
+    /// How old the answers are.
+    pub staleness: Option<Staleness>,
+    /// Steps of the readings.
+    pub resolution: Option<Resolution>,
+    /// The verdict in one sentence.
+    pub sentence: String,
+}
+
+/// How old the answers of a clock are, against the precise clock of its family.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Staleness {
+    /// The precise clock.
+    pub reference: String,
+    /// Read without pause.
+    pub busy: Distribution,
+    /// Read at random moments, with sleeps between them.
+    pub idle: Distribution,
+    /// Readings that were ahead of the reference.
+    pub ahead: u64,
+    /// By how much at most, in nanoseconds.
+    #[serde(default)]
+    pub ahead_max_ns: u64,
+}
+
+/// A distribution in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Values.
+    pub count: u64,
+    /// Least.
+    pub min_ns: u64,
+    /// 1st percentile.
+    pub p1_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// Greatest.
+    pub max_ns: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// `[lower bound in ns, values]` of each bucket that is not empty.
+    pub buckets: Vec<(u64, u64)>,
+    /// The same as an HdrHistogram, V2 deflate-less, base64.
+    pub hdr: String,
+}
+
+/// Steps of the readings of a clock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Resolution {
+    /// What `clock_getres` says, in nanoseconds; `null` for counters.
+    pub getres_ns: Option<u64>,
+    /// Least step that is not zero, in the clock's unit.
+    pub min_step: u64,
+    /// Greatest common divisor of all steps.
+    pub gcd: u64,
+    /// Largest step.
+    pub max_step: u64,
+    /// Share (0 to 1) of zero steps.
+    pub zero_share: f64,
+    /// Steps looked at.
+    pub steps: u64,
+    /// `[lower bound, steps]` of each bucket that is not empty, zero apart.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// Warp of one source between two CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WarpRow {
+    /// `rdtsc`, `CLOCK_MONOTONIC`, ...
+    pub source: String,
+    /// `ticks` or `ns`.
+    pub unit: String,
+    /// The two CPUs.
+    pub cpus: (u32, u32),
+    /// Hand-overs between the CPUs.
+    pub handovers: u64,
+    /// Readings less than the one of the other CPU before.
+    pub warps: u64,
+    /// The worst.
+    pub max_warp: u64,
+    /// Which CPU is behind; `null` if none or both.
+    pub behind: Option<u32>,
+    /// Seen from both sides: the counter is not usable at all.
+    pub random: bool,
+    /// The least positive difference seen at a hand-over: a smaller warp cannot be seen.
+    pub floor: Option<u64>,
+    /// The source is not ordered: a CPU may read it before its turn, so that a warp says nothing
+    /// against the counter.
+    #[serde(default)]
+    pub unordered: bool,
+}
+
+/// Offset of one CPU's counter to another's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OffsetRow {
+    /// `rdtsc`, ...
+    pub source: String,
+    /// `ticks` or `ns`.
+    pub unit: String,
+    /// The two CPUs.
+    pub cpus: (u32, u32),
+    /// Offset of the second to the first, from the shortest exchange.
+    pub offset: i64,
+    /// How wrong that can be.
+    pub error: u64,
+    /// Interval that holds the offset, from all exchanges.
+    pub interval: (i64, i64),
+    /// Exchanges.
+    pub exchanges: u64,
+    /// The interval does not hold zero: skew is proven.
+    pub proven: bool,
+}
+
+/// Rate of one clock against another.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RateRow {
+    /// The clock.
+    pub clock: String,
+    /// The other.
+    pub reference: String,
+    /// How much faster it runs, in parts per million; for a counter than its nominal rate, or, if
+    /// `expected_ppm` is `null`, than in the first half of the run.
+    pub ppm: f64,
+    /// How wrong that can be, in parts per million.
+    pub bound_ppm: f64,
+    /// What the kernel says it should be, in parts per million, where it says.
+    pub expected_ppm: Option<f64>,
+    /// Clock minus reference at the end, in nanoseconds.
+    pub offset_ns: Option<i64>,
+    /// Time between the two readings, in milliseconds.
+    pub baseline_ms: u64,
+    /// For a counter: its rate in hertz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hz: Option<f64>,
+}
+
+/// Steps of `CLOCK_REALTIME`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Steps {
+    /// How long it was watched, in milliseconds.
+    pub watched_ms: u64,
+    /// Times the kernel gave notice that the clock was set (`TFD_TIMER_CANCEL_ON_SET`).
+    pub notices: u64,
+    /// Changes of `CLOCK_REALTIME - CLOCK_MONOTONIC` that are more than the bracket, in nanoseconds.
+    pub steps_ns: Vec<i64>,
+}
+
+/// Gaps of a tight loop.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Gaps {
+    /// CPU.
+    pub cpu: u32,
+    /// What counts as a gap, in nanoseconds.
+    pub threshold_ns: u64,
+    /// Gaps.
+    pub count: u64,
+    /// Their share (0 to 1) of the time.
+    pub share: f64,
+    /// Of them, those without an interrupt or context switch of this kernel: the hypervisor's or
+    /// the hardware's.
+    pub foreign: Option<u64>,
+    /// Distribution of their lengths.
+    pub lengths: Distribution,
+}
+
+/// Stability at one averaging time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StabilityRow {
+    /// Averaging time in seconds.
+    pub tau_s: f64,
+    /// Allan deviation.
+    pub adev: Option<f64>,
+    /// Overlapping Allan deviation.
+    pub oadev: Option<f64>,
+    /// Modified Allan deviation.
+    pub mdev: Option<f64>,
+    /// Time deviation in seconds.
+    pub tdev_s: Option<f64>,
+    /// Maximum time interval error in seconds.
+    pub mtie_s: Option<f64>,
+}
+
+/// `adjtimex`, read only.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Discipline {
+    /// The kernel changed the rate of its clock during the run, or was about to.
+    #[serde(default)]
+    pub slewing: bool,
+    /// False if the status has `STA_UNSYNC`.
+    pub synchronised: bool,
+    /// Frequency correction in parts per million.
+    pub frequency_ppm: f64,
+    /// Maximum error in microseconds.
+    pub max_error_us: u64,
+    /// Estimated error in microseconds.
+    pub est_error_us: u64,
+    /// TAI minus UTC in seconds as the kernel knows it; 0 if nobody set it.
+    pub tai_offset_s: i64,
+}
+
+/// Something wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// `backward`, `sandwich`, `stale`, `warp`, `offset`, `rate`, `step`.
+    pub kind: String,
+    /// The clock.
+    pub clock: String,
+    /// In words.
+    pub sentence: String,
+}

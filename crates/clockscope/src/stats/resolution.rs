@@ -1,0 +1,88 @@
+//! The steps in which a clock goes on.
+
+use super::histogram::LogLinear;
+
+const BUCKET_BITS: u32 = 3;
+
+/// A growing account of steps between readings in a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StepAccount {
+    /// Steps, zero ones included.
+    pub count: u64,
+    /// Steps of zero.
+    pub zeros: u64,
+    /// Least step that is not zero; 0 if there was none.
+    pub min: u64,
+    /// Greatest step.
+    pub max: u64,
+    /// Greatest common divisor of all steps; 0 if all were zero.
+    pub gcd: u64,
+    counts: Vec<u64>,
+}
+
+impl StepAccount {
+    /// Adds a step.
+    pub fn add(&mut self, step: u64) {
+        self.count += 1;
+        if step == 0 {
+            self.zeros += 1;
+            return;
+        }
+        self.min = if self.min == 0 { step } else { self.min.min(step) };
+        self.max = self.max.max(step);
+        if self.gcd != 1 {
+            self.gcd = divisor(self.gcd, step);
+        }
+        let Some(layout) = LogLinear::new(BUCKET_BITS) else { return };
+        let index = usize::try_from(layout.index_of(step)).unwrap_or(0);
+        if self.counts.len() <= index {
+            self.counts.resize(index + 1, 0);
+        }
+        self.counts[index] += 1;
+    }
+
+    /// Share (0 to 1) of zero steps.
+    #[must_use]
+    pub fn zero_share(&self) -> f64 {
+        self.zeros as f64 / self.count.max(1) as f64
+    }
+
+    /// Lower bound and count of each bucket that is not empty, ascending; zero has its own.
+    #[must_use]
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        let Some(layout) = LogLinear::new(BUCKET_BITS) else { return Vec::new() };
+        let zeros = (self.zeros > 0).then_some((0, self.zeros));
+        let used = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let lower = |index: usize| layout.bucket_at(u32::try_from(index).unwrap_or(0), 0).lower;
+        zeros.into_iter().chain(used.map(|(index, count)| (lower(index), *count))).collect()
+    }
+}
+
+/// The greatest common divisor, by Euclid.
+fn divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_steps_are_apart() {
+        let mut account = StepAccount::default();
+        [0, 0, 12, 18, 0, 3_000].into_iter().for_each(|step| account.add(step));
+        assert_eq!((account.min, account.max, account.gcd), (12, 3_000, 6));
+        assert_eq!((account.count, account.zeros, account.zero_share()), (6, 3, 0.5));
+        assert_eq!(account.buckets(), [(0, 3), (12, 1), (18, 1), (2_816, 1)]);
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_has_no_least_step() {
+        let mut account = StepAccount::default();
+        account.add(0);
+        assert_eq!((account.min, account.gcd, account.zero_share()), (0, 0, 1.0));
+    }
+}

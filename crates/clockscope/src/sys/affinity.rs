@@ -1,0 +1,91 @@
+//! On which CPUs the calling thread runs, and how often it was taken off one.
+
+use std::io;
+
+/// More CPUs than Linux supports (`NR_CPUS` is at most 8,192).
+const CPUS_MAX: usize = 8192;
+const WORD_BITS: usize = u64::BITS as usize;
+
+/// A set of CPUs as the kernel takes it.
+type Mask = [u64; CPUS_MAX / WORD_BITS];
+
+/// The CPUs that the calling thread may run on, in ascending order.
+///
+/// # Errors
+///
+/// Those of `sched_getaffinity(2)`; none are known for the calling thread.
+pub fn allowed() -> io::Result<Vec<u32>> {
+    let mut mask: Mask = [0; CPUS_MAX / WORD_BITS];
+    // SAFETY: the pointer and the size are those of a local.
+    let written = unsafe {
+        libc::syscall(libc::SYS_sched_getaffinity, 0, size_of::<Mask>(), mask.as_mut_ptr())
+    };
+    if written < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let is_set = |cpu: &usize| mask[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1 == 1;
+    Ok((0..CPUS_MAX).filter(is_set).filter_map(|cpu| u32::try_from(cpu).ok()).collect())
+}
+
+/// Lets the calling thread run on these CPUs only.
+///
+/// # Errors
+///
+/// `EINVAL` if none of them is online and allowed by the cgroup; `EPERM` where a filter forbids it.
+pub fn restrict_to(cpus: &[u32]) -> io::Result<()> {
+    let mut mask: Mask = [0; CPUS_MAX / WORD_BITS];
+    for cpu in cpus {
+        let cpu = usize::try_from(*cpu).unwrap_or(usize::MAX);
+        let word = mask.get_mut(cpu / WORD_BITS).ok_or(io::ErrorKind::InvalidInput)?;
+        *word |= 1 << (cpu % WORD_BITS);
+    }
+    // SAFETY: as above; the kernel only reads.
+    let result =
+        unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of::<Mask>(), mask.as_ptr()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The CPU that the calling thread is on now, 0 if the kernel does not say.
+#[must_use]
+pub fn current() -> u32 {
+    // SAFETY: takes nothing.
+    u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
+}
+
+/// How often the calling thread was taken off its CPU although it could have run on.
+#[must_use]
+pub fn involuntary_switches() -> u64 {
+    // SAFETY: all-zero is a value of this plain struct; the kernel fills it in.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage
+    };
+    u64::try_from(usage.ru_nivcsw).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_runs_where_it_is_told_to() {
+        std::thread::spawn(|| {
+            let cpus = allowed().unwrap();
+            assert!(!cpus.is_empty());
+            for cpu in cpus {
+                restrict_to(&[cpu]).unwrap();
+                assert_eq!((allowed().unwrap(), current()), (vec![cpu], cpu));
+            }
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn cpus_that_do_not_exist_are_refused() {
+        assert!(restrict_to(&[8191]).is_err());
+        assert!(restrict_to(&[u32::MAX]).is_err());
+        assert!(restrict_to(&[]).is_err());
+    }
+}

@@ -1,0 +1,359 @@
+//! Loops around the ways to read a clock, each compiled as a C program's loop would be.
+//!
+//! The answer goes to a place on the stack, or to a register, at each turn; nobody looks at it.
+
+use std::fmt;
+use std::io;
+use std::mem::MaybeUninit;
+
+use super::loops::Loops;
+use super::raw_syscall;
+use super::vdso_call::Call;
+use super::vdso_functions::Functions;
+use fastclock::ClockId;
+
+/// A counter of the CPU, with what keeps its reading in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counter {
+    /// `rdtsc` (`cntvct_el0` on aarch64): may be read early or late.
+    Bare,
+    /// `lfence; rdtsc` (`isb; cntvct_el0`): read after everything before it is done.
+    Fenced,
+    /// `rdtscp`: read when everything before it is done; x86-64 only.
+    Rdtscp,
+}
+
+/// Why there is no loop around a call by some route.
+#[derive(Debug)]
+pub enum NoLoop {
+    /// The image of the vDSO does not export this symbol.
+    NoSymbol(String),
+    /// The architecture has no such system call.
+    NoSystemCall,
+    /// The CPU does not have the instruction.
+    NoInstruction,
+    /// This process made the counter's instructions fail (`PR_SET_TSC`).
+    CounterForbidden,
+    /// The kernel refuses the call.
+    Refused(io::Error),
+}
+
+impl fmt::Display for NoLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSymbol(name) => write!(f, "the vDSO does not export {name}"),
+            Self::NoSystemCall => f.write_str("this architecture has no such system call"),
+            Self::NoInstruction => f.write_str("this CPU does not have the instruction"),
+            Self::CounterForbidden => {
+                f.write_str("reading the counter is forbidden to this process (PR_SET_TSC)")
+            }
+            Self::Refused(error) => write!(f, "the kernel refuses it: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for NoLoop {}
+
+/// The loops without a call.
+#[must_use]
+pub fn empty() -> Loops {
+    Loops::around(|| ())
+}
+
+/// The loops around `std::time::Instant::now`.
+#[must_use]
+pub fn instant() -> Loops {
+    Loops::around(|| {
+        std::hint::black_box(std::time::Instant::now());
+    })
+}
+
+/// The number of a clock as C has it.
+fn raw(clock: ClockId) -> libc::clockid_t {
+    clock.as_raw()
+}
+
+/// A place for an answer, written at each turn and never read.
+///
+/// It never crosses a cache line; whether one that may does so would depend on where the kernel put
+/// the stack of this launch.
+#[repr(align(16))]
+struct Answer<T>(MaybeUninit<T>);
+
+impl<T> Answer<T> {
+    #[inline(always)]
+    fn as_mut_ptr(&mut self) -> *mut T {
+        self.0.as_mut_ptr()
+    }
+}
+
+#[inline(always)]
+fn answer<T>() -> Answer<T> {
+    Answer(MaybeUninit::uninit())
+}
+
+/// The loops around the function of the C library. That for `getcpu(2)` is `sched_getcpu(3)`.
+///
+/// # Errors
+///
+/// When the kernel refuses the call, or the C library has no function for it.
+pub fn by_libc(call: Call) -> Result<Loops, NoLoop> {
+    refusal(call)?;
+    Ok(match call {
+        Call::ClockGettime(clock) => {
+            let id = raw(clock);
+            // SAFETY: the pointer is to a local of the type that the function writes.
+            Loops::around(move || unsafe {
+                libc::clock_gettime(id, answer().as_mut_ptr());
+            })
+        }
+        // SAFETY: as above.
+        Call::Gettimeofday => Loops::around(|| unsafe {
+            libc::gettimeofday(answer().as_mut_ptr(), std::ptr::null_mut());
+        }),
+        // SAFETY: as above.
+        Call::Time => Loops::around(|| unsafe {
+            libc::time(answer().as_mut_ptr());
+        }),
+        // SAFETY: as above.
+        Call::ClockGetres => Loops::around(|| unsafe {
+            libc::clock_getres(libc::CLOCK_MONOTONIC, answer().as_mut_ptr());
+        }),
+        // SAFETY: takes nothing.
+        Call::Getcpu => Loops::around(|| unsafe {
+            libc::sched_getcpu();
+        }),
+        Call::Getrandom => return Err(NoLoop::NoSystemCall),
+    })
+}
+
+type ClockFunction = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int;
+type DayFunction = unsafe extern "C" fn(*mut libc::timeval, *mut libc::c_void) -> libc::c_int;
+type TimeFunction = unsafe extern "C" fn(*mut libc::time_t) -> libc::time_t;
+type CpuFunction =
+    unsafe extern "C" fn(*mut libc::c_uint, *mut libc::c_uint, *mut libc::c_void) -> libc::c_long;
+
+/// The loops around the function of the vDSO, called by its address.
+///
+/// # Errors
+///
+/// When the kernel refuses the call, or the image does not export the function.
+pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loops, NoLoop> {
+    refusal(call)?;
+    let address = functions.address(call).ok_or_else(|| NoLoop::NoSymbol(call.symbol()))?;
+    let pointer = std::ptr::with_exposed_provenance::<()>(address);
+    Ok(match call {
+        Call::ClockGettime(clock) => {
+            let id = raw(clock);
+            // SAFETY: the image of this process exports the function of this name there; it stays
+            // mapped for the life of the process, and has the signature of its system call.
+            let function = unsafe { std::mem::transmute::<*const (), ClockFunction>(pointer) };
+            // SAFETY: the pointer is to a local of the type that the function writes.
+            Loops::around(move || unsafe {
+                function(id, answer().as_mut_ptr());
+            })
+        }
+        Call::ClockGetres => {
+            // SAFETY: as for clock_gettime.
+            let function = unsafe { std::mem::transmute::<*const (), ClockFunction>(pointer) };
+            // SAFETY: as above.
+            Loops::around(move || unsafe {
+                function(libc::CLOCK_MONOTONIC, answer().as_mut_ptr());
+            })
+        }
+        Call::Gettimeofday => {
+            // SAFETY: as for clock_gettime.
+            let function = unsafe { std::mem::transmute::<*const (), DayFunction>(pointer) };
+            // SAFETY: as above.
+            Loops::around(move || unsafe {
+                function(answer().as_mut_ptr(), std::ptr::null_mut());
+            })
+        }
+        Call::Time => {
+            // SAFETY: as for clock_gettime.
+            let function = unsafe { std::mem::transmute::<*const (), TimeFunction>(pointer) };
+            // SAFETY: as above.
+            Loops::around(move || unsafe {
+                function(answer().as_mut_ptr());
+            })
+        }
+        Call::Getcpu => {
+            // SAFETY: as for clock_gettime.
+            let function = unsafe { std::mem::transmute::<*const (), CpuFunction>(pointer) };
+            // SAFETY: as above.
+            Loops::around(move || unsafe {
+                function(answer().as_mut_ptr(), answer().as_mut_ptr(), std::ptr::null_mut());
+            })
+        }
+        Call::Getrandom => return Err(NoLoop::NoSystemCall),
+    })
+}
+
+/// The loops around the system call instruction.
+///
+/// # Errors
+///
+/// When the kernel refuses the call, or has none of this name.
+pub fn by_syscall(call: Call) -> Result<Loops, NoLoop> {
+    refusal(call)?;
+    let number = call.number().ok_or(NoLoop::NoSystemCall)?;
+    Ok(match call {
+        Call::ClockGettime(clock) => by_number(number, clock),
+        Call::ClockGetres => by_number(number, ClockId::Monotonic),
+        // SAFETY: in each closure the pointers are to locals of the type that the kernel writes.
+        Call::Gettimeofday => Loops::around(move || unsafe {
+            let mut time = answer::<libc::timeval>();
+            raw_syscall::two(number, time.as_mut_ptr().expose_provenance(), 0);
+        }),
+        // SAFETY: as above.
+        Call::Time => Loops::around(move || unsafe {
+            let mut time = answer::<libc::time_t>();
+            raw_syscall::one(number, time.as_mut_ptr().expose_provenance());
+        }),
+        // SAFETY: as above.
+        Call::Getcpu => Loops::around(move || unsafe {
+            let (mut cpu, mut node) = (answer::<libc::c_uint>(), answer::<libc::c_uint>());
+            let (cpu, node) = (cpu.as_mut_ptr(), node.as_mut_ptr());
+            raw_syscall::three(number, cpu.expose_provenance(), node.expose_provenance(), 0);
+        }),
+        Call::Getrandom => return Err(NoLoop::NoSystemCall),
+    })
+}
+
+/// The loops around a system call that takes a clock and a place for a `timespec`.
+fn by_number(number: libc::c_long, clock: ClockId) -> Loops {
+    let id = usize::try_from(raw(clock)).unwrap_or(0);
+    // SAFETY: the pointer is to a local of the type that the kernel writes.
+    Loops::around(move || unsafe {
+        let mut time = answer::<libc::timespec>();
+        raw_syscall::two(number, id, time.as_mut_ptr().expose_provenance());
+    })
+}
+
+/// Makes the call once, through the C library; an error is a refusal.
+fn refusal(call: Call) -> Result<(), NoLoop> {
+    let status = match call {
+        // SAFETY: the pointer is to a local of the type that is written.
+        Call::ClockGettime(clock) => unsafe {
+            libc::clock_gettime(raw(clock), answer().as_mut_ptr())
+        },
+        // SAFETY: as above.
+        Call::ClockGetres => unsafe {
+            libc::clock_getres(libc::CLOCK_MONOTONIC, answer().as_mut_ptr())
+        },
+        // SAFETY: as above.
+        Call::Gettimeofday => unsafe {
+            libc::gettimeofday(answer().as_mut_ptr(), std::ptr::null_mut())
+        },
+        // SAFETY: takes nothing.
+        Call::Getcpu => unsafe { libc::sched_getcpu() },
+        Call::Time | Call::Getrandom => 0,
+    };
+    if status < 0 { Err(NoLoop::Refused(io::Error::last_os_error())) } else { Ok(()) }
+}
+
+/// The loops around the instruction that reads the counter.
+///
+/// # Errors
+///
+/// When the CPU lacks it or this process may not use it.
+#[cfg(target_arch = "x86_64")]
+pub fn of_counter(counter: Counter) -> Result<Loops, NoLoop> {
+    use std::arch::asm;
+
+    if counter_is_forbidden() {
+        return Err(NoLoop::CounterForbidden);
+    }
+    Ok(match counter {
+        // SAFETY: the instruction exists on every x86-64; it changes the registers named.
+        Counter::Bare => Loops::around(|| unsafe {
+            asm!("rdtsc", out("eax") _, out("edx") _, options(nomem, nostack, preserves_flags));
+        }),
+        // SAFETY: as above.
+        Counter::Fenced => Loops::around(|| unsafe {
+            asm!("lfence", "rdtsc", out("eax") _, out("edx") _,
+                 options(nomem, nostack, preserves_flags));
+        }),
+        Counter::Rdtscp if !super::tsc::has_rdtscp() => return Err(NoLoop::NoInstruction),
+        // SAFETY: as above.
+        Counter::Rdtscp => Loops::around(|| unsafe {
+            asm!("rdtscp", out("eax") _, out("edx") _, out("ecx") _,
+                 options(nomem, nostack, preserves_flags));
+        }),
+    })
+}
+
+/// The loops around the instruction that reads the counter.
+///
+/// # Errors
+///
+/// When the CPU lacks it.
+#[cfg(target_arch = "aarch64")]
+pub fn of_counter(counter: Counter) -> Result<Loops, NoLoop> {
+    use std::arch::asm;
+
+    Ok(match counter {
+        // SAFETY: the kernel lets programs read this register; no memory changes.
+        Counter::Bare => Loops::around(|| unsafe {
+            let _now: u64;
+            asm!("mrs {}, cntvct_el0", out(reg) _now, options(nomem, nostack, preserves_flags));
+        }),
+        // SAFETY: as above.
+        Counter::Fenced => Loops::around(|| unsafe {
+            let _now: u64;
+            asm!("isb", "mrs {}, cntvct_el0", out(reg) _now,
+                 options(nomem, nostack, preserves_flags));
+        }),
+        Counter::Rdtscp => return Err(NoLoop::NoInstruction),
+    })
+}
+
+/// Whether `rdtsc` and `rdtscp` raise `SIGSEGV` in this thread.
+///
+/// # References
+///
+/// - `prctl(2)`, `PR_GET_TSC`
+#[cfg(target_arch = "x86_64")]
+fn counter_is_forbidden() -> bool {
+    let mut mode: libc::c_int = 0;
+    // SAFETY: the pointer is to a local int, which the kernel writes.
+    let known = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) } == 0;
+    known && mode == libc::PR_TSC_SIGSEGV
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_makes_the_call() {
+        let functions = Functions::own().unwrap();
+        for call in Call::all() {
+            if call == Call::Getrandom || refusal(call).is_err() {
+                continue;
+            }
+            for loops in [by_libc(call), by_vdso(call, &functions), by_syscall(call)] {
+                loops.unwrap_or_else(|error| panic!("{call:?}: {error}")).plain.run(3);
+            }
+        }
+        for counter in [Counter::Bare, Counter::Fenced] {
+            of_counter(counter).unwrap().plain.run(3);
+        }
+        instant().plain.run(3);
+        empty().plain.run(3);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_forbidden_counter_is_declined() {
+        let thread = std::thread::spawn(|| {
+            // SAFETY: concerns this thread only, which reads no counter from here on.
+            unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
+            let declined = matches!(of_counter(Counter::Bare), Err(NoLoop::CounterForbidden));
+            // SAFETY: as above.
+            unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
+            declined
+        });
+        assert!(thread.join().unwrap());
+    }
+}

@@ -1,0 +1,131 @@
+//! Whether clockscope sees who traces system calls on this host: real tracers are started, and must
+//! be named. Others may be tracing at the same time; only our own are looked for.
+//!
+//! These tests need root; without it each says so and returns.
+
+#[allow(dead_code, unused_macros, reason = "each test binary uses another part")]
+mod support;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use clockscope::commands::host_state;
+use clockscope::host::state::SyscallTracing;
+
+use support::{installed_or_skip, is_root_or_skip, running};
+
+/// A tracer that is ended with its group when the test ends.
+struct Tracer(Child);
+
+impl Tracer {
+    fn start(command: &mut Command) -> Self {
+        use std::os::unix::process::CommandExt as _;
+        let child = command.process_group(0).spawn();
+        Self(child.expect("the tracer starts"))
+    }
+
+    /// Waits until it, or the process with this id, is seen, and gives the clause about it.
+    ///
+    /// Each look takes some 50 ms; a tracer is attached within a few seconds or never.
+    fn seen(&mut self, pid: u32) -> String {
+        let marker = format!("(pid {pid})");
+        for _ in 0..400 {
+            let tracing = host_state::collect().syscall_tracing;
+            if let Some(who) = tracing.who.iter().find(|who| who.contains(&marker)) {
+                assert_eq!(tracing.active, Some(true), "{tracing:?}");
+                return who.clone();
+            }
+            let ended = self.0.try_wait().expect("it can be waited for");
+            assert!(ended.is_none(), "the tracer ended: {ended:?}");
+        }
+        panic!("{marker} was not seen: {:?}", host_state::collect().syscall_tracing);
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    fn end(mut self) -> u32 {
+        let pid = self.pid();
+        let group = format!("-{pid}");
+        let _ = Command::new("/bin/kill").args(["-s", "INT", "--", &group]).status();
+        let _ = self.0.wait();
+        pid
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A command that sees tracefs, in a mount namespace of its own if it is not mounted.
+fn with_tracefs(program: &Path) -> Command {
+    if Path::new("/sys/kernel/tracing/events").exists() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("unshare");
+    let script = "mount -t tracefs nodev /sys/kernel/tracing && exec \"$@\"";
+    command.args(["-m", "sh", "-c", script, "sh"]).arg(program);
+    command
+}
+
+fn is_named(tracing: &SyscallTracing, pid: u32) -> bool {
+    tracing.who.iter().any(|who| who.contains(&format!("(pid {pid})")))
+}
+
+#[test]
+fn another_clockscope_is_seen_and_gone_when_it_ends() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let mut command = Command::new(running::clockscope());
+    command.args(["trace", "--via", "bpf", "-o", "/dev/null", "--", "cat"]);
+    command.stderr(Stdio::null()).stdout(Stdio::null());
+    let (input, hold) = std::io::pipe().expect("a pipe");
+    let mut tracer = Tracer::start(command.stdin(input));
+    let pid = tracer.pid();
+    let who = tracer.seen(pid);
+    assert!(who.starts_with("clockscope"), "{who}");
+    assert!(who.contains("BPF on sys_enter"), "{who}");
+    drop(hold);
+    tracer.0.wait().expect("it ends");
+    assert!(!is_named(&host_state::collect().syscall_tracing, pid));
+}
+
+#[test]
+fn bpftrace_is_seen() {
+    let (true, Some(bpftrace)) = (is_root_or_skip(), installed_or_skip(&["/usr/bin/bpftrace"]))
+    else {
+        return;
+    };
+    let program = "tracepoint:raw_syscalls:sys_enter { @ = count(); }";
+    let mut command = with_tracefs(&bpftrace);
+    command.args(["-e", program]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut tracer = Tracer::start(&mut command);
+    let pid = tracer.pid();
+    let who = tracer.seen(pid);
+    assert_eq!(who, format!("bpftrace (pid {pid}): BPF on sys_enter"));
+    let pid = tracer.end();
+    assert!(!is_named(&host_state::collect().syscall_tracing, pid));
+}
+
+#[test]
+fn perf_without_a_program_is_seen() {
+    let (true, Some(perf)) = (is_root_or_skip(), installed_or_skip(&["/usr/bin/perf"])) else {
+        return;
+    };
+    let event = ["stat", "-e", "raw_syscalls:sys_enter", "-a", "sleep", "1000"];
+    let all = ["trace", "-a", "-o", "/dev/null", "sleep", "1000"];
+    for arguments in [&event[..], &all[..]] {
+        let mut command = with_tracefs(&perf);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut tracer = Tracer::start(&mut command);
+        let pid = tracer.pid();
+        let who = tracer.seen(pid);
+        assert!(who.starts_with("perf") && who.contains("perf events"), "{arguments:?}: {who}");
+        tracer.end();
+    }
+}

@@ -1,0 +1,188 @@
+//! Chromium without a window: lays a page out in a frame of a given width, measures it and takes
+//! its picture.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+use tempfile::TempDir;
+
+/// Where Debian's package `chromium`, and others', put the browser.
+const PLACES: [&str; 3] =
+    ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+/// After this many seconds the browser counts as hung.
+const HUNG_AFTER: &str = "90";
+/// It keeps to itself: no network, no updates, no questions.
+const OPTIONS: [&str; 12] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--enable-logging=stderr",
+    "--v=0",
+];
+/// Windows without a screen are no narrower than this, so a narrow page stands in a frame.
+const LEAST_WINDOW: u32 = 600;
+/// Height of the window that pictures are taken of.
+const HEIGHT: u32 = 1500;
+
+/// What the reader's system prefers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ground {
+    /// Dark text on light ground.
+    Light,
+    /// Light text on dark ground.
+    Dark,
+}
+
+/// What a reader sees of a page.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Seen {
+    /// Width of the page with all that sticks out of it.
+    pub(crate) page_width: f64,
+    /// Whether the page stands on dark ground.
+    pub(crate) is_dark: bool,
+    /// Contrast of text to ground, as in WCAG 2.
+    pub(crate) contrast: f64,
+    /// Pictures that are shown.
+    pub(crate) pictures: usize,
+    /// Size of the smallest letters in pictures.
+    pub(crate) least_letter_px: f64,
+    /// Labels that stick out of their picture.
+    pub(crate) cut_off: Vec<String>,
+    /// Pairs of labels that lie on each other.
+    pub(crate) overlapping: Vec<String>,
+}
+
+/// Chromium, with a folder for its files.
+pub(crate) struct Browser {
+    program: PathBuf,
+    folder: TempDir,
+    console: RefCell<Vec<String>>,
+}
+
+impl Browser {
+    /// Finds the browser.
+    pub(crate) fn new() -> Browser {
+        let found = PLACES.iter().map(PathBuf::from).find(|place| place.is_file());
+        let program = found.expect("the browser is missing: install the package `chromium`");
+        let folder = tempfile::tempdir().expect("make a folder");
+        Browser { program, folder, console: RefCell::new(Vec::new()) }
+    }
+
+    /// Lays the page out in a frame of `width` pixels and measures it.
+    pub(crate) fn measure(&self, html: &str, width: u32, ground: Ground) -> Seen {
+        let page = self.write("measure.html", &framed(html, width, MEASURE));
+        let dom = self.run(&page, width, ground, &["--dump-dom"]);
+        let dom = String::from_utf8(dom).expect("the DOM is text");
+        let result =
+            dom.split("<pre id=\"seen\">").nth(1).and_then(|rest| rest.split("</pre>").next());
+        let result = result.unwrap_or_else(|| panic!("the test's script did not run: {dom:.400}"));
+        let json = result.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+        serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}: {json}"))
+    }
+
+    /// A picture of the top of the page, as PNG.
+    pub(crate) fn screenshot(&self, html: &str, width: u32, ground: Ground) -> Vec<u8> {
+        let page = self.write("picture.html", &framed(html, width, ""));
+        let picture = self.folder.path().join("picture.png");
+        let option = format!("--screenshot={}", picture.display());
+        self.run(&page, width, ground, &[&option]);
+        fs::read(&picture).expect("the browser made a picture")
+    }
+
+    /// What pages said on the console so far.
+    pub(crate) fn console(&self) -> Vec<String> {
+        self.console.borrow().clone()
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).expect("write a page");
+        path
+    }
+
+    fn run(&self, page: &Path, width: u32, ground: Ground, options: &[&str]) -> Vec<u8> {
+        let profile = tempfile::tempdir_in(self.folder.path()).expect("make a profile");
+        let scheme = if ground == Ground::Dark { 0 } else { 1 };
+        let output = Command::new("timeout")
+            .arg(HUNG_AFTER)
+            .arg(&self.program)
+            .args(OPTIONS)
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg(format!("--window-size={},{HEIGHT}", width.max(LEAST_WINDOW)))
+            .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
+            .args(options)
+            .arg(format!("file://{}", page.display()))
+            .stdin(Stdio::null())
+            .output()
+            .expect("run the browser");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "the browser failed: {said}");
+        let console = said.lines().filter(|line| line.contains("CONSOLE"));
+        self.console.borrow_mut().extend(console.map(str::to_owned));
+        output.stdout
+    }
+}
+
+/// A page with the page in a frame of `width` pixels, and a script beside it.
+fn framed(html: &str, width: u32, script: &str) -> String {
+    let html = html.replace('&', "&amp;").replace('"', "&quot;");
+    format!(
+        "<!DOCTYPE html><html><head><meta charset=\"utf-8\">\
+         <meta name=\"color-scheme\" content=\"light dark\"></head><body style=\"margin:0\">\
+         <iframe id=\"frame\" style=\"border:0;width:{width}px;height:{HEIGHT}px\" \
+         srcdoc=\"{html}\"></iframe><script>{script}</script></body></html>"
+    )
+}
+
+/// Runs in the outer page once the frame is there; leaves its findings as text.
+const MEASURE: &str = r##"
+window.onload = () => {
+  const inner = document.getElementById('frame').contentDocument;
+  const view = inner.defaultView;
+  const svgs = [...inner.querySelectorAll('svg')].filter(s => s.getBoundingClientRect().width > 0);
+  let least = 1000;
+  const cut = [], over = [];
+  for (const svg of svgs) {
+    const frame = svg.getBoundingClientRect();
+    const scale = frame.width / svg.viewBox.baseVal.width;
+    const texts = [...svg.querySelectorAll('text')].map(t => [t.textContent.trim(), t.getBoundingClientRect()]);
+    for (const t of svg.querySelectorAll('text')) {
+      least = Math.min(least, parseFloat(view.getComputedStyle(t).fontSize) * scale);
+    }
+    texts.forEach(([a, r], i) => {
+      if (r.left < frame.left - 2 || r.right > frame.right + 2 || r.top < frame.top - 4 || r.bottom > frame.bottom + 4) cut.push(a);
+      for (const [b, q] of texts.slice(i + 1)) {
+        const wide = Math.min(r.right, q.right) - Math.max(r.left, q.left);
+        const high = Math.min(r.bottom, q.bottom) - Math.max(r.top, q.top);
+        if (wide > 1 && high > 4) over.push(a + ' / ' + b);
+      }
+    });
+  }
+  const light = c => {
+    const [r, g, b] = c.match(/[\d.]+/g).slice(0, 3).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const style = view.getComputedStyle(inner.body);
+  const ground = light(style.backgroundColor === 'rgba(0, 0, 0, 0)' ? 'rgb(255,255,255)' : style.backgroundColor);
+  const ink = light(style.color);
+  const pre = document.createElement('pre');
+  pre.id = 'seen';
+  pre.textContent = JSON.stringify({
+    page_width: inner.documentElement.scrollWidth, is_dark: ground < 0.2,
+    contrast: (Math.max(ground, ink) + 0.05) / (Math.min(ground, ink) + 0.05),
+    pictures: svgs.length, least_letter_px: least, cut_off: cut, overlapping: over,
+  });
+  document.getElementById('frame').remove();
+  document.body.append(pre);
+};
+"##;

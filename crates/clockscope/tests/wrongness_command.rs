@@ -1,0 +1,148 @@
+//! `clockscope wrongness` as a user runs it.
+
+use std::process::{Command, Output, Stdio};
+
+fn clockscope(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_clockscope"))
+        .arg("wrongness")
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("run clockscope")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("is text")
+}
+
+/// The one line of an error.
+fn complaint(args: &[&str]) -> String {
+    let output = clockscope(args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+    let said = text(&output.stderr);
+    assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+    said
+}
+
+fn json(args: &[&str]) -> serde_json::Value {
+    let output = clockscope(&[&["--time", "1", "--format", "json"], args].concat());
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("is JSON");
+    let found = !report["faults"].as_array().expect("a list").is_empty();
+    assert_eq!(output.status.code(), Some(i32::from(found)), "{}", report["faults"]);
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    report
+}
+
+#[test]
+fn the_screen_has_every_clock_and_fits_80_columns() {
+    let output = clockscope(&["--time", "1"]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(i32::from(shown.contains("FAULT"))), "{shown}");
+    let parts = ["REALTIME_COARSE", "rdtscp", "floor", "lags by", "rate", "steps", "kernel"];
+    for part in parts {
+        assert!(shown.contains(part), "{part} is missing in\n{shown}");
+    }
+    for line in shown.lines() {
+        assert!(line.chars().count() <= 80 && line == line.trim_end(), "{line:?}");
+    }
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_json_has_a_schema_and_figures_that_agree() {
+    let report = json(&[]);
+    assert_eq!(report["schema"], 1);
+    let clocks = report["clocks"].as_array().expect("a list");
+    assert!(clocks.len() >= 9);
+    for clock in clocks {
+        assert!(clock["reads"].as_u64() > Some(0), "{clock}");
+        assert!(clock["sentence"].as_str().is_some_and(|text| text.ends_with('.')), "{clock}");
+        let Some(busy) = clock["staleness"]["busy"].as_object() else { continue };
+        let figure = |name: &str| busy[name].as_u64().expect("a number");
+        let names = ["min_ns", "p1_ns", "p50_ns", "p99_ns", "max_ns"];
+        assert!(names.map(figure).is_sorted(), "{clock}");
+        let buckets = busy["buckets"].as_array().expect("a list");
+        let sum: u64 = buckets.iter().filter_map(|bucket| bucket[1].as_u64()).sum();
+        assert_eq!(sum, figure("count"));
+        assert!(busy["hdr"].as_str().is_some_and(|hdr| hdr.starts_with("HIST")), "{clock}");
+    }
+}
+
+#[test]
+fn only_the_clocks_that_are_named_are_looked_at() {
+    let report = json(&["tai", "CLOCK_MONOTONIC", "tai"]);
+    let names: Vec<_> = report["clocks"].as_array().unwrap().iter().map(|c| &c["clock"]).collect();
+    assert_eq!(names, ["CLOCK_TAI", "CLOCK_MONOTONIC"]);
+    assert!(report["gaps"].is_null());
+}
+
+#[test]
+fn stability_adds_deviations_that_fall_with_the_averaging_time() {
+    let report = json(&["monotonic", "--stability"]);
+    let rows = report["stability"].as_array().expect("a list");
+    assert!(rows.len() >= 4, "{rows:?}");
+    assert!(rows.iter().all(|row| row["oadev"].as_f64() > Some(0.0)), "{rows:?}");
+    let at = |index: usize| rows[index]["tau_s"].as_f64().unwrap();
+    assert!(at(0) < at(1) && at(1) < at(2));
+}
+
+#[test]
+fn a_histogram_is_drawn_with_the_line_of_getres() {
+    let output = clockscope(&["--time", "1", "--histogram", "monotonic_coarse", "monotonic"]);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("staleness of MONOTONIC_COARSE, busy"), "{shown}");
+    assert!(shown.contains("<- clock_getres"), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+}
+
+#[test]
+fn the_report_goes_to_a_file() {
+    let folder = tempfile::tempdir().expect("make a temporary directory");
+    let path = folder.path().join("report.json");
+    let path = path.to_str().expect("is text");
+    let output = clockscope(&["tai", "--time", "1", "--format", "json", "-o", path]);
+    assert!(output.stdout.is_empty() && output.status.code() != Some(2));
+    let written = std::fs::read_to_string(path).expect("read the report");
+    assert!(serde_json::from_str::<serde_json::Value>(&written).is_ok());
+}
+
+#[test]
+fn a_name_that_does_not_exist_is_answered_with_the_nearest() {
+    let said = complaint(&["monotnic"]);
+    assert!(said.contains("did you mean monotonic?") && said.contains("realtime_coarse"), "{said}");
+    assert!(complaint(&["--histogram", "rdtscq"]).contains("did you mean rdtsc"));
+}
+
+#[test]
+fn times_that_cannot_be_are_refused() {
+    for time in ["0", "0.5", "nan", "inf", "1e9"] {
+        assert!(complaint(&["--time", time]).contains("--time takes 1 to"), "{time}");
+    }
+    assert_eq!(clockscope(&["--time=-1"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_one_line_before_measuring() {
+    assert!(complaint(&["-o", "/nonexistent/x"]).contains("cannot write to /nonexistent/x"));
+}
+
+#[test]
+fn a_full_disk_is_one_line() {
+    let said = complaint(&["tai", "--time", "1", "-o", "/dev/full"]);
+    assert!(said.contains("cannot write the report"), "{said}");
+}
+
+#[test]
+fn a_reader_that_has_left_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_clockscope"))
+        .args(["wrongness", "tai", "--time", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("run clockscope");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("wait for clockscope");
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    assert_ne!(output.status.code(), Some(2));
+}
