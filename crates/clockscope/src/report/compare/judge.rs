@@ -105,6 +105,7 @@ pub fn compare(sources: Vec<Source>, options: &JudgeOptions) -> CompareReport {
     };
     let confidence = options.confidence_percent / 100.0;
     let groups = group(sources, confidence, &mut report);
+    let mut disagreeing = Vec::new();
     for sets in groups {
         let base = report.sets.len();
         report.sets.extend(sets.iter().map(|set| set.row.clone()));
@@ -121,26 +122,38 @@ pub fn compare(sources: Vec<Source>, options: &JudgeOptions) -> CompareReport {
             };
             let around = judge(&mut comparison, &first, &other, &report);
             if around.launches_disagree {
-                let path = comparison.path.as_deref().unwrap_or_default();
-                let note = format!(
-                    "The launches of {path} disagree about the change; measure again with more \
-                     --launches."
-                );
-                add_note(&mut report, note);
+                disagreeing.push(comparison.path.clone().unwrap_or_default());
             }
             comparison.sentence = sentence::of(&comparison, around, &report);
             report.comparisons.push(comparison);
         }
     }
-    if is_bench && report.sets.iter().any(|set| set.launch_medians.len() == 1) {
-        report.notes.push(
-            "A file has one launch only, so how much launches differ is not known; measure with \
-             --launches 3."
+    report.notes.extend(launch_notes(&disagreeing, &report));
+    report.conclusion = sentence::conclusion(&report);
+    report
+}
+
+/// What must be said about launches: where they disagree, and where there is only one.
+fn launch_notes(disagreeing: &[String], report: &CompareReport) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(path) = disagreeing.first() {
+        let more = match disagreeing.len() {
+            1 => String::new(),
+            paths => format!(" and {} more paths", paths - 1),
+        };
+        notes.push(format!(
+            "The launches of {path}{more} disagree about the change; measure again with more \
+             --launches."
+        ));
+    }
+    if report.sets.iter().any(|set| set.launch_medians.len() == 1) {
+        notes.push(
+            "A file has one launch only, so how much launches differ is not known, and only large \
+             changes can be proven; measure with --launches 3."
                 .to_owned(),
         );
     }
-    report.conclusion = sentence::conclusion(&report);
-    report
+    notes
 }
 
 /// Sets of one path each, the first file's first; what has no counterpart goes to `unmatched`.
@@ -266,11 +279,13 @@ fn judge(
     }
     comparison.decision_percent = is_relative.then_some(evidence.interval);
     comparison.verdict = verdict::decide(&evidence, &demand);
-    let launches_disagree = comparison.verdict == Verdict::NotProven
+    let fewest = base.row.launch_medians.len().min(other.row.launch_medians.len());
+    let launches_disagree = fewest > 1
+        && comparison.verdict == Verdict::NotProven
         && verdict::decide(&alone, &demand) != Verdict::NotProven;
     comparison.more_needed = match comparison.verdict {
         Verdict::TooFew => verdict::missing(counts, confidence),
-        Verdict::NotProven if !launches_disagree && !is_unusable => {
+        Verdict::NotProven if !launches_disagree && !is_unusable && fewest != 1 => {
             let is_proven = ranks.p < 1.0 - confidence;
             let estimate = if is_relative { percent(shift.estimate) } else { shift.estimate };
             verdict::more_needed(counts, estimate, interval, demand.effect, is_proven)

@@ -7,6 +7,9 @@
 use super::model::Verdict;
 use crate::stats::shift;
 
+/// How far apart, in percent, launches may lie without one launch showing it: the gate keeps batches
+/// beside control loops that are so much slower than the best.
+const ONE_LAUNCH_MARGIN: f64 = 3.0;
 /// Fewer values than this in a set prove nothing, however many the other set has.
 const VALUES_MIN: usize = 3;
 /// When this many times as many values would be needed, more values are no advice.
@@ -112,16 +115,19 @@ fn rounded_up(number: u64) -> u64 {
     number.div_ceil(unit) * unit
 }
 
-/// The changes, in percent, between any launch of one and any of the other: least and greatest.
+/// The changes, in percent, between any launch of one and any of the other: least and greatest. Where
+/// one has a single launch, how much its launches differ is not known, and both ends lie
+/// 3 points further out.
 #[must_use]
 pub fn between_launches(base: &[f64], other: &[f64]) -> Option<(f64, f64)> {
     let changes = base
         .iter()
         .filter(|base| **base > 0.0)
         .flat_map(|base| other.iter().map(move |other| (other - base) / base * 100.0));
+    let margin = if base.len().min(other.len()) == 1 { ONE_LAUNCH_MARGIN } else { 0.0 };
     changes.fold(None, |range, change| {
-        let (low, high) = range.unwrap_or((change, change));
-        Some((f64::min(low, change), f64::max(high, change)))
+        let (low, high) = range.unwrap_or((change - margin, change + margin));
+        Some((f64::min(low, change - margin), f64::max(high, change + margin)))
     })
 }
 

@@ -75,6 +75,9 @@ fn launches_that_disagree_are_named() {
 fn one_launch_is_judged_with_a_warning() {
     let report = compare(vec![bench("a", &[100.0]), bench("b", &[110.0])], &options());
     assert_eq!(report.comparisons[0].verdict, Verdict::Slower);
+    assert_eq!(verdict_of(&[100.0], &[102.5]), Verdict::NotProven, "launches may differ so much");
+    assert_eq!(verdict_of(&[100.0], &[100.0]), Verdict::NotProven);
+    assert_eq!(verdict_of(&[100.0, 100.1], &[102.5, 102.6]), Verdict::Slower);
     assert!(report.notes[0].starts_with("A file has one launch only"), "{:?}", report.notes);
 }
 
