@@ -59,7 +59,8 @@ pub struct VdsoState {
     pub present: bool,
     /// It answers `CLOCK_MONOTONIC` by making a system call itself; `null` if that cannot be tested.
     pub falls_back: Option<bool>,
-    /// Cost of the system call divided by the cost of the vDSO call, for `CLOCK_MONOTONIC`.
+    /// Cost of the system call through the C library's `syscall(2)` divided by the cost of the vDSO
+    /// call, for `CLOCK_MONOTONIC`.
     pub ratio: Option<f64>,
 }
 

@@ -85,7 +85,7 @@ fn vdso(host: &HostState) -> Option<String> {
         Some(false) => "answers by itself; ",
         None => "",
     };
-    Some(format!("{what}a system call costs {ratio:.1} times as much"))
+    Some(format!("{what}by syscall(2) it costs {ratio:.1} times as much"))
 }
 
 /// What makes the figures those of a sick or disturbed host.
@@ -174,7 +174,7 @@ mod tests {
                       8259CL CPU @ 2.50GHz, under kvm
         Clock:        tsc (also kvm-clock), 250 ticks a second
         TSC:          2500.000 MHz (perf event page), measured 2500.001 MHz +/- 0.61 ppm
-        vDSO:         answers by itself; a system call costs 5.8 times as much
+        vDSO:         answers by itself; by syscall(2) it costs 5.8 times as much
         Load:         0.31 in the last minute
         ");
     }

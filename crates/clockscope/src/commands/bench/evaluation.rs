@@ -41,6 +41,7 @@ pub fn report(collected: &mut Collected, host: HostState, net: bool) -> BenchRep
             cpu: collected.cpu,
             gate_percent: GATE * 100.0,
             confidence_percent: gated::CONFIDENCE * 100.0,
+            control_ns_min: shortest_control(collected),
             empty_loop_ps: picos(empty_ns),
             net,
             elapsed_ms: 0,
@@ -50,14 +51,13 @@ pub fn report(collected: &mut Collected, host: HostState, net: bool) -> BenchRep
         declines: collected.declines.clone(),
         ..BenchReport::default()
     };
-    let monotonic = |row: &&RatioRow| {
-        row.of.clock.as_deref() == Some("CLOCK_MONOTONIC") && row.of.route == "syscall"
-    };
-    if let Some(row) = report.ratios.iter().find(monotonic).filter(|row| row.to.route == "vdso") {
-        report.host.vdso.ratio = Some(row.ratio);
-    }
     report.notes = notes::of(&report, collected.pinning_refused.as_deref());
     report
+}
+
+fn shortest_control(collected: &Collected) -> u64 {
+    let batches = collected.batches.iter().flatten().flatten();
+    batches.map(|batch| batch.control_before_ns.min(batch.control_after_ns)).min().unwrap_or(0)
 }
 
 fn evaluate(collected: &mut Collected, path: usize) -> Option<Evaluated> {
@@ -136,8 +136,8 @@ fn regimes(summary: &Summary, minus_ns: f64) -> Option<String> {
     Some(groups.iter().map(one).collect::<Vec<_>>().join("; "))
 }
 
-/// The pairs of paths that are worth a quotient: every route to a clock by its vDSO route, and every
-/// way to read the counter by the barest.
+/// The pairs of paths that are worth a quotient: every route to a clock by its vDSO route, every
+/// way to read the counter by the barest, and every system call by the first one.
 fn ratios(paths: &[Evaluated], minus_ns: f64) -> Vec<RatioRow> {
     let find = |clock: &str, route: &str| {
         let is_meant = |path: &&Evaluated| {
@@ -145,12 +145,13 @@ fn ratios(paths: &[Evaluated], minus_ns: f64) -> Vec<RatioRow> {
         };
         paths.iter().find(is_meant)
     };
+    let first_call = paths.iter().find(|path| path.name.call.is_some());
     let mut rows = Vec::new();
     for of in paths {
-        let Some(clock) = of.name.clock.as_deref() else { continue };
-        let to = match of.name.route.as_str() {
-            "tsc" if clock != COUNTERS[0] => find(COUNTERS[0], "tsc"),
-            "syscall" | "libc" => find(clock, "vdso"),
+        let to = match (of.name.clock.as_deref(), of.name.route.as_str()) {
+            (None, _) => first_call.filter(|first| first.name != of.name),
+            (Some(clock), "tsc") if clock != COUNTERS[0] => find(COUNTERS[0], "tsc"),
+            (Some(clock), "syscall" | "libc") => find(clock, "vdso"),
             _ => None,
         };
         let Some(to) = to else { continue };
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!((vdso.launches.len(), vdso.regimes.as_deref()), (2, None));
         assert_eq!(report.method.empty_loop_ps, 1_000);
         assert_eq!((report.ratios.len(), report.ratios[0].ratio), (1, 6.0));
-        assert_eq!(report.host.vdso.ratio, Some(6.0));
+        assert_eq!(report.method.control_ns_min, 1000);
         assert!(!collected.batches[1][0][9].accepted && collected.batches[1][0][10].accepted);
     }
 

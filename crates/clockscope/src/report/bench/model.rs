@@ -54,6 +54,8 @@ pub struct Method {
     pub gate_percent: f64,
     /// Confidence of the intervals, in percent.
     pub confidence_percent: f64,
+    /// The shortest control loop, in nanoseconds: how fast the machine ran pure user code at its best.
+    pub control_ns_min: u64,
     /// Cost of one turn of the empty loop, in picoseconds.
     pub empty_loop_ps: u64,
     /// True if the empty loop was subtracted from all costs.

@@ -22,10 +22,11 @@ pub fn render(report: &BenchReport) -> String {
     out += &labelled(
         "Columns",
         &format!(
-            "ns a call{net}; +/- is the wider side of the median's {:.0} % interval; ratio: to the \
-             vdso route of the same clock, of counters to the first; spread: 5th to 95th percentile \
-             of all batches, o the median, from the cheapest batch (left) to twice that",
-            report.method.confidence_percent
+            "ns a call{net}; +/- is the wider side of the median's {:.0} % interval; {}spread: 5th \
+             to 95th percentile of all batches, o the median, from the cheapest batch (left) to \
+             twice that",
+            report.method.confidence_percent,
+            ratio_words(report),
         ),
     );
     for note in &report.notes {
@@ -33,6 +34,15 @@ pub fn render(report: &BenchReport) -> String {
     }
     out += &declines(report);
     out + &sections(report)
+}
+
+/// What the column of ratios divides by.
+fn ratio_words(report: &BenchReport) -> &'static str {
+    match report.ratios.first() {
+        None => "",
+        Some(row) if row.of.call.is_some() => "ratio: to the first system call; ",
+        Some(_) => "ratio: to the vdso route of the same clock, of counters to the first; ",
+    }
 }
 
 /// What was measured beside the cost of a call, each under an empty line.

@@ -17,6 +17,8 @@ pub struct BenchFile {
     pub host: HostState,
     /// Whether the empty loop was subtracted.
     pub net: bool,
+    /// The shortest control loop, in nanoseconds; 0 if the file does not say.
+    pub control_ns: u64,
     /// The paths, in the order of the file.
     pub paths: Vec<BenchPath>,
 }
@@ -153,7 +155,8 @@ fn parse_document(bytes: &[u8]) -> Result<BenchFile, BenchFileError> {
     let report: BenchReport =
         serde_json::from_slice(bytes).map_err(|error| BenchFileError::of(&error, bytes, 1))?;
     let paths = report.paths.into_iter().map(of_row).collect();
-    Ok(BenchFile { host: report.host, net: report.method.net, paths })
+    let method = report.method;
+    Ok(BenchFile { host: report.host, net: method.net, control_ns: method.control_ns_min, paths })
 }
 
 fn of_row(row: PathRow) -> BenchPath {
@@ -186,6 +189,7 @@ fn parse_records(bytes: &[u8]) -> Result<BenchFile, BenchFileError> {
             Record::Host { host, method, .. } => {
                 file.host = *host;
                 file.net = method.net;
+                file.control_ns = method.control_ns_min;
                 empty_loop_ps = method.empty_loop_ps as f64;
             }
             Record::Decline(_) => {}

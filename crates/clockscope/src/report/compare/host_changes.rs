@@ -35,6 +35,26 @@ pub fn between(before: &HostState, after: &HostState) -> Vec<String> {
     clauses
 }
 
+/// A clause if the machine ran pure user code at another speed, by its shortest control loops in
+/// nanoseconds: then every path changes, and nothing that was to be compared is the cause.
+#[must_use]
+pub fn of_speed(before: u64, after: u64) -> Option<String> {
+    const SHARE: f64 = 0.05;
+    if before == 0 || after == 0 {
+        return None;
+    }
+    let (before, after) = (before as f64, after as f64);
+    let (ratio, word) =
+        if after > before { (after / before, "slower") } else { (before / after, "faster") };
+    (ratio > 1.0 + SHARE).then(|| {
+        format!(
+            "speed of the CPU: pure user code ran {:.0} % {word}, so every path changes with it; \
+             measure both again, one soon after the other",
+            (ratio - 1.0) * 100.0
+        )
+    })
+}
+
 fn vdso(host: &HostState) -> Option<String> {
     // A file of an older version, or a made one, knows nothing of the vDSO.
     if !host.vdso.present && host.kernel.is_empty() {
@@ -89,6 +109,14 @@ mod tests {
         let later = HostState { date: "2026-01-02".to_owned(), load: Some(3.0), ..host() };
         assert_eq!(between(&host(), &later), [""; 0]);
         assert_eq!(between(&host(), &HostState::default()), [""; 0], "nothing is known");
+    }
+
+    #[test]
+    fn another_speed_of_the_cpu_is_named_in_both_directions() {
+        assert_eq!(of_speed(3250, 3300), None);
+        assert_eq!(of_speed(0, 3300), None, "an older file does not say");
+        assert!(of_speed(3250, 4130).unwrap().contains("ran 27 % slower"));
+        assert!(of_speed(4130, 3250).unwrap().contains("ran 27 % faster"));
     }
 
     #[test]

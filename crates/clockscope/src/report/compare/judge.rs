@@ -322,15 +322,16 @@ fn add_note(report: &mut CompareReport, note: String) {
 
 fn host_changes_of(sources: &[Source]) -> Vec<String> {
     let mut hosts = sources.iter().filter_map(|source| match &source.content {
-        Content::Bench(bench) => Some((&source.file, &bench.host)),
+        Content::Bench(bench) => Some((&source.file, bench)),
         Content::Plain(_) => None,
     });
     let Some((_, first)) = hosts.next() else { return Vec::new() };
     let several = sources.len() > 2;
     hosts
-        .flat_map(|(file, host)| {
-            host_changes::between(first, host)
+        .flat_map(|(file, bench)| {
+            host_changes::between(&first.host, &bench.host)
                 .into_iter()
+                .chain(host_changes::of_speed(first.control_ns, bench.control_ns))
                 .map(move |clause| if several { format!("{file}: {clause}") } else { clause })
         })
         .collect()

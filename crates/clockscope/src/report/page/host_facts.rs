@@ -91,7 +91,7 @@ fn measured(host: &HostState, hz: f64) -> String {
 
 fn vdso(state: &VdsoState) -> String {
     let ratio = |text: &str| match state.ratio {
-        Some(ratio) => format!("{text}; a system call costs {} times as much", digits(ratio)),
+        Some(ratio) => format!("{text}; by syscall(2) it costs {} times as much", digits(ratio)),
         None => text.to_owned(),
     };
     match (state.present, state.falls_back) {
