@@ -23,7 +23,11 @@ pub(crate) fn build() {
             println!("cargo::rustc-cfg=have_bpf");
             println!("cargo::rustc-env=CLOCKSCOPE_BPF_OBJECT={}", object.display());
         }
-        Err(reason) => println!("cargo::warning=building without eBPF: {reason}"),
+        Err(reason) => {
+            println!("cargo::warning=building without eBPF: {reason}");
+            // A file that is not there makes cargo try again at each build, until clang is.
+            println!("cargo::rerun-if-changed=/usr/bin/clang");
+        }
     }
 }
 

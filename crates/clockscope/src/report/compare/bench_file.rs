@@ -17,6 +17,8 @@ pub struct BenchFile {
     pub host: HostState,
     /// Whether the empty loop was subtracted.
     pub net: bool,
+    /// The CPU that was measured on.
+    pub cpu: Option<u32>,
     /// The shortest control loop, in nanoseconds; 0 if the file does not say.
     pub control_ns: u64,
     /// The paths, in the order of the file.
@@ -156,7 +158,13 @@ fn parse_document(bytes: &[u8]) -> Result<BenchFile, BenchFileError> {
         serde_json::from_slice(bytes).map_err(|error| BenchFileError::of(&error, bytes, 1))?;
     let paths = report.paths.into_iter().map(of_row).collect();
     let method = report.method;
-    Ok(BenchFile { host: report.host, net: method.net, control_ns: method.control_ns_min, paths })
+    Ok(BenchFile {
+        host: report.host,
+        net: method.net,
+        cpu: method.cpu,
+        control_ns: method.control_ns_min,
+        paths,
+    })
 }
 
 fn of_row(row: PathRow) -> BenchPath {
@@ -189,6 +197,7 @@ fn parse_records(bytes: &[u8]) -> Result<BenchFile, BenchFileError> {
             Record::Host { host, method, .. } => {
                 file.host = *host;
                 file.net = method.net;
+                file.cpu = method.cpu;
                 file.control_ns = method.control_ns_min;
                 empty_loop_ps = method.empty_loop_ps as f64;
             }

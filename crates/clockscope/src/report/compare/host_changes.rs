@@ -35,6 +35,15 @@ pub fn between(before: &HostState, after: &HostState) -> Vec<String> {
     clauses
 }
 
+/// A clause if another CPU was measured on.
+#[must_use]
+pub fn of_cpu(before: Option<u32>, after: Option<u32>) -> Option<String> {
+    let (before, after) = (before?, after?);
+    (before != after).then(|| {
+        format!("measured on CPU {before}, then on CPU {after}; bench --cpu N keeps to one")
+    })
+}
+
 /// A clause if the machine ran pure user code at another speed, by its shortest control loops in
 /// nanoseconds: then every path changes, and nothing that was to be compared is the cause.
 #[must_use]
@@ -109,6 +118,13 @@ mod tests {
         let later = HostState { date: "2026-01-02".to_owned(), load: Some(3.0), ..host() };
         assert_eq!(between(&host(), &later), [""; 0]);
         assert_eq!(between(&host(), &HostState::default()), [""; 0], "nothing is known");
+    }
+
+    #[test]
+    fn another_cpu_is_named() {
+        assert_eq!(of_cpu(Some(1), Some(1)), None);
+        assert_eq!(of_cpu(None, Some(1)), None);
+        assert!(of_cpu(Some(1), Some(0)).unwrap().starts_with("measured on CPU 1, then on CPU 0"));
     }
 
     #[test]

@@ -139,6 +139,7 @@ fn launch_notes(disagreeing: &[String], report: &CompareReport) -> Vec<String> {
     if let Some(path) = disagreeing.first() {
         let more = match disagreeing.len() {
             1 => String::new(),
+            2 => " and one more path".to_owned(),
             paths => format!(" and {} more paths", paths - 1),
         };
         notes.push(format!(
@@ -331,6 +332,7 @@ fn host_changes_of(sources: &[Source]) -> Vec<String> {
         .flat_map(|(file, bench)| {
             host_changes::between(&first.host, &bench.host)
                 .into_iter()
+                .chain(host_changes::of_cpu(first.cpu, bench.cpu))
                 .chain(host_changes::of_speed(first.control_ns, bench.control_ns))
                 .map(move |clause| if several { format!("{file}: {clause}") } else { clause })
         })
