@@ -196,8 +196,7 @@ fn table(report: &CompareReport) -> Table {
             "what",
             "verdict",
             "shift",
-            "interval",
-            "in percent",
+            "in percent, with interval",
             "Mann-Whitney p",
             "Welch p",
             "Cliff's delta",
@@ -206,9 +205,11 @@ fn table(report: &CompareReport) -> Table {
     .words(&[1]);
     for comparison in &report.comparisons {
         let what = subject(report, comparison);
-        let (low, high) = (comparison.shift_ci_low, comparison.shift_ci_high);
         let percent = comparison.shift_percent.map_or_else(
-            || "-".to_owned(),
+            || {
+                let (low, high) = (comparison.shift_ci_low, comparison.shift_ci_high);
+                format!("- (in the unit: {})", interval(&unit.signed(low), &unit.signed(high)))
+            },
             |(shift, low, high)| format!("{} ({} to {})", digits(shift), digits(low), digits(high)),
         );
         let exact = if comparison.u_exact { ", exact" } else { "" };
@@ -216,7 +217,6 @@ fn table(report: &CompareReport) -> Table {
             what,
             word(comparison.verdict).to_owned(),
             unit.signed(comparison.shift),
-            interval(&unit.signed(low), &unit.signed(high)),
             percent,
             format!("{}{exact}", probability(comparison.u_p)),
             comparison.welch_p.map_or_else(|| "-".to_owned(), probability),
