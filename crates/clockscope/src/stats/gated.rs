@@ -22,9 +22,10 @@ pub const REGIME_NS: f64 = 0.5;
 /// How far the figures of a path can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
-    /// Most batches ran undisturbed, and the median is known to 2 percent or better.
+    /// Most batches ran undisturbed, the median is known to 2 percent or better, and the cheapest
+    /// batch was hardly cheaper.
     Quiet,
-    /// Some batches ran undisturbed: the median is of those.
+    /// Some batches ran undisturbed: the median is of those; or the cheapest was much cheaper.
     Noisy,
     /// Hardly any batch ran undisturbed: the median is of all.
     Unusable,
@@ -126,10 +127,14 @@ pub fn summarize(launches: &[Launch], verdict: &Verdict) -> Option<Summary> {
     let median = median::median_interval(&counting, CONFIDENCE)?;
     let accepted = verdict.accepted.iter().flatten().filter(|accepted| **accepted).count();
     let width = (median.high - median.median).max(median.median - median.low);
+    // A neighbour that hardly ever rests slows the control loops as well, and nothing is rejected;
+    // its rare pauses show in the cheapest batch.
+    let above = median.median - all[0];
     let grade = if verdict.is_unusable {
         Grade::Unusable
     } else if (accepted as f64) < all.len() as f64 * QUIET_SHARE
         || width > median.median * QUIET_WIDTH
+        || (above > all[0] * REGIME_SHARE && above > REGIME_NS)
     {
         Grade::Noisy
     } else {
@@ -281,6 +286,16 @@ mod tests {
         assert_eq!((found.grade, verdict.is_unusable), (Grade::Noisy, false));
         assert_eq!(found.p5_p95_ns, (20.0, 30.0));
         assert_eq!(summary(&[launch(20, 60, 40)]).0.grade, Grade::Quiet);
+    }
+
+    #[test]
+    fn a_cheapest_batch_far_below_the_median_is_noise() {
+        let mut batches = launch(30, 100, 0);
+        batches[7] = batch(20, 1000);
+        assert_eq!(summary(&[batches]).0.grade, Grade::Noisy, "a neighbour that rested once");
+        let mut batches = launch(30, 100, 0);
+        batches[7] = batch(29, 1000);
+        assert_eq!(summary(&[batches]).0.grade, Grade::Quiet);
     }
 
     #[test]
