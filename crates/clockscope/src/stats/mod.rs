@@ -1,6 +1,7 @@
 //! Statistics: pure functions over numbers.
 
 pub mod allan;
+mod bisect;
 pub mod distribution;
 pub mod gate;
 pub mod gated;

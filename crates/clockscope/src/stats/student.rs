@@ -1,5 +1,6 @@
 //! Student's t distribution.
 
+use super::bisect::first_not_below;
 use super::special::incomplete_beta;
 use super::{normal, special};
 
@@ -36,17 +37,7 @@ pub fn enclosing(confidence: f64, df: f64) -> f64 {
         low = high;
         high *= 2.0;
     }
-    loop {
-        let middle = f64::midpoint(low, high);
-        if middle <= low || middle >= high {
-            return high;
-        }
-        if two_sided(middle, df) > outside {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
+    first_not_below(low, high, |t| two_sided(t, df) > outside)
 }
 
 #[cfg(test)]

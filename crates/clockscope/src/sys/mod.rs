@@ -15,6 +15,7 @@ pub mod memory;
 pub mod own_vdso;
 pub mod perf_clock;
 pub mod perf_counters;
+mod perf_event;
 pub mod ptrace;
 mod raw_syscall;
 pub mod robust;

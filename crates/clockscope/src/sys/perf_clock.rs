@@ -1,22 +1,8 @@
 //! The rate of the TSC as the kernel tells it to programs that count for themselves.
 
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 
-/// `struct perf_event_attr` as of its first version.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup: u32,
-    breakpoint: u32,
-    address: u64,
-}
+use super::perf_event::{EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, Event};
 
 /// The beginning of `struct perf_event_mmap_page`.
 #[repr(C)]
@@ -36,8 +22,6 @@ struct Page {
 
 const PERF_TYPE_SOFTWARE: u32 = 1;
 const PERF_COUNT_SW_DUMMY: u64 = 9;
-const EXCLUDE_KERNEL_AND_HYPERVISOR: u64 = 1 << 5 | 1 << 6;
-const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 const CAP_USER_TIME: u64 = 1 << 3;
 const PAGE_BYTES: usize = 4096;
 
@@ -52,27 +36,13 @@ const PAGE_BYTES: usize = 4096;
 /// - `perf_event_open(2)`, `cap_user_time`
 #[must_use]
 pub fn scale() -> Option<(u16, u32)> {
-    let attributes = Attributes {
+    let event = Event {
         kind: PERF_TYPE_SOFTWARE,
-        size: u32::try_from(size_of::<Attributes>()).ok()?,
         config: PERF_COUNT_SW_DUMMY,
-        flags: EXCLUDE_KERNEL_AND_HYPERVISOR,
-        ..Attributes::default()
+        flags: EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR,
+        ..Event::default()
     };
-    // SAFETY: the attributes are a local of the size that they state; the kernel only reads them.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            0,
-            -1,
-            -1,
-            PERF_FLAG_FD_CLOEXEC,
-        )
-    };
-    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
-    // SAFETY: the descriptor is fresh and nobody else's.
-    let event = unsafe { OwnedFd::from_raw_fd(fd) };
+    let event = event.open().ok()?;
     // SAFETY: a fresh mapping at an address of the kernel's choice touches no other memory.
     let page = unsafe {
         let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED);
@@ -102,7 +72,6 @@ mod tests {
 
     #[test]
     fn the_page_has_the_fields_where_the_kernel_puts_them() {
-        assert_eq!(size_of::<Attributes>(), 64);
         assert_eq!(std::mem::offset_of!(Page, capabilities), 40);
         assert_eq!(std::mem::offset_of!(Page, time_shift), 50);
         assert_eq!(std::mem::offset_of!(Page, time_mult), 52);

@@ -2,16 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, RawFd};
+use std::os::fd::{AsRawFd as _, RawFd};
+
+use super::perf_event::{DISABLED, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, Event};
 
 /// `PERF_TYPE_HARDWARE` and its events, include/uapi/linux/perf_event.h (Linux 6.18).
 const HARDWARE: u32 = 0;
 const CPU_CYCLES: u64 = 0;
 const INSTRUCTIONS: u64 = 1;
-/// Bits of the flags behind `read_format`.
-const DISABLED: u64 = 1 << 0;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 /// `PERF_FORMAT_TOTAL_TIME_ENABLED`, `_RUNNING` and `_GROUP`.
 const TIMES_AND_GROUP: u64 = 1 | 2 | 8;
 /// `PERF_EVENT_IOC_ENABLE`, `_DISABLE` and `_RESET`, and the flag for the whole group.
@@ -19,24 +17,6 @@ const ENABLE: u64 = 0x2400;
 const DISABLE: u64 = 0x2401;
 const RESET: u64 = 0x2403;
 const WHOLE_GROUP: usize = 1;
-/// `PERF_FLAG_FD_CLOEXEC`.
-const CLOEXEC: usize = 8;
-
-/// `struct perf_event_attr` in its first size, which every kernel takes.
-#[repr(C)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_kind: u32,
-    breakpoint_address: u64,
-}
-
 /// What the counters say of some work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -76,9 +56,9 @@ impl PerfCounters {
     /// `EPERM` where the caller may not count the kernel (`perf_event_paranoid`); `ENOSYS` where
     /// a filter forbids the call or the kernel was built without it.
     pub fn open() -> io::Result<Self> {
-        let leader = event(INSTRUCTIONS, 0, -1)?;
-        let user = event(INSTRUCTIONS, EXCLUDE_KERNEL, leader.as_raw_fd())?;
-        let cycles = event(CPU_CYCLES, 0, leader.as_raw_fd())?;
+        let leader = event(INSTRUCTIONS, 0, None)?;
+        let user = event(INSTRUCTIONS, EXCLUDE_KERNEL, Some(leader.as_raw_fd()))?;
+        let cycles = event(CPU_CYCLES, 0, Some(leader.as_raw_fd()))?;
         Ok(Self { group: [leader, user, cycles] })
     }
 
@@ -115,30 +95,16 @@ fn from_group(bytes: &[u8; 48]) -> Counts {
     }
 }
 
-fn event(config: u64, flags: u64, group: RawFd) -> io::Result<File> {
-    let leads = if group == -1 { DISABLED } else { 0 };
-    let attributes = Attributes {
+fn event(config: u64, flags: u64, group: Option<RawFd>) -> io::Result<File> {
+    let leads = if group.is_none() { DISABLED } else { 0 };
+    let event = Event {
         kind: HARDWARE,
-        size: u32::try_from(size_of::<Attributes>()).unwrap_or(0),
         config,
-        sample_period: 0,
-        sample_type: 0,
         read_format: TIMES_AND_GROUP,
         flags: flags | leads | EXCLUDE_HYPERVISOR,
-        wakeup_events: 0,
-        breakpoint_kind: 0,
-        breakpoint_address: 0,
+        group,
     };
-    // SAFETY: the pointer is to a local of the type and size that it names.
-    let number = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, -1, group, CLOEXEC)
-    };
-    let number = i32::try_from(number).map_err(|_| io::ErrorKind::InvalidData)?;
-    if number < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and nobody else's.
-    Ok(unsafe { File::from_raw_fd(number) })
+    event.open().map(File::from)
 }
 
 #[cfg(test)]
@@ -159,11 +125,6 @@ mod tests {
         assert_eq!(from_group(&bytes([3, 900, 900, 1005, 10, 600])), expected);
         assert!(!from_group(&bytes([3, 900, 450, 500, 5, 300])).is_complete);
         assert!(!from_group(&bytes([3, 900, 0, 0, 0, 0])).is_complete, "they never ran");
-    }
-
-    #[test]
-    fn the_attributes_have_the_size_that_every_kernel_takes() {
-        assert_eq!(size_of::<Attributes>(), 64);
     }
 
     /// Where there are counters, they count a loop of known length; where there are none, the

@@ -45,7 +45,11 @@ fn regimes(paths: &[PathRow]) -> Option<String> {
         others => format!(", and {} more paths likewise", others - 1),
     };
     let enters_kernel = |path: &&PathRow| path.name.route == "syscall" || path.name.call.is_some();
-    let suspects = if split.iter().all(enters_kernel) {
+    // Only if something that stays in user mode was measured too, and did not change.
+    let stayed = |path: &PathRow| {
+        path.regimes.is_none() && path.name.route != "none" && !enters_kernel(&path)
+    };
+    let suspects = if split.iter().all(enters_kernel) && paths.iter().any(stayed) {
         "only system calls are affected: suspect tracing of system calls by somebody (BPF, perf, \
          ftrace) or a seccomp filter that came or went"
     } else {
@@ -107,6 +111,8 @@ mod tests {
         let found = notes(vec![path("vdso", "quiet", None), path("syscall", "quiet", split)]);
         assert_eq!(found.len(), 1);
         assert!(found[0].contains("CLOCK_TAI by syscall took 88.0 ns") && found[0].contains("BPF"));
+        let found = notes(vec![path("none", "quiet", None), path("syscall", "quiet", split)]);
+        assert!(found[0].contains("frequency"), "nothing in user mode was measured: {found:?}");
         let found = notes(vec![path("vdso", "quiet", split), path("syscall", "quiet", split)]);
         assert!(found[0].contains("1 more") && found[0].contains("frequency"), "{found:?}");
     }
