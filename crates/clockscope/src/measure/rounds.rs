@@ -15,7 +15,9 @@ pub struct Plan {
     pub rounds_min: u32,
     /// Rounds after which to stop in any case.
     pub rounds_max: u32,
-    /// Enough is when each path has this many batches that the gate accepts, ...
+    /// Not enough before this time, so that a short disturbance is not all that is seen.
+    pub time_min: Duration,
+    /// Enough is when each path has this many batches that the gate accepts, and half of all, ...
     pub accepted_min: u32,
     /// ... and its cheapest batch was not beaten for this many rounds.
     pub unbeaten_min: u32,
@@ -126,8 +128,9 @@ pub fn run<E>(
         let done = round + 1;
         found.rounds = done;
         let out_of_time = subject.elapsed() >= plan.time_limit;
+        let may_end = done >= plan.rounds_min && subject.elapsed() >= plan.time_min;
         let enough = || state.iter().all(|state| state.is_enough(plan, round));
-        if out_of_time || (done >= plan.rounds_min && enough()) {
+        if out_of_time || (may_end && enough()) {
             break;
         }
         between(share_done(plan, done, subject.elapsed()))?;
@@ -165,7 +168,9 @@ impl State {
             let best = BestControl::of(&self.batches);
             let accepted =
                 self.batches.iter().filter(|batch| best.is_some_and(|b| b.accepts(batch, GATE)));
-            accepted.count() >= usize::try_from(plan.accepted_min).unwrap_or(usize::MAX)
+            let accepted = accepted.count();
+            accepted >= usize::try_from(plan.accepted_min).unwrap_or(usize::MAX)
+                && accepted * 2 >= self.batches.len()
         }
     }
 }
@@ -211,6 +216,7 @@ mod tests {
         batch_ns: 1,
         rounds_min: 20,
         rounds_max: 1000,
+        time_min: Duration::ZERO,
         accepted_min: 10,
         unbeaten_min: 5,
         time_limit: Duration::from_secs(10),
@@ -255,7 +261,11 @@ mod tests {
     #[test]
     fn it_goes_on_until_enough_batches_are_accepted() {
         let noisy = |_: usize, made: usize| (20, if (3..60).contains(&made) { 1100 } else { 1000 });
-        assert_eq!(rounds_of(&PLAN, noisy).0, 29, "one round, and nine after the first 20");
+        assert_eq!(rounds_of(&PLAN, noisy).0, 38, "one round, and 18 after the first 20: half");
+        let short = |_: usize, made: usize| (20, if made < 57 { 1000 } else { 1100 });
+        assert_eq!(rounds_of(&PLAN, short).0, 20, "19 of 20");
+        let plan = Plan { time_min: Duration::from_millis(1), ..PLAN };
+        assert_eq!(rounds_of(&plan, |_, _| (20, 1000)).0, 72, "a round takes 14 us");
     }
 
     #[test]

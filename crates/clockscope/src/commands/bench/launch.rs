@@ -63,6 +63,9 @@ const BATCH_NS_QUICK: u64 = 50_000;
 /// Progress is said no more often than this.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
+/// Rounds that no launch exceeds; with one path, time allows nearly as many.
+const ROUNDS_MAX: u32 = 20_000;
+
 /// How long a launch goes on.
 #[must_use]
 pub fn plan(quick: bool) -> Plan {
@@ -70,7 +73,8 @@ pub fn plan(quick: bool) -> Plan {
         Plan {
             batch_ns: BATCH_NS_QUICK,
             rounds_min: 150,
-            rounds_max: 1000,
+            rounds_max: ROUNDS_MAX,
+            time_min: TIME_LIMIT_QUICK / 5,
             accepted_min: 30,
             unbeaten_min: 50,
             time_limit: TIME_LIMIT_QUICK,
@@ -79,7 +83,8 @@ pub fn plan(quick: bool) -> Plan {
         Plan {
             batch_ns: batch::BATCH_NS,
             rounds_min: 200,
-            rounds_max: 4000,
+            rounds_max: ROUNDS_MAX,
+            time_min: TIME_LIMIT / LAUNCHES / 5,
             accepted_min: 30,
             unbeaten_min: 50,
             time_limit: TIME_LIMIT / LAUNCHES,
