@@ -50,3 +50,7 @@ show ./reads "$reads"
 for clock in kernel syscall coarse; do
     show clockscope run --clock "$clock" -- ./reads "$reads"
 done
+
+headline "Measure: each way to that clock, in batches that nothing disturbed; and how old the coarse answers are"
+show clockscope bench --quick monotonic monotonic_coarse rdtscp
+show clockscope wrongness --time 2 monotonic_coarse
