@@ -241,8 +241,12 @@ mod tests {
 
     #[test]
     fn a_planted_slow_launch_is_named_as_a_regime() {
-        let paths: [(&str, &str, &[u64]); 1] = [("CLOCK_MONOTONIC", "syscall", &[126, 145, 127])];
+        let paths: [(&str, &str, &[u64]); 2] = [
+            ("CLOCK_MONOTONIC", "syscall", &[126, 145, 127]),
+            ("CLOCK_MONOTONIC", "vdso", &[21, 21, 21]),
+        ];
         let report = report(&mut collected(&paths, 0), HostState::default(), false);
+        assert_eq!(report.paths[1].regimes, None);
         let regimes = report.paths[0].regimes.as_deref();
         assert_eq!(regimes, Some("126.5 ns in launches 1, 3; 145.0 ns in launch 2"));
         assert!(report.notes.iter().any(|note| note.contains("tracing")), "{:?}", report.notes);
