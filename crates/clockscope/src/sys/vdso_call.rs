@@ -6,7 +6,8 @@ use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
 use fastclock::{ClockId, Nanos, Picos};
-use object::{Object as _, ObjectSymbol as _};
+
+use super::vdso_functions::Functions;
 
 /// A function of the vDSO, with what it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,25 +229,20 @@ pub fn callables(image: &[u8]) -> Option<Vec<Callable>> {
     let base = own_base()?;
     let mut own = vec![0; image.len()];
     File::open("/proc/self/mem").ok()?.read_exact_at(&mut own, base).ok()?;
-    if own != image {
+    if image.is_empty() || own != image {
         return None;
     }
-    let file = object::File::parse(&own[..]).ok()?;
-    let callable = |call: Call| {
-        let name = call.symbol();
-        let symbol = file.dynamic_symbols().find(|symbol| symbol.name() == Ok(&name))?;
-        let offset = symbol.address().checked_sub(file.relative_address_base())?;
-        Callable::new(call, base.checked_add(offset)?)
-    };
+    let functions = Functions::own().ok()?;
+    let callable = |call: Call| Callable::new(call, functions.address(call)?);
     Some(Call::all().into_iter().filter_map(callable).collect())
 }
 
 impl Callable {
     /// Prepares a call of the function at `address`, which [`callables`] found under its name in
     /// the image of this process.
-    fn new(call: Call, address: u64) -> Option<Self> {
+    fn new(call: Call, address: usize) -> Option<Self> {
         let number = call.number()?;
-        let pointer = std::ptr::with_exposed_provenance::<()>(usize::try_from(address).ok()?);
+        let pointer = std::ptr::with_exposed_provenance::<()>(address);
         // SAFETY: the image that lies at this address in this process exports the function there.
         // The vDSO stays mapped for the life of the process, and its functions follow the C calling
         // convention.

@@ -76,7 +76,7 @@ fn evaluate(collected: &mut Collected, path: usize) -> Option<Evaluated> {
 
 /// Nanoseconds as whole picoseconds, 0 if there are less than none.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-fn picos(ns: f64) -> u64 {
+pub(super) fn picos(ns: f64) -> u64 {
     (ns * 1e3).round() as u64
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::chosen::{self, Chosen};
+use super::evaluation::picos;
 use crate::cli::measure::BenchArgs;
 use crate::measure::path::{Path, Route};
 use crate::measure::{batch, in_work, instructions, threads};
@@ -223,10 +224,6 @@ fn with_counts(
 #[expect(clippy::cast_possible_truncation, reason = "a cost of a call is below 2^53 picoseconds")]
 fn signed_picos(ns: f64) -> i64 {
     (ns * 1000.0).round() as i64
-}
-
-fn picos(ns: f64) -> u64 {
-    u64::try_from(signed_picos(ns)).unwrap_or(0)
 }
 
 #[cfg(test)]
