@@ -9,7 +9,8 @@ DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
 MUSL := x86_64-unknown-linux-musl
 
-.PHONY: help setup setup-build setup-demo setup-bench demo check tidy test test-root bench docs dist clean
+.PHONY: help setup setup-build setup-demo setup-bench setup-vm demo check tidy test test-root test-vm bench \
+	big-log fuzz docs dist clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -25,6 +26,9 @@ setup-demo:
 
 setup-bench:
 	@scripts/setup.sh bench
+
+setup-vm:
+	@scripts/setup.sh vm
 
 demo: setup-demo ## show what clockscope does on a real program
 	@demo/demo.sh
@@ -48,6 +52,12 @@ test-root: setup ## all tests as root, also those that are left out otherwise
 	[ "$$(id -u)" = 0 ] || export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='sudo -E'; \
 		$(CARGO) test --workspace -- --include-ignored
 
+# `make test-vm BOOTS=hpet` boots that machine only, and so fails for the others.
+test-vm: setup-vm ## boot machines whose clock is slow (without KVM; minutes) and test what clockscope makes of them
+	$(CARGO) build --release --package clockscope
+	vm/test $(TARGET)/release/clockscope $(TARGET)/vm $(BOOTS)
+	CLOCKSCOPE_VM_RESULTS=$(abspath $(TARGET)/vm) $(CARGO) test --package clockscope --test vm
+
 # `make bench SECTIONS=agreement` measures that section only, and replaces it in the page.
 bench: setup-bench ## compare with strace, perf and others: ratios with intervals
 	$(CARGO) bench --package clockscope --bench peers -- \
@@ -64,6 +74,17 @@ dist: setup-build ## stripped binaries, one of them without any shared library
 	@size=$$(wc -c <$(DIST)/clockscope); echo "$(DIST)/clockscope: $$size bytes"
 	@[ ! -e $(DIST)/clockscope-static ] || \
 		{ size=$$(wc -c <$(DIST)/clockscope-static); echo "$(DIST)/clockscope-static: $$size bytes"; }
+
+# A minute finds what is plainly wrong; `make fuzz FUZZ_SECONDS=600` is what a change of a reader
+# deserves.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := log archive
+fuzz: ## give the readers of logs and archives damaged input, FUZZ_SECONDS each (60)
+	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+big-log: ## read logs of 1 GiB: seconds and memory
+	$(CARGO) build --release --package clockscope
+	@scripts/big-log.sh $(TARGET)/release/clockscope
 
 clean: ## remove what was built
 	$(CARGO) clean

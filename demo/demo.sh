@@ -2,6 +2,7 @@
 # Shows clockscope on a database and on a loop. Leaves nothing behind but the build.
 set -eu
 cd "$(dirname "$0")/.."
+here=$PWD
 cargo=${CARGO:-cargo}
 target=${CARGO_TARGET_DIR:-target}
 rows=${DEMO_ROWS:-400000}
@@ -50,6 +51,10 @@ show ./reads "$reads"
 for clock in kernel syscall coarse; do
     show clockscope run --clock "$clock" -- ./reads "$reads"
 done
+
+headline "Explain: is this machine's clock as it should be? And a machine whose clock was not"
+show clockscope doctor || [ $? -le 3 ]
+show clockscope doctor --root "$here/fixtures/doctor-cases/threadripper-acpi_pm-glitch" || [ $? = 1 ]
 
 headline "Measure: each way to that clock, in batches that nothing disturbed; and how old the coarse answers are"
 show clockscope bench --quick monotonic monotonic_coarse rdtscp

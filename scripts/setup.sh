@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a part of the project needs, from Debian's or Ubuntu's packages, and only what is
-# missing. Usage: scripts/setup.sh build|demo|test|bench
+# missing. Usage: scripts/setup.sh build|demo|test|bench|vm
 set -eu
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -18,6 +18,15 @@ binutils strip
 clang clang
 END
     [ "$1" = build ] && return
+    if [ "$1" = vm ]; then
+        cat <<'END'
+qemu-system-x86 qemu-system-x86_64
+busybox-static -
+cpio cpio
+golang-go go
+END
+        return
+    fi
     echo sqlite3 sqlite3
     [ "$1" = demo ] && return
     cat <<'END'
@@ -42,6 +51,9 @@ wrk wrk
 chromium chromium
 linux-perf perf
 bpftrace bpftrace
+prometheus promtool
+zstd zstd
+xz-utils xz
 END
     [ "$1" = test ] && return
     cat <<'END'
@@ -72,8 +84,8 @@ local_name() {
 
 part=${1:-}
 case "$part" in
-build | demo | test | bench) ;;
-*) die "say what to set up: build, demo, test or bench" ;;
+build | demo | test | bench | vm) ;;
+*) die "say what to set up: build, demo, test, bench or vm" ;;
 esac
 
 command -v cargo >/dev/null 2>&1 ||

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub mod explain;
 pub mod measure;
 
+use explain::{CaptureArgs, DoctorArgs};
 use measure::{BenchArgs, CompareArgs, WrongnessArgs};
 
 /// What it costs a Linux program to ask what time it is, and to call the kernel at all.
@@ -18,6 +20,7 @@ use measure::{BenchArgs, CompareArgs, WrongnessArgs};
   clockscope bench                         what every clock costs here, by every route
   clockscope compare before.json after.json
   clockscope wrongness                     how wrong every clock is here
+  clockscope doctor                        why is the clock slow or wrong here, and what fixes it?
   clockscope vdso                          show this process's vDSO")]
 pub struct Cli {
     /// What to do.
@@ -38,6 +41,10 @@ pub enum Command {
     Compare(CompareArgs),
     /// Measure how wrong every clock is: order, warp, staleness, resolution, rate
     Wrongness(WrongnessArgs),
+    /// Say why this machine's clock is slow or wrong, and exactly what fixes it
+    Doctor(DoctorArgs),
+    /// Save what doctor reads, to judge it on another machine
+    Capture(CaptureArgs),
     /// Show a vDSO image: addresses, symbols, versions, code, and who would accept it
     Vdso(VdsoArgs),
 }

@@ -6,6 +6,14 @@ pub const OK: i32 = 0;
 pub const FOUND: i32 = 1;
 /// The command line was wrong, or the tool failed in a command that runs no program.
 pub const FAILURE: i32 = 2;
+/// `doctor`: nothing to mend. As in the convention of monitoring plugins, where 1 is a warning.
+pub const NOTHING_TO_MEND: i32 = 0;
+/// `doctor`: the clock is slow, or may be.
+pub const SLOW: i32 = 1;
+/// `doctor`: wrong time is possible.
+pub const WRONG: i32 = 2;
+/// `doctor`: not enough evidence, wrong options, or an input that cannot be read.
+pub const UNKNOWN: i32 = 3;
 /// `trace` and `run`: clockscope itself failed before the program started.
 pub const BEFORE_START: i32 = 125;
 /// `trace` and `run`: the program was found but could not be executed, as in a shell.

@@ -2,6 +2,7 @@
 //!
 //! Start at [`main`]; ARCHITECTURE.md has a map and a reading order.
 
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -21,14 +22,29 @@ pub mod vdso;
 /// Parses the command line and runs the subcommand.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error, std::env::args_os().nth(1).as_deref()),
+    };
     let code = match &cli.command {
         cli::Command::Vdso(args) => commands::vdso::run(args),
         cli::Command::Bench(args) => commands::bench::run(args),
         cli::Command::Compare(args) => commands::compare::run(args),
         cli::Command::Wrongness(args) => commands::wrongness::run(args),
+        cli::Command::Doctor(args) => commands::doctor::run(args),
+        cli::Command::Capture(args) => commands::capture::run(args),
         cli::Command::Trace(args) => commands::trace::run(args),
         cli::Command::Run(args) => commands::run::run(args),
     };
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+/// Prints help, the version, or what is wrong with the options. For `doctor` wrong options are
+/// "unknown", as in the convention of monitoring plugins, where 2 would be an alarm.
+fn usage(error: &clap::Error, subcommand: Option<&OsStr>) -> ExitCode {
+    // Nothing can be done about a stream that is closed.
+    let _ = error.print();
+    let is_doctor = subcommand.is_some_and(|name| name == "doctor");
+    let code = if error.use_stderr() && is_doctor { exit::UNKNOWN } else { error.exit_code() };
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

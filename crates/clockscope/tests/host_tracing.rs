@@ -6,12 +6,12 @@
 #[allow(dead_code, unused_macros, reason = "each test binary uses another part")]
 mod support;
 
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use clockscope::commands::host_state;
 use clockscope::host::state::SyscallTracing;
 
+use support::tracefs::with_tracefs;
 use support::{installed_or_skip, is_root_or_skip, running};
 
 /// A tracer that is ended with its group when the test ends.
@@ -59,17 +59,6 @@ impl Drop for Tracer {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// A command that sees tracefs, in a mount namespace of its own if it is not mounted.
-fn with_tracefs(program: &Path) -> Command {
-    if Path::new("/sys/kernel/tracing/events").exists() {
-        return Command::new(program);
-    }
-    let mut command = Command::new("unshare");
-    let script = "mount -t tracefs nodev /sys/kernel/tracing && exec \"$@\"";
-    command.args(["-m", "sh", "-c", script, "sh"]).arg(program);
-    command
 }
 
 fn is_named(tracing: &SyscallTracing, pid: u32) -> bool {

@@ -1,11 +1,15 @@
 //! One file a subcommand: wiring only.
 
 pub mod bench;
+pub mod capture;
 pub mod compare;
 pub mod counter;
+pub mod doctor;
 pub mod host_state;
 pub mod output;
+pub mod passed_on;
 pub mod program;
+pub mod replace_file;
 pub mod run;
 pub mod signals;
 pub mod summary;

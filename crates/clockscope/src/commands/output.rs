@@ -1,7 +1,7 @@
-//! Where the summary goes.
+//! Where the summary goes, and what other commands print.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
@@ -50,5 +50,20 @@ impl Output {
         if let Err(error) = written {
             super::complain(&format!("cannot write the summary: {error}; try -o FILE elsewhere"));
         }
+    }
+}
+
+/// Writes to standard output; a reader that has seen enough is no error.
+///
+/// # Errors
+///
+/// When it cannot be written to for another reason.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
     }
 }

@@ -7,6 +7,7 @@ use fastclock::{ClockId, Picos, Scale, Ticks};
 use vdso_image::layout::{self, Counted, Function};
 
 use super::counter::Counter;
+use super::passed_on::{self, PassedOn};
 use super::traced::Outcome;
 use crate::report::latency;
 use crate::report::model::{
@@ -165,6 +166,8 @@ pub struct Context {
     pub syscall_read_ps: u64,
     /// Length of a timer tick.
     pub tick_ns: u64,
+    /// The reads that this host's vDSO passes on to the kernel.
+    pub passed_on: PassedOn,
 }
 
 /// The lines below the table.
@@ -176,21 +179,37 @@ pub fn clock_reads(
     same_tick_share: Option<f64>,
     context: &Context,
 ) -> ClockReads {
-    let is_read = |name: &str| matches!(name, "clock_gettime" | "gettimeofday" | "time");
-    let by_vdso = vdso.iter().filter(|row| is_read(&row.function));
-    let by_syscall = syscalls.iter().filter(|row| is_read(&row.name));
-    let (mut reads, mut time_ns) = (0_u64, 0_u64);
-    let counted = by_vdso
-        .map(|row| (row.calls, row.time_total_ns))
-        .chain(by_syscall.map(|row| (row.calls, row.time_total_ns)));
-    for (calls, time) in counted {
-        reads = reads.saturating_add(calls);
-        time_ns = time_ns.saturating_add(time);
+    let by_vdso: Vec<&VdsoRow> =
+        vdso.iter().filter(|row| passed_on::is_read(&row.function)).collect();
+    let mut reads: u64 = by_vdso.iter().map(|row| row.calls).sum();
+    let mut time_ns: u64 = by_vdso.iter().map(|row| row.time_total_ns).sum();
+    let mut passed_on = 0;
+    for row in syscalls.iter().filter(|row| passed_on::is_read(&row.name)) {
+        let both = by_vdso.iter().filter(|r| r.function == row.name && context.passed_on.has(r));
+        // A call of the vDSO that was timed was timed with its system call in it.
+        let (mut counted, mut timed) = (0, 0);
+        for call in both {
+            counted += call.calls;
+            timed += if call.timed > 0 { call.calls } else { 0 };
+        }
+        let new = row.calls.saturating_sub(timed);
+        let time = u128::from(row.time_total_ns) * u128::from(new) / u128::from(row.calls.max(1));
+        time_ns = time_ns.saturating_add(u64::try_from(time).unwrap_or(u64::MAX));
+        let counted = counted.min(row.calls);
+        reads = reads.saturating_add(row.calls - counted);
+        passed_on += counted;
+    }
+    // The time of a few system calls is not that of all reads.
+    let in_user_space = |row: &&&VdsoRow| !context.passed_on.has(row);
+    if by_vdso.iter().all(|row| row.timed == 0) && by_vdso.iter().filter(in_user_space).count() > 0
+    {
+        time_ns = 0;
     }
     let seconds = context.wall_ns as f64 / 1e9;
     let by_syscall_ns = u128::from(reads) * u128::from(context.syscall_read_ps) / 1000;
     ClockReads {
         reads,
+        passed_on,
         reads_per_second: if seconds > 0.0 { reads as f64 / seconds } else { 0.0 },
         time_ns,
         by_syscall_ns: u64::try_from(by_syscall_ns).unwrap_or(u64::MAX),
@@ -351,7 +370,14 @@ pub fn report(source: &Source<'_>) -> anyhow::Result<TraceReport> {
     let followed = &source.outcome.followed;
     let wall_ns = nanos(followed.ended.duration_since(source.outcome.started));
     let tick_ns = u64::try_from(tsc::resolution(ClockId::MonotonicCoarse).0).unwrap_or(0);
-    let context = Context { wall_ns, syscall_read_ps: source.syscall_read.0, tick_ns };
+    let is_read = |row: &SyscallRow| passed_on::is_read(&row.name);
+    let by_kernel = !vdso.is_empty() && syscalls.iter().any(is_read);
+    let context = Context {
+        wall_ns,
+        syscall_read_ps: source.syscall_read.0,
+        tick_ns,
+        passed_on: if by_kernel { PassedOn::here() } else { PassedOn::default() },
+    };
     let same_tick = same_tick_share(processes.timings(), &time, tick_ns);
     let details = Details {
         tallies: &tallies,
@@ -396,4 +422,55 @@ pub fn report(source: &Source<'_>) -> anyhow::Result<TraceReport> {
 
 fn nanos(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1,009 calls of a function whose clock no vDSO reads, and the system calls.
+    fn reads(timed: u64, clock: &str, syscalls: u64) -> ClockReads {
+        let vdso = VdsoRow {
+            function: "clock_gettime".to_owned(),
+            clock: Some(clock.to_owned()),
+            calls: 1_009,
+            timed,
+            time_total_ns: if timed > 0 { 2_018_000 } else { 0 },
+            ..VdsoRow::default()
+        };
+        let syscall = SyscallRow {
+            name: "clock_gettime".to_owned(),
+            calls: syscalls,
+            time_total_ns: syscalls * 1_000,
+            ..SyscallRow::default()
+        };
+        let passed_on = PassedOn::default();
+        let context = Context { wall_ns: 0, syscall_read_ps: 0, tick_ns: 0, passed_on };
+        clock_reads(&[vdso], &[syscall], None, &context)
+    }
+
+    #[test]
+    fn a_read_that_is_passed_on_is_counted_and_timed_once() {
+        for (timed, time_ns) in [(50, 2_018_000 + 2_000), (0, 1_011_000)] {
+            let reads = reads(timed, "CLOCK_PROCESS_CPUTIME_ID", 1_011);
+            assert_eq!((reads.reads, reads.passed_on, reads.time_ns), (1_011, 1_009, time_ns));
+        }
+    }
+
+    #[test]
+    fn a_system_call_that_no_vdso_made_is_another_read() {
+        let reads = reads(50, "CLOCK_MONOTONIC", 2);
+        assert_eq!((reads.reads, reads.passed_on, reads.time_ns), (1_011, 0, 2_020_000));
+    }
+
+    #[test]
+    fn the_time_of_a_few_system_calls_is_not_that_of_all_reads() {
+        assert_eq!(reads(0, "CLOCK_MONOTONIC", 2).time_ns, 0);
+    }
+
+    #[test]
+    fn system_calls_that_were_not_counted_make_no_reads_fewer() {
+        let reads = reads(50, "CLOCK_PROCESS_CPUTIME_ID", 0);
+        assert_eq!((reads.reads, reads.passed_on), (1_009, 0));
+    }
 }

@@ -1,5 +1,10 @@
 //! What files tell of a host. They are read below a root, so that a recorded host can be read too.
 
+mod cpu;
+pub mod facts;
+mod log_choice;
+pub(super) mod signs;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -2,8 +2,14 @@
 //!
 //! Start at [`state`]. [`collect`] reads files below a root; everything else is pure.
 
+pub mod capture;
 pub mod collect;
 pub mod date;
+pub mod facts;
+pub mod log;
+pub mod measured;
+pub mod root;
+pub mod rules;
 pub mod state;
 pub mod tracing;
 pub mod tsc;

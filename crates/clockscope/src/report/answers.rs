@@ -18,13 +18,15 @@ pub(super) fn render(report: &TraceReport, clock: Clock) -> String {
     }
     let mut out = labelled("Clock reads", &how_many(reads));
     out += &labelled("Here", &how_long(report));
-    if clock == Clock::Kernel {
-        out += &latency::slow_reads(report);
-    }
+    let slow = if clock == Clock::Kernel { latency::slow_reads(report) } else { String::new() };
+    out += &slow;
     if clock != Clock::Syscall {
         out += &labelled("By syscall", &by_syscall(reads));
     }
-    out += &typical(reads);
+    // Not where it has happened already, nor for clocks that no clocksource is read for.
+    if slow.is_empty() && reads.passed_on <= reads.reads / 2 {
+        out += &typical(reads);
+    }
     let share = reads.same_tick_share.filter(|share| share.is_finite() && clock != Clock::Coarse);
     if let Some(share) = share {
         out += &labelled("Same tick", &same_tick(share, reads.tick_ns));
@@ -34,9 +36,16 @@ pub(super) fn render(report: &TraceReport, clock: Clock) -> String {
 
 fn how_many(reads: &ClockReads) -> String {
     let count = units::count(reads.reads);
-    match units::rate(reads.reads_per_second) {
+    let counted = match units::rate(reads.reads_per_second) {
         Some(rate) => format!("{count}, that is {rate} a second (counted)"),
         None => format!("{count} (counted)"),
+    };
+    match reads.passed_on {
+        0 => counted,
+        calls => {
+            let calls = units::count(calls);
+            format!("{counted}; {calls} of them the vDSO passed on to the kernel")
+        }
     }
 }
 
@@ -53,7 +62,12 @@ fn how_long(report: &TraceReport) -> String {
     let time = units::nanos(reads.time_ns);
     let each = each(reads.time_ns, reads.reads);
     let colon = if shares.is_empty() { "" } else { ": " };
-    format!("{time}, {each} a read (measured){colon}{}", shares.join(", "))
+    let how = if report.via == "ptrace" && reads.passed_on > 0 {
+        "measured, ptrace's stops included"
+    } else {
+        "measured"
+    };
+    format!("{time}, {each} a read ({how}){colon}{}", shares.join(", "))
 }
 
 fn by_syscall(reads: &ClockReads) -> String {

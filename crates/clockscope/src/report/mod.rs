@@ -6,6 +6,7 @@ mod chart;
 pub mod columns;
 pub mod compare;
 mod declines;
+pub mod doctor;
 mod entries;
 pub mod host;
 pub mod json;

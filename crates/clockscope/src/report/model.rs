@@ -96,8 +96,11 @@ pub struct Latency {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ClockReads {
     /// Reads of a clock: `clock_gettime`, `gettimeofday` and `time`, through the vDSO and by
-    /// system call.
+    /// system call. A read that the vDSO passed on to the kernel is one read.
     pub reads: u64,
+    /// Reads through the vDSO that it passed on to the kernel, so that each is in the table of
+    /// system calls too; 0 if system calls were not counted.
+    pub passed_on: u64,
     /// Reads a second of wall time.
     pub reads_per_second: f64,
     /// Time they took here, measured, in nanoseconds.

@@ -1,6 +1,7 @@
 //! What the kernel and the CPU say of themselves.
 
 use std::ffi::CStr;
+use std::io;
 
 /// `uname(2)`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,26 +94,41 @@ const SYSLOG_ACTION_READ_ALL: libc::c_int = 3;
 const SYSLOG_ACTION_SIZE_BUFFER: libc::c_int = 10;
 /// No more than this of the log is read, in bytes.
 const LOG_MAX: usize = 16 << 20;
+/// How many times longer than the buffer a log can be with its stamps.
+const LOG_WRITTEN_OUT: usize = 4;
 
 /// The kernel's log as far as it is still there; `None` without the right to read it.
+#[must_use]
+pub fn kernel_log() -> Option<String> {
+    let bytes = read_kernel_log().ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The kernel's log as far as it is still there: lines `<6>[    0.000000] text`.
+///
+/// # Errors
+///
+/// `EPERM` with `kernel.dmesg_restrict` set, in most containers and under a filter.
 ///
 /// # References
 ///
 /// - `syslog(2)`
-#[must_use]
-pub fn kernel_log() -> Option<String> {
+pub fn read_kernel_log() -> io::Result<Vec<u8>> {
     // SAFETY: asks for a size only.
     let size = unsafe {
         libc::syscall(libc::SYS_syslog, SYSLOG_ACTION_SIZE_BUFFER, std::ptr::null_mut::<u8>(), 0)
     };
-    let mut bytes = vec![0_u8; usize::try_from(size).ok()?.min(LOG_MAX)];
-    let room = i32::try_from(bytes.len()).ok()?;
+    let size = usize::try_from(size).map_err(|_| io::Error::last_os_error())?;
+    // Written out with stamps a log is longer than in the buffer, and what does not fit is left
+    // out at its beginning, where the boot is.
+    let mut bytes = vec![0_u8; size.saturating_mul(LOG_WRITTEN_OUT).min(LOG_MAX)];
+    let room = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
     // SAFETY: the pointer and the size are those of a local; the messages stay in the log.
     let read = unsafe {
         libc::syscall(libc::SYS_syslog, SYSLOG_ACTION_READ_ALL, bytes.as_mut_ptr(), room)
     };
-    bytes.truncate(usize::try_from(read).ok()?);
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    bytes.truncate(usize::try_from(read).map_err(|_| io::Error::last_os_error())?);
+    Ok(bytes)
 }
 
 /// Seconds since 1970, UTC.

@@ -1,7 +1,8 @@
 //! Reading and writing the memory of another process.
 
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, Read as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt;
 
 /// Reads up to `into.len()` bytes at `address` and gives the number that could be read.
@@ -99,9 +100,36 @@ pub fn read_u64(pid: i32, address: u64) -> io::Result<u64> {
     }
 }
 
+/// Reads from an address of this process that may not be readable, without the danger of a signal.
+///
+/// Pages that the kernel lends, such as those with the vDSO's data, refuse [`read`], and raise
+/// `SIGBUS` when touched while they are not there; the kernel's own copying gives an error.
+///
+/// # Errors
+///
+/// `EFAULT` when nothing can be read there.
+///
+/// # References
+///
+/// - `vvar_fault` in `arch/x86/entry/vdso/vma.c` (Linux 6.12)
+pub fn read_own(address: u64, into: &mut [u8; 64]) -> io::Result<()> {
+    let (mut reader, writer) = io::pipe()?;
+    let from = std::ptr::without_provenance::<libc::c_void>(remote_address(address)?);
+    // SAFETY: the kernel checks the range, which is only read; 64 bytes fit into an empty pipe.
+    let wrote = unsafe { libc::write(writer.as_raw_fd(), from, into.len()) };
+    match usize::try_from(wrote) {
+        Ok(wrote) if wrote == into.len() => reader.read_exact(into),
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
+fn remote_address(address: u64) -> io::Result<usize> {
+    usize::try_from(address).map_err(|_| io::Error::from_raw_os_error(libc::EFAULT))
+}
+
 fn remote(address: u64, length: usize) -> io::Result<libc::iovec> {
-    let address =
-        usize::try_from(address).map_err(|_| io::Error::from_raw_os_error(libc::EFAULT))?;
+    let address = remote_address(address)?;
     Ok(libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: length })
 }
 
@@ -117,6 +145,15 @@ mod tests {
         assert_eq!(read_u64(me, address).unwrap(), 41);
         write(me, address, &43_u64.to_ne_bytes()).unwrap();
         assert_eq!(word.load(std::sync::atomic::Ordering::Relaxed), 43);
+    }
+
+    #[test]
+    fn own_memory_is_read_or_refused() {
+        let bytes = Box::new([7_u8; 64]);
+        let mut into = [0; 64];
+        read_own(bytes.as_ptr() as u64, &mut into).unwrap();
+        assert_eq!(into, [7; 64]);
+        assert_eq!(read_own(8, &mut into).unwrap_err().raw_os_error(), Some(libc::EFAULT));
     }
 
     #[test]

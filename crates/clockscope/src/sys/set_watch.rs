@@ -1,7 +1,7 @@
 //! Notice from the kernel when somebody sets `CLOCK_REALTIME`.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::time::Duration;
 
 /// A timer that never ends but is cancelled when the clock is set.
@@ -66,6 +66,13 @@ impl SetWatch {
             let _ = self.arm();
         }
         was_set
+    }
+}
+
+/// Ready to be read when the clock was set.
+impl AsFd for SetWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -7,7 +7,13 @@ use super::running::{Report, Traced};
 #[track_caller]
 pub(crate) fn assert_exact(traced: &Traced) -> Printed {
     let printed = Printed::parse(&traced.stdout);
-    let report = traced.report();
+    assert_counts(&printed, &traced.report());
+    printed
+}
+
+/// Checks every count that a tracee printed against a report.
+#[track_caller]
+pub(crate) fn assert_counts(printed: &Printed, report: &Report) {
     for (key, calls) in &printed.vdso {
         assert_eq!(report.vdso_calls(key), *calls, "vDSO calls of {key:?}\n{report:#?}");
     }
@@ -18,7 +24,7 @@ pub(crate) fn assert_exact(traced: &Traced) -> Printed {
         );
     }
     if report.counts_syscalls() {
-        assert_syscalls(&printed, &report);
+        assert_syscalls(printed, report);
     }
     for (what, said, seen) in [
         ("processes", printed.processes, report.number("processes")),
@@ -29,7 +35,6 @@ pub(crate) fn assert_exact(traced: &Traced) -> Printed {
             "{what}: {said:?} said, {seen} in the report"
         );
     }
-    printed
 }
 
 #[track_caller]

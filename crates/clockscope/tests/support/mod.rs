@@ -6,6 +6,7 @@ pub(crate) mod compare;
 pub(crate) mod printed;
 pub(crate) mod running;
 pub(crate) mod terminal;
+pub(crate) mod tracefs;
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -1,13 +1,14 @@
 //! Where the report goes: standard output or `-o`, and beside it `--save`.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Error, Result};
 
 use super::launches::Collected;
 use crate::cli::measure::{BenchArgs, BenchFormat};
+use crate::commands::output;
 use crate::report::bench::model::{BenchReport, Record, SCHEMA};
 use crate::report::bench::{benchstat, csv, html, text};
 
@@ -83,10 +84,10 @@ impl Outputs {
         let printed = render(args.format, report, collected)?;
         let mut failed = None;
         match self.output {
-            None => print(&printed)?,
+            None => output::print(&printed)?,
             Some(target) => {
                 if let Err(error) = target.write(&printed) {
-                    print(&printed)?;
+                    output::print(&printed)?;
                     failed = Some(error);
                 }
             }
@@ -130,15 +131,4 @@ fn ndjson(report: &BenchReport, collected: &Collected) -> Result<String> {
         out.push('\n');
     }
     Ok(out)
-}
-
-/// Writes to standard output; a reader that has seen enough is no error.
-fn print(text: &str) -> Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        _ => Ok(()),
-    }
 }

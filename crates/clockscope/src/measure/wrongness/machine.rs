@@ -54,8 +54,9 @@ pub struct Machine {
     pub declines: Vec<(String, String)>,
 }
 
-/// Clocks that are shown when none is named.
-const DEFAULT: [ClockId; 9] = [
+/// Clocks that are shown when none is named: those that programs read, and those whose cost tells
+/// something of the others.
+pub const DEFAULT: [ClockId; 9] = [
     ClockId::Realtime,
     ClockId::Monotonic,
     ClockId::MonotonicRaw,

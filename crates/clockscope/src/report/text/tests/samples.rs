@@ -70,6 +70,7 @@ pub(super) fn database() -> TraceReport {
         ],
         clock_reads: ClockReads {
             reads: 1_000_024,
+            passed_on: 0,
             reads_per_second: 432_836.0,
             time_ns: 21_403_000,
             by_syscall_ns: 152_003_000,

@@ -49,14 +49,14 @@ prop_compose! {
 
 prop_compose! {
     fn reads()(
-        (reads, time_ns, by_syscall_ns) in (number(), number(), number()),
+        (reads, passed_on, time_ns, by_syscall_ns) in (number(), number(), number(), number()),
         (syscall_read_ps, typical_hpet_ns, typical_acpi_pm_ns) in (number(), number(), number()),
         reads_per_second in any::<f64>(),
         same_tick_share in option::of(any::<f64>()),
         tick_ns in number(),
     ) -> ClockReads {
         ClockReads {
-            reads, reads_per_second, time_ns, by_syscall_ns, syscall_read_ps, typical_hpet_ns,
+            reads, passed_on, reads_per_second, time_ns, by_syscall_ns, syscall_read_ps, typical_hpet_ns,
             typical_acpi_pm_ns, same_tick_share, tick_ns,
         }
     }

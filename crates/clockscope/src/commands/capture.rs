@@ -1,0 +1,149 @@
+//! `clockscope capture`: save what doctor reads.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::doctor::live;
+use super::replace_file::replace;
+use crate::cli::explain::CaptureArgs;
+use crate::exit;
+use crate::host::capture::{self, Capture};
+use crate::host::date::rfc3339;
+use crate::host::root::Root;
+use crate::sys::identity;
+
+/// Longest part of a host's name in a file's name, in characters; as Linux allows
+/// (`__NEW_UTS_LEN` of include/uapi/linux/utsname.h).
+const HOST: usize = 64;
+
+/// Runs the subcommand; gives the exit status.
+#[must_use]
+pub fn run(args: &CaptureArgs) -> i32 {
+    match save(args.output.as_deref()) {
+        Ok(()) => exit::OK,
+        Err(error) => {
+            super::complain(&error);
+            exit::FAILURE
+        }
+    }
+}
+
+fn save(output: Option<&Path>) -> Result<()> {
+    let to_stdout = output == Some(Path::new("-"));
+    if to_stdout && io::stdout().is_terminal() {
+        bail!("an archive is not written to a terminal; try -o FILE");
+    }
+    let root = Root::open(Path::new("/")).context("cannot read /")?;
+    let facts = live::facts();
+    let capture = capture::collect(&root, &facts).context("cannot write the measurements")?;
+    let now = identity::unix_seconds();
+    let bytes = capture::archive(&capture, u64::try_from(now).unwrap_or(0))
+        .context("cannot make the archive")?;
+    if to_stdout {
+        let mut out = io::stdout().lock();
+        out.write_all(&bytes)
+            .and_then(|()| out.flush())
+            .context("cannot write to standard output")?;
+        let told = told(&capture, bytes.len(), "FILE");
+        // The archive is out: that nobody reads what is said of it is no failure.
+        let _ = io::stderr().lock().write_all(told.as_bytes());
+        return Ok(());
+    }
+    let path = output.map_or_else(|| default_name(now), Path::to_owned);
+    replace(&path, &bytes)
+        .with_context(|| format!("cannot write to {}; try -o FILE elsewhere", path.display()))?;
+    match io::stdout().lock().write_all(told(&capture, bytes.len(), &in_shell(&path)).as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What was taken and what was not, and what to do with it.
+fn told(capture: &Capture, packed: usize, path: &str) -> String {
+    let width = capture.members.iter().map(|member| member.path.len()).max().unwrap_or(0);
+    let mut text = String::from("taken, in bytes:\n");
+    for member in &capture.members {
+        let remark = member.remark.as_deref().unwrap_or_default();
+        let line = format!("{:>8}  {:width$}  {remark}", member.bytes.len(), member.path);
+        text.extend([line.trim_end(), "\n"]);
+    }
+    if !capture.unread.is_empty() {
+        text += "there, but not read:\n";
+        for unread in &capture.unread {
+            let _ = writeln!(text, "  {}: {}", unread.file, unread.why);
+        }
+    }
+    let _ = writeln!(text, "{} files, {packed} bytes packed; nothing else", capture.members.len());
+    let _ = writeln!(text, "next, on any machine:\n  clockscope doctor --root {path}");
+    text
+}
+
+/// A path as a word of the shell.
+fn in_shell(path: &Path) -> String {
+    let path = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%=,".contains(c);
+    match path.chars().all(is_plain) {
+        true => path,
+        false => format!("'{}'", path.replace('\'', r"'\''")),
+    }
+}
+
+/// `clockscope-HOST-DATE.tar.zst`, the date to the second so that no capture takes another's place.
+fn default_name(now: i64) -> PathBuf {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let date: String = rfc3339(now).replace(['-', ':'], "");
+    PathBuf::from(format!("clockscope-{}-{date}.tar.zst", in_file_name(&host)))
+}
+
+fn in_file_name(host: &str) -> String {
+    let one = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '_' };
+    let name: String = host.trim().chars().take(HOST).map(one).collect();
+    if name.is_empty() { "host".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::capture::Member;
+    use crate::host::facts::Unread;
+
+    #[test]
+    fn what_is_told_is_complete() {
+        let member = |path: &str, remark: Option<&str>| Member {
+            path: path.to_owned(),
+            bytes: vec![0; 12],
+            remark: remark.map(str::to_owned),
+        };
+        let unread = Unread { file: "dmesg".to_owned(), why: "operation not permitted".to_owned() };
+        let capture = Capture {
+            members: vec![member("dmesg", Some("3 lines")), member("proc/version", None)],
+            unread: vec![unread],
+        };
+        insta::assert_snapshot!(told(&capture, 99, "a.tar.zst"), @r"
+        taken, in bytes:
+              12  dmesg         3 lines
+              12  proc/version
+        there, but not read:
+          dmesg: operation not permitted
+        2 files, 99 bytes packed; nothing else
+        next, on any machine:
+          clockscope doctor --root a.tar.zst
+        ");
+    }
+
+    #[test]
+    fn names_are_plain() {
+        assert_eq!(in_file_name("box-1.example\n"), "box-1.example");
+        assert_eq!(in_file_name("../a b"), ".._a_b");
+        assert_eq!(in_file_name(""), "host");
+        assert_eq!(in_shell(Path::new("a b'c")), r"'a b'\''c'");
+        let name = default_name(1_000_000_000);
+        assert!(name.to_string_lossy().ends_with("-20010909T014640Z.tar.zst"), "{name:?}");
+    }
+}

@@ -1,0 +1,138 @@
+//! The counters of the CPUs against each other.
+
+use std::time::{Duration, Instant};
+
+use crate::host::measured::WarpMeasured;
+use crate::measure::wrongness::machine::pairs;
+use crate::measure::wrongness::offset::{self, Offset};
+use crate::measure::wrongness::source::{FencedCounter, Source};
+use crate::measure::wrongness::warp::{self, Warp};
+use crate::sys::affinity;
+
+/// All pairs together take about this long.
+const BUDGET: Duration = Duration::from_millis(160);
+/// A pair is looked at for no longer than this each way, unless the two CPUs hardly meet in it.
+const EACH_MAX: Duration = Duration::from_millis(6);
+/// A bound from here on, in nanoseconds, is worth a word.
+const BOUND_NS: f64 = 5_000.0;
+/// Less says nothing.
+const EACH_MIN: Duration = Duration::from_micros(500);
+
+/// Compares pairs of CPUs: all with the first, then as many as the time allows; `None` where there
+/// are no two CPUs to be had. `hz` is the counter's rate.
+pub(super) fn compare(hz: Option<f64>, unmeasured: &mut Vec<String>) -> Option<WarpMeasured> {
+    let cpus = affinity::allowed().unwrap_or_default();
+    if cpus.len() < 2 {
+        unmeasured.push("offsets between CPUs: this process may use one CPU only".to_owned());
+        return None;
+    }
+    let mut pairs = pairs(&cpus);
+    pairs.sort_by_key(|pair| pair.0 != cpus[0]);
+    let each = each(pairs.len());
+    let start = Instant::now();
+    let mut found = WarpMeasured::default();
+    let mut worst = None;
+    for pair in &pairs {
+        if start.elapsed() > BUDGET && found.pairs > 0 {
+            break;
+        }
+        match one_pair(&FencedCounter, *pair, each) {
+            Ok((warp, offset)) => add(&mut found, &mut worst, *pair, &warp, offset, hz),
+            Err(error) => {
+                unmeasured.push(format!("CPUs {} and {}: {error}", pair.0, pair.1));
+            }
+        }
+    }
+    // Half an exchange of a good pair takes 30 to 500 ns; more means that the threads did not meet.
+    if let Some(bound) = found.bound_ns.filter(|bound| *bound > BOUND_NS) {
+        unmeasured.push(format!(
+            "offsets between CPUs below {:.0} us: other programs want the CPUs",
+            (bound / 1e3).ceil()
+        ));
+    }
+    let left = pairs.len() as u64 - found.pairs;
+    if left > 0 && found.pairs > 0 {
+        unmeasured.push(format!("{left} of {} pairs of CPUs were left out", pairs.len()));
+    }
+    (found.pairs > 0).then_some(found)
+}
+
+/// Time for a pair each way.
+fn each(pairs: usize) -> Duration {
+    let pairs = u32::try_from(pairs).unwrap_or(u32::MAX).max(1);
+    (BUDGET / pairs / 2).clamp(EACH_MIN, EACH_MAX)
+}
+
+/// A step back that is seen must be seen again.
+fn one_pair(
+    source: &dyn Source,
+    pair: (u32, u32),
+    each: Duration,
+) -> std::io::Result<(Warp, Option<Offset>)> {
+    let mut warp = warp::measure(source, pair, each)?;
+    if warp.count() > 0 {
+        let again = warp::measure(source, pair, 4 * each)?;
+        warp = Warp {
+            handovers: warp.handovers + again.handovers,
+            seen: [warp.seen[0] + again.seen[0], warp.seen[1] + again.seen[1]],
+            max: warp.max.max(again.max),
+            floor: warp.floor.min(again.floor),
+        };
+    }
+    Ok((warp, offset::measure(source, pair, each)?))
+}
+
+/// `worst` is the pair whose offset exceeds its bound by the most, with both in ticks.
+type Worst = Option<((u32, u32), Offset)>;
+
+fn add(
+    found: &mut WarpMeasured,
+    worst: &mut Worst,
+    pair: (u32, u32),
+    warp: &Warp,
+    offset: Option<Offset>,
+    hz: Option<f64>,
+) {
+    found.pairs += 1;
+    found.handovers += warp.handovers;
+    found.backwards += warp.count();
+    found.worst_ticks = found.worst_ticks.max(warp.max);
+    let (Some(offset), Some(hz)) = (offset, hz) else { return };
+    let ns = |ticks: f64| ticks * 1e9 / hz;
+    let bound = ns(offset.error as f64);
+    found.bound_ns = Some(found.bound_ns.map_or(bound, |widest| widest.max(bound)));
+    let beyond =
+        |offset: &Offset| i128::from(offset.best.unsigned_abs()) - i128::from(offset.error);
+    if worst.is_none_or(|(_, worst)| beyond(&offset) > beyond(&worst)) {
+        *worst = Some((pair, offset));
+        found.offset_ns = Some((pair.0, pair.1, ns(offset.best as f64)));
+        found.offset_bound_ns = Some(bound);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_pairs_get_less_time_each() {
+        assert_eq!(each(1), EACH_MAX);
+        assert_eq!(each(40), Duration::from_millis(2));
+        assert_eq!(each(100_000), EACH_MIN);
+    }
+
+    #[test]
+    fn the_offset_that_is_surest_is_kept_and_not_the_largest() {
+        let (mut found, mut worst) = (WarpMeasured::default(), None);
+        let warp = Warp { handovers: 10, seen: [1, 0], max: 7, floor: Some(3) };
+        // 300 ticks apart, and sure of it; then 500 apart give or take 900.
+        let sure = Offset::of(0, 400, 200);
+        let unsure = Offset::of(0, 1400, 1800);
+        add(&mut found, &mut worst, (0, 1), &warp, Some(sure), Some(2e9));
+        add(&mut found, &mut worst, (0, 2), &Warp::default(), Some(unsure), Some(2e9));
+        add(&mut found, &mut worst, (1, 2), &Warp::default(), None, Some(2e9));
+        assert_eq!((found.pairs, found.backwards, found.worst_ticks), (3, 1, 7));
+        assert_eq!(found.offset_ns, Some((0, 1, 150.0)));
+        assert_eq!((found.offset_bound_ns, found.bound_ns), (Some(50.0), Some(450.0)));
+    }
+}

@@ -1,0 +1,156 @@
+//! The facts of this machine: its files, its log, and measurements.
+
+mod counters;
+mod hardware;
+pub(super) mod kernel_log;
+mod reads;
+
+use std::path::Path;
+use std::time::Instant;
+
+use crate::commands::host_state;
+use crate::host::collect as files;
+use crate::host::facts::Facts;
+use crate::host::measured::{Discipline, Measured};
+use crate::sys::timex::{self, Timex};
+use crate::sys::{identity, tsc_permission};
+
+/// Collects and measures; takes well under a second.
+#[must_use]
+pub fn facts() -> Facts {
+    let measured = measure();
+    let mut facts = kernel_log::facts();
+    facts.is_live = true;
+    facts.measured = Some(measured);
+    facts.with_signature()
+}
+
+/// Measures what files do not tell. Threads that it makes end before it returns; this thread's CPUs
+/// and priority stay as they are.
+///
+/// A thread that may not read the counter (`PR_SET_TSC`) would be killed by it, and by most reads of
+/// a clock: it is given the permission, which concerns nobody else, or nothing is timed.
+#[must_use]
+pub fn measure() -> Measured {
+    let tsc_allowed = tsc_permission::is_given();
+    if tsc_allowed == Some(false) && !tsc_permission::give() {
+        return untimed();
+    }
+    let start = Instant::now();
+    let host = host_state::collect();
+    let mut unmeasured = Vec::new();
+    let reads = reads::all(&mut unmeasured);
+    let hz = host.tsc_hz_measured.or(host.tsc_hz_kernel);
+    let warp = counters::compare(hz, &mut unmeasured);
+    Measured {
+        host,
+        reads,
+        warp,
+        tsc_allowed,
+        discipline: discipline(&mut unmeasured),
+        cpuid: hardware::cpuid(),
+        pvclock: hardware::pvclock(),
+        took_us: u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX),
+        unmeasured,
+    }
+}
+
+/// What can be said without reading a clock or the counter.
+fn untimed() -> Measured {
+    let kernel = identity::kernel();
+    let mut host = files::from_files(Path::new("/"));
+    (host.kernel, host.arch) = (kernel.release, kernel.machine);
+    host.vdso.present = crate::sys::vdso_call::own_base().is_some();
+    let mut unmeasured = vec![
+        "clocks and counters: this process may not read the TSC, and may not allow it to itself"
+            .to_owned(),
+    ];
+    let discipline = discipline(&mut unmeasured);
+    Measured {
+        host,
+        tsc_allowed: Some(false),
+        discipline,
+        cpuid: hardware::cpuid(),
+        pvclock: hardware::pvclock(),
+        unmeasured,
+        ..Measured::default()
+    }
+}
+
+fn discipline(unmeasured: &mut Vec<String>) -> Option<Discipline> {
+    match timex::read() {
+        Ok(timex) => Some(described(&timex)),
+        Err(error) => {
+            unmeasured.push(format!("the clock's discipline: adjtimex(2) gives: {error}"));
+            None
+        }
+    }
+}
+
+fn described(timex: &Timex) -> Discipline {
+    // The kernel slews in nanoseconds with STA_NANO and in microseconds without.
+    let unit = if timex.status & libc::STA_NANO == 0 { 1_000 } else { 1 };
+    let leap = match timex.status & (libc::STA_INS | libc::STA_DEL) {
+        libc::STA_INS => "insert",
+        libc::STA_DEL => "delete",
+        _ => "none",
+    };
+    Discipline {
+        is_synchronised: timex.is_synchronised(),
+        offset_ns: timex.offset.saturating_mul(unit),
+        frequency_ppm: timex.freq as f64 / 65_536.0,
+        max_error_us: timex.maxerror,
+        leap: leap.to_owned(),
+        tick_us: timex.tick,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_discipline_is_told_in_units_that_stay() {
+        let timex = Timex {
+            freq: 65_536 * 12,
+            tick: 10_000,
+            offset: 250,
+            maxerror: 1500,
+            status: libc::STA_UNSYNC | libc::STA_INS,
+            ..Timex::default()
+        };
+        let micros = described(&timex);
+        assert_eq!((micros.offset_ns, micros.frequency_ppm), (250_000, 12.0));
+        assert_eq!((micros.is_synchronised, micros.leap.as_str()), (false, "insert"));
+        let nanos = described(&Timex { status: libc::STA_NANO | libc::STA_DEL, ..timex });
+        assert_eq!(
+            (nanos.offset_ns, nanos.leap.as_str(), nanos.is_synchronised),
+            (250, "delete", true)
+        );
+    }
+
+    #[test]
+    fn this_machine_is_measured_and_left_as_it_was() {
+        let before = crate::sys::affinity::allowed().unwrap();
+        let measured = measure();
+        assert_eq!(crate::sys::affinity::allowed().unwrap(), before);
+        let monotonic = measured.reads.iter().find(|read| read.clock == "CLOCK_MONOTONIC").unwrap();
+        assert!(monotonic.syscall_ns.is_some_and(|ns| ns > 0.0), "{measured:?}");
+        assert!(measured.took_us > 0);
+        if before.len() > 1 {
+            assert!(measured.warp.is_some_and(|warp| warp.pairs > 0));
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_thread_that_may_not_read_the_counter_lives_to_say_so() {
+        let thread = std::thread::spawn(|| {
+            crate::sys::tsc_permission::take();
+            measure()
+        });
+        let measured = thread.join().unwrap();
+        assert_eq!(measured.tsc_allowed, Some(false));
+        assert!(!measured.reads.is_empty());
+    }
+}

@@ -1,0 +1,131 @@
+//! What a read of each clock costs by the vDSO and by the system call itself.
+
+use fastclock::{ClockId, Nanos};
+
+use crate::commands::vdso::collect as image;
+use crate::host::measured::ReadCost;
+use crate::measure::wrongness::machine::DEFAULT;
+use crate::sys::loops::Loops;
+use crate::sys::vdso_call::{self, Call, Path};
+use crate::sys::vdso_functions::Functions;
+use crate::sys::{clock_loops, tsc};
+
+/// A batch lasts about this long, in nanoseconds, ...
+const BATCH_NS: i64 = 40_000;
+/// ... and this many times as long as a reading of the clock that times it: a device that takes
+/// 20 us to read would otherwise be most of the batch.
+const TIMER_SHARE: i64 = 16;
+/// Batches of which the median counts.
+const BATCHES: usize = 9;
+/// No read is so cheap that a batch needs more calls.
+const CALLS_MAX: u64 = 1 << 20;
+
+/// Measures all clocks; takes about a millisecond a clock and route, and up to five where a read
+/// takes 20 us. What cannot be measured is told.
+pub(super) fn all(unmeasured: &mut Vec<String>) -> Vec<ReadCost> {
+    let functions = Functions::own().map_err(|error| error.to_string());
+    if let Err(reason) = &functions {
+        unmeasured.push(format!("reads by the vDSO: {reason}"));
+    }
+    let paths = paths(unmeasured);
+    let timer_ns = timer_ns();
+    let cost = |clock: &ClockId| {
+        let call = Call::ClockGettime(*clock);
+        let by_vdso = functions.as_ref().ok().and_then(|functions| {
+            clock_loops::by_vdso(call, functions).ok().map(|loops| median_ns(&loops, timer_ns))
+        });
+        let by_syscall = clock_loops::by_syscall(call).ok();
+        ReadCost {
+            clock: clock.name().to_owned(),
+            vdso_ns: by_vdso,
+            syscall_ns: by_syscall.map(|loops| median_ns(&loops, timer_ns)),
+            falls_back: paths.iter().find(|(of, _)| of == clock).map(|(_, falls_back)| *falls_back),
+        }
+    };
+    DEFAULT.iter().map(cost).filter(|read| read.syscall_ns.is_some()).collect()
+}
+
+/// For each clock whether the vDSO answers by a system call.
+fn paths(unmeasured: &mut Vec<String>) -> Vec<(ClockId, bool)> {
+    let callables = image::load(None).ok().and_then(|own| vdso_call::callables(&own.bytes));
+    let Some(mut callables) = callables else { return Vec::new() };
+    callables
+        .retain(|one| matches!(one.call(), Call::ClockGettime(clock) if DEFAULT.contains(&clock)));
+    let Some(paths) = vdso_call::paths(&callables) else {
+        unmeasured.push("whether the vDSO makes system calls: a filter cannot be set".to_owned());
+        return Vec::new();
+    };
+    let clock = |call: Call| match call {
+        Call::ClockGettime(clock) => Some(clock),
+        _ => None,
+    };
+    let tested = callables.iter().zip(paths);
+    tested.filter_map(|(one, path)| Some((clock(one.call())?, path == Path::Syscall))).collect()
+}
+
+/// What a reading of the clock that times the batches takes at least, in nanoseconds.
+fn timer_ns() -> i64 {
+    let readings: Vec<i64> = (0..32).map(|_| now()).collect();
+    readings.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(0)
+}
+
+fn now() -> i64 {
+    let Nanos(now) = tsc::now(ClockId::MonotonicRaw);
+    now
+}
+
+/// The median over batches of a call's cost, in nanoseconds. Where many programs want this CPU some
+/// batches are longer; seldom most of them.
+fn median_ns(loops: &Loops, timer_ns: i64) -> f64 {
+    let batch = |calls: u64| {
+        let start = now();
+        loops.plain.run(calls);
+        now() - start - timer_ns
+    };
+    let enough = BATCH_NS.max(timer_ns * TIMER_SHARE);
+    let mut calls = 1;
+    let mut last = batch(1);
+    while last < enough && calls < CALLS_MAX {
+        calls = next_calls(calls, last, enough);
+        last = batch(calls);
+    }
+    let mut costs: Vec<i64> = (0..BATCHES).map(|_| batch(calls)).collect();
+    costs.sort_unstable();
+    costs[BATCHES / 2].max(0) as f64 / calls as f64
+}
+
+/// How many calls to try when `calls` took `last` and `enough` is wanted: as many as seem right,
+/// at least twice as many and at most 16 times as many, because a short batch says little.
+fn next_calls(calls: u64, last: i64, enough: i64) -> u64 {
+    let times = u64::try_from(enough / last.max(1)).unwrap_or(1) + 1;
+    calls * times.clamp(2, 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_grows_fast_and_not_beyond_what_is_wanted() {
+        assert_eq!(next_calls(1, 20_000, 320_000), 16);
+        assert_eq!(next_calls(1, 25, 40_000), 16);
+        assert_eq!(next_calls(256, 39_000, 40_000), 512);
+        assert_eq!(next_calls(8, -3, 40_000), 128);
+    }
+
+    #[test]
+    fn clocks_cost_something_and_cpu_clocks_fall_back() {
+        let mut unmeasured = Vec::new();
+        let reads = all(&mut unmeasured);
+        assert_eq!(reads.len(), DEFAULT.len());
+        for read in &reads {
+            assert!(read.syscall_ns.is_some_and(|ns| ns > 0.0), "{read:?}");
+        }
+        if unmeasured.is_empty() {
+            let thread = reads.iter().find(|read| read.clock == "CLOCK_THREAD_CPUTIME_ID").unwrap();
+            assert_eq!(thread.falls_back, Some(true));
+            let coarse = reads.iter().find(|read| read.clock == "CLOCK_REALTIME_COARSE").unwrap();
+            assert_eq!(coarse.falls_back, Some(false));
+        }
+    }
+}

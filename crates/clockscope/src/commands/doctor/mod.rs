@@ -1,0 +1,128 @@
+//! `clockscope doctor`: collect, judge, print.
+
+pub mod live;
+mod output;
+pub mod watch;
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::cli::explain::{DoctorArgs, DoctorFormat};
+use crate::exit;
+use crate::host::facts::Facts;
+use crate::host::root::{self, Root};
+use crate::host::rules;
+use crate::host::rules::finding::{Severity, State};
+use crate::report::doctor::model::DoctorReport;
+use crate::report::doctor::{labels, metrics, text};
+
+/// Runs the subcommand; gives the exit status.
+#[must_use]
+pub fn run(args: &DoctorArgs) -> i32 {
+    outcome(args).unwrap_or_else(|error| {
+        super::complain(&error);
+        exit::UNKNOWN
+    })
+}
+
+fn outcome(args: &DoctorArgs) -> Result<i32> {
+    if args.watch {
+        return Ok(watch::run(args.output.as_deref()));
+    }
+    if args.list || args.explain.is_some() {
+        let printed = pages(args.explain.as_deref(), args.format)?;
+        output::write(args.output.as_deref(), &printed)?;
+        return Ok(exit::NOTHING_TO_MEND);
+    }
+    let facts = facts(args.root.as_deref())?;
+    let report = DoctorReport::new(&facts, &rules::examine(&facts));
+    let status = status(&report);
+    let printed = match args.format {
+        DoctorFormat::Text => text::render(&report, &output::text_options(args.output.is_some())),
+        DoctorFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
+        DoctorFormat::Metrics => metrics::render(&facts, &report, status)?,
+    };
+    output::write(args.output.as_deref(), &printed)?;
+    Ok(status)
+}
+
+/// The facts of this machine, or of the one whose files are given.
+fn facts(path: Option<&Path>) -> Result<Facts> {
+    let Some(path) = path else { return Ok(live::facts()) };
+    let root = Root::open(path).with_context(|| {
+        format!("cannot read {}; try a directory, a capture or a sosreport", path.display())
+    })?;
+    Ok(root::facts(&root))
+}
+
+/// The page of one label, or the list of all.
+fn pages(word: Option<&str>, format: DoctorFormat) -> Result<String> {
+    match (word.map(labels::page), format) {
+        (_, DoctorFormat::Metrics) => bail!("labels are no metrics; try --format text or json"),
+        (Some(Err(unknown)), _) => bail!("{unknown}"),
+        (Some(Ok(page)), DoctorFormat::Text) => Ok(labels::text(&page)),
+        (Some(Ok(page)), DoctorFormat::Json) => Ok(serde_json::to_string_pretty(&page)? + "\n"),
+        (None, DoctorFormat::Text) => Ok(labels::list_text()),
+        (None, DoctorFormat::Json) => Ok(serde_json::to_string_pretty(&labels::list())? + "\n"),
+    }
+}
+
+/// The exit status, as monitoring plugins have it: the worst finding decides; without one the
+/// state does.
+fn status(report: &DoctorReport) -> i32 {
+    match (report.severity, report.state) {
+        (Severity::Wrong, _) => exit::WRONG,
+        (Severity::Slow, _) | (_, State::Slow | State::SlowUnlessPvclockVdso) => exit::SLOW,
+        (_, State::Unknown) => exit::UNKNOWN,
+        (_, State::Fast) => exit::NOTHING_TO_MEND,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::rules::finding::{Diagnosis, Finding, Verdict};
+
+    fn status_of(state: State, severity: Option<Severity>) -> i32 {
+        let verdict = Verdict {
+            state,
+            because: String::new(),
+            source: None,
+            source_evidence: Vec::new(),
+            cost: None,
+            platforms: Vec::new(),
+        };
+        let findings = severity.map(|severity| Finding::new("tsc-warp").severity(severity));
+        let diagnosis = Diagnosis {
+            verdict,
+            findings: findings.into_iter().collect(),
+            advice: Vec::new(),
+            never: Vec::new(),
+            meanwhile: Vec::new(),
+            missing: Vec::new(),
+        };
+        status(&DoctorReport::new(&Facts::default(), &diagnosis))
+    }
+
+    #[test]
+    fn the_worst_finding_decides_and_then_the_state() {
+        let table = [
+            (State::Fast, None, 0),
+            (State::Fast, Some(Severity::Note), 0),
+            (State::Fast, Some(Severity::Slow), 1),
+            (State::Fast, Some(Severity::Wrong), 2),
+            (State::Slow, None, 1),
+            (State::Slow, Some(Severity::Ok), 1),
+            (State::Slow, Some(Severity::Wrong), 2),
+            (State::SlowUnlessPvclockVdso, None, 1),
+            (State::Unknown, None, 3),
+            (State::Unknown, Some(Severity::Note), 3),
+            (State::Unknown, Some(Severity::Slow), 1),
+            (State::Unknown, Some(Severity::Wrong), 2),
+        ];
+        for (state, severity, status) in table {
+            assert_eq!(status_of(state, severity), status, "{state:?} {severity:?}");
+        }
+    }
+}

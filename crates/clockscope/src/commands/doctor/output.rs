@@ -1,0 +1,33 @@
+//! Where the report goes: standard output, or a file that is replaced at once.
+
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use crate::commands::{output, replace_file};
+use crate::report::doctor::text::TextOptions;
+use crate::sys::terminal;
+
+/// How text is printed: in colour and cut to the terminal, if it goes to one.
+pub(super) fn text_options(to_file: bool) -> TextOptions {
+    if to_file {
+        return TextOptions::default();
+    }
+    let choice = anstream::AutoStream::choice(&io::stdout());
+    TextOptions { columns: terminal::columns(), colour: choice != anstream::ColorChoice::Never }
+}
+
+/// Prints, or writes the file.
+///
+/// # Errors
+///
+/// When it cannot be written.
+pub(super) fn write(path: Option<&Path>, text: &str) -> Result<()> {
+    match path {
+        None => output::print(text),
+        // node_exporter reads what ends in `.prom`; the unfinished file does not.
+        Some(path) => replace_file::replace(path, text.as_bytes())
+            .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display())),
+    }
+}

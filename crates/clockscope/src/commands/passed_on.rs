@@ -1,0 +1,105 @@
+//! Which reads the vDSO of this host passes on to the kernel.
+//!
+//! Such a read is counted twice, as a call of the vDSO and as a system call, and is one read all
+//! the same. Where the clocksource cannot be read in user space that is every precise read.
+
+use fastclock::ClockId;
+
+use super::vdso::collect as image;
+use crate::report::model::VdsoRow;
+use crate::sys::vdso_call::{self, Call, Path};
+
+/// The functions that read a clock.
+#[must_use]
+pub fn is_read(function: &str) -> bool {
+    matches!(function, "clock_gettime" | "gettimeofday" | "time")
+}
+
+/// What was tried out, and how it was answered.
+#[derive(Clone, Debug, Default)]
+pub struct PassedOn(Vec<(Call, Path)>);
+
+impl PassedOn {
+    /// Tries out the vDSO that this process was given; takes less than a millisecond.
+    ///
+    /// Where that is not possible, only what no vDSO answers counts as passed on.
+    #[must_use]
+    pub fn here() -> Self {
+        let bytes = image::load(None).map(|loaded| loaded.bytes).unwrap_or_default();
+        let mut callables = vdso_call::callables(&bytes).unwrap_or_default();
+        callables.retain(|callable| is_read(callable.call().name()));
+        let calls = callables.iter().map(vdso_call::Callable::call);
+        Self(calls.zip(vdso_call::paths(&callables).unwrap_or_default()).collect())
+    }
+
+    /// Whether calls of this row become system calls.
+    #[must_use]
+    pub fn has(&self, row: &VdsoRow) -> bool {
+        let is_same = |call: Call| match call {
+            Call::ClockGettime(clock) => row.clock.as_deref() == Some(clock.name()),
+            _ => row.clock.is_none(),
+        };
+        let of_row = |(call, _): &&(Call, Path)| call.name() == row.function && is_same(*call);
+        match self.0.iter().find(of_row) {
+            Some((_, path)) => *path == Path::Syscall,
+            None => row.clock.as_deref().is_some_and(never_in_user_space),
+        }
+    }
+}
+
+/// Clocks that no vDSO reads: of CPU time, with an alarm, and without a fixed number
+/// (`lib/vdso/gettimeofday.c`, Linux 6.18).
+fn never_in_user_space(clock: &str) -> bool {
+    let known = ClockId::ALL.into_iter().find(|id| id.name() == clock);
+    known.is_none() || clock.ends_with("_CPUTIME_ID") || clock.ends_with("_ALARM")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(function: &str, clock: Option<&str>) -> VdsoRow {
+        let clock = clock.map(str::to_owned);
+        VdsoRow { function: function.to_owned(), clock, ..VdsoRow::default() }
+    }
+
+    #[test]
+    fn the_tried_path_decides_for_each_clock() {
+        let tried = PassedOn(vec![
+            (Call::ClockGettime(ClockId::Monotonic), Path::Syscall),
+            (Call::ClockGettime(ClockId::MonotonicCoarse), Path::Fast),
+            (Call::Gettimeofday, Path::Syscall),
+            (Call::Time, Path::Fast),
+        ]);
+        for (function, clock, expected) in [
+            ("clock_gettime", Some("CLOCK_MONOTONIC"), true),
+            ("clock_gettime", Some("CLOCK_MONOTONIC_COARSE"), false),
+            ("clock_gettime", Some("other"), true),
+            ("gettimeofday", None, true),
+            ("time", None, false),
+        ] {
+            assert_eq!(tried.has(&row(function, clock)), expected, "{function} {clock:?}");
+        }
+    }
+
+    #[test]
+    fn untried_clocks_are_passed_on_only_where_no_vdso_has_them() {
+        for (function, clock, expected) in [
+            ("clock_gettime", Some("CLOCK_REALTIME"), false),
+            ("clock_gettime", Some("CLOCK_PROCESS_CPUTIME_ID"), true),
+            ("clock_gettime", Some("CLOCK_BOOTTIME_ALARM"), true),
+            ("gettimeofday", None, false),
+        ] {
+            let untried = PassedOn::default();
+            assert_eq!(untried.has(&row(function, clock)), expected, "{function} {clock:?}");
+        }
+    }
+
+    #[test]
+    fn this_hosts_coarse_clocks_are_answered_in_user_space() {
+        let here = PassedOn::here();
+        assert!(!here.0.is_empty());
+        assert!(!here.has(&row("clock_gettime", Some("CLOCK_MONOTONIC_COARSE"))));
+        assert!(here.has(&row("clock_gettime", Some("CLOCK_THREAD_CPUTIME_ID"))));
+    }
+}

@@ -1,0 +1,204 @@
+//! What `capture` saves of a machine: the files that doctor read, its measurements, and the lines of
+//! the kernel's log that speak of clocks. Pure but for the reading below the root.
+
+use std::io::{self, Read};
+
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+use super::collect::signs::DMIDECODE_FIELDS;
+use super::facts::{Facts, Log, Unread};
+use super::log::event::{Event, Kind};
+use super::log::reader;
+use super::measured;
+use super::root::paths::{self, Content};
+use super::root::{Root, SMALL};
+
+/// The folder in the archive. It does not name the machine.
+const TOP: &str = "clockscope-capture";
+/// The log's file in the archive.
+const LOG: &str = "dmesg";
+/// Lines of `/proc/cpuinfo` that doctor uses. A Raspberry Pi's file has a serial number too.
+const CPUINFO: [&str; 10] = [
+    "processor",
+    "vendor_id",
+    "model name",
+    "Model",
+    "Processor",
+    "flags",
+    "Features",
+    "CPU architecture",
+    "CPU implementer",
+    "CPU part",
+];
+
+/// A file of the archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Relative to the root.
+    pub path: String,
+    /// What is saved of it.
+    pub bytes: Vec<u8>,
+    /// What to know of it, as a clause.
+    pub remark: Option<String>,
+}
+
+/// What is saved of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capture {
+    /// Sorted by path.
+    pub members: Vec<Member>,
+    /// Files that are there but were not read.
+    pub unread: Vec<Unread>,
+}
+
+/// Collects what `facts` were read from. `root` is what they were read from.
+///
+/// # Errors
+///
+/// If the measurements cannot be written as JSON.
+pub fn collect(root: &Root, facts: &Facts) -> io::Result<Capture> {
+    let mut capture = Capture { members: Vec::new(), unread: facts.unread.clone() };
+    let small = |path: &&String| {
+        paths::content(path) == Some(Content::Small) && path.as_str() != measured::FILE
+    };
+    for path in facts.read.iter().filter(small) {
+        match bytes(root, path) {
+            Ok(Some(bytes)) => capture.members.push(reduced(path, bytes)),
+            Ok(None) => {}
+            Err(unread) => capture.unread.push(unread),
+        }
+    }
+    if let Some(log) = &facts.log {
+        let lines = log.events.len();
+        let remark = format!("{lines} lines that speak of clocks or the machine, of {}", log.lines);
+        let bytes = rendered(log).into_bytes();
+        capture.members.push(Member { path: LOG.to_owned(), bytes, remark: Some(remark) });
+    }
+    if let Some(measured) = &facts.measured {
+        let bytes = serde_json::to_vec_pretty(measured)?;
+        let remark = Some("what clockscope measured".to_owned());
+        capture.members.push(Member { path: measured::FILE.to_owned(), bytes, remark });
+    }
+    capture.members.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(capture)
+}
+
+fn bytes(root: &Root, path: &str) -> Result<Option<Vec<u8>>, Unread> {
+    let Some(file) = root.file(path)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    let read = file.take(SMALL).read_to_end(&mut bytes);
+    let unread =
+        |error: io::Error| Unread { file: path.to_owned(), why: super::root::in_words(&error) };
+    read.map(|_| Some(bytes)).map_err(unread)
+}
+
+/// The part of a file that doctor uses.
+fn reduced(path: &str, bytes: Vec<u8>) -> Member {
+    let text = || String::from_utf8_lossy(&bytes);
+    let (kept, remark) = match path {
+        "proc/cpuinfo" => (Some(cpuinfo(&text())), Some("the lines that doctor uses")),
+        _ if paths::DMIDECODE.contains(&path) => {
+            (Some(dmidecode(&text())), Some("names of maker and product, no serial numbers"))
+        }
+        _ if paths::UNAME.contains(&path) => {
+            (Some(uname(&text())), Some("without the host's name"))
+        }
+        "proc/cmdline" => (None, Some("whole: look whether it holds anything secret")),
+        _ => (None, None),
+    };
+    let bytes = kept.map_or(bytes, String::into_bytes);
+    Member { path: path.to_owned(), bytes, remark: remark.map(str::to_owned) }
+}
+
+fn cpuinfo(text: &str) -> String {
+    let is_used = |line: &&str| {
+        let key = line.split(':').next().unwrap_or_default().trim();
+        key.is_empty() || CPUINFO.contains(&key)
+    };
+    text.lines().filter(is_used).map(|line| format!("{line}\n")).collect()
+}
+
+fn dmidecode(text: &str) -> String {
+    let mut section = "";
+    let mut kept = String::new();
+    for line in text.lines() {
+        let is_head = !line.starts_with(char::is_whitespace);
+        if is_head {
+            section = line.trim();
+        }
+        let key = line.trim().split(':').next().unwrap_or_default();
+        let is_of =
+            |(at, name, _): &(&str, &str, &str)| *at == section && (is_head || *name == key);
+        if DMIDECODE_FIELDS.iter().any(is_of) {
+            kept.extend([line, "\n"]);
+        }
+    }
+    kept
+}
+
+/// `Linux HOST RELEASE ...` with another word for the host.
+fn uname(text: &str) -> String {
+    let mut words: Vec<&str> = text.split_whitespace().collect();
+    if let [first, host, ..] = &mut words[..]
+        && *first == "Linux"
+        && *host != "version"
+    {
+        *host = "host";
+    }
+    words.join(" ") + "\n"
+}
+
+/// The log as its events' lines, in the kernel's own form.
+fn rendered(log: &Log) -> String {
+    let text: String = log.events.iter().map(line).collect();
+    let again = reader::read(&mut text.as_bytes(), LOG);
+    match again {
+        Ok(again) if log.begins_at_boot && !again.begins_at_boot => {
+            format!("[    0.000000] clockscope: the log begins here\n{text}")
+        }
+        _ => text,
+    }
+}
+
+fn line(event: &Event) -> String {
+    let text = match &event.kind {
+        // Longer than what is kept as evidence.
+        Kind::CommandLine(line) => format!("Command line: {line}"),
+        _ => event.evidence.text.clone(),
+    };
+    match event.at {
+        Some(at) => format!("[{at:12.6}] {text}\n"),
+        None => format!("{text}\n"),
+    }
+}
+
+/// The archive: tar, packed with zstd. The same capture and date give the same bytes.
+///
+/// # Errors
+///
+/// If a path is longer than tar can hold.
+pub fn archive(capture: &Capture, unix_seconds: u64) -> io::Result<Vec<u8>> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for member in &capture.members {
+        let mut header = tar::Header::new_ustar();
+        header.set_mode(0o644);
+        header.set_mtime(unix_seconds);
+        header.set_size(member.bytes.len() as u64);
+        builder.append_data(&mut header, format!("{TOP}/{}", member.path), &member.bytes[..])?;
+    }
+    Ok(packed(&builder.into_inner()?))
+}
+
+/// Packed, or merely wrapped should the packer have made what does not give the same bytes.
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let packed = compress_to_vec(bytes, CompressionLevel::Fastest);
+    let mut again = Vec::new();
+    let is_right = StreamingDecoder::new(&packed[..])
+        .is_ok_and(|mut decoder| decoder.read_to_end(&mut again).is_ok() && again == bytes);
+    if is_right { packed } else { compress_to_vec(bytes, CompressionLevel::Uncompressed) }
+}
+
+#[cfg(test)]
+#[path = "capture_tests.rs"]
+mod tests;

@@ -1,0 +1,104 @@
+//! Numbers and names, whole ones only.
+
+/// Longest name that is taken: the kernel's are up to 32 bytes (`CS_NAME_LEN`,
+/// `kernel/time/tick-internal.h`), others a line.
+const NAME_MAX: usize = 64;
+const PHRASE_MAX: usize = 300;
+
+/// What follows `label`.
+pub(super) fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+    text.split_once(label).map(|(_, rest)| rest)
+}
+
+/// A number in decimal digits, and what follows. A number at the end of the line may have lost
+/// digits, as may one before the `>` that a pager prints; no format ends with one.
+pub(super) fn decimal(text: &str) -> Option<(u64, &str)> {
+    digits(text.trim_start(), 10)
+}
+
+/// The same with a sign.
+pub(super) fn signed(text: &str) -> Option<(i64, &str)> {
+    let text = text.trim_start();
+    let (is_negative, text) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let (number, rest) = digits(text, 10)?;
+    let number = i64::try_from(number).ok()?;
+    Some((if is_negative { -number } else { number }, rest))
+}
+
+/// A number in hexadecimal digits, with `0x` or not.
+pub(super) fn hexadecimal(text: &str) -> Option<(u64, &str)> {
+    let text = text.trim_start();
+    digits(text.strip_prefix("0x").unwrap_or(text), 16)
+}
+
+fn digits(text: &str, radix: u32) -> Option<(u64, &str)> {
+    let mut number = 0_u64;
+    let mut end = 0;
+    for byte in text.bytes() {
+        let Some(digit) = char::from(byte).to_digit(radix) else { break };
+        number = number.checked_mul(u64::from(radix))?.checked_add(u64::from(digit))?;
+        end += 1;
+    }
+    let rest = &text[end..];
+    let is_cut =
+        rest.is_empty() || rest.starts_with(['>', '…', '\u{fffd}']) || rest.starts_with("...");
+    (end > 0 && !is_cut).then_some((number, rest))
+}
+
+/// `N MHz`, with a fraction or not.
+pub(super) fn megahertz(text: &str) -> Option<f64> {
+    let (number, unit) = text.trim_start().split_once(' ')?;
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let mhz: f64 = number.parse().ok().filter(|_| is_number && unit.starts_with("MHz"))?;
+    (mhz > 0.0 && mhz < 1e6).then_some(mhz)
+}
+
+/// The megahertz of `N MHz WHAT`, where ` MHz WHAT` begins at `at`.
+pub(super) fn megahertz_before(text: &str, at: usize) -> Option<f64> {
+    let number = text[..at].rsplit(' ').next()?;
+    megahertz(&text[at - number.len()..])
+}
+
+/// A name in quotes, or up to a blank or colon; and what follows. A name before a pager's `>`, or
+/// without its closing quote, is not whole.
+pub(super) fn name(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start();
+    let (name, rest) = match text.strip_prefix(['\'', '`', '"']) {
+        Some(quoted) => {
+            let end = quoted.find(['\'', '"'])?;
+            (&quoted[..end], &quoted[end + 1..])
+        }
+        None => {
+            let end = text.find([' ', ':']).unwrap_or(text.len());
+            let name = text[..end].trim_end_matches('.');
+            (name, &text[name.len()..])
+        }
+    };
+    is_name(name).then_some((name, rest))
+}
+
+/// The last name in `text`, in quotes or not.
+pub(super) fn last_name(text: &str) -> Option<&str> {
+    let text = text.trim_end();
+    let name = match text.strip_suffix('\'') {
+        Some(quoted) => quoted.rsplit('\'').next()?,
+        None => text.rsplit(' ').next()?,
+    };
+    is_name(name).then_some(name)
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= NAME_MAX && !name.contains([' ', '>', '…', '\u{fffd}'])
+}
+
+/// The rest of a line as it stands; of a cut one without the pager's mark.
+pub(super) fn phrase(text: &str) -> String {
+    let text = text.trim().trim_end_matches('>').trim_end();
+    match text.len() <= PHRASE_MAX {
+        true => text.to_owned(),
+        false => text.chars().take(PHRASE_MAX).collect(),
+    }
+}

@@ -1,0 +1,321 @@
+//! Takes off what loggers, mail programs and archives put in front of a line of the kernel.
+
+mod dates;
+mod stamps;
+
+/// A line, in two.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Split<'a> {
+    /// Seconds since the kernel's start.
+    pub(crate) at: Option<f64>,
+    /// The same as it stands between the brackets, with its blanks.
+    pub(crate) stamp: Option<&'a str>,
+    /// Where the message begins in the line.
+    pub(crate) start: usize,
+    /// What the kernel or a service said.
+    pub(crate) message: &'a str,
+    /// Nothing was in front but blanks and the marks of a quoted mail.
+    pub(crate) is_bare: bool,
+}
+
+/// What was in front so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen<'a> {
+    stamp: Option<(f64, &'a str)>,
+    /// A date, or a stamp: the name of a host may follow.
+    time: bool,
+}
+
+/// Splits a line that has no control characters. Splitting what is shown of a line again changes
+/// nothing.
+pub(crate) fn split(line: &str) -> Split<'_> {
+    let mut seen = Seen::default();
+    let quoted = line.trim_start_matches([' ', '>', '\u{a0}']).trim_end();
+    let mut rest = quoted;
+    while let Some(after) = step(rest, &mut seen) {
+        rest = after.trim_start_matches([' ', '\u{a0}']);
+    }
+    Split {
+        at: seen.stamp.map(|(at, _)| at),
+        stamp: seen.stamp.map(|(_, text)| text),
+        start: line.trim_end().len() - rest.len(),
+        message: rest,
+        is_bare: rest.len() == quoted.len(),
+    }
+}
+
+/// `-- Boot ID --` and `-- Reboot --` of `journalctl`: another boot follows.
+pub(crate) fn is_boot_mark(message: &str) -> bool {
+    let inner = message.strip_prefix("-- ").and_then(|rest| rest.strip_suffix(" --"));
+    inner.is_some_and(|inner| inner == "Reboot" || inner.starts_with("Boot "))
+}
+
+/// Takes one thing off the front; `None` if there is none.
+fn step<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
+    match text.as_bytes().first()? {
+        b'[' => bracket(text, seen),
+        b'<' => level(text),
+        b'>' | b' ' => Some(&text[1..]),
+        b'0'..=b'9' => {
+            if let Some(after) = dates::numeric(text) {
+                seen.time = true;
+                return Some(after);
+            }
+            grep_number(text)
+                .or_else(|| dates::version_of_rfc5424(text))
+                .or_else(|| if seen.time { dates::android(text) } else { None })
+        }
+        b'(' if seen.stamp.is_some() => stamps::mediatek(text),
+        b'c' if seen.stamp.is_some() && text.as_bytes().get(1).is_some_and(u8::is_ascii_digit) => {
+            stamps::android_cpu(text)
+        }
+        _ => named(text, seen),
+    }
+}
+
+fn bracket<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
+    let (inner, after) = text[1..].split_once(']')?;
+    if let Some(stamp) = stamps::stamp(inner) {
+        seen.stamp = Some(stamp);
+        seen.time = true;
+        return Some(after);
+    }
+    let is_time = stamps::is_delta(inner) || dates::is_date(inner);
+    seen.time |= is_time;
+    (is_time || stamps::is_caller(inner)).then_some(after)
+}
+
+/// `<4>`, and `<30>` of the system log's services.
+fn level(text: &str) -> Option<&str> {
+    let (number, after) = text[1..].split_once('>')?;
+    let is_number = matches!(number.len(), 1..=3) && number.bytes().all(|b| b.is_ascii_digit());
+    is_number.then_some(after)
+}
+
+/// `123:` of `grep -n`, before something else that is no message.
+fn grep_number(text: &str) -> Option<&str> {
+    let after = text.trim_start_matches(|c: char| c.is_ascii_digit()).strip_prefix(':')?;
+    after.starts_with(['[', '<']).then_some(after)
+}
+
+/// Words in front: a month or a weekday, a facility, a host, a tag, a file.
+fn named<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
+    // The most frequent beginnings of messages, which are no names of hosts or files.
+    if text.starts_with("clocksource:") || text.starts_with("tsc:") {
+        return None;
+    }
+    if let Some(after) = dates::named(text) {
+        seen.time = true;
+        return Some(after);
+    }
+    let end = text.find(' ').unwrap_or(text.len());
+    let (word, after) = text.split_at(end);
+    let after = after.trim_start_matches(' ');
+    if is_tag_of_kernel(word) || (word.ends_with(':') && starts_with_stamp(after)) {
+        return Some(after);
+    }
+    facility(word, after).or_else(|| grep_file(text)).or_else(|| host(word, after, seen.time))
+}
+
+/// Behind any tag, a stamp is the kernel's: a service that passes on a guest's console.
+fn starts_with_stamp(text: &str) -> bool {
+    let inner = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    inner.is_some_and(|(inner, _)| stamps::stamp(inner).is_some())
+}
+
+/// `kernel:`, `kernel[0]:`
+fn is_tag_of_kernel(word: &str) -> bool {
+    let Some(rest) = word.strip_prefix("kernel") else { return false };
+    let number = rest
+        .strip_suffix(':')
+        .map(|rest| rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(rest));
+    number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The name of a host, before the tag of the kernel; before that of a service only after a time.
+fn host<'a>(word: &str, after: &'a str, has_time: bool) -> Option<&'a str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    if word.ends_with(':') || !word.chars().all(is_name) {
+        return None;
+    }
+    let tag = after.split(' ').next().unwrap_or("");
+    if is_tag_of_kernel(tag) {
+        return Some(after);
+    }
+    // RFC 5424: host, application, process, message identifier, structured data.
+    if let Some(fields) = after.strip_prefix("kernel - - ") {
+        return fields.strip_prefix("- ").or_else(|| fields.split_once("] ").map(|(_, rest)| rest));
+    }
+    let is_service = tag.strip_suffix("]:").is_some_and(|tag| tag.contains('['));
+    (has_time && is_service).then_some(after)
+}
+
+/// `kern  :info  :` of `dmesg --decode`.
+fn facility<'a>(word: &str, after: &'a str) -> Option<&'a str> {
+    const FACILITIES: [&str; 6] = ["kern", "user", "mail", "daemon", "auth", "syslog"];
+    const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"];
+    if !FACILITIES.contains(&word.trim_end_matches(':')) {
+        return None;
+    }
+    let after = if word.ends_with(':') { after } else { after.strip_prefix(':')? };
+    let level = after.trim_start_matches(' ');
+    let (level, after) = level.split_once(':')?;
+    LEVELS.contains(&level.trim_end()).then_some(after)
+}
+
+/// `/var/log/kern.log:` or `dmesg:` of `grep` over several files.
+fn grep_file(text: &str) -> Option<&str> {
+    let (name, after) = text.split_once(':')?;
+    let last = name.rsplit('/').next().unwrap_or(name);
+    let is_log = name.len() < 256
+        && !name.contains(' ')
+        && (last.contains(".log")
+            || ["dmesg", "messages", "syslog"].iter().any(|one| {
+                last.strip_prefix(one).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            }));
+    is_log.then_some(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MESSAGE: &str = "clocksource: Switched to clocksource acpi_pm";
+
+    #[test]
+    fn every_prefix_is_taken_off() {
+        for prefix in [
+            "",
+            "<4>",
+            "kernel: ",
+            "kernel: kernel: ",
+            "kern  :info  : ",
+            "kern  :warn  : ",
+            "kern: info : ",
+            "May  6 11:52:52 frontend kernel: ",
+            "Sep 11 07:03:06 kernel: ",
+            "Sep 11 07:03:06 host-1.example.org kernel[0]: ",
+            "May 06 2024 11:52:52.123456 host kernel: ",
+            "2024-05-06T11:52:52,123456+02:00 ",
+            "2024-05-06T11:52:52.123456+02:00 host kernel: ",
+            "2024-05-06T11:52:52+0200 host kernel: ",
+            "2024-05-06T11:52:52Z host kernel: ",
+            "2024-05-06 11:52:52 host kernel: ",
+            "Mon 2024-05-06 11:52:52 UTC host kernel: ",
+            "Mon May  6 11:52:52 2024 ",
+            "Mon May  6 11:52:52 CEST 2024 host kernel: ",
+            "[Mon May  6 11:52:52 2024] ",
+            "[2024-05-06T11:52:52] ",
+            "[May 6 11:52] ",
+            "[  +0.000012] ",
+            "1714989172.123456 host kernel: ",
+            "11:52:52 host kernel: ",
+            "11:52:52.123 ",
+            "<30>1 2024-05-06T11:52:52.123Z host kernel - - - ",
+            "<4>1 2024-05-06T11:52:52.123Z host kernel - - [origin ip=\"::1\"] ",
+            "> > ",
+            ">>",
+            "/var/log/kern.log.1:May  6 11:52:52 host kernel: ",
+            "dmesg:",
+            "\u{a0}\u{a0}",
+        ] {
+            let line = format!("{prefix}{MESSAGE}");
+            let split = split(&line);
+            assert_eq!((split.message, split.at), (MESSAGE, None), "{line}");
+        }
+    }
+
+    #[test]
+    fn stamps_are_read_in_every_form() {
+        for prefix in [
+            "[26977.145667] ",
+            "[26977.145667]",
+            "<6>[26977.145667] ",
+            "<6>[26977.145667]  (0)[1:swapper/0]",
+            "[26977.145667@0] ",
+            "[26977.145667@3]  ",
+            "[26977.145667][    T0] ",
+            "[26977.145667][   C3] ",
+            "[26977.145667] [ T123] ",
+            "[26977.145667 <    0.000012>] ",
+            "[26977.145667] c0      0 ",
+            "kern  :info  : [26977.145667] ",
+            "May  6 11:52:52 frontend kernel: [26977.145667] ",
+            "[26977.145667] host kernel: ",
+            "[26977.145667] kernel: ",
+            "123:[26977.145667] ",
+            "2018-03-20 10:20:30.123456+0100 localhost com.docker.hyperkit[123]: [26977.145667] ",
+            "console: [26977.145667] ",
+            "05-06 11:52:52.123     0     0 I kernel  : [26977.145667] ",
+            "05-06 11:52:52.123     0     0 I         : [26977.145667] c0      0 ",
+            "<6>1 2024-05-06T11:52:52.123Z host kernel - - - [26977.145667] ",
+        ] {
+            let line = format!("{prefix}{MESSAGE}");
+            let split = split(&line);
+            assert_eq!((split.message, split.at), (MESSAGE, Some(26_977.145_667)), "{line}");
+            assert_eq!(split.stamp, Some("26977.145667"));
+        }
+        assert_eq!(split("[    0.000000] Linux").stamp, Some("    0.000000"));
+        assert_eq!(split("[   12.345] x").at, Some(12.345));
+    }
+
+    #[test]
+    fn what_is_no_prefix_stays() {
+        for line in [
+            "[Firmware Bug]: TSC doesn't count with P0 frequency!",
+            "TSC synchronization [CPU#0 -> CPU#1]:",
+            "Time: hpet clocksource has been installed.",
+            "Booting paravirtualized kernel on KVM",
+            "kvm-clock: cpu 1, msr 45a201041, secondary cpu clock",
+            "CPU1 1234 < CPU2 5678 (cycles)",
+            "systemd[1]: Detected virtualization xen.",
+            "Kernel command line: a [1.0] b kernel: c",
+            "x86: Booted up 1 node, 8 CPUs",
+            "smp: Brought up 1 node, 4 CPUs",
+        ] {
+            assert_eq!(split(line).message, line);
+            assert!(split(line).is_bare);
+        }
+        let service = "Dec 24 21:07:06 host systemd[1]: Detected virtualization kvm.";
+        assert_eq!(split(service).message, "systemd[1]: Detected virtualization kvm.");
+    }
+
+    #[test]
+    fn a_journal_says_where_another_boot_begins() {
+        assert!(is_boot_mark("-- Boot 3f0a7b2c0d1e4f5a8b9c0d1e2f3a4b5c --"));
+        assert!(is_boot_mark("-- Reboot --"));
+        assert!(!is_boot_mark("-- Logs begin at Mon 2024-05-06 --"));
+    }
+
+    /// What is shown of a line.
+    fn shown(split: &Split) -> String {
+        let stamp = split.stamp.map(|stamp| format!("[{stamp}] ")).unwrap_or_default();
+        format!("{stamp}{}", split.message)
+    }
+
+    proptest! {
+        #[test]
+        fn splitting_twice_is_splitting_once(
+            parts in prop::collection::vec(prop::sample::select(vec![
+                "[    0.000000]", "[T0]", "[ C1]", "<4>", "> ", " ", "kernel:", "kernel: ", "host ",
+                "May  6 11:52:52 ", "2024-05-06T11:52:52Z ", "kern  :info  : ", "Mon ", "I kernel : ",
+                "[  +0.1] ", "1 ", "12:", "c0 0 ", "(0)[1:x]", "tsc: ", "a: ", "11:52:52 ", "é", "systemd[1]: ", "UTC ",
+                "dmesg:", "kernel - - - ", "[", "]", "05-06 11:52:52.1 0 0 ", "Marking TSC unstable",
+            ]), 0..12),
+        ) {
+            let line: String = parts.concat();
+            let once = shown(&split(&line));
+            let twice = shown(&split(&once));
+            prop_assert_eq!(twice.trim_end(), once.trim_end());
+        }
+
+        #[test]
+        fn any_text_is_split_or_left(line in "\\PC{0,80}") {
+            let once = shown(&split(&line));
+            let twice = shown(&split(&once));
+            prop_assert_eq!(twice.trim_end(), once.trim_end());
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Unpacks as a stream, within bounds: of the whole, of the ratio, of the memory.
+
+use std::cell::Cell;
+use std::io::{self, BufReader, Read};
+use std::rc::Rc;
+
+use flate2::bufread::MultiGzDecoder;
+use lzma_rust2::XzReader;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+/// The most that is unpacked of an archive, in bytes.
+const UNPACKED: u64 = 4 << 30;
+/// Unpacked bytes from which on the ratio is looked at.
+const RATIO_FROM: u64 = 256 << 20;
+/// The greatest ratio of unpacked to packed. Logs reach 100 at times; nothing but padding reaches
+/// this, for which gzip stays below 1032.
+const RATIO: u64 = 1000;
+/// Memory for the dictionary of xz and the window of zstd, in bytes: what `xz -9` and
+/// `zstd --long` use.
+const WINDOW: u64 = 128 << 20;
+const BUFFER: usize = 64 << 10;
+
+/// How an archive is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Packing {
+    None,
+    Gzip,
+    Xz,
+    Zstd,
+}
+
+/// Bytes that must be seen to tell what a file is: a header of tar.
+pub(super) const HEAD: usize = 512;
+
+/// Tells by its first bytes how an archive is packed.
+///
+/// # Errors
+///
+/// What it is instead, as a clause.
+pub(super) fn packing(head: &[u8]) -> Result<Packing, &'static str> {
+    let is_skippable =
+        head.len() >= 4 && head[0] & 0xf0 == 0x50 && head[1..4] == [0x2a, 0x4d, 0x18];
+    match head {
+        [] => Err("it is empty"),
+        [0x1f, 0x8b, ..] => Ok(Packing::Gzip),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Ok(Packing::Xz),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Ok(Packing::Zstd),
+        _ if is_skippable => Ok(Packing::Zstd),
+        [b'B', b'Z', b'h', ..] => {
+            Err("it is packed with bzip2, which is not read: unpack it first")
+        }
+        [b'P', b'K', 3, 4, ..] => Err("it is a zip archive, which is not read: unpack it first"),
+        _ if is_tar(head) => Ok(Packing::None),
+        _ => Err("it is neither a directory nor an archive (.tar, .tar.zst, .tar.gz, .tar.xz)"),
+    }
+}
+
+/// Whether these bytes begin with a header of tar, by its checksum; old ones have no other mark.
+pub(super) fn is_tar(head: &[u8]) -> bool {
+    let Some(head) = head.first_chunk::<HEAD>() else { return false };
+    let header = tar::Header::from_byte_slice(head);
+    let blank = |at: &usize| (148..156).contains(at);
+    let sum: u32 = head
+        .iter()
+        .enumerate()
+        .map(|(at, byte)| if blank(&at) { 32 } else { u32::from(*byte) })
+        .sum();
+    // The end of an empty archive is zeros alone.
+    header.cksum().is_ok_and(|stated| stated == sum) || head.iter().all(|byte| *byte == 0)
+}
+
+/// Unpacks `packed`.
+pub(super) fn unpack<'a>(packed: impl Read + 'a, packing: Packing) -> Box<dyn Read + 'a> {
+    let count = Rc::new(Cell::new(0));
+    let packed = BufReader::with_capacity(BUFFER, Counted { inner: packed, count: count.clone() });
+    let unpacked: Box<dyn Read + 'a> = match packing {
+        Packing::None => Box::new(packed),
+        Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),
+        Packing::Xz => Box::new(XzReader::new_mem_limit(packed, true, xz_limit())),
+        Packing::Zstd => Box::new(ZstdFrames::new(packed)),
+    };
+    let ratio = if packing == Packing::None { None } else { Some(count) };
+    Box::new(BufReader::with_capacity(
+        BUFFER,
+        Bounded { inner: unpacked, packed: ratio, unpacked: 0 },
+    ))
+}
+
+/// In KiB; the decoder adds a little to the dictionary.
+fn xz_limit() -> u32 {
+    u32::try_from(WINDOW / 1024).unwrap_or(u32::MAX) + 1024
+}
+
+/// Counts what is read.
+struct Counted<R> {
+    inner: R,
+    count: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.count.set(self.count.get() + read as u64);
+        Ok(read)
+    }
+}
+
+/// Ends with an error where there is more than there may be.
+struct Bounded<R> {
+    inner: R,
+    packed: Option<Rc<Cell<u64>>>,
+    unpacked: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.unpacked += read as u64;
+        if self.unpacked > UNPACKED {
+            return Err(io::Error::other("it unpacks to more than 4 GiB"));
+        }
+        let is_bomb = |packed: &Rc<Cell<u64>>| self.unpacked / RATIO > packed.get();
+        if self.unpacked > RATIO_FROM && self.packed.as_ref().is_some_and(is_bomb) {
+            let text = format!("it unpacks to more than {RATIO} times its size");
+            return Err(io::Error::other(text));
+        }
+        Ok(read)
+    }
+}
+
+/// The frames of a zstd file, one after the other, with their checksums verified.
+struct ZstdFrames<R> {
+    packed: R,
+    decoder: FrameDecoder,
+    is_in_frame: bool,
+    is_at_end: bool,
+}
+
+impl<R: io::BufRead> ZstdFrames<R> {
+    fn new(packed: R) -> ZstdFrames<R> {
+        let mut decoder = FrameDecoder::new();
+        decoder.set_max_window_size(WINDOW);
+        ZstdFrames { packed, decoder, is_in_frame: false, is_at_end: false }
+    }
+
+    /// Begins the next frame; `false` at the end of the file.
+    fn begin(&mut self) -> io::Result<bool> {
+        loop {
+            if self.packed.fill_buf()?.is_empty() {
+                return Ok(false);
+            }
+            match self.decoder.reset(&mut self.packed) {
+                Ok(()) => return Ok(true),
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    let length = u64::from(length);
+                    let skipped = io::copy(&mut (&mut self.packed).take(length), &mut io::sink())?;
+                    if skipped < length {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                }
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
+    }
+
+    fn verify(&self) -> io::Result<()> {
+        let stated = self.decoder.get_checksum_from_data();
+        let is_right = stated.is_none_or(|sum| self.decoder.get_calculated_checksum() == Some(sum));
+        if is_right { Ok(()) } else { Err(io::Error::other("wrong checksum of a zstd frame")) }
+    }
+}
+
+impl<R: io::BufRead> Read for ZstdFrames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !buffer.is_empty() && !self.is_at_end {
+            if !self.is_in_frame {
+                self.is_in_frame = self.begin()?;
+                self.is_at_end = !self.is_in_frame;
+                continue;
+            }
+            let read = self.decoder.read(buffer)?;
+            if read > 0 {
+                return Ok(read);
+            }
+            if self.decoder.is_finished() {
+                self.verify()?;
+                self.is_in_frame = false;
+            } else {
+                let one = BlockDecodingStrategy::UptoBlocks(1);
+                self.decoder.decode_blocks(&mut self.packed, one).map_err(io::Error::other)?;
+            }
+        }
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn zstd(bytes: &[u8]) -> Vec<u8> {
+        ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
+    }
+
+    fn unpacked(packed: &[u8], packing: Packing) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        unpack(packed, packing).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    #[test]
+    fn frames_follow_each_other_and_some_are_skipped() {
+        let skipped = [&[0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0], &b"abc"[..]].concat();
+        let packed = [skipped.clone(), zstd(b"one "), skipped, zstd(b"two"), zstd(b"")].concat();
+        assert_eq!(packing(&packed), Ok(Packing::Zstd));
+        assert_eq!(unpacked(&packed, Packing::Zstd).unwrap(), b"one two");
+        for cut in 1..packed.len() {
+            // Cut between two frames it is a file of its own.
+            if let Ok(bytes) = unpacked(&packed[..cut], Packing::Zstd) {
+                assert!(matches!(&bytes[..], b"" | b"one " | b"one two"), "{cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_an_error_by_the_checksum() {
+        let mut packed = zstd(b"text that is stored as it stands");
+        let at = packed.windows(4).position(|four| four == b"stor").unwrap();
+        packed[at] = b'S';
+        assert!(unpacked(&packed, Packing::Zstd).is_err());
+    }
+
+    #[test]
+    fn gzip_of_several_members_is_one_file() {
+        let gzip = |bytes: &[u8]| {
+            let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            packer.write_all(bytes).unwrap();
+            packer.finish().unwrap()
+        };
+        let packed = [gzip(b"one "), gzip(b"two")].concat();
+        assert_eq!(unpacked(&packed, Packing::Gzip).unwrap(), b"one two");
+    }
+
+    #[test]
+    fn what_it_is_not_is_said() {
+        for (head, word) in [
+            (&b""[..], "empty"),
+            (b"BZh91AY", "bzip2"),
+            (b"PK\x03\x04", "zip"),
+            (b"hello", "neither"),
+            (&[7; HEAD], "neither"),
+        ] {
+            assert!(packing(head).unwrap_err().contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn more_than_the_ratio_ends_it() {
+        let zeros = io::repeat(0).take(RATIO_FROM + (1 << 20));
+        let count = Rc::new(Cell::new(100));
+        let mut bounded = Bounded { inner: zeros, packed: Some(count), unpacked: 0 };
+        let error = io::copy(&mut bounded, &mut io::sink()).unwrap_err();
+        assert!(error.to_string().contains("1000 times"), "{error}");
+        let mut much = Bounded { inner: io::repeat(0), packed: None, unpacked: UNPACKED - 5 };
+        assert!(io::copy(&mut much, &mut io::sink()).unwrap_err().to_string().contains("4 GiB"));
+    }
+}

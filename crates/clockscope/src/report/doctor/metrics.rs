@@ -1,0 +1,321 @@
+//! The report as metrics, in the text format of Prometheus, for node_exporter's textfile collector.
+//!
+//! node_exporter itself has `node_time_clocksource_available_info` and `_current_info`. The same
+//! series from a second source fails its whole scrape ("was collected before with the same name and
+//! label values", prometheus/node_exporter#753), so ours begin with `clockscope_` and keep its
+//! labels `device` and `clocksource`.
+//!
+//! The textfile collector reads the older text format, not OpenMetrics: there is no type `info`, no
+//! `# EOF`, and a counter's `_total` is part of its name. The families are encoded so.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use super::model::DoctorReport;
+use crate::host::facts::Facts;
+use crate::host::log::event::Kind;
+use crate::host::measured::Measured;
+use crate::host::rules::catalogue;
+use crate::host::rules::finding::Severity;
+
+/// `clocksource0` of sysfs: Linux has no other.
+const DEVICE: &str = "0";
+const NANOS_A_SECOND: f64 = 1e9;
+
+/// A metric: its name, what it says, and its values by labels.
+#[derive(Clone, Debug)]
+struct Family {
+    name: &'static str,
+    help: &'static str,
+    is_counter: bool,
+    samples: Vec<(Vec<(&'static str, String)>, f64)>,
+}
+
+impl Family {
+    fn gauge(name: &'static str, help: &'static str) -> Family {
+        Family { name, help, is_counter: false, samples: Vec::new() }
+    }
+
+    fn counter(name: &'static str, help: &'static str) -> Family {
+        Family { is_counter: true, ..Family::gauge(name, help) }
+    }
+
+    fn with(mut self, labels: &[(&'static str, &str)], value: f64) -> Family {
+        let labels = labels.iter().map(|&(key, value)| (key, value.to_owned())).collect();
+        self.samples.push((labels, value));
+        self
+    }
+
+    fn with_some(self, labels: &[(&'static str, &str)], value: Option<f64>) -> Family {
+        match value {
+            Some(value) => self.with(labels, value),
+            None => self,
+        }
+    }
+
+    fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        // Both are written as gauges: the counter's encoder would put a second `_total` behind.
+        let kind = if self.is_counter { MetricType::Counter } else { MetricType::Gauge };
+        let mut metric = encoder.encode_descriptor(self.name, self.help, None, kind)?;
+        for (labels, value) in &self.samples {
+            match labels.as_slice() {
+                [] => write(&mut metric, *value)?,
+                labels => write(&mut metric.encode_family(&labels)?, *value)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes whole numbers without a fraction.
+fn write(metric: &mut MetricEncoder, value: f64) -> fmt::Result {
+    const WHOLE_MAX: f64 = 9e15;
+    if value.fract() == 0.0 && value.abs() < WHOLE_MAX {
+        #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
+        let whole = value as i64;
+        metric.encode_gauge(&whole)
+    } else {
+        metric.encode_gauge(&value)
+    }
+}
+
+#[derive(Debug)]
+struct Families(Vec<Family>);
+
+impl Collector for Families {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        self.0.iter().try_for_each(|family| family.encode(&mut encoder))
+    }
+}
+
+/// The metrics of a report, and of the log that it was made from. `status` is doctor's exit status.
+///
+/// # Errors
+///
+/// None that a report can cause.
+pub fn render(facts: &Facts, report: &DoctorReport, status: i32) -> Result<String, fmt::Error> {
+    let mut families = verdict(report, status);
+    families.push(findings(report));
+    families.extend(clocksources(report));
+    families.push(unstable(facts));
+    families.push(warp(facts));
+    families.extend(report.measured.iter().flat_map(measurements));
+    families.retain(|family| !family.samples.is_empty());
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Families(families)));
+    let mut out = String::new();
+    text::encode_registry(&mut out, &registry)?;
+    Ok(out)
+}
+
+fn verdict(report: &DoctorReport, status: i32) -> Vec<Family> {
+    vec![
+        Family::gauge("clockscope_build_info", "The version of clockscope that judged")
+            .with(&[("version", &report.clockscope)], 1.0),
+        Family::gauge("clockscope_doctor_state_info", "How the clock is read")
+            .with(&[("state", report.state.word())], 1.0),
+        Family::gauge(
+            "clockscope_doctor_status",
+            "Exit status of doctor: 0 nothing to mend, 1 slow, 2 wrong time possible, 3 unknown",
+        )
+        .with(&[], f64::from(status)),
+    ]
+}
+
+fn findings(report: &DoctorReport) -> Family {
+    let family = Family::gauge("clockscope_doctor_finding_info", "What doctor found");
+    report.findings.iter().fold(family, |family, finding| {
+        let severity = severity(finding.severity);
+        family.with(
+            &[("rule", group(&finding.id)), ("label", &finding.id), ("severity", severity)],
+            1.0,
+        )
+    })
+}
+
+/// The group of docs/labels.md that a label stands in.
+fn group(label: &str) -> &'static str {
+    let has = |group: &&catalogue::Group| group.labels.iter().any(|one| one.name == label);
+    catalogue::GROUPS.iter().find(has).map_or("", |group| group.title)
+}
+
+/// Its word, as in the JSON.
+pub(super) fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Ok => "ok",
+        Severity::Note => "note",
+        Severity::Slow => "slow",
+        Severity::Wrong => "wrong",
+    }
+}
+
+fn clocksources(report: &DoctorReport) -> [Family; 2] {
+    let mut available = Family::gauge(
+        "clockscope_clocksource_available_info",
+        "Available clocksources, as node_time_clocksource_available_info of node_exporter",
+    );
+    for name in report.available.iter().flatten() {
+        available = available.with(&[("device", DEVICE), ("clocksource", name)], 1.0);
+    }
+    let mut current = Family::gauge(
+        "clockscope_clocksource_current_info",
+        "The current clocksource, as node_time_clocksource_current_info of node_exporter",
+    );
+    if let Some(name) = &report.source {
+        current = current.with(&[("device", DEVICE), ("clocksource", name)], 1.0);
+    }
+    [available, current]
+}
+
+/// How often the log of this boot gives a clocksource up; nothing where there is no log. A line
+/// that only repeats the watchdog's verdict is not counted again.
+fn unstable(facts: &Facts) -> Family {
+    let family = Family::counter(
+        "clockscope_clocksource_unstable_total",
+        "Times that the kernel gave a clocksource up, in the log of this boot",
+    );
+    if facts.log.is_none() {
+        return family;
+    }
+    let mut times = BTreeMap::from([("tsc", 0_u32)]);
+    for event in facts.events() {
+        let name = match &event.kind {
+            Kind::Marked { name, .. } | Kind::OldDelta { name, .. } => name,
+            Kind::Unstable(reason) if !reason.contains("clocksource watchdog") => "tsc",
+            _ => continue,
+        };
+        *times.entry(name).or_default() += 1;
+    }
+    times.iter().fold(family, |family, (name, times)| {
+        family.with(&[("clocksource", name)], f64::from(*times))
+    })
+}
+
+fn warp(facts: &Facts) -> Family {
+    let family = Family::gauge(
+        "clockscope_tsc_warp_cycles",
+        "Largest step back of the TSC from one CPU to another, at boot by the log, or measured now",
+    );
+    let logged = facts.events().filter_map(|event| match event.kind {
+        Kind::Warp { cycles } => Some(cycles),
+        _ => None,
+    });
+    let measured = facts.measured.as_ref().and_then(|measured| measured.warp.as_ref());
+    family
+        .with_some(&[("when", "boot")], logged.max().map(|cycles| cycles as f64))
+        .with_some(&[("when", "now")], measured.map(|warp| warp.worst_ticks as f64))
+}
+
+fn measurements(measured: &Measured) -> Vec<Family> {
+    let mut costs = Family::gauge(
+        "clockscope_clock_read_seconds",
+        "Median cost of one read of a clock, by the vDSO and by system call",
+    );
+    let mut paths = Family::gauge(
+        "clockscope_clock_path_info",
+        "How a program that calls the vDSO gets its answer: from the vDSO, or by a system call",
+    );
+    let mut ratios = Family::gauge(
+        "clockscope_vdso_speedup_ratio",
+        "Cost of a read by system call divided by its cost by the vDSO",
+    );
+    for read in &measured.reads {
+        let clock = ("clock", read.clock.as_str());
+        let cost = |ns: Option<f64>| ns.filter(|ns| ns.is_finite()).map(|ns| ns / NANOS_A_SECOND);
+        let (vdso, syscall) = (cost(read.vdso_ns), cost(read.syscall_ns));
+        costs = costs.with_some(&[clock, ("path", "vdso")], vdso);
+        costs = costs.with_some(&[clock, ("path", "syscall")], syscall);
+        let path = match (read.falls_back, vdso) {
+            (Some(true), _) | (None, None) => "syscall",
+            _ => "vdso",
+        };
+        if read.falls_back.is_some() || vdso.is_some() || syscall.is_some() {
+            paths = paths.with(&[clock, ("path", path)], 1.0);
+        }
+        let ratio = syscall.zip(vdso).filter(|(_, vdso)| *vdso > 0.0);
+        ratios = ratios.with_some(&[clock], ratio.map(|(syscall, vdso)| syscall / vdso));
+    }
+    let host = &measured.host;
+    let rate = Family::gauge("clockscope_tsc_frequency_hertz", "Rate of the TSC")
+        .with_some(&[("by", "kernel")], host.tsc_hz_kernel)
+        .with_some(&[("by", "measurement")], host.tsc_hz_measured);
+    vec![costs, paths, ratios, rate]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::facts::{Evidence, Log};
+    use crate::host::log::event::{Event, Mark};
+    use crate::host::measured::{ReadCost, WarpMeasured};
+    use crate::report::doctor::text::samples;
+
+    fn event(kind: Kind) -> Event {
+        Event { evidence: Evidence::default(), at: None, kind }
+    }
+
+    fn facts() -> Facts {
+        let marked = Kind::Marked { name: "tsc".to_owned(), why: Mark::Skew };
+        let events = vec![
+            event(Kind::Warp { cycles: 220 }),
+            event(Kind::Unstable("check_tsc_sync_source failed".to_owned())),
+            event(marked),
+            event(Kind::Unstable("clocksource watchdog".to_owned())),
+        ];
+        Facts { log: Some(Log { events, ..Log::default() }), ..Facts::default() }
+    }
+
+    #[test]
+    fn the_log_is_counted_once() {
+        let text = render(&facts(), &samples::warp(), 1).unwrap();
+        assert!(text.contains("# TYPE clockscope_clocksource_unstable_total counter\n"), "{text}");
+        assert!(text.contains("clockscope_clocksource_unstable_total{clocksource=\"tsc\"} 2\n"));
+        assert!(text.contains("clockscope_tsc_warp_cycles{when=\"boot\"} 220\n"));
+        assert!(!text.contains("EOF"));
+        let text = render(&Facts::default(), &samples::warp(), 1).unwrap();
+        assert!(!text.contains("unstable_total"), "no log is not a log without marks");
+    }
+
+    #[test]
+    fn measurements_are_in_base_units() {
+        let read = |clock: &str, vdso_ns, falls_back| ReadCost {
+            clock: clock.to_owned(),
+            vdso_ns,
+            syscall_ns: Some(250.0),
+            falls_back,
+        };
+        let reads = vec![
+            read("CLOCK_MONOTONIC", Some(25.0), Some(false)),
+            read("CLOCK_TAI", None, None),
+            read("CLOCK_BOOTTIME", Some(260.0), Some(true)),
+        ];
+        let warp = Some(WarpMeasured::default());
+        let measured = Measured { reads, warp, ..Measured::default() };
+        let report = DoctorReport { measured: Some(measured), ..samples::healthy() };
+        let facts = Facts { measured: report.measured.clone(), ..Facts::default() };
+        let text = render(&facts, &report, 0).unwrap();
+        for line in [
+            "clockscope_clock_read_seconds{clock=\"CLOCK_MONOTONIC\",path=\"vdso\"} 2.5e-8",
+            "clockscope_clock_path_info{clock=\"CLOCK_MONOTONIC\",path=\"vdso\"} 1",
+            "clockscope_clock_path_info{clock=\"CLOCK_TAI\",path=\"syscall\"} 1",
+            "clockscope_clock_path_info{clock=\"CLOCK_BOOTTIME\",path=\"syscall\"} 1",
+            "clockscope_vdso_speedup_ratio{clock=\"CLOCK_MONOTONIC\"} 10",
+            "clockscope_tsc_warp_cycles{when=\"now\"} 0",
+            "clockscope_doctor_status 0",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn values_of_labels_are_escaped() {
+        let report = DoctorReport { source: Some("a\"b\\c\nd".to_owned()), ..samples::healthy() };
+        let text = render(&Facts::default(), &report, 0).unwrap();
+        assert!(text.contains(r#"clocksource="a\"b\\c\nd"} 1"#), "{text}");
+    }
+}

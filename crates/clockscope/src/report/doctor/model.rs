@@ -1,0 +1,183 @@
+//! The report of doctor as data. This is the JSON schema (`"schema": 1`): fields are added, never
+//! renamed; units are in the names; what is not known is `null`; see docs/doctor.md.
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::facts::{Evidence, Facts, Unread};
+use crate::host::measured::Measured;
+use crate::host::rules::catalogue;
+use crate::host::rules::finding::{Advice, Cost, Diagnosis, Finding, Severity, State};
+
+/// Version of the schema.
+pub const SCHEMA: u32 = 1;
+
+/// The result of one `clockscope doctor`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DoctorReport {
+    /// Version of this schema: 1.
+    pub schema: u32,
+    /// Version of clockscope that judged.
+    pub clockscope: String,
+    /// How the clock is read.
+    pub state: State,
+    /// The worst severity of all findings; `ok` without findings.
+    pub severity: Severity,
+    /// Why that state is concluded, as a clause.
+    pub because: String,
+    /// The current clocksource.
+    pub source: Option<String>,
+    /// What tells the clocksource.
+    pub source_evidence: Vec<Evidence>,
+    /// What a read of `CLOCK_MONOTONIC` costs: measured, or expected from published figures.
+    pub cost: Option<Cost>,
+    /// The first of `platforms`.
+    pub platform: Option<String>,
+    /// Machine, hypervisor and cloud, the most telling first.
+    pub platforms: Vec<String>,
+    /// The kernel's release.
+    pub kernel: Option<String>,
+    /// The kernel's command line.
+    pub command_line: Option<String>,
+    /// The available clocksources.
+    pub available: Option<Vec<String>>,
+    /// The machine was judged where it ran, and not from a capture.
+    pub is_live: bool,
+    /// State, source, platforms, findings and fixes as a flat list of words.
+    pub labels: Vec<String>,
+    /// What was found; a cause stands before what follows from it, and the worst first.
+    pub findings: Vec<FindingRow>,
+    /// What to do, the best first.
+    pub advice: Vec<Advice>,
+    /// What never to do on this machine, a sentence each.
+    pub never: Vec<String>,
+    /// What clockscope can do until it is mended, a sentence each.
+    pub meanwhile: Vec<String>,
+    /// What is not known and would decide, a clause each.
+    pub missing: Vec<String>,
+    /// Files that were read, relative to the root.
+    pub read: Vec<String>,
+    /// Files that are there and were not read.
+    pub unread: Vec<Unread>,
+    /// Measurements: taken now, or those in the capture.
+    pub measured: Option<Measured>,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FindingRow {
+    /// Its label, such as `tsc-warp`.
+    pub id: String,
+    /// How bad it is here.
+    pub severity: Severity,
+    /// One line, without a full stop.
+    pub title: String,
+    /// What is special on this machine: whole sentences.
+    pub detail: Vec<String>,
+    /// The lines that it rests on.
+    pub evidence: Vec<Evidence>,
+    /// What it means and why it happens, on any machine.
+    pub explanation: String,
+    /// What helps, in words, on any machine.
+    pub fix: String,
+    /// When not; may be empty.
+    pub caveat: String,
+    /// Fixes that it asks for here: each is the `name` of an entry of `advice`, unless that was
+    /// ruled out by another finding.
+    pub fixes: Vec<String>,
+    /// Fixes that it rules out.
+    pub forbids: Vec<String>,
+    /// The `id` of the finding that this one follows from.
+    pub follows_from: Option<String>,
+    /// Kernel files with version, man pages, threads.
+    pub reference: Vec<String>,
+}
+
+impl FindingRow {
+    fn new(finding: &Finding) -> FindingRow {
+        let label = catalogue::label(finding.label);
+        let text = |of: fn(&'static catalogue::Label) -> &'static str| {
+            label.map(of).unwrap_or_default().to_owned()
+        };
+        let strings = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        FindingRow {
+            id: finding.label.to_owned(),
+            severity: finding.severity,
+            title: text(|label| label.title),
+            detail: finding.detail.clone(),
+            evidence: finding.evidence.clone(),
+            explanation: text(|label| label.explanation),
+            fix: text(|label| label.fix),
+            caveat: text(|label| label.caveat),
+            fixes: strings(&finding.fixes),
+            forbids: strings(&finding.forbids),
+            follows_from: finding.follows_from.map(str::to_owned),
+            reference: label.map(|label| strings(label.references)).unwrap_or_default(),
+        }
+    }
+}
+
+impl DoctorReport {
+    /// The report on a machine.
+    #[must_use]
+    pub fn new(facts: &Facts, diagnosis: &Diagnosis) -> DoctorReport {
+        let verdict = &diagnosis.verdict;
+        let platforms: Vec<String> =
+            verdict.platforms.iter().map(|&name| name.to_owned()).collect();
+        DoctorReport {
+            schema: SCHEMA,
+            clockscope: env!("CARGO_PKG_VERSION").to_owned(),
+            state: verdict.state,
+            severity: diagnosis.worst(),
+            because: verdict.because.clone(),
+            source: verdict.source.clone(),
+            source_evidence: verdict.source_evidence.clone(),
+            cost: verdict.cost,
+            platform: platforms.first().cloned(),
+            platforms,
+            kernel: facts.kernel().map(|kernel| kernel.release.clone()),
+            command_line: facts.command_line.as_ref().map(|line| line.value.words.join(" ")),
+            available: facts.available.as_ref().map(|known| known.value.clone()),
+            is_live: facts.is_live,
+            labels: diagnosis.labels(),
+            findings: diagnosis.findings.iter().map(FindingRow::new).collect(),
+            advice: diagnosis.advice.clone(),
+            never: diagnosis.never.clone(),
+            meanwhile: diagnosis.meanwhile.clone(),
+            missing: diagnosis.missing.clone(),
+            read: facts.read.clone(),
+            unread: facts.unread.clone(),
+            measured: facts.measured.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::doctor::text::samples;
+
+    #[test]
+    fn the_report_survives_its_own_json() {
+        let report = samples::warp();
+        let json = serde_json::to_string_pretty(&report).unwrap();
+        assert_eq!(serde_json::from_str::<DoctorReport>(&json).unwrap(), report);
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(value["schema"], 1);
+        assert_eq!(value["state"], "slow");
+        assert_eq!(value["platform"], "virtualbox");
+        assert_eq!(value["findings"][0]["id"], "tsc-warp");
+        assert_eq!(value["findings"][0]["evidence"][0]["line"], 3);
+        assert_eq!(value["findings"][1]["follows_from"], "tsc-warp");
+        assert_eq!(value["labels"][0], "state:slow");
+        assert_eq!(value["measured"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn a_finding_carries_what_the_catalogue_says_of_it() {
+        for label in catalogue::labels() {
+            let row = FindingRow::new(&Finding::new(label.name));
+            assert_eq!((row.id.as_str(), row.title.as_str()), (label.name, label.title));
+            assert_eq!(row.reference.len(), label.references.len());
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The report for people: the verdict, why, what to do, and what is not known.
+
+mod advice;
+mod findings;
+mod headline;
+mod paragraph;
+#[cfg(test)]
+pub(super) mod samples;
+#[cfg(test)]
+mod snapshots;
+
+use super::model::DoctorReport;
+use crate::host::rules::finding::{Severity, State};
+
+/// `text`, broken between words, each line indented by `indent`.
+pub(super) fn indented(indent: usize, text: &str) -> String {
+    paragraph::wrapped(&" ".repeat(indent), indent, text)
+}
+
+/// How it is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TextOptions {
+    /// Columns of the terminal, to which lines of evidence are cut; `None`: they stay whole.
+    pub columns: Option<usize>,
+    /// With colours, for a terminal.
+    pub colour: bool,
+}
+
+const BOLD: &str = "\u{1b}[1m";
+const PLAIN: &str = "\u{1b}[0m";
+
+impl TextOptions {
+    /// `text` as a heading.
+    fn bold(self, text: &str) -> String {
+        if self.colour { format!("{BOLD}{text}{PLAIN}") } else { text.to_owned() }
+    }
+}
+
+/// The report. Sentences keep 80 columns; commands stay whole.
+#[must_use]
+pub fn render(report: &DoctorReport, options: &TextOptions) -> String {
+    let mut out = painted(&headline::render(report), report, *options);
+    out += &headline::evidence(report, options);
+    out += &findings::render(report, options);
+    out += &advice::render(report, options);
+    let closing = advice::closing(report);
+    let remarks = findings::remarks(report);
+    for part in [&closing, &remarks] {
+        if !part.is_empty() {
+            out.push('\n');
+            out += part;
+        }
+    }
+    if !report.findings.is_empty() || !report.advice.is_empty() {
+        out += "\nMore on a word in brackets: clockscope doctor --explain WORD\n";
+    }
+    out
+}
+
+/// The headline's first words in the colour of the worst that was found.
+fn painted(headline: &str, report: &DoctorReport, options: TextOptions) -> String {
+    let word = headline::word(report);
+    match headline.strip_prefix(word) {
+        Some(rest) if options.colour => format!("{}{word}{PLAIN}{rest}", colour(report)),
+        _ => headline.to_owned(),
+    }
+}
+
+/// Bold red, yellow or green.
+fn colour(report: &DoctorReport) -> &'static str {
+    match (report.severity, report.state) {
+        (Severity::Wrong, _) => "\u{1b}[1;31m",
+        (Severity::Slow, _) | (_, State::Slow | State::SlowUnlessPvclockVdso) => "\u{1b}[1;33m",
+        (_, State::Fast) => "\u{1b}[1;32m",
+        (_, State::Unknown) => BOLD,
+    }
+}

@@ -1,0 +1,87 @@
+//! What to do, what never to do, what can be done meanwhile, and what is not known.
+
+use super::TextOptions;
+use super::paragraph::{command, sentence, wrapped};
+use crate::host::rules::finding::{Advice, State};
+use crate::report::doctor::model::DoctorReport;
+
+/// Where most advice is carried out, which goes without saying.
+const HERE: &str = "here";
+/// In front of what belongs to a numbered line.
+const PAD: &str = "   ";
+/// There is no advice, and the clock is slow.
+const HELPLESS: &str = "Nothing that doctor knows of mends this. Where a timer tick's resolution \
+    will do, coarse clocks stay cheap [fix:coarse].";
+
+/// The numbered list.
+pub(super) fn render(report: &DoctorReport, options: &TextOptions) -> String {
+    if report.advice.is_empty() {
+        let is_helpless = report.state != State::Fast && report.source.is_some();
+        return if is_helpless { format!("\n{}", wrapped("", 2, HELPLESS)) } else { String::new() };
+    }
+    let several = if report.advice.len() > 1 { ", best first" } else { "" };
+    let mut out = format!("\n{}\n", options.bold(&format!("What to do{several}:")));
+    for (at, advice) in report.advice.iter().enumerate() {
+        if at > 0 {
+            out.push('\n');
+        }
+        out += &numbered(at + 1, advice);
+        out += &verification(&report.advice[..at], advice);
+        if !advice.caveats.is_empty() {
+            out += &wrapped(&format!("{PAD}Risk: "), PAD.len(), &advice.caveats.join(" "));
+        }
+    }
+    out
+}
+
+fn numbered(number: usize, advice: &Advice) -> String {
+    let place = match advice.place.as_str() {
+        "" | HERE => String::new(),
+        // `update the firmware, in the firmware` says it twice.
+        place if place.rsplit(' ').next().is_some_and(|word| advice.title.contains(word)) => {
+            String::new()
+        }
+        place => format!(", {place}"),
+    };
+    let title = format!("{}{place} [fix:{}]", sentence(&advice.title), advice.name);
+    let mut out = wrapped(&format!("{number}. "), PAD.len(), &title);
+    if !advice.why.is_empty() {
+        out += &wrapped(PAD, PAD.len(), &advice.why);
+    }
+    out.extend(advice.commands.iter().map(|line| command(PAD.len() + 2, line)));
+    out
+}
+
+/// How to see that it worked: each line once, and where the others stand.
+fn verification(before: &[Advice], advice: &Advice) -> String {
+    let told = |line: &&String| before.iter().position(|other| other.verify.contains(line));
+    let new: Vec<&String> = advice.verify.iter().filter(|line| told(line).is_none()).collect();
+    let other = advice.verify.iter().find_map(|line| told(&line)).map(|at| at + 1);
+    match (new.as_slice(), other) {
+        ([], None) => String::new(),
+        ([], Some(other)) => format!("{PAD}Verify as in {other}.\n"),
+        (new, other) => {
+            let other = other.map(|other| format!(" as in {other}, and")).unwrap_or_default();
+            let lines: String = new.iter().map(|line| command(PAD.len() + 2, line)).collect();
+            format!("{PAD}Verify{other}:\n{lines}")
+        }
+    }
+}
+
+/// The lines below the list.
+pub(super) fn closing(report: &DoctorReport) -> String {
+    let mut out = String::new();
+    for (heading, lines) in [
+        ("Never: ", &report.never),
+        ("Meanwhile: ", &report.meanwhile),
+        ("Not known: ", &report.missing),
+    ] {
+        for line in lines {
+            out += &wrapped(heading, 2, line);
+        }
+    }
+    for unread in &report.unread {
+        out += &wrapped("Not read: ", 2, &format!("{}: {}", unread.file, unread.why));
+    }
+    out
+}

@@ -1,0 +1,180 @@
+//! What was found: each cause once, with the lines it rests on, and under it what follows.
+
+use std::collections::HashSet;
+
+use super::TextOptions;
+use super::paragraph::{quoted, sentence, wrapped};
+use crate::host::facts::Evidence;
+use crate::host::rules::finding::Severity;
+use crate::report::doctor::model::{DoctorReport, FindingRow};
+
+/// Lines of evidence that one finding shows; the rest is in the JSON.
+const LINES_MAX: usize = 6;
+/// So many characters on this machine make the general explanation superfluous.
+const ENOUGH: usize = 100;
+/// Sentences of what is only a remark, or of the general explanation; `--explain` has the rest.
+const SENTENCES_MAX: usize = 2;
+
+/// Those that cost time or may make it wrong.
+pub(super) fn render(report: &DoctorReport, options: &TextOptions) -> String {
+    let mut shown = HashSet::new();
+    let mut out = String::new();
+    let mut heading = "Why: ";
+    for root in roots(report).filter(|root| root.severity >= Severity::Slow) {
+        out.push('\n');
+        out += &cause(heading, root, &mut shown, options);
+        for (row, depth) in below(report, root) {
+            out += &consequence(row, 2 * depth, &mut shown, options);
+        }
+        heading = "Also: ";
+    }
+    out
+}
+
+/// What is only worth knowing, a paragraph each, and what looks bad and is not, in one paragraph.
+pub(super) fn remarks(report: &DoctorReport) -> String {
+    let rows: Vec<&FindingRow> = roots(report)
+        .filter(|root| root.severity < Severity::Slow)
+        .flat_map(|root| {
+            std::iter::once(root).chain(below(report, root).into_iter().map(|(row, _)| row))
+        })
+        .collect();
+    let mut out = String::new();
+    for row in rows.iter().filter(|row| row.severity > Severity::Ok) {
+        out += &wrapped("Note: ", 2, &remark(row));
+    }
+    let harmless = rows.iter().filter(|row| row.severity == Severity::Ok);
+    let titles: Vec<String> = harmless.map(|row| format!("{} [{}]", row.title, row.id)).collect();
+    if !titles.is_empty() {
+        out += &wrapped("Harmless: ", 2, &format!("{}.", titles.join("; ")));
+    }
+    out
+}
+
+/// Findings that follow from no other that was found.
+fn roots(report: &DoctorReport) -> impl Iterator<Item = &FindingRow> {
+    report.findings.iter().filter(|row| parent(report, row).is_none())
+}
+
+fn parent<'a>(report: &'a DoctorReport, row: &FindingRow) -> Option<&'a FindingRow> {
+    let name = row.follows_from.as_deref()?;
+    report.findings.iter().find(|other| other.id == name && other.id != row.id)
+}
+
+/// All that follow from `root`, each below its own cause, with its depth from 1. Each stands here
+/// once, even if two name each other.
+fn below<'a>(report: &'a DoctorReport, root: &'a FindingRow) -> Vec<(&'a FindingRow, usize)> {
+    let mut seen = HashSet::from([root.id.as_str()]);
+    let mut found = Vec::new();
+    let mut waiting = vec![(root, 0)];
+    while let Some((cause, depth)) = waiting.pop() {
+        if depth > 0 {
+            found.push((cause, depth));
+        }
+        let follows = |row: &&FindingRow| row.follows_from.as_deref() == Some(cause.id.as_str());
+        let mut next: Vec<&FindingRow> = report.findings.iter().filter(follows).collect();
+        next.retain(|row| seen.insert(row.id.as_str()));
+        waiting.extend(next.into_iter().rev().map(|row| (row, depth + 1)));
+    }
+    found
+}
+
+fn cause(
+    heading: &str,
+    row: &FindingRow,
+    shown: &mut HashSet<Evidence>,
+    options: &TextOptions,
+) -> String {
+    let title = wrapped(heading, heading.len(), &titled(row));
+    let (heading, rest) = title.split_at(heading.trim_end().len());
+    let mut out = options.bold(heading) + rest;
+    let detail = row.detail.join(" ");
+    let general = sentences(&row.explanation, SENTENCES_MAX);
+    let is_enough = detail.chars().count() >= ENOUGH || general.is_empty();
+    let (before, after) = match (detail.is_empty(), is_enough) {
+        (true, _) => (general, ""),
+        (false, true) => (detail.as_str(), ""),
+        (false, false) => (detail.as_str(), general),
+    };
+    if !before.is_empty() {
+        out += &wrapped("  ", 2, before);
+    }
+    out += &evidence(4, row, shown, options);
+    if !after.is_empty() {
+        out += &wrapped("  ", 2, after);
+    }
+    out
+}
+
+/// The first sentences of a text: a full stop, a space and a capital end one.
+fn sentences(text: &str, most: usize) -> &str {
+    let ends = text.match_indices(". ").map(|(at, _)| at + 1);
+    let mut ends = ends.filter(|&end| text[end..].trim_start().starts_with(char::is_uppercase));
+    match most.checked_sub(1).and_then(|before| ends.nth(before)) {
+        Some(end) => &text[..end],
+        None => text,
+    }
+}
+
+fn consequence(
+    row: &FindingRow,
+    indent: usize,
+    shown: &mut HashSet<Evidence>,
+    options: &TextOptions,
+) -> String {
+    let text = if row.detail.is_empty() {
+        format!("{}.", titled(row))
+    } else {
+        format!("{}: {}", titled(row), row.detail.join(" "))
+    };
+    let mut out = wrapped(&format!("{}- ", " ".repeat(indent)), indent + 2, &text);
+    out += &evidence(indent + 4, row, shown, options);
+    out
+}
+
+/// The lines that were not quoted before.
+fn evidence(
+    indent: usize,
+    row: &FindingRow,
+    shown: &mut HashSet<Evidence>,
+    options: &TextOptions,
+) -> String {
+    let mut new: Vec<&Evidence> =
+        row.evidence.iter().filter(|line| shown.insert((*line).clone())).collect();
+    let files: Vec<&str> = new.iter().map(|line| line.file.as_str()).collect();
+    let file = |line: &Evidence| files.iter().position(|name| *name == line.file);
+    // As they stand in the log: the one that matters most may come last there.
+    new.sort_by_key(|line| (file(line), line.line));
+    let mut out: String =
+        new.iter().take(LINES_MAX).map(|line| quoted(indent, line, options.columns)).collect();
+    if let Some(more) = new.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
+        out += &format!("{}and {more} more\n", " ".repeat(indent));
+    }
+    out
+}
+
+fn titled(row: &FindingRow) -> String {
+    format!("{} [{}]", sentence(&row.title), row.id)
+}
+
+/// Title and what is special, as short as that is.
+fn remark(row: &FindingRow) -> String {
+    match row.detail.first() {
+        Some(detail) => format!("{}: {}", titled(row), sentences(detail, SENTENCES_MAX)),
+        None => format!("{}.", titled(row)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_end_at_a_full_stop_before_a_capital() {
+        let text = "Every 0.5 s (e.g. at boot) it looks. The TSC is 1.2. It stays.";
+        assert_eq!(sentences(text, 1), "Every 0.5 s (e.g. at boot) it looks.");
+        assert_eq!(sentences(text, 2), "Every 0.5 s (e.g. at boot) it looks. The TSC is 1.2.");
+        assert_eq!(sentences(text, 9), text);
+        assert_eq!(sentences("", 2), "");
+    }
+}

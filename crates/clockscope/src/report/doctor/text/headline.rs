@@ -1,0 +1,143 @@
+//! The first line: how the clock is read, from what, and what that costs.
+
+use super::TextOptions;
+use super::paragraph::{quoted, wrapped};
+use crate::host::facts::Evidence;
+use crate::host::rules::finding::{Cost, Severity, State};
+use crate::report::doctor::model::DoctorReport;
+use crate::report::doctor::platforms;
+use crate::report::lines::{cut_middle, printable};
+
+/// What a read by the vDSO costs at best, in nanoseconds, to compare a slow one with: published
+/// figures are 18 to 57 for tsc.
+const FAST_NS: f64 = 20.0;
+/// Columns for the name of a clocksource; the longest in Linux has 27.
+const NAME_MAX: usize = 32;
+/// Lines that tell the clocksource.
+const EVIDENCE_MAX: usize = 2;
+/// From here on a range is written in microseconds.
+const MICRO_NS: f64 = 1_000.0;
+
+/// The first lines.
+pub(super) fn render(report: &DoctorReport) -> String {
+    let because = printable(&report.because);
+    let Some(name) = &report.source else {
+        // Without a name the reason is all there is to say.
+        let reason = if because.is_empty() { "clocksource unknown" } else { &because };
+        return format!("{}: {reason}\n{}", word(report), machine(report));
+    };
+    let mut out =
+        format!("{}: clocksource {}", word(report), cut_middle(&printable(name), NAME_MAX));
+    if let Some(cost) = &report.cost {
+        out += &format!("; {}", cost_clause(report.state, cost));
+    }
+    // One line however long: it is what is copied and searched for.
+    out.push('\n');
+    if !because.is_empty() {
+        out += &wrapped("  ", 2, &format!("because {because}"));
+    }
+    out + &machine(report)
+}
+
+/// What tells the clocksource, where it is not fast and no finding says it again.
+pub(super) fn evidence(report: &DoctorReport, options: &TextOptions) -> String {
+    let cited = |line: &Evidence| report.findings.iter().any(|row| row.evidence.contains(line));
+    let lines = report.source_evidence.iter().filter(|line| !cited(line)).take(EVIDENCE_MAX);
+    if report.state == State::Fast {
+        return String::new();
+    }
+    lines.map(|line| quoted(4, line, options.columns)).collect()
+}
+
+/// State and worst finding in plain words.
+pub(super) fn word(report: &DoctorReport) -> &'static str {
+    match (report.state, report.severity) {
+        (State::Fast, Severity::Wrong) => "fast, but wrong time is possible",
+        (State::Fast, Severity::Slow) => "fast, with something to mend",
+        (State::Fast, _) => "fast",
+        (State::Slow, Severity::Wrong) => "slow, and wrong time is possible",
+        (State::Slow, _) => "slow",
+        (State::SlowUnlessPvclockVdso, Severity::Wrong) => {
+            "slow unless the vDSO reads it, and wrong time is possible"
+        }
+        (State::SlowUnlessPvclockVdso, _) => "slow unless the vDSO reads it",
+        (State::Unknown, Severity::Wrong) if report.source.is_some() => {
+            "fast or slow, and wrong time is possible"
+        }
+        (State::Unknown, Severity::Wrong) => "wrong time is possible",
+        (State::Unknown, _) if report.source.is_some() => "fast or slow",
+        // kvm-clock takes over from a TSC that is lost, and the vDSO may read that.
+        (State::Unknown, Severity::Slow) if has_kvm_clock(report) => "fast or slow",
+        (State::Unknown, Severity::Slow) => "probably slow",
+        (State::Unknown, _) => "not enough evidence",
+    }
+}
+
+fn has_kvm_clock(report: &DoctorReport) -> bool {
+    report.labels.iter().any(|label| label == "kvm-clock-present")
+}
+
+fn cost_clause(state: State, cost: &Cost) -> String {
+    let (scale, unit) = if cost.high_ns >= MICRO_NS { (MICRO_NS, "us") } else { (1.0, "ns") };
+    let (low, high) = (digits(cost.low_ns / scale), digits(cost.high_ns / scale));
+    let range = if low == high { low } else { format!("{low} to {high}") };
+    let origin = if cost.is_measured { "measured" } else { "by published figures" };
+    match state {
+        State::Fast => format!("{range} {unit} a read ({origin})"),
+        State::Slow => {
+            let measured = if cost.is_measured { " (measured)" } else { "" };
+            let fast = digits(FAST_NS / scale);
+            format!("each clock read costs {range} {unit}{measured} instead of {fast}")
+        }
+        _ => format!("each clock read costs {range} {unit} ({origin})"),
+    }
+}
+
+/// Two decimals below ten, without zeros at the end.
+fn digits(value: f64) -> String {
+    let text = if value < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") };
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+/// What kind of machine it is, if anything is known of that.
+fn machine(report: &DoctorReport) -> String {
+    let mut known: Vec<String> =
+        report.platforms.iter().map(|name| platforms::title(name).to_owned()).collect();
+    known.extend(report.kernel.iter().map(|release| format!("Linux {release}")));
+    if known.is_empty() { String::new() } else { wrapped("  on ", 5, &known.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_compared_in_one_unit() {
+        let clause = |state, low_ns, high_ns, is_measured| {
+            cost_clause(state, &Cost { low_ns, high_ns, is_measured })
+        };
+        let table = [
+            (clause(State::Fast, 18.0, 57.0, false), "18 to 57 ns a read (by published figures)"),
+            (clause(State::Fast, 22.4, 22.4, true), "22 ns a read (measured)"),
+            (
+                clause(State::Slow, 700.0, 2_600.0, false),
+                "each clock read costs 0.7 to 2.6 us instead of 0.02",
+            ),
+            (
+                clause(State::Slow, 290.0, 290.0, true),
+                "each clock read costs 290 ns (measured) instead of 20",
+            ),
+            (
+                clause(State::SlowUnlessPvclockVdso, 40.0, 1_500.0, false),
+                "each clock read costs 0.04 to 1.5 us (by published figures)",
+            ),
+        ];
+        for (clause, expected) in table {
+            assert_eq!(clause, expected);
+        }
+    }
+}

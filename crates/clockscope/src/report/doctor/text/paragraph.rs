@@ -1,0 +1,171 @@
+//! Paragraphs, evidence and commands: what is wrapped, what is cut, and what is neither.
+
+use crate::host::facts::Evidence;
+use crate::report::lines::{WIDTH, printable, width};
+
+const ELLIPSIS: char = '…';
+/// As many spaces stand in front of a time stamp of the kernel.
+const GAP_MAX: usize = 5;
+/// Below this many columns a line of evidence says nothing any more.
+const EVIDENCE_MIN: usize = 60;
+
+/// `text` behind `first`, broken between words; further lines are indented by `indent`. What stands
+/// between backticks is one word, and a word longer than a line stays whole: somebody copies it.
+pub(super) fn wrapped(first: &str, indent: usize, text: &str) -> String {
+    let mut out = first.to_owned();
+    let mut column = width(first);
+    let mut is_first = true;
+    let text = printable(text);
+    for word in words(&text) {
+        let gap = usize::from(!is_first);
+        if !is_first && column + gap + width(word) > WIDTH {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+            column = indent;
+        } else if gap > 0 {
+            out.push(' ');
+            column += gap;
+        }
+        out.push_str(word);
+        column += width(word);
+        is_first = false;
+    }
+    let mut out = out.trim_end().to_owned();
+    out.push('\n');
+    out
+}
+
+/// The words of a text; a command in backticks is one word, with what follows it at once.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text.trim_start();
+    std::iter::from_fn(move || {
+        let mut in_command = false;
+        let is_end = |(_, c): &(usize, char)| {
+            in_command ^= *c == '`';
+            c.is_whitespace() && !in_command
+        };
+        let end = rest.char_indices().find(is_end).map_or(rest.len(), |(at, _)| at);
+        let (word, after) = rest.split_at(end);
+        rest = after.trim_start();
+        (!word.is_empty()).then_some(word)
+    })
+}
+
+/// A line of evidence, cut at its end to `columns` if that is given. The kernel aligns some lines
+/// with a screenful of spaces; one is enough.
+pub(super) fn quoted(indent: usize, evidence: &Evidence, columns: Option<usize>) -> String {
+    let line = printable(&close_gaps(evidence.to_string().trim_end()));
+    let pad = " ".repeat(indent);
+    let room = columns.map(|columns| columns.max(EVIDENCE_MIN).saturating_sub(indent));
+    match room {
+        Some(room) if width(&line) > room => {
+            let mut used = 0;
+            let kept = line.chars().take_while(|&c| {
+                used += width(c.encode_utf8(&mut [0; 4]));
+                used < room
+            });
+            format!("{pad}{}{ELLIPSIS}\n", kept.collect::<String>())
+        }
+        _ => format!("{pad}{line}\n"),
+    }
+}
+
+/// `text` with one space where there are more than [`GAP_MAX`].
+fn close_gaps(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(' ') {
+        let after = rest[at..].trim_start_matches(' ');
+        let spaces = rest.len() - at - after.len();
+        out += &rest[..at];
+        out.extend(std::iter::repeat_n(' ', if spaces > GAP_MAX { 1 } else { spaces }));
+        rest = after;
+    }
+    out + rest
+}
+
+/// A command, as it is typed.
+pub(super) fn command(indent: usize, command: &str) -> String {
+    let pad = " ".repeat(indent);
+    command.lines().map(|line| format!("{pad}{}\n", printable(line))).collect()
+}
+
+/// `text` with a capital at its start, where that is a plain word and not a name like `tsc`.
+pub(super) fn sentence(text: &str) -> String {
+    let word: String = text.chars().take_while(|c| !c.is_whitespace()).collect();
+    if NAMES.contains(&word.as_str()) || word.contains(['=', '_', '.', '/', '-']) {
+        return text.to_owned();
+    }
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+/// Words that are written small wherever they stand.
+const NAMES: [&str; 8] = ["tsc", "hpet", "jiffies", "xen", "clockscope", "rdtsc", "chrony", "ntpd"];
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_paragraph_hangs_below_its_first_line_and_keeps_long_words() {
+        let path = "x".repeat(90);
+        let text = wrapped("1. ", 3, &format!("one {path} two"));
+        assert_eq!(text, format!("1. one\n   {path}\n   two\n"));
+        assert_eq!(wrapped("Never: ", 2, ""), "Never:\n");
+    }
+
+    #[test]
+    fn evidence_is_cut_only_where_the_columns_are_known() {
+        let evidence = Evidence { line: Some(7), ..Evidence::of("var/log/dmesg", &"y".repeat(90)) };
+        assert!(quoted(4, &evidence, None).contains(&"y".repeat(90)));
+        let cut = quoted(4, &evidence, Some(80));
+        assert_eq!(width(cut.trim_end()), 80);
+        assert!(cut.starts_with("    var/log/dmesg:7: yyy") && cut.ends_with("y…\n"));
+    }
+
+    #[test]
+    fn a_command_in_backticks_is_not_broken() {
+        let all: Vec<&str> = words(" run `cat /a b`, then `c").collect();
+        assert_eq!(all, ["run", "`cat /a b`,", "then", "`c"]);
+        let command = format!("`{} end`", "x ".repeat(30));
+        let text = wrapped("Not known: ", 2, &format!("the log: {command} now"));
+        assert_eq!(text, format!("Not known: the log:\n  {command} now\n"));
+    }
+
+    #[test]
+    fn the_gaps_of_aligned_lines_are_closed() {
+        let line = format!("[    0.5] clocksource:{}'tsc' cs_now: 7", " ".repeat(22));
+        assert_eq!(close_gaps(&line), "[    0.5] clocksource: 'tsc' cs_now: 7");
+        assert_eq!(close_gaps("a  b"), "a  b");
+        assert_eq!(close_gaps(""), "");
+    }
+
+    #[test]
+    fn a_sentence_begins_with_a_capital_unless_it_begins_with_a_name() {
+        assert_eq!(sentence("the reference was wrong"), "The reference was wrong");
+        assert_eq!(sentence("tsc is missing"), "tsc is missing");
+        assert_eq!(sentence("tsc=reliable is set"), "tsc=reliable is set");
+        assert_eq!(sentence(""), "");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_of_a_machine_leaves_its_place(text: String, indent in 0_usize..12) {
+            let all = wrapped(&" ".repeat(indent), indent, &text);
+            let evidence = Evidence::of(&text, &text);
+            let all = all + &quoted(indent, &evidence, Some(80));
+            for line in all.lines() {
+                let moves = line.contains(|c: char| c.is_control());
+                prop_assert!(!moves, "{line:?}");
+                let longest = words(line).map(width).max().unwrap_or(0);
+                prop_assert!(width(line) <= WIDTH.max(indent + longest), "{line:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! What clockscope makes of machines whose clock is slow: the results that `vm/test` brought out of
+//! virtual machines without KVM. `make test-vm` makes them and runs these tests; see vm/README.md.
+//!
+//! Without `CLOCKSCOPE_VM_RESULTS` there is nothing to look at, and nothing is tested.
+
+#[allow(dead_code, unused_macros, reason = "each test binary uses another part")]
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use support::compare::assert_counts;
+use support::printed::Printed;
+use support::running::{Report, clockscope, rows};
+
+/// The machines of `vm/test` on which the kernel took, or was told to take, a slow clocksource.
+const SLOW: [(&str, &str); 3] = [("hpet", "hpet"), ("acpi_pm", "acpi_pm"), ("fallback", "hpet")];
+/// Below this ratio of a system call's cost to that of the vDSO's function, the function has made
+/// the system call itself.
+const FALLS_BACK: f64 = 1.5;
+/// How much cheaper `run --clock coarse` must be than `--clock syscall` at least. It is 2 to 20 on
+/// hpet and 40 to 100 on acpi_pm.
+const COARSE_SAVES: f64 = 1.5;
+
+/// What one machine left behind.
+struct Boot {
+    name: &'static str,
+    out: PathBuf,
+}
+
+impl Boot {
+    #[track_caller]
+    fn text(&self, file: &str) -> String {
+        let path = self.out.join(file);
+        std::fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("{}: {error}; run make test-vm", path.display()))
+    }
+
+    #[track_caller]
+    fn json(&self, file: &str) -> Value {
+        let text = self.text(file);
+        serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{} {file}: {error}\n{text}", self.name))
+    }
+
+    /// The exit status of a step.
+    #[track_caller]
+    fn status(&self, step: &str) -> i32 {
+        let steps = self.text("steps");
+        let of_step = |line: &str| {
+            let mut words = line.split(' ');
+            (words.next() == Some(step)).then(|| words.next()?.parse().ok()).flatten()
+        };
+        let found = steps.lines().find_map(of_step);
+        found.unwrap_or_else(|| panic!("{} has no step {step}:\n{steps}", self.name))
+    }
+
+    /// What a clock read took, by the program's own statement, in nanoseconds.
+    #[track_caller]
+    fn took_ns(&self, step: &str) -> f64 {
+        let said = self.text(&format!("{step}.out"));
+        let words = said.lines().find_map(|line| line.strip_prefix("took "));
+        let ns = words.and_then(|words| words.strip_suffix(" ns each")?.parse().ok());
+        ns.unwrap_or_else(|| panic!("{} {step} said: {said}", self.name))
+    }
+
+    /// The current clocksource and the available ones around a step, if they stayed the same.
+    #[track_caller]
+    fn clocksources(&self, before: &str, after: &str) -> Option<(String, BTreeSet<String>)> {
+        let at = |name: &str| {
+            let available = self.text(&format!("{name}.available"));
+            let available: BTreeSet<String> =
+                available.split_whitespace().map(str::to_owned).collect();
+            (self.text(&format!("{name}.current")).trim().to_owned(), available)
+        };
+        Some(at(before)).filter(|state| *state == at(after))
+    }
+}
+
+/// The results of one machine; `None` if no results are to be looked at.
+fn boot(name: &'static str) -> Option<Boot> {
+    let results = std::env::var_os("CLOCKSCOPE_VM_RESULTS")?;
+    Some(Boot { name, out: Path::new(&results).join(name).join("out") })
+}
+
+fn slow_boots() -> impl Iterator<Item = (Boot, &'static str)> {
+    SLOW.into_iter().filter_map(|(name, source)| Some((boot(name)?, source)))
+}
+
+/// All machines with a vDSO.
+fn boots() -> impl Iterator<Item = Boot> {
+    SLOW.into_iter().map(|(name, _)| name).chain(["tsc"]).filter_map(boot)
+}
+
+#[track_caller]
+fn labels(verdict: &Value) -> BTreeSet<String> {
+    let labels: BTreeSet<String> =
+        rows(&verdict["labels"]).filter_map(|label| Some(label.as_str()?.to_owned())).collect();
+    assert!(!labels.is_empty(), "no labels in {verdict:#}");
+    labels
+}
+
+#[track_caller]
+fn assert_has(boot: &Boot, labels: &BTreeSet<String>, wanted: &[&str]) {
+    for label in wanted {
+        assert!(labels.contains(*label), "{} lacks {label}: {labels:?}", boot.name);
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn no_step_was_stuck_or_crashed() {
+    for boot in boots().chain(boot("no-vdso")) {
+        let steps = boot.text("steps");
+        for line in steps.lines() {
+            let status: i32 = line.split(' ').nth(1).and_then(|n| n.parse().ok()).expect(line);
+            assert!(
+                status <= 2 || boot.name == "no-vdso" && status == 125,
+                "{}: {line}",
+                boot.name
+            );
+        }
+        assert_eq!(boot.text("status").trim(), "0", "{}", boot.name);
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn the_clocksource_is_the_one_asked_for_and_the_vdso_falls_back() {
+    for (boot, source) in slow_boots() {
+        assert_eq!(boot.text("before.current").trim(), source, "{}", boot.name);
+        let host = &boot.json("bench.out")["host"];
+        assert_eq!(host["vdso"]["falls_back"], true, "{}: {host:#}", boot.name);
+        let ratio = host["vdso"]["ratio"].as_f64();
+        assert!(ratio.is_some_and(|ratio| ratio < FALLS_BACK), "{}: {ratio:?}", boot.name);
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn doctor_names_the_slow_clocksource_and_why() {
+    for (boot, source) in slow_boots() {
+        for step in ["doctor", "doctor-json", "doctor-metrics", "doctor-late"] {
+            assert_eq!(boot.status(step), 1, "{} {step}", boot.name);
+        }
+        let verdict = boot.json("doctor-json.out");
+        assert_eq!(verdict["state"], "slow", "{}", boot.name);
+        assert_eq!(verdict["source"], source, "{}", boot.name);
+        assert_eq!(verdict["cost"]["is_measured"], true, "{}", boot.name);
+        let labels = labels(&verdict);
+        assert_has(&boot, &labels, &["state:slow", &format!("source:{source}"), "platform:qemu"]);
+        let asked = boot.name != "fallback";
+        assert_eq!(labels.contains("param-clocksource"), asked, "{}: {labels:?}", boot.name);
+        let (_, available) =
+            boot.clocksources("before", "after").expect("no reason to change here");
+        if available.contains("tsc") {
+            assert_has(&boot, &labels, &["tsc-available-not-selected"]);
+            for wrong in ["tsc-absent", "guest-lacks-invtsc", "fix:invtsc"] {
+                assert!(!labels.contains(wrong), "{}: {labels:?}", boot.name);
+            }
+        } else {
+            assert_has(&boot, &labels, &["tsc-absent", "tsc-unsynchronized"]);
+            assert!(!labels.contains("cause-needs-dmesg"), "{}: {labels:?}", boot.name);
+        }
+        let text = boot.text("doctor.out");
+        assert!(text.starts_with(&format!("slow: clocksource {source};")), "{text}");
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn doctor_finds_nothing_to_mend_where_the_tsc_is_read() {
+    let Some(boot) = boot("tsc") else { return };
+    for (step, file, before, after) in [
+        ("doctor-json", "doctor-json.out", "before", "after"),
+        ("doctor-late", "doctor-late.out", "before-late", "after-late"),
+    ] {
+        // The kernel's watchdog may take the TSC of an emulated machine away at any time.
+        let Some((current, _)) = boot.clocksources(before, after) else { continue };
+        let labels = labels(&boot.json(file));
+        if current.starts_with("tsc") {
+            assert_has(&boot, &labels, &["state:fast", &format!("source:{current}")]);
+            assert_eq!(boot.status(step), 0, "{labels:?}");
+        } else {
+            assert!(boot.text("kernel-log").contains("Marking"), "{current} without a reason");
+            assert_has(&boot, &labels, &["state:slow", &format!("source:{current}"), "tsc-absent"]);
+            let why = ["tsc-watchdog-skew", "tsc-watchdog-readdelay"];
+            assert!(why.iter().any(|label| labels.contains(*label)), "{labels:?}");
+            assert!(boot.status(step) > 0, "{labels:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn a_capture_is_judged_outside_as_the_machine_was_inside() {
+    for boot in boots().chain(boot("no-vdso")) {
+        assert_eq!(boot.status("capture"), 0, "{}: {}", boot.name, boot.text("capture.err"));
+        if boot.clocksources("before", "after").is_none() {
+            continue;
+        }
+        let archive = boot.out.join("capture.tar.zst");
+        let output = Command::new(clockscope())
+            .args(["doctor", "--format", "json", "--root"])
+            .arg(archive)
+            .output()
+            .expect("run clockscope");
+        assert_eq!(output.status.code(), Some(boot.status("doctor-json")), "{output:?}");
+        let outside: Value = serde_json::from_slice(&output.stdout).expect("doctor prints JSON");
+        let inside = boot.json("doctor-json.out");
+        for field in ["state", "source", "platform", "platforms", "kernel"] {
+            assert_eq!(outside[field], inside[field], "{} {field}", boot.name);
+        }
+        assert_eq!(labels(&outside), labels(&inside), "{}", boot.name);
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn the_coarse_clock_makes_a_slow_clock_cheap() {
+    for (boot, _) in slow_boots() {
+        for program in ["c", "static", "go"] {
+            let by_syscall = boot.took_ns(&format!("run-syscall-{program}"));
+            let coarse = boot.took_ns(&format!("run-coarse-{program}"));
+            assert!(
+                by_syscall > coarse * COARSE_SAVES,
+                "{} {program}: {by_syscall} ns by system call, {coarse} ns coarse",
+                boot.name
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn answers_are_right_with_every_clock() {
+    for boot in boots() {
+        for clock in ["kernel", "syscall", "coarse"] {
+            let printed = Printed::parse(&boot.text(&format!("sandwich-{clock}.out")));
+            let (wrong, right): (Vec<_>, Vec<_>) = printed
+                .results
+                .iter()
+                .filter(|result| result.contains(" wrong "))
+                .partition(|result| !result.ends_with(" wrong 0"));
+            assert!(wrong.is_empty() && right.len() >= 4, "{} {clock}: {printed:?}", boot.name);
+            for program in ["c", "static", "go"] {
+                let printed = Printed::parse(&boot.text(&format!("run-{clock}-{program}.out")));
+                assert!(printed.has_result("backwards 0"), "{} {clock}: {printed:?}", boot.name);
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn counts_are_exact() {
+    for boot in boots() {
+        for trace in [
+            "bpf-gettimeofday",
+            "bpf-gettimeofday-static",
+            "bpf-now",
+            "bpf-reads",
+            "ptrace-gettimeofday",
+            "ptrace-now",
+            "no-tsc",
+        ] {
+            let step = format!("trace-{trace}");
+            assert_eq!(
+                boot.status(&step),
+                0,
+                "{}: {}",
+                boot.name,
+                boot.text(&format!("{step}.err"))
+            );
+            let report = Report::read(&boot.out.join(format!("{step}.json")));
+            let report = report.unwrap_or_else(|| panic!("{} {step}: no report", boot.name));
+            assert_counts(&Printed::parse(&boot.text(&format!("{step}.out"))), &report);
+        }
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn a_read_that_the_vdso_passes_on_is_one_read() {
+    for (boot, _) in slow_boots() {
+        for via in ["bpf", "ptrace"] {
+            let file = format!("trace-{via}-gettimeofday.json");
+            let report = boot.json(&file);
+            let calls = rows(&report["vdso"]).find(|row| row["function"] == "gettimeofday");
+            let calls =
+                calls.and_then(|row| row["calls"].as_u64()).expect("gettimeofday was called");
+            let reads = &report["clock_reads"];
+            assert_eq!(reads["passed_on"], calls, "{} {file}", boot.name);
+            // The program reads the clock by system call before and after its loop.
+            assert_eq!(reads["reads"], calls + 2, "{} {file}", boot.name);
+        }
+        let text = boot.text("trace-text.err");
+        assert!(!text.contains("Fallen back:"), "{text}");
+        // Without `rdtscp` no call is timed, so that only the counts tell.
+        let told = ["Slow reads:", "no vDSO call was timed"].iter().any(|line| text.contains(line));
+        assert!(told && text.contains("1,009 of them the vDSO"), "{text}");
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn a_kernel_that_gives_no_vdso_is_named() {
+    let Some(boot) = boot("no-vdso") else { return };
+    assert_eq!(boot.json("bench.out")["host"]["vdso"]["present"], false);
+    for step in ["trace-text", "run-coarse-c"] {
+        assert_eq!(boot.status(step), 125);
+        assert!(boot.text(&format!("{step}.err")).contains("no vDSO (vdso=0?)"));
+    }
+    let verdict = boot.json("doctor-json.out");
+    let labels = labels(&verdict);
+    assert_has(&boot, &labels, &["state:slow", "vdso-off", "param-vdso", "platform:qemu"]);
+    assert_eq!(boot.status("doctor-json"), 1);
+    if boot.text("before.current").trim() == "tsc" {
+        assert!(!labels.contains("fix:invtsc"), "the TSC is fine: {labels:?}");
+    }
+}
