@@ -56,7 +56,7 @@ test-root: setup ## all tests as root, also those that are left out otherwise
 test-vm: setup-vm ## boot machines whose clock is slow (without KVM; minutes) and test what clockscope makes of them
 	$(CARGO) build --release --package clockscope
 	vm/test $(TARGET)/release/clockscope $(TARGET)/vm $(BOOTS)
-	CLOCKSCOPE_VM_RESULTS=$(abspath $(TARGET)/vm) $(CARGO) test --package clockscope --test vm
+	CLOCKSCOPE_VM_RESULTS=$(abspath $(TARGET)/vm) $(CARGO) test --package clockscope --test vm -- --ignored
 
 # `make bench SECTIONS=agreement` measures that section only, and replaces it in the page.
 bench: setup-bench ## compare with strace, perf and others: ratios with intervals
