@@ -239,6 +239,9 @@ fn traced(measured: &Measured) -> Option<Finding> {
     }
     if tracing.who.is_empty() {
         finding = finding.seen(&seen("something is done beside every system call"));
+    } else {
+        // Notes are told without their evidence, and who it is matters most.
+        finding = finding.detail(format!("It is {}.", tracing.who.join("; ")));
     }
     if let Some(note) = &tracing.note {
         finding = finding.detail(format!("Not everything could be looked at: {note}."));

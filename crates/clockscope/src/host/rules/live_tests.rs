@@ -167,6 +167,7 @@ fn a_tracer_is_named() {
     assert_eq!((finding.label, finding.severity), ("syscalls-traced", Severity::Note));
     insta::assert_snapshot!(says(&finding), @"
         [bpftrace (pid 12): BPF on sys_enter]
+        It is bpftrace (pid 12): BPF on sys_enter.
         Clock reads by the vDSO do not pay for it; CPU-time clocks and every other system call do.
         ");
 }

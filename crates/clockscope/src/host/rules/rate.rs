@@ -20,7 +20,10 @@ pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
         signs.extend(by_drift(facts));
         signs.extend(by_correction(facts));
     }
-    signs.extend(by_measurement(facts));
+    // Another counter's time is not wrong by a rate that the kernel only glanced at.
+    if reads_tsc(verdict) || is_settled(facts) {
+        signs.extend(by_measurement(facts));
+    }
     if signs.is_empty() { Vec::new() } else { vec![wrong(signs)] }
 }
 
@@ -55,6 +58,19 @@ fn reads_tsc(verdict: &Verdict) -> bool {
     let others = ["acpi_pm", "hpet", "jiffies", "refined-jiffies", "sgi_rtc", "pit", "i8253"];
     let other = |name: &str| others.contains(&name) || name.starts_with("arm,");
     !verdict.source.as_deref().is_some_and(|name| other(name) || name == "arch_sys_counter")
+}
+
+/// Whether the kernel's rate is more than that of its first look, which may be 500 ppm off and more;
+/// it refines it only for a TSC that it did not refuse (`quick_pit_calibrate` and
+/// `tsc_refine_calibration_work` in `arch/x86/kernel/tsc.c`, Linux 6.1).
+fn is_settled(facts: &Facts) -> bool {
+    let settles = |kind: &Kind| {
+        matches!(
+            kind,
+            Kind::Refined { .. } | Kind::DetectedTsc { .. } | Kind::RateFromHypervisor { .. }
+        )
+    };
+    facts.events().any(|event| settles(&event.kind))
 }
 
 /// The kernel held the rate against a timer and found it wrong.
@@ -258,6 +274,31 @@ mod tests {
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(host(bad, Some(20.0)).is_empty(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_first_look_at_a_tsc_that_was_refused_is_no_rate() {
+        let found = |log: &str, source: &str| {
+            let log = crate::host::log::reader::read(&mut log.as_bytes(), "dmesg").unwrap();
+            let host = HostState {
+                tsc_hz_kernel: Some(2_594_291_000.0),
+                tsc_hz_measured: Some(2_596_152_000.0),
+                tsc_bound_ppm: Some(10.0),
+                ..HostState::default()
+            };
+            let facts = Facts {
+                log: Some(log),
+                current: Some(Known::new(source.to_owned(), "current_clocksource", source)),
+                measured: Some(Measured { host, ..Measured::default() }),
+                ..Facts::default()
+            };
+            find(&facts, &state::verdict(&facts)).len()
+        };
+        let glanced = "[    0.000000] tsc: Detected 2594.291 MHz processor\n";
+        let refined = "[    1.8] tsc: Refined TSC clocksource calibration: 2594.291 MHz\n";
+        assert_eq!(found(glanced, "hpet"), 0);
+        assert_eq!(found(&format!("{glanced}{refined}"), "hpet"), 1);
+        assert_eq!(found(glanced, "tsc"), 1);
     }
 
     #[test]
