@@ -42,11 +42,11 @@ measure() { # name
 	sync "$log"
 	cat "$log" >/dev/null # from memory, not from the disk
 	status=0
-	/usr/bin/time -f '%e %M' -o "$folder/time" "$binary" doctor --root "$folder/root" --format json \
+	/usr/bin/time -f '%e %M %U %S' -o "$folder/time" "$binary" doctor --root "$folder/root" --format json \
 		>"$folder/out" 2>"$folder/err" || status=$?
 	# With a status other than 0, time writes a line of its own first.
 	tail -n 1 "$folder/time" | awk -v name="$1" -v status="$status" '{
-		printf "%-22s %6.2f s %6.1f MiB   (status %d)\n", name, $1, $2 / 1024, status
+		printf "%-20s %6.2f s (%5.2f s of CPU) %6.1f MiB, status %d\n", name, $1, $3 + $4, $2 / 1024, status
 		exit $1 > 5 || $2 > 200 * 1024
 	}' || failed=1
 }

@@ -28,7 +28,7 @@ pub(crate) fn said(message: &str, first: Option<Found>) -> Said {
     if message.starts_with("(XEN)") {
         return Said::default();
     }
-    let mut tried = 0_u128;
+    let mut tried = 0_u64;
     let mut is_open = false;
     let others = keywords::all(message, first.map_or(0, |first| first.end));
     for found in first.into_iter().chain(others) {
@@ -54,7 +54,8 @@ fn is_cut(keyword: &str, rest: &str) -> bool {
         "mask: 0x" => !rest.ends_with(" ns"),
         "Marking clocksource " => !rest.ends_with("too large:") && !rest.contains("skew"),
         " skewed " => !rest.split_once("interval of ").is_some_and(|(_, ns)| ns.contains(" ns")),
-        "Switched to clocksource" | "Marking TSC unstable due to" => rest.is_empty(),
+        " to clocksource" => rest.is_empty(),
+        "Marking TSC unstable" => rest == " due to",
         _ => false,
     };
     lacks && !rest.ends_with('>')

@@ -9,8 +9,27 @@ pub(crate) fn unstable(message: &str, at: usize) -> Option<Kind> {
     Some(Kind::Unstable(phrase(rest.trim_start().strip_prefix("due to").unwrap_or(""))))
 }
 
+/// A line with `TSC ` in it.
+pub(crate) fn of_tsc(message: &str, at: usize) -> Option<Kind> {
+    let rest = &message[at + "TSC ".len()..];
+    match rest.split([' ', ':']).next()? {
+        "warp" | "warped" => warp(message, at),
+        "synchronization" => sync_check(message, at),
+        "ADJUST" => adjust(message, at),
+        "freq" => rate(message, at),
+        "found" => rest.starts_with("found unstable").then_some(Kind::BrokenBiosAdvice),
+        // `[Firmware Bug]: TSC doesn't count with P0 frequency!`: `arch/x86/kernel/cpu/amd.c`.
+        "doesn't" => rest.starts_with("doesn't count with P0").then_some(Kind::FirmwareP0),
+        // `Fast TSC calibration failed`. That it went well says nothing.
+        "calibration" => rest.starts_with("calibration failed").then_some(Kind::CalibrationNote),
+        "clocksource" => refined(message),
+        "is" => sync_skipped(message),
+        _ => None,
+    }
+}
+
 /// `Measured N cycles TSC warp between CPUs`, `TSC warped randomly between CPUs`
-pub(crate) fn warp(message: &str, _: usize) -> Option<Kind> {
+fn warp(message: &str, _: usize) -> Option<Kind> {
     if message.contains("TSC warped randomly") {
         return Some(Kind::WarpRandom);
     }
@@ -19,7 +38,7 @@ pub(crate) fn warp(message: &str, _: usize) -> Option<Kind> {
 }
 
 /// `TSC synchronization [CPU#0 -> CPU#1]:`; in 2.6 the result stands on the same line.
-pub(crate) fn sync_check(message: &str, at: usize) -> Option<Kind> {
+fn sync_check(message: &str, at: usize) -> Option<Kind> {
     if let Some(warp) = warp(message, at) {
         return Some(warp);
     }
@@ -29,7 +48,7 @@ pub(crate) fn sync_check(message: &str, at: usize) -> Option<Kind> {
 }
 
 /// `TSC ADJUST compensate: ...`, `TSC ADJUST differs ...`, `TSC ADJUST: CPUn: N force to 0`
-pub(crate) fn adjust(message: &str, at: usize) -> Option<Kind> {
+fn adjust(message: &str, at: usize) -> Option<Kind> {
     let rest = &message[at + "TSC ADJUST".len()..];
     if rest.starts_with(" compensate") {
         let (warp, _) = signed(after(rest, "observed ")?)?;
@@ -40,7 +59,7 @@ pub(crate) fn adjust(message: &str, at: usize) -> Option<Kind> {
 }
 
 /// Lines of rates that somebody else knew, or knew better.
-pub(crate) fn rate(message: &str, at: usize) -> Option<Kind> {
+fn rate(message: &str, at: usize) -> Option<Kind> {
     let rest = &message[at..];
     // The number follows the last colon; names of timers stand before it.
     let mhz = || megahertz(rest.rsplit_once(':')?.1);
@@ -62,30 +81,14 @@ pub(crate) fn rate(message: &str, at: usize) -> Option<Kind> {
     None
 }
 
-/// `TSC found unstable after boot, most likely due to broken BIOS. Use 'tsc=unstable'.`
-pub(crate) fn advice(_: &str, _: usize) -> Option<Kind> {
-    Some(Kind::BrokenBiosAdvice)
-}
-
-/// `[Firmware Bug]: TSC doesn't count with P0 frequency!`: `arch/x86/kernel/cpu/amd.c`.
-pub(crate) fn p0(message: &str, _: usize) -> Option<Kind> {
-    message.contains("TSC doesn't count with P0").then_some(Kind::FirmwareP0)
-}
-
-/// `Fast TSC calibration failed`. That it went well says nothing.
-pub(crate) fn calibration(message: &str, at: usize) -> Option<Kind> {
-    let rest = message[at..].strip_prefix("TSC calibration")?;
-    rest.trim_start().starts_with("failed").then_some(Kind::CalibrationNote)
-}
-
 /// `Refined TSC clocksource calibration: N MHz`
-pub(crate) fn refined(message: &str, _: usize) -> Option<Kind> {
+fn refined(message: &str) -> Option<Kind> {
     let mhz = megahertz(after(message, "Refined TSC clocksource calibration:")?)?;
     Some(Kind::Refined { mhz })
 }
 
 /// `Skipped synchronization checks as TSC is reliable`
-pub(crate) fn sync_skipped(message: &str, _: usize) -> Option<Kind> {
+fn sync_skipped(message: &str) -> Option<Kind> {
     let is_it = message.to_ascii_lowercase().contains("skipped synchronization check");
     is_it.then_some(Kind::SyncSkipped)
 }

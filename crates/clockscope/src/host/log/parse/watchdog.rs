@@ -17,8 +17,10 @@ pub(crate) fn registered(message: &str, at: usize) -> Option<Kind> {
 
 /// `Switched to clocksource NAME`, `Switching to clocksource NAME`
 pub(crate) fn switched(message: &str, at: usize) -> Option<Kind> {
-    let (name, rest) = name(after(&message[at..], "clocksource ")?)?;
-    (!rest.starts_with('>')).then(|| Kind::Switched(name.to_owned()))
+    let (before, rest) = message.split_at(at);
+    let is_switch = before.ends_with("Switched") || before.ends_with("Switching");
+    let (name, rest) = name(rest.strip_prefix(" to clocksource ")?)?;
+    (is_switch && !rest.starts_with('>')).then(|| Kind::Switched(name.to_owned()))
 }
 
 /// `Time: NAME clocksource has been installed.`: up to 2.6.2x.

@@ -199,6 +199,13 @@ fn damage_is_borne() {
 }
 
 #[test]
+fn colours_of_grep_do_not_hide_words() {
+    let red = |word: &str| format!("\x1b[01;31m\x1b[K{word}\x1b[m\x1b[K");
+    let text = format!("[    1.0] Linux\n{0}source: Switched to {0}source hpet\n", red("clock"));
+    assert_eq!(texts(&log(&text)), ["clocksource: Switched to clocksource hpet"]);
+}
+
+#[test]
 fn long_lines_are_cut() {
     let long =
         format!("{}TSC warp\nCommand line: {}\nx", "x".repeat(1 << 20), "a ".repeat(1 << 16));
