@@ -81,9 +81,9 @@ pub struct FindingRow {
     pub fix: String,
     /// When not; may be empty.
     pub caveat: String,
-    /// Fixes that it asks for here: each is the `name` of an entry of `advice`, unless that was
-    /// ruled out by another finding.
-    pub fixes: Vec<String>,
+    /// The advice that it asks for, written out for this machine, best first. What another finding
+    /// rules out, or what does not apply here, is left out.
+    pub fixes: Vec<Advice>,
     /// Fixes that it rules out.
     pub forbids: Vec<String>,
     /// The `id` of the finding that this one follows from.
@@ -93,11 +93,12 @@ pub struct FindingRow {
 }
 
 impl FindingRow {
-    fn new(finding: &Finding) -> FindingRow {
+    fn new(finding: &Finding, advice: &[Advice]) -> FindingRow {
         let label = catalogue::label(finding.label);
         let text = |of: fn(&'static catalogue::Label) -> &'static str| {
             label.map(of).unwrap_or_default().to_owned()
         };
+        let written_out = |name: &str| advice.iter().find(|one| one.name == name).cloned();
         let strings = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         FindingRow {
             id: finding.label.to_owned(),
@@ -108,7 +109,7 @@ impl FindingRow {
             explanation: text(|label| label.explanation),
             fix: text(|label| label.fix),
             caveat: text(|label| label.caveat),
-            fixes: strings(&finding.fixes),
+            fixes: finding.fixes.iter().filter_map(|name| written_out(name)).collect(),
             forbids: strings(&finding.forbids),
             follows_from: finding.follows_from.map(str::to_owned),
             reference: label.map(|label| strings(label.references)).unwrap_or_default(),
@@ -123,6 +124,8 @@ impl DoctorReport {
         let verdict = &diagnosis.verdict;
         let platforms: Vec<String> =
             verdict.platforms.iter().map(|&name| name.to_owned()).collect();
+        let rows = diagnosis.findings.iter();
+        let rows = rows.map(|finding| FindingRow::new(finding, &diagnosis.advice));
         DoctorReport {
             schema: SCHEMA,
             clockscope: env!("CARGO_PKG_VERSION").to_owned(),
@@ -139,7 +142,7 @@ impl DoctorReport {
             available: facts.available.as_ref().map(|known| known.value.clone()),
             is_live: facts.is_live,
             labels: diagnosis.labels(),
-            findings: diagnosis.findings.iter().map(FindingRow::new).collect(),
+            findings: rows.collect(),
             advice: diagnosis.advice.clone(),
             never: diagnosis.never.clone(),
             meanwhile: diagnosis.meanwhile.clone(),
@@ -173,9 +176,18 @@ mod tests {
     }
 
     #[test]
+    fn a_finding_carries_the_advice_that_it_asks_for_and_that_is_given() {
+        let given = samples::warp().advice;
+        let finding = Finding::new("tsc-warp").fix(&["enable-hpet", "paravirtprovider-kvm"]);
+        let row = FindingRow::new(&finding, &given);
+        assert_eq!(row.fixes, given[..1]);
+        assert!(!row.fixes[0].commands.is_empty() && !row.fixes[0].caveats.is_empty());
+    }
+
+    #[test]
     fn a_finding_carries_what_the_catalogue_says_of_it() {
         for label in catalogue::labels() {
-            let row = FindingRow::new(&Finding::new(label.name));
+            let row = FindingRow::new(&Finding::new(label.name), &[]);
             assert_eq!((row.id.as_str(), row.title.as_str()), (label.name, label.title));
             assert_eq!(row.reference.len(), label.references.len());
         }
