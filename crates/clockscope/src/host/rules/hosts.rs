@@ -5,7 +5,7 @@ mod hyperv;
 mod kvm;
 mod vmware;
 
-pub(super) use self::age::age;
+pub(super) use self::age::{Age, age};
 pub(super) use self::kvm::breaks_kvm_clock;
 
 use super::finding::{Finding, Severity, Verdict};

@@ -1,9 +1,10 @@
 //! What the drafts have in common: the case's properties and sentences.
 
 use super::{CURRENT, Case};
-use crate::host::facts::{Facts, Sign};
+use crate::host::facts::Sign;
 use crate::host::rules::catalogue;
 use crate::host::rules::finding::{Finding, Severity};
+use crate::host::rules::hosts::age;
 
 /// Labels that say that something happened rather than why.
 const GENERAL: [&str; 6] = [
@@ -77,10 +78,10 @@ impl Case<'_> {
     }
 
     /// Whether the kernel is that version, a later one, or `el` of Red Hat; `None` if unknown. A log
-    /// without a version still tells by its words that a kernel is not older than some.
+    /// without a version still tells by its words between which ones the kernel lies.
     pub(super) fn kernel_since(&self, major: u32, minor: u32, el: Option<u32>) -> Option<bool> {
         let Some(kernel) = self.facts.kernel() else {
-            return (not_older_than(self.facts)? >= (major, minor)).then_some(true);
+            return age(self.facts).since(major, minor);
         };
         let backported = el.is_some_and(|el| kernel.el().is_some_and(|this| this >= el));
         Some(kernel.at_least(major, minor) || backported)
@@ -116,26 +117,6 @@ impl Case<'_> {
     pub(super) fn so(&self, effect: &str) -> String {
         capitalised(&format!("{}; {effect}", self.clause()))
     }
-}
-
-/// The oldest kernel that writes as the log does: versions between which a text came are known
-/// from sources that were read (`tsc: ` 3.0 no, 3.6 yes; `clocksource: ` 3.11 no, 4.4 yes;
-/// `wd_nsec` 5.10 no, 6.1 yes).
-fn not_older_than(facts: &Facts) -> Option<(u32, u32)> {
-    let of = |text: &str| {
-        if text.contains("wd_nsec") || text.contains("' skewed ") {
-            Some((5, 11))
-        } else if text.contains("clocksource: timekeeping watchdog on CPU") {
-            Some((4, 5))
-        } else if text.contains("clocksource: Switched") {
-            Some((3, 12))
-        } else if text.contains("tsc: Marking") {
-            Some((3, 3))
-        } else {
-            None
-        }
-    };
-    facts.events().filter_map(|event| of(&event.evidence.text)).max()
 }
 
 fn clause(finding: &Finding) -> String {

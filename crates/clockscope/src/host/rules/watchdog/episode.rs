@@ -6,6 +6,7 @@
 
 use crate::host::facts::{Evidence, Facts};
 use crate::host::log::event::{Event, Kind, Mark, Role};
+use crate::host::rules::state::source::is_tsc;
 
 /// Seconds between stamps of one decision's lines at most: a slow serial console needs some.
 const NEAR_S: f64 = 5.0;
@@ -161,12 +162,6 @@ impl Episode {
         self.name = Some(name.to_owned());
         true
     }
-}
-
-/// Whether a clocksource is the TSC, early or calibrated.
-#[must_use]
-pub fn is_tsc(name: &str) -> bool {
-    matches!(name, "tsc" | "tsc-early")
 }
 
 /// Whether a reason of `Marking TSC unstable due to REASON` is that one, or cut short of it.

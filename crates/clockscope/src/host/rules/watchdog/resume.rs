@@ -1,6 +1,6 @@
 //! Whether the TSC was lost because the machine, or the guest, slept or was moved (rule D16).
 
-use super::episode::{Episode, is_tsc};
+use super::episode::Episode;
 use super::figures::duration;
 use super::interval::Interval;
 use super::machine::Machine;
@@ -8,6 +8,7 @@ use super::{explain, remedies};
 use crate::host::facts::{Evidence, Facts};
 use crate::host::log::event::{Event, Kind};
 use crate::host::rules::finding::{Finding, Severity};
+use crate::host::rules::state::source::is_tsc;
 
 /// What is noticed within that time after waking comes from it, in seconds.
 const AFTER_S: f64 = 60.0;
