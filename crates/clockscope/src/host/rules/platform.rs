@@ -1,6 +1,6 @@
 //! Which machine, hypervisor or cloud this is.
 
-use crate::host::facts::{Facts, Sign};
+use crate::host::facts::{Facts, Known, Sign};
 use crate::host::log::event::Kind;
 
 /// What tells a platform, in lower case.
@@ -305,4 +305,17 @@ pub(super) fn is_vm(platforms: &[&str]) -> bool {
 #[must_use]
 pub(super) fn has_hypervisor(facts: &Facts, platforms: &[&str]) -> bool {
     is_vm(platforms) || Hints::of(facts).flag
+}
+
+/// Whether something says that this is a guest. A cloud's machine is one unless it is said to be a
+/// whole one; a hypervisor without a name is one too.
+#[must_use]
+pub(super) fn is_guest(facts: &Facts, platforms: &[&str]) -> bool {
+    let signed = |sign: &Known<Sign>| {
+        matches!(sign.value, Sign::Cpuid(_) | Sign::SysHypervisor(_) | Sign::DeviceTree(_))
+    };
+    !platforms.contains(&"bare-metal")
+        && (has_hypervisor(facts, platforms)
+            || platforms.contains(&"aws")
+            || facts.signs.iter().any(signed))
 }

@@ -5,6 +5,7 @@ use crate::host::facts::Sign;
 use crate::host::rules::catalogue;
 use crate::host::rules::finding::{Finding, Severity};
 use crate::host::rules::hosts::age;
+use crate::host::rules::platform;
 
 /// Labels that say that something happened rather than why.
 const GENERAL: [&str; 6] = [
@@ -53,22 +54,7 @@ impl Case<'_> {
 
     /// Whether something says that this is a guest.
     pub(super) fn is_guest(&self) -> bool {
-        let platforms = &self.verdict.platforms;
-        if platforms.contains(&"bare-metal") {
-            return false;
-        }
-        let hardware = ["arm64", "arm32"];
-        let is_virtual = |name: &&str| !hardware.contains(name) && !is_container(name);
-        platforms.iter().any(is_virtual)
-            || self.facts.signs.iter().any(|sign| {
-                matches!(
-                    sign.value,
-                    Sign::HypervisorFlag
-                        | Sign::Cpuid(_)
-                        | Sign::SysHypervisor(_)
-                        | Sign::DeviceTree(_)
-                )
-            })
+        platform::is_guest(self.facts, &self.verdict.platforms)
     }
 
     /// Whether this is a container, which has no kernel of its own.

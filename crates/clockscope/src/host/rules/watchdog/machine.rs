@@ -29,10 +29,8 @@ impl Machine {
     /// Reads what advice depends on from the facts.
     #[must_use]
     pub fn of(facts: &Facts, verdict: &Verdict) -> Machine {
-        let has = |name: &str| verdict.platforms.contains(&name);
-        let is_physical = has("bare-metal");
-        let is_virtual =
-            platform::has_hypervisor(facts, &verdict.platforms) || (has("aws") && !is_physical);
+        let is_physical = verdict.platforms.contains(&"bare-metal");
+        let is_virtual = platform::is_guest(facts, &verdict.platforms);
         let vendor = facts.cpu.vendor.iter().chain(&facts.cpu.model);
         let is_amd = |name: &str| name.contains("AMD") || name.contains("Hygon");
         Machine {
