@@ -10,6 +10,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::facts::{Log, Unread};
+use super::log::clean::is_invisible;
 use super::log::reader;
 use archive::Archive;
 use directory::Directory;
@@ -171,8 +172,7 @@ pub fn clean(text: &str) -> String {
         '\n' | '\t' => c,
         '\0' => '\n',
         '\r' => ' ',
-        '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
-        c if c.is_control() => '\u{fffd}',
+        c if c.is_control() || is_invisible(c) => '\u{fffd}',
         c => c,
     };
     text.chars().map(one).collect()

@@ -65,7 +65,7 @@ fn skip_sequence(rest: &mut std::str::Chars) {
 }
 
 /// Directional and zero-width characters, which make a line look like another one.
-fn is_invisible(one: char) -> bool {
+pub(in crate::host) fn is_invisible(one: char) -> bool {
     matches!(one, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }

@@ -4,7 +4,7 @@
 //! put in front, `parse` understands the rest, `kept` keeps memory bounded, `reader` joins
 //! them and tells one boot from the next.
 
-mod clean;
+pub(super) mod clean;
 pub mod event;
 mod kept;
 mod keywords;

@@ -59,8 +59,7 @@ impl Case<'_> {
 
     /// Whether this is a container, which has no kernel of its own.
     pub(super) fn is_container(&self) -> bool {
-        self.verdict.platforms.iter().any(|name| is_container(name))
-            || self.facts.signs.iter().any(|sign| matches!(sign.value, Sign::Container(_)))
+        self.facts.signs.iter().any(|sign| matches!(sign.value, Sign::Container(_)))
     }
 
     /// Whether the kernel is that version, a later one, or `el` of Red Hat; `None` if unknown. A log
@@ -109,10 +108,6 @@ fn clause(finding: &Finding) -> String {
     let said = CLAUSES.iter().find(|(label, _)| *label == finding.label).map(|(_, text)| *text);
     let title = || catalogue::label(finding.label).map(|label| label.title);
     said.or_else(title).unwrap_or(finding.label).to_owned()
-}
-
-fn is_container(platform: &str) -> bool {
-    ["container", "docker", "lxc", "podman", "kubernetes"].contains(&platform)
 }
 
 /// With a capital at its beginning, unless it begins with a name.
