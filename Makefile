@@ -10,7 +10,7 @@ GNU := x86_64-unknown-linux-gnu
 MUSL := x86_64-unknown-linux-musl
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-vm demo check tidy test test-root test-vm bench \
-	big-log fuzz docs dist clean
+	big-log fuzz docs dist header install-c clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -54,12 +54,12 @@ test-root: setup ## all tests as root, also those that are left out otherwise
 
 # `make test-vm BOOTS=hpet` boots that machine only, and so fails for the others.
 test-vm: setup-vm ## boot machines whose clock is slow (without KVM; minutes) and test what clockscope makes of them
-	$(CARGO) build --release --package clockscope
+	$(CARGO) build --release --package clockscope --package fastclock-c
 	vm/test $(TARGET)/release/clockscope $(TARGET)/vm $(BOOTS)
 	CLOCKSCOPE_VM_RESULTS=$(abspath $(TARGET)/vm) $(CARGO) test --package clockscope --test vm -- --ignored
 
-# `make bench SECTIONS=agreement` measures that section only, and replaces it in the page.
-bench: setup-bench ## compare with strace, perf and others: ratios with intervals
+# `make bench SECTIONS=fastclock,start` measures these sections only, and replaces them in the page.
+bench: setup-bench ## compare with strace, perf, quanta and others: ratios with intervals
 	$(CARGO) bench --package clockscope --bench peers -- \
 		$(if $(SECTIONS),--update,--markdown) $(CURDIR)/docs/performance.md $(SECTIONS)
 
@@ -85,6 +85,13 @@ fuzz: ## give the readers of logs and archives damaged input, FUZZ_SECONDS each 
 big-log: ## read logs of 1 GiB: seconds and memory
 	$(CARGO) build --release --package clockscope
 	@scripts/big-log.sh $(TARGET)/release/clockscope
+
+header: ## write fastclock.h from the Rust
+	WRITE_HEADER=1 $(CARGO) test --quiet --package fastclock-c --test header the_header_is
+
+PREFIX ?= /usr/local
+install-c: ## build and install the C library of fastclock below PREFIX (/usr/local); DESTDIR is honoured
+	@DESTDIR="$(DESTDIR)" scripts/install-c.sh "$(PREFIX)"
 
 clean: ## remove what was built
 	$(CARGO) clean

@@ -52,6 +52,11 @@ for clock in kernel syscall coarse; do
     show clockscope run --clock "$clock" -- ./reads "$reads"
 done
 
+headline "Fix: the counter itself, kept to the kernel's clock; refused where it cannot be trusted"
+for clock in tsc tsc-fast; do
+    show clockscope run --clock "$clock" --stats -- ./reads "$reads" || [ $? = 125 ]
+done
+
 headline "Explain: is this machine's clock as it should be? And a machine whose clock was not"
 show clockscope doctor || [ $? -le 3 ]
 show clockscope doctor --root "$here/fixtures/doctor-cases/threadripper-acpi_pm-glitch" || [ $? = 1 ]

@@ -24,6 +24,7 @@ qemu-system-x86 qemu-system-x86_64
 busybox-static -
 cpio cpio
 golang-go go
+sqlite3 sqlite3
 END
         return
     fi
@@ -31,6 +32,8 @@ END
     [ "$1" = demo ] && return
     cat <<'END'
 gcc-multilib -
+g++ g++
+pkg-config pkg-config
 musl-tools musl-gcc
 perl perl
 python3 python3
@@ -59,7 +62,6 @@ END
     cat <<'END'
 ltrace ltrace
 bpfcc-tools -
-g++ g++
 libbenchmark-dev -
 END
 }

@@ -2,6 +2,8 @@
 #ifndef CALLS_H
 #define CALLS_H
 
+#include "vdso.h"
+
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
@@ -19,6 +21,38 @@ static void clock_gettime_calls(uint64_t calls)
 
 	while (calls--)
 		clock_gettime(CLOCK_MONOTONIC, &now);
+}
+
+static void clock_gettime_coarse_calls(uint64_t calls)
+{
+	struct timespec now;
+
+	while (calls--)
+		clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+}
+
+static void realtime_coarse_calls(uint64_t calls)
+{
+	struct timespec now;
+
+	while (calls--)
+		clock_gettime(CLOCK_REALTIME_COARSE, &now);
+}
+
+static void pointer_calls(uint64_t calls)
+{
+	struct timespec now;
+
+	while (calls--)
+		vdso_gettime(CLOCK_MONOTONIC, &now);
+}
+
+static void realtime_pointer_calls(uint64_t calls)
+{
+	struct timespec now;
+
+	while (calls--)
+		vdso_gettime(CLOCK_REALTIME, &now);
 }
 
 static void gettimeofday_calls(uint64_t calls)
@@ -86,6 +120,10 @@ static const struct kind {
 	struct stamp stamp;
 } kinds[] = {
 	{ "clock_gettime", clock_gettime_calls, { .by_syscall = 1 } },
+	{ "clock_gettime_coarse", clock_gettime_coarse_calls, { .by_syscall = 1 } },
+	{ "realtime_coarse", realtime_coarse_calls, { .by_syscall = 1 } },
+	{ "pointer", pointer_calls, { .by_syscall = 1 } },
+	{ "realtime_pointer", realtime_pointer_calls, { .by_syscall = 1 } },
 	{ "gettimeofday", gettimeofday_calls, { .by_syscall = 1 } },
 	{ "getppid", getppid_calls, { .by_syscall = 0 } },
 	{ "signals", signal_calls, { .by_syscall = 0 } },

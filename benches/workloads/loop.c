@@ -1,15 +1,14 @@
 /* Makes calls of one kind in short batches and says what each batch took. Start-up is in no batch.
  *
  *   loop KIND [--threads T] [--pin CPU] [--batches B] [--batch-us US | --batch-calls N]
- *             [--limit-ms MS] [--wait] [--exec PATH]
+ *             [--limit-ms MS] [--sleep-ms MS] [--wait] [--exec PATH]
  *   loop idle
  *
  * Thread i runs on CPU + i. With --wait, and as `idle`, it prints "ready", the address of
  * __vdso_clock_gettime and its process id, and waits for a line or the end of its input.
- * After its batches it prints "calls N": every call of this kind that it made, calibration included.
+ * With --sleep-ms it sleeps before its first call. After its batches it prints "calls N": every call of this kind that it made, calibration included.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -20,7 +19,7 @@
 static struct {
 	const struct kind *kind;
 	int threads, first_cpu, batches, wait;
-	uint64_t batch_ns, batch_calls, limit_ns;
+	uint64_t batch_ns, batch_calls, limit_ns, sleep_ms;
 } options = { .threads = 1, .first_cpu = -1, .batches = 200, .batch_ns = 200000, .limit_ns = 2000000000 };
 
 struct worker {
@@ -94,11 +93,10 @@ static void run_workers(void)
 
 static void wait_for_line(void)
 {
-	void *vdso = dlopen("linux-vdso.so.1", RTLD_LAZY | RTLD_NOLOAD);
-	void *address = vdso ? dlvsym(vdso, "__vdso_clock_gettime", "LINUX_2.6") : NULL;
 	char byte;
 
-	printf("ready %p %d\n", address, (int)getpid());
+	find_vdso();
+	printf("ready %p %d\n", (void *)vdso_gettime, (int)getpid());
 	fflush(stdout);
 	while (read(STDIN_FILENO, &byte, 1) == 1 && byte != '\n')
 		;
@@ -107,7 +105,7 @@ static void wait_for_line(void)
 static int usage(void)
 {
 	fputs("usage: loop KIND [--threads T] [--pin CPU] [--batches B] [--batch-us US | --batch-calls N]\n"
-	      "            [--limit-ms MS] [--wait] [--exec PATH]\n",
+	      "            [--limit-ms MS] [--sleep-ms MS] [--wait] [--exec PATH]\n",
 	      stderr);
 	return 2;
 }
@@ -136,6 +134,8 @@ static int read_option(char **argv, int i, int argc)
 		options.batch_calls = strtoull(value, NULL, 10);
 	else if (strcmp(name, "--limit-ms") == 0)
 		options.limit_ns = strtoull(value, NULL, 10) * 1000000;
+	else if (strcmp(name, "--sleep-ms") == 0)
+		options.sleep_ms = strtoull(value, NULL, 10);
 	else if (strcmp(name, "--exec") == 0)
 		exec_path = value;
 	else
@@ -157,8 +157,10 @@ int main(int argc, char **argv)
 	options.kind = kind_named(argv[1]);
 	if (!options.kind || options.threads < 1 || options.batches < 1)
 		return usage();
+	find_vdso();
 	if (options.wait)
 		wait_for_line();
+	usleep((useconds_t)(options.sleep_ms * 1000));
 	run_workers();
 	return 0;
 }

@@ -7,9 +7,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub mod explain;
 pub mod measure;
+pub mod serve;
 
 use explain::{CaptureArgs, DoctorArgs};
 use measure::{BenchArgs, CompareArgs, WrongnessArgs};
+use serve::ServeArgs;
 
 /// What it costs a Linux program to ask what time it is, and to call the kernel at all.
 #[derive(Debug, Parser)]
@@ -35,6 +37,8 @@ pub enum Command {
     Trace(TraceArgs),
     /// Run a program with another clock
     Run(RunArgs),
+    /// Keep a clock page up that every program of this host can read the time from
+    Serve(ServeArgs),
     /// Measure what every clock costs by every route, and system calls
     Bench(BenchArgs),
     /// Compare measurements: what changed, and how sure that is
@@ -129,6 +133,13 @@ pub struct TraceArgs {
   clockscope run --clock syscall -- ./bench          every clock read is a real system call
   clockscope run --clock coarse -- ./server          cheaper reads, up to two ticks old
   clockscope run --clock kernel --stats -- ./server  the kernel's vDSO, counted
+  clockscope run --clock tsc -- ./server             the CPU's counter, kept to the kernel's clock
+  clockscope run --clock tsc --force -- ./server     also where the kernel gave the counter up
+  clockscope run --clock tsc-fast --stats -- ./sim   cheapest; order between threads not guaranteed
+
+With --clock tsc and tsc-fast the program starts at once; for the first 0.2 s, and whenever the
+counter is in doubt, the kernel answers. The clock agrees with system calls within a bound of
+about a microsecond, not exactly.
 
 Exit status: the program's own; 128+N if signal N killed it; 125 if clockscope failed before the
 program started; 126 if it cannot be executed; 127 if it is not found; 2 if the options are wrong.")]
@@ -139,7 +150,12 @@ pub struct RunArgs {
     /// Count vDSO calls and print a summary at the end
     #[arg(long)]
     pub stats: bool,
+    /// With --clock tsc or tsc-fast: use the counter although the kernel does not, or the CPU does
+    /// not say that its rate is constant; what is measured still counts
+    #[arg(long)]
+    pub force: bool,
     /// Let the program go after its start: what it executes later gets the kernel's clock again
+    /// (not with --clock tsc or tsc-fast)
     #[arg(long)]
     pub no_follow: bool,
     /// With --stats: write the summary to FILE instead of standard error
@@ -228,6 +244,18 @@ pub enum Clock {
     Syscall,
     /// the time of the last timer tick, from the coarse clock of the same family
     Coarse,
+    /// the CPU's counter, kept to the kernel's clock by clockscope
+    Tsc,
+    /// the same, read whenever the CPU likes: order between threads is not guaranteed
+    TscFast,
+}
+
+impl Clock {
+    /// Whether the answers come from the clock page.
+    #[must_use]
+    pub fn is_page(self) -> bool {
+        matches!(self, Self::Tsc | Self::TscFast)
+    }
 }
 
 /// Where vDSO calls are counted.

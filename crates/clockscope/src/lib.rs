@@ -16,6 +16,7 @@ pub mod report;
 pub mod stats;
 pub mod sys;
 pub mod syscalls;
+pub mod timekeeper;
 pub mod tracee;
 pub mod vdso;
 
@@ -35,6 +36,7 @@ pub fn main() -> ExitCode {
         cli::Command::Capture(args) => commands::capture::run(args),
         cli::Command::Trace(args) => commands::trace::run(args),
         cli::Command::Run(args) => commands::run::run(args),
+        cli::Command::Serve(args) => commands::serve::run(args),
     };
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

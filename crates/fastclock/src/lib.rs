@@ -1,26 +1,144 @@
-//! The parts of a clock that need no operating system: units, clock ids and the conversion from
-//! counter ticks to nanoseconds.
-//!
-//! Everything here is pure arithmetic on values, usable without the standard library, and contains
-//! no `unsafe`. It is shared by clockscope's vDSO image (which runs inside other programs) and by
-//! the `clockscope` command.
-//!
-//! # Examples
+//! A fast clock for Linux, which follows the kernel's, says how far it can be from it, and falls
+//! back to it where the CPU's counter cannot be trusted.
 //!
 //! ```
-//! use fastclock::{Scale, TickRate, Ticks};
+//! use fastclock::Clock;
 //!
-//! let rate = TickRate::from_hz(2_500_000_000).unwrap();
-//! let scale = Scale::from_rate(rate);
-//! assert_eq!(scale.to_nanos(Ticks(250)).0, 100);
+//! let clock = Clock::new();
+//! let start = clock.now();
+//! // … work …
+//! println!("took {} ns; {}", clock.elapsed(start).0, clock.status());
 //! ```
+//!
+//! [`Clock`] is for programs, [`MockClock`] for their tests, [`KernelClock`] for comparison, and
+//! [`ReadClock`] is what the three have in common. A C program has the same by `fastclock.h`.
+//! docs/fastclock.md in the repository says which call to use when.
+//!
+//! # Units and origins
+//!
+//! Everything is in nanoseconds ([`Nanos`], signed 64 bits: 292 years either way). A [`Monotonic`]
+//! counts from the machine's start without suspend, a [`Boottime`] with it; a [`Realtime`] from
+//! 1970-01-01 00:00 UTC without leap seconds, a [`Tai`] with them. They are the kernel's
+//! `CLOCK_MONOTONIC`, `CLOCK_BOOTTIME`, `CLOCK_REALTIME` and `CLOCK_TAI`: an NTP daemon's slew is
+//! followed, `CLOCK_MONOTONIC_RAW` is not offered. [`Ticks`] of the counter have no unit.
+//! Differences saturate at zero, and [`Clock::elapsed`] counts that.
+//!
+//! # Errors
+//!
+//! Reading cannot fail: where the clock has no answer of its own, the kernel's is given, and
+//! [`Clock::status`] gives the reason as a [`Decline`], in words. Only a page that was asked for
+//! by name ([`Clock::from_path`], [`Clock::from_fd`]) is refused, by an [`AttachError`].
+//!
+//! # Where the time comes from
+//!
+//! *A page.* A timekeeper (`clockscope serve`) follows the kernel's clock and publishes a straight
+//! line over the counter in [`HOST_PAGE`]; any number of processes read it. If it dies, the line
+//! holds for some seconds more, and then the kernel answers.
+//!
+//! *Alone.* Without a page, the kernel answers for the first 200 ms in which the clock is used;
+//! then about once a second of use one call takes 10 to 20 us to look at the kernel's clock.
+//! There is no thread, and a clock that nobody reads does nothing.
+//!
+//! Either way every new line is compared with the kernel's clock, as this process sees it, before
+//! it is used, so that a page of another time namespace is declined.
+//!
+//! # Guards
+//!
+//! The counter is used only if all of these hold, otherwise the kernel answers:
+//!
+//! * its rate is constant: CPUID says so, or `/proc/cpuinfo` (`constant_tsc` and `nonstop_tsc`);
+//! * it is the kernel's *current* clocksource. `kvm-clock` and Hyper-V's page count if the vDSO
+//!   reads them without a system call, which it does only if the hypervisor calls them stable;
+//! * this process may read it (`PR_SET_TSC`);
+//! * readings of it and of the kernel's clock lie on a line; a jump, a suspend, a counter that
+//!   stands still or goes back end the line;
+//! * the hypervisor has not moved the machine (`/dev/vmclock0`, where there is one).
+//!
+//! After a failure the counter is left alone for a second, then for two, up to a minute, and
+//! measured anew from nothing. A clock that keeps itself asks at its renewals: what happens between
+//! two of them is seen up to a second late. That the CPUs' counters agree it takes from the kernel,
+//! which gives up a counter whose CPUs differ; the timekeeper measures it.
+//!
+//! # Caveats
+//!
+//! * *Order.* [`Clock::now_fast`] and [`Clock::realtime_fast`] let the CPU read the counter early:
+//!   of two threads that pass readings on, one can find the other's in its future. On a virtual
+//!   machine with four CPUs, 0.25 % of such reads went back, by up to 7.5 us. [`Clock::now`] never
+//!   did.
+//! * *Suspend.* That the machine has slept is seen at the next renewal: at once after a sleep
+//!   longer than the line's validity (a second for a clock that keeps itself), up to so long late
+//!   after a shorter one. Until then a counter that went on while the machine slept is ahead by the
+//!   length of the sleep.
+//! * *Steps of `CLOCK_REALTIME`* are seen up to a second of use late by a clock that keeps itself;
+//!   it may go back by as much as it was set back. `CLOCK_MONOTONIC` never goes back.
+//! * *`PR_SET_TSC`* must be called before the clock is made. If a thread takes the counter away
+//!   from itself later, its next read ends it by `SIGSEGV`, as one of the kernel's vDSO does.
+//! * *Fork.* A child goes on with the clock; it counts for itself, and compares the line anew. A
+//!   [`RecentUpdater`] is a thread and does not survive.
+//! * *A page's writer is believed* within 20 us of the kernel's clock or the page's own bound, and
+//!   a file that is truncated while it is mapped raises `SIGBUS`. Give nobody the right to write it
+//!   who may not set this process's time.
+//! * *The bound* is the distance to the kernel's clock, not to true time, and assumes that an NTP
+//!   daemon changes its rate by less than 0.5 ppm between two looks: see [`discipline`].
+//! * *It is not worth it* for fewer than some 100,000 reads a second; for waiting, timeouts and log
+//!   lines ([`Clock::coarse`] or `CLOCK_MONOTONIC_COARSE` do); or where only [`Clock::now`] is
+//!   wanted and the kernel's clocksource is the counter: ordered reads save a tenth.
+//!
+//! # Without the standard library
+//!
+//! Without the feature `std` (default) there is everything that needs no operating system: the
+//! page's format, reader and writer ([`page`]), [`discipline`], [`keeper`], the conversion, and
+//! the types. No `unsafe` outside of `arch` and `sys`.
+//!
+//! # Sources
+//!
+//! `clock_gettime(2)`, `vdso(7)`, `PR_SET_TSC(2const)`, `madvise(2)`, `time_namespaces(7)`; of
+//! Linux 6.18: lib/vdso/gettimeofday.c, kernel/time/timekeeping.c, kernel/time/clocksource.c,
+//! arch/x86/kernel/tsc.c, include/uapi/linux/vmclock-abi.h; Intel SDM vol. 3, 19.17; Arm ARM,
+//! `CNTVCT_EL0`. The page is drawn in docs/PAGE.md.
 #![no_std]
-#![forbid(unsafe_code)]
 
+#[cfg(feature = "std")]
+extern crate std;
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub mod arch;
+#[cfg(feature = "std")]
+mod clock;
 mod clock_id;
+mod decline;
+pub mod discipline;
+mod instant;
+pub mod keeper;
+#[cfg(feature = "std")]
+mod kernel_clock;
+mod line;
+#[cfg(feature = "std")]
+mod mock;
+pub mod page;
+mod read_clock;
 mod scale;
+#[cfg(feature = "std")]
+pub mod sys;
 mod units;
 
+#[cfg(feature = "std")]
+pub use clock::{Clock, HOST_PAGE, Kind, RecentUpdater, Source, Status};
 pub use clock_id::ClockId;
+pub use decline::Decline;
+pub use instant::{Boottime, Bounded, Monotonic, Realtime, Tai};
+#[cfg(feature = "std")]
+pub use kernel_clock::KernelClock;
+pub use line::{Bound, Line, Offsets, TickLength};
+#[cfg(feature = "std")]
+pub use mock::MockClock;
+pub use read_clock::ReadClock;
 pub use scale::{RateError, Scale, TickRate};
+#[cfg(feature = "std")]
+pub use sys::AttachError;
 pub use units::{Nanos, Picos, Ticks};
+
+/// The programs in the user's guide are compiled and run.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../../../docs/fastclock.md")]
+struct Guide;

@@ -10,9 +10,9 @@ use core::arch::{asm, naked_asm};
 use core::sync::atomic::Ordering::Release;
 
 use crate::layout::{
-    CONFIG_OFFSET, Config, FUNCTIONS, INSTALL_MARK, InstallStep, KERNEL_OFFSET, KernelMapping,
-    LaunchParams, MemoryMap, PAGE, SHARED_OFFSET, Session, Shared, TARGET_KERNEL, TARGET_OURS,
-    THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE, Target, Threads,
+    CLOCK_OFFSET, CONFIG_OFFSET, Config, FUNCTIONS, INSTALL_MARK, InstallStep, KERNEL_OFFSET,
+    KernelMapping, LaunchParams, MemoryMap, PAGE, SHARED_OFFSET, Session, Shared, TARGET_KERNEL,
+    TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE, TRUST_OFFSET, Target, Threads,
 };
 use crate::slots::{image_base, session};
 
@@ -31,6 +31,7 @@ const MAP_PRIVATE_FIXED_ANONYMOUS: usize = 0x02 | 0x10 | 0x20;
 const MADV_WIPEONFORK: usize = 18;
 const MREMAP_FIXED_MAYMOVE: usize = 3;
 const SHM_REMAP: usize = 0o40000;
+const SHM_RDONLY: usize = 0o10000;
 
 /// A system call, marked as ours; the kernel's answer as it is.
 fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize) -> usize {
@@ -99,7 +100,7 @@ extern "C" fn install(params: &LaunchParams) -> u64 {
     }
     // SAFETY: the pages were attached just now, and are read only when `counting`.
     let shared = unsafe { &*((base + SHARED_OFFSET) as *const Shared) };
-    if let Err((step, error)) = map_private(base, params.process, counting) {
+    if let Err((step, error)) = map_clock(base).and_then(|()| map_private(base, params.process)) {
         if counting {
             let code = (step as u64) << 32 | error as u64;
             shared.header.failed.store(code, Release);
@@ -184,19 +185,40 @@ fn tell_kernel(params: &LaunchParams) {
     }
 }
 
+/// What went wrong, and the error number.
+type Failure = (InstallStep, usize);
+
+fn check(step: InstallStep, result: usize) -> Result<(), Failure> {
+    if failed(result) { Err((step, result.wrapping_neg())) } else { Ok(()) }
+}
+
+/// Attaches the clock page, if the session has one.
+fn map_clock(base: usize) -> Result<(), Failure> {
+    let Some(id) = (session().clock as usize).checked_sub(1) else { return Ok(()) };
+    let at = base + CLOCK_OFFSET;
+    check(InstallStep::AttachClock, syscall(SYS_SHMAT, id, at, SHM_REMAP | SHM_RDONLY, 0))
+}
+
 /// Maps the private pages.
-fn map_private(base: usize, process: u64, counting: bool) -> Result<(), (InstallStep, usize)> {
-    let size = if counting { PAGE + THREADS_SIZE } else { PAGE };
-    let check = |step, result: usize| {
-        if failed(result) { Err((step, result.wrapping_neg())) } else { Ok(()) }
+fn map_private(base: usize, process: u64) -> Result<(), Failure> {
+    let (counting, clock) = (session().counting != 0, session().clock != 0);
+    let end = if counting {
+        THREADS_OFFSET + THREADS_SIZE
+    } else if clock {
+        TRUST_OFFSET + PAGE
+    } else {
+        CONFIG_OFFSET + PAGE
     };
-    check(InstallStep::MapPrivate, mmap_anonymous(base + CONFIG_OFFSET, size))?;
-    if counting {
-        let threads = base + THREADS_OFFSET;
+    let wiped = if clock { TRUST_OFFSET } else { THREADS_OFFSET };
+    check(InstallStep::MapPrivate, mmap_anonymous(base + CONFIG_OFFSET, end - CONFIG_OFFSET))?;
+    if wiped < end {
         check(
             InstallStep::WipeOnFork,
-            syscall(SYS_MADVISE, threads, THREADS_SIZE, MADV_WIPEONFORK, 0),
+            syscall(SYS_MADVISE, base + wiped, end - wiped, MADV_WIPEONFORK, 0),
         )?;
+    }
+    if counting {
+        let threads = base + THREADS_OFFSET;
         // SAFETY: the page was mapped just now and nobody else knows it.
         unsafe { (*(threads as *mut Threads)).process.store(process, Release) };
     }

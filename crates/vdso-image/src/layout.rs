@@ -3,14 +3,21 @@
 //!
 //! ```text
 //! offset from the image's base
-//! 0x00000  image      2 pages   r-x  the ELF image; one System V segment for the whole session
-//! 0x01f00  session    256 bytes r-x  constants of the session, and whether the tracer lives
-//! 0x02000  config     1 page    r--  addresses to jump to; private to the process
-//! 0x03000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
-//! 0x05000  shared    61 pages   rw-  slots and histograms; shared with the tracer and children
-//! 0x42000  kernel    32 pages   r-x  the kernel's own image and data, moved here
-//! 0x62000  end
+//! 0x00000  image      7 pages   r-x  the ELF image; one System V segment for the whole session
+//! 0x06f00  session    256 bytes r-x  constants of the session, and whether the tracer lives
+//! 0x07000  config     1 page    r--  addresses to jump to; private to the process
+//! 0x08000  trust      1 page    rw-  what the process knows of the clock page; private, zeroed in
+//!                                    children
+//! 0x09000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
+//! 0x0b000  clock      1 page    r--  the clock page (`fastclock::page`); one System V segment for
+//!                                    the whole session, written by the command
+//! 0x0c000  shared    61 pages   rw-  slots and histograms; shared with the tracer and children
+//! 0x49000  kernel    32 pages   r-x  the kernel's own image and data, moved here
+//! 0x69000  end
 //! ```
+//!
+//! `trust` and `clock` are there for `run --clock tsc` only, `threads` and `shared` where calls are
+//! counted. What is not there is the rest of the image's segment: zeroes, read-only.
 //!
 //! What the program could change for another process (the shared pages) holds numbers only: every
 //! address that the image jumps to or writes through lies in private or read-only pages.
@@ -20,17 +27,21 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 /// A page on x86-64.
 pub const PAGE: usize = 4096;
 /// Bytes of the ELF image, at most.
-pub const IMAGE_SIZE: usize = 2 * PAGE - 256;
+pub const IMAGE_SIZE: usize = 7 * PAGE - 256;
 /// Offset of [`Session`] from the image's base.
 pub const SESSION_OFFSET: usize = IMAGE_SIZE;
 /// Offset of [`Config`] from the image's base.
-pub const CONFIG_OFFSET: usize = 2 * PAGE;
+pub const CONFIG_OFFSET: usize = 7 * PAGE;
+/// Offset of the `fastclock::page::Trust` of the process from the image's base; one page.
+pub const TRUST_OFFSET: usize = CONFIG_OFFSET + PAGE;
 /// Offset of [`Threads`] from the image's base.
-pub const THREADS_OFFSET: usize = CONFIG_OFFSET + PAGE;
+pub const THREADS_OFFSET: usize = TRUST_OFFSET + PAGE;
 /// Bytes of the pages that hold [`Threads`].
 pub const THREADS_SIZE: usize = 2 * PAGE;
+/// Offset of the `fastclock::page::Page` from the image's base; one page.
+pub const CLOCK_OFFSET: usize = THREADS_OFFSET + THREADS_SIZE;
 /// Offset of [`Shared`] from the image's base.
-pub const SHARED_OFFSET: usize = THREADS_OFFSET + THREADS_SIZE;
+pub const SHARED_OFFSET: usize = CLOCK_OFFSET + PAGE;
 /// Bytes of the pages that hold [`Shared`].
 pub const SHARED_SIZE: usize = 61 * PAGE;
 /// Offset of the place for the kernel's own image, from the image's base. Behind ours, so that one
@@ -68,6 +79,8 @@ pub const BUCKETS: usize = 31 * SUB_BUCKETS;
 pub const SUB_BUCKETS: usize = 16;
 /// Buckets of the histogram of intervals between reads: powers of two of ticks.
 pub const INTERVALS: usize = 64;
+/// Numbers of reasons in [`Header::declined`].
+pub const DECLINES: usize = 32;
 
 /// A function of the vDSO that the image forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -233,8 +246,10 @@ pub struct Session {
     pub mappings: [KernelMapping; KERNEL_MAPPINGS],
     /// Distance of the code from the start of the first.
     pub code_offset: u64,
+    /// 0, or the System V id of the clock page plus one.
+    pub clock: u64,
     /// Reserved, zero.
-    pub reserved: [u64; 3],
+    pub reserved: [u64; 2],
 }
 
 /// The segment of a session: what every traced process attaches to read and execute.
@@ -332,8 +347,11 @@ pub struct Header {
     pub reserved: [u64; 7],
     /// Calls by the base-two logarithm of the ticks since the thread's read before; weighted.
     pub intervals: [AtomicU64; INTERVALS],
+    /// Reads that the kernel answered in place of the clock page, by the number of the reason
+    /// (`fastclock::Decline`); the last takes all numbers above.
+    pub declined: [AtomicU64; DECLINES],
     /// Reserved, zero.
-    pub padding: [u64; 512 - 15 - INTERVALS],
+    pub padding: [u64; 512 - 15 - INTERVALS - DECLINES],
 }
 
 /// A thread's counters.
@@ -458,10 +476,15 @@ pub enum InstallStep {
     MapPrivate = 2,
     /// Asking for the pages to be zeroed in children.
     WipeOnFork = 3,
+    /// Attaching the clock page.
+    AttachClock = 4,
 }
 
 const _: () = {
-    assert!(size_of::<ImagePages>() == 2 * PAGE);
+    assert!(size_of::<ImagePages>() == CONFIG_OFFSET);
+    assert!(size_of::<fastclock::page::Page>() == PAGE);
+    assert!(size_of::<fastclock::page::Trust>() <= PAGE);
+    assert!(TOTAL_SIZE == 0x69000);
     assert!(core::mem::offset_of!(ImagePages, session) == SESSION_OFFSET);
     assert!(size_of::<Config>() <= PAGE);
     assert!(size_of::<Threads>() <= THREADS_SIZE);

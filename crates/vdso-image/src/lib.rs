@@ -1,9 +1,9 @@
 //! clockscope's own vDSO image.
 //!
 //! A traced program is given this image in place of the kernel's. Its functions count the call and
-//! jump to the kernel's own image, which stays mapped. The command's build script compiles this
+//! jump to the kernel's own image, which stays mapped, or answer by another clock. The command's build script compiles this
 //! crate a second time, with `--cfg clockscope_image`, and links it into an ELF shared object of at
-//! most two pages (see `image.ld`); as an ordinary library the crate holds only the [`layout`].
+//! most seven pages (see `image.ld`); as an ordinary library the crate holds only the [`layout`].
 //!
 //! | file | what is in it |
 //! |---|---|
@@ -12,6 +12,7 @@
 //! | `slots.rs` | giving a thread a slot; counting without one |
 //! | `sample.rs` | timing one call in N |
 //! | `routes.rs` | answers by system call, and by the coarse clock |
+//! | `tsc.rs` | answers from the clock page |
 //! | `install.rs` | runs once, before the program's first instruction |
 #![no_std]
 
@@ -37,3 +38,7 @@ mod sample;
 #[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
 #[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod slots;
+#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
+#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
+mod tsc;

@@ -30,23 +30,26 @@ by_syscall! {
     syscall_clock_getres => 229;
 }
 
-type ClockCall = extern "C" fn(i32, *mut Timespec) -> i32;
-type TimeOfDay = extern "C" fn(*mut Timeval, *mut u8) -> i32;
+pub(crate) type ClockCall = extern "C" fn(i32, *mut Timespec) -> i32;
+pub(crate) type TimeOfDay = extern "C" fn(*mut Timeval, *mut u8) -> i32;
 
+/// `struct timespec`.
 #[repr(C)]
-struct Timespec {
-    seconds: c_long,
-    nanos: c_long,
+pub(crate) struct Timespec {
+    pub(crate) seconds: c_long,
+    pub(crate) nanos: c_long,
 }
 
+/// `struct timeval`.
 #[repr(C)]
-struct Timeval {
-    seconds: c_long,
-    micros: c_long,
+pub(crate) struct Timeval {
+    pub(crate) seconds: c_long,
+    pub(crate) micros: c_long,
 }
 
 /// The address of one of the kernel's functions.
-fn kernel(function: Function) -> u64 {
+#[inline(always)]
+pub(crate) fn kernel(function: Function) -> u64 {
     // SAFETY: the page is mapped behind the image and read-only since the installation.
     unsafe {
         let config = (image_base() + CONFIG_OFFSET) as *const Config;

@@ -31,6 +31,8 @@ pub(crate) struct Loop {
     pub(crate) limit_ms: usize,
     /// Pin thread i to CPU i + this.
     pub(crate) first_cpu: Option<usize>,
+    /// Sleep that long before the first call: a page of a clock is good only after some readings.
+    pub(crate) sleep_ms: usize,
 }
 
 impl Loop {
@@ -43,6 +45,7 @@ impl Loop {
             batch_calls: 0,
             limit_ms: suite.options.choose(400, 100),
             first_cpu: Some(1.min(suite.machine.cpus - 1)),
+            sleep_ms: 0,
         }
     }
 
@@ -56,6 +59,11 @@ impl Loop {
         Self { batch_calls, batches, ..self }
     }
 
+    /// The same that sleeps first.
+    pub(crate) fn after_ms(self, sleep_ms: usize) -> Self {
+        Self { sleep_ms, ..self }
+    }
+
     /// The same without pinning.
     pub(crate) fn unpinned(self) -> Self {
         Self { first_cpu: None, ..self }
@@ -63,8 +71,8 @@ impl Loop {
 
     fn command(&self, suite: &Suite) -> Vec<OsString> {
         let mut line = format!(
-            "{} --threads {} --batches {} --limit-ms {} --batch-calls {}",
-            self.kind, self.threads, self.batches, self.limit_ms, self.batch_calls
+            "{} --threads {} --batches {} --limit-ms {} --batch-calls {} --sleep-ms {}",
+            self.kind, self.threads, self.batches, self.limit_ms, self.batch_calls, self.sleep_ms
         );
         if let Some(cpu) = self.first_cpu {
             line.push_str(&format!(" --pin {cpu}"));

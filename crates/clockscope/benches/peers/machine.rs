@@ -34,6 +34,20 @@ impl Machine {
     }
 }
 
+/// When, where, under what load and by what command: for a section that can be measured alone.
+pub(crate) fn measured_by(section: &str) -> String {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let kernel = file("/proc/sys/kernel/osrelease");
+    let kernel = kernel.split('-').next().unwrap_or_default();
+    format!(
+        "`make bench SECTIONS={section}`: {}; {cpus} x {}, Linux {kernel}, clocksource {}; load {}.",
+        output_of("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        cpu_model(),
+        file("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        load()
+    )
+}
+
 /// The load now, as /proc/loadavg has it.
 pub(crate) fn load() -> String {
     file("/proc/loadavg")

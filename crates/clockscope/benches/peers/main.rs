@@ -18,6 +18,9 @@ use crate::options::{Options, Section};
 use crate::page::Page;
 use crate::suite::Suite;
 
+mod bracket;
+mod chunks;
+mod clocks;
 mod counted;
 mod figure;
 mod kernel_headers;
@@ -40,7 +43,8 @@ fn main() -> ExitCode {
         // `cargo test --all-targets` runs this program too; measuring belongs to `cargo bench`.
         return ExitCode::SUCCESS;
     }
-    match run(options) {
+    let done = if options.one_start { sections::start::one() } else { run(options) };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr().lock(), "error: {error:#}");
@@ -84,6 +88,11 @@ fn run_section(suite: &Suite, page: &mut Page, section: Section) -> Result<()> {
         Section::Memory => sections::memory::run(suite, page),
         Section::Signals => sections::signals::run(suite, page),
         Section::Agreement => sections::agreement::run(suite, page),
+        Section::Fastclock => sections::fastclock::run(suite, page),
+        Section::Start => sections::start::run(suite, page),
+        Section::Accuracy => sections::accuracy::run(suite, page),
+        Section::Order => sections::order::run(suite, page),
+        Section::RunTsc => sections::run_tsc::run(suite, page),
     }
 }
 

@@ -12,7 +12,7 @@ use clap::{Parser, ValueEnum};
 )]
 pub(crate) struct Options {
     /// Sections to run; all of them if none is named
-    #[arg(value_enum)]
+    #[arg(value_enum, value_delimiter = ',')]
     pub(crate) sections: Vec<Section>,
     /// A fast look: few rounds, short loads; its figures are not for the documentation
     #[arg(long)]
@@ -29,6 +29,9 @@ pub(crate) struct Options {
     /// The clockscope to measure, instead of the one just built
     #[arg(long, value_name = "PATH")]
     pub(crate) clockscope: Option<PathBuf>,
+    /// Start the clocks, say how right their rates are, and end: one of the starts of `start`
+    #[arg(long, hide = true)]
+    pub(crate) one_start: bool,
     /// Passed by cargo bench
     #[arg(long, hide = true)]
     pub(crate) bench: bool,
@@ -53,6 +56,16 @@ pub(crate) enum Section {
     Signals,
     /// what clockscope bench measures, beside a plain loop, google-benchmark, counting, perf bench
     Agreement,
+    /// what fastclock and its peers cost a reading
+    Fastclock,
+    /// how right the rate of fastclock and its peers is just after their start
+    Start,
+    /// how far fastclock and its peers are from CLOCK_MONOTONIC, and whether the bound holds
+    Accuracy,
+    /// whether threads see time run backwards
+    Order,
+    /// clockscope run --clock tsc
+    RunTsc,
 }
 
 impl Options {

@@ -109,7 +109,7 @@ fn note_failures(page: &mut Page, all: &[Series]) {
 }
 
 /// Says below a table when the untraced figures fall apart: a step is a regime, not noise.
-fn note_regimes(page: &mut Page, base: &Series) {
+pub(crate) fn note_regimes(page: &mut Page, base: &Series) {
     let values = || base.values.iter().copied().flatten();
     let (Some(low), Some(high)) = (values().reduce(f64::min), values().reduce(f64::max)) else {
         return;

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod capture;
+pub mod clock_page;
 pub mod compare;
 pub mod counter;
 pub mod doctor;
@@ -11,10 +12,12 @@ pub mod passed_on;
 pub mod program;
 pub mod replace_file;
 pub mod run;
+pub mod serve;
 pub mod signals;
 pub mod summary;
 pub mod trace;
 pub mod traced;
+pub mod tsc_guard;
 pub mod vdso;
 pub mod wrongness;
 

@@ -3,11 +3,12 @@
 use super::counter::Counter;
 use super::output::Output;
 use super::traced::{self, Outcome, Prepared};
-use super::{program, summary};
+use super::{clock_page, program, summary};
 use crate::cli::{Clock, CountBy, RunArgs};
 use crate::exit;
 use crate::report::text::TextOptions;
 use crate::sys::signals;
+use crate::timekeeper::Timekeeper;
 use crate::tracee::follow::{End, Following};
 use crate::tracee::image::{Counting, Route};
 use crate::tracee::session::Session;
@@ -22,6 +23,10 @@ pub fn run(args: &RunArgs) -> i32 {
 }
 
 fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
+    if let Some(contradiction) = contradiction(args) {
+        super::complain(contradiction);
+        return Ok(exit::FAILURE);
+    }
     let path = match program::find(&args.command[0], std::env::var_os("PATH").as_deref()) {
         Ok(path) => path,
         Err(not_found) => {
@@ -30,6 +35,9 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
         }
     };
     let output = Output::open(args.output.as_deref())?;
+    if args.clock.is_page() {
+        clock_page::ask(args.force)?;
+    }
     let syscall_read = if args.stats { traced::syscall_read_cost() } else { Default::default() };
     let mask = signals::block()?;
     let prepared = Prepared::fork(&path, &args.command, &mask)?;
@@ -38,16 +46,18 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
     if args.stats {
         session.allow_timing()?;
     }
+    let keeper = clock_page::keep(&session, args.force)?;
     let how = if args.no_follow { Following::Start } else { Following::Program };
     let outcome = prepared.follow(&session, None, how)?;
     session.stop_timing();
+    let kept = keeper.map(Timekeeper::stop);
     if let Some(error) = &outcome.failure {
         let (code, message) = traced::refused(&path, error);
         super::complain(&message);
         return Ok(code);
     }
     if args.stats {
-        let report = summary::report(&summary::Source {
+        let mut report = summary::report(&summary::Source {
             command: &args.command,
             session: &session,
             outcome: &outcome,
@@ -58,13 +68,35 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
             per_thread: false,
             wanted: &|_| true,
         })?;
+        let timings = outcome.processes.timings();
+        let ordered = args.clock == Clock::Tsc;
+        report.clock_page =
+            kept.as_ref().map(|kept| clock_page::report(kept, &report.vdso, timings, ordered));
         let options = TextOptions { clock: args.clock, ..TextOptions::default() };
         output.write(&report, args.format, &options);
     } else {
         say_declines(&outcome);
     }
+    if let Some(sentence) = kept.as_ref().and_then(clock_page::gave_way) {
+        super::complain(&sentence);
+    }
     say_forbidden(args.clock, outcome.followed.end);
     Ok(program::end_as(outcome.followed.end))
+}
+
+/// Options that do not go together with the clock.
+fn contradiction(args: &RunArgs) -> Option<&'static str> {
+    if args.force && !args.clock.is_page() {
+        Some("--force is for --clock tsc and tsc-fast: no other clock is ever refused")
+    } else if args.no_follow && args.clock.is_page() {
+        Some(
+            "--clock tsc and tsc-fast cannot be used with --no-follow: without a tracer nobody \
+             helps a program that forbids itself the counter; leave --no-follow out, or try \
+             --clock coarse",
+        )
+    } else {
+        None
+    }
 }
 
 fn route(clock: Clock) -> Route {
@@ -72,6 +104,8 @@ fn route(clock: Clock) -> Route {
         Clock::Kernel => Route::Kernel,
         Clock::Syscall => Route::Syscall,
         Clock::Coarse => Route::Coarse,
+        Clock::Tsc => Route::Tsc { fast: false },
+        Clock::TscFast => Route::Tsc { fast: true },
     }
 }
 

@@ -417,6 +417,7 @@ pub fn report(source: &Source<'_>) -> anyhow::Result<TraceReport> {
         },
         vdso,
         syscalls,
+        clock_page: None,
     })
 }
 

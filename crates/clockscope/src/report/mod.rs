@@ -3,6 +3,7 @@
 mod answers;
 pub mod bench;
 mod chart;
+pub mod clock_page;
 pub mod columns;
 pub mod compare;
 mod declines;
@@ -15,6 +16,7 @@ mod lines;
 pub mod model;
 mod overhead;
 mod page;
+mod page_answers;
 mod spread;
 mod table;
 pub mod text;

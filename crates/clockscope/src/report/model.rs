@@ -36,6 +36,51 @@ pub struct TraceReport {
     pub declines: Vec<DeclineRow>,
     /// What counting cost, by measurement at the start.
     pub overhead: Overhead,
+    /// What the clock page answered; with `run --clock tsc` and `tsc-fast` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_page: Option<ClockPageReport>,
+}
+
+/// What the clock page answered and how it was kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClockPageReport {
+    /// Whether two threads never see time run backwards.
+    pub ordered: bool,
+    /// Counted reads of the clocks that the page has: `CLOCK_REALTIME`, `CLOCK_MONOTONIC`, their
+    /// coarse forms, `CLOCK_BOOTTIME`, `CLOCK_TAI`, `gettimeofday` and `time`.
+    pub reads: u64,
+    /// Of these, answered from the page.
+    pub answered: u64,
+    /// The others, by the reason why the kernel answered.
+    pub by_kernel: Vec<ByKernel>,
+    /// Lines that were published.
+    pub lines: u64,
+    /// The largest bound that a read can have had, in nanoseconds.
+    pub worst_bound_ns: u64,
+    /// Time in which the page answered, in nanoseconds.
+    pub answered_ns: u64,
+    /// Times in which it did not, the start included, in their order.
+    pub withdrawals: Vec<WithdrawalRow>,
+}
+
+/// Reads that the kernel answered in place of the clock page.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ByKernel {
+    /// Number of the reason, as on a clock page.
+    pub number: u32,
+    /// Why, as a clause.
+    pub reason: String,
+    /// How many.
+    pub reads: u64,
+}
+
+/// A time in which the page gave way to the kernel's clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WithdrawalRow {
+    /// Why, as a clause.
+    pub reason: String,
+    /// For how long, in nanoseconds.
+    pub lasted_ns: u64,
 }
 
 /// Calls of one vDSO function, on one clock where the function takes a clock.

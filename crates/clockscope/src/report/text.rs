@@ -5,7 +5,7 @@ use super::columns::{self, Column};
 use super::entries::{self, Calls};
 use super::lines::{WIDTH, cut_middle, printable, width};
 use super::model::{ProcessDetail, ThreadDetail, TraceReport};
-use super::{answers, declines, latency, overhead, table, units};
+use super::{answers, declines, latency, overhead, page_answers, table, units};
 use crate::cli::{Clock, SortBy};
 
 /// How the text is made.
@@ -67,6 +67,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     } else {
         [
             answers::render(report, options.clock),
+            report.clock_page.as_ref().map(page_answers::render).unwrap_or_default(),
             overhead::notes(report),
             uncounted,
             overhead::render(report),

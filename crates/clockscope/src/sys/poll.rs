@@ -7,20 +7,24 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _};
 use std::time::Duration;
 
 /// Waits until one of them can be read, or the time is over; gives for each whether it is ready.
-/// A descriptor with an error or a peer that left counts as ready.
+/// A descriptor with an error or a peer that left counts as ready. The end is as exact as the
+/// kernel's timers are.
 ///
 /// # Errors
 ///
-/// Those of `poll(2)` besides `EINTR`, which gives that none is ready.
+/// Those of `ppoll(2)` besides `EINTR`, which gives that none is ready.
 pub fn wait(descriptors: &[BorrowedFd], at_most: Duration) -> io::Result<Vec<bool>> {
     let one =
         |fd: &BorrowedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut polled: Vec<libc::pollfd> = descriptors.iter().map(one).collect();
-    // Rounded up: a wait of less than a millisecond must not become none.
-    let millis = i32::try_from(at_most.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
+    let at_most = libc::timespec {
+        tv_sec: libc::time_t::try_from(at_most.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(at_most.subsec_nanos().cast_signed()),
+    };
     let count = polled.len() as libc::nfds_t;
-    // SAFETY: the pointer and the count are those of a local vector.
-    let ready = unsafe { libc::poll(polled.as_mut_ptr(), count, millis) };
+    // SAFETY: the pointers and the count are those of locals; the signal mask stays as it is.
+    let ready =
+        unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const at_most, std::ptr::null()) };
     if ready < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 /// A segment attached for reading and writing, seen as a `T`.
 ///
 /// `T` must be valid for every content, because other processes write to it: a struct of integers
-/// and atomics. Only the types of `vdso_image::layout` are used.
+/// and atomics. Only the types of `vdso_image::layout` and the clock page are used.
 #[derive(Debug)]
 pub struct Segment<T> {
     id: i32,
@@ -30,6 +30,9 @@ pub unsafe trait SharedContent {}
 unsafe impl SharedContent for vdso_image::layout::Shared {}
 // SAFETY: bytes, integers and one atomic; written here only, before anybody else attaches it.
 unsafe impl SharedContent for vdso_image::layout::ImagePages {}
+
+// SAFETY: atomics only.
+unsafe impl SharedContent for fastclock::page::Page {}
 
 impl<T: SharedContent> Segment<T> {
     /// Makes a segment of `size` bytes, zeroed, with these permissions (as of a file).

@@ -3,7 +3,9 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use vdso_image::layout::{BUCKETS, COUNTERS, CPU_SLOTS, Header, INTERVALS, SLOTS, Shared, Slot};
+use vdso_image::layout::{
+    BUCKETS, COUNTERS, CPU_SLOTS, DECLINES, Header, INTERVALS, SLOTS, Shared, Slot,
+};
 
 /// Calls by counter.
 pub type Calls = [u64; COUNTERS];
@@ -35,11 +37,17 @@ pub struct Timings {
     pub times: Vec<Times>,
     /// Weight of reads by the base-two logarithm of the ticks since the thread's read before.
     pub intervals: [u64; INTERVALS],
+    /// Reads that the kernel answered in place of the clock page, by the number of the reason.
+    pub declined: [u64; DECLINES],
 }
 
 impl Default for Timings {
     fn default() -> Self {
-        Self { times: vec![Times::NONE; COUNTERS], intervals: [0; INTERVALS] }
+        Self {
+            times: vec![Times::NONE; COUNTERS],
+            intervals: [0; INTERVALS],
+            declined: [0; DECLINES],
+        }
     }
 }
 
@@ -63,6 +71,9 @@ impl Timings {
         }
         for (sum, interval) in self.intervals.iter_mut().zip(&shared.header.intervals) {
             *sum += interval.load(Relaxed);
+        }
+        for (sum, declined) in self.declined.iter_mut().zip(&shared.header.declined) {
+            *sum += declined.load(Relaxed);
         }
     }
 }

@@ -8,7 +8,9 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-use vdso_image::layout::IMAGE_SIZE;
+use fastclock::ClockId;
+use fastclock::page::Trust;
+use vdso_image::layout::{IMAGE_SIZE, InstallStep, PAGE, TRUST_OFFSET};
 
 use super::births::Births;
 use super::decline::Decline;
@@ -17,7 +19,7 @@ use super::processes::Processes;
 use super::session::Session;
 use crate::sys::ptrace::{self, Resume};
 use crate::sys::wait::{self, Status};
-use crate::sys::{access, signals};
+use crate::sys::{access, memory, signals, tsc};
 
 /// Somebody who wants to see every system call (by ptrace, which costs about 20 us each).
 pub trait SyscallObserver {
@@ -226,8 +228,11 @@ impl<'a> Follower<'a> {
             return;
         }
         let failed = header.failed.load(Acquire);
+        let attaching = [InstallStep::AttachShared, InstallStep::AttachClock]
+            .iter()
+            .any(|step| failed >> 32 == *step as u64);
         let decline = match i32::try_from(failed & 0xffff_ffff) {
-            Ok(errno) if failed != 0 => Decline::Install(errno),
+            Ok(errno) if failed != 0 && !attaching => Decline::Install(errno),
             _ => Decline::NotAttached,
         };
         process.declines.push((process.command.clone(), decline));
@@ -284,13 +289,23 @@ impl<'a> Follower<'a> {
     }
 
     /// If the fault is one of our own reads of the time-stamp counter, which the program has
-    /// forbidden to itself (`PR_SET_TSC`): goes on behind the read, and times no more.
+    /// forbidden to itself (`PR_SET_TSC`, strict seccomp): goes on behind the read, times no more,
+    /// and lets the kernel answer this process from now on. Where the kernel's functions read the
+    /// counter too, they raise the same signal, and that one is the program's.
     fn emulate_counter(&mut self, thread: i32) -> bool {
+        if !ptrace::signal_sender(thread).is_ok_and(|(_, code)| code == SI_KERNEL) {
+            return false;
+        }
         let Some(index) = self.processes.index_of(thread) else { return false };
-        let Some(pages) = &self.processes.get(index).pages else { return false };
-        let base = pages.get().header.base.load(Acquire);
+        let pages = self.processes.get(index).pages.as_ref();
+        let has_clock = self.session.clock_page().is_some();
         let Ok(mut registers) = ptrace::registers(thread) else { return false };
         let image = &self.session.ready().bytes;
+        let base = match pages {
+            Some(pages) => pages.get().header.base.load(Acquire),
+            None if has_clock => image_base(thread, registers.rip, image),
+            None => return false,
+        };
         let offset = registers.rip.wrapping_sub(base);
         let Some(code) = usize::try_from(offset)
             .ok()
@@ -304,15 +319,46 @@ impl<'a> Follower<'a> {
             [0x0f, 0x01, 0xf9, ..] => 3, // rdtscp
             _ => return false,
         };
-        pages.get().header.no_timing.store(1, Relaxed);
+        if let Some(pages) = pages {
+            pages.get().header.no_timing.store(1, Relaxed);
+        }
+        if has_clock && forbid_page(thread, base).is_err() {
+            return false;
+        }
         registers.rip += length;
-        registers.rax = 0;
+        registers.rax = 0; // long before the page's line: the image looks again, and finds out
         registers.rdx = 0;
         if length == 3 {
             registers.rcx = 0;
         }
         ptrace::set_registers(thread, &registers).is_ok()
     }
+}
+
+/// `si_code` of signals that an instruction raised without an address: asm-generic/siginfo.h.
+const SI_KERNEL: i32 = 0x80;
+/// The page is at most this far ahead of the kernel's clock, ns: what a process compares it with
+/// before it trusts the page.
+const AHEAD: i64 = 20_000;
+
+/// Where our image begins in a process that executes an instruction of it; 0 if it does not.
+fn image_base(thread: i32, at: u64, image: &[u8]) -> u64 {
+    let page = PAGE as u64;
+    let mut header = [0; 64];
+    let begins = |base: &u64| {
+        memory::read(thread, *base, &mut header).is_ok_and(|read| read == header.len())
+            && image.get(..header.len()) == Some(&header[..])
+    };
+    let pages = (IMAGE_SIZE as u64).div_ceil(page);
+    (0..pages).map(|n| (at & !(page - 1)).saturating_sub(n * page)).find(begins).unwrap_or(0)
+}
+
+/// Lets the kernel answer in a process for good, never before what the page may have said.
+fn forbid_page(thread: i32, base: u64) -> io::Result<()> {
+    let floor = tsc::now(ClockId::Monotonic).0.saturating_add(AHEAD);
+    let trust = base + TRUST_OFFSET as u64;
+    memory::write(thread, trust + Trust::FORBIDDEN_OFFSET as u64, &floor.to_ne_bytes())?;
+    memory::write(thread, trust + Trust::CHECKED_OFFSET as u64, &0_u64.to_ne_bytes())
 }
 
 /// The name of the program that a process runs, as `ps` shows it.

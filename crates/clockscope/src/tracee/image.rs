@@ -11,6 +11,7 @@ use object::elf::{
 use object::pod;
 
 use super::unwind;
+use crate::sys::tsc;
 use crate::vdso::Image;
 use vdso_image::layout::{
     FUNCTIONS, Function, IMAGE_SIZE, KERNEL_OFFSET, SPARES, TARGET_KERNEL, TARGET_OURS, Target,
@@ -42,6 +43,25 @@ pub enum Route {
     Syscall,
     /// The kernel's image, from the coarse clock of the family.
     Coarse,
+    /// The clock page.
+    Tsc {
+        /// The CPU may read the counter out of order.
+        fast: bool,
+    },
+}
+
+impl Route {
+    /// What the names of its functions in the image begin with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Kernel => "",
+            Self::Syscall => "syscall_",
+            Self::Coarse => "coarse_",
+            Self::Tsc { fast: false } if tsc::has_rdtscp() => "tscp_",
+            Self::Tsc { fast: false } => "tsc_",
+            Self::Tsc { fast: true } => "fast_",
+        }
+    }
 }
 
 /// An image ready to be attached.
@@ -109,7 +129,7 @@ pub fn prepare(
     let mut editor = Editor::new(BUILT)?;
     for function in Function::ALL {
         let (built, wanted) = names(function, &spares);
-        let entry = exported_entry(function, counting)?;
+        let entry = exported_entry(function, counting, route)?;
         // Both are found before either is renamed: linkers let the short name be the end of the
         // long one.
         let symbols = [editor.find(&format!("__vdso_{built}"))?, editor.find(&built)?];
@@ -177,9 +197,18 @@ fn entry(name: &str) -> Result<(u32, u32), NotReady> {
 }
 
 /// The entry behind an exported name: the short way where there is one.
-fn exported_entry(function: Function, counting: Counting) -> Result<(u32, u32), NotReady> {
+fn exported_entry(
+    function: Function,
+    counting: Counting,
+    route: Route,
+) -> Result<(u32, u32), NotReady> {
     let name = function.name();
     match counting {
+        // Even the jump is saved where every nanosecond was asked for.
+        Counting::No if matches!(route, Route::Tsc { .. }) => {
+            let prefix = route.prefix();
+            entry(&format!("{prefix}{name}")).or_else(|_| entry(&format!("direct_{name}")))
+        }
         Counting::No => entry(&format!("direct_{name}")),
         Counting::ByThread => {
             entry(&format!("counted_{name}")).or_else(|_| entry(&format!("looked_up_{name}")))
@@ -198,11 +227,7 @@ fn targets(
 ) -> Result<(Targets, Targets), NotReady> {
     let mut in_kernel = [Target::default(); FUNCTIONS];
     let mut target = in_kernel;
-    let prefix = match route {
-        Route::Kernel => "",
-        Route::Syscall => "syscall_",
-        Route::Coarse => "coarse_",
-    };
+    let prefix = route.prefix();
     for function in Function::ALL {
         let (_, Some(name)) = names(function, spares) else { continue };
         let symbol = kernel.function(&format!("__vdso_{name}")).or_else(|| kernel.function(name));
@@ -371,6 +396,14 @@ mod tests {
         Image::parse(&bytes).unwrap()
     }
 
+    const ROUTES: [Route; 5] = [
+        Route::Kernel,
+        Route::Syscall,
+        Route::Coarse,
+        Route::Tsc { fast: false },
+        Route::Tsc { fast: true },
+    ];
+
     fn ready(kernel: &Image, counting: Counting, route: Route) -> Image {
         let ready = prepare(kernel, 0x6000, counting, route).unwrap();
         assert!(ready.bytes.len() <= IMAGE_SIZE);
@@ -381,7 +414,7 @@ mod tests {
     fn every_reader_accepts_every_form_of_the_image() {
         let kernel = renamed(&[]);
         for counting in [Counting::No, Counting::ByThread, Counting::ByCpu] {
-            for route in [Route::Kernel, Route::Syscall, Route::Coarse] {
+            for route in ROUTES {
                 for verdict in accepts::check(&ready(&kernel, counting, route)) {
                     assert!(verdict.is_accepted(), "{counting:?} {route:?}: {verdict:?}");
                 }
@@ -449,5 +482,28 @@ mod tests {
         assert!(ours(Route::Coarse, Function::Gettimeofday));
         assert!(!ours(Route::Kernel, Function::ClockGettime));
         assert!(!ours(Route::Syscall, Function::Getrandom));
+        for route in [Route::Tsc { fast: false }, Route::Tsc { fast: true }] {
+            for function in [Function::ClockGettime, Function::Gettimeofday] {
+                assert!(ours(route, function));
+            }
+            for function in [Function::Time, Function::ClockGetres, Function::Getcpu] {
+                assert!(!ours(route, function));
+            }
+        }
+    }
+
+    #[test]
+    fn the_clock_page_is_read_without_a_jump_where_nothing_is_counted() {
+        let kernel = renamed(&[]);
+        let address = |counting, route| {
+            ready(&kernel, counting, route).function("__vdso_clock_gettime").unwrap().offset
+        };
+        let ordered = if tsc::has_rdtscp() { "tscp_clock_gettime" } else { "tsc_clock_gettime" };
+        for (fast, name) in [(false, ordered), (true, "fast_clock_gettime")] {
+            let route = Route::Tsc { fast };
+            assert_eq!(address(Counting::No, route), u64::from(entry(name).unwrap().0));
+            let counted = u64::from(entry("counted_clock_gettime").unwrap().0);
+            assert_eq!(address(Counting::ByThread, route), counted);
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use fastclock::page::Page;
 use fastclock::{ClockId, Nanos, Scale, TickRate, Ticks};
 use vdso_image::layout::{
     FUNCTIONS, ImagePages, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, PAGE, SESSION_OFFSET,
@@ -32,6 +33,7 @@ pub struct Session {
     pages: &'static Segment<ImagePages>,
     ready: Ready,
     counting: Counting,
+    clock: Option<&'static Segment<Page>>,
     code_offset: u64,
     code_room: usize,
     start: ClockPair,
@@ -57,16 +59,25 @@ impl Session {
         let mappings = kernel_mappings(&own);
         let code_offset = own.mappings.last().map_or(0, |(offset, _)| *offset);
         let ready = image::prepare(&kernel, code_offset, counting, route)?;
+        let clock = match route {
+            Route::Tsc { .. } => Some(clock_page()?),
+            Route::Kernel | Route::Syscall | Route::Coarse => None,
+        };
         let mut pages = Segment::<ImagePages>::new(TOTAL_SIZE, 0o755)
             .context("cannot get shared memory; see `ipcs -l` for the limits")?;
         pages.write_bytes(0, &ready.bytes);
-        pages.write_bytes(SESSION_OFFSET, &constants(&ready, counting, &mappings, code_offset));
+        let mut constants = constants(&ready, counting, &mappings, code_offset);
+        let clock_id = clock.map_or(0, |clock| u64::from(clock.id().cast_unsigned()) + 1);
+        let at = std::mem::offset_of!(Constants, clock);
+        constants[at..at + 8].copy_from_slice(&clock_id.to_le_bytes());
+        pages.write_bytes(SESSION_OFFSET, &constants);
         let end = kernel.content_end().next_multiple_of(16);
         let room = end.next_multiple_of(PAGE as u64) - end;
         Ok(Self {
             pages: Box::leak(Box::new(pages)),
             ready,
             counting,
+            clock,
             code_offset: end,
             code_room: usize::try_from(room).unwrap_or(0),
             start,
@@ -113,6 +124,12 @@ impl Session {
         self.counting != Counting::No
     }
 
+    /// The clock page that the image answers from, if it does.
+    #[must_use]
+    pub fn clock_page(&self) -> Option<&'static Page> {
+        self.clock.map(Segment::get)
+    }
+
     /// Where in the kernel's image the launch code goes, and how many bytes are free there.
     #[must_use]
     pub fn code_place(&self) -> (u64, usize) {
@@ -137,6 +154,13 @@ impl Session {
     pub fn scale(&self) -> Scale {
         self.start.scale_until(ClockPair::read())
     }
+}
+
+/// A page that every user's processes may read, and this process only may write.
+fn clock_page() -> anyhow::Result<&'static Segment<Page>> {
+    let page = Segment::new(size_of::<Page>(), 0o644)
+        .context("cannot get shared memory; see `ipcs -l` for the limits")?;
+    Ok(Box::leak(Box::new(page)))
 }
 
 impl ClockPair {

@@ -138,6 +138,22 @@ fn a_measurement_comes_before_what_rests_on_it() {
 }
 
 #[test]
+fn a_slow_machine_is_shown_the_clock_by_the_tsc_only_if_nothing_speaks_against_it() {
+    let offered = |facts: &Facts, labels: &[&'static str]| {
+        let findings = labels.iter().map(|&label| Finding::new(label)).collect();
+        let told = diagnosis(facts, verdict(State::Slow, "hpet", &[]), findings);
+        told.meanwhile.iter().any(|sentence| sentence.contains("run --clock tsc --force"))
+    };
+    let mut invariant = facts("6.12", &[]);
+    let flags = ["constant_tsc", "nonstop_tsc"].map(str::to_owned).into();
+    invariant.cpu.flags = Some(Known::new(flags, "proc/cpuinfo", "flags"));
+    invariant.cpu.flags_are_complete = true;
+    assert!(offered(&invariant, &["tsc-watchdog-glitch"]));
+    assert!(!offered(&invariant, &["tsc-warp-runtime"]));
+    assert!(!offered(&facts("6.12", &[]), &["tsc-watchdog-glitch"]));
+}
+
+#[test]
 fn a_slow_machine_without_a_cause_is_told_to_read_its_log() {
     let findings = vec![Finding::new("tsc-absent")];
     let told = diagnosis(&facts("6.12", &[]), verdict(State::Slow, "hpet", &[]), findings);

@@ -1,5 +1,6 @@
 //! What clockscope can do until then, and what is not known and would decide.
 
+use super::super::advice::tsc_guards;
 use super::super::finding::{Cost, Diagnosis, Severity, State};
 use crate::host::facts::{Facts, Log};
 use crate::host::log::event::{Kind, Role};
@@ -10,6 +11,11 @@ const NO_VDSO: [&str; 5] =
     ["vdso-off", "param-vdso", "vsyscall64-off", "emulated-kernel", "arm32-vdso-off"];
 /// Labels that only a measurement on the machine decides.
 const MEASURABLE: [&str; 2] = ["vdso-support-depends-on-kernel", "kvm-clock-no-vdso-suspected"];
+
+/// Where nothing that is known speaks against the TSC.
+const TSC_CLOCK: &str = "`clockscope run --clock tsc --force -- CMD` gives a program the time by the \
+    TSC, kept to the kernel's clock, for about 20 ns a read. Nothing that is known here speaks \
+    against the TSC; it is compared all the time, and the kernel's clock answers again if they differ.";
 
 fn found(diagnosis: &Diagnosis, labels: &[&str]) -> bool {
     diagnosis.findings.iter().any(|finding| labels.contains(&finding.label))
@@ -32,6 +38,9 @@ pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
              {coarse} a read{instead}. It is up to two ticks old: enough for the time stamps of \
              a log."
         ));
+        if tsc_guards(facts, &diagnosis.findings).is_ok() {
+            sentences.push(TSC_CLOCK.to_owned());
+        }
     }
     let worst = diagnosis.worst();
     let is_said = |advice: &super::super::finding::Advice| {

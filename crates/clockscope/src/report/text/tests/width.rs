@@ -6,7 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::report::lines::width;
-use crate::report::model::{ClockReads, DeclineRow, Latency, Overhead, SyscallRow, VdsoRow};
+use crate::report::model::{
+    ByKernel, ClockPageReport, ClockReads, DeclineRow, Latency, Overhead, SyscallRow, VdsoRow,
+};
 
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 0..1_000_u64, 0..10_000_000_000_u64, any::<u64>()]
@@ -88,6 +90,21 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn page_answers()(
+        ordered: bool,
+        (reads, answered, lines) in (number(), number(), number()),
+        (worst_bound_ns, answered_ns) in (number(), number()),
+        (number, reason, by_kernel) in (any::<u32>(), word(), number()),
+    ) -> ClockPageReport {
+        let by_kernel = vec![ByKernel { number, reason, reads: by_kernel }];
+        let withdrawals = Vec::new();
+        ClockPageReport {
+            ordered, reads, answered, by_kernel, lines, worst_bound_ns, answered_ns, withdrawals,
+        }
+    }
+}
+
+prop_compose! {
     fn reports()(
         command in vec(word(), 0..4),
         (exit_code, signal) in (any::<Option<i32>>(), any::<Option<i32>>()),
@@ -95,13 +112,15 @@ prop_compose! {
         via in prop_oneof!["bpf", "ptrace", "none", word()],
         vdso in vec(vdso(), 0..5),
         syscalls in vec(syscalls(), 0..5),
-        clock_reads in reads(),
-        processes_detail in vec(detail(), 0..3),
+        clock_reads in reads().boxed(),
+        processes_detail in vec(detail(), 0..3).boxed(),
         declines in vec(decline(), 0..12),
         (syscall_probe_ps, bystander_tax_ps, syscall_subtracted_ps, vdso_bracket_ps)
             in (number(), number(), number(), number()),
+        clock_page in option::of(page_answers()).boxed(),
     ) -> TraceReport {
         TraceReport {
+            clock_page,
             schema: 1, command, exit_code, signal, wall_ns, cpu_ns, processes, threads, via, vdso,
             syscalls, clock_reads, processes_detail, declines,
             overhead: Overhead {
@@ -118,7 +137,8 @@ fn options() -> impl Strategy<Value = TextOptions> {
         Just(SortBy::Errors),
         Just(SortBy::Name)
     ];
-    let clock = prop_oneof![Just(Clock::Kernel), Just(Clock::Syscall), Just(Clock::Coarse)];
+    let clocks = [Clock::Kernel, Clock::Syscall, Clock::Coarse, Clock::Tsc, Clock::TscFast];
+    let clock = proptest::sample::select(clocks.to_vec());
     (sort, clock, any::<[bool; 4]>()).prop_map(|(sort, clock, flags)| {
         let [per_process, per_thread, summary_only, latency] = flags;
         let columns = columns::DEFAULT.to_vec();

@@ -1,0 +1,275 @@
+//! What a reading costs: fastclock, the libraries beside it, the kernel's clocks and the counter.
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use clockscope::sys::affinity;
+use clockscope::sys::clock_loops::{self, Counter as CounterLoop};
+use clockscope::sys::loops::Loops;
+use clockscope::sys::vdso_call::Call;
+use clockscope::sys::vdso_functions::Functions;
+use fastclock::arch::CpuCounter;
+use fastclock::page::Counter;
+use fastclock::{Clock, ClockId};
+
+use crate::chunks::{self, Plan, Subject};
+use crate::clocks;
+use crate::figure::{Target, Unit, difference, show, typical, verdict};
+use crate::machine::measured_by;
+use crate::page::Page;
+use crate::process;
+use crate::series::{self, Series};
+use crate::suite::{LAUNCH_LIMIT, Suite};
+
+const RDTSC: &str = "rdtsc";
+const ORDERED: &str = "lfence; rdtsc";
+const RDTSCP: &str = "rdtscp";
+const LIBC: &str = "clock_gettime, libc";
+const CLOCK_BOUND: &str = "clock-bound-client now";
+const NOW_FAST: &str = "fastclock now_fast";
+const NOW: &str = "fastclock now";
+const NOW_BOUNDED: &str = "fastclock now_bounded";
+const NOW_BOUNDED_FAST: &str = "fastclock now_bounded_fast";
+const RECENT: &str = "fastclock recent";
+
+pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
+    page.heading(2, "What a reading costs: fastclock and its peers");
+    page.text(&measured_by("fastclock"));
+    let cpu = *affinity::allowed()?.last().context("no CPU")?;
+    let before = affinity::allowed()?;
+    affinity::restrict_to(&[cpu])?;
+    let done = on_this_cpu(suite, page);
+    affinity::restrict_to(&before)?;
+    done
+}
+
+fn on_this_cpu(suite: &Suite, page: &mut Page) -> Result<()> {
+    let clock: &'static Clock = Box::leak(Box::new(Clock::alone()));
+    clock.calibrate(Duration::from_secs(1));
+    back_to_back(suite, page, clock)?;
+    in_work(suite, page, clock)?;
+    from_c(suite, page)?;
+    page.text(&format!("Afterwards fastclock says: {}.", clock.status()));
+    Ok(())
+}
+
+fn plan(suite: &Suite) -> Plan {
+    Plan {
+        rounds: suite.options.rounds.unwrap_or(suite.options.choose(21, 3)),
+        chunks: suite.options.choose(9, 3),
+        chunk_ns: 1_000_000,
+    }
+}
+
+fn back_to_back(suite: &Suite, page: &mut Page, clock: &'static Clock) -> Result<()> {
+    page.heading(3, "back to back");
+    let plan = plan(suite);
+    page.text(&format!(
+        "One process, all readings in turn, the loop's own cost (first row) included. A round's figure is the best of \
+         {} chunks of about {} ms of the thread's CPU time; the table has the median of {} rounds.",
+        plan.chunks,
+        plan.chunk_ns / 1_000_000,
+        plan.rounds
+    ));
+    let mut subjects = counters_and_kernel()?;
+    subjects.extend(peers(suite, page)?);
+    subjects.extend(own(clock));
+    let all = chunks::measure(&mut subjects, plan);
+    costs_table(page, &all, RDTSC, LIBC);
+    series::note_regimes(page, series::named(&all, RDTSC).context("no rdtsc")?);
+    let floor = |name: &str| {
+        let over = series::ratio_to(&all, LIBC, name);
+        over.map_or_else(String::new, |over| format!("`{name}` {}x", show(&over, Unit::Ratio)))
+    };
+    page.text(&format!(
+        "No ordered reading can cost less than the instructions that put the counter in order; of {LIBC} they are: \
+         {}, {}.",
+        floor(ORDERED),
+        floor(RDTSCP)
+    ));
+    let judge = |page: &mut Page, name: &str, base: &str, target: Target| {
+        let what = format!("{name} over {base}");
+        page.verdict(&verdict(&what, target, Unit::Ratio, series::ratio_to(&all, base, name)));
+    };
+    judge(page, NOW_FAST, RDTSC, Target::AtMost(1.20));
+    judge(page, NOW, LIBC, Target::AtMost(0.83));
+    judge(page, NOW_BOUNDED, LIBC, Target::AtMost(0.85));
+    judge(page, CLOCK_BOUND, NOW_BOUNDED, Target::AtLeast(4.0));
+    // ClockBound's client is not ordered either.
+    if let Some(over) = series::ratio_to(&all, NOW_BOUNDED_FAST, CLOCK_BOUND) {
+        let over = show(&over, Unit::Ratio);
+        page.text(&format!("{CLOCK_BOUND} over {NOW_BOUNDED_FAST}, unordered as well: {over}x."));
+    }
+    let recent = series::named(&all, RECENT).and_then(|found| typical(&found.values));
+    page.verdict(&verdict(RECENT, Target::AtMost(0.7), Unit::Nanos, recent));
+    Ok(())
+}
+
+fn counters_and_kernel() -> Result<Vec<Subject>> {
+    let functions = Functions::own().map_err(|error| anyhow!("{error}"))?;
+    let monotonic = Call::ClockGettime(ClockId::Monotonic);
+    let coarse = Call::ClockGettime(ClockId::MonotonicCoarse);
+    let rdtscp = clock_loops::of_counter(CounterLoop::Rdtscp)?;
+    Ok(vec![
+        Subject::reading("the empty loop", || 0_u64),
+        Subject::reading(RDTSC, || CpuCounter.unordered().0),
+        Subject::reading(ORDERED, || CpuCounter.ordered().0),
+        Subject::of_loop(RDTSCP, rdtscp.plain),
+        Subject::of_loop(LIBC, clock_loops::by_libc(monotonic)?.plain),
+        Subject::of_loop(
+            "clock_gettime, vDSO by pointer",
+            clock_loops::by_vdso(monotonic, &functions)?.plain,
+        ),
+        Subject::of_loop("clock_gettime, COARSE", clock_loops::by_libc(coarse)?.plain),
+        Subject::reading("std Instant::now", std::time::Instant::now),
+        Subject::reading("std SystemTime::now", std::time::SystemTime::now),
+    ])
+}
+
+fn peers(suite: &Suite, page: &mut Page) -> Result<Vec<Subject>> {
+    let quanta = quanta::Clock::new();
+    quanta::set_recent(quanta.now());
+    let (raw, now, recent) = (quanta.clone(), quanta.clone(), quanta);
+    coarsetime::Instant::update();
+    let mut subjects = vec![
+        Subject::reading("quanta raw", move || raw.raw()),
+        Subject::reading("quanta Clock::now", move || now.now()),
+        Subject::reading("quanta Instant::now", quanta::Instant::now),
+        Subject::reading("quanta recent", move || recent.recent()),
+        Subject::reading("minstant now (no conversion)", minstant::Instant::now),
+        Subject::reading("fastant now (no conversion)", fastant::Instant::now),
+        Subject::reading("fast-clock now, to ns", clocks::fast_clock()?),
+        Subject::reading("coarsetime now", coarsetime::Instant::now),
+        Subject::reading("coarsetime recent", coarsetime::Instant::recent),
+    ];
+    match clocks::clock_bound(&suite.path("clock-bound")) {
+        Ok(mut client) => subjects.push(Subject::reading(CLOCK_BOUND, move || client.now())),
+        Err(error) => page.text(&format!("`{CLOCK_BOUND}` does not run here: {error:#}")),
+    }
+    Ok(subjects)
+}
+
+fn own(clock: &'static Clock) -> Vec<Subject> {
+    clock.refresh_recent();
+    vec![
+        Subject::reading(NOW_FAST, || clock.now_fast()),
+        Subject::reading(NOW, || clock.now()),
+        Subject::reading(NOW_BOUNDED, || clock.now_bounded()),
+        Subject::reading(NOW_BOUNDED_FAST, || clock.now_bounded_fast()),
+        Subject::reading("fastclock realtime_fast", || clock.realtime_fast()),
+        Subject::reading("fastclock realtime", || clock.realtime()),
+        Subject::reading(RECENT, || clock.recent()),
+        Subject::reading("fastclock coarse", || clock.coarse()),
+        Subject::reading("fastclock second", || clock.second()),
+    ]
+}
+
+/// Writes minimum and median of each, and its ratios to two of them.
+fn costs_table(page: &mut Page, all: &[Series], first: &str, second: &str) {
+    let over = |base: &str, one: &Series| match series::ratio_to(all, base, &one.name) {
+        Some(figure) if one.name != base => show(&figure, Unit::Ratio),
+        _ => "-".to_owned(),
+    };
+    let row = |one: &Series| {
+        let median = typical(&one.values).map(|figure| show(&figure, Unit::Nanos));
+        vec![
+            one.name.clone(),
+            one.minimum.map(|ns| Unit::Nanos.show(ns)).unwrap_or_default(),
+            median.unwrap_or_default(),
+            over(first, one),
+            over(second, one),
+        ]
+    };
+    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    let (first, second) = (format!("x {first}"), format!("x {second}"));
+    page.table(&["reading", "min ns", "median ns", &first, &second], &rows);
+}
+
+/// What one reading adds to an iteration of other work.
+fn in_work(suite: &Suite, page: &mut Page, clock: &'static Clock) -> Result<()> {
+    page.heading(3, "inside other work");
+    page.text(
+        "What one reading adds to an iteration of about 10 ns of independent multiplications, and to one with a load \
+         from a random place of 64 MiB: differences from the same loop without a reading, in the same round.",
+    );
+    let libc = clock_loops::by_libc(Call::ClockGettime(ClockId::Monotonic))?;
+    let readings = [
+        ("", clock_loops::empty()),
+        (RDTSC, around(|| CpuCounter.unordered())),
+        (ORDERED, around(|| CpuCounter.ordered())),
+        (LIBC, libc),
+        (NOW_FAST, around(|| clock.now_fast())),
+        (NOW, around(|| clock.now())),
+        (NOW_BOUNDED, around(|| clock.now_bounded())),
+    ];
+    let (mut compute, mut memory) = (Vec::new(), Vec::new());
+    for (name, loops) in readings {
+        compute.push(Subject::of_loop(name, loops.in_compute));
+        memory.push(Subject::of_loop(name, loops.in_memory));
+    }
+    let columns = [compute, memory].map(|mut subjects| chunks::measure(&mut subjects, plan(suite)));
+    let added = |column: &[Series], at: usize| {
+        difference(&column[0].values, &column[at].values)
+            .map_or_else(String::new, |figure| show(&figure, Unit::Nanos))
+    };
+    let row = |at: usize| {
+        let name = columns[0][at].name.clone();
+        vec![name, added(&columns[0], at), added(&columns[1], at)]
+    };
+    let rows: Vec<Vec<String>> = (1..columns[0].len()).map(row).collect();
+    page.table(&["reading", "added ns, computing", "added ns, loading"], &rows);
+    Ok(())
+}
+
+fn around<T>(read: impl Fn() -> T + Send + Sync + Clone + 'static) -> Loops {
+    Loops::around(move || {
+        black_box(read());
+    })
+}
+
+/// The same through the C library, compiled in C.
+fn from_c(suite: &Suite, page: &mut Page) -> Result<()> {
+    page.heading(3, "from C, through libfastclock.so");
+    let program = match suite.workloads.fastclock_loops() {
+        Ok(program) => program,
+        Err(error) => {
+            page.text(&format!("Not measured: {error:#}"));
+            page.verdict(&verdict(C_OVER_RDTSC, Target::AtMost(1.27), Unit::Ratio, None));
+            return Ok(());
+        }
+    };
+    let all = c_series(suite, program)?;
+    costs_table(page, &all, RDTSC, "clock_gettime");
+    let over = series::ratio_to(&all, RDTSC, "fastclock_now_fast");
+    page.verdict(&verdict(C_OVER_RDTSC, Target::AtMost(1.27), Unit::Ratio, over));
+    let over = series::ratio_to(&all, "clock_gettime", "fastclock_now");
+    let what = "fastclock_now over clock_gettime, in C";
+    page.verdict(&verdict(what, Target::AtMost(0.83), Unit::Ratio, over));
+    Ok(())
+}
+
+const C_OVER_RDTSC: &str = "fastclock_now_fast over rdtsc, in C";
+
+/// Runs the program and reads its lines `round NAME NS`.
+fn c_series(suite: &Suite, program: PathBuf) -> Result<Vec<Series>> {
+    let plan = plan(suite);
+    let command =
+        vec![program.into(), plan.rounds.to_string().into(), plan.chunks.to_string().into()];
+    let finished = process::run(&command, LAUNCH_LIMIT)?;
+    let mut all: Vec<Series> = Vec::new();
+    for line in finished.stdout.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ["round", name, ns] = words.as_slice() else { continue };
+        let ns: f64 = ns.parse().context("the C loops print no number")?;
+        match all.iter_mut().find(|series| series.name == *name) {
+            Some(series) => series.values.push(Some(ns)),
+            None => all.push(chunks::series(name, vec![ns])),
+        }
+    }
+    for series in &mut all {
+        series.minimum = series.values.iter().copied().flatten().reduce(f64::min);
+    }
+    Ok(all)
+}

@@ -1,0 +1,106 @@
+//! The options of `clockscope serve`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::Format;
+
+/// Where readers look for a page by themselves.
+pub const PAGE: &str = "/run/clockscope/page";
+
+/// Options of `clockscope serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  clockscope serve                          publish /run/clockscope/page and go to the background
+  clockscope serve --foreground             under a supervisor; see packaging/clockscope-serve.service
+  clockscope serve --user nobody            drop privileges once the page is open
+  clockscope serve --status                 what is the page worth?
+
+Exit status: 0; with --status 0 if the page answers, 1 if it does not, 2 if it cannot be read or is
+none; 125 if nothing could be published: the TSC is refused, another timekeeper writes the page, the
+file cannot be made; 2 if the options are wrong.")]
+pub struct ServeArgs {
+    /// The page
+    #[arg(long, value_name = "FILE", default_value = PAGE)]
+    pub page: PathBuf,
+    /// Time between two looks at the kernel's clock, from 10ms to 10s
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = period)]
+    pub period: Duration,
+    /// For how long readers use the page without hearing from the timekeeper: so long it may take
+    /// to restart it, and so long a step of the time goes unnoticed if it died; from 100ms to 1h
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = valid)]
+    pub valid: Duration,
+    /// Become this user (a name or a number) once the page is open; needs root
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Stay in the foreground, and say on standard error when the page gives way to the kernel
+    #[arg(long)]
+    pub foreground: bool,
+    /// Use the TSC although the kernel does not, or the CPU does not promise that its rate is
+    /// constant. What is measured (warp, another rate) is never overridden
+    #[arg(long)]
+    pub force: bool,
+    /// When told to end (SIGTERM, SIGINT), end the page too, instead of leaving it to the next
+    /// timekeeper for the rest of its validity
+    #[arg(long)]
+    pub withdraw_on_exit: bool,
+    /// Say what a page is worth, that of --page if no FILE is given, and publish nothing
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        conflicts_with_all = ["period", "valid", "user", "foreground", "force", "withdraw_on_exit"]
+    )]
+    pub status: Option<Option<PathBuf>>,
+    /// With --status: how to print it
+    #[arg(long, value_enum, default_value_t = Format::Text, requires = "status")]
+    pub format: Format,
+}
+
+fn period(text: &str) -> Result<Duration, String> {
+    between(text, Duration::from_millis(10), Duration::from_secs(10))
+}
+
+fn valid(text: &str) -> Result<Duration, String> {
+    between(text, Duration::from_millis(100), Duration::from_secs(3600))
+}
+
+/// A number with a unit: `100ms`, `1.5s`, `2m`, `1h`; seconds without one.
+fn between(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let scale = match unit {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("unknown unit {unit}; try ms, s, m or h")),
+    };
+    let number: f64 = number.parse().map_err(|_| "not a number; try 100ms or 1.5s".to_owned())?;
+    let time = Duration::try_from_secs_f64(number * scale).map_err(|error| error.to_string())?;
+    if (least..=most).contains(&time) {
+        Ok(time)
+    } else {
+        Err(format!("not between {least:?} and {most:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units_and_limits() {
+        assert_eq!(period("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(period("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(valid("1h"), Ok(Duration::from_secs(3600)));
+        assert_eq!(valid("2m"), Ok(Duration::from_secs(120)));
+        for bad in ["", "s", "1.2.3s", "10", "5ms", "1y", "-1s", "1e9s", "nan", "0"] {
+            assert!(period(bad).is_err() || bad == "10", "{bad}");
+        }
+        assert!(valid("3601s").is_err() && valid("99ms").is_err());
+    }
+}

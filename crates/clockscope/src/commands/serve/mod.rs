@@ -1,0 +1,198 @@
+//! `clockscope serve`: a clock page for every program of this host.
+
+mod opened;
+mod status;
+mod supervisor;
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+
+use self::opened::Opened;
+use self::supervisor::Supervisor;
+use super::tsc_guard;
+use crate::cli::serve::ServeArgs;
+use crate::exit;
+use crate::sys::detach::{self, Side, Word};
+use crate::sys::poll::{self, EndSignals};
+use crate::sys::privileges;
+use crate::timekeeper::{Options, Pulse, Report, Timekeeper, guards};
+
+/// After this long the page is as good as ready even if the counter has not proven itself.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is looked whether the page answers, at first and later.
+const SOON: Duration = Duration::from_millis(10);
+const LATER: Duration = Duration::from_secs(1);
+
+/// Runs the subcommand; gives the exit status.
+#[must_use]
+pub fn run(args: &ServeArgs) -> i32 {
+    if args.status.is_some() {
+        return status::run(args);
+    }
+    serve(args).unwrap_or_else(|error| {
+        super::complain(&error);
+        exit::BEFORE_START
+    })
+}
+
+fn serve(args: &ServeArgs) -> Result<i32> {
+    if args.foreground {
+        return keep(args, None);
+    }
+    match detach::fork().context("cannot go to the background")? {
+        Side::Parent(waiting) => Ok(waiting.wait()?),
+        Side::Child(word) => keep(args, Some(word)),
+    }
+}
+
+/// Keeps the page until a signal ends it.
+fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
+    // The signals first: one that comes early must end the page in order, too.
+    let signals = EndSignals::catch().context("cannot wait for signals")?;
+    let user = args
+        .user
+        .as_deref()
+        .map(|name| privileges::user(name).with_context(|| format!("cannot become user {name}")));
+    let user = user.transpose()?;
+    match guards::check(args.force) {
+        Ok(passed) => say_overridden(&passed.overridden),
+        Err(refusal) => anyhow::bail!(tsc_guard::explained(&refusal)),
+    }
+    let opened = Opened::open(&args.page)?;
+    if let Some(user) = user {
+        privileges::become_user(user)
+            .with_context(|| format!("cannot become user {}; try as root", user.uid))?;
+    }
+    let options = Options {
+        force: args.force,
+        period: args.period,
+        valid: args.valid,
+        owned: false,
+        resume: true,
+        bridge: !args.withdraw_on_exit,
+    };
+    let keeper = Timekeeper::start(opened.page, options).context("cannot start the timekeeper")?;
+    let supervisor = Supervisor::new();
+    watch(&keeper, &signals, &supervisor, &mut word)?;
+    supervisor.stopping();
+    let report = keeper.stop();
+    if args.foreground {
+        super::complain(&summary(&report));
+    }
+    // Only now may another timekeeper have the page.
+    drop(opened);
+    Ok(exit::OK)
+}
+
+fn say_overridden(clauses: &[String]) {
+    if !clauses.is_empty() {
+        super::complain(&format!("uses the TSC although {}", clauses.join("; ")));
+    }
+}
+
+/// Tells whoever waits how the timekeeper is doing, until a signal comes.
+fn watch(
+    keeper: &Timekeeper,
+    signals: &EndSignals,
+    supervisor: &Supervisor,
+    word: &mut Option<Word>,
+) -> Result<()> {
+    let start = Instant::now();
+    let mut is_ready = false;
+    let mut told = None;
+    let mut interval = SOON;
+    loop {
+        poll::wait(&[std::os::fd::AsFd::as_fd(signals)], interval)?;
+        if signals.came() {
+            return Ok(());
+        }
+        anyhow::ensure!(keeper.is_alive(), "the timekeeper has died; this is a bug of clockscope");
+        let pulse = keeper.pulse();
+        supervisor.alive(pulse.looks);
+        let answers = pulse.looks > 0 && pulse.declined.is_none();
+        if !is_ready && (answers || start.elapsed() > PATIENCE) {
+            is_ready = true;
+            supervisor.ready();
+            interval = supervisor.interval().map_or(LATER, |watchdog| watchdog.min(LATER));
+            if !answers {
+                say_state(pulse);
+            }
+            if let Some(word) = word.take() {
+                word.give().context("cannot go to the background")?;
+            }
+            told = Some(pulse.declined);
+            supervisor.status(&state(pulse));
+        } else if is_ready && told != Some(pulse.declined) {
+            told = Some(pulse.declined);
+            say_state(pulse);
+            supervisor.status(&state(pulse));
+        }
+    }
+}
+
+fn state(pulse: Pulse) -> String {
+    match pulse.declined {
+        None => "the page answers".to_owned(),
+        Some(reason) => format!("the page does not answer, the kernel's clock does: {reason}"),
+    }
+}
+
+/// In the background this goes nowhere.
+fn say_state(pulse: Pulse) {
+    super::complain(&state(pulse));
+}
+
+/// What became of the page, in one line.
+fn summary(report: &Report) -> String {
+    let mut line = format!(
+        "the page answered for {:.1} s by {} lines; worst bound {} ns; {:.3} s of CPU time",
+        report.answered.as_secs_f64(),
+        report.lines,
+        report.worst_bound,
+        report.cpu_time.as_secs_f64(),
+    );
+    for withdrawal in report.withdrawals.iter().skip_while(|one| one.reason == START) {
+        line +=
+            &format!("; not for {:.1} s: {}", withdrawal.lasted.as_secs_f64(), withdrawal.reason);
+    }
+    line
+}
+
+/// No withdrawal, but the beginning.
+const START: fastclock::Decline = fastclock::Decline::Starting;
+
+/// Prints to standard output; false if that is closed.
+fn print(text: &str) -> bool {
+    std::io::stdout().lock().write_all(text.as_bytes()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timekeeper::Withdrawal;
+    use fastclock::Decline;
+
+    #[test]
+    fn the_summary_names_what_went_wrong() {
+        let seconds = Duration::from_secs_f64;
+        let withdrawal = |reason, lasted| Withdrawal { reason, lasted: seconds(lasted) };
+        let report = Report {
+            lines: 9,
+            answered: seconds(12.34),
+            withdrawals: vec![
+                withdrawal(Decline::Starting, 0.2),
+                withdrawal(Decline::Suspended, 1.26),
+            ],
+            worst_bound: 77,
+            cpu_time: seconds(0.0123),
+            ..Report::default()
+        };
+        assert_eq!(
+            summary(&report),
+            "the page answered for 12.3 s by 9 lines; worst bound 77 ns; 0.012 s of CPU time; \
+             not for 1.3 s: the machine was suspended"
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! The file of the page: made, locked, mapped; or the one that another timekeeper has left.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use fastclock::page::{Page, SIZE};
+
+use crate::sys::page_file::{self, Access};
+
+/// A page that this process alone writes.
+#[derive(Debug)]
+pub(super) struct Opened {
+    /// The page, mapped for writing.
+    pub(super) page: &'static Page,
+    /// Locked while it is open.
+    _lock: File,
+}
+
+impl Opened {
+    /// Opens the page at `path`, or makes a new one.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps this process from writing it, with the file's name.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let folder = folder(path);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(folder)
+            .with_context(|| format!("cannot make the directory {}", folder.display()))?;
+        let lock = lock(path)?;
+        let page = match existing(path)? {
+            Some(page) => page,
+            None => {
+                make(path).with_context(|| format!("cannot make the page {}", path.display()))?
+            }
+        };
+        Ok(Self { page, _lock: lock })
+    }
+}
+
+/// So long a timekeeper that has been told to end may take to let the page go.
+const HANDOVER: Duration = Duration::from_secs(1);
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
+}
+
+/// The lock is on a file of its own, which only its owner can open: the page's readers could hold
+/// a lock of the page itself against its writer.
+fn lock(path: &Path) -> Result<File> {
+    let mut name = OsString::from(path);
+    name.push(".lock");
+    let name = PathBuf::from(name);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(&name)
+        .with_context(|| format!("cannot open the lock {}", name.display()))?;
+    let start = Instant::now();
+    let is_free =
+        || page_file::lock(&file).with_context(|| format!("cannot lock {}", name.display()));
+    while !is_free()? {
+        if start.elapsed() < HANDOVER {
+            std::thread::sleep(HANDOVER / 50);
+            continue;
+        }
+        let mut holder = String::new();
+        // Without its number the message says less.
+        let _ = (&file).take(20).read_to_string(&mut holder);
+        let holder = holder.trim();
+        let process =
+            if holder.is_empty() { String::new() } else { format!(" (process {holder})") };
+        bail!("another timekeeper{process} writes {}", path.display());
+    }
+    // Only for the message above; on a full file system it says less.
+    let _ = file.set_len(0).and_then(|()| file.rewind());
+    let _ = writeln!(file, "{}", std::process::id());
+    Ok(file)
+}
+
+/// The page that is there, if it is one of this version and boot; says so if it will be replaced.
+fn existing(path: &Path) -> Result<Option<&'static Page>> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            bail!("{} is a symbolic link; a page must be a regular file", path.display())
+        }
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot open the page {}", path.display()));
+        }
+    };
+    let found = file.metadata()?;
+    if !found.is_file() {
+        bail!("{} is not a regular file; remove it or choose another", path.display());
+    }
+    if found.len() != SIZE as u64 {
+        super::super::complain(&format!(
+            "{}: the page has {} bytes instead of {SIZE}: it is replaced",
+            path.display(),
+            found.len()
+        ));
+        return Ok(None);
+    }
+    page_file::reserve(&file).with_context(|| format!("no room for {}", path.display()))?;
+    let page = page_file::map(&file, Access::Write)
+        .with_context(|| format!("cannot map the page {}", path.display()))?;
+    if let Err(reason) = page.check(fastclock::sys::boot_id().unwrap_or_default()) {
+        super::super::complain(&format!("{}: {reason}: it is replaced", path.display()));
+        return Ok(None);
+    }
+    if found.permissions().mode() & 0o777 != 0o644 {
+        file.set_permissions(Permissions::from_mode(0o644))
+            .with_context(|| format!("cannot make {} readable for all", path.display()))?;
+    }
+    Ok(Some(page))
+}
+
+/// A new page, in its place only when it is whole; readers of one that was there keep theirs.
+fn make(path: &Path) -> io::Result<&'static Page> {
+    let file = tempfile::Builder::new()
+        .prefix(".page-")
+        .suffix(".tmp")
+        .permissions(Permissions::from_mode(0o644))
+        .tempfile_in(folder(path))?;
+    // Not less the umask: the page is for everybody.
+    file.as_file().set_permissions(Permissions::from_mode(0o644))?;
+    file.as_file().write_all_at(&[0; SIZE], 0)?;
+    page_file::reserve(file.as_file())?;
+    let page = page_file::map(file.as_file(), Access::Write)?;
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(ErrorKind::AlreadyExists.into());
+    }
+    file.persist(path)?;
+    Ok(page)
+}

@@ -1,0 +1,122 @@
+//! `clockscope serve --status`: a page as a reader finds it.
+
+use std::cell::Cell;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use anyhow::{Context as _, Result, bail};
+use fastclock::arch::CpuCounter;
+use fastclock::page::{Counter as _, Kernel, Order, Page, PageClock, Reader, SIZE, Slot, Trust};
+use fastclock::{ClockId, Decline, Nanos, TickLength};
+
+use crate::cli::Format;
+use crate::cli::serve::ServeArgs;
+use crate::exit;
+use crate::report::clock_page::{self, ClockPage};
+use crate::sys::page_file::{self, Access};
+use crate::sys::{tsc, tsc_permission};
+
+/// Prints it; gives the exit status.
+pub(super) fn run(args: &ServeArgs) -> i32 {
+    let path = args.status.as_ref().and_then(Option::as_deref).unwrap_or(&args.page);
+    match show(path, args.format) {
+        Ok(true) => exit::OK,
+        Ok(false) => exit::FOUND,
+        Err(error) => {
+            super::super::complain(&error);
+            exit::FAILURE
+        }
+    }
+}
+
+fn show(path: &Path, format: Format) -> Result<bool> {
+    let report = report(path)?;
+    let printed = match format {
+        Format::Text => clock_page::text(&report),
+        Format::Json => serde_json::to_string_pretty(&report)? + "\n",
+    };
+    super::print(&printed);
+    Ok(report.answers)
+}
+
+/// The kernel's clock, and why it was asked.
+#[derive(Debug, Default)]
+struct Asked(Cell<Option<Decline>>);
+
+impl Kernel for &Asked {
+    fn read(&self, clock: ClockId) -> Nanos {
+        tsc::now(clock)
+    }
+    fn declined(&self, reason: Decline) {
+        self.0.set(Some(reason));
+    }
+}
+
+fn report(path: &Path) -> Result<ClockPage> {
+    let page = open(path)?;
+    // The number in the file is the writer's, in whatever process-id namespace it is.
+    let (trust, asked) = (Trust::new(), Asked::default());
+    let reader = Reader { page, trust: &trust, counter: CpuCounter, kernel: &asked };
+    let forbidden = tsc_permission::is_given() == Some(false);
+    let (declined, bound) = if forbidden {
+        (Some(Decline::Forbidden), Nanos::ZERO)
+    } else {
+        let read = reader.bounded(PageClock::Monotonic, Order::Ordered);
+        (read.declined, read.bound)
+    };
+    let head = page.head.load(Acquire);
+    let slot = &page.slots[usize::from(head & 1 == 1)];
+    let tick =
+        TickLength { whole: slot.whole.load(Relaxed), fraction: slot.fraction.load(Relaxed) };
+    let line = (tick != TickLength::default() && !forbidden).then(|| line(slot, tick));
+    Ok(ClockPage {
+        path: path.display().to_string(),
+        answers: declined.is_none(),
+        reason: declined.map(|reason| reason.to_string()),
+        reason_number: declined.map(Decline::as_raw),
+        counter_hz: (tick != TickLength::default()).then(|| 1e9 / tick_nanos(tick)),
+        bound_ns: declined.is_none().then(|| bound.0.max(0).unsigned_abs()),
+        age_seconds: line.map(|(age, _)| age),
+        valid_seconds: line.map(|(_, left)| left),
+        writer: page.writer.load(Relaxed),
+        count: u32::try_from(head & u64::from(u32::MAX)).unwrap_or(0),
+    })
+}
+
+/// The age of a line and how long it still holds, seconds.
+fn line(slot: &Slot, tick: TickLength) -> (f64, f64) {
+    let passed = CpuCounter.ordered().0.saturating_sub(slot.base.load(Relaxed));
+    let whole = slot.span.load(Relaxed).saturating_add(slot.grace.load(Relaxed));
+    let seconds = |ticks: u64| ticks as f64 * tick_nanos(tick) / 1e9;
+    (seconds(passed), seconds(whole.saturating_sub(passed)))
+}
+
+fn tick_nanos(tick: TickLength) -> f64 {
+    tick.whole as f64 + tick.fraction as f64 / 2_f64.powi(64)
+}
+
+fn open(path: &Path) -> Result<&'static Page> {
+    let file =
+        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).with_context(
+            || match path.try_exists() {
+                Ok(false) => format!("there is no page {}; try clockscope serve", path.display()),
+                _ => format!("cannot open the page {}", path.display()),
+            },
+        )?;
+    let found = file.metadata()?;
+    if !found.is_file() || found.len() > SIZE as u64 {
+        bail!("{}: {}", path.display(), Decline::PageForeign);
+    }
+    if found.len() < SIZE as u64 {
+        bail!("{}: {}", path.display(), Decline::PageTruncated);
+    }
+    let mapped: io::Result<&'static Page> = page_file::map(&file, Access::Read);
+    let page = mapped.with_context(|| format!("cannot map the page {}", path.display()))?;
+    match page.check(fastclock::sys::boot_id().unwrap_or_default()) {
+        Ok(()) => Ok(page),
+        Err(reason) => bail!("{}: {reason}", path.display()),
+    }
+}

@@ -1,0 +1,72 @@
+//! What doctor would say to somebody whose TSC was refused.
+
+use std::fmt::Write as _;
+
+use fastclock::Decline;
+
+use super::doctor::live;
+use crate::host::rules;
+use crate::host::rules::advice::tsc_guards;
+use crate::timekeeper::guards::Refusal;
+
+/// The refusal in one line, with what to try. Where the kernel's word is all that speaks against
+/// the TSC, this looks through what doctor knows, which takes a second or so.
+#[must_use]
+pub fn explained(refusal: &Refusal) -> String {
+    let advice = (refusal.can_be_forced).then(|| {
+        let facts = live::facts();
+        tsc_guards(&facts, &rules::examine(&facts).findings)
+    });
+    told(refusal, advice)
+}
+
+/// The line; `doctor` is what doctor's rules say of the TSC, where they were asked.
+fn told(refusal: &Refusal, doctor: Option<Result<(), String>>) -> String {
+    let mut line = format!("the TSC is refused: {refusal}");
+    // Writing to a string cannot fail.
+    let _ = match doctor {
+        Some(Ok(())) => {
+            write!(
+                line,
+                "; nothing else that is known speaks against the TSC here: --force uses it"
+            )
+        }
+        Some(Err(why)) => write!(
+            line,
+            "; doctor speaks against it too: {why}; try clockscope doctor, and --force at your own risk"
+        ),
+        None if refusal.reason == Decline::Forbidden => {
+            write!(line, "; try without PR_SET_TSC")
+        }
+        None => write!(line, "; --force does not override this; try clockscope doctor"),
+    };
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(reason: Decline, can_be_forced: bool) -> Refusal {
+        Refusal {
+            reason,
+            against: vec!["the kernel's clocksource is hpet, not the counter".to_owned()],
+            in_favour: vec!["no warp in 9 hand-overs".to_owned()],
+            can_be_forced,
+        }
+    }
+
+    #[test]
+    fn the_way_out_depends_on_what_doctor_knows() {
+        let forcible = refusal(Decline::Clocksource, true);
+        assert_eq!(
+            told(&forcible, Some(Ok(()))),
+            "the TSC is refused: the kernel's clocksource is hpet, not the counter (for it: no warp \
+             in 9 hand-overs); nothing else that is known speaks against the TSC here: --force uses it"
+        );
+        let bad = told(&forcible, Some(Err("the TSC halts in idle".to_owned())));
+        assert!(bad.contains("doctor speaks against it too: the TSC halts in idle"), "{bad}");
+        assert!(told(&refusal(Decline::Warp, false), None).contains("does not override"));
+        assert!(told(&refusal(Decline::Forbidden, false), None).contains("PR_SET_TSC"));
+    }
+}

@@ -1,0 +1,106 @@
+//! What a clock page is worth now.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+/// A page as a reader finds it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClockPage {
+    /// Where it is.
+    pub path: String,
+    /// Whether a reader is answered by the page.
+    pub answers: bool,
+    /// Why not, as a clause; `None` if it does.
+    pub reason: Option<String>,
+    /// Why not, as the number that a page carries.
+    pub reason_number: Option<u32>,
+    /// The counter's rate by the page, in hertz; `None` if there is no line.
+    pub counter_hz: Option<f64>,
+    /// How wrong a reading can be now, in nanoseconds; `None` unless the page answers.
+    pub bound_ns: Option<u64>,
+    /// How old the line is, in seconds.
+    pub age_seconds: Option<f64>,
+    /// For how long it still holds if it is not renewed, in seconds.
+    pub valid_seconds: Option<f64>,
+    /// The process that writes, or wrote, the page.
+    pub writer: u32,
+    /// How often the page was published.
+    pub count: u32,
+}
+
+/// As text for people.
+#[must_use]
+pub fn text(page: &ClockPage) -> String {
+    let mut lines = format!("Page:    {}\n", page.path);
+    let state = match &page.reason {
+        None => "answers".to_owned(),
+        Some(reason) => format!("does not answer, the kernel's clock does: {reason}"),
+    };
+    let mut say = |name: &str, value: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(lines, "{name:<9}{value}");
+    };
+    say("State:", state);
+    if let Some(hertz) = page.counter_hz {
+        say("Counter:", format!("{:.6} MHz", hertz / 1e6));
+    }
+    if let Some(bound) = page.bound_ns {
+        say("Bound:", format!("{bound} ns"));
+    }
+    if let Some(age) = page.age_seconds {
+        let valid = page.valid_seconds.filter(|left| *left > 0.0);
+        let ends = valid.map_or_else(|| "over".to_owned(), |left| format!("valid for {left:.1} s"));
+        say("Line:", format!("{age:.3} s old, {ends}"));
+    }
+    say("Writer:", format!("process {}, published {} times", page.writer, page.count));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> ClockPage {
+        ClockPage {
+            path: "/run/clockscope/page".to_owned(),
+            answers: true,
+            reason: None,
+            reason_number: None,
+            counter_hz: Some(2_499_998_123.4),
+            bound_ns: Some(47),
+            age_seconds: Some(0.0421),
+            valid_seconds: Some(9.96),
+            writer: 4242,
+            count: 77,
+        }
+    }
+
+    #[test]
+    fn a_page_that_answers() {
+        let expected = "Page:    /run/clockscope/page\n\
+                        State:   answers\n\
+                        Counter: 2499.998123 MHz\n\
+                        Bound:   47 ns\n\
+                        Line:    0.042 s old, valid for 10.0 s\n\
+                        Writer:  process 4242, published 77 times\n";
+        assert_eq!(text(&page()), expected);
+    }
+
+    #[test]
+    fn a_page_that_does_not() {
+        let ended = ClockPage {
+            answers: false,
+            reason: Some("the machine was suspended".to_owned()),
+            reason_number: Some(12),
+            bound_ns: None,
+            valid_seconds: Some(0.0),
+            ..page()
+        };
+        let text = text(&ended);
+        assert!(text.contains("clock does: the machine was suspended\n"), "{text}");
+        assert!(text.contains("0.042 s old, over\n") && !text.contains("Bound"), "{text}");
+        let json = serde_json::to_value(&ended).unwrap();
+        assert_eq!((&json["answers"], &json["reason_number"]), (&false.into(), &12.into()));
+    }
+}

@@ -1,0 +1,88 @@
+//! Going to the background: a child that goes on, and a parent that waits for its word.
+
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+
+/// Which of the two this process is after the fork.
+#[derive(Debug)]
+pub enum Side {
+    /// The one that goes on.
+    Child(Word),
+    /// The one that was started by the user.
+    Parent(Waiting),
+}
+
+/// The child's word that all is well.
+#[derive(Debug)]
+pub struct Word(PipeWriter);
+
+/// The parent, with the child's exit status if there is no word.
+#[derive(Debug)]
+pub struct Waiting {
+    pid: i32,
+    word: PipeReader,
+}
+
+/// Forks. To be called while there is one thread.
+///
+/// # Errors
+///
+/// Those of `fork(2)` and `pipe(2)`; `Other` if there are more threads.
+pub fn fork() -> io::Result<Side> {
+    if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
+        return Err(io::Error::other("this process has several threads"));
+    }
+    let (word, speaker) = io::pipe()?;
+    // SAFETY: there is one thread, so that the child finds everything as it was.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Side::Child(Word(speaker))),
+        pid => Ok(Side::Parent(Waiting { pid, word })),
+    }
+}
+
+impl Word {
+    /// Leaves the terminal and the directory, and lets the parent end.
+    ///
+    /// # Errors
+    ///
+    /// Where `/dev/null` cannot be opened.
+    pub fn give(mut self) -> io::Result<()> {
+        let null = File::options().read(true).write(true).open("/dev/null")?;
+        // SAFETY: numbers of open descriptors; nothing in this process has borrowed the first three.
+        unsafe {
+            libc::setsid();
+            for standard in 0..3 {
+                libc::dup2(null.as_raw_fd(), standard);
+            }
+        }
+        std::env::set_current_dir("/")?;
+        // A parent that is gone needs no word.
+        let _ = self.0.write_all(b".");
+        Ok(())
+    }
+}
+
+impl Waiting {
+    /// Waits for the word; without one gives the child's exit status.
+    ///
+    /// # Errors
+    ///
+    /// Those of `waitpid(2)`.
+    pub fn wait(mut self) -> io::Result<i32> {
+        if matches!(self.word.read(&mut [0]), Ok(1)) {
+            return Ok(0);
+        }
+        let mut status = 0;
+        // SAFETY: the pointer is to a local; the process is a child of this one.
+        while unsafe { libc::waitpid(self.pid, &raw mut status, 0) } == -1 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        let was_killed = libc::WIFSIGNALED(status);
+        Ok(if was_killed { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) })
+    }
+}

@@ -1,0 +1,111 @@
+//! A clock page in a file: room for it, the mapping, and the lock of its writer.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::ptr;
+
+use fastclock::page::{Page, SIZE};
+
+/// What a mapping is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading only; a store through it would end this process.
+    Read,
+    /// Reading and writing.
+    Write,
+}
+
+/// Makes sure that the file has room for a page, so that a full file system is an error now and
+/// not a `SIGBUS` at the first store. What is in the file stays.
+///
+/// # Errors
+///
+/// `ENOSPC` where there is no room.
+///
+/// # References
+///
+/// - `posix_fallocate(3)`
+pub fn reserve(file: &File) -> io::Result<()> {
+    let size = libc::off_t::try_from(SIZE).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: takes numbers; the descriptor is open.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Maps a page for the life of this process.
+///
+/// The file must have [`SIZE`] bytes and keep them: whoever truncates it ends, by `SIGBUS`, the
+/// processes that use it. Only its owner can.
+///
+/// # Errors
+///
+/// Those of `mmap(2)`; `InvalidData` if the file has another size.
+pub fn map(file: &File, access: Access) -> io::Result<&'static Page> {
+    if file.metadata()?.len() != SIZE as u64 {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let protection = match access {
+        Access::Read => libc::PROT_READ,
+        Access::Write => libc::PROT_READ | libc::PROT_WRITE,
+    };
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let at = unsafe {
+        libc::mmap(ptr::null_mut(), SIZE, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
+    };
+    if at == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: mapped for ever, page-aligned and large enough; a page is atomics, valid with any
+    // content and whoever writes it.
+    Ok(unsafe { &*at.cast::<Page>() })
+}
+
+/// Locks a file for as long as it is open, here or in a forked child; false if somebody else has
+/// it locked.
+///
+/// # Errors
+///
+/// Those of `flock(2)` besides that one.
+pub fn lock(file: &File) -> io::Result<bool> {
+    // SAFETY: takes numbers; the descriptor is open.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn what_one_mapping_writes_another_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page");
+        let file = File::options().create_new(true).read(true).write(true).open(&path).unwrap();
+        assert_eq!(map(&file, Access::Write).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        reserve(&file).unwrap();
+        reserve(&file).unwrap();
+        let writable = map(&file, Access::Write).unwrap();
+        let readable = map(&File::open(&path).unwrap(), Access::Read).unwrap();
+        writable.magic.store(7, Ordering::Release);
+        assert_eq!(readable.magic.load(Ordering::Acquire), 7);
+    }
+
+    #[test]
+    fn a_lock_is_for_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let open = || File::options().create(true).append(true).open(&path).unwrap();
+        let (one, two) = (open(), open());
+        assert!(lock(&one).unwrap());
+        assert!(!lock(&two).unwrap());
+        drop(one);
+        assert!(lock(&two).unwrap());
+    }
+}

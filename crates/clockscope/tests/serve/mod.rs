@@ -1,0 +1,137 @@
+//! Starting `clockscope serve`, and reading its page as a program does.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clockscope::sys::page_file::{self, Access};
+use clockscope::sys::tsc;
+use fastclock::arch::CpuCounter;
+use fastclock::page::{Bounded, Kernel, Order, Page, PageClock, Reader, Trust};
+use fastclock::{ClockId, Decline, Nanos};
+
+/// `clockscope serve` with these arguments.
+pub(crate) fn command(page: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_clockscope"));
+    command.arg("serve").arg("--page").arg(page).args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Its status and output where it ends by itself.
+pub(crate) fn run(page: &Path, arguments: &[&str]) -> Output {
+    command(page, arguments).output().expect("run clockscope")
+}
+
+/// A timekeeper in the foreground; killed if the test forgets it.
+pub(crate) struct Served {
+    child: Child,
+    path: PathBuf,
+}
+
+impl Served {
+    /// Starts it and waits until it has published two lines of its own.
+    pub(crate) fn start(page: &Path, arguments: &[&str]) -> Self {
+        let mut command = command(page, &["--foreground"]);
+        Self::spawn(command.args(arguments), page)
+    }
+
+    pub(crate) fn spawn(command: &mut Command, page: &Path) -> Self {
+        let child = command.stderr(Stdio::piped()).spawn().expect("start clockscope");
+        let mut served = Self { child, path: page.to_owned() };
+        // First it signs, then it publishes: what was published before that is another's.
+        let id = served.id();
+        let page = served.wait_for(|page| page.writer.load(Ordering::Acquire) == id);
+        let before = count(page);
+        served.wait_for(|page| count(page) >= before + 4);
+        served
+    }
+
+    /// Waits until the page is in some state.
+    fn wait_for(&mut self, is: impl Fn(&Page) -> bool) -> &'static Page {
+        loop {
+            if let Some(page) = map(&self.path)
+                && is(page)
+            {
+                return page;
+            }
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                let mut said = String::new();
+                let _ = self.child.stderr.take().expect("piped").read_to_string(&mut said);
+                panic!("{status}: {said}");
+            }
+            std::thread::park_timeout(Duration::from_millis(2));
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal and gives what it said by its end.
+    pub(crate) fn end(mut self, signal: &str) -> (Option<i32>, String) {
+        let sent = Command::new("kill").args([signal, &self.id().to_string()]).status();
+        assert!(sent.expect("run kill").success());
+        let mut said = String::new();
+        let mut stderr = self.child.stderr.take().expect("piped");
+        stderr.read_to_string(&mut said).expect("read standard error");
+        (self.child.wait().expect("wait for it").code(), said)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How often a page was published.
+pub(crate) fn count(page: &Page) -> u64 {
+    page.head.load(Ordering::Acquire) & 0xffff_ffff
+}
+
+/// A page as every program may map it; `None` if it is not there or not whole.
+pub(crate) fn map(path: &Path) -> Option<&'static Page> {
+    page_file::map(&File::open(path).ok()?, Access::Read).ok()
+}
+
+/// A program that reads the clock.
+#[derive(Default)]
+pub(crate) struct Program {
+    trust: Trust,
+    asked: Asked,
+    last: Cell<Nanos>,
+}
+
+/// The kernel's clock.
+#[derive(Default)]
+struct Asked;
+
+impl Kernel for &Asked {
+    fn read(&self, clock: ClockId) -> Nanos {
+        tsc::now(clock)
+    }
+    fn declined(&self, _reason: Decline) {}
+}
+
+impl Program {
+    /// Reads the clock, which must not go back and must be right.
+    #[track_caller]
+    pub(crate) fn read(&self, page: &Page) -> Bounded {
+        let reader = Reader { page, trust: &self.trust, counter: CpuCounter, kernel: &self.asked };
+        let before = tsc::now(ClockId::Monotonic);
+        let read = reader.bounded(PageClock::Monotonic, Order::Ordered);
+        let after = tsc::now(ClockId::Monotonic);
+        assert!(read.time >= self.last.get(), "{read:?} after {:?}", self.last);
+        // What the page's last answer was ahead, the kernel's first is held back for.
+        let slack = read.bound.0 + if read.declined.is_some() { 20_000 } else { 0 };
+        assert!(read.time.0 + slack >= before.0, "{before:?} {read:?}");
+        assert!(read.time.0 - slack <= after.0, "{read:?} {after:?}");
+        self.last.set(read.time);
+        read
+    }
+}

@@ -1,0 +1,83 @@
+//! What a machine left behind, and which machines there are.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// The machines of `vm/test` on which the kernel took, or was told to take, a slow clocksource.
+const SLOW: [(&str, &str); 3] = [("hpet", "hpet"), ("acpi_pm", "acpi_pm"), ("fallback", "hpet")];
+
+/// What one machine left behind.
+pub(crate) struct Boot {
+    pub(crate) name: &'static str,
+    pub(crate) out: PathBuf,
+}
+
+impl Boot {
+    #[track_caller]
+    pub(crate) fn text(&self, file: &str) -> String {
+        let path = self.out.join(file);
+        std::fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("{}: {error}; run make test-vm", path.display()))
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self, file: &str) -> Value {
+        let text = self.text(file);
+        serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{} {file}: {error}\n{text}", self.name))
+    }
+
+    /// The exit status of a step.
+    #[track_caller]
+    pub(crate) fn status(&self, step: &str) -> i32 {
+        let steps = self.text("steps");
+        let of_step = |line: &str| {
+            let mut words = line.split(' ');
+            (words.next() == Some(step)).then(|| words.next()?.parse().ok()).flatten()
+        };
+        let found = steps.lines().find_map(of_step);
+        found.unwrap_or_else(|| panic!("{} has no step {step}:\n{steps}", self.name))
+    }
+
+    /// What a clock read took, by the program's own statement, in nanoseconds.
+    #[track_caller]
+    pub(crate) fn took_ns(&self, step: &str) -> f64 {
+        let said = self.text(&format!("{step}.out"));
+        let words = said.lines().find_map(|line| line.strip_prefix("took "));
+        let ns = words.and_then(|words| words.strip_suffix(" ns each")?.parse().ok());
+        ns.unwrap_or_else(|| panic!("{} {step} said: {said}", self.name))
+    }
+
+    /// The current clocksource and the available ones around a step, if they stayed the same.
+    #[track_caller]
+    pub(crate) fn clocksources(
+        &self,
+        before: &str,
+        after: &str,
+    ) -> Option<(String, BTreeSet<String>)> {
+        let at = |name: &str| {
+            let available = self.text(&format!("{name}.available"));
+            let available: BTreeSet<String> =
+                available.split_whitespace().map(str::to_owned).collect();
+            (self.text(&format!("{name}.current")).trim().to_owned(), available)
+        };
+        Some(at(before)).filter(|state| *state == at(after))
+    }
+}
+
+/// The results of one machine; `None` if no results are to be looked at.
+pub(crate) fn boot(name: &'static str) -> Option<Boot> {
+    let results = std::env::var_os("CLOCKSCOPE_VM_RESULTS")?;
+    Some(Boot { name, out: Path::new(&results).join(name).join("out") })
+}
+
+pub(crate) fn slow_boots() -> impl Iterator<Item = (Boot, &'static str)> {
+    SLOW.into_iter().filter_map(|(name, source)| Some((boot(name)?, source)))
+}
+
+/// All machines with a vDSO.
+pub(crate) fn boots() -> impl Iterator<Item = Boot> {
+    SLOW.into_iter().map(|(name, _)| name).chain(["tsc"]).filter_map(boot)
+}

@@ -1,0 +1,153 @@
+//! A prefix below which the library is installed, and programs that are built with what
+//! `pkg-config` says of it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tempfile::TempDir;
+
+/// A file of this crate.
+pub(crate) fn source(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// What a command prints; fails unless it succeeds and says nothing else.
+pub(crate) fn output_of(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{command:?}: {}\n{said}", output.status);
+    String::from_utf8(output.stdout).expect("prints UTF-8")
+}
+
+/// How a program gets the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Linking {
+    /// At its start.
+    Shared,
+    /// As part of itself, with a static library of C as well.
+    Static,
+    /// Not at all.
+    None,
+}
+
+/// The library, installed.
+pub(crate) struct Prefix {
+    folder: TempDir,
+}
+
+/// The installation that tests which run at the same time share.
+pub(crate) fn installed() -> Arc<Prefix> {
+    static SHARED: Mutex<Weak<Prefix>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let prefix = Arc::new(Prefix::install());
+        *shared = Arc::downgrade(&prefix);
+        prefix
+    })
+}
+
+impl Prefix {
+    /// The script that installs.
+    pub(crate) fn script() -> Command {
+        let mut script = Command::new(source("../../scripts/install-c.sh"));
+        // What a test is built with is not what a library is built with.
+        for variable in ["DESTDIR", "LIBDIR", "CARGO_PROFILE_RELEASE_DEBUG"] {
+            script.env_remove(variable);
+        }
+        // The compiler lies beside it, also where PATH does not lead to them, as under sudo.
+        let cargo = Path::new(env!("CARGO"));
+        let mut path = cargo.parent().expect("lies in a folder").as_os_str().to_owned();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        script.env("CARGO", cargo).env("PATH", path);
+        script
+    }
+
+    /// Installs below `prefix`.
+    pub(crate) fn run_script(prefix: impl AsRef<OsStr>, variables: &[(&str, &OsStr)]) {
+        let output = Self::script().arg(prefix).envs(variables.iter().copied()).output();
+        let output = output.expect("run scripts/install-c.sh");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "scripts/install-c.sh: {}\n{said}", output.status);
+    }
+
+    fn install() -> Self {
+        let folder = tempfile::tempdir().expect("make a temporary directory");
+        Self::run_script(folder.path(), &[]);
+        Self { folder }
+    }
+
+    /// Where everything is.
+    pub(crate) fn root(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A file below it.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.root().join(path)
+    }
+
+    /// What `pkg-config` says of the library.
+    pub(crate) fn pkg_config(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("pkg-config");
+        command.args(arguments).arg("fastclock");
+        command.env("PKG_CONFIG_PATH", self.path("lib/pkgconfig"));
+        output_of(&mut command).trim().to_owned()
+    }
+
+    /// Builds a C or C++ program with all warnings as errors, and nothing but what `pkg-config`
+    /// says to find the library.
+    pub(crate) fn build(
+        self: &Arc<Self>,
+        path: &str,
+        linking: Linking,
+        options: &[&str],
+    ) -> Program {
+        let folder = tempfile::tempdir().expect("make a temporary directory");
+        let is_c = Path::new(path).extension().is_some_and(|extension| extension == "c");
+        let mut compiler = Command::new(if is_c { "gcc" } else { "g++" });
+        let dialect: &[&str] = if is_c { &["-std=gnu99"] } else { &[] };
+        compiler.args(dialect).args([
+            "-O1",
+            "-pthread",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+        ]);
+        compiler.args(options).arg("-o").arg(folder.path().join("program")).arg(source(path));
+        let asked: &[&[&str]] = match linking {
+            Linking::Shared => &[&["--cflags", "--libs"]],
+            Linking::Static => &[&["--static", "--cflags", "--libs"]],
+            Linking::None => &[&["--cflags"]],
+        };
+        for arguments in asked {
+            compiler.args(self.pkg_config(arguments).split_whitespace());
+        }
+        if linking == Linking::Static {
+            compiler.arg("-static");
+        }
+        output_of(&mut compiler);
+        Program { folder, linking, prefix: Arc::clone(self) }
+    }
+}
+
+/// A program that was built.
+pub(crate) struct Program {
+    folder: TempDir,
+    linking: Linking,
+    prefix: Arc<Prefix>,
+}
+
+impl Program {
+    /// Runs it.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(self.folder.path().join("program"));
+        if self.linking == Linking::Shared {
+            command.env("LD_LIBRARY_PATH", self.prefix.path("lib"));
+        }
+        command
+    }
+}

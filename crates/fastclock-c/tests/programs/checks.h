@@ -1,0 +1,34 @@
+/* What the test programs share: a check that says what is wrong and where. */
+#ifndef CHECKS_H
+#define CHECKS_H
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <fastclock.h>
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static inline int64_t kernel_time(clockid_t id) {
+    struct timespec time;
+    CHECK(clock_gettime(id, &time) == 0);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* A clock that has had the time it needs to answer by itself, if it can here. */
+static inline fastclock_t *ready_clock(void) {
+    fastclock_t *clock = fastclock_alone();
+    CHECK(clock != NULL);
+    CHECK(fastclock_calibrate(clock, 2000000000) == fastclock_status(clock));
+    return clock;
+}
+
+#endif

@@ -1,0 +1,13 @@
+//! What differs between CPUs: the counter.
+
+#![allow(unsafe_code, reason = "reading the counter is an instruction")]
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+pub use aarch64::CpuCounter;
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::{CpuCounter, CpuCounterP};

@@ -1,0 +1,152 @@
+//! The time-stamp counter.
+
+use core::arch::asm;
+use core::arch::x86_64::{_mm_lfence, _rdtsc};
+use core::mem::offset_of;
+
+use crate::page::{Counter, Slot, Steep};
+use crate::units::Ticks;
+
+/// [`Counter::ordered_in`] with the instructions that read the counter.
+///
+/// Written out, because every register that a function saves and every instruction after the
+/// counter costs: the next ordered read waits until all of them are done. The page is looked at
+/// by memory operands, so that no register is needed that a function would have to save.
+macro_rules! ordered_in {
+    ($($counter:literal),+; $line:expr, $slot:expr) => {{
+        let [fine, mut nanos] = $line.intercept;
+        asm!(
+            $($counter,)+
+            // The upper half, and how far the lower one is from the base.
+            "cmp edx, dword ptr [{slot} + {base} + 4]",
+            "jne 2f",
+            "mov edx, eax",
+            "sub edx, dword ptr [{slot} + {base}]",
+            "jb 3f",
+            "cmp rdx, qword ptr [{slot} + {span}]",
+            "jae 3f",
+            "mul qword ptr [{slot} + {fraction}]",
+            "add {fine}, rax",
+            "adc {nanos}, rdx",
+            "jmp 5f",
+            "3:",
+            "mov {nanos}, {nowhere}",
+            "jmp 5f",
+            // The lower half has begun anew since: 2^32 ticks more, if they are not too many.
+            "2:",
+            "dec edx",
+            "cmp edx, dword ptr [{slot} + {base} + 4]",
+            "jne 3b",
+            "bts rax, 32",
+            "mov edx, dword ptr [{slot} + {base}]",
+            "neg rdx",
+            "add rdx, rax",
+            "cmp rdx, qword ptr [{slot} + {span}]",
+            "jae 3b",
+            "mul qword ptr [{slot} + {fraction}]",
+            "add {fine}, rax",
+            "adc {nanos}, rdx",
+            "5:",
+            slot = in(reg) $slot,
+            fine = inout(reg) fine => _,
+            nanos = inout(reg) nanos,
+            base = const offset_of!(Slot, base),
+            span = const offset_of!(Slot, span),
+            fraction = const offset_of!(Slot, fraction),
+            nowhere = const Slot::NOWHERE.cast_signed(),
+            out("rax") _,
+            out("rcx") _,
+            out("rdx") _,
+            options(nostack)
+        );
+        nanos
+    }};
+}
+
+/// The counter of this CPU: the TSC.
+///
+/// # References
+///
+/// - Intel SDM vol. 2, RDTSC; AMD APM vol. 3, RDTSC
+/// - `rdtsc_ordered` in arch/x86/include/asm/tsc.h (Linux 6.18)
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuCounter;
+
+impl Counter for CpuCounter {
+    #[inline(always)]
+    fn ordered(&self) -> Ticks {
+        // SAFETY: both instructions exist on every x86-64 and touch no memory. Where a program has
+        // forbidden itself the counter (PR_SET_TSC), the second raises SIGSEGV.
+        unsafe {
+            _mm_lfence();
+            Ticks(_rdtsc())
+        }
+    }
+
+    #[inline(always)]
+    fn ordered_on(&self, line: Steep) -> ([u64; 2], u64) {
+        let (low, high): (u64, u64);
+        let [fine, mut nanos] = line.intercept;
+        // SAFETY: as above, and arithmetic on registers. The counter's halves come with the upper
+        // halves of their registers zeroed.
+        unsafe {
+            asm!(
+                "lfence",
+                "rdtsc",
+                "mov {low}, rax",
+                "mov {high}, rdx",
+                "mul {fraction}",
+                "add {fine}, rax",
+                "adc {nanos}, rdx",
+                low = out(reg) low,
+                high = out(reg) high,
+                fraction = in(reg) line.fraction,
+                fine = inout(reg) fine => _,
+                nanos = inout(reg) nanos,
+                out("rax") _,
+                out("rdx") _,
+                options(nostack)
+            );
+        }
+        ([low, high], nanos)
+    }
+
+    #[inline(always)]
+    fn ordered_in(&self, line: Steep, slot: &Slot) -> u64 {
+        // SAFETY: as above.
+        unsafe { ordered_in!("lfence", "rdtsc"; line, slot) }
+    }
+
+    #[inline(always)]
+    fn unordered(&self) -> Ticks {
+        // SAFETY: as above.
+        Ticks(unsafe { _rdtsc() })
+    }
+}
+
+/// The same for CPUs that have `rdtscp`, which waits for what comes before it by itself, and is
+/// cheaper than a fence. The others raise SIGILL.
+///
+/// # References
+///
+/// Intel SDM vol. 2, RDTSCP; AMD APM vol. 3, RDTSCP; CPUID Fn8000_0001, EDX bit 27
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuCounterP;
+
+impl Counter for CpuCounterP {
+    #[inline(always)]
+    fn ordered(&self) -> Ticks {
+        CpuCounter.ordered()
+    }
+
+    #[inline(always)]
+    fn ordered_in(&self, line: Steep, slot: &Slot) -> u64 {
+        // SAFETY: as above, on a CPU that has the instruction, which the type is for.
+        unsafe { ordered_in!("rdtscp"; line, slot) }
+    }
+
+    #[inline(always)]
+    fn unordered(&self) -> Ticks {
+        CpuCounter.unordered()
+    }
+}

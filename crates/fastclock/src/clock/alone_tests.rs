@@ -1,0 +1,239 @@
+//! Clocks that keep themselves: their start, their guards and their threads.
+
+use core::sync::atomic::AtomicI64;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::io::{Seek, SeekFrom, Write};
+use std::string::ToString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::alone::Alone;
+use super::{Clock, Kind, RecentUpdater, Source};
+use crate::clock_id::ClockId;
+use crate::decline::Decline;
+use crate::instant::Monotonic;
+use crate::sys::{self, Mapping, VmClock};
+use crate::units::Nanos;
+
+const LONG: Duration = Duration::from_secs(20);
+
+impl Clock {
+    /// Lets one look be taken now; true if the page changed.
+    pub(crate) fn renew_for_test(&self) -> bool {
+        if let Some(alone) = &self.alone {
+            alone.look_next();
+        }
+        self.renew()
+    }
+}
+
+/// A clock that answers by itself, unless this machine's kernel does not use the counter.
+fn calibrated() -> Option<Clock> {
+    let clock = Clock::alone();
+    let status = clock.calibrate(LONG);
+    if status.is_fast() {
+        return Some(clock);
+    }
+    let settled = [Decline::Clocksource, Decline::NotInvariant];
+    assert!(settled.contains(&status.declined.unwrap()), "{status}");
+    assert!(sys::counter_is_clocksource(&crate::arch::CpuCounter).is_err() || !sys::is_invariant());
+    None
+}
+
+fn alone(alone: Alone) -> Clock {
+    Clock::made(Mapping::anonymous(), Source::Alone, Some(alone), Decline::Starting)
+}
+
+fn assert_within_bounds(clock: &Clock, readings: usize) {
+    for _ in 0..readings {
+        let before = sys::now(ClockId::Monotonic).0;
+        let reading = clock.now_bounded();
+        let after = sys::now(ClockId::Monotonic).0;
+        let (time, bound) = (reading.time.as_nanos(), reading.bound.0);
+        assert!(before <= time + bound && time - bound <= after, "{before} {reading:?} {after}");
+    }
+}
+
+#[test]
+fn the_kernel_answers_first_and_never_later_than_the_clock() {
+    let clock = Clock::alone();
+    let first = clock.now_bounded();
+    assert!(first.declined.is_some() && first.bound == Nanos::ZERO, "{first:?}");
+    assert_eq!(clock.status().kernel_answers(), 2, "the first of recent() and this");
+    let mut last = first.time;
+    // Calls alone bring it there; each is checked on the way.
+    for _ in 0..50_000_000_u64 {
+        let reading = clock.now_bounded();
+        assert!(reading.time >= last, "{reading:?} after {last:?}");
+        last = reading.time;
+        if reading.declined != Some(Decline::Starting) {
+            break;
+        }
+    }
+    assert_within_bounds(&clock, 100_000);
+}
+
+#[test]
+fn renewals_keep_it_within_its_bound() {
+    let Some(clock) = calibrated() else { return };
+    let before = clock.status();
+    assert_eq!(before.source, Source::Alone);
+    assert!(before.to_string().starts_with("keeps itself, within "), "{before}");
+    for _ in 0..200 {
+        let last = clock.now();
+        assert!(clock.renew_for_test() || clock.status().is_fast());
+        assert!(clock.now() >= last);
+        assert_within_bounds(&clock, 100);
+    }
+    assert!(clock.status().renewals > before.renewals);
+    assert_eq!(clock.resolution(Kind::Precise), Nanos(1));
+}
+
+#[test]
+fn other_clocks_are_the_kernels() {
+    let Some(clock) = calibrated() else { return };
+    type Read = fn(&Clock) -> Nanos;
+    let pairs: [(ClockId, Read); 5] = [
+        (ClockId::Realtime, |clock| clock.realtime().0),
+        (ClockId::Realtime, |clock| clock.realtime_fast().0),
+        (ClockId::Boottime, |clock| clock.boottime().0),
+        (ClockId::Tai, |clock| clock.tai().0),
+        (ClockId::Monotonic, |clock| clock.now_fast().0),
+    ];
+    for (id, read) in pairs {
+        // The clock may be set meanwhile, but not a hundred times.
+        let near = (0..100).any(|_| {
+            let before = sys::now(id).0;
+            let time = read(&clock).0;
+            let after = sys::now(id).0;
+            let bound = clock.now_bounded().bound.0 + 100;
+            before <= time + bound && time - bound <= after
+        });
+        assert!(near, "{id}: {:?} {:?}", sys::now(id), read(&clock));
+    }
+}
+
+#[test]
+fn threads_that_pass_readings_on_never_see_time_go_back() {
+    let clock = Clock::alone();
+    clock.calibrate(LONG);
+    let newest = AtomicI64::new(0);
+    let back = std::thread::scope(|scope| {
+        let threads: std::vec::Vec<_> = (0..4)
+            .map(|thread| {
+                let (clock, newest) = (&clock, &newest);
+                scope.spawn(move || {
+                    let mut back = 0_u64;
+                    for round in 0..300_000 {
+                        let last = newest.load(Acquire);
+                        let now = clock.now().as_nanos();
+                        back += u64::from(now < last);
+                        newest.fetch_max(now, Relaxed);
+                        if thread == 0 && round % 1_000 == 0 {
+                            clock.renew_for_test();
+                        }
+                    }
+                    back
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+    });
+    assert_eq!(back, 0);
+}
+
+#[test]
+fn a_counter_that_is_not_invariant_is_left_alone() {
+    let clock = alone(Alone::with(None, false));
+    assert_within_bounds(&clock, 100);
+    let status = clock.calibrate(LONG);
+    assert_eq!(status.declined, Some(Decline::NotInvariant));
+    assert!(status.kernel_answers_for(Decline::NotInvariant) >= 100);
+    assert_eq!(
+        status.to_string(),
+        "the kernel answers: the counter's rate is not constant on this CPU"
+    );
+}
+
+#[test]
+fn a_moved_machine_is_measured_anew() {
+    let mut bytes = std::vec![0_u8; 4096];
+    bytes[..4].copy_from_slice(b"VCLK");
+    bytes[8] = 1;
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&bytes).unwrap();
+    let vmclock = VmClock::at(file.path()).unwrap();
+    let alone_with_vmclock = Alone::with(Some(vmclock), sys::is_invariant());
+    let clock = alone(alone_with_vmclock);
+    if !clock.calibrate(LONG).is_fast() {
+        return;
+    }
+    let last = clock.now();
+    file.seek(SeekFrom::Start(16)).unwrap();
+    file.write_all(&1_u64.to_le_bytes()).unwrap();
+    clock.renew_for_test();
+    // The line was taken back with a little of it left.
+    while clock.now_bounded().declined.is_none() {}
+    assert_eq!(clock.now_bounded().declined, Some(Decline::Disrupted));
+    assert!(clock.now() >= last);
+    let mut last = clock.now();
+    while let Some(reason) = clock.now_bounded().declined {
+        assert!([Decline::Disrupted, Decline::Starting].contains(&reason), "{reason}");
+        // The backoff is a second; here nobody waits.
+        clock.renew_for_test();
+        let next = clock.now();
+        assert!(next >= last);
+        last = next;
+    }
+    assert_within_bounds(&clock, 1_000);
+}
+
+#[test]
+fn recent_is_what_was_refreshed_last() {
+    let clock = Arc::new(Clock::alone());
+    let first = clock.recent();
+    assert!(first.as_nanos() > 0 && clock.recent() == first);
+    assert_eq!(clock.resolution(Kind::Recent), Nanos(0));
+    let later = clock.refresh_recent();
+    assert!(later > first && clock.recent() == later);
+    let updater = RecentUpdater::start(Arc::clone(&clock), Duration::from_micros(100)).unwrap();
+    assert_eq!(clock.resolution(Kind::Recent), Nanos(100_000));
+    let mut last = clock.recent();
+    for _ in 0..3 {
+        let before = last;
+        while last == before {
+            last = clock.recent();
+        }
+        assert!(last > before && last <= clock.now());
+    }
+    drop(updater);
+    assert_eq!(clock.resolution(Kind::Recent), Nanos(0));
+    assert_eq!(clock.recent(), clock.recent());
+}
+
+#[test]
+fn negative_differences_are_zero_and_counted() {
+    let clock = Clock::declined(Decline::NoCounter);
+    let ahead = clock.now().saturating_add(Nanos(1_000_000_000_000));
+    assert_eq!(clock.elapsed(ahead), Nanos(0));
+    assert_eq!(clock.between(ahead, Monotonic(Nanos(0))), Nanos(0));
+    assert_eq!(clock.between(Monotonic(Nanos(1)), Monotonic(Nanos(3))), Nanos(2));
+    assert_eq!(clock.between(Monotonic(Nanos(i64::MIN)), ahead), Nanos(i64::MAX));
+    assert_eq!(clock.status().negative, 2);
+    assert_eq!(clock.status().source, Source::Kernel);
+    assert_eq!(clock.calibrate(LONG).declined, Some(Decline::NoCounter));
+}
+
+#[test]
+fn coarse_clocks_are_behind_by_less_than_two_ticks() {
+    let clock = Clock::alone();
+    let tick = clock.resolution(Kind::Coarse);
+    assert!(tick >= Nanos(1_000_000) && tick <= Nanos(10_000_000), "{tick:?}");
+    let coarse = clock.coarse();
+    assert!(coarse <= clock.now());
+    let real = clock.coarse_realtime();
+    let second = clock.second();
+    assert!(second.as_nanos() % 1_000_000_000 == 0);
+    assert!(second.as_nanos() + 2_000_000_000 > real.as_nanos(), "{second:?} {real:?}");
+    assert_eq!(clock.resolution(Kind::Second), Nanos(1_000_000_000));
+}

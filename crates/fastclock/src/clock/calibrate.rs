@@ -1,0 +1,52 @@
+//! Waiting for a clock to answer by itself.
+
+use std::time::{Duration, Instant};
+
+use super::{Clock, Source, Status};
+use crate::decline::Decline;
+use crate::page::PageClock;
+
+impl Clock {
+    /// Blocks until the clock answers by itself, at most so long, and says whether it does. For
+    /// programs that can spare 200 ms at their start to have the first second cheap too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let clock = fastclock::Clock::alone();
+    /// let status = clock.calibrate(Duration::from_secs(1));
+    /// // On a machine whose kernel does not use the counter it says so instead.
+    /// assert!(status.is_fast() || status.declined.is_some());
+    /// ```
+    pub fn calibrate(&self, at_most: Duration) -> Status {
+        let begun = Instant::now();
+        loop {
+            let reason = self.slow(PageClock::Monotonic, false).declined;
+            let hopeful = reason.is_some_and(|reason| self.may_pass(reason));
+            if !hopeful || begun.elapsed() >= at_most {
+                return self.status();
+            }
+            let left = at_most.saturating_sub(begun.elapsed());
+            std::thread::sleep(left.min(Duration::from_millis(5)));
+        }
+    }
+
+    /// Whether the reason is one that a second or two of waiting can end.
+    fn may_pass(&self, reason: Decline) -> bool {
+        let lasting = matches!(
+            reason,
+            Decline::NotInvariant
+                | Decline::NoCounter
+                | Decline::Forbidden
+                | Decline::Clocksource
+                | Decline::ClocksourceChanged
+        );
+        match self.source {
+            Source::Alone => !lasting,
+            Source::Page => reason == Decline::Starting,
+            Source::Kernel => false,
+        }
+    }
+}

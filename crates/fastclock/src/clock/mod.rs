@@ -1,0 +1,480 @@
+//! The clock that programs use.
+
+mod alone;
+#[cfg(test)]
+mod alone_tests;
+mod calibrate;
+#[cfg(test)]
+mod page_tests;
+mod recent;
+mod status;
+
+use core::sync::atomic::Ordering::Relaxed;
+use std::fs::OpenOptions;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+pub use recent::RecentUpdater;
+pub use status::{Source, Status};
+
+use crate::arch::CpuCounter;
+use crate::clock_id::ClockId;
+use crate::decline::Decline;
+use crate::instant::{Boottime, Bounded, Monotonic, Realtime, Tai};
+use crate::page::{self, Kernel, Order, PageClock, Reader, TimeSpec};
+use crate::read_clock::ReadClock;
+use crate::sys::{self, AttachError, Mapping, Pair};
+use crate::units::Nanos;
+use alone::Alone;
+use recent::Recent;
+
+/// Where the timekeeper of the whole host publishes its page.
+pub const HOST_PAGE: &str = "/run/clockscope/page";
+
+/// Which reading [`Clock::resolution`] is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// [`now`](Clock::now), [`realtime`](Clock::realtime) and their other forms.
+    Precise,
+    /// [`recent`](Clock::recent).
+    Recent,
+    /// [`coarse`](Clock::coarse) and [`coarse_realtime`](Clock::coarse_realtime).
+    Coarse,
+    /// [`second`](Clock::second).
+    Second,
+}
+
+/// A clock that reads the CPU's counter, follows the kernel's clock, and falls back to it.
+///
+/// Every reading is the kernel's `CLOCK_MONOTONIC`, `CLOCK_REALTIME`, `CLOCK_BOOTTIME` or
+/// `CLOCK_TAI`, in nanoseconds, either computed from the counter (within a bound of it) or asked
+/// of the kernel; [`status`](Self::status) says which and why.
+///
+/// Reading takes `&self` from any number of threads, allocates nothing, waits for no lock, leaves
+/// `errno` alone and may be done in a signal handler, and so may [`status`](Self::status). Making,
+/// dropping and [`calibrate`](Self::calibrate) may not.
+///
+/// # Examples
+///
+/// ```
+/// use fastclock::Clock;
+///
+/// let clock = Clock::new();
+/// let start = clock.now();
+/// // … work …
+/// let took = clock.elapsed(start);
+/// assert!(took.0 >= 0);
+/// ```
+#[derive(Debug)]
+pub struct Clock {
+    mapping: Mapping,
+    source: Source,
+    /// Why nothing is read from the mapping while it is closed.
+    closed: status::Reason,
+    /// Why the host's page is not used.
+    host_page: Option<Decline>,
+    alone: Option<Alone>,
+    recent: Recent,
+}
+
+/// The kernel's part in a clock.
+struct Door<'a> {
+    clock: &'a Clock,
+    counts: bool,
+}
+
+impl Kernel for Door<'_> {
+    fn read(&self, clock: ClockId) -> Nanos {
+        sys::now(clock)
+    }
+
+    fn declined(&self, reason: Decline) {
+        if self.counts {
+            self.clock.count(reason);
+        }
+    }
+
+    fn renew(&self) -> bool {
+        self.clock.renew()
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock {
+    /// A clock on the host's page ([`HOST_PAGE`]) if there is a good one, otherwise one that keeps
+    /// [itself](Self::alone). [`Status::host_page`] says why the page is not used.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::on_page_or_alone(Path::new(HOST_PAGE))
+    }
+
+    fn on_page_or_alone(path: &Path) -> Self {
+        let attached = Self::from_path(path).map_err(|error| error.reason);
+        let answers =
+            attached.and_then(|clock| match clock.slow(PageClock::Monotonic, false).declined {
+                None => Ok(clock),
+                Some(reason) => Err(reason),
+            });
+        answers.unwrap_or_else(|reason| Self { host_page: Some(reason), ..Self::alone() })
+    }
+
+    /// A clock that keeps itself, without a thread: the kernel answers in the first 200 ms of use,
+    /// while each call adds to what is known of the counter; then about once a second one call
+    /// takes 10 to 20 us to look at the kernel's clock.
+    ///
+    /// Where a guard forbids the counter (see the [front page](crate)) the kernel answers, and the
+    /// guard is asked again after one second, then two, up to a minute.
+    ///
+    /// # Panics
+    ///
+    /// Never; aborts if two pages of memory cannot be had, as every allocation does.
+    #[must_use]
+    pub fn alone() -> Self {
+        Self::made(Mapping::anonymous(), Source::Alone, Some(Alone::new()), Decline::Starting)
+    }
+
+    /// A clock for which the kernel always answers, for this reason; for programs that want one
+    /// type whether there is a page or not.
+    #[must_use]
+    pub fn declined(reason: Decline) -> Self {
+        Self::made(Mapping::anonymous(), Source::Kernel, None, reason)
+    }
+
+    /// A clock on a timekeeper's page in a file, which is only read.
+    ///
+    /// If the page is not renewed in time, because its writer is dead, the kernel answers from
+    /// then on, until the same file is renewed again.
+    ///
+    /// # Errors
+    ///
+    /// [`Decline::PageUnreadable`] with what the kernel says, [`Decline::PageForeign`] if it is no
+    /// regular file or no page, [`Decline::PageTruncated`], [`Decline::PageVersion`],
+    /// [`Decline::PageDamaged`] or [`Decline::PageOfOtherBoot`].
+    pub fn from_path(path: &Path) -> Result<Self, AttachError> {
+        // A FIFO must not keep the program waiting.
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+            Ok(file) => Self::from_fd(file.as_fd()),
+            Err(error) => Err(AttachError { reason: Decline::PageUnreadable, source: Some(error) }),
+        }
+    }
+
+    /// As [`from_path`](Self::from_path), from an open file, which may be closed afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_path`](Self::from_path).
+    pub fn from_fd(fd: BorrowedFd<'_>) -> Result<Self, AttachError> {
+        let mapping = Mapping::of_file(fd)?;
+        mapping.pair().page.check(sys::boot_id().unwrap_or_default())?;
+        if mapping.pair().page.head.load(Relaxed) & 0xffff_ffff == 0 {
+            return Err(Decline::PageDamaged.into());
+        }
+        if sys::may_read_counter() {
+            mapping.open();
+        }
+        Ok(Self::made(mapping, Source::Page, None, Decline::Forbidden))
+    }
+
+    /// `closed` is the reason as long as the mapping is closed.
+    fn made(mapping: Mapping, source: Source, alone: Option<Alone>, closed: Decline) -> Self {
+        let clock = Self {
+            mapping,
+            source,
+            closed: status::Reason::new(closed),
+            host_page: None,
+            alone,
+            recent: Recent::default(),
+        };
+        clock.renew();
+        clock.refresh_recent();
+        clock
+    }
+
+    /// `CLOCK_MONOTONIC`, read after everything before it is done: threads that pass readings on
+    /// never see time run backwards.
+    #[must_use]
+    #[inline]
+    pub fn now(&self) -> Monotonic {
+        Monotonic(self.nanos(PageClock::Monotonic, Order::Ordered))
+    }
+
+    /// `CLOCK_MONOTONIC`, read whenever the CPU likes, in half the time: within one thread it does
+    /// not go back, but what another thread has published before may be later, by up to 10 us.
+    #[must_use]
+    #[inline]
+    pub fn now_fast(&self) -> Monotonic {
+        Monotonic(self.nanos(PageClock::Monotonic, Order::Unordered))
+    }
+
+    /// `CLOCK_MONOTONIC`, ordered, and how far the kernel's can be from it.
+    #[must_use]
+    #[inline]
+    pub fn now_bounded(&self) -> Bounded<Monotonic> {
+        let (time, bound, declined) = self.bounded(PageClock::Monotonic, Order::Ordered);
+        Bounded { time: Monotonic(time), bound, declined }
+    }
+
+    /// `CLOCK_MONOTONIC`, unordered: see [`now_fast`](Self::now_fast). The kernel's can be as far
+    /// from it as the bound says at the moment that the CPU has read the counter.
+    #[must_use]
+    #[inline]
+    pub fn now_bounded_fast(&self) -> Bounded<Monotonic> {
+        let (time, bound, declined) = self.bounded(PageClock::Monotonic, Order::Unordered);
+        Bounded { time: Monotonic(time), bound, declined }
+    }
+
+    /// `CLOCK_REALTIME`, ordered. When the clock is set, a clock on a timekeeper's page follows as
+    /// soon as the timekeeper does; one that keeps itself within a second of use.
+    #[must_use]
+    #[inline]
+    pub fn realtime(&self) -> Realtime {
+        Realtime(self.nanos(PageClock::Realtime, Order::Ordered))
+    }
+
+    /// `CLOCK_REALTIME`, unordered: see [`now_fast`](Self::now_fast).
+    #[must_use]
+    #[inline]
+    pub fn realtime_fast(&self) -> Realtime {
+        Realtime(self.nanos(PageClock::Realtime, Order::Unordered))
+    }
+
+    /// `CLOCK_REALTIME`, ordered, and how far the kernel's can be from it unless it was set
+    /// meanwhile.
+    #[must_use]
+    #[inline]
+    pub fn realtime_bounded(&self) -> Bounded<Realtime> {
+        let (time, bound, declined) = self.bounded(PageClock::Realtime, Order::Ordered);
+        Bounded { time: Realtime(time), bound, declined }
+    }
+
+    /// `CLOCK_REALTIME`, unordered, with its bound: see
+    /// [`now_bounded_fast`](Self::now_bounded_fast).
+    #[must_use]
+    #[inline]
+    pub fn realtime_bounded_fast(&self) -> Bounded<Realtime> {
+        let (time, bound, declined) = self.bounded(PageClock::Realtime, Order::Unordered);
+        Bounded { time: Realtime(time), bound, declined }
+    }
+
+    /// `CLOCK_BOOTTIME`, ordered.
+    #[must_use]
+    #[inline]
+    pub fn boottime(&self) -> Boottime {
+        Boottime(self.nanos(PageClock::Boottime, Order::Ordered))
+    }
+
+    /// `CLOCK_TAI`, ordered.
+    #[must_use]
+    #[inline]
+    pub fn tai(&self) -> Tai {
+        Tai(self.nanos(PageClock::Tai, Order::Ordered))
+    }
+
+    /// A clock in the form of `clock_gettime(2)`, ordered: cheaper than taking nanoseconds apart.
+    #[must_use]
+    #[inline]
+    pub fn timespec(&self, clock: PageClock) -> TimeSpec {
+        match self.mapping.opened() {
+            Some(pair) => self.reader(pair, true).timespec(clock, Order::Ordered),
+            None => TimeSpec::from_nanos(self.shut(clock, true).time),
+        }
+    }
+
+    /// `CLOCK_MONOTONIC` when [`refresh_recent`](Self::refresh_recent) was called last, by a
+    /// [`RecentUpdater`] or by the program: one load. Never goes back.
+    #[must_use]
+    #[inline]
+    pub fn recent(&self) -> Monotonic {
+        self.recent.get()
+    }
+
+    /// Makes now what [`recent`](Self::recent) gives, and gives it too.
+    #[inline]
+    pub fn refresh_recent(&self) -> Monotonic {
+        self.recent.raise(self.now())
+    }
+
+    /// `CLOCK_MONOTONIC` at the last timer tick, 1 to 10 ms ago: `CLOCK_MONOTONIC_COARSE`, always
+    /// the kernel's. It can lie ahead of [`now`](Self::now), by that reading's bound at most.
+    #[must_use]
+    #[inline]
+    pub fn coarse(&self) -> Monotonic {
+        Monotonic(sys::now(ClockId::MonotonicCoarse))
+    }
+
+    /// `CLOCK_REALTIME` at the last timer tick: `CLOCK_REALTIME_COARSE`, always the kernel's, as
+    /// [`coarse`](Self::coarse) is.
+    #[must_use]
+    #[inline]
+    pub fn coarse_realtime(&self) -> Realtime {
+        Realtime(sys::now(ClockId::RealtimeCoarse))
+    }
+
+    /// The full second of `CLOCK_REALTIME` that had begun at the last timer tick, as `time(2)`:
+    /// for up to a tick it may be the one before that of [`realtime`](Self::realtime).
+    #[must_use]
+    #[inline]
+    pub fn second(&self) -> Realtime {
+        self.coarse_realtime().truncated_to_second()
+    }
+
+    /// The time since an earlier reading. Zero, and counted ([`Status::negative`]), if that lies
+    /// ahead, as it can if it was an unordered one of another thread.
+    #[must_use]
+    #[inline]
+    pub fn elapsed(&self, since: Monotonic) -> Nanos {
+        self.between(since, self.now())
+    }
+
+    /// As [`elapsed`](Self::elapsed), of two readings.
+    #[must_use]
+    #[inline]
+    pub fn between(&self, earlier: Monotonic, later: Monotonic) -> Nanos {
+        if later < earlier {
+            self.mapping.pair().counts.add(status::NEGATIVE);
+        }
+        later.saturating_since(earlier)
+    }
+
+    /// The smallest step of a reading, in nanoseconds: of [`Kind::Precise`] a tick of the counter,
+    /// at least one; of [`Kind::Coarse`] the kernel's timer tick; of [`Kind::Recent`] the
+    /// [`RecentUpdater`]'s period, zero without one, because then only the program knows.
+    #[must_use]
+    pub fn resolution(&self, kind: Kind) -> Nanos {
+        match kind {
+            Kind::Precise => status::tick(self.mapping.opened()).unwrap_or(Nanos(1)),
+            Kind::Recent => self.recent.period(),
+            Kind::Coarse => sys::resolution(ClockId::MonotonicCoarse),
+            Kind::Second => Nanos(1_000_000_000),
+        }
+    }
+
+    #[inline(always)]
+    fn nanos(&self, clock: PageClock, order: Order) -> Nanos {
+        let read = |pair| self.reader(pair, true).at_once(clock, order);
+        match self.mapping.opened().and_then(read) {
+            Some(time) => time,
+            None => self.slow(clock, true).time,
+        }
+    }
+
+    /// Field by field: a whole structure would be put together in memory, which costs a
+    /// nanosecond.
+    #[inline(always)]
+    fn bounded(&self, clock: PageClock, order: Order) -> (Nanos, Nanos, Option<Decline>) {
+        let read = |pair| self.reader(pair, true).bounded_at_once(clock, order);
+        match self.mapping.opened().and_then(read) {
+            Some((time, bound)) => (time, bound, None),
+            None => {
+                let page::Bounded { time, bound, declined } = self.slow(clock, true);
+                (time, bound, declined)
+            }
+        }
+    }
+
+    /// Everything that is rare; counted or not.
+    #[cold]
+    #[inline(never)]
+    fn slow(&self, clock: PageClock, counts: bool) -> page::Bounded {
+        match self.mapping.opened() {
+            Some(pair) => self.reader(pair, counts).slow(clock),
+            None => self.shut(clock, counts),
+        }
+    }
+
+    #[inline(always)]
+    fn reader<'a>(&'a self, pair: &'a Pair, counts: bool) -> Reader<'a, CpuCounter, Door<'a>> {
+        let kernel = Door { clock: self, counts };
+        Reader { page: &pair.page, trust: &pair.trust, counter: CpuCounter, kernel }
+    }
+
+    /// The kernel's answer while nothing is read from the page.
+    fn shut(&self, clock: PageClock, counts: bool) -> page::Bounded {
+        let reason = self.closed.get();
+        // Where the counter is forbidden, the vDSO must not read it either.
+        let read = if reason == Decline::Forbidden { sys::now_by_syscall } else { sys::now };
+        let time = read(clock.id());
+        let monotonic = clock == PageClock::Monotonic;
+        let now = if monotonic { time } else { sys::now(ClockId::MonotonicCoarse) };
+        if self.is_due(now) && self.renew() {
+            return self.slow(clock, counts);
+        }
+        if counts {
+            self.count(reason);
+        }
+        page::Bounded { time, bound: Nanos::ZERO, declined: Some(reason) }
+    }
+
+    fn count(&self, reason: Decline) {
+        self.mapping.pair().counts.add_about(reason.as_raw() as usize);
+    }
+}
+
+impl ReadClock for Clock {
+    #[inline]
+    fn now(&self) -> Monotonic {
+        self.now()
+    }
+
+    #[inline]
+    fn realtime(&self) -> Realtime {
+        self.realtime()
+    }
+
+    #[inline]
+    fn now_bounded(&self) -> Bounded<Monotonic> {
+        self.now_bounded()
+    }
+
+    #[inline]
+    fn realtime_bounded(&self) -> Bounded<Realtime> {
+        self.realtime_bounded()
+    }
+
+    #[inline]
+    fn now_fast(&self) -> Monotonic {
+        self.now_fast()
+    }
+
+    #[inline]
+    fn realtime_fast(&self) -> Realtime {
+        self.realtime_fast()
+    }
+
+    #[inline]
+    fn now_bounded_fast(&self) -> Bounded<Monotonic> {
+        self.now_bounded_fast()
+    }
+
+    #[inline]
+    fn realtime_bounded_fast(&self) -> Bounded<Realtime> {
+        self.realtime_bounded_fast()
+    }
+
+    #[inline]
+    fn recent(&self) -> Monotonic {
+        self.recent()
+    }
+
+    #[inline]
+    fn coarse(&self) -> Monotonic {
+        self.coarse()
+    }
+
+    #[inline]
+    fn coarse_realtime(&self) -> Realtime {
+        self.coarse_realtime()
+    }
+
+    #[inline]
+    fn second(&self) -> Realtime {
+        self.second()
+    }
+}

@@ -1,0 +1,508 @@
+//! Following the kernel's clock: from readings of the counter and the clock to a rate, a time and
+//! a bound. Pure.
+//!
+//! # What the bound promises
+//!
+//! Between two readings the kernel's clock may change its rate by no more than the *allowance*,
+//! 0.5 ppm if nothing else is said. As long as it does not, the kernel's clock is within the
+//! bound of what is extrapolated from an [`Estimate`], always.
+//!
+//! When the kernel changes its rate by more, as when an NTP daemon begins to slew by 500 ppm, then
+//! the error is at most the bound plus the change times the time since the reading that the line
+//! was made from (50 us after 100 ms of 500 ppm), until the change is found: at the second tight
+//! reading after it, or when it has moved the clock by more than the width of two brackets, whichever is
+//! later. The first reading that disagrees by more than the bound says so ([`Verdict::Slewed`];
+//! [`Status::exceeded`] says by how much), and the allowance is raised to twice the change and
+//! halved every 30 s: whoever slewed will stop slewing. Once it is found the bound holds again.
+//!
+//! # How
+//!
+//! * A reading says that the clock was within an interval, and the extrapolation says that too.
+//!   Nothing in common is a change of rate or a jump; otherwise the narrower of the two is what is
+//!   known. A bad reading (its thread lost the CPU in the bracket) is a wide interval: it carries
+//!   no weight.
+//! * The rate is that between the newest reading and an old one; every pair of them confines it.
+//!   Readings go on being kept for as long as one rate suits all of them.
+
+mod baseline;
+mod constant;
+
+use crate::decline::Decline;
+use crate::line::{Offsets, TickLength};
+use crate::units::{Nanos, Ticks};
+use baseline::{Baseline, Change, Rate};
+use constant::Constants;
+
+/// What the kernel can do to its clock's rate at most: 500 ppm by frequency, 500 ppm by `adjtime`.
+///
+/// # References
+///
+/// `MAXFREQ`, `MAX_TICKADJ` in include/linux/timex.h and kernel/time/ntp.c (Linux 6.18)
+const SLEW_PPB: u32 = 1_000_000;
+/// After so long the raised allowance is halved, ns.
+const CAUTION_HALVES: i64 = 30_000_000_000;
+/// What is added to and subtracted from stays below this, ns: 73 years.
+const LARGEST: i64 = 1 << 61;
+
+/// One look at the kernel's clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The counter, in the middle between before and after the clock was read.
+    pub ticks: Ticks,
+    /// How far before or after that the clock may have been read.
+    pub half_width: Ticks,
+    /// `CLOCK_MONOTONIC`.
+    pub mono: Nanos,
+    /// The other clocks.
+    pub offsets: Offsets,
+    /// How wrong the offset of `CLOCK_REALTIME` may be, ns. That of `CLOCK_TAI` is a whole number
+    /// of seconds more.
+    pub offsets_half_width: u64,
+    /// How wrong the offset of `CLOCK_BOOTTIME` may be, ns.
+    pub boot_half_width: u64,
+}
+
+/// What a reading says of the time before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// As expected.
+    Steady,
+    /// The kernel's clock has another rate than before by more than was allowed for, as under an
+    /// NTP daemon: followed.
+    Slewed,
+    /// Somebody set `CLOCK_REALTIME` by so much (zero: only its distance from `CLOCK_TAI`):
+    /// followed; to be published at once. The monotonic clocks are as expected.
+    Stepped(Nanos),
+    /// The clock is ahead of (above zero) or behind what was expected by so much that one of the
+    /// two has jumped: everything before is forgotten.
+    Jumped(Nanos),
+    /// The machine was suspended for so long: everything before is forgotten.
+    Suspended(Nanos),
+    /// The counter has not advanced, the clock has: everything before is forgotten.
+    CounterStopped,
+    /// The counter is behind where it was: everything before is forgotten.
+    CounterBackwards,
+}
+
+impl Verdict {
+    /// Why a page must be given up until the counter is measured anew; `None` if it may go on.
+    #[must_use]
+    pub const fn reason(self) -> Option<Decline> {
+        match self {
+            Self::Steady | Self::Slewed | Self::Stepped(_) => None,
+            Self::Jumped(_) => Some(Decline::Jumped),
+            Self::Suspended(_) => Some(Decline::Suspended),
+            Self::CounterStopped => Some(Decline::CounterStopped),
+            Self::CounterBackwards => Some(Decline::CounterBackwards),
+        }
+    }
+}
+
+/// Constants of the discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Shortest time from which a first rate is taken, out of at least three readings.
+    pub baseline: Nanos,
+    /// Longest time from which a rate is taken.
+    pub longest: Nanos,
+    /// By how much the kernel may change its clock's rate between two readings without notice, in
+    /// parts per billion; part of the bound.
+    pub allowance_ppb: u32,
+    /// A difference from what was expected that is no slew any more, however old the last reading.
+    pub jump: Nanos,
+    /// How far two readings of the kernel's clock may be off a straight line although it runs
+    /// evenly: the step of its clocksource (see [`grain`]), the few nanoseconds by which the
+    /// kernel moves its multiplier to and fro, and the measured warp of the CPUs' counters.
+    pub noise: Nanos,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            baseline: Nanos(200_000_000),
+            longest: Nanos(60_000_000_000),
+            allowance_ppb: 500,
+            jump: Nanos(10_000_000),
+            noise: Nanos(5),
+        }
+    }
+}
+
+/// The step in which the kernel's clock advances on this clocksource, rounded up: to be added to
+/// [`Settings::noise`].
+///
+/// # References
+///
+/// `PMTMR_TICKS_PER_SEC` in include/linux/acpi_pmtmr.h, `HPET_MAX_PERIOD` in
+/// arch/x86/include/asm/hpet.h (its counters run at 10 MHz or above), drivers/clocksource/i8253.c,
+/// `NSEC_PER_SEC / HV_CLOCK_HZ` in drivers/clocksource/hyperv_timer.c (Linux 6.18)
+#[must_use]
+pub fn grain(clocksource: &str) -> Nanos {
+    Nanos(match clocksource {
+        "acpi_pm" => 280,
+        "pit" => 839,
+        "refined-jiffies" | "jiffies" => 10_000_000,
+        name if name.starts_with("hpet") || name.starts_with("hyperv") => 100,
+        _ => 1,
+    })
+}
+
+/// Where the kernel's clock is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// Tick of the last reading.
+    pub at: Ticks,
+    /// `CLOCK_MONOTONIC` there.
+    pub mono: Nanos,
+    /// How long a tick is.
+    pub tick: TickLength,
+    /// How wrong `mono` and the other clocks can be, ns.
+    pub bound: u64,
+    /// How much more wrong what is extrapolated from it gets per tick, 2^-64 ns.
+    pub growth: u64,
+    /// The other clocks.
+    pub offsets: Offsets,
+}
+
+/// How often what was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Readings taken in.
+    pub readings: u64,
+    /// Changes of the kernel's rate within the allowance that were found by and by.
+    pub rate_changes: u64,
+    /// [`Verdict::Slewed`].
+    pub slewed: u64,
+    /// [`Verdict::Stepped`].
+    pub stepped: u64,
+    /// [`Verdict::Jumped`].
+    pub jumped: u64,
+    /// [`Verdict::Suspended`].
+    pub suspended: u64,
+    /// [`Verdict::CounterStopped`] and [`Verdict::CounterBackwards`].
+    pub counter_failed: u64,
+}
+
+/// How well the kernel's clock is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Status {
+    /// Ticks per second of `CLOCK_MONOTONIC`; 0 if nothing is known.
+    pub hz: f64,
+    /// How wrong that can be, parts per billion.
+    pub rate_doubt_ppb: u32,
+    /// How much faster the counter is now than when it was first measured, parts per million.
+    pub ppm_since_first: f64,
+    /// The time from which the rate is taken.
+    pub baseline: Nanos,
+    /// The bound at the last reading.
+    pub bound: Nanos,
+    /// By how much the rate may change without notice now, parts per billion.
+    pub allowance_ppb: u32,
+    /// By how much the last [`Verdict::Slewed`] was outside of what the bound allowed.
+    pub exceeded: Nanos,
+    /// What was seen since the beginning.
+    pub counts: Counts,
+}
+
+/// What is known of the kernel's clock at a tick.
+#[derive(Clone, Copy, Debug)]
+struct Fix {
+    ticks: Ticks,
+    mono: i64,
+    bound: i64,
+    constants: Constants,
+}
+
+/// Follows the kernel's clock.
+#[derive(Clone, Debug)]
+pub struct Discipline {
+    settings: Settings,
+    baseline: Baseline,
+    fix: Option<Fix>,
+    proven: bool,
+    first_rate: Option<Rate>,
+    caution: Caution,
+    exceeded: Nanos,
+    counts: Counts,
+}
+
+/// The allowance, raised after a change of rate.
+#[derive(Clone, Copy, Debug)]
+struct Caution {
+    ppb: u32,
+    since: i64,
+}
+
+impl Caution {
+    fn at(self, mono: i64) -> u32 {
+        let halved = mono.saturating_sub(self.since).max(0) / CAUTION_HALVES;
+        u32::try_from(halved).ok().and_then(|halved| self.ppb.checked_shr(halved)).unwrap_or(0)
+    }
+}
+
+impl Discipline {
+    /// Begins without any knowledge.
+    #[must_use]
+    pub const fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            baseline: Baseline::new(),
+            fix: None,
+            proven: false,
+            first_rate: None,
+            caution: Caution { ppb: 0, since: 0 },
+            exceeded: Nanos::ZERO,
+            counts: Counts {
+                readings: 0,
+                rate_changes: 0,
+                slewed: 0,
+                stepped: 0,
+                jumped: 0,
+                suspended: 0,
+                counter_failed: 0,
+            },
+        }
+    }
+
+    /// Takes a reading in.
+    pub fn observe(&mut self, reading: &Reading) -> Verdict {
+        self.counts.readings = self.counts.readings.saturating_add(1);
+        let verdict = match self.fix {
+            None => {
+                self.begin(reading, Constants::new(reading));
+                Verdict::Steady
+            }
+            Some(fix) => self.judge(fix, reading),
+        };
+        if verdict.reason().is_some() {
+            let known =
+                self.fix.map(|fix| fix.constants).filter(|known| known.asleep(reading).is_none());
+            let mut constants = known.unwrap_or(Constants::new(reading));
+            constants.take(reading);
+            self.reset();
+            self.begin(reading, constants);
+        }
+        let count = match verdict {
+            Verdict::Steady => return verdict,
+            Verdict::Slewed => &mut self.counts.slewed,
+            Verdict::Stepped(_) => &mut self.counts.stepped,
+            Verdict::Jumped(_) => &mut self.counts.jumped,
+            Verdict::Suspended(_) => &mut self.counts.suspended,
+            Verdict::CounterStopped | Verdict::CounterBackwards => &mut self.counts.counter_failed,
+        };
+        *count = count.saturating_add(1);
+        verdict
+    }
+
+    /// What is known, once three readings or more span the baseline; until then, and after each
+    /// verdict by which everything is forgotten, `None`.
+    #[must_use]
+    pub fn estimate(&self) -> Option<Estimate> {
+        let rate = self.baseline.rate.filter(|_| self.proven)?;
+        let fix = self.fix?;
+        let growth = rate.doubt.saturating_add(share_ppb(rate.tick, self.allowance()));
+        let bound = fix.bound.saturating_add(self.settings.noise.0.max(0)).max(0).unsigned_abs();
+        Some(Estimate {
+            at: fix.ticks,
+            mono: Nanos(fix.mono),
+            tick: rate.length(),
+            bound: bound.saturating_add(fix.constants.doubt()),
+            growth: u64::try_from(growth).unwrap_or(u64::MAX),
+            offsets: fix.constants.offsets(),
+        })
+    }
+
+    /// How well the kernel's clock is known.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let hz = |rate: Rate| 1e9 / as_nanos(rate.tick);
+        let now = self.baseline.rate;
+        let ratio = now.zip(self.first_rate).map(|(now, first)| hz(now) / hz(first));
+        Status {
+            hz: now.map_or(0.0, hz),
+            rate_doubt_ppb: now.map_or(0, |rate| in_ppb(rate.doubt, rate.tick)),
+            ppm_since_first: ratio.map_or(0.0, |ratio| (ratio - 1.0) * 1e6),
+            baseline: self.baseline.span(),
+            bound: Nanos(self.fix.map_or(0, |fix| fix.bound)),
+            allowance_ppb: self.allowance(),
+            exceeded: self.exceeded,
+            counts: self.counts,
+        }
+    }
+
+    /// The constants with which it was made.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Forgets everything but what was counted.
+    pub fn reset(&mut self) {
+        let Self { settings, counts, exceeded, first_rate, .. } = *self;
+        *self = Self { counts, exceeded, first_rate, ..Self::new(settings) };
+    }
+
+    /// The first reading of all.
+    fn begin(&mut self, reading: &Reading, constants: Constants) {
+        // Nothing says yet how long a tick is. A tick is shorter than a microsecond on every
+        // counter that is used, so that this is only too wide; it is read again with the rate.
+        let half = i64::try_from(reading.half_width.0).unwrap_or(LARGEST).min(LARGEST);
+        self.baseline.push(reading, half, &self.settings);
+        let (ticks, mono) = (reading.ticks, reading.mono.0);
+        self.fix = Some(Fix { ticks, mono, bound: half, constants });
+    }
+
+    fn judge(&mut self, mut fix: Fix, reading: &Reading) -> Verdict {
+        if let Some(asleep) = fix.constants.asleep(reading) {
+            return Verdict::Suspended(asleep);
+        }
+        let passed = reading.mono.0.saturating_sub(fix.mono);
+        if reading.ticks < fix.ticks {
+            return Verdict::CounterBackwards;
+        }
+        if reading.ticks == fix.ticks {
+            let same = passed.abs() <= fix.bound.saturating_add(self.settings.noise.0);
+            return if same { Verdict::Steady } else { Verdict::CounterStopped };
+        }
+        let stepped = fix.constants.take(reading);
+        let followed = match self.baseline.rate {
+            Some(rate) => self.follow(fix, rate, reading),
+            None => self.measure(fix, reading),
+        };
+        match (followed, stepped) {
+            (Verdict::Steady | Verdict::Slewed, Some(by)) => Verdict::Stepped(by),
+            _ => followed,
+        }
+    }
+
+    /// The second reading: from now on there is a rate.
+    fn measure(&mut self, fix: Fix, reading: &Reading) -> Verdict {
+        let passed = reading.mono.0.saturating_sub(fix.mono);
+        let ticks = reading.ticks.0.saturating_sub(fix.ticks.0).max(1);
+        if passed <= 0 {
+            return Verdict::Jumped(Nanos(passed));
+        }
+        let tick = (u128::from(passed.unsigned_abs()) << 64) / u128::from(ticks);
+        // The width of the first reading was in ticks.
+        let first = scaled(Ticks(fix.bound.unsigned_abs()), tick).saturating_add(1);
+        self.baseline.narrow_first(first.saturating_add(self.settings.noise.0));
+        let half = self.half_width(reading, tick);
+        self.baseline.push(reading, half, &self.settings);
+        self.fix = Some(Fix { ticks: reading.ticks, mono: reading.mono.0, bound: half, ..fix });
+        Verdict::Steady
+    }
+
+    /// Compares a reading with what was expected, and takes it in.
+    fn follow(&mut self, fix: Fix, rate: Rate, reading: &Reading) -> Verdict {
+        let age = Ticks(reading.ticks.0.saturating_sub(fix.ticks.0));
+        let expected = fix.mono.saturating_add(scaled(age, rate.tick));
+        let growth = rate.doubt.saturating_add(share_ppb(rate.tick, self.allowance()));
+        let doubt = fix.bound.saturating_add(scaled(age, growth)).saturating_add(2);
+        let half = self.half_width(reading, rate.tick);
+        let off = reading.mono.0.saturating_sub(expected);
+        let excess = off.saturating_abs().saturating_sub(doubt).saturating_sub(half);
+        if excess > 0 {
+            return self.diverge(fix, rate, reading, off, excess, half);
+        }
+        // Halfway into its bracket the clock was read, or anywhere if the bracket is wider than
+        // it must be.
+        let slack = half.saturating_sub(self.baseline.tightest().min(half));
+        let near = |by: i64| (reading.mono.0.saturating_sub(by), reading.mono.0.saturating_add(by));
+        let (low, high) = near(slack);
+        let toward = expected.clamp(low, high).saturating_sub(expected);
+        let mono = expected.saturating_add(weighed(toward, scaled(age, growth), half));
+        // Either holds by itself. What both have in common would be narrower, but wrong as soon as
+        // the clock has changed its rate by less than can be seen.
+        let read = half.saturating_add(mono.abs_diff(reading.mono.0).cast_signed());
+        let bound = read.min(doubt.saturating_add(mono.abs_diff(expected).cast_signed()));
+        self.fix = Some(Fix { ticks: reading.ticks, mono, bound, ..fix });
+        if let Change::Cut(ppb) = self.baseline.push(reading, half, &self.settings) {
+            self.counts.rate_changes = self.counts.rate_changes.saturating_add(1);
+            self.raise_allowance(ppb, reading.mono.0);
+        }
+        self.prove();
+        Verdict::Steady
+    }
+
+    /// The reading is outside of what was expected.
+    fn diverge(
+        &mut self,
+        fix: Fix,
+        rate: Rate,
+        reading: &Reading,
+        off: i64,
+        excess: i64,
+        half: i64,
+    ) -> Verdict {
+        let age = Ticks(reading.ticks.0.saturating_sub(fix.ticks.0));
+        if excess > scaled(age, share_ppb(rate.tick, SLEW_PPB))
+            || off.saturating_abs() > self.settings.jump.0
+        {
+            return Verdict::Jumped(Nanos(off));
+        }
+        let off = u128::from(off.unsigned_abs()) << 64;
+        self.raise_allowance(in_ppb(off / u128::from(age.0.max(1)), rate.tick), reading.mono.0);
+        self.baseline.forget_older();
+        self.baseline.push(reading, half, &self.settings);
+        self.fix = Some(Fix { ticks: reading.ticks, mono: reading.mono.0, bound: half, ..fix });
+        self.exceeded = Nanos(excess);
+        self.prove();
+        Verdict::Slewed
+    }
+
+    fn prove(&mut self) {
+        if !self.proven
+            && self.baseline.len() >= 3
+            && self.baseline.span() >= self.settings.baseline
+        {
+            self.proven = true;
+            self.first_rate = self.first_rate.or(self.baseline.rate);
+        }
+    }
+
+    fn half_width(&self, reading: &Reading, tick: u128) -> i64 {
+        scaled(reading.half_width, tick)
+            .saturating_add(1)
+            .saturating_add(self.settings.noise.0.max(0))
+    }
+
+    fn allowance(&self) -> u32 {
+        let now = self.fix.map_or(0, |fix| fix.mono);
+        self.settings.allowance_ppb.max(self.caution.at(now))
+    }
+
+    fn raise_allowance(&mut self, change_ppb: u32, now: i64) {
+        let ppb = change_ppb.saturating_mul(2).max(self.caution.at(now));
+        self.caution = Caution { ppb, since: now };
+    }
+}
+
+/// How much of a difference from what was expected is believed: all of it where the brackets are
+/// tighter than what the clock may have drifted meanwhile, an eighth where they are much wider.
+fn weighed(difference: i64, drift: i64, half_width: i64) -> i64 {
+    let share = drift.saturating_mul(64) / half_width.max(1);
+    difference.saturating_mul(share.clamp(8, 64)) / 64
+}
+
+/// So many ticks in nanoseconds, rounded down; saturates at 73 years.
+fn scaled(ticks: Ticks, tick: u128) -> i64 {
+    let whole = u128::from(ticks.0).saturating_mul(tick >> 64);
+    let fraction = (u128::from(ticks.0) * (tick & u128::from(u64::MAX))) >> 64;
+    i64::try_from(whole.saturating_add(fraction)).unwrap_or(LARGEST).min(LARGEST)
+}
+
+/// So many parts per billion of it, rounded up.
+fn share_ppb(wide: u128, ppb: u32) -> u128 {
+    (wide / 1_000_000_000).saturating_add(1).saturating_mul(u128::from(ppb))
+}
+
+/// How many parts per billion of the whole it is, rounded up; saturates.
+fn in_ppb(part: u128, whole: u128) -> u32 {
+    let ppb = part / (whole / 1_000_000_000).max(1);
+    u32::try_from(ppb.saturating_add(1)).unwrap_or(u32::MAX)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a double has digits enough for a rate")]
+fn as_nanos(wide: u128) -> f64 {
+    wide as f64 / (1_u128 << 64) as f64
+}

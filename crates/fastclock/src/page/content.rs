@@ -1,0 +1,266 @@
+//! What a page says at once: a line and what belongs to it.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::reader::{PageClock, TimeSpec};
+use super::{Base, Slot};
+use crate::decline::Decline;
+use crate::line::{Bound, Line, Offsets, TickLength};
+use crate::units::{Nanos, Ticks};
+
+/// A line has less nanoseconds from its base to its end, and no more ticks than that if a tick is
+/// shorter than one: what a reader adds up stays far below 2^63.
+const LONGEST: u64 = 1 << 56;
+/// A bound stays below this, ns: a clock that can be seconds wrong is none.
+const VAGUEST: u64 = 1 << 31;
+/// A tick lasts less than this, ns: counters have 100 kHz at least.
+const SLOWEST: u64 = 10_000;
+/// And at least this, in units of 2^-64 ns: 64 GHz at most.
+const FASTEST: u64 = 1 << 58;
+
+/// Whether a page is kept up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is.
+    Running,
+    /// Not any more, after the end of the line.
+    Ended(Decline),
+}
+
+/// What a writer publishes at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// The line.
+    pub line: Line,
+    /// Ticks from its base in which it holds; a reader that can renews it after that.
+    pub span: Ticks,
+    /// Ticks after the span in which it still holds.
+    pub grace: Ticks,
+    /// The line before, for ticks before the base.
+    pub previous: Option<Line>,
+    /// What to add to get the other clocks.
+    pub offsets: Offsets,
+    /// How wrong the line can be.
+    pub bound: Bound,
+    /// Whether another content will follow.
+    pub state: State,
+}
+
+impl Content {
+    /// No line, for this reason.
+    #[must_use]
+    pub fn none(reason: Decline) -> Self {
+        Self {
+            line: Line::default(),
+            span: Ticks(0),
+            grace: Ticks(0),
+            previous: None,
+            offsets: Offsets::default(),
+            bound: Bound::default(),
+            state: State::Ended(reason),
+        }
+    }
+
+    /// Whether it was ended and is that of a counter that has been reset since: by the counter it
+    /// has not begun, and it never will. One that begins within `near` may be ahead by its lead,
+    /// and the line before it in use.
+    pub(super) fn is_of_the_past(&self, now: Ticks, near: Ticks) -> bool {
+        self.state != State::Running && now.0.saturating_add(near.0) < self.line.base.0
+    }
+
+    /// Where the line ends.
+    #[must_use]
+    #[inline]
+    pub fn ends(&self) -> Ticks {
+        Ticks(self.line.base.0.saturating_add(self.span.0).saturating_add(self.grace.0))
+    }
+
+    /// The line that is in use just before this tick.
+    #[inline]
+    pub(super) fn line_at(&self, ticks: Ticks) -> &Line {
+        match &self.previous {
+            Some(previous) if ticks <= self.line.base => previous,
+            _ => &self.line,
+        }
+    }
+
+    /// The time of a clock at this tick; `None` where the content says nothing.
+    #[must_use]
+    #[inline]
+    pub fn time(&self, ticks: Ticks, clock: PageClock) -> Option<Nanos> {
+        let mono = if ticks < self.line.base {
+            self.previous.as_ref()?.at(ticks)?
+        } else if ticks < self.ends() {
+            self.line.at(ticks)?
+        } else {
+            return None;
+        };
+        Some(Nanos(mono.0.saturating_add(self.offset(clock).0)))
+    }
+
+    /// The time of `CLOCK_MONOTONIC` that the line reaches at its end: nobody has read more.
+    #[must_use]
+    #[inline]
+    pub fn end_time(&self) -> Nanos {
+        self.line.at(self.ends()).unwrap_or(self.line.mono)
+    }
+
+    /// The bound at this tick.
+    #[must_use]
+    #[inline]
+    pub fn bound_at(&self, ticks: Ticks) -> Nanos {
+        let bound = self.bound.after(ticks.0.saturating_sub(self.line.base.0));
+        Nanos(i64::try_from(bound).unwrap_or(i64::MAX))
+    }
+
+    /// What is to be added to `CLOCK_MONOTONIC` to get this clock.
+    #[must_use]
+    #[inline]
+    pub fn offset(&self, clock: PageClock) -> Nanos {
+        match clock {
+            PageClock::Monotonic => Nanos::ZERO,
+            PageClock::Realtime => self.offsets.real,
+            PageClock::Boottime => self.offsets.boot,
+            PageClock::Tai => self.offsets.tai,
+        }
+    }
+
+    /// The same from a slot, as [`load`](Self::load) finds it.
+    #[inline]
+    pub(super) fn offset_in(slot: &Slot, clock: PageClock) -> Nanos {
+        Nanos(slot.of(clock).nanos().0.saturating_sub(slot.mono.nanos().0))
+    }
+
+    /// Whether there is a line at all.
+    #[must_use]
+    #[inline]
+    pub fn has_line(&self) -> bool {
+        self.line.tick != TickLength::default()
+    }
+
+    /// Whether the numbers can be those of a clock. What a reader then adds up stays within range.
+    #[must_use]
+    #[inline]
+    pub fn is_sound(&self) -> bool {
+        let Some(ticks) = self.span.0.checked_add(self.grace.0) else { return false };
+        if !self.has_line() {
+            return ticks == 0;
+        }
+        let plausible = |line: &Line| {
+            let TickLength { whole, fraction } = line.tick;
+            whole < SLOWEST
+                && (whole > 0 || fraction >= FASTEST)
+                && (0..i64::MAX / 4).contains(&line.mono.0)
+        };
+        let nanos = self.line.tick.whole.checked_add(1).and_then(|tick| tick.checked_mul(ticks));
+        let grown = (u128::from(ticks) * u128::from(self.bound.growth)) >> 64;
+        plausible(&self.line)
+            && self.line.base.0.checked_add(ticks).is_some()
+            && nanos.is_some_and(|nanos| nanos <= LONGEST)
+            && self.bound.at_base < VAGUEST
+            && grown < u128::from(VAGUEST)
+            && self.previous.as_ref().is_none_or(|previous| {
+                plausible(previous)
+                    && previous.base <= self.line.base
+                    && previous.at(self.line.base).is_some_and(|end| end <= self.line.mono)
+            })
+    }
+
+    pub(super) fn store(&self, slot: &Slot) {
+        let store = |word: &AtomicU64, value: u64| word.store(value, Relaxed);
+        store(&slot.base, self.line.base.0);
+        store(&slot.span, self.span.0);
+        store(&slot.whole, self.line.tick.whole);
+        store(&slot.fraction, self.line.tick.fraction);
+        slot.mono.store(self.line.mono);
+        store(&slot.bound, self.bound.at_base);
+        store(&slot.growth, self.bound.growth);
+        for (base, clock) in [
+            (&slot.real, PageClock::Realtime),
+            (&slot.boot, PageClock::Boottime),
+            (&slot.tai, PageClock::Tai),
+        ] {
+            base.store(Nanos(self.line.mono.0.saturating_add(self.offset(clock).0)));
+        }
+        store(&slot.grace, self.grace.0);
+        store(
+            &slot.reason,
+            match self.state {
+                State::Running => 0,
+                State::Ended(reason) => u64::from(reason.as_raw()),
+            },
+        );
+        let previous = self.previous.unwrap_or_default();
+        store(&slot.previous_base, previous.base.0);
+        store(&slot.previous_whole, previous.tick.whole);
+        store(&slot.previous_fraction, previous.tick.fraction);
+        slot.previous_mono.store(previous.mono.0, Relaxed);
+    }
+
+    /// Reads a slot. Only what was read under an unchanged head belongs together.
+    #[inline(always)]
+    pub(super) fn load(slot: &Slot) -> Self {
+        let load = |word: &AtomicU64| word.load(Relaxed);
+        let proper = [&slot.mono, &slot.real, &slot.boot, &slot.tai].map(Base::is_proper);
+        // A tick of no length, which is no line's, if a time is not one.
+        let tick = match proper {
+            [true, true, true, true] => {
+                TickLength { whole: load(&slot.whole), fraction: load(&slot.fraction) }
+            }
+            _ => TickLength { whole: u64::MAX, fraction: 0 },
+        };
+        let mono = slot.mono.nanos();
+        let previous = Line {
+            base: Ticks(load(&slot.previous_base)),
+            mono: Nanos(slot.previous_mono.load(Relaxed)),
+            tick: TickLength {
+                whole: load(&slot.previous_whole),
+                fraction: load(&slot.previous_fraction),
+            },
+        };
+        let offset = |base: &Base| Nanos(base.nanos().0.saturating_sub(mono.0));
+        Self {
+            line: Line { base: Ticks(load(&slot.base)), mono, tick },
+            span: Ticks(load(&slot.span)),
+            grace: Ticks(load(&slot.grace)),
+            previous: (previous != Line::default()).then_some(previous),
+            offsets: Offsets {
+                real: offset(&slot.real),
+                boot: offset(&slot.boot),
+                tai: offset(&slot.tai),
+            },
+            bound: Bound { at_base: load(&slot.bound), growth: load(&slot.growth) },
+            state: match load(&slot.reason) {
+                0 => State::Running,
+                raw => State::Ended(
+                    u32::try_from(raw)
+                        .ok()
+                        .and_then(Decline::from_raw)
+                        .unwrap_or(Decline::PageDamaged),
+                ),
+            },
+        }
+    }
+}
+
+impl Base {
+    pub(super) fn store(&self, time: Nanos) {
+        let TimeSpec { sec, nsec } = TimeSpec::from_nanos(time);
+        self.sec.store(sec, Relaxed);
+        self.nsec.store(nsec.cast_unsigned(), Relaxed);
+    }
+
+    /// Whether this is a time within 146 years of its origin.
+    #[inline]
+    fn is_proper(&self) -> bool {
+        let sec = self.sec.load(Relaxed);
+        sec.unsigned_abs() < (1 << 62) / 1_000_000_000 && self.nsec.load(Relaxed) < 1_000_000_000
+    }
+
+    #[inline]
+    fn nanos(&self) -> Nanos {
+        let nsec = i64::try_from(self.nsec.load(Relaxed)).unwrap_or(i64::MAX);
+        Nanos::from_timespec(self.sec.load(Relaxed), nsec)
+    }
+}

@@ -1,0 +1,374 @@
+//! Reading the time from a page.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::fence;
+
+use super::trust::Trust;
+use super::{Base, Page, Slot};
+use crate::clock_id::ClockId;
+use crate::decline::Decline;
+use crate::line::{Bound, TickLength};
+use crate::units::{Nanos, Ticks};
+
+const SECOND: u64 = 1_000_000_000;
+/// The low half of a counter.
+const LOW: u64 = 0xffff_ffff;
+
+/// Whether a reading may be taken early or late by the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The counter is read after everything before it is done: two threads never see time run
+    /// backwards.
+    Ordered,
+    /// The CPU may read the counter early: cheaper, and seen out of order by other threads.
+    Unordered,
+}
+
+/// A counter that all CPUs share.
+pub trait Counter {
+    /// The counter, read after everything before it is done.
+    fn ordered(&self) -> Ticks;
+    /// The counter, read whenever the CPU likes.
+    fn unordered(&self) -> Ticks;
+    /// [`ordered`](Self::ordered) as its low and its high 32 bits, and where the low ones are on
+    /// this line. What is left to do after the counter is read is what an ordered read costs, so a
+    /// CPU's own form sees to it that everything else is done before and the product comes first.
+    #[inline(always)]
+    fn ordered_on(&self, line: Steep) -> ([u64; 2], u64) {
+        let ticks = self.ordered().0;
+        ([ticks & LOW, ticks >> 32], line.at(ticks & LOW))
+    }
+    /// The value at [`ordered`](Self::ordered) of this line of the slot's.
+    #[inline(always)]
+    fn ordered_in(&self, line: Steep, slot: &Slot) -> u64 {
+        slot.value(line, self.ordered())
+    }
+}
+
+/// A line over the low half of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steep {
+    /// Its value at zero, modulo 2^64 ns: units of 2^-64 ns, then whole nanoseconds.
+    pub intercept: [u64; 2],
+    /// Its rise per tick, 2^-64 ns.
+    pub fraction: u64,
+}
+
+impl Steep {
+    /// The line that has the value `origin` at `from`.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "the two halves")]
+    const fn through(from: u64, origin: u64, fraction: u64) -> Self {
+        let wide = ((origin as u128) << 64).wrapping_sub(from as u128 * fraction as u128);
+        Self { intercept: [wide as u64, (wide >> 64) as u64], fraction }
+    }
+
+    /// Its value, rounded down.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "the upper half has 64 bits")]
+    const fn at(self, ticks: u64) -> u64 {
+        let [low, high] = self.intercept;
+        let wide = (high as u128) << 64 | low as u128;
+        (wide.wrapping_add(ticks as u128 * self.fraction as u128) >> 64) as u64
+    }
+}
+
+/// The kernel's clock, which answers when the page does not.
+pub trait Kernel {
+    /// The time of `clock` from the kernel.
+    fn read(&self, clock: ClockId) -> Nanos;
+    /// Notes that the kernel answered, and why.
+    fn declined(&self, reason: Decline);
+    /// Renews the page if that is this process's business; true if it did.
+    fn renew(&self) -> bool {
+        false
+    }
+}
+
+/// The clocks that a page has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageClock {
+    /// `CLOCK_MONOTONIC`
+    Monotonic,
+    /// `CLOCK_REALTIME`
+    Realtime,
+    /// `CLOCK_BOOTTIME`
+    Boottime,
+    /// `CLOCK_TAI`
+    Tai,
+}
+
+impl PageClock {
+    /// The clock's id.
+    #[must_use]
+    #[inline]
+    pub const fn id(self) -> ClockId {
+        match self {
+            Self::Monotonic => ClockId::Monotonic,
+            Self::Realtime => ClockId::Realtime,
+            Self::Boottime => ClockId::Boottime,
+            Self::Tai => ClockId::Tai,
+        }
+    }
+}
+
+/// Seconds and nanoseconds, as in `struct timespec`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TimeSpec {
+    /// Whole seconds.
+    pub sec: i64,
+    /// Nanoseconds within the second, below 10^9.
+    pub nsec: i64,
+}
+
+impl TimeSpec {
+    /// From nanoseconds; below zero as the kernel does it, with nanoseconds that count upwards.
+    #[must_use]
+    #[inline]
+    pub const fn from_nanos(nanos: Nanos) -> Self {
+        Self { sec: nanos.0.div_euclid(SECOND as i64), nsec: nanos.0.rem_euclid(SECOND as i64) }
+    }
+}
+
+/// A reading and how wrong it can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounded {
+    /// The time.
+    pub time: Nanos,
+    /// How far the kernel's clock can be from it, in either direction.
+    pub bound: Nanos,
+    /// `None` if the page answered; otherwise why the kernel did (its bound is zero).
+    pub declined: Option<Decline>,
+}
+
+/// A page with everything that is needed to read it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a, C, K> {
+    /// The page.
+    pub page: &'a Page,
+    /// What this process knows of it.
+    pub trust: &'a Trust,
+    /// The counter.
+    pub counter: C,
+    /// The kernel's clock.
+    pub kernel: K,
+}
+
+/// What of a reading is wanted besides nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Want {
+    Nanos,
+    /// Seconds apart.
+    Seconds,
+    Bound,
+}
+
+/// A reading of the line.
+struct Hit {
+    /// Whole seconds to be added, if they were wanted apart.
+    sec: i64,
+    nanos: u64,
+    /// Zero if it was not wanted.
+    bound: u64,
+}
+
+impl<C: Counter, K: Kernel> Reader<'_, C, K> {
+    /// The time in nanoseconds.
+    #[inline(always)]
+    pub fn nanos(&self, clock: PageClock, order: Order) -> Nanos {
+        match self.hit(clock, order, Want::Nanos) {
+            Some(hit) => Nanos(hit.nanos.cast_signed()),
+            None => self.slow(clock).time,
+        }
+    }
+
+    /// The time in nanoseconds and its bound.
+    #[inline(always)]
+    pub fn bounded(&self, clock: PageClock, order: Order) -> Bounded {
+        match self.hit(clock, order, Want::Bound) {
+            Some(hit) => Bounded {
+                time: Nanos(hit.nanos.cast_signed()),
+                bound: Nanos(hit.bound.cast_signed()),
+                declined: None,
+            },
+            None => self.slow(clock),
+        }
+    }
+
+    /// The time in nanoseconds if the page has it at once; otherwise [`slow`](Self::slow) has it.
+    #[inline(always)]
+    pub fn at_once(&self, clock: PageClock, order: Order) -> Option<Nanos> {
+        self.hit(clock, order, Want::Nanos).map(|hit| Nanos(hit.nanos.cast_signed()))
+    }
+
+    /// The time in nanoseconds and its bound if the page has them at once; otherwise
+    /// [`slow`](Self::slow) has them.
+    #[inline(always)]
+    pub fn bounded_at_once(&self, clock: PageClock, order: Order) -> Option<(Nanos, Nanos)> {
+        let hit = self.hit(clock, order, Want::Bound)?;
+        Some((Nanos(hit.nanos.cast_signed()), Nanos(hit.bound.cast_signed())))
+    }
+
+    /// The time in seconds and nanoseconds.
+    #[inline(always)]
+    pub fn timespec(&self, clock: PageClock, order: Order) -> TimeSpec {
+        match self.hit(clock, order, Want::Seconds) {
+            Some(Hit { sec, nanos: nsec, .. }) if nsec < SECOND => {
+                TimeSpec { sec, nsec: nsec.cast_signed() }
+            }
+            Some(Hit { sec, nanos: nsec, .. }) => {
+                let (sec, nsec) = (sec.wrapping_add(1), nsec - SECOND);
+                if nsec < SECOND {
+                    TimeSpec { sec, nsec: nsec.cast_signed() }
+                } else {
+                    Self::carried(sec, nsec)
+                }
+            }
+            None => self.slow_timespec(clock),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slow_timespec(&self, clock: PageClock) -> TimeSpec {
+        TimeSpec::from_nanos(self.slow(clock).time)
+    }
+
+    /// The time in seconds and nanoseconds, if the page gives it in the shortest way; otherwise the
+    /// caller goes on with [`timespec`](Self::timespec).
+    #[inline(always)]
+    pub fn try_timespec(&self, clock: PageClock, order: Order) -> Option<TimeSpec> {
+        let head = self.page.head.load(Acquire);
+        if head != self.trust.checked.load(Relaxed) || head == 0 {
+            return None;
+        }
+        let slot = &self.page.slots[(head & 1) as usize];
+        // Ticks of a whole nanosecond and more are for the long form.
+        if slot.whole.load(Relaxed) != 0 {
+            return None;
+        }
+        let base = slot.of(clock);
+        let from = slot.base.load(Relaxed) & LOW;
+        let line = Steep::through(from, base.nsec.load(Relaxed), slot.fraction.load(Relaxed));
+        let nsec = match order {
+            Order::Ordered => self.counter.ordered_in(line, slot),
+            Order::Unordered => slot.value(line, self.counter.unordered()),
+        };
+        let sec = base.sec.load(Relaxed);
+        fence(Acquire);
+        if self.page.head.load(Relaxed) != head {
+            return None;
+        }
+        let time = |sec, nsec: u64| Some(TimeSpec { sec, nsec: nsec.cast_signed() });
+        if nsec < SECOND {
+            return time(sec, nsec);
+        }
+        let nsec = nsec - SECOND;
+        if nsec < SECOND { time(sec.wrapping_add(1), nsec) } else { None }
+    }
+
+    /// Reads the line.
+    ///
+    /// The time is `origin + (ticks - base) * fraction`, rounded down once. Multiplied out, all but
+    /// `low half of ticks * fraction` is known before the counter is read, and with it the chain
+    /// of instructions that the next ordered read waits for is a multiplication and an addition.
+    #[inline(always)]
+    fn hit(&self, clock: PageClock, order: Order, want: Want) -> Option<Hit> {
+        let head = self.page.head.load(Acquire);
+        if head != self.trust.checked.load(Relaxed) || head == 0 {
+            return None;
+        }
+        let slot = &self.page.slots[(head & 1) as usize];
+        let [base, span] = [slot.base.load(Relaxed), slot.span.load(Relaxed)];
+        let tick = slot.tick();
+        let Base { sec, nsec } = slot.of(clock);
+        let (sec, nsec) = (sec.load(Relaxed), nsec.load(Relaxed));
+        let (sec, origin) = match want {
+            Want::Seconds => (sec, nsec),
+            _ => (0, sec.cast_unsigned().wrapping_mul(SECOND).wrapping_add(nsec)),
+        };
+        let bound = match want {
+            Want::Bound => {
+                Bound { at_base: slot.bound.load(Relaxed), growth: slot.growth.load(Relaxed) }
+            }
+            _ => Bound::default(),
+        };
+        let [from, above] = [base & LOW, base >> 32];
+        let line = Steep::through(from, origin, tick.fraction);
+        let steep = steepness(bound.growth);
+        let grown = (bound.at_base.wrapping_add(1) << 32).wrapping_sub(from.wrapping_mul(steep));
+        // Ticks of a whole nanosecond and more are for the long form.
+        let plain = cfg!(target_arch = "x86_64") && tick.whole == 0;
+        let near = if plain { span } else { 0 };
+        let ([ticks, ticks_above], nanos) = match order {
+            Order::Ordered => self.counter.ordered_on(line),
+            Order::Unordered => {
+                let ticks = self.counter.unordered().0;
+                ([ticks & LOW, ticks >> 32], line.at(ticks & LOW))
+            }
+        };
+        let bounds = grown.wrapping_add(ticks.wrapping_mul(steep)) >> 32;
+        fence(Acquire);
+        let moved = self.page.head.load(Relaxed) ^ head;
+        if ticks.wrapping_sub(from) < near && (ticks_above ^ above) | moved == 0 {
+            return Some(Hit { sec, nanos, bound: bounds });
+        }
+        let passed = (ticks_above << 32 | ticks).wrapping_sub(base);
+        if moved != 0 || passed >= span {
+            return None;
+        }
+        let nanos = origin.wrapping_add(Self::along(tick, passed));
+        Some(Hit { sec, nanos, bound: bound.after(passed) })
+    }
+
+    /// The same without multiplying out: for counters below 1 GHz, and for a second or so after the
+    /// low half of a counter has begun anew since the line's base.
+    #[cfg_attr(target_arch = "x86_64", cold, inline(never))]
+    fn along(tick: TickLength, passed: u64) -> u64 {
+        tick.nanos(passed)
+    }
+
+    /// Seconds and nanoseconds that are more than one. (A method, as the one above, so that the
+    /// vDSO image, which is linked to nothing, has code of its own for it.)
+    #[cold]
+    #[inline(never)]
+    fn carried(sec: i64, nsec: u64) -> TimeSpec {
+        let more = (nsec / SECOND).cast_signed();
+        TimeSpec { sec: sec.wrapping_add(more), nsec: (nsec % SECOND).cast_signed() }
+    }
+}
+
+/// A bound's growth with 32 fraction bits, not less than it is.
+#[inline(always)]
+const fn steepness(growth: u64) -> u64 {
+    (growth >> 32) + 1
+}
+
+impl Slot {
+    /// No value of a line.
+    pub const NOWHERE: u64 = u64::MAX;
+
+    /// The value at this tick of a line over the low half of the counter, from the slot's base on,
+    /// also where that half has begun anew since; [`NOWHERE`](Self::NOWHERE) outside of the span.
+    #[inline(always)]
+    pub(crate) fn value(&self, line: Steep, ticks: Ticks) -> u64 {
+        let base = self.base.load(Relaxed);
+        let holds = ticks.0.wrapping_sub(base) < self.span.load(Relaxed);
+        if holds { line.at(ticks.0.wrapping_sub(base & !LOW)) } else { Self::NOWHERE }
+    }
+
+    #[inline(always)]
+    pub(super) fn of(&self, clock: PageClock) -> &Base {
+        match clock {
+            PageClock::Monotonic => &self.mono,
+            PageClock::Realtime => &self.real,
+            PageClock::Boottime => &self.boot,
+            PageClock::Tai => &self.tai,
+        }
+    }
+
+    #[inline(always)]
+    fn tick(&self) -> TickLength {
+        TickLength { whole: self.whole.load(Relaxed), fraction: self.fraction.load(Relaxed) }
+    }
+}

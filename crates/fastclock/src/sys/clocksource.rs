@@ -1,0 +1,123 @@
+//! What the kernel takes its time from.
+
+use super::look::{now, now_by_syscall};
+use super::small_file::beginning;
+use crate::clock_id::ClockId;
+use crate::decline::Decline;
+use crate::page::Counter;
+
+/// The name of a clocksource; the kernel's longest has 31 characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocksource {
+    name: [u8; 32],
+    length: usize,
+}
+
+impl Clocksource {
+    fn new(text: &[u8]) -> Option<Self> {
+        let text = text.trim_ascii();
+        let mut name = [0; 32];
+        name.get_mut(..text.len())?.copy_from_slice(text);
+        (!text.is_empty()).then_some(Self { name, length: text.len() })
+    }
+
+    /// The name, for example `tsc`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        core::str::from_utf8(&self.name[..self.length]).unwrap_or("")
+    }
+
+    /// Whether it is the counter that programs can read, as it is or scaled by a hypervisor.
+    fn counter(&self) -> Source {
+        match self.name() {
+            "tsc" | "tsc-early" if cfg!(target_arch = "x86_64") => Source::Counter,
+            "arch_sys_counter" if cfg!(target_arch = "aarch64") => Source::Counter,
+            "kvm-clock" | "hyperv_clocksource_tsc_page" if cfg!(target_arch = "x86_64") => {
+                Source::Scaled
+            }
+            _ => Source::Other,
+        }
+    }
+}
+
+enum Source {
+    Counter,
+    Scaled,
+    Other,
+}
+
+/// The clocksource that the kernel uses now; `None` where sysfs does not tell. Safe to call in a
+/// signal handler.
+///
+/// # References
+///
+/// - `current_clocksource_show` in kernel/time/clocksource.c (Linux 6.18); the neighbouring
+///   `available_clocksource` lists what could be used, the counter that was given up included
+#[must_use]
+pub fn clocksource() -> Option<Clocksource> {
+    let path = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let mut buffer = [0; 64];
+    Clocksource::new(beginning(path, &mut buffer))
+}
+
+/// Whether the kernel's clocksource is the counter. Of a hypervisor's scaled counter (`kvm-clock`,
+/// `hyperv_clocksource_tsc_page`) it is asked that the vDSO reads it without a system call: the
+/// vDSO does so only if the hypervisor promises a counter that is stable across CPUs.
+///
+/// # Errors
+///
+/// [`Decline::Clocksource`] if it is another one, or unknown.
+///
+/// # References
+///
+/// - `vread_pvclock` in arch/x86/include/asm/vdso/gettimeofday.h, `PVCLOCK_TSC_STABLE_BIT` in
+///   arch/x86/include/asm/pvclock-abi.h (Linux 6.18)
+pub fn counter_is_clocksource(counter: &impl Counter) -> Result<(), Decline> {
+    let source = clocksource().ok_or(Decline::Clocksource)?;
+    let good = match source.counter() {
+        Source::Counter => true,
+        Source::Scaled => answers_without_system_call(counter),
+        Source::Other => false,
+    };
+    if good { Ok(()) } else { Err(Decline::Clocksource) }
+}
+
+/// Whether a clock is read by the vDSO alone: then it takes less than half as long as by a system
+/// call. Where the vDSO cannot, it makes the system call itself and takes longer than that.
+fn answers_without_system_call(counter: &impl Counter) -> bool {
+    let cost = |read: fn(ClockId) -> crate::units::Nanos| {
+        let once = |_| {
+            let before = counter.ordered().0;
+            core::hint::black_box(read(ClockId::Monotonic));
+            counter.ordered().0.saturating_sub(before)
+        };
+        (0..64).map(once).min().unwrap_or(u64::MAX)
+    };
+    cost(now).saturating_mul(2) < cost(now_by_syscall).saturating_add(20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_word_of_a_file() {
+        let source = Clocksource::new(b"acpi_pm\n").unwrap();
+        assert_eq!(source.name(), "acpi_pm");
+        assert!(matches!(source.counter(), Source::Other));
+        assert_eq!(Clocksource::new(b"\n"), None);
+        assert_eq!(Clocksource::new(&[b'x'; 33]), None);
+        assert!(Clocksource::new(&[b'x'; 32]).is_some());
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_available_counter_is_not_the_current_one() {
+        let kind = |name: &[u8]| Clocksource::new(name).unwrap().counter();
+        assert!(matches!(kind(b"tsc"), Source::Counter));
+        assert!(matches!(kind(b"kvm-clock"), Source::Scaled));
+        for other in ["hpet", "xen", "acpi_pm", "jiffies", "tsc2", "kvm-clock tsc"] {
+            assert!(matches!(kind(other.as_bytes()), Source::Other), "{other}");
+        }
+    }
+}

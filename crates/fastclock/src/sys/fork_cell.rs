@@ -1,0 +1,142 @@
+//! A value behind a lock that nobody waits for and that no fork leaves locked.
+
+use core::cell::UnsafeCell;
+use core::mem::{MaybeUninit, needs_drop};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicU32, fence};
+
+use super::mapping::Wiped;
+
+/// In a fresh page, and in a forked child, which the kernel gives a fresh one.
+const NOBODYS: u32 = 0;
+const FREE: u32 = 1;
+const HELD: u32 = 2;
+
+/// A value that one thread at a time works on; the others do without.
+///
+/// The lock's word lies in memory that is zero in a forked child (`MADV_WIPEONFORK`): if a thread
+/// of the parent was at the value just then, the child makes it anew. A child that shares its
+/// memory with the parent (`vfork(2)`) shares the lock too. Where the kernel cannot do that
+/// (before Linux 4.14), a lock that was held stays held in the child.
+pub(crate) struct ForkCell<T> {
+    lock: Wiped,
+    /// True while the value is whole. Not wiped by a fork, as the value is not.
+    whole: AtomicBool,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: the value is only touched by who holds the lock.
+unsafe impl<T: Send> Sync for ForkCell<T> {}
+
+impl<T> ForkCell<T> {
+    /// Without a value; the first that works on it makes it.
+    pub(crate) fn new() -> Self {
+        const { assert!(!needs_drop::<T>(), "a value torn by a fork cannot be dropped") };
+        Self {
+            lock: Wiped::new(),
+            whole: AtomicBool::new(false),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    /// True if nobody has worked on the value in this process.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.lock.word().load(Relaxed) == NOBODYS
+    }
+
+    /// Works on the value, made by `make` if there is none or a fork tore it; `None` if somebody else is
+    /// at it, be it this same thread below a signal handler.
+    pub(crate) fn try_with<R>(
+        &self,
+        make: impl FnOnce() -> T,
+        work: impl FnOnce(&mut T) -> R,
+    ) -> Option<R> {
+        let word = self.lock.word();
+        let was = word.load(Relaxed);
+        if was == HELD || word.compare_exchange(was, HELD, Acquire, Relaxed).is_err() {
+            return None;
+        }
+        // SAFETY: HELD was stored by this call alone, and it is only taken back below.
+        let slot = unsafe { &mut *self.value.get() };
+        if was == NOBODYS && !self.whole.load(Acquire) {
+            // What a parent left is overwritten unread; there is nothing to drop. If this panics,
+            // the lock stays held.
+            slot.write(make());
+        }
+        let _unlock = Unlock { word, whole: &self.whole };
+        self.whole.store(false, Release);
+        // The store must be made before the value is touched.
+        fence(SeqCst);
+        // SAFETY: FREE is only stored after the value was made, NOBODYS was dealt with above.
+        Some(work(unsafe { slot.assume_init_mut() }))
+    }
+}
+
+/// Takes the lock back, after a panic too: what was left is a value still.
+struct Unlock<'a> {
+    word: &'a AtomicU32,
+    whole: &'a AtomicBool,
+}
+
+impl Drop for Unlock<'_> {
+    fn drop(&mut self) {
+        self.whole.store(true, Release);
+        self.word.store(FREE, Release);
+    }
+}
+
+impl<T> core::fmt::Debug for ForkCell<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ForkCell").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_and_nobody_makes_it_twice() {
+        let cell = ForkCell::new();
+        assert!(cell.is_fresh());
+        let outer = cell.try_with(
+            || 5,
+            |value| {
+                *value += 1;
+                assert_eq!(cell.try_with(|| 0, |_| ()), None, "held, below a signal handler too");
+                *value
+            },
+        );
+        assert_eq!(outer, Some(6));
+        assert!(!cell.is_fresh());
+        assert_eq!(cell.try_with(|| 0, |value| *value), Some(6));
+    }
+
+    #[test]
+    fn a_panic_leaves_it_free() {
+        let cell = ForkCell::new();
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            cell.try_with(|| 5, |_| std::panic::resume_unwind(std::boxed::Box::new(())))
+        }));
+        assert!(result.is_err());
+        assert_eq!(cell.try_with(|| 0, |value| *value), Some(5));
+    }
+
+    #[test]
+    fn threads_take_turns() {
+        let cell = ForkCell::new();
+        let done = core::sync::atomic::AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        if cell.try_with(|| 0_u64, |value| *value += 1).is_some() {
+                            done.fetch_add(1, Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(cell.try_with(|| 0, |value| *value), Some(done.load(Relaxed)));
+    }
+}

@@ -1,0 +1,63 @@
+//! Whether the counter's rate is constant.
+
+/// True if the CPU or the kernel promises that the counter runs at one rate whatever the CPU does:
+/// CPUID's bit for an invariant TSC, or the kernel's flags `constant_tsc` and `nonstop_tsc`. The
+/// generic timer of aarch64 promises it by its architecture. Not for a signal handler.
+///
+/// CPUID costs a microsecond or more in a virtual machine: ask once.
+///
+/// # References
+///
+/// - Intel SDM vol. 3, 19.17.1 (invariant TSC); AMD APM vol. 3, CPUID 8000_0007 EDX bit 8
+/// - `proc_cpuinfo(5)`; arch/x86/kernel/cpu/intel.c, amd.c (Linux 6.18)
+#[must_use]
+pub fn is_invariant() -> bool {
+    cfg!(target_arch = "aarch64") || cpu_says_so() || kernel_says_so()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unused_unsafe, reason = "safe since Rust 1.94")]
+fn cpu_says_so() -> bool {
+    use core::arch::x86_64::__cpuid;
+    const POWER: u32 = 0x8000_0007;
+    // SAFETY: every x86-64 CPU has the instruction.
+    let highest = unsafe { __cpuid(0x8000_0000) }.eax;
+    // SAFETY: as above, and the CPU has this leaf.
+    highest >= POWER && unsafe { __cpuid(POWER) }.edx & 1 << 8 != 0
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn cpu_says_so() -> bool {
+    false
+}
+
+fn kernel_says_so() -> bool {
+    let mut buffer = [0; 8192];
+    let cpuinfo = super::small_file::beginning(c"/proc/cpuinfo", &mut buffer);
+    flags_promise_it(cpuinfo)
+}
+
+/// Judges the flags of the first CPU.
+fn flags_promise_it(cpuinfo: &[u8]) -> bool {
+    let Some(flags) = cpuinfo.split(|byte| *byte == b'\n').find(|line| line.starts_with(b"flags"))
+    else {
+        return false;
+    };
+    let has = |wanted: &[u8]| flags.split(u8::is_ascii_whitespace).any(|flag| flag == wanted);
+    has(b"constant_tsc") && has(b"nonstop_tsc")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_flags_are_needed() {
+        let with = |flags: &str| flags_promise_it(std::format!("flags\t\t: {flags}\n").as_bytes());
+        assert!(with("fpu constant_tsc rep_good nonstop_tsc"));
+        assert!(!with("fpu constant_tsc"));
+        assert!(!with("fpu nonstop_tsc constant_tsc_not"));
+        assert!(!flags_promise_it(b""));
+        assert!(!flags_promise_it(b"bugs : constant_tsc nonstop_tsc\n"));
+    }
+}

@@ -1,0 +1,237 @@
+//! Pages in memory: a clock page, the process's own or a file's, and beside it what this process
+//! alone knows.
+
+use core::fmt;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use std::alloc::{Layout, handle_alloc_error};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::decline::Decline;
+use crate::page::{Page, SIZE, Trust};
+
+const READ_WRITE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+const SHARDS: usize = 8;
+/// Reasons, and at 0 the negative differences.
+const COUNTERS: usize = 32;
+
+/// A clock page and, in the page after it, what this process knows: one pointer leads to both.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Pair {
+    /// The page.
+    pub(crate) page: Page,
+    /// Zero in the beginning, and again in a forked child.
+    pub(crate) trust: Trust,
+    /// Zero in the beginning, and again in a forked child.
+    pub(crate) counts: Counts,
+}
+
+const _: () = assert!(size_of::<Pair>() == 2 * SIZE);
+
+/// How often what happened. Threads that the kernel answers should not wait for each other's
+/// cache lines: each counts in one of some places.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Counts {
+    shards: [[AtomicU64; COUNTERS]; SHARDS],
+}
+
+impl Counts {
+    /// Counts one more of `what`, which is a reason's number.
+    pub(crate) fn add(&self, what: usize) {
+        if let Some(count) = self.shards[0].get(what) {
+            count.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Counts one more of `what` for a nanosecond instead of six; two threads that meet at one
+    /// place at the same moment may count one.
+    pub(crate) fn add_about(&self, what: usize) {
+        let here = 0_u8;
+        // Threads have stacks of their own, a good part of a megabyte apart.
+        let place = (ptr::from_ref(&here).addr() >> 16).wrapping_mul(0x9e37_79b9) >> 16;
+        if let Some(count) = self.shards[place % SHARDS].get(what) {
+            count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
+        }
+    }
+
+    /// How often `what` was counted.
+    pub(crate) fn get(&self, what: usize) -> u64 {
+        self.shards.iter().filter_map(|shard| shard.get(what)).map(|n| n.load(Relaxed)).sum()
+    }
+}
+
+/// Why a page could not be used.
+#[derive(Debug)]
+pub struct AttachError {
+    /// The reason.
+    pub reason: Decline,
+    /// What the kernel said, where it was the kernel.
+    pub source: Option<io::Error>,
+}
+
+impl From<Decline> for AttachError {
+    fn from(reason: Decline) -> Self {
+        Self { reason, source: None }
+    }
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Some(source) => write!(f, "{}: {source}", self.reason),
+            None => write!(f, "{}", self.reason),
+        }
+    }
+}
+
+impl std::error::Error for AttachError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}
+
+/// A [`Pair`] in memory of its own, unmapped with this value.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    pair: NonNull<Pair>,
+    open: AtomicPtr<Pair>,
+}
+
+// SAFETY: what the pointers lead to is atomics and lives as long as this value.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Two pages of zeroes, this process's own. Closed.
+    ///
+    /// Aborts if there is no memory, as every allocation does.
+    pub(crate) fn anonymous() -> Self {
+        let pair = map_anonymous(size_of::<Pair>()).cast::<Pair>();
+        // SAFETY: the second page was mapped by the line above. If the kernel does not know the
+        // advice, a child keeps what its parent knew.
+        unsafe { libc::madvise(pair.as_ptr().byte_add(SIZE).cast(), SIZE, libc::MADV_WIPEONFORK) };
+        Self { pair, open: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// The first page of a file, read-only, and a page of this process's own after it. Closed.
+    pub(crate) fn of_file(fd: BorrowedFd<'_>) -> Result<Self, AttachError> {
+        let unreadable = || AttachError {
+            reason: Decline::PageUnreadable,
+            source: Some(io::Error::last_os_error()),
+        };
+        let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
+        // SAFETY: the kernel fills in the structure that the pointer leads to.
+        if unsafe { libc::fstat(fd.as_raw_fd(), stat.as_mut_ptr()) } != 0 {
+            return Err(unreadable());
+        }
+        // SAFETY: zeroes are a valid value, and the kernel has filled it in.
+        let stat = unsafe { stat.assume_init() };
+        if stat.st_mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(Decline::PageForeign.into());
+        }
+        // Memory behind the end of a file is SIGBUS.
+        if usize::try_from(stat.st_size).unwrap_or(0) < SIZE {
+            return Err(Decline::PageTruncated.into());
+        }
+        let mapping = Self::anonymous();
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+        let (at, fd) = (mapping.pair.as_ptr().cast(), fd.as_raw_fd());
+        // SAFETY: replaces the first of the two pages that were mapped above, which nobody else
+        // knows of yet. Whoever writes the file changes atomics.
+        let mapped = unsafe { libc::mmap(at, SIZE, libc::PROT_READ, flags, fd, 0) };
+        if mapped == libc::MAP_FAILED {
+            return Err(unreadable());
+        }
+        Ok(mapping)
+    }
+
+    /// What is mapped.
+    pub(crate) fn pair(&self) -> &Pair {
+        // SAFETY: mapped until `self` is dropped; any content of it is a valid value. The first
+        // page may be read-only: only its owner, a writer, writes to it.
+        unsafe { self.pair.as_ref() }
+    }
+
+    /// What is mapped, if clocks may be read from it now.
+    #[inline(always)]
+    pub(crate) fn opened(&self) -> Option<&Pair> {
+        // SAFETY: null, or as above.
+        unsafe { self.open.load(Relaxed).as_ref() }
+    }
+
+    /// Lets clocks be read from it.
+    pub(crate) fn open(&self) {
+        self.open.store(self.pair.as_ptr(), Relaxed);
+    }
+
+    /// Keeps every later reading away from the counter.
+    pub(crate) fn close(&self) {
+        self.open.store(ptr::null_mut(), Relaxed);
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: both pages were mapped by this value, and no reference outlives it.
+        unsafe { libc::munmap(self.pair.as_ptr().cast(), size_of::<Pair>()) };
+    }
+}
+
+/// A word that is zero in the beginning and in a forked child.
+#[derive(Debug)]
+pub(super) struct Wiped {
+    word: NonNull<AtomicU32>,
+}
+
+// SAFETY: what the pointer leads to is atomic and lives as long as this value.
+unsafe impl Send for Wiped {}
+// SAFETY: as above.
+unsafe impl Sync for Wiped {}
+
+impl Wiped {
+    pub(super) fn new() -> Self {
+        let word = map_anonymous(SIZE).cast::<AtomicU32>();
+        // SAFETY: the page was mapped by the line above.
+        unsafe { libc::madvise(word.as_ptr().cast(), SIZE, libc::MADV_WIPEONFORK) };
+        Self { word }
+    }
+
+    pub(super) fn word(&self) -> &AtomicU32 {
+        // SAFETY: mapped until `self` is dropped; any content is a valid value.
+        unsafe { self.word.as_ref() }
+    }
+}
+
+impl Drop for Wiped {
+    fn drop(&mut self) {
+        // SAFETY: the page was mapped by this value, and no reference outlives it.
+        unsafe { libc::munmap(self.word.as_ptr().cast(), SIZE) };
+    }
+}
+
+fn map_anonymous(size: usize) -> NonNull<libc::c_void> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: asks for new memory at any place.
+    let mapped = unsafe { libc::mmap(ptr::null_mut(), size, READ_WRITE, flags, -1, 0) };
+    match NonNull::new(mapped) {
+        Some(memory) if mapped != libc::MAP_FAILED => memory,
+        _ => handle_alloc_error(Layout::new::<Page>()),
+    }
+}
+
+/// The first page of a file, to write to, for the rest of the test.
+#[cfg(test)]
+pub(crate) fn writable(file: &std::fs::File) -> &'static Page {
+    // SAFETY: asks for new memory at any place, which stays mapped; any content is a valid value.
+    unsafe {
+        let fd = file.as_raw_fd();
+        let mapped = libc::mmap(ptr::null_mut(), SIZE, READ_WRITE, libc::MAP_SHARED, fd, 0);
+        assert_ne!(mapped, libc::MAP_FAILED, "{}", io::Error::last_os_error());
+        &*mapped.cast::<Page>()
+    }
+}

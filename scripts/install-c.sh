@@ -1,0 +1,78 @@
+#!/bin/sh
+# Builds and installs the C library: fastclock.h, fastclock.hpp, the shared and the static library,
+# fastclock.pc and fastclock(3). Usage: [DESTDIR=DIR] scripts/install-c.sh PREFIX
+#
+# Files go below DESTDIR$PREFIX and are named PREFIX in fastclock.pc. LIBDIR is PREFIX/lib unless
+# it is set.
+set -eu
+
+say() { printf 'install-c: %s\n' "$*"; }
+die() {
+    say "$*" >&2
+    exit 1
+}
+
+case "${1:-}" in
+/*) prefix=$1 ;;
+*) die "say where to: scripts/install-c.sh PREFIX, an absolute path" ;;
+esac
+libdir=${LIBDIR:-$prefix/lib}
+case "$libdir" in /*) ;; *) die "LIBDIR must be an absolute path: $libdir" ;; esac
+destination=${DESTDIR:-}
+cd "$(dirname "$0")/.."
+cargo=${CARGO:-cargo}
+command -v "$cargo" >/dev/null 2>&1 ||
+    die "cargo is missing; install as a user that has it, or with sudo env \"PATH=\$PATH\""
+
+# Cargo says where it has put the libraries: no option or variable of its can make this wrong.
+built=$("$cargo" build --release --package fastclock-c --lib \
+    --message-format json-render-diagnostics) || die "the library cannot be built"
+built_file() { # its name
+    printf '%s\n' "$built" | grep -o "\"[^\"]*/$1\"" | tail -n 1 | tr -d '"'
+}
+shared=$(built_file 'libfastclock\.so')
+static=$(built_file 'libfastclock\.a')
+case "$shared:$static" in *.so:*.a) ;; *) die "cargo does not say where the libraries are" ;; esac
+
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+abi=${version%%.*}
+[ -n "$abi" ] || die "the version is not where it was"
+
+folder=crates/fastclock-c
+place() { # mode, file, directory, name
+    install -d "$destination$3"
+    install -m "$1" "$2" "$destination$3/$4"
+}
+place 644 $folder/include/fastclock.h "$prefix/include" fastclock.h
+place 644 $folder/include/fastclock.hpp "$prefix/include" fastclock.hpp
+[ ! -e $folder/include/fastclock_page.h ] ||
+    place 644 $folder/include/fastclock_page.h "$prefix/include" fastclock_page.h
+place 644 "$static" "$libdir" libfastclock.a
+# A program that runs has the old file mapped: put the new one in its place, not into it.
+real=libfastclock.so.$version
+place 755 "$shared" "$libdir" "$real.new"
+mv -f "$destination$libdir/$real.new" "$destination$libdir/$real"
+ln -sf "$real" "$destination$libdir/libfastclock.so.$abi"
+ln -sf "libfastclock.so.$abi" "$destination$libdir/libfastclock.so"
+place 644 $folder/man/fastclock.3 "$prefix/share/man/man3" fastclock.3
+
+install -d "$destination$libdir/pkgconfig"
+case "$libdir" in "$prefix"/*) libdir_word="\${prefix}${libdir#"$prefix"}" ;; *) libdir_word=$libdir ;; esac
+cat >"$destination$libdir/pkgconfig/fastclock.pc" <<END
+prefix=$prefix
+libdir=$libdir_word
+includedir=\${prefix}/include
+
+Name: fastclock
+Description: A fast clock with an error bound, which follows the kernel's and falls back to it
+Version: $version
+Libs: -L\${libdir} -lfastclock
+Libs.private: -lpthread -ldl -lm
+Cflags: -I\${includedir}
+END
+
+# The loader of a running system looks into its cache.
+if [ -z "$destination" ] && [ "$(id -u)" = 0 ]; then
+    case "$libdir" in /usr/lib* | /usr/local/lib*) ldconfig ;; esac
+fi
+say "fastclock $version is in $destination$prefix"

@@ -1,0 +1,49 @@
+// Lets the kernel's clock run faster and slower, as an NTP daemon does, and watches how the vDSO
+// follows: `slew PPM SECONDS`, as root. Three times SECONDS: faster, slower, and as before.
+//
+// Exact: every vDSO call is counted.
+#define _GNU_SOURCE
+#include "bracket.h"
+#include "say.h"
+#include <stdlib.h>
+#include <sys/timex.h>
+
+static long reads, backwards;
+static int64_t last;
+
+static int64_t watch(int64_t nanoseconds)
+{
+    const int64_t end = by_syscall(CLOCK_MONOTONIC) + nanoseconds;
+    int64_t farthest = 0;
+    while (by_syscall(CLOCK_MONOTONIC) < end) {
+        const struct bracket reading = bracket(CLOCK_MONOTONIC);
+        keep_larger(&farthest, outside(&reading));
+        backwards += reading.now < last;
+        last = reading.now;
+        reads++;
+    }
+    return farthest;
+}
+
+// The kernel counts parts per million in 1/65536.
+static int set_rate(long ppm)
+{
+    struct timex change = {.modes = ADJ_FREQUENCY, .freq = ppm * 65536};
+    return adjtimex(&change) < 0;
+}
+
+int main(int count, char **arguments)
+{
+    if (count < 3) return 2;
+    const long ppm = atol(arguments[1]), seconds = atol(arguments[2]);
+    const long rates[] = {ppm, -ppm, 0};
+    watch(SECOND);
+    for (int i = 0; i < 3; i++) {
+        if (set_rate(rates[i]) != 0) return 1;
+        const int64_t first = watch(seconds * SECOND / 2), then = watch(seconds * SECOND / 2);
+        SAY("outside at %ld ppm: first %ld then %ld\n", rates[i], (long)first, (long)then);
+    }
+    say_vdso("clock_gettime", "CLOCK_MONOTONIC", reads);
+    SAY("result backwards %ld\n", backwards);
+    return 0;
+}
