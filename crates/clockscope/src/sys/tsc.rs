@@ -2,7 +2,8 @@
 
 use std::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _rdtsc};
 
-use fastclock::{ClockId, Nanos, Ticks};
+use fastclock::Ticks;
+pub use fastclock::sys::{now, now_by_syscall, resolution};
 
 /// True if the CPU has `rdtscp`.
 #[must_use]
@@ -37,31 +38,4 @@ pub fn after() -> Ticks {
     let mut cpu = 0;
     // SAFETY: changes only the local variable.
     unsafe { Ticks(__rdtscp(&raw mut cpu)) }
-}
-
-/// A reading of a clock through the C library.
-#[must_use]
-pub fn now(clock: ClockId) -> Nanos {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a local of the right type; on failure it stays zero.
-    unsafe { libc::clock_gettime(clock.as_raw(), &raw mut time) };
-    Nanos::from_timespec(time.tv_sec, time.tv_nsec)
-}
-
-/// A reading of a clock by the system call, never by the vDSO.
-#[must_use]
-pub fn now_by_syscall(clock: ClockId) -> Nanos {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: as above.
-    unsafe { libc::syscall(libc::SYS_clock_gettime, clock.as_raw(), &raw mut time) };
-    Nanos::from_timespec(time.tv_sec, time.tv_nsec)
-}
-
-/// The resolution that the kernel states for a clock.
-#[must_use]
-pub fn resolution(clock: ClockId) -> Nanos {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: as above.
-    unsafe { libc::clock_getres(clock.as_raw(), &raw mut time) };
-    Nanos::from_timespec(time.tv_sec, time.tv_nsec)
 }
