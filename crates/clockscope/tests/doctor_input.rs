@@ -263,7 +263,7 @@ fn a_file_without_permission_is_told_once() {
     }
     fs::set_permissions(root.path(), Permissions::from_mode(0o755)).unwrap();
     let tool = root.path().join("clockscope");
-    fs::copy(env!("CARGO_BIN_EXE_clockscope"), &tool).unwrap();
+    support::placed::program(Path::new(env!("CARGO_BIN_EXE_clockscope")), &tool, 0o755);
     let mut words = vec![tool.to_str().unwrap(), "doctor", "--format", "json", "--root"];
     if support::is_root_or_skip() {
         let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use support::running::{self, rows};
 use support::tracefs::with_tracefs;
-use support::{installed_or_skip, is_root_or_skip, skip};
+use support::{installed_or_skip, is_root_or_skip, placed, skip};
 
 /// What doctor says of this machine, as JSON, with how it ended.
 struct Said {
@@ -153,11 +153,9 @@ fn perf_on_system_calls_is_named() {
 fn public_copy() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let copy = directory.path().join("clockscope");
-    std::fs::copy(running::clockscope(), &copy).expect("copy clockscope");
-    let permissions = std::fs::Permissions::from_mode(0o755);
-    for path in [directory.path(), &copy] {
-        std::fs::set_permissions(path, permissions.clone()).expect("change a mode");
-    }
+    placed::program(&running::clockscope(), &copy, 0o755);
+    let everybody = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(directory.path(), everybody).expect("change a mode");
     (directory, copy)
 }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use support::builds::{self, Link};
 use support::printed::Printed;
 use support::running::{clockscope, code_as_shell, run, untraced};
-use support::{is_root_or_skip, skip};
+use support::{is_root_or_skip, placed, skip};
 
 /// The page is used here, or the guards have said why not.
 fn is_allowed_or_skip() -> bool {
@@ -172,7 +172,7 @@ fn a_program_of_another_user_has_the_clock() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode;
     std::fs::set_permissions(directory.path(), mode(0o755)).expect("open it");
     let copy = directory.path().join("page_clock");
-    std::fs::copy(&program, &copy).expect("copy a program");
+    placed::program(&program, &copy, 0o755);
     let nobody = words!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     let command = [&nobody[..], &words![copy, "count", "1009", "500"]].concat();
     let (output, report) = with_stats("tsc", &command);

@@ -14,7 +14,7 @@ use support::compare::{
     assert_exact, assert_exact_and_nothing_else, assert_exact_or_declined, assert_same_as_untraced,
 };
 use support::running::{Traced, Tracing, clockscope, trace, trace_vdso, untraced};
-use support::{installed_or_skip, is_root_or_skip, skip};
+use support::{installed_or_skip, is_root_or_skip, placed, skip};
 
 /// Traces a command and checks that it did the same as untraced.
 #[track_caller]
@@ -52,9 +52,7 @@ fn for_everybody(files: &[(&Path, &str, u32)]) -> tempfile::TempDir {
     let directory = tempfile::tempdir_in("/tmp").expect("make a temporary directory");
     fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).expect("open it");
     for (file, name, mode) in files {
-        let copy = directory.path().join(name);
-        fs::copy(file, &copy).expect("copy a program");
-        fs::set_permissions(&copy, Permissions::from_mode(*mode)).expect("set its mode");
+        placed::program(file, &directory.path().join(name), *mode);
     }
     directory
 }
@@ -103,8 +101,7 @@ fn commands_that_cannot_be_executed_end_as_in_a_shell() {
     let directory = for_everybody(&[]);
     let file = |name: &str, text: &str, mode: u32| {
         let path = directory.path().join(name);
-        fs::write(&path, text).expect("write a file");
-        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("set its mode");
+        placed::script(text, &path, mode);
         path
     };
     let cases = [
@@ -134,8 +131,7 @@ fn commands_that_cannot_be_executed_end_as_in_a_shell() {
 fn a_script_with_a_shebang_runs() {
     let directory = for_everybody(&[]);
     let script = directory.path().join("script");
-    fs::write(&script, "#!/bin/sh\necho \"said $1\"\nexit 4\n").expect("write a script");
-    fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("set its mode");
+    placed::script("#!/bin/sh\necho \"said $1\"\nexit 4\n", &script, 0o755);
     assert_eq!(same_as_untraced(&words![script, "this"]).code(), 4);
 }
 
