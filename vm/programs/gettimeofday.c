@@ -1,12 +1,16 @@
 // The loop by which a slow clock is found: `gettimeofday N` calls it N times. What a call took is
-// measured by system calls, so that it holds whatever clock the loop is given.
+// measured by system calls, so that it holds whatever clock the loop is given, and batch by batch: the
+// cheapest counts, because a busy host makes everything dearer.
 //
 // Exact: nothing else reads a clock through the vDSO.
 #include "say.h"
+#include <math.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
+
+enum { BATCH = 1009 };
 
 static double now_ns(void)
 {
@@ -20,15 +24,20 @@ int main(int count, char **arguments)
     const long calls = count > 1 ? atol(arguments[1]) : 0;
     struct timeval last = {0, 0}, now;
     long backwards = 0;
-    const double begin = now_ns();
-    REPEAT(calls) {
-        if (gettimeofday(&now, NULL) != 0) return 1;
-        backwards += now.tv_sec < last.tv_sec || (now.tv_sec == last.tv_sec && now.tv_usec < last.tv_usec);
-        last = now;
+    double begin = now_ns(), cheapest = calls > 0 ? INFINITY : 0;
+    for (long left = calls; left > 0; left -= BATCH) {
+        const long batch = left < BATCH ? left : BATCH;
+        REPEAT(batch) {
+            if (gettimeofday(&now, NULL) != 0) return 1;
+            backwards += now.tv_sec < last.tv_sec || (now.tv_sec == last.tv_sec && now.tv_usec < last.tv_usec);
+            last = now;
+        }
+        const double end = now_ns(), each = (end - begin) / (double)batch;
+        if (each < cheapest) cheapest = each;
+        begin = end;
     }
-    const double end = now_ns();
     say_vdso("gettimeofday", "-", calls);
     SAY("result backwards %ld\n", backwards);
-    SAY("took %.1f ns each\n", calls > 0 ? (end - begin) / (double)calls : 0);
+    SAY("took %.1f ns each\n", cheapest);
     return 0;
 }

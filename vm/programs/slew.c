@@ -1,5 +1,6 @@
 // Lets the kernel's clock run faster and slower, as an NTP daemon does, and watches how the vDSO
-// follows: `slew PPM SECONDS`, as root. Three times SECONDS: faster, slower, and as before.
+// follows: `slew PPM SECONDS`, as root. Three times SECONDS: faster, slower, and as before. Says for how
+// long it was held up at most, because nobody renews a clock on a machine that stands still.
 //
 // Exact: every vDSO call is counted.
 #define _GNU_SOURCE
@@ -9,7 +10,7 @@
 #include <sys/timex.h>
 
 static long reads, backwards;
-static int64_t last;
+static int64_t last, last_done, held_up;
 
 static int64_t watch(int64_t nanoseconds)
 {
@@ -20,6 +21,8 @@ static int64_t watch(int64_t nanoseconds)
         keep_larger(&farthest, outside(&reading));
         backwards += reading.now < last;
         last = reading.now;
+        if (last_done > 0) keep_larger(&held_up, reading.after - last_done);
+        last_done = reading.after;
         reads++;
     }
     return farthest;
@@ -44,6 +47,7 @@ int main(int count, char **arguments)
         SAY("outside at %ld ppm: first %ld then %ld\n", rates[i], (long)first, (long)then);
     }
     say_vdso("clock_gettime", "CLOCK_MONOTONIC", reads);
+    SAY("held up %ld\n", (long)held_up);
     SAY("result backwards %ld\n", backwards);
     return 0;
 }
