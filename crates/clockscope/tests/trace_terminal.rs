@@ -5,7 +5,7 @@
 mod support;
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 use support::builds::{self, Link};
@@ -64,7 +64,7 @@ fn sigterm_goes_to_the_program_and_the_report_is_written() {
     assert!(killed.expect("run kill").success());
     // Its standard input stays open until the end, so that only the signal can end it.
     let stdin = child.stdin.take();
-    std::io::Read::read_to_string(&mut said, &mut line).expect("read the rest");
+    said.read_to_string(&mut line).expect("read the rest");
     let output = finish(child);
     drop(stdin);
     assert!(line.contains("caught SIGTERM"), "{line}");
@@ -72,19 +72,35 @@ fn sigterm_goes_to_the_program_and_the_report_is_written() {
     assert_eq!(Report::read(tracing.report_path()).expect("a report").number("exit_code"), 33);
 }
 
+/// A shell that says its process number and becomes timeout(1), whose time is over when somebody
+/// sends it the signal of its timer.
+fn timeout() -> [OsString; 7] {
+    words!["sh", "-c", "echo $$ && exec \"$@\"", "sh", "timeout", "--signal=TERM", "1d"]
+}
+
 #[test]
 fn timeout_outside_and_inside() {
     let Some(program) = builds::c("waits", Link::Dynamic) else { return };
-    let inside = Tracing::new(&["--via", "none"], &words!["timeout", "0.3", program]);
+    let command = [&timeout()[..], &words![program]].concat();
+    let inside = Tracing::new(&["--via", "none"], &command);
     let mut outside = Tracing::new(&["--via", "none"], &words![program]);
-    let words = outside.words();
-    outside.command = Command::new("timeout");
-    outside.command.arg("0.3").args(words);
+    let words = [&timeout()[..], &outside.words()].concat();
+    outside.command = Command::new(&words[0]);
+    outside.command.args(&words[1..]);
     for mut tracing in [inside, outside] {
         tracing.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = tracing.command.spawn().expect("start clockscope");
         let stdin = child.stdin.take();
-        let traced = tracing.traced(&finish(child));
+        let mut said = BufReader::new(child.stdout.take().expect("is piped"));
+        let mut stdout = String::new();
+        said.read_line(&mut stdout).expect("read the process number");
+        let process = stdout.trim().to_owned();
+        said.read_line(&mut stdout).expect("read that the program is ready");
+        let alarmed = Command::new("kill").args(["-ALRM", &process]).status();
+        assert!(alarmed.expect("run kill").success(), "{stdout}");
+        said.read_to_string(&mut stdout).expect("read the rest");
+        let mut traced = tracing.traced(&finish(child));
+        traced.stdout = stdout;
         drop(stdin);
         assert!(traced.stdout.contains("caught SIGTERM"), "{traced:?}");
         assert_eq!(traced.code(), 124, "{traced:?}");

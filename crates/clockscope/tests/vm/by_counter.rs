@@ -7,19 +7,25 @@ use crate::support::compare::assert_counts;
 use crate::support::printed::Printed;
 use crate::support::running::{Report, rows};
 
-/// Programs that ran long enough for the page to begin.
-const PROGRAMS: [&str; 8] = [
+/// Programs that ran on one CPU, long enough for the page to begin. The counter of an emulated
+/// machine is a clock where one CPU reads it, so all of it is asked for.
+const ON_ONE_CPU: [&str; 8] = [
     "by-counter-c",
     "by-counter-static",
     "by-counter-go",
     "by-counter-sqlite3",
     "by-counter-distance",
-    "by-counter-threads",
+    "by-counter-turns",
     "stepped",
     "slewed",
 ];
+/// A program on two CPUs, whose reading makes the counter gain: how much, and whether the page is
+/// withdrawn for it, or never begins, is a matter of the host.
+const ON_TWO_CPUS: &str = "by-counter-threads";
 /// How much cheaper a read by the counter must be than the kernel's answer where that falls back.
 const COUNTER_SAVES: f64 = 10.0;
+/// From 500 ppm too fast to 500 ppm too slow.
+const LARGEST_CHANGE_PPM: u64 = 1_000;
 /// Nanoseconds after which a line ends that was not renewed, and with it everything that it says.
 const LINE_HOLDS: u64 = 3_000_000_000;
 
@@ -103,7 +109,7 @@ fn a_kernel_without_a_vdso_is_no_place_for_a_clock_by_the_counter() {
 #[ignore = "looks at virtual machines: make test-vm"]
 fn every_read_is_counted_and_none_goes_back() {
     for boot in boots() {
-        for step in PROGRAMS {
+        for step in ON_ONE_CPU.into_iter().chain([ON_TWO_CPUS]) {
             assert_eq!(
                 boot.status(step),
                 0,
@@ -123,13 +129,14 @@ fn every_read_is_counted_and_none_goes_back() {
 #[ignore = "looks at virtual machines: make test-vm"]
 fn the_page_answers_once_the_counter_is_measured() {
     for boot in boots() {
-        for step in PROGRAMS {
+        for step in ON_ONE_CPU.into_iter().chain([ON_TWO_CPUS]) {
             let page = boot.page(step);
-            let answered = page["answered"].as_u64();
-            assert!(answered.is_some_and(|reads| reads > 0), "{} {step}: {page:#}", boot.name);
             let first = &page["withdrawals"][0]["reason"];
             let starting = "the counter has not been measured for long enough yet";
             assert_eq!(first, starting, "{} {step}: {page:#}", boot.name);
+            let answered = page["answered"].as_u64();
+            let must_answer = step != ON_TWO_CPUS;
+            assert!(answered > Some(0) || !must_answer, "{} {step}: {page:#}", boot.name);
         }
     }
 }
@@ -138,14 +145,15 @@ fn the_page_answers_once_the_counter_is_measured() {
 #[ignore = "looks at virtual machines: make test-vm"]
 fn the_kernel_disagrees_by_no_more_than_the_bound() {
     for boot in boots() {
-        let step = "by-counter-distance";
-        if boot.has_jumped(step) {
-            continue;
-        }
-        let bound = boot.worst_bound(step);
-        for clock in ["CLOCK_MONOTONIC", "CLOCK_REALTIME", "CLOCK_BOOTTIME", "CLOCK_TAI"] {
-            let outside = boot.said(step, &format!("outside {clock} "));
-            assert!(outside <= bound, "{} {clock}: {outside} ns of {bound}", boot.name);
+        for step in ["by-counter-distance", "by-counter-turns"] {
+            if boot.has_jumped(step) {
+                continue;
+            }
+            let bound = boot.worst_bound(step);
+            for clock in ["CLOCK_MONOTONIC", "CLOCK_REALTIME", "CLOCK_BOOTTIME", "CLOCK_TAI"] {
+                let outside = boot.said(step, &format!("outside {clock} "));
+                assert!(outside <= bound, "{} {step} {clock}: {outside} of {bound}", boot.name);
+            }
         }
     }
 }
@@ -174,9 +182,16 @@ fn a_step_of_the_time_of_day_is_seen_and_moves_nothing_else() {
 fn a_slew_is_followed() {
     for boot in boots().filter(|boot| !boot.has_jumped("slewed")) {
         let bound = boot.worst_bound("slewed");
+        // A line does not know of a change of rate until it is renewed, which nobody does while the
+        // machine stands still.
+        let unknown = boot.said("slewed", "held up ") * LARGEST_CHANGE_PPM / 1_000_000;
         for ppm in ["500", "-500", "0"] {
             let outside = boot.said("slewed", &format!("outside at {ppm} ppm: "));
-            assert!(outside <= bound, "{} {ppm} ppm: {outside} ns of {bound}", boot.name);
+            assert!(
+                outside <= bound + unknown,
+                "{} {ppm} ppm: {outside} ns of {bound} and {unknown}",
+                boot.name
+            );
         }
     }
 }
