@@ -4,8 +4,8 @@
 // that was handed on before, by clock. `bound MS NS`: CLOCK_MONOTONIC, CLOCK_REALTIME,
 // CLOCK_BOOTTIME and CLOCK_TAI between two system calls, how many were outside by more than NS.
 // `wait-order THREADS MS`: the same as `order`, and then exit status 7, for programs whose tracer is
-// killed. `forbid`: what a process sees that forbids itself the time-stamp counter after reading the
-// clock for 400 ms. `strict`: the same by seccomp's strict mode. `count N MS`: N reads of each clock
+// killed. `forbid MS`: what a process sees that forbids itself the time-stamp counter after reading
+// the clock for so long (400 ms). `strict`: the same by seccomp's strict mode. `count N MS`: N reads of each clock
 // of the page after that time. `fork N`: children and grandchildren that read right away.
 #define _GNU_SOURCE
 #include "say.h"
@@ -109,9 +109,9 @@ static void read_forbidden(void)
     SAY("result faults %d\n", faults);
 }
 
-static void forbid(void)
+static void forbid(const char *millis)
 {
-    run_for("400");
+    run_for(millis);
     while (running()) for (size_t clock = 0; clock < LENGTH(clocks); clock++) by_vdso(clocks[clock].id);
     signal(SIGSEGV, fault);
     if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV) != 0) exit(1);
@@ -167,7 +167,7 @@ int main(int count_, char **arguments)
         order(atoi(arguments[2]), arguments[3]);
         return 7;
     } else if (strcmp(mode, "bound") == 0) bound(arguments[2], atol(arguments[3]));
-    else if (strcmp(mode, "forbid") == 0) forbid();
+    else if (strcmp(mode, "forbid") == 0) forbid(count_ > 2 ? arguments[2] : "400");
     else if (strcmp(mode, "strict") == 0) {
         by_vdso(CLOCK_MONOTONIC);
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);

@@ -7,6 +7,7 @@
 mod support;
 
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use clockscope::commands::host_state;
 use clockscope::host::state::SyscallTracing;
@@ -26,10 +27,11 @@ impl Tracer {
 
     /// Waits until it, or the process with this id, is seen, and gives the clause about it.
     ///
-    /// Each look takes some 50 ms; a tracer is attached within a few seconds or never.
+    /// A tracer attaches itself, or ends with an error.
     fn seen(&mut self, pid: u32) -> String {
         let marker = format!("(pid {pid})");
-        for _ in 0..400 {
+        let start = Instant::now();
+        while start.elapsed() < running::HUNG_AFTER {
             let tracing = host_state::collect().syscall_tracing;
             if let Some(who) = tracing.who.iter().find(|who| who.contains(&marker)) {
                 assert_eq!(tracing.active, Some(true), "{tracing:?}");

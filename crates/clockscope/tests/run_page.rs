@@ -12,6 +12,7 @@ use std::thread;
 use serde_json::Value;
 
 use support::builds::{self, Link};
+use support::moments::{Outcome, RunTime, random};
 use support::printed::Printed;
 use support::running::{clockscope, code_as_shell, run, untraced};
 use support::{is_root_or_skip, placed, skip};
@@ -49,6 +50,29 @@ fn with_stats(clock: &str, command: &[OsString]) -> (Output, Value) {
     (output, serde_json::from_str(&report).expect("the report is JSON"))
 }
 
+/// Runs a program that is told for how many milliseconds to wait for the page to begin; for longer
+/// where the machine was too busy for that, and so often that at last it `is_so`.
+#[track_caller]
+fn in_time(
+    clock: &str,
+    command: impl Fn(&str) -> Vec<OsString>,
+    is_so: impl Fn(&Value) -> bool,
+) -> (Output, Value) {
+    let mut runs = ["500", "2000", "8000", "30000"].map(|millis| (millis, None));
+    for (millis, run) in &mut runs {
+        let (output, report) = with_stats(clock, &command(millis));
+        if is_so(&report) {
+            return (output, report);
+        }
+        *run = Some(report);
+    }
+    panic!("the page did not begin in time: {runs:?}");
+}
+
+fn answered(report: &Value) -> u64 {
+    report["clock_page"]["answered"].as_u64().expect("is a number")
+}
+
 /// Reads that the kernel answered for a reason with this number.
 fn by_kernel(report: &Value, number: u64) -> u64 {
     let rows = report["clock_page"]["by_kernel"].as_array().expect("is a list");
@@ -84,7 +108,8 @@ fn every_clock_lies_between_two_system_calls_within_the_bound() {
 fn every_read_is_answered_by_the_page_or_by_the_kernel() {
     let Some(program) = tracee() else { return };
     for clock in ["tsc", "tsc-fast"] {
-        let (output, report) = with_stats(clock, &words![program, "count", "10007", "500"]);
+        let command = |millis: &str| words![program, "count", "10007", millis].to_vec();
+        let (output, report) = in_time(clock, command, |report| answered(report) > 0);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let page = &report["clock_page"];
         assert_eq!(page["reads"], 5 * 10007, "{page}");
@@ -96,7 +121,6 @@ fn every_read_is_answered_by_the_page_or_by_the_kernel() {
             .map(|row| row["reads"].as_u64().expect("is a number"))
             .sum();
         assert_eq!(page["answered"].as_u64(), Some(5 * 10007 - kernel), "{page}");
-        assert!(page["answered"].as_u64() > Some(0), "{page}");
         assert!(page["lines"].as_u64() > Some(0), "{page}");
         assert!(page["worst_bound_ns"].as_u64() > Some(0), "{page}");
     }
@@ -105,10 +129,15 @@ fn every_read_is_answered_by_the_page_or_by_the_kernel() {
 #[test]
 fn a_short_program_is_answered_by_the_kernel_because_the_counter_is_not_measured_yet() {
     let Some(program) = tracee() else { return };
-    let (_, report) = with_stats("tsc", &words![program, "count", "11", "0"]);
-    let page = &report["clock_page"];
-    assert_eq!(page["reads"], 55);
-    assert_eq!((page["answered"].as_u64(), by_kernel(&report, 1)), (Some(0), 55), "{page}");
+    // A program that had to wait for a CPU may not have been short.
+    let is_short = |_: &u32| {
+        let (_, report) = with_stats("tsc", &words![program, "count", "11", "0"]);
+        let page = &report["clock_page"];
+        assert_eq!(page["reads"], 55);
+        assert_eq!(answered(&report) + by_kernel(&report, 1), 55, "{page}");
+        answered(&report) == 0
+    };
+    assert!((0..50).find(is_short).is_some(), "each was answered by the page");
 }
 
 #[test]
@@ -125,17 +154,17 @@ fn a_program_that_forbids_itself_the_counter_sees_what_it_would_see_without_us()
             assert_eq!(text(&counted), text(&alone), "{mode} {clock}: {counted:?}");
         }
     }
-    let (_, report) = with_stats("tsc", &words![program, "forbid"]);
-    assert!(by_kernel(&report, 16) > 0, "{report}");
+    let command = |millis: &str| words![program, "forbid", millis].to_vec();
+    in_time("tsc", command, |report| by_kernel(report, 16) > 0);
 }
 
 #[test]
 fn children_and_what_they_execute_have_the_clock_and_never_less_than_their_parent() {
     let Some(program) = tracee() else { return };
-    let command = words!["sh", "-c", "\"$0\" fork 3 && exec \"$0\" count 1009 400", program];
-    let (output, report) = with_stats("tsc", &command);
+    let script = "\"$0\" fork 3 && exec \"$0\" count 1009 \"$1\"";
+    let command = |millis: &str| words!["sh", "-c", script, program, millis].to_vec();
+    let (output, _) = in_time("tsc", command, |report| answered(report) >= 8 * 1009 / 2);
     assert!(text(&output).starts_with("result forked\n"), "{output:?}");
-    assert!(report["clock_page"]["answered"].as_u64() >= Some(8 * 1009 / 2), "{report}");
 }
 
 #[test]
@@ -174,10 +203,9 @@ fn a_program_of_another_user_has_the_clock() {
     let copy = directory.path().join("page_clock");
     placed::program(&program, &copy, 0o755);
     let nobody = words!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
-    let command = [&nobody[..], &words![copy, "count", "1009", "500"]].concat();
-    let (output, report) = with_stats("tsc", &command);
+    let command = |millis: &str| [&nobody[..], &words![copy, "count", "1009", millis]].concat();
+    let (output, _) = in_time("tsc", command, |report| answered(report) > 0);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(report["clock_page"]["answered"].as_u64() > Some(0), "{report}");
 }
 
 #[test]
@@ -242,15 +270,8 @@ fn options_that_contradict_the_clock_are_refused() {
     }
 }
 
-/// A seeded generator (`SplitMix64`), so that a failing moment can be tried again.
-fn random(seed: u64) -> u64 {
-    let mut mixed = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed ^ (mixed >> 31)
-}
-
-/// Kills clockscope after so long; true if the program was running and ended by itself.
-fn survives(killer: &Path, program: &Path, micros: u64) -> bool {
+/// Kills clockscope after so long, and judges how the program ended.
+fn kill_after(killer: &Path, program: &Path, micros: u64) -> Outcome {
     let starter = words![killer, micros.to_string(), clockscope()];
     let run = words!["run", "--clock", "tsc", "--", program, "wait-order", "2", "500"];
     let output = untraced(&[&starter[..], &run].concat());
@@ -258,7 +279,13 @@ fn survives(killer: &Path, program: &Path, micros: u64) -> bool {
     assert!(!stderr.contains("left signal"), "killed after {micros} us: {output:?}");
     let in_order = text(&output).lines().all(|line| line.ends_with(" backwards 0"));
     assert!(in_order, "killed after {micros} us: {output:?}");
-    stderr.contains("left status 7")
+    if stderr.contains("left status 7") {
+        Outcome::Survived
+    } else if stderr.contains("tool status 7") {
+        Outcome::TooLate
+    } else {
+        Outcome::BeforeStart
+    }
 }
 
 #[test]
@@ -267,10 +294,17 @@ fn time_goes_on_when_clockscope_is_killed_at_any_moment() {
     let Some(program) = tracee() else { return };
     let Some(killer) = builds::c("killer", Link::Dynamic) else { return };
     // The page begins to answer after 200 ms or so; the program ends after 500.
-    let kills_of_worker = &|worker: u64| {
+    let time = RunTime::about(600_000);
+    let kills_of_worker = |worker: u64| {
         let kills = (0..KILLS).filter(|kill| kill % 3 == worker);
-        kills.filter(|kill| survives(&killer, &program, random(*kill) % 600_000)).count()
+        let outcomes = kills.map(|kill| {
+            let outcome = kill_after(&killer, &program, random(kill) % time.micros());
+            time.learn(outcome);
+            outcome
+        });
+        outcomes.filter(|outcome| *outcome == Outcome::Survived).count()
     };
+    let kills_of_worker = &kills_of_worker;
     let survived: usize = thread::scope(|scope| {
         let workers: Vec<_> =
             (0..3).map(|worker| scope.spawn(move || kills_of_worker(worker))).collect();

@@ -10,28 +10,10 @@ use std::thread;
 use std::time::Instant;
 
 use support::builds::{self, Link};
+use support::moments::{Outcome, RunTime, random};
 use support::running::{Tracing, clockscope, trace, untraced};
 
 const KILLS: u64 = 200;
-
-/// A seeded generator (`SplitMix64`), so that a failing moment can be tried again.
-fn random(seed: u64) -> u64 {
-    let mut mixed = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
-
-/// What one kill did.
-#[derive(Debug, PartialEq, Eq)]
-enum Outcome {
-    /// clockscope was dead before the program began.
-    BeforeStart,
-    /// The program was running, and ended well without clockscope.
-    Survived,
-    /// The program had ended before, and clockscope had seen it.
-    TooLate,
-}
 
 /// Judges how the processes ended that a killed clockscope left behind.
 fn judge(killed: &Output, expected: &Output, micros: u64) -> Outcome {
@@ -70,11 +52,20 @@ fn survives_a_killed_tracer(options: &[&str]) {
     let start = Instant::now();
     assert_eq!(trace(options, &words![program]).code(), 7);
     let whole = u64::try_from(start.elapsed().as_micros()).expect("is short");
-    // Half of the kills fall into the first eighth, where the launch is.
-    let moment = |kill: u64| random(kill) % if kill.is_multiple_of(2) { whole } else { whole / 8 };
-    let kills_of_worker = |worker: u64| -> Vec<Outcome> {
+    let time = RunTime::about(whole);
+    let kill_at = |moment| kill_after(moment, &killer, &program, options, &expected);
+    let kills_of_worker = &|worker: u64| -> Vec<Outcome> {
         let kills = (0..KILLS).filter(|kill| kill % 4 == worker);
-        kills.map(|kill| kill_after(moment(kill), &killer, &program, options, &expected)).collect()
+        let outcomes = kills.map(|kill| {
+            // Half of the kills fall into the first eighth, where the launch is.
+            if !(kill / 4).is_multiple_of(2) {
+                return kill_at(random(kill) % (time.micros() / 8));
+            }
+            let outcome = kill_at(random(kill) % time.micros());
+            time.learn(outcome);
+            outcome
+        });
+        outcomes.collect()
     };
     let outcomes: Vec<Outcome> = thread::scope(|scope| {
         let workers: Vec<_> =

@@ -3,6 +3,7 @@
 
 pub(crate) mod builds;
 pub(crate) mod compare;
+pub(crate) mod moments;
 pub(crate) mod placed;
 pub(crate) mod printed;
 pub(crate) mod running;
