@@ -106,9 +106,11 @@ fn threads_run_on_cpus_of_their_own_and_too_many_are_declined() {
     let allowed = affinity::allowed().expect("they are known").len();
     let report = measured("--quick --threads 1,2,4000 --route vdso monotonic");
     assert!(threads::render(&report.threads).contains("MONOTONIC by vdso "));
-    let expected = if allowed < 2 { vec![1] } else { vec![1, 2] };
+    let never = "--threads 2 was not measured: the host is so busy that the threads never ran";
+    let is_busy = report.notes.iter().any(|note| note.starts_with(never));
+    let expected = if allowed < 2 || is_busy { vec![1] } else { vec![1, 2] };
     let counts: Vec<u32> = report.threads.iter().map(|row| row.threads).collect();
-    assert_eq!(counts, expected);
+    assert_eq!(counts, expected, "{:?}", report.notes);
     for row in &report.threads {
         let cpus: std::collections::BTreeSet<u32> = row.cpus.iter().copied().collect();
         assert_eq!(cpus.len(), row.cost_ps_by_thread.len());

@@ -27,6 +27,9 @@ const PAGE: &str = "FASTCLOCK_KILL_PAGE";
 const TICK: &str = "FASTCLOCK_KILL_TICK";
 /// What the parent writes to [`Page::flags`] when it is over.
 const OVER: u32 = 1;
+/// How long a line holds, ns: longer than it takes to start the next writer on a busy machine, and so
+/// short that a line which is off by the steepest rate stays within a millisecond.
+const SPAN_NS: u64 = 1_000_000_000;
 /// Low bits in which the bound and the distance of `CLOCK_TAI` carry the same mark, so that a slot
 /// whose writing was cut short can be told.
 const MARK: u64 = 0xff;
@@ -83,7 +86,7 @@ fn line(tick: TickLength, round: u64, old: Option<&Line>, begin: Ticks) -> Conte
     let uncertain = tick.nanos(look.half_width.0) + 500;
     let content = Content {
         line: Line { base: begin, mono, tick: TickLength { fraction, ..tick } },
-        span: tick.ticks(50_000_000),
+        span: tick.ticks(SPAN_NS),
         grace: Ticks(0),
         previous: None,
         offsets: look.offsets,

@@ -58,7 +58,9 @@ fn a_page_answers_within_its_bound_until_it_is_stopped() {
     let keeper = Timekeeper::start(page, options()).unwrap();
     wait_until(&keeper, |pulse| pulse.looks > 0);
     let starting = reader.bounded(PageClock::Monotonic, Order::Ordered);
-    assert_eq!(starting.declined, Some(Decline::Starting));
+    // Unless this thread did not get a CPU for as long as the counter is measured.
+    let is_late = keeper.pulse().lines > 0;
+    assert!(starting.declined == Some(Decline::Starting) || is_late, "{starting:?}");
     wait_until(&keeper, |pulse| pulse.lines > 4);
     let mut answered = 0;
     for _ in 0..10_000 {

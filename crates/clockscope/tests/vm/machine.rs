@@ -50,7 +50,8 @@ impl Boot {
         ns.unwrap_or_else(|| panic!("{} {step} said: {said}", self.name))
     }
 
-    /// The current clocksource and the available ones around a step, if they stayed the same.
+    /// The current clocksource and the available ones around a step, if they stayed the same and
+    /// the kernel had nothing to say of them meanwhile.
     #[track_caller]
     pub(crate) fn clocksources(
         &self,
@@ -61,9 +62,11 @@ impl Boot {
             let available = self.text(&format!("{name}.available"));
             let available: BTreeSet<String> =
                 available.split_whitespace().map(str::to_owned).collect();
-            (self.text(&format!("{name}.current")).trim().to_owned(), available)
+            let current = self.text(&format!("{name}.current")).trim().to_owned();
+            (current, available, self.text(&format!("{name}.said")))
         };
-        Some(at(before)).filter(|state| *state == at(after))
+        let state = Some(at(before)).filter(|state| *state == at(after));
+        state.map(|(current, available, _)| (current, available))
     }
 }
 
