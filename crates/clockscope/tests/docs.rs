@@ -16,7 +16,7 @@ use clap::CommandFactory;
 use clockscope::cli::Cli;
 
 /// After this many seconds a command counts as hung.
-const HUNG_AFTER: &str = "60";
+const HUNG_AFTER: &str = "300";
 /// Its commands are tried by `vdso_command.rs`, which knows when the kernel may refuse one.
 const TRIED_ELSEWHERE: &str = "vdso.md";
 

@@ -319,6 +319,25 @@ fn no_test_sleeps_until_it_passes() {
     assert!(MAY_SLEEP.iter().all(|(_, reason)| reason.len() > 10), "each with a reason");
 }
 
+/// A file that some process has open for writing cannot be executed, and what a test copies it most
+/// often executes.
+fn tests_do_not_copy_programs(files: &[File]) -> Vec<String> {
+    let copies = concat!("fs::", "copy(");
+    let in_tests = files.iter().filter(|f| f.extension() == "rs" && f.path.contains("/tests/"));
+    let lines = in_tests.flat_map(|file| file.code().map(move |line| (file, line)));
+    lines
+        .filter(|(_, (_, line))| line.contains(copies))
+        .map(|(file, (number, _))| format!("{}:{number}: use support::placed", file.path))
+        .collect()
+}
+
+#[test]
+fn no_test_holds_a_program_open_that_it_executes() {
+    check(tests_do_not_copy_programs);
+    let copy = concat!("    std::fs::", "copy(&program, &copy).unwrap();");
+    bites(tests_do_not_copy_programs, "crates/clockscope/tests/a.rs", copy, "// copies");
+}
+
 fn docs_are_linked(files: &[File]) -> Vec<String> {
     let maps: Vec<&File> = files
         .iter()

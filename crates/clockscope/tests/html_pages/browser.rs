@@ -13,7 +13,7 @@ use tempfile::TempDir;
 const PLACES: [&str; 3] =
     ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 /// After this many seconds the browser counts as hung.
-const HUNG_AFTER: &str = "90";
+const HUNG_AFTER: &str = "300";
 /// It keeps to itself: no network, no updates, no questions.
 const OPTIONS: [&str; 12] = [
     "--headless",

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::printed::Key;
 
 /// After this long a run counts as hung. It is a limit for stuck programs, not for slow ones.
-pub(crate) const HUNG_AFTER: Duration = Duration::from_secs(120);
+pub(crate) const HUNG_AFTER: Duration = Duration::from_secs(300);
 
 /// The command under test.
 pub(crate) fn clockscope() -> PathBuf {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::{installed_or_skip, running};
 
 /// After this long without the expected text a program counts as hung.
-const HUNG_AFTER: Duration = Duration::from_secs(60);
+const HUNG_AFTER: Duration = Duration::from_secs(300);
 
 /// A program in a terminal of its own.
 pub(crate) struct Terminal {
