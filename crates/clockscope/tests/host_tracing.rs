@@ -25,22 +25,24 @@ impl Tracer {
         Self(child.expect("the tracer starts"))
     }
 
-    /// Waits until it, or the process with this id, is seen, and gives the clause about it.
+    /// Waits until it, or the process with this id, is seen to trace by these means, and gives the
+    /// clause about it.
     ///
-    /// A tracer attaches itself, or ends with an error.
-    fn seen(&mut self, pid: u32) -> String {
+    /// A tracer attaches itself, to one event after another, or ends with an error.
+    fn seen(&mut self, pid: u32, means: &str) -> String {
         let marker = format!("(pid {pid})");
         let start = Instant::now();
         while start.elapsed() < running::HUNG_AFTER {
             let tracing = host_state::collect().syscall_tracing;
-            if let Some(who) = tracing.who.iter().find(|who| who.contains(&marker)) {
+            let is_it = |who: &&String| who.contains(&marker) && who.contains(means);
+            if let Some(who) = tracing.who.iter().find(is_it) {
                 assert_eq!(tracing.active, Some(true), "{tracing:?}");
                 return who.clone();
             }
             let ended = self.0.try_wait().expect("it can be waited for");
             assert!(ended.is_none(), "the tracer ended: {ended:?}");
         }
-        panic!("{marker} was not seen: {:?}", host_state::collect().syscall_tracing);
+        panic!("{marker} was not seen by {means}: {:?}", host_state::collect().syscall_tracing);
     }
 
     fn pid(&self) -> u32 {
@@ -78,9 +80,8 @@ fn another_clockscope_is_seen_and_gone_when_it_ends() {
     let (input, hold) = std::io::pipe().expect("a pipe");
     let mut tracer = Tracer::start(command.stdin(input));
     let pid = tracer.pid();
-    let who = tracer.seen(pid);
+    let who = tracer.seen(pid, "BPF on sys_enter");
     assert!(who.starts_with("clockscope"), "{who}");
-    assert!(who.contains("BPF on sys_enter"), "{who}");
     drop(hold);
     tracer.0.wait().expect("it ends");
     assert!(!is_named(&host_state::collect().syscall_tracing, pid));
@@ -97,7 +98,7 @@ fn bpftrace_is_seen() {
     command.args(["-e", program]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut tracer = Tracer::start(&mut command);
     let pid = tracer.pid();
-    let who = tracer.seen(pid);
+    let who = tracer.seen(pid, "sys_enter");
     assert_eq!(who, format!("bpftrace (pid {pid}): BPF on sys_enter"));
     let pid = tracer.end();
     assert!(!is_named(&host_state::collect().syscall_tracing, pid));
@@ -115,8 +116,8 @@ fn perf_without_a_program_is_seen() {
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut tracer = Tracer::start(&mut command);
         let pid = tracer.pid();
-        let who = tracer.seen(pid);
-        assert!(who.starts_with("perf") && who.contains("perf events"), "{arguments:?}: {who}");
+        let who = tracer.seen(pid, "perf events");
+        assert!(who.starts_with("perf"), "{arguments:?}: {who}");
         tracer.end();
     }
 }
