@@ -9,7 +9,8 @@ rows=${DEMO_ROWS:-400000}
 reads=${DEMO_READS:-20000000}
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+running=
+trap '[ -z "$running" ] || kill "$running" 2>/dev/null; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
 headline() { printf '\n=== %s\n' "$*"; }
@@ -25,6 +26,7 @@ case "$target" in
 *) PATH="$PWD/$target/release:$PATH" ;;
 esac
 cc -O2 -o "$work/reads" demo/reads.c
+cc -O2 -pthread -o "$work/queues" tests/tracees/diameter.c
 
 # One clock read a statement: SQLite answers 'now' once for each.
 {
@@ -40,7 +42,18 @@ cd "$work"
 headline "See: a database that stamps $rows rows with the time"
 show clockscope trace -- sqlite3 samples.db '.read load.sql'
 
-headline "The same by real system calls, and from the coarse clock: look at usecs/call"
+headline "Who: the callers of its clock reads, and the lines to change"
+show clockscope trace --via none --callers --summary-only -- ./queues 2000000 >"$work/callers.txt" 2>&1
+sed '/^path /d; /^vdso /d' "$work/callers.txt"
+
+headline "A process that runs already: attached to for a second, and left as it was"
+./reads 100000000000 >"$work/running.txt" &
+running=$!
+show clockscope trace -p "$running" --duration 1 --via none
+kill "$running"
+running=
+
+headline "The database by real system calls, and from the coarse clock: look at usecs/call"
 for clock in kernel syscall coarse; do
     rm -f samples.db
     show clockscope run --clock "$clock" --stats -- sqlite3 samples.db '.read load.sql'

@@ -8,10 +8,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub mod explain;
 pub mod measure;
 pub mod serve;
+pub mod trace;
 
 use explain::{CaptureArgs, DoctorArgs};
 use measure::{BenchArgs, CompareArgs, WrongnessArgs};
 use serve::ServeArgs;
+use trace::TraceArgs;
 
 /// What it costs a Linux program to ask what time it is, and to call the kernel at all.
 #[derive(Debug, Parser)]
@@ -33,7 +35,7 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Count every system call and every vDSO call of a program
+    /// Count every system call and every vDSO call of a program, and say who makes them
     Trace(TraceArgs),
     /// Run a program with another clock
     Run(RunArgs),
@@ -51,80 +53,6 @@ pub enum Command {
     Capture(CaptureArgs),
     /// Show a vDSO image: addresses, symbols, versions, code, and who would accept it
     Vdso(VdsoArgs),
-}
-
-/// Options of `clockscope trace`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  clockscope trace -- sqlite3 my.db 'select count(*) from t'
-  clockscope trace -S calls --per-process -- make -j4
-  clockscope trace --format json -o out.json -- ./server
-  clockscope trace --via none -- ./server     vDSO calls only; needs no privileges
-
-Cost: counting adds a few nanoseconds to a vDSO call. Counting system calls by eBPF adds 50 to
-250 ns to each, by machine (the line Overhead says how much here), and while it runs up to the
-same to every system call of every process of this host; --counts-only costs less than half,
---via none costs nobody else anything.
-
-Exit status: the program's own; 128+N if signal N killed it; 125 if clockscope failed before the
-program started; 126 if it cannot be executed; 127 if it is not found; 2 if the options are wrong.")]
-pub struct TraceArgs {
-    /// How to count system calls: eBPF where allowed and ptrace otherwise, or as said
-    #[arg(long, value_enum, default_value_t = Via::Auto)]
-    pub via: Via,
-    /// Do not count system calls (the same as --via none)
-    #[arg(long, conflicts_with = "via")]
-    pub no_syscalls: bool,
-    /// Count system calls without their time and errors, which is cheaper
-    #[arg(long)]
-    pub counts_only: bool,
-    /// Show the distribution of time of each system call
-    #[arg(long)]
-    pub latency: bool,
-    /// Sort by this column
-    #[arg(short = 'S', long = "sort", value_enum, default_value_t = SortBy::Time)]
-    pub sort: SortBy,
-    /// Columns to show, separated by commas: time-percent, seconds, avg, calls, errors, via, name, p50, p90, p99, max
-    #[arg(short = 'U', long = "columns", value_delimiter = ',', value_name = "COLUMNS")]
-    pub columns: Vec<String>,
-    /// Only these calls, as in strace: names, prefix*, %clock, %desc, %file, %ipc, %memory, %network, %process, %signal, separated by commas; ! in front: all but these
-    #[arg(short = 'e', long = "expr", value_name = "SET")]
-    pub filter: Vec<String>,
-    /// A table for each process
-    #[arg(long)]
-    pub per_process: bool,
-    /// A table for each thread
-    #[arg(long)]
-    pub per_thread: bool,
-    /// Print the table only, without the lines about clock reads below it
-    #[arg(long)]
-    pub summary_only: bool,
-    /// Follow forks; always on, accepted for strace's sake
-    #[arg(short = 'f', long = "follow-forks")]
-    pub follow_forks: bool,
-    /// Write the summary to FILE instead of standard error
-    #[arg(short = 'o', long = "output", value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// How to print the summary
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-    /// Keep counting until the last process of the tree has ended, not only the command
-    #[arg(long, conflicts_with = "detach_on_exit")]
-    pub wait_all: bool,
-    /// When the command ends, stop counting and leave its daemons running (the default)
-    #[arg(long)]
-    pub detach_on_exit: bool,
-    /// Let the program go after its start: no ptrace while it runs (LeakSanitizer and debuggers in
-    /// it work, signals and forks cost nothing); vDSO calls are not timed, and what it executes
-    /// later is not counted
-    #[arg(long, conflicts_with = "wait_all")]
-    pub no_follow: bool,
-    /// Where vDSO calls are counted: in a slot of the thread, or of the CPU (slower; where the CPU lacks rdfsbase)
-    #[arg(long, value_enum, default_value_t = CountBy::Thread, hide_short_help = true)]
-    pub count_by: CountBy,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub command: Vec<OsString>,
 }
 
 /// Options of `clockscope run`.
@@ -200,32 +128,6 @@ pub struct VdsoArgs {
     pub format: Format,
 }
 
-/// Ways to count system calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Via {
-    /// eBPF where allowed, ptrace otherwise
-    Auto,
-    /// eBPF on raw_syscalls; needs root, or CAP_BPF and CAP_PERFMON
-    Bpf,
-    /// ptrace: works everywhere, costs about 20 us a call
-    Ptrace,
-    /// not at all
-    None,
-}
-
-/// Columns to sort by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SortBy {
-    /// total time
-    Time,
-    /// number of calls
-    Calls,
-    /// number of errors
-    Errors,
-    /// name
-    Name,
-}
-
 /// Forms of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -256,13 +158,4 @@ impl Clock {
     pub fn is_page(self) -> bool {
         matches!(self, Self::Tsc | Self::TscFast)
     }
-}
-
-/// Where vDSO calls are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CountBy {
-    /// a slot owned by the thread, plain add
-    Thread,
-    /// a slot of the CPU, locked add
-    Cpu,
 }

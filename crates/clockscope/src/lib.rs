@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+pub mod callers;
 pub mod cli;
 pub mod commands;
 pub mod exit;

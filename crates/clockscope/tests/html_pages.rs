@@ -6,12 +6,18 @@
 
 #[path = "html_pages/browser.rs"]
 mod browser;
+#[path = "html_pages/traces.rs"]
+mod traces;
 
 use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 
 use browser::{Browser, Ground};
-use clockscope::report::{bench, compare, wrongness};
+use clockscope::report::{bench, compare, trace_page, wrongness};
 use serde::de::DeserializeOwned;
 
 /// Widths of windows: a desk's and a telephone's.
@@ -33,6 +39,9 @@ fn pictures_wanted() -> Option<PathBuf> {
 
 /// Opens the page in all forms and asserts what a reader may expect.
 fn assert_readable(name: &str, html: &str, figures: usize) {
+    if let Some(folder) = pictures_wanted() {
+        fs::write(folder.join(format!("{name}.html")), html).expect("save the page");
+    }
     let browser = Browser::new();
     let blank = browser.screenshot("<!DOCTYPE html><title>b</title>", WIDTHS[0], Ground::Light);
     for ground in [Ground::Light, Ground::Dark] {
@@ -78,6 +87,188 @@ fn the_page_of_compare_is_readable() {
 fn the_page_of_wrongness_is_readable() {
     let report: wrongness::model::WrongnessReport = fixture("wrongness.json");
     assert_readable("wrongness", &wrongness::html::render(&report), 8);
+}
+
+#[test]
+fn the_page_of_trace_is_readable() {
+    let html = trace_page::render(&traces::server(), &traces::host());
+    assert_readable("trace", &html, 2);
+}
+
+/// The first column of the table of calls, and the heading that it is sorted by.
+const ROWS: &str = "const rows = () => [...table.tBodies[0].rows].map(r => r.cells[0].textContent);
+    const sorted = () => [...table.tHead.rows[0].cells]
+      .filter(c => c.hasAttribute('aria-sort'))
+      .map(c => c.textContent + ' ' + c.getAttribute('aria-sort')).join();";
+
+#[test]
+fn the_table_of_trace_is_sorted_by_its_headings() {
+    let html = trace_page::render(&traces::server(), &traces::host());
+    let browser = Browser::new();
+    let steps = format!(
+        "const table = inner.querySelector('table.sortable'); {ROWS}
+         const heading = name => [...table.querySelectorAll('thead button')]
+           .find(b => b.textContent === name);
+         const seen = [[sorted(), rows()[0], rows().at(-1)]];
+         for (const name of ['calls', 'calls', 'call', 'call', 'errors']) {{
+           heading(name).focus();
+           inner.activeElement.click();
+           seen.push([sorted(), rows()[0], rows().at(-1)]);
+         }}
+         return seen;"
+    );
+    let realtime = "clock_gettime(REALTIME)";
+    let expected = serde_json::json!([
+        ["time descending", "epoll_wait", "clock_gettime(PROCESS_CPUTIME)"],
+        ["calls descending", realtime, "openat"],
+        ["calls ascending", "openat", realtime],
+        ["call ascending", "clock_gettime(PROCESS_CPUTIME)", "read"],
+        ["call descending", "read", "clock_gettime(PROCESS_CPUTIME)"],
+        ["errors descending", "futex", "clock_gettime(PROCESS_CPUTIME)"],
+    ]);
+    let seen = browser.act(&html, 1200, &steps);
+    assert_eq!(seen, expected);
+    assert_eq!(browser.console(), Vec::<String>::new());
+}
+
+#[test]
+fn the_flame_graph_of_trace_zooms_and_finds() {
+    let html = trace_page::render(&traces::server(), &traces::host());
+    let browser = Browser::new();
+    let steps = "
+        const box = inner.querySelector('.flame');
+        const area = box.querySelector('.flame-frames > div');
+        const bar = name => [...area.children].find(b => b.textContent === name);
+        const wide = name => Math.round(100 * bar(name).getBoundingClientRect().width / area.clientWidth);
+        const seen = {};
+        seen.picture = inner.querySelector('.flame-picture').hidden;
+        seen.whole = [box.dataset.view, wide('start_thread'), wide('fd_psm_th')];
+        bar('fd_psm_th').click();
+        seen.zoomed = [box.dataset.view, wide('start_thread'), wide('fd_psm_th'),
+          wide('fd_fifo_post_internal'), bar('fd_msg_rt_th') === undefined];
+        press(box, 'Escape');
+        seen.back = [box.dataset.view, wide('start_thread')];
+        bar('all calls').focus();
+        for (const key of ['ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowRight']) {
+          press(inner.activeElement, key);
+        }
+        seen.walked = inner.activeElement.textContent;
+        seen.told = box.querySelector('.flame-detail').textContent;
+        seen.reached = [...area.children].filter(b => b.tabIndex === 0).length;
+        inner.activeElement.click();
+        seen.entered = [box.dataset.view, inner.activeElement.textContent];
+        box.querySelector('.flame-bar button').click();
+        const search = box.querySelector('input');
+        search.value = 'FD_FIFO_POST';
+        search.dispatchEvent(new view.Event('input'));
+        seen.found = [box.querySelector('output').textContent, area.querySelectorAll('.found').length];
+        press(search, 'Escape');
+        seen.cleared = [search.value, area.querySelectorAll('.found').length];
+        seen.scripts = inner.querySelectorAll('script').length;
+        return seen;";
+    let seen = browser.act(&html, 1200, steps);
+    let expected = serde_json::json!({
+        "picture": true,
+        "whole": ["all calls", 91, 69],
+        "zoomed": ["fd_psm_th", 100, 100, 77, true],
+        "back": ["all calls", 91],
+        "walked": "fd_msg_rt_th",
+        "told": "fd_msg_rt_th [libfdcore.so.7]: 220,000 calls, 22.0 % of all",
+        "reached": 1,
+        "entered": ["fd_msg_rt_th", "fd_msg_rt_th"],
+        "found": ["2 found, in 62.0 % of all calls", 2],
+        "cleared": ["", 0],
+        "scripts": 2,
+    });
+    assert_eq!(seen, expected);
+    assert_eq!(browser.console(), Vec::<String>::new());
+}
+
+/// Counts who connects to it, and hangs up at once.
+struct Listener {
+    address: SocketAddr,
+    callers: Receiver<SocketAddr>,
+}
+
+impl Listener {
+    fn new() -> Listener {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("listen");
+        let address = listener.local_addr().expect("have an address");
+        let (sender, callers) = mpsc::channel();
+        thread::spawn(move || {
+            while let Ok((_, caller)) = listener.accept()
+                && sender.send(caller).is_ok()
+            {}
+        });
+        Listener { address, callers }
+    }
+
+    /// How many have connected before this call: connections are accepted in their order.
+    fn count(self) -> usize {
+        let own = TcpStream::connect(self.address).expect("connect");
+        let own = own.local_addr().expect("have an address");
+        self.callers.iter().take_while(|caller| *caller != own).count()
+    }
+}
+
+/// What the page has loaded besides itself, as far as it was let.
+const LOADED: &str =
+    "return [view.ran || 0, view.performance.getEntriesByType('resource').length];";
+
+#[test]
+fn the_page_of_trace_asks_for_nothing_and_lets_nothing_in() {
+    let html = trace_page::render(&traces::server(), &traces::host());
+    let browser = Browser::new();
+    assert_eq!(browser.act(&html, 400, LOADED), serde_json::json!([0, 0]));
+    assert_eq!(browser.console(), Vec::<String>::new());
+
+    // Markup that got through would neither load nor run; without the policy it would.
+    let listener = Listener::new();
+    let through = format!(
+        "<script>window.ran = 1</script><img src='http://{}/x.png'></main>",
+        listener.address
+    );
+    browser.act(&html.replace("</main>", &through), 400, LOADED);
+    let refused =
+        browser.console().iter().filter(|line| line.contains("Content Security Policy")).count();
+    assert!(refused >= 2, "{:?}", browser.console());
+    assert_eq!(listener.count(), 0);
+
+    let listener = Listener::new();
+    let bad = format!(
+        "<!DOCTYPE html><title>bad</title><script>window.ran = 1</script>\
+         <img src='http://{}/x.png'>",
+        listener.address
+    );
+    assert_eq!(browser.act(&bad, 400, LOADED)[0], 1);
+    assert!(listener.count() > 0, "a page that loads something is noticed");
+}
+
+#[test]
+fn the_page_of_a_traced_program_is_whole() {
+    let folder = tempfile::tempdir().expect("make a folder");
+    let file = folder.path().join("page.html");
+    let command = Command::new(env!("CARGO_BIN_EXE_clockscope"))
+        .args(["trace", "--via", "none", "--per-process", "--format", "html", "-o"])
+        .arg(&file)
+        .args(["--", "sh", "-c", "date; date '+<b>%s'; exit 3"])
+        .output()
+        .expect("run clockscope");
+    assert_eq!(command.status.code(), Some(3), "{command:?}");
+    let html = fs::read_to_string(&file).expect("read the page");
+    for words in ["3 processes with 3 threads", "exit code 3", "<b>date (", "<b>sh ("] {
+        assert!(html.contains(words), "{words}: {html}");
+    }
+    let quoted =
+        "-- sh -c &#39;date; date &#39;\\&#39;&#39;+&lt;b&gt;%s&#39;\\&#39;&#39;; exit 3&#39;";
+    assert!(html.contains(quoted), "{quoted}: {html}");
+    let browser = Browser::new();
+    let seen = browser.measure(&html, 400, Ground::Light);
+    assert!(seen.page_width <= 400.0 && seen.contrast >= 7.0, "{seen:?}");
+    let steps = "const details = [...inner.querySelectorAll('.tree details')];
+        return [details.length > 0, details[0].open, details[0].querySelectorAll('li').length];";
+    assert_eq!(browser.act(&html, 400, steps), serde_json::json!([true, true, 2]));
+    assert_eq!(browser.console(), Vec::<String>::new());
 }
 
 /// A page that breaks the rules is caught, so that the others passed for a reason.

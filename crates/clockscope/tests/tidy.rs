@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each folder and file of `crates/clockscope/src` may use of the others.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("sys", &[]),
     ("stats", &[]),
     ("vdso", &[]),
     ("cli", &[]),
     ("exit", &[]),
     ("tracee", &["sys", "stats", "vdso"]),
+    ("callers", &["sys", "stats"]),
     ("syscalls", &["sys", "stats"]),
     ("host", &[]),
     ("measure", &["sys", "stats"]),
@@ -22,6 +23,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     (
         "commands",
         &[
+            "callers",
             "cli",
             "exit",
             "host",
@@ -48,10 +50,16 @@ const UNSAFE_IN: [&str; 5] = [
     "crates/fastclock-c/src/",
 ];
 /// Tests that may sleep: path and the reason why nothing can be waited for instead.
-const MAY_SLEEP: [(&str, &str); 1] = [(
-    "crates/clockscope/tests/support/running.rs",
-    "waits for a child with a deadline, which waitpid cannot",
-)];
+const MAY_SLEEP: [(&str, &str); 2] = [
+    (
+        "crates/clockscope/tests/support/running.rs",
+        "waits for a child with a deadline, which waitpid cannot",
+    ),
+    (
+        "crates/clockscope/tests/support/attaching.rs",
+        "looks at the memory and state of another process, which tells nobody that they changed",
+    ),
+];
 const LINES_MAX: usize = 600;
 /// Names that say nothing about what is in a file.
 const EMPTY_NAMES: [&str; 8] =

@@ -16,25 +16,25 @@ use crate::layout::{
 };
 use crate::slots::{image_base, session};
 
-const SYS_MMAP: usize = 9;
-const SYS_MPROTECT: usize = 10;
+pub(crate) const SYS_MMAP: usize = 9;
+pub(crate) const SYS_MPROTECT: usize = 10;
 const SYS_MUNMAP: usize = 11;
 const SYS_MREMAP: usize = 25;
-const SYS_MADVISE: usize = 28;
-const SYS_SHMAT: usize = 30;
+pub(crate) const SYS_MADVISE: usize = 28;
+pub(crate) const SYS_SHMAT: usize = 30;
 const SYS_PRCTL: usize = 157;
 const PR_SET_MM: usize = 35;
 const PR_SET_MM_MAP: usize = 14;
-const PROT_READ: usize = 1;
-const PROT_READ_WRITE: usize = 3;
-const MAP_PRIVATE_FIXED_ANONYMOUS: usize = 0x02 | 0x10 | 0x20;
-const MADV_WIPEONFORK: usize = 18;
+pub(crate) const PROT_READ: usize = 1;
+pub(crate) const PROT_READ_WRITE: usize = 3;
+pub(crate) const MAP_PRIVATE_FIXED_ANONYMOUS: usize = 0x02 | 0x10 | 0x20;
+pub(crate) const MADV_WIPEONFORK: usize = 18;
 const MREMAP_FIXED_MAYMOVE: usize = 3;
-const SHM_REMAP: usize = 0o40000;
+pub(crate) const SHM_REMAP: usize = 0o40000;
 const SHM_RDONLY: usize = 0o10000;
 
 /// A system call, marked as ours; the kernel's answer as it is.
-fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize) -> usize {
+pub(crate) fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize) -> usize {
     let result;
     // `mmap` wants no file there, `prctl` a zero.
     let fifth = if number == SYS_MMAP { usize::MAX } else { 0 };
@@ -53,7 +53,7 @@ fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize) -> usize {
     result
 }
 
-fn failed(result: usize) -> bool {
+pub(crate) fn failed(result: usize) -> bool {
     result > usize::MAX - 4095
 }
 
@@ -186,9 +186,9 @@ fn tell_kernel(params: &LaunchParams) {
 }
 
 /// What went wrong, and the error number.
-type Failure = (InstallStep, usize);
+pub(crate) type Failure = (InstallStep, usize);
 
-fn check(step: InstallStep, result: usize) -> Result<(), Failure> {
+pub(crate) fn check(step: InstallStep, result: usize) -> Result<(), Failure> {
     if failed(result) { Err((step, result.wrapping_neg())) } else { Ok(()) }
 }
 

@@ -12,7 +12,8 @@
 //! 0x0b000  clock      1 page    r--  the clock page (`fastclock::page`); one System V segment for
 //!                                    the whole session, written by the command
 //! 0x0c000  shared    61 pages   rw-  slots and histograms; shared with the tracer and children
-//! 0x49000  kernel    32 pages   r-x  the kernel's own image and data, moved here
+//! 0x49000  kernel    32 pages   r-x  the kernel's own image and data, moved here; in a process that was
+//!                                    attached to, trampolines
 //! 0x69000  end
 //! ```
 //!
@@ -49,6 +50,11 @@ pub const SHARED_SIZE: usize = 61 * PAGE;
 pub const KERNEL_OFFSET: usize = SHARED_OFFSET + SHARED_SIZE;
 /// Bytes of that place.
 pub const KERNEL_SIZE: usize = 32 * PAGE;
+/// Offset of the page with the trampolines of an attached process, from the image's base: there the
+/// kernel's image stays where it is, so its place is free.
+pub const TRAMPOLINE_OFFSET: usize = KERNEL_OFFSET;
+/// Bytes for the trampoline of a function.
+pub const TRAMPOLINE_SIZE: usize = 128;
 /// Bytes from the image's base to the end of the last page behind it.
 pub const TOTAL_SIZE: usize = KERNEL_OFFSET + KERNEL_SIZE;
 /// Mappings that the kernel's image consists of, at most.
@@ -58,6 +64,9 @@ pub const KERNEL_MAPPINGS: usize = 6;
 /// so that counters of system calls can leave them out. Page-aligned, because for `mmap` it is the
 /// file offset (ignored for anonymous memory).
 pub const INSTALL_MARK: u64 = 0x0063_6c6f_636b_7000;
+
+/// [`Session::mark`]: says that this is an image of clockscope's, in an order of bytes that no text has.
+pub const SESSION_MARK: u64 = 0x8c6c_6f63_6b73_63f1;
 
 /// Number of functions that the image can forward.
 pub const FUNCTIONS: usize = 10;
@@ -248,8 +257,13 @@ pub struct Session {
     pub code_offset: u64,
     /// 0, or the System V id of the clock page plus one.
     pub clock: u64,
+    /// [`SESSION_MARK`], by which an image that was left behind is recognised.
+    pub mark: u64,
+    /// One in how many timed calls passes the door (`sample.rs`), drawn at random; 0: none. The
+    /// tracer changes it while programs run.
+    pub callers_one_in: AtomicU32,
     /// Reserved, zero.
-    pub reserved: [u64; 2],
+    pub reserved: [u32; 1],
 }
 
 /// The segment of a session: what every traced process attaches to read and execute.
@@ -369,19 +383,51 @@ pub struct Slot {
     /// Time-stamp counter at the start of the last timed call, while the next call of the same
     /// counter wants its distance from it; otherwise 0.
     pub waiting_since: AtomicU64,
-    /// That counter.
+    /// That counter; with [`PASSED`] if that next call is to pass the door as the last one did.
     pub waiting: AtomicU32,
-    /// Calls between timed ones once the first have been timed; adapts.
+    /// Calls between timed ones once the first have been timed, as eight times the logarithm to
+    /// the base of two; adapts.
     pub period: AtomicU32,
     /// Timed calls so far by counter, up to a limit.
     pub samples: [AtomicU8; COUNTERS],
-    /// Reserved, zero.
-    pub reserved: [u64; 6],
+    /// Time-stamp counter when a call last came to the door.
+    pub door_at: AtomicU64,
+    /// Ticks that it took there.
+    pub door_ticks: AtomicU64,
+    /// Base-two logarithm of the number of calls that the one that was drawn to be timed next stands
+    /// for, by counter; with the highest bit, what the last one stood for, after which the next call
+    /// has its distance taken.
+    pub stands_for: [AtomicU8; COUNTERS],
     /// Calls until the next one is timed, by counter.
     pub countdown: [AtomicU32; COUNTERS],
     /// Calls by counter.
     pub calls: [AtomicU64; COUNTERS],
 }
+
+impl Slot {
+    /// A slot that nobody has used.
+    #[must_use]
+    pub const fn unused() -> Self {
+        Self {
+            owner: AtomicU64::new(0),
+            key: AtomicU64::new(0),
+            last_timed: AtomicU64::new(0),
+            random: AtomicU64::new(0),
+            waiting_since: AtomicU64::new(0),
+            waiting: AtomicU32::new(0),
+            period: AtomicU32::new(0),
+            samples: [const { AtomicU8::new(0) }; COUNTERS],
+            door_at: AtomicU64::new(0),
+            door_ticks: AtomicU64::new(0),
+            stands_for: [const { AtomicU8::new(0) }; COUNTERS],
+            countdown: [const { AtomicU32::new(0) }; COUNTERS],
+            calls: [const { AtomicU64::new(0) }; COUNTERS],
+        }
+    }
+}
+
+/// Bit of [`Slot::waiting`].
+pub const PASSED: u32 = 1 << 31;
 
 /// Times of the timed calls of one counter, in ticks, including what the timing itself costs.
 #[derive(Debug)]
@@ -442,6 +488,18 @@ pub struct LaunchParams {
     pub memory: MemoryMap,
 }
 
+/// What the code that is injected into a running process gives to the installer in the image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct AttachParams {
+    /// Where the installer goes on when it is done.
+    pub return_to: u64,
+    /// System V id of the shared pages.
+    pub shared_id: u64,
+    /// The process, as a number of the session.
+    pub process: u64,
+}
+
 /// `struct prctl_mm_map` of `prctl(PR_SET_MM, PR_SET_MM_MAP)`: the addresses of a process that the
 /// kernel keeps, with the auxiliary vector that it gives to who asks for it (`/proc/PID/auxv`,
 /// `PR_GET_AUXV`).
@@ -478,6 +536,8 @@ pub enum InstallStep {
     WipeOnFork = 3,
     /// Attaching the clock page.
     AttachClock = 4,
+    /// Mapping the page for trampolines.
+    MapTrampolines = 5,
 }
 
 const _: () = {
@@ -488,6 +548,7 @@ const _: () = {
     assert!(core::mem::offset_of!(ImagePages, session) == SESSION_OFFSET);
     assert!(size_of::<Config>() <= PAGE);
     assert!(size_of::<Threads>() <= THREADS_SIZE);
+    assert!(FUNCTIONS * TRAMPOLINE_SIZE <= PAGE);
     assert!(size_of::<Header>() == PAGE);
     assert!(size_of::<Shared>() <= SHARED_SIZE);
     assert!(size_of::<Slot>() == 512);

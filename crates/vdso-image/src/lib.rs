@@ -11,13 +11,21 @@
 //! | `entry.rs` | the functions that programs call: count, then jump |
 //! | `slots.rs` | giving a thread a slot; counting without one |
 //! | `sample.rs` | timing one call in N |
+//! | `plan.rs` | which calls these are |
 //! | `routes.rs` | answers by system call, and by the coarse clock |
 //! | `tsc.rs` | answers from the clock page |
 //! | `install.rs` | runs once, before the program's first instruction |
+//! | `attach.rs` | runs once, in a program that is running already |
 #![no_std]
 
 pub mod layout;
+#[allow(clippy::cast_possible_truncation, reason = "small numbers, and high words of products")]
+pub mod plan;
 
+#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
+#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
+mod attach;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
 #[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
 #[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]

@@ -1,12 +1,18 @@
-//! Timing one call in N, in place.
+//! Timing one call in N, in place, and showing one in M of these to whoever watches the door.
 //!
 //! The first calls of a kind (function and clock) in a thread are all timed, then N doubles until about `gap_ticks` lie between
-//! two timed calls. N is spread at random, so that a program whose calls alternate in a pattern
-//! gives every one of them its share. After a timed call the time until the thread's next call of the kind is
-//! taken too: how many reads would a coarse clock have answered alike?
+//! two timed calls. Which calls these are is drawn at random (`plan.rs`), so that a program whose
+//! calls alternate in a pattern gives every one of them its share. After a timed call the time until
+//! the thread's next call of the kind is taken too: how many reads would a coarse clock have answered
+//! alike?
 //!
 //! Nothing here is exact and nothing here needs to be: the counts are kept elsewhere.
+//!
+//! The door is an instruction that does nothing, at which the command may set a breakpoint. A call
+//! passes it when it has been made and timed, so what watching costs is in no time; the clocks that
+//! later calls are measured from are set forward by it.
 
+use core::arch::naked_asm;
 use core::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -14,34 +20,90 @@ use crate::layout::{
     CONFIG_OFFSET, COUNTER_GETCPU, COUNTER_GETRES, COUNTER_GETTIMEOFDAY, COUNTER_TIME, CPU_SLOTS,
     Config, Function, Slot, bucket_of,
 };
+use crate::plan::{plan, shown};
 use crate::slots::{image_base, session, shared};
 
-/// Every call of a thread is timed until this many of the same kind have been.
-const EAGER_SAMPLES: u32 = 32;
-/// N never grows beyond this.
-const PERIOD_MAX: u32 = 1 << 16;
 /// In a robust futex: the owner has died.
 const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 
 type Call = extern "C" fn(usize, usize, usize, usize, usize) -> usize;
 
-/// Makes a call and times it: any function with up to five arguments, whatever the registers of
-/// the others hold. The last argument is the address of the slot plus the number of the counter
-/// (slots are aligned to 128 bytes).
-pub(crate) extern "C" fn sample(
+/// Makes a call and times it, and passes the door if it is drawn: any function with up to five
+/// arguments, whatever the registers of the others hold. The last argument, in `r9`, is the address
+/// of the slot plus the number of the counter (slots are aligned to 128 bytes).
+///
+/// At the door the stack pointer is at the return address, every register that a function must
+/// preserve is the caller's, and `edx` is the number of calls that this one stands for (0: it
+/// is there only as the second of a pair), the upper half of `rdx` the ticks since the first of the
+/// pair (0: it is no second), `r9` as at the entry, `r10` the ticks that the slot's last passage took.
+#[unsafe(naked)]
+pub(crate) extern "C" fn sample() {
+    naked_asm!(
+        ".cfi_startproc",
+        "push r9", ".cfi_adjust_cfa_offset 8",
+        "call {sampled}",
+        "pop r9", ".cfi_adjust_cfa_offset -8",
+        "test rdx, rdx",
+        "jz 3f",
+        "mov r10, r9",
+        "and r10, {align}",
+        "mov r10, qword ptr [r10 + {door_ticks}]",
+        ".globl clockscope_door",
+        "clockscope_door:",
+        "nop",
+        "mov rdi, r9",
+        "mov rsi, rax",
+        "jmp {passed}",
+        "3:",
+        "ret",
+        ".cfi_endproc",
+        align = const -(align_of::<Slot>() as i32),
+        door_ticks = const core::mem::offset_of!(Slot, door_ticks),
+        sampled = sym sampled,
+        passed = sym passed,
+    )
+}
+
+/// The slot of a call, and its counter.
+fn slot_of(slot_and_counter: usize) -> (&'static Slot, usize) {
+    let counter = slot_and_counter % align_of::<Slot>();
+    // SAFETY: the entries pass the address of a slot in the shared pages, which stay.
+    (unsafe { &*((slot_and_counter - counter) as *const Slot) }, counter)
+}
+
+/// What a call gave, and what to show at the door; 0: it does not pass. In `rax` and `rdx`.
+#[repr(C)]
+struct Made {
+    result: usize,
+    shown: u64,
+}
+
+extern "C" fn sampled(
     a: usize,
     b: usize,
     c: usize,
     d: usize,
     e: usize,
     slot_and_counter: usize,
-) -> usize {
-    let counter = slot_and_counter % align_of::<Slot>();
-    // SAFETY: the entries pass the address of a slot in the shared pages.
-    let slot = unsafe { &*((slot_and_counter - counter) as *const Slot) };
+) -> Made {
+    let (slot, counter) = slot_of(slot_and_counter);
     // SAFETY: the word holds the address of this function, as the installer wrote it.
     let call = unsafe { core::mem::transmute::<u64, Call>(target(function_of(counter))) };
     timed(slot, counter, || call(a, b, c, d, e))
+}
+
+/// Behind the door: what it took is nobody's time.
+extern "C" fn passed(slot_and_counter: usize, result: usize) -> usize {
+    let (slot, _) = slot_of(slot_and_counter);
+    let ticks = tsc_before().saturating_sub(slot.door_at.load(Relaxed));
+    slot.door_ticks.store(ticks, Relaxed);
+    for clock in [&slot.last_timed, &slot.waiting_since] {
+        let since = clock.load(Relaxed);
+        if since != 0 {
+            clock.store(since + ticks, Relaxed);
+        }
+    }
+    result
 }
 
 /// The function that a counter of timed calls belongs to.
@@ -67,19 +129,30 @@ fn target(function: Function) -> u64 {
 
 /// Makes the call, timed if that is still allowed.
 #[inline(always)]
-fn timed(slot: &Slot, counter: usize, call: impl FnOnce() -> usize) -> usize {
+fn timed(slot: &Slot, counter: usize, call: impl FnOnce() -> usize) -> Made {
     if !may_time() {
         slot.countdown[counter & 31].store(0, Relaxed); // the next one is 2^32 calls away
-        return call();
+        return Made { result: call(), shown: 0 };
     }
-    let Some(weight) = plan(slot, counter & 31, tsc_before()) else { return call() };
+    let plan = plan(slot, counter, tsc_before(), slot_is_of_cpu(slot), session().gap_ticks);
+    if plan.distance != 0 {
+        let bucket = 63 - plan.distance.leading_zeros() as usize;
+        if let Some(count) = shared().header.intervals.get(bucket) {
+            count.fetch_add(u64::from(plan.distance_weight), Relaxed);
+        }
+    }
     let start = tsc_before();
     let result = call();
-    let ticks = tsc_after().wrapping_sub(start);
-    if ticks < 1 << 62 {
-        record(counter, ticks, u64::from(weight));
+    let end = tsc_after();
+    let ticks = end.wrapping_sub(start);
+    if plan.weight != 0 && ticks < 1 << 62 {
+        record(counter, ticks, u64::from(plan.weight));
     }
-    result
+    let shown = shown(slot, counter, &plan, session().callers_one_in.load(Relaxed));
+    if shown != 0 {
+        slot.door_at.store(tsc_before(), Relaxed);
+    }
+    Made { result, shown }
 }
 
 /// Timing needs a tracer that lives, because it emulates the counter for programs that forbid it.
@@ -105,62 +178,6 @@ fn tsc_after() -> u64 {
     let mut cpu = 0;
     // SAFETY: as above; the command lets calls be timed only where the CPU has `rdtscp`.
     unsafe { __rdtscp(&raw mut cpu) }
-}
-
-/// Decides when the next call of this counter is looked at, and notes the distance to the call
-/// before if that was timed. Gives the number of calls that this one stands for, or `None` if it
-/// is only there for that distance.
-fn plan(slot: &Slot, counter: usize, now: u64) -> Option<u32> {
-    let by_cpu = slot_is_of_cpu(slot);
-    let eager = u32::from(slot.samples[counter].load(Relaxed)) < EAGER_SAMPLES;
-    let period = if eager { 1 } else { slot.period.load(Relaxed).max(1) };
-    let since = slot.waiting_since.load(Relaxed);
-    if since != 0 && slot.waiting.load(Relaxed) as usize == counter && !by_cpu {
-        slot.waiting_since.store(0, Relaxed);
-        let distance = now.saturating_sub(since) | 1;
-        let bucket = 63 - distance.leading_zeros() as usize;
-        if let Some(count) = shared().header.intervals.get(bucket) {
-            count.fetch_add(u64::from(period), Relaxed);
-        }
-        if period > 1 {
-            slot.countdown[counter].store(spread(slot, period), Relaxed);
-            return None;
-        }
-    }
-    let gap = now.saturating_sub(slot.last_timed.load(Relaxed));
-    slot.last_timed.store(now, Relaxed);
-    if eager {
-        slot.samples[counter].fetch_add(1, Relaxed);
-    } else {
-        slot.period.store(adapted(period, gap), Relaxed);
-    }
-    slot.waiting_since.store(now, Relaxed);
-    slot.waiting.store((counter & 31) as u32, Relaxed);
-    slot.countdown[counter].store(if by_cpu { spread(slot, period) } else { 1 }, Relaxed);
-    Some(period)
-}
-
-/// The number of calls between timed ones, after two that lay `gap` ticks apart.
-fn adapted(period: u32, gap: u64) -> u32 {
-    let aim = session().gap_ticks;
-    if gap < aim {
-        (period * 2).min(PERIOD_MAX)
-    } else if gap / 4 > aim {
-        (period / 2).max(1)
-    } else {
-        period
-    }
-}
-
-/// A number of calls around `period`: half to one and a half times.
-fn spread(slot: &Slot, period: u32) -> u32 {
-    let mut state = slot.random.load(Relaxed) | 1;
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    slot.random.store(state, Relaxed);
-    let share = ((state >> 32) * u64::from(period)) >> 32;
-    (period / 2 + share as u32).max(1)
 }
 
 /// Adds a timed call to its histogram.

@@ -8,6 +8,7 @@ use crate::layout::{
     CPU_SLOTS, POISON, PROBES, SESSION_OFFSET, SHARED_OFFSET, SLOTS, Session, Shared, Slot,
     THREADS_OFFSET, ThreadEntry, Threads, thread_hash,
 };
+use crate::plan::seed;
 
 /// Session word `counting`: every thread counts in the slot of its CPU.
 const COUNT_BY_CPU: u32 = 2;
@@ -188,7 +189,7 @@ fn take_slot(owner: u64, key: u64) -> Option<(usize, &'static Slot)> {
         }
         if taken == 0 && slot.owner.compare_exchange(0, owner, Relaxed, Relaxed).is_ok() {
             slot.key.store(key, Relaxed);
-            slot.random.store(key | 1, Relaxed);
+            slot.random.store(seed(key, owner), Relaxed);
             slot.countdown.iter().for_each(|countdown| countdown.store(1, Relaxed));
             return Some((index, slot));
         }

@@ -93,6 +93,8 @@ fn run_section(suite: &Suite, page: &mut Page, section: Section) -> Result<()> {
         Section::Accuracy => sections::accuracy::run(suite, page),
         Section::Order => sections::order::run(suite, page),
         Section::RunTsc => sections::run_tsc::run(suite, page),
+        Section::Sampling => sections::sampling::run(suite, page),
+        Section::Attach => sections::attach::run(suite, page),
     }
 }
 
@@ -129,6 +131,7 @@ fn tool_versions() -> Vec<Vec<String>> {
         ("nginx", "-v"),
         ("redis-server", "--version"),
         ("pgbench", "--version"),
+        ("gdb", "--version"),
         ("sqlite3", "--version"),
     ];
     let installed = |&(tool, flag): &(&str, &str)| {

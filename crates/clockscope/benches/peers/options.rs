@@ -66,6 +66,10 @@ pub(crate) enum Section {
     Order,
     /// clockscope run --clock tsc
     RunTsc,
+    /// what sampling callers costs
+    Sampling,
+    /// how long a program stands still when somebody attaches to it
+    Attach,
 }
 
 impl Options {

@@ -23,6 +23,8 @@ pub(crate) enum Tracer {
     PerfStat,
     /// `perf stat` with the events of three system calls: as dear for these, and soon there.
     PerfStatFew,
+    /// `perf record -g -F 1000`: samples of time.
+    PerfRecord,
     /// `perf stat` with an execution breakpoint on `__vdso_clock_gettime`.
     Breakpoint,
     /// bpftrace, counting by system call.
@@ -65,6 +67,7 @@ impl Tracer {
             Self::PerfTrace => "perf trace -s".to_owned(),
             Self::PerfStat => "perf stat -e syscalls:sys_enter_*".to_owned(),
             Self::PerfStatFew => "perf stat -e syscalls:sys_enter_(3 of them)".to_owned(),
+            Self::PerfRecord => "perf record -g -F 1000".to_owned(),
             Self::Breakpoint => "perf stat -e mem:ADDRESS:x".to_owned(),
             Self::BpftraceCount => "bpftrace count()".to_owned(),
             Self::BpftraceTime => "bpftrace count(), sum()".to_owned(),
@@ -79,7 +82,11 @@ impl Tracer {
             Self::Untraced | Self::Clockscope(_) => None,
             Self::Strace(_) => Some("strace"),
             Self::Ltrace => Some("ltrace"),
-            Self::PerfTrace | Self::PerfStat | Self::PerfStatFew | Self::Breakpoint => Some("perf"),
+            Self::PerfTrace
+            | Self::PerfStat
+            | Self::PerfStatFew
+            | Self::PerfRecord
+            | Self::Breakpoint => Some("perf"),
             Self::BpftraceCount | Self::BpftraceTime => Some("bpftrace"),
             Self::Syscount | Self::SyscountTime => Some("syscount-bpfcc"),
         }
@@ -98,7 +105,7 @@ impl Tracer {
     /// Whether it needs tracefs.
     fn needs_tracefs(self) -> bool {
         matches!(self.program(), Some("perf" | "bpftrace" | "syscount-bpfcc"))
-            && self != Self::Breakpoint
+            && !matches!(self, Self::Breakpoint | Self::PerfRecord)
     }
 
     /// The command line that runs `command` under this tracer, its summary going to `summary`.
@@ -132,7 +139,7 @@ impl Tracer {
     /// What its summary says of a system call.
     pub(crate) fn syscall(self, summary: &str, name: &str, number: u32) -> Option<Counted> {
         match self {
-            Self::Untraced | Self::Breakpoint => None,
+            Self::Untraced | Self::Breakpoint | Self::PerfRecord => None,
             Self::Clockscope(_) => counted::from_clockscope(summary, "syscalls", name),
             Self::Strace(_) | Self::Ltrace => counted::from_strace(summary, name),
             Self::PerfTrace => counted::from_perf_trace(summary, name),
@@ -162,6 +169,7 @@ impl Tracer {
             Self::Strace(arguments) => fixed(&format!("strace {arguments}")),
             Self::Ltrace => fixed("ltrace -c"),
             Self::PerfTrace => fixed("perf trace -s"),
+            Self::PerfRecord => fixed("perf record -q -g -F 1000 -e cpu-clock"),
             Self::PerfStat => fixed("perf stat -x, -e syscalls:sys_enter_*"),
             Self::PerfStatFew => fixed(
                 "perf stat -x, -e syscalls:sys_enter_getppid,syscalls:sys_enter_read,syscalls:sys_enter_write",

@@ -10,6 +10,8 @@ use anyhow::{Context, Result, ensure};
 pub(crate) struct Workloads {
     /// Calls of one kind in timed batches.
     pub(crate) loop_program: PathBuf,
+    /// Threads to attach to.
+    pub(crate) attached: PathBuf,
     /// Ends at once; static.
     pub(crate) true_program: PathBuf,
     /// Keeps many copies of a program alive.
@@ -29,6 +31,7 @@ impl Workloads {
     pub(crate) fn compile(directory: &Path) -> Result<Self> {
         Ok(Self {
             loop_program: compile(directory, "loop", &["-pthread"])?,
+            attached: compile(directory, "attached", &["-pthread"])?,
             true_program: compile(directory, "true", &["-static"])?,
             crowd: compile(directory, "crowd", &[])?,
             member: compile(directory, "member", &["-static"])?,

@@ -1,9 +1,12 @@
 //! Who counts system calls: eBPF, ptrace, or nobody.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use anyhow::Context;
 use vdso_image::layout::INSTALL_MARK;
 
-use crate::cli::{TraceArgs, Via};
+use crate::cli::trace::{TraceArgs, Via};
 use crate::report::model::DeclineRow;
 use crate::report::units;
 use crate::syscalls::bpf::{BpfCounter, BpfOptions};
@@ -20,33 +23,49 @@ const NUMBERS: u32 = 512;
 /// A running count of system calls.
 pub enum Counter {
     /// In the kernel.
-    Bpf(Box<BpfCounter>),
-    /// At every stop.
-    Ptrace(Observing),
+    Bpf(Box<RefCell<BpfCounter>>),
+    /// At every stop; the counts are shared with who sees the stops.
+    Ptrace(Rc<RefCell<PtraceCounter>>),
+    /// Not any more; what was counted until then.
+    Over(Box<Counted>),
     /// Not at all.
     None,
 }
 
+/// What a counter has counted until it was stopped.
+pub struct Counted {
+    name: &'static str,
+    tallies: Vec<SyscallTally>,
+    cost: ProbeCost,
+    losses: Vec<DeclineRow>,
+}
+
 /// Passes stops on to the counter.
-pub struct Observing(PtraceCounter);
+pub struct Observing(Rc<RefCell<PtraceCounter>>);
 
 impl SyscallObserver for Observing {
     fn stopped(&mut self, process: i32, thread: i32) {
-        self.0.stopped(process, thread);
+        self.0.borrow_mut().stopped(process, thread);
     }
 
     fn gone(&mut self, thread: i32) {
-        self.0.gone(thread);
+        self.0.borrow_mut().gone(thread);
     }
 }
 
 impl Counter {
-    /// Starts to count the system calls of a process that waits to execute the program.
+    /// Starts to count the system calls of a process that waits to execute the program, or of nobody
+    /// yet, see [`Self::follow`].
     ///
     /// # Errors
     ///
     /// When eBPF was asked for by name and is not possible.
-    pub fn start(args: &TraceArgs, filter: &Filter, program: i32) -> anyhow::Result<Self> {
+    pub fn start(
+        args: &TraceArgs,
+        filter: &Filter,
+        program: impl Into<Option<i32>>,
+    ) -> anyhow::Result<Self> {
+        let program = program.into();
         let wanted = if args.no_syscalls { Via::None } else { args.via };
         match wanted {
             Via::None => Ok(Self::None),
@@ -62,25 +81,29 @@ impl Counter {
         }
     }
 
-    fn by_ptrace(args: &TraceArgs, program: i32) -> Self {
+    fn by_ptrace(args: &TraceArgs, program: Option<i32>) -> Self {
         let mut counter = PtraceCounter::new(breakdown(args), INSTALL_MARK);
-        counter.begun(program, program, SYS_EXECVE);
-        Self::Ptrace(Observing(counter))
+        if let Some(program) = program {
+            counter.begun(program, program, SYS_EXECVE);
+        }
+        Self::Ptrace(Rc::new(RefCell::new(counter)))
     }
 
-    fn by_bpf(args: &TraceArgs, filter: &Filter, program: i32) -> Result<Self, BpfDecline> {
+    fn by_bpf(args: &TraceArgs, filter: &Filter, program: Option<i32>) -> Result<Self, BpfDecline> {
         let mut counter = BpfCounter::start(&BpfOptions {
             time: !args.counts_only,
-            latency: args.latency,
+            latency: args.keeps_latency(),
             breakdown: breakdown(args),
             mark: INSTALL_MARK,
             numbers: filter.numbers(NUMBERS),
             ..BpfOptions::default()
         })?;
-        counter.follow(program).map_err(|error| BpfDecline::Refused {
-            what: "following the program".to_owned(),
-            reason: error.to_string(),
-        })?;
+        if let Some(program) = program {
+            counter.follow(program).map_err(|error| BpfDecline::Refused {
+                what: "following the program".to_owned(),
+                reason: error.to_string(),
+            })?;
+        }
         crate::sys::heap::trim();
         let tax = counter.calibration().bystander_tax_ps();
         super::complain(&format!(
@@ -88,15 +111,43 @@ impl Counter {
              this runs; --via none adds nothing to others",
             units::picos(tax)
         ));
-        Ok(Self::Bpf(Box::new(counter)))
+        Ok(Self::Bpf(Box::new(RefCell::new(counter))))
     }
 
     /// Who must see every system call, if anybody.
-    pub fn observer(&mut self) -> Option<&mut dyn SyscallObserver> {
+    #[must_use]
+    pub fn observer(&self) -> Option<Observing> {
         match self {
-            Self::Ptrace(counter) => Some(counter),
-            Self::Bpf(_) | Self::None => None,
+            Self::Ptrace(counter) => Some(Observing(Rc::clone(counter))),
+            Self::Bpf(_) | Self::Over(_) | Self::None => None,
         }
+    }
+
+    /// Counts what the threads that a process has call from now on, and their children. Whoever
+    /// sees every stop need not be told.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such process, or the kernel refuses.
+    pub fn follow(&self, process: i32) -> std::io::Result<()> {
+        let Self::Bpf(counter) = self else { return Ok(()) };
+        let mut counter = counter.borrow_mut();
+        // Twice: a thread that one made meanwhile that was not followed yet is found then.
+        counter.follow(process).and_then(|()| counter.follow(process))
+    }
+
+    /// What has been counted until now: what the traced processes do from here on is not their own.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not give the counts.
+    pub fn stopped(&self) -> anyhow::Result<Self> {
+        let (tallies, cost) = self.read()?;
+        let (name, losses) = (self.name(), self.losses());
+        Ok(match self {
+            Self::None => Self::None,
+            _ => Self::Over(Box::new(Counted { name, tallies, cost, losses })),
+        })
     }
 
     /// `bpf`, `ptrace` or `none`.
@@ -105,6 +156,7 @@ impl Counter {
         match self {
             Self::Bpf(_) => "bpf",
             Self::Ptrace(_) => "ptrace",
+            Self::Over(counted) => counted.name,
             Self::None => "none",
         }
     }
@@ -117,10 +169,11 @@ impl Counter {
     pub fn read(&self) -> anyhow::Result<(Vec<SyscallTally>, ProbeCost)> {
         Ok(match self {
             Self::Bpf(counter) => (
-                counter.read().context("cannot read the counts of system calls")?,
-                counter.calibration(),
+                counter.borrow().read().context("cannot read the counts of system calls")?,
+                counter.borrow().calibration(),
             ),
-            Self::Ptrace(Observing(counter)) => (counter.read(), counter.cost()),
+            Self::Ptrace(counter) => (counter.borrow().read(), counter.borrow().cost()),
+            Self::Over(counted) => (counted.tallies.clone(), counted.cost),
             Self::None => (Vec::new(), ProbeCost::default()),
         })
     }
@@ -128,8 +181,12 @@ impl Counter {
     /// What could not be counted or told apart.
     #[must_use]
     pub fn losses(&self) -> Vec<DeclineRow> {
-        let Self::Bpf(counter) = self else { return Vec::new() };
-        let losses = counter.losses().unwrap_or_default();
+        let counter = match self {
+            Self::Bpf(counter) => counter,
+            Self::Over(counted) => return counted.losses.clone(),
+            Self::Ptrace(_) | Self::None => return Vec::new(),
+        };
+        let losses = counter.borrow().losses().unwrap_or_default();
         let row = |reason: String| DeclineRow {
             pid: 0,
             command: String::new(),

@@ -1,12 +1,15 @@
 //! One file a subcommand: wiring only.
 
+pub mod attach;
 pub mod bench;
+pub mod callers;
 pub mod capture;
 pub mod clock_page;
 pub mod compare;
 pub mod counter;
 pub mod doctor;
 pub mod host_state;
+pub mod onlookers;
 pub mod output;
 pub mod passed_on;
 pub mod program;
@@ -15,6 +18,8 @@ pub mod run;
 pub mod serve;
 pub mod signals;
 pub mod summary;
+pub mod timeline;
+pub mod top;
 pub mod trace;
 pub mod traced;
 pub mod tsc_guard;

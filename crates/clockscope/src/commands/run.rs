@@ -1,10 +1,12 @@
 //! `clockscope run`.
 
 use super::counter::Counter;
+use super::onlookers::Seen;
 use super::output::Output;
 use super::traced::{self, Outcome, Prepared};
 use super::{clock_page, program, summary};
-use crate::cli::{Clock, CountBy, RunArgs};
+use crate::cli::trace::CountBy;
+use crate::cli::{Clock, RunArgs};
 use crate::exit;
 use crate::report::text::TextOptions;
 use crate::sys::signals;
@@ -48,7 +50,7 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
     }
     let keeper = clock_page::keep(&session, args.force)?;
     let how = if args.no_follow { Following::Start } else { Following::Program };
-    let outcome = prepared.follow(&session, None, how)?;
+    let outcome = prepared.follow(&session, None, None, how)?;
     session.stop_timing();
     let kept = keeper.map(Timekeeper::stop);
     if let Some(error) = &outcome.failure {
@@ -57,7 +59,7 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
         return Ok(code);
     }
     if args.stats {
-        let mut report = summary::report(&summary::Source {
+        let source = summary::Source {
             command: &args.command,
             session: &session,
             outcome: &outcome,
@@ -67,13 +69,14 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
             per_process: false,
             per_thread: false,
             wanted: &|_| true,
-        })?;
+        };
+        let mut report = summary::report(&source, Seen::default())?;
         let timings = outcome.processes.timings();
         let ordered = args.clock == Clock::Tsc;
         report.clock_page =
             kept.as_ref().map(|kept| clock_page::report(kept, &report.vdso, timings, ordered));
         let options = TextOptions { clock: args.clock, ..TextOptions::default() };
-        output.write(&report, args.format, &options);
+        output.write(&report, args.format.into(), &options);
     } else {
         say_declines(&outcome);
     }

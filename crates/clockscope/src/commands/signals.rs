@@ -2,7 +2,8 @@
 //!
 //! The terminal and `kill -PGID` reach the program by themselves; a supervisor that knows one
 //! process id reaches only clockscope. `timeout` does both. So a signal from another process is
-//! passed on only if the program is not given the same one by the same sender within a moment.
+//! passed on only if the program is not given the same one by the same sender within a moment; and
+//! so is the hang-up of a terminal.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -53,8 +54,9 @@ pub fn forward(program: i32) -> Arc<Seen> {
     // If no thread can be had, signals to clockscope alone stay unanswered; the program is safe.
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         while let Ok(received) = signals::wait() {
-            let from_process = received.sender != 0;
-            if from_process && !shared.arrives(received.signal, received.sender) {
+            // A terminal that is gone tells the first process of its session, and no other.
+            let goes_on = received.sender != 0 || received.signal == libc::SIGHUP;
+            if goes_on && !shared.arrives(received.signal, received.sender) {
                 let _ = signals::send(program, received.signal);
             }
         }

@@ -6,7 +6,9 @@ use std::ffi::OsString;
 use fastclock::{ClockId, Picos, Scale, Ticks};
 use vdso_image::layout::{self, Counted, Function};
 
+use super::callers::Exact;
 use super::counter::Counter;
+use super::onlookers::Seen;
 use super::passed_on::{self, PassedOn};
 use super::traced::Outcome;
 use crate::report::latency;
@@ -57,8 +59,7 @@ impl TickTime {
             return 0;
         }
         // A thousandth of a tick, so that the average keeps its fraction.
-        let milli = times.weighted_ticks.saturating_mul(1000) / u128::from(times.weight);
-        let milli = u64::try_from(milli).unwrap_or(u64::MAX);
+        let milli = u64::try_from(times.average_milliticks()).unwrap_or(u64::MAX);
         let milli = milli.saturating_sub(self.bracket.0.saturating_mul(1000));
         self.scale.to_picos(Ticks(milli)).0 / 1000
     }
@@ -91,7 +92,9 @@ pub fn vdso_rows(
     .collect()
 }
 
-fn function_name(function: Function, spares: &[String]) -> String {
+/// The name of a function; `spares` are those that this program does not know.
+#[must_use]
+pub fn function_name(function: Function, spares: &[String]) -> String {
     let spare = (function as usize).checked_sub(Function::Spare0 as usize);
     match spare.and_then(|index| spares.get(index)) {
         Some(name) => name.clone(),
@@ -99,7 +102,8 @@ fn function_name(function: Function, spares: &[String]) -> String {
     }
 }
 
-fn clock_name(clock: Option<i32>) -> String {
+/// The name of a clock; `other` for ids without a fixed number.
+pub(super) fn clock_name(clock: Option<i32>) -> String {
     match clock {
         None => "other".to_owned(),
         Some(raw) => {
@@ -304,6 +308,7 @@ pub fn processes_detail(
             let own_vdso = vdso(&process.calls);
             ProcessDetail {
                 pid: process.pid,
+                parent: process.parent,
                 command: process.command.clone(),
                 vdso_calls: own_vdso.iter().map(|row| row.calls).sum(),
                 syscall_calls: (details.rows && details.syscalls)
@@ -354,12 +359,12 @@ pub struct Source<'a> {
     pub wanted: &'a dyn Fn(&str) -> bool,
 }
 
-/// Makes the report.
+/// Makes the report, with what the onlookers have seen.
 ///
 /// # Errors
 ///
 /// When the counts of system calls cannot be read.
-pub fn report(source: &Source<'_>) -> anyhow::Result<TraceReport> {
+pub fn report(source: &Source<'_>, seen: Seen<'_>) -> anyhow::Result<TraceReport> {
     let (tallies, cost) = source.counter.read()?;
     let time = TickTime::of(source.session);
     let (processes, spares) = (&source.outcome.processes, &source.session.ready().spares);
@@ -370,13 +375,11 @@ pub fn report(source: &Source<'_>) -> anyhow::Result<TraceReport> {
     let followed = &source.outcome.followed;
     let wall_ns = nanos(followed.ended.duration_since(source.outcome.started));
     let tick_ns = u64::try_from(tsc::resolution(ClockId::MonotonicCoarse).0).unwrap_or(0);
-    let is_read = |row: &SyscallRow| passed_on::is_read(&row.name);
-    let by_kernel = !vdso.is_empty() && syscalls.iter().any(is_read);
     let context = Context {
         wall_ns,
         syscall_read_ps: source.syscall_read.0,
         tick_ns,
-        passed_on: if by_kernel { PassedOn::here() } else { PassedOn::default() },
+        passed_on: passed_on(&vdso, &syscalls),
     };
     let same_tick = same_tick_share(processes.timings(), &time, tick_ns);
     let details = Details {
@@ -388,15 +391,20 @@ pub fn report(source: &Source<'_>) -> anyhow::Result<TraceReport> {
         spares,
         wanted: source.wanted,
     };
-    let (exit_code, signal) = match followed.end {
-        Some(End::Exited(code)) => (Some(code), None),
-        Some(End::Killed(signal)) => (None, Some(signal)),
-        None => (None, None),
+    let (exit_code, signal) = exit_code_and_signal(followed.end);
+    let exact = Exact {
+        processes,
+        tallies: &tallies,
+        spares,
+        scale: time.scale,
+        cpu_ns: nanos(followed.cpu),
+        wanted: source.wanted,
     };
+    let callers = seen.sampling.map(|sampling| sampling.finish(&exact));
     let timed = vdso.iter().any(|row| row.timed > 0);
     let mut not_counted = declines(processes);
     not_counted.extend(source.counter.losses());
-    Ok(TraceReport {
+    let mut report = TraceReport {
         schema: 1,
         command: source.command.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
         exit_code,
@@ -417,8 +425,29 @@ pub fn report(source: &Source<'_>) -> anyhow::Result<TraceReport> {
         },
         vdso,
         syscalls,
+        timeline: Vec::new(),
+        callers,
+        attached: Vec::new(),
         clock_page: None,
-    })
+    };
+    if let Some(timeline) = seen.timeline {
+        report.timeline = timeline.finish(&report);
+    }
+    Ok(report)
+}
+
+/// What the vDSO passes on here, where reads came by both ways.
+fn passed_on(vdso: &[VdsoRow], syscalls: &[SyscallRow]) -> PassedOn {
+    let by_kernel = syscalls.iter().any(|row| passed_on::is_read(&row.name));
+    if by_kernel && !vdso.is_empty() { PassedOn::here() } else { PassedOn::default() }
+}
+
+fn exit_code_and_signal(end: Option<End>) -> (Option<i32>, Option<i32>) {
+    match end {
+        Some(End::Exited(code)) => (Some(code), None),
+        Some(End::Killed(signal)) => (None, Some(signal)),
+        None => (None, None),
+    }
 }
 
 fn nanos(time: std::time::Duration) -> u64 {

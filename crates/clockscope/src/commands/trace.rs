@@ -1,18 +1,31 @@
 //! `clockscope trace`.
 
+use std::io::{self, IsTerminal as _};
+
 use super::counter::Counter;
-use super::output::Output;
+use super::onlookers::{Onlookers, stage};
+use super::output::{Output, Picture};
 use super::traced::{self, Prepared};
 use super::{program, summary};
-use crate::cli::TraceArgs;
+use crate::cli::trace::{TraceArgs, TraceFormat};
 use crate::exit;
+use crate::report::callers;
+use crate::report::callers::text::CallersOptions;
 use crate::report::columns::Column;
+use crate::report::model::TraceReport;
 use crate::report::text::TextOptions;
-use crate::sys::signals;
+use crate::sys::{signals, terminal};
 use crate::syscalls::filter::Filter;
-use crate::tracee::follow::Following;
+use crate::tracee::follow::{Following, SyscallObserver};
 use crate::tracee::image::Route;
 use crate::tracee::session::Session;
+
+/// Columns of lines about callers where there is no terminal.
+const PLAIN_WIDTH: usize = 80;
+/// Narrower than this no tree can be read.
+const WIDTH_LEAST: usize = 60;
+/// Wider than this lines are hard to follow.
+const WIDTH_MOST: usize = 160;
 
 /// Runs the subcommand and gives its exit status.
 #[must_use]
@@ -24,6 +37,9 @@ pub fn run(args: &TraceArgs) -> i32 {
 }
 
 fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
+    if !args.attach.is_empty() {
+        return super::attach::trace(args);
+    }
     let options = text_options(args)?;
     let filter = Filter::parse(&args.filter)?;
     let path = match program::find(&args.command[0], std::env::var_os("PATH").as_deref()) {
@@ -33,37 +49,91 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
             return Ok(not_found.code);
         }
     };
-    let output = Output::open(args.output.as_deref())?;
+    let Some(outputs) = Outputs::open(args)? else { return Ok(exit::FAILURE) };
     let syscall_read = traced::syscall_read_cost();
+    let stage = stage(args)?;
     let mask = signals::block()?;
     let prepared = Prepared::fork(&path, &args.command, &mask)?;
     let session = Session::new(traced::counting(args.count_by), Route::Kernel)?;
-    let mut counter = Counter::start(args, &filter, prepared.pid())?;
+    let counter = Counter::start(args, &filter, prepared.pid())?;
     let how = following(args);
     if how != Following::Start {
         session.allow_timing()?;
     }
-    let outcome = prepared.follow(&session, counter.observer(), how)?;
+    let mut observer = counter.observer();
+    let observing = observer.as_mut().map(|observer| observer as &mut dyn SyscallObserver);
+    let mut onlookers =
+        Onlookers::start(args, stage.as_ref(), &args.command, &counter, &filter, &session)?;
+    let outcome = prepared.follow(&session, observing, onlookers.watchers().watcher(), how)?;
     session.stop_timing();
+    let seen = onlookers.finish(&outcome.processes);
+    drop(stage);
     if let Some(error) = &outcome.failure {
         let (code, message) = traced::refused(&path, error);
         super::complain(&message);
         return Ok(code);
     }
-    let report = summary::report(&summary::Source {
-        command: &args.command,
-        session: &session,
-        outcome: &outcome,
-        counter: &counter,
-        syscall_read,
-        latency: args.latency,
-        per_process: args.per_process,
-        per_thread: args.per_thread,
-        wanted: &|name| filter.matches(name),
-    })?;
-    drop(counter);
-    output.write(&report, args.format, &options);
+    let report = summary::report(
+        &summary::Source {
+            command: &args.command,
+            session: &session,
+            outcome: &outcome,
+            counter: &counter,
+            syscall_read,
+            latency: args.keeps_latency(),
+            per_process: args.per_process,
+            per_thread: args.per_thread,
+            wanted: &|name| filter.matches(name),
+        },
+        seen,
+    )?;
+    drop((observer, counter));
+    outputs.write(&report, args, &options);
+    if outcome.followed.left {
+        let pid = outcome.processes.get(0).pid;
+        super::complain(&format!("process {pid} goes on, and is counted no more"));
+        return Ok(exit::OK);
+    }
     Ok(program::end_as(outcome.followed.end))
+}
+
+/// Where the report goes, and the picture.
+pub(super) struct Outputs {
+    report: Output,
+    picture: Option<Picture>,
+}
+
+impl Outputs {
+    /// Opens the files before anything is traced. `None` if the report would spoil a terminal, which
+    /// has been said.
+    pub(super) fn open(args: &TraceArgs) -> anyhow::Result<Option<Self>> {
+        let report = Output::open(args.output.as_deref())?;
+        if args.format == TraceFormat::Pprof && report.is_terminal() {
+            super::complain("a pprof profile is not written to a terminal; try -o FILE");
+            return Ok(None);
+        }
+        let picture = Picture::open(args.flamegraph.as_deref())?;
+        Ok(Some(Self { report, picture }))
+    }
+
+    /// Writes both.
+    pub(super) fn write(self, report: &TraceReport, args: &TraceArgs, options: &TextOptions) {
+        if self.picture.is_some() || matches!(args.format, TraceFormat::Folded | TraceFormat::Pprof)
+        {
+            say_not_sampled(report);
+        }
+        self.report.write(report, args.format, options);
+        if let Some(picture) = self.picture {
+            picture.draw(report);
+        }
+    }
+}
+
+/// Stacks and pictures have no words for what is missing in them.
+fn say_not_sampled(report: &TraceReport) {
+    for sentence in report.callers.iter().flat_map(callers::not_sampled) {
+        super::complain(&format!("not sampled: {sentence}"));
+    }
 }
 
 fn following(args: &TraceArgs) -> Following {
@@ -74,7 +144,7 @@ fn following(args: &TraceArgs) -> Following {
     }
 }
 
-fn text_options(args: &TraceArgs) -> anyhow::Result<TextOptions> {
+pub(super) fn text_options(args: &TraceArgs) -> anyhow::Result<TextOptions> {
     Ok(TextOptions {
         sort: args.sort,
         columns: Column::parse_list(&args.columns)?,
@@ -82,6 +152,17 @@ fn text_options(args: &TraceArgs) -> anyhow::Result<TextOptions> {
         per_thread: args.per_thread,
         summary_only: args.summary_only,
         latency: args.latency,
+        callers: callers_options(args),
         ..TextOptions::default()
     })
+}
+
+/// Callers are printed as wide as the terminal: names of functions can be long.
+fn callers_options(args: &TraceArgs) -> CallersOptions {
+    let on_terminal = args.output.is_none() && io::stderr().is_terminal();
+    let width = terminal::columns().filter(|_| on_terminal);
+    CallersOptions {
+        least_share: args.percent_limit / 100.0,
+        width: width.map_or(PLAIN_WIDTH, |columns| columns.clamp(WIDTH_LEAST, WIDTH_MOST)),
+    }
 }

@@ -8,13 +8,13 @@ use anyhow::Context;
 use fastclock::{ClockId, Nanos, Picos};
 
 use super::signals;
-use crate::cli::CountBy;
+use crate::cli::trace::CountBy;
 use crate::exit;
 use crate::sys::signals::Mask;
 use crate::sys::spawn::{self, Waiting};
 use crate::sys::{access, ptrace, tsc};
 use crate::tracee::decline::Decline;
-use crate::tracee::follow::{Followed, Follower, Following, Observers, SyscallObserver};
+use crate::tracee::follow::{Followed, Follower, Following, Observers, SyscallObserver, Watcher};
 use crate::tracee::image::Counting;
 use crate::tracee::processes::Processes;
 use crate::tracee::session::Session;
@@ -71,12 +71,16 @@ impl Prepared {
         self,
         session: &'a Session,
         syscalls: Option<&'a mut dyn SyscallObserver>,
+        watcher: Option<&'a mut dyn Watcher>,
         how: Following,
     ) -> anyhow::Result<Outcome> {
         let program = self.waiting.pid();
         let seen = signals::forward(program);
-        let mut follower =
-            Follower::new(session, program, Observers { syscalls, signals: Box::new(seen) });
+        let mut follower = Follower::new(
+            session,
+            program,
+            Observers { syscalls, signals: Box::new(seen), watcher },
+        );
         let started = Instant::now();
         let failure =
             self.waiting.go().context("the program's process is gone before its start")?;

@@ -34,7 +34,7 @@ pub(super) fn render(report: &TraceReport, clock: Clock) -> String {
     out
 }
 
-fn how_many(reads: &ClockReads) -> String {
+pub(super) fn how_many(reads: &ClockReads) -> String {
     let count = units::count(reads.reads);
     let counted = match units::rate(reads.reads_per_second) {
         Some(rate) => format!("{count}, that is {rate} a second (counted)"),
@@ -49,7 +49,7 @@ fn how_many(reads: &ClockReads) -> String {
     }
 }
 
-fn how_long(report: &TraceReport) -> String {
+pub(super) fn how_long(report: &TraceReport) -> String {
     let reads = &report.clock_reads;
     if reads.time_ns == 0 {
         return "not measured, because no read was timed".to_owned();
@@ -70,7 +70,7 @@ fn how_long(report: &TraceReport) -> String {
     format!("{time}, {each} a read ({how}){colon}{}", shares.join(", "))
 }
 
-fn by_syscall(reads: &ClockReads) -> String {
+pub(super) fn by_syscall(reads: &ClockReads) -> String {
     match reads.syscall_read_ps {
         0 => "not measured".to_owned(),
         ps => {
@@ -95,7 +95,7 @@ fn typical(reads: &ClockReads) -> String {
     labelled("Fallen back", &format!("{} (typical: {} a read)", times.join(", "), each.join(", ")))
 }
 
-fn same_tick(share: f64, tick_ns: u64) -> String {
+pub(super) fn same_tick(share: f64, tick_ns: u64) -> String {
     let tick = match tick_ns {
         0 => "timer tick".to_owned(),
         ns => format!("{} tick", units::nanos(ns)),
@@ -115,13 +115,13 @@ fn same_tick(share: f64, tick_ns: u64) -> String {
 }
 
 /// Time of one of `calls`, rounded to the nearest picosecond.
-fn each(time_ns: u64, calls: u64) -> String {
+pub(super) fn each(time_ns: u64, calls: u64) -> String {
     let calls = u128::from(calls.max(1));
     units::picos_wide((u128::from(time_ns) * 1_000 + calls / 2) / calls)
 }
 
 /// `part / whole`, exact to 15 digits, which is enough to print three.
 #[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
-fn ratio(part: u64, whole: u64) -> f64 {
+pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
 }

@@ -1,6 +1,6 @@
 //! What was not counted and why, grouped so that a thousand processes take a few lines.
 
-use super::lines::{cut_middle, labelled, printable};
+use super::lines::{WIDTH, cut_middle, labelled_in, printable};
 use super::model::DeclineRow;
 use super::units;
 
@@ -13,6 +13,31 @@ const NAME: usize = 24;
 
 /// A paragraph for each reason, in the order of appearance; empty if everything was counted.
 pub(super) fn render(declines: &[DeclineRow]) -> String {
+    labelled("Not counted", declines, WIDTH)
+}
+
+/// The same under another label, wrapped to a width.
+pub(super) fn labelled(label: &str, declines: &[DeclineRow], width: usize) -> String {
+    let groups = groups(declines);
+    let mut out = String::new();
+    for (index, group) in groups.iter().take(GROUPS).enumerate() {
+        let label = if index == 0 { label } else { "" };
+        out += &labelled_in(label, &sentence(group), width);
+    }
+    if groups.len() > GROUPS {
+        let rest = groups.len() - GROUPS;
+        let more = format!("and {rest} more reasons; --format json lists them all");
+        out += &labelled_in("", &more, width);
+    }
+    out
+}
+
+/// A sentence for each reason, in the order of appearance.
+pub(super) fn sentences(declines: &[DeclineRow]) -> Vec<String> {
+    groups(declines).iter().map(|group| sentence(group)).collect()
+}
+
+fn groups(declines: &[DeclineRow]) -> Vec<Vec<&DeclineRow>> {
     let mut groups: Vec<Vec<&DeclineRow>> = Vec::new();
     for row in declines {
         match groups.iter_mut().find(|g| g[0].what == row.what && g[0].reason == row.reason) {
@@ -20,16 +45,7 @@ pub(super) fn render(declines: &[DeclineRow]) -> String {
             None => groups.push(vec![row]),
         }
     }
-    let mut out = String::new();
-    for (index, group) in groups.iter().take(GROUPS).enumerate() {
-        let label = if index == 0 { "Not counted" } else { "" };
-        out += &labelled(label, &sentence(group));
-    }
-    if groups.len() > GROUPS {
-        let rest = groups.len() - GROUPS;
-        out += &labelled("", &format!("and {rest} more reasons; --format json lists them all"));
-    }
-    out
+    groups
 }
 
 fn sentence(group: &[&DeclineRow]) -> String {
@@ -39,6 +55,11 @@ fn sentence(group: &[&DeclineRow]) -> String {
         other => printable(other),
     };
     let who = match group {
+        // What is so for all of them is of none.
+        [one] if one.pid == 0 && one.command.is_empty() => {
+            let reason = printable(&one.reason);
+            return if what == "callers" { reason } else { format!("{what}: {reason}") };
+        }
         [one] => format!("{} (process {})", name(one), one.pid),
         several => format!(
             "{} ({})",

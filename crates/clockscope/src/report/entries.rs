@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::lines::printable;
 use super::model::{Latency, SyscallRow, VdsoRow};
-use crate::cli::SortBy;
+use crate::cli::trace::SortBy;
 
 /// A row of the table.
 #[derive(Debug)]
@@ -37,8 +37,13 @@ pub(super) fn were_timed(rows: &[SyscallRow]) -> bool {
 /// `clock_gettime(MONOTONIC)`: the function with its clock, without the prefix that all clocks
 /// share and without the `_ID` of the CPU time clocks, so that it fits into its column.
 pub(super) fn vdso_name(row: &VdsoRow) -> String {
-    let function = printable(&row.function);
-    match &row.clock {
+    with_clock(&row.function, row.clock.as_deref())
+}
+
+/// [`vdso_name`] of a function and its clock.
+pub(super) fn with_clock(function: &str, clock: Option<&str>) -> String {
+    let function = printable(function);
+    match clock {
         Some(clock) => {
             let clock = clock.strip_prefix("CLOCK_").unwrap_or(clock);
             let clock = clock.strip_suffix("_ID").unwrap_or(clock);

@@ -10,6 +10,9 @@ use crate::stats::histogram::{self, Bucket};
 
 /// Below this a call has stayed in user space, whatever a system call costs here.
 const USER_SPACE_NS: u64 = 100;
+/// Calls a second below which each finds its code and data out of the caches, and takes as long as a
+/// system call that is made in a loop.
+const RARE: u64 = 1_000;
 /// Timed calls below which a distribution says nothing.
 const TIMED_MIN: u64 = 16;
 
@@ -51,11 +54,16 @@ pub(super) fn render(report: &TraceReport, entries: &[Entry], options: &TextOpti
 
 /// Says in words that clock reads are not answered in user space; empty if they are.
 pub(super) fn slow_reads(report: &TraceReport) -> String {
-    let slow: Vec<&VdsoRow> = report.vdso.iter().filter(|r| is_by_syscall(r, report)).collect();
-    match slow.first() {
-        Some(row) => lines::labelled("Slow reads", &slow_sentence(row, slow.len(), report)),
+    match slow_clause(report) {
+        Some(clause) => lines::labelled("Slow reads", &clause),
         None => String::new(),
     }
+}
+
+/// [`slow_reads`] without a label; `None` if they are answered in user space.
+pub(super) fn slow_clause(report: &TraceReport) -> Option<String> {
+    let slow: Vec<&VdsoRow> = report.vdso.iter().filter(|r| is_by_syscall(r, report)).collect();
+    slow.first().map(|row| slow_sentence(row, slow.len(), report))
 }
 
 fn slow_sentence(row: &VdsoRow, rows: usize, report: &TraceReport) -> String {
@@ -86,19 +94,21 @@ fn is_telling(row: &VdsoRow, report: &TraceReport) -> bool {
 }
 
 /// Whether a function that should be answered in user space took as long as a system call.
-fn is_by_syscall(row: &VdsoRow, report: &TraceReport) -> bool {
+pub(super) fn is_by_syscall(row: &VdsoRow, report: &TraceReport) -> bool {
     // Three quarters, because the vDSO's system call saves the way through libc.
     let syscall_ns = report.clock_reads.syscall_read_ps / 1_000 * 3 / 4;
     let least = syscall_ns.max(USER_SPACE_NS);
+    let per_second = u128::from(row.calls) * 1_000_000_000 / u128::from(report.wall_ns.max(1));
     stays_in_user_space(row)
         && row.timed >= TIMED_MIN
+        && per_second >= u128::from(RARE)
         && row.latency_ns.as_ref().is_some_and(|latency| latency.p50 > least)
 }
 
 /// Clock reads that the kernel's vDSO answers by itself where the clocksource allows it; CPU time
 /// clocks, alarm clocks and clocks without a fixed number always take a system call
 /// (`lib/vdso/gettimeofday.c`, Linux 6.18).
-fn stays_in_user_space(row: &VdsoRow) -> bool {
+pub(super) fn stays_in_user_space(row: &VdsoRow) -> bool {
     match (row.function.as_str(), row.clock.as_deref()) {
         ("gettimeofday" | "time", _) => true,
         ("clock_gettime", Some(clock)) => matches!(
@@ -159,6 +169,16 @@ mod tests {
             let found = is_by_syscall(&row(clock, p50, p50), &report(syscall_ps));
             assert_eq!(found, expected, "{clock} {p50} ns against {syscall_ps} ps");
         }
+    }
+
+    #[test]
+    fn rare_calls_are_slow_because_they_are_rare() {
+        let mut report = report(83_400);
+        let found = row("CLOCK_MONOTONIC_COARSE", 143, 282);
+        report.wall_ns = 1_000_000_000; // 1,000 a second
+        assert!(is_by_syscall(&found, &report));
+        report.wall_ns = 1_100_000_000;
+        assert!(!is_by_syscall(&found, &report));
     }
 
     #[test]

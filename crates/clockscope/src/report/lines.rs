@@ -51,15 +51,35 @@ fn take_columns(chars: impl Iterator<Item = char>, limit: usize) -> String {
 /// A paragraph `label: text`, wrapped to [`WIDTH`], with following lines below the text; ends with
 /// a line end.
 pub(super) fn labelled(label: &str, text: &str) -> String {
-    let mut out = if label.is_empty() { String::new() } else { format!("{label}:") };
+    labelled_in(label, text, WIDTH)
+}
+
+/// [`labelled`], wrapped to a width.
+pub(super) fn labelled_in(label: &str, text: &str, width: usize) -> String {
+    let label = if label.is_empty() { String::new() } else { format!("{label}:") };
+    wrapped(label, INDENT, text, width)
+}
+
+/// A paragraph in which every line begins with `indent` blanks; ends with a line end.
+pub(super) fn hanging(indent: usize, text: &str, width: usize) -> String {
+    wrapped(String::new(), indent, text, width)
+}
+
+/// The same with an arrow in front of the text.
+pub(super) fn pointed(indent: usize, text: &str, width: usize) -> String {
+    wrapped(format!("{:indent$}->", ""), indent + 3, text, width)
+}
+
+fn wrapped(start: String, indent: usize, text: &str, limit: usize) -> String {
+    let mut out = start;
     let mut column = width(&out);
-    let mut pad = INDENT.saturating_sub(column).max(1);
+    let mut pad = indent.saturating_sub(column).max(1);
     for word in text.split_whitespace() {
         // A word longer than a line is cut; no other way keeps the width.
-        let word = cut_middle(word, WIDTH - INDENT);
-        if column + pad + width(&word) > WIDTH {
+        let word = cut_middle(word, limit.saturating_sub(indent));
+        if column + pad + width(&word) > limit {
             out.push('\n');
-            (column, pad) = (0, INDENT);
+            (column, pad) = (0, indent);
         }
         out.extend(std::iter::repeat_n(' ', pad));
         out.push_str(&word);

@@ -2,6 +2,7 @@
 
 mod answers;
 pub mod bench;
+pub mod callers;
 mod chart;
 pub mod clock_page;
 pub mod columns;
@@ -20,5 +21,7 @@ mod page_answers;
 mod spread;
 mod table;
 pub mod text;
+pub mod top;
+pub mod trace_page;
 pub mod units;
 pub mod wrongness;

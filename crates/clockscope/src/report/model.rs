@@ -3,6 +3,8 @@
 
 use serde::Serialize;
 
+pub use super::callers::model::Callers;
+
 /// The result of one `clockscope trace`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TraceReport {
@@ -36,9 +38,49 @@ pub struct TraceReport {
     pub declines: Vec<DeclineRow>,
     /// What counting cost, by measurement at the start.
     pub overhead: Overhead,
+    /// Counts over the run, in the order of time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<Moment>,
+    /// Who makes the calls; with `--callers` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callers: Option<Callers>,
+    /// How the processes were attached to; with `--attach` only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attached: Vec<Attached>,
     /// What the clock page answered; with `run --clock tsc` and `tsc-fast` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_page: Option<ClockPageReport>,
+}
+
+/// The calls of all processes until a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Moment {
+    /// Since the start, in nanoseconds.
+    pub at_ns: u64,
+    /// vDSO calls until then.
+    pub vdso_calls: u64,
+    /// Of these, reads of a clock.
+    pub clock_reads: u64,
+    /// System calls until then; 0 where they are not counted, or cannot be read meanwhile.
+    pub syscall_calls: u64,
+}
+
+/// A process that was attached to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Attached {
+    /// Process id.
+    pub pid: i32,
+    /// Name of the program.
+    pub command: String,
+    /// Threads that it had.
+    pub threads: u64,
+    /// How long its threads stood still for attaching, in nanoseconds: from the first stop to the
+    /// last resumption.
+    pub pause_ns: u64,
+    /// The same for detaching; 0 if it ended before.
+    pub detach_pause_ns: u64,
+    /// Why counting ended: `duration`, `interrupted`, `exited`, `killed`.
+    pub ended: String,
 }
 
 /// What the clock page answered and how it was kept.
@@ -171,6 +213,8 @@ pub struct ClockReads {
 pub struct ProcessDetail {
     /// Process id.
     pub pid: i32,
+    /// Process that made it; `null` for the first, and where that was not seen.
+    pub parent: Option<i32>,
     /// Name of the last program it executed.
     pub command: String,
     /// Calls through the vDSO.

@@ -6,6 +6,12 @@ use super::{entries, units};
 
 /// How times were taken; empty if there is nothing to say.
 pub(super) fn notes(report: &TraceReport) -> String {
+    let notes = how_timed(report);
+    if notes.is_empty() { String::new() } else { labelled("Times", &notes) }
+}
+
+/// [`notes`] without a label.
+pub(super) fn how_timed(report: &TraceReport) -> String {
     let mut notes = Vec::new();
     let calls: u64 = report.vdso.iter().fold(0, |sum, row| sum.saturating_add(row.calls));
     let timed: u64 = report.vdso.iter().fold(0, |sum, row| sum.saturating_add(row.timed));
@@ -21,11 +27,17 @@ pub(super) fn notes(report: &TraceReport) -> String {
     if !report.syscalls.is_empty() && !entries::were_timed(&report.syscalls) {
         notes.push("system calls were counted without time and errors".to_owned());
     }
-    if notes.is_empty() { String::new() } else { labelled("Times", &notes.join("; ")) }
+    notes.join("; ")
 }
 
 /// What counting cost.
 pub(super) fn render(report: &TraceReport) -> String {
+    let parts = what_it_cost(report);
+    if parts.is_empty() { String::new() } else { labelled("Overhead", &parts) }
+}
+
+/// [`render`] without a label.
+pub(super) fn what_it_cost(report: &TraceReport) -> String {
     let overhead = &report.overhead;
     let syscalls: u64 = report.syscalls.iter().fold(0, |sum, row| sum.saturating_add(row.calls));
     let mut parts = Vec::new();
@@ -65,5 +77,5 @@ pub(super) fn render(report: &TraceReport) -> String {
             units::picos(overhead.vdso_bracket_ps)
         ));
     }
-    if parts.is_empty() { String::new() } else { labelled("Overhead", &parts.join("; ")) }
+    parts.join("; ")
 }

@@ -1,12 +1,14 @@
 //! The report as `clockscope trace` prints it: the table of `strace -c` with vDSO calls in it, and
 //! below it what the clock reads cost.
 
+use super::callers::text::{self as callers, CallersOptions};
 use super::columns::{self, Column};
 use super::entries::{self, Calls};
 use super::lines::{WIDTH, cut_middle, printable, width};
-use super::model::{ProcessDetail, ThreadDetail, TraceReport};
+use super::model::{Attached, ProcessDetail, ThreadDetail, TraceReport};
 use super::{answers, declines, latency, overhead, page_answers, table, units};
-use crate::cli::{Clock, SortBy};
+use crate::cli::Clock;
+use crate::cli::trace::SortBy;
 
 /// How the text is made.
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub struct TextOptions {
     pub latency: bool,
     /// The clock that the program was given: the kernel's, but for `clockscope run`.
     pub clock: Clock,
+    /// How callers are printed, where they were asked for.
+    pub callers: CallersOptions,
 }
 
 impl Default for TextOptions {
@@ -37,11 +41,13 @@ impl Default for TextOptions {
             summary_only: false,
             latency: false,
             clock: Clock::Kernel,
+            callers: CallersOptions { least_share: 0.02, width: WIDTH },
         }
     }
 }
 
-/// The report in lines of at most 80 columns; only chosen columns can make them longer.
+/// The report in lines of at most 80 columns; only chosen columns can make them longer, and the
+/// width given for callers those about callers.
 #[must_use]
 pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     let syscalls_timed = entries::were_timed(&report.syscalls);
@@ -51,6 +57,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     let mut out = String::new();
     if !options.summary_only {
         out += &header(report);
+        out += &attached(report);
     }
     out += &table::render(&rows, &options.columns);
     if options.latency || !options.summary_only {
@@ -78,6 +85,12 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         out.push('\n');
         out += &below;
     }
+    // Last, because it is what was asked for and may be long.
+    let callers = callers::render(report, options.callers);
+    if !callers.is_empty() {
+        out.push('\n');
+        out += &callers;
+    }
     out
 }
 
@@ -89,6 +102,7 @@ fn header(report: &TraceReport) -> String {
             None => format!("killed by signal {signal}"),
         },
         (None, Some(code)) => format!("exit code {code}"),
+        (None, None) if !report.attached.is_empty() => "attached".to_owned(),
         (None, None) => "still running".to_owned(),
     };
     let mut end =
@@ -101,6 +115,22 @@ fn header(report: &TraceReport) -> String {
     let command = printable(&report.command.join(" "));
     let command = if command.is_empty() { "program" } else { &command };
     one_line(command, &end)
+}
+
+/// One line a process that was attached to: how long it stood still.
+fn attached(report: &TraceReport) -> String {
+    let line = |process: &Attached| {
+        let detached = match process.ended.as_str() {
+            "exited" => "exited".to_owned(),
+            "killed" => "was killed".to_owned(),
+            _ => format!("detached in {}", units::nanos(process.detach_pause_ns)),
+        };
+        let threads = units::counted(process.threads, "thread", "threads");
+        let name = format!("Attached to {} ({})", printable(&process.command), process.pid);
+        let paused = units::nanos(process.pause_ns);
+        one_line(&name, &format!(", {threads}: paused {paused}, {detached}"))
+    };
+    report.attached.iter().map(line).collect()
 }
 
 /// `name` and `facts` in one line; the name is cut first.

@@ -1,6 +1,7 @@
 //! What this process may do with files, and who it is.
 
 use std::ffi::CString;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -41,6 +42,36 @@ pub fn address_space_limit(pid: i32) -> Option<u64> {
     // SAFETY: asks only; the pointer is to a local of the right type.
     let result = unsafe { libc::prlimit64(pid, libc::RLIMIT_AS, std::ptr::null(), &raw mut limit) };
     (result == 0 && limit.rlim_cur != libc::RLIM64_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// Goes to the IPC namespace of a process, if this is in another one: shared memory made from now on can
+/// be attached there.
+///
+/// # Errors
+///
+/// `EPERM` without the right (`CAP_SYS_ADMIN` in both); `ENOENT` when the process is gone.
+///
+/// # References
+///
+/// `setns(2)`, `ipc_namespaces(7)`
+pub fn join_ipc_namespace(pid: i32) -> std::io::Result<()> {
+    let namespace = |pid: &str| {
+        std::fs::metadata(format!("/proc/{pid}/ns/ipc")).map(|file| (file.dev(), file.ino()))
+    };
+    if namespace(&pid.to_string())? == namespace("self")? {
+        return Ok(());
+    }
+    let file = std::fs::File::open(format!("/proc/{pid}/ns/ipc"))?;
+    // SAFETY: takes numbers; the descriptor is open.
+    let result = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWIPC) };
+    if result == -1 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Ticks of a clock that counts the processor time of processes, a second (`USER_HZ`).
+#[must_use]
+pub fn ticks_per_second() -> u64 {
+    // SAFETY: takes a number.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100).max(1)
 }
 
 /// True if executing the file gives more privileges, which a traced process does not get.

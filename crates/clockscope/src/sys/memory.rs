@@ -73,6 +73,19 @@ pub fn write_words(pid: i32, first: u64, stride: u64, count: usize, word: u64) -
     Ok(())
 }
 
+/// True if two processes have the same memory, not only the same content: `vfork`, `CLONE_VM`. False where
+/// the kernel does not say.
+///
+/// # References
+///
+/// `kcmp(2)` (`KCMP_VM`)
+#[must_use]
+pub fn is_shared_with(pid: i32, other: i32) -> bool {
+    const KCMP_VM: libc::c_int = 1;
+    // SAFETY: takes numbers.
+    unsafe { libc::syscall(libc::SYS_kcmp, pid, other, KCMP_VM, 0, 0) == 0 }
+}
+
 /// Writes `bytes` at `address` of a stopped tracee even where it is not writable, as a debugger
 /// does; the process gets a private copy of the page.
 ///

@@ -1,7 +1,9 @@
 //! Opening an event of `perf_event_open(2)` for the calling thread.
 
 use std::io;
-use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
+
+use super::descriptor;
 
 /// Bits of the flags behind `read_format`, include/uapi/linux/perf_event.h (Linux 6.18).
 pub(super) const DISABLED: u64 = 1 << 0;
@@ -63,12 +65,8 @@ impl Event {
         let number = unsafe {
             libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, -1, group, CLOEXEC)
         };
-        let number = i32::try_from(number).map_err(|_| io::ErrorKind::InvalidData)?;
-        if number < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new and nobody else's.
-        Ok(unsafe { OwnedFd::from_raw_fd(number) })
+        // SAFETY: the call gives a new descriptor.
+        unsafe { descriptor::of_call(number) }
     }
 }
 

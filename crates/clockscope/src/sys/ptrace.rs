@@ -13,8 +13,15 @@ pub const FOLLOW: i32 = libc::PTRACE_O_TRACEEXEC
     | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACESYSGOOD;
 
+/// `PTRACE_SECCOMP_GET_FILTER`, include/uapi/linux/ptrace.h (Linux 4.4 and later).
+const SECCOMP_GET_FILTER: libc::c_uint = 0x420c;
 /// `PTRACE_SECCOMP_GET_METADATA`, include/uapi/linux/ptrace.h (Linux 4.16 and later).
 const SECCOMP_GET_METADATA: libc::c_uint = 0x420d;
+
+/// `PTRACE_GET_RSEQ_CONFIGURATION`, include/uapi/linux/ptrace.h (Linux 5.13 and later).
+const GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+/// `PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG`, the same (Linux 6.4 and later).
+const GET_SYSCALL_USER_DISPATCH: libc::c_uint = 0x4211;
 
 /// How a stopped tracee goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +76,75 @@ pub fn resume(pid: i32, how: Resume, signal: i32) -> io::Result<()> {
 /// `ESRCH` when it has died meanwhile.
 pub fn listen(pid: i32) -> io::Result<()> {
     call(libc::PTRACE_LISTEN, pid, 0, 0).map(drop)
+}
+
+/// Asks a tracee to stop; it does so where it could be given a signal.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn interrupt(pid: i32) -> io::Result<()> {
+    call(libc::PTRACE_INTERRUPT, pid, 0, 0).map(drop)
+}
+
+/// The signals that a stopped tracee blocks, one bit each; in a call that has changed them for its
+/// time (`sigsuspend`), those from before.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn signal_mask(pid: i32) -> io::Result<u64> {
+    let mut mask = 0_u64;
+    call(libc::PTRACE_GETSIGMASK, pid, size_of::<u64>(), (&raw mut mask).addr_exposed())?;
+    Ok(mask)
+}
+
+/// Changes the signals that a stopped tracee blocks, one bit each.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn set_signal_mask(pid: i32, mask: u64) -> io::Result<()> {
+    let address = std::ptr::from_ref(&mask).addr_exposed();
+    call(libc::PTRACE_SETSIGMASK, pid, size_of::<u64>(), address).map(drop)
+}
+
+/// Lets a stopped tracee go for good, with a signal (0: none).
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn detach_with(pid: i32, signal: i32) -> io::Result<()> {
+    call(libc::PTRACE_DETACH, pid, 0, usize::try_from(signal).unwrap_or(0)).map(drop)
+}
+
+/// Address and size of the area that a stopped tracee has registered with `rseq(2)`; `None` if it
+/// has none, or the kernel does not say (before Linux 5.13).
+#[must_use]
+pub fn rseq_area(pid: i32) -> Option<u64> {
+    // `struct ptrace_rseq_configuration`: pointer, size, signature, flags, padding.
+    let mut area = [0_u64; 3];
+    let size = size_of_val(&area);
+    call(GET_RSEQ_CONFIGURATION, pid, size, area.as_mut_ptr().addr_exposed()).ok()?;
+    (area[0] != 0).then_some(area[0])
+}
+
+/// True if a stopped tracee is given its own system calls as signals (`PR_SET_SYSCALL_USER_DISPATCH`);
+/// false where the kernel does not say (before Linux 6.4).
+#[must_use]
+pub fn dispatches_system_calls(pid: i32) -> bool {
+    // `struct ptrace_sud_config`: mode, selector, offset, length.
+    let mut config = [0_u64; 4];
+    let size = size_of_val(&config);
+    call(GET_SYSCALL_USER_DISPATCH, pid, size, config.as_mut_ptr().addr_exposed()).is_ok()
+        && config[0] != 0
+}
+
+/// Registers that are all zero.
+#[must_use]
+pub fn no_registers() -> Registers {
+    // SAFETY: all-zero is a value of this plain struct of integers.
+    unsafe { std::mem::zeroed() }
 }
 
 /// Lets a stopped tracee go for good.
@@ -149,8 +225,7 @@ pub fn event_message(pid: i32) -> io::Result<i32> {
 ///
 /// `ESRCH` when it has died meanwhile.
 pub fn registers(pid: i32) -> io::Result<Registers> {
-    // SAFETY: all-zero is a value of this plain struct of integers.
-    let mut registers: Registers = unsafe { std::mem::zeroed() };
+    let mut registers = no_registers();
     call(libc::PTRACE_GETREGS, pid, 0, (&raw mut registers).addr_exposed())?;
     Ok(registers)
 }
@@ -263,6 +338,24 @@ pub fn has_seccomp_filter(pid: i32) -> Option<bool> {
             _ => None,
         },
     }
+}
+
+/// A seccomp filter of a stopped tracee, the last one that was set first, as words of eight bytes
+/// (`struct sock_filter`); `None` behind the last.
+///
+/// # Errors
+///
+/// `EACCES` without `CAP_SYS_ADMIN`, or under a filter; `EMEDIUMTYPE` for a filter that is none of these.
+pub fn seccomp_filter(pid: i32, index: usize) -> io::Result<Option<Vec<[u8; 8]>>> {
+    const NONE: [i32; 2] = [libc::ENOENT, libc::EINVAL];
+    let length = match call(SECCOMP_GET_FILTER, pid, index, 0) {
+        Ok(length) => usize::try_from(length).unwrap_or(0),
+        Err(error) if error.raw_os_error().is_some_and(|e| NONE.contains(&e)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut filter = vec![[0; 8]; length];
+    call(SECCOMP_GET_FILTER, pid, index, filter.as_mut_ptr().addr_exposed())?;
+    Ok(Some(filter))
 }
 
 /// Exposes a pointer's provenance, because `ptrace` takes addresses as numbers.

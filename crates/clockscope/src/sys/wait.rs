@@ -4,6 +4,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
+use super::ticker;
+
 /// What happened to a child or tracee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -45,33 +47,99 @@ pub struct Waited {
 /// `waitid(2)` (`WNOWAIT`), `ptrace(2)` "Stopped states"
 pub fn next() -> io::Result<Waited> {
     loop {
-        let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
-        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-        // SAFETY: the pointer is to a local of the right type.
-        if unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), flags) } == 0 {
-            // SAFETY: filled by the kernel, and valid when zeroed.
-            let info = unsafe { info.assume_init() };
-            // SAFETY: the kernel fills these fields for children.
-            let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
-            if matches!(info.si_code, libc::CLD_TRAPPED | libc::CLD_STOPPED) {
-                let status = Status::from_raw(status << 8 | 0x7f);
-                if matches!(status, Status::Event(libc::PTRACE_EVENT_EXEC, _)) {
-                    // Until it is taken, a thread that got the number of its process by `execve`
-                    // cannot be looked at; it has no signal to lose.
-                    take_stop(pid);
-                }
-                return Ok(Waited { pid, status, cpu: Duration::ZERO });
-            }
-            match reap(pid)? {
-                Some(waited) => return Ok(waited),
-                None => continue,
-            }
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
+        if let Some(waited) = seen(wait(0))? {
+            return Ok(waited);
         }
     }
+}
+
+/// As [`next`], but `None` when this thread's [`super::ticker::Ticker`] has ticked. However much
+/// happens to the tracees, each tick is told, and however often it ticks, between two ticks comes
+/// what has happened. A signal that a handler of this process took counts as a tick.
+///
+/// # Errors
+///
+/// `ECHILD` when there is no child or tracee left.
+pub fn next_or_tick() -> io::Result<Option<Waited>> {
+    loop {
+        if ticker::is_due() {
+            if ticker::take_turn() {
+                return Ok(None);
+            }
+            if let Some(waited) = seen(wait(libc::WNOHANG))? {
+                return Ok(Some(waited));
+            }
+        } else if let Some(result) = ticker::interruptible(|| wait(0)) {
+            let interrupted =
+                matches!(&result, Err(error) if error.kind() == io::ErrorKind::Interrupted);
+            match seen(result)? {
+                None if interrupted && !ticker::is_due() => return Ok(None),
+                None => {}
+                waited => return Ok(waited),
+            }
+        }
+    }
+}
+
+/// Waits once, unless `WNOHANG` is among the flags.
+fn wait(flags: i32) -> io::Result<libc::siginfo_t> {
+    let flags = flags | libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: the pointer is to a local of the right type.
+    if unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), flags) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: filled by the kernel, and valid when zeroed.
+    Ok(unsafe { info.assume_init() })
+}
+
+/// What was waited for; `None` if a signal came first, nothing has happened, or it has happened to
+/// another thread.
+fn seen(info: io::Result<libc::siginfo_t>) -> io::Result<Option<Waited>> {
+    let info = match info {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
+        info => info?,
+    };
+    // SAFETY: the kernel fills these fields for children, and they are zero if there was none.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    if pid == 0 {
+        return Ok(None);
+    }
+    if !matches!(info.si_code, libc::CLD_TRAPPED | libc::CLD_STOPPED) {
+        return reap(pid);
+    }
+    let status = Status::from_raw(status << 8 | 0x7f);
+    if matches!(status, Status::Event(libc::PTRACE_EVENT_EXEC, _)) {
+        // Until it is taken, a thread that got the number of its process by `execve` cannot be
+        // looked at; it has no signal to lose.
+        take_stop(pid);
+    }
+    Ok(Some(Waited { pid, status, cpu: Duration::ZERO }))
+}
+
+/// What has happened to one tracee: `None` if nothing has, or it is running. As [`next`], it leaves
+/// a stop as it is.
+///
+/// # Errors
+///
+/// `ECHILD` when it is no tracee (any more).
+pub fn look(pid: i32) -> io::Result<Option<Status>> {
+    let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | libc::WNOHANG;
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: the pointer is to a local of the right type.
+    if unsafe { libc::waitid(libc::P_PID, pid.cast_unsigned(), info.as_mut_ptr(), flags) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: filled by the kernel, and valid when zeroed.
+    let info = unsafe { info.assume_init() };
+    // SAFETY: the kernel fills these fields for children, and leaves them zero if there is nothing.
+    let (found, status) = unsafe { (info.si_pid(), info.si_status()) };
+    Ok(match info.si_code {
+        _ if found == 0 => None,
+        libc::CLD_TRAPPED | libc::CLD_STOPPED => Some(Status::from_raw(status << 8 | 0x7f)),
+        libc::CLD_EXITED => Some(Status::Exited(status)),
+        _ => Some(Status::Killed(status)),
+    })
 }
 
 /// Takes the end of a child or tracee; `None` if its number belongs to another thread by now, one

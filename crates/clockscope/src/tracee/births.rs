@@ -70,7 +70,10 @@ impl Births {
         } else {
             let process = processes.get(index);
             let (command, pages) = (process.command.clone(), process.pages.clone());
-            processes.add(child, command, pages);
+            let (parent, patch) = (process.pid, process.patch.clone());
+            let born = processes.add(child, command, pages);
+            let born = processes.get_mut(born);
+            (born.parent, born.patch) = (Some(parent), patch);
         }
         if birth.shares_memory && birth.shares_fs_base {
             let syscalls = birth.is_thread.then_some(0);
@@ -84,6 +87,11 @@ impl Births {
             self.expected.insert(child, birth);
         }
         early
+    }
+
+    /// Threads of a process that is attached to share an FS base: they count with a lock, for good.
+    pub fn attached_to_twins(processes: &Processes, index: usize) {
+        set_keys(processes, index, processes.get(index).pid, POISON);
     }
 
     /// A tracee has stopped for the first time, perhaps. True if it is to be resumed now, false if

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use vdso_image::layout::{
-    BUCKETS, COUNTERS, CPU_SLOTS, DECLINES, Header, INTERVALS, SLOTS, Shared, Slot,
+    BUCKETS, COUNTERS, CPU_SLOTS, DECLINES, Header, INTERVALS, SLOTS, Shared, Slot, bucket_start,
 };
 
 /// Calls by counter.
@@ -28,6 +28,39 @@ pub struct Times {
 impl Times {
     const NONE: Self =
         Self { samples: 0, weight: 0, weighted_ticks: 0, max_ticks: 0, buckets: Vec::new() };
+    /// A call that took so many times as long as 99 of 100 was interrupted: its thread lost the CPU.
+    const INTERRUPTED: u128 = 16;
+
+    /// The average in thousandths of a tick, without the calls that were interrupted: the time until
+    /// the thread had a CPU again is no cost of the call, and a timed call stands for thousands of which
+    /// few were interrupted. 0 if nothing was timed.
+    #[must_use]
+    pub fn average_milliticks(&self) -> u128 {
+        let exact = self.weighted_ticks * 1000 / u128::from(self.weight.max(1));
+        let used = || self.buckets.iter().enumerate().filter(|(_, weight)| **weight > 0);
+        let all: u128 = used().map(|(_, weight)| u128::from(*weight)).sum();
+        let mut below = 0;
+        let typical = used().find(|(_, weight)| {
+            below += u128::from(**weight);
+            below * 100 >= all * 99
+        });
+        let Some((typical, _)) = typical else { return exact };
+        let longest = u128::from(bucket_start(typical + 1)) * Self::INTERRUPTED;
+        let usual = |index: &usize| u128::from(bucket_start(*index)) < longest;
+        if used().all(|(index, _)| usual(&index)) {
+            return exact;
+        }
+        // The sum has the interrupted ones in it, so it is made anew, from the middles of the buckets.
+        let (sum, weight) = used().filter(|(index, _)| usual(index)).fold(
+            (0, 0),
+            |(sum, total), (index, weight)| {
+                let twice =
+                    u128::from(bucket_start(index)) + u128::from(bucket_start(index + 1)) - 1;
+                (sum + twice * u128::from(*weight), total + u128::from(*weight))
+            },
+        );
+        sum * 1000 / (2 * weight).max(1)
+    }
 }
 
 /// Times and intervals of all processes together.
@@ -85,6 +118,8 @@ pub enum Whose {
     Process(u64),
     /// Those of processes that the tracer did not see in time, and those of CPUs.
     Nobody,
+    /// All of them. Slots that were given up are empty.
+    Anybody,
 }
 
 /// Numbers of processes that the tracer gives lie below this; the image takes others from the top.
@@ -96,6 +131,7 @@ impl Whose {
         match self {
             Self::Process(own) => index >= CPU_SLOTS && number == own,
             Self::Nobody => index < CPU_SLOTS || number >= ANONYMOUS_FROM,
+            Self::Anybody => true,
         }
     }
 }
@@ -119,6 +155,7 @@ pub fn release(shared: &Shared, number: u64) {
         if Whose::Process(number).owns(index, slot) {
             clear(&slot.last_timed);
             clear(&slot.waiting_since);
+            slot.stands_for.iter().for_each(|power| power.store(0, Relaxed));
             slot.samples.iter().for_each(|samples| samples.store(0, Relaxed));
             slot.period.store(0, Relaxed);
             slot.calls.iter().for_each(clear);
@@ -152,5 +189,43 @@ fn used(header: &Header) -> impl Iterator<Item = usize> {
 pub fn add(sum: &mut Calls, calls: &Calls) {
     for (sum, calls) in sum.iter_mut().zip(calls) {
         *sum += calls;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vdso_image::layout::bucket_of;
+
+    use super::*;
+
+    fn times(calls: &[(u64, u64)]) -> Times {
+        let mut times = Times { buckets: vec![0; BUCKETS], ..Times::NONE };
+        for (ticks, weight) in calls {
+            times.buckets[bucket_of(*ticks)] += weight;
+            times.weight += weight;
+            times.weighted_ticks += u128::from(*ticks) * u128::from(*weight);
+        }
+        times
+    }
+
+    #[test]
+    fn the_average_is_exact_where_nothing_was_interrupted() {
+        assert_eq!(times(&[(60, 3), (90, 1)]).average_milliticks(), 67_500);
+        assert_eq!(times(&[(60, 99), (900, 1)]).average_milliticks(), 68_400);
+        assert_eq!(Times::NONE.average_milliticks(), 0);
+    }
+
+    #[test]
+    fn a_call_whose_thread_lost_the_cpu_is_not_a_thousand_times_as_long() {
+        let interrupted = times(&[(63, 4_000_000), (12_000_000, 4_000)]);
+        assert!(interrupted.weighted_ticks / u128::from(interrupted.weight) > 10_000);
+        let average = interrupted.average_milliticks();
+        assert!((60_000..66_000).contains(&average), "{average}");
+    }
+
+    #[test]
+    fn two_speeds_are_no_interruption() {
+        let two = times(&[(60, 900), (3_000, 100)]);
+        assert_eq!(two.average_milliticks(), 354_000);
     }
 }

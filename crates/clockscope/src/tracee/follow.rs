@@ -3,6 +3,7 @@
 //! One thread does all of it. A tracee that has stopped is looked at and resumed before the next
 //! is waited for, so nothing is remembered of a stop but what `processes.rs` and `births.rs` keep.
 
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -12,12 +13,17 @@ use fastclock::ClockId;
 use fastclock::page::Trust;
 use vdso_image::layout::{IMAGE_SIZE, InstallStep, PAGE, TRUST_OFFSET};
 
+use super::arrival::Arrivals;
+use super::attach::process::command_name;
+use super::attach::{self, Attached};
 use super::births::Births;
 use super::decline::Decline;
 use super::install::{execute_again, install};
 use super::processes::Processes;
 use super::session::Session;
+use crate::sys::ending::{Asked, Ending};
 use crate::sys::ptrace::{self, Resume};
+use crate::sys::ticker::Ticker;
 use crate::sys::wait::{self, Status};
 use crate::sys::{access, memory, signals, tsc};
 
@@ -33,6 +39,36 @@ pub trait SyscallObserver {
 pub trait SignalObserver {
     /// The program's first thread is about to be given this signal.
     fn delivered(&self, signal: i32, sender: i32);
+}
+
+/// Somebody who looks on while the programs run.
+pub trait Watcher {
+    /// Whether [`Self::mapped`] matters to it; each program that is executed stops a few times more
+    /// for it.
+    fn wants_images(&self) -> bool {
+        false
+    }
+    /// Our image lies at this address of the process, and nothing of the program has run with it.
+    fn mapped(&mut self, process: i32, image: u64);
+    /// A process has ended, or executed another program.
+    fn gone(&mut self, process: i32);
+    /// Called about every [`Self::interval`]; says whether to go on.
+    fn tick(&mut self, processes: &Processes) -> Wish;
+    /// How often to call [`Self::tick`].
+    fn interval(&self) -> Duration;
+    /// This process is about to stop, as the program was stopped from the terminal.
+    fn stopping(&mut self) {}
+    /// It goes on.
+    fn continued(&mut self) {}
+}
+
+/// What a [`Watcher`] wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Go on.
+    GoOn,
+    /// Stop counting and leave the programs alone.
+    Leave,
 }
 
 /// How the program ended.
@@ -53,6 +89,15 @@ pub struct Followed {
     pub ended: Instant,
     /// Processor time of the program and the children it waited for.
     pub cpu: Duration,
+    /// True if a watcher wanted to leave while the program ran; it goes on uncounted.
+    pub left: bool,
+}
+
+impl Followed {
+    /// Nothing is known of the program's end; until now.
+    fn lost() -> Self {
+        Self { end: None, ended: Instant::now(), cpu: Duration::ZERO, left: false }
+    }
 }
 
 /// How far the program is followed.
@@ -72,6 +117,8 @@ pub struct Observers<'a> {
     pub syscalls: Option<&'a mut dyn SyscallObserver>,
     /// To signals.
     pub signals: Box<dyn SignalObserver>,
+    /// To everything, from time to time.
+    pub watcher: Option<&'a mut dyn Watcher>,
 }
 
 /// State of the loop.
@@ -81,7 +128,21 @@ pub struct Follower<'a> {
     session: &'a Session,
     program: i32,
     births: Births,
+    arrivals: Arrivals,
     observers: Observers<'a>,
+    /// Processes that were attached to, and how each has ended.
+    targets: HashMap<i32, Option<End>>,
+}
+
+/// Why nobody is followed any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// The last process that was attached to has ended.
+    Ended,
+    /// The time is over, or a signal asked for it.
+    Asked(Asked),
+    /// The watcher wished it.
+    Wished,
 }
 
 impl<'a> Follower<'a> {
@@ -90,7 +151,123 @@ impl<'a> Follower<'a> {
     pub fn new(session: &'a Session, program: i32, observers: Observers<'a>) -> Self {
         let mut processes = Processes::default();
         processes.add(program, String::new(), None);
-        Self { processes, session, program, births: Births::default(), observers }
+        let targets = HashMap::new();
+        Self {
+            processes,
+            session,
+            program,
+            births: Births::default(),
+            arrivals: Arrivals::default(),
+            observers,
+            targets,
+        }
+    }
+
+    /// Makes the loop for processes that run already; see [`Self::attach`].
+    #[must_use]
+    pub fn of_running(session: &'a Session, observers: Observers<'a>) -> Self {
+        let (processes, targets) = (Processes::default(), HashMap::new());
+        Self {
+            processes,
+            session,
+            program: 0,
+            births: Births::default(),
+            arrivals: Arrivals::default(),
+            observers,
+            targets,
+        }
+    }
+
+    /// Attaches to a running process; `traced` is told of it when all its threads are traced.
+    ///
+    /// # Errors
+    ///
+    /// Why not; the process is then as it was.
+    pub fn attach(
+        &mut self,
+        pid: i32,
+        traced: &mut dyn FnMut(i32),
+    ) -> Result<Attached, attach::Refusal> {
+        let watcher = &mut self.observers.watcher;
+        let wants_images = watcher.as_ref().is_some_and(|watcher| watcher.wants_images());
+        let attached = attach::attach(
+            pid,
+            &mut attach::How {
+                session: self.session,
+                number: Processes::number(self.processes.all().len()),
+                resume: match self.observers.syscalls {
+                    Some(_) => Resume::ToSyscall,
+                    None => Resume::Run,
+                },
+                mapped: &mut |pid, image| {
+                    if let Some(watcher) = watcher {
+                        watcher.mapped(pid, image);
+                    }
+                },
+                mapped_takes_long: wants_images,
+                traced,
+            },
+        )?;
+        let pages = Some(Rc::clone(&attached.pages));
+        let index = self.processes.add(attached.pid, attached.command.clone(), pages);
+        self.processes.get_mut(index).patch = Some(Rc::clone(&attached.patch));
+        self.targets.insert(attached.pid, None);
+        let mut keys = HashSet::new();
+        for (thread, key) in &attached.threads {
+            if *thread != attached.pid {
+                self.processes.add_thread(*thread, attached.pid);
+            }
+            self.processes.name_key(*thread, *key);
+            keys.insert(*key);
+        }
+        if keys.len() < attached.threads.len() {
+            Births::attached_to_twins(&self.processes, index);
+        }
+        Ok(attached)
+    }
+
+    /// Follows the processes that were attached to, until the last of them has ended or somebody asks
+    /// for the end.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not let us wait.
+    pub fn run_until(&mut self, ending: &Ending) -> io::Result<Left> {
+        let mut ticker = self.ticker()?;
+        loop {
+            if let Some(asked) = ending.asked() {
+                return Ok(Left::Asked(asked));
+            }
+            let waited = match wait::next_or_tick() {
+                Ok(Some(waited)) => waited,
+                Ok(None) if self.tick(ticker.as_mut()) == Wish::GoOn => continue,
+                Ok(None) => return Ok(Left::Wished),
+                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Left::Ended),
+                Err(error) => return Err(error),
+            };
+            let end = match waited.status {
+                Status::Exited(code) => End::Exited(code),
+                Status::Killed(signal) => End::Killed(signal),
+                stop => {
+                    self.stopped(waited.pid, stop);
+                    continue;
+                }
+            };
+            self.gone(waited.pid);
+            if let Some(target) = self.targets.get_mut(&waited.pid) {
+                *target = Some(end);
+                if self.targets.values().all(Option::is_some) {
+                    return Ok(Left::Ended);
+                }
+            }
+        }
+    }
+
+    /// What remains when nobody is followed any more: the processes, what is known of new ones, and
+    /// how those that were attached to have ended.
+    #[must_use]
+    pub fn into_parts(self) -> (Processes, Births, HashMap<i32, Option<End>>) {
+        (self.processes, self.births, self.targets)
     }
 
     /// Follows the program until it has ended, and what it starts, as far as `how` says.
@@ -99,10 +276,16 @@ impl<'a> Follower<'a> {
     ///
     /// When the kernel does not let us wait.
     pub fn run(&mut self, how: Following) -> io::Result<Followed> {
-        let mut followed = Followed { end: None, ended: Instant::now(), cpu: Duration::ZERO };
+        let mut followed = Followed::lost();
+        let mut ticker = self.ticker()?;
         loop {
-            let waited = match wait::next() {
-                Ok(waited) => waited,
+            let waited = match wait::next_or_tick() {
+                Ok(Some(waited)) => waited,
+                Ok(None) if self.tick(ticker.as_mut()) == Wish::GoOn => continue,
+                Ok(None) => {
+                    followed = Followed { left: true, ..Followed::lost() };
+                    break;
+                }
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => break,
                 Err(error) => return Err(error),
             };
@@ -122,17 +305,32 @@ impl<'a> Follower<'a> {
             };
             self.gone(waited.pid);
             if waited.pid == self.program {
-                followed = Followed { end: Some(end), ended: Instant::now(), cpu: waited.cpu };
+                followed = Followed { end: Some(end), cpu: waited.cpu, ..Followed::lost() };
                 if how != Following::All {
                     break;
                 }
             }
         }
-        for index in 0..self.processes.all().len() {
-            self.note_installation(index);
-        }
-        self.processes.close();
+        drop(ticker);
+        finish(&mut self.processes);
         Ok(followed)
+    }
+
+    /// Starts the timer for the watcher, if there is one.
+    fn ticker(&self) -> io::Result<Option<Ticker>> {
+        let interval = self.observers.watcher.as_ref().map(|watcher| watcher.interval());
+        interval.map(Ticker::start).transpose()
+    }
+
+    /// Lets the watcher look, and follows its interval.
+    fn tick(&mut self, ticker: Option<&mut Ticker>) -> Wish {
+        let Some(watcher) = &mut self.observers.watcher else { return Wish::GoOn };
+        let wish = watcher.tick(&self.processes);
+        if let Some(ticker) = ticker {
+            // The old interval stays if the new one is refused.
+            let _ = ticker.set(watcher.interval());
+        }
+        wish
     }
 
     fn gone(&mut self, thread: i32) {
@@ -140,11 +338,20 @@ impl<'a> Follower<'a> {
             && self.processes.get(index).pid == thread
         {
             self.note_installation(index);
+            self.tell_gone(thread);
         }
+        self.arrivals.forget(thread);
         self.births.forget(&self.processes, thread);
         self.processes.remove(thread);
         if let Some(observer) = &mut self.observers.syscalls {
             observer.gone(thread);
+        }
+    }
+
+    /// Tells the watcher that a process has no image any more.
+    fn tell_gone(&mut self, process: i32) {
+        if let Some(watcher) = &mut self.observers.watcher {
+            watcher.gone(process);
         }
     }
 
@@ -181,8 +388,8 @@ impl<'a> Follower<'a> {
 
     fn resume(&self, thread: i32, signal: i32) {
         let all = self.observers.syscalls.is_some();
-        let how =
-            if all || self.births.is_watched(thread) { Resume::ToSyscall } else { Resume::Run };
+        let watched = self.births.is_watched(thread) || self.arrivals.is_expected(thread);
+        let how = if all || watched { Resume::ToSyscall } else { Resume::Run };
         // It may have been killed since it stopped; then its end comes next.
         let _ = ptrace::resume(thread, how, signal);
     }
@@ -191,13 +398,20 @@ impl<'a> Follower<'a> {
     fn executed(&mut self, pid: i32) {
         let Some(index) = self.processes.index_of(pid) else { return };
         self.note_installation(index);
+        self.tell_gone(pid);
         self.births.forget(&self.processes, pid);
+        self.arrivals.forget(pid);
         self.processes.executed(index);
         let result = install(self.session, pid, Processes::number(index));
         let process = self.processes.get_mut(index);
         process.command = command_name(pid);
         match result {
-            Ok(pages) => process.pages = pages.map(Rc::new),
+            Ok(pages) => {
+                process.pages = pages.map(Rc::new);
+                if self.observers.watcher.as_ref().is_some_and(|w| w.wants_images()) {
+                    self.arrivals.expect(pid);
+                }
+            }
             Err(decline) => process.declines.push((process.command.clone(), decline)),
         }
     }
@@ -212,6 +426,7 @@ impl<'a> Follower<'a> {
             return false;
         }
         self.note_installation(index);
+        self.tell_gone(pid);
         self.processes.executed(index);
         let process = self.processes.get_mut(index);
         process.command = command_name(pid);
@@ -219,23 +434,8 @@ impl<'a> Follower<'a> {
         true
     }
 
-    /// Notes why an image was not installed, before the pages are given up.
     fn note_installation(&mut self, index: usize) {
-        let process = self.processes.get_mut(index);
-        let Some(pages) = &process.pages else { return };
-        let header = &pages.get().header;
-        if header.base.load(Acquire) != 0 {
-            return;
-        }
-        let failed = header.failed.load(Acquire);
-        let attaching = [InstallStep::AttachShared, InstallStep::AttachClock]
-            .iter()
-            .any(|step| failed >> 32 == *step as u64);
-        let decline = match i32::try_from(failed & 0xffff_ffff) {
-            Ok(errno) if failed != 0 && !attaching => Decline::Install(errno),
-            _ => Decline::NotAttached,
-        };
-        process.declines.push((process.command.clone(), decline));
+        note_installation(&mut self.processes, index);
     }
 
     fn forked(&mut self, parent: i32) {
@@ -246,6 +446,11 @@ impl<'a> Follower<'a> {
     }
 
     fn at_syscall(&mut self, thread: i32) {
+        if let Some(image) = self.arrivals.at_syscall(thread)
+            && let Some(watcher) = &mut self.observers.watcher
+        {
+            watcher.mapped(thread, image);
+        }
         if self.births.is_watched(thread) {
             self.births.at_syscall(&mut self.processes, thread);
         }
@@ -269,7 +474,13 @@ impl<'a> Follower<'a> {
         let _ = ptrace::listen(thread);
         if thread == self.program {
             // Whoever stopped the program waits for us to be stopped: the shell.
+            if let Some(watcher) = &mut self.observers.watcher {
+                watcher.stopping();
+            }
             signals::stop_self();
+            if let Some(watcher) = &mut self.observers.watcher {
+                watcher.continued();
+            }
             let _ = signals::send(self.program, libc::SIGCONT);
         }
     }
@@ -335,6 +546,33 @@ impl<'a> Follower<'a> {
     }
 }
 
+/// Takes the counts of all processes, those that still run included.
+pub fn finish(processes: &mut Processes) {
+    for index in 0..processes.all().len() {
+        note_installation(processes, index);
+    }
+    processes.close();
+}
+
+/// Notes why an image was not installed, before the pages are given up.
+fn note_installation(processes: &mut Processes, index: usize) {
+    let process = processes.get_mut(index);
+    let Some(pages) = &process.pages else { return };
+    let header = &pages.get().header;
+    if header.base.load(Acquire) != 0 {
+        return;
+    }
+    let failed = header.failed.load(Acquire);
+    let attaching = [InstallStep::AttachShared, InstallStep::AttachClock]
+        .iter()
+        .any(|step| failed >> 32 == *step as u64);
+    let decline = match i32::try_from(failed & 0xffff_ffff) {
+        Ok(errno) if failed != 0 && !attaching => Decline::Install(errno),
+        _ => Decline::NotAttached,
+    };
+    process.declines.push((process.command.clone(), decline));
+}
+
 /// `si_code` of signals that an instruction raised without an address: asm-generic/siginfo.h.
 const SI_KERNEL: i32 = 0x80;
 /// The page is at most this far ahead of the kernel's clock, ns: what a process compares it with
@@ -359,11 +597,4 @@ fn forbid_page(thread: i32, base: u64) -> io::Result<()> {
     let trust = base + TRUST_OFFSET as u64;
     memory::write(thread, trust + Trust::FORBIDDEN_OFFSET as u64, &floor.to_ne_bytes())?;
     memory::write(thread, trust + Trust::CHECKED_OFFSET as u64, &0_u64.to_ne_bytes())
-}
-
-/// The name of the program that a process runs, as `ps` shows it.
-fn command_name(pid: i32) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/comm"))
-        .map(|name| name.trim_end().to_owned())
-        .unwrap_or_default()
 }

@@ -71,6 +71,12 @@ pub struct Ready {
     pub bytes: Vec<u8>,
     /// Offset of the installer.
     pub install_offset: u32,
+    /// Offset of the instruction that sampled calls pass (`vdso-image/src/sample.rs`).
+    pub door_offset: u32,
+    /// Offset of the installer for a process that is running.
+    pub attach_offset: u32,
+    /// Offsets of the entries behind the exported names, by function.
+    pub entries: [u32; FUNCTIONS],
     /// Where the kernel's functions lie.
     pub kernel: [Target; FUNCTIONS],
     /// Where our entries jump to.
@@ -127,9 +133,11 @@ pub fn prepare(
 ) -> Result<Ready, NotReady> {
     let spares = unknown_functions(kernel)?;
     let mut editor = Editor::new(BUILT)?;
+    let mut entries = [0; FUNCTIONS];
     for function in Function::ALL {
         let (built, wanted) = names(function, &spares);
         let entry = exported_entry(function, counting, route)?;
+        entries[function as usize] = entry.0;
         // Both are found before either is renamed: linkers let the short name be the end of the
         // long one.
         let symbols = [editor.find(&format!("__vdso_{built}"))?, editor.find(&built)?];
@@ -152,7 +160,10 @@ pub fn prepare(
     }
     bytes.resize(IMAGE_SIZE, 0);
     let install_offset = entry("clockscope_install")?.0;
-    Ok(Ready { bytes, install_offset, kernel: kernel_targets, target, spares })
+    let door_offset = entry("clockscope_door")?.0;
+    let attach_offset = entry("clockscope_attach")?.0;
+    let kernel = kernel_targets;
+    Ok(Ready { bytes, install_offset, door_offset, attach_offset, entries, kernel, target, spares })
 }
 
 /// The name that a function was built with, and the one that it gets (spares that are not needed

@@ -132,7 +132,10 @@ fn stat_fields(stat: &str) -> Option<Vec<u64>> {
 }
 
 /// Pages for the counts, that the process may attach.
-fn shared_pages(session: &Session, pid: i32) -> Result<Option<Segment<Shared>>, Decline> {
+pub(super) fn shared_pages(
+    session: &Session,
+    pid: i32,
+) -> Result<Option<Segment<Shared>>, Decline> {
     if !session.is_counting() {
         return Ok(None);
     }

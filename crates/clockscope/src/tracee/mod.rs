@@ -9,11 +9,16 @@
 //! | `launch_code.rs` | the few instructions that attach the image; pure |
 //! | `install.rs` | at `execve`: putting the launch code into the process |
 //! | `follow.rs` | the loop over everything that the kernel tells of the tracees |
+//! | `arrival.rs` | when the image has come to lie in a process |
+//! | `attach/` | counting in a process that is running already |
 //! | `births.rs` | new threads and processes, and keeping their counts apart |
 //! | `processes.rs` | which processes and threads there are |
 //! | `counts.rs` | adding up the slots and histograms of shared pages |
+//! | `watchers.rs` | several that look on, each in its own interval |
 //! | `decline.rs` | why a process is not counted |
 
+pub mod arrival;
+pub mod attach;
 pub mod births;
 pub mod counts;
 pub mod decline;
@@ -25,3 +30,4 @@ pub mod processes;
 pub mod session;
 pub mod stack;
 pub mod unwind;
+pub mod watchers;

@@ -1,10 +1,11 @@
 //! Which processes and threads there are, and what each has counted so far.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use vdso_image::layout::{COUNTERS, Shared};
 
+use super::attach::Patch;
 use super::counts::{self, Calls, Timings, Whose};
 use super::decline::Decline;
 use crate::sys::shm::Segment;
@@ -14,6 +15,8 @@ use crate::sys::shm::Segment;
 pub struct Process {
     /// Process id.
     pub pid: i32,
+    /// The process that made it; `None` for the first, and where that was not seen.
+    pub parent: Option<i32>,
     /// Name of the program that it last executed.
     pub command: String,
     /// The shared pages that it counts in; shared with children that have not executed.
@@ -24,6 +27,8 @@ pub struct Process {
     pub threads: HashMap<i32, Calls>,
     /// Programs of it that were not counted: name and reason.
     pub declines: Vec<(String, Decline)>,
+    /// How its vDSO is redirected, if it was attached to, or forked by one that was.
+    pub patch: Option<Rc<Patch>>,
     /// False once it has ended.
     pub alive: bool,
     /// FS base to thread id.
@@ -50,11 +55,13 @@ impl Processes {
         let index = self.all.len();
         self.all.push(Process {
             pid,
+            parent: None,
             command,
             pages,
             calls: [0; COUNTERS],
             threads: HashMap::new(),
             declines: Vec::new(),
+            patch: None,
             alive: true,
             thread_of_key: HashMap::new(),
         });
@@ -84,6 +91,11 @@ impl Processes {
     pub fn is_free(&self, index: usize, key: u64) -> bool {
         let owner = self.all[index].thread_of_key.get(&key);
         owner.is_none_or(|thread| !self.by_thread.contains_key(thread))
+    }
+
+    /// The threads of a process that are known to live.
+    pub fn threads_of(&self, index: usize) -> impl Iterator<Item = i32> + '_ {
+        self.by_thread.iter().filter(move |(_, of)| **of == index).map(|(thread, _)| *thread)
     }
 
     /// Index of the process of a thread.
@@ -127,6 +139,7 @@ impl Processes {
 
     /// Takes the counts of a process out of its pages and gives the pages up.
     fn let_go(&mut self, index: usize) {
+        self.all[index].patch = None;
         let Some(pages) = self.all[index].pages.take() else { return };
         self.all[index].collect(pages.get(), Self::number(index));
         counts::release(pages.get(), Self::number(index));
@@ -155,6 +168,37 @@ impl Processes {
             counts::add(&mut process.calls, &calls);
             counts::add(process.threads.entry(*thread).or_insert([0; COUNTERS]), &calls);
         }
+    }
+
+    /// Calls of all processes together until now, those that still run and those that have ended:
+    /// every call that a thread had counted when its slot was read, once.
+    #[must_use]
+    pub fn snapshot(&self) -> Calls {
+        let mut total = self.total();
+        for pages in self.open() {
+            for (_, calls) in counts::slots_of(pages.get(), Whose::Anybody) {
+                counts::add(&mut total, &calls);
+            }
+        }
+        total
+    }
+
+    /// Times of all processes together until now. A call that is being timed meanwhile may be in
+    /// one of the sums and not yet in another.
+    #[must_use]
+    pub fn timings_so_far(&self) -> Timings {
+        let mut timings = self.timings.clone();
+        for pages in self.open() {
+            timings.add(pages.get());
+        }
+        timings
+    }
+
+    /// The pages that are in use, each once.
+    fn open(&self) -> Vec<&Rc<Segment<Shared>>> {
+        let mut seen = HashSet::new();
+        let in_use = self.all.iter().filter_map(|process| process.pages.as_ref());
+        in_use.filter(|pages| seen.insert(Rc::as_ptr(pages))).collect()
     }
 
     /// Ends the count: collects from the pages of processes that still run.
@@ -210,5 +254,56 @@ impl Process {
             let thread = self.thread_of_key.get(&key).copied().unwrap_or(self.pid);
             counts::add(self.threads.entry(thread).or_insert([0; COUNTERS]), &calls);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use vdso_image::layout::{CPU_SLOTS, SHARED_SIZE};
+
+    use super::*;
+
+    fn pages() -> Rc<Segment<Shared>> {
+        Rc::new(Segment::new(SHARED_SIZE, 0o600).expect("shared memory"))
+    }
+
+    /// Counts calls as the image does, in a slot of a process (0: of a CPU).
+    fn count(pages: &Segment<Shared>, index: usize, number: u64, counter: usize, calls: u64) {
+        let shared = pages.get();
+        shared.header.slots_used[index / 64].fetch_or(1 << (index % 64), Relaxed);
+        shared.slots[index].owner.store(number << 1 | 1, Relaxed);
+        shared.slots[index].key.store(index as u64 + 1, Relaxed);
+        shared.slots[index].calls[counter].fetch_add(calls, Relaxed);
+    }
+
+    #[test]
+    fn a_snapshot_has_every_call_once_whoever_lives() {
+        let mut processes = Processes::default();
+        let (shared, own) = (pages(), pages());
+        let parent = processes.add(100, "parent".to_owned(), Some(Rc::clone(&shared)));
+        let child = processes.add(101, "child".to_owned(), Some(Rc::clone(&shared)));
+        let other = processes.add(102, "other".to_owned(), Some(Rc::clone(&own)));
+        count(&shared, CPU_SLOTS, Processes::number(parent), 1, 1_000);
+        count(&shared, CPU_SLOTS + 1, Processes::number(child), 1, 200);
+        count(&shared, CPU_SLOTS + 2, 1 << 31, 1, 30);
+        count(&shared, 3, 0, 1, 4);
+        count(&own, CPU_SLOTS + 7, Processes::number(other), 24, 50_000);
+        let both = |processes: &Processes| (processes.snapshot()[1], processes.snapshot()[24]);
+        assert_eq!(both(&processes), (1_234, 50_000));
+        processes.remove(101);
+        assert_eq!(both(&processes), (1_234, 50_000), "a process that ended keeps its calls");
+        count(&shared, CPU_SLOTS, Processes::number(parent), 1, 1_000);
+        processes.executed(other);
+        drop(own);
+        assert_eq!(both(&processes), (2_234, 50_000), "a program executed keeps them too");
+        processes.name_key(100, CPU_SLOTS as u64);
+        processes.name_key(100, CPU_SLOTS as u64);
+        assert_eq!(both(&processes), (2_234, 50_000), "and booking to threads moves them only");
+        drop(shared);
+        processes.close();
+        assert_eq!(processes.snapshot(), processes.total());
+        assert_eq!(both(&processes), (2_234, 50_000));
     }
 }

@@ -1,6 +1,7 @@
 //! What all processes of one trace share: the image, ready to be attached.
 
 use std::io;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,8 @@ use anyhow::{Context, bail};
 use fastclock::page::Page;
 use fastclock::{ClockId, Nanos, Scale, TickRate, Ticks};
 use vdso_image::layout::{
-    FUNCTIONS, ImagePages, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, PAGE, SESSION_OFFSET,
-    Session as Constants, TOTAL_SIZE, Target,
+    FUNCTIONS, ImagePages, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, PAGE, SESSION_MARK,
+    SESSION_OFFSET, Session as Constants, TOTAL_SIZE, Target,
 };
 
 use super::image::{self, Counting, Ready, Route};
@@ -106,6 +107,12 @@ impl Session {
         self.pages.get().session.tracer.load(Relaxed) != 0
     }
 
+    /// The word that says one in how many timed calls passes the image's door; 0: none.
+    #[must_use]
+    pub fn callers_one_in(&self) -> &'static AtomicU32 {
+        &self.pages.get().session.callers_one_in
+    }
+
     /// System V id of the segment with the image.
     #[must_use]
     pub fn image_id(&self) -> i32 {
@@ -176,6 +183,12 @@ impl ClockPair {
             })
             .min_by_key(|(width, _)| *width)
             .map_or(Self { ticks: Ticks(0), time: Nanos(0) }, |(_, pair)| pair)
+    }
+
+    /// Ticks to time, from this pair until now.
+    #[must_use]
+    pub fn scale_until_now(self) -> Scale {
+        self.scale_until(Self::read())
     }
 
     /// The scale between this pair and a later one; one tick a nanosecond if the counter is of no
@@ -264,6 +277,7 @@ fn constants(
     put(std::mem::offset_of!(Constants, counting), &counting.to_le_bytes());
     put(std::mem::offset_of!(Constants, gap_ticks), &gap_ticks().to_le_bytes());
     put(std::mem::offset_of!(Constants, code_offset), &code_offset.to_le_bytes());
+    put(std::mem::offset_of!(Constants, mark), &SESSION_MARK.to_le_bytes());
     for (index, mapping) in mappings.iter().enumerate() {
         let at = std::mem::offset_of!(Constants, mappings) + index * size_of::<KernelMapping>();
         put(at, &mapping.offset.to_le_bytes());

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 /// Where Debian's package `chromium`, and others', put the browser.
@@ -14,7 +15,7 @@ const PLACES: [&str; 3] =
     ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 /// After this many seconds the browser counts as hung.
 const HUNG_AFTER: &str = "300";
-/// It keeps to itself: no network, no updates, no questions.
+/// It keeps to itself: no network but the loopback, no updates, no questions.
 const OPTIONS: [&str; 12] = [
     "--headless",
     "--no-sandbox",
@@ -25,7 +26,7 @@ const OPTIONS: [&str; 12] = [
     "--disable-component-update",
     "--disable-sync",
     "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--enable-logging=stderr",
     "--v=0",
 ];
@@ -80,8 +81,20 @@ impl Browser {
 
     /// Lays the page out in a frame of `width` pixels and measures it.
     pub(crate) fn measure(&self, html: &str, width: u32, ground: Ground) -> Seen {
-        let page = self.write("measure.html", &framed(html, width, MEASURE));
-        let dom = self.run(&page, width, ground, &["--dump-dom"]);
+        self.result(html, width, ground, MEASURE)
+    }
+
+    /// Lays the page out, does to it what `steps` say, and gives their result.
+    ///
+    /// `steps` are JavaScript with `inner`, the page, `view`, its window, and `press(element, key)`.
+    pub(crate) fn act(&self, html: &str, width: u32, steps: &str) -> serde_json::Value {
+        let script = ACT.replace("STEPS", steps);
+        self.result(html, width, Ground::Light, &script)
+    }
+
+    fn result<T: DeserializeOwned>(&self, html: &str, width: u32, on: Ground, script: &str) -> T {
+        let page = self.write("measure.html", &framed(html, width, script));
+        let dom = self.run(&page, width, on, &["--dump-dom"]);
         let dom = String::from_utf8(dom).expect("the DOM is text");
         let result =
             dom.split("<pre id=\"seen\">").nth(1).and_then(|rest| rest.split("</pre>").next());
@@ -182,6 +195,23 @@ window.onload = () => {
     contrast: (Math.max(ground, ink) + 0.05) / (Math.min(ground, ink) + 0.05),
     pictures: svgs.length, least_letter_px: least, cut_off: cut, overlapping: over,
   });
+  document.getElementById('frame').remove();
+  document.body.append(pre);
+};
+"##;
+
+/// Runs in the outer page once the frame is there: acts on it as a reader would.
+const ACT: &str = r##"
+window.onload = () => {
+  const inner = document.getElementById('frame').contentDocument;
+  const view = inner.defaultView;
+  const press = (element, key) => element.dispatchEvent(
+    new view.KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+  const steps = () => { STEPS };
+  const result = steps();
+  const pre = document.createElement('pre');
+  pre.id = 'seen';
+  pre.textContent = JSON.stringify(result);
   document.getElementById('frame').remove();
   document.body.append(pre);
 };

@@ -83,19 +83,45 @@ pub(crate) fn rustix() -> Option<PathBuf> {
     build(&words, &target.join("release/reads-by-rustix"), None)
 }
 
-/// Builds the Go program, static and without cgo.
-pub(crate) fn go() -> Option<PathBuf> {
-    let compilers = ["/usr/local/go/bin/go", "/usr/bin/go"];
-    let compiler = compilers.into_iter().find(|go| Path::new(go).exists()).unwrap_or("go");
-    let words = [compiler, "build", "-o", OUTPUT, &source("reads.go")];
-    build(&words, &directory().join("reads-go"), None)
+/// Builds a Rust program of one file, optimised, with more compiler options.
+pub(crate) fn rust_with(name: &str, options: &[&str]) -> Option<PathBuf> {
+    let source = source(&format!("{name}.rs"));
+    let words = [&["rustc", "--edition=2024", "-O"], options, &["-o", OUTPUT, &source]].concat();
+    build(&words, &directory().join(format!("{name}-rust{}", options.concat())), None)
 }
 
-/// Builds the Java class; gives the class path.
+/// Builds a C++ program, optimised, with more compiler options.
+pub(crate) fn cpp_with(name: &str, options: &[&str]) -> Option<PathBuf> {
+    let source = source(&format!("{name}.cpp"));
+    let compiler = [&["g++", "-O2", "-pthread"], options].concat();
+    let words = [compiler.as_slice(), &["-o", OUTPUT, &source]].concat();
+    let probe = [compiler.as_slice(), &["-o", OUTPUT, "-x", "c++", "-"]].concat();
+    build(&words, &directory().join(format!("{name}-cpp{}", options.concat())), Some(&probe))
+}
+
+/// Builds the Go program `reads.go`.
+pub(crate) fn go() -> Option<PathBuf> {
+    go_program("reads")
+}
+
+/// Builds a Go program, static and without cgo.
+pub(crate) fn go_program(name: &str) -> Option<PathBuf> {
+    let compilers = ["/usr/local/go/bin/go", "/usr/bin/go"];
+    let compiler = compilers.into_iter().find(|go| Path::new(go).exists()).unwrap_or("go");
+    let words = [compiler, "build", "-o", OUTPUT, &source(&format!("{name}.go"))];
+    build(&words, &directory().join(format!("{name}-go")), None)
+}
+
+/// Builds the Java class `Reads`; gives the class path.
 pub(crate) fn java() -> Option<PathBuf> {
+    java_class("Reads")
+}
+
+/// Builds a Java class; gives the class path.
+pub(crate) fn java_class(name: &str) -> Option<PathBuf> {
     let class_path = directory().join("java");
-    let words = ["javac", "-d", text(&class_path), &source("Reads.java")];
-    build(&words, &class_path.join("Reads.class"), None)?;
+    let words = ["javac", "-d", text(&class_path), &source(&format!("{name}.java"))];
+    build(&words, &class_path.join(format!("{name}.class")), None)?;
     Some(class_path)
 }
 

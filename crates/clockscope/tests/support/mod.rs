@@ -1,12 +1,15 @@
 //! What the tests of `trace` and `run` share: building the programs of `tests/tracees`, running
 //! them, and comparing what they print with what clockscope reports.
 
+pub(crate) mod attaching;
 pub(crate) mod builds;
 pub(crate) mod compare;
+pub(crate) mod conversation;
 pub(crate) mod moments;
 pub(crate) mod placed;
 pub(crate) mod printed;
 pub(crate) mod running;
+pub(crate) mod servers;
 pub(crate) mod terminal;
 pub(crate) mod tracefs;
 

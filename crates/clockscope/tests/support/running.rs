@@ -44,6 +44,16 @@ pub(crate) struct Traced {
 }
 
 impl Traced {
+    /// Joins what a finished run wrote with the report.
+    pub(crate) fn of(output: &Output, report: Option<Report>) -> Self {
+        Self {
+            status: output.status,
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            report,
+        }
+    }
+
     /// The report.
     ///
     /// # Panics
@@ -180,12 +190,7 @@ impl Tracing {
 
     /// Joins what a finished run wrote with the report.
     pub(crate) fn traced(&self, output: &Output) -> Traced {
-        Traced {
-            status: output.status,
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-            report: Report::read(&self.report_path),
-        }
+        Traced::of(output, Report::read(&self.report_path))
     }
 }
 

@@ -67,6 +67,12 @@ impl Terminal {
         self.shown.drain(..end);
     }
 
+    /// Takes the terminal away from what runs in it, as when its window is closed.
+    pub(crate) fn vanish(mut self) {
+        self.child.kill().expect("end the terminal");
+        self.child.wait().expect("wait for script");
+    }
+
     /// Waits for the end; the exit status is the command's.
     #[track_caller]
     pub(crate) fn finish(mut self) -> i32 {

@@ -2,6 +2,7 @@
 
 pub(crate) mod accuracy;
 pub(crate) mod agreement;
+pub(crate) mod attach;
 pub(crate) mod bystander;
 pub(crate) mod exactness;
 pub(crate) mod fastclock;
@@ -10,6 +11,7 @@ pub(crate) mod memory;
 pub(crate) mod order;
 pub(crate) mod real;
 pub(crate) mod run_tsc;
+pub(crate) mod sampling;
 pub(crate) mod signals;
 pub(crate) mod start;
 pub(crate) mod syscalls;

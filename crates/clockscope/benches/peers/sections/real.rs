@@ -62,18 +62,31 @@ fn compare(
     programs: &[&str],
     rate: impl FnMut(Tracer) -> Result<f64>,
 ) {
-    page.heading(3, what);
-    if let Some(reason) = missing(programs) {
-        page.text(&reason);
-        return;
-    }
-    let variants = interleave(suite, &TRACERS, suite.options.load_rounds(), rate);
-    let all: Vec<Series> =
-        variants.iter().map(|variant| Series::of(variant, |&rate| rate)).collect();
-    rate_table(page, &all);
+    let Some(all) = rates(suite, page, what, programs, &TRACERS, rate) else { return };
     for (tracer, limit) in [(TRACE_VDSO, 0.98), (TRACE_COUNTS, 0.90), (TRACE_TIME, 0.85)] {
         let kept = ratio_to(&all, "untraced", &tracer.name());
         let what = format!("{what} with {}", tracer.name());
         page.verdict(&verdict(&what, Target::AtLeast(limit), Unit::Ratio, kept));
     }
+}
+
+/// The rates under each tracer, with their heading and table; `None` where programs are missing.
+pub(super) fn rates(
+    suite: &Suite,
+    page: &mut Page,
+    what: &str,
+    programs: &[&str],
+    tracers: &[Tracer],
+    rate: impl FnMut(Tracer) -> Result<f64>,
+) -> Option<Vec<Series>> {
+    page.heading(3, what);
+    if let Some(reason) = missing(programs) {
+        page.text(&reason);
+        return None;
+    }
+    let variants = interleave(suite, tracers, suite.options.load_rounds(), rate);
+    let all: Vec<Series> =
+        variants.iter().map(|variant| Series::of(variant, |&rate| rate)).collect();
+    rate_table(page, &all);
+    Some(all)
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod axis;
 pub(crate) mod curves;
+pub(crate) mod flame;
 pub(crate) mod palette;
 pub(crate) mod quantity;
 pub(crate) mod rows;

@@ -2,11 +2,27 @@
 
 /// Elements without an end tag.
 const VOID: [&str; 1] = ["meta"];
+/// The only scripts that a page may have: its data, and ours.
+const DATA: &str = "<script type=\"application/json\" class=\"flame-data\">";
+
+/// Panics if the page has another script than `script` and data, or is not as [`page`] wants it.
+pub(crate) fn page_with_script(html: &str, script: &str) {
+    let ours = format!("<script>{script}</script>");
+    assert_eq!(html.matches(&ours).count(), 1, "our script is there");
+    let mut rest = html.replace(&ours, "");
+    while let Some((before, data)) = rest.split_once(DATA) {
+        let (data, after) = data.split_once("</script>").expect("data end");
+        assert!(!data.contains(['<', '>', '&']), "data that could end their element");
+        rest = format!("{before}{after}");
+    }
+    page(&rest);
+}
 
 /// Panics if the page is not well-formed, loads something, has a figure without a caption or a
 /// picture without a name.
 pub(crate) fn page(html: &str) {
     assert!(html.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"));
+    assert!(html.contains("content=\"default-src 'none'; style-src 'sha256-"));
     balanced(html);
     for loads in ["http:", "https:", "src=", "href=", "@import", "url(", "<script", "<link"] {
         assert!(!html.to_lowercase().contains(loads), "the page has {loads}");

@@ -1,14 +1,23 @@
 //! The pages of `--format html`: one file each, complete without network and without script.
 //!
-//! Only this folder writes tags. What the reports put in is text, and is escaped here.
+//! Only this folder writes tags. What the reports put in is text, and is escaped here. A policy at
+//! the head of each page forbids it to load anything, and to run any script but the one whose hash
+//! it names: text that got through as markup would still do nothing.
 
+mod flame;
 mod host_facts;
+mod policy;
 mod table;
+mod tiles;
+mod tree;
 
 use super::chart::Picture;
 use super::chart::palette;
 
-pub(crate) use table::Table;
+pub(crate) use flame::FlameView;
+pub(crate) use table::{Cell, Table};
+pub(crate) use tiles::Tile;
+pub(crate) use tree::Branch;
 
 /// Everything but colours.
 const STYLE: &str = include_str!("page.css");
@@ -20,6 +29,8 @@ pub(crate) struct Page {
     body: String,
     figures: u32,
     in_section: bool,
+    style: &'static str,
+    script: &'static str,
 }
 
 /// What a box at the top says.
@@ -35,8 +46,14 @@ impl Page {
     /// A page with a title; `kind` says what made it.
     #[must_use]
     pub(crate) fn new(title: &str, kind: &str) -> Page {
-        let mut page =
-            Page { title: title.to_owned(), body: String::new(), figures: 0, in_section: false };
+        let mut page = Page {
+            title: title.to_owned(),
+            body: String::new(),
+            figures: 0,
+            in_section: false,
+            style: "",
+            script: "",
+        };
         page.push(&[
             "<header>\n<p class=\"kind\">",
             &escape(kind),
@@ -45,6 +62,14 @@ impl Page {
             "</h1>\n</header>\n",
         ]);
         page
+    }
+
+    /// Rules and a script of this kind of page, both ours. The page must be complete without them.
+    #[must_use]
+    pub(crate) fn with_script(mut self, style: &'static str, script: &'static str) -> Page {
+        self.style = style;
+        self.script = script;
+        self
     }
 
     fn push(&mut self, parts: &[&str]) {
@@ -111,19 +136,23 @@ impl Page {
             if pictures.len() > 1 && is_panels(pictures) { " class=\"panels\"" } else { "" };
         self.push(&["<figure>\n<div", panels, ">\n"]);
         for picture in pictures {
-            match picture {
-                Ok(picture) => self.push(&[
-                    "<div class=\"picture\"><div class=\"wide\">",
-                    &picture.wide,
-                    "</div><div class=\"narrow\">",
-                    &picture.narrow,
-                    "</div></div>\n",
-                ]),
-                Err(sentence) => self.paragraph(sentence),
-            }
+            self.picture(picture.as_ref());
         }
         self.push(&["</div>\n<figcaption><strong>Figure ", &number, ". ", &escape(conclusion)]);
         self.push(&["</strong> ", &escape(reading), "</figcaption>\n</figure>\n"]);
+    }
+
+    fn picture(&mut self, picture: Result<&Picture, &String>) {
+        match picture {
+            Ok(picture) => self.push(&[
+                "<div class=\"picture\"><div class=\"wide\">",
+                &picture.wide,
+                "</div><div class=\"narrow\">",
+                &picture.narrow,
+                "</div></div>\n",
+            ]),
+            Err(sentence) => self.paragraph(sentence),
+        }
     }
 
     /// A table; nothing if it has no rows.
@@ -142,18 +171,26 @@ impl Page {
         self.close_section();
         let style = format!(
             ":root{{{light}}}\n\
-             @media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{STYLE}{rules}",
+             @media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{STYLE}{rules}{own}",
+            own = self.style,
             light = palette::variables(false),
             dark = palette::variables(true),
             rules = palette::rules(),
         );
+        let style = format!("\n{style}");
+        let script = match self.script {
+            "" => String::new(),
+            script => format!("<script>{script}</script>\n"),
+        };
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <meta name=\"generator\" content=\"clockscope\">\n\
-             <title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n\
-             {body}</main>\n</body>\n</html>\n",
+             <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n\
+             {body}</main>\n{script}</body>\n</html>\n",
+            policy = policy::policy(&style, self.script),
             title = escape(&self.title),
             body = self.body,
         )
@@ -210,7 +247,6 @@ mod tests {
         table.row(vec![hostile.to_owned()]);
         page.table(&table);
         let html = page.finish();
-        assert!(!html.contains("<script"), "{html}");
         assert!(!html.contains('\u{0}') && !html.contains('\u{1b}'), "{html}");
         check::page(&html);
     }

@@ -11,7 +11,32 @@ pub(crate) struct Table {
     caption: String,
     columns: Vec<String>,
     words: Vec<usize>,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<Cell>>,
+    /// Column that the rows are in the descending order of, if a reader may choose another.
+    sorted_by: Option<usize>,
+}
+
+/// A cell: what it says, and what it is sorted by.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cell {
+    /// What it says.
+    pub(crate) text: String,
+    /// The number that it is sorted by; its text if there is none.
+    pub(crate) key: Option<f64>,
+}
+
+impl Cell {
+    /// A cell that says `text` and is sorted by `key`.
+    #[must_use]
+    pub(crate) fn number(text: String, key: f64) -> Cell {
+        Cell { text, key: Some(key).filter(|key| key.is_finite()) }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell { text, key: None }
+    }
 }
 
 impl Table {
@@ -23,7 +48,15 @@ impl Table {
             columns: columns.iter().map(|&column| column.to_owned()).collect(),
             words: vec![0],
             rows: Vec::new(),
+            sorted_by: None,
         }
+    }
+
+    /// Lets a reader sort it. Its rows are in the descending order of `column`, from 0.
+    #[must_use]
+    pub(crate) fn sorted_by(mut self, column: usize) -> Table {
+        self.sorted_by = Some(column);
+        self
     }
 
     /// Columns (from 0) that hold words.
@@ -35,6 +68,11 @@ impl Table {
 
     /// Adds a row; cells that are missing are empty.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.cells(cells.into_iter().map(Cell::from).collect());
+    }
+
+    /// [`Table::row`] with what to sort it by.
+    pub(crate) fn cells(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells);
     }
 
@@ -53,22 +91,29 @@ impl Table {
         let caption = escape(&self.caption);
         let mut html = format!(
             "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{caption}\">\n\
-             <table>\n<caption>{caption}</caption>\n<thead><tr>"
+             <table{sortable}>\n<caption>{caption}</caption>\n<thead><tr>",
+            sortable = if self.sorted_by.is_some() { " class=\"sortable\"" } else { "" },
         );
         let classes: Vec<&str> = (0..self.columns.len()).map(|index| self.class(index)).collect();
-        for (class, column) in classes.iter().copied().zip(&self.columns) {
+        for (index, (class, column)) in classes.iter().copied().zip(&self.columns).enumerate() {
             let column = escape(column);
-            html.extend(["<th scope=\"col\"", class, ">", column.as_str(), "</th>"]);
+            let order = match self.sorted_by {
+                Some(sorted) if sorted == index => " aria-sort=\"descending\"",
+                _ => "",
+            };
+            html.extend(["<th scope=\"col\"", class, order, ">", column.as_str(), "</th>"]);
         }
         html.push_str("</tr></thead>\n<tbody>\n");
         for row in &self.rows {
             html.push_str("<tr>");
             for (index, class) in classes.iter().copied().enumerate() {
-                let cell = row.get(index).map_or_else(String::new, |cell| escape(cell));
+                let cell = row.get(index).cloned().unwrap_or_default();
+                let key = cell.key.map_or_else(String::new, |key| format!(" data-key=\"{key}\""));
+                let text = escape(&cell.text);
                 if index == 0 {
-                    html.extend(["<th scope=\"row\"", class, ">", cell.as_str(), "</th>"]);
+                    html.extend(["<th scope=\"row\"", class, &key, ">", &text, "</th>"]);
                 } else {
-                    html.extend(["<td", class, ">", cell.as_str(), "</td>"]);
+                    html.extend(["<td", class, &key, ">", &text, "</td>"]);
                 }
             }
             html.push_str("</tr>\n");
@@ -79,7 +124,7 @@ impl Table {
 
     /// Columns of words stand left; long words are broken.
     fn class(&self, column: usize) -> &'static str {
-        let length = |row: &Vec<String>| row.get(column).map_or(0, |cell| cell.chars().count());
+        let length = |row: &Vec<Cell>| row.get(column).map_or(0, |cell| cell.text.chars().count());
         let longest = self.rows.iter().map(length).max().unwrap_or(0);
         match (self.words.contains(&column), longest > LONG) {
             (true, true) => " class=\"l\"",

@@ -124,6 +124,7 @@ pub(super) fn processes() -> TraceReport {
         },
         ProcessDetail {
             pid: 4_022,
+            parent: None,
             command: "date".into(),
             vdso_calls: 12,
             syscall_calls: Some(12),

@@ -5,6 +5,9 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
+use crate::report::callers::model::{
+    CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow,
+};
 use crate::report::lines::width;
 use crate::report::model::{
     ByKernel, ClockPageReport, ClockReads, DeclineRow, Latency, Overhead, SyscallRow, VdsoRow,
@@ -85,7 +88,7 @@ prop_compose! {
         let threads = tids.into_iter()
             .map(|tid| ThreadDetail { tid, vdso: vdso.clone(), syscalls: syscalls.clone() })
             .collect();
-        ProcessDetail { pid, command, vdso_calls, syscall_calls: Some(syscall_calls), vdso, syscalls, threads }
+        ProcessDetail { pid, parent: None, command, vdso_calls, syscall_calls: Some(syscall_calls), vdso, syscalls, threads }
     }
 }
 
@@ -105,6 +108,59 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn frame()(
+        (function, module) in (option::of(word()), option::of(word())),
+        (file, line) in (option::of(word()), option::of(any::<u32>())),
+        address in number(),
+    ) -> FrameRow {
+        FrameRow { function, module, address, file, line, kind: FrameKind::Native }
+    }
+}
+
+prop_compose! {
+    fn stack()(
+        (called, pid) in (0..3_usize, any::<i32>()),
+        frames in vec(0..6_usize, 0..12),
+        (samples, calls) in (number(), prop_oneof![any::<f64>(), 0.0..1e9_f64]),
+        complete: bool,
+    ) -> StackRow {
+        StackRow { called, pid, frames, samples, calls, complete }
+    }
+}
+
+prop_compose! {
+    fn callers()(
+        (samples, lost, freq) in (number(), number(), any::<u32>()),
+        called in vec(
+            (word(), prop_oneof!["clock_gettime", word()], option::of(word()), number(), number())
+                .prop_map(|(via, name, clock, calls, samples)| {
+                    CalledRow { via, name, clock, calls, samples, estimated: calls % 2 == 0 }
+                }),
+            0..4,
+        ),
+        frames in vec(frame(), 0..6),
+        stacks in vec(stack(), 0..12).boxed(),
+        pairs in vec(
+            (0..12_usize, 0..12_usize, number(), any::<f64>(), number()).prop_map(
+                |(first, second, samples, share, gap_ns)| {
+                    PairRow { first, second, samples, share, gap_ns }
+                },
+            ),
+            0..4,
+        ).boxed(),
+        cut in vec(
+            (word(), option::of(word()), number())
+                .prop_map(|(reason, module, samples)| CutRow { reason, module, samples }),
+            0..6,
+        ).boxed(),
+        declines in vec(decline(), 0..3),
+        cost_share in any::<f64>(),
+    ) -> Callers {
+        Callers { samples, lost, freq, called, frames, stacks, pairs, cut, declines, cost_share }
+    }
+}
+
+prop_compose! {
     fn reports()(
         command in vec(word(), 0..4),
         (exit_code, signal) in (any::<Option<i32>>(), any::<Option<i32>>()),
@@ -118,8 +174,12 @@ prop_compose! {
         (syscall_probe_ps, bystander_tax_ps, syscall_subtracted_ps, vdso_bracket_ps)
             in (number(), number(), number(), number()),
         clock_page in option::of(page_answers()).boxed(),
+        callers in option::of(callers()).boxed(),
     ) -> TraceReport {
         TraceReport {
+            timeline: Vec::new(),
+            callers,
+            attached: Vec::new(),
             clock_page,
             schema: 1, command, exit_code, signal, wall_ns, cpu_ns, processes, threads, via, vdso,
             syscalls, clock_reads, processes_detail, declines,
@@ -142,7 +202,16 @@ fn options() -> impl Strategy<Value = TextOptions> {
     (sort, clock, any::<[bool; 4]>()).prop_map(|(sort, clock, flags)| {
         let [per_process, per_thread, summary_only, latency] = flags;
         let columns = columns::DEFAULT.to_vec();
-        TextOptions { sort, columns, per_process, per_thread, summary_only, latency, clock }
+        TextOptions {
+            sort,
+            columns,
+            per_process,
+            per_thread,
+            summary_only,
+            latency,
+            clock,
+            ..TextOptions::default()
+        }
     })
 }
 
@@ -169,6 +238,7 @@ proptest! {
         let options = TextOptions { columns, summary_only: true, ..TextOptions::default() };
         let mut bare = report;
         bare.declines.clear();
+        bare.callers = None;
         let rows = bare.vdso.iter().filter(|row| row.calls > 0).count()
             + bare.syscalls.iter().filter(|row| row.calls > 0).count();
         let expected = if rows == 0 { 1 } else { rows + 4 };

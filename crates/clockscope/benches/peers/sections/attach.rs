@@ -1,0 +1,158 @@
+//! How long a program stands still when somebody attaches to it.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::figure::{Target, Unit, show, typical, verdict};
+use crate::page::Page;
+use crate::process::{self, Running, words};
+use crate::suite::{Suite, is_installed};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// Threads, and the longest pause for attaching that is aimed at, ms.
+const SIZES: [(usize, Option<f64>); 4] =
+    [(2, None), (10, Some(2.0)), (100, None), (1000, Some(20.0))];
+
+/// What one attachment gave.
+struct Attachment {
+    /// What clockscope says of its own pauses, ms.
+    paused: Option<[f64; 2]>,
+    /// The largest gap that the program saw while somebody attached and detached, ms.
+    gap: f64,
+}
+
+/// Who attaches.
+#[derive(Clone, Copy)]
+enum Who {
+    Nobody,
+    Clockscope,
+    Strace,
+    Gdb,
+}
+
+const ALL: [Who; 4] = [Who::Nobody, Who::Clockscope, Who::Strace, Who::Gdb];
+
+impl Who {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody, for as long",
+            Self::Clockscope => "clockscope trace --via none -p PID",
+            Self::Strace => "strace -c -f -e trace=none -p PID",
+            Self::Gdb => "gdb -p PID, detach",
+        }
+    }
+
+    fn is_here(self) -> bool {
+        match self {
+            Self::Nobody | Self::Clockscope => true,
+            Self::Strace => is_installed("strace"),
+            Self::Gdb => is_installed("gdb"),
+        }
+    }
+
+    fn command(self, suite: &Suite, pid: u32, summary: &Path) -> Vec<OsString> {
+        let summary = summary.display();
+        match self {
+            Self::Nobody => words("sleep 0.2"),
+            Self::Clockscope => {
+                let mut line = vec![suite.clockscope.clone().into_os_string()];
+                line.extend(words(&format!(
+                    "trace --via none -p {pid} --duration 0.2 --format json -o {summary}"
+                )));
+                line
+            }
+            Self::Strace => words(&format!(
+                "timeout -s INT 0.2 strace -c -f -e trace=none -o {summary} -p {pid}"
+            )),
+            Self::Gdb => words(&format!("gdb -q -nx -batch -p {pid} -ex detach")),
+        }
+    }
+}
+
+pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
+    page.heading(2, "Attaching to a running program");
+    page.text(
+        "The program's threads wake every 5 ms and read the clock; one looks for gaps without pause. *Pause* is what \
+         clockscope reports: from the first stop to the last resumption of a thread. *Largest gap* is what the program \
+         saw of attaching and detaching together; on a busy CPU other threads make gaps too, as the row *nobody* shows.",
+    );
+    for (threads, limit) in SIZES {
+        page.heading(3, &format!("{threads} threads"));
+        let rounds = suite.options.choose(15, 3);
+        let columns = measure(suite, threads, rounds)?;
+        page.table(
+            &["who", "pause, attach, ms", "pause, detach, ms", "largest gap, ms"],
+            &rows(&columns),
+        );
+        if let (Some(limit), Some((_, own))) = (limit, columns.get(1)) {
+            let attach = pauses(own, 0);
+            let what = format!("pause for attaching to {threads} threads");
+            page.verdict(&verdict(&what, Target::AtMost(limit), Unit::Millis, typical(&attach)));
+        }
+    }
+    Ok(())
+}
+
+fn measure(suite: &Suite, threads: usize, rounds: usize) -> Result<Vec<(Who, Vec<Attachment>)>> {
+    let program: OsString = suite.workloads.attached.clone().into();
+    let mut program = Running::start(&[program, threads.to_string().into()])?;
+    program.wait_for_line("ready", LIMIT)?;
+    let mut columns: Vec<(Who, Vec<Attachment>)> =
+        ALL.into_iter().filter(|who| who.is_here()).map(|who| (who, Vec::new())).collect();
+    for _ in 0..rounds {
+        for (who, attachments) in &mut columns {
+            attachments.push(attach(suite, &mut program, *who)?);
+        }
+    }
+    program.finish(LIMIT)?;
+    Ok(columns)
+}
+
+fn attach(suite: &Suite, program: &mut Running, who: Who) -> Result<Attachment> {
+    gap(program)?;
+    let summary = suite.path("attached");
+    process::run_any(&who.command(suite, program.pid(), &summary), LIMIT)?;
+    let gap = gap(program)?;
+    let paused = if matches!(who, Who::Clockscope) {
+        let text = std::fs::read_to_string(&summary).context("clockscope wrote no report")?;
+        let report: serde_json::Value = serde_json::from_str(&text)?;
+        let row = &report["attached"][0];
+        let ms = |name: &str| row[name].as_f64().map(|ns| ns / 1e6).context("no pause");
+        Some([ms("pause_ns")?, ms("detach_pause_ns")?])
+    } else {
+        None
+    };
+    Ok(Attachment { paused, gap })
+}
+
+/// The largest gap that the program has seen since it was asked before, ms.
+fn gap(program: &mut Running) -> Result<f64> {
+    program.send_line()?;
+    let line = program.wait_for_line("gap ", LIMIT)?;
+    let us = line.split(' ').nth(1).context("no number")?;
+    Ok(us.parse::<f64>()? / 1e3)
+}
+
+fn pauses(attachments: &[Attachment], which: usize) -> Vec<Option<f64>> {
+    attachments.iter().map(|attachment| Some(attachment.paused?[which])).collect()
+}
+
+fn rows(columns: &[(Who, Vec<Attachment>)]) -> Vec<Vec<String>> {
+    let cell = |values: &[Option<f64>]| {
+        typical(values).map_or_else(String::new, |figure| show(&figure, Unit::Millis))
+    };
+    let row = |(who, attachments): &(Who, Vec<Attachment>)| {
+        let gaps: Vec<Option<f64>> =
+            attachments.iter().map(|attachment| Some(attachment.gap)).collect();
+        vec![
+            who.name().to_owned(),
+            cell(&pauses(attachments, 0)),
+            cell(&pauses(attachments, 1)),
+            cell(&gaps),
+        ]
+    };
+    columns.iter().map(row).collect()
+}

@@ -1,0 +1,70 @@
+//! What sampling callers costs: requests a second with stacks, against the same trace without.
+
+use anyhow::Result;
+
+use crate::figure::{Target, Unit, verdict};
+use crate::loops::{Loop, launch_in_rounds, series};
+use crate::page::Page;
+use crate::series::{added_to, ratio_to, time_table};
+use crate::servers::postgres::{Cluster, Script};
+use crate::servers::{postgres, redis};
+use crate::suite::{Suite, missing};
+use crate::tracer::{TRACE_VDSO, Tracer};
+
+use super::real::rates;
+
+const CALLERS: Tracer = Tracer::Clockscope("trace --via none --callers");
+const PERF_RECORD: Tracer = Tracer::PerfRecord;
+const TRACERS: [Tracer; 4] = [Tracer::Untraced, TRACE_VDSO, CALLERS, PERF_RECORD];
+
+pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
+    page.heading(2, "Sampling callers");
+    page.text(
+        "At the default rate, 1,000 stacks a second over the whole tree. `perf record -g` beside it samples time, \
+         1,000 stacks a second too, with frame pointers and so without most callers; it does not see single calls.",
+    );
+    read_in_a_loop(suite, page);
+    server(
+        suite,
+        page,
+        "redis-server under redis-benchmark, GET, sampled",
+        &redis::PROGRAMS,
+        |tracer| redis::rate(suite, tracer),
+    );
+    match missing(&postgres::PROGRAMS) {
+        Some(reason) => page.text(&reason),
+        None => {
+            let cluster = Cluster::create(suite)?;
+            let what = "PostgreSQL under pgbench, select only, sampled";
+            server(suite, page, what, &postgres::PROGRAMS, |tracer| {
+                cluster.rate(suite, tracer, Script::SelectOnly)
+            });
+        }
+    }
+    Ok(())
+}
+
+fn read_in_a_loop(suite: &Suite, page: &mut Page) {
+    page.heading(3, "clock_gettime in a loop, sampled");
+    let workload = Loop::new(suite, "clock_gettime");
+    let tracers = [Tracer::Untraced, TRACE_VDSO, CALLERS];
+    let variants = launch_in_rounds(suite, &tracers, suite.options.loop_rounds(), &workload);
+    let all = series(&variants);
+    time_table(page, &all, Unit::Nanos);
+    let added = added_to(&all, &TRACE_VDSO.name(), &CALLERS.name());
+    let what = "sampling adds to the average read of a program that does nothing else";
+    page.verdict(&verdict(what, Target::AtMost(1.0), Unit::Nanos, added));
+}
+
+fn server(
+    suite: &Suite,
+    page: &mut Page,
+    what: &str,
+    programs: &[&str],
+    rate: impl FnMut(Tracer) -> Result<f64>,
+) {
+    let Some(all) = rates(suite, page, what, programs, &TRACERS, rate) else { return };
+    let kept = ratio_to(&all, &TRACE_VDSO.name(), &CALLERS.name());
+    let what = format!("{what}: throughput with --callers of that without");
+    page.verdict(&verdict(&what, Target::AtLeast(0.98), Unit::Ratio, kept));
+}

@@ -1,0 +1,101 @@
+//! Frames of stacks, before they have names.
+
+/// A file with code, or an image that clockscope knows, in the order of first sight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModuleId(pub(super) u32);
+
+/// A program's life in a process: code made at run time is known only within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProgramId(pub(super) u32);
+
+/// Where a frame's code is: the same code has the same value in every process that maps the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FrameAddress {
+    /// In a file.
+    Code {
+        /// Which.
+        module: ModuleId,
+        /// Address in the file's own counting (as `addr2line` takes it), within the instruction
+        /// that calls.
+        at: u64,
+    },
+    /// In memory that no file fills: code made at run time.
+    RunTime {
+        /// Of which program.
+        program: ProgramId,
+        /// Address in its memory, within the instruction that calls.
+        at: u64,
+    },
+    /// Nothing is known to be mapped there.
+    Unknown {
+        /// Address in the memory of its process.
+        at: u64,
+    },
+}
+
+/// Why a stack ends where it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// With the first function of its thread.
+    Complete,
+    /// The kernel copied only the top of the stack.
+    StackTooShort,
+    /// The thread was on another stack (of a signal, of a goroutine), of which nothing was copied.
+    OtherStack,
+    /// The code has no unwind information.
+    NoInformation(ModuleId),
+    /// The unwind information is damaged, or of a kind that no compiler writes.
+    Damaged(ModuleId),
+    /// The file of the code could not be read.
+    Unreadable(ModuleId),
+    /// Code made at run time that keeps no frame pointers.
+    RunTimeCode,
+    /// A return address where no code is mapped.
+    NotMapped,
+    /// The process is not known.
+    UnknownProcess,
+}
+
+impl End {
+    /// Whether the stack reaches the thread's first function.
+    #[must_use]
+    pub fn is_complete(self) -> bool {
+        self == Self::Complete
+    }
+
+    /// The reason as a clause.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Complete => "first function of the thread",
+            Self::StackTooShort => "the stack is larger than what is copied of it",
+            Self::OtherStack => "goes on on another stack, which is not copied",
+            Self::NoInformation(_) => "code without unwind information",
+            Self::Damaged(_) => "damaged unwind information",
+            Self::Unreadable(_) => "the file could not be read",
+            Self::RunTimeCode => "code made at run time, without unwind information",
+            Self::NotMapped => "a return address where no code is mapped",
+            Self::UnknownProcess => "a process whose memory is not known",
+        }
+    }
+
+    /// The file whose code is the reason.
+    #[must_use]
+    pub fn module(self) -> Option<ModuleId> {
+        match self {
+            Self::NoInformation(module) | Self::Damaged(module) | Self::Unreadable(module) => {
+                Some(module)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwound {
+    /// The function that calls first, the thread's first function last.
+    pub frames: Vec<FrameAddress>,
+    /// Why it ends there.
+    pub end: End,
+}

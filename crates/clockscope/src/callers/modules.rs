@@ -1,0 +1,346 @@
+//! What is mapped where, in each process, and the files behind it.
+//!
+//! A fork shares its parent's picture until one of the two maps something. A file is opened when it
+//! is first mapped, while a process that maps it lives, so that deleted files and those of other
+//! mount namespaces can be read; it is opened once, whoever maps it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::frames::{ModuleId, ProgramId};
+use super::jit::Program;
+use super::module_file::{self, Bytes, Elf};
+use super::sample::{Mapping, MemoryEvent};
+use super::unwind_cfi::Frames;
+use super::unwind_go::GoTable;
+
+/// Files that are kept open; code of more than that is reported as unreadable.
+const FILES_MAX: usize = 512;
+/// Mappings that are kept for a process; what comes then is not known.
+const REGIONS_MAX: usize = 1 << 16;
+
+/// A file with code.
+pub(super) struct Module {
+    /// Its path as its process sees it, or a name in brackets.
+    pub(super) name: PathBuf,
+    /// Its bytes, if it could be opened.
+    pub(super) bytes: Option<Bytes>,
+    content: Option<Content>,
+}
+
+/// What is in a module's file.
+pub(super) enum Content {
+    /// It could not be read.
+    Unreadable,
+    /// No ELF file: a runtime's own code, such as that of a `memfd`.
+    Other,
+    /// Code with or without frame information.
+    Code(Box<CodeFile>),
+}
+
+/// An ELF file.
+pub(super) struct CodeFile {
+    pub(super) elf: Elf,
+    pub(super) frames: Option<Frames>,
+    pub(super) go: Option<GoTable>,
+}
+
+impl Module {
+    /// What is in it, read when it is first needed.
+    pub(super) fn content(&mut self) -> &mut Content {
+        self.content.get_or_insert_with(|| match self.bytes.clone() {
+            None => Content::Unreadable,
+            Some(bytes) => match Elf::read(bytes) {
+                None => Content::Other,
+                Some(elf) => {
+                    let go = GoTable::read(&elf);
+                    let frames = Frames::read(&elf, go.is_none());
+                    Content::Code(Box::new(CodeFile { elf, frames, go }))
+                }
+            },
+        })
+    }
+}
+
+/// What fills a part of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filling {
+    /// A file.
+    File(ModuleId),
+    /// Nothing but what the program writes there.
+    Anonymous,
+    /// Something in which no program's code is.
+    Other,
+}
+
+/// A part of memory that can be executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Region {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Offset of `start` in the file.
+    pub(super) offset: u64,
+    pub(super) filling: Filling,
+}
+
+/// The executable parts of an address space, by their first address; they do not overlap.
+#[derive(Clone, Debug, Default)]
+struct Space {
+    regions: BTreeMap<u64, Region>,
+}
+
+impl Space {
+    fn at(&self, address: u64) -> Option<Region> {
+        let (_, region) = self.regions.range(..=address).next_back()?;
+        (address < region.end).then_some(*region)
+    }
+
+    /// Puts a region in; what it covers of others is gone.
+    fn put(&mut self, region: Region) {
+        let covered: Vec<Region> = self
+            .regions
+            .range(..region.end)
+            .rev()
+            .map(|(_, old)| *old)
+            .take_while(|old| old.end > region.start)
+            .collect();
+        for old in covered {
+            self.regions.remove(&old.start);
+            if old.start < region.start {
+                self.regions.insert(old.start, Region { end: region.start, ..old });
+            }
+            if old.end > region.end {
+                let offset = old.offset.wrapping_add(region.end - old.start);
+                self.regions.insert(region.end, Region { start: region.end, offset, ..old });
+            }
+        }
+        if region.start < region.end && self.regions.len() < REGIONS_MAX {
+            self.regions.insert(region.start, region);
+        }
+    }
+}
+
+/// A process.
+struct Process {
+    space: Rc<Space>,
+    /// Given when first needed.
+    program: Option<ProgramId>,
+    /// That of the process that it is a copy of.
+    parent: Option<ProgramId>,
+    /// Dumps of code made at run time that it maps.
+    dumps: Vec<Rc<File>>,
+    /// Time of the sample for which its memory was last looked at afresh, in nanoseconds.
+    looked_at: Option<u64>,
+}
+
+/// All processes and files.
+pub(super) struct Modules {
+    pub(super) modules: Vec<Module>,
+    pub(super) programs: Vec<Program>,
+    by_file: HashMap<(u64, u64), ModuleId>,
+    processes: HashMap<i32, Process>,
+    vdso: ModuleId,
+    image: ModuleId,
+}
+
+impl Modules {
+    /// With the images that no file has: the kernel's vDSO and clockscope's own.
+    pub(super) fn new(vdso: Vec<u8>, image: Vec<u8>) -> Modules {
+        let memory = |name: &str, bytes: Vec<u8>| Module {
+            name: name.into(),
+            bytes: Some(Bytes::Memory(bytes.into())),
+            content: None,
+        };
+        Modules {
+            modules: vec![memory("[vdso]", vdso), memory("[clockscope]", image)],
+            programs: Vec::new(),
+            by_file: HashMap::new(),
+            processes: HashMap::new(),
+            vdso: ModuleId(0),
+            image: ModuleId(1),
+        }
+    }
+
+    /// Takes an event in.
+    pub(super) fn event(&mut self, event: &MemoryEvent) {
+        match event {
+            MemoryEvent::Begun { pid, mappings } => {
+                let process = Process {
+                    space: Rc::default(),
+                    program: None,
+                    parent: None,
+                    dumps: Vec::new(),
+                    looked_at: None,
+                };
+                self.processes.insert(*pid, process);
+                for mapping in mappings {
+                    self.map(*pid, mapping);
+                }
+            }
+            MemoryEvent::Mapped { pid, mapping } => self.map(*pid, mapping),
+            MemoryEvent::Forked { pid, parent } => {
+                let Some(parent) = self.processes.get(parent) else { return };
+                let process = Process {
+                    space: Rc::clone(&parent.space),
+                    program: None,
+                    parent: parent.program.or(parent.parent),
+                    dumps: parent.dumps.clone(),
+                    looked_at: None,
+                };
+                self.processes.insert(*pid, process);
+            }
+            MemoryEvent::Ended { pid } => drop(self.processes.remove(pid)),
+        }
+    }
+
+    fn map(&mut self, pid: i32, mapping: &Mapping) {
+        if !self.processes.contains_key(&pid) {
+            return;
+        }
+        let is_dump = is_dump(&mapping.name);
+        let filling = if is_dump { Filling::Other } else { self.filling(pid, mapping) };
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        if is_dump {
+            process.dumps.extend(module_file::open(pid, mapping).map(Rc::new));
+            process.dumps.truncate(super::jit::DUMPS_MAX);
+        }
+        let Mapping { start, end, offset, .. } = *mapping;
+        Rc::make_mut(&mut process.space).put(Region { start, end, offset, filling });
+    }
+
+    fn filling(&mut self, pid: i32, mapping: &Mapping) -> Filling {
+        let name = mapping.name.as_os_str().as_bytes();
+        match name {
+            b"[vdso]" => Filling::File(self.vdso),
+            _ if name.starts_with(b"/SYSV") => Filling::File(self.image),
+            b"" | b"[heap]" | b"[stack]" | b"//anon" => Filling::Anonymous,
+            _ if name.starts_with(b"[anon") || name.starts_with(b"/anon_hugepage") => {
+                Filling::Anonymous
+            }
+            _ if name.starts_with(b"/dev/zero") => Filling::Anonymous,
+            _ if name.starts_with(b"/") && mapping.inode.1 != 0 => {
+                Filling::File(self.module(pid, mapping))
+            }
+            _ => Filling::Other,
+        }
+    }
+
+    fn module(&mut self, pid: i32, mapping: &Mapping) -> ModuleId {
+        if let Some(id) = self.by_file.get(&mapping.inode) {
+            let module = &mut self.modules[id.0 as usize];
+            if module.bytes.is_none() && self.by_file.len() <= FILES_MAX {
+                module.bytes =
+                    module_file::open(pid, mapping).map(|file| Bytes::File(Rc::new(file)));
+                module.content = None;
+            }
+            return *id;
+        }
+        let file =
+            (self.by_file.len() < FILES_MAX).then(|| module_file::open(pid, mapping)).flatten();
+        self.modules.push(Module {
+            name: module_file::without_deleted(&mapping.name),
+            bytes: file.map(|file| Bytes::File(Rc::new(file))),
+            content: None,
+        });
+        let id = ModuleId(u32::try_from(self.modules.len() - 1).unwrap_or(u32::MAX));
+        self.by_file.insert(mapping.inode, id);
+        id
+    }
+
+    /// What is mapped at an address; `None` if nothing is known to be.
+    pub(super) fn region(&self, pid: i32, address: u64) -> Option<Region> {
+        self.processes.get(&pid)?.space.at(address)
+    }
+
+    /// Whether the process is known.
+    pub(super) fn knows(&self, pid: i32) -> bool {
+        self.processes.contains_key(&pid)
+    }
+
+    /// A module.
+    pub(super) fn module_mut(&mut self, id: ModuleId) -> Option<&mut Module> {
+        self.modules.get_mut(id.0 as usize)
+    }
+
+    /// Takes in what `/proc/PID/maps` has more than is known; once in a while only.
+    ///
+    /// Memory that was moved (`mremap`) makes no event.
+    pub(super) fn look_again(&mut self, pid: i32, now_ns: u64) -> bool {
+        const PAUSE_NS: u64 = 100_000_000;
+        let Some(process) = self.processes.get_mut(&pid) else { return false };
+        if process.looked_at.is_some_and(|then| now_ns.saturating_sub(then) < PAUSE_NS) {
+            return false;
+        }
+        process.looked_at = Some(now_ns);
+        let known = |space: &Space, mapping: &Mapping| {
+            space.at(mapping.start).is_some() || space.at(mapping.end - 1).is_some()
+        };
+        let Ok(mappings) = mappings_of(pid) else { return false };
+        let fresh: Vec<_> =
+            mappings.into_iter().filter(|mapping| !known(&process.space, mapping)).collect();
+        for mapping in &fresh {
+            self.map(pid, mapping);
+        }
+        !fresh.is_empty()
+    }
+
+    /// The program that a process runs, for code made at run time.
+    pub(super) fn program(&mut self, pid: i32) -> Option<ProgramId> {
+        let process = self.processes.get_mut(&pid)?;
+        Some(*process.program.get_or_insert_with(|| {
+            let id = ProgramId(u32::try_from(self.programs.len()).unwrap_or(u32::MAX));
+            self.programs.push(Program::seen(pid, process.parent, process.dumps.clone()));
+            id
+        }))
+    }
+}
+
+/// Whether this is a dump of code made at run time, as `perf` knows them: `jit-PID.dump`.
+fn is_dump(name: &Path) -> bool {
+    let name = name.file_name().map_or(&b""[..], OsStr::as_bytes);
+    name.strip_prefix(b"jit-")
+        .and_then(|name| name.strip_suffix(b".dump"))
+        .is_some_and(|pid| !pid.is_empty() && pid.iter().all(u8::is_ascii_digit))
+}
+
+/// The executable mappings of a process, as `/proc/PID/maps` lists them.
+///
+/// # Errors
+///
+/// When the process is gone, or may not be looked at.
+pub fn mappings_of(pid: i32) -> std::io::Result<Vec<Mapping>> {
+    let bytes = std::fs::read(format!("/proc/{pid}/maps"))?;
+    Ok(bytes.split(|byte| *byte == b'\n').filter_map(executable).collect())
+}
+
+/// A line `start-end perms offset device inode name`; `None` if it cannot be executed.
+fn executable(line: &[u8]) -> Option<Mapping> {
+    let mut rest = line;
+    let mut word = || {
+        let from = rest.iter().position(|byte| *byte != b' ')?;
+        let end = rest[from..].iter().position(|byte| *byte == b' ');
+        let end = end.map_or(rest.len(), |length| from + length);
+        let word = std::str::from_utf8(&rest[from..end]).ok()?;
+        rest = &rest[end..];
+        Some(word)
+    };
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (start, end) = word()?.split_once('-')?;
+    let is_code = word()?.as_bytes().get(2) == Some(&b'x');
+    let offset = hex(word()?)?;
+    let (major, minor) = word()?.split_once(':')?;
+    let inode = word()?.parse().ok()?;
+    let device = hex(major)? << 32 | hex(minor)?;
+    let mapping = Mapping {
+        start: hex(start)?,
+        end: hex(end)?,
+        offset,
+        name: OsStr::from_bytes(rest.trim_ascii_start()).into(),
+        inode: (device, inode),
+    };
+    (is_code && mapping.start < mapping.end).then_some(mapping)
+}

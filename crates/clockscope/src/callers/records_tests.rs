@@ -1,0 +1,170 @@
+use super::*;
+
+const MARK: u64 = 0x1234_5678;
+
+struct Body(Vec<u8>);
+
+impl Body {
+    fn new() -> Self {
+        Self(Vec::new())
+    }
+    fn words(mut self, words: &[u64]) -> Self {
+        words.iter().for_each(|word| self.0.extend(word.to_le_bytes()));
+        self
+    }
+    fn halves(mut self, halves: &[u32]) -> Self {
+        halves.iter().for_each(|half| self.0.extend(half.to_le_bytes()));
+        self
+    }
+    fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.0.extend(bytes);
+        self
+    }
+}
+
+fn read(kind: RecordType, body: &[u8]) -> Option<Record> {
+    Reader::new(MARK).read(Raw { kind: kind.0, misc: 2, body })
+}
+
+/// Registers in the order of their numbers: bx, dx, bp, sp, ip, r9, r10, r12 to r15.
+const REGISTERS: [u64; 11] =
+    [0xb, 9 << 32 | 40, 0xb9, 0x5000, 0x1365, 0x7f00_0000_0080 + 25, 77, 12, 13, 14, 15];
+
+fn sample(raw: &[u8], registers: &[u64; 11]) -> Vec<u8> {
+    let stack = [7; 64];
+    let mut body = Body::new()
+        .words(&[0xffff_8000_0000_1000]) // where the kernel was
+        .halves(&[100, 101])
+        .words(&[123_456, 6])
+        .words(&[4, u64::MAX - 511, 0x1365, 0x2001, 0x2002])
+        .halves(&[u32::try_from(raw.len()).unwrap()])
+        .bytes(raw);
+    body = body.words(&[2]).words(registers).words(&[64]).bytes(&stack).words(&[48]);
+    body.0
+}
+
+fn taken(body: &[u8]) -> Option<Taken> {
+    match read(RecordType::SAMPLE, body)?.said {
+        Said::Sample(taken) => Some(taken),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_sample_at_the_door_says_who_called_what_and_for_how_many() {
+    let Taken { sample, cost_ticks } = taken(&sample(&[0; 4], &REGISTERS)).unwrap();
+    assert_eq!(sample.called, Called::Vdso(25));
+    assert_eq!((sample.pid, sample.tid, sample.time_ns), (100, 101, 123_456));
+    assert_eq!((sample.weight, sample.after_ticks, cost_ticks), (40, Some(9), 77));
+    let r12_15 = [12, 13, 14, 15];
+    let registers = Registers { ip: 0x1365, sp: 0x5000, bp: 0xb9, bx: 0xb, r12_15 };
+    assert_eq!(sample.registers, registers);
+    assert_eq!(sample.stack, [7; 48]);
+    assert_eq!(sample.frame_pointers, [0x2001, 0x2002]);
+}
+
+#[test]
+fn a_call_that_is_no_second_of_a_pair_comes_after_nothing() {
+    let mut registers = REGISTERS;
+    registers[1] = 3;
+    let taken = taken(&sample(&[0; 4], &registers)).unwrap();
+    assert_eq!((taken.sample.weight, taken.sample.after_ticks), (3, None));
+}
+
+#[test]
+fn a_sample_of_a_system_call_stands_for_its_period() {
+    let raw = Body::new().words(&[0, 257, 1, 2, 3, 4, 5, 6]).bytes(&[0; 4]).0;
+    let taken_ = taken(&sample(&raw, &REGISTERS)).unwrap();
+    assert_eq!(taken_.sample.called, Called::Syscall(257));
+    assert_eq!((taken_.sample.weight, taken_.sample.after_ticks), (6, None));
+    let mut ours = REGISTERS;
+    ours[5] = MARK;
+    assert_eq!(taken(&sample(&raw, &ours)), None);
+}
+
+#[test]
+fn a_sample_that_is_cut_anywhere_gives_nothing_and_no_panic() {
+    let whole = sample(&[0; 4], &REGISTERS);
+    for length in 0..whole.len() {
+        assert_eq!(read(RecordType::SAMPLE, &whole[..length]), None, "{length}");
+    }
+}
+
+#[test]
+fn a_sample_with_any_byte_damaged_makes_no_panic() {
+    let whole = sample(&[0; 4], &REGISTERS);
+    let mut differ = 0;
+    for at in 0..whole.len() {
+        for value in [0, 0x7f, 0xff] {
+            let mut damaged = whole.clone();
+            damaged[at] = value;
+            differ += u32::from(taken(&damaged) != taken(&whole));
+        }
+    }
+    assert!(differ > 100, "{differ}");
+}
+
+#[test]
+fn a_thread_of_the_kernel_has_no_user_registers() {
+    let body = Body::new()
+        .words(&[1])
+        .halves(&[100, 101])
+        .words(&[123_456, 6, 0])
+        .halves(&[4, 0])
+        .words(&[0, 0]);
+    assert_eq!(read(RecordType::SAMPLE, &body.0), None);
+}
+
+fn map(protection: u32, name: &[u8]) -> Vec<u8> {
+    Body::new()
+        .halves(&[100, 101])
+        .words(&[0x1000, 0x2000, 0x3000])
+        .halves(&[8, 1])
+        .words(&[77, 0])
+        .halves(&[protection, 2])
+        .bytes(name)
+        .halves(&[100, 101])
+        .words(&[99])
+        .0
+}
+
+#[test]
+fn what_can_be_executed_is_told_with_file_and_offset() {
+    let record = read(RecordType::MMAP2, &map(5, b"/lib/x\0\0")).unwrap();
+    let mapping = Mapping {
+        start: 0x1000,
+        end: 0x3000,
+        offset: 0x3000,
+        name: "/lib/x".into(),
+        inode: (8 << 32 | 1, 77),
+    };
+    let said = Said::Memory(MemoryEvent::Mapped { pid: 100, mapping });
+    assert_eq!(record, Record { time_ns: 99, said });
+    assert_eq!(read(RecordType::MMAP2, &map(1, b"/lib/x\0\0")), None);
+}
+
+#[test]
+fn a_mapping_without_end_is_none() {
+    let mut body = map(5, b"/lib/x\0\0");
+    body[16..24].copy_from_slice(&u64::MAX.to_le_bytes());
+    assert_eq!(read(RecordType::MMAP2, &body), None);
+}
+
+#[test]
+fn forks_are_told_and_new_threads_are_not() {
+    let task = |pid, parent| {
+        Body::new().halves(&[pid, parent, pid, parent]).words(&[5]).halves(&[9, 9]).words(&[55]).0
+    };
+    let record = read(RecordType::FORK, &task(8, 7)).unwrap();
+    assert_eq!(record.time_ns, 55);
+    assert_eq!(record.said, Said::Memory(MemoryEvent::Forked { pid: 8, parent: 7 }));
+    assert_eq!(read(RecordType::FORK, &task(7, 7)), None);
+}
+
+#[test]
+fn losses_are_told() {
+    let body = Body::new().words(&[1, 33]).halves(&[9, 9]).words(&[55]).0;
+    assert_eq!(read(RecordType::LOST, &body).unwrap().said, Said::Lost(33));
+    let throttle = Body::new().words(&[1, 2, 3]).halves(&[9, 9]).words(&[55]).0;
+    assert_eq!(read(RecordType::THROTTLE, &throttle).unwrap().said, Said::Throttled);
+}

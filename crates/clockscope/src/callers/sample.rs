@@ -1,0 +1,97 @@
+//! What the kernel copies of a thread that makes a call.
+
+use std::path::PathBuf;
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Called {
+    /// A function of the vDSO: number of the counter in `vdso_image::layout`.
+    Vdso(u8),
+    /// A system call, by its number on x86-64.
+    Syscall(u32),
+}
+
+/// User registers that unwinding needs: all that a called function must preserve, and where it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// Instruction pointer; in a sample of a vDSO call the address in our image where it was taken.
+    pub ip: u64,
+    /// Stack pointer. In a sample of a vDSO call the return address into the caller lies there.
+    pub sp: u64,
+    /// `rbp`.
+    pub bp: u64,
+    /// `rbx`.
+    pub bx: u64,
+    /// `r12` to `r15`.
+    pub r12_15: [u64; 4],
+}
+
+/// One sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// What is called.
+    pub called: Called,
+    /// Process id.
+    pub pid: i32,
+    /// Thread id.
+    pub tid: i32,
+    /// `CLOCK_MONOTONIC`, in nanoseconds.
+    pub time_ns: u64,
+    /// What it stands for, in proportion to the other samples of the same call (of calls of the
+    /// vDSO their number); 0 if it is only there as the second of a pair.
+    pub weight: u64,
+    /// Ticks since the sampled call of the same thread just before, if this is the next one.
+    pub after_ticks: Option<u64>,
+    /// The registers.
+    pub registers: Registers,
+    /// The stack from `registers.sp` on.
+    pub stack: Vec<u8>,
+    /// Return addresses that the kernel found by the frame pointers, the innermost first.
+    pub frame_pointers: Vec<u64>,
+}
+
+/// Part of a process's memory that can be executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// Address after the last.
+    pub end: u64,
+    /// Offset in the file.
+    pub offset: u64,
+    /// As in `/proc/PID/maps`: a path, `[vdso]`, `//anon`, or empty.
+    pub name: PathBuf,
+    /// Device and inode number; zero for what is no file.
+    pub inode: (u64, u64),
+}
+
+/// What happens to the memory of processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemoryEvent {
+    /// A process is seen for the first time, or executed a program: what it has mapped is all.
+    Begun {
+        /// Process id.
+        pid: i32,
+        /// Its mappings.
+        mappings: Vec<Mapping>,
+    },
+    /// Something was mapped.
+    Mapped {
+        /// Process id.
+        pid: i32,
+        /// What.
+        mapping: Mapping,
+    },
+    /// A process has a copy of its parent's memory.
+    Forked {
+        /// Process id.
+        pid: i32,
+        /// That of the parent.
+        parent: i32,
+    },
+    /// A process has ended.
+    Ended {
+        /// Process id.
+        pid: i32,
+    },
+}

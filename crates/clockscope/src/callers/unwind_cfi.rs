@@ -1,0 +1,426 @@
+//! Call frame information: how to get from a function's registers to those of its caller.
+//!
+//! What the compiler has written is followed to the letter, or not at all. An address that no
+//! frame description covers has no answer, and no rule is guessed for it: a profiler that falls
+//! back to frame pointers there finds callers that never called.
+//!
+//! # References
+//!
+//! - DWARF 5, 6.4 "Call Frame Information"
+//! - System V ABI, AMD64 supplement 1.0, 3.6 "DWARF definition", 4.2.4 `.eh_frame`
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, Encoding, EndianSlice,
+    Evaluation, EvaluationResult, FrameDescriptionEntry, LittleEndian, Location, ParsedEhFrameHdr,
+    Register, RegisterRule, UnwindContext, UnwindExpression, UnwindOffset, UnwindSection, Value,
+    X86_64,
+};
+
+use super::module_file::{Elf, Section};
+
+type Bytes<'a> = EndianSlice<'a, LittleEndian>;
+
+/// Most bytes of one frame description; real ones have less than ten thousand.
+const DESCRIPTION_MAX: usize = 1 << 20;
+/// Most frame descriptions that are indexed where the linker made no index.
+const INDEX_MAX: usize = 4 << 20;
+/// Most steps of an expression.
+const EXPRESSION_STEPS: u32 = 1000;
+/// Rows that are remembered, for each module.
+const CACHE_MAX: usize = 8192;
+
+/// Number of general registers, as DWARF counts them.
+const GENERAL: usize = 16;
+/// `rbp` as DWARF counts.
+pub(super) const RBP: usize = 6;
+/// `rsp` as DWARF counts.
+pub(super) const RSP: usize = 7;
+/// What a function leaves as it found it: `rbx`, `rbp`, `r12` to `r15`.
+const PRESERVED: [usize; 6] = [3, RBP, 12, 13, 14, 15];
+
+/// The registers of a frame, as far as they are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Registers {
+    /// Where it goes on.
+    pub(super) ip: u64,
+    /// By DWARF's numbers.
+    pub(super) general: [Option<u64>; GENERAL],
+}
+
+/// The bytes of a stack from the stack pointer on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stack<'a> {
+    /// Address of the first.
+    pub(super) start: u64,
+    /// What was copied.
+    pub(super) bytes: &'a [u8],
+}
+
+impl Stack<'_> {
+    /// The word at an address, if it was copied.
+    pub(super) fn word(self, address: u64) -> Option<u64> {
+        let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let word = self.bytes.get(at..at.checked_add(8)?)?;
+        Some(u64::from_le_bytes(word.try_into().ok()?))
+    }
+}
+
+/// Why there is no caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// This is the first function of its thread.
+    Outermost,
+    /// No frame description covers the address.
+    Uncovered,
+    /// One does, but it makes no sense.
+    Damaged,
+    /// What it needs lies on the stack, behind what was copied.
+    NotCopied,
+    /// What it needs lies elsewhere.
+    Elsewhere,
+}
+
+/// The rules of one place in the code.
+#[derive(Clone, Debug)]
+struct Row {
+    frame: Rule,
+    registers: Vec<(usize, Rule)>,
+    /// `None`: this is the outermost function.
+    caller: Option<Rule>,
+    encoding: Encoding,
+    is_signal: bool,
+}
+
+/// How a value is found. `cfa` is the caller's stack pointer.
+#[derive(Clone, Debug)]
+enum Rule {
+    /// Unknown from here on.
+    Lost,
+    Same,
+    /// In memory at `cfa` plus this.
+    At(i64),
+    /// `cfa` plus this.
+    Is(i64),
+    /// A register plus this.
+    Of(usize, i64),
+    /// In memory where the expression says.
+    AtExpression(Rc<[u8]>),
+    /// What the expression says.
+    IsExpression(Rc<[u8]>),
+}
+
+/// The frame information of a module.
+pub(super) struct Frames {
+    source: Source,
+    bases: BaseAddresses,
+    context: UnwindContext<usize>,
+    rows: HashMap<u64, Result<Rc<Row>, Stop>>,
+}
+
+enum Source {
+    /// `.eh_frame`, with the linker's index if it is sound, else with ours.
+    Eh { frames: Section, table: Option<Vec<u8>>, index: Vec<(u64, usize)> },
+    /// `.debug_frame`.
+    Debug { frames: Vec<u8>, index: Vec<(u64, usize)> },
+}
+
+impl Frames {
+    /// Reads the frame information of a file; `None` if it has none.
+    ///
+    /// `with_debug` if `.debug_frame` will do, which debuggers read. That of Go does not say where
+    /// a function changes to another stack.
+    pub(super) fn read(elf: &Elf, with_debug: bool) -> Option<Frames> {
+        let start = |name: &str| elf.address_of_section(name).unwrap_or_default();
+        let mut bases = BaseAddresses::default().set_text(start(".text")).set_got(start(".got"));
+        let table = elf.frame_table().or_else(|| elf.section(".eh_frame_hdr"));
+        if let Some(table) = &table {
+            bases = bases.set_eh_frame_hdr(table.address);
+        }
+        let frames = elf
+            .section(".eh_frame")
+            .or_else(|| elf.rest_from(frames_by_table(table.as_ref()?, &bases)?));
+        let source = if let Some(frames) = frames.filter(|frames| frames.bytes.len() > 4) {
+            bases = bases.set_eh_frame(frames.address);
+            eh_source(frames, table.map(|table| table.bytes), &bases)
+        } else {
+            let frames = with_debug.then(|| elf.section(".debug_frame")).flatten()?.bytes;
+            let index = index_of(&debug_frame(&frames), &bases);
+            Source::Debug { frames, index }
+        };
+        Some(Frames { source, bases, context: UnwindContext::new(), rows: HashMap::new() })
+    }
+
+    /// The registers of the caller of the code at `at` (the file's own counting).
+    ///
+    /// `stack` is what memory can be read.
+    pub(super) fn caller(
+        &mut self,
+        at: u64,
+        registers: &Registers,
+        stack: Stack<'_>,
+    ) -> Result<(Registers, bool), Stop> {
+        if self.rows.len() >= CACHE_MAX {
+            self.rows.clear();
+        }
+        let row = match self.rows.get(&at) {
+            Some(row) => row.clone()?,
+            None => {
+                let row = self.row(at).map(Rc::new);
+                self.rows.insert(at, row.clone());
+                row?
+            }
+        };
+        row.apply(registers, stack).map(|caller| (caller, row.is_signal))
+    }
+
+    fn row(&mut self, at: u64) -> Result<Row, Stop> {
+        let (bases, context) = (&self.bases, &mut self.context);
+        match &self.source {
+            Source::Eh { frames, table, index } => {
+                let section = eh_frame(&frames.bytes);
+                let by_table = table.as_deref().and_then(|table| {
+                    let table = parsed(table, bases)?;
+                    let table = table.table()?;
+                    let found = table.lookup(at, bases).ok()?;
+                    // Not by the table's own start of the frames, which may be damaged.
+                    let offset = found.direct().ok()?.checked_sub(frames.address)?;
+                    usize::try_from(offset).ok()
+                });
+                let offset = by_table.or_else(|| by_index(index, at)).ok_or(Stop::Uncovered)?;
+                row_of(&section, bases, offset, at, context)
+            }
+            Source::Debug { frames, index } => {
+                let offset = by_index(index, at).ok_or(Stop::Uncovered)?;
+                row_of(&debug_frame(frames), bases, offset, at, context)
+            }
+        }
+    }
+}
+
+fn eh_frame(bytes: &[u8]) -> EhFrame<Bytes<'_>> {
+    let mut section = EhFrame::new(bytes, LittleEndian);
+    section.set_address_size(8);
+    section
+}
+
+fn debug_frame(bytes: &[u8]) -> DebugFrame<Bytes<'_>> {
+    let mut section = DebugFrame::new(bytes, LittleEndian);
+    section.set_address_size(8);
+    section
+}
+
+fn parsed<'a>(table: &'a [u8], bases: &BaseAddresses) -> Option<ParsedEhFrameHdr<Bytes<'a>>> {
+    EhFrameHdr::new(table, LittleEndian).parse(bases, 8).ok()
+}
+
+/// Where the index says that the frames are.
+fn frames_by_table(table: &Section, bases: &BaseAddresses) -> Option<u64> {
+    parsed(&table.bytes, bases)?.eh_frame_ptr().direct().ok()
+}
+
+/// With our index if the linker's cannot be used.
+fn eh_source(frames: Section, table: Option<Vec<u8>>, bases: &BaseAddresses) -> Source {
+    // Linkers write counts of four bytes; a damaged one of eight could overflow the search.
+    const COUNT_OF_FOUR_BYTES: u8 = 3;
+    let table = table.filter(|table| table.get(2) == Some(&COUNT_OF_FOUR_BYTES)).filter(|table| {
+        parsed(table, bases).is_some_and(|table| {
+            table.table().is_some_and(|table| table.iter(bases).next().is_ok_and(|e| e.is_some()))
+        })
+    });
+    let index = match table {
+        Some(_) => Vec::new(),
+        None => index_of(&eh_frame(&frames.bytes), bases),
+    };
+    Source::Eh { frames, table, index }
+}
+
+/// First addresses and offsets of all frame descriptions, in order.
+fn index_of<'a, S: UnwindSection<Bytes<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+) -> Vec<(u64, usize)> {
+    let mut index = Vec::new();
+    let mut entries = section.entries(bases);
+    let mut last_cie: Option<gimli::CommonInformationEntry<Bytes<'a>>> = None;
+    while let Ok(Some(entry)) = entries.next() {
+        let CieOrFde::Fde(partial) = entry else { continue };
+        let parsed = partial.parse(|section, bases, offset| {
+            if let Some(cie) =
+                last_cie.as_ref().filter(|cie| cie.offset() == UnwindOffset::into(offset))
+            {
+                return Ok(cie.clone());
+            }
+            let cie = section.cie_from_offset(bases, offset)?;
+            last_cie = Some(cie.clone());
+            Ok(cie)
+        });
+        if let Ok(fde) = parsed {
+            index.push((fde.initial_address(), fde.offset()));
+        }
+        if index.len() >= INDEX_MAX {
+            break;
+        }
+    }
+    index.sort_unstable();
+    index
+}
+
+fn by_index(index: &[(u64, usize)], at: u64) -> Option<usize> {
+    let behind = index.partition_point(|(start, _)| *start <= at);
+    Some(index.get(behind.checked_sub(1)?)?.1)
+}
+
+fn row_of<'a, S: UnwindSection<Bytes<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    offset: usize,
+    at: u64,
+    context: &mut UnwindContext<usize>,
+) -> Result<Row, Stop> {
+    let fde: FrameDescriptionEntry<Bytes<'a>> = section
+        .fde_from_offset(bases, S::Offset::from(offset), S::cie_from_offset)
+        .map_err(|_| Stop::Damaged)?;
+    if !fde.contains(at) {
+        return Err(Stop::Uncovered);
+    }
+    if fde.entry_len() > DESCRIPTION_MAX || fde.cie().entry_len() > DESCRIPTION_MAX {
+        return Err(Stop::Damaged);
+    }
+    let row =
+        fde.unwind_info_for_address(section, bases, context, at).map_err(|_| Stop::Damaged)?;
+    let expression = |expression: &UnwindExpression<usize>| -> Result<Rc<[u8]>, Stop> {
+        let expression = expression.get(section).map_err(|_| Stop::Damaged)?;
+        Ok(expression.0.slice().into())
+    };
+    let rule = |rule: RegisterRule<usize>| -> Result<Rule, Stop> {
+        Ok(match rule {
+            RegisterRule::SameValue => Rule::Same,
+            RegisterRule::Offset(offset) => Rule::At(offset),
+            RegisterRule::ValOffset(offset) => Rule::Is(offset),
+            RegisterRule::Register(register) => Rule::Of(general(register)?, 0),
+            RegisterRule::Expression(at) => Rule::AtExpression(expression(&at)?),
+            RegisterRule::ValExpression(is) => Rule::IsExpression(expression(&is)?),
+            _ => Rule::Lost,
+        })
+    };
+    let frame = match row.cfa() {
+        CfaRule::RegisterAndOffset { register, offset } => Rule::Of(general(*register)?, *offset),
+        CfaRule::Expression(is) => Rule::IsExpression(expression(is)?),
+    };
+    let mut registers = Vec::new();
+    for (register, found) in row.registers() {
+        if let Ok(number) = general(*register) {
+            registers.push((number, rule(found.clone())?));
+        }
+    }
+    let caller = match row.register(X86_64::RA) {
+        Some(RegisterRule::Undefined) => None,
+        None => return Err(Stop::Damaged),
+        Some(found) => Some(rule(found)?),
+    };
+    let (encoding, is_signal) = (fde.cie().encoding(), fde.is_signal_trampoline());
+    Ok(Row { frame, registers, caller, encoding, is_signal })
+}
+
+fn general(register: Register) -> Result<usize, Stop> {
+    Some(usize::from(register.0)).filter(|number| *number < GENERAL).ok_or(Stop::Damaged)
+}
+
+impl Row {
+    fn apply(&self, registers: &Registers, stack: Stack<'_>) -> Result<Registers, Stop> {
+        let Some(rule) = &self.caller else { return Err(Stop::Outermost) };
+        let frame = Frame { registers, stack, encoding: self.encoding };
+        let cfa = match &self.frame {
+            // The stack pointer of a frame lies in the stack; so does what holds it.
+            Rule::Of(register, offset) => registers.general[*register]
+                .ok_or(Stop::Damaged)?
+                .checked_add_signed(*offset)
+                .ok_or(Stop::Damaged)?,
+            Rule::IsExpression(expression) => frame.evaluate(expression, None)?,
+            _ => return Err(Stop::Damaged),
+        };
+        let ip = frame.value(rule, None, cfa)?.ok_or(Stop::Damaged)?;
+        let mut caller = Registers { ip, general: [None; GENERAL] };
+        for number in PRESERVED {
+            caller.general[number] = registers.general[number];
+        }
+        caller.general[RSP] = Some(cfa);
+        for (number, rule) in &self.registers {
+            // A register that cannot be read is unknown, which matters only if it is needed.
+            caller.general[*number] =
+                frame.value(rule, registers.general[*number], cfa).unwrap_or(None);
+        }
+        Ok(caller)
+    }
+}
+
+/// What rules are applied to.
+struct Frame<'a> {
+    registers: &'a Registers,
+    stack: Stack<'a>,
+    encoding: Encoding,
+}
+
+impl Frame<'_> {
+    fn value(&self, rule: &Rule, same: Option<u64>, cfa: u64) -> Result<Option<u64>, Stop> {
+        let beside = |offset: i64| cfa.checked_add_signed(offset).ok_or(Stop::Damaged);
+        Ok(match rule {
+            Rule::Lost => None,
+            Rule::Same => same,
+            Rule::At(offset) => Some(self.memory(beside(*offset)?)?),
+            Rule::Is(offset) => Some(beside(*offset)?),
+            Rule::Of(register, offset) => self.registers.general[*register]
+                .and_then(|value| value.checked_add_signed(*offset)),
+            Rule::AtExpression(expression) => {
+                Some(self.memory(self.evaluate(expression, Some(cfa))?)?)
+            }
+            Rule::IsExpression(expression) => Some(self.evaluate(expression, Some(cfa))?),
+        })
+    }
+
+    fn memory(&self, address: u64) -> Result<u64, Stop> {
+        let end = self.stack.start.saturating_add(self.stack.bytes.len() as u64);
+        self.stack.word(address).ok_or({
+            // No stack is that large: what lies farther away is another one.
+            const LARGEST: u64 = 1 << 30;
+            let is_behind = address >= self.stack.start && address - self.stack.start < LARGEST;
+            if is_behind || address >= end && address - end < LARGEST {
+                Stop::NotCopied
+            } else {
+                Stop::Elsewhere
+            }
+        })
+    }
+
+    /// Runs an expression; `initial` is on its stack at the start.
+    fn evaluate(&self, expression: &[u8], initial: Option<u64>) -> Result<u64, Stop> {
+        let bytes = EndianSlice::new(expression, LittleEndian);
+        let mut run = Evaluation::new(bytes, self.encoding);
+        run.set_max_iterations(EXPRESSION_STEPS);
+        if let Some(value) = initial {
+            run.set_initial_value(value);
+        }
+        let mut state = run.evaluate().map_err(|_| Stop::Damaged)?;
+        loop {
+            state = match state {
+                EvaluationResult::Complete => break,
+                EvaluationResult::RequiresRegister { register, .. } => {
+                    let value = self.registers.general[general(register)?].ok_or(Stop::Damaged)?;
+                    run.resume_with_register(Value::Generic(value))
+                }
+                EvaluationResult::RequiresMemory { address, size: 8, space: None, .. } => {
+                    run.resume_with_memory(Value::Generic(self.memory(address)?))
+                }
+                _ => return Err(Stop::Damaged),
+            }
+            .map_err(|_| Stop::Damaged)?;
+        }
+        match run.as_result().last().map(|piece| &piece.location) {
+            Some(Location::Address { address }) => Ok(*address),
+            _ => Err(Stop::Damaged),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Code that Go's compiler has made.
+//!
+//! Go writes its own table of functions, which its runtime needs and which stays when a program is
+//! stripped.
+//!
+//! # References
+//!
+//! Go 1.18 to 1.26: `src/internal/abi/symtab.go`, `pcHeader` and `step` in `src/runtime/symtab.go`,
+//! `_func` in `src/runtime/runtime2.go`
+
+use super::module_file::Elf;
+
+/// Of Go 1.18 and 1.19.
+const MAGIC_18: u32 = 0xffff_fff0;
+/// Of Go 1.20 and later.
+const MAGIC_20: u32 = 0xffff_fff1;
+/// The function that the kernel starts in a program that only Go has linked.
+const FIRST: &str = "_rt0_amd64_linux";
+/// Most bytes of a name.
+const NAME_MAX: usize = 4096;
+/// Most steps in a table of one function.
+const STEPS_MAX: usize = 1 << 16;
+
+/// The table that Go's own runtime unwinds by.
+pub(super) struct GoTable {
+    table: Option<Table>,
+}
+
+struct Table {
+    bytes: Vec<u8>,
+    text: u64,
+    functions: usize,
+    names: usize,
+    steps: usize,
+    index: usize,
+    /// Where in a function's record `funcID` and the flags stand.
+    flags: usize,
+}
+
+/// A function of Go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct GoFunction {
+    /// Its name, as in `main.(*queue).post`.
+    pub(super) name: String,
+    /// Whether a stack ends with it.
+    pub(super) is_first: bool,
+    entry: u64,
+    heights: usize,
+}
+
+impl GoTable {
+    /// Reads the table; `None` if this is no program of Go.
+    pub(super) fn read(elf: &Elf) -> Option<GoTable> {
+        let names = [".gopclntab", ".data.rel.ro.gopclntab"];
+        let section = names.iter().find_map(|name| elf.section(name));
+        if section.is_none() && !elf.has_section(".go.buildinfo") {
+            return None;
+        }
+        let text = elf.address_of_section(".text");
+        let table = section.and_then(|section| Table::read(section.bytes, text, elf.entry));
+        Some(GoTable { table })
+    }
+
+    /// The function at an address.
+    pub(super) fn function(&self, at: u64) -> Option<GoFunction> {
+        self.table.as_ref()?.function(at)
+    }
+
+    /// How far the stack pointer is below the function's return address.
+    pub(super) fn height(&self, function: &GoFunction, at: u64) -> Option<u64> {
+        self.table.as_ref()?.height(function, at)
+    }
+}
+
+impl Table {
+    fn read(bytes: Vec<u8>, text: Option<u64>, entry: u64) -> Option<Table> {
+        let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let flags = match number(&bytes, 0)? {
+            MAGIC_18 => 37,
+            MAGIC_20 => 41,
+            _ => return None,
+        };
+        let offset = |at: usize| usize::try_from(word(at)?).ok();
+        let told = word(24)?;
+        let mut table = Table {
+            functions: offset(8)?,
+            text: told,
+            names: offset(32)?,
+            steps: offset(56)?,
+            index: offset(64)?,
+            flags,
+            bytes,
+        };
+        if told == 0 {
+            // Go 1.26 does not say where its code begins. The linker puts it first, unless another
+            // linker came after it; where the program is entered shows that.
+            table.text = text?;
+            table.function(entry).filter(|f| f.entry == entry && f.name == FIRST)?;
+        }
+        Some(table)
+    }
+
+    fn function(&self, at: u64) -> Option<GoFunction> {
+        let wanted = u32::try_from(at.checked_sub(self.text)?).ok()?;
+        let start =
+            |index: usize| number(&self.bytes, index.checked_mul(8)?.checked_add(self.index)?);
+        let (mut low, mut high) = (0, self.functions.min(self.bytes.len() / 8));
+        if start(high)? <= wanted {
+            return None;
+        }
+        while low + 1 < high {
+            let middle = low.midpoint(high);
+            if start(middle)? <= wanted { low = middle } else { high = middle }
+        }
+        if start(low)? > wanted {
+            return None;
+        }
+        let record = number(&self.bytes, self.index.checked_add(low * 8 + 4)?)?;
+        let record = self.index.checked_add(usize::try_from(record).ok()?)?;
+        let field = |at: usize| number(&self.bytes, record.checked_add(at)?);
+        let name = self.names.checked_add(usize::try_from(field(4)?).ok()?)?;
+        let name = self.bytes.get(name..)?;
+        let length = name.iter().take(NAME_MAX).position(|byte| *byte == 0)?;
+        Some(GoFunction {
+            name: String::from_utf8_lossy(&name[..length]).into_owned(),
+            is_first: self.bytes.get(record.checked_add(self.flags)?)? & 1 != 0,
+            entry: self.text + u64::from(start(low)?),
+            heights: usize::try_from(field(16)?).ok()?,
+        })
+    }
+
+    fn height(&self, function: &GoFunction, at: u64) -> Option<u64> {
+        let mut rest = self.bytes.get(self.steps.checked_add(function.heights)?..)?;
+        let (mut value, mut end) = (-1_i64, function.entry);
+        for step in 0..STEPS_MAX {
+            let delta = varint(&mut rest)?;
+            if delta == 0 && step > 0 {
+                return None;
+            }
+            let change = i64::try_from(delta >> 1).ok()?;
+            value += if delta & 1 == 0 { change } else { -change - 1 };
+            end = end.checked_add(varint(&mut rest)?)?;
+            if at < end {
+                return u64::try_from(value).ok();
+            }
+        }
+        None
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_le_bytes(bytes.try_into().ok()?))
+}
+
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..35).step_by(7) {
+        let (byte, behind) = rest.split_first()?;
+        *rest = behind;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}

@@ -1,0 +1,315 @@
+//! The command line of `trace`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::Format;
+
+/// Options of `clockscope trace`.
+#[derive(Debug, Args)]
+#[command(override_usage = "clockscope trace [OPTIONS] -- <CMD>...
+       clockscope trace [OPTIONS] -p <PID>[,<PID>...]")]
+#[command(after_help = "Examples:
+  clockscope trace -- sqlite3 my.db 'select count(*) from t'
+  clockscope trace -S calls --per-process -- make -j4
+  clockscope trace --format json -o out.json -- ./server
+  clockscope trace --via none -- ./server     vDSO calls only; needs no privileges
+  clockscope trace --callers -- ./server      and who makes them
+  clockscope trace -p 1234 --duration 10      a running process, for ten seconds
+  clockscope trace -p 1234,1240 --top         live, two of them, until q or Ctrl-C
+  clockscope trace --format html -o report.html -- ./server
+  clockscope trace --flamegraph clock.svg -- ./server
+
+Cost: counting adds a few nanoseconds to a vDSO call. Counting system calls by eBPF adds 50 to
+250 ns to each, by machine (the line Overhead says how much here), and while it runs up to the
+same to every system call of every process of this host; --counts-only costs less than half,
+--via none costs nobody else anything.
+
+Exit status: the program's own; 128+N if signal N killed it; 125 if clockscope failed before the
+program started; 126 if it cannot be executed; 127 if it is not found; 2 if the options are wrong.
+With -p: 0 when the processes were let go or have ended, however they ended; 125 if none could be
+attached to.")]
+pub struct TraceArgs {
+    /// How to count system calls: eBPF where allowed and ptrace otherwise, or as said
+    #[arg(long, value_enum, default_value_t = Via::Auto)]
+    pub via: Via,
+    /// Do not count system calls (the same as --via none)
+    #[arg(long, conflicts_with = "via")]
+    pub no_syscalls: bool,
+    /// Count system calls without their time and errors, which is cheaper
+    #[arg(long)]
+    pub counts_only: bool,
+    /// Show the distribution of time of each system call; always on with --format html
+    #[arg(long)]
+    pub latency: bool,
+    /// Sort by this column
+    #[arg(short = 'S', long = "sort", value_enum, default_value_t = SortBy::Time)]
+    pub sort: SortBy,
+    /// Columns to show, separated by commas: time-percent, seconds, avg, calls, errors, via, name, p50, p90, p99, max
+    #[arg(short = 'U', long = "columns", value_delimiter = ',', value_name = "COLUMNS")]
+    pub columns: Vec<String>,
+    /// Only these calls, as in strace: names, prefix*, %clock, %desc, %file, %ipc, %memory, %network, %process, %signal, separated by commas; ! in front: all but these
+    #[arg(short = 'e', long = "expr", value_name = "SET")]
+    pub filter: Vec<String>,
+    /// A table for each process
+    #[arg(long)]
+    pub per_process: bool,
+    /// A table for each thread
+    #[arg(long)]
+    pub per_thread: bool,
+    /// Print the table only, without the lines about clock reads below it
+    #[arg(long)]
+    pub summary_only: bool,
+    /// Follow forks; always on, accepted for strace's sake
+    #[arg(short = 'f', long = "follow-forks")]
+    pub follow_forks: bool,
+    /// Write the summary to FILE instead of standard error
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// How to print the summary; html, folded and pprof turn --callers on
+    #[arg(long, value_enum, default_value_t = TraceFormat::Text)]
+    pub format: TraceFormat,
+    /// Say who makes the calls: sample their stacks, of vDSO calls, of system calls, or of all
+    #[arg(long, value_enum, value_name = "OF", num_args = 0..=1, require_equals = true,
+          default_missing_value = "vdso")]
+    pub callers: Option<CallersOf>,
+    /// Stacks a second to sample over the whole tree, at most
+    #[arg(short = 'F', long = "freq", value_name = "N", default_value_t = 1000,
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub freq: u32,
+    /// Leave out callers below this share of their function's calls, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
+    pub percent_limit: f64,
+    /// Draw a flame graph of the callers; turns --callers on
+    #[arg(long, value_name = "FILE.svg")]
+    pub flamegraph: Option<PathBuf>,
+    /// Trace these running processes instead of a new program, until Ctrl-C
+    #[arg(short = 'p', long = "attach", value_name = "PID", value_delimiter = ',',
+          value_parser = clap::value_parser!(i32).range(1..),
+          conflicts_with_all = ["command", "no_follow", "wait_all"])]
+    pub attach: Vec<i32>,
+    /// With -p: stop after this time: 10, 0.5, 30s, 5m
+    #[arg(long, value_name = "TIME", requires = "attach", conflicts_with = "command",
+          value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Show rates and callers live, once a second; on a pipe, lines; turns --callers on
+    ///
+    /// Keys are shown at the bottom. q stops counting and leaves the program running; Ctrl-C goes
+    /// to the program, as without clockscope. What the program writes to the terminal is kept, and
+    /// shown when the screen is left; where its input is the terminal, it reads nothing: redirect
+    /// its streams to have them otherwise. Where standard output is no terminal, a line is written
+    /// to it each second: the time, and each call's number since the line before; these add up to
+    /// the summary.
+    #[arg(long)]
+    pub top: bool,
+    /// Keep counting until the last process of the tree has ended, not only the command
+    #[arg(long, conflicts_with = "detach_on_exit")]
+    pub wait_all: bool,
+    /// When the command ends, stop counting and leave its daemons running (the default)
+    #[arg(long)]
+    pub detach_on_exit: bool,
+    /// Let the program go after its start: no ptrace while it runs (LeakSanitizer and debuggers in
+    /// it work, signals and forks cost nothing); vDSO calls are not timed, and what it executes
+    /// later is not counted
+    #[arg(long, conflicts_with = "wait_all")]
+    pub no_follow: bool,
+    /// Where vDSO calls are counted: in a slot of the thread, or of the CPU (slower; where the CPU lacks rdfsbase)
+    #[arg(long, value_enum, default_value_t = CountBy::Thread, hide_short_help = true)]
+    pub count_by: CountBy,
+    /// The program and its arguments
+    #[arg(last = true, required_unless_present = "attach", value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+impl TraceArgs {
+    /// Whether the distribution of time of each system call is kept: a page draws them.
+    #[must_use]
+    pub fn keeps_latency(&self) -> bool {
+        self.latency || self.format == TraceFormat::Html
+    }
+
+    /// The calls whose callers are to be sampled: as said, and those of the vDSO where the form
+    /// of the report or the live screen asks for callers.
+    #[must_use]
+    pub fn callers_of(&self) -> Option<CallersOf> {
+        let implied = self.top
+            || self.flamegraph.is_some()
+            || matches!(self.format, TraceFormat::Html | TraceFormat::Folded | TraceFormat::Pprof);
+        self.callers.or_else(|| implied.then_some(CallersOf::Vdso))
+    }
+}
+
+/// Ways to count system calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Via {
+    /// eBPF where allowed, ptrace otherwise
+    Auto,
+    /// eBPF on raw_syscalls; needs root, or CAP_BPF and CAP_PERFMON
+    Bpf,
+    /// ptrace: works everywhere, costs about 20 us a call
+    Ptrace,
+    /// not at all
+    None,
+}
+
+/// Columns to sort by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SortBy {
+    /// total time
+    Time,
+    /// number of calls
+    Calls,
+    /// number of errors
+    Errors,
+    /// name
+    Name,
+}
+
+/// Forms of the summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TraceFormat {
+    /// for people
+    Text,
+    /// for programs
+    Json,
+    /// a page with pictures, complete in one file
+    Html,
+    /// one line a stack, for flame graph tools
+    Folded,
+    /// a profile for go tool pprof
+    Pprof,
+}
+
+impl From<Format> for TraceFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Text => Self::Text,
+            Format::Json => Self::Json,
+        }
+    }
+}
+
+/// Calls whose callers are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CallersOf {
+    /// vDSO calls
+    Vdso,
+    /// system calls
+    Syscalls,
+    /// both
+    All,
+}
+
+/// Where vDSO calls are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CountBy {
+    /// a slot owned by the thread, plain add
+    Thread,
+    /// a slot of the CPU, locked add
+    Cpu,
+}
+
+/// A time as people write it: seconds, or with a unit.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong =
+        || format!("`{text}` is no time: give seconds, as in 10 or 0.5, or 500ms, 30s, 5m, 1h");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    if number <= 0.0 {
+        return Err("a time must be more than zero".to_owned());
+    }
+    Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())
+}
+
+/// A share in percent.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
+    number
+        .filter(|number| (0.0..=100.0).contains(number))
+        .ok_or_else(|| format!("`{text}` is no share: give 0 to 100, in percent"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        trace: TraceArgs,
+    }
+
+    fn parsed(options: &[&str]) -> Result<TraceArgs, clap::Error> {
+        let words = ["trace"].iter().chain(options).chain(&["--", "true"]);
+        Line::try_parse_from(words).map(|line| line.trace)
+    }
+
+    #[test]
+    fn forms_that_show_callers_ask_for_them() {
+        for (options, of) in [
+            (&[] as &[&str], None),
+            (&["--format", "json"], None),
+            (&["--callers"], Some(CallersOf::Vdso)),
+            (&["--top"], Some(CallersOf::Vdso)),
+            (&["--callers=all"], Some(CallersOf::All)),
+            (&["--format", "html"], Some(CallersOf::Vdso)),
+            (&["--format", "folded"], Some(CallersOf::Vdso)),
+            (&["--format", "pprof", "--callers=syscalls"], Some(CallersOf::Syscalls)),
+            (&["--flamegraph", "a.svg"], Some(CallersOf::Vdso)),
+        ] {
+            assert_eq!(parsed(options).unwrap().callers_of(), of, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn pages_draw_distributions() {
+        for (options, keeps) in
+            [(&[] as &[&str], false), (&["--latency"], true), (&["--format", "html"], true)]
+        {
+            assert_eq!(parsed(options).unwrap().keeps_latency(), keeps, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn only_running_processes_are_traced_for_a_time() {
+        let refused = parsed(&["--duration", "3"]).unwrap_err();
+        assert_eq!(refused.exit_code(), 2);
+        assert!(Line::try_parse_from(["trace", "--duration", "3"]).is_err());
+        let line = Line::try_parse_from(["trace", "-p", "7,8", "--duration", "3"]).unwrap();
+        assert_eq!(line.trace.attach, [7, 8]);
+        assert_eq!(line.trace.duration, Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "read from text")]
+    fn a_limit_is_a_share_in_percent() {
+        assert_eq!(parsed(&[]).unwrap().percent_limit, 2.0);
+        assert_eq!(parsed(&["--percent-limit", "0.5%"]).unwrap().percent_limit, 0.5);
+        for wrong in ["-1", "101", "nan", "inf", "", "two"] {
+            assert!(parsed(&["--percent-limit", wrong]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        for (text, milliseconds) in
+            [("10", 10_000), ("0.5", 500), ("30s", 30_000), ("5m", 300_000), ("250ms", 250)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["", "s", "0", "-1", "1x", "nan", "inf", "1e300h"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! `clockscope trace -p`: counting in processes that run already.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use super::counter::Counter;
+use super::onlookers::{self, Onlookers};
+use super::summary;
+use super::top::Stage;
+use super::trace::{Outputs, text_options};
+use super::traced::{self, Outcome};
+use crate::cli::trace::TraceArgs;
+use crate::exit;
+use crate::report::model::{Attached as AttachedRow, DeclineRow};
+use crate::sys::access;
+use crate::sys::ending::{Asked, Ending};
+use crate::syscalls::filter::Filter;
+use crate::tracee::attach::detach::{Detached, restore_all};
+use crate::tracee::attach::{Attached, Refusal};
+use crate::tracee::follow::{
+    self, End, Followed, Follower, Left, Observers, SignalObserver, SyscallObserver, Watcher,
+};
+use crate::tracee::image::Route;
+use crate::tracee::processes::Processes;
+use crate::tracee::session::Session;
+
+/// Nobody passes signals on to a program that somebody else has started.
+struct Nobody;
+
+impl SignalObserver for Nobody {
+    fn delivered(&self, _signal: i32, _sender: i32) {}
+}
+
+/// Counts until the processes have ended or somebody asks for the end; gives the exit status.
+///
+/// # Errors
+///
+/// When there is no memory to count in, no timer, or no system calls can be counted as was asked.
+pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
+    let options = text_options(args)?;
+    let filter = Filter::parse(&args.filter)?;
+    let Some(outputs) = Outputs::open(args)? else { return Ok(exit::FAILURE) };
+    let syscall_read = traced::syscall_read_cost();
+    let stage = onlookers::stage(args)?;
+    let ending = Ending::expect().context("cannot be told to end")?;
+    if matches!(stage, Some(Stage::Screen(_))) {
+        ending.keep_stops();
+    }
+    // Where that is not allowed, attaching says so.
+    let _ = access::join_ipc_namespace(args.attach[0]);
+    let session = Session::new(traced::counting(args.count_by), Route::Kernel)?;
+    let counter = Counter::start(args, &filter, None)?;
+    session.allow_timing()?;
+    let mut observer = counter.observer();
+    let syscalls = observer.as_mut().map(|observer| observer as &mut dyn SyscallObserver);
+    let mut onlookers =
+        Onlookers::start(args, stage.as_ref(), &wanted(args), &counter, &filter, &session)?;
+    let mut watchers = onlookers.watchers();
+    let counted = count(args, &session, syscalls, &counter, watchers.watcher(), &ending)?;
+    let Some((mut counted, follower)) = counted else { return Ok(exit::BEFORE_START) };
+    let (mut processes, mut births, ends) = follower.into_parts();
+    // What the processes do from now on, they do because they are let go.
+    let stopped = counter.stopped()?;
+    let ended = Instant::now();
+    let cpu = counted.cpu_now().saturating_sub(counted.cpu_before);
+    session.stop_timing();
+    let detached = restore_all(&mut processes, &mut births);
+    detached.iter().for_each(|detached| say_remains(detached, &processes));
+    follow::finish(&mut processes);
+    let seen = onlookers.finish(&processes);
+    drop(stage);
+    counted.fill(&detached, &ends);
+    let outcome = Outcome {
+        followed: Followed { end: None, ended, cpu, left: true },
+        started: counted.started,
+        processes,
+        failure: None,
+    };
+    let source = summary::Source {
+        command: &counted.command(),
+        session: &session,
+        outcome: &outcome,
+        counter: &stopped,
+        syscall_read,
+        latency: args.keeps_latency(),
+        per_process: args.per_process,
+        per_thread: args.per_thread,
+        wanted: &|name| filter.matches(name),
+    };
+    let mut report = summary::report(&source, seen)?;
+    report.declines.extend(counted.declines);
+    report.attached = counted.rows;
+    drop((observer, counter));
+    outputs.write(&report, args, &options);
+    Ok(exit::OK)
+}
+
+/// What the live view names before anything is known of the processes.
+fn wanted(args: &TraceArgs) -> Vec<OsString> {
+    args.attach.iter().map(|pid| format!("-p {pid}").into()).collect()
+}
+
+/// What is known of the processes while they are counted.
+struct Counting {
+    started: Instant,
+    cpu_before: Duration,
+    left: Left,
+    rows: Vec<AttachedRow>,
+    declines: Vec<DeclineRow>,
+}
+
+/// Attaches to all and follows them; `None` if no process could be attached to, which has been said.
+fn count<'a>(
+    args: &TraceArgs,
+    session: &'a Session,
+    syscalls: Option<&'a mut dyn SyscallObserver>,
+    counter: &Counter,
+    watcher: Option<&'a mut dyn Watcher>,
+    ending: &Ending,
+) -> anyhow::Result<Option<(Counting, Follower<'a>)>> {
+    let observers = Observers { syscalls, signals: Box::new(Nobody), watcher };
+    let mut follower = Follower::of_running(session, observers);
+    let (mut rows, mut declines) = (Vec::new(), Vec::new());
+    let mut named = HashSet::new();
+    for pid in args.attach.iter().filter(|pid| named.insert(**pid)) {
+        let mut traced = |pid: i32| {
+            // If it has ended meanwhile, attaching says so.
+            let _ = counter.follow(pid);
+        };
+        match follower.attach(*pid, &mut traced) {
+            Ok(attached) => {
+                let (name, pid) = (&attached.command, attached.pid);
+                super::complain(&format!("attached to {name} ({pid}); Ctrl-C ends it"));
+                declines.extend(not_redirected(&attached));
+                rows.push(row(&attached));
+            }
+            Err(refusal) => declines.push(refused(*pid, &refusal)),
+        }
+    }
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    if let Some(limit) = args.duration {
+        ending.after(limit);
+    }
+    let mut counting = Counting {
+        started: Instant::now(),
+        cpu_before: Duration::ZERO,
+        left: Left::Ended,
+        rows,
+        declines,
+    };
+    counting.cpu_before = counting.cpu_now();
+    counting.left = follower.run_until(ending).context("cannot wait for the processes")?;
+    Ok(Some((counting, follower)))
+}
+
+impl Counting {
+    /// The programs' names and numbers.
+    fn command(&self) -> Vec<OsString> {
+        self.rows.iter().map(|row| format!("{} ({})", row.command, row.pid).into()).collect()
+    }
+
+    /// Processor time of the processes that live.
+    fn cpu_now(&self) -> Duration {
+        self.rows.iter().filter_map(|row| cpu_time(row.pid)).sum()
+    }
+
+    /// Adds how it ended, for each process.
+    fn fill(&mut self, detached: &[Detached], ends: &HashMap<i32, Option<End>>) {
+        for row in &mut self.rows {
+            let own = detached.iter().find(|detached| detached.pid == row.pid);
+            row.detach_pause_ns = own.map_or(0, |detached| nanos(detached.pause));
+            let ended = match (ends.get(&row.pid).copied().flatten(), self.left) {
+                (Some(End::Exited(_)), _) => "exited",
+                (Some(End::Killed(_)), _) => "killed",
+                (None, Left::Asked(Asked::Time)) => "duration",
+                (None, _) => "interrupted",
+            };
+            ended.clone_into(&mut row.ended);
+        }
+    }
+}
+
+/// Says what a process keeps of us, and how it gets rid of that.
+fn say_remains(detached: &Detached, processes: &Processes) {
+    let Some(remains) = detached.remains else { return };
+    let pid = detached.pid;
+    let process = processes.all().iter().rev().find(|process| process.pid == pid);
+    let name = process.map_or("", |process| &process.command);
+    super::complain(&format!(
+        "{name} ({pid}) is not as it was: {remains}; run `clockscope trace -p {pid} --duration 0.1` to \
+         put it back"
+    ));
+}
+
+fn row(attached: &Attached) -> AttachedRow {
+    AttachedRow {
+        pid: attached.pid,
+        command: attached.command.clone(),
+        threads: attached.threads.len() as u64,
+        pause_ns: nanos(attached.pause),
+        ..AttachedRow::default()
+    }
+}
+
+/// Says why a process is not attached to.
+fn refused(pid: i32, refusal: &Refusal) -> DeclineRow {
+    let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let command = command.trim_end().to_owned();
+    let who = if command.is_empty() { pid.to_string() } else { format!("{command} ({pid})") };
+    super::complain(&format!("cannot attach to {who}: {refusal}"));
+    DeclineRow { pid, command, what: "vdso".to_owned(), reason: refusal.to_string() }
+}
+
+fn not_redirected(attached: &Attached) -> Vec<DeclineRow> {
+    let row = |(name, why): &(&str, String)| DeclineRow {
+        pid: attached.pid,
+        command: attached.command.clone(),
+        what: "vdso".to_owned(),
+        reason: format!("calls of {name} are not counted: {why}"),
+    };
+    attached.patch.left().iter().map(row).collect()
+}
+
+/// User and system time of a process so far: fields 14 and 15 of `proc_pid_stat(5)`.
+fn cpu_time(pid: i32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let (user, system) = (ticks()?, ticks()?);
+    Some(Duration::from_millis((user + system) * 1000 / access::ticks_per_second()))
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

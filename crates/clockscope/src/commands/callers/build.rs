@@ -1,0 +1,299 @@
+//! From what was seen to the field `callers` of the report.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use fastclock::{Scale, Ticks};
+use vdso_image::layout::Counted;
+
+use super::collected::Pair;
+use super::sampler::Found;
+use super::weights::{self, Counts};
+use crate::callers::frames::{End, FrameAddress};
+use crate::callers::sample::Called;
+use crate::callers::symbols::{Kind, Name};
+use crate::commands::summary::{clock_name, function_name};
+use crate::report::callers::model::{
+    CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow,
+};
+use crate::report::model::DeclineRow;
+use crate::syscalls::names;
+use crate::syscalls::{Abi, SyscallTally};
+use crate::tracee::processes::Processes;
+
+/// Pairs that are reported.
+const PAIRS_MAX: usize = 1_000;
+
+/// What is known exactly, besides the samples.
+pub struct Exact<'a> {
+    /// The processes, with their counts of vDSO calls.
+    pub processes: &'a Processes,
+    /// The counts of system calls; empty if they were not counted.
+    pub tallies: &'a [SyscallTally],
+    /// Names of functions that this program does not know.
+    pub spares: &'a [String],
+    /// Ticks to time.
+    pub scale: Scale,
+    /// Processor time of the program, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Which rows are wanted.
+    pub wanted: &'a dyn Fn(&str) -> bool,
+}
+
+/// What was asked for.
+pub struct Wanted {
+    /// Calls of the vDSO.
+    pub vdso: bool,
+    /// System calls.
+    pub system_calls: bool,
+    /// Samples a second.
+    pub freq: u32,
+}
+
+/// Values in the order of their first use, each once.
+struct Index<T> {
+    all: Vec<T>,
+    known: HashMap<T, usize>,
+}
+
+impl<T: Clone + Eq + Hash> Index<T> {
+    fn new() -> Self {
+        Self { all: Vec::new(), known: HashMap::new() }
+    }
+
+    fn of(&mut self, value: T) -> usize {
+        if let Some(index) = self.known.get(&value) {
+            return *index;
+        }
+        self.known.insert(value.clone(), self.all.len());
+        self.all.push(value);
+        self.all.len() - 1
+    }
+}
+
+/// Makes the report; without `found`, nothing could be sampled.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a share to be read by people")]
+pub fn callers(
+    found: Option<Found>,
+    declines: Vec<DeclineRow>,
+    wanted: &Wanted,
+    exact: &Exact<'_>,
+) -> Callers {
+    let found = found.unwrap_or_default();
+    let counts = counts(exact);
+    let (called, rows) = called_rows(&found, wanted, exact, &counts);
+    let mut frames = Index::new();
+    let (stacks, moved) = stack_rows(&found, &called, &counts, &mut frames);
+    let pairs = pair_rows(&found, &moved, exact.scale);
+    Callers {
+        samples: rows.iter().map(|row| row.samples).sum(),
+        lost: found.lost,
+        freq: wanted.freq,
+        called: rows,
+        frames: frames.all,
+        stacks,
+        pairs,
+        cut: cut_rows(&found),
+        declines,
+        cost_share: (found.spent_ns / exact.cpu_ns.max(1) as f64).min(1.0),
+    }
+}
+
+/// The exact counts by call.
+fn counts(exact: &Exact<'_>) -> Counts {
+    let mut counts = Counts::default();
+    let called = |counter: usize| Called::Vdso(u8::try_from(counter).unwrap_or(u8::MAX));
+    for (counter, calls) in exact.processes.total().iter().enumerate() {
+        counts.total.insert(called(counter), *calls);
+    }
+    for process in exact.processes.all() {
+        for (counter, calls) in process.calls.iter().enumerate() {
+            *counts.by_process.entry((process.pid, called(counter))).or_default() += calls;
+        }
+    }
+    for tally in exact.tallies.iter().filter(|tally| tally.abi == Abi::X86_64) {
+        let called = Called::Syscall(tally.number);
+        *counts.total.entry(called).or_default() += tally.calls;
+        if tally.pid != 0 {
+            *counts.by_process.entry((tally.pid, called)).or_default() += tally.calls;
+        }
+    }
+    counts
+}
+
+/// A row for each call that was made and is wanted, sampled or not, and where each is.
+fn called_rows(
+    found: &Found,
+    wanted: &Wanted,
+    exact: &Exact<'_>,
+    counts: &Counts,
+) -> (HashMap<Called, usize>, Vec<CalledRow>) {
+    let mut sampled: HashMap<Called, (u64, u64)> = HashMap::new();
+    for (stack, seen) in found.collected.stacks() {
+        let (samples, weight) = sampled.entry(stack.called).or_default();
+        *samples += seen.samples;
+        *weight += seen.weight;
+    }
+    let mut all: HashMap<Called, u64> =
+        counts.total.iter().filter(|(_, calls)| **calls > 0).map(|(c, n)| (*c, *n)).collect();
+    for (called, (_, weight)) in &sampled {
+        if matches!(called, Called::Syscall(_)) {
+            all.entry(*called).or_insert(*weight);
+        }
+    }
+    let mut rows: Vec<(Called, CalledRow)> = all
+        .into_iter()
+        .filter(|(called, _)| match called {
+            Called::Vdso(_) => wanted.vdso,
+            Called::Syscall(_) => wanted.system_calls,
+        })
+        .filter_map(|(called, calls)| {
+            let samples = sampled.get(&called).map_or(0, |(samples, _)| *samples);
+            let row = called_row(called, exact.spares)?;
+            Some((called, CalledRow { calls, samples, ..row }))
+        })
+        .filter(|(_, row)| (exact.wanted)(&row.name))
+        .collect();
+    rows.sort_by(|(_, a), (_, b)| {
+        b.calls.cmp(&a.calls).then_with(|| (&a.name, &a.clock).cmp(&(&b.name, &b.clock)))
+    });
+    let index = rows.iter().enumerate().map(|(at, (called, _))| (*called, at)).collect();
+    (index, rows.into_iter().map(|(_, row)| row).collect())
+}
+
+/// How a call is named; `None` if there is no such counter.
+pub(super) fn called_row(called: Called, spares: &[String]) -> Option<CalledRow> {
+    Some(match called {
+        Called::Vdso(counter) => {
+            let counted = Counted::from_counter(counter.into())?;
+            CalledRow {
+                via: "vdso".to_owned(),
+                name: function_name(counted.function, spares),
+                clock: counted.clock.map(clock_name),
+                ..CalledRow::default()
+            }
+        }
+        Called::Syscall(number) => CalledRow {
+            via: "syscall".to_owned(),
+            name: names::name(number),
+            ..CalledRow::default()
+        },
+    })
+}
+
+/// The rows of a frame: what was inlined first.
+fn frame_rows(found: &Found, frame: FrameAddress, rows: &mut Index<FrameRow>) -> Vec<usize> {
+    let names = found.names.get(&frame).into_iter().flatten();
+    names.map(|name| rows.of(frame_row(name.clone()))).collect()
+}
+
+/// A function as the report has it.
+pub(super) fn frame_row(name: Name) -> FrameRow {
+    FrameRow {
+        function: name.function,
+        module: name.module,
+        address: name.address,
+        file: name.file,
+        line: name.line,
+        kind: match name.kind {
+            Kind::Native => FrameKind::Native,
+            Kind::Inlined => FrameKind::Inlined,
+            Kind::RunTime => FrameKind::Jit,
+            Kind::Unknown => FrameKind::Unknown,
+        },
+    }
+}
+
+/// The stacks, most calls first, and where each of those that were seen is now.
+fn stack_rows(
+    found: &Found,
+    called: &HashMap<Called, usize>,
+    counts: &Counts,
+    frames: &mut Index<FrameRow>,
+) -> (Vec<StackRow>, HashMap<usize, usize>) {
+    let collected = &found.collected;
+    let calls = weights::calls(collected.stacks(), counts);
+    let mut order: Vec<usize> = (0..calls.len()).collect();
+    order.sort_by(|a, b| calls[*b].total_cmp(&calls[*a]).then(a.cmp(b)));
+    let (mut rows, mut moved) = (Vec::new(), HashMap::new());
+    for index in order {
+        let (stack, seen) = &collected.stacks()[index];
+        let Some(called) = called.get(&stack.called) else { continue };
+        moved.insert(index, rows.len());
+        rows.push(StackRow {
+            called: *called,
+            pid: stack.pid,
+            frames: stack.frames.iter().flat_map(|at| frame_rows(found, *at, frames)).collect(),
+            samples: seen.samples,
+            calls: calls[index],
+            complete: stack.complete,
+        });
+    }
+    (rows, moved)
+}
+
+/// The pairs, most first.
+#[expect(clippy::cast_precision_loss, reason = "a share to be read by people")]
+fn pair_rows(found: &Found, moved: &HashMap<usize, usize>, scale: Scale) -> Vec<PairRow> {
+    let mut followed: HashMap<usize, u64> = HashMap::new();
+    for ((first, _), pair) in found.collected.pairs() {
+        *followed.entry(first).or_default() += pair.samples;
+    }
+    let row = |((first, second), pair): ((usize, usize), &Pair)| {
+        let all = followed.get(&first).copied().unwrap_or(0).max(1);
+        let gap = scale.to_nanos(Ticks(median(&pair.gaps))).0;
+        Some(PairRow {
+            first: *moved.get(&first)?,
+            second: *moved.get(&second)?,
+            samples: pair.samples,
+            share: pair.samples as f64 / all as f64,
+            gap_ns: u64::try_from(gap).unwrap_or(0),
+        })
+    };
+    let mut rows: Vec<PairRow> = found.collected.pairs().filter_map(row).collect();
+    rows.sort_by_key(|row| (u64::MAX - row.samples, row.first, row.second));
+    rows.truncate(PAIRS_MAX);
+    rows
+}
+
+fn median(values: &[u64]) -> u64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+}
+
+/// Why stacks end early, most first.
+fn cut_rows(found: &Found) -> Vec<CutRow> {
+    let row = |(end, module, samples): &(End, Option<String>, u64)| CutRow {
+        reason: end.reason().to_owned(),
+        module: module.clone(),
+        samples: *samples,
+    };
+    let mut rows: Vec<CutRow> = found.cut.iter().map(row).collect();
+    rows.sort_by(|a, b| {
+        b.samples.cmp(&a.samples).then_with(|| (&a.reason, &a.module).cmp(&(&b.reason, &b.module)))
+    });
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_a_value_of_the_middle() {
+        assert_eq!(median(&[5, 1, 9]), 5);
+        assert_eq!(median(&[]), 0);
+    }
+
+    #[test]
+    fn calls_are_named_by_function_and_clock() {
+        let row = called_row(Called::Vdso(1), &[]).unwrap();
+        assert_eq!((row.via.as_str(), row.name.as_str()), ("vdso", "clock_gettime"));
+        assert_eq!(row.clock.as_deref(), Some("CLOCK_MONOTONIC"));
+        let row = called_row(Called::Syscall(0), &[]).unwrap();
+        assert_eq!((row.via.as_str(), row.name.as_str(), row.clock), ("syscall", "read", None));
+        assert_eq!(called_row(Called::Vdso(200), &[]), None);
+    }
+}

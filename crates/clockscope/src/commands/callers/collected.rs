@@ -1,0 +1,208 @@
+//! The stacks seen so far, each once, and which call followed which. Pure.
+
+use std::collections::HashMap;
+
+use crate::callers::frames::{End, FrameAddress, Unwound};
+use crate::callers::sample::{Called, Sample};
+
+/// Different stacks that are kept; of later ones only the caller.
+const STACKS_MAX: usize = 50_000;
+/// Distances of a pair that are kept for the median.
+const GAPS_MAX: usize = 1_000;
+/// Pairs that are kept.
+const PAIRS_MAX: usize = 10_000;
+
+/// A stack of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Stack {
+    /// What is called.
+    pub called: Called,
+    /// In which process.
+    pub pid: i32,
+    /// The caller first.
+    pub frames: Vec<FrameAddress>,
+    /// Whether it reaches the first function of the thread.
+    pub complete: bool,
+}
+
+/// How often it was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Samples.
+    pub samples: u64,
+    /// Sum of their weights.
+    pub weight: u64,
+}
+
+/// A call and the next one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pair {
+    /// Times seen.
+    pub samples: u64,
+    /// Ticks between the two, of the first times.
+    pub gaps: Vec<u64>,
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// Index of each stack.
+    known: HashMap<Stack, usize>,
+    /// The stacks in the order of first sight.
+    stacks: Vec<(Stack, Seen)>,
+    pairs: HashMap<(usize, usize), Pair>,
+    /// Each thread's last sampled call, which the next one may follow.
+    last: HashMap<(i32, Called), usize>,
+    /// Stacks that end early, by reason.
+    cut: HashMap<End, u64>,
+}
+
+impl Collected {
+    /// Adds a sample whose stack has been unwound.
+    pub fn add(&mut self, sample: &Sample, unwound: Unwound) {
+        let index = self.index_of(Stack {
+            called: sample.called,
+            pid: sample.pid,
+            complete: unwound.end.is_complete(),
+            frames: unwound.frames,
+        });
+        let thread = (sample.tid, sample.called);
+        if let (Some(ticks), Some(first)) = (sample.after_ticks, self.last.remove(&thread)) {
+            self.add_pair(first, index, ticks);
+        }
+        if sample.weight == 0 {
+            return; // only there as the second of a pair
+        }
+        let seen = &mut self.stacks[index].1;
+        seen.samples += 1;
+        seen.weight = seen.weight.saturating_add(sample.weight);
+        if matches!(sample.called, Called::Vdso(_)) {
+            self.last.insert(thread, index);
+        }
+        if !unwound.end.is_complete() {
+            *self.cut.entry(unwound.end).or_insert(0) += 1;
+        }
+    }
+
+    fn index_of(&mut self, mut stack: Stack) -> usize {
+        if let Some(index) = self.known.get(&stack) {
+            return *index;
+        }
+        if self.stacks.len() >= STACKS_MAX {
+            stack.frames.truncate(1);
+            stack.complete = false;
+            if let Some(index) = self.known.get(&stack) {
+                return *index;
+            }
+        }
+        self.known.insert(stack.clone(), self.stacks.len());
+        self.stacks.push((stack, Seen::default()));
+        self.stacks.len() - 1
+    }
+
+    fn add_pair(&mut self, first: usize, second: usize, ticks: u64) {
+        if self.pairs.len() >= PAIRS_MAX && !self.pairs.contains_key(&(first, second)) {
+            return;
+        }
+        let pair = self.pairs.entry((first, second)).or_default();
+        pair.samples += 1;
+        if pair.gaps.len() < GAPS_MAX {
+            pair.gaps.push(ticks);
+        }
+    }
+
+    /// A thread has ended, or its number may be another's.
+    pub fn forget_process(&mut self, pid: i32) {
+        let stacks = &self.stacks;
+        self.last.retain(|_, index| stacks[*index].0.pid != pid);
+    }
+
+    /// The stacks.
+    #[must_use]
+    pub fn stacks(&self) -> &[(Stack, Seen)] {
+        &self.stacks
+    }
+
+    /// Which stack followed which.
+    pub fn pairs(&self) -> impl Iterator<Item = ((usize, usize), &Pair)> {
+        self.pairs.iter().map(|(indices, pair)| (*indices, pair))
+    }
+
+    /// Why stacks end early, and how many samples do.
+    pub fn cut(&self) -> impl Iterator<Item = (End, u64)> {
+        self.cut.iter().map(|(end, samples)| (*end, *samples))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::callers::sample::Registers;
+
+    fn sample(tid: i32, counter: u8, weight: u64, after_ticks: Option<u64>) -> Sample {
+        Sample {
+            called: Called::Vdso(counter),
+            pid: 7,
+            tid,
+            time_ns: 0,
+            weight,
+            after_ticks,
+            registers: Registers::default(),
+            stack: Vec::new(),
+            frame_pointers: Vec::new(),
+        }
+    }
+
+    fn at(address: u64) -> Unwound {
+        Unwound { frames: vec![FrameAddress::Unknown { at: address }], end: End::Complete }
+    }
+
+    #[test]
+    fn the_same_stack_is_kept_once() {
+        let mut all = Collected::default();
+        for weight in [2, 3] {
+            all.add(&sample(1, 4, weight, None), at(9));
+        }
+        all.add(&sample(1, 5, 1, None), at(9));
+        let seen: Vec<Seen> = all.stacks().iter().map(|(_, seen)| *seen).collect();
+        assert_eq!(seen, [Seen { samples: 2, weight: 5 }, Seen { samples: 1, weight: 1 }]);
+        assert_eq!(all.cut().count(), 0);
+    }
+
+    #[test]
+    fn a_second_follows_the_first_of_its_own_thread_and_call() {
+        let mut all = Collected::default();
+        all.add(&sample(1, 4, 2, None), at(10));
+        all.add(&sample(2, 4, 2, None), at(20));
+        all.add(&sample(2, 4, 0, Some(55)), at(21));
+        all.add(&sample(1, 4, 3, Some(66)), at(11));
+        all.add(&sample(1, 4, 0, Some(77)), at(12));
+        all.add(&sample(3, 4, 0, Some(88)), at(30));
+        let mut pairs: Vec<_> = all.pairs().map(|(at, pair)| (at, pair.gaps.clone())).collect();
+        pairs.sort_unstable();
+        assert_eq!(pairs, [((0, 3), vec![66]), ((1, 2), vec![55]), ((3, 4), vec![77])]);
+        let samples: u64 = all.stacks().iter().map(|(_, seen)| seen.samples).sum();
+        assert_eq!(samples, 3);
+    }
+
+    #[test]
+    fn of_a_process_that_is_gone_nothing_is_followed() {
+        let mut all = Collected::default();
+        all.add(&sample(1, 4, 2, None), at(10));
+        all.forget_process(7);
+        all.add(&sample(1, 4, 0, Some(5)), at(11));
+        assert_eq!(all.pairs().count(), 0);
+    }
+
+    #[test]
+    fn there_is_an_end_to_the_stacks_that_are_kept() {
+        let mut all = Collected::default();
+        for address in 0..STACKS_MAX as u64 + 10 {
+            let mut unwound = at(1);
+            unwound.frames.push(FrameAddress::Unknown { at: address });
+            all.add(&sample(1, 4, 1, None), unwound);
+        }
+        assert_eq!(all.stacks().len(), STACKS_MAX + 1);
+        assert_eq!(all.stacks()[STACKS_MAX].1.samples, 10);
+    }
+}

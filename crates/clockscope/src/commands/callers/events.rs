@@ -1,0 +1,394 @@
+//! The kernel's events for the processes of a tree: which are open, and what they have written.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::OwnedFd;
+
+use crate::callers::records::{Reader, Record, Said};
+use crate::callers::sample::MemoryEvent;
+use crate::report::model::DeclineRow;
+use crate::sys::perf_rings::Ring;
+use crate::sys::perf_samples::{self, Subject};
+use crate::sys::{access, open_files, tracefs};
+
+/// Bytes of a ring, if the kernel gives so many: 128 samples.
+const RING_BYTES: usize = 2 << 20;
+/// Bytes of all rings together, at most.
+const RINGS_BYTES: usize = 64 << 20;
+/// From so many events for one process on, every CPU is watched instead of every thread: opening
+/// and inheriting them would take longer than sampling is worth.
+const EVENTS_MAX: usize = 2_000;
+/// Of another process's threads one cannot say that they are ours but by their process.
+const EVERY_THREAD: i32 = -1;
+
+/// Processes that have the image at the same place, because they are copies of one.
+#[derive(Debug, Default)]
+struct Family {
+    members: HashSet<i32>,
+    /// Open as long as one of them lives. Dropping them ends the sampling of all.
+    #[expect(dead_code, reason = "held open")]
+    events: Vec<OwnedFd>,
+}
+
+/// The events.
+#[derive(Debug)]
+pub struct Events {
+    rings: Vec<Ring>,
+    reader: Reader,
+    families: HashMap<u32, Family>,
+    next_family: u32,
+    family_of: HashMap<i32, u32>,
+    /// The tracepoint and the samples a second, if system calls are wanted.
+    system_calls: Option<(u64, u32)>,
+    /// Their events, which stay until the end.
+    system_call_events: Vec<OwnedFd>,
+    /// Processes whose system calls are sampled.
+    covered: HashSet<i32>,
+    declines: Vec<DeclineRow>,
+    /// The kernel has said no to all.
+    refused: bool,
+}
+
+impl Events {
+    /// Makes the rings. `mark` is what clockscope's own system calls have in `r9`.
+    #[must_use]
+    pub fn new(mark: u64) -> Self {
+        open_files::raise_limit();
+        let cpus = online_cpus();
+        let size = (RINGS_BYTES / cpus.len().max(1)).min(RING_BYTES);
+        let mut events = Self { reader: Reader::new(mark), ..Self::none() };
+        for cpu in cpus {
+            match Ring::new(cpu, size.next_power_of_two()) {
+                Ok(ring) => events.rings.push(ring),
+                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
+                Err(error) => {
+                    events.refuse(0, &error);
+                    break;
+                }
+            }
+        }
+        events
+    }
+
+    /// Without rings.
+    pub(super) fn none() -> Self {
+        Self {
+            rings: Vec::new(),
+            reader: Reader::new(0),
+            families: HashMap::new(),
+            next_family: 0,
+            family_of: HashMap::new(),
+            system_calls: None,
+            system_call_events: Vec::new(),
+            covered: HashSet::new(),
+            declines: Vec::new(),
+            refused: false,
+        }
+    }
+
+    /// Wants system calls too, so many samples a second.
+    pub fn want_system_calls(&mut self, per_second: u32) {
+        if self.refused {
+            return;
+        }
+        match tracepoint() {
+            Some(tracepoint) => self.system_calls = Some((tracepoint, per_second)),
+            None => self.decline(
+                0,
+                "callers of system calls need the tracepoint raw_syscalls:sys_enter, which only \
+                 root may use; try sudo"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    /// The rings, to wait for.
+    #[must_use]
+    pub fn rings(&self) -> &[Ring] {
+        &self.rings
+    }
+
+    /// Who is not sampled, and why.
+    #[must_use]
+    pub fn declines(&self) -> &[DeclineRow] {
+        &self.declines
+    }
+
+    /// Processes that are sampled.
+    pub fn processes(&self) -> impl Iterator<Item = i32> {
+        self.family_of.keys().copied()
+    }
+
+    /// Whether a process is one of ours; where every CPU is watched, others are seen as well.
+    fn is_ours(&self, pid: i32) -> bool {
+        self.family_of.contains_key(&pid) || self.covered.contains(&pid)
+    }
+
+    /// Watches the door of a process, whose threads stand still, in all of them.
+    pub fn watch_door(&mut self, pid: i32, door: u64) {
+        if self.refused {
+            return;
+        }
+        match self.open_all(Subject::Execution { address: door }, pid) {
+            Ok(events) => {
+                let number = self.next_family;
+                self.next_family += 1;
+                let members = HashSet::from([pid]);
+                self.families.insert(number, Family { members, events });
+                self.family_of.insert(pid, number);
+            }
+            Err(error) => self.refuse(pid, &error),
+        }
+    }
+
+    /// Watches the system calls of a process, unless it has been watched from its birth.
+    pub fn watch_system_calls(&mut self, pid: i32) {
+        let Some((tracepoint, frequency)) = self.system_calls else { return };
+        if !self.covered.insert(pid) {
+            return;
+        }
+        match self.open_all(Subject::SystemCalls { tracepoint, frequency }, pid) {
+            Ok(events) => self.system_call_events.extend(events),
+            Err(error) => {
+                self.system_calls = None;
+                self.decline(pid, format!("callers of system calls: {}", reason(&error)));
+            }
+        }
+    }
+
+    /// One event for each thread and CPU, or one for each CPU if these were too many.
+    fn open_all(&self, subject: Subject, pid: i32) -> io::Result<Vec<OwnedFd>> {
+        let threads = threads_of(pid);
+        let each = |threads: &[i32]| -> io::Result<Vec<OwnedFd>> {
+            let mut events = Vec::new();
+            for thread in threads {
+                for ring in &self.rings {
+                    match perf_samples::open(subject, *thread, ring) {
+                        Ok(event) => events.push(event),
+                        // It has ended meanwhile, or the CPU is off.
+                        Err(error) if is_gone(&error) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            Ok(events)
+        };
+        if threads.len() * self.rings.len() > EVENTS_MAX {
+            return each(&[EVERY_THREAD]).or_else(|_| each(&threads));
+        }
+        match each(&threads) {
+            Err(error) if is_too_many(&error) => each(&[EVERY_THREAD]).map_err(|_| error),
+            result => result,
+        }
+    }
+
+    /// A process has made a copy of itself, which inherits the events.
+    fn forked(&mut self, pid: i32, parent: i32) {
+        if let Some(number) = self.family_of.get(&parent).copied() {
+            self.family_of.insert(pid, number);
+            if let Some(family) = self.families.get_mut(&number) {
+                family.members.insert(pid);
+            }
+        }
+        if self.covered.contains(&parent) {
+            self.covered.insert(pid);
+        }
+    }
+
+    /// A process has ended, or executed a program.
+    pub fn gone(&mut self, pid: i32) {
+        let Some(number) = self.family_of.remove(&pid) else { return };
+        let Some(family) = self.families.get_mut(&number) else { return };
+        family.members.remove(&pid);
+        if family.members.is_empty() {
+            self.families.remove(&number);
+        }
+    }
+
+    /// Everything of our processes that was written since the last time.
+    pub fn drain(&mut self, into: &mut Vec<Record>) {
+        let reader = &self.reader;
+        let mut fresh = Vec::new();
+        for ring in &mut self.rings {
+            ring.drain(|raw| fresh.extend(reader.read(raw)));
+        }
+        fresh.sort_by_key(|record| record.time_ns);
+        for record in &fresh {
+            if let Said::Memory(MemoryEvent::Forked { pid, parent }) = record.said {
+                self.forked(pid, parent);
+            }
+        }
+        into.extend(fresh.into_iter().filter(|record| match &record.said {
+            Said::Sample(taken) => self.is_ours(taken.sample.pid),
+            Said::Memory(MemoryEvent::Mapped { pid, .. } | MemoryEvent::Forked { pid, .. }) => {
+                self.is_ours(*pid)
+            }
+            _ => true,
+        }));
+    }
+
+    fn refuse(&mut self, pid: i32, error: &io::Error) {
+        let for_all = matches!(
+            error.raw_os_error(),
+            Some(libc::EACCES | libc::EPERM | libc::ENOSYS | libc::EOPNOTSUPP | libc::ENODEV)
+        );
+        self.refused |= for_all;
+        self.decline(if for_all { 0 } else { pid }, reason(error));
+    }
+
+    /// Says why a process, or (0) everybody, is not sampled.
+    pub fn decline(&mut self, pid: i32, reason: String) {
+        let what = "callers".to_owned();
+        let command = if pid == 0 { String::new() } else { command_name(pid) };
+        self.declines.push(DeclineRow { pid, command, what, reason });
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV))
+}
+
+fn is_too_many(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+}
+
+/// Why the kernel opens no events, as a clause.
+fn reason(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+            let paranoid = paranoid.unwrap_or_default();
+            let now = match paranoid.trim() {
+                "" => String::new(),
+                level => format!(" (kernel.perf_event_paranoid is {level})"),
+            };
+            let user = if access::effective_uid() == 0 { "this container" } else { "this user" };
+            format!(
+                "the kernel lets {user} sample nobody{now}; try as root, or sudo sysctl \
+                 kernel.perf_event_paranoid=2"
+            )
+        }
+        Some(libc::ENOSPC) => {
+            "all hardware breakpoints are in use, by a debugger or by perf".to_owned()
+        }
+        Some(libc::ENOSYS | libc::EOPNOTSUPP | libc::ENODEV | libc::ENOENT) => {
+            "this kernel or machine has no hardware breakpoints".to_owned()
+        }
+        Some(libc::EMFILE | libc::ENFILE) => {
+            "too many threads for the open files that are allowed (ulimit -n)".to_owned()
+        }
+        _ => format!("the kernel opens no event: {error}"),
+    }
+}
+
+/// The threads of a process; itself, if that cannot be read.
+fn threads_of(pid: i32) -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return vec![pid] };
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    let threads: Vec<i32> = entries.flatten().filter_map(number).collect();
+    if threads.is_empty() { vec![pid] } else { threads }
+}
+
+fn command_name(pid: i32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
+/// Number of the tracepoint at the beginning of system calls, where this user may read it.
+fn tracepoint() -> Option<u64> {
+    tracefs::read("events/raw_syscalls/sys_enter/id").ok()?.trim().parse().ok()
+}
+
+/// The CPUs that are on.
+fn online_cpus() -> Vec<i32> {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let cpus = cpu_list(list.trim());
+    if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// A list as the kernel writes it: `0-3,8`.
+fn cpu_list(text: &str) -> Vec<i32> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<i32>().ok()?..=last.parse::<i32>().ok()?)
+    };
+    text.split(',').filter_map(range).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read() {
+        assert_eq!(cpu_list("0-3,8,10-11"), [0, 1, 2, 3, 8, 10, 11]);
+        assert_eq!(cpu_list("0"), [0]);
+        assert!(cpu_list("").is_empty() && cpu_list("x-2").is_empty());
+    }
+
+    #[test]
+    fn events_of_a_family_stay_until_its_last_member_is_gone() {
+        let mut events = Events { covered: HashSet::from([7]), ..Events::none() };
+        events.watch_door(7, 0x1000);
+        events.forked(8, 7);
+        events.forked(9, 100);
+        assert!(events.is_ours(8) && !events.is_ours(9) && events.covered.contains(&8));
+        events.gone(7);
+        assert_eq!(events.families.len(), 1);
+        events.gone(8);
+        assert!(events.families.is_empty() && !events.family_of.contains_key(&8));
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_to_all_is_said_once() {
+        let mut events = Events::new(0);
+        events.refused = false;
+        events.declines.clear();
+        events.refuse(5, &io::Error::from_raw_os_error(libc::EACCES));
+        events.watch_door(6, 0x1000);
+        let [decline] = events.declines() else { panic!("{:?}", events.declines()) };
+        assert_eq!((decline.pid, decline.what.as_str()), (0, "callers"));
+        assert!(decline.reason.contains("perf_event_paranoid"), "{}", decline.reason);
+    }
+
+    /// Stands for the door in this process.
+    #[inline(never)]
+    extern "C" fn passed_by_threads(number: u64) -> u64 {
+        std::hint::black_box(number + 1)
+    }
+
+    #[test]
+    fn every_thread_that_is_there_already_is_watched() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let started = std::sync::Barrier::new(4);
+        let watched = std::sync::Barrier::new(4);
+        let mut records = Vec::new();
+        let mut events = Events::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let (started, watched) = (&started, &watched);
+                scope.spawn(move || {
+                    started.wait();
+                    watched.wait();
+                    (0..5).map(|turn| passed_by_threads(thread * turn)).sum::<u64>()
+                });
+            }
+            started.wait();
+            events.watch_door(own, (passed_by_threads as *const ()).addr() as u64);
+            watched.wait();
+        });
+        events.drain(&mut records);
+        if let Some(decline) = events.declines().first() {
+            assert!(!decline.reason.is_empty()); // nobody may sample here
+            return;
+        }
+        let mut threads = HashMap::new();
+        for record in &records {
+            if let Said::Sample(taken) = &record.said {
+                *threads.entry(taken.sample.tid).or_insert(0) += 1;
+                assert!(!taken.sample.stack.is_empty());
+            }
+        }
+        assert_eq!(threads.into_values().collect::<Vec<_>>(), [5, 5, 5]);
+    }
+}

@@ -1,0 +1,181 @@
+//! Sampling who makes the calls, while programs run.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `mod.rs` | the watcher that opens events in time, and the thread that reads them |
+//! | `events.rs` | which events are open, for which processes |
+//! | `sampler.rs` | from records to stacks; keeping the rate |
+//! | `rate.rs` | how many calls to sample |
+//! | `live.rs` | what is known meanwhile |
+//! | `collected.rs` | the stacks seen so far |
+//! | `weights.rs` | from samples to calls |
+//! | `build.rs` | from these to the report |
+
+pub mod build;
+pub mod collected;
+pub mod events;
+pub mod live;
+pub mod rate;
+pub mod sampler;
+pub mod weights;
+
+use std::io::PipeWriter;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use vdso_image::layout::INSTALL_MARK;
+
+pub use build::Exact;
+
+use self::events::Events;
+use self::live::Live;
+use self::rate::Rate;
+use self::sampler::{Found, Inbox, Sampler, lock};
+use super::top::LiveCallers;
+use crate::cli::trace::CallersOf;
+use crate::report::callers::model::Callers;
+use crate::sys::poll;
+use crate::tracee::follow::{Watcher, Wish};
+use crate::tracee::processes::Processes;
+use crate::tracee::session::Session;
+
+/// The rings are looked at this often at first, when nothing is known of the rate yet.
+const FIRST: Duration = Duration::from_millis(5);
+/// For so many looks.
+const FIRST_LOOKS: u32 = 60;
+/// And this often later, if they are not filled before.
+const LATER: Duration = Duration::from_millis(50);
+
+/// A running sampling. Events are opened by the thread that watches the programs (as its watcher);
+/// a thread of its own unwinds, which the programs never wait for.
+pub struct Sampling {
+    inbox: Arc<Mutex<Inbox>>,
+    door_offset: u32,
+    vdso: bool,
+    system_calls: bool,
+    freq: u32,
+    one_in: &'static AtomicU32,
+    live: Live,
+    thread: Option<(JoinHandle<Found>, PipeWriter)>,
+}
+
+impl Sampling {
+    /// Starts it; nothing is sampled until an image is mapped. To be called when the program's
+    /// process is there, because it starts a thread.
+    #[must_use]
+    pub fn start(of: CallersOf, freq: u32, session: &Session) -> Self {
+        let vdso = matches!(of, CallersOf::Vdso | CallersOf::All);
+        let system_calls = matches!(of, CallersOf::Syscalls | CallersOf::All);
+        let mut events = Events::new(INSTALL_MARK);
+        if system_calls {
+            events.want_system_calls(freq);
+        }
+        let one_in = session.callers_one_in();
+        let rate = Rate::new(freq);
+        one_in.store(if vdso { rate.one_in() } else { 0 }, Relaxed);
+        let rings = events.rings().iter().filter_map(|ring| ring.as_fd().try_clone_to_owned().ok());
+        let rings: Vec<OwnedFd> = rings.collect();
+        let inbox = Arc::new(Mutex::new(Inbox::new(events)));
+        let image = session.ready().bytes.clone();
+        let in_thread = Arc::clone(&inbox);
+        let live = Live::default();
+        let written = live.clone();
+        let sampler = move || Sampler::new(in_thread, image, rate, one_in, written);
+        let thread = unwind_in_background(sampler, rings);
+        let door_offset = session.ready().door_offset;
+        Self { inbox, door_offset, vdso, system_calls, freq, one_in, live, thread }
+    }
+
+    /// What is known while programs run.
+    ///
+    /// # Errors
+    ///
+    /// The reason why nobody is sampled.
+    pub fn live(&self) -> Result<Box<dyn LiveCallers>, String> {
+        let inbox = lock(&self.inbox);
+        match inbox.events.declines().iter().find(|decline| decline.pid == 0) {
+            Some(decline) => Err(format!("not sampled: {}", decline.reason)),
+            None => Ok(Box::new(self.live.clone())),
+        }
+    }
+
+    /// Says why nobody is sampled.
+    pub fn decline(&self, reason: &str) {
+        lock(&self.inbox).events.decline(0, reason.to_owned());
+    }
+
+    /// Ends the sampling and gives what was found.
+    #[must_use]
+    pub fn finish(mut self, exact: &Exact<'_>) -> Callers {
+        let found = self.stop();
+        let wanted =
+            build::Wanted { vdso: self.vdso, system_calls: self.system_calls, freq: self.freq };
+        let declines = lock(&self.inbox).events.declines().to_vec();
+        build::callers(found, declines, &wanted, exact)
+    }
+
+    /// `None` if there is no thread that could have found anything.
+    fn stop(&mut self) -> Option<Found> {
+        self.one_in.store(0, Relaxed);
+        let (thread, stop) = self.thread.take()?;
+        drop(stop);
+        thread.join().ok()
+    }
+}
+
+impl Drop for Sampling {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Starts the thread that unwinds what comes out of the rings, until the writer is dropped.
+fn unwind_in_background(
+    sampler: impl FnOnce() -> Sampler + Send + 'static,
+    rings: Vec<OwnedFd>,
+) -> Option<(JoinHandle<Found>, PipeWriter)> {
+    let (stopped, stop) = std::io::pipe().ok()?;
+    let unwind = move || {
+        let mut sampler = sampler();
+        for look in 0_u32.. {
+            let mut all: Vec<BorrowedFd<'_>> = vec![stopped.as_fd()];
+            all.extend(rings.iter().map(|ring| ring.as_fd()));
+            let ready = poll::wait(&all, if look < FIRST_LOOKS { FIRST } else { LATER });
+            if ready.map_or(true, |ready| ready.first() == Some(&true)) {
+                break;
+            }
+            sampler.read();
+        }
+        sampler.finish()
+    };
+    let thread = std::thread::Builder::new().name("callers".to_owned()).spawn(unwind).ok()?;
+    Some((thread, stop))
+}
+
+impl Watcher for Sampling {
+    fn wants_images(&self) -> bool {
+        true
+    }
+
+    fn mapped(&mut self, process: i32, image: u64) {
+        let door = self.vdso.then(|| image + u64::from(self.door_offset));
+        lock(&self.inbox).mapped(process, door);
+    }
+
+    fn gone(&mut self, process: i32) {
+        lock(&self.inbox).gone(process);
+    }
+
+    fn tick(&mut self, _: &Processes) -> Wish {
+        Wish::GoOn
+    }
+
+    fn interval(&self) -> Duration {
+        // Nothing is done then.
+        Duration::from_secs(3600)
+    }
+}

@@ -1,0 +1,309 @@
+//! Unwinds what comes out of the rings, and keeps the rate.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fastclock::{ClockId, Ticks};
+
+use super::collected::Collected;
+use super::events::Events;
+use super::live::{Live, Writer};
+use super::rate::{Look, Rate};
+use crate::callers::frames::{End, FrameAddress};
+use crate::callers::modules;
+use crate::callers::records::{Record, Said, Taken};
+use crate::callers::sample::MemoryEvent;
+use crate::callers::symbols::{Name, Symbols};
+use crate::callers::unwind::Unwinder;
+use crate::sys::tsc;
+use crate::tracee::session::ClockPair;
+
+/// The rate is looked at no more often than this.
+const LOOK_AFTER: Duration = Duration::from_millis(4);
+/// Clock ticks a second in `/proc/PID/stat`: `USER_HZ`, 100 on x86.
+const TICK: Duration = Duration::from_millis(10);
+/// Of so many processes at most the processor time is asked for at each look.
+const ASKED_MAX: usize = 64;
+/// Records that may wait to be unwound; at 16 KiB of stack each these are 64 MiB.
+const WAITING_MAX: usize = 4096;
+
+/// What the thread that watches the programs and the one that unwinds have in common.
+#[derive(Debug)]
+pub struct Inbox {
+    /// The events of the kernel.
+    pub events: Events,
+    /// Read, but not unwound yet.
+    waiting: Vec<Record>,
+    /// Records for which there was no room here.
+    dropped: u64,
+}
+
+/// Now, as records have it.
+fn now() -> u64 {
+    u64::try_from(tsc::now(ClockId::Monotonic).0).unwrap_or(u64::MAX)
+}
+
+/// Enters; a thread that died in there has left it whole.
+pub fn lock(inbox: &Mutex<Inbox>) -> MutexGuard<'_, Inbox> {
+    inbox.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Inbox {
+    /// Without anything in it.
+    #[must_use]
+    pub fn new(events: Events) -> Self {
+        Self { events, waiting: Vec::new(), dropped: 0 }
+    }
+
+    /// Our image lies in a process, whose threads stand still; the door at `door`, if calls of the
+    /// vDSO are wanted.
+    pub fn mapped(&mut self, pid: i32, door: Option<u64>) {
+        self.drain();
+        if let Ok(mappings) = modules::mappings_of(pid) {
+            self.tell(MemoryEvent::Begun { pid, mappings });
+        }
+        self.events.watch_system_calls(pid);
+        if let Some(door) = door {
+            self.events.watch_door(pid, door);
+        }
+    }
+
+    /// A process has ended, or executed a program.
+    pub fn gone(&mut self, pid: i32) {
+        self.drain();
+        self.tell(MemoryEvent::Ended { pid });
+        self.events.gone(pid);
+    }
+
+    fn tell(&mut self, event: MemoryEvent) {
+        self.waiting.push(Record { time_ns: now(), said: Said::Memory(event) });
+    }
+
+    fn drain(&mut self) {
+        let before = self.waiting.len();
+        self.events.drain(&mut self.waiting);
+        if self.waiting.len() > WAITING_MAX {
+            // What happens to memory must be known; samples need not.
+            let mut index = 0;
+            let mut dropped = 0;
+            self.waiting.retain(|record| {
+                index += 1;
+                let keep =
+                    index <= before.max(WAITING_MAX) || !matches!(record.said, Said::Sample(_));
+                dropped += u64::from(!keep);
+                keep
+            });
+            self.dropped += dropped;
+        }
+    }
+
+    /// Takes out what has come until now, in the order of its time. What came later waits for
+    /// records of other rings that may lie before it.
+    fn take(&mut self, until: u64) -> Vec<Record> {
+        self.drain();
+        let mut records = std::mem::take(&mut self.waiting);
+        records.sort_by_key(|record| record.time_ns);
+        let later = records.partition_point(|record| record.time_ns <= until);
+        self.waiting = records.split_off(later);
+        records
+    }
+}
+
+/// What was found, in the end.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The stacks.
+    pub collected: Collected,
+    /// The functions at each frame of them: inlined ones first.
+    pub names: HashMap<FrameAddress, Vec<Name>>,
+    /// Why stacks end early, the file in whose code, and how many samples.
+    pub cut: Vec<(End, Option<String>, u64)>,
+    /// Records that found no place.
+    pub lost: u64,
+    /// What all samples have cost, in nanoseconds.
+    pub spent_ns: f64,
+}
+
+/// Unwinds; lives in one thread.
+pub struct Sampler {
+    inbox: Arc<Mutex<Inbox>>,
+    unwinder: Unwinder,
+    symbols: Symbols,
+    live: Writer,
+    collected: Collected,
+    rate: Rate,
+    lost: u64,
+    one_in: &'static AtomicU32,
+    started: ClockPair,
+    started_at: Instant,
+    looked_at: Instant,
+    samples: u64,
+    throttled: bool,
+    /// Processor time by process, as last seen.
+    cpu: HashMap<i32, Duration>,
+}
+
+impl Sampler {
+    /// `image` is what processes have mapped, `one_in` the word that it looks at, `live` who
+    /// looks on.
+    #[must_use]
+    pub fn new(
+        inbox: Arc<Mutex<Inbox>>,
+        image: Vec<u8>,
+        rate: Rate,
+        one_in: &'static AtomicU32,
+        live: Live,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            inbox,
+            unwinder: Unwinder::new(image),
+            symbols: Symbols::new(),
+            live: Writer::new(live),
+            collected: Collected::default(),
+            rate,
+            lost: 0,
+            one_in,
+            started: ClockPair::read(),
+            started_at: now,
+            looked_at: now,
+            samples: 0,
+            throttled: false,
+            cpu: HashMap::new(),
+        }
+    }
+
+    /// Unwinds what has come, and looks at the rate.
+    pub fn read(&mut self) {
+        self.read_until(now());
+        if self.looked_at.elapsed() >= LOOK_AFTER {
+            self.look();
+        }
+        let (symbols, unwinder) = (&mut self.symbols, &mut self.unwinder);
+        self.live.write(&self.collected, |frame| symbols.names(unwinder, frame));
+    }
+
+    fn read_until(&mut self, until: u64) {
+        let (records, dropped) = {
+            let mut inbox = lock(&self.inbox);
+            (inbox.take(until), std::mem::take(&mut inbox.dropped))
+        };
+        self.lost += dropped;
+        for record in records {
+            self.take(record);
+        }
+    }
+
+    /// Unwinds the rest, and finds names for everything.
+    #[must_use]
+    pub fn finish(mut self) -> Found {
+        self.read_until(u64::MAX);
+        self.rate.spend(self.samples);
+        let symbols = &mut self.symbols;
+        let mut names = HashMap::new();
+        for (stack, _) in self.collected.stacks() {
+            for frame in &stack.frames {
+                let unwinder = &mut self.unwinder;
+                names.entry(*frame).or_insert_with(|| symbols.names(unwinder, *frame));
+            }
+        }
+        let module = |end: End| end.module().and_then(|module| self.unwinder.module_name(module));
+        let cut = self.collected.cut().map(|(end, samples)| (end, module(end), samples)).collect();
+        let spent_ns = self.rate.spent_ns();
+        Found { cut, names, lost: self.lost, spent_ns, collected: self.collected }
+    }
+
+    fn take(&mut self, record: Record) {
+        match record.said {
+            Said::Sample(taken) => self.sample(&taken),
+            Said::Memory(event) => {
+                if let MemoryEvent::Ended { pid } = event {
+                    self.collected.forget_process(pid);
+                }
+                self.unwinder.event(&event);
+            }
+            Said::Lost(records) => {
+                self.lost += records;
+                self.samples += records;
+            }
+            Said::Throttled => self.throttled = true,
+        }
+    }
+
+    fn sample(&mut self, taken: &Taken) {
+        self.samples += 1;
+        if taken.cost_ticks != 0 {
+            self.rate.cost(self.nanoseconds(taken.cost_ticks));
+        }
+        let unwound = self.unwinder.stack_of(&taken.sample);
+        self.collected.add(&taken.sample, unwound);
+    }
+
+    /// Ticks of the time-stamp counter as time.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn nanoseconds(&self, ticks: u64) -> f64 {
+        self.started.scale_until_now().to_picos(Ticks(ticks)).0 as f64 / 1e3
+    }
+
+    /// Follows the rate.
+    fn look(&mut self) {
+        let since = self.looked_at.elapsed();
+        self.looked_at = Instant::now();
+        let processes: Vec<i32> = lock(&self.inbox).events.processes().take(ASKED_MAX).collect();
+        for pid in processes {
+            if let Some(time) = cpu_time(pid) {
+                self.cpu.insert(pid, time);
+            }
+        }
+        self.rate.look(&Look {
+            since,
+            samples: std::mem::take(&mut self.samples),
+            throttled: std::mem::take(&mut self.throttled),
+            cpu: self.cpu.values().sum(),
+            wall: self.started_at.elapsed(),
+        });
+        // Zero says that it is over.
+        if self.one_in.load(Relaxed) != 0 {
+            self.one_in.store(self.rate.one_in(), Relaxed);
+        }
+    }
+}
+
+/// User and system time of a living process.
+fn cpu_time(pid: i32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = behind_name.split_whitespace().collect();
+    let ticks = |field: usize| fields.get(field - 3)?.parse::<u32>().ok();
+    Some(TICK * ticks(14)?.checked_add(ticks(15)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_time_of_this_process_is_read() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let before = cpu_time(own).unwrap();
+        let mut sum = 0_u64;
+        while cpu_time(own).unwrap() == before {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(cpu_time(own).unwrap() > before);
+        assert_eq!(cpu_time(0), None);
+    }
+
+    #[test]
+    fn records_are_taken_in_the_order_of_time_and_not_too_early() {
+        let mut inbox = Inbox::new(Events::none());
+        let lost = |time_ns| Record { time_ns, said: Said::Lost(time_ns) };
+        inbox.waiting = [5, 3, 9, 4].map(lost).to_vec();
+        assert_eq!(inbox.take(5), [3, 4, 5].map(lost));
+        assert_eq!(inbox.take(8), []);
+        assert_eq!(inbox.take(u64::MAX), [9].map(lost));
+    }
+}

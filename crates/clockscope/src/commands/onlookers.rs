@@ -1,0 +1,98 @@
+//! Who looks on while programs are traced: the sampling of callers, the timeline, the live view.
+
+use std::ffi::OsString;
+
+use anyhow::Context as _;
+
+use super::callers::Sampling;
+use super::counter::Counter;
+use super::timeline::Timeline;
+use super::top::{Stage, Top};
+use crate::cli::trace::{TraceArgs, TraceFormat};
+use crate::syscalls::filter::Filter;
+use crate::tracee::processes::Processes;
+use crate::tracee::session::Session;
+use crate::tracee::watchers::Watchers;
+
+/// All that were asked for.
+pub struct Onlookers<'a> {
+    sampling: Option<Sampling>,
+    timeline: Option<Timeline<'a>>,
+    top: Option<Top<'a>>,
+}
+
+/// What they have seen, for the report.
+#[derive(Default)]
+pub struct Seen<'a> {
+    /// Who makes the calls.
+    pub sampling: Option<Sampling>,
+    /// Calls over the run.
+    pub timeline: Option<Timeline<'a>>,
+}
+
+/// Where the live view is shown, if it is. To be called before the program is made.
+///
+/// # Errors
+///
+/// When the program's output cannot be kept.
+pub fn stage(args: &TraceArgs) -> anyhow::Result<Option<Stage>> {
+    args.top.then(Stage::new).transpose().context("cannot keep the program's output")
+}
+
+impl<'a> Onlookers<'a> {
+    /// Starts them. `program` is what the live view names.
+    ///
+    /// # Errors
+    ///
+    /// When no thread can be had.
+    pub fn start(
+        args: &TraceArgs,
+        stage: Option<&Stage>,
+        program: &[OsString],
+        counter: &'a Counter,
+        filter: &'a Filter,
+        session: &'a Session,
+    ) -> anyhow::Result<Self> {
+        let sampling = args.callers_of().map(|of| Sampling::start(of, args.freq, session));
+        if let Some(sampling) = sampling.as_ref().filter(|_| args.no_follow) {
+            sampling.decline("--no-follow lets the program go before its callers can be watched");
+        }
+        let kept = matches!(args.format, TraceFormat::Json | TraceFormat::Html);
+        let timeline = kept.then(|| Timeline::new(counter, filter, &session.ready().spares));
+        let top = stage.map(|stage| {
+            // With --top they are always wanted.
+            let live = sampling.as_ref().map_or_else(|| Err(String::new()), Sampling::live);
+            Top::start(stage, shown(program), counter, filter, session, live)
+        });
+        let top = top.transpose().context("cannot start the live view")?;
+        Ok(Self { sampling, timeline, top })
+    }
+
+    /// All of them as one.
+    pub fn watchers(&mut self) -> Watchers<'_> {
+        let mut watchers = Watchers::default();
+        if let Some(sampling) = &mut self.sampling {
+            watchers.add(sampling);
+        }
+        if let Some(timeline) = &mut self.timeline {
+            watchers.add(timeline);
+        }
+        if let Some(top) = &mut self.top {
+            watchers.add(top);
+        }
+        watchers
+    }
+
+    /// Ends the live view; what the others have is for the report.
+    pub fn finish(self, processes: &Processes) -> Seen<'a> {
+        if let Some(top) = self.top {
+            top.finish(processes);
+        }
+        Seen { sampling: self.sampling, timeline: self.timeline }
+    }
+}
+
+/// The program and its arguments as one line.
+fn shown(command: &[OsString]) -> String {
+    command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}

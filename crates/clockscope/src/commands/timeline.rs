@@ -1,0 +1,180 @@
+//! The calls over the run, for pictures: `timeline` of the JSON schema.
+//!
+//! Only made for `--format json` and `html`; nobody else pays for it. Readings begin ten
+//! milliseconds apart. When there are as many as a picture can show, every second one is dropped,
+//! and those that follow come half as often: the file stays small and the program's first
+//! milliseconds are seen, however long it runs.
+
+use std::time::{Duration, Instant};
+
+use vdso_image::layout::{COUNTERS, Counted};
+
+use super::counter::Counter;
+use super::{passed_on, summary};
+use crate::report::model::{Moment, TraceReport};
+use crate::syscalls::filter::Filter;
+use crate::tracee::follow::{Watcher, Wish};
+use crate::tracee::processes::Processes;
+
+/// Moments kept, at most.
+pub const MOMENTS_MAX: usize = 600;
+/// Time between the first readings.
+const FIRST_INTERVAL: Duration = Duration::from_millis(10);
+/// Reading may take this part of the time between two readings; where it takes longer there are
+/// fewer.
+const SHARE_OF_TIME: u32 = 50;
+
+/// Reads the counts from time to time.
+pub struct Timeline<'a> {
+    start: Instant,
+    interval: Duration,
+    counter: &'a Counter,
+    filter: &'a Filter,
+    /// By counter: whether it is in the report, and whether it reads a clock.
+    kinds: [Kind; COUNTERS],
+    moments: Vec<Moment>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Kind {
+    wanted: bool,
+    reads: bool,
+}
+
+impl<'a> Timeline<'a> {
+    /// Begins now. `spares` are the names of functions that this program does not know.
+    #[must_use]
+    pub fn new(counter: &'a Counter, filter: &'a Filter, spares: &[String]) -> Self {
+        let kind = |index| {
+            Counted::from_counter(index).map_or(Kind::default(), |counted| {
+                let name = summary::function_name(counted.function, spares);
+                Kind { wanted: filter.matches(&name), reads: passed_on::is_read(&name) }
+            })
+        };
+        Self {
+            start: Instant::now(),
+            interval: FIRST_INTERVAL,
+            counter,
+            filter,
+            kinds: std::array::from_fn(kind),
+            moments: Vec::new(),
+        }
+    }
+
+    /// The moments, with the end as the report has it as the last.
+    #[must_use]
+    pub fn finish(mut self, report: &TraceReport) -> Vec<Moment> {
+        let of = |wanted: &dyn Fn(&str) -> bool| {
+            let rows = report.vdso.iter().filter(|row| wanted(&row.function));
+            rows.map(|row| row.calls).sum()
+        };
+        let end = Moment {
+            at_ns: report.wall_ns,
+            vdso_calls: of(&|_| true),
+            clock_reads: of(&passed_on::is_read),
+            syscall_calls: report.syscalls.iter().map(|row| row.calls).sum(),
+        };
+        self.moments.retain(|moment| moment.at_ns < end.at_ns);
+        self.push(end);
+        self.moments
+    }
+
+    fn now(&self, processes: &Processes) -> Moment {
+        let mut moment = Moment { at_ns: nanos(self.start.elapsed()), ..Moment::default() };
+        for (calls, kind) in processes.snapshot().iter().zip(&self.kinds) {
+            moment.vdso_calls += if kind.wanted { *calls } else { 0 };
+            moment.clock_reads += if kind.wanted && kind.reads { *calls } else { 0 };
+        }
+        // What cannot be read now is there at the end.
+        let before = self.moments.last().map_or(0, |moment| moment.syscall_calls);
+        moment.syscall_calls = self.counter.read().map_or(before, |(tallies, _)| {
+            let wanted = tallies.iter().filter(|tally| self.filter.matches(&tally.name()));
+            wanted.map(|tally| tally.calls).sum()
+        });
+        moment
+    }
+
+    fn push(&mut self, moment: Moment) {
+        if self.moments.len() == MOMENTS_MAX {
+            // The counts are totals, so two intervals become one when the moment between goes.
+            let mut index = 0_usize;
+            self.moments.retain(|_| {
+                index += 1;
+                index.is_multiple_of(2)
+            });
+            self.interval *= 2;
+        }
+        self.moments.push(moment);
+    }
+}
+
+impl Watcher for Timeline<'_> {
+    fn mapped(&mut self, _: i32, _: u64) {}
+
+    fn gone(&mut self, _: i32) {}
+
+    fn tick(&mut self, processes: &Processes) -> Wish {
+        let before = Instant::now();
+        let moment = self.now(processes);
+        self.push(moment);
+        self.interval = self.interval.max(before.elapsed() * SHARE_OF_TIME);
+        Wish::GoOn
+    }
+
+    fn interval(&self) -> Duration {
+        self.interval
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::model::VdsoRow;
+
+    fn moment(at_ms: u64, calls: u64) -> Moment {
+        Moment { at_ns: at_ms * 1_000_000, vdso_calls: calls, ..Moment::default() }
+    }
+
+    #[test]
+    fn a_long_run_has_few_moments_evenly_spread() {
+        let (counter, filter) = (Counter::None, Filter::default());
+        let mut timeline = Timeline::new(&counter, &filter, &[]);
+        let mut at = 0;
+        while at < 3_600_000 {
+            at += u64::try_from(timeline.interval().as_millis()).expect("is short");
+            timeline.push(moment(at, at * 3));
+        }
+        let row = |function: &str, calls| VdsoRow {
+            function: function.to_owned(),
+            calls,
+            ..VdsoRow::default()
+        };
+        let report = TraceReport {
+            wall_ns: (at + 1) * 1_000_000,
+            vdso: vec![row("clock_gettime", at * 3), row("getcpu", 5), row("time", 2)],
+            ..TraceReport::default()
+        };
+        let moments = timeline.finish(&report);
+        assert!((MOMENTS_MAX / 2..=MOMENTS_MAX).contains(&moments.len()), "{}", moments.len());
+        let (last, rest) = moments.split_last().expect("there are some");
+        assert_eq!((last.vdso_calls, last.clock_reads), (at * 3 + 7, at * 3 + 2));
+        let gaps: Vec<u64> = rest.windows(2).map(|two| two[1].at_ns - two[0].at_ns).collect();
+        let (least, most) = (gaps.iter().min(), gaps.iter().max());
+        assert!(most <= least.map(|least| least * 2).as_ref(), "{least:?} to {most:?}");
+        assert!(rest.iter().all(|moment| moment.vdso_calls == moment.at_ns / 1_000_000 * 3));
+    }
+
+    #[test]
+    fn the_end_is_the_reports_and_the_last() {
+        let (counter, filter) = (Counter::None, Filter::default());
+        let mut timeline = Timeline::new(&counter, &filter, &[]);
+        timeline.push(moment(10, 1));
+        timeline.push(moment(20, 1));
+        let report = TraceReport { wall_ns: 20_000_000, ..TraceReport::default() };
+        assert_eq!(timeline.finish(&report), [moment(10, 1), moment(20, 0)]);
+    }
+}

@@ -1,0 +1,210 @@
+//! `trace --top`: what goes on, once a second, on the terminal or in lines.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `mod.rs` | the watcher: reads the counts, and passes them on |
+//! | `readings.rs` | from counts to a reading |
+//! | `display.rs` | the thread that draws and reads keys |
+//!
+//! The tracer never waits for the terminal, which may be stopped (Ctrl-S) or slow while programs
+//! wait for the tracer: another thread draws.
+
+mod display;
+mod readings;
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use super::counter::Counter;
+use crate::report::top::plain::PlainLines;
+use crate::report::top::reading::{CallersOf, Key, Reading};
+use crate::report::top::screen::Heading;
+use crate::sys::terminal::{self, SetAside};
+use crate::sys::{ending, signals};
+use crate::syscalls::filter::Filter;
+use crate::tracee::follow::{Watcher, Wish};
+use crate::tracee::processes::Processes;
+use crate::tracee::session::Session;
+use display::Display;
+
+/// Time between two readings.
+const REFRESH: Duration = Duration::from_secs(1);
+/// Time within which a key is answered.
+const PROMPT: Duration = Duration::from_millis(100);
+
+/// Somebody who knows who makes the calls, while the programs run.
+pub trait LiveCallers {
+    /// The functions that call `key`, most calls first, with their share (0 to 1) of its calls so
+    /// far.
+    fn callers_of(&self, key: Key) -> Vec<(String, f64)>;
+}
+
+/// Where it is shown.
+pub enum Stage {
+    /// On the controlling terminal, with the program's output out of the way.
+    Screen(SetAside),
+    /// On standard output, a line a second.
+    Lines,
+}
+
+impl Stage {
+    /// Prepares to show: on a terminal if standard output is one. To be called before the program
+    /// is made, which has the standard streams that are left.
+    ///
+    /// # Errors
+    ///
+    /// When the program's output cannot be kept.
+    pub fn new() -> io::Result<Self> {
+        if io::stdout().is_terminal() && terminal::controlling().is_ok() {
+            SetAside::streams().map(Self::Screen)
+        } else {
+            Ok(Self::Lines)
+        }
+    }
+}
+
+enum Output {
+    Screen(Display),
+    Lines(PlainLines),
+}
+
+/// Reads the counts each second, and has them shown.
+pub struct Top<'a> {
+    output: Output,
+    counter: &'a Counter,
+    filter: &'a Filter,
+    session: &'a Session,
+    callers: Option<Box<dyn LiveCallers + 'a>>,
+    start: Instant,
+    /// When the next reading is due.
+    due: Instant,
+    /// The row whose callers were passed on last.
+    asked: Option<Key>,
+    /// A failure to write; nothing more is written then.
+    closed: bool,
+}
+
+impl<'a> Top<'a> {
+    /// Begins to show. `program` is what stands in the first line; `callers` who knows them, or why
+    /// nobody does.
+    ///
+    /// # Errors
+    ///
+    /// When no thread can be had.
+    pub fn start(
+        stage: &Stage,
+        program: String,
+        counter: &'a Counter,
+        filter: &'a Filter,
+        session: &'a Session,
+        callers: Result<Box<dyn LiveCallers + 'a>, String>,
+    ) -> io::Result<Self> {
+        let (callers, no_callers) = match callers {
+            Ok(callers) => (Some(callers), String::new()),
+            Err(why) => (None, why),
+        };
+        let heading = Heading { program, no_callers };
+        let output = match stage {
+            Stage::Screen(_) => Output::Screen(Display::start(heading)?),
+            Stage::Lines => Output::Lines(PlainLines::default()),
+        };
+        let start = Instant::now();
+        Ok(Self {
+            // The screen shows something at once; a line has a second to tell of.
+            due: if matches!(output, Output::Lines(_)) { start + REFRESH } else { start },
+            output,
+            counter,
+            filter,
+            session,
+            callers,
+            start,
+            asked: None,
+            closed: false,
+        })
+    }
+
+    /// Ends the view: the terminal is as it was before, and the last line has what came since the
+    /// line before.
+    pub fn finish(mut self, processes: &Processes) {
+        if let Output::Lines(_) = self.output {
+            self.read(processes);
+        }
+    }
+
+    fn read(&mut self, processes: &Processes) {
+        let Ok((tallies, cost)) = self.counter.read() else { return };
+        let counted = readings::Counted { processes, tallies: &tallies, cost: &cost };
+        let mut reading = readings::of(&counted, self.session, self.filter);
+        reading.at = self.start.elapsed();
+        self.show(reading);
+        self.asked = None;
+    }
+
+    fn show(&mut self, reading: Reading) {
+        match &mut self.output {
+            Output::Screen(display) => display.show(reading),
+            Output::Lines(plain) if !self.closed => {
+                let line = plain.next(&reading, readings::unix_seconds());
+                let mut out = io::stdout().lock();
+                // Who has seen enough closes the pipe; the program goes on.
+                self.closed = out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err();
+            }
+            Output::Lines(_) => {}
+        }
+    }
+
+    /// Passes the callers of the selected row on, when another one was selected and with each
+    /// reading.
+    fn show_callers(&mut self) {
+        let Output::Screen(display) = &mut self.output else { return };
+        let (Some(callers), Some(key)) = (&self.callers, display.selected()) else { return };
+        if self.asked != Some(key) {
+            self.asked = Some(key);
+            let callers = callers.callers_of(key);
+            display.show_callers(CallersOf { key: Some(key), callers });
+        }
+    }
+}
+
+impl Watcher for Top<'_> {
+    fn mapped(&mut self, _: i32, _: u64) {}
+
+    fn gone(&mut self, _: i32) {}
+
+    fn tick(&mut self, processes: &Processes) -> Wish {
+        if ending::take_stop() {
+            self.stopping();
+            signals::stop_self();
+            self.continued();
+        }
+        let now = Instant::now();
+        if now + self.interval() / 2 >= self.due {
+            self.read(processes);
+            self.due = (self.due + REFRESH).max(now);
+        }
+        self.show_callers();
+        match &self.output {
+            Output::Screen(display) if display.wants_to_leave() => Wish::Leave,
+            Output::Screen(_) | Output::Lines(_) => Wish::GoOn,
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        match self.output {
+            Output::Screen(_) => PROMPT,
+            Output::Lines(_) => REFRESH,
+        }
+    }
+
+    fn stopping(&mut self) {
+        if let Output::Screen(display) = &mut self.output {
+            display.leave_for_a_while();
+        }
+    }
+
+    fn continued(&mut self) {
+        if let Output::Screen(display) = &mut self.output {
+            display.come_back();
+        }
+    }
+}

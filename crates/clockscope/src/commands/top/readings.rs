@@ -1,0 +1,82 @@
+//! From counts to a reading.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use vdso_image::layout::COUNTERS;
+
+use crate::commands::summary::{self, TickTime};
+use crate::report::model::{SyscallRow, VdsoRow};
+use crate::report::top::reading::{Key, Reading, Row};
+use crate::syscalls::filter::Filter;
+use crate::syscalls::{ProbeCost, SyscallTally};
+use crate::tracee::processes::Processes;
+use crate::tracee::session::Session;
+
+/// What was counted until now.
+pub(super) struct Counted<'a> {
+    /// By the image.
+    pub(super) processes: &'a Processes,
+    /// By the kernel, or at stops.
+    pub(super) tallies: &'a [SyscallTally],
+    /// What that costs.
+    pub(super) cost: &'a ProbeCost,
+}
+
+/// The rows that `filter` picks.
+pub(super) fn of(counted: &Counted<'_>, session: &Session, filter: &Filter) -> Reading {
+    let processes = counted.processes;
+    let (calls, timings) = (processes.snapshot(), processes.timings_so_far());
+    let time = TickTime::of(session);
+    let spares = &session.ready().spares;
+    let mut rows = Vec::new();
+    for counter in (0..COUNTERS).filter(|counter| calls[*counter] > 0) {
+        let mut alone = [0; COUNTERS];
+        alone[counter] = calls[counter];
+        let row = summary::vdso_rows(&alone, Some(&timings), &time, spares).pop();
+        rows.extend(row.and_then(|row| vdso(counter, &row)));
+    }
+    let by_call = summary::syscall_rows(counted.tallies, counted.cost, false);
+    rows.extend(by_call.iter().map(syscall));
+    rows.retain(|row| filter.matches(function(&row.name)));
+    let alive = processes.all().iter().filter(|process| process.alive).count();
+    Reading { at: Duration::ZERO, processes: alive as u64, rows }
+}
+
+/// A row of the vDSO.
+fn vdso(counter: usize, row: &VdsoRow) -> Option<Row> {
+    let name = match &row.clock {
+        // As the summary has it.
+        Some(clock) => {
+            let clock = clock.strip_prefix("CLOCK_").unwrap_or(clock);
+            format!("{}({clock})", row.function)
+        }
+        None => row.function.clone(),
+    };
+    Some(Row {
+        key: Key::Vdso(u8::try_from(counter).ok()?),
+        name,
+        calls: row.calls,
+        time_ns: row.time_total_ns,
+    })
+}
+
+/// A row of system calls.
+fn syscall(row: &SyscallRow) -> Row {
+    Row {
+        key: Key::Syscall(row.number),
+        name: row.name.clone(),
+        calls: row.calls,
+        time_ns: row.time_total_ns,
+    }
+}
+
+/// The function of a row's name.
+fn function(name: &str) -> &str {
+    name.split('(').next().unwrap_or(name)
+}
+
+/// Seconds since 1970, UTC.
+pub(super) fn unix_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,25 @@
+//! Who makes the calls: from sampled stacks to trees, flame graphs, profiles, and the lines to
+//! change.
+
+mod advice;
+pub mod flamegraph;
+pub mod folded;
+pub mod model;
+mod names;
+pub mod pprof;
+#[cfg(test)]
+pub(in crate::report) mod samples;
+mod shares;
+pub mod sites;
+pub mod text;
+mod tree;
+mod wrappers;
+
+use super::declines;
+use model::Callers;
+
+/// Whose callers could not be sampled and why, a sentence each: for forms without words.
+#[must_use]
+pub fn not_sampled(callers: &Callers) -> Vec<String> {
+    declines::sentences(&callers.declines)
+}

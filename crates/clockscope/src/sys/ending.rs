@@ -1,0 +1,143 @@
+//! Being told to end: by a user, by a supervisor, or by the time.
+//!
+//! A signal interrupts the wait for tracees. One that comes just before the wait begins would be
+//! missed; so from then on a timer sends more, until somebody has looked.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Signals that ask for the end.
+const ASKING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+/// The timer's.
+const BY_TIME: i32 = libc::SIGALRM;
+/// How often to remind of an end that was asked for.
+const REMINDER: Duration = Duration::from_millis(20);
+
+/// The first signal that asked, or 0.
+static ASKED: AtomicI32 = AtomicI32::new(0);
+/// Whether the terminal's stop (Ctrl-Z) has been asked for.
+static STOP: AtomicBool = AtomicBool::new(false);
+/// The timer.
+static TIMER: AtomicUsize = AtomicUsize::new(0);
+
+/// Why it is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The time is over.
+    Time,
+    /// A signal came.
+    Signal(i32),
+}
+
+/// Stands while somebody may ask.
+#[derive(Debug)]
+pub struct Ending(());
+
+impl Ending {
+    /// Waits for signals from now on. There is one at a time.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel gives no timer.
+    pub fn expect() -> io::Result<Self> {
+        ASKED.store(0, Relaxed);
+        // SAFETY: all-zero is a value of this plain struct.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = BY_TIME;
+        // SAFETY: takes no arguments.
+        event.sigev_notify_thread_id = unsafe { libc::gettid() };
+        let mut timer = MaybeUninit::<libc::timer_t>::zeroed();
+        // SAFETY: both pointers are to locals of the right type.
+        let made = unsafe {
+            libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, timer.as_mut_ptr())
+        };
+        if made == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: filled by the kernel.
+        TIMER.store(unsafe { timer.assume_init() }.expose_provenance(), Relaxed);
+        for signal in ASKING.into_iter().chain([BY_TIME]) {
+            handle(signal, note as extern "C" fn(i32) as *const () as usize);
+        }
+        Ok(Self(()))
+    }
+
+    /// Asks by itself when this time is over.
+    pub fn after(&self, limit: Duration) {
+        if self.asked().is_none() {
+            arm(limit.max(Duration::from_nanos(1)));
+        }
+    }
+
+    /// From now on Ctrl-Z does not stop this process, but waits for who calls [`take_stop`], often:
+    /// a screen is to be left first. It interrupts waits, but may come just before one.
+    pub fn keep_stops(&self) {
+        STOP.store(false, Relaxed);
+        handle(libc::SIGTSTP, note_stop as extern "C" fn(i32) as *const () as usize);
+    }
+
+    /// Why it is to end, if it is.
+    #[must_use]
+    pub fn asked(&self) -> Option<Asked> {
+        match ASKED.load(Relaxed) {
+            0 => None,
+            BY_TIME => Some(Asked::Time),
+            signal => Some(Asked::Signal(signal)),
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // SAFETY: the timer was made by `expect` and is not used any more.
+        unsafe { libc::timer_delete(timer()) };
+        for signal in ASKING.into_iter().chain([BY_TIME, libc::SIGTSTP]) {
+            handle(signal, libc::SIG_DFL);
+        }
+    }
+}
+
+fn timer() -> libc::timer_t {
+    std::ptr::with_exposed_provenance_mut(TIMER.load(Relaxed))
+}
+
+/// Lets the timer send its signal after a while, and then again and again.
+fn arm(after: Duration) {
+    let time = |duration: Duration| libc::timespec {
+        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    };
+    let setting = libc::itimerspec { it_interval: time(REMINDER), it_value: time(after) };
+    // SAFETY: the timer was made by `expect`; the pointer is to a local.
+    unsafe { libc::timer_settime(timer(), 0, &raw const setting, std::ptr::null_mut()) };
+}
+
+/// The handler: stores a number, and sets a timer, which a handler may.
+extern "C" fn note(signal: i32) {
+    let first = ASKED.compare_exchange(0, signal, Relaxed, Relaxed).is_ok();
+    if first && signal != BY_TIME {
+        arm(REMINDER);
+    }
+}
+
+/// The handler for Ctrl-Z: stores a flag.
+extern "C" fn note_stop(_: i32) {
+    STOP.store(true, Relaxed);
+}
+
+/// Whether Ctrl-Z was pressed since somebody asked last; never without [`Ending::keep_stops`].
+#[must_use]
+pub fn take_stop() -> bool {
+    STOP.swap(false, Relaxed)
+}
+
+fn handle(signal: i32, handler: usize) {
+    // SAFETY: all-zero is a value of this plain struct: no flags, so that waiting is interrupted.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler;
+    // SAFETY: the handler does only what a handler may.
+    unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+}

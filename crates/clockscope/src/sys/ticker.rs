@@ -1,0 +1,247 @@
+//! A timer that interrupts [`super::wait::next_or_tick`] in regular intervals.
+//!
+//! The timer sends a signal to the thread that made it. The signal stays blocked in that thread
+//! except while it waits, so no other system call of it ever ends early. The handler stores one
+//! word. What comes while the thread is busy is delivered as soon as it wants to wait, and before
+//! it does the word is looked at: that tick is not lost. Between that look and the system call
+//! there are a few instructions, in which a signal interrupts nothing. Such a tick is noted and
+//! seen at the next event or, because the timer goes on by itself, one interval later. Ticks that
+//! come together count as one.
+//!
+//! # References
+//!
+//! `timer_create(2)` (`SIGEV_THREAD_ID`), `timer_settime(2)`, `signal(7)` "Interruption of system
+//! calls": without `SA_RESTART` a wait ends with `EINTR`. A timer is not inherited by `fork` and
+//! does not outlive `execve`: `timer_create(2)` "NOTES".
+
+use std::cell::Cell;
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+thread_local! {
+    /// The ticker of this thread.
+    static CURRENT: Cell<Option<&'static AtomicBool>> = const { Cell::new(None) };
+    /// What happens to tracees is asked for before the next tick is told.
+    static WAITS_FIRST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A running timer of this thread; ends when dropped.
+#[derive(Debug)]
+pub struct Ticker {
+    timer: libc::timer_t,
+    interval: Duration,
+}
+
+impl Ticker {
+    /// Starts to tick every `interval`, for the thread that calls. A thread has one ticker at a
+    /// time: a second one takes the place of the first.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel gives no timer (`EAGAIN`: too many queued signals, see `RLIMIT_SIGPENDING`).
+    pub fn start(interval: Duration) -> io::Result<Self> {
+        handle()?;
+        // The word is never given back: a signal that the kernel still holds may name it.
+        let due: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+        mask(libc::SIG_BLOCK);
+        let mut event: libc::sigevent = empty();
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = signal();
+        event.sigev_value = libc::sigval { sival_ptr: std::ptr::from_ref(due).cast_mut().cast() };
+        // SAFETY: takes and returns numbers.
+        event.sigev_notify_thread_id = unsafe { libc::gettid() };
+        let mut timer = std::ptr::null_mut();
+        // SAFETY: both pointers are to locals of the right type.
+        let made =
+            unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
+        if made == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut ticker = Self { timer, interval: Duration::ZERO };
+        ticker.set(interval)?;
+        CURRENT.set(Some(due));
+        Ok(ticker)
+    }
+
+    /// Ticks every `interval` from now on. Does nothing if it does so already.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn set(&mut self, interval: Duration) -> io::Result<()> {
+        // A timer of zero would be none.
+        let interval = interval.max(Duration::from_micros(1));
+        if interval == self.interval {
+            return Ok(());
+        }
+        let time = libc::timespec {
+            tv_sec: libc::time_t::try_from(interval.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: i64::from(interval.subsec_nanos()),
+        };
+        let times = libc::itimerspec { it_interval: time, it_value: time };
+        // SAFETY: the timer exists until `self` is dropped; the pointer is to a local.
+        let set =
+            unsafe { libc::timer_settime(self.timer, 0, &raw const times, std::ptr::null_mut()) };
+        if set == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        self.interval = interval;
+        Ok(())
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        // SAFETY: the timer was made by `start` and is deleted once.
+        unsafe { libc::timer_delete(self.timer) };
+        CURRENT.set(None);
+        // A signal that came before finds the handler still there, and its word.
+        mask(libc::SIG_UNBLOCK);
+    }
+}
+
+/// True if the thread has a ticker that has ticked since a tick was told last.
+pub(super) fn is_due() -> bool {
+    CURRENT.get().is_some_and(|due| due.load(Relaxed))
+}
+
+/// With a tick due: says whether it is told now, which takes it, or what happened to tracees comes
+/// first; by turns.
+pub(super) fn take_turn() -> bool {
+    let told = !WAITS_FIRST.replace(!WAITS_FIRST.get());
+    if told && let Some(due) = CURRENT.get() {
+        due.store(false, Relaxed);
+    }
+    told
+}
+
+/// Runs one system call that a tick interrupts, if the thread has a ticker; `None` without doing so
+/// if a tick came before.
+pub(super) fn interruptible<T>(call: impl FnOnce() -> T) -> Option<T> {
+    let Some(due) = CURRENT.get() else { return Some(call()) };
+    mask(libc::SIG_UNBLOCK);
+    let result = (!due.load(Relaxed)).then(call);
+    mask(libc::SIG_BLOCK);
+    result
+}
+
+/// The signal: a real-time one, none of those that a user sends or a terminal makes.
+fn signal() -> i32 {
+    libc::SIGRTMIN() + 5
+}
+
+/// Notes the tick in the word of its ticker.
+extern "C" fn ticked(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel gives a valid pointer to the handler of a signal (`SA_SIGINFO`).
+    let (code, value) = unsafe { ((*info).si_code, (*info).si_value()) };
+    if code == libc::SI_TIMER {
+        // SAFETY: only timers of `start` send this signal with this code, and the word they name is
+        // never freed; an atomic store is safe in a handler.
+        unsafe { &*value.sival_ptr.cast::<AtomicBool>() }.store(true, Relaxed);
+    }
+}
+
+/// Installs the handler. Doing it again changes nothing.
+fn handle() -> io::Result<()> {
+    let mut action: libc::sigaction = empty();
+    let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = ticked;
+    action.sa_sigaction = handler as usize;
+    action.sa_flags = libc::SA_SIGINFO;
+    // SAFETY: the handler has the signature that `SA_SIGINFO` asks for, and stores one word.
+    let done = unsafe { libc::sigaction(signal(), &raw const action, std::ptr::null_mut()) };
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Blocks or unblocks the signal in this thread.
+fn mask(how: i32) {
+    let mut set: libc::sigset_t = empty();
+    // SAFETY: the pointers are to a local of the right type, which is an empty set when zeroed.
+    unsafe {
+        libc::sigaddset(&raw mut set, signal());
+        libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// A plain struct of the kernel's interface with every field zero.
+fn empty<T: Plain>() -> T {
+    // SAFETY: all-zero is a value of every implementor.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+/// C structs of numbers, pointers and handlers, for which all-zero is a value.
+trait Plain {}
+impl Plain for libc::sigevent {}
+impl Plain for libc::sigaction {}
+impl Plain for libc::sigset_t {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A system call that never ends by itself.
+    fn wait_forever() -> io::Error {
+        // SAFETY: no pointers to anything.
+        unsafe { libc::poll(std::ptr::null_mut(), 0, -1) };
+        io::Error::last_os_error()
+    }
+
+    /// Waits for ticks; each is told.
+    fn wait_for_tick() {
+        while !is_due() {
+            let error = interruptible(wait_forever);
+            assert!(error.is_none_or(|error| error.kind() == io::ErrorKind::Interrupted));
+        }
+        while !take_turn() {}
+    }
+
+    #[test]
+    fn every_tick_ends_a_wait() {
+        let _ticker = Ticker::start(Duration::from_millis(2)).expect("a timer");
+        for _ in 0..20 {
+            wait_for_tick();
+        }
+    }
+
+    #[test]
+    fn a_tick_disturbs_no_other_system_call_and_is_not_lost() {
+        let _ticker = Ticker::start(Duration::from_micros(100)).expect("a timer");
+        // SAFETY: no pointers to anything. Many ticks come meanwhile, and none interrupts it.
+        assert_eq!(unsafe { libc::poll(std::ptr::null_mut(), 0, 20) }, 0);
+        assert!(!is_due(), "a tick was delivered outside of a wait");
+        assert_eq!(interruptible(|| 7), None, "began to wait although a tick was due");
+        assert!(is_due(), "the ticks that came meanwhile are lost");
+    }
+
+    #[test]
+    fn ticks_and_tracees_come_by_turns() {
+        let ticker = Ticker::start(Duration::from_secs(3600)).expect("a timer");
+        let turns: Vec<bool> = (0..6).map(|_| take_turn()).collect();
+        assert_eq!(turns.iter().filter(|told| **told).count(), 3, "{turns:?}");
+        assert!(turns.windows(2).all(|pair| pair[0] != pair[1]), "{turns:?}");
+        drop(ticker);
+    }
+
+    #[test]
+    fn the_interval_can_be_changed_and_tickers_end() {
+        let mut ticker = Ticker::start(Duration::from_secs(3600)).expect("a timer");
+        ticker.set(Duration::from_millis(1)).expect("another interval");
+        wait_for_tick();
+        drop(ticker);
+        assert!(!is_due());
+        assert_eq!(interruptible(|| 7), Some(7));
+    }
+
+    #[test]
+    fn threads_have_tickers_of_their_own() {
+        let _slow = Ticker::start(Duration::from_secs(3600)).expect("a timer");
+        let other = std::thread::spawn(|| {
+            let _fast = Ticker::start(Duration::from_millis(1)).expect("a timer");
+            wait_for_tick();
+        });
+        other.join().expect("the thread ends");
+        assert_eq!(interruptible(|| 7), Some(7));
+        assert!(!is_due());
+    }
+}

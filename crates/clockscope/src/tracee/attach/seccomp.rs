@@ -1,0 +1,209 @@
+//! What a seccomp filter makes of the system calls that we want a process to make. Pure.
+
+/// One instruction of a filter, `struct sock_filter`: include/uapi/linux/filter.h (Linux 6.18).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Instruction {
+    /// What to do.
+    pub(super) code: u16,
+    /// How many instructions to skip if true.
+    pub(super) if_true: u8,
+    /// How many to skip if not.
+    pub(super) if_false: u8,
+    /// The constant.
+    pub(super) k: u32,
+}
+
+/// A system call as a filter sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    /// Its name, for words.
+    pub(super) name: &'static str,
+    /// Its number.
+    pub(super) number: u32,
+    /// Address of the instruction behind it.
+    pub(super) at: u64,
+    /// Its arguments.
+    pub(super) arguments: [u64; 6],
+}
+
+/// `AUDIT_ARCH_X86_64`.
+const ARCH: u32 = 0xc000_003e;
+/// `SECCOMP_RET_ACTION_FULL`, `SECCOMP_RET_ALLOW` and `SECCOMP_RET_LOG`.
+const ACTION: u32 = 0xffff_0000;
+const ALLOW: u32 = 0x7fff_0000;
+const LOG: u32 = 0x7ffc_0000;
+
+/// Whether all filters let a call pass.
+#[must_use]
+pub(super) fn lets_pass(filters: &[Vec<Instruction>], call: &Call) -> bool {
+    filters.iter().all(|filter| matches!(run(filter, call).map(|r| r & ACTION), Some(ALLOW | LOG)))
+}
+
+/// A word of `struct seccomp_data`: number, architecture, instruction pointer, arguments.
+fn word(call: &Call, offset: u32) -> Option<u32> {
+    let half = |value: u64, at: u32| {
+        let bytes = value.to_le_bytes();
+        let at = usize::try_from(at).ok()?;
+        Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+    };
+    match offset {
+        0 => Some(call.number),
+        4 => Some(ARCH),
+        8 | 12 => half(call.at, offset - 8),
+        16..64 if offset.is_multiple_of(4) => {
+            let index = usize::try_from((offset - 16) / 8).ok()?;
+            half(*call.arguments.get(index)?, offset % 8)
+        }
+        _ => None,
+    }
+}
+
+/// The registers of a filter.
+#[derive(Default)]
+struct Machine {
+    a: u32,
+    x: u32,
+    memory: [u32; 16],
+}
+
+/// What a filter returns; `None` if it is none that the kernel would take.
+fn run(filter: &[Instruction], call: &Call) -> Option<u32> {
+    let mut machine = Machine::default();
+    let mut at = 0_usize;
+    // Jumps go forward only, so that every instruction is executed once at most.
+    while let Some(instruction) = filter.get(at) {
+        at += 1;
+        let k = instruction.k;
+        let source = if instruction.code & 0x08 == 0 { k } else { machine.x };
+        match instruction.code & 0x07 {
+            0x05 => {
+                let a = machine.a;
+                let condition = match instruction.code & 0xf0 {
+                    0x00 => {
+                        at = at.checked_add(usize::try_from(k).ok()?)?;
+                        continue;
+                    }
+                    0x10 => a == source,
+                    0x20 => a > source,
+                    0x30 => a >= source,
+                    0x40 => a & source != 0,
+                    _ => return None,
+                };
+                let skip = if condition { instruction.if_true } else { instruction.if_false };
+                at += usize::from(skip);
+            }
+            0x06 if instruction.code == 0x16 => return Some(machine.a),
+            0x06 => return Some(k),
+            _ => machine.step(instruction, source, call)?,
+        }
+    }
+    None
+}
+
+impl Machine {
+    /// Loads, stores, arithmetic.
+    fn step(&mut self, instruction: &Instruction, source: u32, call: &Call) -> Option<()> {
+        let k = instruction.k;
+        let place = usize::try_from(k).ok();
+        match instruction.code {
+            0x20 => self.a = word(call, k)?,
+            0x00 => self.a = k,
+            0x01 => self.x = k,
+            0x60 => self.a = *self.memory.get(place?)?,
+            0x61 => self.x = *self.memory.get(place?)?,
+            0x80 => self.a = 64,
+            0x81 => self.x = 64,
+            0x02 => *self.memory.get_mut(place?)? = self.a,
+            0x03 => *self.memory.get_mut(place?)? = self.x,
+            0x07 => self.x = self.a,
+            0x87 => self.a = self.x,
+            code if code & 0x07 == 0x04 => {
+                self.a = match code & 0xf0 {
+                    0x00 => self.a.wrapping_add(source),
+                    0x10 => self.a.wrapping_sub(source),
+                    0x20 => self.a.wrapping_mul(source),
+                    0x30 => self.a.checked_div(source)?,
+                    0x40 => self.a | source,
+                    0x50 => self.a & source,
+                    0x60 => self.a.checked_shl(source).unwrap_or(0),
+                    0x70 => self.a.checked_shr(source).unwrap_or(0),
+                    0x80 => self.a.wrapping_neg(),
+                    0xa0 => self.a ^ source,
+                    _ => return None,
+                };
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALL: Call = Call {
+        name: "shmat",
+        number: 30,
+        at: 0x7fff_0000_1234,
+        arguments: [7, 0x1_2345_6789, 0o110_000, 0, 0, 9],
+    };
+
+    fn at(code: u16, if_true: u8, if_false: u8, k: u32) -> Instruction {
+        Instruction { code, if_true, if_false, k }
+    }
+
+    /// Loads a word, compares it, and allows if it is equal.
+    fn allows_if(offset: u32, value: u32) -> Vec<Instruction> {
+        vec![
+            at(0x20, 0, 0, offset),
+            at(0x15, 0, 1, value),
+            at(0x06, 0, 0, ALLOW),
+            at(0x06, 0, 0, 0),
+        ]
+    }
+
+    #[test]
+    fn all_words_of_a_call_are_seen() {
+        for (offset, value) in
+            [(0, 30), (4, ARCH), (8, 0x1234), (12, 0x7fff), (24, 0x2345_6789), (28, 1), (56, 9)]
+        {
+            assert!(lets_pass(&[allows_if(offset, value)], &CALL), "{offset}");
+            assert!(!lets_pass(&[allows_if(offset, value + 1)], &CALL), "{offset}");
+        }
+        assert!(!lets_pass(&[allows_if(64, 0)], &CALL));
+    }
+
+    #[test]
+    fn one_filter_that_forbids_is_enough() {
+        assert!(lets_pass(&[], &CALL));
+        assert!(!lets_pass(&[allows_if(0, 30), allows_if(0, 31)], &CALL));
+        let log = vec![at(0x06, 0, 0, LOG)];
+        assert!(lets_pass(&[allows_if(0, 30), log], &CALL));
+        // Error 1 instead of the call.
+        assert!(!lets_pass(&[vec![at(0x06, 0, 0, 0x0005_0001)]], &CALL));
+    }
+
+    #[test]
+    fn arithmetic_memory_and_jumps_work() {
+        // Forbids the flag SHM_EXEC, as systemd does: a & 0o100000 == 0o100000.
+        let filter = vec![
+            at(0x20, 0, 0, 32),
+            at(0x02, 0, 0, 3),
+            at(0x60, 0, 0, 3),
+            at(0x54, 0, 0, 0o100_000),
+            at(0x07, 0, 0, 0),
+            at(0x05, 0, 0, 1),
+            at(0x06, 0, 0, 0),
+            at(0x87, 0, 0, 0),
+            at(0x15, 0, 1, 0o100_000),
+            at(0x06, 0, 0, 0x0005_0001),
+            at(0x06, 0, 0, ALLOW),
+        ];
+        assert!(!lets_pass(std::slice::from_ref(&filter), &CALL));
+        let read_only = Call { arguments: [7, 0, 0o010_000, 0, 0, 0], ..CALL };
+        assert!(lets_pass(&[filter], &read_only));
+        assert!(!lets_pass(&[vec![at(0x34, 0, 0, 0), at(0x06, 0, 0, ALLOW)]], &CALL)); // division by 0
+        assert!(!lets_pass(&[vec![at(0x00, 0, 0, 1)]], &CALL)); // no end
+    }
+}

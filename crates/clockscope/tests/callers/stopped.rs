@@ -1,0 +1,197 @@
+//! A program stopped at the first instruction of the vDSO's `clock_gettime`, as samples are taken:
+//! the return address at the stack pointer, what must be preserved as the caller left it.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use clockscope::callers::frames::{FrameAddress, Unwound};
+use clockscope::callers::modules::mappings_of;
+use clockscope::callers::sample::{Called, MemoryEvent, Registers, Sample};
+use clockscope::callers::symbols::{Name, Symbols};
+use clockscope::callers::unwind::Unwinder;
+use clockscope::sys::ptrace::{self, Resume};
+use clockscope::sys::wait::{self, Status};
+use clockscope::sys::{memory, own_vdso};
+use clockscope::vdso::image::Image;
+
+/// What the kernel would copy of a stack.
+pub(crate) const COPIED: usize = 32 << 10;
+const BREAKPOINT: [u8; 1] = [0xcc];
+
+/// Whoever waits for tracees waits for all children of the process: one at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Nobody else in this process has children while it is held.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A stopped program; killed when dropped.
+pub(crate) struct Stopped {
+    child: Child,
+    pub(crate) sample: Sample,
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // It may be dead already.
+        let _ = self.child.kill();
+        // The process ends when the ends of all of its threads have been seen by their tracer.
+        while let Ok(waited) = wait::next() {
+            let has_ended = matches!(waited.status, Status::Exited(_) | Status::Killed(_));
+            if has_ended && waited.pid == self.sample.pid {
+                break;
+            }
+        }
+    }
+}
+
+/// Starts a program of `tests/tracees/stacks` and stops it in the call that it makes next after its
+/// `SIGSTOP`.
+pub(crate) fn stopped(program: &Path, words: &[&str], copied: usize) -> Stopped {
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.spawn().expect("start the program");
+    let pid = i32::try_from(child.id()).expect("a process id");
+    let mut stdin = child.stdin.take().expect("is piped");
+    while !is_waiting_for_word(pid) {
+        let ended = child.try_wait().expect("look after the program");
+        assert!(ended.is_none(), "the program has ended: {ended:?}");
+        std::thread::yield_now();
+    }
+    // A thread that is seized may stop for the birth of another; the one that waits does not.
+    let mut seized = Vec::new();
+    loop {
+        let fresh: Vec<i32> = threads(pid).into_iter().filter(|t| !seized.contains(t)).collect();
+        if fresh.is_empty() {
+            break;
+        }
+        for thread in fresh {
+            // One that a seized thread has made is seized already.
+            let _ = ptrace::seize(thread, libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL);
+            seized.push(thread);
+        }
+    }
+    stdin.write_all(b"!").expect("tell the program to go on");
+    let thread = until_breakpoint(pid);
+    let sample = sample_of(pid, thread, copied);
+    Stopped { child, sample }
+}
+
+fn threads(pid: i32) -> Vec<i32> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).expect("list threads");
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Whether a thread is in `read(0, …)`.
+fn is_waiting_for_word(pid: i32) -> bool {
+    threads(pid).into_iter().any(|thread| {
+        std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall"))
+            .is_ok_and(|call| call.starts_with("0 0x0 "))
+    })
+}
+
+/// Lets it run to the `SIGSTOP` of a thread and on to that thread's next `clock_gettime`.
+fn until_breakpoint(pid: i32) -> i32 {
+    let mut armed_for = None;
+    loop {
+        let waited = wait::next().expect("wait for the program");
+        match waited.status {
+            Status::Signal(libc::SIGSTOP) if armed_for.is_none() => {
+                arm(pid);
+                armed_for = Some(waited.pid);
+                ptrace::resume(waited.pid, Resume::Run, 0).expect("go on");
+            }
+            Status::Signal(libc::SIGTRAP) if armed_for == Some(waited.pid) => {
+                wait::take_stop(waited.pid);
+                return waited.pid;
+            }
+            // Another thread reads the clock: it stays where it is.
+            Status::Signal(libc::SIGTRAP) => wait::take_stop(waited.pid),
+            Status::Signal(signal) => {
+                ptrace::resume(waited.pid, Resume::Run, signal).expect("pass the signal on");
+            }
+            Status::Event(..) | Status::Syscall => {
+                ptrace::resume(waited.pid, Resume::Run, 0).expect("go on");
+            }
+            ended => assert!(waited.pid != pid, "the program has ended: {ended:?}"),
+        }
+    }
+}
+
+/// Puts a breakpoint on the kernel's `clock_gettime`.
+fn arm(pid: i32) {
+    let vdso = own_vdso::read().expect("a vDSO");
+    let image = Image::parse(&vdso.bytes).expect("the kernel's own image");
+    let function = image.function("__vdso_clock_gettime").expect("has clock_gettime");
+    let mapping = mappings_of(pid)
+        .expect("read its maps")
+        .into_iter()
+        .find(|mapping| mapping.name == Path::new("[vdso]"))
+        .expect("it has a vDSO");
+    memory::write_text(pid, mapping.start + function.offset, &BREAKPOINT).expect("write into it");
+}
+
+fn sample_of(pid: i32, thread: i32, copied: usize) -> Sample {
+    let found = ptrace::registers(thread).expect("its registers");
+    let mut stack = vec![0; copied];
+    let length = memory::read(pid, found.rsp, &mut stack).expect("read its stack");
+    stack.truncate(length);
+    Sample {
+        called: Called::Vdso(0),
+        pid,
+        tid: thread,
+        time_ns: 1,
+        weight: 1,
+        after_ticks: None,
+        registers: Registers {
+            ip: found.rip - 1,
+            sp: found.rsp,
+            bp: found.rbp,
+            bx: found.rbx,
+            r12_15: [found.r12, found.r13, found.r14, found.r15],
+        },
+        stack,
+        frame_pointers: chain(pid, found.rbp),
+    }
+}
+
+/// What the kernel finds by following frame pointers.
+fn chain(pid: i32, mut frame: u64) -> Vec<u64> {
+    let mut found = Vec::new();
+    while let (Ok(next), Ok(address)) =
+        (memory::read_u64(pid, frame), memory::read_u64(pid, frame.wrapping_add(8)))
+    {
+        found.push(address);
+        frame = next;
+        if found.len() == 127 {
+            break;
+        }
+    }
+    found
+}
+
+/// Unwinds a sample of a process that lives, and names all of its functions.
+pub(crate) fn unwound(stopped: &Stopped) -> (Unwound, Vec<Name>) {
+    let mut unwinder = Unwinder::new(Vec::new());
+    let pid = stopped.sample.pid;
+    let mappings = mappings_of(pid).expect("read its maps");
+    unwinder.event(&MemoryEvent::Begun { pid, mappings });
+    named(&mut unwinder, &stopped.sample)
+}
+
+/// Unwinds a sample and names all of its functions.
+pub(crate) fn named(unwinder: &mut Unwinder, sample: &Sample) -> (Unwound, Vec<Name>) {
+    let unwound = unwinder.stack_of(sample);
+    let mut symbols = Symbols::new();
+    let names = |frame: &FrameAddress| symbols.names(unwinder, *frame);
+    let names = unwound.frames.iter().flat_map(names).collect();
+    (unwound, names)
+}
+
+/// The names of functions, `?` for what has none.
+pub(crate) fn functions(names: &[Name]) -> Vec<&str> {
+    names.iter().map(|name| name.function.as_deref().unwrap_or("?")).collect()
+}

@@ -1,0 +1,264 @@
+//! Running `clockscope trace -p`, and looking at the memory of the process that it attaches to.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use object::{Object, ObjectSymbol};
+use tempfile::TempDir;
+
+use super::running::{Report, Traced, clockscope, finish};
+
+/// A limit for what is stuck, not for what is slow.
+const HUNG_AFTER: Duration = Duration::from_secs(120);
+
+/// Waits until something is so that nobody tells.
+///
+/// # Panics
+///
+/// If it is not so for much too long.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < HUNG_AFTER, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The executable memory that the kernel gave a process as its vDSO, as it is now.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Image {
+    /// Where it is.
+    pub(crate) base: u64,
+    /// What is in it.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Image {
+    /// Reads it; `None` if the process has none, or is gone. By any thread of it: the first one may
+    /// have ended.
+    pub(crate) fn of(pid: i32) -> Option<Self> {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+        let threads = threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok());
+        threads.into_iter().find_map(Self::through)
+    }
+
+    /// Reads it by the memory of a thread.
+    fn through(pid: i32) -> Option<Self> {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+        let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+        let (start, end) = line.split(' ').next()?.split_once('-')?;
+        let base = u64::from_str_radix(start, 16).ok()?;
+        let size = u64::from_str_radix(end, 16).ok()? - base;
+        let mut bytes = vec![0; usize::try_from(size).ok()?];
+        File::open(format!("/proc/{pid}/mem")).ok()?.read_exact_at(&mut bytes, base).ok()?;
+        Some(Self { base, bytes })
+    }
+
+    /// Checks that a process's image is still this one; says where it is not.
+    #[track_caller]
+    pub(crate) fn assert_as_before(&self, pid: i32) {
+        let now = Self::of(pid).expect("it has its vDSO");
+        let changed: Vec<String> = self
+            .bytes
+            .iter()
+            .zip(&now.bytes)
+            .enumerate()
+            .filter(|(_, (before, now))| before != now)
+            .map(|(offset, (before, now))| format!("{offset:#x}: {before:02x} {now:02x}"))
+            .collect();
+        let functions: Vec<_> = self
+            .functions()
+            .iter()
+            .map(|(name, at)| format!("{name} {:#x}", at - self.base))
+            .collect();
+        assert!(
+            changed.is_empty() && self.base == now.base,
+            "the vDSO's bytes are not as before: {} bytes {:?} of {functions:?}",
+            changed.len(),
+            &changed[..changed.len().min(40)]
+        );
+    }
+
+    /// Names and addresses of its functions.
+    pub(crate) fn functions(&self) -> Vec<(String, u64)> {
+        let file = object::File::parse(&self.bytes[..]).expect("a vDSO is an ELF file");
+        let named = |symbol: object::Symbol<'_, '_>| {
+            let name = symbol.name().ok()?.strip_prefix("__vdso_")?.to_owned();
+            Some((name, self.base + symbol.address()))
+        };
+        file.dynamic_symbols().filter_map(named).collect()
+    }
+
+    /// The first bytes of `clock_gettime`.
+    fn entry(&self) -> &[u8] {
+        let functions = self.functions();
+        let (_, address) =
+            functions.iter().find(|(name, _)| name == "clock_gettime").expect("it has this one");
+        let offset = usize::try_from(address - self.base).expect("is in the image");
+        &self.bytes[offset..offset + 5]
+    }
+}
+
+/// The mappings of a process, without the stacks and heaps that it changes by itself.
+pub(crate) fn mappings(pid: i32) -> Vec<String> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("read its maps");
+    let named = |line: &&str| line.contains('/') || line.contains("[v") || line.contains("SYSV");
+    maps.lines().filter(named).map(str::to_owned).collect()
+}
+
+/// Checks that a process has the mappings that it had: none of clockscope's, and the kernel's own.
+#[track_caller]
+pub(crate) fn assert_nothing_piles_up(pid: i32, before: &[String]) {
+    let kept = |maps: &[String]| -> Vec<String> {
+        let wanted = |line: &&String| line.contains("SYSV") || line.contains("[v");
+        maps.iter().filter(wanted).cloned().collect()
+    };
+    assert_eq!(kept(&mappings(pid)), kept(before), "mappings of clockscope and of the kernel");
+}
+
+/// A field of `/proc/PID/status`.
+pub(crate) fn status_of(pid: i32, field: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.map(|value| value.trim().to_owned())
+}
+
+/// Sends a signal by its name.
+#[track_caller]
+pub(crate) fn signal(name: &str, pid: i32) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
+    assert!(sent.expect("run kill").success(), "send SIG{name} to {pid}");
+}
+
+/// `clockscope trace -p` while it runs.
+pub(crate) struct Attachment {
+    child: Option<Child>,
+    directory: TempDir,
+}
+
+impl Attachment {
+    /// Starts it, and waits until all of these processes go through our image.
+    #[track_caller]
+    pub(crate) fn to(pids: &[i32], options: &[&str]) -> Self {
+        let before: Vec<Image> =
+            pids.iter().map(|pid| Image::of(*pid).expect("it has a vDSO")).collect();
+        let mut attachment = Self::start(&[], pids, options);
+        let attached = |pid: &i32, before: &Image| {
+            Image::of(*pid).is_none_or(|now| now.entry() != before.entry())
+        };
+        wait_until("clockscope has attached", || {
+            attachment.is_running();
+            pids.iter().zip(&before).all(|(pid, before)| attached(pid, before))
+        });
+        attachment
+    }
+
+    /// Starts it below other words, and does not wait.
+    #[track_caller]
+    pub(crate) fn start(starter: &[OsString], pids: &[i32], options: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("make a temporary directory");
+        let list: Vec<String> = pids.iter().map(i32::to_string).collect();
+        let words = [starter, &[clockscope().into_os_string()]].concat();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg("trace").args(options);
+        command.args(["-p", &list.join(",")]);
+        command.args(["--format", "json", "-o"]).arg(directory.path().join("report.json"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("start clockscope");
+        Self { child: Some(child), directory }
+    }
+
+    /// Its own process id.
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.as_ref().expect("is running").id().try_into().expect("is a pid")
+    }
+
+    #[track_caller]
+    fn is_running(&mut self) {
+        let child = self.child.as_mut().expect("is running");
+        if child.try_wait().expect("look at clockscope").is_some() {
+            let ended = self.wait();
+            panic!("clockscope ended before it had attached: {ended:?}");
+        }
+    }
+
+    /// Waits for its end, and gives what it wrote.
+    #[track_caller]
+    pub(crate) fn wait(&mut self) -> Traced {
+        let output = finish(self.child.take().expect("is running"));
+        let report = Report::read(&self.directory.path().join("report.json"));
+        Traced::of(&output, report)
+    }
+
+    /// Interrupts it as Ctrl-C does, and gives its report.
+    #[track_caller]
+    pub(crate) fn detach(mut self) -> Traced {
+        signal("INT", self.pid());
+        let traced = self.wait();
+        assert_eq!(traced.code(), 0, "detach: {traced:?}");
+        assert!(traced.has_report(), "a report: {traced:?}");
+        traced
+    }
+
+    /// Kills it.
+    #[track_caller]
+    pub(crate) fn kill(mut self) {
+        signal("KILL", self.pid());
+        assert_eq!(self.wait().code(), 128 + 9);
+    }
+}
+
+impl Drop for Attachment {
+    /// A test that failed leaves no tracer behind.
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Attaches for a time, and gives what came of it.
+#[track_caller]
+pub(crate) fn attach_for(time: &str, pids: &[i32], options: &[&str]) -> Traced {
+    attach_below(&[], time, pids, options)
+}
+
+/// The same by a clockscope that other words start.
+#[track_caller]
+pub(crate) fn attach_below(
+    starter: &[OsString],
+    time: &str,
+    pids: &[i32],
+    options: &[&str],
+) -> Traced {
+    Attachment::start(starter, pids, &[options, &["--duration", time]].concat()).wait()
+}
+
+/// Checks a refusal: exit status 125, and one line that says why and what to try.
+#[track_caller]
+pub(crate) fn assert_refused(traced: &Traced, words: &[&str]) {
+    assert_eq!(traced.code(), 125, "{traced:?}");
+    let lines: Vec<&str> = traced.stderr.trim_end().lines().collect();
+    assert_eq!(lines.len(), 1, "one line: {traced:?}");
+    let message = lines[0].strip_prefix("clockscope: ").unwrap_or(lines[0]);
+    assert!(message.starts_with(|c: char| !c.is_uppercase()), "lower case: {message}");
+    for word in words {
+        assert!(message.contains(word), "{message:?} should say {word:?}");
+    }
+}
+
+/// It was counted, or refused in one line that has one of these words.
+#[track_caller]
+pub(crate) fn assert_attached_or_refused(traced: &Traced, words: &[&str]) {
+    if traced.code() != 0 {
+        assert_refused(traced, &[]);
+        let says = words.iter().any(|word| traced.stderr.contains(word));
+        assert!(says, "one of {words:?}: {}", traced.stderr);
+    }
+}

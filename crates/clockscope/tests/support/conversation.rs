@@ -1,0 +1,169 @@
+//! A program that answers lines: the servers of `attach_server.c` and its kin.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use super::printed::Printed;
+
+/// After this long without an answer a program counts as hung.
+const HUNG_AFTER: Duration = Duration::from_secs(120);
+
+/// A running program whose standard input and output are pipes to the test.
+pub(crate) struct Conversation {
+    child: Child,
+    /// `None` after the end of the input.
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Conversation {
+    /// Starts it and waits until it says "ready".
+    #[track_caller]
+    pub(crate) fn start(command: &[OsString]) -> Self {
+        let mut conversation = Self::start_silent(command);
+        conversation.wait_for("ready");
+        conversation
+    }
+
+    /// Starts it.
+    #[track_caller]
+    pub(crate) fn start_silent(command: &[OsString]) -> Self {
+        let mut child = Command::new(&command[0])
+            .args(&command[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start a server");
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("is piped"));
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, input, lines }
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id().try_into().expect("is a pid")
+    }
+
+    /// Sends a line.
+    #[track_caller]
+    pub(crate) fn say(&mut self, line: &str) {
+        let input = self.input.as_mut().expect("its input is open");
+        writeln!(input, "{line}").expect("send a line");
+        input.flush().expect("send a line");
+    }
+
+    /// The next line.
+    #[track_caller]
+    pub(crate) fn line(&mut self) -> String {
+        match self.lines.recv_timeout(HUNG_AFTER) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("the server does not answer: {}", self.state())
+            }
+            Err(RecvTimeoutError::Disconnected) => panic!("the server has ended: {}", self.state()),
+        }
+    }
+
+    /// The lines up to this one, without it.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, last: &str) -> String {
+        let mut text = String::new();
+        loop {
+            let line = self.line();
+            if line == last {
+                return text;
+            }
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+
+    /// Sends a line and gives what is said until "done".
+    #[track_caller]
+    pub(crate) fn ask(&mut self, line: &str) -> String {
+        self.say(line);
+        self.wait_for("done")
+    }
+
+    /// Lets the counted workers begin.
+    #[track_caller]
+    pub(crate) fn begin(&mut self) {
+        self.say("begin");
+        assert_eq!(self.line(), "begun");
+    }
+
+    /// Ends the counted time; what they did in it.
+    #[track_caller]
+    pub(crate) fn end(&mut self) -> Printed {
+        Printed::parse(&self.ask("end"))
+    }
+
+    /// Asks for a sum, and checks the answer.
+    #[track_caller]
+    pub(crate) fn check_an_answer(&mut self, number: u64) {
+        self.say(&format!("sum {number}"));
+        assert_eq!(self.line(), format!("sum {number} {}", checksum(number)));
+    }
+
+    /// Checks that no time has run backwards, and nothing went wrong.
+    #[track_caller]
+    pub(crate) fn check_health(&mut self) {
+        self.say("health");
+        assert_eq!(self.line(), "health backwards 0 wrong 0");
+    }
+
+    /// Ends its input, and checks that it ends well.
+    #[track_caller]
+    pub(crate) fn ends_well(mut self) {
+        drop(self.input.take());
+        assert_eq!(self.line(), "result ended well backwards 0 wrong 0");
+        assert_eq!(self.status().code(), Some(7));
+    }
+
+    /// Ends its input and waits for its end, whatever it says.
+    #[track_caller]
+    pub(crate) fn status(mut self) -> ExitStatus {
+        drop(self.input.take());
+        while self.lines.recv_timeout(HUNG_AFTER).is_ok() {}
+        self.child.wait().expect("wait for a server")
+    }
+
+    /// What the kernel says of it, for messages.
+    fn state(&mut self) -> String {
+        let ended = self.child.try_wait();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
+        let lines = status.unwrap_or_default();
+        let wanted = ["State:", "TracerPid:", "Threads:", "SigBlk:"];
+        let kept = lines.lines().filter(|line| wanted.iter().any(|word| line.starts_with(word)));
+        format!("{ended:?} {}", kept.collect::<Vec<_>>().join(" "))
+    }
+}
+
+impl Drop for Conversation {
+    /// A test that failed leaves nothing behind; one that passed has waited already.
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// What the servers answer to `sum NUMBER`.
+fn checksum(number: u64) -> u64 {
+    (0..1000).fold(14_695_981_039_346_656_037, |mixed: u64, step| {
+        (mixed ^ number.wrapping_add(step)).wrapping_mul(1_099_511_628_211)
+    })
+}

@@ -1,0 +1,219 @@
+//! Real servers from the distribution's packages, on loopback or a Unix socket, each in a
+//! directory of its own and ended by the test.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use super::attaching::{signal, wait_until};
+use super::conversation::Conversation;
+use super::running::{finish, untraced};
+use super::{installed_or_skip, is_root_or_skip};
+use crate::words;
+
+/// A server that a test has started.
+pub(crate) struct Server {
+    child: Child,
+    /// The signal that makes it end well.
+    ended_by: &'static str,
+    /// Its port, where it has one.
+    pub(crate) port: u16,
+    /// Removed with this value.
+    directory: TempDir,
+}
+
+impl Server {
+    #[track_caller]
+    fn start(
+        command: &[OsString],
+        directory: TempDir,
+        port: u16,
+        ended_by: &'static str,
+        mut is_ready: impl FnMut() -> bool,
+    ) -> Self {
+        let mut process = Command::new(&command[0]);
+        process.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::null());
+        let child = process.stderr(Stdio::null()).spawn().expect("start a server");
+        let server = Self { child, ended_by, port, directory };
+        wait_until("the server is ready", &mut is_ready);
+        server
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id().try_into().expect("is a pid")
+    }
+
+    /// Its child processes, sorted.
+    pub(crate) fn children(&self) -> Vec<i32> {
+        let listed = untraced(&words!["pgrep", "-P", self.pid().to_string()]);
+        let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Its directory.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Ends it, and checks that it ends well.
+    #[track_caller]
+    pub(crate) fn ends_well(mut self) {
+        signal(self.ended_by, self.pid());
+        let status = self.child.wait().expect("wait for a server");
+        assert_eq!(status.code(), Some(0), "the server's end: {status:?}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn directory() -> TempDir {
+    tempfile::tempdir_in("/tmp").expect("make a temporary directory")
+}
+
+/// A TCP port of loopback that is free now.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("find a free port");
+    listener.local_addr().expect("has an address").port()
+}
+
+fn accepts(port: u16) -> bool {
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+/// redis-server without persistence.
+#[track_caller]
+pub(crate) fn redis() -> Option<Server> {
+    let program = installed_or_skip(&["/usr/bin/redis-server"])?;
+    installed_or_skip(&["/usr/bin/redis-cli"])?;
+    let (place, port) = (directory(), free_port());
+    let mut command = words![program, "--port", port.to_string(), "--bind", "127.0.0.1"].to_vec();
+    command.extend(words!["--save", "", "--appendonly", "no", "--dir", place.path()]);
+    Some(Server::start(&command, place, port, "TERM", || accepts(port)))
+}
+
+/// What nginx serves.
+pub(crate) fn nginx_body() -> String {
+    "every byte of this is looked at. ".repeat(200)
+}
+
+/// nginx with two workers and one file.
+#[track_caller]
+pub(crate) fn nginx() -> Option<Server> {
+    let program = installed_or_skip(&["/usr/sbin/nginx"])?;
+    installed_or_skip(&["/usr/bin/curl"])?;
+    let (place, port) = (directory(), free_port());
+    fs::create_dir(place.path().join("html")).expect("make a directory");
+    fs::write(place.path().join("html/index.html"), nginx_body()).expect("write a page");
+    let user = if is_root() { "user root;\n" } else { "" };
+    let text = format!(
+        "{user}daemon off;\nworker_processes 2;\npid nginx.pid;\nerror_log error.log;\n\
+         events {{ worker_connections 256; }}\nhttp {{\n  access_log off;\n  keepalive_requests 1000000;\n\
+         client_body_temp_path body;\n  proxy_temp_path proxy;\n  fastcgi_temp_path fastcgi;\n\
+         uwsgi_temp_path uwsgi;\n  scgi_temp_path scgi;\n\
+         server {{ listen 127.0.0.1:{port}; root html; }}\n}}\n"
+    );
+    let configuration = place.path().join("nginx.conf");
+    fs::write(&configuration, text).expect("write a configuration");
+    let command = words![program, "-p", place.path(), "-c", configuration];
+    Some(Server::start(&command, place, port, "QUIT", || accepts(port)))
+}
+
+fn is_root() -> bool {
+    untraced(&words!["id", "-u"]).stdout == b"0\n"
+}
+
+/// A database cluster and its server, as the user `postgres`; needs root to become that.
+pub(crate) struct Postgres {
+    programs: PathBuf,
+    /// The server.
+    pub(crate) server: Server,
+}
+
+/// The prefix that makes a command run as `postgres`: the server refuses root.
+pub(crate) fn as_postgres() -> [OsString; 5] {
+    words!["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]
+}
+
+/// The directory of the server's programs, of the newest version.
+pub(crate) fn postgres_programs() -> Option<PathBuf> {
+    if !is_root_or_skip() {
+        return None;
+    }
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let programs = versions.map(|version| version.path().join("bin"));
+    let found = programs.filter(|path| path.join("postgres").exists()).max();
+    if found.is_none() {
+        super::skip("no server in /usr/lib/postgresql");
+    }
+    found
+}
+
+/// Makes a cluster below a new directory.
+#[track_caller]
+pub(crate) fn postgres_cluster(programs: &Path) -> TempDir {
+    let place = directory();
+    let given = untraced(&words!["chown", "postgres", place.path()]);
+    assert!(given.status.success(), "{given:?}");
+    let initdb = words![programs.join("initdb"), "-D", place.path().join("data")];
+    let rest = words!["-U", "postgres", "-A", "trust", "--no-sync", "--locale=C"];
+    let made = untraced(&[&as_postgres()[..], &initdb, &rest].concat());
+    assert!(made.status.success(), "{made:?}");
+    place
+}
+
+/// PostgreSQL on a Unix socket.
+#[track_caller]
+pub(crate) fn postgres() -> Option<Postgres> {
+    let programs = postgres_programs()?;
+    let place = postgres_cluster(&programs);
+    let socket = place.path().to_owned();
+    let server = words![programs.join("postgres"), "-D", socket.join("data"), "-k", socket];
+    let options =
+        ["listen_addresses=", "fsync=off", "jit=off", "autovacuum=off", "restart_after_crash=off"];
+    let options = options.iter().flat_map(|option| words!["-c", option]);
+    let command: Vec<OsString> = as_postgres().into_iter().chain(server).chain(options).collect();
+    let ready = words!["pg_isready", "-q", "-h", socket, "-U", "postgres"];
+    let is_ready = || untraced(&ready).status.success();
+    let server = Server::start(&command, place, 0, "INT", is_ready);
+    Some(Postgres { programs, server })
+}
+
+impl Postgres {
+    /// psql as a conversation, and the pid of its backend.
+    #[track_caller]
+    pub(crate) fn session(&self) -> (Conversation, i32) {
+        let psql = words!["psql", "-X", "-q", "-A", "-t", "-h", self.server.directory()];
+        let mut session =
+            Conversation::start_silent(&[&psql[..], &words!["-U", "postgres"]].concat());
+        session.say("select pg_backend_pid();");
+        let pid = session.line().trim().parse().expect("a pid");
+        (session, pid)
+    }
+
+    /// Runs a client program of PostgreSQL to its end.
+    #[track_caller]
+    pub(crate) fn client(&self, program: &str, arguments: &[&str]) -> Output {
+        finish(self.start_client(program, arguments))
+    }
+
+    /// Starts a client program of PostgreSQL.
+    #[track_caller]
+    pub(crate) fn start_client(&self, program: &str, arguments: &[&str]) -> Child {
+        let mut command = Command::new(self.programs.join(program));
+        command.arg("-h").arg(self.server.directory()).args(["-U", "postgres"]).args(arguments);
+        command.arg("postgres").stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stderr(Stdio::piped()).spawn().expect("start a client")
+    }
+}
