@@ -54,6 +54,8 @@ int main(int count, char **arguments)
     say_syscall("sendto", 2 * trips);
     say_syscall("recvfrom", 2 * trips + 1);
     SAY("processes 2\nthreads 2\n");
-    SAY("result the measured time is %s\n", total > 0 && total < loop * 1.05 + 20000 ? "plausible" : "wrong");
+    // A coarse clock stands still for as long as a tick, and so may all of a short loop.
+    int moved = total > 0 || loop < 20000;
+    SAY("result the measured time is %s\n", moved && total < loop * 1.05 + 20000 ? "plausible" : "wrong");
     return 0;
 }
