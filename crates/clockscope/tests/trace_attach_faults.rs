@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use support::attaching::{
-    Attachment, Image, assert_attached_or_refused, assert_nothing_piles_up, assert_refused,
+    Attachment, Image, assert_attached_or_refused, assert_one_is_left_at_most, assert_refused,
     attach_below, attach_for, mappings, signal, status_of, wait_until,
 };
 use support::builds::{self, Link};
@@ -132,7 +132,9 @@ fn a_target_in_uninterruptible_sleep_in_vfork() {
     target.ends_well();
 }
 
-/// Threads that are in vfork again and again, and the others of which work.
+/// Threads that are in vfork again and again, and the others of which work. A child that is on its
+/// parent's memory may stand in our image when clockscope leaves; then the mapping stays, unused,
+/// until the next attachment takes it away.
 #[test]
 fn a_target_that_makes_children_by_vfork_all_the_time() {
     let Some(mut target) = in_state("vfork-loop") else { return };
@@ -142,7 +144,7 @@ fn a_target_that_makes_children_by_vfork_all_the_time() {
         let traced = attach_for("0.02", &[target.pid()], &VDSO);
         assert_attached_or_refused(&traced, &["vfork"]);
         before.assert_as_before(target.pid());
-        assert_nothing_piles_up(target.pid(), &maps);
+        assert_one_is_left_at_most(target.pid(), &maps);
     }
     target.ask("count");
     target.ends_well();
