@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use support::attaching::{
-    Attachment, Image, assert_attached_or_refused, assert_one_is_left_at_most, assert_refused,
-    attach_below, attach_for, mappings, signal, status_of, wait_until,
+    Attachment, Image, assert_attached_or_refused, assert_refused, attach_below, attach_for,
+    mappings, signal, status_of, wait_until,
 };
 use support::builds::{self, Link};
 use support::compare::assert_counts;
@@ -133,18 +133,16 @@ fn a_target_in_uninterruptible_sleep_in_vfork() {
 }
 
 /// Threads that are in vfork again and again, and the others of which work. A child that is on its
-/// parent's memory may stand in our image when clockscope leaves; then the mapping stays, unused,
-/// until the next attachment takes it away.
+/// parent's memory may stand in our image when clockscope leaves; then the mapping stays, unused, and
+/// so it may at the next attachments: what is there in the end is not compared.
 #[test]
 fn a_target_that_makes_children_by_vfork_all_the_time() {
     let Some(mut target) = in_state("vfork-loop") else { return };
     let before = Image::of(target.pid()).expect("it has a vDSO");
-    let maps = mappings(target.pid());
     for _ in 0..10 {
         let traced = attach_for("0.02", &[target.pid()], &VDSO);
         assert_attached_or_refused(&traced, &["vfork", "did not come to the end"]);
         before.assert_as_before(target.pid());
-        assert_one_is_left_at_most(target.pid(), &maps);
     }
     target.ask("count");
     target.ends_well();
