@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use support::attaching::{
     Attachment, Image, assert_attached_or_refused, assert_refused, attach_below, attach_for,
-    mappings, signal, status_of, wait_until,
+    signal, status_of, wait_until,
 };
 use support::builds::{self, Link};
 use support::compare::assert_counts;
