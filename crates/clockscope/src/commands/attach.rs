@@ -166,7 +166,7 @@ impl Counting {
 
     /// Processor time of the processes that live.
     fn cpu_now(&self) -> Duration {
-        self.rows.iter().filter_map(|row| cpu_time(row.pid)).sum()
+        self.rows.iter().filter_map(|row| access::cpu_time(row.pid)).sum()
     }
 
     /// Adds how it ended, for each process.
@@ -224,15 +224,6 @@ fn not_redirected(attached: &Attached) -> Vec<DeclineRow> {
         reason: format!("calls of {name} are not counted: {why}"),
     };
     attached.patch.left().iter().map(row).collect()
-}
-
-/// User and system time of a process so far: fields 14 and 15 of `proc_pid_stat(5)`.
-fn cpu_time(pid: i32) -> Option<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let mut ticks = || fields.next()?.parse::<u64>().ok();
-    let (user, system) = (ticks()?, ticks()?);
-    Some(Duration::from_millis((user + system) * 1000 / access::ticks_per_second()))
 }
 
 fn nanos(time: Duration) -> u64 {

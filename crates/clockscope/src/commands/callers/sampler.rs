@@ -18,13 +18,11 @@ use crate::callers::records::{Record, Said, Taken};
 use crate::callers::sample::MemoryEvent;
 use crate::callers::symbols::{Name, Symbols};
 use crate::callers::unwind::Unwinder;
-use crate::sys::tsc;
+use crate::sys::{access, tsc};
 use crate::tracee::session::ClockPair;
 
 /// The rate is looked at no more often than this.
 const LOOK_AFTER: Duration = Duration::from_millis(4);
-/// Clock ticks a second in `/proc/PID/stat`: `USER_HZ`, 100 on x86.
-const TICK: Duration = Duration::from_millis(10);
 /// Of so many processes at most the processor time is asked for at each look.
 const ASKED_MAX: usize = 64;
 /// Records that may wait to be unwound; at 16 KiB of stack each these are 64 MiB.
@@ -254,7 +252,7 @@ impl Sampler {
         self.looked_at = Instant::now();
         let processes: Vec<i32> = lock(&self.inbox).events.processes().take(ASKED_MAX).collect();
         for pid in processes {
-            if let Some(time) = cpu_time(pid) {
+            if let Some(time) = access::cpu_time(pid) {
                 self.cpu.insert(pid, time);
             }
         }
@@ -272,31 +270,9 @@ impl Sampler {
     }
 }
 
-/// User and system time of a living process.
-fn cpu_time(pid: i32) -> Option<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, behind_name) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = behind_name.split_whitespace().collect();
-    let ticks = |field: usize| fields.get(field - 3)?.parse::<u32>().ok();
-    Some(TICK * ticks(14)?.checked_add(ticks(15)?)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_processor_time_of_this_process_is_read() {
-        let own = i32::try_from(std::process::id()).unwrap();
-        let before = cpu_time(own).unwrap();
-        let mut sum = 0_u64;
-        while cpu_time(own).unwrap() == before {
-            sum = std::hint::black_box(sum + 1);
-        }
-        assert!(cpu_time(own).unwrap() > before);
-        assert_eq!(cpu_time(0), None);
-    }
-
     #[test]
     fn records_are_taken_in_the_order_of_time_and_not_too_early() {
         let mut inbox = Inbox::new(Events::none());
