@@ -167,6 +167,8 @@ impl Content {
             })
     }
 
+    /// Writes a slot. (Inlined for the vDSO image, as [`load`](Self::load) is.)
+    #[inline(always)]
     pub(super) fn store(&self, slot: &Slot) {
         let store = |word: &AtomicU64, value: u64| word.store(value, Relaxed);
         store(&slot.base, self.line.base.0);
@@ -245,6 +247,7 @@ impl Content {
 }
 
 impl Base {
+    #[inline(always)]
     pub(super) fn store(&self, time: Nanos) {
         let TimeSpec { sec, nsec } = TimeSpec::from_nanos(time);
         self.sec.store(sec, Relaxed);

@@ -129,26 +129,6 @@ impl Page {
     #[allow(clippy::declare_interior_mutable_const, reason = "each use makes a new one")]
     pub const fn new() -> Self {
         const ZERO: AtomicU64 = AtomicU64::new(0);
-        const BASE: Base = Base { sec: AtomicI64::new(0), nsec: ZERO };
-        const SLOT: Slot = Slot {
-            base: ZERO,
-            span: ZERO,
-            whole: ZERO,
-            fraction: ZERO,
-            mono: BASE,
-            bound: ZERO,
-            growth: ZERO,
-            real: BASE,
-            boot: BASE,
-            tai: BASE,
-            grace: ZERO,
-            reason: ZERO,
-            previous_base: ZERO,
-            previous_whole: ZERO,
-            previous_fraction: ZERO,
-            previous_mono: AtomicI64::new(0),
-            reserved: [ZERO; 12],
-        };
         Self {
             magic: ZERO,
             version: AtomicU32::new(0),
@@ -159,7 +139,7 @@ impl Page {
             reserved: [ZERO; 3],
             head: ZERO,
             reserved_2: [ZERO; 23],
-            slots: [SLOT; 2],
+            slots: [const { Slot::new() }; 2],
             reserved_3: [ZERO; 416],
         }
     }
@@ -184,5 +164,33 @@ impl Page {
             return Err(Decline::PageOfOtherBoot);
         }
         Ok(())
+    }
+}
+
+impl Slot {
+    /// A slot of zeroes: no line.
+    #[allow(clippy::declare_interior_mutable_const, reason = "each use makes a new one")]
+    const fn new() -> Self {
+        const ZERO: AtomicU64 = AtomicU64::new(0);
+        const BASE: Base = Base { sec: AtomicI64::new(0), nsec: ZERO };
+        Self {
+            base: ZERO,
+            span: ZERO,
+            whole: ZERO,
+            fraction: ZERO,
+            mono: BASE,
+            bound: ZERO,
+            growth: ZERO,
+            real: BASE,
+            boot: BASE,
+            tai: BASE,
+            grace: ZERO,
+            reason: ZERO,
+            previous_base: ZERO,
+            previous_whole: ZERO,
+            previous_fraction: ZERO,
+            previous_mono: AtomicI64::new(0),
+            reserved: [ZERO; 12],
+        }
     }
 }

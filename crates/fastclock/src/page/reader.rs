@@ -239,10 +239,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     #[inline(always)]
     pub fn try_timespec(&self, clock: PageClock, order: Order) -> Option<TimeSpec> {
         let head = self.page.head.load(Acquire);
-        if head != self.trust.checked.load(Relaxed) || head == 0 {
-            return None;
-        }
-        let slot = &self.page.slots[(head & 1) as usize];
+        let slot = self.trust.line(head)?;
         // Ticks of a whole nanosecond and more are for the long form.
         if slot.whole.load(Relaxed) != 0 {
             return None;
@@ -275,10 +272,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     #[inline(always)]
     fn hit(&self, clock: PageClock, order: Order, want: Want) -> Option<Hit> {
         let head = self.page.head.load(Acquire);
-        if head != self.trust.checked.load(Relaxed) || head == 0 {
-            return None;
-        }
-        let slot = &self.page.slots[(head & 1) as usize];
+        let slot = self.trust.line(head)?;
         let [base, span] = [slot.base.load(Relaxed), slot.span.load(Relaxed)];
         let tick = slot.tick();
         let Base { sec, nsec } = slot.of(clock);

@@ -14,6 +14,7 @@ use crate::line::{Bound, Line, Offsets, TickLength};
 use crate::units::{Nanos, Ticks};
 
 mod at_once;
+mod content_under_a_head;
 mod declined;
 mod garbage;
 mod interleaving;
@@ -160,7 +161,7 @@ proptest! {
         let (page, trust) = (Page::new(), Trust::new());
         let mut writer = Writer::create(&page, [0; 2], 1);
         writer.publish(content);
-        trust.checked.store(page.head.load(Relaxed), Relaxed);
+        trust.keep(&page, page.head.load(Relaxed), &content);
         machine.ticks.set(base + passed);
         let reader = reader(&page, &trust, &machine);
         for clock in [PageClock::Monotonic, PageClock::Realtime, PageClock::Boottime, PageClock::Tai] {

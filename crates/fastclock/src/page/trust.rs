@@ -7,9 +7,9 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI64, AtomicU64, fence};
 
-use super::OWNER_DIED;
 use super::content::{Content, State};
 use super::reader::{Bounded, Counter, Kernel, PageClock, Reader};
+use super::{OWNER_DIED, Page, Slot};
 use crate::decline::Decline;
 use crate::line::{Line, TickLength};
 use crate::units::{Nanos, Ticks};
@@ -27,10 +27,12 @@ const ATTEMPTS: usize = 16;
 const PATIENCE: usize = 1 << 16;
 /// How often the kernel's clock is read again when that took longer than [`SLACK`].
 const BRACKETS: usize = 4;
+/// Copies of lines that a process keeps, a power of two.
+const KEPT: usize = 4;
 
 /// What a process has found out about a page: private to it, zero in the beginning, and zeroed
 /// again in a forked child if that can be had (`MADV_WIPEONFORK`).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(C)]
 pub struct Trust {
     /// The head whose content was compared with the kernel's clock and agreed.
@@ -48,6 +50,13 @@ pub struct Trust {
     pub(super) forbidden: AtomicI64,
     /// The line that was checked last.
     used: Used,
+    /// The heads whose lines are kept.
+    heads: [AtomicU64; KEPT],
+    /// 1 while somebody writes a copy. A thread that leaves a signal handler by `longjmp` in those
+    /// nanoseconds leaves it at 1: the lines that belong there are then compared at each read.
+    busy: [AtomicU64; KEPT],
+    /// What was compared, and is read: the page's owner may write into a slot under the same head.
+    lines: [Slot; KEPT],
 }
 
 /// What the short way found for a process that has gone over to the kernel.
@@ -78,6 +87,12 @@ struct Usage {
     boot: Nanos,
 }
 
+impl Default for Trust {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Trust {
     /// Where a tracer writes, from the start of the struct, when the process has forbidden itself
     /// the counter (`PR_SET_TSC`): first here a `CLOCK_MONOTONIC` in nanoseconds above every answer
@@ -100,11 +115,60 @@ impl Trust {
             floor: AtomicI64::new(0),
             forbidden: AtomicI64::new(0),
             used: Used { words: [ZERO; 6], sum: ZERO },
+            heads: [ZERO; KEPT],
+            busy: [ZERO; KEPT],
+            lines: [const { Slot::new() }; KEPT],
         }
     }
 }
 
 impl Trust {
+    /// Where the line of this head is kept. An announcement and the line that follows it, of which
+    /// one is read for long, have different places.
+    #[inline(always)]
+    const fn place(head: u64) -> usize {
+        (head >> 1) as usize & (KEPT - 1)
+    }
+
+    /// The line to be read under this head, if it was compared.
+    #[inline(always)]
+    pub(super) fn line(&self, head: u64) -> Option<&Slot> {
+        let trusted = self.checked.load(Acquire) == head && head != 0;
+        if trusted { Some(&self.lines[Self::place(head)]) } else { None }
+    }
+
+    /// What stands under this head: the copy, once there is one.
+    #[inline(always)]
+    fn slot<'a>(&'a self, page: &'a Page, head: u64) -> &'a Slot {
+        let place = Self::place(head);
+        let is_kept = head != 0 && self.heads[place].load(Acquire) == head;
+        if is_kept { &self.lines[place] } else { &page.slots[(head & 1) as usize] }
+    }
+
+    /// Keeps a copy of the content that was compared, and trusts the head.
+    ///
+    /// Only one thread at a time writes a copy, and only while its head is current: whoever still
+    /// reads the line that was there before finds another head in the page afterwards. Who comes
+    /// second goes without; a thread that was kept from its CPU here must not write later.
+    #[inline(always)]
+    pub(super) fn keep(&self, page: &Page, head: u64, content: &Content) {
+        let place = Self::place(head);
+        if self.busy[place].compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            return;
+        }
+        if page.head.load(Acquire) == head {
+            if self.heads[place].load(Relaxed) != head {
+                self.heads[place].store(0, Relaxed);
+                // Nothing of the new line is seen by those who do not see the new head.
+                fence(Release);
+                content.store(&self.lines[place]);
+                self.heads[place].store(head, Release);
+            }
+            self.checked.store(head, Release);
+        }
+        self.busy[place].store(0, Release);
+    }
+
     /// Why the process has gone over to the kernel.
     #[inline]
     fn reason(&self) -> Option<Decline> {
@@ -173,7 +237,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     fn snapshot(&self) -> Option<(u64, Content)> {
         for _ in 0..ATTEMPTS {
             let head = self.page.head.load(Acquire);
-            let content = Content::load(&self.page.slots[(head & 1) as usize]);
+            let content = Content::load(self.trust.slot(self.page, head));
             fence(Acquire);
             if self.page.head.load(Relaxed) == head {
                 return Some((head, content));
@@ -234,7 +298,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
             PageClock::Monotonic => Nanos::ZERO,
             // That of the line that was used last counts.
             PageClock::Boottime if self.trust.used.sum.load(Relaxed) != 0 => return Still::Unknown,
-            _ => Content::offset_in(&self.page.slots[(head & 1) as usize], clock),
+            _ => Content::offset_in(self.trust.slot(self.page, head), clock),
         };
         let time = self.kernel.read(clock.id());
         fence(Acquire);
@@ -369,7 +433,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
             reached = self.time_now(content, PageClock::Monotonic)?;
         }
         self.trust.used.store(content);
-        self.trust.checked.store(head, Release);
+        self.trust.keep(self.page, head, content);
         Ok(())
     }
 
