@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds and installs the C library: fastclock.h, fastclock.hpp, the shared and the static library,
-# fastclock.pc and fastclock(3). Usage: [DESTDIR=DIR] scripts/install-c.sh PREFIX
+# libfastclock-preload.so, fastclock.pc and fastclock(3). Usage: [DESTDIR=DIR] scripts/install-c.sh PREFIX
 #
 # Files go below DESTDIR$PREFIX and are named PREFIX in fastclock.pc. LIBDIR is PREFIX/lib unless
 # it is set.
@@ -25,14 +25,15 @@ command -v "$cargo" >/dev/null 2>&1 ||
     die "cargo is missing; install as a user that has it, or with sudo env \"PATH=\$PATH\""
 
 # Cargo says where it has put the libraries: no option or variable of its can make this wrong.
-built=$("$cargo" build --release --package fastclock-c --lib \
+built=$("$cargo" build --release --package fastclock-c --package fastclock-preload --lib \
     --message-format json-render-diagnostics) || die "the library cannot be built"
 built_file() { # its name
     printf '%s\n' "$built" | grep -o "\"[^\"]*/$1\"" | tail -n 1 | tr -d '"'
 }
 shared=$(built_file 'libfastclock\.so')
 static=$(built_file 'libfastclock\.a')
-case "$shared:$static" in *.so:*.a) ;; *) die "cargo does not say where the libraries are" ;; esac
+preload=$(built_file 'libfastclock_preload\.so')
+case "$shared:$static:$preload" in *.so:*.a:*.so) ;; *) die "cargo does not say where the libraries are" ;; esac
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 abi=${version%%.*}
@@ -49,9 +50,13 @@ place 644 $folder/include/fastclock.hpp "$prefix/include" fastclock.hpp
     place 644 $folder/include/fastclock_page.h "$prefix/include" fastclock_page.h
 place 644 "$static" "$libdir" libfastclock.a
 # A program that runs has the old file mapped: put the new one in its place, not into it.
+replace() { # file, name
+    place 755 "$1" "$libdir" "$2.new"
+    mv -f "$destination$libdir/$2.new" "$destination$libdir/$2"
+}
 real=libfastclock.so.$version
-place 755 "$shared" "$libdir" "$real.new"
-mv -f "$destination$libdir/$real.new" "$destination$libdir/$real"
+replace "$shared" "$real"
+replace "$preload" libfastclock-preload.so
 ln -sf "$real" "$destination$libdir/libfastclock.so.$abi"
 ln -sf "libfastclock.so.$abi" "$destination$libdir/libfastclock.so"
 place 644 $folder/man/fastclock.3 "$prefix/share/man/man3" fastclock.3

@@ -42,12 +42,13 @@ const MAY_USE: [(&str, &[&str]); 13] = [
 const ROOTS: [&str; 2] = ["lib.rs", "main.rs"];
 const COMMAND: &str = "crates/clockscope/src/";
 /// The only places with unsafe code.
-const UNSAFE_IN: [&str; 5] = [
+const UNSAFE_IN: [&str; 6] = [
     "crates/clockscope/src/sys/",
     "crates/vdso-image/src/",
     "crates/fastclock/src/arch/",
     "crates/fastclock/src/sys/",
     "crates/fastclock-c/src/",
+    "crates/fastclock-preload/src/",
 ];
 /// Tests that may sleep: path and the reason why nothing can be waited for instead.
 const MAY_SLEEP: [(&str, &str); 2] = [

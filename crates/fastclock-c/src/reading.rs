@@ -208,8 +208,10 @@ pub extern "C" fn fastclock_gettime(
         libc::CLOCK_REALTIME => clock.timespec(PageClock::Realtime),
         libc::CLOCK_BOOTTIME => clock.timespec(PageClock::Boottime),
         libc::CLOCK_TAI => clock.timespec(PageClock::Tai),
-        // SAFETY: the place has the right type; the kernel refuses numbers that are no clock's.
-        _ => return unsafe { libc::clock_gettime(clock_id, time.as_mut_ptr()) },
+        _ => match fastclock::sys::gettime(clock_id) {
+            Ok(reading) => reading,
+            Err(error) => return failed(error),
+        },
     };
     time.write(libc::timespec { tv_sec: reading.sec, tv_nsec: reading.nsec });
     0

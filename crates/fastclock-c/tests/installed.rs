@@ -3,6 +3,7 @@
 
 mod page_file;
 mod prefix;
+mod preload;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -122,6 +123,11 @@ fn forked_children_go_on() {
 }
 
 #[test]
+fn a_program_may_define_clock_gettime_by_the_clock() {
+    says("interposed", "clock_gettime() is fastclock's, and the kernel's where that asks\n");
+}
+
+#[test]
 fn a_page_in_a_file_is_a_clock() {
     let prefix = installed();
     let folder = tempfile::tempdir().expect("make a temporary directory");
@@ -143,6 +149,11 @@ fn the_example_in_the_documentation_is_the_one_that_runs() {
     let page = fs::read_to_string(source("../../docs/fastclock.md")).expect("read the page");
     let example = fs::read_to_string(source("examples/elapsed.c")).expect("read the example");
     assert!(page.contains(&format!("```c\n{example}```\n")), "docs/fastclock.md has another one");
+    let program = fs::read_to_string(source("tests/programs/interposed.c")).expect("read it");
+    let definition =
+        program.split("int clock_gettime(").nth(1).and_then(|rest| rest.split("\n}\n").next());
+    let definition = definition.expect("defines clock_gettime");
+    assert!(page.contains(&format!("```c\nint clock_gettime({definition}\n}}\n```\n")));
     for function in functions_of_the_header() {
         let short = function.replacen("fastclock", "", 1);
         let is_named =

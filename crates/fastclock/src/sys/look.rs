@@ -17,21 +17,20 @@ const TRIES: usize = 8;
 /// How often a clock without a coarse sibling is read between two readings of another.
 const SANDWICHES: usize = 4;
 
-/// A reading of one of the kernel's clocks through the C library (by the vDSO where it can).
+/// A reading of one of the kernel's clocks by its vDSO's function, where there is one. The C
+/// library has no part in it.
 #[must_use]
 #[inline]
 pub fn now(clock: ClockId) -> Nanos {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a local of the right type; on failure it stays zero.
-    unsafe { libc::clock_gettime(clock.as_raw(), &raw mut time) };
-    Nanos::from_timespec(time.tv_sec, time.tv_nsec)
+    let time = super::gettime(clock.as_raw()).unwrap_or_default();
+    Nanos::from_timespec(time.sec, time.nsec)
 }
 
 /// The same by a system call, for threads in which the vDSO must not read the counter.
 #[must_use]
 pub fn now_by_syscall(clock: ClockId) -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: as above.
+    // SAFETY: the pointer is to a local of the right type; on failure it stays zero.
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock.as_raw(), &raw mut time) };
     Nanos::from_timespec(time.tv_sec, time.tv_nsec)
 }

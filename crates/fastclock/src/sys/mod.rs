@@ -12,6 +12,7 @@ mod permission;
 #[cfg(test)]
 mod process_tests;
 mod small_file;
+mod vdso;
 mod vmclock;
 
 pub(crate) use errno::preserving_errno;
@@ -26,4 +27,5 @@ pub use look::{look, look_with, now, now_by_syscall, resolution};
 pub use mapping::AttachError;
 pub use permission::may_read_counter;
 pub use small_file::boot_id;
+pub use vdso::{gettime, gettime_at};
 pub use vmclock::VmClock;
