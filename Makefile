@@ -9,7 +9,7 @@ DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
 MUSL := x86_64-unknown-linux-musl
 
-.PHONY: help setup setup-build setup-demo setup-bench setup-vm demo check tidy test test-root test-vm bench \
+.PHONY: help setup setup-build setup-demo setup-bench setup-vm demo check tidy test test-root test-signals test-vm bench \
 	big-log fuzz docs dist header install-c clean
 
 help: ## this list
@@ -57,6 +57,12 @@ test-vm: setup-vm ## boot machines whose clock is slow (without KVM; minutes) an
 	$(CARGO) build --release --package clockscope --package fastclock-c
 	vm/test $(TARGET)/release/clockscope $(TARGET)/vm $(BOOTS)
 	CLOCKSCOPE_VM_RESULTS=$(abspath $(TARGET)/vm) $(CARGO) test --package clockscope --test vm -- --ignored
+
+# `make test-signals ATTACHMENTS=20` is a shorter look.
+ATTACHMENTS ?= 200
+test-signals: setup ## attach to programs with timers and signals, 200 times in each cell of a matrix; half an hour
+	CLOCKSCOPE_ATTACHMENTS=$(ATTACHMENTS) $(CARGO) test --package clockscope --test trace_signals -- \
+		--ignored --nocapture the_matrix
 
 # `make bench SECTIONS=fastclock,start` measures these sections only, and replaces them in the page.
 bench: setup-bench ## compare with strace, perf, quanta and others: ratios with intervals

@@ -132,6 +132,21 @@ impl Conversation {
         assert_eq!(self.status().code(), Some(7));
     }
 
+    /// Ends its input; gives what it says to that, and how it ended.
+    #[track_caller]
+    pub(crate) fn last_words(mut self) -> (String, ExitStatus) {
+        drop(self.input.take());
+        let mut said = String::new();
+        loop {
+            match self.lines.recv_timeout(HUNG_AFTER) {
+                Ok(line) => said.extend([line.as_str(), "\n"]),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("the server hangs: {}", self.state()),
+            }
+        }
+        (said, self.child.wait().expect("wait for a server"))
+    }
+
     /// Ends its input and waits for its end, whatever it says.
     #[track_caller]
     pub(crate) fn status(mut self) -> ExitStatus {

@@ -12,9 +12,10 @@ use vdso_image::layout::TOTAL_SIZE;
 
 use super::inject::run;
 use super::injected::Work;
-use super::outside::Looking;
+use super::outside::{self, Looking};
 use super::patch::Patch;
-use super::threads::{Threads, listed};
+use super::refusal::Refusal;
+use super::threads::{Look, Threads, listed};
 use crate::sys::precedence::Precedence;
 use crate::sys::ptrace::{self, Resume};
 use crate::sys::wait::Status;
@@ -23,11 +24,14 @@ use crate::tracee::births::Births;
 use crate::tracee::processes::Processes;
 
 /// How long it is tried to put the bytes back while a thread is in the way.
-const RESTORES_WITHIN: Duration = Duration::from_secs(10);
+const RESTORES_WITHIN: Duration = Duration::from_secs(5);
 /// The same for the mapping.
-const UNMAPS_WITHIN: Duration = Duration::from_secs(10);
+const UNMAPS_WITHIN: Duration = Duration::from_secs(2);
 /// The longest time between two attempts.
-const LONGEST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_millis(20);
+/// Between two looks at threads that have been asked to stop. A thread that has stopped for a signal goes
+/// on at once: one that is kept until its timer's next signal has come executes nothing but its handler.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 /// How long the stacks of threads are searched while all stand still; the rest are looked at later.
 const LOOKS_WITHIN: Duration = Duration::from_millis(4);
 /// Images that one piece of code unmaps: there is room for so many.
@@ -145,7 +149,7 @@ impl Leaving<'_> {
                         let remains = (!super::is_ending(pid)).then_some(remains);
                         return Some(Detached { pid, pause, remains });
                     }
-                    std::thread::sleep(wait);
+                    threads.let_run(wait);
                     wait = (wait * 2).min(LONGEST_WAIT);
                 }
             }
@@ -247,10 +251,15 @@ impl Leaving<'_> {
         let mut wait = Duration::from_millis(1);
         loop {
             if inside.is_empty() && self.sharers().is_empty() {
-                let done = worker.is_some_and(|worker| take_out(&mut threads, worker, self.patch));
+                let done = worker.map(|worker| take_out(&mut threads, worker, self.patch));
                 *pause = started.elapsed().max(*pause);
                 threads.release();
-                return done || self.another_takes_out(deadline);
+                return match done {
+                    Some(Ok(())) => true,
+                    // It is in our code still, which nobody else may change.
+                    Some(Err(Refusal::Stuck)) => false,
+                    _ => self.another_takes_out(deadline),
+                };
             }
             threads.resume_all(Resume::Run);
             *pause = started.elapsed().max(*pause);
@@ -258,22 +267,49 @@ impl Leaving<'_> {
                 threads.release();
                 return false;
             }
-            std::thread::sleep(wait);
+            let until = Instant::now() + wait;
             wait = (wait * 2).min(LONGEST_WAIT);
-            for thread in std::mem::take(&mut inside) {
-                threads.stop(thread);
+            if inside.is_empty() {
+                threads.let_run(until - Instant::now());
+                worker = worker.filter(|worker| threads.stop(*worker));
                 started = Instant::now();
-                let comes_back = threads.is_known(thread)
-                    && (threads.status(thread).is_none()
-                        || self.may_come_back(&mut looking, thread));
-                if comes_back {
-                    inside.push(thread);
-                    threads.resume(thread, Resume::Run);
-                } else if let Some(before) = worker.replace(thread) {
-                    threads.detach(before);
-                }
+            } else if let Some(last) = self.let_out(&mut threads, &mut looking, &mut inside, until)
+            {
+                worker = Some(last);
+                started = Instant::now();
             }
         }
+    }
+
+    /// Lets go of those threads that stand outside, each as soon as it does, until a moment; the last one
+    /// is kept.
+    fn let_out(
+        &self,
+        threads: &mut Threads,
+        looking: &mut Looking,
+        inside: &mut Vec<i32>,
+        until: Instant,
+    ) -> Option<i32> {
+        inside.iter().for_each(|thread| threads.ask(*thread));
+        while Instant::now() < until {
+            for thread in std::mem::take(inside) {
+                match threads.look(thread) {
+                    Look::Runs => inside.push(thread),
+                    Look::Ended => {}
+                    Look::Stands if self.may_come_back(looking, thread) => {
+                        threads.resume(thread, Resume::Run);
+                        inside.push(thread);
+                    }
+                    Look::Stands if threads.all().len() == 1 => return Some(thread),
+                    Look::Stands => threads.detach(thread),
+                }
+            }
+            if inside.is_empty() {
+                return None;
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        None
     }
 
     fn may_come_back(&self, looking: &mut Looking, thread: i32) -> bool {
@@ -285,17 +321,19 @@ impl Leaving<'_> {
     fn another_takes_out(&self, deadline: Instant) -> bool {
         let pid = self.pid();
         let takes_out = |thread: i32| {
-            if ptrace::seize(thread, libc::PTRACE_O_TRACESYSGOOD).is_err() {
-                return false;
-            }
+            ptrace::seize(thread, libc::PTRACE_O_TRACESYSGOOD).ok()?;
             let mut one = Threads::of(pid, [thread]);
-            let done = take_out(&mut one, thread, self.patch);
+            let done = match take_out(&mut one, thread, self.patch) {
+                Ok(()) => Some(true),
+                Err(Refusal::Stuck) => Some(false),
+                Err(_) => None,
+            };
             one.release();
             done
         };
         while !super::is_ending(pid) {
-            if listed(pid).into_iter().any(takes_out) {
-                return true;
+            if let Some(done) = listed(pid).into_iter().find_map(takes_out) {
+                return done;
             }
             if Instant::now() >= deadline {
                 break;
@@ -309,11 +347,8 @@ impl Leaving<'_> {
 /// Whether a thread that does not stop would go on in the bytes that change. It is in the kernel, and
 /// stops before it comes out; of one that runs the kernel does not say where.
 fn is_inside(thread: i32, patch: &Patch) -> bool {
-    let call = std::fs::read_to_string(format!("/proc/{thread}/syscall"));
-    let at = call.ok().and_then(|line| {
-        u64::from_str_radix(line.split_whitespace().last()?.trim_start_matches("0x"), 16).ok()
-    });
-    at.is_none_or(|at| patch.functions.iter().any(|function| function.covers(at)))
+    outside::sleeps_at(thread)
+        .is_none_or(|at| patch.functions.iter().any(|function| function.covers(at)))
 }
 
 /// A thread at a displaced instruction goes on at the same in its old place.
@@ -326,10 +361,18 @@ fn leave_trampoline(thread: i32, patch: &Patch) {
 }
 
 /// Makes a thread unmap our images, where nobody is any more.
-pub(super) fn take_out(threads: &mut Threads, thread: i32, patch: &Patch) -> bool {
+///
+/// # Errors
+///
+/// Those of [`run`]; `Gone` where the thread does not stand still.
+fn take_out(threads: &mut Threads, thread: i32, patch: &Patch) -> Result<(), Refusal> {
     let images: Vec<u64> = patch.images().collect();
-    images.chunks(IMAGES_AT_ONCE).all(|some| {
+    for some in images.chunks(IMAGES_AT_ONCE) {
         let work = Work::Unmap(some.iter().map(|base| (*base, TOTAL_SIZE as u64)).collect());
-        threads.settle(thread) && run(threads, thread, &patch.room, &work, &|| false).is_ok()
-    })
+        if !threads.settle(thread) {
+            return Err(Refusal::Gone);
+        }
+        run(threads, thread, &patch.room, &work)?;
+    }
+    Ok(())
 }

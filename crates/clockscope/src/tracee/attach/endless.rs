@@ -31,6 +31,9 @@ fn waits_without_limit(registers: &Registers) -> bool {
     const SEMOP: u64 = 65;
     const SEMTIMEDOP: u64 = 220;
     const IO_GETEVENTS: u64 = 208;
+    const IO_URING_ENTER: u64 = 426;
+    /// `IORING_ENTER_EXT_ARG`: include/uapi/linux/io_uring.h (Linux 6.18).
+    const WITH_ARGUMENT: u64 = 8;
     match registers.orig_rax {
         // Milliseconds, an `int`.
         EPOLL_WAIT | EPOLL_PWAIT => registers.r10 & 0x8000_0000 != 0,
@@ -39,6 +42,8 @@ fn waits_without_limit(registers: &Registers) -> bool {
         RT_SIGTIMEDWAIT => registers.rdx == 0,
         IO_GETEVENTS => registers.r8 == 0,
         SEMOP => true,
+        // Nothing was submitted, or it would have returned how much. A limit comes by the argument.
+        IO_URING_ENTER => registers.r10 & WITH_ARGUMENT == 0,
         _ => false,
     }
 }
@@ -56,6 +61,10 @@ mod tests {
         };
         assert!(in_call(232, 0xffff_ffff) && in_call(281, u64::MAX) && in_call(441, 0));
         assert!(!in_call(232, 100) && !in_call(281, 0) && !in_call(441, 0x7ffd_0000_1000));
+        assert!(
+            in_call(426, 1) && !in_call(426, 9),
+            "IORING_ENTER_GETEVENTS, without and with an argument"
+        );
         assert!(!in_call(u64::MAX, u64::MAX) && !in_call(0, 0));
     }
 }

@@ -2,22 +2,26 @@
 
 use std::time::{Duration, Instant};
 
-use vdso_image::layout::TOTAL_SIZE;
-
 use super::injected::{Injected, Work, assemble, calls};
-use super::outside::returns_into;
-use super::patch::STACK_TOP;
+use super::outside;
 use super::refusal::Refusal;
 use super::seccomp;
 use super::threads::Threads;
 use crate::sys::memory;
 use crate::sys::ptrace::{self, Registers, Resume};
-use crate::sys::wait::Status;
+use crate::sys::wait::{self, Status};
 use crate::tracee::decline::Decline;
 use crate::tracee::session::seccomp_filters;
 
 /// After this long the thread is given up; it finishes by itself when it can.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// After this long it is stopped to see where it is: when it has not gone to sleep where it is to wait for
+/// us, and does not sleep elsewhere.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+/// Between two looks from outside.
+const SHORTEST_NAP: Duration = Duration::from_micros(5);
+const LONGEST_NAP: Duration = Duration::from_micros(500);
+const ALL_SIGNALS: u64 = u64::MAX;
 
 /// The unused end of the kernel's vDSO page in a process, and what stands there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,25 +32,36 @@ pub(super) struct Room {
     pub(super) content: Vec<u8>,
 }
 
+impl Room {
+    /// Whether an address lies in it.
+    pub(super) fn contains(&self, address: u64) -> bool {
+        address.wrapping_sub(self.at) < self.content.len() as u64
+    }
+}
+
 /// Makes a thread that stands still do the work; it stands still again when this returns, as it was, or
-/// where it has gone on to by itself. `done` may say early that the work is over.
+/// where it has gone on to by itself.
 ///
-/// The last step before the thread runs changes its registers at once; from then on it does not need
-/// this process.
+/// One change of registers starts it; from then on the thread does not need this process. Its signals
+/// are blocked here and not by the code only: a thread that is given one signal after the other executes
+/// nothing else, and what a handler would return to is gone when this is over.
 ///
 /// # Errors
 ///
-/// `Gone` when the thread has ended meanwhile.
+/// `Gone` when the thread has ended meanwhile; `Stuck` when it, or the thread before it, is in the room
+/// still and comes to its end by itself.
 pub(super) fn run(
     threads: &mut Threads,
     thread: i32,
     room: &Room,
     work: &Work,
-    done: &dyn Fn() -> bool,
 ) -> Result<(), Refusal> {
     may_make_calls(thread, work, room.at)?;
     let mut before = ptrace::registers(thread).map_err(Refusal::at("reading its registers"))?;
     leave_restartable_sequence(thread, &mut before);
+    if room.contains(before.rip) || work.takes_away(before.rip) {
+        return Err(Refusal::Stuck);
+    }
     let mask = ptrace::signal_mask(thread).map_err(Refusal::at("reading its signal mask"))?;
     let code = assemble(work, room.at, &before, mask);
     if code.bytes.len() > room.content.len() {
@@ -55,12 +70,19 @@ pub(super) fn run(
     let bytes = &code.bytes;
     memory::write_text(thread, room.at, bytes).map_err(Refusal::at("writing to its vDSO page"))?;
     let begin = Registers { rip: room.at, orig_rax: u64::MAX, ..before };
-    ptrace::set_registers(thread, &begin).map_err(Refusal::at("changing its registers"))?;
-    if is_waiting_at_the_end(threads, thread, &code, room, work, done)? {
+    let step = Refusal::at("changing its registers");
+    ptrace::set_registers(thread, &begin).map_err(step)?;
+    // In this order: the code puts the signals back, whoever has blocked them.
+    let step = Refusal::at("blocking its signals");
+    ptrace::set_signal_mask(thread, ALL_SIGNALS).map_err(step)?;
+    let ended = until_it_ends(threads, thread, &code, room, work)?;
+    if ended == Ended::Waiting {
         // In this order: with its own signals the code would come to its end as well. From here
         // the kernel decides how an interrupted system call goes on, as it always does.
         let step = Refusal::at("restoring its signal mask");
         ptrace::set_signal_mask(thread, mask).map_err(step)?;
+    }
+    if ended != Ended::GoneOn {
         let step = Refusal::at("restoring its registers");
         ptrace::set_registers(thread, &before).map_err(step)?;
     }
@@ -68,48 +90,63 @@ pub(super) fn run(
     memory::write_text(thread, room.at, content).map_err(Refusal::at("restoring its vDSO page"))
 }
 
-/// Lets the thread run until it waits for us; `false`: it has waited long enough and has gone on. It
-/// stands still then.
-fn is_waiting_at_the_end(
+/// How a thread stands when the work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// It waits for us.
+    Waiting,
+    /// It has waited long enough; a signal has come when it had put its signals back and had only registers
+    /// left to load. No handler has run.
+    Signalled,
+    /// It has waited long enough and has gone on.
+    GoneOn,
+}
+
+/// Lets the thread run until the work is done. It stands still then.
+fn until_it_ends(
     threads: &mut Threads,
     thread: i32,
     code: &Injected,
     room: &Room,
     work: &Work,
-    done: &dyn Fn() -> bool,
-) -> Result<bool, Refusal> {
+) -> Result<Ended, Refusal> {
     let deadline = Instant::now() + ENDS_WITHIN;
-    let mut patience = Duration::from_micros(200);
-    let mut stack = vec![0; STACK_TOP];
-    let in_code = |address: u64| {
-        let in_image = matches!(work, Work::Attach { at, .. }
-            if address.wrapping_sub(*at) < TOTAL_SIZE as u64);
-        in_image || address.wrapping_sub(room.at) < code.bytes.len() as u64
-    };
+    let mut patience = FIRST_LOOK;
+    let is_inside = |address| code.covers(work, room.at, address);
     while Instant::now() < deadline {
         push_on(threads, thread);
-        let begun = Instant::now();
-        while !done() && begun.elapsed() < patience {
-            std::thread::sleep(Duration::from_micros(5));
-        }
-        patience = (patience * 2).min(Duration::from_millis(20));
+        watch(thread, patience, &|at| code.waiting.contains(&at) || !is_inside(at));
+        patience *= 2;
         if !threads.stop(thread) {
             continue;
         }
-        match threads.status(thread) {
-            None => return Err(Refusal::Gone),
-            Some(Status::Event(libc::PTRACE_EVENT_STOP, _)) => {}
-            Some(_) => continue,
-        }
-        let registers = ptrace::registers(thread).map_err(Refusal::at("reading its registers"))?;
-        if code.waiting.contains(&registers.rip) {
-            return Ok(true);
-        }
-        if !in_code(registers.rip) && !returns_into(thread, registers.rsp, &mut stack, &in_code) {
-            return Ok(false);
+        let Some(status) = threads.status(thread) else { return Err(Refusal::Gone) };
+        let at = ptrace::registers(thread).map_err(Refusal::at("reading its registers"))?.rip;
+        match status {
+            Status::Signal(_) if code.last.contains(&at) => return Ok(Ended::Signalled),
+            Status::Event(libc::PTRACE_EVENT_STOP, _) if code.waiting.contains(&at) => {
+                return Ok(Ended::Waiting);
+            }
+            _ if !is_inside(at) => return Ok(Ended::GoneOn),
+            _ => {}
         }
     }
     Err(Refusal::Stuck)
+}
+
+/// Watches a thread until it has stopped by itself, or sleeps in a system call at an address of this kind,
+/// or the time is over. It is not disturbed by that: one that waits for a processor and is asked to stop
+/// does so before it has executed an instruction.
+fn watch(thread: i32, patience: Duration, is_wanted: &dyn Fn(u64) -> bool) {
+    let begun = Instant::now();
+    let mut nap = SHORTEST_NAP;
+    while begun.elapsed() < patience && matches!(wait::look(thread), Ok(None)) {
+        if outside::sleeps_at(thread).is_some_and(is_wanted) {
+            return;
+        }
+        std::thread::sleep(nap);
+        nap = (nap * 2).min(LONGEST_NAP);
+    }
 }
 
 /// Lets a thread run, with the signal that it has stopped for, even if its process is stopped.

@@ -53,6 +53,14 @@ pub(super) enum Work {
     Unmap(Vec<(u64, u64)>),
 }
 
+impl Work {
+    /// Whether it takes away the memory at an address.
+    pub(super) fn takes_away(&self, address: u64) -> bool {
+        matches!(self, Self::Unmap(ranges)
+            if ranges.iter().any(|(at, size)| address.wrapping_sub(*at) < *size))
+    }
+}
+
 /// How often the thread sleeps for [`PAUSE_US`] before it goes on without the tracer: a twentieth of a
 /// second, however busy the machine is.
 ///
@@ -70,6 +78,17 @@ pub(super) struct Injected {
     pub(super) bytes: Vec<u8>,
     /// Addresses of the instructions that wait.
     pub(super) waiting: Range<u64>,
+    /// Addresses behind the call that puts the signals back: one may come here.
+    pub(super) last: Range<u64>,
+}
+
+impl Injected {
+    /// Whether the code, or what it calls, stands at an address.
+    pub(super) fn covers(&self, work: &Work, at: u64, address: u64) -> bool {
+        let in_image = matches!(work, Work::Attach { at: image, .. }
+            if address.wrapping_sub(*image) < TOTAL_SIZE as u64);
+        in_image || address.wrapping_sub(at) < self.bytes.len() as u64
+    }
 }
 
 /// Makes the code, to stand at `at`, for a thread that stopped with these registers and blocks the
@@ -102,7 +121,8 @@ pub(super) fn assemble(work: &Work, at: u64, registers: &Registers, mask: u64) -
     let back = at + code.bytes.len() as u64;
     code.wait();
     let waiting = back..at + code.bytes.len() as u64;
-    code.restore(registers);
+    let mask_is_back = code.restore(registers);
+    let last = at + mask_is_back as u64..at + code.bytes.len() as u64;
     let (shared_id, process) = match work {
         Work::Attach { shared_id, process, .. } => (*shared_id, *process),
         Work::Unmap(_) => (0, 0),
@@ -111,7 +131,7 @@ pub(super) fn assemble(work: &Work, at: u64, registers: &Registers, mask: u64) -
     let flags = registers.eflags & !TRAP_FLAG;
     let words = [u64::MAX, mask, flags, resumed(registers).1, 0, PAUSE_US];
     let bytes = code.finish(words, params);
-    Injected { bytes, waiting }
+    Injected { bytes, waiting, last }
 }
 
 /// The system calls that this work makes, as a filter sees them, and the one that undoes it.
@@ -242,12 +262,13 @@ impl Assembly {
     }
 
     /// Flags and stack pointer, then the signals, then all other registers, none of which changes a
-    /// flag; last the jump.
-    fn restore(&mut self, registers: &Registers) {
+    /// flag; last the jump. Gives where the signals are back.
+    fn restore(&mut self, registers: &Registers) -> usize {
         self.address(RSP, Data::Flags);
         self.bytes.push(0x9d); // popfq: reads, so that the page need not be writable
         self.load(RSP, registers.rsp);
         self.set_mask(Data::Mask);
+        let mask_is_back = self.bytes.len();
         let r = registers;
         let (rax, _) = resumed(r);
         let values = [rax, r.rcx, r.rdx, r.rbx, r.rbp, r.rsi, r.rdi];
@@ -260,6 +281,7 @@ impl Assembly {
         }
         self.bytes.extend([0xff, 0x25]); // jmp [rip + data]
         self.reference(Data::Resume);
+        mask_is_back
     }
 
     fn finish(mut self, words: [u64; 6], params: AttachParams) -> Vec<u8> {
@@ -335,7 +357,8 @@ mod tests {
 
     #[test]
     fn the_code_reads_as_meant() {
-        let Injected { bytes: code, waiting } = assemble(&ATTACH, 0x1000, &registers(7, -1), 0x55);
+        let Injected { bytes: code, waiting, last } =
+            assemble(&ATTACH, 0x1000, &registers(7, -1), 0x55);
         let text = listing(&code);
         let position = |line: &str| {
             text.iter()
@@ -364,6 +387,14 @@ mod tests {
         assert_eq!(wait[9..], ["dec ebx", "jne short 0000000000001005h"], "{wait:?}");
         let behind = usize::try_from(waiting.end - 0x1000).unwrap();
         assert_eq!(listing(&code[behind..])[1], "popf");
+        // A signal comes behind the last call, where only registers are missing.
+        let offset = |address: u64| usize::try_from(address - 0x1000).unwrap();
+        let before = listing(&code[..offset(last.start)]);
+        assert_eq!(before.last().map(String::as_str), Some("syscall"));
+        let rest = listing(&code[offset(last.start)..offset(last.end)]);
+        let (jump, loads) = rest.split_last().unwrap();
+        assert!(loads.iter().all(|line| line.starts_with("mov ")), "{rest:?}");
+        assert!(jump.starts_with("jmp qword"), "{rest:?}");
     }
 
     #[test]

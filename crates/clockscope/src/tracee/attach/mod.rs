@@ -162,9 +162,7 @@ fn attach_traced(
         threads.resume_all(Resume::Run);
     }
     let thread = choose(threads, pid)?;
-    let header = &pages.get().header;
-    let over = || header.base.load(Acquire) != 0 || header.failed.load(Acquire) != 0;
-    run(threads, thread, &patch.room, &work, &over)?;
+    run(threads, thread, &patch.room, &work)?;
     installed(pages)?;
     let written = patch.write_trampolines(thread);
     if how.mapped_takes_long {
@@ -175,7 +173,7 @@ fn attach_traced(
         // What cannot be undone does no harm: nobody uses the mapping.
         let new = Work::Unmap(vec![(base, TOTAL_SIZE as u64)]);
         if threads.settle(thread) {
-            let _ = run(threads, thread, &patch.room, &new, &|| false);
+            let _ = run(threads, thread, &patch.room, &new);
         }
         return Err(refusal);
     }

@@ -47,6 +47,13 @@ impl Looking {
     }
 }
 
+/// Where a thread that sleeps in a system call goes on; `None` of one that runs, or wants to.
+pub(super) fn sleeps_at(thread: i32) -> Option<u64> {
+    let line = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
+    let at = line.split_whitespace().last()?;
+    u64::from_str_radix(at.trim_start_matches("0x"), 16).ok()
+}
+
 /// The words of a function's frame, from what has been read of the stack or from another one.
 fn words_at(thread: i32, from: u64, stack: &[u8], sp: u64) -> Vec<u64> {
     let sp = sp & !7;

@@ -217,16 +217,16 @@ fn is_our_code(bytes: &[u8]) -> bool {
 /// that comes back to it: it ends by itself.
 pub(super) fn wait_for_room(threads: &mut Threads, patch: &Patch) -> Result<(), Refusal> {
     let mut stack = vec![0; STACK_TOP];
-    let room = patch.room.at..patch.room.at + patch.room.content.len() as u64;
+    let room = &patch.room;
     let mut in_room = |thread: &i32| {
         let Ok(registers) = ptrace::registers(*thread) else { return false };
         let in_installer = is_in_one(&patch.leftovers, registers.rip)
             && (is_in_one(&patch.leftovers, registers.rsp)
-                || room.contains(&registers.rbx)
-                || room.contains(&registers.rdi));
+                || room.contains(registers.rbx)
+                || room.contains(registers.rdi));
         in_installer
-            || room.contains(&registers.rip)
-            || returns_into(*thread, registers.rsp, &mut stack, &|ip| room.contains(&ip))
+            || room.contains(registers.rip)
+            || returns_into(*thread, registers.rsp, &mut stack, &|ip| room.contains(ip))
     };
     for attempt in 0..ATTEMPTS {
         let late = threads.stop_all().map_err(Refusal::at("tracing a new thread"))?;
@@ -235,7 +235,7 @@ pub(super) fn wait_for_room(threads: &mut Threads, patch: &Patch) -> Result<(), 
         if free {
             return Ok(());
         }
-        std::thread::sleep(Duration::from_millis(1 << attempt.min(6)));
+        threads.let_run(Duration::from_millis(1 << attempt.min(6)));
     }
     Err(Refusal::Stuck)
 }
@@ -254,7 +254,7 @@ pub(super) fn stop_outside(threads: &mut Threads, pid: i32, patch: &Patch) -> Re
             },
         };
         threads.resume_all(ptrace::Resume::Run);
-        std::thread::sleep(Duration::from_millis(1 << attempt.min(6)));
+        threads.let_run(Duration::from_millis(1 << attempt.min(6)));
     }
     Err(last)
 }
@@ -281,8 +281,7 @@ fn check_all(threads: &Threads, patch: &Patch) -> Result<(), i32> {
             registers.rip = function.to_trampoline(registers.rip).ok_or(thread)?;
             moves.push((thread, registers));
         }
-        let in_room = registers.rip.wrapping_sub(patch.room.at);
-        if in_room < patch.room.content.len() as u64 {
+        if patch.room.contains(registers.rip) {
             return Err(thread);
         }
         let inside = |address| patch.functions.iter().any(|function| function.covers(address));

@@ -17,6 +17,9 @@ const LONGEST_NAP: Duration = Duration::from_micros(500);
 /// How long a thread in uninterruptible sleep is waited for.
 const SLEEPS_AT_MOST: Duration = Duration::from_millis(10);
 
+/// How often running threads are looked at for signals.
+const BETWEEN_SIGNALS: Duration = Duration::from_micros(50);
+
 /// How long to look for a stop before sleeping in between.
 const SPIN: Duration = Duration::from_micros(20);
 
@@ -32,6 +35,17 @@ pub(super) fn listed(pid: i32) -> Vec<i32> {
 pub(super) fn state(pid: i32, thread: i32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It has not stopped.
+    Runs,
+    /// It stands still.
+    Stands,
+    /// It has ended.
+    Ended,
 }
 
 /// Threads that this process traces, and those of them that stand still.
@@ -130,8 +144,26 @@ impl Threads {
         self.wait(thread, Instant::now() + STOPS_WITHIN)
     }
 
+    /// What a thread does that was asked to stop, without waiting for it.
+    pub(super) fn look(&mut self, thread: i32) -> Look {
+        if self.status(thread).is_some() {
+            return Look::Stands;
+        }
+        match wait::look(thread) {
+            Ok(None) if self.is_known(thread) => Look::Runs,
+            Ok(Some(Status::Exited(_) | Status::Killed(_)) | None) | Err(_) => {
+                self.all.remove(&thread);
+                Look::Ended
+            }
+            Ok(Some(stop)) => {
+                self.all.insert(thread, Some(stop));
+                Look::Stands
+            }
+        }
+    }
+
     /// Asks a thread to stop, unless it has: it would stop a second time, where it has not moved.
-    fn ask(&self, thread: i32) {
+    pub(super) fn ask(&self, thread: i32) {
         if matches!(wait::look(thread), Ok(None)) {
             // One that has ended meanwhile says so when it is waited for.
             let _ = ptrace::interrupt(thread);
@@ -164,16 +196,8 @@ impl Threads {
         let mut pause = Duration::from_micros(5);
         let begun = Instant::now();
         loop {
-            match wait::look(thread) {
-                Ok(Some(Status::Exited(_) | Status::Killed(_))) | Err(_) => {
-                    self.all.remove(&thread);
-                    return true;
-                }
-                Ok(Some(stop)) => {
-                    self.all.insert(thread, Some(stop));
-                    return true;
-                }
-                Ok(None) => {}
+            if self.look(thread) != Look::Runs {
+                return true;
             }
             if Instant::now() >= deadline {
                 return false;
@@ -242,6 +266,25 @@ impl Threads {
         }
         if let Some(since) = self.since.take() {
             self.longest = self.longest.max(since.elapsed());
+        }
+    }
+
+    /// Lets this time pass while the threads run. Signals are given to them at once: a thread that is kept
+    /// in a stop until its timer's next signal has come executes nothing but its handler.
+    pub(super) fn let_run(&mut self, time: Duration) {
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            for thread in self.all() {
+                let stands = self.look(thread) == Look::Stands;
+                // Who tells of a child or a program is looked at first.
+                if let Some(Status::Signal(_) | Status::Event(libc::PTRACE_EVENT_STOP, _)) =
+                    self.status(thread)
+                    && stands
+                {
+                    self.resume(thread, Resume::Run);
+                }
+            }
+            std::thread::sleep(BETWEEN_SIGNALS);
         }
     }
 

@@ -1,0 +1,426 @@
+// A program that lives with signals: `timers SOURCE PERIOD_US WAIT THREADS [TURNS]`. Says "ready", and at the
+// end of its input, or when its first thread has waited so many times, `signals SENT RECEIVED EINTR DISORDER`,
+// then the clock reads that it made; its status is 7.
+//
+//   SOURCE   none, real, prof (setitimer), thread (a timer for each thread, SIGEV_THREAD_ID), signalfd,
+//            queue (a neighbour queues hundreds of numbered real-time signals), child (children that end)
+//   WAIT     sleep, spin, read, futex, nanosleep, epoll, uring, or all: each in turn
+//
+// SENT is exact where the kernel lets a program know: a timer's expirations with its overruns, the numbers
+// that were queued, the children that were made. setitimer has no overruns; there SENT is RECEIVED if the
+// timer still ticks at the end. EINTR counts calls that were interrupted although no handler ran, and reads of
+// a pipe or futex at all: their handlers are set with SA_RESTART. DISORDER counts real-time signals that did
+// not come in order, times that ran backwards, and sleeps that were too short.
+//
+// Exact: CLOCK_TAI is read by nothing else.
+#define _GNU_SOURCE
+#include "say.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/io_uring.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define THREADS_MAX 64
+#define SECOND 1000000000L
+#define QUEUED (SIGRTMIN + 2)
+#define TICK (SIGRTMIN + 1)
+
+// Shared with the neighbour, a process that nobody attaches to.
+struct shared {
+    atomic_int over, word;
+    atomic_long sent, received;
+};
+
+struct self {
+    pthread_t thread;
+    int number;
+    timer_t timer;
+    long expirations, next;
+    volatile long handled;
+    int ring;
+    unsigned *tail, *done_head, *done_tail, mask, done_mask;
+    struct io_uring_sqe *entries;
+};
+
+static struct shared *shared;
+static struct self threads[THREADS_MAX];
+static __thread struct self *self;
+static atomic_long interrupted, disorder, reads;
+static atomic_int started;
+static const char *source, *wait_for;
+static long period, turns = LONG_MAX;
+static int thread_count, bell[2], event, poller, signals_fd = -1;
+static struct timespec first;
+
+static void fail(const char *what)
+{
+    SAY("result failed %s %d\n", what, errno);
+    _exit(98);
+}
+
+static int is(const char *word, const char *other) { return strcmp(word, other) == 0; }
+
+static long nanoseconds(const struct timespec *time) { return time->tv_sec * SECOND + time->tv_nsec; }
+
+static long now(void)
+{
+    struct timespec time;
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
+    return nanoseconds(&time);
+}
+
+static void read_clock(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_TAI, &time);
+    atomic_fetch_add(&reads, 1);
+}
+
+static void on_tick(int signal, siginfo_t *info, void *context)
+{
+    int saved = errno;
+    (void)signal, (void)context;
+    read_clock();
+    self->handled++;
+    if (is(source, "queue")) {
+        if (info->si_code != SI_QUEUE || info->si_value.sival_int != threads[0].next++)
+            atomic_fetch_add(&disorder, 1);
+    } else if (is(source, "child")) {
+        while (waitpid(-1, NULL, WNOHANG | __WALL) > 0) atomic_fetch_add(&shared->received, 1);
+        errno = saved;
+        return;
+    } else if (is(source, "thread")) {
+        if (info->si_code != SI_TIMER) atomic_fetch_add(&disorder, 1);
+        self->expirations += 1 + info->si_overrun;
+        errno = saved;
+        return;
+    }
+    atomic_fetch_add(&shared->received, 1);
+    errno = saved;
+}
+
+static timer_t make_timer(int signal, int thread)
+{
+    struct sigevent how = {.sigev_signo = signal, .sigev_notify = thread ? SIGEV_THREAD_ID : SIGEV_SIGNAL};
+    struct itimerspec when = {.it_interval = {period / SECOND, period % SECOND}, .it_value = first};
+    timer_t timer;
+    how._sigev_un._tid = thread;
+    if (timer_create(CLOCK_MONOTONIC, &how, &timer) != 0) fail("timer_create");
+    if (timer_settime(timer, TIMER_ABSTIME, &when, NULL) != 0) fail("timer_settime");
+    return timer;
+}
+
+// Expirations until this moment of a timer that began at `first`.
+static long expirations_until(long time)
+{
+    long since = time - nanoseconds(&first);
+    return since < 0 ? 0 : since / period + 1;
+}
+
+// Takes the timer's signals with the time before and after, until these tell the number of expirations.
+// What is missing then has been lost.
+static void account(long *expirations, int signal)
+{
+    sigset_t set;
+    siginfo_t info;
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    for (;;) {
+        long before, after;
+        do {
+            sigset_t pending;
+            before = now();
+            sigpending(&pending);
+            if (sigismember(&pending, signal)) break;
+            sched_yield();
+        } while (1);
+        before = now();
+        if (signals_fd >= 0) {
+            struct signalfd_siginfo told;
+            if (read(signals_fd, &told, sizeof told) != sizeof told) continue;
+            info.si_overrun = told.ssi_overrun;
+        } else if (sigwaitinfo(&set, &info) != signal) continue;
+        after = now();
+        *expirations += 1 + info.si_overrun;
+        if (expirations_until(before) != expirations_until(after)) continue;
+        atomic_fetch_add(&shared->sent, expirations_until(after));
+        atomic_fetch_add(&shared->received, *expirations);
+        return;
+    }
+}
+
+static void set_up_ring(void)
+{
+    struct io_uring_params params = {0};
+    self->ring = syscall(SYS_io_uring_setup, 8, &params);
+    if (self->ring < 0) {
+        if (errno == ENOSYS || errno == EPERM || errno == ENOMEM) return;
+        fail("io_uring_setup");
+    }
+    size_t size = params.sq_off.array + params.sq_entries * sizeof(unsigned);
+    size_t done = params.cq_off.cqes + params.cq_entries * sizeof(struct io_uring_cqe);
+    if (done > size) size = done;
+    char *rings = mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED, self->ring, IORING_OFF_SQ_RING);
+    self->entries = mmap(0, params.sq_entries * sizeof *self->entries, PROT_READ | PROT_WRITE, MAP_SHARED,
+                         self->ring, IORING_OFF_SQES);
+    if (rings == MAP_FAILED || self->entries == MAP_FAILED) fail("mmap");
+    self->tail = (unsigned *)(rings + params.sq_off.tail);
+    self->mask = *(unsigned *)(rings + params.sq_off.ring_mask);
+    self->done_head = (unsigned *)(rings + params.cq_off.head);
+    self->done_tail = (unsigned *)(rings + params.cq_off.tail);
+    unsigned *array = (unsigned *)(rings + params.sq_off.array);
+    for (unsigned i = 0; i < params.sq_entries; i++) array[i] = i;
+}
+
+// Whether a call has failed for want of a handler to blame.
+static void check(long result, long handled, int restarts)
+{
+    if (result >= 0 || errno != EINTR) return;
+    if (restarts || self->handled == handled) atomic_fetch_add(&interrupted, 1);
+}
+
+static void wait_in_ring(void)
+{
+    if (self->ring < 0) return;
+    struct __kernel_timespec pause = {.tv_nsec = 1000000};
+    unsigned tail = *self->tail;
+    struct io_uring_sqe *entry = &self->entries[tail & self->mask];
+    memset(entry, 0, sizeof *entry);
+    entry->opcode = IORING_OP_TIMEOUT;
+    entry->addr = (unsigned long)&pause;
+    entry->len = 1;
+    __atomic_store_n(self->tail, tail + 1, __ATOMIC_RELEASE);
+    int submit = 1;
+    while (__atomic_load_n(self->done_tail, __ATOMIC_ACQUIRE) == *self->done_head) {
+        long handled = self->handled;
+        long result = syscall(SYS_io_uring_enter, self->ring, submit, 1, IORING_ENTER_GETEVENTS, NULL, 0);
+        check(result, handled, 0);
+        if (result > 0) submit = 0;
+    }
+    __atomic_store_n(self->done_head, *self->done_head + 1, __ATOMIC_RELEASE);
+}
+
+static void sleep_for(long ns, int relative)
+{
+    long begun = now();
+    struct timespec left = {0, ns}, until = {(begun + ns) / SECOND, (begun + ns) % SECOND};
+    for (;;) {
+        long handled = self->handled;
+        int error = relative ? (nanosleep(&left, &left) ? errno : 0)
+                             : clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+        if (error == 0) break;
+        if (error != EINTR) fail("nanosleep");
+        errno = error;
+        check(-1, handled, 0);
+        if (shared->over) return;
+    }
+    if (now() - begun < ns) atomic_fetch_add(&disorder, 1);
+}
+
+static void wait_once(const char *how)
+{
+    long handled = self->handled;
+    char byte;
+    if (is(how, "sleep")) {
+        sleep_for(2000000, 0);
+    } else if (is(how, "nanosleep")) {
+        sleep_for(1000000, 1);
+    } else if (is(how, "spin")) {
+        long until = now() + 300000, last = 0;
+        while (last < until) {
+            struct timespec time;
+            clock_gettime(CLOCK_MONOTONIC, &time);
+            if (nanoseconds(&time) < last) atomic_fetch_add(&disorder, 1);
+            last = nanoseconds(&time);
+        }
+    } else if (is(how, "read")) {
+        check(read(bell[0], &byte, 1), handled, 1);
+    } else if (is(how, "futex")) {
+        int seen = shared->word;
+        check(syscall(SYS_futex, &shared->word, FUTEX_WAIT, seen, NULL, NULL, 0), handled, 1);
+        handled = self->handled;
+        struct timespec limit = {0, 1000000};
+        check(syscall(SYS_futex, &shared->word, FUTEX_WAIT, shared->word, &limit, NULL, 0), handled, 0);
+    } else if (is(how, "epoll")) {
+        struct epoll_event told;
+        long count;
+        check(epoll_wait(poller, &told, 1, -1), handled, 0);
+        check(read(event, &count, sizeof count), handled, 1);
+    } else if (is(how, "uring")) {
+        wait_in_ring();
+    } else {
+        fail("there is no such wait");
+    }
+}
+
+static void live(void)
+{
+    static const char *all[] = {"sleep", "spin", "read", "futex", "nanosleep", "epoll", "uring"};
+    int turn = self->number;
+    long left = turns;
+    atomic_fetch_add(&started, 1);
+    while (!shared->over) {
+        read_clock();
+        if (self->number == 0 && left-- <= 0) shared->over = 1;
+        if (signals_fd >= 0 && self->number == 0) {
+            struct signalfd_siginfo told;
+            struct pollfd ask = {.fd = signals_fd, .events = POLLIN};
+            long handled = self->handled;
+            check(ppoll(&ask, 1, NULL, NULL), handled, 1);
+            if (read(signals_fd, &told, sizeof told) == sizeof told)
+                self->expirations += 1 + told.ssi_overrun;
+        } else {
+            wait_once(is(wait_for, "all") ? all[turn++ % 7] : wait_for);
+        }
+    }
+}
+
+static void *begin(void *number)
+{
+    self = &threads[(long)number];
+    self->number = (long)number;
+    self->ring = -1;
+    if (is(wait_for, "uring") || is(wait_for, "all")) set_up_ring();
+    if (is(source, "thread")) self->timer = make_timer(TICK, gettid());
+    live();
+    if (is(source, "thread")) {
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, TICK);
+        pthread_sigmask(SIG_BLOCK, &set, NULL);
+        account(&self->expirations, TICK);
+        timer_delete(self->timer);
+    }
+    return NULL;
+}
+
+static int end_at_once(void *unused)
+{
+    (void)unused;
+    return 0;
+}
+
+// Sends, and wakes those who wait, about every millisecond. After the end of the input it only wakes them.
+static void be_a_neighbour(pid_t parent)
+{
+    static char stack[16384];
+    int next = 0;
+    struct pollfd input = {.fd = 0, .events = POLLIN};
+    while (getppid() == parent) {
+        unsigned long many = (unsigned long)thread_count;
+        if (turns == LONG_MAX ? poll(&input, 1, 1) != 0 : poll(NULL, 0, 1) != 0) shared->over = 1;
+        for (int i = 0; i < 300 && is(source, "queue") && !shared->over; i++) {
+            union sigval value = {.sival_int = next};
+            if (shared->sent - shared->received > 500) break; // all processes of a user share a limit
+            if (sigqueue(parent, QUEUED, value) != 0) break;
+            next++;
+            atomic_fetch_add(&shared->sent, 1);
+        }
+        for (int i = 0; i < 20 && is(source, "child") && !shared->over; i++) {
+            if (clone(end_at_once, stack + sizeof stack, CLONE_PARENT | SIGCHLD, NULL) < 0) break;
+            atomic_fetch_add(&shared->sent, 1);
+        }
+        if (shared->over) usleep(1000);
+        shared->word++;
+        syscall(SYS_futex, &shared->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        for (int i = 0; i < thread_count; i++)
+            if (write(bell[1], "", 1) != 1) break;
+        if (write(event, &many, sizeof many) < 0 && errno != EAGAIN) fail("write");
+    }
+    _exit(0);
+}
+
+static void use_signal(int signal)
+{
+    struct sigaction action = {.sa_sigaction = on_tick, .sa_flags = SA_RESTART | SA_SIGINFO};
+    sigaction(signal, &action, NULL);
+}
+
+// What this process is to be given, begun before the other threads are there.
+static void begin_source(sigset_t *own)
+{
+    struct itimerval every = {{period / SECOND, period % SECOND / 1000}, {0, 10000}};
+    clock_gettime(CLOCK_MONOTONIC, &first);
+    first.tv_nsec += first.tv_nsec < SECOND / 2 ? 10000000 : -10000000; // what is over counts as overruns
+    int signal = is(source, "real")    ? SIGALRM
+                 : is(source, "prof")  ? SIGPROF
+                 : is(source, "child") ? SIGCHLD
+                 : is(source, "queue") ? QUEUED
+                                       : TICK;
+    use_signal(signal);
+    sigemptyset(own);
+    if (!is(source, "thread")) sigaddset(own, signal); // by the first thread only
+    pthread_sigmask(SIG_BLOCK, own, NULL);
+    if (is(source, "signalfd")) {
+        signals_fd = signalfd(-1, own, 0);
+        threads[0].timer = make_timer(signal, 0);
+    } else if (is(source, "real") && setitimer(ITIMER_REAL, &every, NULL) != 0) {
+        fail("setitimer");
+    } else if (is(source, "prof") && setitimer(ITIMER_PROF, &every, NULL) != 0) {
+        fail("setitimer");
+    }
+}
+
+// Waits for what is still on its way; what does not come in ten seconds does not come.
+static void take_the_rest(void)
+{
+    long before = shared->received, until = now() + 10 * SECOND;
+    if (is(source, "signalfd")) account(&threads[0].expirations, TICK);
+    if (is(source, "queue") || is(source, "child"))
+        while (shared->received < shared->sent && now() < until) continue;
+    if (is(source, "real") || is(source, "prof")) {
+        while (shared->received == before && now() < until) continue; // it must still tick
+        shared->sent = shared->received == before ? shared->received + 1 : shared->received;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    sigset_t own;
+    if (argc < 5) fail("usage");
+    source = argv[1], wait_for = argv[3];
+    period = atol(argv[2]) * 1000, thread_count = atoi(argv[4]);
+    if (argc > 5) turns = atol(argv[5]);
+    if (thread_count < 1 || thread_count > THREADS_MAX) fail("threads");
+    shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (pipe2(bell, O_CLOEXEC) != 0) fail("pipe");
+    fcntl(bell[1], F_SETFL, O_NONBLOCK);
+    event = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK);
+    poller = epoll_create1(0);
+    struct epoll_event wanted = {.events = EPOLLIN};
+    if (epoll_ctl(poller, EPOLL_CTL_ADD, event, &wanted) != 0) fail("epoll_ctl");
+    pid_t parent = getpid(), neighbour = fork();
+    if (neighbour == 0) be_a_neighbour(parent);
+    begin_source(&own);
+    self = &threads[0];
+    for (long i = 1; i < thread_count; i++)
+        if (pthread_create(&threads[i].thread, NULL, begin, (void *)i) != 0) fail("pthread_create");
+    while (started < thread_count - 1) sched_yield();
+    SAY("ready\n");
+    if (!is(source, "signalfd")) pthread_sigmask(SIG_UNBLOCK, &own, NULL);
+    begin(0);
+    for (int i = 1; i < thread_count; i++) pthread_join(threads[i].thread, NULL);
+    take_the_rest();
+    pthread_sigmask(SIG_BLOCK, &own, NULL);
+    kill(neighbour, SIGKILL);
+    waitpid(neighbour, NULL, 0);
+    SAY("signals %ld %ld %ld %ld\n", shared->sent, shared->received, interrupted, disorder);
+    say_vdso("clock_gettime", "CLOCK_TAI", reads);
+    return 7;
+}
