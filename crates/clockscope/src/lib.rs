@@ -11,6 +11,7 @@ pub mod callers;
 pub mod cli;
 pub mod commands;
 pub mod exit;
+pub mod foreign;
 pub mod host;
 pub mod measure;
 pub mod report;
@@ -45,8 +46,13 @@ pub fn main() -> ExitCode {
 /// Prints help, the version, or what is wrong with the options. For `doctor` wrong options are
 /// "unknown", as in the convention of monitoring plugins, where 2 would be an alarm.
 fn usage(error: &clap::Error, subcommand: Option<&OsStr>) -> ExitCode {
-    // Nothing can be done about a stream that is closed.
-    let _ = error.print();
+    if error.use_stderr() {
+        // What is wrong is quoted from the command line, which a script may have from anywhere.
+        commands::streams::warn(&error.render().to_string());
+    } else {
+        // Nothing can be done about a stream that is closed.
+        let _ = error.print();
+    }
     let is_doctor = subcommand.is_some_and(|name| name == "doctor");
     let code = if error.use_stderr() && is_doctor { exit::UNKNOWN } else { error.exit_code() };
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))

@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
 use super::doctor::live;
 use super::replace_file::replace;
+use super::streams;
 use crate::cli::explain::CaptureArgs;
 use crate::exit;
 use crate::host::capture::{self, Capture};
@@ -44,24 +45,15 @@ fn save(output: Option<&Path>) -> Result<()> {
     let bytes = capture::archive(&capture, u64::try_from(now).unwrap_or(0))
         .context("cannot make the archive")?;
     if to_stdout {
-        let mut out = io::stdout().lock();
-        out.write_all(&bytes)
-            .and_then(|()| out.flush())
-            .context("cannot write to standard output")?;
-        let told = told(&capture, bytes.len(), "FILE");
         // The archive is out: that nobody reads what is said of it is no failure.
-        let _ = io::stderr().lock().write_all(told.as_bytes());
+        streams::print_all(&bytes)?;
+        streams::warn(&told(&capture, bytes.len(), "FILE"));
         return Ok(());
     }
     let path = output.map_or_else(|| default_name(now), Path::to_owned);
     replace(&path, &bytes)
         .with_context(|| format!("cannot write to {}; try -o FILE elsewhere", path.display()))?;
-    match io::stdout().lock().write_all(told(&capture, bytes.len(), &in_shell(&path)).as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        _ => Ok(()),
-    }
+    streams::print(&told(&capture, bytes.len(), &in_shell(&path)))
 }
 
 /// What was taken and what was not, and what to do with it.

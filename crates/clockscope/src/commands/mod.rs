@@ -17,6 +17,7 @@ pub mod replace_file;
 pub mod run;
 pub mod serve;
 pub mod signals;
+pub mod streams;
 pub mod summary;
 pub mod timeline;
 pub mod top;
@@ -26,11 +27,4 @@ pub mod tsc_guard;
 pub mod vdso;
 pub mod wrongness;
 
-use std::fmt::Display;
-use std::io::Write;
-
-/// Says what went wrong, in one line on standard error.
-pub(crate) fn complain(what: &(impl Display + ?Sized)) {
-    // Nothing can be done about a standard error that is closed.
-    let _ = writeln!(std::io::stderr().lock(), "clockscope: {what:#}");
-}
+pub(crate) use streams::complain;

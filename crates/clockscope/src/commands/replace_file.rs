@@ -1,36 +1,99 @@
 //! Writes a file at once or not at all.
 
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Replaces a file by a new one, so that whoever reads it meanwhile sees the old bytes or the new
-/// ones. The mode is 0644 less the umask. What is no regular file, such as `/dev/stdout`, is written
-/// to; a link stays, and what it names is replaced.
+/// ones. The mode is that of the old file, or 0644 less the umask.
+///
+/// What is no regular file or is below `/dev` or `/proc`, such as `/dev/stdout`, is written to; a
+/// link stays, and what it names is replaced. A file in a folder that nobody may write to is
+/// written in place.
 ///
 /// # Errors
 ///
 /// Where it cannot be written; nothing is left behind then.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let target = match fs::canonicalize(path) {
-        Ok(target) => target,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
-        Err(error) => return Err(error),
-    };
-    if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
-        return OpenOptions::new().write(true).open(&target)?.write_all(bytes);
+    Prepared::new(path)?.write(bytes)
+}
+
+/// A file that will be written as a whole, known to be writable before the work is done whose result
+/// it is to hold. Until then it is as it was.
+#[derive(Debug)]
+pub struct Prepared {
+    target: PathBuf,
+    /// It is written to through this instead of being replaced.
+    in_place: Option<File>,
+}
+
+impl Prepared {
+    /// Finds out whether the file can be written.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        let target = match fs::canonicalize(path) {
+            Ok(target) => target,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+            Err(error) => return Err(error),
+        };
+        let open = || OpenOptions::new().write(true).open(path);
+        let is_stream = path.starts_with("/dev") || path.starts_with("/proc");
+        if is_stream || fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
+            return Ok(Self { in_place: Some(open()?), target });
+        }
+        if target.file_name().is_none() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        // Without a name it cannot be left behind.
+        let in_place = match tempfile::tempfile_in(folder(&target)) {
+            Ok(_) if target.exists() => open().map(|_| None)?,
+            Ok(_) => None,
+            Err(error) => Some(open().map_err(|_| error)?),
+        };
+        Ok(Self { target, in_place })
     }
-    let folder = target.parent().filter(|folder| *folder != Path::new(""));
-    let mut file = tempfile::Builder::new()
-        .prefix(".clockscope-")
-        .suffix(".tmp")
-        .permissions(Permissions::from_mode(0o644))
-        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(&target)?;
-    Ok(())
+
+    /// Writes it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written; a file that was to be replaced is as it was then.
+    pub fn write(self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(mut file) = self.in_place {
+            if file.metadata()?.is_file() {
+                file.set_len(0)?;
+            }
+            return file.write_all(bytes);
+        }
+        let mode = fs::metadata(&self.target).map_or(0o644, |old| old.permissions().mode() & 0o777);
+        let is_new = !self.target.exists();
+        let mut file = tempfile::Builder::new()
+            .prefix(".clockscope-")
+            .suffix(".tmp")
+            .permissions(Permissions::from_mode(mode))
+            .tempfile_in(folder(&self.target))?;
+        file.write_all(bytes)?;
+        if !is_new {
+            file.as_file().set_permissions(Permissions::from_mode(mode))?;
+        }
+        file.as_file().sync_all()?;
+        file.persist(&self.target)?;
+        Ok(())
+    }
+
+    /// Whether it is a terminal, where bytes that are no text help nobody.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        self.in_place.as_ref().is_some_and(File::is_terminal)
+    }
+}
+
+fn folder(target: &Path) -> &Path {
+    target.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
@@ -48,6 +111,24 @@ mod tests {
         assert_eq!(io::read_to_string(before).unwrap(), "old and longer");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o600, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_only_prepared_is_as_it_was_and_a_new_one_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+        fs::write(&old, "old").unwrap();
+        fs::set_permissions(&old, Permissions::from_mode(0o640)).unwrap();
+        let prepared = [Prepared::new(&old).unwrap(), Prepared::new(&new).unwrap()];
+        assert_eq!(fs::read(&old).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        prepared.into_iter().for_each(|file| file.write(b"written").unwrap());
+        assert_eq!(
+            (fs::read(&old).unwrap(), fs::read(&new).unwrap()),
+            (b"written".into(), b"written".into())
+        );
+        assert_eq!(fs::metadata(&old).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[test]

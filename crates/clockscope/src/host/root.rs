@@ -10,8 +10,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::facts::{Log, Unread};
-use super::log::clean::is_invisible;
 use super::log::reader;
+use crate::foreign::printable_lines;
 use archive::Archive;
 use directory::Directory;
 
@@ -164,16 +164,9 @@ pub(in crate::host) fn in_words(error: &io::Error) -> String {
     first.unwrap_or_default() + characters.as_str()
 }
 
-/// The text without what would act on a terminal or hide in it: control characters (but line ends
-/// and tabs) and those that change the direction of writing.
+/// The text without what would act on a terminal or hide in it; line ends and tabs stay, and a zero
+/// byte is a line end.
 #[must_use]
 pub fn clean(text: &str) -> String {
-    let one = |c: char| match c {
-        '\n' | '\t' => c,
-        '\0' => '\n',
-        '\r' => ' ',
-        c if c.is_control() || is_invisible(c) => '\u{fffd}',
-        c => c,
-    };
-    text.chars().map(one).collect()
+    printable_lines(&text.replace('\0', "\n").replace('\r', " "))
 }

@@ -1,8 +1,9 @@
 //! What was not counted and why, grouped so that a thousand processes take a few lines.
 
-use super::lines::{WIDTH, cut_middle, labelled_in, printable};
+use super::lines::{WIDTH, cut_middle, labelled_in};
 use super::model::DeclineRow;
 use super::units;
+use crate::foreign::printable;
 
 /// Reasons printed; the JSON output has all.
 const GROUPS: usize = 8;

@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 
-use super::lines::printable;
 use super::model::{Latency, SyscallRow, VdsoRow};
 use crate::cli::trace::SortBy;
+use crate::foreign::printable;
 
 /// A row of the table.
 #[derive(Debug)]

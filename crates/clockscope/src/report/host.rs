@@ -1,7 +1,8 @@
 //! The state of the host in a few lines, at the head of what is printed: briefly what is normal,
 //! loudly what is not.
 
-use super::lines::{labelled, printable};
+use super::lines::labelled;
+use crate::foreign::printable;
 use crate::host::state::{HostState, SyscallTracing};
 
 /// Rates that differ by more than this and the bound are worth a line, in parts per million.

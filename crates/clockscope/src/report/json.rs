@@ -1,6 +1,7 @@
 //! The report as JSON, as the model says.
 
 use super::model::TraceReport;
+use crate::foreign::json;
 
 /// The report on one line, or with an entry on each line if `pretty`; ends with a line end.
 ///
@@ -8,10 +9,7 @@ use super::model::TraceReport;
 ///
 /// None that the model can cause; what `serde_json` says otherwise.
 pub fn render(report: &TraceReport, pretty: bool) -> serde_json::Result<String> {
-    let mut text =
-        if pretty { serde_json::to_string_pretty(report) } else { serde_json::to_string(report) }?;
-    text.push('\n');
-    Ok(text)
+    Ok(json(report, pretty)? + "\n")
 }
 
 #[cfg(test)]

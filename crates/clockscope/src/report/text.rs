@@ -4,11 +4,12 @@
 use super::callers::text::{self as callers, CallersOptions};
 use super::columns::{self, Column};
 use super::entries::{self, Calls};
-use super::lines::{WIDTH, cut_middle, printable, width};
+use super::lines::{WIDTH, cut_middle, width};
 use super::model::{Attached, ProcessDetail, ThreadDetail, TraceReport};
 use super::{answers, declines, latency, overhead, page_answers, table, units};
 use crate::cli::Clock;
 use crate::cli::trace::SortBy;
+use crate::foreign::printable;
 
 /// How the text is made.
 #[derive(Clone, Debug)]

@@ -1,14 +1,14 @@
 //! Where the report goes: standard output or `-o`, and beside it `--save`.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Error, Result};
 
 use super::launches::Collected;
 use crate::cli::measure::{BenchArgs, BenchFormat};
-use crate::commands::output;
+use crate::commands::replace_file::Prepared;
+use crate::commands::streams;
+use crate::foreign::json;
 use crate::report::bench::model::{BenchReport, Record, SCHEMA};
 use crate::report::bench::{benchstat, csv, html, text};
 
@@ -24,7 +24,7 @@ pub enum Outcome {
     NotSaved(Error),
 }
 
-/// The files of the command line, open before anything is measured.
+/// The files of the command line, known to be writable before anything is measured.
 #[derive(Debug)]
 pub struct Outputs {
     output: Option<Target>,
@@ -34,30 +34,26 @@ pub struct Outputs {
 #[derive(Debug)]
 struct Target {
     path: PathBuf,
-    file: File,
+    file: Prepared,
 }
 
 impl Target {
-    /// Opens the file without changing what is in it: the measurement may yet fail.
+    /// Prepares the file without changing what is in it: the measurement may yet fail.
     fn open(path: Option<&Path>) -> Result<Option<Self>> {
         let Some(path) = path else { return Ok(None) };
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-        let file = file.with_context(|| format!("cannot write to {}", path.display()))?;
+        let file =
+            Prepared::new(path).with_context(|| format!("cannot write to {}", path.display()))?;
         Ok(Some(Self { path: path.to_owned(), file }))
     }
 
-    fn write(mut self, text: &str) -> Result<()> {
-        let emptied = match self.file.metadata() {
-            Ok(metadata) if metadata.is_file() => self.file.set_len(0),
-            _ => Ok(()),
-        };
-        let written = emptied.and_then(|()| self.file.write_all(text.as_bytes()));
+    fn write(self, text: &str) -> Result<()> {
+        let written = self.file.write(text.as_bytes());
         written.with_context(|| format!("cannot write to {}", self.path.display()))
     }
 }
 
 impl Outputs {
-    /// Opens the files.
+    /// Prepares the files.
     ///
     /// # Errors
     ///
@@ -84,10 +80,10 @@ impl Outputs {
         let printed = render(args.format, report, collected)?;
         let mut failed = None;
         match self.output {
-            None => output::print(&printed)?,
+            None => streams::print(&printed)?,
             Some(target) => {
                 if let Err(error) = target.write(&printed) {
-                    output::print(&printed)?;
+                    streams::print(&printed)?;
                     failed = Some(error);
                 }
             }
@@ -108,7 +104,7 @@ impl Outputs {
 fn render(format: BenchFormat, report: &BenchReport, collected: &Collected) -> Result<String> {
     match format {
         BenchFormat::Text => Ok(text::render(report)),
-        BenchFormat::Json => Ok(serde_json::to_string_pretty(report)? + "\n"),
+        BenchFormat::Json => Ok(json(report, true)? + "\n"),
         BenchFormat::Ndjson => ndjson(report, collected),
         BenchFormat::Csv => Ok(csv::render(report)),
         BenchFormat::Benchstat => Ok(benchstat::render(report)),
@@ -127,7 +123,7 @@ fn ndjson(report: &BenchReport, collected: &Collected) -> Result<String> {
     let declines = report.declines.iter().cloned().map(Record::Decline);
     let mut out = String::new();
     for record in std::iter::once(head).chain(batches).chain(declines) {
-        out += &serde_json::to_string(&record)?;
+        out += &json(&record, false)?;
         out.push('\n');
     }
     Ok(out)

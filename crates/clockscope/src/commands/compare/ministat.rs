@@ -1,13 +1,14 @@
 //! `compare --ministat`: what ministat would do with the same files.
 
-use std::io::{self, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
 use super::inputs;
 use crate::cli::measure::CompareArgs;
+use crate::commands::streams;
 use crate::exit;
+use crate::foreign::printable;
 use crate::report::compare::ministat::{self, MinistatOptions, SETS_MAX, WIDTH};
 use crate::report::compare::plain::{self, PlainFormat};
 use crate::stats::ministat::{LEVELS, Set};
@@ -45,8 +46,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<i32> {
 }
 
 fn complain(complaint: &Complaint) -> i32 {
-    // Nothing can be done about a standard error that is closed.
-    let _ = io::stderr().lock().write_all(complaint.0.as_bytes());
+    streams::warn(&complaint.0);
     exit::FAILURE
 }
 
@@ -89,7 +89,11 @@ fn options(args: &CompareArgs) -> Result<(MinistatOptions, PlainFormat), Complai
 }
 
 fn set(path: &Path, format: &PlainFormat) -> Result<Result<(String, Set), Complaint>> {
-    let name = if path == Path::new("-") { "<stdin>".into() } else { path.display().to_string() };
+    let name = if path == Path::new("-") {
+        "<stdin>".into()
+    } else {
+        printable(&path.display().to_string())
+    };
     let bytes = inputs::read(path).with_context(|| format!("cannot read {name}"))?;
     let values = match plain::parse(&bytes, format) {
         Ok(values) => values,

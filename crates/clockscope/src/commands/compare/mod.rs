@@ -3,13 +3,12 @@
 mod inputs;
 mod ministat;
 
-use std::fs;
-use std::io::{self, Write as _};
-
 use anyhow::{Context as _, Result, bail};
 
 use crate::cli::measure::{CompareArgs, FailIf, ReportFormat};
+use crate::commands::{replace_file, streams};
 use crate::exit;
+use crate::foreign::printable_lines;
 use crate::report::compare::judge::{self, JudgeOptions};
 use crate::report::compare::model::{CompareReport, Verdict};
 use crate::report::compare::plot::WIDTH_MIN;
@@ -86,15 +85,10 @@ fn plot_width(args: &CompareArgs) -> Result<usize> {
 
 /// Prints to standard output, or to the file that was named.
 fn write(args: &CompareArgs, text: &str) -> Result<()> {
-    if let Some(path) = &args.output {
-        return fs::write(path, text)
-            .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display()));
-    }
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        done => done.context("cannot write to standard output"),
-    }
+    let Some(path) = &args.output else { return streams::print(text) };
+    let bytes = printable_lines(text);
+    replace_file::replace(path, bytes.as_bytes())
+        .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display()))
 }
 
 fn fails(what: FailIf, report: &CompareReport) -> bool {

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::cli::explain::{DoctorArgs, DoctorFormat};
 use crate::exit;
+use crate::foreign::json;
 use crate::host::facts::Facts;
 use crate::host::root::{self, Root};
 use crate::host::rules;
@@ -40,7 +41,7 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
     let status = status(&report);
     let printed = match args.format {
         DoctorFormat::Text => text::render(&report, &output::text_options(args.output.is_some())),
-        DoctorFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
+        DoctorFormat::Json => json(&report, true)? + "\n",
         DoctorFormat::Metrics => metrics::render(&facts, &report, status)?,
     };
     output::write(args.output.as_deref(), &printed)?;
@@ -62,9 +63,9 @@ fn pages(word: Option<&str>, format: DoctorFormat) -> Result<String> {
         (_, DoctorFormat::Metrics) => bail!("labels are no metrics; try --format text or json"),
         (Some(Err(unknown)), _) => bail!("{unknown}"),
         (Some(Ok(page)), DoctorFormat::Text) => Ok(labels::text(&page)),
-        (Some(Ok(page)), DoctorFormat::Json) => Ok(serde_json::to_string_pretty(&page)? + "\n"),
+        (Some(Ok(page)), DoctorFormat::Json) => Ok(json(&page, true)? + "\n"),
         (None, DoctorFormat::Text) => Ok(labels::list_text()),
-        (None, DoctorFormat::Json) => Ok(serde_json::to_string_pretty(&labels::list())? + "\n"),
+        (None, DoctorFormat::Json) => Ok(json(&labels::list(), true)? + "\n"),
     }
 }
 

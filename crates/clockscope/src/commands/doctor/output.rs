@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::commands::{output, replace_file};
+use crate::commands::{replace_file, streams};
 use crate::report::doctor::text::TextOptions;
 use crate::sys::terminal;
 
@@ -25,7 +25,7 @@ pub(super) fn text_options(to_file: bool) -> TextOptions {
 /// When it cannot be written.
 pub(super) fn write(path: Option<&Path>, text: &str) -> Result<()> {
     match path {
-        None => output::print(text),
+        None => streams::print_coloured(text),
         // node_exporter reads what ends in `.prom`; the unfinished file does not.
         Some(path) => replace_file::replace(path, text.as_bytes())
             .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display())),

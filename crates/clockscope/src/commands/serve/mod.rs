@@ -4,7 +4,6 @@ mod opened;
 mod status;
 mod supervisor;
 
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -165,7 +164,7 @@ const START: fastclock::Decline = fastclock::Decline::Starting;
 
 /// Prints to standard output; false if that is closed.
 fn print(text: &str) -> bool {
-    std::io::stdout().lock().write_all(text.as_bytes()).is_ok()
+    super::streams::print_line(text).is_ok()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use fastclock::{ClockId, Decline, Nanos, TickLength};
 use crate::cli::Format;
 use crate::cli::serve::ServeArgs;
 use crate::exit;
+use crate::foreign::json;
 use crate::report::clock_page::{self, ClockPage};
 use crate::sys::page_file::{self, Access};
 use crate::sys::{tsc, tsc_permission};
@@ -36,7 +37,7 @@ fn show(path: &Path, format: Format) -> Result<bool> {
     let report = report(path)?;
     let printed = match format {
         Format::Text => clock_page::text(&report),
-        Format::Json => serde_json::to_string_pretty(&report)? + "\n",
+        Format::Json => json(&report, true)? + "\n",
     };
     super::print(&printed);
     Ok(report.answers)

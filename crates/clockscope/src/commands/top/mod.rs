@@ -12,10 +12,11 @@
 mod display;
 mod readings;
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 use super::counter::Counter;
+use super::streams;
 use crate::report::top::plain::PlainLines;
 use crate::report::top::reading::{CallersOf, Key, Reading};
 use crate::report::top::screen::Heading;
@@ -145,9 +146,8 @@ impl<'a> Top<'a> {
             Output::Screen(display) => display.show(reading),
             Output::Lines(plain) if !self.closed => {
                 let line = plain.next(&reading, readings::unix_seconds());
-                let mut out = io::stdout().lock();
                 // Who has seen enough closes the pipe; the program goes on.
-                self.closed = out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err();
+                self.closed = streams::print_line(&line).is_err();
             }
             Output::Lines(_) => {}
         }

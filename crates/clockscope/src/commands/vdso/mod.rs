@@ -3,13 +3,15 @@
 pub(crate) mod collect;
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 
+use super::{replace_file, streams};
 use crate::cli::{Format, VdsoArgs};
 use crate::exit;
+use crate::foreign::json;
 use crate::sys::vdso_call::{self, Call, Callable};
 use crate::vdso::accepts::{self, Outcome};
 use crate::vdso::disassembly::disassemble;
@@ -22,7 +24,6 @@ use crate::vdso::{Image, Machine, text};
 pub fn run(args: &VdsoArgs) -> i32 {
     match show(args) {
         Ok(code) => code,
-        Err(error) if is_broken_pipe(&error) => exit::OK,
         Err(error) => {
             super::complain(&error);
             exit::FAILURE
@@ -89,10 +90,10 @@ fn find(args: &VdsoArgs) -> Result<Found> {
 /// Saves the image, to standard output if the file is called `-`.
 fn dump(bytes: &[u8], path: &Path) -> Result<()> {
     if path == Path::new("-") {
-        io::stdout().lock().write_all(bytes)?;
-        return Ok(());
+        return streams::print_bytes(bytes);
     }
-    fs::write(path, bytes).with_context(|| format!("cannot save the image to {}", path.display()))
+    replace_file::replace(path, bytes)
+        .with_context(|| format!("cannot save the image to {}", path.display()))
 }
 
 /// Measures the functions of the image if it is the one that this process can call.
@@ -153,12 +154,10 @@ fn print(args: &VdsoArgs, view: &View) -> Result<()> {
     if dumped == Some(Path::new("-")) {
         return Ok(());
     }
-    let mut out = io::BufWriter::new(io::stdout().lock());
     if args.format == Format::Json {
-        serde_json::to_writer_pretty(&mut out, view).map_err(io_error)?;
-        writeln!(out)?;
-        return Ok(out.flush()?);
+        return streams::print(&(json(view, true)? + "\n"));
     }
+    let mut out = Vec::new();
     if let Some(path) = dumped {
         writeln!(out, "saved {} bytes to {}", view.size_bytes, path.display())?;
     }
@@ -173,18 +172,5 @@ fn print(args: &VdsoArgs, view: &View) -> Result<()> {
             }
         }
     }
-    Ok(out.flush()?)
-}
-
-/// The cause of a failure to write JSON.
-fn io_error(error: serde_json::Error) -> anyhow::Error {
-    match error.io_error_kind() {
-        Some(_) => io::Error::from(error).into(),
-        None => anyhow!(error),
-    }
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
-    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    streams::print(&String::from_utf8_lossy(&out))
 }

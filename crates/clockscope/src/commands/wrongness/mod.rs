@@ -5,16 +5,17 @@ mod convert;
 mod faults_tests;
 mod names;
 
-use std::fs::File;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use indicatif::ProgressBar;
 
 use crate::cli::measure::{ReportFormat, WrongnessArgs};
-use crate::commands::host_state;
+use crate::commands::replace_file::Prepared;
+use crate::commands::{host_state, streams};
 use crate::exit;
+use crate::foreign;
 use crate::host::state::HostState;
 use crate::measure::wrongness::machine::Machine;
 use crate::measure::wrongness::measure;
@@ -51,11 +52,11 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
     let mut machine = Machine::this();
     machine.nominal_hz = nominal_hz(&host);
     let (plan, histogram) = plan(args, &machine)?;
-    // Opened before measuring, so that a typo does not cost the time.
+    // Prepared before measuring, so that a typo does not cost the time.
     let file = match &args.output {
         Some(path) => {
             let what = || format!("cannot write to {}", path.display());
-            Some(File::create(path).with_context(what)?)
+            Some(Prepared::new(path).with_context(what)?)
         }
         None => None,
     };
@@ -69,11 +70,11 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
     report.host = host;
     let rendered = render(&report, args.format, &TextOptions { histogram })?;
     match file {
-        Some(mut file) => {
-            let written = file.write_all(rendered.as_bytes());
+        Some(file) => {
+            let written = file.write(rendered.as_bytes());
             written.context("cannot write the report; try -o FILE elsewhere")?;
         }
-        None => print(&rendered)?,
+        None => streams::print(&rendered)?,
     }
     Ok(if report.faults.is_empty() { exit::OK } else { exit::FOUND })
 }
@@ -118,20 +119,11 @@ fn render(report: &WrongnessReport, format: ReportFormat, options: &TextOptions)
     Ok(match format {
         ReportFormat::Text => text::render(report, options),
         ReportFormat::Json => {
-            let json = serde_json::to_string_pretty(report).context("cannot make JSON")?;
+            let json = foreign::json(report, true).context("cannot make JSON")?;
             json + "\n"
         }
         ReportFormat::Html => html::render(report),
     })
-}
-
-/// Prints; a reader that has left is no failure.
-fn print(text: &str) -> Result<()> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write to standard output"),
-    }
 }
 
 /// What is being done, on standard error if that is a terminal.

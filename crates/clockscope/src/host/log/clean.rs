@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-/// A line's bytes as text without control characters, escape sequences of terminals and characters
-/// that reverse the direction of writing. Bytes that are no UTF-8 become U+FFFD.
+use crate::foreign::is_hidden;
+
+/// A line's bytes as text without escape sequences of terminals and hidden characters. Bytes that are no UTF-8 become U+FFFD.
 ///
 /// `clean(clean(x)) == clean(x)`.
 pub(crate) fn clean(line: &[u8]) -> Cow<'_, str> {
@@ -20,7 +21,7 @@ pub(crate) fn clean(line: &[u8]) -> Cow<'_, str> {
             '\x1b' => skip_escape(&mut rest),
             '\u{9b}' => skip_sequence(&mut rest),
             '\t' => cleaned.push(' '),
-            _ if one.is_control() || is_invisible(one) => {}
+            _ if is_hidden(one) => {}
             _ => cleaned.push(one),
         }
     }
@@ -64,12 +65,6 @@ fn skip_sequence(rest: &mut std::str::Chars) {
     *rest = text[end + usize::from(is_final)..].chars();
 }
 
-/// Directional and zero-width characters, which make a line look like another one.
-pub(in crate::host) fn is_invisible(one: char) -> bool {
-    matches!(one, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -100,14 +95,14 @@ mod tests {
         #[test]
         fn nothing_is_left_to_clean(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let once = clean(&bytes).into_owned();
-            prop_assert!(!once.chars().any(|c| c.is_control() || is_invisible(c)));
+            prop_assert!(!once.contains(is_hidden));
             prop_assert_eq!(clean(once.as_bytes()), once.as_str());
         }
 
         #[test]
         fn nothing_is_left_to_clean_of_escapes(text in "[\x1b\u{9b}\\[\\]0-9;mK a\x07\\\\é]{0,40}") {
             let once = clean(text.as_bytes()).into_owned();
-            prop_assert!(!once.chars().any(|c| c.is_control() || is_invisible(c)));
+            prop_assert!(!once.contains(is_hidden));
         }
     }
 }

@@ -9,6 +9,7 @@ use tar::{Entry, EntryType, PaxExtensions};
 use super::paths::{self, Content};
 use super::unpack::{HEAD, Packing, is_tar, packing, unpack};
 use super::{SMALL, clean};
+use crate::foreign::printable;
 use crate::host::facts::{Log, Unread};
 use crate::host::log::reader;
 
@@ -359,7 +360,7 @@ fn is_extended(entry: &Entry<impl Read>) -> bool {
 
 /// A name that may be printed.
 fn short(name: &str) -> String {
-    let name = clean(name).replace(['\n', '\t'], "\u{fffd}");
+    let name = printable(name);
     match name.chars().count() {
         0..=100 => name,
         _ => name.chars().take(99).chain(['…']).collect(),

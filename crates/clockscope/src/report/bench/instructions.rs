@@ -2,7 +2,8 @@
 
 use super::model::{Instructions, InstructionsRow};
 use super::names::{list, of_row};
-use crate::report::lines::{labelled, printable};
+use crate::foreign::printable;
+use crate::report::lines::labelled;
 use crate::report::table::{Head, draw};
 
 const NAME_MIN: usize = 12;

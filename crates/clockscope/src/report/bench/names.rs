@@ -1,7 +1,7 @@
 //! Names of paths in text.
 
 use super::model::PathName;
-use crate::report::lines::printable;
+use crate::foreign::printable;
 
 /// Up to this many names are listed, of more only the first.
 const NAMES_MAX: usize = 4;

@@ -2,8 +2,9 @@
 
 use super::model::{BenchReport, PathName, PathRow};
 use super::{in_work, instructions, threads};
+use crate::foreign::printable;
 use crate::report::host;
-use crate::report::lines::{labelled, printable};
+use crate::report::lines::labelled;
 use crate::report::units;
 
 /// Columns of the picture of the spread; its right end is twice its left.

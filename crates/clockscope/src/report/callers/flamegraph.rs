@@ -2,10 +2,11 @@
 
 use inferno::flamegraph::{self, Options, TextTruncateDirection};
 
-use super::super::lines::{cut_middle, printable};
+use super::super::lines::cut_middle;
 use super::super::model::TraceReport;
 use super::super::units;
 use super::folded;
+use crate::foreign::printable;
 
 /// Columns of the title.
 const TITLE: usize = 90;

@@ -1,8 +1,8 @@
 //! How what was called, frames and processes are named wherever stacks are printed.
 
-use super::super::lines::printable;
 use super::super::model::TraceReport;
 use super::model::{CalledRow, FrameRow};
+use crate::foreign::printable;
 
 /// What a stack that ends early begins with, where its first functions would stand.
 pub(super) const CUT: &str = "[cut]";

@@ -10,11 +10,11 @@ use flate2::write::GzEncoder;
 use prost::Message as _;
 
 use self::message::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
-use super::super::lines::printable;
 use super::super::model::TraceReport;
 use super::super::units;
 use super::model::{CalledRow, Callers, FrameKind, FrameRow, StackRow};
 use super::{names, shares, sites};
+use crate::foreign::printable;
 
 /// The profile. Samples are `calls` in `count`, and where calls were timed `time` in
 /// `nanoseconds`; their labels are `pid`, `command`, `via` and `clock`.

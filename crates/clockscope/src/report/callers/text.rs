@@ -2,13 +2,14 @@
 
 use std::mem::{Discriminant, discriminant};
 
-use super::super::lines::{cut_middle, hanging, labelled_in, pointed, printable, width as columns};
+use super::super::lines::{cut_middle, hanging, labelled_in, pointed, width as columns};
 use super::super::model::TraceReport;
 use super::super::{declines, units};
 use super::model::{CalledRow, Callers};
 use super::names;
 use super::sites::{self, Advice, Site};
 use super::tree::{Classes, Limits, Tree};
+use crate::foreign::printable;
 
 /// Trees that are drawn.
 const TREES: usize = 6;

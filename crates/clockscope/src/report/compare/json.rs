@@ -1,6 +1,7 @@
 //! The comparison as JSON, as the model says.
 
 use super::model::CompareReport;
+use crate::foreign::json;
 
 /// The report with a field on each line; ends with a line end.
 ///
@@ -8,5 +9,5 @@ use super::model::CompareReport;
 ///
 /// None that the model can cause; what `serde_json` says otherwise.
 pub fn render(report: &CompareReport) -> serde_json::Result<String> {
-    serde_json::to_string_pretty(report).map(|text| text + "\n")
+    json(report, true).map(|text| text + "\n")
 }

@@ -13,6 +13,7 @@ mod tree;
 
 use super::chart::Picture;
 use super::chart::palette;
+use crate::foreign::{REPLACEMENT, is_hidden};
 
 pub(crate) use flame::FlameView;
 pub(crate) use table::{Cell, Table};
@@ -210,7 +211,7 @@ fn is_forbidden(c: char) -> bool {
     (c.is_control() && c != '\n') || is_noncharacter
 }
 
-/// The text with HTML's special characters written as references.
+/// The text with HTML's special characters written as references, and without hidden ones.
 #[must_use]
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -221,6 +222,7 @@ pub(crate) fn escape(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
+            c if is_hidden(c) && c != '\n' => escaped.push(REPLACEMENT),
             other => escaped.push(other),
         }
     }

@@ -1,13 +1,14 @@
 //! One line a second, for pipes: the time, and the calls of each row since the line before. The
 //! numbers of a row in all lines add up to its number in the summary.
 
+use crate::foreign::printable;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::reading::{Key, Reading, Row};
 use crate::host::date;
-use crate::report::{lines, units};
+use crate::report::units;
 
 /// What the lines so far have said.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +44,7 @@ impl PlainLines {
         );
         for (row, calls) in &new {
             let via = if matches!(row.key, Key::Vdso(_)) { "" } else { "sys_" };
-            let name = lines::printable(&row.name).replace(char::is_whitespace, "_");
+            let name = printable(&row.name).replace(char::is_whitespace, "_");
             // Writing to a string does not fail.
             let _ = write!(out, " {via}{name} {calls}");
         }

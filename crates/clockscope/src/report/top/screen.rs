@@ -1,5 +1,6 @@
 //! Drawing a board. Works at any size: what does not fit is left out, the least useful first.
 
+use crate::foreign::printable;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -59,7 +60,7 @@ fn draw_heading(frame: &mut Frame<'_>, area: Rect, board: &Board, heading: &Head
     let paused = if board.is_paused() { "  PAUSED" } else { "" };
     let right = format!("  {processes}  {hours}:{minutes:02}:{seconds:02}{paused}");
     let room = usize::from(area.width).saturating_sub(right.len() + 12);
-    let program = lines::cut_middle(&lines::printable(&heading.program), room);
+    let program = lines::cut_middle(&printable(&heading.program), room);
     let title = Span::styled("clockscope  ", Style::new().add_modifier(Modifier::BOLD));
     frame.render_widget(TextLine::from_iter([title, program.into(), right.into()]), area);
 }
@@ -110,7 +111,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, board: &Board) {
     let name_width = usize::from(NAME_MIN + left - minute);
     let right = |text: String, width: u16| format!("{text:>width$}", width = usize::from(width));
     let rows = board.lines().iter().map(|line| {
-        let name = lines::cut_middle(&lines::printable(&line.name), name_width);
+        let name = lines::cut_middle(&printable(&line.name), name_width);
         let mut cells = vec![Cell::new(name)];
         cells.extend(columns.iter().map(|at| {
             let (_, width, text) = COLUMNS[*at];
@@ -144,7 +145,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, board: &Board) {
 
 fn draw_callers(frame: &mut Frame<'_>, area: Rect, board: &Board, heading: &Heading) {
     let Some(selected) = board.selected() else { return };
-    let title = format!("callers of {}", lines::printable(&selected.name));
+    let title = format!("callers of {}", printable(&selected.name));
     let title = lines::cut_middle(&title, usize::from(area.width));
     let mut text =
         vec![TextLine::raw(""), TextLine::styled(title, Style::new().add_modifier(Modifier::BOLD))];
@@ -152,7 +153,7 @@ fn draw_callers(frame: &mut Frame<'_>, area: Rect, board: &Board, heading: &Head
         Some([]) => text.push(TextLine::raw("no stack sampled yet")),
         Some(callers) => text.extend(callers.iter().map(|(function, share)| {
             let room = usize::from(area.width).saturating_sub(9);
-            let function = lines::cut_middle(&lines::printable(function), room);
+            let function = lines::cut_middle(&printable(function), room);
             TextLine::raw(format!("{:>7}  {function}", percent(*share)))
         })),
         None => text.push(TextLine::raw(heading.no_callers.as_str())),

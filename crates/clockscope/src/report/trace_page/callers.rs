@@ -9,12 +9,12 @@ use super::super::chart::flame::{Bar, Flame};
 use super::super::chart::palette::Colour;
 use super::super::chart::quantity::Unit;
 use super::super::declines;
-use super::super::lines::printable;
 use super::super::model::TraceReport;
 use super::super::page::{Cell, FlameView, Page, Table};
 use super::super::units::{count, counted, rate, share};
 use super::flame_tree::{FlameTree, UNKNOWN};
 use super::{sentence, warn};
+use crate::foreign::printable;
 
 /// Places in the table.
 const SITES_MAX: usize = 40;

@@ -10,11 +10,12 @@ mod reproduce;
 #[cfg(test)]
 mod tests;
 
-use super::lines::{cut_middle, printable};
+use super::lines::cut_middle;
 use super::model::TraceReport;
 use super::page::{Page, Table, Tone};
 use super::units::{count, nanos};
 use super::{declines, overhead};
+use crate::foreign::printable;
 use crate::host::state::HostState;
 
 /// What the page looks like, beside what all pages look like.

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::answers::ratio;
 use super::super::entries::{Calls, were_timed};
-use super::super::lines::printable;
 use super::super::model::{ProcessDetail, TraceReport};
 use super::super::page::{Branch, Page};
 use super::super::units::{count, counted, share};
 use crate::cli::trace::SortBy;
+use crate::foreign::printable;
 
 /// Levels that are drawn; what is deeper stands on the last one.
 const LEVELS_MAX: u32 = 8;

@@ -3,13 +3,16 @@
 mod changes;
 mod machine;
 
+use std::fmt::Display;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use self::changes::{Change, Snapshot, changes, weighty};
 use self::machine::Machine;
+use crate::commands::streams;
 use crate::exit;
+use crate::foreign::printable;
 
 /// What happened while the watch waited.
 #[derive(Debug, Default)]
@@ -44,22 +47,20 @@ pub fn run(output: Option<&Path>) -> i32 {
     let file = match output.map(open).transpose() {
         Ok(file) => file,
         Err(error) => {
-            super::super::complain(&error);
+            streams::complain(&error);
             return exit::UNKNOWN;
         }
     };
     let watched = Machine::new().and_then(|mut machine| match file {
-        Some(mut file) => watch(&mut machine, &mut file),
-        None => watch(&mut machine, &mut io::stdout().lock()),
+        Some(mut file) => watch(&mut machine, &mut |line| file.write_all(line.as_bytes())),
+        None => watch(&mut machine, &mut streams::print_line),
     });
     match watched {
         Ok(()) => exit::OK,
         // A reader that left has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit::OK,
         Err(error) => {
-            super::super::complain(&format!(
-                "cannot go on watching: {error}; try -o FILE elsewhere"
-            ));
+            streams::complain(&format!("cannot go on watching: {error}; try -o FILE elsewhere"));
             exit::UNKNOWN
         }
     }
@@ -73,14 +74,16 @@ fn open(path: &Path) -> Result<File, String> {
 }
 
 /// Prints the first state and then each change, until the machine says that it is over.
-fn watch(machine: &mut dyn Watched, out: &mut dyn Write) -> io::Result<()> {
+fn watch(machine: &mut dyn Watched, out: &mut dyn FnMut(&str) -> io::Result<()>) -> io::Result<()> {
+    let mut say = |stamp: &str, what: &dyn Display| {
+        out(&format!("{stamp} {}\n", printable(&what.to_string())))
+    };
     let mut before = machine.snapshot();
     let stamp = machine.stamp();
-    writeln!(out, "{stamp} watching: {before}")?;
+    say(&stamp, &format_args!("watching: {before}"))?;
     for clause in machine.unwatched() {
-        writeln!(out, "{stamp} not watched: {clause}")?;
+        say(&stamp, &format_args!("not watched: {clause}"))?;
     }
-    out.flush()?;
     loop {
         let woken = machine.wait()?;
         let after = machine.snapshot();
@@ -90,9 +93,8 @@ fn watch(machine: &mut dyn Watched, out: &mut dyn Write) -> io::Result<()> {
         if !found.is_empty() {
             let stamp = machine.stamp();
             for change in found {
-                writeln!(out, "{stamp} {change}")?;
+                say(&stamp, &change)?;
             }
-            out.flush()?;
         }
         if woken.is_over {
             return Ok(());
@@ -146,9 +148,10 @@ mod tests {
     }
 
     fn played(happens: Vec<(Woken, Snapshot)>) -> String {
-        let mut out = Vec::new();
-        watch(&mut Played { now: good(), happens: happens.into() }, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
+        let mut out = String::new();
+        let mut machine = Played { now: good(), happens: happens.into() };
+        watch(&mut machine, &mut |line| Ok(out.push_str(line))).unwrap();
+        out
     }
 
     #[test]
@@ -196,7 +199,8 @@ mod tests {
         let (reader, mut writer) = io::pipe().unwrap();
         drop(reader);
         let mut machine = Played { now: good(), happens: VecDeque::new() };
-        let error = watch(&mut machine, &mut writer).unwrap_err();
+        let mut write = |line: &str| writer.write_all(line.as_bytes());
+        let error = watch(&mut machine, &mut write).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 }

@@ -1,0 +1,116 @@
+//! The only door to standard output and standard error (kept by `tests/tidy.rs`).
+//!
+//! Whatever text passes here is made harmless once more. Reports make foreign text printable where
+//! they lay it out; this also covers what no report lays out, such as the path in an error message.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use anyhow::{Context as _, Result};
+
+use crate::foreign::{is_hidden, printable, printable_lines};
+
+/// Says what went wrong, in one line on standard error.
+pub(crate) fn complain(what: &(impl Display + ?Sized)) {
+    let what = format!("{what:#}");
+    warn(&format!("clockscope: {}\n", printable(&what)));
+}
+
+/// Prints lines of text to standard error.
+pub(crate) fn warn(text: &str) {
+    // Nothing can be done about a standard error that is closed.
+    let _ = io::stderr().lock().write_all(printable_lines(text).as_bytes());
+}
+
+/// Prints text to standard output; a reader that has seen enough is no error.
+///
+/// # Errors
+///
+/// When it cannot be written to for another reason.
+pub fn print(text: &str) -> Result<()> {
+    print_bytes(printable_lines(text).as_bytes())
+}
+
+/// Prints text with colours of ours: sequences that choose a colour are left in it.
+///
+/// # Errors
+///
+/// Those of [`print`].
+pub fn print_coloured(text: &str) -> Result<()> {
+    print_bytes(coloured(text).as_bytes())
+}
+
+/// Prints what is no text, such as an archive.
+///
+/// # Errors
+///
+/// Those of [`print`].
+pub fn print_bytes(bytes: &[u8]) -> Result<()> {
+    match write(&mut io::stdout().lock(), bytes) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The same, where a reader that leaves early is an error: half an archive is none.
+///
+/// # Errors
+///
+/// When it cannot be written to.
+pub fn print_all(bytes: &[u8]) -> Result<()> {
+    write(&mut io::stdout().lock(), bytes).context("cannot write to standard output")
+}
+
+/// Prints a line that others may follow; says whether somebody still reads.
+///
+/// # Errors
+///
+/// When it cannot be written, also where the reader has left.
+pub fn print_line(line: &str) -> io::Result<()> {
+    write(&mut io::stdout().lock(), printable_lines(line).as_bytes())
+}
+
+/// Writes the report of `trace` and `run` to standard error, which may be bytes of a profile.
+///
+/// # Errors
+///
+/// When it cannot be written.
+pub fn warn_bytes(bytes: &[u8]) -> io::Result<()> {
+    write(&mut io::stderr().lock(), bytes)
+}
+
+fn write(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    out.write_all(bytes).and_then(|()| out.flush())
+}
+
+/// `text` without hidden characters, except in sequences `ESC [ 1 ; 2 m` (ECMA-48, 8.3.117).
+fn coloured(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("\x1b[") {
+        let (before, from) = rest.split_at(at);
+        out += &printable_lines(before);
+        let parameters = from[2..].bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b';'));
+        let end = 2 + parameters.count();
+        let length = if from[end..].starts_with('m') { end + 1 } else { 1 };
+        let (sequence, after) = from.split_at(length);
+        out += if length == 1 { "?" } else { sequence };
+        rest = after;
+    }
+    out += &printable_lines(rest);
+    debug_assert!(!out.replace('\x1b', "").contains(|c| is_hidden(c) && c != '\n' && c != '\t'));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_stay_and_nothing_else_does() {
+        let text = "\x1b[1;31mred\x1b[0m\x1b]0;x\x07\x1b[2J\u{9b}\n\tend\x1b[";
+        assert_eq!(coloured(text), "\x1b[1;31mred\x1b[0m?]0;x??[2J?\n\tend?[");
+    }
+}
