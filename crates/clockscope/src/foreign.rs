@@ -100,6 +100,12 @@ impl Foreign {
     }
 }
 
+/// Texts as they may be shown, with a separator between each two.
+#[must_use]
+pub fn joined(texts: &[Foreign], separator: &str) -> String {
+    texts.iter().map(Foreign::printable).collect::<Vec<_>>().join(separator)
+}
+
 impl fmt::Display for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.printable())

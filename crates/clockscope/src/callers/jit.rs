@@ -7,6 +7,7 @@
 //!
 //! `tools/perf/Documentation/jit-interface.txt`, `jitdump-specification.txt` (Linux 6.12)
 
+use crate::foreign::Foreign;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::fd::AsRawFd as _;
@@ -61,7 +62,7 @@ impl Program {
     }
 
     /// The name of the code at an address. Files are read when the first name is asked for.
-    pub(super) fn name(&mut self, at: u64) -> Option<String> {
+    pub(super) fn name(&mut self, at: u64) -> Option<Foreign> {
         let (map, dumps) = (self.map(), &self.dumps);
         let pieces = self.pieces.get_or_insert_with(|| {
             let mut pieces = map.map(of_map).unwrap_or_default();
@@ -76,7 +77,7 @@ impl Program {
             .iter()
             .rev()
             .find(|piece| at.checked_sub(piece.start).is_some_and(|behind| behind < piece.size));
-        found.map(|piece| piece.name.clone())
+        found.map(|piece| piece.name.as_str().into())
     }
 
     /// The map that the process has written.
@@ -190,7 +191,7 @@ mod tests {
             dumps: Vec::new(),
             pieces: Some(pieces),
         };
-        places.iter().map(|at| program.name(*at)).collect()
+        places.iter().map(|at| program.name(*at).map(|name| name.printable())).collect()
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! files of debugging information, and what runtimes say of code that they make. Where nothing says
 //! anything there is no name.
 
+use crate::foreign::Foreign;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write as _;
@@ -36,14 +37,14 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
     /// Its name, demangled.
-    pub function: Option<String>,
+    pub function: Option<Foreign>,
     /// The file of its code as the process sees it, `[vdso]`, `[jit]`; `None` if nothing is mapped.
-    pub module: Option<String>,
+    pub module: Option<Foreign>,
     /// Address in the file's own counting, as `addr2line` takes it; 0 for code made at run time and
     /// where nothing is mapped.
     pub address: u64,
     /// Source file.
-    pub file: Option<String>,
+    pub file: Option<Foreign>,
     /// Line in it.
     pub line: Option<u32>,
     /// What kind it is.
@@ -145,16 +146,16 @@ fn readable(module: &Module) -> Option<Rc<File>> {
 /// The place in the source that comes with a function is where it is inside of it.
 fn functions(symbol: &Sym<'_>, base: &Name) -> Vec<Name> {
     let place = |info: Option<&CodeInfo<'_>>| {
-        let file = info.map(|info| info.to_path().to_string_lossy().into_owned());
+        let file = info.map(|info| Foreign::from(info.to_path().as_ref()));
         (file, info.and_then(|info| info.line))
     };
     let (file, line) = place(symbol.code_info.as_deref());
     let mut names =
-        vec![Name { function: Some(symbol.name.to_string()), file, line, ..base.clone() }];
+        vec![Name { function: Some(symbol.name.as_ref().into()), file, line, ..base.clone() }];
     for inlined in &symbol.inlined {
         let (file, line) = place(inlined.code_info.as_ref());
         names.push(Name {
-            function: Some(inlined.name.to_string()),
+            function: Some(inlined.name.as_ref().into()),
             file,
             line,
             kind: Kind::Inlined,

@@ -4,6 +4,7 @@ use super::frames::{End, FrameAddress, ModuleId, ProgramId, Unwound};
 use super::modules::{CodeFile, Content, Filling, Module, Modules, Region};
 use super::sample::{Called, MemoryEvent, Sample};
 use super::unwind_cfi::{RBP, RSP, Registers, Stack, Stop};
+use crate::foreign::Foreign;
 
 /// Most bytes before a return address that a call instruction has.
 const CALL_MAX: u64 = 7;
@@ -39,8 +40,8 @@ impl Unwinder {
 
     /// The path of a module as its process sees it, or a name in brackets.
     #[must_use]
-    pub fn module_name(&self, id: ModuleId) -> Option<String> {
-        self.module(id).map(|module| module.name.to_string_lossy().into_owned())
+    pub fn module_name(&self, id: ModuleId) -> Option<Foreign> {
+        self.module(id).map(|module| module.name.as_path().into())
     }
 
     pub(super) fn module(&self, id: ModuleId) -> Option<&Module> {
@@ -48,14 +49,14 @@ impl Unwinder {
     }
 
     /// What Go's own table calls the function at a place in a module.
-    pub(super) fn go_name(&mut self, id: ModuleId, at: u64) -> Option<String> {
+    pub(super) fn go_name(&mut self, id: ModuleId, at: u64) -> Option<Foreign> {
         let Content::Code(code) = self.modules.module_mut(id)?.content() else { return None };
-        code.go.as_ref()?.function(at).map(|function| function.name)
+        code.go.as_ref()?.function(at).map(|function| function.name.into())
     }
 
     /// What a program's runtime calls the code that it has made at an address; a copy of a process
     /// has its parent's names.
-    pub(super) fn run_time_name(&mut self, program: ProgramId, at: u64) -> Option<String> {
+    pub(super) fn run_time_name(&mut self, program: ProgramId, at: u64) -> Option<Foreign> {
         let programs = &mut self.modules.programs;
         let mut next = Some(program);
         // A parent has a lower number than its copies.

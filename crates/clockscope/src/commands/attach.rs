@@ -19,7 +19,7 @@ use crate::sys::access;
 use crate::sys::ending::{Asked, Ending};
 use crate::syscalls::filter::Filter;
 use crate::tracee::attach::detach::{Detached, restore_all};
-use crate::tracee::attach::{Attached, Refusal};
+use crate::tracee::attach::{Attached, Refusal, command_name};
 use crate::tracee::follow::{
     self, End, Followed, Follower, Left, Observers, SignalObserver, SyscallObserver, Watcher,
 };
@@ -190,7 +190,7 @@ fn say_remains(detached: &Detached, processes: &Processes) {
     let Some(remains) = detached.remains else { return };
     let pid = detached.pid;
     let process = processes.all().iter().rev().find(|process| process.pid == pid);
-    let name = process.map_or("", |process| &process.command);
+    let name = process.map(|process| process.command.clone()).unwrap_or_default();
     super::complain(&format!(
         "{name} ({pid}) is not as it was: {remains}; run `clockscope trace -p {pid} --duration 0.1` to \
          put it back"
@@ -209,8 +209,7 @@ fn row(attached: &Attached) -> AttachedRow {
 
 /// Says why a process is not attached to.
 fn refused(pid: i32, refusal: &Refusal) -> DeclineRow {
-    let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let command = command.trim_end().to_owned();
+    let command = command_name(pid);
     let who = if command.is_empty() { pid.to_string() } else { format!("{command} ({pid})") };
     super::complain(&format!("cannot attach to {who}: {refusal}"));
     DeclineRow { pid, command, what: "vdso".to_owned(), reason: refusal.to_string() }

@@ -7,6 +7,7 @@ use anyhow::Context;
 use vdso_image::layout::INSTALL_MARK;
 
 use crate::cli::trace::{TraceArgs, Via};
+use crate::foreign::Foreign;
 use crate::report::model::DeclineRow;
 use crate::report::units;
 use crate::syscalls::bpf::{BpfCounter, BpfOptions};
@@ -189,7 +190,7 @@ impl Counter {
         let losses = counter.borrow().losses().unwrap_or_default();
         let row = |reason: String| DeclineRow {
             pid: 0,
-            command: String::new(),
+            command: Foreign::default(),
             what: "syscalls".to_owned(),
             reason,
         };

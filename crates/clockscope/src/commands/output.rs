@@ -69,9 +69,7 @@ fn rendered(
     options: &TextOptions,
 ) -> anyhow::Result<Vec<u8>> {
     Ok(match format {
-        TraceFormat::Text => {
-            printable_lines(&text::render(report, options)).into_bytes()
-        }
+        TraceFormat::Text => printable_lines(&text::render(report, options)).into_bytes(),
         TraceFormat::Json => json::render(report, true).context("JSON")?.into_bytes(),
         TraceFormat::Folded => folded::render(report).into_bytes(),
         TraceFormat::Pprof => pprof::render(report).context("pprof")?,

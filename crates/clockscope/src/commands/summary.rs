@@ -406,7 +406,7 @@ pub fn report(source: &Source<'_>, seen: Seen<'_>) -> anyhow::Result<TraceReport
     not_counted.extend(source.counter.losses());
     let mut report = TraceReport {
         schema: 1,
-        command: source.command.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
+        command: source.command.iter().map(|word| word.as_os_str().into()).collect(),
         exit_code,
         signal,
         wall_ns,

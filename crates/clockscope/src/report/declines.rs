@@ -91,6 +91,6 @@ fn name(row: &DeclineRow) -> String {
     if row.command.is_empty() {
         "a program without a name".to_owned()
     } else {
-        cut_middle(&printable(&row.command), NAME)
+        cut_middle(&row.command.printable(), NAME)
     }
 }

@@ -1,6 +1,7 @@
 //! The trace report as data. This is the JSON schema (`"schema": 1`): fields are added, never
 //! renamed; units are in the names; see docs/trace.md.
 
+use crate::foreign::Foreign;
 use serde::Serialize;
 
 pub use super::callers::model::Callers;
@@ -11,7 +12,7 @@ pub struct TraceReport {
     /// Version of this schema: 1.
     pub schema: u32,
     /// The program and its arguments.
-    pub command: Vec<String>,
+    pub command: Vec<Foreign>,
     /// The program's exit code, or `null` if a signal killed it.
     pub exit_code: Option<i32>,
     /// The signal that killed the program, if one did.
@@ -71,7 +72,7 @@ pub struct Attached {
     /// Process id.
     pub pid: i32,
     /// Name of the program.
-    pub command: String,
+    pub command: Foreign,
     /// Threads that it had.
     pub threads: u64,
     /// How long its threads stood still for attaching, in nanoseconds: from the first stop to the
@@ -216,7 +217,7 @@ pub struct ProcessDetail {
     /// Process that made it; `null` for the first, and where that was not seen.
     pub parent: Option<i32>,
     /// Name of the last program it executed.
-    pub command: String,
+    pub command: Foreign,
     /// Calls through the vDSO.
     pub vdso_calls: u64,
     /// System calls; `null` unless processes were told apart (`--per-process`, `--per-thread`).
@@ -249,7 +250,7 @@ pub struct DeclineRow {
     /// Process id.
     pub pid: i32,
     /// Name of the program.
-    pub command: String,
+    pub command: Foreign,
     /// What was not counted: `vdso` or `syscalls`.
     pub what: String,
     /// Why, as a clause.

@@ -9,7 +9,7 @@ use super::model::{Attached, ProcessDetail, ThreadDetail, TraceReport};
 use super::{answers, declines, latency, overhead, page_answers, table, units};
 use crate::cli::Clock;
 use crate::cli::trace::SortBy;
-use crate::foreign::printable;
+use crate::foreign::joined;
 
 /// How the text is made.
 #[derive(Clone, Debug)]
@@ -113,7 +113,7 @@ fn header(report: &TraceReport) -> String {
         let threads = units::counted(report.threads, "thread", "threads");
         end += &format!(", {processes}, {threads}");
     }
-    let command = printable(&report.command.join(" "));
+    let command = joined(&report.command, " ");
     let command = if command.is_empty() { "program" } else { &command };
     one_line(command, &end)
 }
@@ -127,7 +127,7 @@ fn attached(report: &TraceReport) -> String {
             _ => format!("detached in {}", units::nanos(process.detach_pause_ns)),
         };
         let threads = units::counted(process.threads, "thread", "threads");
-        let name = format!("Attached to {} ({})", printable(&process.command), process.pid);
+        let name = format!("Attached to {} ({})", process.command, process.pid);
         let paused = units::nanos(process.pause_ns);
         one_line(&name, &format!(", {threads}: paused {paused}, {detached}"))
     };
@@ -145,7 +145,7 @@ fn process_tables(process: &ProcessDetail, options: &TextOptions, syscalls_timed
     if let Some(calls) = process.syscall_calls {
         counts += &format!(", {}", units::counted(calls, "system call", "system calls"));
     }
-    let name = format!("process {} {}", process.pid, printable(&process.command));
+    let name = format!("process {} {}", process.pid, process.command);
     let calls = Calls { vdso: &process.vdso, syscalls: &process.syscalls, syscalls_timed };
     let mut out = format!("\n{}", one_line(name.trim_end(), &counts));
     if process.vdso_calls > 0 || process.syscall_calls > Some(0) {

@@ -14,7 +14,7 @@ use fastclock::page::Trust;
 use vdso_image::layout::{IMAGE_SIZE, InstallStep, PAGE, TRUST_OFFSET};
 
 use super::arrival::Arrivals;
-use super::attach::process::command_name;
+use super::attach::command_name;
 use super::attach::{self, Attached};
 use super::births::Births;
 use super::decline::Decline;
@@ -150,7 +150,7 @@ impl<'a> Follower<'a> {
     #[must_use]
     pub fn new(session: &'a Session, program: i32, observers: Observers<'a>) -> Self {
         let mut processes = Processes::default();
-        processes.add(program, String::new(), None);
+        processes.add(program, Default::default(), None);
         let targets = HashMap::new();
         Self {
             processes,

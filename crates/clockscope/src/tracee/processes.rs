@@ -8,6 +8,7 @@ use vdso_image::layout::{COUNTERS, Shared};
 use super::attach::Patch;
 use super::counts::{self, Calls, Timings, Whose};
 use super::decline::Decline;
+use crate::foreign::Foreign;
 use crate::sys::shm::Segment;
 
 /// A process of the tree.
@@ -18,7 +19,7 @@ pub struct Process {
     /// The process that made it; `None` for the first, and where that was not seen.
     pub parent: Option<i32>,
     /// Name of the program that it last executed.
-    pub command: String,
+    pub command: Foreign,
     /// The shared pages that it counts in; shared with children that have not executed.
     pub pages: Option<Rc<Segment<Shared>>>,
     /// Calls until now, as far as collected.
@@ -26,7 +27,7 @@ pub struct Process {
     /// Calls by thread, where known; the first thread has everything that no other has.
     pub threads: HashMap<i32, Calls>,
     /// Programs of it that were not counted: name and reason.
-    pub declines: Vec<(String, Decline)>,
+    pub declines: Vec<(Foreign, Decline)>,
     /// How its vDSO is redirected, if it was attached to, or forked by one that was.
     pub patch: Option<Rc<Patch>>,
     /// False once it has ended.
@@ -51,7 +52,7 @@ pub struct Processes {
 
 impl Processes {
     /// Adds a process with its first thread; gives its index.
-    pub fn add(&mut self, pid: i32, command: String, pages: Option<Rc<Segment<Shared>>>) -> usize {
+    pub fn add(&mut self, pid: i32, command: Foreign, pages: Option<Rc<Segment<Shared>>>) -> usize {
         let index = self.all.len();
         self.all.push(Process {
             pid,
@@ -282,9 +283,9 @@ mod tests {
     fn a_snapshot_has_every_call_once_whoever_lives() {
         let mut processes = Processes::default();
         let (shared, own) = (pages(), pages());
-        let parent = processes.add(100, "parent".to_owned(), Some(Rc::clone(&shared)));
-        let child = processes.add(101, "child".to_owned(), Some(Rc::clone(&shared)));
-        let other = processes.add(102, "other".to_owned(), Some(Rc::clone(&own)));
+        let parent = processes.add(100, "parent".into(), Some(Rc::clone(&shared)));
+        let child = processes.add(101, "child".into(), Some(Rc::clone(&shared)));
+        let other = processes.add(102, "other".into(), Some(Rc::clone(&own)));
         count(&shared, CPU_SLOTS, Processes::number(parent), 1, 1_000);
         count(&shared, CPU_SLOTS + 1, Processes::number(child), 1, 200);
         count(&shared, CPU_SLOTS + 2, 1 << 31, 1, 30);

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::view::{CostView, PieceView, Source, SymbolView, VerdictView, View};
+use crate::foreign::{Foreign, joined};
 
 /// Writes everything but the check and the code, which are asked for on their own.
 ///
@@ -55,8 +56,11 @@ pub fn write_code(out: &mut impl Write, pieces: &[PieceView]) -> io::Result<()> 
         if place != 0 {
             writeln!(out)?;
         }
-        let names =
-            if piece.names.is_empty() { "(no symbol)".to_owned() } else { piece.names.join(", ") };
+        let names = if piece.names.is_empty() {
+            "(no symbol)".to_owned()
+        } else {
+            joined(&piece.names, ", ")
+        };
         writeln!(out, "{names}  offset {:#x}, {} bytes", piece.offset, grouped(piece.size_bytes))?;
         for instruction in &piece.instructions {
             let address = instruction.address.to_string();
@@ -81,7 +85,7 @@ fn write_head(out: &mut impl Write, view: &View) -> io::Result<()> {
     }
     let (size, used) = (grouped(view.size_bytes), grouped(view.content_bytes));
     writeln!(out, "  size      {size} bytes, {used} in use")?;
-    let soname = view.soname.as_deref().unwrap_or("no SONAME");
+    let soname = view.soname.as_ref().map_or_else(|| "no SONAME".to_owned(), Foreign::printable);
     writeln!(out, "  image     {soname}, {}, ELF{}", view.machine, view.address_bits)?;
     if let Some(version) = &view.linux_version {
         writeln!(out, "  kernel    Linux {version}")?;
@@ -100,7 +104,8 @@ fn write_mappings(out: &mut impl Write, view: &View) -> io::Result<()> {
         return Ok(());
     }
     let rows = view.mappings.iter().map(|mapping| {
-        let name = if mapping.name.is_empty() { "(no name)" } else { &mapping.name };
+        let name = mapping.name.printable();
+        let name = if name.is_empty() { "(no name)" } else { &name };
         vec![
             shortened(name, 26),
             mapping.start.to_string(),
@@ -136,11 +141,11 @@ fn write_symbols(out: &mut impl Write, view: &View) -> io::Result<()> {
         view.symbols.iter().partition(|symbol| symbol.defined);
     let rows = defined.into_iter().map(|symbol| {
         let mut row = vec![
-            symbol.name.clone(),
+            symbol.name.printable(),
             type_letter(symbol).to_string(),
             if symbol.absolute { "-".to_owned() } else { format!("{:#x}", symbol.offset) },
             grouped(symbol.size_bytes),
-            symbol.version.clone().unwrap_or_else(|| "-".to_owned()),
+            symbol.version.as_ref().map_or_else(|| "-".to_owned(), Foreign::printable),
         ];
         if view.address.is_some() {
             row.push(symbol.address.map_or_else(|| "-".to_owned(), |address| address.to_string()));

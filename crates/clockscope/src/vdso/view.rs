@@ -6,6 +6,7 @@ use super::accepts::{Outcome, Verdict};
 use super::disassembly::Piece;
 use super::maps::Mapping;
 use super::{Class, Image, Note};
+use crate::foreign::Foreign;
 
 /// The version of the JSON; it grows when a key changes its meaning or goes.
 pub const SCHEMA: u32 = 1;
@@ -31,15 +32,15 @@ pub struct View {
     /// The width of addresses, 32 or 64.
     pub address_bits: u8,
     /// The name of the image (`DT_SONAME`).
-    pub soname: Option<String>,
+    pub soname: Option<Foreign>,
     /// The kernel's version by its note in the image.
     pub linux_version: Option<String>,
     /// The build salt by its note in the image.
-    pub build_salt: Option<String>,
+    pub build_salt: Option<Foreign>,
     /// The build id by its note in the image.
-    pub build_id: Option<String>,
+    pub build_id: Option<Foreign>,
     /// The versions that symbols can have.
-    pub versions: Vec<String>,
+    pub versions: Vec<Foreign>,
     /// The process's mappings that belong to the vDSO: `[vvar]`, `[vvar_vclock]`, `[vdso]`, and the
     /// one that holds the image.
     pub mappings: Vec<MappingView>,
@@ -78,7 +79,7 @@ pub enum Source {
     /// In a file.
     File {
         /// Its path.
-        path: String,
+        path: Foreign,
     },
 }
 
@@ -90,7 +91,7 @@ pub struct Hex(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MappingView {
     /// Its name, for example `[vvar]`; empty if it has none.
-    pub name: String,
+    pub name: Foreign,
     /// Its first address.
     pub start: Hex,
     /// The address behind its last byte.
@@ -122,7 +123,7 @@ pub struct SegmentView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SymbolView {
     /// Its name.
-    pub name: String,
+    pub name: Foreign,
     /// Where it lies, in bytes from the start of the image; a plain number if `absolute`.
     pub offset: u64,
     /// Its size.
@@ -132,7 +133,7 @@ pub struct SymbolView {
     /// `GLOBAL`, `WEAK`, `LOCAL` or a number.
     pub binding: String,
     /// Its version.
-    pub version: Option<String>,
+    pub version: Option<Foreign>,
     /// Whether the image defines it.
     pub defined: bool,
     /// Whether its value is no place in the image.
@@ -168,14 +169,14 @@ pub struct VerdictView {
     /// `accepts`, `rejects` or `not judged`.
     pub outcome: &'static str,
     /// Why it rejects the image.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Foreign>,
 }
 
 /// A piece of code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PieceView {
     /// The names of the function; none for code without a symbol.
-    pub names: Vec<String>,
+    pub names: Vec<Foreign>,
     /// Where it starts, in bytes from the start of the image.
     pub offset: u64,
     /// Its size.
@@ -192,7 +193,7 @@ pub struct InstructionView {
     /// Its bytes in hexadecimal.
     pub bytes: String,
     /// Its text.
-    pub text: String,
+    pub text: Foreign,
 }
 
 impl View {
@@ -218,14 +219,14 @@ impl View {
                 Class::Elf32 => 32,
                 Class::Elf64 => 64,
             },
-            soname: image.soname().map(str::to_owned),
+            soname: image.soname().map(Foreign::from),
             linux_version: linux_version(image),
             build_salt: image.notes().iter().find_map(|note| match note {
-                Note::BuildSalt(salt) if !salt.is_empty() => Some(salt.clone()),
+                Note::BuildSalt(salt) if !salt.is_empty() => Some(salt.as_str().into()),
                 _ => None,
             }),
-            build_id: image.build_id().map(str::to_owned),
-            versions: versions.map(|version| version.name.clone()).collect(),
+            build_id: image.build_id().map(Foreign::from),
+            versions: versions.map(|version| version.name.as_str().into()).collect(),
             mappings: mapping_views(mappings, address),
             segments: image.segments().iter().map(segment_view).collect(),
             symbols,
@@ -251,7 +252,7 @@ fn mapping_views(mappings: &[Mapping], address: Option<u64>) -> Vec<MappingView>
             || address.is_some_and(|address| mapping.contains(address))
     };
     let view = |mapping: &Mapping| MappingView {
-        name: mapping.name.clone(),
+        name: mapping.name.as_str().into(),
         start: Hex(mapping.start),
         end: Hex(mapping.end),
         size_bytes: mapping.size(),
@@ -275,12 +276,12 @@ fn segment_view(segment: &super::Segment) -> SegmentView {
 fn symbol_view(symbol: &super::Symbol, address: Option<u64>) -> SymbolView {
     let in_image = symbol.defined && !symbol.absolute;
     SymbolView {
-        name: symbol.name.clone(),
+        name: symbol.name.as_str().into(),
         offset: symbol.offset,
         size_bytes: symbol.size,
         kind: symbol.kind.to_string(),
         binding: symbol.binding.to_string(),
-        version: symbol.version.clone(),
+        version: symbol.version.as_deref().map(Foreign::from),
         defined: symbol.defined,
         absolute: symbol.absolute,
         address: address.filter(|_| in_image).map(|base| Hex(base.wrapping_add(symbol.offset))),
@@ -297,7 +298,7 @@ impl From<&Verdict> for VerdictView {
                 Outcome::Rejects(_) => "rejects",
                 Outcome::NotJudged => "not judged",
             },
-            reasons: verdict.reasons().iter().map(ToString::to_string).collect(),
+            reasons: verdict.reasons().iter().map(|reason| reason.to_string().into()).collect(),
         }
     }
 }
@@ -307,10 +308,10 @@ impl From<&Piece> for PieceView {
         let line = |line: &super::disassembly::Line| InstructionView {
             address: Hex(line.address),
             bytes: line.bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-            text: line.text.clone(),
+            text: line.text.as_str().into(),
         };
         Self {
-            names: piece.names.clone(),
+            names: piece.names.iter().map(|name| name.as_str().into()).collect(),
             offset: piece.offset,
             size_bytes: piece.size,
             instructions: piece.lines.iter().map(line).collect(),
@@ -344,7 +345,7 @@ mod tests {
         let find = |name: &str| view.symbols.iter().find(|symbol| symbol.name == name).unwrap();
         assert_eq!(find("__vdso_time").address, Some(Hex(0x7fff_0000_0ac0)));
         assert_eq!(find("LINUX_2.6").address, None);
-        let file = View::new(&image, Source::File { path: "x".to_owned() }, None, &[]);
+        let file = View::new(&image, Source::File { path: "x".into() }, None, &[]);
         assert!(file.symbols.iter().all(|symbol| symbol.address.is_none()));
     }
 
@@ -355,7 +356,8 @@ mod tests {
         let image = Image::parse(X86_64).unwrap();
         let source = Source::Process { pid: 7 };
         let view = View::new(&image, source, Some(0x6000), &maps::parse(text));
-        let names: Vec<&str> = view.mappings.iter().map(|mapping| mapping.name.as_str()).collect();
+        let names: Vec<&str> =
+            view.mappings.iter().map(|mapping| mapping.name.verbatim()).collect();
         assert_eq!(names, ["[vvar]", "[vvar_vclock]", "[vdso]", ""]);
         assert_eq!(view.kernel_address, Some(Hex(0x3000)));
     }

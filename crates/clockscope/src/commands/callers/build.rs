@@ -1,5 +1,6 @@
 //! From what was seen to the field `callers` of the report.
 
+use crate::foreign::Foreign;
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -265,7 +266,7 @@ fn median(values: &[u64]) -> u64 {
 
 /// Why stacks end early, most first.
 fn cut_rows(found: &Found) -> Vec<CutRow> {
-    let row = |(end, module, samples): &(End, Option<String>, u64)| CutRow {
+    let row = |(end, module, samples): &(End, Option<Foreign>, u64)| CutRow {
         reason: end.reason().to_owned(),
         module: module.clone(),
         samples: *samples,

@@ -6,10 +6,12 @@ use std::os::fd::OwnedFd;
 
 use crate::callers::records::{Reader, Record, Said};
 use crate::callers::sample::MemoryEvent;
+use crate::foreign::Foreign;
 use crate::report::model::DeclineRow;
 use crate::sys::perf_rings::Ring;
 use crate::sys::perf_samples::{self, Subject};
 use crate::sys::{access, open_files, tracefs};
+use crate::tracee::attach::command_name;
 
 /// Bytes of a ring, if the kernel gives so many: 128 samples.
 const RING_BYTES: usize = 2 << 20;
@@ -239,7 +241,7 @@ impl Events {
     /// Says why a process, or (0) everybody, is not sampled.
     pub fn decline(&mut self, pid: i32, reason: String) {
         let what = "callers".to_owned();
-        let command = if pid == 0 { String::new() } else { command_name(pid) };
+        let command = if pid == 0 { Foreign::default() } else { command_name(pid) };
         self.declines.push(DeclineRow { pid, command, what, reason });
     }
 }
@@ -287,11 +289,6 @@ fn threads_of(pid: i32) -> Vec<i32> {
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
     let threads: Vec<i32> = entries.flatten().filter_map(number).collect();
     if threads.is_empty() { vec![pid] } else { threads }
-}
-
-fn command_name(pid: i32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    name.trim_end().to_owned()
 }
 
 /// Number of the tracepoint at the beginning of system calls, where this user may read it.

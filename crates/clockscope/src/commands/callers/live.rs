@@ -128,8 +128,8 @@ mod tests {
     fn names(frame: FrameAddress) -> Vec<Name> {
         let FrameAddress::Unknown { at } = frame else { return Vec::new() };
         let name = |function: &str, module: &str| Name {
-            function: Some(function.to_owned()),
-            module: Some(module.to_owned()),
+            function: Some(function.into()),
+            module: Some(module.into()),
             address: 0,
             file: None,
             line: None,

@@ -18,6 +18,7 @@ use crate::callers::records::{Record, Said, Taken};
 use crate::callers::sample::MemoryEvent;
 use crate::callers::symbols::{Name, Symbols};
 use crate::callers::unwind::Unwinder;
+use crate::foreign::Foreign;
 use crate::sys::{access, tsc};
 use crate::tracee::session::ClockPair;
 
@@ -118,7 +119,7 @@ pub struct Found {
     /// The functions at each frame of them: inlined ones first.
     pub names: HashMap<FrameAddress, Vec<Name>>,
     /// Why stacks end early, the file in whose code, and how many samples.
-    pub cut: Vec<(End, Option<String>, u64)>,
+    pub cut: Vec<(End, Option<Foreign>, u64)>,
     /// Records that found no place.
     pub lost: u64,
     /// What all samples have cost, in nanoseconds.

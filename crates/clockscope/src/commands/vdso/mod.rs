@@ -70,7 +70,7 @@ fn find(args: &VdsoArgs) -> Result<Found> {
         let what = || format!("cannot read the image in {}", path.display());
         let bytes = fs::read(path).with_context(what)?;
         let image = Image::parse(&bytes).with_context(what)?;
-        let source = Source::File { path: path.display().to_string() };
+        let source = Source::File { path: path.as_path().into() };
         return Ok(Found { source, image, address: None, mappings: Vec::new() });
     }
     let what = || match args.pid {

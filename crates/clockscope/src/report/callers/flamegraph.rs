@@ -6,7 +6,7 @@ use super::super::lines::cut_middle;
 use super::super::model::TraceReport;
 use super::super::units;
 use super::folded;
-use crate::foreign::printable;
+use crate::foreign::joined;
 
 /// Columns of the title.
 const TITLE: usize = 90;
@@ -39,7 +39,7 @@ pub fn render(report: &TraceReport) -> std::io::Result<Vec<u8>> {
 }
 
 fn title(report: &TraceReport) -> String {
-    let command = printable(&report.command.join(" "));
+    let command = joined(&report.command, " ");
     let command = if command.is_empty() { "a program" } else { &command };
     cut_middle(&format!("Calls of {command}"), TITLE)
 }
@@ -109,9 +109,9 @@ mod tests {
     #[test]
     fn names_cannot_break_out_of_the_picture() {
         let mut report = samples::server();
-        report.command = vec!["</text><script>alert(1)</script>".to_owned()];
+        report.command = vec!["</text><script>alert(1)</script>".into()];
         let frames = &mut report.callers.as_mut().unwrap().frames;
-        frames[1].function = Some("f<a & \"b\">::x\u{1b}[1m\u{ffff}</title><script>".to_owned());
+        frames[1].function = Some("f<a & \"b\">::x\u{1b}[1m\u{ffff}</title><script>".into());
         let picture = svg(&report);
         assert!(picture.contains("f&lt;a &amp; "), "{picture}");
         assert!(!picture.contains("</title><script>") && !picture.contains("<script>alert"));

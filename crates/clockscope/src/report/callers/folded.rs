@@ -94,9 +94,9 @@ mod tests {
     fn names_cannot_break_the_format() {
         let mut report = samples::server();
         let callers = report.callers.as_mut().unwrap();
-        callers.frames[0].function = Some("a;b\nc 7\t".to_owned());
-        callers.frames[1].function = Some("# no comment".to_owned());
-        report.processes_detail[0].command = "#;\u{1b}\n".to_owned();
+        callers.frames[0].function = Some("a;b\nc 7\t".into());
+        callers.frames[1].function = Some("# no comment".into());
+        report.processes_detail[0].command = "#;\u{1b}\n".into();
         let folded = render(&report);
         assert!(folded.contains(";a:b?c 7;"), "{folded}");
         assert!(folded.contains(";? no comment;"), "{folded}");

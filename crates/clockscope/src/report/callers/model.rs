@@ -1,5 +1,6 @@
 //! Who makes the calls, as data: the field `callers` of the JSON schema of `trace`.
 
+use crate::foreign::Foreign;
 use serde::Serialize;
 
 /// Sampled stacks of calls.
@@ -48,13 +49,13 @@ pub struct CalledRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct FrameRow {
     /// Name, demangled; `null` if nothing is known.
-    pub function: Option<String>,
+    pub function: Option<Foreign>,
     /// File of the program or library; `[vdso]`, `[jit]`, `[anonymous]`; `null` if unknown.
-    pub module: Option<String>,
+    pub module: Option<Foreign>,
     /// Offset of the call in that file's code, as `addr2line` takes it; 0 for code made at run time.
     pub address: u64,
     /// Source file, where debugging information is installed.
-    pub file: Option<String>,
+    pub file: Option<Foreign>,
     /// Line in it.
     pub line: Option<u32>,
     /// What kind of frame it is.
@@ -114,7 +115,7 @@ pub struct CutRow {
     /// Why, as a clause.
     pub reason: String,
     /// File in whose code they end; `null` if it is no file's.
-    pub module: Option<String>,
+    pub module: Option<Foreign>,
     /// Samples.
     pub samples: u64,
 }

@@ -2,7 +2,7 @@
 
 use super::super::model::TraceReport;
 use super::model::{CalledRow, FrameRow};
-use crate::foreign::printable;
+use crate::foreign::{Foreign, printable};
 
 /// What a stack that ends early begins with, where its first functions would stand.
 pub(super) const CUT: &str = "[cut]";
@@ -16,8 +16,9 @@ pub(super) fn called(row: &CalledRow) -> String {
 
 /// The function; where none is known the file in brackets, as perf's tools write it.
 pub(super) fn frame(row: &FrameRow) -> String {
-    let known = |text: &Option<String>| {
-        text.as_deref().map(|text| printable(text.trim())).filter(|text| !text.is_empty())
+    let known = |text: &Option<Foreign>| {
+        let text = text.as_ref()?.verbatim().trim();
+        (!text.is_empty()).then(|| printable(text))
     };
     match (known(&row.function), known(&row.module)) {
         (Some(function), _) => function,
@@ -40,8 +41,8 @@ pub(super) fn file_name(path: &str) -> &str {
 /// Name of the program of a process; `process N` if it has none.
 pub(super) fn process(report: &TraceReport, pid: i32) -> String {
     let found = report.processes_detail.iter().find(|process| process.pid == pid);
-    match found.map(|process| printable(process.command.trim())) {
-        Some(command) if !command.is_empty() => command,
+    match found.map(|process| process.command.printable()) {
+        Some(command) if !command.trim().is_empty() => command.trim().to_owned(),
         _ => format!("process {pid}"),
     }
 }
@@ -54,8 +55,8 @@ mod tests {
     #[test]
     fn frames_are_named_by_what_is_known() {
         let row = |function: Option<&str>, module: Option<&str>| FrameRow {
-            function: function.map(str::to_owned),
-            module: module.map(str::to_owned),
+            function: function.map(Foreign::from),
+            module: module.map(Foreign::from),
             ..FrameRow::default()
         };
         for (function, module, name) in [
@@ -75,7 +76,7 @@ mod tests {
     fn a_process_without_a_name_has_its_number() {
         let detail = |pid, command: &str| ProcessDetail {
             pid,
-            command: command.to_owned(),
+            command: command.into(),
             ..ProcessDetail::default()
         };
         let report = TraceReport {

@@ -14,7 +14,7 @@ use super::super::model::TraceReport;
 use super::super::units;
 use super::model::{CalledRow, Callers, FrameKind, FrameRow, StackRow};
 use super::{names, shares, sites};
-use crate::foreign::printable;
+use crate::foreign::{Foreign, joined, printable};
 
 /// The profile. Samples are `calls` in `count`, and where calls were timed `time` in
 /// `nanoseconds`; their labels are `pid`, `command`, `via` and `clock`.
@@ -108,7 +108,7 @@ impl<'a> Builder<'a> {
             return *id;
         }
         let id = self.profile.mapping.len() as u64 + 1;
-        let filename = self.string(&printable(file));
+        let filename = self.string(file);
         self.profile.mapping.push(Mapping {
             id,
             filename,
@@ -122,7 +122,7 @@ impl<'a> Builder<'a> {
     }
 
     fn function(&mut self, name: &str, file: &str) -> u64 {
-        let (name, filename) = (self.string(name), self.string(&printable(file)));
+        let (name, filename) = (self.string(name), self.string(file));
         let next = self.profile.function.len() as u64 + 1;
         let id = *self.functions.entry((name, filename)).or_insert(next);
         if id == next {
@@ -161,11 +161,15 @@ impl<'a> Builder<'a> {
         let rows: Vec<&FrameRow> =
             frames.iter().map(|index| &self.callers.frames[*index]).collect();
         let outer = rows[rows.len() - 1];
-        let mapping_id = outer.module.as_deref().map_or(0, |module| self.mapping(module));
+        let mapping_id =
+            outer.module.as_ref().map_or(0, |module| self.mapping(&module.printable()));
         let lines = rows
             .iter()
             .map(|row| Line {
-                function_id: self.function(&names::frame(row), row.file.as_deref().unwrap_or("")),
+                function_id: self.function(
+                    &names::frame(row),
+                    &row.file.as_ref().map(Foreign::printable).unwrap_or_default(),
+                ),
                 line: row.line.unwrap_or(0).into(),
                 column: 0,
             })
@@ -230,7 +234,7 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(mut self) -> Profile {
-        let command = printable(&self.report.command.join(" "));
+        let command = joined(&self.report.command, " ");
         let comments = [
             format!("clockscope trace {command}"),
             format!(

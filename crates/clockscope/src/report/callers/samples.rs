@@ -4,6 +4,7 @@ use super::super::model::{
     ClockReads, DeclineRow, Latency, ProcessDetail, SyscallRow, TraceReport, VdsoRow,
 };
 use super::model::{CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow};
+use crate::foreign::Foreign;
 
 const SERVER: &str = "/opt/diameter/bin/diameterd";
 const LIBRARY: &str = "/opt/diameter/lib/libfdproto.so.7";
@@ -17,10 +18,10 @@ pub(in crate::report) fn frame(
     line: Option<(&str, u32)>,
 ) -> FrameRow {
     FrameRow {
-        function: Some(function.to_owned()),
-        module: Some(module.to_owned()),
+        function: Some(function.into()),
+        module: Some(module.into()),
         address,
-        file: line.map(|(file, _)| file.to_owned()),
+        file: line.map(|(file, _)| file.into()),
         line: line.map(|(_, line)| line),
         kind: FrameKind::Native,
     }
@@ -107,12 +108,12 @@ fn callers() -> Callers {
         ],
         cut: vec![CutRow {
             reason: "no unwind information".to_owned(),
-            module: Some("/opt/plugins/libplugin.so.2".to_owned()),
+            module: Some("/opt/plugins/libplugin.so.2".into()),
             samples: 60,
         }],
         declines: vec![DeclineRow {
             pid: 4_022,
-            command: "helper".to_owned(),
+            command: "helper".into(),
             what: "callers".to_owned(),
             reason: "its CPU has no breakpoint left".to_owned(),
         }],
@@ -138,7 +139,7 @@ fn row(function: &str, clock: Option<&str>, calls: u64, timed: u64, average_ps: 
 pub(in crate::report) fn server() -> TraceReport {
     TraceReport {
         schema: 1,
-        command: vec!["diameterd".to_owned(), "-c".to_owned(), "d.conf".to_owned()],
+        command: ["diameterd", "-c", "d.conf"].map(Foreign::from).to_vec(),
         exit_code: Some(0),
         wall_ns: 2_000_000_000,
         cpu_ns: 1_500_000_000,
@@ -162,7 +163,7 @@ pub(in crate::report) fn server() -> TraceReport {
         },
         processes_detail: vec![ProcessDetail {
             pid: 4_021,
-            command: "diameterd".to_owned(),
+            command: "diameterd".into(),
             vdso_calls: 500_009,
             ..ProcessDetail::default()
         }],

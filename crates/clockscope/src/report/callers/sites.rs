@@ -121,7 +121,8 @@ impl Gathered {
 /// has been counted there.
 fn is_read(row: &CalledRow, stack: &StackRow, callers: &Callers) -> bool {
     let first = stack.frames.first().and_then(|index| callers.frames.get(*index));
-    let by_vdso = first.is_some_and(|frame| frame.module.as_deref() == Some("[vdso]"));
+    let by_vdso =
+        first.is_some_and(|frame| frame.module.as_ref().is_some_and(|module| *module == "[vdso]"));
     matches!(row.name.as_str(), "clock_gettime" | "gettimeofday" | "time")
         && !(row.via == "syscall" && by_vdso)
 }
@@ -162,9 +163,9 @@ fn place_of(stack: &StackRow, called: &CalledRow, callers: &Callers) -> Name {
 fn place(frame: &FrameRow) -> String {
     match (&frame.file, frame.line, &frame.module) {
         (Some(file), Some(line), _) => format!("{file}:{line}"),
-        (Some(file), None, _) => file.clone(),
+        (Some(file), None, _) => file.printable(),
         (None, _, Some(module)) if frame.address > 0 => format!("{module}+{:#x}", frame.address),
-        (None, _, Some(module)) if !module.starts_with('[') => module.clone(),
+        (None, _, Some(module)) if !module.verbatim().starts_with('[') => module.printable(),
         _ => String::new(),
     }
 }

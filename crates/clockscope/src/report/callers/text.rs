@@ -1,5 +1,6 @@
 //! Who makes the calls, as text: a tree of callers for each function, and the lines to change.
 
+use crate::foreign::Foreign;
 use std::mem::{Discriminant, discriminant};
 
 use super::super::lines::{cut_middle, hanging, labelled_in, pointed, width as columns};
@@ -105,9 +106,9 @@ fn cut(callers: &Callers) -> Option<String> {
         .map(|row| {
             let count = units::count(row.samples);
             let reason = printable(&row.reason);
-            match row.module.as_deref() {
+            match row.module.as_ref().map(Foreign::printable) {
                 Some(module) => {
-                    format!("{count} in {}: {reason}", printable(names::file_name(module)))
+                    format!("{count} in {}: {reason}", names::file_name(&module))
                 }
                 None => format!("{count}: {reason}"),
             }

@@ -1,5 +1,6 @@
 //! The callers of one function as a tree: who calls it, who calls those, and so on.
 
+use crate::foreign::Foreign;
 use std::collections::HashMap;
 
 use super::super::lines::cut_middle;
@@ -61,14 +62,14 @@ pub(super) struct Classes {
 impl Classes {
     /// Of all frames.
     pub(super) fn of(callers: &Callers) -> Classes {
-        let mut known: HashMap<(String, Option<&str>), usize> = HashMap::new();
+        let mut known: HashMap<(String, Option<&Foreign>), usize> = HashMap::new();
         let mut names = Vec::new();
         let of_frames = callers.frames.iter().map(|frame| {
             let mut name = names::frame(frame);
             if frame.kind == FrameKind::Inlined {
                 name += " (inlined)";
             }
-            *known.entry((name, frame.module.as_deref())).or_insert_with_key(|(name, _)| {
+            *known.entry((name, frame.module.as_ref())).or_insert_with_key(|(name, _)| {
                 names.push(name.clone());
                 names.len() - 1
             })

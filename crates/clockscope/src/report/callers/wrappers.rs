@@ -6,6 +6,7 @@
 
 use super::model::{CalledRow, FrameRow};
 use super::names::file_name;
+use crate::foreign::Foreign;
 
 /// Beginnings of functions that ask for the time on behalf of their caller.
 const WRAPPERS: [&str; 20] = [
@@ -70,7 +71,7 @@ const RUST_STARTERS: [&str; 8] = [
 /// Whether this innermost frame is the C library's function of the same name as what was called,
 /// which is always there and says nothing: `clock_gettime` of libc below `clock_gettime`.
 pub(super) fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
-    let Some(function) = &frame.function else { return false };
+    let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
     let mut plain = plain(function);
     for prefix in ["vdso_", "libc_", "kernel_"] {
         plain = plain.strip_prefix(prefix).unwrap_or(plain);
@@ -92,13 +93,13 @@ pub(super) fn is_of_c_library(frame: &FrameRow) -> bool {
         "[vdso]",
         "libc.musl",
     ];
-    let name = frame.module.as_deref().map_or("", file_name);
+    let name = frame.module.as_ref().map_or("", |module| file_name(module.verbatim()));
     FILES.iter().any(|file| name.starts_with(file))
 }
 
 /// Whether a function asks for the time on behalf of its caller.
 pub(super) fn is_wrapper(frame: &FrameRow) -> bool {
-    let Some(function) = &frame.function else { return false };
+    let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
     let path = without_versions(&path_of(function));
     WRAPPERS.iter().any(|wrapper| path.starts_with(wrapper))
 }
@@ -112,7 +113,9 @@ pub(super) fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
         let at = stack.len() - 1 - count;
         // The `main` of C that Rust's runtime writes is none of the program's.
         let is_main = |index: usize| {
-            frames.get(index).is_some_and(|row| row.function.as_deref() == Some("main"))
+            frames
+                .get(index)
+                .is_some_and(|row| row.function.as_ref().is_some_and(|name| *name == "main"))
         };
         let is_runtimes_main = is_main(stack[at]) && at > 0 && starts(stack[at - 1]);
         if !starts(stack[at]) && !is_runtimes_main {
@@ -124,7 +127,7 @@ pub(super) fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
 }
 
 fn is_starter(frame: &FrameRow) -> bool {
-    let Some(function) = &frame.function else { return false };
+    let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
     let name = function.split('@').next().unwrap_or(function);
     if STARTERS.contains(&name) {
         return true;
@@ -180,7 +183,7 @@ mod tests {
     use super::*;
 
     fn frame(function: &str) -> FrameRow {
-        FrameRow { function: Some(function.to_owned()), ..FrameRow::default() }
+        FrameRow { function: Some(function.into()), ..FrameRow::default() }
     }
 
     #[test]
@@ -211,8 +214,7 @@ mod tests {
 
     #[test]
     fn the_c_library_is_known_by_its_file() {
-        let in_file =
-            |path: &str| FrameRow { module: Some(path.to_owned()), ..FrameRow::default() };
+        let in_file = |path: &str| FrameRow { module: Some(path.into()), ..FrameRow::default() };
         for path in ["/lib/x86_64-linux-gnu/libc.so.6", "/lib/ld-musl-x86_64.so.1", "[vdso]"] {
             assert!(is_of_c_library(&in_file(path)), "{path}");
         }

@@ -1,5 +1,6 @@
 //! What `clockscope bench` saved, as `compare` needs it: JSON, or a record a line.
 
+use crate::foreign::{Foreign, printable};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -35,9 +36,9 @@ pub struct BenchPath {
     /// Median of the accepted batches of each launch, in picoseconds a call.
     pub launches_ps: Vec<f64>,
     /// `quiet`, `noisy` or `unusable`; empty if the file does not say.
-    pub grade: String,
+    pub grade: Foreign,
     /// Named if the launches fall into groups.
-    pub regimes: Option<String>,
+    pub regimes: Option<Foreign>,
 }
 
 /// Why a file is not a saved measurement.
@@ -173,8 +174,8 @@ fn of_row(row: PathRow) -> BenchPath {
         name: row.name,
         samples_ps: row.samples_ps.iter().map(|ps| *ps as f64).collect(),
         launches_ps: launches.map(|launch| launch.cost_ps_median as f64).collect(),
-        grade: row.grade,
-        regimes: row.regimes,
+        grade: row.grade.into(),
+        regimes: row.regimes.map(Foreign::from),
     }
 }
 
@@ -227,11 +228,11 @@ fn parse_records(bytes: &[u8]) -> Result<BenchFile, BenchFileError> {
     Ok(file)
 }
 
-/// `CLOCK_MONOTONIC by vdso`, `read by syscall`.
+/// `CLOCK_MONOTONIC by vdso`, `read by syscall`; printable.
 #[must_use]
 pub fn label(name: &PathName) -> String {
     let what = name.clock.as_deref().or(name.call.as_deref()).unwrap_or("?");
-    format!("{what} by {}", name.route)
+    printable(&format!("{what} by {}", name.route))
 }
 
 #[cfg(test)]

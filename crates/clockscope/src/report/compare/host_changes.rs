@@ -1,5 +1,6 @@
 //! What differs between two hosts, or one host at two times, that changes what a clock costs.
 
+use crate::foreign::printable;
 use crate::host::state::{HostState, SyscallTracing};
 
 /// One clause for each difference: `clocksource: tsc, then hpet`. What one side does not know is
@@ -13,7 +14,7 @@ pub fn between(before: &HostState, after: &HostState) -> Vec<String> {
             && !before.is_empty()
             && !after.is_empty()
         {
-            clauses.push(format!("{what}: {before}, then {after}"));
+            clauses.push(printable(&format!("{what}: {before}, then {after}")));
         }
     };
     let of = |text: &str| Some(text.to_owned());

@@ -5,6 +5,7 @@ use super::host_changes;
 use super::model::{CompareReport, Comparison, SCHEMA, SetRow, Verdict};
 use super::sentence::{self, Circumstances};
 use super::verdict::{self, Demand, Evidence};
+use crate::foreign::Foreign;
 use crate::report::bench::model::PathName;
 use crate::stats::median::median_interval_of_sorted;
 use crate::stats::summary::Sorted;
@@ -87,7 +88,7 @@ fn kind(content: &Content) -> &'static str {
 struct Set {
     row: SetRow,
     values: Option<Sorted>,
-    regimes: Option<String>,
+    regimes: Option<Foreign>,
 }
 
 /// Compares every set with the first of its path.
@@ -195,7 +196,7 @@ fn group(sources: Vec<Source>, confidence: f64, report: &mut CompareReport) -> V
 fn set_of_path(file: &str, path: BenchPath, confidence: f64) -> Set {
     let mut set = set_of(file.to_owned(), Some(label(&path.name)), path.samples_ps, confidence);
     set.row.launch_medians = path.launches_ps;
-    set.row.grade = Some(path.grade).filter(|grade| !grade.is_empty());
+    set.row.grade = Some(path.grade.printable()).filter(|grade| !grade.is_empty());
     set.regimes = path.regimes;
     set
 }
@@ -311,7 +312,7 @@ fn note_about(set: &Set, report: &mut CompareReport) {
         );
     }
     if let Some(regimes) = &set.regimes {
-        add_note(report, format!("{name}: {}.", regimes.trim_end_matches('.')));
+        add_note(report, format!("{name}: {}.", regimes.printable().trim_end_matches('.')));
     }
 }
 

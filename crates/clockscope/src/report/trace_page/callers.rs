@@ -14,7 +14,7 @@ use super::super::page::{Cell, FlameView, Page, Table};
 use super::super::units::{count, counted, rate, share};
 use super::flame_tree::{FlameTree, UNKNOWN};
 use super::{sentence, warn};
-use crate::foreign::printable;
+use crate::foreign::{Foreign, printable};
 
 /// Places in the table.
 const SITES_MAX: usize = 40;
@@ -47,11 +47,11 @@ pub(super) fn section(page: &mut Page, report: &TraceReport) {
 }
 
 fn flame(page: &mut Page, report: &TraceReport, callers: &Callers) {
-    let names: HashMap<i32, &str> =
-        report.processes_detail.iter().map(|p| (p.pid, p.command.as_str())).collect();
-    let program = |pid: i32| match names.get(&pid).copied().unwrap_or("") {
-        "" => format!("process {pid}"),
-        name => name.to_owned(),
+    let names: HashMap<i32, &Foreign> =
+        report.processes_detail.iter().map(|p| (p.pid, &p.command)).collect();
+    let program = |pid: i32| match names.get(&pid).filter(|name| !name.is_empty()) {
+        None => format!("process {pid}"),
+        Some(name) => name.printable(),
     };
     let (view, modules) = FlameTree::new(callers, &program).view();
     let picture = picture(&view).draw();
@@ -170,7 +170,7 @@ fn quality(page: &mut Page, callers: &Callers) {
     page.list(&sentences);
     let mut table = Table::new("Stacks that end early", &["why", "in", "samples"]).words(&[1]);
     for cut in &callers.cut {
-        let module = cut.module.as_deref().map_or_else(|| "-".to_owned(), printable);
+        let module = cut.module.as_ref().map_or_else(|| "-".to_owned(), Foreign::printable);
         table.row(vec![printable(&cut.reason), module, count(cut.samples)]);
     }
     page.table(&table);

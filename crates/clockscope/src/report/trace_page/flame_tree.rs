@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::super::callers::model::{CalledRow, Callers, FrameKind, FrameRow};
 use super::super::entries::with_clock;
 use super::super::page::FlameView;
-use crate::foreign::printable;
+use crate::foreign::Foreign;
 
 /// Frames below this share of all calls are put together.
 const LEAST_SHARE: f64 = 0.0005;
@@ -70,7 +70,7 @@ impl FlameTree {
         for stack in callers.stacks.iter().filter(|s| s.calls.is_finite() && s.calls > 0.0) {
             let first = *programs
                 .entry(stack.pid)
-                .or_insert_with(|| tree.number(plain(&printable(&program(stack.pid)))));
+                .or_insert_with(|| tree.number(plain(&program(stack.pid))));
             let mut at = tree.enter(0, first, stack.calls);
             if !stack.complete {
                 at = tree.enter(at, cut, stack.calls);
@@ -185,12 +185,12 @@ fn of_called(called: &CalledRow) -> Function {
 }
 
 fn of_frame(frame: &FrameRow) -> Function {
-    let path = printable(frame.module.as_deref().unwrap_or(""));
+    let path = frame.module.as_ref().map(Foreign::printable).unwrap_or_default();
     let module = path.rsplit('/').next().unwrap_or(&path).to_owned();
     match (&frame.function, frame.kind) {
         (Some(name), kind) => {
             let mark = if kind == FrameKind::Inlined { " (inlined)" } else { "" };
-            let name = format!("{}{mark}", printable(name));
+            let name = format!("{name}{mark}");
             Function { name, module, kind: Kind::Code }
         }
         (None, _) if module.is_empty() => {

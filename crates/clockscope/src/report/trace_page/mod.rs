@@ -15,7 +15,7 @@ use super::model::TraceReport;
 use super::page::{Page, Table, Tone};
 use super::units::{count, nanos};
 use super::{declines, overhead};
-use crate::foreign::printable;
+use crate::foreign::{joined, printable};
 use crate::host::state::HostState;
 
 /// What the page looks like, beside what all pages look like.
@@ -56,12 +56,12 @@ pub fn render(report: &TraceReport, host: &HostState) -> String {
 
 fn title(report: &TraceReport) -> String {
     let command = if report.command.is_empty() {
-        let names: Vec<&str> = report.attached.iter().map(|a| a.command.as_str()).collect();
+        let names: Vec<String> = report.attached.iter().map(|a| a.command.printable()).collect();
         names.join(", ")
     } else {
-        report.command.join(" ")
+        joined(&report.command, " ")
     };
-    match cut_middle(&printable(&command), TITLE_MAX).as_str() {
+    match cut_middle(&command, TITLE_MAX).as_str() {
         "" => "How often the clock is read".to_owned(),
         command => format!("How often {command} reads the clock"),
     }
@@ -104,7 +104,7 @@ fn attached(page: &mut Page, report: &TraceReport) {
         let pause = |ns: u64| if ns == 0 { "-".to_owned() } else { nanos(ns) };
         table.row(vec![
             process.pid.to_string(),
-            printable(&process.command),
+            process.command.printable(),
             count(process.threads),
             pause(process.pause_ns),
             pause(process.detach_pause_ns),

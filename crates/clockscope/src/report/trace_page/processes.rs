@@ -8,7 +8,7 @@ use super::super::model::{ProcessDetail, TraceReport};
 use super::super::page::{Branch, Page};
 use super::super::units::{count, counted, share};
 use crate::cli::trace::SortBy;
-use crate::foreign::printable;
+use crate::foreign::Foreign;
 
 /// Levels that are drawn; what is deeper stands on the last one.
 const LEVELS_MAX: u32 = 8;
@@ -84,7 +84,7 @@ impl<'a> Forest<'a> {
 
     /// Lines for siblings: crowds together, then each, then how many more there are.
     fn family(&self, family: &[usize], total: u64, level: u32) -> Vec<Branch> {
-        let mut crowds: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut crowds: BTreeMap<&Foreign, Vec<usize>> = BTreeMap::new();
         for index in family.iter().filter(|index| !self.children.contains_key(index)) {
             crowds.entry(&self.all[*index].command).or_default().push(*index);
         }
@@ -108,7 +108,7 @@ impl<'a> Forest<'a> {
         branches
     }
 
-    fn crowd(&self, name: &str, crowd: &[usize], total: u64) -> (u64, Branch) {
+    fn crowd(&self, name: &Foreign, crowd: &[usize], total: u64) -> (u64, Branch) {
         let calls = || crowd.iter().map(|index| self.all[*index].vdso_calls);
         let sum = calls().fold(0, u64::saturating_add);
         let (least, most) = (calls().min().unwrap_or(0), calls().max().unwrap_or(0));
@@ -157,11 +157,8 @@ impl<'a> Forest<'a> {
     }
 }
 
-fn program(name: &str) -> String {
-    match printable(name).as_str() {
-        "" => "a program without a name".to_owned(),
-        name => name.to_owned(),
-    }
+fn program(name: &Foreign) -> String {
+    if name.is_empty() { "a program without a name".to_owned() } else { name.printable() }
 }
 
 fn figures(calls: u64, total: u64) -> String {

@@ -10,7 +10,8 @@ pub(super) fn commands(report: &TraceReport) -> Vec<String> {
         let seconds = (report.wall_ns / 1_000_000_000).max(1);
         format!("-p {} --duration {seconds}", pids.join(","))
     } else {
-        let words: Vec<String> = report.command.iter().map(|word| quoted(word)).collect();
+        let words: Vec<String> =
+            report.command.iter().map(|word| quoted(word.verbatim())).collect();
         format!("-- {}", words.join(" "))
     };
     let what = what.trim_end();

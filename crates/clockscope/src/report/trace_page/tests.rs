@@ -40,8 +40,8 @@ fn syscall(name: &str, calls: u64, errors: u64) -> SyscallRow {
 
 fn frame(function: &str, module: &str) -> FrameRow {
     FrameRow {
-        function: (!function.is_empty()).then(|| function.to_owned()),
-        module: (!module.is_empty()).then(|| module.to_owned()),
+        function: (!function.is_empty()).then(|| function.into()),
+        module: (!module.is_empty()).then(|| module.into()),
         kind: if function.is_empty() { FrameKind::Unknown } else { FrameKind::Native },
         ..FrameRow::default()
     }
@@ -76,7 +76,7 @@ fn callers() -> Callers {
         ],
         cut: vec![CutRow {
             reason: "there is no unwind information".to_owned(),
-            module: Some("plugin.so".to_owned()),
+            module: Some("plugin.so".into()),
             samples: 2,
         }],
         ..Callers::default()
@@ -84,13 +84,7 @@ fn callers() -> Callers {
 }
 
 fn process(pid: i32, parent: Option<i32>, command: &str, vdso_calls: u64) -> ProcessDetail {
-    ProcessDetail {
-        pid,
-        parent,
-        command: command.to_owned(),
-        vdso_calls,
-        ..ProcessDetail::default()
-    }
+    ProcessDetail { pid, parent, command: command.into(), vdso_calls, ..ProcessDetail::default() }
 }
 
 fn report() -> TraceReport {
@@ -199,13 +193,13 @@ fn typical_costs_are_not_given_where_the_host_has_fallen_back() {
 #[test]
 fn names_of_others_stay_text() {
     let mut report = report();
-    report.command = vec![HOSTILE.to_owned()];
+    report.command = vec![HOSTILE.into()];
     report.vdso[0].function = HOSTILE.to_owned();
     report.syscalls[0].name = HOSTILE.to_owned();
     report.processes_detail = vec![process(7, None, HOSTILE, 5), process(8, Some(7), HOSTILE, 5)];
     let decline = DeclineRow {
         pid: 7,
-        command: HOSTILE.to_owned(),
+        command: HOSTILE.into(),
         what: HOSTILE.to_owned(),
         reason: HOSTILE.to_owned(),
     };

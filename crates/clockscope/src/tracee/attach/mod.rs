@@ -24,11 +24,12 @@ mod injected;
 mod outside;
 mod patch;
 pub mod place;
-pub(super) mod process;
+mod process;
 mod refusal;
 mod seccomp;
 mod threads;
 
+use crate::foreign::Foreign;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
@@ -36,6 +37,7 @@ use std::time::Duration;
 use vdso_image::layout::{Shared, TOTAL_SIZE};
 
 pub use patch::Patch;
+pub(crate) use process::command_name;
 pub use refusal::Refusal;
 
 use self::inject::run;
@@ -56,7 +58,7 @@ pub struct Attached {
     /// Its number.
     pub pid: i32,
     /// Name of the program.
-    pub command: String,
+    pub command: Foreign,
     /// Its threads, and the FS base of each.
     pub threads: Vec<(i32, u64)>,
     /// The pages that it counts in.

@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 
 use super::refusal::Refusal;
+use crate::foreign::Foreign;
 use crate::sys::access;
 use crate::vdso::maps::{self, Mapping};
 
@@ -19,24 +20,25 @@ pub(super) struct Known {
     /// The process, if the number was that of one of its threads.
     pub(super) pid: i32,
     /// Name of the program.
-    pub(super) command: String,
+    pub(super) command: Foreign,
     tracer: i32,
     user: u32,
     is_zombie: bool,
 }
 
 /// The name of the program that a process runs, as `ps` shows it.
-pub(crate) fn command_name(pid: i32) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/comm"))
-        .map(|name| name.trim_end().to_owned())
+pub(crate) fn command_name(pid: i32) -> Foreign {
+    std::fs::read(format!("/proc/{pid}/comm"))
+        .map(|name| Foreign::from(name.trim_ascii_end()))
         .unwrap_or_default()
 }
 
 /// Looks a process up and finds reasons to keep away.
 pub(super) fn known(number: i32) -> Result<Known, Refusal> {
-    let known = std::fs::read_to_string(format!("/proc/{number}/status"))
+    // A program's name need not be UTF-8.
+    let known = std::fs::read(format!("/proc/{number}/status"))
         .ok()
-        .and_then(|status| parse(&status))
+        .and_then(|status| parse(&String::from_utf8_lossy(&status)))
         .ok_or(Refusal::Gone)?;
     if u32::try_from(known.pid) == Ok(std::process::id()) {
         return Err(Refusal::Own);
@@ -72,7 +74,7 @@ fn parse(status: &str) -> Option<Known> {
     let first = |name: &str| field(name).split_whitespace().next().unwrap_or_default().to_owned();
     Some(Known {
         pid: field("Tgid:").parse().ok()?,
-        command: field("Name:").to_owned(),
+        command: field("Name:").into(),
         tracer: field("TracerPid:").parse().unwrap_or(0),
         user: first("Uid:").parse().unwrap_or(0),
         is_zombie: matches!(first("State:").as_str(), "Z" | "X"),
@@ -85,15 +87,16 @@ fn is_of_kernel(pid: i32) -> bool {
 
 /// The kernel's flags of a task: field 9 of `proc_pid_stat(5)`; `None` if it is gone.
 fn flags(stat: &str) -> Option<u64> {
-    let stat = std::fs::read_to_string(stat).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()
+    let stat = std::fs::read(stat).ok()?;
+    String::from_utf8_lossy(&stat).rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()
 }
 
 /// Whether a process has ended, or all its threads are about to.
 pub(super) fn is_ending(pid: i32) -> bool {
     let is_exiting = |thread: i32| {
         let place = format!("/proc/{pid}/task/{thread}");
-        let status = std::fs::read_to_string(format!("{place}/status")).unwrap_or_default();
+        let status = std::fs::read(format!("{place}/status")).unwrap_or_default();
+        let status = String::from_utf8_lossy(&status);
         flags(&format!("{place}/stat")).is_none_or(|flags| flags & PF_EXITING != 0)
             || is_being_killed(&status)
     };
@@ -121,8 +124,8 @@ pub(super) fn is_64_bit(pid: i32) -> bool {
 
 /// The mappings of a process.
 pub(super) fn mappings(pid: i32) -> Result<Vec<Mapping>, Refusal> {
-    std::fs::read_to_string(format!("/proc/{pid}/maps"))
-        .map(|text| maps::parse(&text))
+    std::fs::read(format!("/proc/{pid}/maps"))
+        .map(|text| maps::parse(&String::from_utf8_lossy(&text)))
         .map_err(Refusal::at("reading its mappings"))
 }
 
@@ -144,7 +147,7 @@ mod tests {
                       TracerPid:\t99\nUid:\t105\t105\t105\t105\n";
         let known = parse(status).unwrap();
         assert_eq!((known.pid, known.tracer, known.user), (12, 99, 105));
-        assert_eq!((known.command.as_str(), known.is_zombie), ("redis-server", false));
+        assert_eq!((known.command.verbatim(), known.is_zombie), ("redis-server", false));
         assert!(parse("").is_none());
     }
 

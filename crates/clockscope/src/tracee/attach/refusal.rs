@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use crate::foreign::Foreign;
 use crate::tracee::decline::Decline;
 
 /// Why not; each is a clause that says what is and what to try.
@@ -20,7 +21,7 @@ pub enum Refusal {
     /// It is this process.
     Own,
     /// It is traced by another process: name and id.
-    Traced(String, i32),
+    Traced(Foreign, i32),
     /// The kernel does not allow it: the user of the process, and whether that is another one.
     NotAllowed(u32, bool),
     /// It cannot be counted, for a reason that programs have at their start too.

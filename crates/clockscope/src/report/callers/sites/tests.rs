@@ -175,6 +175,6 @@ fn reads_that_the_kernel_answers() {
     report.callers.as_mut().unwrap().called[0].via = "syscall".to_owned();
     assert!(first(&report).contains(&Advice::PastVdso { each_ps: 1_200_000 }));
     // From the vDSO they have been counted there.
-    report.callers.as_mut().unwrap().frames[0].module = Some("[vdso]".to_owned());
+    report.callers.as_mut().unwrap().frames[0].module = Some("[vdso]".into());
     assert_eq!(names(&report), [name("log_line", "/src/diameterd/log.c:44")]);
 }

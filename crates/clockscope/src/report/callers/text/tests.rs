@@ -258,7 +258,7 @@ fn a_host_that_fell_back_is_sent_to_doctor() {
 fn many_reasons_for_cut_stacks_take_one_paragraph() {
     let cut = |reason: &str, module: Option<&str>, samples| CutRow {
         reason: reason.to_owned(),
-        module: module.map(str::to_owned),
+        module: module.map(Into::into),
         samples,
     };
     let mut callers = Callers { samples: 100, ..Callers::default() };
@@ -294,9 +294,9 @@ fn names_that_move_the_cursor_are_made_harmless() {
     let mut report = server();
     let callers = report.callers.as_mut().unwrap();
     callers.frames[1] = FrameRow {
-        function: Some("evil\u{1b}[2J\nname".to_owned()),
-        module: Some("/tmp/\u{202e}x".to_owned()),
-        file: Some("a\tb\n.c".to_owned()),
+        function: Some("evil\u{1b}[2J\nname".into()),
+        module: Some("/tmp/\u{202e}x".into()),
+        file: Some("a\tb\n.c".into()),
         ..callers.frames[1].clone()
     };
     let text = text(&report, 80);

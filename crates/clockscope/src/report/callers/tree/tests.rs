@@ -150,8 +150,7 @@ fn deep() -> Callers {
     }
     let stacks: Vec<(&str, f64)> = stacks.iter().map(|(path, n)| (path.as_str(), *n)).collect();
     let mut all = callers(&stacks);
-    all.frames
-        .push(FrameRow { function: Some("a\u{1b}[31m\nb".to_owned()), ..FrameRow::default() });
+    all.frames.push(FrameRow { function: Some("a\u{1b}[31m\nb".into()), ..FrameRow::default() });
     all.stacks.push(StackRow { frames: vec![all.frames.len() - 1], ..stack(0, &[], 1, 60.0) });
     all
 }

@@ -32,7 +32,7 @@ fn bench(file: &str, launches: &[f64]) -> Source {
         },
         samples_ps: batches.collect(),
         launches_ps: launches.to_vec(),
-        grade: "quiet".to_owned(),
+        grade: "quiet".into(),
         regimes: None,
     };
     let bench = BenchFile { paths: vec![path], ..BenchFile::default() };
@@ -84,7 +84,7 @@ fn one_launch_is_judged_with_a_warning() {
 #[test]
 fn an_unusable_path_proves_nothing_and_an_empty_one_is_too_few() {
     let mut noisy = bench("b", &[110.0, 110.0]);
-    bench_mut(&mut noisy).paths[0].grade = "unusable".to_owned();
+    bench_mut(&mut noisy).paths[0].grade = "unusable".into();
     let report = compare(vec![bench("a", &[100.0, 100.0]), noisy], &options());
     assert_eq!(report.comparisons[0].verdict, Verdict::NotProven);
     assert!(report.conclusion.contains("too noisy"), "{}", report.conclusion);

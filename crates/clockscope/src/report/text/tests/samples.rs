@@ -1,5 +1,6 @@
 //! Reports to print.
 
+use crate::foreign::Foreign;
 use crate::report::model::{
     ClockReads, DeclineRow, Latency, Overhead, ProcessDetail, SyscallRow, ThreadDetail,
     TraceReport, VdsoRow,
@@ -49,7 +50,7 @@ pub(super) fn latency(p50: u64) -> Latency {
 pub(super) fn database() -> TraceReport {
     TraceReport {
         schema: 1,
-        command: ["sqlite3", "t.db", ".read load.sql"].map(String::from).to_vec(),
+        command: ["sqlite3", "t.db", ".read load.sql"].map(Foreign::from).to_vec(),
         exit_code: Some(0),
         wall_ns: 2_310_400_000,
         cpu_ns: 1_984_000_000,
@@ -105,7 +106,7 @@ pub(super) fn vdso_only() -> TraceReport {
 /// A shell and its children, each with its own rows.
 pub(super) fn processes() -> TraceReport {
     let mut report = database();
-    report.command = ["sh", "-c", "date; date"].map(String::from).to_vec();
+    report.command = ["sh", "-c", "date; date"].map(Foreign::from).to_vec();
     report.processes = 2;
     report.threads = 3;
     let thread = |tid, calls| ThreadDetail {

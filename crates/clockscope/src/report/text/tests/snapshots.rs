@@ -393,7 +393,7 @@ fn counts_without_times_have_dashes() {
 #[test]
 fn foreign_text_cannot_break_the_table() {
     let mut report = TraceReport { schema: 1, exit_code: Some(3), ..TraceReport::default() };
-    report.command = vec!["a\nb\u{1b}[31m".into(), "x".repeat(300)];
+    report.command = vec!["a\nb\u{1b}[31m".into(), "x".repeat(300).into()];
     report.syscalls = vec![syscall("evil\nname", 1, 1, 5_000_000)];
     let options = TextOptions { summary_only: false, ..TextOptions::default() };
     let printed = render(&report, &options);

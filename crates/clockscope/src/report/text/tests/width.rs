@@ -1,5 +1,6 @@
 //! Whatever the report, default output keeps 80 columns.
 
+use crate::foreign::Foreign;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -73,7 +74,7 @@ prop_compose! {
         what in prop_oneof![Just("vdso".to_owned()), word()],
         reason in word(),
     ) -> DeclineRow {
-        DeclineRow { pid, command, what, reason }
+        DeclineRow { pid, command: command.into(), what, reason }
     }
 }
 
@@ -88,7 +89,7 @@ prop_compose! {
         let threads = tids.into_iter()
             .map(|tid| ThreadDetail { tid, vdso: vdso.clone(), syscalls: syscalls.clone() })
             .collect();
-        ProcessDetail { pid, parent: None, command, vdso_calls, syscall_calls: Some(syscall_calls), vdso, syscalls, threads }
+        ProcessDetail { pid, parent: None, command: command.into(), vdso_calls, syscall_calls: Some(syscall_calls), vdso, syscalls, threads }
     }
 }
 
@@ -113,7 +114,15 @@ prop_compose! {
         (file, line) in (option::of(word()), option::of(any::<u32>())),
         address in number(),
     ) -> FrameRow {
-        FrameRow { function, module, address, file, line, kind: FrameKind::Native }
+        let foreign = |text: Option<String>| text.map(Foreign::from);
+        FrameRow {
+            function: foreign(function),
+            module: foreign(module),
+            address,
+            file: foreign(file),
+            line,
+            kind: FrameKind::Native,
+        }
     }
 }
 
@@ -150,7 +159,7 @@ prop_compose! {
         ).boxed(),
         cut in vec(
             (word(), option::of(word()), number())
-                .prop_map(|(reason, module, samples)| CutRow { reason, module, samples }),
+                .prop_map(|(reason, module, samples)| CutRow { reason, module: module.map(Foreign::from), samples }),
             0..6,
         ).boxed(),
         declines in vec(decline(), 0..3),
@@ -181,7 +190,7 @@ prop_compose! {
             callers,
             attached: Vec::new(),
             clock_page,
-            schema: 1, command, exit_code, signal, wall_ns, cpu_ns, processes, threads, via, vdso,
+            schema: 1, command: command.into_iter().map(Foreign::from).collect(), exit_code, signal, wall_ns, cpu_ns, processes, threads, via, vdso,
             syscalls, clock_reads, processes_detail, declines,
             overhead: Overhead {
                 syscall_probe_ps, bystander_tax_ps, syscall_subtracted_ps, vdso_bracket_ps,
