@@ -18,10 +18,10 @@ use support::terminal::Terminal;
 /// A program that reads the clock in two functions, one of them put into its caller.
 fn report() -> TraceReport {
     let frame = |function: &str, line, kind| FrameRow {
-        function: Some(function.to_owned()),
-        module: Some("/opt/server".to_owned()),
+        function: Some(function.into()),
+        module: Some("/opt/server".into()),
         address: 0x1000 + u64::from(line),
-        file: Some("/src/server.c".to_owned()),
+        file: Some("/src/server.c".into()),
         line: Some(line),
         kind,
     };
@@ -54,7 +54,7 @@ fn report() -> TraceReport {
         ..Callers::default()
     };
     TraceReport {
-        command: vec!["server".to_owned()],
+        command: vec!["server".into()],
         wall_ns: 2_000_000_000,
         vdso: vec![VdsoRow {
             function: "clock_gettime".to_owned(),
@@ -66,7 +66,7 @@ fn report() -> TraceReport {
         }],
         processes_detail: vec![ProcessDetail {
             pid: 77,
-            command: "server".to_owned(),
+            command: "server".into(),
             ..ProcessDetail::default()
         }],
         callers: Some(callers),

@@ -283,6 +283,31 @@ fn nothing_is_left_to_be_done() {
     }
 }
 
+/// The only files of the command that write to standard output and error: the door, and a launch of
+/// `bench`, whose numbers `bench` itself reads.
+const SPEAKERS: [&str; 2] =
+    ["crates/clockscope/src/commands/streams.rs", "crates/clockscope/src/commands/bench/launch.rs"];
+
+fn only_the_door_speaks(files: &[File]) -> Vec<String> {
+    let speaks = |line: &str| {
+        let words = ["stdout().lock(", "stderr().lock(", "println!(", "print!("];
+        words.iter().any(|word| line.contains(word))
+    };
+    let others = files
+        .iter()
+        .filter(|file| file.path.starts_with(COMMAND) && !SPEAKERS.contains(&file.path.as_str()));
+    others.flat_map(|f| lines_where(f, "print by commands/streams.rs", speaks)).collect()
+}
+
+#[test]
+fn only_one_door_leads_to_the_terminal() {
+    check(only_the_door_speaks);
+    let path = "crates/clockscope/src/commands/trace.rs";
+    for speech in ["    println!(\"{name}\");", "    eprint!(\"a\");", "    io::stdout().lock()"] {
+        bites(only_the_door_speaks, path, speech, "    streams::print(&text)?;");
+    }
+}
+
 fn ignored_tests_have_reasons(files: &[File]) -> Vec<String> {
     files
         .iter()

@@ -3,223 +3,289 @@
 //! Either a text file `/tmp/perf-PID.map`, or a file `jit-PID.dump` that the runtime maps so that
 //! profilers notice it. Code may be thrown away and its place used again: the last name counts.
 //!
+//! Anybody can put a file at such a place, and make it as long as the disk. So a file must be the
+//! process's own (or root's), and is read as a stream, for all wanted addresses at once, and again
+//! only when it has grown. What all files together may take is bounded, and what was not read is
+//! said.
+//!
 //! # References
 //!
 //! `tools/perf/Documentation/jit-interface.txt`, `jitdump-specification.txt` (Linux 6.12)
 
-use crate::foreign::Foreign;
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
 use std::rc::Rc;
 
+use cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
+
 use super::frames::ProgramId;
-use super::module_file::Bytes;
+use super::jit_files::{of_dump, of_map};
+use super::jit_wanted::Wanted;
+use crate::foreign::Foreign;
 
 /// Dumps that are read for one process.
 pub(super) const DUMPS_MAX: usize = 4;
-/// Most bytes of a map or dump.
+/// Bytes of a map that are read: its end, which has the newest names. Of a dump its beginning.
 const FILE_MAX: u64 = 256 << 20;
-/// Most bytes of a line or a name.
-const NAME_MAX: usize = 4096;
-/// Header of a dump: its magic number, and how long the header is.
-const DUMP_MAGIC: u32 = 0x4a69_5444;
-/// Record of a dump that gives code a name.
-const CODE_LOAD: u32 = 0;
-/// Record of a dump that moves code.
-const CODE_MOVE: u32 = 1;
+/// Bytes of all maps and dumps that are read while programs run and when they have ended: about two
+/// seconds.
+pub(super) const ALL_MAX: u64 = 512 << 20;
 
 /// A process that executes code made at run time.
 pub(super) struct Program {
     /// That of the process that it was forked from.
     pub(super) parent: Option<ProgramId>,
+    /// Its number here.
+    pub(super) pid: i32,
     /// Its root directory, which stays when the process ends.
-    root: Option<File>,
+    root: Option<Dir>,
     /// Its number as it knows it.
     own_pid: i32,
+    /// The users that it acts as.
+    users: Vec<u32>,
     dumps: Vec<Rc<File>>,
-    pieces: Option<Vec<Piece>>,
-}
-
-/// Code with a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Piece {
-    start: u64,
-    size: u64,
-    name: String,
+    /// What was found, for each address that was looked for.
+    names: HashMap<u64, Option<Foreign>>,
+    /// Bytes of its files when they were read last.
+    length: u64,
+    /// Why names are missing, as clauses.
+    pub(super) missing: BTreeSet<String>,
 }
 
 impl Program {
     /// A process whose first such frame was just seen.
     pub(super) fn seen(pid: i32, parent: Option<ProgramId>, dumps: Vec<Rc<File>>) -> Program {
-        let root = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
-            .open(format!("/proc/{pid}/root"))
-            .ok();
-        Program { parent, root, own_pid: own_pid(pid).unwrap_or(pid), dumps, pieces: None }
+        let root = Dir::open_ambient_dir(format!("/proc/{pid}/root"), cap_std::ambient_authority());
+        let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
+        let status = String::from_utf8_lossy(&status);
+        Program {
+            parent,
+            pid,
+            root: root.ok(),
+            own_pid: numbers(&status, "NSpid:").last().copied().unwrap_or(pid.unsigned_abs())
+                as i32,
+            users: numbers(&status, "Uid:"),
+            dumps,
+            names: HashMap::new(),
+            length: 0,
+            missing: BTreeSet::new(),
+        }
     }
 
-    /// The name of the code at an address. Files are read when the first name is asked for.
-    pub(super) fn name(&mut self, at: u64) -> Option<Foreign> {
-        let (map, dumps) = (self.map(), &self.dumps);
-        let pieces = self.pieces.get_or_insert_with(|| {
-            let mut pieces = map.map(of_map).unwrap_or_default();
-            for dump in dumps {
-                let length = dump.metadata().map_or(0, |data| data.len());
-                let bytes = Bytes::File(Rc::clone(dump)).read(0, length.min(FILE_MAX));
-                of_dump(&bytes.unwrap_or_default(), &mut pieces);
-            }
-            pieces
-        });
-        let found = pieces
-            .iter()
-            .rev()
-            .find(|piece| at.checked_sub(piece.start).is_some_and(|behind| behind < piece.size));
-        found.map(|piece| piece.name.as_str().into())
+    /// The name of the code at an address that was looked up.
+    pub(super) fn name(&self, at: u64) -> Option<Foreign> {
+        self.names.get(&at).cloned().flatten()
+    }
+
+    /// Whether this was looked up.
+    pub(super) fn has_looked_up(&self, at: u64) -> bool {
+        self.names.contains_key(&at)
+    }
+
+    /// Looks up names in the process's files. No more than `budget` bytes are read, and what is read
+    /// is taken off it.
+    pub(super) fn look_up(&mut self, places: Vec<u64>, budget: &mut u64) {
+        let map = self.map();
+        let dumps: Vec<Rc<File>> =
+            self.dumps.iter().filter(|dump| self.is_own(dump)).cloned().collect();
+        let length = map.iter().flatten().chain(dumps.iter().map(Rc::as_ref)).map(size).sum();
+        let has_grown = length != self.length;
+        self.length = length;
+        let is_open = |at: &u64| match self.names.get(at) {
+            None => true,
+            Some(name) => name.is_none() && has_grown,
+        };
+        let places: Vec<u64> = places.into_iter().filter(is_open).collect();
+        if places.is_empty() {
+            return;
+        }
+        self.missing.clear();
+        let mut wanted = Wanted::new(places);
+        // A file that cannot be read further gives the names that it has given.
+        match map {
+            Ok(Some(map)) => drop(self.read_map(map, &mut wanted, budget)),
+            Ok(None) => {}
+            Err(why) => drop(self.missing.insert(why)),
+        }
+        for dump in dumps {
+            let length = size(&dump).min(FILE_MAX).min(*budget / 2);
+            self.note_cut("jitdump", size(&dump), length);
+            let open = || {
+                let mut file = dump.try_clone()?;
+                file.seek(SeekFrom::Start(0))?;
+                Ok(BufReader::new(file.take(length)))
+            };
+            let _ = of_dump(open, &mut wanted);
+            *budget -= 2 * length;
+        }
+        let found = wanted.names().map(|(at, name)| (at, name.map(|name| Foreign::from(&*name))));
+        self.names.extend(found);
+    }
+
+    fn read_map(&mut self, mut map: File, wanted: &mut Wanted, budget: &mut u64) -> io::Result<()> {
+        let (whole, length) = (size(&map), size(&map).min(FILE_MAX).min(*budget));
+        self.note_cut(&format!("/tmp/perf-{}.map", self.own_pid), whole, length);
+        *budget -= length;
+        let skipped = whole - length;
+        map.seek(SeekFrom::Start(skipped))?;
+        // What grows meanwhile is read next time.
+        let mut lines = BufReader::with_capacity(1 << 16, map.take(length));
+        if skipped > 0 {
+            lines.skip_until(b'\n')?;
+        }
+        of_map(&mut lines, wanted)
+    }
+
+    /// Notes that not all of a file is read.
+    fn note_cut(&mut self, file: &str, whole: u64, length: u64) {
+        if length < whole.min(FILE_MAX) {
+            // More may be read later, when the program has ended.
+            self.length = u64::MAX;
+        }
+        if length < whole {
+            let (whole, length) = (whole >> 20, length >> 20);
+            self.missing.insert(format!(
+                "only {length} of {whole} MiB of its {file} were read, which is the most that is \
+                 read in one run"
+            ));
+        }
     }
 
     /// The map that the process has written.
-    fn map(&self) -> Option<File> {
-        if self.pieces.is_some() {
-            return None;
+    ///
+    /// # Errors
+    ///
+    /// Why what is there is not read.
+    fn map(&self) -> Result<Option<File>, String> {
+        let path = format!("tmp/perf-{}.map", self.own_pid);
+        let refused = |why: &str| Err(format!("its /{path} {why}"));
+        let Some(root) = &self.root else { return Ok(None) };
+        let Ok(found) = root.symlink_metadata(&path) else { return Ok(None) };
+        if !found.is_file() {
+            return refused("is no regular file");
         }
-        let root = self.root.as_ref()?.as_raw_fd();
-        let file = OpenOptions::new()
-            .read(true)
-            // Whatever lies there: no waiting for a FIFO, and no link to elsewhere.
-            .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY)
-            .open(format!("/proc/self/fd/{root}/tmp/perf-{}.map", self.own_pid))
-            .ok()?;
-        file.metadata().ok().filter(std::fs::Metadata::is_file).map(|_| file)
-    }
-}
-
-/// The number that a process has in its own namespace.
-fn own_pid(pid: i32) -> Option<i32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-    numbers.split_whitespace().last()?.parse().ok()
-}
-
-/// Reads lines `start size name`; what is no such line is left out.
-fn of_map(file: File) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    let mut lines = BufReader::new(file.take(FILE_MAX));
-    let mut line = Vec::new();
-    while lines.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-        line.truncate(NAME_MAX);
-        pieces.extend(of_line(&String::from_utf8_lossy(&line)));
-        line.clear();
-    }
-    pieces
-}
-
-fn of_line(line: &str) -> Option<Piece> {
-    let mut words = line.trim_end().splitn(3, ' ');
-    let mut hex = || u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok();
-    let (start, size) = (hex()?, hex()?);
-    let name = words.next().filter(|name| !name.is_empty())?.to_owned();
-    Some(Piece { start, size, name })
-}
-
-/// Reads the records of a dump; one that is cut ends it.
-fn of_dump(bytes: &[u8], pieces: &mut Vec<Piece>) {
-    let short =
-        |at: usize| Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?));
-    let long =
-        |at: usize| Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?));
-    let size = |at: usize| usize::try_from(short(at)?).ok();
-    if short(0) != Some(DUMP_MAGIC) {
-        return;
-    }
-    let mut at = size(8).unwrap_or(usize::MAX);
-    while let (Some(kind), Some(length)) = (short(at), at.checked_add(4).and_then(size)) {
-        const HEAD: usize = 16;
-        let body = at + HEAD;
-        if kind == CODE_LOAD {
-            let name = bytes.get(body + 40..).unwrap_or_default();
-            let end = name.iter().take(NAME_MAX).position(|byte| *byte == 0);
-            if let (Some(start), Some(size), Some(end)) = (long(body + 16), long(body + 24), end) {
-                let name = String::from_utf8_lossy(&name[..end]).into_owned();
-                pieces.push(Piece { start, size, name });
-            }
-        } else if kind == CODE_MOVE {
-            let moved = (long(body + 16), long(body + 24), long(body + 32));
-            if let (Some(old), Some(new), Some(size)) = moved {
-                let piece = pieces.iter().rev().find(|piece| piece.start == old);
-                if let Some(name) = piece.map(|piece| piece.name.clone()) {
-                    pieces.push(Piece { start: new, size, name });
-                }
-            }
+        let mut options = OpenOptions::new();
+        // Whatever lies there by now: no waiting for a FIFO, and no terminal of ours.
+        options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+        let Ok(file) = root.open_with(&path, &options) else {
+            return refused("cannot be read");
+        };
+        let file = file.into_std();
+        let is_same = |data: std::fs::Metadata| {
+            data.is_file() && (data.dev(), data.ino()) == (found.dev(), found.ino())
+        };
+        if !file.metadata().is_ok_and(is_same) {
+            return refused("is no regular file");
         }
-        let Some(next) = at.checked_add(length).filter(|_| length >= HEAD) else { break };
-        at = next;
+        if !self.is_own(&file) {
+            return refused("belongs to another user");
+        }
+        Ok(Some(file))
     }
+
+    /// Whether the process, or root, has written a file.
+    fn is_own(&self, file: &File) -> bool {
+        file.metadata().is_ok_and(|data| data.uid() == 0 || self.users.contains(&data.uid()))
+    }
+}
+
+fn size(file: &File) -> u64 {
+    file.metadata().map_or(0, |data| data.len())
+}
+
+/// The numbers of a line of `/proc/PID/status`.
+fn numbers(status: &str, name: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
     use super::*;
-    use proptest::prelude::*;
 
-    fn dump() -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for word in [DUMP_MAGIC, 1, 40, 62, 0, 7] {
-            bytes.extend(word.to_le_bytes());
-        }
-        bytes.resize(40, 0);
-        let mut record = |kind: u32, body: &[u64], name: &[u8]| {
-            let length = u32::try_from(16 + body.len() * 8 + name.len()).unwrap();
-            bytes.extend(kind.to_le_bytes());
-            bytes.extend(length.to_le_bytes());
-            bytes.extend(5_u64.to_le_bytes());
-            body.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
-            bytes.extend(name);
-        };
-        record(CODE_LOAD, &[0, 0x7000, 0x7000, 0x100, 1], b"Main.read\0\x90\x90");
-        record(CODE_MOVE, &[0, 0, 0x7000, 0x8000, 0x80, 1], b"");
-        bytes
-    }
-
-    fn names(pieces: Vec<Piece>, places: &[u64]) -> Vec<Option<String>> {
-        let mut program = Program {
+    /// A process with this number and user whose root is a folder.
+    fn program(folder: &tempfile::TempDir, users: Vec<u32>) -> Program {
+        fs::create_dir_all(folder.path().join("tmp")).unwrap();
+        Program {
             parent: None,
-            root: None,
-            own_pid: 1,
+            pid: 7,
+            root: Dir::open_ambient_dir(folder.path(), cap_std::ambient_authority()).ok(),
+            own_pid: 7,
+            users,
             dumps: Vec::new(),
-            pieces: Some(pieces),
+            names: HashMap::new(),
+            length: 0,
+            missing: BTreeSet::new(),
+        }
+    }
+
+    fn own_user() -> u32 {
+        fs::metadata("/proc/self").unwrap().uid()
+    }
+
+    #[test]
+    fn a_map_is_read_once_for_all_addresses_and_again_only_when_it_has_grown() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut program = program(&folder, vec![own_user()]);
+        let map = folder.path().join("tmp/perf-7.map");
+        let text = "1000 10 first\n2000 10 second\n";
+        fs::write(&map, text).unwrap();
+        let mut budget = 1000;
+        program.look_up(vec![0x1000, 0x2008, 0x3000], &mut budget);
+        assert_eq!(budget, 1000 - text.len() as u64);
+        program.look_up(vec![0x1000, 0x2008, 0x3000], &mut budget);
+        assert_eq!(budget, 1000 - text.len() as u64, "nothing is new");
+        fs::write(&map, format!("{text}3000 1 third\n")).unwrap();
+        program.look_up(vec![0x1000, 0x2008, 0x3000], &mut budget);
+        let names = [0x1000, 0x2008, 0x3000].map(|at| program.name(at).unwrap().to_string());
+        assert_eq!(names, ["first", "second", "third"]);
+        assert!(program.missing.is_empty());
+    }
+
+    #[test]
+    fn of_a_map_that_is_too_long_the_end_is_read_and_that_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut program = program(&folder, vec![own_user()]);
+        let text = "1000 10 old\n".repeat(1000) + "1000 10 new\n2000 10 x\n";
+        fs::write(folder.path().join("tmp/perf-7.map"), text).unwrap();
+        let mut budget = 50;
+        program.look_up(vec![0x1000], &mut budget);
+        assert_eq!((program.name(0x1000).unwrap().to_string().as_str(), budget), ("new", 0));
+        assert_eq!(program.missing.len(), 1, "{:?}", program.missing);
+        program.look_up(vec![0x9000], &mut budget);
+        assert_eq!(budget, 0);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_of_the_process_is_not_read_and_that_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let map = folder.path().join("tmp/perf-7.map");
+        let said = |users: Vec<u32>| {
+            let mut program = program(&folder, users);
+            let mut budget = 1000;
+            program.look_up(vec![0x1000], &mut budget);
+            assert_eq!((program.name(0x1000), budget), (None, 1000));
+            program.missing.into_iter().collect::<Vec<_>>().join("; ")
         };
-        places.iter().map(|at| program.name(*at).map(|name| name.printable())).collect()
-    }
-
-    #[test]
-    fn lines_of_maps_are_read() {
-        let lines = ["7f00 20 LazyCompile:~read a.js:3", "0x7f10 0x8 later", "x 20 a", "7f00 20"];
-        let pieces: Vec<_> = lines.iter().filter_map(|line| of_line(line)).collect();
-        let found = names(pieces, &[0x7f00, 0x7f10, 0x7f20]);
-        let first = "LazyCompile:~read a.js:3".to_owned();
-        assert_eq!(found, [Some(first), Some("later".into()), None]);
-    }
-
-    #[test]
-    fn dumps_have_names_and_moves() {
-        let mut pieces = Vec::new();
-        of_dump(&dump(), &mut pieces);
-        let name = Some("Main.read".to_owned());
-        let found = names(pieces, &[0x7000, 0x70ff, 0x7100, 0x807f, 0x8080]);
-        assert_eq!(found, [name.clone(), name.clone(), None, name, None]);
-    }
-
-    proptest! {
-        #[test]
-        fn damaged_dumps_never_panic(at in 0_usize..200, value: u8, cut in 0_usize..200) {
-            let mut bytes = dump();
-            bytes.truncate(cut.max(1));
-            let at = at % bytes.len();
-            bytes[at] = value;
-            of_dump(&bytes, &mut Vec::new());
+        assert_eq!(said(vec![own_user()]), "", "there is none");
+        let elsewhere = folder.path().join("elsewhere");
+        fs::write(&elsewhere, "1000 10 name\n").unwrap();
+        symlink(&elsewhere, &map).unwrap();
+        assert_eq!(said(vec![own_user()]), "its /tmp/perf-7.map is no regular file");
+        fs::remove_file(&map).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&map).status().unwrap().success());
+        assert_eq!(said(vec![own_user()]), "its /tmp/perf-7.map is no regular file");
+        fs::remove_file(&map).unwrap();
+        fs::write(&map, "1000 10 name\n").unwrap();
+        if own_user() != 0 {
+            assert_eq!(said(vec![own_user() + 1]), "its /tmp/perf-7.map belongs to another user");
+        } else if std::os::unix::fs::chown(&map, Some(1234), None).is_ok() {
+            assert_eq!(said(vec![0]), "its /tmp/perf-7.map belongs to another user");
         }
     }
 }

@@ -6,6 +6,8 @@
 
 pub mod frames;
 mod jit;
+mod jit_files;
+mod jit_wanted;
 mod module_file;
 pub mod modules;
 pub mod records;

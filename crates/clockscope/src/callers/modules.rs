@@ -145,6 +145,8 @@ pub(super) struct Modules {
     processes: HashMap<i32, Process>,
     vdso: ModuleId,
     image: ModuleId,
+    /// Bytes of names of code made at run time that may still be read.
+    pub(super) names_left: u64,
 }
 
 impl Modules {
@@ -162,6 +164,7 @@ impl Modules {
             processes: HashMap::new(),
             vdso: ModuleId(0),
             image: ModuleId(1),
+            names_left: super::jit::ALL_MAX,
         }
     }
 

@@ -94,8 +94,24 @@ impl Symbols {
             }],
             FrameAddress::Unknown { .. } => vec![nothing()],
         };
-        self.found.insert(frame, names.clone());
+        // Code made at run time may get its name later.
+        let is_named = names.iter().any(|name| name.function.is_some());
+        if is_named || !matches!(frame, FrameAddress::RunTime { .. }) {
+            self.found.insert(frame, names.clone());
+        }
         names
+    }
+
+    /// Looks up what [`Symbols::names`] will be asked for, where doing that at once is cheaper.
+    /// `keep` as for [`Unwinder::look_up`].
+    pub fn prepare(
+        &self,
+        unwinder: &mut Unwinder,
+        frames: impl IntoIterator<Item = FrameAddress>,
+        keep: u64,
+    ) {
+        let unknown = frames.into_iter().filter(|frame| !self.found.contains_key(frame));
+        unwinder.look_up(unknown, keep);
     }
 
     fn of_code(&mut self, unwinder: &mut Unwinder, id: ModuleId, at: u64) -> Vec<Name> {

@@ -1,5 +1,7 @@
 //! From registers and the top of a stack to the functions that wait in it.
 
+use std::collections::BTreeMap;
+
 use super::frames::{End, FrameAddress, ModuleId, ProgramId, Unwound};
 use super::modules::{CodeFile, Content, Filling, Module, Modules, Region};
 use super::sample::{Called, MemoryEvent, Sample};
@@ -57,16 +59,57 @@ impl Unwinder {
     /// What a program's runtime calls the code that it has made at an address; a copy of a process
     /// has its parent's names.
     pub(super) fn run_time_name(&mut self, program: ProgramId, at: u64) -> Option<Foreign> {
-        let programs = &mut self.modules.programs;
+        let known = self.modules.programs.get(program.0 as usize);
+        if known.is_some_and(|known| !known.has_looked_up(at)) {
+            self.look_up([FrameAddress::RunTime { program, at }], 0);
+        }
+        let programs = &self.modules.programs;
         let mut next = Some(program);
         // A parent has a lower number than its copies.
-        while let Some(program) = next.and_then(|id| programs.get_mut(id.0 as usize)) {
+        while let Some(program) = next.and_then(|id| programs.get(id.0 as usize)) {
             if let Some(name) = program.name(at) {
                 return Some(name);
             }
             next = program.parent;
         }
         None
+    }
+
+    /// Looks up the names of all code among `frames` that was made at run time, which is cheaper
+    /// than one by one. Of what may be read of files with names in one run, a share is left for
+    /// later: one part in `keep`, all of it for 1, nothing for 0.
+    pub(super) fn look_up(&mut self, frames: impl IntoIterator<Item = FrameAddress>, keep: u64) {
+        let mut wanted: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        for frame in frames {
+            if let FrameAddress::RunTime { program, at } = frame {
+                wanted.entry(program.0).or_default().push(at);
+            }
+        }
+        let kept = super::jit::ALL_MAX.checked_div(keep).unwrap_or(0);
+        let mut left = self.modules.names_left.saturating_sub(kept);
+        let before = left;
+        // Copies before what they are copies of, which is asked for the rest.
+        while let Some((id, places)) = wanted.pop_last() {
+            let Some(program) = self.modules.programs.get_mut(id as usize) else { continue };
+            program.look_up(places.clone(), &mut left);
+            if let Some(parent) = program.parent.filter(|parent| parent.0 < id) {
+                let rest = places.into_iter().filter(|at| program.name(*at).is_none());
+                let rest: Vec<u64> = rest.collect();
+                if !rest.is_empty() {
+                    wanted.entry(parent.0).or_default().extend(rest);
+                }
+            }
+        }
+        self.modules.names_left -= before - left;
+    }
+
+    /// Processes of whose code made at run time names are missing, and why.
+    #[must_use]
+    pub fn unnamed(&self) -> Vec<(i32, String)> {
+        let of = |program: &super::jit::Program| -> Vec<(i32, String)> {
+            program.missing.iter().map(|why| (program.pid, why.clone())).collect()
+        };
+        self.modules.programs.iter().flat_map(of).collect()
     }
 
     /// The functions that wait for the call. The frames of the kernel's and clockscope's images in

@@ -16,6 +16,8 @@ use super::root::{Root, SMALL};
 
 /// The folder in the archive. It does not name the machine.
 const TOP: &str = "clockscope-capture";
+/// The remark of each file that holds the kernel's command line.
+const COMMAND_LINE: &str = "has the kernel's command line: look whether that holds a secret";
 /// The log's file in the archive.
 const LOG: &str = "dmesg";
 /// Lines of `/proc/cpuinfo` that doctor uses. A Raspberry Pi's file has a serial number too.
@@ -71,13 +73,21 @@ pub fn collect(root: &Root, facts: &Facts) -> io::Result<Capture> {
     }
     if let Some(log) = &facts.log {
         let lines = log.events.len();
-        let remark = format!("{lines} lines that speak of clocks or the machine, of {}", log.lines);
+        let whole = log.events.iter().filter(|event| matches!(event.kind, Kind::CommandLine(_)));
+        let mut remark =
+            format!("{lines} lines that speak of clocks or the machine, of {}", log.lines);
+        if whole.count() > 0 {
+            remark += &format!("; {COMMAND_LINE}");
+        }
         let bytes = rendered(log).into_bytes();
         capture.members.push(Member { path: LOG.to_owned(), bytes, remark: Some(remark) });
     }
     if let Some(measured) = &facts.measured {
-        let bytes = serde_json::to_vec_pretty(measured)?;
-        let remark = Some("what clockscope measured".to_owned());
+        // It is in the files that it comes from: no more copies than needed of what may be secret.
+        let mut measured = measured.clone();
+        measured.host.command_line = None;
+        let bytes = serde_json::to_vec_pretty(&measured)?;
+        let remark = Some("what clockscope measured, and who traces system calls".to_owned());
         capture.members.push(Member { path: measured::FILE.to_owned(), bytes, remark });
     }
     capture.members.sort_by(|one, other| one.path.cmp(&other.path));
@@ -104,7 +114,7 @@ fn reduced(path: &str, bytes: Vec<u8>) -> Member {
         _ if paths::UNAME.contains(&path) => {
             (Some(uname(&text())), Some("without the host's name"))
         }
-        "proc/cmdline" => (None, Some("whole: look whether it holds anything secret")),
+        "proc/cmdline" => (None, Some(COMMAND_LINE)),
         _ => (None, None),
     };
     let bytes = kept.map_or(bytes, String::into_bytes);

@@ -5,6 +5,7 @@ use super::*;
 use crate::host::facts::Evidence;
 use crate::host::measured::{Cpuid, Measured};
 use crate::host::root::facts;
+use crate::host::state::HostState;
 
 /// The facts without where in a log or an archive they stand.
 fn without_places(mut facts: Facts) -> Facts {
@@ -123,4 +124,39 @@ fn of_uname_and_dmidecode_only_what_names_the_machine_is_kept() {
     assert_eq!(uname(""), "\n");
     let text = "BIOS Information\n\tVendor: SeaBIOS\n\tROM Size: 64 kB\nSystem Information\n\tUUID: 1\nOther\n\tVendor: x\n";
     assert_eq!(dmidecode(text), "BIOS Information\n\tVendor: SeaBIOS\nSystem Information\n");
+}
+
+#[test]
+fn every_copy_of_the_command_line_is_named() {
+    let machine = tempfile::tempdir().unwrap();
+    let secret = "ro luks.key=SECRET quiet";
+    let host = HostState { command_line: Some(secret.to_owned()), ..HostState::default() };
+    let measured = Measured { host, ..Measured::default() };
+    for (path, text) in [
+        ("proc/cmdline", format!("{secret}\n")),
+        ("proc/version", "Linux version 6.1.0\n".to_owned()),
+        (
+            "var/log/dmesg",
+            format!(
+                "[    0.000000] Linux version 6.1.0\n[    0.000000] Command line: {secret}\n\
+                 [    0.100000] Kernel command line: {secret}\n"
+            ),
+        ),
+        (measured::FILE, serde_json::to_string(&measured).unwrap()),
+    ] {
+        let path = machine.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let root = Root::open(machine.path()).unwrap();
+    let capture = collect(&root, &facts(&root)).unwrap();
+    let has = |member: &&Member| String::from_utf8_lossy(&member.bytes).contains("SECRET");
+    let is_named = |member: &&Member| {
+        member.remark.as_ref().is_some_and(|remark| remark.contains("command line"))
+    };
+    let paths = |is: &dyn Fn(&&Member) -> bool| -> Vec<&str> {
+        capture.members.iter().filter(|member| is(member)).map(|one| one.path.as_str()).collect()
+    };
+    assert_eq!(paths(&has), ["dmesg", "proc/cmdline"]);
+    assert_eq!(paths(&has), paths(&is_named));
 }

@@ -53,6 +53,7 @@ fn sentence(group: &[&DeclineRow]) -> String {
     let what = match group[0].what.as_str() {
         "vdso" => "vDSO calls".to_owned(),
         "syscalls" => "system calls".to_owned(),
+        "names" => "names of code that was made at run time".to_owned(),
         other => printable(other),
     };
     let who = match group {

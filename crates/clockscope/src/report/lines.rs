@@ -17,7 +17,7 @@ fn char_width(c: char) -> usize {
 }
 
 /// `text` in at most `limit` columns: the middle is replaced by an ellipsis where it is longer.
-pub(super) fn cut_middle(text: &str, limit: usize) -> String {
+pub(in crate::report) fn cut_middle(text: &str, limit: usize) -> String {
     if width(text) <= limit {
         return text.to_owned();
     }

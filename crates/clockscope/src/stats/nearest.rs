@@ -4,6 +4,9 @@
 /// their neighbour to become `word`, regardless of case; `None` if that is more than a third of
 /// the shorter one and one more.
 ///
+/// Of a name also the end from one of its underscores on is tried, for one letter more: `gettime`
+/// is `clock_gettime` rather than `getitimer`. Of names that are as near, the first counts.
+///
 /// # References
 ///
 /// - F. J. Damerau, "A technique for computer detection and correction of spelling errors", 1964;
@@ -11,10 +14,20 @@
 #[must_use]
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
-    let near =
-        names.into_iter().map(|name| (strsim::osa_distance(&word, &name.to_lowercase()), name));
-    let (edits, name) = near.min_by_key(|(edits, _)| *edits)?;
-    (edits <= 1 + name.chars().count().min(word.chars().count()) / 3).then_some(name)
+    let near = names.into_iter().map(|name| (cost(&word, &name.to_lowercase()), name));
+    let (cost, name) = near.min_by_key(|((edits, is_end, _), _)| (*edits, *is_end))?;
+    let (edits, _, length) = cost;
+    (edits <= 1 + length.min(word.chars().count()) / 3).then_some(name)
+}
+
+/// Edits from `word` to the whole name or to its nearest end, whether it is an end, and how many
+/// letters that has.
+fn cost(word: &str, name: &str) -> (usize, bool, usize) {
+    let of = |text: &str| (strsim::osa_distance(word, text), text.chars().count());
+    let (edits, length) = of(name);
+    let ends = name.match_indices('_').map(|(at, _)| of(&name[at + 1..]));
+    let ends = ends.map(|(edits, length)| (edits + 1, true, length));
+    ends.chain([(edits, false, length)]).min().unwrap_or((edits, false, length))
 }
 
 #[cfg(test)]
@@ -29,6 +42,9 @@ mod tests {
         assert_eq!(nearest("rtdsc", names), Some("rdtsc"));
         assert_eq!(nearest("tia", names), Some("TAI"));
         assert_eq!(nearest("zebra crossing", names), None);
+        assert_eq!(nearest("gettime", ["getitimer", "clock_gettime"]), Some("clock_gettime"));
+        assert_eq!(nearest("getime", ["getitimer", "clock_gettime"]), Some("clock_gettime"));
+        assert_eq!(nearest("wait", ["epoll_wait", "wait4"]), Some("wait4"));
         assert_eq!(nearest("", names), None);
         assert_eq!(nearest("x", []), None);
     }

@@ -155,13 +155,18 @@ fn named(word: &str) -> Result<Item, FilterError> {
     }
     // strace still takes its classes without the sign.
     let unknown =
-        || FilterError::UnknownName { name: name.to_string(), nearest: nearest(name, all_names()) };
+        || FilterError::UnknownName { name: name.to_string(), nearest: nearest(name, likely()) };
     classes::class(name).map(Item::Class).ok_or_else(unknown)
 }
 
 /// Every name that a call can have in a report: system calls and vDSO functions.
 fn all_names() -> impl Iterator<Item = &'static str> {
     names::all().map(|call| call.1).chain(["sgx_enter_enclave"])
+}
+
+/// The same, what this tool is about first: `gettime` is `clock_gettime` and not `timer_gettime`.
+fn likely() -> impl Iterator<Item = &'static str> {
+    ["clock_gettime", "clock_getres", "gettimeofday", "time"].into_iter().chain(all_names())
 }
 
 /// `syscall_N` and `ia32_N`, the names of numbers without one.
@@ -263,6 +268,11 @@ mod tests {
         for (expression, message) in [
             ("clock_getime", "no call named `clock_getime`; did you mean `clock_gettime`?"),
             ("raed", "did you mean `read`?"),
+            ("gettime", "no call named `gettime`; did you mean `clock_gettime`?"),
+            ("getres", "did you mean `clock_getres`?"),
+            ("nanoslep", "did you mean `nanosleep`?"),
+            ("futx", "did you mean `futex`?"),
+            ("timeofday", "did you mean `gettimeofday`?"),
             ("frobnicate", "no call named `frobnicate`; `?frobnicate` ignores that"),
             ("%clocks", "no class `%clocks`; there are %clock, "),
             ("frob*", "no call has a name like `frob*`"),

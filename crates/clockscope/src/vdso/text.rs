@@ -5,6 +5,11 @@ use std::io::{self, Write};
 use super::view::{CostView, PieceView, Source, SymbolView, VerdictView, View};
 use crate::foreign::{Foreign, joined};
 
+/// Columns for the name of a symbol; the longest of Linux 7.3 has 40.
+const NAME_MAX: usize = 44;
+/// Columns for the version of a symbol.
+const VERSION_MAX: usize = 16;
+
 /// Writes everything but the check and the code, which are asked for on their own.
 ///
 /// # Errors
@@ -141,11 +146,14 @@ fn write_symbols(out: &mut impl Write, view: &View) -> io::Result<()> {
         view.symbols.iter().partition(|symbol| symbol.defined);
     let rows = defined.into_iter().map(|symbol| {
         let mut row = vec![
-            symbol.name.printable(),
+            shortened(&symbol.name.printable(), NAME_MAX),
             type_letter(symbol).to_string(),
             if symbol.absolute { "-".to_owned() } else { format!("{:#x}", symbol.offset) },
             grouped(symbol.size_bytes),
-            symbol.version.as_ref().map_or_else(|| "-".to_owned(), Foreign::printable),
+            symbol.version.as_ref().map_or_else(
+                || "-".to_owned(),
+                |version| shortened(&version.printable(), VERSION_MAX),
+            ),
         ];
         if view.address.is_some() {
             row.push(symbol.address.map_or_else(|| "-".to_owned(), |address| address.to_string()));
@@ -232,7 +240,9 @@ fn table(out: &mut impl Write, heads: &[&str], rows: Vec<Vec<String>>) -> io::Re
     writeln!(out)?;
     for (number, line) in lines.iter().enumerate() {
         let cells = line.iter().zip(heads).zip(&widths).map(|((cell, head), width)| {
-            if head.starts_with('>') { format!("{cell:>width$}") } else { format!("{cell:width$}") }
+            // Not by the formatter, whose widths end at 65,535.
+            let pad = " ".repeat(width - cell.chars().count());
+            if head.starts_with('>') { pad + cell } else { cell.clone() + &pad }
         });
         let indent = if number == 0 { "" } else { "  " };
         let text = cells.collect::<Vec<_>>().join("  ");

@@ -11,6 +11,7 @@ use clockscope::callers::modules::mappings_of;
 use clockscope::callers::sample::{Called, MemoryEvent, Registers, Sample};
 use clockscope::callers::symbols::{Name, Symbols};
 use clockscope::callers::unwind::Unwinder;
+use clockscope::foreign::Foreign;
 use clockscope::sys::ptrace::{self, Resume};
 use clockscope::sys::wait::{self, Status};
 use clockscope::sys::{memory, own_vdso};
@@ -193,5 +194,5 @@ pub(crate) fn named(unwinder: &mut Unwinder, sample: &Sample) -> (Unwound, Vec<N
 
 /// The names of functions, `?` for what has none.
 pub(crate) fn functions(names: &[Name]) -> Vec<&str> {
-    names.iter().map(|name| name.function.as_deref().unwrap_or("?")).collect()
+    names.iter().map(|name| name.function.as_ref().map_or("?", Foreign::verbatim)).collect()
 }

@@ -44,7 +44,7 @@ const STACKS: [(&[usize], u32); 9] = [
 pub(crate) fn server() -> TraceReport {
     TraceReport {
         schema: 1,
-        command: ["freeDiameterd", "-c", "/etc/freeDiameter/<&>.conf"].map(String::from).to_vec(),
+        command: ["freeDiameterd", "-c", "/etc/freeDiameter/<&>.conf"].map(Into::into).to_vec(),
         exit_code: Some(0),
         wall_ns: 12_000_000_000,
         cpu_ns: 9_000_000_000,
@@ -155,7 +155,7 @@ fn processes() -> Vec<ProcessDetail> {
     let process = |pid, parent, command: &str, vdso_calls| ProcessDetail {
         pid,
         parent,
-        command: command.to_owned(),
+        command: command.into(),
         vdso_calls,
         ..ProcessDetail::default()
     };
@@ -196,8 +196,8 @@ fn timeline() -> Vec<Moment> {
 
 fn callers() -> Callers {
     let frame = |(function, module): &(&str, &str)| FrameRow {
-        function: (!function.is_empty()).then(|| (*function).to_owned()),
-        module: Some((*module).to_owned()),
+        function: (!function.is_empty()).then(|| (*function).into()),
+        module: Some((*module).into()),
         kind: if function.is_empty() { FrameKind::Unknown } else { FrameKind::Native },
         ..FrameRow::default()
     };
@@ -229,7 +229,7 @@ fn callers() -> Callers {
         stacks: STACKS.iter().map(stack).collect(),
         cut: vec![CutRow {
             reason: "there is no unwind information".to_owned(),
-            module: Some("/usr/lib/stripped.so".to_owned()),
+            module: Some("/usr/lib/stripped.so".into()),
             samples: 5,
         }],
         cost_share: 0.004,

@@ -77,11 +77,12 @@ impl<T: Clone + Eq + Hash> Index<T> {
 #[expect(clippy::cast_precision_loss, reason = "a share to be read by people")]
 pub fn callers(
     found: Option<Found>,
-    declines: Vec<DeclineRow>,
+    mut declines: Vec<DeclineRow>,
     wanted: &Wanted,
     exact: &Exact<'_>,
 ) -> Callers {
     let found = found.unwrap_or_default();
+    declines.extend(found.unnamed.iter().map(|(pid, why)| unnamed(*pid, why, exact.processes)));
     let counts = counts(exact);
     let (called, rows) = called_rows(&found, wanted, exact, &counts);
     let mut frames = Index::new();
@@ -99,6 +100,13 @@ pub fn callers(
         declines,
         cost_share: (found.spent_ns / exact.cpu_ns.max(1) as f64).min(1.0),
     }
+}
+
+/// Says that names are missing.
+fn unnamed(pid: i32, why: &str, processes: &Processes) -> DeclineRow {
+    let process = processes.all().iter().rev().find(|process| process.pid == pid);
+    let command = process.map(|process| process.command.clone()).unwrap_or_default();
+    DeclineRow { pid, command, what: "names".to_owned(), reason: why.to_owned() }
 }
 
 /// The exact counts by call.

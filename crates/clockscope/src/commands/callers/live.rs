@@ -64,9 +64,15 @@ impl Writer {
         Self { live, written_at: Instant::now() }
     }
 
+    /// Whether it is time, and somebody looks.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.live.0.asked.load(Relaxed) && self.written_at.elapsed() >= EVERY
+    }
+
     /// Writes what has been collected so far, if it is time; `names` gives the functions at a frame.
     pub fn write(&mut self, collected: &Collected, names: impl FnMut(FrameAddress) -> Vec<Name>) {
-        if self.live.0.asked.load(Relaxed) && self.written_at.elapsed() >= EVERY {
+        if self.is_due() {
             let shares = shares(collected, names);
             *self.live.shares() = shares;
             self.written_at = Instant::now();

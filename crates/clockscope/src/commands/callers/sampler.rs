@@ -120,10 +120,17 @@ pub struct Found {
     pub names: HashMap<FrameAddress, Vec<Name>>,
     /// Why stacks end early, the file in whose code, and how many samples.
     pub cut: Vec<(End, Option<Foreign>, u64)>,
+    /// Processes of whose code made at run time names are missing, and why.
+    pub unnamed: Vec<(i32, String)>,
     /// Records that found no place.
     pub lost: u64,
     /// What all samples have cost, in nanoseconds.
     pub spent_ns: f64,
+}
+
+/// All frames of all stacks.
+fn frames(collected: &Collected) -> impl Iterator<Item = FrameAddress> {
+    collected.stacks().iter().flat_map(|(stack, _)| stack.frames.iter().copied())
 }
 
 /// Unwinds; lives in one thread.
@@ -182,6 +189,9 @@ impl Sampler {
             self.look();
         }
         let (symbols, unwinder) = (&mut self.symbols, &mut self.unwinder);
+        if self.live.is_due() {
+            symbols.prepare(unwinder, frames(&self.collected), 2);
+        }
         self.live.write(&self.collected, |frame| symbols.names(unwinder, frame));
     }
 
@@ -202,6 +212,7 @@ impl Sampler {
         self.read_until(u64::MAX);
         self.rate.spend(self.samples);
         let symbols = &mut self.symbols;
+        symbols.prepare(&mut self.unwinder, frames(&self.collected), 0);
         let mut names = HashMap::new();
         for (stack, _) in self.collected.stacks() {
             for frame in &stack.frames {
@@ -212,7 +223,8 @@ impl Sampler {
         let module = |end: End| end.module().and_then(|module| self.unwinder.module_name(module));
         let cut = self.collected.cut().map(|(end, samples)| (end, module(end), samples)).collect();
         let spent_ns = self.rate.spent_ns();
-        Found { cut, names, lost: self.lost, spent_ns, collected: self.collected }
+        let unnamed = self.unwinder.unnamed();
+        Found { cut, names, unnamed, lost: self.lost, spent_ns, collected: self.collected }
     }
 
     fn take(&mut self, record: Record) {

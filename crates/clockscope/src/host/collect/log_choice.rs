@@ -57,6 +57,11 @@ fn from_files(files: &mut Files) -> Vec<Log> {
     for below in files.root.logs() {
         let log = files.root.log(&below);
         let log = files.noted(&below, log);
+        if let Some(skipped) = log.as_ref().map(|log| log.skipped_bytes).filter(|bytes| *bytes > 0)
+        {
+            let why = format!("{skipped} bytes at its beginning, because it is too long");
+            files.unread.push(Unread { file: below.clone(), why });
+        }
         logs.extend(log.filter(|log| log.begins_at_boot || !log.events.is_empty()));
     }
     logs

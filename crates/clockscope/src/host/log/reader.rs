@@ -190,6 +190,7 @@ impl<'a> Boots<'a> {
             begins_at_boot: self.begins_at_boot,
             boots: self.count.max(u64::from(lines > 0)),
             left_out,
+            skipped_bytes: 0,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::foreign::Foreign;
 use std::mem::{Discriminant, discriminant};
 
 use super::super::lines::{cut_middle, hanging, labelled_in, pointed, width as columns};
-use super::super::model::TraceReport;
+use super::super::model::{DeclineRow, TraceReport};
 use super::super::{declines, units};
 use super::model::{CalledRow, Callers};
 use super::names;
@@ -41,7 +41,10 @@ pub fn render(report: &TraceReport, options: CallersOptions) -> String {
     if let Some(cut) = cut(callers) {
         out += &labelled_in("Cut stacks", &cut, width);
     }
-    out += &declines::labelled("Not sampled", &callers.declines, width);
+    let (unnamed, unsampled): (Vec<DeclineRow>, Vec<DeclineRow>) =
+        callers.declines.iter().cloned().partition(|row| row.what == "names");
+    out += &declines::labelled("Not sampled", &unsampled, width);
+    out += &declines::labelled("Not named", &unnamed, width);
     let (trees, notes) = trees(report, callers, options);
     out += &trees;
     out += &notes;

@@ -9,7 +9,11 @@ use serde::de::IgnoredAny;
 
 use crate::host::state::HostState;
 use crate::report::bench::model::{BenchReport, PathName, PathRow, Record, SCHEMA};
+use crate::report::lines::cut_middle;
 use crate::stats::median::median;
+
+/// Columns of the longest label; those of clockscope have 45.
+const LABEL_MAX: usize = 100;
 
 /// A saved measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -228,11 +232,11 @@ fn parse_records(bytes: &[u8]) -> Result<BenchFile, BenchFileError> {
     Ok(file)
 }
 
-/// `CLOCK_MONOTONIC by vdso`, `read by syscall`; printable.
+/// `CLOCK_MONOTONIC by vdso`, `read by syscall`; printable, and in at most [`LABEL_MAX`] columns.
 #[must_use]
 pub fn label(name: &PathName) -> String {
     let what = name.clock.as_deref().or(name.call.as_deref()).unwrap_or("?");
-    printable(&format!("{what} by {}", name.route))
+    cut_middle(&printable(&format!("{what} by {}", name.route)), LABEL_MAX)
 }
 
 #[cfg(test)]

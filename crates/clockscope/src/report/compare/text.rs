@@ -3,6 +3,7 @@
 use super::c_format::general;
 use super::model::{CompareReport, Comparison, SetRow, Verdict};
 use super::{plot, sentence};
+use crate::foreign::printable;
 use crate::report::units;
 
 /// What the text is fitted to.
@@ -68,7 +69,7 @@ fn notes(report: &CompareReport) -> String {
 fn paragraph(words: &str) -> String {
     let mut text = String::new();
     let mut column = 0;
-    let words = words.replace(" %", "\u{a0}%");
+    let words = printable(words).replace(" %", "\u{a0}%");
     for word in words.split(' ') {
         let length = word.chars().count();
         if column > 0 && column + 1 + length > WIDTH {
@@ -89,7 +90,7 @@ fn paragraph(words: &str) -> String {
 fn sets(report: &CompareReport, plot_width: usize) -> Vec<String> {
     let mut names = String::new();
     for (index, set) in report.sets.iter().enumerate() {
-        let name = if set.file == "-" { "standard input" } else { &set.file };
+        let name = if set.file == "-" { "standard input" } else { &printable(&set.file) };
         let path = set.path.as_ref().map(|path| format!(", {path}")).unwrap_or_default();
         names.push_str(&format!("{} {name}{path}\n", sign(index)));
     }
@@ -197,11 +198,9 @@ fn aligned(
             .zip(&widths)
             .enumerate()
             .map(|(column, (cell, width))| {
-                if left.contains(&column) {
-                    format!("{cell:<width$}")
-                } else {
-                    format!("{cell:>width$}")
-                }
+                // Not by the formatter, whose widths end at 65,535.
+                let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
+                if left.contains(&column) { cell.clone() + &pad } else { pad + cell }
             })
             .collect();
         format!("{prefix}{}", cells.join("  ")).trim_end().to_owned() + "\n"
@@ -276,7 +275,7 @@ fn paths(report: &CompareReport) -> String {
         if !text.is_empty() {
             text.push('\n');
         }
-        text.push_str(&format!("{base} -> {file}\n\n"));
+        text.push_str(&format!("{} -> {}\n\n", printable(base), printable(file)));
         text.push_str(&path_table(&rows, report));
     }
     text

@@ -150,7 +150,11 @@ mod tests {
     fn played(happens: Vec<(Woken, Snapshot)>) -> String {
         let mut out = String::new();
         let mut machine = Played { now: good(), happens: happens.into() };
-        watch(&mut machine, &mut |line| Ok(out.push_str(line))).unwrap();
+        let mut write = |line: &str| {
+            out.push_str(line);
+            Ok(())
+        };
+        watch(&mut machine, &mut write).unwrap();
         out
     }
 
