@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn dumps_have_names_and_moves_also_of_what_was_moved_before() {
         let mut wanted = Wanted::new(vec![0x7000, 0x70ff, 0x7100, 0x807f, 0x8080, 0x9001]);
-        of_dump(|| Ok(&dump()[..]).map(<[u8]>::to_vec).map(io::Cursor::new), &mut wanted).unwrap();
+        of_dump(|| Ok(io::Cursor::new(dump())), &mut wanted).unwrap();
         let name = Some("Main.read".to_owned());
         assert_eq!(names(&wanted), [name.clone(), name.clone(), None, name.clone(), None, name]);
         let mut moved = Wanted::new(vec![0x9001]);
