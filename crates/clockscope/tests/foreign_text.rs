@@ -122,7 +122,8 @@ fn a_process_with_a_hostile_name_is_attached_to_harmlessly() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let stderr = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(stderr.contains("attached to ?]0;x??[31m?"), "{stderr:?}");
-    told(&["vdso", "--pid", &pid]);
+    let shown = told(&["vdso", "--pid", &pid]);
+    assert_eq!(shown.status.code(), Some(0), "{shown:?}");
     // While another tracer has it, attaching is refused.
     let mut other = Command::new(clockscope())
         .args(["trace", "-p", &pid, "-o", "/dev/null"])

@@ -24,6 +24,7 @@ use super::frames::ProgramId;
 use super::jit_files::{of_dump, of_map};
 use super::jit_wanted::Wanted;
 use crate::foreign::Foreign;
+use crate::sys::proc_text;
 
 /// Dumps that are read for one process.
 pub(super) const DUMPS_MAX: usize = 4;
@@ -58,8 +59,7 @@ impl Program {
     /// A process whose first such frame was just seen.
     pub(super) fn seen(pid: i32, parent: Option<ProgramId>, dumps: Vec<Rc<File>>) -> Program {
         let root = Dir::open_ambient_dir(format!("/proc/{pid}/root"), cap_std::ambient_authority());
-        let status = std::fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
-        let status = String::from_utf8_lossy(&status);
+        let status = proc_text::read(format!("/proc/{pid}/status")).unwrap_or_default();
         Program {
             parent,
             pid,

@@ -72,7 +72,7 @@ pub fn join_ipc_namespace(pid: i32) -> std::io::Result<()> {
 /// `proc_pid_stat(5)`.
 #[must_use]
 pub fn cpu_time(pid: i32) -> Option<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = crate::sys::proc_text::read(format!("/proc/{pid}/stat")).ok()?;
     let (_, behind_name) = stat.rsplit_once(')')?;
     let mut fields = behind_name.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();

@@ -22,7 +22,7 @@ impl VdsoClock {
     #[must_use]
     pub fn find() -> Option<Self> {
         let base = own_base()?;
-        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+        let maps = crate::sys::proc_text::read("/proc/self/maps").ok()?;
         let size = usize::try_from(end_of_mapping(&maps, base)? - base).ok()?;
         let mut image = vec![0; size];
         File::open("/proc/self/mem").ok()?.read_exact_at(&mut image, base).ok()?;

@@ -27,6 +27,7 @@ pub mod perf_samples;
 pub mod poll;
 pub mod precedence;
 pub mod privileges;
+pub mod proc_text;
 pub mod ptrace;
 mod raw_syscall;
 pub mod robust;

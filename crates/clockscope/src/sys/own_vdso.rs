@@ -19,7 +19,7 @@ pub struct OwnVdso {
 /// Not by `AT_SYSINFO_EHDR`: under another clockscope that names its image, not the kernel's.
 #[must_use]
 pub fn read() -> Option<OwnVdso> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let maps = crate::sys::proc_text::read("/proc/self/maps").ok()?;
     let mappings = mappings(&maps);
     let (start, end) = *mappings.last()?;
     let mut bytes = vec![0; usize::try_from(end - start).ok()?];
@@ -32,7 +32,7 @@ pub fn read() -> Option<OwnVdso> {
 /// The addresses of the kernel's image in this process; empty if there is none.
 #[must_use]
 pub fn code() -> Range<u64> {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let maps = crate::sys::proc_text::read("/proc/self/maps").unwrap_or_default();
     mappings(&maps).last().map_or(0..0, |(start, end)| *start..*end)
 }
 

@@ -49,7 +49,7 @@ impl Functions {
         let base = vdso_call::own_base().ok_or(NoFunctions::NoImage)?;
         let unreadable = |why: &dyn fmt::Display| NoFunctions::Unreadable(why.to_string());
         let maps =
-            std::fs::read_to_string("/proc/self/maps").map_err(|error| unreadable(&error))?;
+            crate::sys::proc_text::read("/proc/self/maps").map_err(|error| unreadable(&error))?;
         let end = end_of(&maps, base).ok_or_else(|| unreadable(&"it is not mapped"))?;
         let mut image = vec![0; usize::try_from(end - base).map_err(|error| unreadable(&error))?];
         File::open("/proc/self/mem")

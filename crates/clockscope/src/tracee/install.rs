@@ -105,7 +105,7 @@ pub fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> {
 /// What the kernel knows of the process's memory, with the vector on its stack; `None` if
 /// `/proc/PID/stat` does not say.
 fn memory_map(pid: i32, vdso: &VdsoEntry) -> Option<MemoryMap> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = crate::sys::proc_text::read(format!("/proc/{pid}/stat")).ok()?;
     let fields = stat_fields(&stat)?;
     // The heap is empty before the first instruction: its end is its start.
     let [start_code, end_code, start_stack, start_data, end_data, start_brk] =

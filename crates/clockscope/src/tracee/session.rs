@@ -204,7 +204,7 @@ impl ClockPair {
 /// The number of seccomp filters of a process, as far as `/proc/PID/status` tells.
 #[must_use]
 pub fn seccomp_filters(pid: &str) -> Option<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = crate::sys::proc_text::read(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| {
         status.lines().find_map(|line| line.strip_prefix(name)).and_then(|n| n.trim().parse().ok())
     };

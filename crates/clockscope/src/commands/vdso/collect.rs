@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use crate::sys::vdso_call;
+use crate::sys::{proc_text, vdso_call};
 use crate::vdso::maps::{self, Mapping};
 use crate::vdso::{Class, auxv};
 
@@ -69,7 +69,7 @@ pub(crate) fn load(pid: Option<u32>) -> Result<Loaded, LoadError> {
     let copied = auxv::sysinfo_ehdr(&vector, class_of(&dir));
     let own_base = if pid.is_none() { vdso_call::own_base() } else { None };
     let base = own_base.or(copied).ok_or(LoadError::NoVdso)?;
-    let text = read(fs::read_to_string(format!("{dir}/maps")), "its mappings")?;
+    let text = read(proc_text::read(format!("{dir}/maps")), "its mappings")?;
     let mappings = maps::parse(&text);
     let mapping = mappings.iter().find(|mapping| mapping.contains(base));
     let size = (mapping.ok_or(LoadError::NoVdso)?.end - base).min(SIZE_MAX);

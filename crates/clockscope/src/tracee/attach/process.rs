@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 
 use super::refusal::Refusal;
 use crate::foreign::Foreign;
-use crate::sys::access;
+use crate::sys::{access, proc_text};
 use crate::vdso::maps::{self, Mapping};
 
 /// `PF_KTHREAD`, include/linux/sched.h (Linux 6.18).
@@ -28,17 +28,15 @@ pub(super) struct Known {
 
 /// The name of the program that a process runs, as `ps` shows it.
 pub(crate) fn command_name(pid: i32) -> Foreign {
-    std::fs::read(format!("/proc/{pid}/comm"))
-        .map(|name| Foreign::from(name.trim_ascii_end()))
-        .unwrap_or_default()
+    let name = proc_text::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().into()
 }
 
 /// Looks a process up and finds reasons to keep away.
 pub(super) fn known(number: i32) -> Result<Known, Refusal> {
-    // A program's name need not be UTF-8.
-    let known = std::fs::read(format!("/proc/{number}/status"))
+    let known = proc_text::read(format!("/proc/{number}/status"))
         .ok()
-        .and_then(|status| parse(&String::from_utf8_lossy(&status)))
+        .and_then(|status| parse(&status))
         .ok_or(Refusal::Gone)?;
     if u32::try_from(known.pid) == Ok(std::process::id()) {
         return Err(Refusal::Own);
@@ -87,16 +85,15 @@ fn is_of_kernel(pid: i32) -> bool {
 
 /// The kernel's flags of a task: field 9 of `proc_pid_stat(5)`; `None` if it is gone.
 fn flags(stat: &str) -> Option<u64> {
-    let stat = std::fs::read(stat).ok()?;
-    String::from_utf8_lossy(&stat).rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()
+    let stat = proc_text::read(stat).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()
 }
 
 /// Whether a process has ended, or all its threads are about to.
 pub(super) fn is_ending(pid: i32) -> bool {
     let is_exiting = |thread: i32| {
         let place = format!("/proc/{pid}/task/{thread}");
-        let status = std::fs::read(format!("{place}/status")).unwrap_or_default();
-        let status = String::from_utf8_lossy(&status);
+        let status = proc_text::read(format!("{place}/status")).unwrap_or_default();
         flags(&format!("{place}/stat")).is_none_or(|flags| flags & PF_EXITING != 0)
             || is_being_killed(&status)
     };
@@ -124,8 +121,8 @@ pub(super) fn is_64_bit(pid: i32) -> bool {
 
 /// The mappings of a process.
 pub(super) fn mappings(pid: i32) -> Result<Vec<Mapping>, Refusal> {
-    std::fs::read(format!("/proc/{pid}/maps"))
-        .map(|text| maps::parse(&String::from_utf8_lossy(&text)))
+    proc_text::read(format!("/proc/{pid}/maps"))
+        .map(|text| maps::parse(&text))
         .map_err(Refusal::at("reading its mappings"))
 }
 

@@ -33,7 +33,7 @@ pub(super) fn listed(pid: i32) -> Vec<i32> {
 /// The letter by which `ps` shows the state of a thread: `D` for uninterruptible, `Z` for ended.
 #[must_use]
 pub(super) fn state(pid: i32, thread: i32) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
+    let stat = crate::sys::proc_text::read(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 

@@ -1,0 +1,25 @@
+//! Text of the kernel's in which names of programs and files stand, which need not be UTF-8.
+
+use std::io;
+use std::path::Path;
+
+/// A file below `/proc`; bytes that are no UTF-8 become U+FFFD.
+///
+/// # Errors
+///
+/// Those of reading it.
+pub fn read(path: impl AsRef<Path>) -> io::Result<String> {
+    std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_no_utf_8_is_read_with_the_rest() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), b"7 (a\xffb) S").unwrap();
+        assert_eq!(read(file.path()).unwrap(), "7 (a\u{fffd}b) S");
+    }
+}
