@@ -9,8 +9,8 @@ DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
 MUSL := x86_64-unknown-linux-musl
 
-.PHONY: help setup setup-build setup-demo setup-bench setup-vm demo check tidy test test-root test-signals test-vm bench \
-	big-log fuzz docs dist header install-c clean
+.PHONY: help setup setup-build setup-demo setup-bench setup-vm setup-foreign demo check tidy test test-root test-signals \
+	test-vm test-foreign test-foreign-quick bench big-log fuzz docs dist header install-c clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -29,6 +29,9 @@ setup-bench:
 
 setup-vm:
 	@scripts/setup.sh vm
+
+setup-foreign:
+	@scripts/setup.sh foreign
 
 demo: setup-demo ## show what clockscope does on a real program
 	@demo/demo.sh
@@ -63,6 +66,18 @@ ATTACHMENTS ?= 200
 test-signals: setup ## attach to programs with timers and signals, 200 times in each cell of a matrix; half an hour
 	CLOCKSCOPE_ATTACHMENTS=$(ATTACHMENTS) $(CARGO) test --package clockscope --test trace_signals -- \
 		--ignored --nocapture the_matrix
+
+# `make test-foreign FOREIGN='--suite go --mode attach'` runs a part of them.
+AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E env "PATH=$$PATH")
+test-foreign: setup-foreign ## other people's test suites, plainly and under clockscope, compared name by name (root; half an hour)
+	$(CARGO) build --release --package clockscope
+	python3 tests/foreign/planted.py
+	$(AS_ROOT) tests/foreign/run.py $(TARGET)/release/clockscope $(TARGET)/foreign $(FOREIGN)
+
+test-foreign-quick: setup-foreign ## the most telling of them, in minutes
+	$(CARGO) build --release --package clockscope
+	python3 tests/foreign/planted.py
+	$(AS_ROOT) tests/foreign/run.py $(TARGET)/release/clockscope $(TARGET)/foreign --quick $(FOREIGN)
 
 # `make bench SECTIONS=fastclock,start` measures these sections only, and replaces them in the page.
 bench: setup-bench ## compare with strace, perf, quanta and others: ratios with intervals

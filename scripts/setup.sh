@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a part of the project needs, from Debian's or Ubuntu's packages, and only what is
-# missing. Usage: scripts/setup.sh build|demo|test|bench|vm
+# missing. Usage: scripts/setup.sh build|demo|test|bench|vm|foreign
 set -eu
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -26,6 +26,24 @@ cpio cpio
 golang-go go
 sqlite3 sqlite3
 END
+        return
+    fi
+    if [ "$1" = foreign ]; then
+        cat <<'END'
+make make
+xz-utils xz
+linux-source -
+glibc-source -
+python3 python3
+golang-go go
+perl perl
+stress-ng stress-ng
+rt-tests cyclictest
+postgresql -
+END
+        # The package of Python's tests has the version in its name, and python3 depends on it.
+        apt-cache depends python3 2>/dev/null |
+            sed -n 's/.*Depends: \(python3\.[0-9]*\)$/lib\1-testsuite -/p'
         return
     fi
     echo sqlite3 sqlite3
@@ -86,8 +104,8 @@ local_name() {
 
 part=${1:-}
 case "$part" in
-build | demo | test | bench | vm) ;;
-*) die "say what to set up: build, demo, test, bench or vm" ;;
+build | demo | test | bench | vm | foreign) ;;
+*) die "say what to set up: build, demo, test, bench, vm or foreign" ;;
 esac
 
 command -v cargo >/dev/null 2>&1 ||
