@@ -1,7 +1,7 @@
 //! The time-stamp counter.
 
 use core::arch::asm;
-use core::arch::x86_64::{_mm_lfence, _rdtsc};
+use core::arch::x86_64::_rdtsc;
 use core::mem::offset_of;
 
 use crate::page::{Counter, Slot, Steep};
@@ -75,12 +75,14 @@ pub struct CpuCounter;
 impl Counter for CpuCounter {
     #[inline(always)]
     fn ordered(&self) -> Ticks {
+        let (low, high): (u64, u64);
         // SAFETY: both instructions exist on every x86-64 and touch no memory. Where a program has
-        // forbidden itself the counter (PR_SET_TSC), the second raises SIGSEGV.
+        // forbidden itself the counter (PR_SET_TSC), the second raises SIGSEGV. Written out, because the
+        // vDSO image is compiled without SSE2, to which the intrinsic of the first belongs.
         unsafe {
-            _mm_lfence();
-            Ticks(_rdtsc())
+            asm!("lfence", "rdtsc", out("rax") low, out("rdx") high, options(nostack, preserves_flags));
         }
+        Ticks(high << 32 | low)
     }
 
     #[inline(always)]

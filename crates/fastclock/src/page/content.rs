@@ -143,28 +143,10 @@ impl Content {
     #[must_use]
     #[inline]
     pub fn is_sound(&self) -> bool {
-        let Some(ticks) = self.span.0.checked_add(self.grace.0) else { return false };
-        if !self.has_line() {
-            return ticks == 0;
-        }
-        let plausible = |line: &Line| {
-            let TickLength { whole, fraction } = line.tick;
-            whole < SLOWEST
-                && (whole > 0 || fraction >= FASTEST)
-                && (0..i64::MAX / 4).contains(&line.mono.0)
-        };
-        let nanos = self.line.tick.whole.checked_add(1).and_then(|tick| tick.checked_mul(ticks));
-        let grown = (u128::from(ticks) * u128::from(self.bound.growth)) >> 64;
-        plausible(&self.line)
-            && self.line.base.0.checked_add(ticks).is_some()
-            && nanos.is_some_and(|nanos| nanos <= LONGEST)
-            && self.bound.at_base < VAGUEST
-            && grown < u128::from(VAGUEST)
-            && self.previous.as_ref().is_none_or(|previous| {
-                plausible(previous)
-                    && previous.base <= self.line.base
-                    && previous.at(self.line.base).is_some_and(|end| end <= self.line.mono)
-            })
+        let ticks = self.span.0.checked_add(self.grace.0);
+        self.line.is_sound(ticks)
+            && (!self.has_line() || self.bound.is_sound(ticks))
+            && self.previous.as_ref().is_none_or(|previous| self.line.goes_on_from(previous))
     }
 
     /// Writes a slot. (Inlined for the vDSO image, as [`load`](Self::load) is.)
@@ -213,35 +195,199 @@ impl Content {
             _ => TickLength { whole: u64::MAX, fraction: 0 },
         };
         let mono = slot.mono.nanos();
-        let previous = Line {
-            base: Ticks(load(&slot.previous_base)),
-            mono: Nanos(slot.previous_mono.load(Relaxed)),
-            tick: TickLength {
-                whole: load(&slot.previous_whole),
-                fraction: load(&slot.previous_fraction),
-            },
-        };
         let offset = |base: &Base| Nanos(base.nanos().0.saturating_sub(mono.0));
         Self {
             line: Line { base: Ticks(load(&slot.base)), mono, tick },
             span: Ticks(load(&slot.span)),
             grace: Ticks(load(&slot.grace)),
-            previous: (previous != Line::default()).then_some(previous),
+            previous: slot.previous(),
             offsets: Offsets {
                 real: offset(&slot.real),
                 boot: offset(&slot.boot),
                 tai: offset(&slot.tai),
             },
             bound: Bound { at_base: load(&slot.bound), growth: load(&slot.growth) },
-            state: match load(&slot.reason) {
-                0 => State::Running,
-                raw => State::Ended(
-                    u32::try_from(raw)
-                        .ok()
-                        .and_then(Decline::from_raw)
-                        .unwrap_or(Decline::PageDamaged),
-                ),
+            state: State::from_word(load(&slot.reason)),
+        }
+    }
+}
+
+impl Slot {
+    /// Takes over what stands in another one.
+    #[inline(always)]
+    pub(super) fn copy_from(&self, other: &Self) {
+        let copy = |to: &AtomicU64, from: &AtomicU64| to.store(from.load(Relaxed), Relaxed);
+        let copy_base = |to: &Base, from: &Base| {
+            to.sec.store(from.sec.load(Relaxed), Relaxed);
+            copy(&to.nsec, &from.nsec);
+        };
+        copy(&self.base, &other.base);
+        copy(&self.span, &other.span);
+        copy(&self.whole, &other.whole);
+        copy(&self.fraction, &other.fraction);
+        copy_base(&self.mono, &other.mono);
+        copy(&self.bound, &other.bound);
+        copy(&self.growth, &other.growth);
+        copy_base(&self.real, &other.real);
+        copy_base(&self.boot, &other.boot);
+        copy_base(&self.tai, &other.tai);
+        copy(&self.grace, &other.grace);
+        copy(&self.reason, &other.reason);
+        copy(&self.previous_base, &other.previous_base);
+        copy(&self.previous_whole, &other.previous_whole);
+        copy(&self.previous_fraction, &other.previous_fraction);
+        self.previous_mono.store(other.previous_mono.load(Relaxed), Relaxed);
+    }
+
+    /// The line before.
+    #[inline(always)]
+    pub(super) fn previous(&self) -> Option<Line> {
+        let load = |word: &AtomicU64| word.load(Relaxed);
+        let previous = Line {
+            base: Ticks(load(&self.previous_base)),
+            mono: Nanos(self.previous_mono.load(Relaxed)),
+            tick: TickLength {
+                whole: load(&self.previous_whole),
+                fraction: load(&self.previous_fraction),
             },
+        };
+        (previous != Line::default()).then_some(previous)
+    }
+
+    /// The line.
+    #[inline(always)]
+    pub(super) fn line(&self) -> Line {
+        Line { base: Ticks(self.base.load(Relaxed)), mono: self.mono.nanos(), tick: self.tick() }
+    }
+
+    /// How long the line holds.
+    #[inline(always)]
+    fn lasts(&self) -> Option<u64> {
+        self.span.load(Relaxed).checked_add(self.grace.load(Relaxed))
+    }
+
+    /// Whether the line can be a clock's, or there is none.
+    #[inline(always)]
+    pub(super) fn has_sound_line(&self) -> bool {
+        self.line().is_sound(self.lasts())
+    }
+
+    /// Whether its bound can be one.
+    #[inline(always)]
+    pub(super) fn has_sound_bound(&self) -> bool {
+        if self.tick() == TickLength::default() {
+            return true;
+        }
+        let bound = Bound { at_base: self.bound.load(Relaxed), growth: self.growth.load(Relaxed) };
+        bound.is_sound(self.lasts())
+    }
+
+    /// Whether the line goes on where the one before it ends, or above.
+    #[inline(always)]
+    pub(super) fn goes_on(&self) -> bool {
+        self.previous().is_none_or(|previous| self.line().goes_on_from(&previous))
+    }
+
+    /// Where the line ends; [`Content::ends`].
+    #[inline(always)]
+    pub(super) fn ends(&self) -> Ticks {
+        let [base, span, grace] =
+            [&self.base, &self.span, &self.grace].map(|word| word.load(Relaxed));
+        Ticks(base.saturating_add(span).saturating_add(grace))
+    }
+
+    /// [`Content::time`], of a slot that is [sound](Content::is_sound).
+    #[inline(always)]
+    pub(super) fn time(&self, ticks: Ticks, clock: PageClock) -> Option<Nanos> {
+        let load = |word: &AtomicU64| word.load(Relaxed);
+        let (base, mono, whole, fraction) = if ticks.0 >= load(&self.base) {
+            if ticks >= self.ends() {
+                return None;
+            }
+            (&self.base, self.mono.nanos().0, &self.whole, &self.fraction)
+        } else {
+            let words = [&self.previous_base, &self.previous_whole, &self.previous_fraction];
+            let mono = self.previous_mono.load(Relaxed);
+            if mono == 0 && words.iter().all(|word| load(word) == 0) {
+                return None;
+            }
+            (&self.previous_base, mono, &self.previous_whole, &self.previous_fraction)
+        };
+        let elapsed = ticks.0.checked_sub(load(base))?;
+        let tick = TickLength { whole: load(whole), fraction: load(fraction) };
+        let nanos = i64::try_from(tick.nanos(elapsed)).unwrap_or(i64::MAX);
+        let time = mono.saturating_add(nanos);
+        Some(Nanos(time.saturating_add(Content::offset_in(self, clock).0)))
+    }
+
+    /// [`Content::bound_at`].
+    #[inline(always)]
+    pub(super) fn bound_at(&self, ticks: Ticks) -> Nanos {
+        let bound = Bound { at_base: self.bound.load(Relaxed), growth: self.growth.load(Relaxed) };
+        let bound = bound.after(ticks.0.saturating_sub(self.base.load(Relaxed)));
+        Nanos(i64::try_from(bound).unwrap_or(i64::MAX))
+    }
+
+    /// Why there is no time at this tick.
+    #[inline(always)]
+    pub(super) fn why_over(&self, now: Ticks) -> Decline {
+        match State::from_word(self.reason.load(Relaxed)) {
+            State::Ended(reason) => reason,
+            State::Running if now.0 < self.base.load(Relaxed) => Decline::Starting,
+            State::Running => Decline::Expired,
+        }
+    }
+}
+
+impl Bound {
+    /// Whether it is one for so many ticks.
+    #[inline(always)]
+    fn is_sound(self, ticks: Option<u64>) -> bool {
+        let grown = |ticks: u64| (u128::from(ticks) * u128::from(self.growth)) >> 64;
+        self.at_base < VAGUEST && ticks.is_some_and(|ticks| grown(ticks) < u128::from(VAGUEST))
+    }
+}
+
+impl Line {
+    /// Whether a line that holds for so many ticks can be a clock's, or there is none.
+    #[inline(always)]
+    fn is_sound(&self, ticks: Option<u64>) -> bool {
+        let Some(ticks) = ticks else { return false };
+        if self.tick == TickLength::default() {
+            return ticks == 0;
+        }
+        let nanos = self.tick.whole.checked_add(1).and_then(|tick| tick.checked_mul(ticks));
+        self.is_plausible()
+            && self.base.0.checked_add(ticks).is_some()
+            && nanos.is_some_and(|nanos| nanos <= LONGEST)
+    }
+
+    /// Whether it goes on where another one has come to, or above.
+    #[inline(always)]
+    fn goes_on_from(&self, previous: &Self) -> bool {
+        self.tick == TickLength::default()
+            || previous.is_plausible()
+                && previous.base <= self.base
+                && previous.at(self.base).is_some_and(|end| end <= self.mono)
+    }
+
+    #[inline(always)]
+    fn is_plausible(&self) -> bool {
+        let TickLength { whole, fraction } = self.tick;
+        whole < SLOWEST
+            && (whole > 0 || fraction >= FASTEST)
+            && (0..i64::MAX / 4).contains(&self.mono.0)
+    }
+}
+
+impl State {
+    #[inline(always)]
+    fn from_word(word: u64) -> Self {
+        let reason = || u32::try_from(word).ok().and_then(Decline::from_raw);
+        if word == 0 {
+            Self::Running
+        } else {
+            Self::Ended(reason().unwrap_or(Decline::PageDamaged))
         }
     }
 }
@@ -256,13 +402,13 @@ impl Base {
 
     /// Whether this is a time within 146 years of its origin.
     #[inline]
-    fn is_proper(&self) -> bool {
+    pub(super) fn is_proper(&self) -> bool {
         let sec = self.sec.load(Relaxed);
         sec.unsigned_abs() < (1 << 62) / 1_000_000_000 && self.nsec.load(Relaxed) < 1_000_000_000
     }
 
     #[inline]
-    fn nanos(&self) -> Nanos {
+    pub(super) fn nanos(&self) -> Nanos {
         let nsec = i64::try_from(self.nsec.load(Relaxed)).unwrap_or(i64::MAX);
         Nanos::from_timespec(self.sec.load(Relaxed), nsec)
     }

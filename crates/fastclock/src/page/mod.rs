@@ -6,7 +6,9 @@
 //! writer that dies at any moment leaves a page that is whole.
 
 mod content;
+mod leaves;
 mod reader;
+mod slow;
 mod trust;
 mod writer;
 

@@ -365,7 +365,7 @@ impl Slot {
     }
 
     #[inline(always)]
-    fn tick(&self) -> TickLength {
+    pub(super) fn tick(&self) -> TickLength {
         TickLength { whole: self.whole.load(Relaxed), fraction: self.fraction.load(Relaxed) }
     }
 }

@@ -161,7 +161,7 @@ proptest! {
         let (page, trust) = (Page::new(), Trust::new());
         let mut writer = Writer::create(&page, [0; 2], 1);
         writer.publish(content);
-        trust.keep(&page, page.head.load(Relaxed), &content);
+        trust.keep(&page, page.head.load(Relaxed));
         machine.ticks.set(base + passed);
         let reader = reader(&page, &trust, &machine);
         for clock in [PageClock::Monotonic, PageClock::Realtime, PageClock::Boottime, PageClock::Tai] {

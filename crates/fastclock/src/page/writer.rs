@@ -10,7 +10,7 @@ use core::sync::atomic::fence;
 
 use super::content::{Content, State};
 use super::reader::Counter;
-use super::trust::WIDEST;
+use super::slow::WIDEST;
 use super::{MAGIC, OWNER_DIED, Page, SIZE, VERSION};
 use crate::decline::Decline;
 use crate::line::Line;

@@ -15,7 +15,7 @@ fn trusted<'a, C: Counter>(
     let mut content = machine.content(1 << 40, 0, 1 << 33);
     content.line.base = Ticks(base);
     Writer::create(page, [0; 2], 1).publish(content);
-    trust.keep(page, page.head.load(Relaxed), &content);
+    trust.keep(page, page.head.load(Relaxed));
     Reader { page, trust, counter, kernel: machine }
 }
 

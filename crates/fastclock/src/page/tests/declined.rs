@@ -1,6 +1,5 @@
 //! The short way of a process that has gone over to the kernel says what the long way says.
 
-use super::super::trust::Still;
 use super::*;
 
 const CLOCKS: [PageClock; 4] =
@@ -70,7 +69,7 @@ fn it_says_the_same_in_every_state() {
                 let _ = reader.bounded(clock, Order::Ordered);
                 // Time stands still, so that both are asked at once.
                 machine.step.set(0);
-                let [long, short] = [reader.slowly(clock, true), reader.slow(clock)];
+                let [long, short] = [reader.slowly(clock), reader.slow(clock)];
                 machine.step.set(20);
                 assert!(long.declined.is_some(), "state {number}");
                 assert_eq!(short, long, "state {number}, {clock:?}, set by {set}");
@@ -91,8 +90,7 @@ fn it_is_gone_without_a_look_at_the_counter() {
         machine.pass(1_000_000); // past the floor
         let looks = machine.reads.get();
         for clock in [PageClock::Monotonic, PageClock::Realtime, PageClock::Tai] {
-            let found = reader.declined_still(clock);
-            assert!(matches!(found, Still::Answered(..)), "state {number}, {clock:?}");
+            assert!(reader.is_short(clock), "state {number}, {clock:?}");
         }
         assert_eq!(machine.reads.get(), looks);
     }
@@ -106,12 +104,12 @@ fn it_is_not_gone_below_the_floor_nor_where_the_counter_is_forbidden() {
     let reader = reader(&page, &trust, &machine);
     let held = mono(&reader);
     assert!(held.time.0 > machine.kernel(ClockId::Monotonic));
-    assert!(matches!(reader.declined_still(PageClock::Monotonic), Still::Unknown));
+    assert!(!reader.is_short(PageClock::Monotonic));
     assert_eq!(mono(&reader).time, held.time);
     machine.pass(1_000_000);
-    assert!(matches!(reader.declined_still(PageClock::Monotonic), Still::Answered(..)));
+    assert!(reader.is_short(PageClock::Monotonic));
     trust.forbidden.store(machine.kernel(ClockId::Monotonic), Relaxed);
-    assert!(matches!(reader.declined_still(PageClock::Monotonic), Still::Unknown));
+    assert!(!reader.is_short(PageClock::Monotonic));
     assert_eq!(mono(&reader).declined, Some(Decline::Forbidden));
 }
 

@@ -1,0 +1,96 @@
+//! The small functions that `slow.rs` reads slots and a process's knowledge by. Each is a call of its own, so that
+//! what it needs of the stack is given back at once. (Methods, so that the vDSO image, which is linked to
+//! nothing, has code of its own for them.)
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::reader::{Counter, Kernel, PageClock, Reader};
+use super::{Base, Slot};
+use crate::decline::Decline;
+use crate::units::{Nanos, Ticks};
+
+impl<C: Counter, K: Kernel> Reader<'_, C, K> {
+    /// Why a slot has no time at this tick.
+    #[inline(never)]
+    pub(super) fn why_over(slot: &Slot, now: Ticks) -> Decline {
+        slot.why_over(now)
+    }
+
+    /// [`Trust::copy`](super::Trust).
+    #[inline(never)]
+    pub(super) fn copy(&self, head: u64) -> bool {
+        self.trust.copy(self.page, head)
+    }
+
+    /// The time of a clock at this tick by a slot, if it has one.
+    #[inline(never)]
+    pub(super) fn time(slot: &Slot, ticks: Ticks, clock: PageClock) -> Option<Nanos> {
+        slot.time(ticks, clock)
+    }
+
+    /// The time at the end of a slot's line.
+    #[inline(never)]
+    pub(super) fn time_at_end(slot: &Slot) -> Nanos {
+        let line = slot.line();
+        line.at(slot.ends()).unwrap_or(line.mono)
+    }
+
+    /// Whether a slot can be a clock's.
+    #[inline(always)]
+    pub(super) fn is_sound(slot: &Slot) -> bool {
+        Self::is_proper(&slot.mono)
+            && Self::is_proper(&slot.real)
+            && Self::is_proper(&slot.boot)
+            && Self::is_proper(&slot.tai)
+            && Self::has_sound_line(slot)
+            && Self::has_sound_bound(slot)
+            && Self::goes_on(slot)
+    }
+
+    #[inline(never)]
+    pub(super) fn is_proper(base: &Base) -> bool {
+        base.is_proper()
+    }
+
+    #[inline(never)]
+    pub(super) fn has_sound_line(slot: &Slot) -> bool {
+        slot.has_sound_line()
+    }
+
+    #[inline(never)]
+    pub(super) fn has_sound_bound(slot: &Slot) -> bool {
+        slot.has_sound_bound()
+    }
+
+    #[inline(never)]
+    pub(super) fn goes_on(slot: &Slot) -> bool {
+        slot.goes_on()
+    }
+
+    /// How far the line begins above the end of the one before it, as long as that is in use, ns.
+    #[inline(never)]
+    pub(super) fn gap_at_base(slot: &Slot, now: Ticks) -> i64 {
+        let base = Ticks(slot.base.load(Relaxed));
+        let end = slot.previous().filter(|_| now < base).and_then(|before| before.at(base));
+        end.map_or(0, |end| slot.mono.nanos().0.saturating_sub(end.0))
+    }
+
+    /// [`Trust::is_forbidden`](super::Trust).
+    #[inline(never)]
+    pub(super) fn is_forbidden(&self) -> bool {
+        self.trust.is_forbidden()
+    }
+
+    /// What time the page may have given to threads of this process until this tick, by the line that was
+    /// used last.
+    #[inline(never)]
+    pub(super) fn reached(&self, ticks: Ticks) -> Option<Nanos> {
+        self.trust.reached(ticks)
+    }
+
+    /// Keeps the line under this head; `false` if the head is another one by now.
+    #[inline(never)]
+    pub(super) fn uses(&self, head: u64, slot: &Slot) -> bool {
+        self.trust.uses(slot, || self.is_current(head))
+    }
+}
