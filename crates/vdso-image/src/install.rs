@@ -11,8 +11,9 @@ use core::sync::atomic::Ordering::Release;
 
 use crate::layout::{
     CLOCK_OFFSET, CONFIG_OFFSET, Config, FUNCTIONS, INSTALL_MARK, InstallStep, KERNEL_OFFSET,
-    KernelMapping, LaunchParams, MemoryMap, PAGE, SHARED_OFFSET, Session, Shared, TARGET_KERNEL,
-    TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE, TRUST_OFFSET, Target, Threads,
+    KernelMapping, LaunchParams, MemoryMap, PAGE, SHARED_OFFSET, START_FLAGS, Session, Shared,
+    TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE, TRUST_OFFSET, Target,
+    Threads,
 };
 use crate::slots::{image_base, session};
 
@@ -58,7 +59,7 @@ pub(crate) fn failed(result: usize) -> bool {
 }
 
 /// Where the launch code jumps to, with its parameters in `rdi`: installs the image and starts the
-/// program as the kernel does, every register zero but the stack pointer.
+/// program as the kernel does, every register zero but the stack pointer, and no flag set.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 extern "C" fn clockscope_install() {
@@ -66,7 +67,7 @@ extern "C" fn clockscope_install() {
         ".cfi_startproc",
         ".cfi_undefined rip", // nobody called
         "call {install}",
-        "mov qword ptr [rsp - 8], rax",
+        "mov qword ptr [rsp - 16], rax",
         "xor eax, eax",
         "xor ebx, ebx",
         "xor ecx, ecx",
@@ -82,9 +83,12 @@ extern "C" fn clockscope_install() {
         "xor r13d, r13d",
         "xor r14d, r14d",
         "xor r15d, r15d",
-        "jmp qword ptr [rsp - 8]",
+        "push {flags}",
+        "popfq",
+        "jmp qword ptr [rsp - 16]",
         ".cfi_endproc",
         install = sym install,
+        flags = const START_FLAGS,
     )
 }
 

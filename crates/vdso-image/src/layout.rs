@@ -65,6 +65,10 @@ pub const KERNEL_MAPPINGS: usize = 6;
 /// file offset (ignored for anonymous memory).
 pub const INSTALL_MARK: u64 = 0x0063_6c6f_636b_7000;
 
+/// The flags that a program starts with: interrupts allowed, and the bit that is always set.
+/// `start_thread_common` in arch/x86/kernel/process_64.c (Linux 6.18).
+pub const START_FLAGS: u32 = 0x202;
+
 /// [`Session::mark`]: says that this is an image of clockscope's, in an order of bytes that no text has.
 pub const SESSION_MARK: u64 = 0x8c6c_6f63_6b73_63f1;
 

@@ -4,7 +4,7 @@
 //! once from the program's first instruction, and end by jumping there with every register zero,
 //! as the kernel starts a program. The tracer is not needed once they have begun.
 
-use vdso_image::layout::{INSTALL_MARK, LaunchParams};
+use vdso_image::layout::{INSTALL_MARK, LaunchParams, START_FLAGS};
 
 const SYS_SHMAT: u32 = 30;
 const SYS_EXECVE: u32 = 59;
@@ -64,14 +64,17 @@ pub fn assemble(launch: &Launch) -> Vec<u8> {
     code
 }
 
-/// Every register zero but the stack pointer, as the kernel starts a program, and the jump to its
-/// first instruction.
+/// Every register zero but the stack pointer, and the flags, as the kernel starts a program, and the jump
+/// to its first instruction.
 fn start_program(code: &mut Vec<u8>, entry: u64) {
     code.extend([0x31, 0xc0, 0x31, 0xdb, 0x31, 0xc9, 0x31, 0xd2]); // xor eax ebx ecx edx
     code.extend([0x31, 0xf6, 0x31, 0xff, 0x31, 0xed]); // xor esi edi ebp
     for register in [0xc0, 0xc9, 0xd2, 0xdb, 0xe4, 0xed, 0xf6, 0xff] {
         code.extend([0x45, 0x31, register]); // xor r8d .. r15d
     }
+    code.push(0x68); // push the flags
+    code.extend(START_FLAGS.to_le_bytes());
+    code.push(0x9d); // popfq
     code.extend([0xff, 0x25, 0, 0, 0, 0]); // jmp [rip]
     code.extend(entry.to_le_bytes());
 }
