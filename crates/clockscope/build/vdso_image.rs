@@ -3,7 +3,8 @@
 //! Three steps: `fastclock` as a library and `vdso-image` as one object file, by the compiler that
 //! builds the command; then a link without any library. A panic, a call into `core` that was not
 //! inlined or any other reference to something that a program may not have is an undefined symbol
-//! and fails the link. The second link leaves out the symbol table; where our entries lie is
+//! and fails the link. An instruction that would change more of the caller's state than the kernel's
+//! functions do, or needs an aligned stack or a clear direction flag, fails the build too. The second link leaves out the symbol table; where our entries lie is
 //! written to `image_entries.rs` instead.
 
 use std::env;
@@ -44,6 +45,10 @@ fn rustc() -> Command {
     command.args(["-C", "opt-level=2", "-C", "panic=abort", "-C", "codegen-units=1"]);
     command.args(["-C", "overflow-checks=no", "-C", "debug-assertions=no"]);
     command.args(["-C", "relocation-model=pie", "-C", "force-unwind-tables=yes"]);
+    // General registers only, as the kernel builds its own image: vector code wants an aligned stack,
+    // which callers in assembly do not always give. rustc warns that floating-point numbers are passed
+    // differently then, and there are none here.
+    command.args(["-C", "target-feature=-sse,-sse2,+soft-float"]);
     // Nothing here gains from unrolled loops, and every page counts.
     command.args(["-C", "llvm-args=-unroll-threshold=0"]);
     command.args(["--target", "x86_64-unknown-linux-gnu"]);
@@ -60,10 +65,34 @@ fn compile_image(source: &Path, out: &Path) -> Result<(), String> {
     let mut library = OsString::from("fastclock=");
     library.push(out.join("libfastclock.rlib"));
     let mut command = rustc();
-    command.args(["--crate-name", "vdso_image", "--crate-type", "lib", "--emit", "obj"]);
+    command.args(["--crate-name", "vdso_image", "--crate-type", "lib", "--emit", "obj,asm"]);
     command.args(["--cfg", "clockscope_image", "--extern"]).arg(library);
-    command.arg("-o").arg(out.join("vdso_image.o"));
-    run(command.arg(source.join("src/lib.rs")))
+    command.arg("--out-dir").arg(out);
+    run(command.arg(source.join("src/lib.rs")))?;
+    let listing = out.join("vdso_image.s");
+    let text = fs::read_to_string(&listing)
+        .map_err(|error| format!("cannot read {}: {error}", listing.display()))?;
+    match text.lines().find(|line| changes_too_much(line)) {
+        Some(line) => Err(format!("the vDSO image must not contain `{}`", line.trim())),
+        None => Ok(()),
+    }
+}
+
+/// Whether a line of assembly touches vector, mask or x87 registers, or depends on the direction flag.
+fn changes_too_much(line: &str) -> bool {
+    let line = line.trim();
+    let mnemonic = line.split_whitespace().next().unwrap_or_default();
+    if mnemonic.starts_with(['.', '#']) || mnemonic.ends_with(':') {
+        return false;
+    }
+    let registers = ["%xmm", "%ymm", "%zmm", "%mm", "%st", "%k"];
+    // x87 instructions begin with `f`, AVX with `v`; the rest are the string instructions.
+    let beginnings = ["f", "v", "rep", "movs", "stos", "lods", "scas", "cmps", "xsave", "xrstor"];
+    let extends = ["movsbl", "movsbq", "movsbw", "movswl", "movswq", "movslq", "movsx", "movsxd"];
+    registers.iter().any(|register| line.contains(register))
+        || ["cld", "std", "ldmxcsr", "emms"].contains(&mnemonic)
+        || beginnings.iter().any(|beginning| mnemonic.starts_with(beginning))
+            && !extends.contains(&mnemonic)
 }
 
 fn link(source: &Path, out: &Path, name: &str, extra: Option<&str>) -> Result<Vec<u8>, String> {

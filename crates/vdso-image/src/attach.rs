@@ -21,8 +21,8 @@ use crate::slots::{image_base, session};
 
 const PROT_READ_EXECUTE: usize = 1 | 4;
 
-/// Where the injected code jumps to, with its parameters in `rdi`. Changes general registers, and
-/// the stack pointer, which the injected code puts back; floating-point registers are kept here.
+/// Where the injected code jumps to, with its parameters in `rdi`. Changes general registers, the
+/// flags and the stack pointer, which the injected code puts back; the image uses no others.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 extern "C" fn clockscope_attach() {
@@ -42,12 +42,8 @@ extern "C" fn clockscope_attach() {
         "cmp rax, -4096",
         "ja 2f",
         "lea rsp, [rip + __ehdr_start + {stack}]",
-        "sub rsp, 512",
-        "fxsave64 [rsp]", // what this code may change; what lies above in wider registers, it does not
         "mov rdi, rbx",
-        "cld",
         "call {attach}",
-        "fxrstor64 [rsp]",
         "2:",
         "jmp qword ptr [rbx]",
         ".cfi_endproc",

@@ -44,6 +44,33 @@ pub struct Plan {
     pub distance_weight: u32,
 }
 
+impl Plan {
+    /// Bits of [`weight`](Self::weight), which is no more than two to the power of [`POWER_MAX`].
+    const WEIGHT_BITS: u32 = POWER_MAX + 1;
+
+    /// What is needed of it after the call, in one word; never 0.
+    #[must_use]
+    #[inline(always)]
+    pub const fn packed(&self) -> u64 {
+        let eager = (self.eager as u64) << Self::WEIGHT_BITS;
+        self.after << 32 | 1 << 31 | eager | self.weight as u64
+    }
+
+    /// That of such a word; the distance is not in it.
+    #[must_use]
+    #[inline(always)]
+    pub const fn unpacked(word: u64) -> Self {
+        let low = word as u32 & !(1 << 31);
+        Self {
+            weight: low & ((1 << Self::WEIGHT_BITS) - 1),
+            eager: low >> Self::WEIGHT_BITS,
+            after: word >> 32,
+            distance: 0,
+            distance_weight: 0,
+        }
+    }
+}
+
 /// Decides when the next call of this counter is looked at, and takes the distance to the call
 /// before if that was timed. Slots of CPUs are used by several threads: distances between their
 /// calls mean nothing. About `aim` ticks are to lie between two timed calls.

@@ -13,24 +13,26 @@
 //! later calls are measured from are set forward by it.
 
 use core::arch::naked_asm;
-use core::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
 use core::sync::atomic::Ordering::Relaxed;
+
+use fastclock::arch::CpuCounter;
+use fastclock::page::Counter;
 
 use crate::layout::{
     CONFIG_OFFSET, COUNTER_GETCPU, COUNTER_GETRES, COUNTER_GETTIMEOFDAY, COUNTER_TIME, CPU_SLOTS,
     Config, Function, Slot, bucket_of,
 };
-use crate::plan::{plan, shown};
+use crate::plan::{Plan, plan, shown};
 use crate::slots::{image_base, session, shared};
 
 /// In a robust futex: the owner has died.
 const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 
-type Call = extern "C" fn(usize, usize, usize, usize, usize) -> usize;
-
 /// Makes a call and times it, and passes the door if it is drawn: any function with up to five
 /// arguments, whatever the registers of the others hold. The last argument, in `r9`, is the address
 /// of the slot plus the number of the counter (slots are aligned to 128 bytes).
+///
+/// The call is made with three words of ours on the stack, because the caller may not have much.
 ///
 /// At the door the stack pointer is at the return address, every register that a function must
 /// preserve is the caller's, and `edx` is the number of calls that this one stands for (0: it
@@ -41,7 +43,44 @@ pub(crate) extern "C" fn sample() {
     naked_asm!(
         ".cfi_startproc",
         "push r9", ".cfi_adjust_cfa_offset 8",
-        "call {sampled}",
+        "push rdi", ".cfi_adjust_cfa_offset 8",
+        "push rsi", ".cfi_adjust_cfa_offset 8",
+        "push rdx", ".cfi_adjust_cfa_offset 8",
+        "push rcx", ".cfi_adjust_cfa_offset 8",
+        "push r8", ".cfi_adjust_cfa_offset 8",
+        "mov rdi, r9",
+        "call {before}",
+        "mov r11, rdx",
+        "pop r8", ".cfi_adjust_cfa_offset -8",
+        "pop rcx", ".cfi_adjust_cfa_offset -8",
+        "pop rdx", ".cfi_adjust_cfa_offset -8",
+        "pop rsi", ".cfi_adjust_cfa_offset -8",
+        "pop rdi", ".cfi_adjust_cfa_offset -8",
+        "test rax, rax",
+        "jz 4f",
+        "push rax", ".cfi_adjust_cfa_offset 8",
+        // The counter before the call: read when everything before it is done.
+        "mov r10, rdx",
+        "lfence",
+        "rdtsc",
+        "shl rdx, 32",
+        "or rax, rdx",
+        "mov rdx, r10",
+        "push rax", ".cfi_adjust_cfa_offset 8",
+        "call r11",
+        // And after it: read when the call is done.
+        "mov r10, rax",
+        "rdtscp",
+        "shl rdx, 32",
+        "or rdx, rax",
+        "pop rax", ".cfi_adjust_cfa_offset -8",
+        "sub rdx, rax",
+        "pop rsi", ".cfi_adjust_cfa_offset -8",
+        "mov rdi, qword ptr [rsp]",
+        "push r10", ".cfi_adjust_cfa_offset 8",
+        "call {after}",
+        "mov rdx, rax",
+        "pop rax", ".cfi_adjust_cfa_offset -8",
         "pop r9", ".cfi_adjust_cfa_offset -8",
         "test rdx, rdx",
         "jz 3f",
@@ -56,10 +95,14 @@ pub(crate) extern "C" fn sample() {
         "jmp {passed}",
         "3:",
         "ret",
+        "4:", ".cfi_adjust_cfa_offset 8",
+        "pop r9", ".cfi_adjust_cfa_offset -8",
+        "jmp r11",
         ".cfi_endproc",
         align = const -(align_of::<Slot>() as i32),
         door_ticks = const core::mem::offset_of!(Slot, door_ticks),
-        sampled = sym sampled,
+        before = sym before,
+        after = sym after,
         passed = sym passed,
     )
 }
@@ -71,25 +114,46 @@ fn slot_of(slot_and_counter: usize) -> (&'static Slot, usize) {
     (unsafe { &*((slot_and_counter - counter) as *const Slot) }, counter)
 }
 
-/// What a call gave, and what to show at the door; 0: it does not pass. In `rax` and `rdx`.
+/// What is to be done with a call. In `rax` and `rdx`.
 #[repr(C)]
-struct Made {
-    result: usize,
-    shown: u64,
+struct Due {
+    /// [`Plan::packed`]; 0: it is not timed.
+    plan: u64,
+    /// Address of the function.
+    function: u64,
 }
 
-extern "C" fn sampled(
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    e: usize,
-    slot_and_counter: usize,
-) -> Made {
+/// Before a call. Timing needs a tracer that lives, because it emulates the counter for programs that
+/// forbid it.
+extern "C" fn before(slot_and_counter: usize) -> Due {
     let (slot, counter) = slot_of(slot_and_counter);
-    // SAFETY: the word holds the address of this function, as the installer wrote it.
-    let call = unsafe { core::mem::transmute::<u64, Call>(target(function_of(counter))) };
-    timed(slot, counter, || call(a, b, c, d, e))
+    let function = target(function_of(counter));
+    if !may_time() {
+        slot.countdown[counter & 31].store(0, Relaxed); // the next one is 2^32 calls away
+        return Due { plan: 0, function };
+    }
+    let plan = plan(slot, counter, tsc_before(), slot_is_of_cpu(slot), session().gap_ticks);
+    if plan.distance != 0 {
+        let bucket = 63 - plan.distance.leading_zeros() as usize;
+        if let Some(count) = shared().header.intervals.get(bucket) {
+            count.fetch_add(u64::from(plan.distance_weight), Relaxed);
+        }
+    }
+    Due { plan: plan.packed(), function }
+}
+
+/// After a call; gives what to show at the door, 0 if the call does not pass it.
+extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64) -> u64 {
+    let (slot, counter) = slot_of(slot_and_counter);
+    let plan = Plan::unpacked(packed);
+    if plan.weight != 0 && ticks < 1 << 62 {
+        record(counter, ticks, u64::from(plan.weight));
+    }
+    let shown = shown(slot, counter, &plan, session().callers_one_in.load(Relaxed));
+    if shown != 0 {
+        slot.door_at.store(tsc_before(), Relaxed);
+    }
+    shown
 }
 
 /// Behind the door: what it took is nobody's time.
@@ -127,57 +191,17 @@ fn target(function: Function) -> u64 {
     }
 }
 
-/// Makes the call, timed if that is still allowed.
-#[inline(always)]
-fn timed(slot: &Slot, counter: usize, call: impl FnOnce() -> usize) -> Made {
-    if !may_time() {
-        slot.countdown[counter & 31].store(0, Relaxed); // the next one is 2^32 calls away
-        return Made { result: call(), shown: 0 };
-    }
-    let plan = plan(slot, counter, tsc_before(), slot_is_of_cpu(slot), session().gap_ticks);
-    if plan.distance != 0 {
-        let bucket = 63 - plan.distance.leading_zeros() as usize;
-        if let Some(count) = shared().header.intervals.get(bucket) {
-            count.fetch_add(u64::from(plan.distance_weight), Relaxed);
-        }
-    }
-    let start = tsc_before();
-    let result = call();
-    let end = tsc_after();
-    let ticks = end.wrapping_sub(start);
-    if plan.weight != 0 && ticks < 1 << 62 {
-        record(counter, ticks, u64::from(plan.weight));
-    }
-    let shown = shown(slot, counter, &plan, session().callers_one_in.load(Relaxed));
-    if shown != 0 {
-        slot.door_at.store(tsc_before(), Relaxed);
-    }
-    Made { result, shown }
-}
-
-/// Timing needs a tracer that lives, because it emulates the counter for programs that forbid it.
+/// Whether calls may be timed.
 fn may_time() -> bool {
     let tracer = session().tracer.load(Relaxed);
     tracer != 0 && tracer & FUTEX_OWNER_DIED == 0 && shared().header.no_timing.load(Relaxed) == 0
 }
 
-/// The counter, before the call: read when everything before it is done.
+/// The counter, read when everything before it is done. A program may have forbidden it to itself, in
+/// which case the tracer, which lives, goes on behind the instruction.
 #[inline(always)]
 fn tsc_before() -> u64 {
-    // SAFETY: both instructions exist on every x86-64; a program may have forbidden `rdtsc` to
-    // itself, in which case the tracer, which lives, goes on behind the instruction.
-    unsafe {
-        _mm_lfence();
-        _rdtsc()
-    }
-}
-
-/// The counter, after the call: read when the call is done.
-#[inline(always)]
-fn tsc_after() -> u64 {
-    let mut cpu = 0;
-    // SAFETY: as above; the command lets calls be timed only where the CPU has `rdtscp`.
-    unsafe { __rdtscp(&raw mut cpu) }
+    CpuCounter.ordered().0
 }
 
 /// Adds a timed call to its histogram.

@@ -5,7 +5,7 @@
 //! the page does not answer, and for every clock that it does not have, the kernel does: also for
 //! the coarse clocks and `time`, which its vDSO answers in user space on every clocksource.
 
-use core::arch::naked_asm;
+use core::arch::{asm, naked_asm};
 
 use fastclock::arch::{CpuCounter, CpuCounterP};
 use fastclock::page::{Counter, Kernel, Order, Page, PageClock, Reader, TimeSpec, Trust};
@@ -19,12 +19,14 @@ use crate::slots::{image_base, session, shared};
 struct KernelFunctions;
 
 impl Kernel for KernelFunctions {
+    #[inline(always)]
     fn read(&self, clock: ClockId) -> Nanos {
         let mut time = Timespec { seconds: 0, nanos: 0 };
         kernel_gettime(clock.as_raw(), &raw mut time);
         Nanos::from_timespec(time.seconds, time.nanos)
     }
 
+    #[inline(always)]
     fn declined(&self, reason: Decline) {
         if session().counting == 0 {
             return;
@@ -37,6 +39,7 @@ impl Kernel for KernelFunctions {
     }
 }
 
+#[inline(always)]
 fn kernel_gettime(clock: i32, time: *mut Timespec) -> i32 {
     // SAFETY: the word holds the address of the kernel's function, as the installer wrote it.
     let call = unsafe { core::mem::transmute::<u64, ClockCall>(kernel(Function::ClockGettime)) };
@@ -101,37 +104,61 @@ one_clock! {
     fast_tai => TAI, reader(CpuCounter).try_timespec(PageClock::Tai, Order::Unordered);
 }
 
-/// `clock_gettime` of a clock that the page has, where it does not answer at once.
+/// Bit of a clock's number for [`slow`]: microseconds are wanted.
+const MICROS: i32 = 1 << 8;
+
+/// A clock that the page has, where it does not answer at once; writes a `timespec`, or with [`MICROS`]
+/// a `timeval`. All that needs much stack is called from here, the kernel's function above all.
 #[cold]
 #[inline(never)]
 fn slow(clock: i32, time: *mut Timespec) -> i32 {
-    let clock = match clock {
+    let of_page = match clock & !MICROS {
         MONOTONIC => PageClock::Monotonic,
         BOOTTIME => PageClock::Boottime,
         TAI => PageClock::Tai,
         _ => PageClock::Realtime,
     };
-    // Whoever may be out of order may also be in order.
-    answer(time, reader(CpuCounter).timespec(clock, Order::Ordered))
+    finish(clock, time, reader(CpuCounter).slow_in_place(of_page).time)
+}
+
+#[inline(never)]
+fn finish(clock: i32, time: *mut Timespec, found: Nanos) -> i32 {
+    let found = TimeSpec::from_nanos(found);
+    answer(time, if clock & MICROS == 0 { found } else { in_micros(found) });
+    // It is always 0. But if the compiler knew, its callers would say so themselves, and keep their
+    // frames until then; as it is they jump.
+    let result;
+    // SAFETY: sets a register to zero.
+    unsafe { asm!("xor {0:e}, {0:e}", out(reg) result, options(pure, nomem, nostack)) };
+    result
+}
+
+/// With microseconds in place of nanoseconds: a `timeval`, which has the same form.
+#[inline(always)]
+fn in_micros(time: TimeSpec) -> TimeSpec {
+    TimeSpec { nsec: time.nsec / 1_000, ..time }
 }
 
 #[inline(always)]
 fn gettimeofday(time: *mut Timeval, zone: *mut u8, now: impl FnOnce() -> Option<TimeSpec>) -> i32 {
-    if !time.is_null() {
-        let mut found = Timespec { seconds: 0, nanos: 0 };
-        match now() {
-            Some(now) => answer(&raw mut found, now),
-            None => slow(REALTIME, &raw mut found),
-        };
-        // SAFETY: the program's own pointer, as in `answer`.
-        unsafe { time.write(Timeval { seconds: found.seconds, micros: found.nanos / 1_000 }) };
+    if !zone.is_null() {
+        zone_by_kernel(zone);
     }
-    if zone.is_null() {
+    if time.is_null() {
         return 0;
     }
+    match now() {
+        Some(now) => answer(time.cast(), in_micros(now)),
+        None => slow(REALTIME | MICROS, time.cast()),
+    }
+}
+
+/// The time zone, which only the kernel knows.
+#[inline(never)]
+fn zone_by_kernel(zone: *mut u8) {
     // SAFETY: as in `kernel_gettime`.
     let call = unsafe { core::mem::transmute::<u64, TimeOfDay>(kernel(Function::Gettimeofday)) };
-    call(core::ptr::null_mut(), zone)
+    call(core::ptr::null_mut(), zone);
 }
 
 /// `clock_gettime`: jumps to the function of the clock. Written out, because the compiler would
