@@ -4,6 +4,8 @@
 pub const OK: i32 = 0;
 /// A check found something to mend (`vdso --check`).
 pub const FOUND: i32 = 1;
+/// `trace -p`: not all of the processes could be attached to.
+pub const INCOMPLETE: i32 = 1;
 /// The command line was wrong, or the tool failed in a command that runs no program.
 pub const FAILURE: i32 = 2;
 /// `doctor`: nothing to mend. As in the convention of monitoring plugins, where 1 is a warning.

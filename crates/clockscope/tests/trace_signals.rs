@@ -8,6 +8,7 @@
 mod support;
 
 use std::fmt;
+use std::io::{Write, stdout};
 use std::time::{Duration, Instant};
 
 use support::attaching::{Image, assert_nothing_piles_up, attach_for, mappings};
@@ -252,7 +253,8 @@ fn attached_to_server(name: &str, command: &[std::ffi::OsString], attachments: u
 fn print_row(what: &str, times: u32, said: Option<Said>, slowest: &Slowest) {
     let of = |number: fn(Said) -> u64| said.map_or("-".to_owned(), |said| number(said).to_string());
     let ms = |ns: u64| Duration::from_nanos(ns).as_secs_f64() * 1e3;
-    println!(
+    let _ = writeln!(
+        stdout(),
         "{what:<31} {times:>5} {:>9} {:>9} {:>6} {:>8.1} {:>8.1} {:>8.0} {:>6}",
         of(|said| said.sent),
         of(|said| said.received),
@@ -265,9 +267,17 @@ fn print_row(what: &str, times: u32, said: Option<Said>, slowest: &Slowest) {
 }
 
 fn print_head(what: &str) {
-    println!(
+    let _ = writeln!(
+        stdout(),
         "\n{what:<31} {:>5} {:>9} {:>9} {:>6} {:>8} {:>8} {:>8} {:>6}",
-        "times", "sent", "received", "deaths", "attach", "detach", "command", "left"
+        "times",
+        "sent",
+        "received",
+        "deaths",
+        "attach",
+        "detach",
+        "command",
+        "left"
     );
 }
 
@@ -276,10 +286,11 @@ fn print_head(what: &str) {
 fn the_matrix() {
     let wished = std::env::var("CLOCKSCOPE_ATTACHMENTS").ok();
     let times = wished.map_or(200, |text| text.parse().expect("a number of attachments"));
-    println!(
+    let _ = writeln!(
+        stdout(),
         "attach, detach: the longest pause, ms; command: the slowest, without its --duration, ms"
     );
-    println!("left: how often a mapping was left behind");
+    let _ = writeln!(stdout(), "left: how often a mapping was left behind");
     print_head("trace -p");
     for cell in all_cells() {
         let Some((said, slowest)) = attached_to(cell, times) else { return };

@@ -19,7 +19,7 @@ use crate::sys::access;
 use crate::sys::ending::{Asked, Ending};
 use crate::syscalls::filter::Filter;
 use crate::tracee::attach::detach::{Detached, restore_all};
-use crate::tracee::attach::{Attached, Refusal, command_name};
+use crate::tracee::attach::{self, Attached, Refusal, command_name};
 use crate::tracee::follow::{
     self, End, Followed, Follower, Left, Observers, SignalObserver, SyscallObserver, Watcher,
 };
@@ -42,6 +42,10 @@ impl SignalObserver for Nobody {
 pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let options = text_options(args)?;
     let filter = Filter::parse(&args.filter)?;
+    let (pids, refused) = looked_at(args);
+    if pids.is_empty() {
+        return Ok(exit::BEFORE_START);
+    }
     let Some(outputs) = Outputs::open(args)? else { return Ok(exit::FAILURE) };
     let syscall_read = traced::syscall_read_cost();
     let stage = onlookers::stage(args)?;
@@ -50,7 +54,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         ending.keep_stops();
     }
     // Where that is not allowed, attaching says so.
-    let _ = access::join_ipc_namespace(args.attach[0]);
+    let _ = access::join_ipc_namespace(pids[0]);
     let session = Session::new(traced::counting(args.count_by), Route::Kernel)?;
     let counter = Counter::start(args, &filter, None)?;
     session.allow_timing()?;
@@ -59,7 +63,8 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let mut onlookers =
         Onlookers::start(args, stage.as_ref(), &wanted(args), &counter, &filter, &session)?;
     let mut watchers = onlookers.watchers();
-    let counted = count(args, &session, syscalls, &counter, watchers.watcher(), &ending)?;
+    let all = (&pids[..], refused);
+    let counted = count(args, all, &session, syscalls, &counter, watchers.watcher(), &ending)?;
     let Some((mut counted, follower)) = counted else { return Ok(exit::BEFORE_START) };
     let (mut processes, mut births, ends) = follower.into_parts();
     // What the processes do from now on, they do because they are let go.
@@ -95,8 +100,25 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     report.attached = counted.rows;
     drop((observer, counter));
     outputs.write(&report, args, &options);
-    Ok(exit::OK)
+    Ok(if counted.complete { exit::OK } else { exit::INCOMPLETE })
 }
+
+/// The processes that may be attached to, each once, and those that may not, which has been said. Nothing is
+/// measured before that.
+fn looked_at(args: &TraceArgs) -> (Vec<i32>, Vec<Refused>) {
+    let (mut pids, mut refusals) = (Vec::new(), Vec::new());
+    let mut named = HashSet::new();
+    for pid in args.attach.iter().copied().filter(|pid| named.insert(*pid)) {
+        match attach::look(pid) {
+            Ok(()) => pids.push(pid),
+            Err(refusal) => refusals.push(refused(pid, &refusal)),
+        }
+    }
+    (pids, refusals)
+}
+
+/// A process that is not attached to: a row of the report, but for one that does not exist.
+type Refused = Option<DeclineRow>;
 
 /// What the live view names before anything is known of the processes.
 fn wanted(args: &TraceArgs) -> Vec<OsString> {
@@ -110,11 +132,14 @@ struct Counting {
     left: Left,
     rows: Vec<AttachedRow>,
     declines: Vec<DeclineRow>,
+    /// Whether all processes that were named are counted.
+    complete: bool,
 }
 
 /// Attaches to all and follows them; `None` if no process could be attached to, which has been said.
 fn count<'a>(
     args: &TraceArgs,
+    (pids, mut refusals): (&[i32], Vec<Refused>),
     session: &'a Session,
     syscalls: Option<&'a mut dyn SyscallObserver>,
     counter: &Counter,
@@ -124,8 +149,7 @@ fn count<'a>(
     let observers = Observers { syscalls, signals: Box::new(Nobody), watcher };
     let mut follower = Follower::of_running(session, observers);
     let (mut rows, mut declines) = (Vec::new(), Vec::new());
-    let mut named = HashSet::new();
-    for pid in args.attach.iter().filter(|pid| named.insert(**pid)) {
+    for pid in pids {
         let mut traced = |pid: i32| {
             // If it has ended meanwhile, attaching says so.
             let _ = counter.follow(pid);
@@ -137,12 +161,14 @@ fn count<'a>(
                 declines.extend(not_redirected(&attached));
                 rows.push(row(&attached));
             }
-            Err(refusal) => declines.push(refused(*pid, &refusal)),
+            Err(refusal) => refusals.push(refused(*pid, &refusal)),
         }
     }
     if rows.is_empty() {
         return Ok(None);
     }
+    let complete = refusals.is_empty();
+    declines.extend(refusals.into_iter().flatten());
     if let Some(limit) = args.duration {
         ending.after(limit);
     }
@@ -152,6 +178,7 @@ fn count<'a>(
         left: Left::Ended,
         rows,
         declines,
+        complete,
     };
     counting.cpu_before = counting.cpu_now();
     counting.left = follower.run_until(ending).context("cannot wait for the processes")?;
@@ -208,11 +235,12 @@ fn row(attached: &Attached) -> AttachedRow {
 }
 
 /// Says why a process is not attached to.
-fn refused(pid: i32, refusal: &Refusal) -> DeclineRow {
+fn refused(pid: i32, refusal: &Refusal) -> Refused {
     let command = command_name(pid);
     let who = if command.is_empty() { pid.to_string() } else { format!("{command} ({pid})") };
     super::complain(&format!("cannot attach to {who}: {refusal}"));
-    DeclineRow { pid, command, what: "vdso".to_owned(), reason: refusal.to_string() }
+    let row = DeclineRow { pid, command, what: "vdso".to_owned(), reason: refusal.to_string() };
+    (!row.command.is_empty()).then_some(row)
 }
 
 fn not_redirected(attached: &Attached) -> Vec<DeclineRow> {

@@ -38,6 +38,7 @@ use vdso_image::layout::{Shared, TOTAL_SIZE};
 
 pub use patch::Patch;
 pub(crate) use process::command_name;
+pub use process::look;
 pub use refusal::Refusal;
 
 use self::inject::run;
@@ -85,6 +86,9 @@ pub struct How<'a> {
     pub traced: &'a mut dyn FnMut(i32),
 }
 
+/// So many programs are tried, where a process executes one after the other.
+const PROGRAMS: u32 = 8;
+
 /// Attaches to a running process: its calls are counted when this returns, and it runs.
 ///
 /// # Errors
@@ -92,11 +96,17 @@ pub struct How<'a> {
 /// A [`Refusal`]; the process is then as it was, but perhaps for a mapping that nobody uses.
 pub fn attach(number: i32, how: &mut How<'_>) -> Result<Attached, Refusal> {
     let known = process::known(number)?;
-    attach_known(&known, how).map_err(|refusal| match refusal {
-        // Whatever was seen of a process that was ending, that is why.
-        _ if is_ending(known.pid) => Refusal::Ended,
-        refusal => refusal,
-    })
+    for _ in 0..PROGRAMS {
+        match attach_known(&known, how) {
+            Err(Refusal::Executed) => {}
+            // A thread that executes a program ends the others.
+            Err(Refusal::Gone) if !threads::listed(known.pid).is_empty() => {}
+            // Whatever was seen of a process that was ending, that is why.
+            Err(_) if is_ending(known.pid) => return Err(Refusal::Ended),
+            done => return done,
+        }
+    }
+    Err(Refusal::Executed)
 }
 
 fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
@@ -123,8 +133,10 @@ fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
             pause,
         }),
         Err(refusal) => {
+            // What was seen of a program that is there no more, or only half, is no reason.
+            let executed = threads.stop_all().is_ok() && threads.has_executed();
             threads.release();
-            Err(refusal)
+            Err(if executed { Refusal::Executed } else { refusal })
         }
     }
 }
@@ -164,6 +176,9 @@ fn attach_traced(
         threads.resume_all(Resume::Run);
     }
     let thread = choose(threads, pid)?;
+    if threads.has_executed() {
+        return Err(Refusal::Executed);
+    }
     run(threads, thread, &patch.room, &work)?;
     installed(pages)?;
     let written = patch.write_trampolines(thread);

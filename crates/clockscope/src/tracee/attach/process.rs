@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use super::refusal::Refusal;
+use super::refusal::{Asker, Refusal};
 use crate::foreign::Foreign;
 use crate::sys::{access, proc_text};
 use crate::vdso::maps::{self, Mapping};
@@ -53,13 +53,31 @@ pub(super) fn known(number: i32) -> Result<Known, Refusal> {
     Ok(known)
 }
 
+/// Looks whether a process can be attached to, as far as that can be seen without touching it.
+///
+/// # Errors
+///
+/// Why not.
+pub fn look(number: i32) -> Result<(), Refusal> {
+    let known = known(number)?;
+    // Opening it needs the rights of a tracer.
+    match std::fs::File::open(format!("/proc/{}/mem", known.pid)) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(known.not_allowed())
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Known {
     /// Why the kernel does not let this process be traced.
     pub(super) fn not_allowed(&self) -> Refusal {
         let own = access::effective_uid();
         match known(self.pid) {
             Err(refusal) => refusal,
-            Ok(_) => Refusal::NotAllowed(self.user, own != self.user && own != 0),
+            Ok(_) if own == 0 => Refusal::NotAllowed(self.user, Asker::Root),
+            Ok(_) if own != self.user => Refusal::NotAllowed(self.user, Asker::Another),
+            Ok(_) => Refusal::NotAllowed(self.user, Asker::Same),
         }
     }
 }

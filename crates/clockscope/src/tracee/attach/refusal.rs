@@ -22,8 +22,8 @@ pub enum Refusal {
     Own,
     /// It is traced by another process: name and id.
     Traced(Foreign, i32),
-    /// The kernel does not allow it: the user of the process, and whether that is another one.
-    NotAllowed(u32, bool),
+    /// The kernel does not allow it: the user of the process, and who asks.
+    NotAllowed(u32, Asker),
     /// It cannot be counted, for a reason that programs have at their start too.
     Declined(Decline),
     /// A 32-bit program, or one of another architecture.
@@ -55,7 +55,18 @@ pub enum Refusal {
     /// The code did not come to its end.
     Stuck,
     /// The kernel refused a step.
-    Failed(&'static str, io::ErrorKind),
+    Failed(&'static str, String),
+}
+
+/// Who asks for a process that may not be traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// The user of the process.
+    Same,
+    /// Another user.
+    Another,
+    /// Root, who may trace all but a few.
+    Root,
 }
 
 impl Refusal {
@@ -63,9 +74,15 @@ impl Refusal {
     pub(super) fn at(step: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |error| match error.raw_os_error() {
             Some(libc::ESRCH | libc::ECHILD) => Self::Gone,
-            _ => Self::Failed(step, error.kind()),
+            _ => Self::Failed(step, said(&error)),
         }
     }
+}
+
+/// What the kernel said, in lower case and without the number.
+fn said(error: &io::Error) -> String {
+    let words = error.to_string();
+    words.split(" (os error").next().unwrap_or(&words).to_lowercase()
 }
 
 impl fmt::Display for Refusal {
@@ -80,10 +97,15 @@ impl fmt::Display for Refusal {
                 f,
                 "it is traced by {name} ({pid}), and a process has one tracer; try again when that has ended"
             ),
-            Self::NotAllowed(user, true) => {
+            Self::NotAllowed(user, Asker::Another) => {
                 write!(f, "it belongs to user {user}; run clockscope as that user or as root")
             }
-            Self::NotAllowed(_, false) => f.write_str(
+            Self::NotAllowed(_, Asker::Root) => f.write_str(
+                "the kernel does not allow it even to root: the process has capabilities that clockscope lacks, or \
+                 is in another user namespace (a container's first process often is), or a security module \
+                 forbids it; run clockscope outside the container",
+            ),
+            Self::NotAllowed(_, Asker::Same) => f.write_str(
                 "the kernel does not allow it (see /proc/sys/kernel/yama/ptrace_scope, and whether the program \
                  has more privileges than you); run clockscope as root",
             ),
@@ -125,9 +147,9 @@ impl fmt::Display for Refusal {
             Self::Namespace => f.write_str(
                 "it is in another IPC namespace (container); attach to it by a clockscope of its own",
             ),
-            Self::Executed => f.write_str("it has executed another program meanwhile; try again"),
+            Self::Executed => f.write_str("it executes one program after the other; try again"),
             Self::Stuck => f.write_str("it did not come to the end of what it was to do; try again"),
-            Self::Failed(step, kind) => write!(f, "{step}: {kind}"),
+            Self::Failed(step, said) => write!(f, "{step}: {said}"),
         }
     }
 }

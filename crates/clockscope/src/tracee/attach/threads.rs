@@ -8,6 +8,9 @@ use super::endless;
 use crate::sys::ptrace::{self, Resume};
 use crate::sys::wait::{self, Status};
 
+/// A program that is executed is told of.
+const SEIZED: i32 = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
+
 /// How long a thread may take to stop.
 const STOPS_WITHIN: Duration = Duration::from_millis(500);
 
@@ -54,6 +57,8 @@ pub(super) struct Threads {
     pid: i32,
     /// How each has stopped; `None` while it runs.
     all: BTreeMap<i32, Option<Status>>,
+    /// Whether one of them has executed a program.
+    executed: bool,
     /// Since when a thread stands still, and for how long one did at most.
     since: Option<Instant>,
     longest: Duration,
@@ -78,7 +83,7 @@ impl Threads {
     /// Threads that are traced already.
     pub(super) fn of(pid: i32, threads: impl IntoIterator<Item = i32>) -> Self {
         let all = threads.into_iter().map(|thread| (thread, None)).collect();
-        Self { pid, all, since: None, longest: Duration::ZERO }
+        Self { pid, all, executed: false, since: None, longest: Duration::ZERO }
     }
 
     /// Adds threads that are traced already.
@@ -86,6 +91,14 @@ impl Threads {
         for thread in threads {
             self.all.entry(thread).or_insert(None);
         }
+    }
+
+    /// Whether the process has executed a program since it is traced.
+    pub(super) fn has_executed(&mut self) -> bool {
+        for thread in self.all() {
+            self.look(thread);
+        }
+        self.executed
     }
 
     /// False once a thread has ended or was let go.
@@ -101,7 +114,7 @@ impl Threads {
                 if self.all.contains_key(&thread) {
                     continue;
                 }
-                match ptrace::seize(thread, libc::PTRACE_O_TRACESYSGOOD) {
+                match ptrace::seize(thread, SEIZED) {
                     Ok(()) => drop(self.all.insert(thread, None)),
                     // A thread that is ending cannot be traced any more, and need not be.
                     Err(_) if matches!(state(self.pid, thread), None | Some('Z' | 'X')) => {}
@@ -156,6 +169,7 @@ impl Threads {
                 Look::Ended
             }
             Ok(Some(stop)) => {
+                self.executed |= matches!(stop, Status::Event(libc::PTRACE_EVENT_EXEC, _));
                 self.all.insert(thread, Some(stop));
                 Look::Stands
             }
