@@ -1,6 +1,7 @@
 """Compares results by name, knows which differences are explained, and draws the table. Pure."""
 
 import fnmatch
+from collections import Counter
 
 import reading
 
@@ -75,8 +76,7 @@ class Table:
     def __init__(self, items, plain):
         self.plain, self.cells, self.unexplained = plain, {}, []
         self.explained, self.flaky = [], []
-        self.made = self.refused = self.still_mapped = 0
-        self.slowest_s = 0.0
+        self.attachments_s, self.words = [], Counter()
         for item in items:
             cell = self._cell(item.suite, "plain")
             for result in plain[item.name].results.values():
@@ -104,10 +104,8 @@ class Table:
         for kind, found in ((self.explained, listed), (self.flaky, flaky), (self.unexplained, standing)):
             kind += [f"{item.suite}, {mode}: {name}: {result}" for name, result in found.items()]
         if run.attachments:
-            self.made += run.attachments.made
-            self.refused += run.attachments.refused
-            self.still_mapped += run.attachments.still_mapped
-            self.slowest_s = max(self.slowest_s, run.attachments.slowest_s)
+            self.attachments_s += run.attachments.seconds
+            self.words += run.attachments.words
 
     def text(self):
         columns = ["suite", "mode", *next(iter(self.cells.values()), {})]
@@ -115,9 +113,11 @@ class Table:
         for (suite, mode), cell in sorted(self.cells.items(), key=lambda pair: pair[0][0]):
             values = [f"{value:.0f}" for value in cell.values()]
             lines.append(f"| {suite} | {mode} | {' | '.join(values)} |")
-        if self.made or self.refused:
-            lines += ["", f"Attachments: {self.made}, refused {self.refused}, slowest {self.slowest_s:.2f} s"
-                      f" (of which 0.1 s attached), code left mapped {self.still_mapped} times."]
+        if self.attachments_s:
+            of = sorted(self.attachments_s)
+            lines += ["", f"Attachments: {len(of)}; from start to end of the command, with 0.1 s attached:"
+                      f" median {of[len(of) // 2]:.2f} s, slowest {of[-1]:.2f} s. Said of single processes:"]
+            lines += [f"- {count} times: {words}" for words, count in self.words.most_common()]
         for head, found in (("Explained", self.explained), ("Flaky", self.flaky), ("Differences", self.unexplained)):
             lines += ["", f"{head}: {len(found)}", *(f"- {line}" for line in found)]
         return "\n".join(lines) + "\n"

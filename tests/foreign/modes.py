@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import time
+from collections import Counter
 
 import processes
 
@@ -51,8 +52,9 @@ class Attachments:
 
     def __init__(self, clockscope, mark, log):
         self.clockscope, self.mark, self.log = clockscope, mark, log
-        self.made = self.refused = self.still_mapped = 0
-        self.slowest_s = 0.0
+        self.seconds = []
+        # Why a process was not attached to, and what could not be undone; how often.
+        self.words = Counter()
         # What must never happen: clockscope hangs, or breaks itself.
         self.broken = []
 
@@ -81,12 +83,10 @@ class Attachments:
         seconds = time.monotonic() - started
         log.write(f"{seconds:.2f} s, exit {status}, pids {pids}\n{words}")
         log.flush()
-        self.slowest_s = max(self.slowest_s, seconds)
-        self.still_mapped += words.count("still mapped")
+        self.words.update(re.findall(r"cannot attach to .*?: (.*)", words))
+        self.words.update(re.findall(r"clockscope's code is still mapped", words))
         if status is not None and (status not in (0, REFUSED) or "panicked" in words):
             self.broken.append(f"clockscope ended with {status}")
-        # A process may end before it is reached, be traced already, or be new: refused, in words.
-        if status == 0 and re.search(r"attached to", words):
-            self.made += 1
-        else:
-            self.refused += 1
+        # Where all processes ended before they were reached, or have a tracer, there was none.
+        if "attached to" in words:
+            self.seconds.append(seconds)

@@ -48,21 +48,27 @@ def tree(mark):
     return sorted(inside)
 
 
-def sweep(mark):
-    """Kills what is left of a program, until nothing is. Returns how many there were at first."""
-    first = None
+def sweep(mark, waited_for=None):
+    """Kills what is left of a program, until nothing is. Orphans among it are waited for here, but
+    not the process `waited_for`.
+    """
+    killed = set()
     for _ in range(50):
         pids = tree(mark)
-        first = len(pids) if first is None else first
         if not pids:
             break
+        killed.update(pids)
         for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
                 pass
         time.sleep(0.02)
-    return first
+    for pid in killed - {waited_for}:
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            pass
 
 
 class Ended:
@@ -92,7 +98,7 @@ def run(argv, mark, limit_s, output, cwd=None, env=None, beside=None):
         status = 124
     finally:
         seconds = time.monotonic() - started
-        sweep(mark)
+        sweep(mark, process.pid)
         process.wait()
     if status < 0:
         status = 128 - status

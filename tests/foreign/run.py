@@ -152,11 +152,10 @@ def main():
             others = {n: d for n, d in differences.items() if n not in listed}
             standing, flaky = driver.confirm(item, mode, others)
             table.add(item, mode, run, listed, standing, flaky)
+        (options.folder / "table.md").write_text(table.text())
         print(f"foreign: {mode}: {time.monotonic() - begun:.0f} s", flush=True)
     stale = known.stale(plain, items, wanted)
-    text = table.text()
-    (options.folder / "table.md").write_text(text)
-    print(f"\n{text}")
+    print(f"\n{table.text()}")
     for line in table.unexplained + stale:
         print(f"foreign: {line}")
     print(f"foreign: {time.monotonic() - started:.0f} s in all")
