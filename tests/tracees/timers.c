@@ -43,7 +43,7 @@
 
 // Shared with the neighbour, a process that nobody attaches to.
 struct shared {
-    atomic_int over, word;
+    atomic_int begun, over, word;
     atomic_long sent, received;
 };
 
@@ -322,6 +322,7 @@ static void be_a_neighbour(pid_t parent)
     static char stack[16384];
     int next = 0;
     struct pollfd input = {.fd = 0, .events = POLLIN};
+    while (!shared->begun && getppid() == parent) usleep(1000);
     while (getppid() == parent) {
         unsigned long many = (unsigned long)thread_count;
         if (turns == LONG_MAX ? poll(&input, 1, 1) != 0 : poll(NULL, 0, 1) != 0) shared->over = 1;
@@ -408,6 +409,7 @@ int main(int argc, char **argv)
     pid_t parent = getpid(), neighbour = fork();
     if (neighbour == 0) be_a_neighbour(parent);
     begin_source(&own);
+    shared->begun = 1;
     self = &threads[0];
     for (long i = 1; i < thread_count; i++)
         if (pthread_create(&threads[i].thread, NULL, begin, (void *)i) != 0) fail("pthread_create");
