@@ -310,6 +310,22 @@ fn what_is_wrong_with_a_command_line_is_said_harmlessly() {
     }
 }
 
+#[test]
+fn devices_without_end_are_refused() {
+    for words in [
+        &["vdso", "--file", "/dev/zero"][..],
+        &["compare", "/dev/zero"],
+        &["compare", "--ministat", "/dev/zero"],
+        &["doctor", "--root", "/dev/zero"],
+        &["serve", "--status", "/dev/zero"],
+    ] {
+        let output = told(words);
+        assert!(matches!(output.status.code(), Some(2 | 3)), "{words:?}: {output:?}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(stderr.lines().count(), 1, "{words:?}: {stderr}");
+    }
+}
+
 /// An output file that is interrupted in the middle is there as a whole, or as it was.
 #[test]
 fn an_interrupted_measurement_leaves_files_as_they_were() {

@@ -8,7 +8,7 @@ use super::launches::Collected;
 use crate::cli::measure::{BenchArgs, BenchFormat};
 use crate::commands::replace_file::Prepared;
 use crate::commands::streams;
-use crate::foreign::json;
+use crate::foreign::{json, printable_lines};
 use crate::report::bench::model::{BenchReport, Record, SCHEMA};
 use crate::report::bench::{benchstat, csv, html, text};
 
@@ -47,7 +47,7 @@ impl Target {
     }
 
     fn write(self, text: &str) -> Result<()> {
-        let written = self.file.write(text.as_bytes());
+        let written = self.file.write(printable_lines(text).as_bytes());
         written.with_context(|| format!("cannot write to {}", self.path.display()))
     }
 }

@@ -1,7 +1,7 @@
 //! The files of `compare`: read, told apart, and parsed.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -55,13 +55,30 @@ fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// The bytes of a file, or of standard input.
+/// The most that is read of a file, in bytes: tens of millions of numbers.
+const MAX: u64 = 256 << 20;
+/// Bytes by which binary files are known.
+const HEAD: u64 = 1 << 16;
+
+/// The bytes of a file, or of standard input; of a binary one only the beginning, because there are
+/// devices without end.
 pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
     if is_standard_input(path) {
-        io::stdin().lock().read_to_end(&mut bytes)?;
+        read_from(io::stdin().lock())
     } else {
-        File::open(path)?.read_to_end(&mut bytes)?;
+        read_from(File::open(path)?)
+    }
+}
+
+fn read_from(mut file: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    (&mut file).take(HEAD).read_to_end(&mut bytes)?;
+    if !bytes.contains(&0) {
+        file.take(MAX).read_to_end(&mut bytes)?;
+    }
+    if bytes.len() as u64 > MAX {
+        let most = MAX >> 20;
+        return Err(io::Error::other(format!("it is longer than {most} MiB; compare parts of it")));
     }
     Ok(bytes)
 }

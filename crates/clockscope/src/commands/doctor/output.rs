@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use crate::commands::{replace_file, streams};
+use crate::foreign::printable_lines;
 use crate::report::doctor::text::TextOptions;
 use crate::sys::terminal;
 
@@ -27,7 +28,7 @@ pub(super) fn write(path: Option<&Path>, text: &str) -> Result<()> {
     match path {
         None => streams::print_coloured(text),
         // node_exporter reads what ends in `.prom`; the unfinished file does not.
-        Some(path) => replace_file::replace(path, text.as_bytes())
+        Some(path) => replace_file::replace(path, printable_lines(text).as_bytes())
             .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display())),
     }
 }

@@ -2,11 +2,11 @@
 
 pub(crate) mod collect;
 
-use std::fs;
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use super::{replace_file, streams};
 use crate::cli::{Format, VdsoArgs};
@@ -18,6 +18,9 @@ use crate::vdso::disassembly::disassemble;
 use crate::vdso::maps::Mapping;
 use crate::vdso::view::{CostView, Source, View};
 use crate::vdso::{Image, Machine, text};
+
+/// No image is larger, in bytes; those of Linux have up to five pages.
+const IMAGE_MAX: u64 = 16 << 20;
 
 /// Runs the subcommand and gives its exit status.
 #[must_use]
@@ -68,7 +71,12 @@ fn show(args: &VdsoArgs) -> Result<i32> {
 fn find(args: &VdsoArgs) -> Result<Found> {
     if let Some(path) = &args.file {
         let what = || format!("cannot read the image in {}", path.display());
-        let bytes = fs::read(path).with_context(what)?;
+        let mut bytes = Vec::new();
+        let file = File::open(path).with_context(what)?;
+        file.take(IMAGE_MAX + 1).read_to_end(&mut bytes).with_context(what)?;
+        if bytes.len() as u64 > IMAGE_MAX {
+            bail!("{}: it is longer than {} MiB, as no image is", what(), IMAGE_MAX >> 20);
+        }
         let image = Image::parse(&bytes).with_context(what)?;
         let source = Source::File { path: path.as_path().into() };
         return Ok(Found { source, image, address: None, mappings: Vec::new() });

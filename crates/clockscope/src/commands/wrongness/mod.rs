@@ -71,7 +71,7 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
     let rendered = render(&report, args.format, &TextOptions { histogram })?;
     match file {
         Some(file) => {
-            let written = file.write(rendered.as_bytes());
+            let written = file.write(foreign::printable_lines(&rendered).as_bytes());
             written.context("cannot write the report; try -o FILE elsewhere")?;
         }
         None => streams::print(&rendered)?,

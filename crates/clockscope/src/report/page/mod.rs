@@ -204,11 +204,11 @@ fn is_panels(pictures: &[Result<Picture, String>]) -> bool {
     pictures.iter().flatten().all(|picture| picture.wide_px < 500)
 }
 
-/// Characters that HTML does not allow in a document.
+/// Characters that HTML does not allow in a document, and hidden ones that came in past [`escape`].
 fn is_forbidden(c: char) -> bool {
     let is_noncharacter =
         (0xFDD0..=0xFDEF).contains(&u32::from(c)) || u32::from(c) & 0xFFFE == 0xFFFE;
-    (c.is_control() && c != '\n') || is_noncharacter
+    (is_hidden(c) && c != '\n') || is_noncharacter
 }
 
 /// The text with HTML's special characters written as references, and without hidden ones.
