@@ -13,8 +13,8 @@ use core::arch::naked_asm;
 
 use crate::layout::{
     CLOCKS, CONFIG_OFFSET, COUNTER_GETCPU, COUNTER_GETRANDOM, COUNTER_GETRES, COUNTER_GETTIME,
-    COUNTER_GETTIMEOFDAY, COUNTER_SGX, COUNTER_SPARE, COUNTER_TIME, Function, OTHER_CLOCK, Slot,
-    THREADS_OFFSET, Threads,
+    COUNTER_GETTIMEOFDAY, COUNTER_SGX, COUNTER_TIME, Config, FORWARD_SIZE, FORWARDED, Function,
+    OTHER_CLOCK, Slot, THREADS_OFFSET, Threads,
 };
 use crate::sample::sample;
 use crate::slots::slow;
@@ -178,9 +178,6 @@ direct! {
     direct_clock_getres => Function::ClockGetres;
     direct_getrandom => Function::Getrandom;
     direct_sgx_enter_enclave => Function::SgxEnterEnclave;
-    direct_spare_0 => Function::Spare0;
-    direct_spare_1 => Function::Spare1;
-    direct_spare_2 => Function::Spare2;
 }
 
 counted! {
@@ -201,10 +198,35 @@ looked_up! {
 
 untimed! {
     looked_up_sgx_enter_enclave => Function::SgxEnterEnclave, COUNTER_SGX;
-    looked_up_spare_0 => Function::Spare0, COUNTER_SPARE;
-    looked_up_spare_1 => Function::Spare1, COUNTER_SPARE + 1;
-    looked_up_spare_2 => Function::Spare2, COUNTER_SPARE + 2;
 }
+
+// Functions that we do not know: a jump each, that changes nothing, and where in the kernel's image they
+// lie, which the command writes (`tracee/image.rs` there).
+core::arch::global_asm!(
+    ".pushsection .text.forward, \"ax\", @progbits",
+    ".balign 8",
+    ".globl clockscope_forward",
+    "clockscope_forward:",
+    ".cfi_startproc",
+    ".set clockscope_place, 0",
+    ".rept {count}",
+    "jmpq *__ehdr_start+{first}+clockscope_place(%rip)",
+    ".balign {size}, 0xcc",
+    ".set clockscope_place, clockscope_place + 8",
+    ".endr",
+    ".cfi_endproc",
+    ".popsection",
+    ".pushsection .rodata.forwarded, \"a\", @progbits",
+    ".balign 4",
+    ".globl clockscope_forwarded",
+    "clockscope_forwarded:",
+    ".skip 4 * {count}",
+    ".popsection",
+    first = const CONFIG_OFFSET + core::mem::offset_of!(Config, forwarded),
+    count = const FORWARDED,
+    size = const FORWARD_SIZE,
+    options(att_syntax)
+);
 
 /// The exported names. They name the direct entries until the command gives them their values.
 macro_rules! export {
@@ -226,7 +248,4 @@ export! {
     "__vdso_clock_getres" = "direct_clock_getres", "clock_getres";
     "__vdso_getrandom" = "direct_getrandom", "getrandom";
     "__vdso_sgx_enter_enclave" = "direct_sgx_enter_enclave", "sgx_enter_enclave";
-    "__vdso_spare_0_with_room_for_a_name" = "direct_spare_0", "spare_0_with_room_for_a_name";
-    "__vdso_spare_1_with_room_for_a_name" = "direct_spare_1", "spare_1_with_room_for_a_name";
-    "__vdso_spare_2_with_room_for_a_name" = "direct_spare_2", "spare_2_with_room_for_a_name";
 }

@@ -10,10 +10,10 @@ use core::arch::{asm, naked_asm};
 use core::sync::atomic::Ordering::Release;
 
 use crate::layout::{
-    CLOCK_OFFSET, CONFIG_OFFSET, Config, FUNCTIONS, INSTALL_MARK, InstallStep, KERNEL_OFFSET,
-    KernelMapping, LaunchParams, MemoryMap, PAGE, SHARED_OFFSET, START_FLAGS, Session, Shared,
-    TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE, TRUST_OFFSET, Target,
-    Threads,
+    CLOCK_OFFSET, CONFIG_OFFSET, Config, FORWARDED, FUNCTIONS, INSTALL_MARK, InstallStep,
+    KERNEL_OFFSET, KernelMapping, LaunchParams, MemoryMap, PAGE, SHARED_OFFSET, START_FLAGS,
+    Session, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE,
+    TRUST_OFFSET, Target, Threads,
 };
 use crate::slots::{image_base, session};
 
@@ -246,4 +246,18 @@ fn fill(config: &mut Config, base: usize, kernel_base: u64) {
         config.target[index] = resolve(&session.target[index]);
         config.kernel[index] = resolve(&session.kernel[index]);
     }
+    for (address, offset) in config.forwarded.iter_mut().zip(forwarded()) {
+        *address = kernel_base + u64::from(*offset);
+    }
+}
+
+/// Where in the kernel's image the functions lie that are only forwarded; 0: there is none.
+fn forwarded() -> &'static [u32; FORWARDED] {
+    let table: *const [u32; FORWARDED];
+    // SAFETY: computes an address; reads and writes nothing.
+    unsafe {
+        asm!("lea {}, [rip + clockscope_forwarded]", out(reg) table, options(nomem, nostack, preserves_flags));
+    }
+    // SAFETY: the image has that many words there (`entry.rs`), and nobody changes them.
+    unsafe { &*table }
 }

@@ -73,9 +73,11 @@ pub const START_FLAGS: u32 = 0x202;
 pub const SESSION_MARK: u64 = 0x8c6c_6f63_6b73_63f1;
 
 /// Number of functions that the image can forward.
-pub const FUNCTIONS: usize = 10;
-/// Functions of the kernel's image that have no slot of their own, at most.
-pub const SPARES: usize = 3;
+pub const FUNCTIONS: usize = 7;
+/// Functions of the kernel's image that the image forwards without knowing them, at most.
+pub const FORWARDED: usize = 32;
+/// Bytes of the code that forwards one.
+pub const FORWARD_SIZE: usize = 8;
 /// Number of counters in a slot.
 pub const COUNTERS: usize = 32;
 /// Number of slots in [`Shared`].
@@ -113,12 +115,6 @@ pub enum Function {
     Getrandom = 5,
     /// Entering an SGX enclave; no system call.
     SgxEnterEnclave = 6,
-    /// A function that this version does not know.
-    Spare0 = 7,
-    /// A second one.
-    Spare1 = 8,
-    /// A third one.
-    Spare2 = 9,
 }
 
 impl Function {
@@ -131,12 +127,9 @@ impl Function {
         Self::ClockGetres,
         Self::Getrandom,
         Self::SgxEnterEnclave,
-        Self::Spare0,
-        Self::Spare1,
-        Self::Spare2,
     ];
 
-    /// The name without the prefix `__vdso_`; for the spares a placeholder.
+    /// The name without the prefix `__vdso_`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -147,9 +140,6 @@ impl Function {
             Self::ClockGetres => "clock_getres",
             Self::Getrandom => "getrandom",
             Self::SgxEnterEnclave => "sgx_enter_enclave",
-            Self::Spare0 => "spare_0",
-            Self::Spare1 => "spare_1",
-            Self::Spare2 => "spare_2",
         }
     }
 }
@@ -172,8 +162,6 @@ pub const COUNTER_GETCPU: usize = COUNTER_GETTIMEOFDAY + 2;
 pub const COUNTER_GETRANDOM: usize = COUNTER_GETTIMEOFDAY + 3;
 /// Counter of `sgx_enter_enclave`.
 pub const COUNTER_SGX: usize = COUNTER_GETTIMEOFDAY + 4;
-/// First counter of the functions without a name here.
-pub const COUNTER_SPARE: usize = COUNTER_GETTIMEOFDAY + 5;
 
 /// What a counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,9 +193,6 @@ impl Counted {
             COUNTER_GETCPU => plain(Function::Getcpu),
             COUNTER_GETRANDOM => plain(Function::Getrandom),
             COUNTER_SGX => plain(Function::SgxEnterEnclave),
-            29 => plain(Function::Spare0),
-            30 => plain(Function::Spare1),
-            31 => plain(Function::Spare2),
             _ => return None,
         })
     }
@@ -267,7 +252,7 @@ pub struct Session {
     /// tracer changes it while programs run.
     pub callers_one_in: AtomicU32,
     /// Reserved, zero.
-    pub reserved: [u32; 1],
+    pub reserved: [u32; 13],
 }
 
 /// The segment of a session: what every traced process attaches to read and execute.
@@ -288,6 +273,8 @@ pub struct Config {
     pub target: [u64; FUNCTIONS],
     /// The kernel's functions.
     pub kernel: [u64; FUNCTIONS],
+    /// Those that the image only forwards.
+    pub forwarded: [u64; FORWARDED],
 }
 
 /// Which thread owns which slot. The page is zeroed by the kernel in a forked child
@@ -557,7 +544,7 @@ const _: () = {
     assert!(size_of::<Shared>() <= SHARED_SIZE);
     assert!(size_of::<Slot>() == 512);
     assert!(size_of::<MemoryMap>() == 104);
-    assert!(COUNTER_SPARE + SPARES == COUNTERS);
+    assert!(COUNTER_SGX < COUNTERS);
     assert!(SHARED_SIZE <= 256 * 1024);
 };
 
@@ -567,14 +554,14 @@ mod tests {
 
     #[test]
     fn every_counter_has_its_meaning_and_no_two_the_same() {
-        for a in 0..COUNTERS {
+        for a in 0..=COUNTER_SGX {
             let counted = Counted::from_counter(a);
             assert!(counted.is_some());
             for b in 0..a {
                 assert_ne!(counted, Counted::from_counter(b));
             }
         }
-        assert_eq!(Counted::from_counter(COUNTERS), None);
+        assert_eq!(Counted::from_counter(COUNTER_SGX + 1), None);
     }
 
     #[test]

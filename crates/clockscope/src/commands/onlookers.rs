@@ -58,7 +58,7 @@ impl<'a> Onlookers<'a> {
             sampling.decline("--no-follow lets the program go before its callers can be watched");
         }
         let kept = matches!(args.format, TraceFormat::Json | TraceFormat::Html);
-        let timeline = kept.then(|| Timeline::new(counter, filter, &session.ready().spares));
+        let timeline = kept.then(|| Timeline::new(counter, filter));
         let top = stage.map(|stage| {
             // With --top they are always wanted.
             let live = sampling.as_ref().map_or_else(|| Err(String::new()), Sampling::live);

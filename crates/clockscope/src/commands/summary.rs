@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 
 use fastclock::{ClockId, Picos, Scale, Ticks};
-use vdso_image::layout::{self, Counted, Function};
+use vdso_image::layout::{self, Counted};
 
 use super::callers::Exact;
 use super::counter::Counter;
@@ -67,12 +67,7 @@ impl TickTime {
 
 /// The rows of vDSO calls.
 #[must_use]
-pub fn vdso_rows(
-    calls: &Calls,
-    timings: Option<&Timings>,
-    time: &TickTime,
-    spares: &[String],
-) -> Vec<VdsoRow> {
+pub fn vdso_rows(calls: &Calls, timings: Option<&Timings>, time: &TickTime) -> Vec<VdsoRow> {
     let rows = calls.iter().enumerate().filter(|(_, calls)| **calls > 0);
     rows.filter_map(|(index, calls)| {
         let counted = Counted::from_counter(index)?;
@@ -80,7 +75,7 @@ pub fn vdso_rows(
         let average_ps = times.map_or(0, |times| time.average_ps(times));
         let total = u128::from(average_ps) * u128::from(*calls) / 1000;
         Some(VdsoRow {
-            function: function_name(counted.function, spares),
+            function: counted.function.name().to_owned(),
             clock: counted.clock.map(clock_name),
             calls: *calls,
             timed: times.map_or(0, |times| times.samples),
@@ -90,16 +85,6 @@ pub fn vdso_rows(
         })
     })
     .collect()
-}
-
-/// The name of a function; `spares` are those that this program does not know.
-#[must_use]
-pub fn function_name(function: Function, spares: &[String]) -> String {
-    let spare = (function as usize).checked_sub(Function::Spare0 as usize);
-    match spare.and_then(|index| spares.get(index)) {
-        Some(name) => name.clone(),
-        None => function.name().to_owned(),
-    }
 }
 
 /// The name of a clock; `other` for ids without a fixed number.
@@ -276,8 +261,6 @@ pub struct Details<'a> {
     pub syscalls: bool,
     /// Give the threads of each process.
     pub threads: bool,
-    /// Names of functions that this program does not know.
-    pub spares: &'a [String],
     /// Which rows are wanted.
     pub wanted: &'a dyn Fn(&str) -> bool,
 }
@@ -290,7 +273,7 @@ pub fn processes_detail(
     details: &Details<'_>,
 ) -> Vec<ProcessDetail> {
     let vdso = |calls: &Calls| {
-        let mut rows = vdso_rows(calls, None, time, details.spares);
+        let mut rows = vdso_rows(calls, None, time);
         rows.retain(|row| (details.wanted)(&row.function));
         rows
     };
@@ -367,8 +350,8 @@ pub struct Source<'a> {
 pub fn report(source: &Source<'_>, seen: Seen<'_>) -> anyhow::Result<TraceReport> {
     let (tallies, cost) = source.counter.read()?;
     let time = TickTime::of(source.session);
-    let (processes, spares) = (&source.outcome.processes, &source.session.ready().spares);
-    let mut vdso = vdso_rows(&processes.total(), Some(processes.timings()), &time, spares);
+    let processes = &source.outcome.processes;
+    let mut vdso = vdso_rows(&processes.total(), Some(processes.timings()), &time);
     vdso.retain(|row| (source.wanted)(&row.function));
     let mut syscalls = syscall_rows(&tallies, &cost, source.latency);
     syscalls.retain(|row| (source.wanted)(&row.name));
@@ -388,14 +371,12 @@ pub fn report(source: &Source<'_>, seen: Seen<'_>) -> anyhow::Result<TraceReport
         rows: source.per_process || source.per_thread,
         syscalls: !matches!(source.counter, Counter::None),
         threads: source.per_thread,
-        spares,
         wanted: source.wanted,
     };
     let (exit_code, signal) = exit_code_and_signal(followed.end);
     let exact = Exact {
         processes,
         tallies: &tallies,
-        spares,
         scale: time.scale,
         cpu_ns: nanos(followed.cpu),
         wanted: source.wanted,

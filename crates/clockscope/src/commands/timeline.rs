@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use vdso_image::layout::{COUNTERS, Counted};
 
 use super::counter::Counter;
-use super::{passed_on, summary};
+use super::passed_on;
 use crate::report::model::{Moment, TraceReport};
 use crate::syscalls::filter::Filter;
 use crate::tracee::follow::{Watcher, Wish};
@@ -42,13 +42,13 @@ struct Kind {
 }
 
 impl<'a> Timeline<'a> {
-    /// Begins now. `spares` are the names of functions that this program does not know.
+    /// Begins now.
     #[must_use]
-    pub fn new(counter: &'a Counter, filter: &'a Filter, spares: &[String]) -> Self {
+    pub fn new(counter: &'a Counter, filter: &'a Filter) -> Self {
         let kind = |index| {
             Counted::from_counter(index).map_or(Kind::default(), |counted| {
-                let name = summary::function_name(counted.function, spares);
-                Kind { wanted: filter.matches(&name), reads: passed_on::is_read(&name) }
+                let name = counted.function.name();
+                Kind { wanted: filter.matches(name), reads: passed_on::is_read(name) }
             })
         };
         Self {
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_long_run_has_few_moments_evenly_spread() {
         let (counter, filter) = (Counter::None, Filter::default());
-        let mut timeline = Timeline::new(&counter, &filter, &[]);
+        let mut timeline = Timeline::new(&counter, &filter);
         let mut at = 0;
         while at < 3_600_000 {
             at += u64::try_from(timeline.interval().as_millis()).expect("is short");
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn the_end_is_the_reports_and_the_last() {
         let (counter, filter) = (Counter::None, Filter::default());
-        let mut timeline = Timeline::new(&counter, &filter, &[]);
+        let mut timeline = Timeline::new(&counter, &filter);
         timeline.push(moment(10, 1));
         timeline.push(moment(20, 1));
         let report = TraceReport { wall_ns: 20_000_000, ..TraceReport::default() };

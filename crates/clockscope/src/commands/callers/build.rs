@@ -13,7 +13,7 @@ use super::weights::{self, Counts};
 use crate::callers::frames::{End, FrameAddress};
 use crate::callers::sample::Called;
 use crate::callers::symbols::{Kind, Name};
-use crate::commands::summary::{clock_name, function_name};
+use crate::commands::summary::clock_name;
 use crate::report::callers::model::{
     CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow,
 };
@@ -31,8 +31,6 @@ pub struct Exact<'a> {
     pub processes: &'a Processes,
     /// The counts of system calls; empty if they were not counted.
     pub tallies: &'a [SyscallTally],
-    /// Names of functions that this program does not know.
-    pub spares: &'a [String],
     /// Ticks to time.
     pub scale: Scale,
     /// Processor time of the program, in nanoseconds.
@@ -159,7 +157,7 @@ fn called_rows(
         })
         .filter_map(|(called, calls)| {
             let samples = sampled.get(&called).map_or(0, |(samples, _)| *samples);
-            let row = called_row(called, exact.spares)?;
+            let row = called_row(called)?;
             Some((called, CalledRow { calls, samples, ..row }))
         })
         .filter(|(_, row)| (exact.wanted)(&row.name))
@@ -172,13 +170,13 @@ fn called_rows(
 }
 
 /// How a call is named; `None` if there is no such counter.
-pub(super) fn called_row(called: Called, spares: &[String]) -> Option<CalledRow> {
+pub(super) fn called_row(called: Called) -> Option<CalledRow> {
     Some(match called {
         Called::Vdso(counter) => {
             let counted = Counted::from_counter(counter.into())?;
             CalledRow {
                 via: "vdso".to_owned(),
-                name: function_name(counted.function, spares),
+                name: counted.function.name().to_owned(),
                 clock: counted.clock.map(clock_name),
                 ..CalledRow::default()
             }
@@ -298,11 +296,11 @@ mod tests {
 
     #[test]
     fn calls_are_named_by_function_and_clock() {
-        let row = called_row(Called::Vdso(1), &[]).unwrap();
+        let row = called_row(Called::Vdso(1)).unwrap();
         assert_eq!((row.via.as_str(), row.name.as_str()), ("vdso", "clock_gettime"));
         assert_eq!(row.clock.as_deref(), Some("CLOCK_MONOTONIC"));
-        let row = called_row(Called::Syscall(0), &[]).unwrap();
+        let row = called_row(Called::Syscall(0)).unwrap();
         assert_eq!((row.via.as_str(), row.name.as_str(), row.clock), ("syscall", "read", None));
-        assert_eq!(called_row(Called::Vdso(200), &[]), None);
+        assert_eq!(called_row(Called::Vdso(200)), None);
     }
 }

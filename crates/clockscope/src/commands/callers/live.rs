@@ -88,7 +88,7 @@ fn shares(
 ) -> HashMap<Called, Shares> {
     let mut weights: HashMap<Called, HashMap<String, f64>> = HashMap::new();
     for (stack, seen) in collected.stacks().iter().filter(|(_, seen)| seen.weight > 0) {
-        let Some(called) = called_row(stack.called, &[]) else { continue };
+        let Some(called) = called_row(stack.called) else { continue };
         let frames = stack.frames.iter().flat_map(|frame| names(*frame)).map(frame_row);
         let caller = sites::caller(&frames.collect::<Vec<_>>(), &called, stack.complete);
         *weights.entry(stack.called).or_default().entry(caller).or_default() += seen.weight as f64;

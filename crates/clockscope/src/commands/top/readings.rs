@@ -27,12 +27,11 @@ pub(super) fn of(counted: &Counted<'_>, session: &Session, filter: &Filter) -> R
     let processes = counted.processes;
     let (calls, timings) = (processes.snapshot(), processes.timings_so_far());
     let time = TickTime::of(session);
-    let spares = &session.ready().spares;
     let mut rows = Vec::new();
     for counter in (0..COUNTERS).filter(|counter| calls[*counter] > 0) {
         let mut alone = [0; COUNTERS];
         alone[counter] = calls[counter];
-        let row = summary::vdso_rows(&alone, Some(&timings), &time, spares).pop();
+        let row = summary::vdso_rows(&alone, Some(&timings), &time).pop();
         rows.extend(row.and_then(|row| vdso(counter, &row)));
     }
     let by_call = summary::syscall_rows(counted.tallies, counted.cost, false);
