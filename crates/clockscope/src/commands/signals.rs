@@ -8,7 +8,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::sys::signals;
+use crate::sys::{real_time, signals};
 use crate::tracee::follow::SignalObserver;
 
 /// How long to wait for the program to be given the signal directly.
@@ -53,6 +53,8 @@ pub fn forward(program: i32) -> Arc<Seen> {
     let shared = Arc::clone(&seen);
     // If no thread can be had, signals to clockscope alone stay unanswered; the program is safe.
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        // A real-time program that keeps the CPU can be told to end, too.
+        real_time::take_the_highest();
         while let Ok(received) = signals::wait() {
             // A terminal that is gone tells the first process of its session, and no other.
             let goes_on = received.sender != 0 || received.signal == libc::SIGHUP;

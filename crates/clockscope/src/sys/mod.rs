@@ -30,6 +30,7 @@ pub mod privileges;
 pub mod proc_text;
 pub mod ptrace;
 mod raw_syscall;
+pub mod real_time;
 pub mod robust;
 pub mod set_watch;
 pub mod shm;

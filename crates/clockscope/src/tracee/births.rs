@@ -61,7 +61,7 @@ pub struct Births {
 
 impl Births {
     /// A stopped parent has told of a new thread or process. True if that had stopped already and
-    /// is to be resumed.
+    /// waits for [`Self::begin`]; its parent is to be resumed before it.
     pub fn announced(&mut self, processes: &mut Processes, parent: i32, child: i32) -> bool {
         let Some(index) = processes.index_of(parent) else { return false };
         let birth = birth(processes.get(index).pid, parent, child);
@@ -80,13 +80,16 @@ impl Births {
             self.twins.insert(child, Twin { process: index, syscalls, asking: false });
             set_keys(processes, index, parent, POISON);
         }
-        let early = self.early.remove(&child);
-        if early {
+        self.expected.insert(child, birth);
+        self.early.remove(&child)
+    }
+
+    /// A new thread or process that has stopped and was told of is about to be resumed for the first
+    /// time.
+    pub fn begin(&mut self, processes: &mut Processes, child: i32) {
+        if let Some(birth) = self.expected.remove(&child) {
             begin(processes, child, birth);
-        } else {
-            self.expected.insert(child, birth);
         }
-        early
     }
 
     /// Threads of a process that is attached to share an FS base: they count with a lock, for good.
@@ -97,10 +100,7 @@ impl Births {
     /// A tracee has stopped for the first time, perhaps. True if it is to be resumed now, false if
     /// when its parent has told of it.
     pub fn stopped(&mut self, processes: &mut Processes, child: i32) -> bool {
-        if let Some(birth) = self.expected.remove(&child) {
-            begin(processes, child, birth);
-            return true;
-        }
+        self.begin(processes, child);
         let known = processes.index_of(child).is_some();
         if !known {
             wait::take_stop(child);

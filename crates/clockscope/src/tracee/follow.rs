@@ -6,26 +6,27 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::rc::Rc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Acquire;
 use std::time::{Duration, Instant};
 
-use fastclock::ClockId;
-use fastclock::page::Trust;
-use vdso_image::layout::{IMAGE_SIZE, InstallStep, PAGE, TRUST_OFFSET};
+use vdso_image::layout::InstallStep;
 
 use super::arrival::Arrivals;
 use super::attach::command_name;
 use super::attach::{self, Attached};
 use super::births::Births;
 use super::decline::Decline;
+use super::forbidden_counter;
 use super::install::{execute_again, install};
 use super::processes::Processes;
 use super::session::Session;
 use crate::sys::ending::{Asked, Ending};
 use crate::sys::ptrace::{self, Resume};
+use crate::sys::real_time::Service;
+use crate::sys::shm::Segment;
 use crate::sys::ticker::Ticker;
 use crate::sys::wait::{self, Status};
-use crate::sys::{access, memory, signals, tsc};
+use crate::sys::{access, signals};
 
 /// Somebody who wants to see every system call (by ptrace, which costs about 20 us each).
 pub trait SyscallObserver {
@@ -132,6 +133,8 @@ pub struct Follower<'a> {
     observers: Observers<'a>,
     /// Processes that were attached to, and how each has ended.
     targets: HashMap<i32, Option<End>>,
+    /// `None` while nobody is followed.
+    service: Option<Service>,
 }
 
 /// Why nobody is followed any more.
@@ -160,6 +163,7 @@ impl<'a> Follower<'a> {
             arrivals: Arrivals::default(),
             observers,
             targets,
+            service: None,
         }
     }
 
@@ -175,6 +179,7 @@ impl<'a> Follower<'a> {
             arrivals: Arrivals::default(),
             observers,
             targets,
+            service: None,
         }
     }
 
@@ -234,7 +239,9 @@ impl<'a> Follower<'a> {
     /// When the kernel does not let us wait.
     pub fn run_until(&mut self, ending: &Ending) -> io::Result<Left> {
         let mut ticker = self.ticker()?;
+        self.service = Some(Service::begin());
         loop {
+            self.review_service();
             if let Some(asked) = ending.asked() {
                 return Ok(Left::Asked(asked));
             }
@@ -278,7 +285,9 @@ impl<'a> Follower<'a> {
     pub fn run(&mut self, how: Following) -> io::Result<Followed> {
         let mut followed = Followed::lost();
         let mut ticker = self.ticker()?;
+        self.service = Some(Service::begin());
         loop {
+            self.review_service();
             let waited = match wait::next_or_tick() {
                 Ok(Some(waited)) => waited,
                 Ok(None) if self.tick(ticker.as_mut()) == Wish::GoOn => continue,
@@ -312,8 +321,18 @@ impl<'a> Follower<'a> {
             }
         }
         drop(ticker);
+        self.service = None;
         finish(&mut self.processes);
         Ok(followed)
+    }
+
+    /// Takes the precedence that the threads of the tree need, if it is time to look at all of them.
+    fn review_service(&mut self) {
+        if let Some(service) = &mut self.service
+            && service.is_due()
+        {
+            service.review(self.processes.living());
+        }
     }
 
     /// Starts the timer for the watcher, if there is one.
@@ -358,6 +377,9 @@ impl<'a> Follower<'a> {
     /// Looks at a stopped tracee and resumes it. A tracee that dies meanwhile is not an error: its
     /// end is reported by itself.
     fn stopped(&mut self, thread: i32, status: Status) {
+        if let Some(service) = &mut self.service {
+            service.serve(thread);
+        }
         let signal = match status {
             Status::Event(libc::PTRACE_EVENT_STOP, signal) => {
                 return self.trapped(thread, signal);
@@ -372,10 +394,7 @@ impl<'a> Follower<'a> {
             Status::Event(
                 libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
                 _,
-            ) => {
-                self.forked(thread);
-                0
-            }
+            ) => return self.forked(thread),
             Status::Syscall => {
                 self.at_syscall(thread);
                 0
@@ -438,9 +457,15 @@ impl<'a> Follower<'a> {
         note_installation(&mut self.processes, index);
     }
 
+    /// The parent goes on first, as it does without a tracer: a child of the same real-time priority
+    /// waits for it, and one that raises its own priority may keep the CPU for good.
     fn forked(&mut self, parent: i32) {
-        let Ok(child) = ptrace::event_message(parent) else { return };
-        if self.births.announced(&mut self.processes, parent, child) {
+        let child = ptrace::event_message(parent);
+        let has_stopped = |child: &i32| self.births.announced(&mut self.processes, parent, *child);
+        let child = child.ok().filter(has_stopped);
+        self.resume(parent, 0);
+        if let Some(child) = child {
+            self.births.begin(&mut self.processes, child);
             self.resume(child, 0);
         }
     }
@@ -487,7 +512,11 @@ impl<'a> Follower<'a> {
 
     /// A tracee is about to be given a signal; gives the signal that it really gets.
     fn given(&mut self, thread: i32, signal: i32) -> i32 {
-        if signal == libc::SIGSEGV && self.emulate_counter(thread) {
+        if signal == libc::SIGSEGV
+            && let Some(index) = self.processes.index_of(thread)
+            && let pages = self.processes.get(index).pages.as_deref()
+            && forbidden_counter::step_over(self.session, thread, pages.map(Segment::get))
+        {
             return 0;
         }
         if thread == self.program
@@ -497,52 +526,6 @@ impl<'a> Follower<'a> {
             self.observers.signals.delivered(signal, sender);
         }
         signal
-    }
-
-    /// If the fault is one of our own reads of the time-stamp counter, which the program has
-    /// forbidden to itself (`PR_SET_TSC`, strict seccomp): goes on behind the read, times no more,
-    /// and lets the kernel answer this process from now on. Where the kernel's functions read the
-    /// counter too, they raise the same signal, and that one is the program's.
-    fn emulate_counter(&mut self, thread: i32) -> bool {
-        if !ptrace::signal_sender(thread).is_ok_and(|(_, code)| code == SI_KERNEL) {
-            return false;
-        }
-        let Some(index) = self.processes.index_of(thread) else { return false };
-        let pages = self.processes.get(index).pages.as_ref();
-        let has_clock = self.session.clock_page().is_some();
-        let Ok(mut registers) = ptrace::registers(thread) else { return false };
-        let image = &self.session.ready().bytes;
-        let base = match pages {
-            Some(pages) => pages.get().header.base.load(Acquire),
-            None if has_clock => image_base(thread, registers.rip, image),
-            None => return false,
-        };
-        let offset = registers.rip.wrapping_sub(base);
-        let Some(code) = usize::try_from(offset)
-            .ok()
-            .filter(|at| *at < IMAGE_SIZE)
-            .and_then(|at| image.get(at..))
-        else {
-            return false;
-        };
-        let length = match code {
-            [0x0f, 0x31, ..] => 2,       // rdtsc
-            [0x0f, 0x01, 0xf9, ..] => 3, // rdtscp
-            _ => return false,
-        };
-        if let Some(pages) = pages {
-            pages.get().header.no_timing.store(1, Relaxed);
-        }
-        if has_clock && forbid_page(thread, base).is_err() {
-            return false;
-        }
-        registers.rip += length;
-        registers.rax = 0; // long before the page's line: the image looks again, and finds out
-        registers.rdx = 0;
-        if length == 3 {
-            registers.rcx = 0;
-        }
-        ptrace::set_registers(thread, &registers).is_ok()
     }
 }
 
@@ -571,30 +554,4 @@ fn note_installation(processes: &mut Processes, index: usize) {
         _ => Decline::NotAttached,
     };
     process.declines.push((process.command.clone(), decline));
-}
-
-/// `si_code` of signals that an instruction raised without an address: asm-generic/siginfo.h.
-const SI_KERNEL: i32 = 0x80;
-/// The page is at most this far ahead of the kernel's clock, ns: what a process compares it with
-/// before it trusts the page.
-const AHEAD: i64 = 20_000;
-
-/// Where our image begins in a process that executes an instruction of it; 0 if it does not.
-fn image_base(thread: i32, at: u64, image: &[u8]) -> u64 {
-    let page = PAGE as u64;
-    let mut header = [0; 64];
-    let begins = |base: &u64| {
-        memory::read(thread, *base, &mut header).is_ok_and(|read| read == header.len())
-            && image.get(..header.len()) == Some(&header[..])
-    };
-    let pages = (IMAGE_SIZE as u64).div_ceil(page);
-    (0..pages).map(|n| (at & !(page - 1)).saturating_sub(n * page)).find(begins).unwrap_or(0)
-}
-
-/// Lets the kernel answer in a process for good, never before what the page may have said.
-fn forbid_page(thread: i32, base: u64) -> io::Result<()> {
-    let floor = tsc::now(ClockId::Monotonic).0.saturating_add(AHEAD);
-    let trust = base + TRUST_OFFSET as u64;
-    memory::write(thread, trust + Trust::FORBIDDEN_OFFSET as u64, &floor.to_ne_bytes())?;
-    memory::write(thread, trust + Trust::CHECKED_OFFSET as u64, &0_u64.to_ne_bytes())
 }

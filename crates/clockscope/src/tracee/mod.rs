@@ -9,6 +9,7 @@
 //! | `launch_code.rs` | the few instructions that attach the image; pure |
 //! | `install.rs` | at `execve`: putting the launch code into the process |
 //! | `follow.rs` | the loop over everything that the kernel tells of the tracees |
+//! | `forbidden_counter.rs` | a program that has forbidden itself the counter, which our image reads |
 //! | `arrival.rs` | when the image has come to lie in a process |
 //! | `attach/` | counting in a process that is running already |
 //! | `births.rs` | new threads and processes, and keeping their counts apart |
@@ -23,6 +24,7 @@ pub mod births;
 pub mod counts;
 pub mod decline;
 pub mod follow;
+mod forbidden_counter;
 pub mod image;
 pub mod install;
 pub mod launch_code;

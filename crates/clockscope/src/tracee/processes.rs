@@ -99,6 +99,11 @@ impl Processes {
         self.by_thread.iter().filter(move |(_, of)| **of == index).map(|(thread, _)| *thread)
     }
 
+    /// All threads that are known to live.
+    pub fn living(&self) -> impl Iterator<Item = i32> + '_ {
+        self.by_thread.keys().copied()
+    }
+
     /// Index of the process of a thread.
     #[must_use]
     pub fn index_of(&self, thread: i32) -> Option<usize> {

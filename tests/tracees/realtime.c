@@ -1,0 +1,194 @@
+// Real-time threads (SCHED_FIFO) on one CPU, where whoever runs keeps the others from running:
+//
+//   order N    N children by fork and N threads; says how many ran before their parent had come out
+//              of the call. Of the same priority on the same CPU, none does.
+//   outrun     a child gives itself a higher priority than its parent and spins, until the parent has
+//              given itself one higher still (rt-tests' pip_stress)
+//   alarms N   the same, and then the parent is given N alarms, one a millisecond, while the child
+//              spins below it; says whether it was given half of them in time
+//   term       the same, until it is given SIGTERM
+//
+// A child of the program does all this: the kernel tells a tracer of its own child before it tells of
+// that one's children, and of all others in the opposite order. Nothing spins for ever: who waits for the parent gives up after 20 s, and says so.
+#define _GNU_SOURCE
+#include "say.h"
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+
+static volatile struct shared {
+    int parent_is_out, ran_before, parent_is_above, is_over, gave_up;
+} *shared;
+
+static volatile long alarms;
+
+static int fifo(int priority)
+{
+    struct sched_param parameters = {.sched_priority = priority};
+    return sched_setscheduler(0, SCHED_FIFO, &parameters);
+}
+
+// On the first of the CPUs that it may use.
+static void on_one_cpu(void)
+{
+    cpu_set_t all, one;
+    int first = 0;
+    sched_getaffinity(0, sizeof all, &all);
+    while (!CPU_ISSET(first, &all)) first++;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    sched_setaffinity(0, sizeof one, &one);
+}
+
+// Seconds, by a system call.
+static double now(void)
+{
+    struct timespec time;
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void spin_until(volatile int *flag)
+{
+    double end = now() + 20;
+    while (!*flag)
+        if (now() > end) {
+            shared->gave_up = 1;
+            return;
+        }
+}
+
+static void *look(void *none)
+{
+    if (!shared->parent_is_out) shared->ran_before++;
+    return none;
+}
+
+static void order(long rounds)
+{
+    fifo(1);
+    REPEAT(rounds) {
+        shared->parent_is_out = 0;
+        pid_t child = fork();
+        shared->parent_is_out |= child != 0;
+        if (child == 0) {
+            look(NULL);
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+    }
+    SAY("result children that ran before their parent: %d\n", shared->ran_before);
+    shared->ran_before = 0;
+    REPEAT(rounds) {
+        pthread_t thread;
+        shared->parent_is_out = 0;
+        pthread_create(&thread, NULL, look, NULL);
+        shared->parent_is_out = 1;
+        pthread_join(thread, NULL);
+    }
+    SAY("result threads that ran before their parent: %d\n", shared->ran_before);
+}
+
+static pid_t start_spinner(volatile int *until)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        fifo(2);
+        spin_until(until);
+        _exit(0);
+    }
+    return child;
+}
+
+static void outrun(void)
+{
+    fifo(1);
+    pid_t child = start_spinner(&shared->parent_is_above);
+    fifo(3);
+    shared->parent_is_above = 1;
+    waitpid(child, NULL, 0);
+}
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    alarms++;
+}
+
+static void on_term(int signal)
+{
+    (void)signal;
+    shared->is_over = 1;
+}
+
+static void term(void)
+{
+    sigset_t term, before;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, &before);
+    struct sigaction action = {.sa_handler = on_term};
+    sigaction(SIGTERM, &action, NULL);
+    pid_t child = start_spinner(&shared->is_over);
+    fifo(3);
+    SAY("ready\n");
+    while (!shared->is_over) sigsuspend(&before);
+    waitpid(child, NULL, 0);
+    SAY("result ended by SIGTERM\n");
+}
+
+static void alarms_while_it_spins(long wanted)
+{
+    sigset_t alarm, before;
+    struct itimerval every = {{0, 1000}, {0, 1000}}, off = {{0, 0}, {0, 0}};
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    sigprocmask(SIG_BLOCK, &alarm, &before);
+    struct sigaction action = {.sa_handler = on_alarm};
+    sigaction(SIGALRM, &action, NULL);
+    // Nothing of this has a real-time priority when it is made.
+    pid_t child = start_spinner(&shared->is_over);
+    fifo(3);
+    double end = now() + (double)wanted * 1e-3;
+    setitimer(ITIMER_REAL, &every, NULL);
+    while (now() < end) sigsuspend(&before);
+    setitimer(ITIMER_REAL, &off, NULL);
+    shared->is_over = 1;
+    waitpid(child, NULL, 0);
+    SAY("result alarms in time: %s\n", alarms * 2 >= wanted ? "at least half" : "less than half");
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "order";
+    long number = argc > 2 ? atol(argv[2]) : 40;
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (fifo(1) != 0) {
+        SAY("result no real-time priorities\n");
+        return 0;
+    }
+    struct sched_param ordinary = {0};
+    sched_setscheduler(0, SCHED_OTHER, &ordinary);
+    on_one_cpu();
+    if (!strcmp(what, "term")) {
+        term();
+        return shared->gave_up;
+    }
+    pid_t parent = fork();
+    if (parent == 0) {
+        if (!strcmp(what, "order")) order(number);
+        else if (!strcmp(what, "outrun")) outrun();
+        else alarms_while_it_spins(number);
+        _exit(0);
+    }
+    waitpid(parent, NULL, 0);
+    SAY("result %s\n", shared->gave_up ? "somebody was kept from running" : "nobody was kept from running");
+    return 0;
+}
