@@ -329,13 +329,19 @@ static void be_a_neighbour(pid_t parent)
         for (int i = 0; i < 300 && is(source, "queue") && !shared->over; i++) {
             union sigval value = {.sival_int = next};
             if (shared->sent - shared->received > 500) break; // all processes of a user share a limit
-            if (sigqueue(parent, QUEUED, value) != 0) break;
+            atomic_fetch_add(&shared->sent, 1); // before: it may be killed when all have been received
+            if (sigqueue(parent, QUEUED, value) != 0) {
+                atomic_fetch_sub(&shared->sent, 1);
+                break;
+            }
             next++;
-            atomic_fetch_add(&shared->sent, 1);
         }
         for (int i = 0; i < 20 && is(source, "child") && !shared->over; i++) {
-            if (clone(end_at_once, stack + sizeof stack, CLONE_PARENT | SIGCHLD, NULL) < 0) break;
             atomic_fetch_add(&shared->sent, 1);
+            if (clone(end_at_once, stack + sizeof stack, CLONE_PARENT | SIGCHLD, NULL) < 0) {
+                atomic_fetch_sub(&shared->sent, 1);
+                break;
+            }
         }
         if (shared->over) usleep(1000);
         shared->word++;

@@ -86,7 +86,13 @@ fn a_setuid_program_keeps_its_privilege() {
         let traced = Tracing::reporting_to(&report, &starter, &["--via", "none"], command).finish();
         assert_same_as_untraced(&traced, &alone);
         assert!(traced.report().declines("vdso"), "{traced:?}");
+        let declines = traced.report().field("declines").clone();
+        assert_eq!(declines[0]["command"], "privileged", "{traced:?}");
         fs::remove_file(report).expect("remove the report");
+        let run = [&starter[..], &words!["run", "--clock", "kernel", "--"], command].concat();
+        let said = untraced(&run).stderr;
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.starts_with("clockscope: privileged (process "), "{said}");
         // Root may trace it.
         let by_root = trace_vdso(&[&as_nobody()[..], command].concat());
         assert_same_as_untraced(&by_root, &alone);

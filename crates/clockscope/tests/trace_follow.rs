@@ -108,3 +108,66 @@ fn sigterm_reaches_a_program_whose_real_time_child_spins() {
         assert_eq!(code_as_shell(finish(child).status), 0, "{way:?}");
     }
 }
+
+// Calls that wait.
+
+fn ignored_signals(mode: &str) -> Option<[OsString; 2]> {
+    Some(words![builds::c("ignored_signals", Link::Dynamic)?, mode])
+}
+
+#[test]
+fn calls_that_wait_without_limit_do_not_notice_signals_that_are_ignored() {
+    let Some(command) = ignored_signals("unlimited") else { return };
+    let said = says_the_same(&WAYS, &command);
+    let (ignored, handled) = said.split_once("result with a handler:\n").expect("two parts");
+    assert!(ignored.lines().all(|line| line.ends_with(": what it waited for")), "{said}");
+    assert!(handled.lines().all(|line| line.ends_with(": EINTR")), "{said}");
+}
+
+/// The kernel does not say how much of a limit is left, so these end as under every tracer: docs/trace.md.
+#[test]
+fn calls_with_a_limit_are_interrupted_as_the_documentation_says() {
+    const INTERRUPTED: [&str; 7] = [
+        "epoll_wait",
+        "epoll_pwait",
+        "epoll_pwait2",
+        "rt_sigtimedwait",
+        "semtimedop",
+        "io_getevents",
+        "io_uring_enter",
+    ];
+    let Some(command) = ignored_signals("limited") else { return };
+    let alone = untraced(&command);
+    let alone = String::from_utf8_lossy(&alone.stdout).into_owned();
+    let expected: Vec<String> = alone
+        .lines()
+        .map(|line| match line.split_once(": what") {
+            Some((call, _)) if INTERRUPTED.contains(&call.trim_start_matches("result ")) => {
+                format!("{call}: EINTR")
+            }
+            _ => line.to_owned(),
+        })
+        .collect();
+    for way in WAYS {
+        let followed = untraced(&below(way, &command));
+        let said = String::from_utf8_lossy(&followed.stdout).into_owned();
+        assert_eq!(said.lines().collect::<Vec<_>>(), expected, "{way:?}");
+    }
+}
+
+// Stops and deaths.
+
+#[test]
+fn a_program_that_is_stopped_and_continued_by_its_child_goes_on() {
+    let Some(command) = ignored_signals("stopped") else { return };
+    assert_eq!(says_the_same(&WAYS, &command), "result epoll_wait after a stop: EINTR\n");
+}
+
+/// A child that has stopped for its tracer before the kernel could tell of it, because its parent was
+/// killed in the fork.
+#[test]
+fn children_whose_parent_is_killed_while_it_makes_them_go_on() {
+    let Some(program) = builds::c("killed_forkers", Link::Dynamic) else { return };
+    let said = says_the_same(&WAYS, &words![program, "300"]);
+    assert_eq!(said, "result all children have ended, 300 times\n");
+}

@@ -10,6 +10,7 @@ use fastclock::{ClockId, Nanos, Picos};
 use super::signals;
 use crate::cli::trace::CountBy;
 use crate::exit;
+use crate::foreign::Foreign;
 use crate::sys::signals::Mask;
 use crate::sys::spawn::{self, Waiting};
 use crate::sys::{access, ptrace, tsc};
@@ -22,6 +23,8 @@ use crate::tracee::session::Session;
 /// A program that waits to be executed.
 pub struct Prepared {
     waiting: Waiting,
+    /// The program's name.
+    name: Foreign,
     /// Why it is not traced, if it is not.
     pub decline: Option<Decline>,
 }
@@ -53,7 +56,8 @@ impl Prepared {
         } else {
             ptrace::seize(waiting.pid(), ptrace::FOLLOW).err().map(|_| Decline::NotTraceable)
         };
-        Ok(Self { waiting, decline })
+        let name = path.file_name().unwrap_or_default().into();
+        Ok(Self { waiting, name, decline })
     }
 
     /// Process id of the child.
@@ -79,6 +83,7 @@ impl Prepared {
         let mut follower = Follower::new(
             session,
             program,
+            self.name,
             Observers { syscalls, signals: Box::new(seen), watcher },
         );
         let started = Instant::now();

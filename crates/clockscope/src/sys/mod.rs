@@ -12,6 +12,7 @@ pub mod cpuid;
 mod descriptor;
 pub mod detach;
 pub mod ending;
+pub mod halt;
 pub mod heap;
 pub mod identity;
 pub mod loops;

@@ -121,7 +121,21 @@ pub fn is_thread_of(process: i32, thread: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) == 0 }
 }
 
-/// Stops this process as the program was stopped, until somebody continues it.
+/// True if a thread's process ignores a signal: by its own wish, or because nobody has said otherwise.
+/// Without a tracer the kernel drops such a signal, and nothing is interrupted. (A handler for one that is
+/// ignored otherwise does not show here.)
+#[must_use]
+pub fn is_ignored(thread: i32, signal: i32) -> bool {
+    const BY_DEFAULT: [i32; 4] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
+    BY_DEFAULT.contains(&signal)
+        || std::fs::read_to_string(format!("/proc/{thread}/status")).is_ok_and(|status| {
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+            let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+            mask.is_some_and(|mask| (1..=64).contains(&signal) && mask >> (signal - 1) & 1 != 0)
+        })
+}
+
+/// Stops this process, until somebody continues it.
 pub fn stop_self() {
     // SAFETY: takes a number; SIGSTOP cannot be caught.
     unsafe { libc::raise(libc::SIGSTOP) };

@@ -6,11 +6,12 @@
 //! There, every thread of the process counts in the slot of its CPU, with a lock, until the new
 //! one has an FS base of its own (Go's threads ask for one at once) or has ended.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Acquire;
 
 use vdso_image::layout::{POISON, THREAD_ENTRIES, THREADS_OFFSET, ThreadEntry, Threads};
 
+use super::attach::command_name;
 use super::processes::Processes;
 use crate::sys::ptrace::{self, Registers, SyscallStop};
 use crate::sys::{memory, signals, wait};
@@ -52,8 +53,8 @@ struct Twin {
 /// New threads, until nothing is new about them.
 #[derive(Debug, Default)]
 pub struct Births {
-    /// Stopped before their parent's event told of them.
-    early: HashSet<i32>,
+    /// Stopped before their parent's event told of them, and the process that made each.
+    early: HashMap<i32, Option<i32>>,
     /// Told of by their parent's event, but not stopped yet.
     expected: HashMap<i32, Birth>,
     twins: HashMap<i32, Twin>,
@@ -68,12 +69,7 @@ impl Births {
         if birth.is_thread {
             processes.add_thread(child, parent);
         } else {
-            let process = processes.get(index);
-            let (command, pages) = (process.command.clone(), process.pages.clone());
-            let (parent, patch) = (process.pid, process.patch.clone());
-            let born = processes.add(child, command, pages);
-            let born = processes.get_mut(born);
-            (born.parent, born.patch) = (Some(parent), patch);
+            processes.add_child(child, index);
         }
         if birth.shares_memory && birth.shares_fs_base {
             let syscalls = birth.is_thread.then_some(0);
@@ -81,7 +77,21 @@ impl Births {
             set_keys(processes, index, parent, POISON);
         }
         self.expected.insert(child, birth);
-        self.early.remove(&child)
+        self.early.remove(&child).is_some()
+    }
+
+    /// A process is about to be forgotten that was killed before the kernel told of these children:
+    /// nobody will tell of them, and they wait for [`Self::begin`].
+    pub fn orphaned(&mut self, processes: &mut Processes, parent: i32) -> Vec<i32> {
+        let Some(index) = processes.index_of(parent) else { return Vec::new() };
+        let children: Vec<i32> =
+            self.early.extract_if(|_, of| *of == Some(parent)).map(|(child, _)| child).collect();
+        for child in &children {
+            processes.add_child(*child, index);
+            let alone = Birth { is_thread: false, shares_memory: false, shares_fs_base: false };
+            self.expected.insert(*child, alone);
+        }
+        children
     }
 
     /// A new thread or process that has stopped and was told of is about to be resumed for the first
@@ -101,12 +111,18 @@ impl Births {
     /// when its parent has told of it.
     pub fn stopped(&mut self, processes: &mut Processes, child: i32) -> bool {
         self.begin(processes, child);
-        let known = processes.index_of(child).is_some();
-        if !known {
-            wait::take_stop(child);
-            self.early.insert(child);
+        if processes.index_of(child).is_some() {
+            return true;
         }
-        known
+        wait::take_stop(child);
+        let parent = maker(child).filter(|maker| processes.index_of(*maker).is_some());
+        if parent.is_none() {
+            // Its parent is gone, and so is what was known of it.
+            processes.add(child, command_name(child), None);
+            return true;
+        }
+        self.early.insert(child, parent);
+        false
     }
 
     /// True if the thread must stop at its next system call.
@@ -149,6 +165,16 @@ impl Births {
             }
         }
     }
+}
+
+/// The process that a new thread belongs to, or that made a new process; 0 and others' if that is gone.
+fn maker(child: i32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{child}/status")).ok()?;
+    let field = |name: &str| {
+        status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<i32>().ok()
+    };
+    let process = field("Tgid:")?;
+    if process == child { field("PPid:") } else { Some(process) }
 }
 
 /// What the parent's system call says about the child.

@@ -13,20 +13,21 @@ use vdso_image::layout::InstallStep;
 
 use super::arrival::Arrivals;
 use super::attach::command_name;
-use super::attach::{self, Attached};
+use super::attach::{self, Attached, endless};
 use super::births::Births;
 use super::decline::Decline;
 use super::forbidden_counter;
 use super::install::{execute_again, install};
 use super::processes::Processes;
 use super::session::Session;
+use crate::foreign::Foreign;
 use crate::sys::ending::{Asked, Ending};
 use crate::sys::ptrace::{self, Resume};
 use crate::sys::real_time::Service;
 use crate::sys::shm::Segment;
 use crate::sys::ticker::Ticker;
 use crate::sys::wait::{self, Status};
-use crate::sys::{access, signals};
+use crate::sys::{access, halt, signals};
 
 /// Somebody who wants to see every system call (by ptrace, which costs about 20 us each).
 pub trait SyscallObserver {
@@ -135,6 +136,10 @@ pub struct Follower<'a> {
     targets: HashMap<i32, Option<End>>,
     /// `None` while nobody is followed.
     service: Option<Service>,
+    /// Threads that have been stopped by a signal, and are not seen to have gone on since.
+    halted: HashSet<i32>,
+    /// The program has sent itself the last SIGSTOP that it was given.
+    stops_itself: bool,
 }
 
 /// Why nobody is followed any more.
@@ -149,11 +154,16 @@ pub enum Left {
 }
 
 impl<'a> Follower<'a> {
-    /// Makes the loop for a program that is seized and waits to execute.
+    /// Makes the loop for a program of this name that is seized and waits to execute.
     #[must_use]
-    pub fn new(session: &'a Session, program: i32, observers: Observers<'a>) -> Self {
+    pub fn new(
+        session: &'a Session,
+        program: i32,
+        name: Foreign,
+        observers: Observers<'a>,
+    ) -> Self {
         let mut processes = Processes::default();
-        processes.add(program, Default::default(), None);
+        processes.add(program, name, None);
         let targets = HashMap::new();
         Self {
             processes,
@@ -164,6 +174,8 @@ impl<'a> Follower<'a> {
             observers,
             targets,
             service: None,
+            halted: HashSet::new(),
+            stops_itself: false,
         }
     }
 
@@ -180,6 +192,8 @@ impl<'a> Follower<'a> {
             observers,
             targets,
             service: None,
+            halted: HashSet::new(),
+            stops_itself: false,
         }
     }
 
@@ -358,7 +372,12 @@ impl<'a> Follower<'a> {
         {
             self.note_installation(index);
             self.tell_gone(thread);
+            for child in self.births.orphaned(&mut self.processes, thread) {
+                self.births.begin(&mut self.processes, child);
+                self.resume(child, 0);
+            }
         }
+        self.halted.remove(&thread);
         self.arrivals.forget(thread);
         self.births.forget(&self.processes, thread);
         self.processes.remove(thread);
@@ -407,7 +426,9 @@ impl<'a> Follower<'a> {
 
     fn resume(&self, thread: i32, signal: i32) {
         let all = self.observers.syscalls.is_some();
-        let watched = self.births.is_watched(thread) || self.arrivals.is_expected(thread);
+        let watched = self.births.is_watched(thread)
+            || self.arrivals.is_expected(thread)
+            || self.halted.contains(&thread);
         let how = if all || watched { Resume::ToSyscall } else { Resume::Run };
         // It may have been killed since it stopped; then its end comes next.
         let _ = ptrace::resume(thread, how, signal);
@@ -441,6 +462,8 @@ impl<'a> Follower<'a> {
             return false;
         }
         let Some(index) = self.processes.index_of(pid) else { return false };
+        // It may have ended by the time that it is let go.
+        let command = command_name(pid);
         if execute_again(self.session, pid).is_err() || ptrace::detach(pid).is_err() {
             return false;
         }
@@ -448,8 +471,8 @@ impl<'a> Follower<'a> {
         self.tell_gone(pid);
         self.processes.executed(index);
         let process = self.processes.get_mut(index);
-        process.command = command_name(pid);
-        process.declines.push((process.command.clone(), Decline::Privileged));
+        process.declines.push((command.clone(), Decline::Privileged));
+        process.command = command;
         true
     }
 
@@ -471,6 +494,7 @@ impl<'a> Follower<'a> {
     }
 
     fn at_syscall(&mut self, thread: i32) {
+        self.halted.remove(&thread);
         if let Some(image) = self.arrivals.at_syscall(thread)
             && let Some(watcher) = &mut self.observers.watcher
         {
@@ -497,12 +521,16 @@ impl<'a> Follower<'a> {
             return;
         }
         let _ = ptrace::listen(thread);
-        if thread == self.program {
+        self.halted.insert(thread);
+        // Whoever sends this signal to the whole group stops us, too; and who means the program alone waits
+        // for nobody else.
+        let is_for_us = signal != libc::SIGSTOP || self.stops_itself;
+        if thread == self.program && is_for_us {
             // Whoever stopped the program waits for us to be stopped: the shell.
             if let Some(watcher) = &mut self.observers.watcher {
                 watcher.stopping();
             }
-            signals::stop_self();
+            halt::stop_with(self.program);
             if let Some(watcher) = &mut self.observers.watcher {
                 watcher.continued();
             }
@@ -524,6 +552,15 @@ impl<'a> Follower<'a> {
             && let Ok((sender, _)) = ptrace::signal_sender(thread)
         {
             self.observers.signals.delivered(signal, sender);
+        }
+        if signal == libc::SIGSTOP {
+            self.halted.insert(thread);
+            self.stops_itself =
+                ptrace::signal_sender(thread).is_ok_and(|(sender, _)| sender == self.program);
+        }
+        // What a stop has interrupted is so without a tracer, too.
+        if !self.halted.contains(&thread) {
+            endless::go_on_if(thread, || signals::is_ignored(thread, signal));
         }
         signal
     }

@@ -71,6 +71,15 @@ impl Processes {
         index
     }
 
+    /// Adds a process that was forked by the one with this index: it counts in the same pages.
+    pub fn add_child(&mut self, pid: i32, of: usize) {
+        let parent = &self.all[of];
+        let (command, pages) = (parent.command.clone(), parent.pages.clone());
+        let (parent, patch) = (parent.pid, parent.patch.clone());
+        let child = self.add(pid, command, pages);
+        (self.all[child].parent, self.all[child].patch) = (Some(parent), patch);
+    }
+
     /// Adds a thread to the process that `of` belongs to.
     pub fn add_thread(&mut self, thread: i32, of: i32) {
         if let Some(index) = self.index_of(of) {

@@ -198,8 +198,8 @@ impl Leaving<'_> {
     fn announce(&mut self, thread: i32) -> bool {
         let Ok(child) = ptrace::event_message(thread) else { return false };
         let is_new = self.processes.index_of(child).is_none();
-        if is_new {
-            self.births.announced(self.processes, thread, child);
+        if is_new && self.births.announced(self.processes, thread, child) {
+            self.births.begin(self.processes, child);
         }
         is_new
     }

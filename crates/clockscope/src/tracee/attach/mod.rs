@@ -18,7 +18,7 @@
 
 pub mod detach;
 pub mod displaced;
-mod endless;
+pub(super) mod endless;
 mod inject;
 mod injected;
 mod outside;
