@@ -43,7 +43,7 @@
 
 // Shared with the neighbour, a process that nobody attaches to.
 struct shared {
-    atomic_int begun, over, word;
+    atomic_int begun, over, has_sent_all, word;
     atomic_long sent, received;
 };
 
@@ -329,21 +329,18 @@ static void be_a_neighbour(pid_t parent)
         for (int i = 0; i < 300 && is(source, "queue") && !shared->over; i++) {
             union sigval value = {.sival_int = next};
             if (shared->sent - shared->received > 500) break; // all processes of a user share a limit
-            atomic_fetch_add(&shared->sent, 1); // before: it may be killed when all have been received
-            if (sigqueue(parent, QUEUED, value) != 0) {
-                atomic_fetch_sub(&shared->sent, 1);
-                break;
-            }
+            if (sigqueue(parent, QUEUED, value) != 0) break;
             next++;
+            atomic_fetch_add(&shared->sent, 1);
         }
         for (int i = 0; i < 20 && is(source, "child") && !shared->over; i++) {
+            if (clone(end_at_once, stack + sizeof stack, CLONE_PARENT | SIGCHLD, NULL) < 0) break;
             atomic_fetch_add(&shared->sent, 1);
-            if (clone(end_at_once, stack + sizeof stack, CLONE_PARENT | SIGCHLD, NULL) < 0) {
-                atomic_fetch_sub(&shared->sent, 1);
-                break;
-            }
         }
-        if (shared->over) usleep(1000);
+        if (shared->over) {
+            shared->has_sent_all = 1;
+            usleep(1000);
+        }
         shared->word++;
         syscall(SYS_futex, &shared->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
         for (int i = 0; i < thread_count; i++)
@@ -389,6 +386,7 @@ static void take_the_rest(void)
 {
     long before = shared->received, until = now() + 10 * SECOND;
     if (is(source, "signalfd")) account(&threads[0].expirations, TICK);
+    while (!shared->has_sent_all) sched_yield();
     if (is(source, "queue") || is(source, "child"))
         while (shared->received < shared->sent && now() < until) continue;
     if (is(source, "real") || is(source, "prof")) {

@@ -7,6 +7,7 @@
 #[allow(dead_code, unused_macros, reason = "each test binary uses another part")]
 mod support;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{Write, stdout};
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use support::compare::assert_counts;
 use support::conversation::Conversation;
 use support::installed_or_skip;
 use support::printed::Printed;
-use support::running::{code_as_shell, run, trace};
+use support::running::{clockscope, code_as_shell, run, trace};
 
 /// What a program of `timers.c` is given, and what it waits in.
 #[derive(Clone, Copy)]
@@ -33,7 +34,7 @@ const fn cell(source: &'static str, period_us: u32, wait: &'static str, threads:
 }
 
 impl Cell {
-    fn words(self) -> Option<Vec<std::ffi::OsString>> {
+    fn words(self) -> Option<Vec<OsString>> {
         let program = builds::c("timers", Link::Dynamic)?;
         let Self { source, period_us, wait, threads } = self;
         Some(words![program, source, period_us.to_string(), wait, threads.to_string()].to_vec())
@@ -189,6 +190,7 @@ fn launched(cell: Cell, starter: &[&str], turns: u32) -> Option<Said> {
     let command = [cell.words()?, words![turns.to_string()].to_vec()].concat();
     let (code, output) = if starter[0] == "trace" {
         let traced = trace(&starter[1..], &command);
+        assert_eq!(traced.code(), 7, "{starter:?} {cell}: {traced:?}");
         assert_counts(&Printed::parse(&traced.stdout), &traced.report());
         (traced.code(), traced.stdout)
     } else {
@@ -201,8 +203,11 @@ fn launched(cell: Cell, starter: &[&str], turns: u32) -> Option<Said> {
     Some(said)
 }
 
-const LAUNCHES: [&[&str]; 3] = [
+const LAUNCHES: [&[&str]; 6] = [
+    &["trace"],
     &["trace", "--via", "none"],
+    &["trace", "--via", "ptrace"],
+    &["run", "--clock", "kernel"],
     &["run", "--clock", "syscall"],
     &["run", "--clock", "tsc", "--force"],
 ];
@@ -217,7 +222,7 @@ fn launched_programs_with_timers_and_signals() {
             cell("queue", 0, "all", 1),
             cell("child", 0, "all", 1),
         ] {
-            launched(cell, starter, 150);
+            launched(cell, starter, 60);
         }
     }
 }
@@ -239,8 +244,30 @@ fn all_cells() -> Vec<Cell> {
     cells
 }
 
-/// A server whose runtime signals its threads by itself.
-fn attached_to_server(name: &str, command: &[std::ffi::OsString], attachments: u32) {
+/// Servers whose runtime signals its threads by itself.
+fn servers() -> Vec<(&'static str, Vec<OsString>)> {
+    let go = builds::go_program("attach_server").map(|program| words![program, "6"].to_vec());
+    let java = installed_or_skip(&["/usr/bin/java"]).zip(builds::java_class("AttachServer"));
+    let java =
+        java.map(|(java, classes)| words![java, "-cp", classes, "AttachServer", "4"].to_vec());
+    let named = |name: &'static str| move |command| (name, command);
+    go.map(named("Go, SIGURG preemption")).into_iter().chain(java.map(named("JVM"))).collect()
+}
+
+/// A server that is launched by these words, and asked so many times.
+fn launched_server(name: &str, command: &[OsString], starter: &[&str], times: u32) {
+    let starter: Vec<OsString> = starter.iter().map(OsString::from).collect();
+    let clockscope = [&words![clockscope()], &starter[..], &words!["--"], command].concat();
+    let mut server = Conversation::start(&clockscope);
+    server.begin();
+    (0..times).for_each(|number| server.check_an_answer(number.into()));
+    server.end();
+    server.check_health();
+    server.ends_well();
+    print_row(name, 1, None, &Slowest::default());
+}
+
+fn attached_to_server(name: &str, command: &[OsString], attachments: u32) {
     let mut server = Conversation::start(command);
     server.begin();
     let slowest = attach_again_and_again(server.pid(), attachments, &name);
@@ -296,20 +323,18 @@ fn the_matrix() {
         let Some((said, slowest)) = attached_to(cell, times) else { return };
         print_row(&cell.to_string(), times, Some(said), &slowest);
     }
-    if let Some(program) = builds::go_program("attach_server") {
-        attached_to_server("Go, SIGURG preemption", &words![program, "6"], times);
-    }
-    if let Some(java) = installed_or_skip(&["/usr/bin/java"])
-        && let Some(classes) = builds::java_class("AttachServer")
-    {
-        let command = words![java, "-cp", classes, "AttachServer", "4"];
-        attached_to_server("JVM", &command, times);
+    let servers = servers();
+    for (name, command) in &servers {
+        attached_to_server(name, command, times);
     }
     for starter in LAUNCHES {
         print_head(&starter.join(" "));
         for cell in all_cells() {
-            let Some(said) = launched(cell, starter, 1000) else { return };
+            let Some(said) = launched(cell, starter, 5 * times) else { return };
             print_row(&cell.to_string(), 1, Some(said), &Slowest::default());
+        }
+        for (name, command) in &servers {
+            launched_server(name, command, starter, times);
         }
     }
 }
