@@ -10,7 +10,7 @@ GNU := x86_64-unknown-linux-gnu
 MUSL := x86_64-unknown-linux-musl
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-vm setup-foreign demo check tidy test test-root test-signals \
-	test-vm test-foreign test-foreign-quick bench big-log fuzz docs dist header install-c clean
+	test-vm test-foreign test-foreign-quick bench big-log fuzz prove setup-prove docs dist header install-c clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -32,6 +32,9 @@ setup-vm:
 
 setup-foreign:
 	@scripts/setup.sh foreign
+
+setup-prove:
+	@scripts/setup.sh prove
 
 demo: setup-demo ## show what clockscope does on a real program
 	@demo/demo.sh
@@ -102,6 +105,9 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := log archive
 fuzz: ## give the readers of logs and archives damaged input, FUZZ_SECONDS each (60)
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+prove: setup-prove ## prove the clock page's protocol and arithmetic, and find planted faults (minutes)
+	@scripts/prove.py $(TARGET)
 
 big-log: ## read logs of 1 GiB: seconds and memory
 	$(CARGO) build --release --package clockscope

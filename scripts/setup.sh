@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a part of the project needs, from Debian's or Ubuntu's packages, and only what is
-# missing. Usage: scripts/setup.sh build|demo|test|bench|vm|foreign
+# missing. Usage: scripts/setup.sh build|demo|test|bench|vm|foreign|prove
 set -eu
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -18,6 +18,14 @@ binutils strip
 clang clang
 END
     [ "$1" = build ] && return
+    if [ "$1" = prove ]; then
+        cat <<'END'
+z3 z3
+cvc5 cvc5
+python3 python3
+END
+        return
+    fi
     if [ "$1" = vm ]; then
         cat <<'END'
 qemu-system-x86 qemu-system-x86_64
@@ -104,8 +112,8 @@ local_name() {
 
 part=${1:-}
 case "$part" in
-build | demo | test | bench | vm | foreign) ;;
-*) die "say what to set up: build, demo, test, bench, vm or foreign" ;;
+build | demo | test | bench | vm | foreign | prove) ;;
+*) die "say what to set up: build, demo, test, bench, vm, foreign or prove" ;;
 esac
 
 command -v cargo >/dev/null 2>&1 ||

@@ -119,6 +119,7 @@ mod mock;
 pub mod page;
 mod read_clock;
 mod scale;
+mod sync;
 #[cfg(feature = "std")]
 pub mod sys;
 mod units;

@@ -1,23 +1,25 @@
 //! What a page says at once: a line and what belongs to it.
 
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::reader::{PageClock, TimeSpec};
 use super::{Base, Slot};
 use crate::decline::Decline;
 use crate::line::{Bound, Line, Offsets, TickLength};
+use crate::sync::AtomicU64;
 use crate::units::{Nanos, Ticks};
 
 /// A line has less nanoseconds from its base to its end, and no more ticks than that if a tick is
 /// shorter than one: what a reader adds up stays far below 2^63.
-const LONGEST: u64 = 1 << 56;
+pub(super) const LONGEST: u64 = 1 << 56;
 /// A bound stays below this, ns: a clock that can be seconds wrong is none.
-const VAGUEST: u64 = 1 << 31;
+pub(super) const VAGUEST: u64 = 1 << 31;
 /// A tick lasts less than this, ns: counters have 100 kHz at least.
-const SLOWEST: u64 = 10_000;
+pub(super) const SLOWEST: u64 = 10_000;
 /// And at least this, in units of 2^-64 ns: 64 GHz at most.
 const FASTEST: u64 = 1 << 58;
+/// A line begins before this, ns: 73 years after the boot.
+pub(super) const LATEST: i64 = i64::MAX / 4;
 
 /// Whether a page is kept up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -344,7 +346,8 @@ impl Bound {
     #[inline(always)]
     fn is_sound(self, ticks: Option<u64>) -> bool {
         let grown = |ticks: u64| (u128::from(ticks) * u128::from(self.growth)) >> 64;
-        self.at_base < VAGUEST && ticks.is_some_and(|ticks| grown(ticks) < u128::from(VAGUEST))
+        let at_end = |ticks| grown(ticks).saturating_add(u128::from(self.at_base));
+        ticks.is_some_and(|ticks| at_end(ticks) < u128::from(VAGUEST))
     }
 }
 
@@ -374,9 +377,7 @@ impl Line {
     #[inline(always)]
     fn is_plausible(&self) -> bool {
         let TickLength { whole, fraction } = self.tick;
-        whole < SLOWEST
-            && (whole > 0 || fraction >= FASTEST)
-            && (0..i64::MAX / 4).contains(&self.mono.0)
+        whole < SLOWEST && (whole > 0 || fraction >= FASTEST) && (0..LATEST).contains(&self.mono.0)
     }
 }
 

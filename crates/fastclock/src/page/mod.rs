@@ -12,10 +12,13 @@ mod slow;
 mod trust;
 mod writer;
 
-#[cfg(test)]
+#[cfg(fastclock_model)]
+#[doc(hidden)]
+pub mod model;
+#[cfg(all(test, not(fastclock_model)))]
 mod tests;
 
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 pub use content::{Content, State};
 pub use reader::{Bounded, Counter, Kernel, Order, PageClock, Reader, Steep, TimeSpec};
@@ -23,6 +26,7 @@ pub use trust::Trust;
 pub use writer::{TooLate, Writer};
 
 use crate::decline::Decline;
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64};
 
 /// The first eight bytes of every page: `fstclock`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fstclock");
@@ -109,6 +113,7 @@ pub struct Slot {
     reserved: [AtomicU64; 12],
 }
 
+#[cfg(not(fastclock_model))]
 const _: () = {
     use core::mem::offset_of;
     assert!(size_of::<Page>() == SIZE);

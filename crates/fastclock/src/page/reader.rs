@@ -1,13 +1,13 @@
 //! Reading the time from a page.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use core::sync::atomic::fence;
 
 use super::trust::Trust;
 use super::{Base, Page, Slot};
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
 use crate::line::{Bound, TickLength};
+use crate::sync::fence;
 use crate::units::{Nanos, Ticks};
 
 const SECOND: u64 = 1_000_000_000;
@@ -58,7 +58,7 @@ impl Steep {
     /// The line that has the value `origin` at `from`.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "the two halves")]
-    const fn through(from: u64, origin: u64, fraction: u64) -> Self {
+    pub(super) const fn through(from: u64, origin: u64, fraction: u64) -> Self {
         let wide = ((origin as u128) << 64).wrapping_sub(from as u128 * fraction as u128);
         Self { intercept: [wide as u64, (wide >> 64) as u64], fraction }
     }
@@ -66,7 +66,7 @@ impl Steep {
     /// Its value, rounded down.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "the upper half has 64 bits")]
-    const fn at(self, ticks: u64) -> u64 {
+    pub(super) const fn at(self, ticks: u64) -> u64 {
         let [low, high] = self.intercept;
         let wide = (high as u128) << 64 | low as u128;
         (wide.wrapping_add(ticks as u128 * self.fraction as u128) >> 64) as u64
@@ -337,7 +337,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
 
 /// A bound's growth with 32 fraction bits, not less than it is.
 #[inline(always)]
-const fn steepness(growth: u64) -> u64 {
+pub(super) const fn steepness(growth: u64) -> u64 {
     (growth >> 32) + 1
 }
 

@@ -9,12 +9,12 @@
 //! done between two of its readings is a step.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::fence;
 
 use super::content::Content;
 use super::reader::{Bounded, Counter, Kernel, PageClock, Reader};
 use super::{OWNER_DIED, Slot};
 use crate::decline::Decline;
+use crate::sync::fence;
 use crate::units::{Nanos, Ticks};
 
 /// How far the kernel's clock may be outside the bound, ns: a page that is wrong is wrong by more.

@@ -1,7 +1,6 @@
 //! What a process knows of a page: private to it, and rarely changed.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicI64, AtomicU64, fence};
 
 use super::content::Content;
 use super::reader::PageClock;
@@ -9,6 +8,7 @@ use super::slow::{HOLD, WIDEST};
 use super::{Page, Slot};
 use crate::decline::Decline;
 use crate::line::{Line, TickLength};
+use crate::sync::{AtomicI64, AtomicU64, fence};
 use crate::units::{Nanos, Ticks};
 
 /// Copies of lines that a process keeps, a power of two.
@@ -46,7 +46,7 @@ pub struct Trust {
 /// A copy of the line that was checked last, with a sum that tells if two threads have mixed it.
 ///
 /// A page that has become garbage cannot say how far its line had come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(C)]
 struct Used {
     words: [AtomicU64; 6],
@@ -68,6 +68,18 @@ impl Default for Trust {
 }
 
 impl Trust {
+    /// The words that say what is kept.
+    #[cfg(fastclock_model)]
+    pub(super) fn heads(&self) -> impl Iterator<Item = &AtomicU64> {
+        self.heads.iter().chain(&self.busy).chain([&self.checked])
+    }
+
+    /// The copies.
+    #[cfg(fastclock_model)]
+    pub(super) fn lines(&self) -> &[Slot] {
+        &self.lines
+    }
+
     /// Where a tracer writes, from the start of the struct, when the process has forbidden itself
     /// the counter (`PR_SET_TSC`): first here a `CLOCK_MONOTONIC` in nanoseconds above every answer
     /// of the page, then 0 at [`CHECKED_OFFSET`](Self::CHECKED_OFFSET). The counter is not read any

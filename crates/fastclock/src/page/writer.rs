@@ -6,7 +6,6 @@
 //! it said so in time, and then publishes the line that begins there.
 
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
-use core::sync::atomic::fence;
 
 use super::content::{Content, State};
 use super::reader::Counter;
@@ -14,6 +13,7 @@ use super::slow::WIDEST;
 use super::{MAGIC, OWNER_DIED, Page, SIZE, VERSION};
 use crate::decline::Decline;
 use crate::line::Line;
+use crate::sync::fence;
 use crate::units::{Nanos, Ticks};
 
 /// How often the announcement of a line's end is tried, each further ahead than the one before.

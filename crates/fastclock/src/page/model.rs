@@ -1,0 +1,307 @@
+//! The page's protocol under a model checker: the real [`Writer`], [`Reader`] and [`Trust`].
+//!
+//! The counter is a word that every look at it raises. It orders nothing by itself: looks are
+//! `Relaxed`, so what is ordered is ordered by the fences in the code. A thread of its own makes
+//! the counter leap once, wherever the checker likes: that is a writer or a reader that is kept
+//! from its CPU. The kernel's clock is half the counter.
+
+extern crate std;
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::*;
+use crate::clock_id::ClockId;
+use crate::line::{Bound, Line, Offsets, TickLength};
+use crate::sync::{Died, die_after};
+use crate::units::{Nanos, Ticks};
+
+const BEGIN: u64 = 1 << 40;
+const HALF: u64 = 1 << 63;
+/// Ticks that each look at the counter takes.
+const STEP: u64 = 2;
+const LEAD: Ticks = Ticks(64);
+/// How far the counter leaps: beyond every announcement.
+const LEAP: u64 = 512;
+/// How far a reading may be from the kernel's clock here, ns. What is mixed from two lines is
+/// further from it.
+const OFF: i64 = 200;
+
+/// Words of a thread's stack.
+const STACK: usize = 1 << 16;
+
+struct World {
+    page: Page,
+    /// Those of two processes.
+    trusts: [Trust; 2],
+    ticks: AtomicU64,
+    /// What it has at least and at most, to look at without taking part in the model.
+    now: [core::sync::atomic::AtomicU64; 2],
+    /// The latest reading that any thread has made known.
+    last: AtomicI64,
+}
+
+impl Counter for &World {
+    fn ordered(&self) -> Ticks {
+        self.pass(STEP)
+    }
+
+    fn unordered(&self) -> Ticks {
+        self.pass(STEP)
+    }
+}
+
+impl Kernel for &World {
+    fn read(&self, _: ClockId) -> Nanos {
+        Nanos((self.pass(STEP).0 / 2).cast_signed())
+    }
+
+    fn declined(&self, _: Decline) {}
+}
+
+impl World {
+    /// A page with a line that the first `trusted` processes have compared.
+    fn new(trusted: usize) -> Arc<Self> {
+        die_after(u64::MAX);
+        let world = Arc::new(Self {
+            page: Page::new(),
+            trusts: [Trust::new(), Trust::new()],
+            ticks: AtomicU64::new(BEGIN + 1000),
+            now: [0; 2].map(|_: u8| core::sync::atomic::AtomicU64::new(BEGIN + 1000)),
+            last: AtomicI64::new(0),
+        });
+        let mut writer = Writer::create(&world.page, [0; 2], 1);
+        writer.publish(line(None, Ticks(BEGIN), HALF + HALF / 32));
+        for trust in &world.trusts[..trusted] {
+            assert_eq!(world.reader(trust).slow(PageClock::Monotonic).declined, None);
+        }
+        world.ticks.model();
+        world.last.model();
+        world.page.head.model();
+        world.page.head.make_mortal();
+        for slot in &world.page.slots {
+            model(slot);
+            for word in [&slot.base, &slot.span, &slot.mono.nsec] {
+                word.make_mortal();
+            }
+        }
+        world
+    }
+
+    fn pass(&self, ticks: u64) -> Ticks {
+        self.now[1].fetch_add(ticks, Relaxed);
+        let before = self.ticks.fetch_add(ticks, Relaxed);
+        self.now[0].fetch_add(ticks, Relaxed);
+        Ticks(before + ticks)
+    }
+
+    fn reader<'a>(&'a self, trust: &'a Trust) -> Reader<'a, &'a World, &'a World> {
+        Reader { page: &self.page, trust, counter: self, kernel: self }
+    }
+
+    /// A reading after all that were made known, which it makes known.
+    fn read(&self, process: usize) {
+        let before = self.last.load(Acquire);
+        let kernel = |most: usize| (self.now[most].load(Relaxed) / 2).cast_signed();
+        let began = kernel(0);
+        let reader = self.reader(&self.trusts[process]);
+        let time = reader.nanos(PageClock::Monotonic, Order::Ordered).0;
+        assert!(time >= before, "{} ns back", before - time);
+        assert!((began - OFF..=kernel(1) + OFF).contains(&time), "{time} is no time");
+        self.last.fetch_max(time, AcqRel);
+    }
+
+    fn renew(&self, mut writer: Writer<'_>) {
+        // A writer that is kept from its CPU again and again publishes nothing.
+        let _ = writer.renew(&self, LEAD, |old, begin| line(old, begin, HALF - HALF / 32));
+    }
+
+    fn writer(&self) -> Writer<'_> {
+        Writer::resume(&self.page, [0; 2], 1).expect("there is a page")
+    }
+}
+
+/// A line that goes on where the old one ends, or agrees with the kernel's clock.
+fn line(old: Option<&Line>, base: Ticks, fraction: u64) -> Content {
+    let kernel = Nanos((base.0 / 2).cast_signed());
+    Content {
+        line: Line {
+            base,
+            mono: old.and_then(|old| old.at(base)).unwrap_or(kernel),
+            tick: TickLength { whole: 0, fraction },
+        },
+        span: Ticks(1 << 30),
+        grace: Ticks(0),
+        previous: None,
+        offsets: Offsets::default(),
+        bound: Bound { at_base: 100, growth: 1 << 40 },
+        state: State::Running,
+    }
+}
+
+/// Three words stand for a slot.
+fn model(slot: &Slot) {
+    for word in [&slot.base, &slot.span, &slot.mono.nsec] {
+        word.model();
+    }
+}
+
+/// Tries everything that can happen with so many preemptions.
+fn check(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 100_000;
+    let body = Arc::new(body);
+    builder.check(move || {
+        let body = Arc::clone(&body);
+        join([roomy(move || body())]);
+    });
+}
+
+/// A page of modelled words needs a larger stack than the checker gives.
+fn roomy(work: impl FnOnce() + Send + 'static) -> loom::thread::JoinHandle<()> {
+    loom::thread::Builder::new().stack_size(STACK).spawn(work).expect("start a thread")
+}
+
+fn spawn(
+    world: &Arc<World>,
+    work: impl FnOnce(&World) + Send + 'static,
+) -> loom::thread::JoinHandle<()> {
+    let world = Arc::clone(world);
+    roomy(move || work(&world))
+}
+
+fn join(threads: impl IntoIterator<Item = loom::thread::JoinHandle<()>>) {
+    for thread in threads {
+        thread.join().expect("no thread panics");
+    }
+}
+
+/// One process reads while the line is renewed and the counter leaps.
+pub fn a_reader_sees_whole_lines_and_no_time_before_the_last() {
+    check(2, || {
+        let world = World::new(1);
+        let threads = [
+            spawn(&world, |world| {
+                world.read(0);
+                world.read(0);
+            }),
+            spawn(&world, |world| {
+                world.pass(LEAP);
+            }),
+        ];
+        world.renew(world.writer());
+        join(threads);
+        world.read(0);
+    });
+}
+
+/// A thread that made its reading known is not followed by another that reads less.
+pub fn two_threads_of_a_process_see_no_time_before_that_of_the_other() {
+    check(1, || {
+        let world = World::new(1);
+        let threads = [0, 0].map(|process| spawn(&world, move |world| world.read(process)));
+        world.renew(world.writer());
+        world.pass(LEAP);
+        join(threads);
+    });
+}
+
+/// Nor one of another process, which has never seen the page, as a forked child has not.
+pub fn two_processes_see_no_time_before_that_of_the_other() {
+    check(1, || {
+        let world = World::new(1);
+        let threads = [0, 1].map(|process| spawn(&world, move |world| world.read(process)));
+        world.renew(world.writer());
+        join(threads);
+    });
+}
+
+/// A slot is written again, while a reader that is late still looks at it.
+pub fn three_publications_do_not_mix_under_a_reader() {
+    check(2, || {
+        let world = World::new(1);
+        let thread = spawn(&world, |world| world.read(1));
+        let mut writer = world.writer();
+        for later in 1..=3 {
+            let base = Ticks(BEGIN + later * 4);
+            writer.publish(line(None, base, HALF + HALF / 32));
+        }
+        join([thread]);
+    });
+}
+
+/// The threads of a process may compare different heads at once: what is read is what belongs to
+/// the head.
+pub fn what_a_process_keeps_is_never_mixed_from_two_heads() {
+    check(1, || {
+        let world = World::new(1);
+        for word in world.trusts[0].heads() {
+            word.model();
+        }
+        world.trusts[0].lines().iter().for_each(model);
+        let threads = [
+            spawn(&world, |world| {
+                world.read(0);
+                world.read(0);
+            }),
+            spawn(&world, |world| world.read(0)),
+        ];
+        // As often as it takes to come back to the place of the first line.
+        let mut writer = world.writer();
+        let content = *writer.current().expect("there is a line");
+        for _ in 0..8 {
+            writer.publish(content);
+        }
+        world.renew(writer);
+        join(threads);
+    });
+}
+
+/// The writer ends its line; the process goes over to the kernel, and back with the next line.
+pub fn a_withdrawal_and_a_return_do_not_set_time_back() {
+    check(2, || {
+        let world = World::new(1);
+        let threads = [
+            spawn(&world, |world| {
+                world.read(0);
+                world.read(0);
+            }),
+            spawn(&world, |world| {
+                world.pass(LEAP);
+            }),
+        ];
+        let mut writer = world.writer();
+        writer.end(&&*world, LEAD, Decline::Jumped);
+        world.renew(writer);
+        join(threads);
+    });
+}
+
+/// A writer is killed before any of its stores, and another goes on.
+pub fn a_writer_may_be_killed_anywhere_and_another_goes_on() {
+    // An announcement and a line, of three words and a head each; killed too late for all that.
+    for stores in 0..=8 {
+        check(1, move || {
+            let world = World::new(1);
+            let thread = spawn(&world, |world| {
+                world.read(0);
+                world.read(0);
+            });
+            die_after(stores);
+            let first = catch_unwind(AssertUnwindSafe(|| world.renew(world.writer())));
+            die_after(u64::MAX);
+            if let Err(cause) = first
+                && !cause.is::<Died>()
+            {
+                std::panic::resume_unwind(cause);
+            }
+            // It has had the lock of the file, which the next gets after its death.
+            world.pass(LEAP);
+            world.renew(world.writer());
+            join([thread]);
+            world.read(0);
+        });
+    }
+}

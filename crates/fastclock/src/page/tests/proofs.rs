@@ -1,0 +1,87 @@
+//! The proofs in `proofs/` speak of this code: their constants are these, their functions give what
+//! these give.
+
+use std::format;
+use std::fs;
+use std::path::Path;
+use std::string::String;
+
+use super::*;
+use crate::page::content::{LATEST, LONGEST, SLOWEST, VAGUEST};
+use crate::page::reader::steepness;
+
+fn proof(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("proofs").join(name);
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn the_constants_of_the_proofs_are_those_of_the_code() {
+    let text = proof("conversion.smt2");
+    let latest = LATEST.unsigned_abs();
+    for (name, value) in
+        [("LONGEST", LONGEST), ("VAGUEST", VAGUEST), ("SLOWEST", SLOWEST), ("LATEST", latest)]
+    {
+        let line = format!("(define-fun {name} () Int {value})");
+        assert!(text.contains(&line), "{line}");
+    }
+}
+
+/// What the functions here give, in the words of the proofs. `make prove` has a solver compare it
+/// with the functions there: FASTCLOCK_SAMPLES says where to write it.
+#[test]
+fn samples_are_written_for_the_solvers() {
+    let text = proof("conversion.smt2");
+    let (definitions, _) = text.split_once("; A content that is_sound()").unwrap();
+    let mut samples = String::from(definitions);
+    let mut compare = |term: String, value: u64| {
+        samples += &format!("(assert-not-equal {term} {value})\n");
+    };
+    let numbers = [0, 1, 77, (1 << 32) - 1, 1 << 32, 0x9e37_79b9_7f4a_7c15, u64::MAX];
+    for fraction in numbers {
+        for ticks in numbers.map(|ticks| ticks >> 12) {
+            let tick = TickLength { whole: 3, fraction };
+            compare(format!("(nanos 3 {fraction} {ticks})"), tick.nanos(ticks));
+            let [at_base, growth] = [5, fraction >> 16];
+            let bound = Bound { at_base, growth };
+            compare(format!("(after {at_base} {growth} {ticks})"), bound.after(ticks));
+            compare(format!("(steepness {fraction})"), steepness(fraction));
+            let [from, low] = [ticks & 0xffff_ffff, (ticks & 0xffff_ffff) + 12_345];
+            let line = Steep::through(from, ticks, fraction);
+            compare(format!("(steep {from} {ticks} {fraction} {low})"), line.at(low));
+        }
+    }
+    assert!(samples.matches("assert-not-equal").count() > 100);
+    if let Some(path) = std::env::var_os("FASTCLOCK_SAMPLES") {
+        let any = samples.replace("(assert-not-equal", "(not (=").replace(")\n(not", "))\n(not");
+        let (definitions, terms) = any.split_once("(not (=").unwrap();
+        let terms = terms.trim_end();
+        let echo = "(echo \"the functions here are those of the code\")";
+        fs::write(
+            path,
+            format!("{definitions}{echo}\n(assert (or (not (={terms})))\n(check-sat)\n"),
+        )
+        .unwrap();
+    }
+}
+
+/// A bound and its growth that are each below the largest allowed, and together are not: what a
+/// reader said of such a content was a bound of nothing at all (a counterexample of the solvers).
+#[test]
+fn a_bound_is_never_less_than_it_was_said_to_be() {
+    let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
+    machine.step.set(0);
+    let content = Content {
+        bound: Bound { at_base: VAGUEST - 1, growth: (1 << 63) + (1 << 31) },
+        ..machine.content(machine.now(), 0, (1 << 32) - 1)
+    };
+    Writer::create(&page, [0; 2], 1).publish(content);
+    let reader = reader(&page, &trust, &machine);
+    let first = mono(&reader);
+    machine.pass((1 << 32) - 2);
+    let last = mono(&reader);
+    for answer in [first, last] {
+        let whole = answer.bound.0 >= i64::try_from(VAGUEST).unwrap() - 1;
+        assert!(answer.declined.is_some() || whole, "{answer:?}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Atomics under the model checker loom, which tries every order of threads and every value that
+//! the C11 memory model lets a load see.
+//!
+//! A word is modelled if the test says so. The others are plain: they take part in every order of
+//! threads, but a load of theirs sees the latest store. All words of a slot are stored and loaded
+//! alike, so some stand for all, and the search ends in minutes.
+
+extern crate std;
+
+use core::sync::atomic::Ordering::{self, Relaxed};
+use std::boxed::Box;
+use std::sync::OnceLock;
+
+pub(crate) use loom::sync::atomic::fence;
+
+/// What a thread unwinds with when it is killed.
+pub(crate) struct Died;
+
+std::thread_local! {
+    /// Stores to mortal words that are left to the writer. A model runs in one thread.
+    static LEFT: core::cell::Cell<u64> = const { core::cell::Cell::new(u64::MAX) };
+}
+
+/// Lets the thread that stores to mortal words end itself instead of the store after so many.
+pub(crate) fn die_after(stores: u64) {
+    LEFT.set(stores);
+}
+
+macro_rules! word {
+    ($name:ident, $number:ty) => {
+        #[derive(Debug)]
+        pub(crate) struct $name {
+            plain: core::sync::atomic::$name,
+            modelled: OnceLock<loom::sync::atomic::$name>,
+            is_mortal: core::sync::atomic::AtomicBool,
+        }
+
+        #[allow(dead_code, reason = "not every word is used in every way")]
+        impl $name {
+            pub(crate) const fn new(value: $number) -> Self {
+                Self {
+                    plain: core::sync::atomic::$name::new(value),
+                    modelled: OnceLock::new(),
+                    is_mortal: core::sync::atomic::AtomicBool::new(false),
+                }
+            }
+
+            /// Gives the word to the model checker.
+            pub(crate) fn model(&self) {
+                let value = self.plain.load(Relaxed);
+                self.modelled.get_or_init(|| loom::sync::atomic::$name::new(value));
+            }
+
+            /// Counts the stores to it as those after which the writer may be killed.
+            pub(crate) fn make_mortal(&self) {
+                self.is_mortal.store(true, Relaxed);
+            }
+
+            pub(crate) fn load(&self, order: Ordering) -> $number {
+                match self.modelled.get() {
+                    Some(word) => word.load(order),
+                    None => self.plain.load(Relaxed),
+                }
+            }
+
+            pub(crate) fn store(&self, value: $number, order: Ordering) {
+                if self.is_mortal.load(Relaxed) {
+                    match LEFT.get() {
+                        0 => std::panic::resume_unwind(Box::new(Died)),
+                        left => LEFT.set(left - 1),
+                    }
+                }
+                match self.modelled.get() {
+                    Some(word) => word.store(value, order),
+                    None => self.plain.store(value, Relaxed),
+                }
+            }
+
+            pub(crate) fn fetch_add(&self, value: $number, order: Ordering) -> $number {
+                match self.modelled.get() {
+                    Some(word) => word.fetch_add(value, order),
+                    None => self.plain.fetch_add(value, Relaxed),
+                }
+            }
+
+            pub(crate) fn fetch_max(&self, value: $number, order: Ordering) -> $number {
+                match self.modelled.get() {
+                    Some(word) => word.fetch_max(value, order),
+                    None => self.plain.fetch_max(value, Relaxed),
+                }
+            }
+
+            pub(crate) fn compare_exchange(
+                &self,
+                current: $number,
+                new: $number,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$number, $number> {
+                match self.modelled.get() {
+                    Some(word) => word.compare_exchange(current, new, success, failure),
+                    None => self.plain.compare_exchange(current, new, Relaxed, Relaxed),
+                }
+            }
+        }
+    };
+}
+
+word!(AtomicU64, u64);
+word!(AtomicI64, i64);
+word!(AtomicU32, u32);
