@@ -20,8 +20,8 @@ MODES = {
 }
 ATTACHMENT_LIMIT_S = 20.0
 EVERY_S = 0.1
-# The exit status of an attachment to processes that ended first, or have a tracer already.
-REFUSED = 125
+# Exit statuses of an attachment when some, or all, of the processes ended first or have a tracer.
+INCOMPLETE, REFUSED = 1, 125
 
 
 def command(clockscope, mode, argv, report):
@@ -85,7 +85,7 @@ class Attachments:
         log.flush()
         self.words.update(re.findall(r"cannot attach to .*?: (.*)", words))
         self.words.update(re.findall(r"clockscope's code is still mapped", words))
-        if status is not None and (status not in (0, REFUSED) or "panicked" in words):
+        if status is not None and (status not in (0, INCOMPLETE, REFUSED) or "panicked" in words):
             self.broken.append(f"clockscope ended with {status}")
         # Where all processes ended before they were reached, or have a tracer, there was none.
         if "attached to" in words:

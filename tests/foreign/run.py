@@ -35,11 +35,11 @@ class Driver:
         self.clockscope, self.folder = clockscope, folder
         self.counter = 0
 
-    def run(self, item, mode, names=None):
-        """Runs an item once, all of it or the tests `names`."""
+    def run(self, item, mode, names=None, again=False):
+        """Runs an item once, all of it or the tests `names`; `again` keeps the first run's files."""
         self.counter += 1
         mark = f"{os.getpid()}-{self.counter}"
-        scratch = self.folder / mode / item.suite / f"{item.name}{'-again' if names else ''}"
+        scratch = self.folder / mode / item.suite / f"{item.name}{'-again' if again else ''}"
         scratch.mkdir(parents=True, exist_ok=True)
         scratch = scratch.resolve()
         report = scratch / "report.json"
@@ -85,7 +85,7 @@ class Driver:
             for where in (mode, modes.PLAIN):
                 if not open_ones:
                     return standing, flaky
-                again = self.run(item, where, comparing.tests_to_repeat(item, open_ones))
+                again = self.run(item, where, comparing.tests_to_repeat(item, open_ones), True)
                 for name in list(open_ones):
                     # What only the mode has, such as attaching, does not fail plainly.
                     missing = "pass" if where == modes.PLAIN else "fail"
