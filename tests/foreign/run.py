@@ -148,7 +148,11 @@ def main():
         for item in items:
             run = runs[item.name]
             differences = comparing.differences(plain[item.name].results, run.results)
-            listed = {n: d for n, d in differences.items() if known.explains(item.suite, n, mode)}
+            # No row explains a death by SIGSEGV and its like.
+            listed = {
+                n: d for n, d in differences.items()
+                if not comparing.is_fatal(d) and known.explains(item.suite, n, mode)
+            }
             others = {n: d for n, d in differences.items() if n not in listed}
             standing, flaky = driver.confirm(item, mode, others)
             table.add(item, mode, run, listed, standing, flaky)
