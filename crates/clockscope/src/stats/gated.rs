@@ -74,7 +74,7 @@ impl Verdict {
         let accepted: Vec<Vec<bool>> = launches.iter().enumerate().map(judged).collect();
         let all: usize = launches.iter().map(Vec::len).sum();
         let some = accepted.iter().flatten().filter(|accepted| **accepted).count();
-        let is_unusable = some < USABLE_MIN || (some as f64) < all as f64 * USABLE_SHARE;
+        let is_unusable = is_unusable(some, all);
         Self { accepted, is_unusable }
     }
 
@@ -83,6 +83,12 @@ impl Verdict {
     pub fn counts(&self, launch: usize, batch: usize) -> bool {
         self.is_unusable || self.accepted[launch][batch]
     }
+}
+
+/// Whether so few of all batches were accepted that they cannot be used: then all count.
+#[must_use]
+pub fn is_unusable(accepted: usize, all: usize) -> bool {
+    accepted < USABLE_MIN || (accepted as f64) < all as f64 * USABLE_SHARE
 }
 
 /// One launch of one path; nanoseconds a call.

@@ -1,0 +1,37 @@
+//! Holm's correction: of many comparisons, one is soon unlikely by chance.
+
+/// The p of each comparison of a family, corrected: those below a level are, all together, wrong
+/// with no more than the probability of that level. In the order of `p`.
+///
+/// # References
+///
+/// Holm, Scand. J. Statist. 6 (1979) 65: the k-th smallest of m is multiplied by m - k + 1.
+#[must_use]
+pub fn adjusted(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
+    let mut adjusted = vec![1.0; p.len()];
+    let mut largest: f64 = 0.0;
+    for (place, index) in order.into_iter().enumerate() {
+        largest = largest.max(p[index] * (p.len() - place) as f64).min(1.0);
+        adjusted[index] = largest;
+    }
+    adjusted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_values_of_r_come_out() {
+        // p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") of R 4.
+        let found = adjusted(&[0.01, 0.04, 0.03, 0.005]);
+        for (found, expected) in found.iter().zip([0.03, 0.06, 0.06, 0.02]) {
+            assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        }
+        assert_eq!(adjusted(&[0.04]), [0.04], "one comparison is none of many");
+        assert_eq!(adjusted(&[0.6, 0.7]), [1.0, 1.0]);
+        assert!(adjusted(&[]).is_empty());
+    }
+}
