@@ -10,7 +10,7 @@ GNU := x86_64-unknown-linux-gnu
 MUSL := x86_64-unknown-linux-musl
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-vm setup-foreign demo check tidy test test-root test-signals \
-	test-vm test-foreign test-foreign-quick bench big-log fuzz prove setup-prove docs dist header install-c clean
+	test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz prove setup-prove docs dist header install-c clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -86,6 +86,15 @@ test-foreign-quick: setup-foreign ## the most telling of them, in minutes
 bench: setup-bench ## compare with strace, perf, quanta and others: ratios with intervals
 	$(CARGO) bench --package clockscope --bench peers -- \
 		$(if $(SECTIONS),--update,--markdown) $(CURDIR)/docs/performance.md $(SECTIONS)
+
+# `make aa-pairs AA_OPTIONS=` measures with three launches each, which takes five minutes.
+AA_FILES ?= 21
+AA_OPTIONS ?= --quick
+AA := $(TARGET)/aa-pairs
+aa-pairs: ## measure the same machine 21 times: of 210 pairs, how many does compare call changed?
+	$(CARGO) build --release --package clockscope
+	rm -rf $(AA)
+	@scripts/aa-pairs.sh $(TARGET)/release/clockscope $(AA) $(AA_FILES) $(AA_OPTIONS)
 
 docs: ## the documentation of the crates
 	$(CARGO) doc --workspace --no-deps

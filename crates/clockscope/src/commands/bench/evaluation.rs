@@ -83,10 +83,13 @@ pub(super) fn picos(ns: f64) -> u64 {
 fn row(path: &Evaluated, minus_ns: f64) -> PathRow {
     let Evaluated { summary, launches, verdict, .. } = path;
     let picos = |ns: f64| picos(ns - minus_ns);
-    let costs = |accepted: bool| -> Vec<u64> {
-        let verdicts = verdict.accepted.iter().flatten();
-        let batches = launches.iter().flatten().zip(verdicts);
-        batches.filter(|(_, a)| **a == accepted).map(|(batch, _)| picos(batch.call_ns())).collect()
+    let costs = |counting: bool| -> Vec<u64> {
+        let of_launch = |(launch, batches): (usize, &gated::Launch)| -> Vec<u64> {
+            let batches = batches.iter().enumerate();
+            let chosen = batches.filter(|(batch, _)| verdict.counts(launch, *batch) == counting);
+            chosen.map(|(_, batch)| picos(batch.call_ns())).collect()
+        };
+        launches.iter().enumerate().flat_map(of_launch).collect()
     };
     PathRow {
         name: path.name.clone(),

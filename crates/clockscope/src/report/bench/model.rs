@@ -113,10 +113,11 @@ pub struct PathRow {
     /// Named if the launches fall into groups that differ by more than 5 percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regimes: Option<String>,
-    /// Cost of each accepted batch in picoseconds a call, at most 1,000, evenly chosen; for `compare`.
+    /// Cost of each batch that the median is of (the accepted ones; all if the path is unusable), in
+    /// picoseconds a call, at most 1,000, evenly chosen; for `compare`.
     #[serde(default)]
     pub samples_ps: Vec<u64>,
-    /// Of batches that were not accepted, at most 300, for pictures.
+    /// Of the other batches, at most 300, for pictures.
     #[serde(default)]
     pub rejected_ps: Vec<u64>,
 }

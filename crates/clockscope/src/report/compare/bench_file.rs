@@ -10,6 +10,7 @@ use serde::de::IgnoredAny;
 use crate::host::state::HostState;
 use crate::report::bench::model::{BenchReport, PathName, PathRow, Record, SCHEMA};
 use crate::report::lines::cut_middle;
+use crate::stats::gated;
 use crate::stats::median::median;
 
 /// Columns of the longest label; those of clockscope have 45.
@@ -24,6 +25,8 @@ pub struct BenchFile {
     pub net: bool,
     /// The CPU that was measured on.
     pub cpu: Option<u32>,
+    /// Launches made; 0 if the file does not say.
+    pub launches: u32,
     /// The shortest control loop, in nanoseconds; 0 if the file does not say.
     pub control_ns: u64,
     /// The paths, in the order of the file.
@@ -43,6 +46,13 @@ pub struct BenchPath {
     pub grade: Foreign,
     /// Named if the launches fall into groups.
     pub regimes: Option<Foreign>,
+    /// The median as `bench` prints it, with its interval of 95 %, in picoseconds a call; `None` if
+    /// the file does not say.
+    pub median_ps: Option<(f64, f64, f64)>,
+    /// The cheapest batch, in picoseconds a call.
+    pub cheapest_ps: Option<f64>,
+    /// Part of the batches that was accepted, 0 to 1; 1 if the file does not say.
+    pub kept: f64,
 }
 
 /// Why a file is not a saved measurement.
@@ -168,18 +178,26 @@ fn parse_document(bytes: &[u8]) -> Result<BenchFile, BenchFileError> {
         net: method.net,
         cpu: method.cpu,
         control_ns: method.control_ns_min,
+        launches: method.launches,
         paths,
     })
 }
 
 fn of_row(row: PathRow) -> BenchPath {
-    let launches = row.launches.iter().filter(|launch| launch.accepted > 0);
+    // Where hardly any batch was accepted, the medians are of all.
+    let all = row.grade == "unusable";
+    let launches = row.launches.iter().filter(|launch| launch.accepted > 0 || all);
     BenchPath {
         name: row.name,
         samples_ps: row.samples_ps.iter().map(|ps| *ps as f64).collect(),
         launches_ps: launches.map(|launch| launch.cost_ps_median as f64).collect(),
         grade: row.grade.into(),
         regimes: row.regimes.map(Foreign::from),
+        median_ps: Some((row.cost_ps_median, row.cost_ps_ci_low, row.cost_ps_ci_high))
+            .filter(|(median, ..)| *median > 0)
+            .map(|(median, low, high)| (median as f64, low as f64, high as f64)),
+        cheapest_ps: Some(row.cost_ps_min as f64).filter(|cheapest| *cheapest > 0.0),
+        kept: if row.batches > 0 { row.accepted as f64 / row.batches as f64 } else { 1.0 },
     }
 }
 
@@ -187,7 +205,7 @@ fn parse_records(bytes: &[u8]) -> Result<BenchFile, BenchFileError> {
     let mut file = BenchFile::default();
     let mut empty_loop_ps = 0.0;
     // For each path the batches of each launch.
-    let mut batches: BTreeMap<PathName, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
+    let mut batches: BTreeMap<PathName, BTreeMap<u32, Vec<(f64, bool)>>> = BTreeMap::new();
     let mut order = Vec::new();
     for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         if line.trim_ascii().is_empty() {
@@ -204,6 +222,7 @@ fn parse_records(bytes: &[u8]) -> Result<BenchFile, BenchFileError> {
                 file.net = method.net;
                 file.cpu = method.cpu;
                 file.control_ns = method.control_ns_min;
+                file.launches = method.launches;
                 empty_loop_ps = method.empty_loop_ps as f64;
             }
             Record::Decline(_) => {}
@@ -212,24 +231,44 @@ fn parse_records(bytes: &[u8]) -> Result<BenchFile, BenchFileError> {
                     order.push(batch.name);
                     BTreeMap::new()
                 });
-                if batch.accepted && batch.calls > 0 {
+                if batch.calls > 0 {
                     let cost = batch.ns as f64 * 1000.0 / batch.calls as f64;
                     let cost = if file.net { cost - empty_loop_ps } else { cost };
-                    launches.entry(batch.launch).or_default().push(cost);
+                    launches.entry(batch.launch).or_default().push((cost, batch.accepted));
                 }
             }
         }
     }
     for name in order {
         let launches = batches.remove(&name).unwrap_or_default();
-        file.paths.push(BenchPath {
-            name,
-            launches_ps: launches.values().filter_map(|costs| median(costs)).collect(),
-            samples_ps: launches.into_values().flatten().collect(),
-            ..BenchPath::default()
-        });
+        file.paths.push(of_batches(name, launches.into_values().collect()));
     }
     Ok(file)
+}
+
+/// A path from the cost of each batch of each launch, and whether it was accepted. As in `bench`, all
+/// count if hardly any was accepted.
+fn of_batches(name: PathName, launches: Vec<Vec<(f64, bool)>>) -> BenchPath {
+    let all = || launches.iter().flatten();
+    let accepted = all().filter(|(_, accepted)| *accepted).count();
+    let kept = accepted as f64 / all().count().max(1) as f64;
+    // A handful of batches, as somebody may have picked them out, is no measurement to be graded.
+    let is_unusable =
+        all().count() >= gated::USABLE_MIN && gated::is_unusable(accepted, all().count());
+    let counting = |launch: &Vec<(f64, bool)>| -> Vec<f64> {
+        let batches = launch.iter().filter(|(_, accepted)| *accepted || is_unusable);
+        batches.map(|(cost, _)| *cost).collect()
+    };
+    let by_launch: Vec<Vec<f64>> = launches.iter().map(counting).collect();
+    BenchPath {
+        name,
+        launches_ps: by_launch.iter().filter_map(|costs| median(costs)).collect(),
+        samples_ps: by_launch.into_iter().flatten().collect(),
+        grade: if is_unusable { "unusable".into() } else { Foreign::default() },
+        cheapest_ps: all().map(|(cost, _)| *cost).min_by(f64::total_cmp),
+        kept,
+        ..BenchPath::default()
+    }
 }
 
 /// `CLOCK_MONOTONIC by vdso`, `read by syscall`; printable, and in at most [`LABEL_MAX`] columns.

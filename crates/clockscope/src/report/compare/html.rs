@@ -117,7 +117,7 @@ fn changes(page: &mut Page, report: &CompareReport) {
     let mut groups: Vec<Group> = Vec::new();
     for comparison in &report.comparisons {
         let (name, label) = group_and_label(report, comparison);
-        let Some((shift, low, high)) = comparison.shift_percent else { continue };
+        let Some((shift, low, high)) = comparison.change_with_interval() else { continue };
         let mut marks = Vec::new();
         if let Some((low, high)) = comparison.decision_percent {
             marks.push(Mark::Span(low, high, Colour::Faint));
@@ -179,7 +179,7 @@ fn tally(report: &CompareReport) -> String {
         .comparisons
         .iter()
         .filter(|c| matches!(c.verdict, Verdict::Slower | Verdict::Faster))
-        .filter_map(|c| Some((c, c.shift_percent?.0)))
+        .filter_map(|c| Some((c, c.change()?)))
         .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
     let largest = proven.map_or_else(String::new, |(comparison, shift)| {
         let name = subject(report, comparison);
@@ -205,7 +205,7 @@ fn table(report: &CompareReport) -> Table {
     .words(&[1]);
     for comparison in &report.comparisons {
         let what = subject(report, comparison);
-        let percent = comparison.shift_percent.map_or_else(
+        let percent = comparison.change_with_interval().map_or_else(
             || {
                 let (low, high) = (comparison.shift_ci_low, comparison.shift_ci_high);
                 format!("- (in the unit: {})", interval(&unit.signed(low), &unit.signed(high)))
@@ -337,7 +337,7 @@ fn reading(report: &CompareReport) -> &'static str {
 /// The medians of the first set and of the one furthest from it.
 fn medians(report: &CompareReport, unit: &Unit) -> String {
     let furthest = report.comparisons.iter().max_by(|a, b| {
-        let size = |c: &Comparison| c.shift_percent.map_or(0.0, |(shift, ..)| shift.abs());
+        let size = |c: &Comparison| c.change().map_or(0.0, f64::abs);
         size(a).total_cmp(&size(b))
     });
     let sets = furthest.and_then(|c| Some((report.sets.get(c.base)?, report.sets.get(c.other)?)));

@@ -7,9 +7,12 @@ use super::sentence::{self, Circumstances};
 use super::verdict::{self, Demand, Evidence};
 use crate::foreign::Foreign;
 use crate::report::bench::model::PathName;
+use crate::report::units;
+use crate::stats::gated;
+use crate::stats::launches::{Pair, common_spread};
 use crate::stats::median::median_interval_of_sorted;
 use crate::stats::summary::Sorted;
-use crate::stats::{rank_test, shift, welch};
+use crate::stats::{holm, rank_test, shift, welch};
 
 /// Values that are kept of each set for pictures.
 const VALUES_KEPT: usize = 1000;
@@ -84,11 +87,25 @@ fn kind(content: &Content) -> &'static str {
     }
 }
 
+/// Of the batches of a path at least this part must have been undisturbed for a change to be proven.
+const KEPT_LEAST: f64 = 0.1;
+
 /// A set with what is only needed while judging.
 struct Set {
     row: SetRow,
     values: Option<Sorted>,
     regimes: Option<Foreign>,
+    /// Hardly any batch was undisturbed.
+    is_unusable: bool,
+}
+
+/// A comparison before its verdict, which depends on how many others there are.
+struct Weighed {
+    comparison: Comparison,
+    /// What the batches alone say, and what all says; none if there are too few values.
+    evidence: Option<(Evidence, Evidence)>,
+    /// Launches of both; none for plain sets.
+    launches: Option<Pair>,
 }
 
 /// Compares every set with the first of its path.
@@ -106,7 +123,7 @@ pub fn compare(sources: Vec<Source>, options: &JudgeOptions) -> CompareReport {
     };
     let confidence = options.confidence_percent / 100.0;
     let groups = group(sources, confidence, &mut report);
-    let mut disagreeing = Vec::new();
+    let mut weighed = Vec::new();
     for sets in groups {
         let base = report.sets.len();
         report.sets.extend(sets.iter().map(|set| set.row.clone()));
@@ -115,20 +132,16 @@ pub fn compare(sources: Vec<Source>, options: &JudgeOptions) -> CompareReport {
         note_about(&first, &mut report);
         for (index, other) in sets.enumerate() {
             note_about(&other, &mut report);
-            let mut comparison = Comparison {
+            let comparison = Comparison {
                 path: other.row.path.clone(),
                 base,
                 other: base + 1 + index,
                 ..Comparison::default()
             };
-            let around = judge(&mut comparison, &first, &other, &report);
-            if around.launches_disagree {
-                disagreeing.push(comparison.path.clone().unwrap_or_default());
-            }
-            comparison.sentence = sentence::of(&comparison, around, &report);
-            report.comparisons.push(comparison);
+            weighed.push(weigh(comparison, &first, &other, &report));
         }
     }
+    let disagreeing = decide_all(weighed, &mut report);
     report.notes.extend(launch_notes(&disagreeing, &report));
     report.conclusion = sentence::conclusion(&report);
     report
@@ -148,12 +161,28 @@ fn launch_notes(disagreeing: &[String], report: &CompareReport) -> Vec<String> {
              --launches."
         ));
     }
-    if report.sets.iter().any(|set| set.launch_medians.len() == 1) {
+    let single = || report.sets.iter().filter(|set| set.launch_medians.len() == 1);
+    if single().any(|set| set.launches.is_none_or(|made| made <= 1)) {
         notes.push(
             "A file has one launch only, so how much launches differ is not known, and only large \
              changes can be proven; measure with --launches 3."
                 .to_owned(),
         );
+    }
+    let mut disturbed = single().filter(|set| set.launches.is_some_and(|made| made > 1));
+    if let Some(first) = disturbed.next() {
+        let made = first.launches.unwrap_or_default();
+        let path = first.path.as_deref().unwrap_or("a path");
+        let more = match disturbed.count() {
+            0 => String::new(),
+            sets => format!(" (and in {} more)", units::counted(sets as u64, "set", "sets")),
+        };
+        notes.push(format!(
+            "Of the {made} launches of {path} in {}{more} all but one were disturbed throughout, so \
+             how much launches differ is not known there, and only large changes can be proven; \
+             measure on a quieter machine.",
+            first.file
+        ));
     }
     notes
 }
@@ -167,9 +196,11 @@ fn group(sources: Vec<Source>, confidence: f64, report: &mut CompareReport) -> V
         match source.content {
             Content::Plain(values) => plain.push(set_of(source.file, None, values, confidence)),
             Content::Bench(bench) => {
+                let launches = Some(bench.launches).filter(|launches| *launches > 0);
                 for path in bench.paths {
                     let name = path.name.clone();
-                    let row = set_of_path(&source.file, path, confidence);
+                    let mut row = set_of_path(&source.file, path, confidence);
+                    row.row.launches = launches;
                     match by_path.iter_mut().find(|(known, _)| *known == name) {
                         Some((_, sets)) => sets.push(row),
                         None if index == 0 => by_path.push((name, vec![row])),
@@ -195,6 +226,17 @@ fn group(sources: Vec<Source>, confidence: f64, report: &mut CompareReport) -> V
 
 fn set_of_path(file: &str, path: BenchPath, confidence: f64) -> Set {
     let mut set = set_of(file.to_owned(), Some(label(&path.name)), path.samples_ps, confidence);
+    if let Some((median, low, high)) = path.median_ps.filter(|_| set.row.n > 0) {
+        // As bench prints it: the values here are a choice of those.
+        if (confidence - gated::CONFIDENCE).abs() < 1e-9 {
+            (set.row.median_ci_low, set.row.median_ci_high) = (low.min(median), high.max(median));
+        }
+        set.row.median = median;
+        set.row.median_ci_low = set.row.median_ci_low.min(median);
+        set.row.median_ci_high = set.row.median_ci_high.max(median);
+    }
+    set.row.cheapest = path.cheapest_ps;
+    set.is_unusable = path.grade == "unusable" || path.kept < KEPT_LEAST;
     set.row.launch_medians = path.launches_ps;
     set.row.grade = Some(path.grade.printable()).filter(|grade| !grade.is_empty());
     set.regimes = path.regimes;
@@ -208,7 +250,7 @@ fn set_of(file: String, path: Option<String>, values: Vec<f64>, confidence: f64)
         Some(values) => described(row, values, confidence),
         None => row,
     };
-    Set { row, values, regimes: None }
+    Set { row, values, regimes: None, is_unusable: false }
 }
 
 fn described(row: SetRow, values: &Sorted, confidence: f64) -> SetRow {
@@ -229,20 +271,15 @@ fn described(row: SetRow, values: &Sorted, confidence: f64) -> SetRow {
     }
 }
 
-/// Fills in the statistics and the verdict; says what else the sentence must tell.
-fn judge(
-    comparison: &mut Comparison,
-    base: &Set,
-    other: &Set,
-    report: &CompareReport,
-) -> Circumstances {
+/// Fills in the statistics.
+fn weigh(mut comparison: Comparison, base: &Set, other: &Set, report: &CompareReport) -> Weighed {
     let confidence = report.confidence_percent / 100.0;
     let (Some(a), Some(b)) = (&base.values, &other.values) else {
         comparison.verdict = Verdict::TooFew;
         let counts = [base, other].map(|set| usize::try_from(set.row.n).unwrap_or(usize::MAX));
         comparison.more_needed = verdict::missing((counts[0], counts[1]), confidence);
-        comparison.u_p = 1.0;
-        return Circumstances::default();
+        (comparison.u_p, comparison.p_holm) = (1.0, 1.0);
+        return Weighed { comparison, evidence: None, launches: None };
     };
     let shift = shift::hodges_lehmann(a, b, confidence);
     let ranks = rank_test::mann_whitney(a, b);
@@ -262,39 +299,109 @@ fn judge(
     let percent = |value: f64| value / whole * 100.0;
     let is_relative = whole > 0.0 && percent(shift.low.abs().max(shift.high.abs())).is_finite();
     let mut interval = (shift.low, shift.high);
+    let mut launches = None;
     if is_relative {
         interval = (percent(shift.low), percent(shift.high));
         comparison.shift_percent = Some((percent(shift.estimate), interval.0, interval.1));
+        comparison.change_percent = comparison.shift_percent;
+        launches = of_launches(base, other);
+        if launches.is_some() {
+            interval = verdict::between_medians(&base.row, &other.row);
+            let change = percent(other.row.median - base.row.median);
+            comparison.change_percent = Some((change, interval.0, interval.1));
+        }
     }
-    let counts = (a.count(), b.count());
-    let is_unusable = [base, other].iter().any(|set| set.row.grade.as_deref() == Some("unusable"));
-    let alone = Evidence { counts, interval, p: ranks.p, is_unusable };
+    let is_unusable = base.is_unusable || other.is_unusable;
+    let alone = Evidence { counts: (a.count(), b.count()), interval, p: ranks.p, is_unusable };
+    let mut evidence = alone;
+    if launches.is_some() {
+        let (low, high) = verdict::widened(interval, &base.row, &other.row);
+        evidence.interval = (low, high);
+    }
+    comparison.decision_percent = is_relative.then_some(evidence.interval);
+    Weighed { comparison, evidence: Some((alone, evidence)), launches }
+}
+
+/// The launches of both, if they are of bench files.
+fn of_launches(base: &Set, other: &Set) -> Option<Pair> {
+    let above = |set: &Set| match set.row.cheapest {
+        Some(cheapest) if cheapest > 0.0 => (set.row.median - cheapest) / cheapest * 100.0,
+        _ => 0.0,
+    };
+    let above = (above(base), above(other));
+    Pair::of(&base.row.launch_medians, &other.row.launch_medians, above)
+}
+
+/// Verdicts and sentences of all comparisons, each in the light of the others; gives the paths of
+/// which the launches disagree.
+fn decide_all(weighed: Vec<Weighed>, report: &mut CompareReport) -> Vec<String> {
+    let common = common_spread(weighed.iter().filter_map(|weighed| weighed.launches.as_ref()));
+    let by_chance = |weighed: &Weighed| match (&weighed.launches, weighed.comparison.change()) {
+        (Some(pair), Some(change)) => pair.p(change, report.min_effect_percent, common),
+        _ => weighed.comparison.u_p,
+    };
+    let alone: Vec<f64> = weighed.iter().map(by_chance).collect();
+    let mut disagreeing = Vec::new();
+    for (weighed, p) in weighed.into_iter().zip(holm::adjusted(&alone)) {
+        let Weighed { mut comparison, evidence, launches } = weighed;
+        let mut around = Circumstances::default();
+        if let Some((alone, evidence)) = evidence {
+            comparison.p_holm = p;
+            around = decide(&mut comparison, &alone, &Evidence { p, ..evidence }, launches, report);
+        }
+        if around.launches_disagree {
+            disagreeing.push(comparison.path.clone().unwrap_or_default());
+        }
+        comparison.sentence = sentence::of(&comparison, around, report);
+        report.comparisons.push(comparison);
+    }
+    disagreeing
+}
+
+/// Fills in the verdict; says what else the sentence must tell.
+fn decide(
+    comparison: &mut Comparison,
+    alone: &Evidence,
+    evidence: &Evidence,
+    launches: Option<Pair>,
+    report: &CompareReport,
+) -> Circumstances {
+    let confidence = report.confidence_percent / 100.0;
+    let is_relative = comparison.shift_percent.is_some();
     let demand = Demand {
         confidence,
         effect: if is_relative { report.min_effect_percent } else { 0.0 },
         higher_is_better: report.higher_is_better,
     };
-    let mut evidence = alone;
-    let launches = verdict::between_launches(&base.row.launch_medians, &other.row.launch_medians);
-    if let Some((low, high)) = launches.filter(|_| is_relative) {
-        evidence.interval = (interval.0.min(low), interval.1.max(high));
-    }
-    comparison.decision_percent = is_relative.then_some(evidence.interval);
-    comparison.verdict = verdict::decide(&evidence, &demand);
-    let fewest = base.row.launch_medians.len().min(other.row.launch_medians.len());
-    let launches_disagree = fewest > 1
-        && comparison.verdict == Verdict::NotProven
-        && verdict::decide(&alone, &demand) != Verdict::NotProven;
+    comparison.verdict = verdict::decide(evidence, &demand);
+    let fewest = launches.map_or(0, |pair| pair.counts.0.min(pair.counts.1));
+    let is_open = comparison.verdict == Verdict::NotProven;
+    let launches_disagree =
+        fewest > 1 && is_open && verdict::decide(alone, &demand) != Verdict::NotProven;
+    let is_chance = is_open
+        && verdict::decide(&Evidence { p: 0.0, ..*evidence }, &demand) != Verdict::NotProven;
     comparison.more_needed = match comparison.verdict {
-        Verdict::TooFew => verdict::missing(counts, confidence),
-        Verdict::NotProven if !launches_disagree && !is_unusable && fewest != 1 => {
-            let is_proven = ranks.p < 1.0 - confidence;
-            let estimate = if is_relative { percent(shift.estimate) } else { shift.estimate };
-            verdict::more_needed(counts, estimate, interval, demand.effect, is_proven)
+        Verdict::TooFew => verdict::missing(evidence.counts, confidence),
+        Verdict::NotProven
+            if !launches_disagree && !is_chance && !evidence.is_unusable && fewest != 1 =>
+        {
+            let is_proven = evidence.p < 1.0 - confidence;
+            let estimate = comparison.change().filter(|_| is_relative).unwrap_or(comparison.shift);
+            verdict::more_needed(
+                evidence.counts,
+                estimate,
+                alone.interval,
+                demand.effect,
+                is_proven,
+            )
         }
         _ => None,
     };
-    Circumstances { launches_disagree, is_unusable }
+    Circumstances {
+        launches_disagree: launches_disagree && !is_chance,
+        is_unusable: evidence.is_unusable,
+        is_chance,
+    }
 }
 
 fn note_about(set: &Set, report: &mut CompareReport) {

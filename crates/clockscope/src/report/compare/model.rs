@@ -64,6 +64,13 @@ pub struct SetRow {
     /// Values more than 1.5 times the distance of the quartiles beyond the nearer one (Tukey).
     #[serde(default)]
     pub outliers: u64,
+    /// The cheapest batch, undisturbed or not, for bench files that say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cheapest: Option<f64>,
+    /// Launches made, for bench files that say it; those that were disturbed throughout are not in
+    /// `launch_medians`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launches: Option<u32>,
     /// Median of each launch, for bench files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub launch_medians: Vec<f64>,
@@ -92,6 +99,20 @@ pub enum Verdict {
     TooFew,
 }
 
+impl Comparison {
+    /// The change in percent, as it is printed, and its own interval.
+    #[must_use]
+    pub fn change_with_interval(&self) -> Option<(f64, f64, f64)> {
+        self.change_percent.or(self.shift_percent)
+    }
+
+    /// The change in percent, as it is printed.
+    #[must_use]
+    pub fn change(&self) -> Option<f64> {
+        self.change_with_interval().map(|(change, _, _)| change)
+    }
+}
+
 /// One set against the first of its path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
@@ -103,6 +124,15 @@ pub struct Comparison {
     pub other: usize,
     /// What follows.
     pub verdict: Verdict,
+    /// From the base's median to the other's and its interval, in percent of the base's; `null` if that
+    /// is zero. For plain sets it is `shift_percent`, which uses every pair of values.
+    #[serde(default)]
+    pub change_percent: Option<(f64, f64, f64)>,
+    /// How probable a change beyond the smallest that matters is by chance, with Holm's correction for
+    /// all comparisons of the report: by the launches of bench files, by the ranks of plain ones. A
+    /// change is proven below 1 - confidence.
+    #[serde(default)]
+    pub p_holm: f64,
     /// Hodges-Lehmann shift: median of all differences other - base.
     pub shift: f64,
     /// Lower end of its interval.
@@ -111,8 +141,9 @@ pub struct Comparison {
     pub shift_ci_high: f64,
     /// `shift` and its interval in percent of the base's median; `null` if that is zero.
     pub shift_percent: Option<(f64, f64, f64)>,
-    /// The interval that the verdict rests on, in percent of the base's median: that of the shift,
-    /// widened for bench files to the changes between any launch of one and any of the other.
+    /// The interval that the verdict rests on, in percent of the base's median: that of the shift;
+    /// for bench files that of the medians, widened to the change of the cheapest batch and to those
+    /// between any launch of one and any of the other.
     #[serde(default)]
     pub decision_percent: Option<(f64, f64)>,
     /// Mann-Whitney U of the other set.

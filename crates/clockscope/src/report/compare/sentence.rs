@@ -13,6 +13,9 @@ pub struct Circumstances {
     pub launches_disagree: bool,
     /// A set was measured on a machine too noisy to measure on.
     pub is_unusable: bool,
+    /// The interval would decide, but among so many comparisons, or between two runs, as much is
+    /// expected by chance.
+    pub is_chance: bool,
 }
 
 /// Whether the unit is one of time; so is none, for want of better knowledge.
@@ -61,8 +64,8 @@ fn effect(report: &CompareReport) -> String {
 /// The change with the interval that decides: `+0.93 % (95 % interval +0.10 % to +1.2 %)`.
 fn change(comparison: &Comparison, report: &CompareReport) -> String {
     let confidence = super::c_format::general(report.confidence_percent, 6);
-    match (comparison.shift_percent, comparison.decision_percent) {
-        (Some((shift, _, _)), Some((low, high))) => {
+    match (comparison.change(), comparison.decision_percent) {
+        (Some(shift), Some((low, high))) => {
             let all = [shift, low, high];
             let are_tiny = all.iter().all(|change| change.abs() < 0.005)
                 && all.iter().any(|change| *change != 0.0);
@@ -94,7 +97,7 @@ pub fn of(comparison: &Comparison, around: Circumstances, report: &CompareReport
     let prefix = comparison.path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
     let change = change(comparison, report);
     let matters = effect(report);
-    let is_proven = comparison.u_p < 1.0 - report.confidence_percent / 100.0;
+    let is_proven = comparison.p_holm < 1.0 - report.confidence_percent / 100.0;
     let sentence = match comparison.verdict {
         Verdict::TooFew => return prefix + &too_few(comparison, base, other, report),
         Verdict::Faster | Verdict::Slower => {
@@ -115,6 +118,11 @@ pub fn of(comparison: &Comparison, around: Circumstances, report: &CompareReport
         Verdict::NotProven if around.is_unusable => format!(
             "No difference proven between {b} and {a}: {change}; the machine was too noisy to \
              measure on."
+        ),
+        Verdict::NotProven if around.is_chance => format!(
+            "No difference proven between {b} and {a}: {change}; as much is expected by chance (p = \
+             {}, corrected for all comparisons), measure again.",
+            super::c_format::general(comparison.p_holm, 2)
         ),
         Verdict::NotProven if around.launches_disagree => format!(
             "No difference proven between {b} and {a}: {change}; the launches disagree, measure \
@@ -243,8 +251,8 @@ fn named(comparison: &Comparison, report: &CompareReport) -> String {
         Some(path) => format!("{path} in {file}"),
         None => file.clone(),
     };
-    match comparison.shift_percent {
-        Some((shift, _, _)) => format!("{what} {}", percent(shift)),
+    match comparison.change() {
+        Some(change) => format!("{what} {}", percent(change)),
         None => what,
     }
 }
@@ -252,7 +260,7 @@ fn named(comparison: &Comparison, report: &CompareReport) -> String {
 /// How large a change is, for sorting.
 #[must_use]
 pub fn size(comparison: &Comparison) -> f64 {
-    comparison.shift_percent.map_or(comparison.shift, |(shift, _, _)| shift).abs()
+    comparison.change().unwrap_or(comparison.shift).abs()
 }
 
 #[cfg(test)]

@@ -320,8 +320,8 @@ fn path_row(comparison: &Comparison, report: &CompareReport) -> Vec<String> {
         let set = &report.sets[index];
         if set.n == 0 { "-".to_owned() } else { number(set.median, &report.unit, 3) }
     };
-    let (change, interval) = match (comparison.shift_percent, comparison.decision_percent) {
-        (Some((shift, _, _)), Some((low, high))) => {
+    let (change, interval) = match (comparison.change(), comparison.decision_percent) {
+        (Some(shift), Some((low, high))) => {
             let bare = |value: f64| sentence::percent(value).trim_end_matches(" %").to_owned();
             (sentence::percent(shift), format!("{} to {}", bare(low), bare(high)))
         }

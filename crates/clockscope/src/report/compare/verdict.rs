@@ -1,10 +1,12 @@
 //! The rule by which two sets are called faster, slower, same, not proven or too few.
 //!
-//! One interval decides, in percent of the base's median: the Hodges-Lehmann shift's, widened for
-//! bench files to every change between a launch of one and a launch of the other. Batches of one
-//! launch are correlated and launches differ, so the shift's own interval is too narrow there.
+//! One interval decides, in percent of the base's median: the Hodges-Lehmann shift's; for bench files
+//! that of the medians, widened to the change of the cheapest batch and to every change between a
+//! launch of one and a launch of the other. Batches of one launch are correlated and launches differ,
+//! so an interval by batches is too narrow there. And a change must be improbable by chance among all
+//! comparisons of the report.
 
-use super::model::Verdict;
+use super::model::{SetRow, Verdict};
 use crate::stats::shift;
 
 /// How far apart, in percent, launches may lie without one launch showing it: the gate keeps batches
@@ -22,7 +24,7 @@ pub struct Evidence {
     pub counts: (usize, usize),
     /// The deciding interval, in percent of the base's median, or in its unit if that is zero.
     pub interval: (f64, f64),
-    /// The rank test's p.
+    /// How probable that is by chance.
     pub p: f64,
     /// A set was measured on a machine too noisy to measure on.
     pub is_unusable: bool,
@@ -129,6 +131,39 @@ pub fn between_launches(base: &[f64], other: &[f64]) -> Option<(f64, f64)> {
         let (low, high) = range.unwrap_or((change - margin, change + margin));
         Some((f64::min(low, change - margin), f64::max(high, change + margin)))
     })
+}
+
+/// The change from one median to the other in percent of the first, at both ends of its interval:
+/// each median's own interval, taken together as the sides of a right angle.
+///
+/// # References
+///
+/// Zou and Donner, Statist. Med. 27 (2008) 1693: the method of variance estimates recovery.
+#[must_use]
+pub fn between_medians(base: &SetRow, other: &SetRow) -> (f64, f64) {
+    let change = other.median - base.median;
+    let below = (other.median - other.median_ci_low).hypot(base.median_ci_high - base.median);
+    let above = (other.median_ci_high - other.median).hypot(base.median - base.median_ci_low);
+    let percent = |value: f64| value / base.median.abs() * 100.0;
+    (percent(change - below), percent(change + above))
+}
+
+/// The interval, widened to the changes between any launches, and to that of the cheapest batch: what
+/// a neighbour takes raises the median, and the cheapest batch hardly.
+#[must_use]
+pub fn widened(interval: (f64, f64), base: &SetRow, other: &SetRow) -> (f64, f64) {
+    let launches = between_launches(&base.launch_medians, &other.launch_medians);
+    let cheapest = match (base.cheapest, other.cheapest) {
+        (Some(base), Some(other)) if base > 0.0 => {
+            let change = (other - base) / base * 100.0;
+            Some((change, change))
+        }
+        _ => None,
+    };
+    [launches, cheapest]
+        .into_iter()
+        .flatten()
+        .fold(interval, |(low, high), (least, most)| (low.min(least), high.max(most)))
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use super::*;
 use crate::host::state::HostState;
 use crate::report::compare::{json, text};
 
+mod chance;
+
 fn options() -> JudgeOptions {
     JudgeOptions {
         confidence_percent: 95.0,
@@ -33,7 +35,8 @@ fn bench(file: &str, launches: &[f64]) -> Source {
         samples_ps: batches.collect(),
         launches_ps: launches.to_vec(),
         grade: "quiet".into(),
-        regimes: None,
+        kept: 1.0,
+        ..BenchPath::default()
     };
     let bench = BenchFile { paths: vec![path], ..BenchFile::default() };
     Source { file: file.to_owned(), content: Content::Bench(Box::new(bench)) }
@@ -79,6 +82,52 @@ fn one_launch_is_judged_with_a_warning() {
     assert_eq!(verdict_of(&[100.0], &[100.0]), Verdict::NotProven);
     assert_eq!(verdict_of(&[100.0, 100.1], &[102.5, 102.6]), Verdict::Slower);
     assert!(report.notes[0].starts_with("A file has one launch only"), "{:?}", report.notes);
+}
+
+#[test]
+fn launches_that_were_disturbed_are_not_called_missing() {
+    let mut other = bench("b", &[110.0]);
+    bench_mut(&mut other).launches = 3;
+    let report = compare(vec![bench("a", &[100.0, 100.2, 100.1]), other], &options());
+    let [note] = report.notes.as_slice() else { panic!("{:?}", report.notes) };
+    assert!(
+        note.starts_with("Of the 3 launches of CLOCK_TAI by vdso in b all but one were"),
+        "{note}"
+    );
+    assert!(!note.contains("one launch only"), "{note}");
+}
+
+#[test]
+fn the_change_is_that_from_the_one_printed_median_to_the_other() {
+    // Bench printed 2.24 and 2.13 ns; most batches lie elsewhere.
+    let with = |file: &str, printed: f64, batches: &[f64]| {
+        let mut source = bench(file, &[printed, printed, printed]);
+        let path = &mut bench_mut(&mut source).paths[0];
+        path.samples_ps = batches.iter().copied().cycle().take(60).collect();
+        path.median_ps = Some((printed, printed * 0.99, printed * 1.01));
+        source
+    };
+    let (base, other) = (with("a", 2_240.0, &[2_300.0, 2_240.0]), with("b", 2_130.0, &[2_000.0]));
+    let report = compare(vec![base, other], &options());
+    let comparison = &report.comparisons[0];
+    let (change, low, high) = comparison.change_percent.unwrap();
+    assert!((change - (2_130.0 - 2_240.0) / 22.4).abs() < 1e-9, "{comparison:?}");
+    assert!(low < change && change < high, "{comparison:?}");
+    assert_eq!((report.sets[0].median, report.sets[1].median), (2_240.0, 2_130.0));
+    assert!(text::render(&report, 40).contains("-4.91 %"), "{}", text::render(&report, 40));
+}
+
+#[test]
+fn a_change_that_the_cheapest_batch_does_not_share_is_not_proven() {
+    let with = |file: &str, median: f64, cheapest: f64| {
+        let mut source = bench(file, &[median, median * 1.001, median * 0.999]);
+        bench_mut(&mut source).paths[0].cheapest_ps = Some(cheapest);
+        source
+    };
+    let verdict =
+        |other| compare(vec![with("a", 100.0, 99.0), other], &options()).comparisons[0].verdict;
+    assert_eq!(verdict(with("b", 110.0, 108.9)), Verdict::Slower);
+    assert_eq!(verdict(with("b", 110.0, 99.2)), Verdict::NotProven, "a neighbour took the rest");
 }
 
 #[test]
