@@ -9,7 +9,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::layout::{PASSED, Slot};
+use crate::layout::{COUNTER_GETTIME, COUNTER_GETTIMEOFDAY, PASSED, Slot};
 
 /// Every call of a thread is timed until this many of the same kind have been.
 const EAGER_SAMPLES: u32 = 32;
@@ -24,6 +24,10 @@ const SECONDS_ONE_IN: u32 = 4;
 /// Of the first calls of a thread only so many pass the door, and then one in [`SECONDS_ONE_IN`]:
 /// they stand for no others.
 const FIRST_SHOWN: u32 = 4;
+/// Counters, a bit each, of reads that a coarse clock could answer: `CLOCK_REALTIME`,
+/// `CLOCK_MONOTONIC` and `gettimeofday`. Only of these it matters whether they came within a tick.
+pub const HAS_COARSE_FORM: u32 =
+    1 << COUNTER_GETTIME | 1 << (COUNTER_GETTIME + 1) | 1 << COUNTER_GETTIMEOFDAY;
 /// Bits behind the point of a logarithm.
 const LOG_BITS: u32 = 24;
 /// Bits behind the point of [`SCALES`].

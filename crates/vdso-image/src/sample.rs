@@ -4,7 +4,7 @@
 //! two timed calls. Which calls these are is drawn at random (`plan.rs`), so that a program whose
 //! calls alternate in a pattern gives every one of them its share. After a timed call the time until
 //! the thread's next call of the kind is taken too: how many reads would a coarse clock have answered
-//! alike?
+//! alike? The reads that have no coarse form are not asked.
 //!
 //! Nothing here is exact and nothing here needs to be: the counts are kept elsewhere.
 //!
@@ -22,7 +22,7 @@ use crate::layout::{
     CONFIG_OFFSET, COUNTER_GETCPU, COUNTER_GETRES, COUNTER_GETTIMEOFDAY, COUNTER_TIME, CPU_SLOTS,
     Config, Function, Slot, bucket_of,
 };
-use crate::plan::{Plan, plan, shown};
+use crate::plan::{HAS_COARSE_FORM, Plan, plan, shown};
 use crate::slots::{image_base, session, shared};
 
 /// In a robust futex: the owner has died.
@@ -133,7 +133,7 @@ extern "C" fn before(slot_and_counter: usize) -> Due {
         return Due { plan: 0, function };
     }
     let plan = plan(slot, counter, tsc_before(), slot_is_of_cpu(slot), session().gap_ticks);
-    if plan.distance != 0 {
+    if plan.distance != 0 && HAS_COARSE_FORM >> (counter & 31) & 1 == 1 {
         let bucket = 63 - plan.distance.leading_zeros() as usize;
         if let Some(count) = shared().header.intervals.get(bucket) {
             count.fetch_add(u64::from(plan.distance_weight), Relaxed);

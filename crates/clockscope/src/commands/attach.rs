@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
+use super::clock_reads::SyscallCosts;
 use super::counter::Counter;
 use super::onlookers::{self, Onlookers};
 use super::summary;
 use super::top::Stage;
 use super::trace::{Outputs, text_options};
 use super::traced::{self, Outcome};
+use crate::cli::Clock;
 use crate::cli::trace::TraceArgs;
 use crate::exit;
 use crate::report::model::{Attached as AttachedRow, DeclineRow};
@@ -47,7 +49,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         return Ok(exit::BEFORE_START);
     }
     let Some(outputs) = Outputs::open(args)? else { return Ok(exit::FAILURE) };
-    let syscall_read = traced::syscall_read_cost();
+    let costs = SyscallCosts::here();
     let stage = onlookers::stage(args)?;
     let ending = Ending::expect().context("cannot be told to end")?;
     if matches!(stage, Some(Stage::Screen(_))) {
@@ -70,7 +72,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     // What the processes do from now on, they do because they are let go.
     let stopped = counter.stopped()?;
     let ended = Instant::now();
-    let cpu = counted.cpu_now().saturating_sub(counted.cpu_before);
+    processes.stop_cpu();
     session.stop_timing();
     let detached = restore_all(&mut processes, &mut births);
     detached.iter().for_each(|detached| say_remains(detached, &processes));
@@ -79,7 +81,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     drop(stage);
     counted.fill(&detached, &ends);
     let outcome = Outcome {
-        followed: Followed { end: None, ended, cpu, left: true },
+        followed: Followed { end: None, ended, cpu: Duration::ZERO, left: true },
         started: counted.started,
         processes,
         failure: None,
@@ -89,7 +91,8 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         session: &session,
         outcome: &outcome,
         counter: &stopped,
-        syscall_read,
+        costs,
+        clock: Clock::Kernel,
         latency: args.keeps_latency(),
         per_process: args.per_process,
         per_thread: args.per_thread,
@@ -128,7 +131,6 @@ fn wanted(args: &TraceArgs) -> Vec<OsString> {
 /// What is known of the processes while they are counted.
 struct Counting {
     started: Instant,
-    cpu_before: Duration,
     left: Left,
     rows: Vec<AttachedRow>,
     declines: Vec<DeclineRow>,
@@ -172,15 +174,8 @@ fn count<'a>(
     if let Some(limit) = args.duration {
         ending.after(limit);
     }
-    let mut counting = Counting {
-        started: Instant::now(),
-        cpu_before: Duration::ZERO,
-        left: Left::Ended,
-        rows,
-        declines,
-        complete,
-    };
-    counting.cpu_before = counting.cpu_now();
+    let mut counting =
+        Counting { started: Instant::now(), left: Left::Ended, rows, declines, complete };
     counting.left = follower.run_until(ending).context("cannot wait for the processes")?;
     Ok(Some((counting, follower)))
 }
@@ -189,11 +184,6 @@ impl Counting {
     /// The programs' names and numbers.
     fn command(&self) -> Vec<OsString> {
         self.rows.iter().map(|row| format!("{} ({})", row.command, row.pid).into()).collect()
-    }
-
-    /// Processor time of the processes that live.
-    fn cpu_now(&self) -> Duration {
-        self.rows.iter().filter_map(|row| access::cpu_time(row.pid)).sum()
     }
 
     /// Adds how it ended, for each process.

@@ -78,7 +78,7 @@ pub fn report(
 }
 
 /// Whether a row counts reads that the page answers.
-fn is_on_page(row: &VdsoRow) -> bool {
+pub(super) fn is_on_page(row: &VdsoRow) -> bool {
     const CLOCKS: [&str; 4] = ["CLOCK_REALTIME", "CLOCK_MONOTONIC", "CLOCK_BOOTTIME", "CLOCK_TAI"];
     match row.function.as_str() {
         "gettimeofday" => true,

@@ -5,6 +5,7 @@ pub mod bench;
 pub mod callers;
 pub mod capture;
 pub mod clock_page;
+pub mod clock_reads;
 pub mod compare;
 pub mod counter;
 pub mod doctor;

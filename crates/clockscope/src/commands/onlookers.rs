@@ -53,7 +53,8 @@ impl<'a> Onlookers<'a> {
         filter: &'a Filter,
         session: &'a Session,
     ) -> anyhow::Result<Self> {
-        let sampling = args.callers_of().map(|of| Sampling::start(of, args.freq, session));
+        let sampling =
+            args.callers_of().map(|of| Sampling::start(of, args.freq, session, &args.attach));
         if let Some(sampling) = sampling.as_ref().filter(|_| args.no_follow) {
             sampling.decline("--no-follow lets the program go before its callers can be watched");
         }

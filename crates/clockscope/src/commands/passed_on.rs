@@ -3,16 +3,15 @@
 //! Such a read is counted twice, as a call of the vDSO and as a system call, and is one read all
 //! the same. Where the clocksource cannot be read in user space that is every precise read.
 
-use fastclock::ClockId;
-
 use super::vdso::collect as image;
 use crate::report::model::VdsoRow;
+use crate::report::reads;
 use crate::sys::vdso_call::{self, Call, Path};
 
 /// The functions that read a clock.
 #[must_use]
 pub fn is_read(function: &str) -> bool {
-    matches!(function, "clock_gettime" | "gettimeofday" | "time")
+    reads::source(function, None).is_some()
 }
 
 /// What was tried out, and how it was answered.
@@ -42,20 +41,16 @@ impl PassedOn {
         let of_row = |(call, _): &&(Call, Path)| call.name() == row.function && is_same(*call);
         match self.0.iter().find(of_row) {
             Some((_, path)) => *path == Path::Syscall,
-            None => row.clock.as_deref().is_some_and(never_in_user_space),
+            None => reads::source(&row.function, row.clock.as_deref())
+                .is_some_and(|source| !source.stays_in_user_space()),
         }
     }
 }
 
-/// Clocks that no vDSO reads: of CPU time, with an alarm, and without a fixed number
-/// (`lib/vdso/gettimeofday.c`, Linux 6.18).
-fn never_in_user_space(clock: &str) -> bool {
-    let known = ClockId::ALL.into_iter().find(|id| id.name() == clock);
-    known.is_none() || clock.ends_with("_CPUTIME_ID") || clock.ends_with("_ALARM")
-}
-
 #[cfg(test)]
 mod tests {
+    use fastclock::ClockId;
+
     use super::*;
 
     fn row(function: &str, clock: Option<&str>) -> VdsoRow {

@@ -1,5 +1,6 @@
 //! `clockscope run`.
 
+use super::clock_reads::SyscallCosts;
 use super::counter::Counter;
 use super::onlookers::Seen;
 use super::output::Output;
@@ -40,7 +41,7 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
     if args.clock.is_page() {
         clock_page::ask(args.force)?;
     }
-    let syscall_read = if args.stats { traced::syscall_read_cost() } else { Default::default() };
+    let costs = if args.stats { SyscallCosts::here() } else { SyscallCosts::default() };
     let mask = signals::block()?;
     let prepared = Prepared::fork(&path, &args.command, &mask)?;
     let counting = if args.stats { traced::counting(CountBy::Thread) } else { Counting::No };
@@ -64,7 +65,8 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
             session: &session,
             outcome: &outcome,
             counter: &Counter::None,
-            syscall_read,
+            costs,
+            clock: args.clock,
             latency: false,
             per_process: false,
             per_thread: false,

@@ -2,11 +2,13 @@
 
 use std::io::{self, IsTerminal as _};
 
+use super::clock_reads::SyscallCosts;
 use super::counter::Counter;
 use super::onlookers::{Onlookers, stage};
 use super::output::{Output, Picture};
 use super::traced::{self, Prepared};
 use super::{program, summary};
+use crate::cli::Clock;
 use crate::cli::trace::{TraceArgs, TraceFormat};
 use crate::exit;
 use crate::report::callers;
@@ -50,7 +52,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         }
     };
     let Some(outputs) = Outputs::open(args)? else { return Ok(exit::FAILURE) };
-    let syscall_read = traced::syscall_read_cost();
+    let costs = SyscallCosts::here();
     let stage = stage(args)?;
     let mask = signals::block()?;
     let prepared = Prepared::fork(&path, &args.command, &mask)?;
@@ -79,7 +81,8 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
             session: &session,
             outcome: &outcome,
             counter: &counter,
-            syscall_read,
+            costs,
+            clock: Clock::Kernel,
             latency: args.keeps_latency(),
             per_process: args.per_process,
             per_thread: args.per_thread,

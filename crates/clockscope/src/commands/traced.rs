@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
-use fastclock::{ClockId, Nanos, Picos};
 
 use super::signals;
 use crate::cli::trace::CountBy;
@@ -97,22 +96,6 @@ impl Prepared {
         }
         Ok(Outcome { followed, started, processes, failure: failure.wait() })
     }
-}
-
-/// The cheapest of many short batches of reads by system call, before anybody is traced.
-#[must_use]
-pub fn syscall_read_cost() -> Picos {
-    const BATCH: u64 = 50;
-    (0..40)
-        .map(|_| {
-            let start = tsc::now(ClockId::Monotonic);
-            for _ in 0..BATCH {
-                std::hint::black_box(tsc::now_by_syscall(ClockId::Monotonic));
-            }
-            Picos::per_call(Nanos(tsc::now(ClockId::Monotonic).0 - start.0), BATCH)
-        })
-        .min()
-        .unwrap_or_default()
 }
 
 /// How vDSO calls can be counted on this CPU and kernel.

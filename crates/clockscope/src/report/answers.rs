@@ -8,6 +8,10 @@ use crate::cli::Clock;
 /// From this share of same-tick reads on, a coarse clock is worth a try.
 const COARSE_WORTH: f64 = 0.5;
 
+/// Timing a read adds about as much as a read takes, which is subtracted: so near it is known, on a
+/// busy machine.
+const UNCERTAIN: f64 = 1.25;
+
 /// The lines about clock reads of a program that was given `clock`; one line if there were none.
 ///
 /// Nothing is advised or compared that the given clock already does.
@@ -20,11 +24,10 @@ pub(super) fn render(report: &TraceReport, clock: Clock) -> String {
     out += &labelled("Here", &how_long(report));
     let slow = if clock == Clock::Kernel { latency::slow_reads(report) } else { String::new() };
     out += &slow;
-    if clock != Clock::Syscall {
+    if clock != Clock::Syscall && is_answered_in_user_space(report) {
         out += &labelled("By syscall", &by_syscall(reads));
     }
-    // Not where it has happened already, nor for clocks that no clocksource is read for.
-    if slow.is_empty() && reads.passed_on <= reads.reads / 2 {
+    if slow.is_empty() && !has_fallen_back(reads) {
         out += &typical(reads);
     }
     let share = reads.same_tick_share.filter(|share| share.is_finite() && clock != Clock::Coarse);
@@ -52,13 +55,21 @@ pub(super) fn how_many(reads: &ClockReads) -> String {
 pub(super) fn how_long(report: &TraceReport) -> String {
     let reads = &report.clock_reads;
     if reads.time_ns == 0 {
-        return "not measured, because no read was timed".to_owned();
+        return if reads.too_few_timed {
+            "too few reads were timed to say what one costs".to_owned()
+        } else {
+            "not measured, because no read was timed".to_owned()
+        };
     }
-    let shares: Vec<String> = [(report.wall_ns, "wall"), (report.cpu_ns, "CPU")]
-        .into_iter()
-        .filter(|(whole, _)| *whole > 0)
-        .map(|(whole, name)| format!("{} of {name}", units::share(ratio(reads.time_ns, whole))))
-        .collect();
+    // Threads that read at the same time take more time together than passes.
+    let wall_ns = if report.threads > 1 { 0 } else { report.wall_ns };
+    let mut shares = Vec::new();
+    if wall_ns > 0 {
+        shares.push(format!("{} of wall", units::share(ratio(reads.time_ns, wall_ns))));
+    }
+    if report.cpu_ns > 0 {
+        shares.push(format!("{} of CPU", part_of_cpu(reads.time_ns, report.cpu_ns)));
+    }
     let time = units::nanos(reads.time_ns);
     let each = each(reads.time_ns, reads.reads);
     let colon = if shares.is_empty() { "" } else { ": " };
@@ -74,7 +85,11 @@ pub(super) fn by_syscall(reads: &ClockReads) -> String {
     match reads.syscall_read_ps {
         0 => "not measured".to_owned(),
         ps => {
-            format!("{}, {} a read (measured)", units::nanos(reads.by_syscall_ns), units::picos(ps))
+            let each = match reads.by_syscall_ns {
+                0 => units::picos(ps),
+                all => each(all, reads.reads),
+            };
+            format!("{}, {each} a read (measured)", units::nanos(reads.by_syscall_ns))
         }
     }
 }
@@ -91,8 +106,27 @@ fn typical(reads: &ClockReads) -> String {
     }
     let times: Vec<String> =
         sources.iter().map(|(ns, name)| format!("{} on {name}", units::nanos(*ns))).collect();
-    let each: Vec<String> = sources.iter().map(|(ns, _)| each(*ns, reads.reads)).collect();
-    labelled("Fallen back", &format!("{} (typical: {} a read)", times.join(", "), each.join(", ")))
+    let asking = reads.clocksource_reads;
+    let each: Vec<String> = sources.iter().map(|(ns, _)| each(*ns, asking)).collect();
+    let of = match asking {
+        all if all == reads.reads => String::new(),
+        some => {
+            format!(" for the {} that ask the clocksource", units::counted(some, "read", "reads"))
+        }
+    };
+    let typical = format!("{} (typical: {} a read)", times.join(", "), each.join(", "));
+    labelled("Fallen back", &format!("{typical}{of}"))
+}
+
+/// Whether any read was of a clock that the vDSO can answer by itself; the others are system calls
+/// everywhere, and cost what they cost here.
+fn is_answered_in_user_space(report: &TraceReport) -> bool {
+    report.vdso.iter().any(latency::stays_in_user_space)
+}
+
+/// Whether this host's own clocksource cannot be read in user space.
+pub(super) fn has_fallen_back(reads: &ClockReads) -> bool {
+    reads.clocksource_passed_on > reads.clocksource_reads / 2
 }
 
 pub(super) fn same_tick(share: f64, tick_ns: u64) -> String {
@@ -118,6 +152,19 @@ pub(super) fn same_tick(share: f64, tick_ns: u64) -> String {
 pub(super) fn each(time_ns: u64, calls: u64) -> String {
     let calls = u128::from(calls.max(1));
     units::picos_wide((u128::from(time_ns) * 1_000 + calls / 2) / calls)
+}
+
+/// The share of processor time. The time of reads is what passed in them, so it may be the greater
+/// of the two: by what timing is uncertain, and by what other machines took from this one.
+pub(super) fn part_of_cpu(time_ns: u64, cpu_ns: u64) -> String {
+    let part = ratio(time_ns, cpu_ns);
+    if part <= 1.0 {
+        units::share(part)
+    } else if part <= UNCERTAIN {
+        "all, as near as timing tells,".to_owned()
+    } else {
+        "more than all".to_owned()
+    }
 }
 
 /// `part / whole`, exact to 15 digits, which is enough to print three.

@@ -13,9 +13,9 @@ pub(super) struct Entry<'a> {
     pub(super) via: &'static str,
     pub(super) calls: u64,
     pub(super) errors: u64,
-    /// Time of all calls in nanoseconds; `None` if no call was timed.
+    /// Time of all calls in nanoseconds; `None` if none was timed, or too few.
     pub(super) time_ns: Option<u64>,
-    /// Average in picoseconds; `None` if no call was timed.
+    /// Average in picoseconds; `None` if no call was timed, or too few.
     pub(super) average_ps: Option<u64>,
     pub(super) latency: Option<&'a Latency>,
 }
@@ -62,8 +62,8 @@ impl<'a> Calls<'a> {
             via: "vdso",
             calls: row.calls,
             errors: 0,
-            time_ns: (row.timed > 0).then_some(row.time_total_ns),
-            average_ps: (row.timed > 0).then_some(row.time_avg_ps),
+            time_ns: row.has_time().then_some(row.time_total_ns),
+            average_ps: row.has_time().then_some(row.time_avg_ps),
             latency: row.latency_ns.as_ref(),
         });
         let syscalls = self.syscalls.iter().map(|row| Entry {

@@ -29,6 +29,7 @@ mod tests {
                 timed: 3,
                 time_total_ns: 60,
                 time_avg_ps: 20_500,
+                time_uncertain: false,
                 latency_ns: Some(Latency { p50: 20, buckets: vec![(16, 3)], ..Latency::default() }),
             }],
             ..TraceReport::default()

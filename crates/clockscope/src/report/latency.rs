@@ -3,18 +3,18 @@
 
 use super::entries::{self, Entry};
 use super::model::{Latency, TraceReport, VdsoRow};
+use super::reads::{self, Source};
 use super::text::TextOptions;
 use super::{lines, spread, table, units};
 use crate::cli::Clock;
 use crate::stats::histogram::{self, Bucket};
+use crate::stats::timed::TIMED_MIN;
 
 /// Below this a call has stayed in user space, whatever a system call costs here.
 const USER_SPACE_NS: u64 = 100;
 /// Calls a second below which each finds its code and data out of the caches, and takes as long as a
 /// system call that is made in a loop.
 const RARE: u64 = 1_000;
-/// Timed calls below which a distribution says nothing.
-const TIMED_MIN: u64 = 16;
 
 /// The distribution in `buckets` of nanoseconds, with the longest call if it was kept apart; `None`
 /// if no call was timed.
@@ -88,7 +88,7 @@ fn slow_sentence(row: &VdsoRow, rows: usize, report: &TraceReport) -> String {
 
 fn is_telling(row: &VdsoRow, report: &TraceReport) -> bool {
     let has_two_speeds = row.latency_ns.as_ref().is_some_and(|latency| {
-        row.timed >= TIMED_MIN && latency.p90 / 3 >= latency.p50.max(USER_SPACE_NS / 4)
+        has_enough(row) && latency.p90 / 3 >= latency.p50.max(USER_SPACE_NS / 4)
     });
     has_two_speeds || is_by_syscall(row, report)
 }
@@ -100,29 +100,19 @@ pub(super) fn is_by_syscall(row: &VdsoRow, report: &TraceReport) -> bool {
     let least = syscall_ns.max(USER_SPACE_NS);
     let per_second = u128::from(row.calls) * 1_000_000_000 / u128::from(report.wall_ns.max(1));
     stays_in_user_space(row)
-        && row.timed >= TIMED_MIN
+        && has_enough(row)
         && per_second >= u128::from(RARE)
         && row.latency_ns.as_ref().is_some_and(|latency| latency.p50 > least)
 }
 
-/// Clock reads that the kernel's vDSO answers by itself where the clocksource allows it; CPU time
-/// clocks, alarm clocks and clocks without a fixed number always take a system call
-/// (`lib/vdso/gettimeofday.c`, Linux 6.18).
+/// Whether enough calls were timed, and alike enough, to judge by them.
+fn has_enough(row: &VdsoRow) -> bool {
+    row.timed >= TIMED_MIN && !row.time_uncertain
+}
+
+/// Whether the kernel's vDSO answers a call by itself where the clocksource allows it.
 pub(super) fn stays_in_user_space(row: &VdsoRow) -> bool {
-    match (row.function.as_str(), row.clock.as_deref()) {
-        ("gettimeofday" | "time", _) => true,
-        ("clock_gettime", Some(clock)) => matches!(
-            clock,
-            "CLOCK_REALTIME"
-                | "CLOCK_MONOTONIC"
-                | "CLOCK_MONOTONIC_RAW"
-                | "CLOCK_REALTIME_COARSE"
-                | "CLOCK_MONOTONIC_COARSE"
-                | "CLOCK_BOOTTIME"
-                | "CLOCK_TAI"
-        ),
-        _ => false,
-    }
+    reads::source(&row.function, row.clock.as_deref()).is_some_and(Source::stays_in_user_space)
 }
 
 #[cfg(test)]

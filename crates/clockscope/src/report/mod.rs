@@ -18,6 +18,7 @@ pub mod model;
 mod overhead;
 mod page;
 mod page_answers;
+pub mod reads;
 mod spread;
 mod table;
 pub mod text;

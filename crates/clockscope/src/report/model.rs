@@ -19,7 +19,7 @@ pub struct TraceReport {
     pub signal: Option<i32>,
     /// From the start of the program to its end, in nanoseconds.
     pub wall_ns: u64,
-    /// User and system time of the program and the children it waited for, in nanoseconds.
+    /// User and system time of all processes that were counted, while they were, in nanoseconds.
     pub cpu_ns: u64,
     /// Processes seen.
     pub processes: u64,
@@ -142,8 +142,18 @@ pub struct VdsoRow {
     pub time_total_ns: u64,
     /// Estimated average, in picoseconds.
     pub time_avg_ps: u64,
+    /// True if too few were timed, or too different ones, for these two to say anything.
+    pub time_uncertain: bool,
     /// Distribution of the timed calls.
     pub latency_ns: Option<Latency>,
+}
+
+impl VdsoRow {
+    /// Whether enough calls were timed to say what one costs.
+    #[must_use]
+    pub fn has_time(&self) -> bool {
+        self.timed > 0 && !self.time_uncertain
+    }
 }
 
 /// Calls of one system call.
@@ -191,19 +201,27 @@ pub struct ClockReads {
     pub passed_on: u64,
     /// Reads a second of wall time.
     pub reads_per_second: f64,
-    /// Time they took here, measured, in nanoseconds.
+    /// Of these, reads known to ask the kernel's clocksource: not those of coarse clocks, of processor
+    /// time, and by system call of a clock that is not known.
+    pub clocksource_reads: u64,
+    /// Of those, reads through the vDSO that it passed on to the kernel: all where the kernel fell back.
+    pub clocksource_passed_on: u64,
+    /// Time they took here, measured, in nanoseconds; 0 if too few were timed.
     pub time_ns: u64,
-    /// The same reads by system call, at the cost measured on this host, in nanoseconds.
+    /// True if reads were timed, but too few to say what one costs.
+    pub too_few_timed: bool,
+    /// All reads by system call, each clock at the cost measured on this host, in nanoseconds.
     pub by_syscall_ns: u64,
-    /// Cost of one read by system call, measured on this host, in picoseconds.
+    /// Cost of one read of a precise clock by system call, measured on this host, in picoseconds.
     pub syscall_read_ps: u64,
-    /// The same reads on a host that fell back to `hpet`, at a typical cost, in nanoseconds.
+    /// `clocksource_reads` on a host that fell back to `hpet`, at a typical cost, in nanoseconds.
     pub typical_hpet_ns: u64,
-    /// The same reads on a host that fell back to `acpi_pm`, at a typical cost, in nanoseconds.
+    /// `clocksource_reads` on a host that fell back to `acpi_pm`, at a typical cost, in nanoseconds.
     pub typical_acpi_pm_ns: u64,
-    /// Share (0 to 1) of precise reads by the vDSO that came within the same timer tick as the
-    /// thread's read before: a coarse clock would have returned the same. Estimated from timed
-    /// calls; `null` if none.
+    /// Share (0 to 1) of the reads by the vDSO of `CLOCK_REALTIME`, `CLOCK_MONOTONIC` and
+    /// `gettimeofday` that came within the same timer tick as the thread's read before: a coarse clock
+    /// would have returned the same. Estimated from timed calls; `null` if there were no such reads, or
+    /// too few.
     pub same_tick_share: Option<f64>,
     /// Length of a timer tick, in nanoseconds.
     pub tick_ns: u64,

@@ -3,6 +3,7 @@
 use super::lines::labelled;
 use super::model::TraceReport;
 use super::{entries, units};
+use crate::stats::timed::TIMED_MIN;
 
 /// How times were taken; empty if there is nothing to say.
 pub(super) fn notes(report: &TraceReport) -> String {
@@ -22,6 +23,13 @@ pub(super) fn how_timed(report: &TraceReport) -> String {
             "of vDSO calls estimated: {} of {} were timed",
             units::count(timed),
             units::count(calls)
+        ));
+    }
+    let uncertain = report.vdso.iter().filter(|row| row.time_uncertain).count() as u64;
+    if uncertain > 0 {
+        notes.push(format!(
+            "too few calls of {} were timed to say what one costs ({TIMED_MIN} alike are needed)",
+            units::counted(uncertain, "function", "functions")
         ));
     }
     if !report.syscalls.is_empty() && !entries::were_timed(&report.syscalls) {

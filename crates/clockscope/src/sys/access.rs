@@ -68,22 +68,26 @@ pub fn join_ipc_namespace(pid: i32) -> std::io::Result<()> {
     if result == -1 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// User and system time of a living process so far, its ended threads included: fields 14 and 15 of
-/// `proc_pid_stat(5)`.
+/// User and system time of a process so far, to the nanosecond, its ended threads included and no
+/// other process. One that has ended has it until it is waited for.
+///
+/// # References
+///
+/// `clock_getcpuclockid(3)`; `MAKE_PROCESS_CPUCLOCK` and `CPUCLOCK_SCHED` in
+/// `include/linux/posix-timers_types.h` (Linux 6.18)
 #[must_use]
 pub fn cpu_time(pid: i32) -> Option<Duration> {
-    let stat = crate::sys::proc_text::read(format!("/proc/{pid}/stat")).ok()?;
-    let (_, behind_name) = stat.rsplit_once(')')?;
-    let mut fields = behind_name.split_whitespace().skip(11);
-    let mut ticks = || fields.next()?.parse::<u64>().ok();
-    let ticks = ticks()?.checked_add(ticks()?)?;
-    Some(Duration::from_millis(ticks.saturating_mul(1000) / ticks_per_second()))
-}
-
-/// Ticks of a clock that counts the processor time of processes, a second (`USER_HZ`).
-fn ticks_per_second() -> u64 {
-    // SAFETY: takes a number.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100).max(1)
+    if pid <= 0 {
+        return None; // it would be that of this process
+    }
+    let clock = !pid << 3 | 2;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a local of the right type.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        return None;
+    }
+    let (seconds, nanos) = (u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?);
+    Some(Duration::new(seconds, nanos))
 }
 
 /// True if executing the file gives more privileges, which a traced process does not get.

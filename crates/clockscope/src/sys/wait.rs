@@ -4,7 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use super::ticker;
+use super::{access, ticker};
 
 /// What happened to a child or tracee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct Waited {
     pub status: Status,
     /// User and system time.
     pub cpu: Duration,
+    /// Of it, that of the process itself; zero for what has not ended, and for threads.
+    pub own_cpu: Duration,
 }
 
 /// Waits for the next thing that happens to any child or tracee, threads included.
@@ -114,7 +116,7 @@ fn seen(info: io::Result<libc::siginfo_t>) -> io::Result<Option<Waited>> {
         // looked at; it has no signal to lose.
         take_stop(pid);
     }
-    Ok(Some(Waited { pid, status, cpu: Duration::ZERO }))
+    Ok(Some(Waited { pid, status, cpu: Duration::ZERO, own_cpu: Duration::ZERO }))
 }
 
 /// What has happened to one tracee: `None` if nothing has, or it is running. As [`next`], it leaves
@@ -149,6 +151,8 @@ fn reap(pid: i32) -> io::Result<Option<Waited>> {
     // SAFETY: all-zero is a value of this plain struct.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     let flags = libc::__WALL | libc::WNOHANG;
+    // What it waited for is somebody else's, and this is the last moment to tell them apart.
+    let own_cpu = access::cpu_time(pid).unwrap_or_default();
     // SAFETY: both pointers are to locals of the right type.
     let reaped = unsafe { libc::wait4(pid, &raw mut status, flags, &raw mut usage) };
     if reaped == 0 {
@@ -158,7 +162,7 @@ fn reap(pid: i32) -> io::Result<Option<Waited>> {
         return Err(io::Error::last_os_error());
     }
     let cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
-    Ok(Some(Waited { pid, status: Status::from_raw(status), cpu }))
+    Ok(Some(Waited { pid, status: Status::from_raw(status), cpu, own_cpu }))
 }
 
 /// Takes the stop of a tracee that is not resumed yet, so that [`next`] does not show it again.

@@ -7,6 +7,8 @@ use vdso_image::layout::{
     BUCKETS, COUNTERS, CPU_SLOTS, DECLINES, Header, INTERVALS, SLOTS, Shared, Slot, bucket_start,
 };
 
+use crate::stats::timed::{self, Bin};
+
 /// Calls by counter.
 pub type Calls = [u64; COUNTERS];
 
@@ -28,38 +30,25 @@ pub struct Times {
 impl Times {
     const NONE: Self =
         Self { samples: 0, weight: 0, weighted_ticks: 0, max_ticks: 0, buckets: Vec::new() };
-    /// A call that took so many times as long as 99 of 100 was interrupted: its thread lost the CPU.
-    const INTERRUPTED: u128 = 16;
 
-    /// The average in thousandths of a tick, without the calls that were interrupted: the time until
-    /// the thread had a CPU again is no cost of the call, and a timed call stands for thousands of which
-    /// few were interrupted. 0 if nothing was timed.
+    /// What a call costs, in thousandths of a tick, and whether enough were timed to say so. Calls that
+    /// were interrupted are left out: the time until the thread had a CPU again is no cost of the
+    /// call. 0 if nothing was timed.
     #[must_use]
-    pub fn average_milliticks(&self) -> u128 {
-        let exact = self.weighted_ticks * 1000 / u128::from(self.weight.max(1));
-        let used = || self.buckets.iter().enumerate().filter(|(_, weight)| **weight > 0);
-        let all: u128 = used().map(|(_, weight)| u128::from(*weight)).sum();
-        let mut below = 0;
-        let typical = used().find(|(_, weight)| {
-            below += u128::from(**weight);
-            below * 100 >= all * 99
-        });
-        let Some((typical, _)) = typical else { return exact };
-        let longest = u128::from(bucket_start(typical + 1)) * Self::INTERRUPTED;
-        let usual = |index: &usize| u128::from(bucket_start(*index)) < longest;
-        if used().all(|(index, _)| usual(&index)) {
-            return exact;
-        }
-        // The sum has the interrupted ones in it, so it is made anew, from the middles of the buckets.
-        let (sum, weight) = used().filter(|(index, _)| usual(index)).fold(
-            (0, 0),
-            |(sum, total), (index, weight)| {
-                let twice =
-                    u128::from(bucket_start(index)) + u128::from(bucket_start(index + 1)) - 1;
-                (sum + twice * u128::from(*weight), total + u128::from(*weight))
-            },
-        );
-        sum * 1000 / (2 * weight).max(1)
+    pub fn cost_milliticks(&self) -> (u64, bool) {
+        let used = self.buckets.iter().enumerate().filter(|(_, weight)| **weight > 0);
+        let bin = |(index, weight): (usize, &u64)| Bin {
+            from: bucket_start(index),
+            to: bucket_start(index + 1),
+            weight: *weight,
+        };
+        let bins: Vec<Bin> = used.map(bin).collect();
+        let exact = self.weighted_ticks as f64 / self.weight.max(1) as f64;
+        let cost = timed::cost(&bins, self.samples, exact);
+        // As `as` saturates, a nonsensical mean is no panic.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+        let milliticks = (cost.mean * 1_000.0).round() as u64;
+        (milliticks, cost.is_known)
     }
 }
 
@@ -210,22 +199,22 @@ mod tests {
 
     #[test]
     fn the_average_is_exact_where_nothing_was_interrupted() {
-        assert_eq!(times(&[(60, 3), (90, 1)]).average_milliticks(), 67_500);
-        assert_eq!(times(&[(60, 99), (900, 1)]).average_milliticks(), 68_400);
-        assert_eq!(Times::NONE.average_milliticks(), 0);
+        assert_eq!(times(&[(60, 3), (90, 1)]).cost_milliticks().0, 67_500);
+        assert_eq!(times(&[(60, 99), (900, 1)]).cost_milliticks().0, 68_400);
+        assert_eq!(Times::NONE.cost_milliticks().0, 0);
     }
 
     #[test]
     fn a_call_whose_thread_lost_the_cpu_is_not_a_thousand_times_as_long() {
         let interrupted = times(&[(63, 4_000_000), (12_000_000, 4_000)]);
         assert!(interrupted.weighted_ticks / u128::from(interrupted.weight) > 10_000);
-        let average = interrupted.average_milliticks();
+        let average = interrupted.cost_milliticks().0;
         assert!((60_000..66_000).contains(&average), "{average}");
     }
 
     #[test]
     fn two_speeds_are_no_interruption() {
         let two = times(&[(60, 900), (3_000, 100)]);
-        assert_eq!(two.average_milliticks(), 354_000);
+        assert_eq!(two.cost_milliticks().0, 354_000);
     }
 }

@@ -164,7 +164,6 @@ impl<'a> Follower<'a> {
     ) -> Self {
         let mut processes = Processes::default();
         processes.add(program, name, None);
-        let targets = HashMap::new();
         Self {
             processes,
             session,
@@ -172,7 +171,7 @@ impl<'a> Follower<'a> {
             births: Births::default(),
             arrivals: Arrivals::default(),
             observers,
-            targets,
+            targets: HashMap::new(),
             service: None,
             halted: HashSet::new(),
             stops_itself: false,
@@ -182,15 +181,14 @@ impl<'a> Follower<'a> {
     /// Makes the loop for processes that run already; see [`Self::attach`].
     #[must_use]
     pub fn of_running(session: &'a Session, observers: Observers<'a>) -> Self {
-        let (processes, targets) = (Processes::default(), HashMap::new());
         Self {
-            processes,
+            processes: Processes::default(),
             session,
             program: 0,
             births: Births::default(),
             arrivals: Arrivals::default(),
             observers,
-            targets,
+            targets: HashMap::new(),
             service: None,
             halted: HashSet::new(),
             stops_itself: false,
@@ -274,6 +272,7 @@ impl<'a> Follower<'a> {
                     continue;
                 }
             };
+            self.processes.ended(waited.pid, waited.own_cpu);
             self.gone(waited.pid);
             if let Some(target) = self.targets.get_mut(&waited.pid) {
                 *target = Some(end);
@@ -326,6 +325,7 @@ impl<'a> Follower<'a> {
                     continue;
                 }
             };
+            self.processes.ended(waited.pid, waited.own_cpu);
             self.gone(waited.pid);
             if waited.pid == self.program {
                 followed = Followed { end: Some(end), cpu: waited.cpu, ..Followed::lost() };

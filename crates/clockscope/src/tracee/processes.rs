@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use std::time::Duration;
 
 use vdso_image::layout::{COUNTERS, Shared};
 
@@ -9,6 +10,7 @@ use super::attach::Patch;
 use super::counts::{self, Calls, Timings, Whose};
 use super::decline::Decline;
 use crate::foreign::Foreign;
+use crate::sys::access;
 use crate::sys::shm::Segment;
 
 /// A process of the tree.
@@ -32,6 +34,10 @@ pub struct Process {
     pub patch: Option<Rc<Patch>>,
     /// False once it has ended.
     pub alive: bool,
+    /// Its processor time when counting began.
+    cpu_before: Duration,
+    /// Its processor time when it ended, or counting did.
+    cpu_after: Option<Duration>,
     /// FS base to thread id.
     thread_of_key: HashMap<u64, i32>,
 }
@@ -64,6 +70,8 @@ impl Processes {
             declines: Vec::new(),
             patch: None,
             alive: true,
+            cpu_before: access::cpu_time(pid).unwrap_or_default(),
+            cpu_after: None,
             thread_of_key: HashMap::new(),
         });
         self.by_thread.insert(pid, index);
@@ -134,6 +142,28 @@ impl Processes {
     #[must_use]
     pub fn number(index: usize) -> u64 {
         index as u64 + 1
+    }
+
+    /// A task has ended; if it was a process, it had used so much processor time.
+    pub fn ended(&mut self, task: i32, cpu: Duration) {
+        let index = self.index_of(task).filter(|index| self.all[*index].pid == task);
+        if let Some(index) = index {
+            self.all[index].cpu_after = Some(cpu);
+        }
+    }
+
+    /// Takes the processor time of the processes that live: what they use from now on is not counted.
+    pub fn stop_cpu(&mut self) {
+        for process in self.all.iter_mut().filter(|process| process.cpu_after.is_none()) {
+            process.cpu_after = access::cpu_time(process.pid);
+        }
+    }
+
+    /// Processor time of all processes while they were counted: each its own, and each once.
+    #[must_use]
+    pub fn cpu(&self) -> Duration {
+        let own = |process: &Process| process.cpu_after?.checked_sub(process.cpu_before);
+        self.all.iter().filter_map(own).sum()
     }
 
     /// Forgets a thread; the process has ended if it was the last one to be reported, its first.
@@ -218,6 +248,7 @@ impl Processes {
 
     /// Ends the count: collects from the pages of processes that still run.
     pub fn close(&mut self) {
+        self.stop_cpu();
         let mut open: Vec<Rc<Segment<Shared>>> = Vec::new();
         for index in 0..self.all.len() {
             if let Some(pages) = self.all[index].pages.take() {

@@ -57,7 +57,7 @@ pub(crate) struct Seen {
     pub(crate) pictures: usize,
     /// Size of the smallest letters in pictures.
     pub(crate) least_letter_px: f64,
-    /// Labels that stick out of their picture.
+    /// Labels that stick out of their picture, and cells that stick out of their table's box.
     pub(crate) cut_off: Vec<String>,
     /// Pairs of labels that lie on each other.
     pub(crate) overlapping: Vec<String>,
@@ -180,6 +180,13 @@ window.onload = () => {
         if (wide > 1 && high > 4) over.push(a + ' / ' + b);
       }
     });
+  }
+  for (const box of inner.querySelectorAll('.scroll')) {
+    const frame = box.getBoundingClientRect();
+    for (const cell of box.querySelectorAll('th, td')) {
+      const r = cell.getBoundingClientRect();
+      if (r.width > 0 && (r.right > frame.right + 1 || r.left < frame.left - 1)) cut.push(cell.textContent);
+    }
   }
   const light = c => {
     const [r, g, b] = c.match(/[\d.]+/g).slice(0, 3).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);

@@ -73,6 +73,8 @@ pub(crate) fn server() -> TraceReport {
             same_tick_share: Some(0.97),
             tick_ns: 4_000_000,
             passed_on: 0,
+            clocksource_reads: 1_000_900,
+            ..ClockReads::default()
         },
         processes_detail: processes(),
         declines: vec![DeclineRow {
@@ -124,6 +126,7 @@ fn vdso(function: &str, clock: Option<&str>, calls: u64, ns: u64) -> VdsoRow {
         timed: calls / 100,
         time_total_ns: calls * ns,
         time_avg_ps: ns * 1_000,
+        time_uncertain: false,
         latency_ns: Some(latency(ns)),
     }
 }

@@ -96,7 +96,7 @@ pub fn callers(
         pairs,
         cut: cut_rows(&found),
         declines,
-        cost_share: (found.spent_ns / exact.cpu_ns.max(1) as f64).min(1.0),
+        cost_share: found.spent_ns / exact.cpu_ns.max(1) as f64,
     }
 }
 

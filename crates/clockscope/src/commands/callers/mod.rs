@@ -19,6 +19,7 @@ pub mod rate;
 pub mod sampler;
 pub mod weights;
 
+use std::collections::HashMap;
 use std::io::PipeWriter;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
@@ -38,7 +39,7 @@ use self::sampler::{Found, Inbox, Sampler, lock};
 use super::top::LiveCallers;
 use crate::cli::trace::CallersOf;
 use crate::report::callers::model::Callers;
-use crate::sys::poll;
+use crate::sys::{access, poll};
 use crate::tracee::follow::{Watcher, Wish};
 use crate::tracee::processes::Processes;
 use crate::tracee::session::Session;
@@ -65,9 +66,9 @@ pub struct Sampling {
 
 impl Sampling {
     /// Starts it; nothing is sampled until an image is mapped. To be called when the program's
-    /// process is there, because it starts a thread.
+    /// process is there, because it starts a thread. `running` are the processes that run already.
     #[must_use]
-    pub fn start(of: CallersOf, freq: u32, session: &Session) -> Self {
+    pub fn start(of: CallersOf, freq: u32, session: &Session, running: &[i32]) -> Self {
         let vdso = matches!(of, CallersOf::Vdso | CallersOf::All);
         let system_calls = matches!(of, CallersOf::Syscalls | CallersOf::All);
         let mut events = Events::new(INSTALL_MARK);
@@ -84,7 +85,9 @@ impl Sampling {
         let in_thread = Arc::clone(&inbox);
         let live = Live::default();
         let written = live.clone();
-        let sampler = move || Sampler::new(in_thread, image, rate, one_in, written);
+        let before: HashMap<i32, Duration> =
+            running.iter().filter_map(|pid| Some((*pid, access::cpu_time(*pid)?))).collect();
+        let sampler = move || Sampler::new(in_thread, image, rate, one_in, written, before);
         let thread = unwind_in_background(sampler, rings);
         let door_offset = session.ready().door_offset;
         Self { inbox, door_offset, vdso, system_calls, freq, one_in, live, thread }

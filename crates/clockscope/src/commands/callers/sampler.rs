@@ -150,11 +150,13 @@ pub struct Sampler {
     throttled: bool,
     /// Processor time by process, as last seen.
     cpu: HashMap<i32, Duration>,
+    /// What of it is not to be charged: sampling may take a share of what is sampled.
+    before: HashMap<i32, Duration>,
 }
 
 impl Sampler {
     /// `image` is what processes have mapped, `one_in` the word that it looks at, `live` who
-    /// looks on.
+    /// looks on, `before` what processes had used when they were not yet sampled.
     #[must_use]
     pub fn new(
         inbox: Arc<Mutex<Inbox>>,
@@ -162,6 +164,7 @@ impl Sampler {
         rate: Rate,
         one_in: &'static AtomicU32,
         live: Live,
+        before: HashMap<i32, Duration>,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -179,6 +182,7 @@ impl Sampler {
             samples: 0,
             throttled: false,
             cpu: HashMap::new(),
+            before,
         }
     }
 
@@ -266,7 +270,8 @@ impl Sampler {
         let processes: Vec<i32> = lock(&self.inbox).events.processes().take(ASKED_MAX).collect();
         for pid in processes {
             if let Some(time) = access::cpu_time(pid) {
-                self.cpu.insert(pid, time);
+                let before = self.before.get(&pid).copied().unwrap_or_default();
+                self.cpu.insert(pid, time.saturating_sub(before));
             }
         }
         self.rate.look(&Look {

@@ -55,7 +55,7 @@ fn vdso(counter: usize, row: &VdsoRow) -> Option<Row> {
         key: Key::Vdso(u8::try_from(counter).ok()?),
         name,
         calls: row.calls,
-        time_ns: row.time_total_ns,
+        time_ns: if row.has_time() { row.time_total_ns } else { 0 },
     })
 }
 

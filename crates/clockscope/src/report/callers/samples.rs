@@ -131,6 +131,7 @@ fn row(function: &str, clock: Option<&str>, calls: u64, timed: u64, average_ps: 
         timed,
         time_total_ns: calls * average_ps / 1_000,
         time_avg_ps: average_ps,
+        time_uncertain: false,
         latency_ns: (timed > 0).then_some(latency),
     }
 }
@@ -153,6 +154,7 @@ pub(in crate::report) fn server() -> TraceReport {
         ],
         clock_reads: ClockReads {
             reads: 500_002,
+            clocksource_reads: 500_002,
             reads_per_second: 250_001.0,
             time_ns: 12_100_049,
             by_syscall_ns: 76_000_000,

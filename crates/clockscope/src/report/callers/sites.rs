@@ -6,8 +6,10 @@ pub use super::advice::Advice;
 
 use super::super::latency;
 use super::super::model::{SyscallRow, TraceReport, VdsoRow};
+use super::super::reads;
 use super::model::{CalledRow, Callers, FrameRow, StackRow};
 use super::{names, wrappers};
+use crate::stats::timed::TIMED_MIN;
 
 /// From this share of same-tick reads on, a coarse clock is worth a try.
 const COARSE_WORTH: f64 = 0.5;
@@ -123,8 +125,7 @@ fn is_read(row: &CalledRow, stack: &StackRow, callers: &Callers) -> bool {
     let first = stack.frames.first().and_then(|index| callers.frames.get(*index));
     let by_vdso =
         first.is_some_and(|frame| frame.module.as_ref().is_some_and(|module| *module == "[vdso]"));
-    matches!(row.name.as_str(), "clock_gettime" | "gettimeofday" | "time")
-        && !(row.via == "syscall" && by_vdso)
+    reads::source(&row.name, row.clock.as_deref()).is_some() && !(row.via == "syscall" && by_vdso)
 }
 
 /// The function of the program's own that makes a call, by the frames of its stack, the innermost
@@ -232,16 +233,9 @@ fn clock_of(row: &CalledRow) -> Option<&str> {
     }
 }
 
-/// Whether a coarse clock is another one than the row reads.
+/// Whether a coarse clock could answer in its place.
 fn is_precise(row: &CalledRow) -> bool {
-    matches!(
-        (row.name.as_str(), row.clock.as_deref()),
-        ("gettimeofday", _)
-            | (
-                "clock_gettime",
-                Some("CLOCK_REALTIME" | "CLOCK_MONOTONIC" | "CLOCK_BOOTTIME" | "CLOCK_TAI")
-            )
-    )
+    reads::has_coarse_form(&row.name, row.clock.as_deref())
 }
 
 fn advice(
@@ -289,11 +283,12 @@ fn described((function, place): &Name) -> String {
 /// Advice on reads that the kernel answers.
 fn by_kernel(report: &TraceReport, row: &CalledRow) -> Option<Advice> {
     if row.via == "syscall" {
-        let each_ps = syscall_row(report, row).map_or(0, |found| found.time_avg_ps);
+        let enough = syscall_row(report, row).filter(|found| found.calls >= TIMED_MIN);
+        let each_ps = enough.map_or(0, |found| found.time_avg_ps);
         return Some(Advice::PastVdso { each_ps });
     }
     let found = vdso_row(report, row)?;
-    let each_ps = found.time_avg_ps;
+    let each_ps = if found.has_time() { found.time_avg_ps } else { 0 };
     if latency::is_by_syscall(found, report) {
         return Some(Advice::FallenBack { each_ps });
     }
@@ -334,7 +329,7 @@ pub(super) fn average_ps(report: &TraceReport, row: &CalledRow) -> Option<u64> {
     if row.via == "syscall" {
         syscall_row(report, row).map(|found| found.time_avg_ps).filter(|ps| *ps > 0)
     } else {
-        vdso_row(report, row).filter(|found| found.timed > 0).map(|found| found.time_avg_ps)
+        vdso_row(report, row).filter(|found| found.has_time()).map(|found| found.time_avg_ps)
     }
 }
 

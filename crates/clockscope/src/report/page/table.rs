@@ -5,6 +5,9 @@ use super::escape;
 /// Words of more letters are broken into lines.
 const LONG: usize = 40;
 
+/// A table with more columns than this needs the width of a desk's window.
+const MANY: usize = 8;
+
 /// A table: the first column names its rows; the others are numbers unless said otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
@@ -82,7 +85,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table in a box that scrolls by itself where the window is narrow.
+    /// The table in a box that scrolls by itself if a single word is wider than the window.
     #[must_use]
     pub(super) fn html(&self) -> String {
         if self.is_empty() {
@@ -92,7 +95,7 @@ impl Table {
         let mut html = format!(
             "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{caption}\">\n\
              <table{sortable}>\n<caption>{caption}</caption>\n<thead><tr>",
-            sortable = if self.sorted_by.is_some() { " class=\"sortable\"" } else { "" },
+            sortable = self.classes(),
         );
         let classes: Vec<&str> = (0..self.columns.len()).map(|index| self.class(index)).collect();
         for (index, (class, column)) in classes.iter().copied().zip(&self.columns).enumerate() {
@@ -113,13 +116,25 @@ impl Table {
                 if index == 0 {
                     html.extend(["<th scope=\"row\"", class, &key, ">", &text, "</th>"]);
                 } else {
-                    html.extend(["<td", class, &key, ">", &text, "</td>"]);
+                    let label = escape(self.columns.get(index).map_or("", String::as_str));
+                    html.extend(["<td", class, &key, " data-label=\"", &label, "\">", &text]);
+                    html.push_str("</td>");
                 }
             }
             html.push_str("</tr>\n");
         }
         html.push_str("</tbody>\n</table>\n</div>\n");
         html
+    }
+
+    /// Where the window is too narrow for all columns, each row becomes a paragraph.
+    fn classes(&self) -> &'static str {
+        match (self.sorted_by.is_some(), self.columns.len() > MANY) {
+            (true, true) => " class=\"sortable many\"",
+            (true, false) => " class=\"sortable\"",
+            (false, true) => " class=\"many\"",
+            (false, false) => "",
+        }
     }
 
     /// Columns of words stand left; long words are broken.

@@ -37,7 +37,10 @@ fn tiles(report: &TraceReport) -> Vec<Tile> {
             if report.cpu_ns > 0 { (report.cpu_ns, "CPU time") } else { (report.wall_ns, "time") };
         if of.0 > 0 {
             let note = format!("{} of {}, estimated", nanos(reads.time_ns), nanos(of.0));
-            let part = share(answers::ratio(reads.time_ns, of.0));
+            let part = match answers::ratio(reads.time_ns, of.0) {
+                part if part > 1.0 => "all".to_owned(),
+                part => share(part),
+            };
             tiles.push(tile(&format!("of the {}", of.1), part, note));
         }
         let each = answers::each(reads.time_ns, reads.reads);
@@ -49,7 +52,7 @@ fn tiles(report: &TraceReport) -> Vec<Tile> {
     }
     for (ns, source) in fallen_back(reads) {
         let note = format!("typical, not measured; {} in all", nanos(ns));
-        let each = answers::each(ns, reads.reads);
+        let each = answers::each(ns, reads.clocksource_reads);
         tiles.push(tile(&format!("a read, fallen back to {source}"), each, note));
     }
     tiles
@@ -57,7 +60,7 @@ fn tiles(report: &TraceReport) -> Vec<Tile> {
 
 /// Typical times of all reads by slow clocksource, where this host has not fallen back itself.
 fn fallen_back(reads: &ClockReads) -> Vec<(u64, &'static str)> {
-    if reads.passed_on > reads.reads / 2 {
+    if answers::has_fallen_back(reads) {
         return Vec::new();
     }
     [(reads.typical_hpet_ns, "hpet"), (reads.typical_acpi_pm_ns, "acpi_pm")]
@@ -107,8 +110,11 @@ fn elsewhere(report: &TraceReport) -> Option<String> {
     if sources.is_empty() {
         return None;
     }
+    // What all reads took here is no measure for some of them.
+    let is_all = reads.clocksource_reads == reads.reads;
     let times = |ns: u64| match reads.time_ns {
         0 => String::new(),
+        _ if !is_all => String::new(),
         here => format!(", {:.0} times as much", answers::ratio(ns, here)),
     };
     let clauses: Vec<String> = sources
@@ -118,5 +124,13 @@ fn elsewhere(report: &TraceReport) -> Option<String> {
             format!("{} where it fell back to {name}{}", picos_wide(ns_ps), times(*ns))
         })
         .collect();
-    Some(format!("On another host the same reads would typically take {}.", clauses.join(", and ")))
+    let which = if is_all {
+        "the same reads".to_owned()
+    } else {
+        format!(
+            "the {} that ask the clocksource",
+            counted(reads.clocksource_reads, "read", "reads")
+        )
+    };
+    Some(format!("On another host {which} would typically take {}.", clauses.join(", and ")))
 }

@@ -5,7 +5,8 @@ use crate::foreign::printable;
 
 /// Commands to type: this page, the same as text, and as JSON.
 pub(super) fn commands(report: &TraceReport) -> Vec<String> {
-    let what = if report.command.is_empty() && !report.attached.is_empty() {
+    // The command of what was attached to is its name, which is nothing to type.
+    let what = if !report.attached.is_empty() {
         let pids: Vec<String> = report.attached.iter().map(|a| a.pid.to_string()).collect();
         let seconds = (report.wall_ns / 1_000_000_000).max(1);
         format!("-p {} --duration {seconds}", pids.join(","))
@@ -58,6 +59,7 @@ mod tests {
     fn what_was_attached_to_is_attached_to_again() {
         let process = |pid| Attached { pid, ..Attached::default() };
         let report = TraceReport {
+            command: vec!["uvicorn (7)".into(), "uvicorn (8)".into()],
             attached: vec![process(7), process(8)],
             wall_ns: 10_400_000_000,
             ..TraceReport::default()

@@ -15,6 +15,7 @@ fn vdso(function: &str, clock: Option<&str>, calls: u64) -> VdsoRow {
         timed: calls,
         time_total_ns: calls * 21,
         time_avg_ps: 21_400,
+        time_uncertain: false,
         latency_ns: Some(Latency {
             p50: 21,
             p90: 26,
@@ -101,6 +102,7 @@ fn report() -> TraceReport {
         syscalls: vec![syscall("read", 500, 3)],
         clock_reads: ClockReads {
             reads: 10_000,
+            clocksource_reads: 10_000,
             reads_per_second: 5_000.0,
             time_ns: 210_000,
             by_syscall_ns: 1_520_000,
@@ -186,7 +188,7 @@ fn without_system_calls_the_page_says_so() {
 #[test]
 fn typical_costs_are_not_given_where_the_host_has_fallen_back() {
     let mut report = report();
-    report.clock_reads.passed_on = 9_000;
+    report.clock_reads.clocksource_passed_on = 9_000;
     assert!(!page(&report).contains("typical"));
 }
 
@@ -273,8 +275,13 @@ fn attaching_is_told() {
     }];
     let html = page(&report);
     assert!(html.contains("How often redis-server reads the clock"));
-    assert!(html.contains("<td>640 us</td><td>-</td>"), "{html}");
+    let pauses = ">640 us</td><td data-label=\"stood still at the end\">-</td>";
+    assert!(html.contains(pauses), "{html}");
     assert!(html.contains("-p 42 --duration 2"), "{html}");
+    // The command of an attachment names what was attached to, and is none to type.
+    report.command = vec!["redis-server (42)".into()];
+    let html = page(&report);
+    assert!(html.contains("-p 42 --duration 2") && !html.contains("-- &#39;"), "{html}");
 }
 
 /// Frames of the view as lines, indented by their depth.

@@ -20,6 +20,7 @@ pub(super) fn vdso(
         timed,
         time_total_ns: calls * average_ps / 1_000,
         time_avg_ps: average_ps,
+        time_uncertain: false,
         latency_ns: (timed > 0).then(|| latency(average_ps / 1_000)),
     }
 }
@@ -72,6 +73,9 @@ pub(super) fn database() -> TraceReport {
         clock_reads: ClockReads {
             reads: 1_000_024,
             passed_on: 0,
+            clocksource_reads: 1_000_024,
+            clocksource_passed_on: 0,
+            too_few_timed: false,
             reads_per_second: 432_836.0,
             time_ns: 21_403_000,
             by_syscall_ns: 152_003_000,

@@ -319,6 +319,8 @@ fn a_read_that_the_vdso_passes_on_is_one_read_and_nothing_is_said_of_other_hosts
     let mut report = vdso_only();
     report.clock_reads.reads = 1_011;
     report.clock_reads.passed_on = 1_009;
+    report.clock_reads.clocksource_reads = 1_011;
+    report.clock_reads.clocksource_passed_on = 1_009;
     report.via = "ptrace".to_owned();
     let printed = text(&report);
     assert!(!printed.contains("Fallen back"), "{printed}");

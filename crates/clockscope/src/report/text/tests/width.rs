@@ -37,8 +37,11 @@ prop_compose! {
         clock in option::of(prop_oneof![Just("CLOCK_MONOTONIC".to_owned()), word()]),
         (calls, timed, time_total_ns, time_avg_ps) in (number(), number(), number(), number()),
         latency_ns in option::of(latencies()),
+        time_uncertain in any::<bool>(),
     ) -> VdsoRow {
-        VdsoRow { function, clock, calls, timed, time_total_ns, time_avg_ps, latency_ns }
+        VdsoRow {
+            function, clock, calls, timed, time_total_ns, time_avg_ps, time_uncertain, latency_ns,
+        }
     }
 }
 
@@ -60,10 +63,12 @@ prop_compose! {
         reads_per_second in any::<f64>(),
         same_tick_share in option::of(any::<f64>()),
         tick_ns in number(),
+        (clocksource_reads, clocksource_passed_on) in (number(), number()),
+        too_few_timed in any::<bool>(),
     ) -> ClockReads {
         ClockReads {
             reads, passed_on, reads_per_second, time_ns, by_syscall_ns, syscall_read_ps, typical_hpet_ns,
-            typical_acpi_pm_ns, same_tick_share, tick_ns,
+            typical_acpi_pm_ns, same_tick_share, tick_ns, clocksource_reads, clocksource_passed_on, too_few_timed,
         }
     }
 }

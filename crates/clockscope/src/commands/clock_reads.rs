@@ -1,0 +1,253 @@
+//! What the clock reads cost here, and what they would cost elsewhere: each by what it looks at.
+
+use fastclock::{ClockId, Nanos, Picos, Ticks};
+
+use super::clock_page::is_on_page;
+use super::passed_on::{self, PassedOn};
+use super::summary::TickTime;
+use crate::cli::Clock;
+use crate::report::model::{ClockReads, SyscallRow, VdsoRow};
+use crate::report::reads::{self, Source};
+use crate::stats::timed::TIMED_MIN;
+use crate::sys::tsc;
+use crate::tracee::counts::Timings;
+
+/// Cost of a read on a host whose clocksource is hpet, and acpi_pm, in nanoseconds: Red Hat
+/// Enterprise Linux for Real Time 7, Reference Guide, 15.2.
+const TYPICAL_HPET_NS: u64 = 1226;
+const TYPICAL_ACPI_PM_NS: u64 = 2552;
+/// Of the reads at most this part may be without a known time, if the others are to speak for them.
+const UNKNOWN_MOST: u64 = 10;
+
+/// What a read costs by system call on this host, by what it looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyscallCosts {
+    /// Of a precise clock.
+    pub clocksource: Picos,
+    /// Of a coarse one.
+    pub tick: Picos,
+    /// Of the processor time of a thread.
+    pub cpu_time: Picos,
+}
+
+impl SyscallCosts {
+    /// The cheapest of some short batches of each, before anybody is traced.
+    #[must_use]
+    pub fn here() -> Self {
+        Self {
+            clocksource: cheapest(ClockId::Monotonic),
+            tick: cheapest(ClockId::MonotonicCoarse),
+            cpu_time: cheapest(ClockId::ThreadCputime),
+        }
+    }
+
+    fn of(&self, source: Source) -> Picos {
+        match source {
+            Source::Clocksource | Source::ClocksourceByKernel => self.clocksource,
+            Source::Tick => self.tick,
+            Source::CpuTime | Source::Unknown => self.cpu_time,
+        }
+    }
+}
+
+fn cheapest(clock: ClockId) -> Picos {
+    const BATCH: u64 = 50;
+    let batch = |_| {
+        let start = tsc::now(ClockId::Monotonic);
+        for _ in 0..BATCH {
+            std::hint::black_box(tsc::now_by_syscall(clock));
+        }
+        Picos::per_call(Nanos(tsc::now(ClockId::Monotonic).0 - start.0), BATCH)
+    };
+    (0..20).map(batch).min().unwrap_or_default()
+}
+
+/// What the lines below the table need to know besides the rows.
+pub struct Context {
+    /// From start to end of the program.
+    pub wall_ns: u64,
+    /// What reads by system call cost here.
+    pub costs: SyscallCosts,
+    /// Length of a timer tick.
+    pub tick_ns: u64,
+    /// The reads that this host's vDSO passes on to the kernel.
+    pub passed_on: PassedOn,
+    /// What answers in the program.
+    pub clock: Clock,
+}
+
+impl Context {
+    /// Whether a read of this row asks the kernel's clocksource, given what answers it here.
+    fn asks_clocksource(&self, row: &VdsoRow) -> bool {
+        let clock = row.clock.as_deref();
+        let is_replaced = match self.clock {
+            Clock::Kernel | Clock::Syscall => false,
+            Clock::Coarse => reads::has_coarse_form(&row.function, clock),
+            Clock::Tsc | Clock::TscFast => is_on_page(row),
+        };
+        let source = reads::source(&row.function, clock);
+        source.is_some_and(Source::is_clocksource) && !is_replaced
+    }
+}
+
+/// The lines below the table.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a rate to be read by people")]
+pub fn clock_reads(
+    vdso: &[VdsoRow],
+    syscalls: &[SyscallRow],
+    same_tick_share: Option<f64>,
+    context: &Context,
+) -> ClockReads {
+    let by_vdso: Vec<&VdsoRow> =
+        vdso.iter().filter(|row| passed_on::is_read(&row.function)).collect();
+    let mut reads: u64 = by_vdso.iter().map(|row| row.calls).sum();
+    let mut passed_on = 0;
+    let mut time = Time::of(&by_vdso);
+    for row in syscalls.iter().filter(|row| passed_on::is_read(&row.name)) {
+        let both = by_vdso.iter().filter(|r| r.function == row.name && context.passed_on.has(r));
+        // A call of the vDSO that was timed was timed with its system call in it.
+        let (mut counted, mut timed) = (0, 0);
+        for call in both {
+            counted += call.calls;
+            timed += if call.has_time() { call.calls } else { 0 };
+        }
+        let counted = counted.min(row.calls);
+        time.add_syscalls(row, row.calls.saturating_sub(timed), counted.saturating_sub(timed));
+        reads = reads.saturating_add(row.calls - counted);
+        passed_on += counted;
+    }
+    let of_clocksource = || by_vdso.iter().filter(|row| context.asks_clocksource(row));
+    let clocksource_reads = of_clocksource().map(|row| row.calls).sum::<u64>()
+        + syscalls_of_day(&by_vdso, syscalls, context);
+    let by_kernel = of_clocksource().filter(|row| context.passed_on.has(row));
+    let seconds = context.wall_ns as f64 / 1e9;
+    ClockReads {
+        reads,
+        passed_on,
+        clocksource_reads,
+        clocksource_passed_on: by_kernel.map(|row| row.calls).sum(),
+        reads_per_second: if seconds > 0.0 { reads as f64 / seconds } else { 0.0 },
+        time_ns: time.of_all(reads),
+        too_few_timed: time.some_timed && time.is_too_little(reads),
+        by_syscall_ns: by_syscall_ns(&by_vdso, reads, context),
+        syscall_read_ps: context.costs.clocksource.0,
+        typical_hpet_ns: clocksource_reads.saturating_mul(TYPICAL_HPET_NS),
+        typical_acpi_pm_ns: clocksource_reads.saturating_mul(TYPICAL_ACPI_PM_NS),
+        same_tick_share,
+        tick_ns: context.tick_ns,
+    }
+}
+
+/// `gettimeofday` made by system call past the vDSO, whose source is known without a clock's name.
+fn syscalls_of_day(by_vdso: &[&VdsoRow], syscalls: &[SyscallRow], context: &Context) -> u64 {
+    let day = |name: &str| name == "gettimeofday";
+    let all: u64 = syscalls.iter().filter(|row| day(&row.name)).map(|row| row.calls).sum();
+    let passed = by_vdso.iter().filter(|row| day(&row.function) && context.passed_on.has(row));
+    all.saturating_sub(passed.map(|row| row.calls).sum())
+}
+
+/// All reads by system call: those that are system calls already at what they took, where that is
+/// known, the others by what they look at.
+fn by_syscall_ns(by_vdso: &[&VdsoRow], reads: u64, context: &Context) -> u64 {
+    let mut others = reads;
+    let mut sum = 0_u128;
+    for row in by_vdso {
+        others = others.saturating_sub(row.calls);
+        let source = reads::source(&row.function, row.clock.as_deref());
+        let each = context.costs.of(source.unwrap_or(Source::Unknown)).0;
+        sum += if row.has_time() && context.passed_on.has(row) {
+            u128::from(row.time_total_ns) * 1_000
+        } else {
+            u128::from(row.calls) * u128::from(each)
+        };
+    }
+    // Made past the vDSO: of which clock is not known.
+    sum += u128::from(others) * u128::from(context.costs.clocksource.0);
+    u64::try_from(sum / 1_000).unwrap_or(u64::MAX)
+}
+
+/// Time of the reads, as far as it is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Time {
+    /// Of the reads whose time is known, in nanoseconds.
+    known_ns: u64,
+    /// These reads.
+    known: u64,
+    /// Of these, timed one by one.
+    timed: u64,
+    /// The others.
+    unknown: u64,
+    /// Whether any read was timed at all.
+    some_timed: bool,
+}
+
+impl Time {
+    fn of(by_vdso: &[&VdsoRow]) -> Self {
+        let mut time = Self::default();
+        for row in by_vdso {
+            time.some_timed |= row.timed > 0;
+            if row.has_time() {
+                time.known_ns = time.known_ns.saturating_add(row.time_total_ns);
+                time.known += row.calls;
+                time.timed += row.timed;
+            } else {
+                time.unknown += row.calls;
+            }
+        }
+        time
+    }
+
+    /// Adds `new` of the system calls of a row, of which `untimed` are reads by the vDSO that have
+    /// no time of their own.
+    fn add_syscalls(&mut self, row: &SyscallRow, new: u64, untimed: u64) {
+        if row.time_total_ns == 0 {
+            self.unknown += new - untimed.min(new);
+            return;
+        }
+        let part = u128::from(row.time_total_ns) * u128::from(new) / u128::from(row.calls.max(1));
+        let part = u64::try_from(part).unwrap_or(u64::MAX);
+        self.known_ns = self.known_ns.saturating_add(part);
+        self.known += new;
+        self.timed += new;
+        self.some_timed |= new > 0;
+        self.unknown = self.unknown.saturating_sub(untimed);
+    }
+
+    /// True if the few that were timed cannot speak for all.
+    fn is_too_little(&self, reads: u64) -> bool {
+        self.timed < TIMED_MIN || self.unknown > reads / UNKNOWN_MOST
+    }
+
+    /// Of all reads, in nanoseconds; 0 if too little is known.
+    fn of_all(&self, reads: u64) -> u64 {
+        if self.known == 0 || self.is_too_little(reads) {
+            return 0;
+        }
+        let all = u128::from(self.known_ns) * u128::from(self.known + self.unknown);
+        u64::try_from(all / u128::from(self.known)).unwrap_or(u64::MAX)
+    }
+}
+
+/// The share of reads that came within the same tick as the thread's read before, estimated from
+/// the distances: a read that comes after `d` of a tick of length `T` finds the same tick with
+/// probability `1 - d / T`.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+pub fn same_tick_share(timings: &Timings, time: &TickTime, tick_ns: u64) -> Option<f64> {
+    let total: u64 = timings.intervals.iter().sum();
+    if total < TIMED_MIN || tick_ns == 0 {
+        return None;
+    }
+    let mut same = 0.0;
+    for (power, weight) in timings.intervals.iter().enumerate() {
+        let middle = (1_u64 << power).saturating_add(1_u64 << power >> 1);
+        let distance = time.distance_ns(Ticks(middle));
+        same += *weight as f64 * (1.0 - distance / tick_ns as f64).max(0.0);
+    }
+    Some(same / total as f64)
+}
+
+#[cfg(test)]
+#[path = "clock_reads_tests.rs"]
+mod tests;

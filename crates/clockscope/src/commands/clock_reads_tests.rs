@@ -1,0 +1,150 @@
+//! Reads of each kind, and what is made of them.
+
+use super::*;
+use crate::commands::summary::clock_name;
+use vdso_image::layout::{COUNTERS, Counted};
+use vdso_image::plan::HAS_COARSE_FORM;
+
+fn context(passed_on: PassedOn, clock: Clock) -> Context {
+    let costs =
+        SyscallCosts { clocksource: Picos(100_000), tick: Picos(80_000), cpu_time: Picos(300_000) };
+    Context { wall_ns: 0, costs, tick_ns: 0, passed_on, clock }
+}
+
+fn row(function: &str, clock: Option<&str>, calls: u64, each_ns: u64) -> VdsoRow {
+    VdsoRow {
+        function: function.to_owned(),
+        clock: clock.map(str::to_owned),
+        calls,
+        timed: calls.min(600),
+        time_total_ns: calls * each_ns,
+        ..VdsoRow::default()
+    }
+}
+
+/// 1,009 calls of a function whose clock no vDSO reads, and the system calls.
+fn reads(timed: u64, clock: &str, syscalls: u64) -> ClockReads {
+    let vdso = VdsoRow {
+        function: "clock_gettime".to_owned(),
+        clock: Some(clock.to_owned()),
+        calls: 1_009,
+        timed,
+        time_total_ns: if timed > 0 { 2_018_000 } else { 0 },
+        ..VdsoRow::default()
+    };
+    let syscall = SyscallRow {
+        name: "clock_gettime".to_owned(),
+        calls: syscalls,
+        time_total_ns: syscalls * 1_000,
+        ..SyscallRow::default()
+    };
+    let passed_on = PassedOn::default();
+    clock_reads(&[vdso], &[syscall], None, &context(passed_on, Clock::Kernel))
+}
+
+#[test]
+fn a_read_that_is_passed_on_is_counted_and_timed_once() {
+    for (timed, time_ns) in [(50, 2_018_000 + 2_000), (0, 1_011_000)] {
+        let reads = reads(timed, "CLOCK_PROCESS_CPUTIME_ID", 1_011);
+        assert_eq!((reads.reads, reads.passed_on, reads.time_ns), (1_011, 1_009, time_ns));
+    }
+}
+
+#[test]
+fn a_system_call_that_no_vdso_made_is_another_read() {
+    let reads = reads(50, "CLOCK_MONOTONIC", 2);
+    assert_eq!((reads.reads, reads.passed_on, reads.time_ns), (1_011, 0, 2_020_000));
+}
+
+#[test]
+fn the_time_of_a_few_system_calls_is_not_that_of_all_reads() {
+    assert_eq!(reads(0, "CLOCK_MONOTONIC", 2).time_ns, 0);
+}
+
+#[test]
+fn system_calls_that_were_not_counted_make_no_reads_fewer() {
+    let reads = reads(50, "CLOCK_PROCESS_CPUTIME_ID", 0);
+    assert_eq!((reads.reads, reads.passed_on), (1_009, 0));
+}
+
+#[test]
+fn coarse_clocks_and_processor_time_cost_nothing_more_where_the_kernel_fell_back() {
+    let rows = [
+        row("clock_gettime", Some("CLOCK_REALTIME_COARSE"), 5_000_000, 10),
+        row("clock_gettime", Some("CLOCK_THREAD_CPUTIME_ID"), 1_000_000, 400),
+    ];
+    let found = clock_reads(&rows, &[], None, &context(PassedOn::default(), Clock::Kernel));
+    assert_eq!((found.reads, found.clocksource_reads), (6_000_000, 0));
+    assert_eq!((found.typical_hpet_ns, found.typical_acpi_pm_ns), (0, 0));
+    // The coarse ones at 80 ns; the others are system calls, at what they took.
+    assert_eq!(found.by_syscall_ns, 5_000_000 * 80 + 1_000_000 * 400);
+}
+
+#[test]
+fn each_read_is_priced_by_what_it_looks_at() {
+    let table = [
+        (row("clock_gettime", Some("CLOCK_MONOTONIC"), 1_000, 20), 1_000, 100),
+        (row("clock_gettime", Some("CLOCK_MONOTONIC_RAW"), 1_000, 20), 1_000, 100),
+        (row("clock_gettime", Some("CLOCK_BOOTTIME_ALARM"), 1_000, 250), 1_000, 250),
+        (row("clock_gettime", Some("CLOCK_MONOTONIC_COARSE"), 1_000, 5), 0, 80),
+        (row("clock_gettime", Some("CLOCK_PROCESS_CPUTIME_ID"), 1_000, 500), 0, 500),
+        (row("clock_gettime", Some("other"), 1_000, 700), 0, 700),
+        (row("gettimeofday", None, 1_000, 20), 1_000, 100),
+        (row("time", None, 1_000, 3), 0, 80),
+        (row("getcpu", None, 1_000, 3), 0, 0),
+    ];
+    for (row, clocksource, each_ns) in table {
+        let rows = [row];
+        let found = clock_reads(&rows, &[], None, &context(PassedOn::default(), Clock::Kernel));
+        assert_eq!(found.clocksource_reads, clocksource, "{rows:?}");
+        assert_eq!(found.typical_hpet_ns, clocksource * TYPICAL_HPET_NS, "{rows:?}");
+        assert_eq!(found.by_syscall_ns, each_ns * 1_000, "{rows:?}");
+    }
+}
+
+#[test]
+fn what_clockscope_answers_itself_asks_no_clocksource() {
+    let rows = [
+        row("clock_gettime", Some("CLOCK_MONOTONIC"), 1_000, 5),
+        row("clock_gettime", Some("CLOCK_BOOTTIME"), 100, 5),
+        row("clock_gettime", Some("CLOCK_MONOTONIC_RAW"), 10, 20),
+    ];
+    for (clock, expected) in [
+        (Clock::Kernel, 1_110),
+        (Clock::Syscall, 1_110),
+        (Clock::Coarse, 110),
+        (Clock::Tsc, 10),
+        (Clock::TscFast, 10),
+    ] {
+        let found = clock_reads(&rows, &[], None, &context(PassedOn::default(), clock));
+        assert_eq!(found.clocksource_reads, expected, "{clock:?}");
+    }
+}
+
+#[test]
+fn few_timed_reads_have_no_cost_and_do_not_spoil_that_of_many() {
+    let few = |calls| VdsoRow {
+        timed: calls,
+        time_uncertain: true,
+        ..row("clock_gettime", Some("CLOCK_REALTIME"), calls, 602_000)
+    };
+    let of = |rows: &[VdsoRow]| {
+        let found = clock_reads(rows, &[], None, &context(PassedOn::default(), Clock::Kernel));
+        (found.time_ns, found.too_few_timed)
+    };
+    assert_eq!(of(&[few(12)]), (0, true));
+    assert_eq!(of(&[]), (0, false));
+    let many = row("clock_gettime", Some("CLOCK_MONOTONIC"), 3_000, 25);
+    assert_eq!(of(&[many.clone(), few(12)]), (3_012 * 25, false));
+    assert_eq!(of(&[many, few(1_200)]), (0, true), "two of seven are not a few");
+}
+
+#[test]
+fn the_image_takes_distances_of_the_reads_that_have_a_coarse_form() {
+    for index in 0..COUNTERS {
+        let Some(counted) = Counted::from_counter(index) else { continue };
+        let clock = counted.clock.map(clock_name);
+        let expected = reads::has_coarse_form(counted.function.name(), clock.as_deref());
+        assert_eq!(HAS_COARSE_FORM >> index & 1 == 1, expected, "{counted:?}");
+    }
+}
