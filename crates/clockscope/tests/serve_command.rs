@@ -316,3 +316,104 @@ fn the_unit_is_one_that_systemd_understands() {
     let output = Command::new(analyze).arg("verify").arg(&unit).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
+
+/// A page in a directory of its own, as a timekeeper leaves it.
+fn left_page() -> (tempfile::TempDir, PathBuf) {
+    let (folder, path) = place();
+    let (code, said) = Served::start(&path, &[]).end("-TERM");
+    assert_eq!(code, Some(0), "{said}");
+    (folder, path)
+}
+
+#[test]
+fn what_belongs_to_somebody_else_is_not_taken_over() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let (_folder, path) = left_page();
+    let lock = path.with_extension("lock");
+    let give = |path: &Path, user| std::os::unix::fs::chown(path, Some(user), None).unwrap();
+    for file in [&path, &lock] {
+        give(file, 65_534);
+        let before = fs::read(file).unwrap();
+        assert_fails(&run(&path, &["--foreground"]), 125, "belongs to user 65534; remove it");
+        assert_eq!(fs::read(file).unwrap(), before, "{}", file.display());
+        give(file, 0);
+    }
+    let directory = path.parent().unwrap();
+    give(directory, 65_534);
+    assert_fails(&run(&path, &["--foreground"]), 125, "run belongs to user 65534; choose another");
+    give(directory, 0);
+    Served::start(&path, &[]);
+}
+
+#[test]
+fn a_directory_in_which_others_may_write_is_refused() {
+    let (_folder, path) = left_page();
+    let directory = path.parent().unwrap();
+    let open = |mode| fs::set_permissions(directory, fs::Permissions::from_mode(mode)).unwrap();
+    for mode in [0o777, 0o775, 0o757] {
+        open(mode);
+        assert_fails(&run(&path, &["--foreground"]), 125, "others may write to the directory");
+    }
+    // As /tmp is: nobody can take away what is there.
+    open(0o1777);
+    Served::start(&path, &[]);
+}
+
+#[test]
+fn a_file_with_a_second_name_is_refused() {
+    let (folder, path) = left_page();
+    let precious = folder.path().join("precious");
+    fs::write(&precious, "precious").unwrap();
+    let lock = path.with_extension("lock");
+    fs::remove_file(&lock).unwrap();
+    fs::hard_link(&precious, &lock).unwrap();
+    assert_fails(&run(&path, &["--foreground"]), 125, "page.lock has 2 names; remove it");
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+    fs::remove_file(&lock).unwrap();
+    fs::hard_link(&path, folder.path().join("second")).unwrap();
+    assert_fails(&run(&path, &["--foreground"]), 125, "page has 2 names; remove it");
+}
+
+#[test]
+fn whoever_could_write_the_page_once_cannot_end_its_timekeeper() {
+    let (_folder, path) = left_page();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    let kept_open = fs::File::options().write(true).open(&path).unwrap();
+    let mut served = Served::start(&path, &["--period", "10ms"]);
+    kept_open.set_len(0).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), SIZE as u64, "it is another file");
+    let count = || status(&path).1["count"].as_u64().unwrap();
+    let before = count();
+    while count() == before {
+        assert!(served.is_running(), "the timekeeper has died");
+    }
+    let (code, said) = served.end("-TERM");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("others could write to the page: it is replaced"), "{said}");
+}
+
+/// The page stays root's, so that not even a timekeeper that somebody has taken over can end the
+/// programs that read it.
+#[test]
+fn a_timekeeper_without_privileges_cannot_cut_its_page_off() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let (folder, path) = place();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let served = Served::start(&path, &["--user", "nobody"]);
+    let found = fs::metadata(&path).unwrap();
+    assert_eq!((found.uid(), found.mode() & 0o777), (0, 0o644));
+    for entry in fs::read_dir(format!("/proc/{}/fd", served.id())).unwrap() {
+        let target = fs::read_link(entry.unwrap().path()).unwrap();
+        assert_ne!(target, path, "it keeps no descriptor");
+    }
+    let page = path.to_str().unwrap();
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "truncate", "-s", "0", page];
+    let cut = Command::new("setpriv").args(nobody).output().unwrap();
+    assert!(!cut.status.success(), "{cut:?}");
+    assert!(String::from_utf8_lossy(&cut.stderr).contains("Permission denied"), "{cut:?}");
+    assert_eq!(fs::metadata(&path).unwrap().len(), SIZE as u64);
+}

@@ -1,10 +1,10 @@
 //! The file of the page: made, locked, mapped; or the one that another timekeeper has left.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{
-    DirBuilderExt as _, FileExt as _, OpenOptionsExt as _, PermissionsExt as _,
+    DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use fastclock::page::{Page, SIZE};
 
+use crate::sys::access;
 use crate::sys::page_file::{self, Access};
 
 /// A page that this process alone writes.
@@ -36,6 +37,7 @@ impl Opened {
             .mode(0o755)
             .create(folder)
             .with_context(|| format!("cannot make the directory {}", folder.display()))?;
+        check_folder(folder)?;
         let lock = lock(path)?;
         let page = match existing(path)? {
             Some(page) => page,
@@ -54,6 +56,43 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
+/// Nobody but this user and root may put another file in the page's place. In a directory such as /tmp
+/// (sticky) others can only be there first, which is seen at the file.
+fn check_folder(folder: &Path) -> Result<()> {
+    let found = fs::metadata(folder)
+        .with_context(|| format!("cannot look at the directory {}", folder.display()))?;
+    let folder = folder.display();
+    if !is_trusted(found.uid()) {
+        bail!("the directory {folder} belongs to user {}; choose another", found.uid());
+    }
+    let is_sticky = found.mode() & libc::S_ISVTX != 0;
+    if found.mode() & 0o022 != 0 && !is_sticky {
+        bail!("others may write to the directory {folder}; choose another, or chmod go-w {folder}");
+    }
+    Ok(())
+}
+
+/// This user, and root, who can do everything anyway.
+fn is_trusted(user: u32) -> bool {
+    user == 0 || user == access::effective_uid()
+}
+
+/// Checks that a file is this user's alone: nobody else can have it cut off, or has made it a second
+/// name of something else that is ours.
+fn check_file(found: &Metadata, name: &Path) -> Result<()> {
+    let path = name.display();
+    if !found.is_file() {
+        bail!("{path} is not a regular file; remove it or choose another");
+    }
+    if !is_trusted(found.uid()) {
+        bail!("{path} belongs to user {}; remove it or choose another", found.uid());
+    }
+    if found.nlink() != 1 {
+        bail!("{path} has {} names; remove it or choose another", found.nlink());
+    }
+    Ok(())
+}
+
 /// The lock is on a file of its own, which only its owner can open: the page's readers could hold
 /// a lock of the page itself against its writer.
 fn lock(path: &Path) -> Result<File> {
@@ -69,6 +108,7 @@ fn lock(path: &Path) -> Result<File> {
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(&name)
         .with_context(|| format!("cannot open the lock {}", name.display()))?;
+    check_file(&file.metadata()?, &name)?;
     let start = Instant::now();
     let is_free =
         || page_file::lock(&file).with_context(|| format!("cannot lock {}", name.display()));
@@ -109,8 +149,14 @@ fn existing(path: &Path) -> Result<Option<&'static Page>> {
         }
     };
     let found = file.metadata()?;
-    if !found.is_file() {
-        bail!("{} is not a regular file; remove it or choose another", path.display());
+    check_file(&found, path)?;
+    if found.mode() & 0o022 != 0 {
+        // Whoever has opened it meanwhile can still cut it off.
+        super::super::complain(&format!(
+            "{}: others could write to the page: it is replaced",
+            path.display()
+        ));
+        return Ok(None);
     }
     if found.len() != SIZE as u64 {
         super::super::complain(&format!(
