@@ -18,6 +18,10 @@
 #include <sys/time.h>
 #include <time.h>
 
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE 65
+#define PR_MDWE_REFUSE_EXEC_GAIN 1
+#endif
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 static const int clock_calls[] = {SYS_clock_gettime, SYS_gettimeofday, SYS_time, SYS_getcpu, SYS_clock_getres};
@@ -58,7 +62,10 @@ static void impose(const char *name)
     else if (strcmp(name, "no-tsc") == 0) prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
     else if (strcmp(name, "undumpable") == 0) prctl(PR_SET_DUMPABLE, 0);
     else if (strncmp(name, "files=", 6) == 0) limit(RLIMIT_NOFILE, strtoul(name + 6, NULL, 10));
-    else if (strncmp(name, "kib=", 4) == 0) limit(RLIMIT_AS, strtoul(name + 4, NULL, 10) << 10);
+    else if (strncmp(name, "stack=", 6) == 0) limit(RLIMIT_STACK, strtoul(name + 6, NULL, 10) << 10);
+    else if (strcmp(name, "write-or-execute") == 0) {
+        if (prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) != 0) exit(77); // before Linux 6.3
+    } else if (strncmp(name, "kib=", 4) == 0) limit(RLIMIT_AS, strtoul(name + 4, NULL, 10) << 10);
     else if (strcmp(name, "stdout-only") == 0) {
         syscall(SYS_close_range, 2, ~0U, 0);
         close(0);

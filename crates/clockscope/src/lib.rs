@@ -22,9 +22,22 @@ pub mod timekeeper;
 pub mod tracee;
 pub mod vdso;
 
-/// Parses the command line and runs the subcommand.
+/// Runs the command, if it is given room to run in.
 #[must_use]
 pub fn main() -> ExitCode {
+    match sys::room::lacks() {
+        None => in_room(),
+        Some(words) => {
+            eprintln!("clockscope: {words}");
+            ExitCode::from(u8::try_from(exit::BEFORE_START).unwrap_or(u8::MAX))
+        }
+    }
+}
+
+/// Parses the command line and runs the subcommand. Not part of `main`, because what it has on the stack
+/// may be more than there is.
+#[inline(never)]
+fn in_room() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error, std::env::args_os().nth(1).as_deref()),

@@ -194,6 +194,55 @@ fn limits_that_hold_when_a_program_is_executed() {
 }
 
 #[test]
+fn a_stack_with_no_room_for_the_image() {
+    let Some((limiter, program)) = confined() else { return };
+    for (kib, is_roomy) in [(16, false), (32, false), (64, true), (256, true)] {
+        let limit = format!("stack={kib}");
+        let traced = same_as_untraced(&words![limiter, limit, "exec", program, "nothing"]);
+        assert_exact_or_declined(&traced);
+        assert_eq!(traced.report().declines("vdso"), !is_roomy, "{kib} KiB: {traced:?}");
+    }
+}
+
+/// systemd's `MemoryDenyWriteExecute=`.
+#[test]
+fn where_memory_that_was_written_is_never_executed() {
+    let Some((limiter, program)) = confined() else { return };
+    let limit = "write-or-execute";
+    if untraced(&words![limiter, limit]).status.code() == Some(77) {
+        return skip("the kernel does not know PR_SET_MDWE");
+    }
+    // It began with the image, or has none.
+    assert_exact_and_nothing_else(&same_as_untraced(&words![limiter, limit]));
+    let traced = same_as_untraced(&words![limiter, limit, "exec", program, "nothing"]);
+    assert_exact_or_declined(&traced);
+    // Where clockscope lives under it too, it knows, and writes the image itself.
+    let starter = words![limiter, limit, "exec", clockscope()];
+    let inside = Tracing::below(&starter, &["--via", "none"], &words![program, "nothing"]);
+    assert_exact_and_nothing_else(&inside.finish());
+}
+
+#[test]
+fn without_room_for_itself_clockscope_says_so_in_one_line() {
+    let Some((limiter, _)) = confined() else { return };
+    for (limit, words) in [
+        ("stack=64", "clockscope: the stack is limited to 64 KiB (ulimit -s); "),
+        ("kib=60000", "clockscope: the address space is limited to 60000 KiB (ulimit -v); "),
+    ] {
+        for subcommand in [&["trace"][..], &["run", "--clock", "kernel"], &["--version"]] {
+            let subcommand: Vec<OsString> = subcommand.iter().map(OsString::from).collect();
+            let starter = words![limiter, limit, "exec", clockscope()];
+            let command = words!["--", "echo", "started"];
+            let output = untraced(&[&starter[..], &subcommand, &command].concat());
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(125), "{limit}: {output:?}");
+            assert!(said.starts_with(words) && said.lines().count() == 1, "{limit}: {said}");
+            assert!(output.stdout.is_empty(), "nothing was started: {output:?}");
+        }
+    }
+}
+
+#[test]
 fn an_address_space_with_no_room_to_spare() {
     let Some((limiter, program)) = confined() else { return };
     let command = |kib: u32| words![limiter, format!("kib={kib}"), "exec", program, "nothing"];
@@ -338,8 +387,7 @@ fn gdb_names_our_function_and_walks_to_main() {
     let mut lines = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
     std::io::BufRead::read_line(&mut lines, &mut line).expect("the program says its number");
     let pid = line.rsplit(' ').next().expect("a number").trim().to_owned();
-    // The image is shared, so a breakpoint cannot be written into it; the CPU has others.
-    let commands = ["hbreak __vdso_clock_gettime", "continue", "backtrace", "kill"];
+    let commands = ["break __vdso_clock_gettime", "continue", "backtrace", "kill"];
     let mut gdb = words![gdb, "-nx", "-batch", "-p", pid].to_vec();
     for command in commands {
         gdb.extend(words!["-ex", command]);

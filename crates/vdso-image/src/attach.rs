@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering::Release;
 
 use crate::install::{
     Failure, MADV_WIPEONFORK, MAP_PRIVATE_FIXED_ANONYMOUS, PROT_READ, PROT_READ_WRITE, SHM_REMAP,
-    SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_SHMAT, check, failed, syscall,
+    SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_SHMAT, attach_live, check, failed, syscall,
 };
 use crate::layout::{
     AttachParams, CONFIG_OFFSET, Config, FUNCTIONS, INSTALL_MARK, InstallStep, PAGE, SHARED_OFFSET,
@@ -80,6 +80,7 @@ extern "C" fn attach(params: &AttachParams) {
 }
 
 fn map(base: usize, process: u64) -> Result<(), Failure> {
+    attach_live(base)?;
     let threads = base + THREADS_OFFSET;
     let wipe = syscall(SYS_MADVISE, threads, THREADS_SIZE, MADV_WIPEONFORK, 0);
     check(InstallStep::WipeOnFork, wipe)?;

@@ -9,11 +9,12 @@
 use core::arch::{asm, naked_asm};
 use core::sync::atomic::Ordering::Release;
 
+use crate::clock_file::map_clock;
 use crate::layout::{
-    CLOCK_OFFSET, CONFIG_OFFSET, Config, FORWARDED, FUNCTIONS, INSTALL_MARK, InstallStep,
-    KERNEL_OFFSET, KernelMapping, LaunchParams, MemoryMap, PAGE, SHARED_OFFSET, START_FLAGS,
-    Session, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE,
-    TRUST_OFFSET, Target, Threads,
+    CONFIG_OFFSET, Config, FORWARDED, FUNCTIONS, INSTALL_MARK, InstallStep, KERNEL_OFFSET,
+    KernelMapping, LIVE_OFFSET, LaunchParams, MemoryMap, PAGE, SHARED_OFFSET, START_FLAGS, Session,
+    Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE, TRUST_OFFSET,
+    Target, Threads,
 };
 use crate::slots::{image_base, session};
 
@@ -32,15 +33,28 @@ pub(crate) const MAP_PRIVATE_FIXED_ANONYMOUS: usize = 0x02 | 0x10 | 0x20;
 pub(crate) const MADV_WIPEONFORK: usize = 18;
 const MREMAP_FIXED_MAYMOVE: usize = 3;
 pub(crate) const SHM_REMAP: usize = 0o40000;
-const SHM_RDONLY: usize = 0o10000;
+pub(crate) const SHM_RDONLY: usize = 0o10000;
 
 /// A system call, marked as ours; the kernel's answer as it is.
 pub(crate) fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize) -> usize {
-    let result;
     // `mmap` wants no file there, `prctl` a zero.
     let fifth = if number == SYS_MMAP { usize::MAX } else { 0 };
-    // SAFETY: the callers pass addresses inside the range that was reserved when the image was
-    // attached, so no memory of the program changes.
+    syscall_5(number, a, b, c, d, fifth)
+}
+
+/// The same with a fifth argument.
+pub(crate) fn syscall_5(
+    number: usize,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    fifth: usize,
+) -> usize {
+    let result;
+    // SAFETY: the callers pass addresses inside the range that was reserved for the image, of
+    // their own variables, or of the kernel's image, which the program does not know yet: so no
+    // memory of the program changes.
     unsafe {
         asm!(
             "syscall",
@@ -104,7 +118,9 @@ extern "C" fn install(params: &LaunchParams) -> u64 {
     }
     // SAFETY: the pages were attached just now, and are read only when `counting`.
     let shared = unsafe { &*((base + SHARED_OFFSET) as *const Shared) };
-    if let Err((step, error)) = map_clock(base).and_then(|()| map_private(base, params.process)) {
+    let live = if counting { attach_live(base) } else { Ok(()) };
+    let mapped = live.and_then(|()| map_clock(base, params));
+    if let Err((step, error)) = mapped.and_then(|()| map_private(base, params.process)) {
         if counting {
             let code = (step as u64) << 32 | error as u64;
             shared.header.failed.store(code, Release);
@@ -164,20 +180,7 @@ fn move_mapping(from: usize, to: usize, mapping: &KernelMapping) -> usize {
         return 0;
     }
     let [from, to] = [from + offset, to + offset];
-    let result;
-    // SAFETY: moves a mapping of the kernel's image, which the program does not know yet, to a
-    // place that was reserved when our image was attached, or back.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") SYS_MREMAP => result,
-            in("rdi") from, in("rsi") size, in("rdx") size, in("r10") MREMAP_FIXED_MAYMOVE,
-            in("r8") to, in("r9") INSTALL_MARK,
-            lateout("rcx") _, lateout("r11") _,
-            options(nostack)
-        );
-    }
-    result
+    syscall_5(SYS_MREMAP, from, size, size, MREMAP_FIXED_MAYMOVE, to)
 }
 
 /// Makes the kernel show the changed vector to those who ask it (rustix, debuggers). If it refuses,
@@ -196,11 +199,11 @@ pub(crate) fn check(step: InstallStep, result: usize) -> Result<(), Failure> {
     if failed(result) { Err((step, result.wrapping_neg())) } else { Ok(()) }
 }
 
-/// Attaches the clock page, if the session has one.
-fn map_clock(base: usize) -> Result<(), Failure> {
-    let Some(id) = (session().clock as usize).checked_sub(1) else { return Ok(()) };
-    let at = base + CLOCK_OFFSET;
-    check(InstallStep::AttachClock, syscall(SYS_SHMAT, id, at, SHM_REMAP | SHM_RDONLY, 0))
+/// Attaches the page with what the tracer changes.
+pub(crate) fn attach_live(base: usize) -> Result<(), Failure> {
+    let Some(id) = (session().live as usize).checked_sub(1) else { return Ok(()) };
+    let at = base + LIVE_OFFSET;
+    check(InstallStep::AttachLive, syscall(SYS_SHMAT, id, at, SHM_REMAP | SHM_RDONLY, 0))
 }
 
 /// Maps the private pages.

@@ -3,25 +3,26 @@
 //!
 //! ```text
 //! offset from the image's base
-//! 0x00000  image      7 pages   r-x  the ELF image; one System V segment for the whole session
-//! 0x06f00  session    256 bytes r-x  constants of the session, and whether the tracer lives
+//! 0x00000  image      7 pages   r-x  the ELF image; private to the process
+//! 0x06f00  session    256 bytes r-x  constants of the session; private to the process
 //! 0x07000  config     1 page    r--  addresses to jump to; private to the process
 //! 0x08000  trust      1 page    rw-  what the process knows of the clock page; private, zeroed in
 //!                                    children
 //! 0x09000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
-//! 0x0b000  clock      1 page    r--  the clock page (`fastclock::page`); one System V segment for
-//!                                    the whole session, written by the command
-//! 0x0c000  shared    61 pages   rw-  slots and histograms; shared with the tracer and children
-//! 0x49000  kernel    32 pages   r-x  the kernel's own image and data, moved here; in a process that was
+//! 0x0b000  live       1 page    r--  what the tracer changes while programs run; shared with it
+//! 0x0c000  clock      1 page    r--  the clock page (`fastclock::page`), written by the command
+//! 0x0d000  shared    61 pages   rw-  slots and histograms; shared with the tracer and children
+//! 0x4a000  kernel    32 pages   r-x  the kernel's own image and data, moved here; in a process that was
 //!                                    attached to, trampolines
-//! 0x69000  end
+//! 0x6a000  end
 //! ```
 //!
-//! `trust` and `clock` are there for `run --clock tsc` only, `threads` and `shared` where calls are
-//! counted. What is not there is the rest of the image's segment: zeroes, read-only.
+//! `trust` and `clock` are there for `run --clock tsc` only, `threads`, `live` and `shared` where calls
+//! are counted. What is not there is the rest of the image's mapping: zeroes, read-only.
 //!
-//! What the program could change for another process (the shared pages) holds numbers only: every
-//! address that the image jumps to or writes through lies in private or read-only pages.
+//! All that is executed, jumped to or written through lies in private pages. What another process of
+//! the same user could change (`live` and `shared`) holds numbers only, and no number there is used
+//! as an index or an address without being checked.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
@@ -39,8 +40,10 @@ pub const TRUST_OFFSET: usize = CONFIG_OFFSET + PAGE;
 pub const THREADS_OFFSET: usize = TRUST_OFFSET + PAGE;
 /// Bytes of the pages that hold [`Threads`].
 pub const THREADS_SIZE: usize = 2 * PAGE;
+/// Offset of [`Live`] from the image's base; one page.
+pub const LIVE_OFFSET: usize = THREADS_OFFSET + THREADS_SIZE;
 /// Offset of the `fastclock::page::Page` from the image's base; one page.
-pub const CLOCK_OFFSET: usize = THREADS_OFFSET + THREADS_SIZE;
+pub const CLOCK_OFFSET: usize = LIVE_OFFSET + PAGE;
 /// Offset of [`Shared`] from the image's base.
 pub const SHARED_OFFSET: usize = CLOCK_OFFSET + PAGE;
 /// Bytes of the pages that hold [`Shared`].
@@ -62,7 +65,7 @@ pub const KERNEL_MAPPINGS: usize = 6;
 
 /// The value in register `r9` of every system call that the image makes while it installs itself,
 /// so that counters of system calls can leave them out. Page-aligned, because for `mmap` it is the
-/// file offset (ignored for anonymous memory).
+/// file offset (ignored for anonymous memory; the clock page lies at this offset in its file).
 pub const INSTALL_MARK: u64 = 0x0063_6c6f_636b_7000;
 
 /// The flags that a program starts with: interrupts allowed, and the bit that is always set.
@@ -223,17 +226,14 @@ pub struct KernelMapping {
     pub size: u32,
 }
 
-/// Constants of a session, at the end of the image's pages, which every traced process sees
-/// read-only.
+/// Constants of a session, at the end of the image's pages; every process has its own copy.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Session {
-    /// Thread id of the tracer while it lives: a robust futex, so that the kernel sets
-    /// `FUTEX_OWNER_DIED` (bit 30) in it when the tracer dies in any way. Timing needs the tracer
-    /// (it emulates the time-stamp counter for programs that forbid it); counting does not.
-    pub tracer: AtomicU32,
     /// 1 if vDSO calls are counted, 0 if the image only forwards.
     pub counting: u32,
+    /// Reserved, zero.
+    pub reserved: u32,
     /// Aim of the adaptive sampling: ticks between two timed calls of a thread.
     pub gap_ticks: u64,
     /// Where the functions of the kernel's image lie (image = [`TARGET_KERNEL`], or nowhere).
@@ -244,18 +244,29 @@ pub struct Session {
     pub mappings: [KernelMapping; KERNEL_MAPPINGS],
     /// Distance of the code from the start of the first.
     pub code_offset: u64,
-    /// 0, or the System V id of the clock page plus one.
+    /// 1 if there is a clock page: [`LaunchParams::clock`].
     pub clock: u64,
     /// [`SESSION_MARK`], by which an image that was left behind is recognised.
     pub mark: u64,
-    /// One in how many timed calls passes the door (`sample.rs`), drawn at random; 0: none. The
-    /// tracer changes it while programs run.
-    pub callers_one_in: AtomicU32,
+    /// 0, or the System V id of [`Live`] plus one.
+    pub live: u64,
     /// Reserved, zero.
-    pub reserved: [u32; 13],
+    pub spare: [u64; 6],
 }
 
-/// The segment of a session: what every traced process attaches to read and execute.
+/// What the tracer changes while programs run; they see it read-only.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Live {
+    /// Thread id of the tracer while it lives: a robust futex, so that the kernel sets
+    /// `FUTEX_OWNER_DIED` (bit 30) in it when the tracer dies in any way. Timing needs the tracer
+    /// (it emulates the time-stamp counter for programs that forbid it); counting does not.
+    pub tracer: AtomicU32,
+    /// One in how many timed calls passes the door (`sample.rs`), drawn at random; 0: none.
+    pub callers_one_in: AtomicU32,
+}
+
+/// What every process of a session gets a private copy of, to read and execute.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ImagePages {
@@ -475,6 +486,11 @@ pub struct LaunchParams {
     pub process: u64,
     /// The program's first instruction.
     pub entry: u64,
+    /// The clock page: its System V id, or with a process in the upper half the descriptor of its
+    /// memory file there. In that file it lies at [`INSTALL_MARK`].
+    pub clock: u64,
+    /// Number of that file's inode, by which it is recognised.
+    pub clock_inode: u64,
     /// What the kernel knows of the process's memory, to tell it of the changed vector too.
     pub memory: MemoryMap,
 }
@@ -529,13 +545,16 @@ pub enum InstallStep {
     AttachClock = 4,
     /// Mapping the page for trampolines.
     MapTrampolines = 5,
+    /// Attaching what the tracer changes while programs run.
+    AttachLive = 6,
 }
 
 const _: () = {
     assert!(size_of::<ImagePages>() == CONFIG_OFFSET);
     assert!(size_of::<fastclock::page::Page>() == PAGE);
     assert!(size_of::<fastclock::page::Trust>() <= PAGE);
-    assert!(TOTAL_SIZE == 0x69000);
+    assert!(TOTAL_SIZE == 0x6a000);
+    assert!(size_of::<Live>() <= PAGE);
     assert!(core::mem::offset_of!(ImagePages, session) == SESSION_OFFSET);
     assert!(size_of::<Config>() <= PAGE);
     assert!(size_of::<Threads>() <= THREADS_SIZE);

@@ -14,6 +14,7 @@
 //! | `plan.rs` | which calls these are |
 //! | `routes.rs` | answers by system call, and by the coarse clock |
 //! | `tsc.rs` | answers from the clock page |
+//! | `clock_file.rs` | attaching the clock page |
 //! | `install.rs` | runs once, before the program's first instruction |
 //! | `attach.rs` | runs once, in a program that is running already |
 #![no_std]
@@ -26,6 +27,10 @@ pub mod plan;
 #[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
 #[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod attach;
+#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
+#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
+mod clock_file;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
 #[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
 #[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]

@@ -23,7 +23,7 @@ use crate::layout::{
     Config, Function, Slot, bucket_of,
 };
 use crate::plan::{HAS_COARSE_FORM, Plan, plan, shown};
-use crate::slots::{image_base, session, shared};
+use crate::slots::{image_base, live, session, shared};
 
 /// In a robust futex: the owner has died.
 const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
@@ -149,7 +149,7 @@ extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64) -> u64 {
     if plan.weight != 0 && ticks < 1 << 62 {
         record(counter, ticks, u64::from(plan.weight));
     }
-    let shown = shown(slot, counter, &plan, session().callers_one_in.load(Relaxed));
+    let shown = shown(slot, counter, &plan, live().callers_one_in.load(Relaxed));
     if shown != 0 {
         slot.door_at.store(tsc_before(), Relaxed);
     }
@@ -193,7 +193,7 @@ fn target(function: Function) -> u64 {
 
 /// Whether calls may be timed.
 fn may_time() -> bool {
-    let tracer = session().tracer.load(Relaxed);
+    let tracer = live().tracer.load(Relaxed);
     tracer != 0 && tracer & FUTEX_OWNER_DIED == 0 && shared().header.no_timing.load(Relaxed) == 0
 }
 

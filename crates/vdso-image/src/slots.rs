@@ -5,8 +5,8 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::layout::{
-    CPU_SLOTS, POISON, PROBES, SESSION_OFFSET, SHARED_OFFSET, SLOTS, Session, Shared, Slot,
-    THREADS_OFFSET, ThreadEntry, Threads, thread_hash,
+    CPU_SLOTS, LIVE_OFFSET, Live, POISON, PROBES, SESSION_OFFSET, SHARED_OFFSET, SLOTS, Session,
+    Shared, Slot, THREADS_OFFSET, ThreadEntry, Threads, thread_hash,
 };
 use crate::plan::seed;
 
@@ -31,8 +31,15 @@ pub(crate) fn image_base() -> usize {
 #[inline(always)]
 pub(crate) fn session() -> &'static Session {
     // SAFETY: the page lies behind the image in every process that has the image, is never
-    // unmapped by us and only its atomic word changes.
+    // unmapped by us and nothing in it changes.
     unsafe { &*((image_base() + SESSION_OFFSET) as *const Session) }
+}
+
+/// What the tracer changes.
+#[inline(always)]
+pub(crate) fn live() -> &'static Live {
+    // SAFETY: as for `shared`; the page consists of atomics.
+    unsafe { &*((image_base() + LIVE_OFFSET) as *const Live) }
 }
 
 /// The pages shared with the tracer.

@@ -133,6 +133,8 @@ struct Process {
     parent: Option<ProgramId>,
     /// Dumps of code made at run time that it maps.
     dumps: Vec<Rc<File>>,
+    /// Where clockscope's image is: memory without a name, as any other.
+    image_at: Option<u64>,
     /// Time of the sample for which its memory was last looked at afresh, in nanoseconds.
     looked_at: Option<u64>,
 }
@@ -177,6 +179,7 @@ impl Modules {
                     program: None,
                     parent: None,
                     dumps: Vec::new(),
+                    image_at: None,
                     looked_at: None,
                 };
                 self.processes.insert(*pid, process);
@@ -185,6 +188,15 @@ impl Modules {
                 }
             }
             MemoryEvent::Mapped { pid, mapping } => self.map(*pid, mapping),
+            MemoryEvent::Image { pid, at } => {
+                let filling = Filling::File(self.image);
+                let Some(process) = self.processes.get_mut(pid) else { return };
+                process.image_at = Some(*at);
+                // Where a process was attached to, it was among what was mapped at the beginning.
+                if let Some(region) = process.space.at(*at).filter(|region| region.start == *at) {
+                    Rc::make_mut(&mut process.space).put(Region { filling, ..region });
+                }
+            }
             MemoryEvent::Forked { pid, parent } => {
                 let Some(parent) = self.processes.get(parent) else { return };
                 let process = Process {
@@ -192,6 +204,7 @@ impl Modules {
                     program: None,
                     parent: parent.program.or(parent.parent),
                     dumps: parent.dumps.clone(),
+                    image_at: parent.image_at,
                     looked_at: None,
                 };
                 self.processes.insert(*pid, process);
@@ -217,9 +230,10 @@ impl Modules {
 
     fn filling(&mut self, pid: i32, mapping: &Mapping) -> Filling {
         let name = mapping.name.as_os_str().as_bytes();
+        let image_at = self.processes.get(&pid).and_then(|process| process.image_at);
         match name {
             b"[vdso]" => Filling::File(self.vdso),
-            _ if name.starts_with(b"/SYSV") => Filling::File(self.image),
+            _ if image_at == Some(mapping.start) => Filling::File(self.image),
             b"" | b"[heap]" | b"[stack]" | b"//anon" => Filling::Anonymous,
             _ if name.starts_with(b"[anon") || name.starts_with(b"/anon_hugepage") => {
                 Filling::Anonymous

@@ -82,6 +82,13 @@ pub enum MemoryEvent {
         /// What.
         mapping: Mapping,
     },
+    /// clockscope's image lies in a process, or will when it is made executable.
+    Image {
+        /// Process id.
+        pid: i32,
+        /// Its address.
+        at: u64,
+    },
     /// A process has a copy of its parent's memory.
     Forked {
         /// Process id.

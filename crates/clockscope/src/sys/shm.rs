@@ -2,8 +2,10 @@
 //! without a file descriptor, a path or a file system.
 //!
 //! Every segment is marked for removal as soon as it is attached here: it lives while somebody
-//! has it attached and is gone when the last process is, however that ends.
+//! has it attached and is gone when the last process is, however that ends. A helper does that, so
+//! that nothing stays if this process is killed in between.
 
+use std::ffi::c_void;
 use std::io;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -28,9 +30,8 @@ pub unsafe trait SharedContent {}
 
 // SAFETY: integers and atomics only; the plain integers are constants or reserved.
 unsafe impl SharedContent for vdso_image::layout::Shared {}
-// SAFETY: bytes, integers and one atomic; written here only, before anybody else attaches it.
-unsafe impl SharedContent for vdso_image::layout::ImagePages {}
-
+// SAFETY: atomics only.
+unsafe impl SharedContent for vdso_image::layout::Live {}
 // SAFETY: atomics only.
 unsafe impl SharedContent for fastclock::page::Page {}
 
@@ -46,20 +47,9 @@ impl<T: SharedContent> Segment<T> {
     /// When `size` is too small for a `T`: a mistake in this program.
     pub fn new(size: usize, mode: i32) -> io::Result<Self> {
         assert!(size >= size_of::<T>());
-        // SAFETY: takes numbers only.
-        let id = unsafe { libc::shmget(libc::IPC_PRIVATE, size, libc::IPC_CREAT | mode) };
-        if id == -1 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: attaches at an address of the kernel's choice.
-        let at = unsafe { libc::shmat(id, std::ptr::null(), 0) };
-        let error = io::Error::last_os_error();
-        // SAFETY: takes no pointer for this command.
-        unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
-        if at.addr() == usize::MAX {
-            return Err(error);
-        }
-        let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let (id, at) = Making { size, mode, id: 0, at: 0, error: 0 }.make()?;
+        let at = std::ptr::with_exposed_provenance_mut::<T>(at);
+        let at = NonNull::new(at).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { id, at, content: PhantomData })
     }
 
@@ -75,20 +65,6 @@ impl<T: SharedContent> Segment<T> {
         // SAFETY: attached until `self` is dropped, at least `size_of::<T>()` bytes, page-aligned;
         // `SharedContent` says that any content is valid.
         unsafe { self.at.as_ref() }
-    }
-
-    /// Copies bytes into the segment; for content that no other process reads yet.
-    ///
-    /// # Panics
-    ///
-    /// When the bytes do not fit into a `T`: a mistake in this program.
-    pub fn write_bytes(&mut self, offset: usize, bytes: &[u8]) {
-        assert!(offset + bytes.len() <= size_of::<T>());
-        // SAFETY: the range lies inside the segment, which `bytes` cannot overlap.
-        unsafe {
-            let target = self.at.cast::<u8>().add(offset);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), target.as_ptr(), bytes.len());
-        }
     }
 
     /// Gives the segment to a user, who alone may attach it then.
@@ -108,6 +84,80 @@ impl<T: SharedContent> Segment<T> {
     }
 }
 
+/// A segment that is being made, attached and marked for removal.
+struct Making {
+    size: usize,
+    mode: i32,
+    id: i32,
+    at: usize,
+    error: i32,
+}
+
+impl Making {
+    /// Makes it in a process of its own that has this process's memory. So the three steps are done
+    /// together, even if this process is killed (SIGKILL) between them. That process is in no group with
+    /// this one and takes no signals; only who kills it by its own number can leave a segment.
+    fn make(mut self) -> io::Result<(i32, usize)> {
+        let mut stack = [0_u128; 512];
+        // SAFETY: all-zero is a value of this plain set.
+        let mut mask: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointers are to locals. The child uses the upper part of `stack` and `self`
+        // while this thread waits (CLONE_VFORK), and calls only functions that make a system call.
+        let child = unsafe {
+            let mut all: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut mask);
+            let top = stack.as_mut_ptr_range().end.cast();
+            let flags = libc::CLONE_VM | libc::CLONE_VFORK;
+            libc::clone(in_helper, top, flags, (&raw mut self).cast())
+        };
+        if child == -1 {
+            // No process may be added (ulimit -u): then without.
+            self.steps();
+        }
+        // SAFETY: the child is this thread's own, and has ended. The mask is the one of before.
+        unsafe {
+            if child != -1 {
+                while libc::waitpid(child, std::ptr::null_mut(), libc::__WALL) == -1
+                    && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+                {
+                }
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
+        }
+        match self.error {
+            0 => Ok((self.id, self.at)),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    fn steps(&mut self) {
+        // SAFETY: takes numbers; attaches at an address of the kernel's choice.
+        unsafe {
+            self.id = libc::shmget(libc::IPC_PRIVATE, self.size, libc::IPC_CREAT | self.mode);
+            if self.id == -1 {
+                self.error = *libc::__errno_location();
+                return;
+            }
+            self.at = libc::shmat(self.id, std::ptr::null(), 0).expose_provenance();
+            if self.at == usize::MAX {
+                self.error = *libc::__errno_location();
+            }
+            libc::shmctl(self.id, libc::IPC_RMID, std::ptr::null_mut());
+        }
+    }
+}
+
+/// The helper: leaves the group, to which somebody may send SIGKILL, first.
+extern "C" fn in_helper(making: *mut c_void) -> libc::c_int {
+    // SAFETY: the address of a `Making` whose owner waits until this has ended.
+    unsafe {
+        libc::setpgid(0, 0);
+        (*making.cast::<Making>()).steps();
+    }
+    0
+}
+
 impl<T> Drop for Segment<T> {
     fn drop(&mut self) {
         // SAFETY: `at` came from `shmat` and nothing borrows from `self` any more.
@@ -120,15 +170,25 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+    #[derive(Debug)]
     struct Word(AtomicU64);
     // SAFETY: one atomic.
     unsafe impl SharedContent for Word {}
 
     #[test]
     fn a_segment_starts_zeroed_and_is_writable() {
-        let mut segment = Segment::<Word>::new(4096, 0o600).unwrap();
+        let segment = Segment::<Word>::new(4096, 0o600).unwrap();
         assert_eq!(segment.get().0.load(Relaxed), 0);
-        segment.write_bytes(0, &7_u64.to_ne_bytes());
+        segment.get().0.store(7, Relaxed);
         assert_eq!(segment.get().0.load(Relaxed), 7);
+    }
+
+    #[test]
+    fn a_size_that_the_kernel_refuses_is_its_error() {
+        let refused = Segment::<Word>::new(usize::MAX / 2, 0o600).unwrap_err();
+        assert!(
+            matches!(refused.raw_os_error(), Some(libc::EINVAL | libc::ENOSPC | libc::ENOMEM)),
+            "{refused}"
+        );
     }
 }

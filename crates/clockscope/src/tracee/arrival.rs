@@ -1,7 +1,8 @@
 //! When our image has come to lie in a process: between the launch code's first system call and
 //! the rest of it.
 //!
-//! Only where somebody wants to know; it costs a few stops at each `execve`.
+//! Only where somebody wants to know, or the tracer has to write the image; it costs a few stops at
+//! each `execve`.
 
 use std::collections::HashMap;
 
@@ -9,13 +10,13 @@ use vdso_image::layout::INSTALL_MARK;
 
 use crate::sys::ptrace::{self, SyscallStop};
 
-const SYS_SHMAT: u64 = 30;
-/// System calls of the launch code before which the image is attached, at most; there is one.
+const SYS_MMAP: u64 = 9;
+/// System calls of the launch code before which the image is mapped, at most; there is one.
 const SYSCALLS_MAX: u32 = 4;
 /// Results from here on are error numbers.
 const ERRORS_FROM: u64 = u64::MAX - 4095;
 
-/// Threads whose launch code has not attached the image yet.
+/// Threads whose launch code has not mapped the image yet.
 #[derive(Debug, Default)]
 pub struct Arrivals {
     waiting: HashMap<i32, Waiting>,
@@ -24,7 +25,7 @@ pub struct Arrivals {
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
     stops: u32,
-    attaching: bool,
+    mapping: bool,
 }
 
 impl Arrivals {
@@ -44,26 +45,26 @@ impl Arrivals {
         self.waiting.contains_key(&thread)
     }
 
-    /// A thread has stopped at a system call. Gives the image's address if it has just been
-    /// attached.
+    /// A thread has stopped at a system call. Gives the image's address if that has just been
+    /// mapped.
     pub fn at_syscall(&mut self, thread: i32) -> Option<u64> {
         let waiting = self.waiting.get_mut(&thread)?;
         waiting.stops += 1;
         let registers = ptrace::registers(thread).ok();
         match (ptrace::syscall_info(thread), registers) {
             (Ok(SyscallStop::Entry { number, .. }), Some(registers))
-                if number == SYS_SHMAT && registers.r9 == INSTALL_MARK =>
+                if number == SYS_MMAP && registers.r9 == INSTALL_MARK =>
             {
-                waiting.attaching = true;
+                waiting.mapping = true;
                 None
             }
             // The end of `execve` comes first.
             (Ok(SyscallStop::Exit { .. }), Some(_))
-                if !waiting.attaching && waiting.stops < SYSCALLS_MAX =>
+                if !waiting.mapping && waiting.stops < SYSCALLS_MAX =>
             {
                 None
             }
-            (Ok(SyscallStop::Exit { .. }), Some(registers)) if waiting.attaching => {
+            (Ok(SyscallStop::Exit { .. }), Some(registers)) if waiting.mapping => {
                 self.waiting.remove(&thread);
                 Some(registers.rax).filter(|base| *base < ERRORS_FROM)
             }

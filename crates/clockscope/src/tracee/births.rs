@@ -7,11 +7,11 @@
 //! one has an FS base of its own (Go's threads ask for one at once) or has ended.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering::Acquire;
 
 use vdso_image::layout::{POISON, THREAD_ENTRIES, THREADS_OFFSET, ThreadEntry, Threads};
 
 use super::attach::command_name;
+use super::install::image_of;
 use super::processes::Processes;
 use crate::sys::ptrace::{self, Registers, SyscallStop};
 use crate::sys::{memory, signals, wait};
@@ -219,7 +219,7 @@ fn begin(processes: &mut Processes, child: i32, birth: Birth) {
             processes.name_key(child, key);
         }
     } else if !birth.shares_memory
-        && let Some(threads) = threads_of(processes, index)
+        && let Some(threads) = threads_of(processes, index, child)
     {
         let at = threads + std::mem::offset_of!(Threads, process) as u64;
         // If it cannot be written, the image takes a number of its own: counted, but for nobody.
@@ -227,16 +227,18 @@ fn begin(processes: &mut Processes, child: i32, birth: Birth) {
     }
 }
 
-/// Address of the page with the threads' slots in a process; `None` if it has none.
-fn threads_of(processes: &Processes, index: usize) -> Option<u64> {
-    let base = processes.get(index).pages.as_ref()?.get().header.base.load(Acquire);
-    (base != 0).then(|| base + THREADS_OFFSET as u64)
+/// Address of the page with the threads' slots in a process, seen through one of its threads; `None`
+/// if it has none.
+fn threads_of(processes: &Processes, index: usize, through: i32) -> Option<u64> {
+    let process = processes.get(index);
+    process.pages.as_ref()?;
+    image_of(process, through).map(|base| base + THREADS_OFFSET as u64)
 }
 
 /// Writes one key into all entries: [`POISON`] sends all threads to the slots of their CPUs, zero
 /// lets them take slots of their own (again).
 fn set_keys(processes: &Processes, index: usize, through: i32, key: u64) {
-    let Some(threads) = threads_of(processes, index) else { return };
+    let Some(threads) = threads_of(processes, index, through) else { return };
     let first = threads + std::mem::offset_of!(Threads, entries) as u64;
     let stride = size_of::<ThreadEntry>() as u64;
     // A process that has ended meanwhile needs no keys.

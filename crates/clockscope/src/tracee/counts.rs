@@ -9,6 +9,10 @@ use vdso_image::layout::{
 
 use crate::stats::timed::{self, Bin};
 
+/// No sum of calls, samples or weights goes beyond this: a thousand years of calls. Another process of the
+/// user can write anything into the pages, and what is made of the sums must not overflow.
+const MOST: u64 = 1 << 56;
+
 /// Calls by counter.
 pub type Calls = [u64; COUNTERS];
 
@@ -82,20 +86,20 @@ impl Timings {
                 continue;
             }
             let histogram = &shared.histograms[index];
-            total.samples += histogram.samples.load(Relaxed);
-            total.weight += histogram.weight.load(Relaxed);
+            total.samples = sum_of(total.samples, histogram.samples.load(Relaxed));
+            total.weight = sum_of(total.weight, histogram.weight.load(Relaxed));
             total.weighted_ticks += u128::from(histogram.weighted_ticks.load(Relaxed));
-            total.max_ticks = total.max_ticks.max(histogram.max_ticks.load(Relaxed));
+            total.max_ticks = total.max_ticks.max(histogram.max_ticks.load(Relaxed).min(MOST));
             total.buckets.resize(BUCKETS, 0);
             for (sum, bucket) in total.buckets.iter_mut().zip(&histogram.buckets) {
-                *sum += bucket.load(Relaxed);
+                *sum = sum_of(*sum, bucket.load(Relaxed));
             }
         }
         for (sum, interval) in self.intervals.iter_mut().zip(&shared.header.intervals) {
-            *sum += interval.load(Relaxed);
+            *sum = sum_of(*sum, interval.load(Relaxed));
         }
         for (sum, declined) in self.declined.iter_mut().zip(&shared.header.declined) {
-            *sum += declined.load(Relaxed);
+            *sum = sum_of(*sum, declined.load(Relaxed));
         }
     }
 }
@@ -174,10 +178,14 @@ fn used(header: &Header) -> impl Iterator<Item = usize> {
     (0..SLOTS).filter(|index| header.slots_used[index / 64].load(Relaxed) >> (index % 64) & 1 == 1)
 }
 
+fn sum_of(a: u64, b: u64) -> u64 {
+    a.saturating_add(b).min(MOST)
+}
+
 /// Adds calls to a sum.
 pub fn add(sum: &mut Calls, calls: &Calls) {
     for (sum, calls) in sum.iter_mut().zip(calls) {
-        *sum += calls;
+        *sum = sum_of(*sum, *calls);
     }
 }
 

@@ -20,6 +20,8 @@ pub enum Decline {
     NotTraceable,
     /// Its address space is limited to so many bytes, which it may need to the last.
     AddressSpace(u64),
+    /// Its stack has no room for the image before the first instruction.
+    Stack,
     /// The kernel refused shared memory.
     NoSharedMemory(std::io::ErrorKind),
     /// The process could not be looked at or changed.
@@ -47,6 +49,7 @@ impl fmt::Display for Decline {
             Self::AddressSpace(bytes) => {
                 write!(f, "its address space is limited to {} KiB (ulimit -v)", bytes / 1024)
             }
+            Self::Stack => f.write_str("its stack is limited to less than 64 KiB (ulimit -s)"),
             Self::NoSharedMemory(kind) => {
                 write!(f, "no shared memory: {kind}; see `ipcs -l` for the limits")
             }

@@ -17,7 +17,7 @@ use super::attach::{self, Attached, endless};
 use super::births::Births;
 use super::decline::Decline;
 use super::forbidden_counter;
-use super::install::{execute_again, install};
+use super::install::{Installed, execute_again, install, write_image};
 use super::processes::Processes;
 use super::session::Session;
 use crate::foreign::Foreign;
@@ -446,9 +446,11 @@ impl<'a> Follower<'a> {
         let process = self.processes.get_mut(index);
         process.command = command_name(pid);
         match result {
-            Ok(pages) => {
+            Ok(Installed { pages, slot, wants_image }) => {
                 process.pages = pages.map(Rc::new);
-                if self.observers.watcher.as_ref().is_some_and(|w| w.wants_images()) {
+                process.image_slot = Some(slot);
+                let watched = self.observers.watcher.as_ref().is_some_and(|w| w.wants_images());
+                if watched || wants_image {
                     self.arrivals.expect(pid);
                 }
             }
@@ -495,10 +497,13 @@ impl<'a> Follower<'a> {
 
     fn at_syscall(&mut self, thread: i32) {
         self.halted.remove(&thread);
-        if let Some(image) = self.arrivals.at_syscall(thread)
-            && let Some(watcher) = &mut self.observers.watcher
-        {
-            watcher.mapped(thread, image);
+        if let Some(image) = self.arrivals.at_syscall(thread) {
+            // A process that cannot be given it starts without.
+            let written =
+                self.session.copies_itself() || write_image(self.session, thread, image).is_ok();
+            if written && let Some(watcher) = &mut self.observers.watcher {
+                watcher.mapped(thread, image);
+            }
         }
         if self.births.is_watched(thread) {
             self.births.at_syscall(&mut self.processes, thread);

@@ -1,7 +1,7 @@
 //! Our image reads the time-stamp counter, and the program has forbidden that to itself.
 
 use std::io;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use fastclock::ClockId;
 use fastclock::page::Trust;
@@ -21,11 +21,10 @@ pub(super) fn step_over(session: &Session, thread: i32, pages: Option<&Shared>) 
     let has_clock = session.clock_page().is_some();
     let Ok(mut registers) = ptrace::registers(thread) else { return false };
     let image = &session.ready().bytes;
-    let base = match pages {
-        Some(pages) => pages.header.base.load(Acquire),
-        None if has_clock => image_base(thread, registers.rip, image),
-        None => return false,
-    };
+    if pages.is_none() && !has_clock {
+        return false;
+    }
+    let base = image_base(thread, registers.rip, image);
     let offset = registers.rip.wrapping_sub(base);
     let Some(code) =
         usize::try_from(offset).ok().filter(|at| *at < IMAGE_SIZE).and_then(|at| image.get(at..))

@@ -1,11 +1,16 @@
 //! At `execve`: putting the launch code into the process.
 
+use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
 
-use vdso_image::layout::{LaunchParams, MemoryMap, SHARED_SIZE, Shared};
+use vdso_image::layout::{
+    LaunchParams, MemoryMap, PAGE, SESSION_MARK, SESSION_OFFSET, SHARED_SIZE, Session as Constants,
+    Shared,
+};
 
 use super::decline::Decline;
 use super::launch_code::{Execve, Launch, assemble, assemble_execve};
+use super::processes::Process;
 use super::session::{Session, seccomp_filters};
 use super::stack::{AT_EXECFN, VdsoEntry, find_value, find_vdso};
 use crate::sys::shm::Segment;
@@ -18,8 +23,19 @@ pub(super) const USER_CS: u64 = 0x33;
 /// KiB that are mapped behind our image.
 const ROOMY: u64 = 256 << 20;
 
-/// Makes a process that stands at the end of its `execve` start with the launch code. Gives the
-/// shared pages if calls are counted.
+/// What a process was given.
+#[derive(Debug)]
+pub struct Installed {
+    /// The pages that it counts in, if calls are counted.
+    pub pages: Option<Segment<Shared>>,
+    /// Address of the value of `AT_SYSINFO_EHDR` in its auxiliary vector, which tells where its image is
+    /// once that is there.
+    pub slot: u64,
+    /// Whether the tracer has to write the image when it is mapped.
+    pub wants_image: bool,
+}
+
+/// Makes a process that stands at the end of its `execve` start with the launch code.
 ///
 /// The last step changes the registers at once; if this process dies before it, the program
 /// starts as usual, and after it, with our image.
@@ -27,11 +43,7 @@ const ROOMY: u64 = 256 << 20;
 /// # Errors
 ///
 /// A [`Decline`]; the process is then unchanged.
-pub fn install(
-    session: &Session,
-    pid: i32,
-    number: u64,
-) -> Result<Option<Segment<Shared>>, Decline> {
+pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, Decline> {
     let mut registers = ptrace::registers(pid).map_err(|error| Decline::Access(error.kind()))?;
     if registers.cs != USER_CS {
         return Err(Decline::Not64Bit);
@@ -46,8 +58,10 @@ pub fn install(
         return Err(Decline::Seccomp);
     }
     let shared = shared_pages(session, pid)?;
+    let (clock, clock_inode) = session.clock_place();
+    let image = session.copies_itself().then(|| below(registers.rsp, session.image()));
     let code = assemble(&Launch {
-        image_id: session.image_id(),
+        image,
         install_offset: session.ready().install_offset,
         params: LaunchParams {
             kernel_base: vdso.base,
@@ -55,17 +69,51 @@ pub fn install(
             shared_id: shared.as_ref().map_or(0, |pages| u64::from(pages.id().cast_unsigned())),
             process: number,
             entry: registers.rip,
+            clock,
+            clock_inode,
             memory: memory_map(pid, &vdso).unwrap_or_default(),
         },
     });
     if code.len() > room {
         return Err(Decline::NoRoom);
     }
+    if let Some(image) = image {
+        memory::write(pid, image, session.image()).map_err(|_| Decline::Stack)?;
+    }
     let at = vdso.base + code_offset;
     memory::write_text(pid, at, &code).map_err(|error| Decline::Access(error.kind()))?;
     registers.rip = at;
     ptrace::set_registers(pid, &registers).map_err(|error| Decline::Access(error.kind()))?;
-    Ok(shared)
+    Ok(Installed { pages: shared, slot: vdso.slot, wants_image: image.is_none() })
+}
+
+/// Where the image waits for the launch code: in the pages below the one with the stack pointer. The
+/// kernel gives every program 128 KiB of stack there, which nobody has used yet, if it may have them
+/// (`stack_expand` in `setup_arg_pages`, fs/exec.c, Linux 6.18).
+fn below(stack: u64, image: &[u8]) -> u64 {
+    (stack & !(PAGE as u64 - 1)).saturating_sub(image.len() as u64)
+}
+
+/// Writes the image to where a process has mapped memory for it, which stands still.
+///
+/// # Errors
+///
+/// As [`memory::write_text`]. The process starts without the image then.
+pub fn write_image(session: &Session, pid: i32, base: u64) -> std::io::Result<()> {
+    memory::write_text(pid, base, session.image())
+}
+
+/// Where our image is in a process, seen through one of its threads: where it was put when it was
+/// attached to, or what its auxiliary vector says, if that is true. The shared pages say it too, but
+/// another process of the user can write these.
+#[must_use]
+pub fn image_of(process: &Process, through: i32) -> Option<u64> {
+    if let Some(patch) = &process.patch {
+        return Some(patch.base);
+    }
+    let base = memory::read_u64(through, process.image_slot?).ok()?;
+    let mark = base.checked_add((SESSION_OFFSET + offset_of!(Constants, mark)) as u64)?;
+    memory::read_u64(through, mark).is_ok_and(|mark| mark == SESSION_MARK).then_some(base)
 }
 
 /// Makes a process that stands at the end of its `execve` execute the same program once more. For

@@ -24,6 +24,8 @@ pub struct Process {
     pub command: Foreign,
     /// The shared pages that it counts in; shared with children that have not executed.
     pub pages: Option<Rc<Segment<Shared>>>,
+    /// Address in its auxiliary vector that tells where its image is, if it was started with one.
+    pub image_slot: Option<u64>,
     /// Calls until now, as far as collected.
     pub calls: Calls,
     /// Calls by thread, where known; the first thread has everything that no other has.
@@ -65,6 +67,7 @@ impl Processes {
             parent: None,
             command,
             pages,
+            image_slot: None,
             calls: [0; COUNTERS],
             threads: HashMap::new(),
             declines: Vec::new(),
@@ -83,9 +86,10 @@ impl Processes {
     pub fn add_child(&mut self, pid: i32, of: usize) {
         let parent = &self.all[of];
         let (command, pages) = (parent.command.clone(), parent.pages.clone());
-        let (parent, patch) = (parent.pid, parent.patch.clone());
+        let (parent, patch, slot) = (parent.pid, parent.patch.clone(), parent.image_slot);
         let child = self.add(pid, command, pages);
-        (self.all[child].parent, self.all[child].patch) = (Some(parent), patch);
+        let child = &mut self.all[child];
+        (child.parent, child.patch, child.image_slot) = (Some(parent), patch, slot);
     }
 
     /// Adds a thread to the process that `of` belongs to.
@@ -184,7 +188,7 @@ impl Processes {
 
     /// Takes the counts of a process out of its pages and gives the pages up.
     fn let_go(&mut self, index: usize) {
-        self.all[index].patch = None;
+        (self.all[index].patch, self.all[index].image_slot) = (None, None);
         let Some(pages) = self.all[index].pages.take() else { return };
         self.all[index].collect(pages.get(), Self::number(index));
         counts::release(pages.get(), Self::number(index));

@@ -1,4 +1,5 @@
-//! What all processes of one trace share: the image, ready to be attached.
+//! What all processes of one trace have in common: the image, of which each gets a copy, and the pages
+//! that the tracer changes while they run.
 
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -9,13 +10,15 @@ use anyhow::{Context, bail};
 use fastclock::page::Page;
 use fastclock::{ClockId, Nanos, Scale, TickRate, Ticks};
 use vdso_image::layout::{
-    FUNCTIONS, ImagePages, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, PAGE, SESSION_MARK,
-    SESSION_OFFSET, Session as Constants, TOTAL_SIZE, Target,
+    CONFIG_OFFSET, FUNCTIONS, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, Live, PAGE,
+    SESSION_MARK, SESSION_OFFSET, Session as Constants, Target,
 };
 
 use super::image::{self, Counting, Ready, Route};
 use crate::sys::own_vdso::{self, OwnVdso};
-use crate::sys::{robust, shm::Segment, tsc};
+use crate::sys::sealed::SealedPage;
+use crate::sys::shm::{Segment, SharedContent};
+use crate::sys::{access, robust, tsc, write_execute};
 use crate::vdso::Image;
 
 /// Time between two timed calls of a thread that the adaptive sampling aims at.
@@ -28,13 +31,17 @@ pub struct ClockPair {
     time: Nanos,
 }
 
-/// The image of a session in shared memory, and what the launch code needs to know of it.
+/// The image of a session, and what the launch code needs to know of it.
 #[derive(Debug)]
 pub struct Session {
-    pages: &'static Segment<ImagePages>,
+    /// The image with its constants: whole pages.
+    bytes: Vec<u8>,
+    /// There if calls are counted.
+    live: Option<&'static Segment<Live>>,
     ready: Ready,
     counting: Counting,
-    clock: Option<&'static Segment<Page>>,
+    clock: Option<ClockMemory>,
+    copies_itself: bool,
     code_offset: u64,
     code_room: usize,
     start: ClockPair,
@@ -64,21 +71,34 @@ impl Session {
             Route::Tsc { .. } => Some(clock_page()?),
             Route::Kernel | Route::Syscall | Route::Coarse => None,
         };
-        let mut pages = Segment::<ImagePages>::new(TOTAL_SIZE, 0o755)
-            .context("cannot get shared memory; see `ipcs -l` for the limits")?;
-        pages.write_bytes(0, &ready.bytes);
+        let live = match counting {
+            Counting::No => None,
+            Counting::ByThread | Counting::ByCpu => Some(segment::<Live>(0o644)?),
+        };
+        let words = [
+            (std::mem::offset_of!(Constants, clock), u64::from(clock.is_some())),
+            (
+                std::mem::offset_of!(Constants, live),
+                live.map_or(0, |live| u64::from(live.id().cast_unsigned()) + 1),
+            ),
+        ];
         let mut constants = constants(&ready, counting, &mappings, code_offset);
-        let clock_id = clock.map_or(0, |clock| u64::from(clock.id().cast_unsigned()) + 1);
-        let at = std::mem::offset_of!(Constants, clock);
-        constants[at..at + 8].copy_from_slice(&clock_id.to_le_bytes());
-        pages.write_bytes(SESSION_OFFSET, &constants);
+        for (at, word) in words {
+            constants[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        let mut bytes = ready.bytes.clone();
+        bytes.resize(SESSION_OFFSET, 0);
+        bytes.extend(constants);
+        bytes.resize(CONFIG_OFFSET, 0);
         let end = kernel.content_end().next_multiple_of(16);
         let room = end.next_multiple_of(PAGE as u64) - end;
         Ok(Self {
-            pages: Box::leak(Box::new(pages)),
+            bytes,
+            live,
             ready,
             counting,
             clock,
+            copies_itself: !write_execute::is_denied(),
             code_offset: end,
             code_room: usize::try_from(room).unwrap_or(0),
             start,
@@ -93,30 +113,49 @@ impl Session {
     ///
     /// Where the kernel has no robust futexes.
     pub fn allow_timing(&self) -> io::Result<()> {
-        if tsc::has_rdtscp() { robust::announce(&self.pages.get().session.tracer) } else { Ok(()) }
+        match self.live {
+            Some(live) if tsc::has_rdtscp() => robust::announce(&live.get().tracer),
+            _ => Ok(()),
+        }
     }
 
     /// Says that nobody looks at the times any more.
     pub fn stop_timing(&self) {
-        self.pages.get().session.tracer.store(0, Release);
+        if let Some(live) = self.live {
+            live.get().tracer.store(0, Release);
+        }
     }
 
     /// True if the tracer was announced.
     #[must_use]
     pub fn is_timing(&self) -> bool {
-        self.pages.get().session.tracer.load(Relaxed) != 0
+        self.live.is_some_and(|live| live.get().tracer.load(Relaxed) != 0)
     }
 
-    /// The word that says one in how many timed calls passes the image's door; 0: none.
+    /// The word that says one in how many timed calls passes the image's door; 0: none. If calls are not
+    /// counted, nobody looks at it.
     #[must_use]
     pub fn callers_one_in(&self) -> &'static AtomicU32 {
-        &self.pages.get().session.callers_one_in
+        static NOBODY_LOOKS: AtomicU32 = AtomicU32::new(0);
+        self.live.map_or(&NOBODY_LOOKS, |live| &live.get().callers_one_in)
     }
 
-    /// System V id of the segment with the image.
+    /// System V id of the page with what the tracer changes; 0 if calls are not counted.
     #[must_use]
-    pub fn image_id(&self) -> i32 {
-        self.pages.id()
+    pub fn live_id(&self) -> u64 {
+        self.live.map_or(0, |live| u64::from(live.id().cast_unsigned()))
+    }
+
+    /// The image with its constants, as it lies in a process: whole pages.
+    #[must_use]
+    pub fn image(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether processes may execute what they have written, and so copy the image themselves.
+    #[must_use]
+    pub fn copies_itself(&self) -> bool {
+        self.copies_itself
     }
 
     /// The prepared image.
@@ -134,7 +173,20 @@ impl Session {
     /// The clock page that the image answers from, if it does.
     #[must_use]
     pub fn clock_page(&self) -> Option<&'static Page> {
-        self.clock.map(Segment::get)
+        self.clock.as_ref().map(ClockMemory::page)
+    }
+
+    /// How a process finds that page, and the inode that it must be: `LaunchParams::clock`.
+    #[must_use]
+    pub fn clock_place(&self) -> (u64, u64) {
+        match &self.clock {
+            None => (0, 0),
+            Some(ClockMemory::Segment(segment)) => (u64::from(segment.id().cast_unsigned()), 0),
+            Some(ClockMemory::Sealed(sealed)) => {
+                let descriptor = u64::from(sealed.descriptor().cast_unsigned());
+                (u64::from(std::process::id()) << 32 | descriptor, sealed.inode())
+            }
+        }
     }
 
     /// Where in the kernel's image the launch code goes, and how many bytes are free there.
@@ -163,11 +215,37 @@ impl Session {
     }
 }
 
-/// A page that every user's processes may read, and this process only may write.
-fn clock_page() -> anyhow::Result<&'static Segment<Page>> {
-    let page = Segment::new(size_of::<Page>(), 0o644)
+/// The memory of the clock page. Every user's processes may read it; nobody but this process can
+/// write it, not even another one of the same user.
+#[derive(Debug)]
+enum ClockMemory {
+    /// Root's: found by its number, in a chroot and without a descriptor too.
+    Segment(&'static Segment<Page>),
+    /// Where this process is not root, all of its user's could write a segment.
+    Sealed(SealedPage),
+}
+
+impl ClockMemory {
+    fn page(&self) -> &'static Page {
+        match self {
+            Self::Segment(segment) => segment.get(),
+            Self::Sealed(sealed) => sealed.page(),
+        }
+    }
+}
+
+fn clock_page() -> anyhow::Result<ClockMemory> {
+    if access::effective_uid() == 0 {
+        return segment(0o644).map(ClockMemory::Segment);
+    }
+    SealedPage::new().map(ClockMemory::Sealed).context("cannot get memory for the clock page")
+}
+
+/// A segment for the life of this process.
+fn segment<T: SharedContent>(mode: i32) -> anyhow::Result<&'static Segment<T>> {
+    let segment = Segment::new(PAGE, mode)
         .context("cannot get shared memory; see `ipcs -l` for the limits")?;
-    Ok(Box::leak(Box::new(page)))
+    Ok(Box::leak(Box::new(segment)))
 }
 
 impl ClockPair {

@@ -56,6 +56,11 @@ impl Conversation {
         self.child.id().try_into().expect("is a pid")
     }
 
+    /// Whether it has not ended.
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Sends a line.
     #[track_caller]
     pub(crate) fn say(&mut self, line: &str) {

@@ -166,7 +166,7 @@ impl Watcher for Sampling {
 
     fn mapped(&mut self, process: i32, image: u64) {
         let door = self.vdso.then(|| image + u64::from(self.door_offset));
-        lock(&self.inbox).mapped(process, door);
+        lock(&self.inbox).mapped(process, image, door);
     }
 
     fn gone(&mut self, process: i32) {

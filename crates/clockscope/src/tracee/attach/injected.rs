@@ -11,8 +11,8 @@
 use std::ops::Range;
 
 use vdso_image::layout::{
-    AttachParams, CONFIG_OFFSET, INSTALL_MARK, PAGE, SHARED_OFFSET, THREADS_OFFSET, THREADS_SIZE,
-    TOTAL_SIZE, TRAMPOLINE_OFFSET,
+    AttachParams, CONFIG_OFFSET, INSTALL_MARK, LIVE_OFFSET, PAGE, SHARED_OFFSET, THREADS_OFFSET,
+    THREADS_SIZE, TOTAL_SIZE, TRAMPOLINE_OFFSET,
 };
 
 use super::seccomp::Call;
@@ -21,11 +21,12 @@ use crate::sys::ptrace::Registers;
 const SYS_RT_SIGPROCMASK: u32 = 14;
 const SYS_SELECT: u32 = 23;
 const SYS_MUNMAP: u32 = 11;
-const SYS_SHMAT: u32 = 30;
+const SYS_MMAP: u32 = 9;
 const SYS_RESTART_SYSCALL: u64 = 219;
 const SIG_SETMASK: u32 = 2;
-/// `SHM_RDONLY | SHM_EXEC`.
-const SHM_READ_EXECUTE: u32 = 0o010_000 | 0o100_000;
+const PROT_READ_EXECUTE: u32 = 1 | 4;
+/// `MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE`; Linux before 4.17 takes the address for a wish.
+const MAP_PRIVATE_THERE: u32 = 0x02 | 0x20 | 0x10_0000;
 
 /// What the kernel leaves in `rax` of an interrupted system call: include/linux/errno.h (Linux 6.18).
 const ERESTARTSYS: i64 = -512;
@@ -36,11 +37,18 @@ const ERESTART_RESTARTBLOCK: i64 = -516;
 /// What is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Attaches the image at an address and runs its installer.
-    Attach {
-        /// System V id of the segment with the image.
-        image_id: i32,
+    /// Maps private memory for the image, which the tracer writes then.
+    Map {
         /// The address.
+        at: u64,
+        /// System V id of the shared pages that the image's installer will attach.
+        shared_id: u64,
+        /// The same of the page with what the tracer changes.
+        live_id: u64,
+    },
+    /// Runs the installer of the image.
+    Attach {
+        /// The image's address.
         at: u64,
         /// Offset of `clockscope_attach`.
         attach_offset: u32,
@@ -98,16 +106,17 @@ pub(super) fn assemble(work: &Work, at: u64, registers: &Registers, mask: u64) -
     let mut code = Assembly { bytes: Vec::with_capacity(512), fixes: Vec::new() };
     code.set_mask(Data::AllSignals);
     match work {
-        Work::Attach { image_id, at: image, attach_offset, .. } => {
-            code.load(RDI, u64::from(image_id.cast_unsigned()));
-            code.load(RSI, *image);
-            code.load(RDX, u64::from(SHM_READ_EXECUTE));
-            code.marked_call(SYS_SHMAT);
-            code.bytes.extend([0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff]); // cmp rax, -4096
-            code.bytes.extend([0x77, 15]); // ja over the jump: it failed
+        Work::Map { at: image, .. } => {
+            code.load(RDI, *image);
+            code.load(RSI, TOTAL_SIZE as u64);
+            code.load(RDX, u64::from(PROT_READ_EXECUTE));
+            code.load(R10, u64::from(MAP_PRIVATE_THERE));
+            code.load(R8, u64::MAX);
+            code.marked_call(SYS_MMAP);
+        }
+        Work::Attach { at: image, attach_offset, .. } => {
             code.address(RDI, Data::Params);
-            code.bytes.extend([0x48, 0x05]); // add rax, the installer's offset
-            code.bytes.extend(attach_offset.to_le_bytes());
+            code.load(RAX, image + u64::from(*attach_offset));
             code.bytes.extend([0xff, 0xe0]); // jmp rax: it comes back by the parameters
         }
         Work::Unmap(ranges) => {
@@ -125,7 +134,7 @@ pub(super) fn assemble(work: &Work, at: u64, registers: &Registers, mask: u64) -
     let last = at + mask_is_back as u64..at + code.bytes.len() as u64;
     let (shared_id, process) = match work {
         Work::Attach { shared_id, process, .. } => (*shared_id, *process),
-        Work::Unmap(_) => (0, 0),
+        Work::Map { .. } | Work::Unmap(_) => (0, 0),
     };
     let params = AttachParams { return_to: back, shared_id, process };
     let flags = registers.eflags & !TRAP_FLAG;
@@ -147,20 +156,27 @@ pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
         call("select", SYS_SELECT, [0, 0, 0, 0, at]),
     ];
     match work {
-        Work::Attach { image_id, at: base, shared_id, .. } => {
-            let image = u64::from(image_id.cast_unsigned());
+        // All that the installer will do, too: nothing is begun that a filter would end.
+        Work::Map { at: base, shared_id, live_id } => {
             let in_image = |offset: usize| base + offset as u64;
             let private = size(THREADS_OFFSET + THREADS_SIZE - CONFIG_OFFSET);
+            let there = MAP_PRIVATE_THERE.into();
             calls.extend([
-                call("shmat", 30, [image, *base, SHM_READ_EXECUTE.into(), 8, 0]),
+                call(
+                    "mmap",
+                    9,
+                    [*base, size(TOTAL_SIZE), PROT_READ_EXECUTE.into(), there, u64::MAX],
+                ),
                 call("mmap", 9, [in_image(CONFIG_OFFSET), private, 3, 0x32, u64::MAX]),
                 call("shmat", 30, [*shared_id, in_image(SHARED_OFFSET), 0o40_000, 0, 0]),
+                call("shmat", 30, [*live_id, in_image(LIVE_OFFSET), 0o50_000, 0, 0]),
                 call("madvise", 28, [in_image(THREADS_OFFSET), size(THREADS_SIZE), 18, 0, 0]),
                 call("mmap", 9, [in_image(TRAMPOLINE_OFFSET), size(PAGE), 5, 0x32, u64::MAX]),
                 call("mprotect", 10, [in_image(CONFIG_OFFSET), size(PAGE), 1, 0, 0]),
                 call("munmap", 11, [*base, size(TOTAL_SIZE), 0, 0, 0]),
             ]);
         }
+        Work::Attach { .. } => {}
         Work::Unmap(ranges) => {
             calls.extend(ranges.iter().map(|(at, size)| call("munmap", 11, [*at, *size, 0, 0, 0])));
         }
@@ -198,10 +214,12 @@ enum Data {
 }
 
 /// Numbers of registers in instructions.
+const RAX: u8 = 0;
 const RDX: u8 = 2;
 const RSP: u8 = 4;
 const RSI: u8 = 6;
 const RDI: u8 = 7;
+const R8: u8 = 8;
 const R9: u8 = 9;
 const R10: u8 = 10;
 
@@ -330,13 +348,8 @@ mod tests {
             .collect()
     }
 
-    const ATTACH: Work = Work::Attach {
-        image_id: 0x0102_0304,
-        at: 0x7f00_0000_0000,
-        attach_offset: 0x1612,
-        shared_id: 77,
-        process: 5,
-    };
+    const ATTACH: Work =
+        Work::Attach { at: 0x7f00_0000_0000, attach_offset: 0x1612, shared_id: 77, process: 5 };
 
     #[test]
     fn an_interrupted_call_goes_on_as_the_kernel_would_have_it() {
@@ -365,8 +378,8 @@ mod tests {
                 .position(|other| other == line)
                 .unwrap_or_else(|| panic!("{line}: {text:?}"))
         };
-        assert_eq!(text.iter().filter(|line| *line == "syscall").count(), 4, "{text:?}");
-        assert!(position("mov rdi,1020304h") < position("mov rsi,7F0000000000h"));
+        assert_eq!(text.iter().filter(|line| *line == "syscall").count(), 3, "{text:?}");
+        assert!(position("mov rax,7F0000001612h") < position("jmp rax"));
         assert!(position("jmp rax") < position("popf"));
         assert!(position("popf") < position("mov rsp,7FFD00001238h"));
         assert!(position("mov rsp,7FFD00001238h") < position("mov r15,0Fh"));

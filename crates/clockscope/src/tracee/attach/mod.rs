@@ -46,7 +46,7 @@ use self::injected::Work;
 use self::process::{Known, is_ending};
 use self::threads::Threads;
 use super::decline::Decline;
-use super::install::{USER_CS, shared_pages};
+use super::install::{USER_CS, shared_pages, write_image};
 use super::session::Session;
 use crate::sys::own_vdso;
 use crate::sys::precedence::Precedence;
@@ -161,11 +161,12 @@ fn attach_traced(
         patch::wait_for_room(threads, &patch)?;
     }
     let ready = how.session.ready();
+    let shared_id = u64::from(pages.id().cast_unsigned());
+    let map = Work::Map { at: base, shared_id, live_id: how.session.live_id() };
     let work = Work::Attach {
-        image_id: how.session.image_id(),
         at: base,
         attach_offset: ready.attach_offset,
-        shared_id: u64::from(pages.id().cast_unsigned()),
+        shared_id,
         process: how.number,
     };
     // The first threads that go on would otherwise keep the last ones waiting for us.
@@ -176,6 +177,17 @@ fn attach_traced(
         threads.resume_all(Resume::Run);
     }
     let thread = choose(threads, pid)?;
+    if threads.has_executed() {
+        return Err(Refusal::Executed);
+    }
+    run(threads, thread, &patch.room, &map)?;
+    if !process::has_mapped(thread, base..base + TOTAL_SIZE as u64) {
+        return Err(Refusal::Declined(Decline::NotAttached));
+    }
+    write_image(how.session, thread, base).map_err(Refusal::at("writing the image"))?;
+    if !threads.settle(thread) {
+        return Err(patch::why_late(pid, thread));
+    }
     if threads.has_executed() {
         return Err(Refusal::Executed);
     }

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use vdso_image::layout::{
-    FUNCTIONS, Function, INSTALL_MARK, PAGE, SESSION_MARK, SESSION_OFFSET, Session as Constants,
-    TOTAL_SIZE, TRAMPOLINE_OFFSET, TRAMPOLINE_SIZE,
+    CONFIG_OFFSET, FUNCTIONS, Function, INSTALL_MARK, PAGE, SESSION_MARK, SESSION_OFFSET,
+    Session as Constants, TOTAL_SIZE, TRAMPOLINE_OFFSET, TRAMPOLINE_SIZE,
 };
 
 use super::displaced::{self, JUMP, Redirected, Text};
@@ -199,7 +199,9 @@ fn is_in_one(images: &[u64], address: u64) -> bool {
 fn leftovers(pid: i32, maps: &[Mapping]) -> Vec<u64> {
     let mark = SESSION_OFFSET + std::mem::offset_of!(Constants, mark);
     let is_marked = |mapping: &&Mapping| {
-        mapping.name.starts_with("/SYSV")
+        mapping.name.is_empty()
+            && mapping.perms == "r-xp"
+            && mapping.size() >= CONFIG_OFFSET as u64
             && memory::read_u64(pid, mapping.start + mark as u64).is_ok_and(|m| m == SESSION_MARK)
     };
     let kernels =

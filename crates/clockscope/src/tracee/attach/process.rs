@@ -1,5 +1,6 @@
 //! What is known of a process before it is touched.
 
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 
 use super::refusal::{Asker, Refusal};
@@ -142,6 +143,17 @@ pub(super) fn mappings(pid: i32) -> Result<Vec<Mapping>, Refusal> {
     proc_text::read(format!("/proc/{pid}/maps"))
         .map(|text| maps::parse(&text))
         .map_err(Refusal::at("reading its mappings"))
+}
+
+/// Whether a process has private executable memory without a file in just this range.
+pub(super) fn has_mapped(pid: i32, range: Range<u64>) -> bool {
+    mappings(pid).is_ok_and(|maps| {
+        maps.iter().any(|mapping| {
+            (mapping.start..mapping.end) == range
+                && mapping.perms == "r-xp"
+                && mapping.name.is_empty()
+        })
+    })
 }
 
 /// Whether a process is in the IPC namespace of this one, without which it cannot attach the pages.

@@ -1,0 +1,102 @@
+//! Attaching the clock page: a System V segment if only root writes it, otherwise a memory file that
+//! nobody but its keeper can write, however it is opened (`F_SEAL_FUTURE_WRITE`).
+//!
+//! The file is reached through `/proc/KEEPER/fd`, which another PID namespace may use for another
+//! process: what is opened there is believed only if it is the inode that the tracer has named.
+
+use crate::install::{
+    Failure, PROT_READ, SHM_RDONLY, SHM_REMAP, check, failed, syscall, syscall_5,
+};
+use crate::install::{SYS_MMAP, SYS_SHMAT};
+use crate::layout::{CLOCK_OFFSET, InstallStep, LaunchParams, PAGE};
+use crate::slots::session;
+
+const SYS_OPEN: usize = 2;
+const SYS_CLOSE: usize = 3;
+const SYS_FSTAT: usize = 5;
+/// `O_RDONLY | O_CLOEXEC`.
+const O_CLOEXEC: usize = 0o2_000_000;
+const MAP_SHARED_FIXED: usize = 0x01 | 0x10;
+const ESTALE: usize = 116;
+
+/// Attaches the clock page, if the session has one.
+pub(crate) fn map_clock(base: usize, params: &LaunchParams) -> Result<(), Failure> {
+    if session().clock == 0 {
+        return Ok(());
+    }
+    let at = base + CLOCK_OFFSET;
+    let (keeper, number) = (params.clock >> 32, params.clock & 0xffff_ffff);
+    let mapped = if keeper == 0 {
+        syscall(SYS_SHMAT, number as usize, at, SHM_REMAP | SHM_RDONLY, 0)
+    } else {
+        map_file(at, keeper, number, params.clock_inode)
+    };
+    check(InstallStep::AttachClock, mapped)
+}
+
+/// Maps the page in the file behind a descriptor of the keeper; an error number otherwise.
+fn map_file(at: usize, keeper: u64, number: u64, inode: u64) -> usize {
+    let path = Path::of(keeper, number);
+    let file = syscall(SYS_OPEN, path.address(), O_CLOEXEC, 0, 0);
+    if failed(file) {
+        return file;
+    }
+    // `struct stat`: the inode's number is its second word.
+    let mut stat = [0_u64; 18];
+    let told = syscall(SYS_FSTAT, file, stat.as_mut_ptr() as usize, 0, 0);
+    let mapped = if failed(told) || stat[1] != inode {
+        ESTALE.wrapping_neg()
+    } else {
+        // The mark of our system calls is the offset in the file.
+        syscall_5(SYS_MMAP, at, PAGE, PROT_READ, MAP_SHARED_FIXED, file)
+    };
+    syscall(SYS_CLOSE, file, 0, 0, 0);
+    mapped
+}
+
+/// `/proc/KEEPER/fd/NUMBER`, made from its end.
+struct Path {
+    bytes: [u8; 40],
+    start: usize,
+}
+
+impl Path {
+    fn of(keeper: u64, number: u64) -> Self {
+        let mut path = Self { bytes: [0; 40], start: 39 };
+        path.number(number);
+        path.text(b"/fd/");
+        path.number(keeper);
+        path.text(b"/proc/");
+        path
+    }
+
+    fn put(&mut self, byte: u8) {
+        // Both numbers have ten digits at most.
+        if let Some(start) = self.start.checked_sub(1)
+            && let Some(place) = self.bytes.get_mut(start)
+        {
+            *place = byte;
+            self.start = start;
+        }
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        for byte in text.iter().rev() {
+            self.put(*byte);
+        }
+    }
+
+    fn number(&mut self, mut number: u64) {
+        loop {
+            self.put(b'0' + (number % 10) as u8);
+            number /= 10;
+            if number == 0 {
+                return;
+            }
+        }
+    }
+
+    fn address(&self) -> usize {
+        &raw const self.bytes as usize + self.start
+    }
+}
