@@ -4,6 +4,8 @@
 //! The file is reached through `/proc/KEEPER/fd`, which another PID namespace may use for another
 //! process: what is opened there is believed only if it is the inode that the tracer has named.
 
+use core::mem::MaybeUninit;
+
 use crate::install::{
     Failure, PROT_READ, SHM_RDONLY, SHM_REMAP, check, failed, syscall, syscall_5,
 };
@@ -41,10 +43,12 @@ fn map_file(at: usize, keeper: u64, number: u64, inode: u64) -> usize {
     if failed(file) {
         return file;
     }
-    // `struct stat`: the inode's number is its second word.
-    let mut stat = [0_u64; 18];
+    // `struct stat`. Nothing is zeroed here: that would be a call into a library.
+    let mut stat = MaybeUninit::<[u64; 18]>::uninit();
     let told = syscall(SYS_FSTAT, file, stat.as_mut_ptr() as usize, 0, 0);
-    let mapped = if failed(told) || stat[1] != inode {
+    // SAFETY: the inode's number is the second word, which the kernel has written if it did not fail.
+    let is_other = || unsafe { stat.as_ptr().cast::<u64>().add(1).read() } != inode;
+    let mapped = if failed(told) || is_other() {
         ESTALE.wrapping_neg()
     } else {
         // The mark of our system calls is the offset in the file.
@@ -56,13 +60,14 @@ fn map_file(at: usize, keeper: u64, number: u64, inode: u64) -> usize {
 
 /// `/proc/KEEPER/fd/NUMBER`, made from its end.
 struct Path {
-    bytes: [u8; 40],
+    bytes: [MaybeUninit<u8>; 40],
     start: usize,
 }
 
 impl Path {
     fn of(keeper: u64, number: u64) -> Self {
-        let mut path = Self { bytes: [0; 40], start: 39 };
+        let mut path = Self { bytes: [const { MaybeUninit::uninit() }; 40], start: 40 };
+        path.put(0);
         path.number(number);
         path.text(b"/fd/");
         path.number(keeper);
@@ -75,7 +80,7 @@ impl Path {
         if let Some(start) = self.start.checked_sub(1)
             && let Some(place) = self.bytes.get_mut(start)
         {
-            *place = byte;
+            place.write(byte);
             self.start = start;
         }
     }
