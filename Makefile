@@ -9,8 +9,8 @@ DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
 MUSL := x86_64-unknown-linux-musl
 
-.PHONY: help setup setup-build setup-demo setup-bench setup-vm setup-foreign demo check tidy test test-root test-signals \
-	test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz prove setup-prove docs dist header install-c clean
+.PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-foreign demo check tidy test test-root test-signals \
+	test-unit test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz prove setup-prove docs dist header install-c clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -26,6 +26,9 @@ setup-demo:
 
 setup-bench:
 	@scripts/setup.sh bench
+
+setup-unit:
+	@scripts/setup.sh unit
 
 setup-vm:
 	@scripts/setup.sh vm
@@ -81,6 +84,10 @@ test-foreign-quick: setup-foreign ## the most telling of them, in minutes
 	$(CARGO) build --release --package clockscope
 	python3 tests/foreign/planted.py
 	$(AS_ROOT) tests/foreign/run.py $(TARGET)/release/clockscope $(TARGET)/foreign --quick $(FOREIGN)
+
+test-unit: setup-unit ## boot the systemd unit of serve in a container and read its page as a user (as root; 10 s)
+	$(CARGO) build --release --package clockscope --package fastclock-c
+	packaging/test $(TARGET)/release/clockscope $(TARGET)/release/libfastclock.a $(TARGET)/unit
 
 # `make bench SECTIONS=fastclock,start` measures these sections only, and replaces them in the page.
 bench: setup-bench ## compare with strace, perf, quanta and others: ratios with intervals

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a part of the project needs, from Debian's or Ubuntu's packages, and only what is
-# missing. Usage: scripts/setup.sh build|demo|test|bench|vm|foreign|prove
+# missing. Usage: scripts/setup.sh build|demo|test|bench|unit|vm|foreign|prove
 set -eu
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -23,6 +23,13 @@ END
 z3 z3
 cvc5 cvc5
 python3 python3
+END
+        return
+    fi
+    if [ "$1" = unit ]; then
+        cat <<'END'
+systemd-container systemd-nspawn
+mmdebstrap mmdebstrap
 END
         return
     fi
@@ -112,8 +119,8 @@ local_name() {
 
 part=${1:-}
 case "$part" in
-build | demo | test | bench | vm | foreign | prove) ;;
-*) die "say what to set up: build, demo, test, bench, vm, foreign or prove" ;;
+build | demo | test | bench | unit | vm | foreign | prove) ;;
+*) die "say what to set up: build, demo, test, bench, unit, vm, foreign or prove" ;;
 esac
 
 command -v cargo >/dev/null 2>&1 ||
