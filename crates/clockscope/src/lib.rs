@@ -28,7 +28,7 @@ pub fn main() -> ExitCode {
     match sys::room::lacks() {
         None => in_room(),
         Some(words) => {
-            eprintln!("clockscope: {words}");
+            commands::complain(&words);
             ExitCode::from(u8::try_from(exit::BEFORE_START).unwrap_or(u8::MAX))
         }
     }

@@ -26,8 +26,8 @@ pub enum Decline {
     NoSharedMemory(std::io::ErrorKind),
     /// The process could not be looked at or changed.
     Access(std::io::ErrorKind),
-    /// The process could not attach the shared pages: another IPC namespace, or a limit on its
-    /// address space.
+    /// The process could not map the image or attach the shared pages: another IPC namespace, a limit on
+    /// its memory, or memory that was written may not be executed.
     NotAttached,
     /// A later step of the installation failed with this error number.
     Install(i32),
@@ -55,7 +55,7 @@ impl fmt::Display for Decline {
             }
             Self::Access(kind) => write!(f, "it could not be changed at its start: {kind}"),
             Self::NotAttached => f.write_str(
-                "it could not attach the shared pages (another IPC namespace, or a limit on its address space)",
+                "it could not map the image or attach the shared pages (another IPC namespace, a limit on its memory, or PR_SET_MDWE)",
             ),
             Self::Install(errno) => {
                 write!(f, "the installation failed: {}", std::io::Error::from_raw_os_error(*errno))

@@ -588,7 +588,7 @@ fn note_installation(processes: &mut Processes, index: usize) {
         return;
     }
     let failed = header.failed.load(Acquire);
-    let attaching = [InstallStep::AttachShared, InstallStep::AttachClock]
+    let attaching = [InstallStep::AttachShared, InstallStep::AttachClock, InstallStep::AttachLive]
         .iter()
         .any(|step| failed >> 32 == *step as u64);
     let decline = match i32::try_from(failed & 0xffff_ffff) {

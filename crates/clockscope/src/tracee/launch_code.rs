@@ -24,7 +24,9 @@ const PROT_READ_EXECUTE: u32 = 5;
 const MAP_PRIVATE_ANONYMOUS: u32 = 0x22;
 const MADV_DONTNEED: u32 = 4;
 /// Bytes of the image with its constants: whole pages.
+#[expect(clippy::cast_possible_truncation, reason = "seven pages")]
 const IMAGE: u32 = CONFIG_OFFSET as u32;
+#[expect(clippy::cast_possible_truncation, reason = "less than a megabyte")]
 const TOTAL: u32 = TOTAL_SIZE as u32;
 
 /// What the instructions need to know.
