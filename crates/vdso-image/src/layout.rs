@@ -9,7 +9,7 @@
 //! 0x08000  trust      1 page    rw-  what the process knows of the clock page; private, zeroed in
 //!                                    children
 //! 0x09000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
-//! 0x0b000  live       1 page    r--  what the tracer changes while programs run; shared with it
+//! 0x0b000  live       1 page    r--  what the tracer changes while programs run
 //! 0x0c000  clock      1 page    r--  the clock page (`fastclock::page`), written by the command
 //! 0x0d000  shared    61 pages   rw-  slots and histograms; shared with the tracer and children
 //! 0x4a000  kernel    32 pages   r-x  the kernel's own image and data, moved here; in a process that was
@@ -21,8 +21,7 @@
 //! are counted. What is not there is the rest of the image's mapping: zeroes, read-only.
 //!
 //! All that is executed, jumped to or written through lies in private pages. What another process of
-//! the same user could change (`live` and `shared`) holds numbers only, and no number there is used
-//! as an index or an address without being checked.
+//! the user could change (`live`, `shared`) are numbers; none is an index or an address unchecked.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
@@ -64,8 +63,7 @@ pub const TOTAL_SIZE: usize = KERNEL_OFFSET + KERNEL_SIZE;
 pub const KERNEL_MAPPINGS: usize = 6;
 
 /// The value in register `r9` of every system call that the image makes while it installs itself,
-/// so that counters of system calls can leave them out. Page-aligned, because for `mmap` it is the
-/// file offset (ignored for anonymous memory; the clock page lies at this offset in its file).
+/// so that counters of system calls can leave them out. For `mmap` it is the offset in the file.
 pub const INSTALL_MARK: u64 = 0x0063_6c6f_636b_7000;
 
 /// The flags that a program starts with: interrupts allowed, and the bit that is always set.
@@ -231,9 +229,7 @@ pub struct KernelMapping {
 #[repr(C)]
 pub struct Session {
     /// 1 if vDSO calls are counted, 0 if the image only forwards.
-    pub counting: u32,
-    /// Reserved, zero.
-    pub reserved: u32,
+    pub counting: u64,
     /// Aim of the adaptive sampling: ticks between two timed calls of a thread.
     pub gap_ticks: u64,
     /// Where the functions of the kernel's image lie (image = [`TARGET_KERNEL`], or nowhere).
@@ -258,9 +254,8 @@ pub struct Session {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Live {
-    /// Thread id of the tracer while it lives: a robust futex, so that the kernel sets
-    /// `FUTEX_OWNER_DIED` (bit 30) in it when the tracer dies in any way. Timing needs the tracer
-    /// (it emulates the time-stamp counter for programs that forbid it); counting does not.
+    /// Thread id of the tracer while it lives: a robust futex, in which the kernel sets bit 30
+    /// (`FUTEX_OWNER_DIED`) when it dies in any way. Timing needs it (it emulates the counter).
     pub tracer: AtomicU32,
     /// One in how many timed calls passes the door (`sample.rs`), drawn at random; 0: none.
     pub callers_one_in: AtomicU32,
@@ -487,9 +482,9 @@ pub struct LaunchParams {
     /// The program's first instruction.
     pub entry: u64,
     /// The clock page: its System V id, or with a process in the upper half the descriptor of its
-    /// memory file there. In that file it lies at [`INSTALL_MARK`].
+    /// memory file there (at [`INSTALL_MARK`]).
     pub clock: u64,
-    /// Number of that file's inode, by which it is recognised.
+    /// Number of that file's inode.
     pub clock_inode: u64,
     /// What the kernel knows of the process's memory, to tell it of the changed vector too.
     pub memory: MemoryMap,

@@ -11,7 +11,7 @@ use crate::layout::{
 use crate::plan::seed;
 
 /// Session word `counting`: every thread counts in the slot of its CPU.
-const COUNT_BY_CPU: u32 = 2;
+const COUNT_BY_CPU: u64 = 2;
 
 /// Key of an entry that is being given to a thread.
 const CLAIMING: u64 = POISON - 1;

@@ -366,7 +366,7 @@ fn constants(
     mappings: &[KernelMapping],
     code_offset: u64,
 ) -> Vec<u8> {
-    let counting: u32 = match counting {
+    let counting: u64 = match counting {
         Counting::No => 0,
         Counting::ByThread => 1,
         Counting::ByCpu => 2,
