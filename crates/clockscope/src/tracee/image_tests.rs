@@ -97,10 +97,7 @@ fn with_more(names: &[String]) -> (Image, Vec<u64>) {
             .unwrap();
         let at = usize::try_from(u64::from_le_bytes(bytes[at + 8..at + 16].try_into().unwrap()));
         let at = at.unwrap();
-        (0..64)
-            .map(|n| at + 16 * n)
-            .find(|at| bytes[*at..*at + 8] == i64::from(tag.0).to_le_bytes())
-            .unwrap()
+        (0..64).map(|n| at + 16 * n).find(|at| bytes[*at..*at + 8] == tag.0.to_le_bytes()).unwrap()
             + 8
     };
     let tables = [DT_SYMTAB, DT_STRTAB, DT_STRSZ, DT_VERSYM, DT_HASH].map(place);
