@@ -39,10 +39,6 @@ PLANTED = [
      "fence(SeqCst);\n        if self.page", "if self.page"),
     ("the second writer does not know the line", "a_writer", "writer.rs",
      "head: head & 0xffff_ffff, current: Some(content) }", "head: head & 0xffff_ffff, current: None }"),
-    ("a late thread overwrites what a process keeps", "what_a_process", "trust.rs",
-     "if is_current() && self.heads[place]", "if self.heads[place]"),
-    ("two threads write what a process keeps at once", "what_a_process", "trust.rs",
-     "if self.busy[place].compare_exchange(0, 1, Acquire, Relaxed).is_err() {", "if false {"),
     ("the kernel's answer may be below what the page said", "a_withdrawal", "trust.rs",
      "if (1..limit).contains(&behind) { Nanos(floor) } else { kernel }", "kernel"),
 ]

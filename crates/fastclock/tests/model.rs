@@ -17,7 +17,6 @@ models! {
     two_threads_of_a_process_see_no_time_before_that_of_the_other
     two_processes_see_no_time_before_that_of_the_other
     three_publications_do_not_mix_under_a_reader
-    what_a_process_keeps_is_never_mixed_from_two_heads
     a_withdrawal_and_a_return_do_not_set_time_back
     a_writer_may_be_killed_anywhere_and_another_goes_on
 }

@@ -68,18 +68,6 @@ impl Default for Trust {
 }
 
 impl Trust {
-    /// The words that say what is kept.
-    #[cfg(fastclock_model)]
-    pub(super) fn heads(&self) -> impl Iterator<Item = &AtomicU64> {
-        self.heads.iter().chain(&self.busy).chain([&self.checked])
-    }
-
-    /// The copies.
-    #[cfg(fastclock_model)]
-    pub(super) fn lines(&self) -> &[Slot] {
-        &self.lines
-    }
-
     /// Where a tracer writes, from the start of the struct, when the process has forbidden itself
     /// the counter (`PR_SET_TSC`): first here a `CLOCK_MONOTONIC` in nanoseconds above every answer
     /// of the page, then 0 at [`CHECKED_OFFSET`](Self::CHECKED_OFFSET). The counter is not read any
