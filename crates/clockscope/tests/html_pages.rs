@@ -20,8 +20,8 @@ use browser::{Browser, Ground};
 use clockscope::report::{bench, compare, trace_page, wrongness};
 use serde::de::DeserializeOwned;
 
-/// Widths of windows: a desk's and a telephone's.
-const WIDTHS: [u32; 2] = [1200, 400];
+/// Widths of windows: a desk's, half of it, and a telephone's.
+const WIDTHS: [u32; 3] = [1200, 800, 400];
 /// Letters smaller than this cannot be read.
 const LEAST_LETTER_PX: f64 = 10.0;
 
