@@ -92,7 +92,9 @@ def prove_arithmetic(text, title):
 
 
 def cargo(root, *arguments, **variables):
-    environment = os.environ | {"CARGO_TARGET_DIR": str(TARGET / "target")} | variables
+    # One for each tree: cargo would take what it has built of the other for this one's.
+    target = TARGET / ("target" if root == ROOT else "target-planted")
+    environment = os.environ | {"CARGO_TARGET_DIR": str(target)} | variables
     command = [os.environ.get("CARGO", "cargo"), *arguments, "--quiet", "--package", "fastclock"]
     return command, {"cwd": root, "env": environment, "capture_output": True, "text": True}
 

@@ -29,7 +29,8 @@ pub(crate) fn die_after(stores: u64) {
 macro_rules! word {
     ($name:ident, $number:ty) => {
         #[derive(Debug)]
-        pub(crate) struct $name {
+        #[allow(unreachable_pub, reason = "the page's fields have it")]
+        pub struct $name {
             plain: core::sync::atomic::$name,
             modelled: OnceLock<loom::sync::atomic::$name>,
             is_mortal: core::sync::atomic::AtomicBool,
