@@ -98,15 +98,15 @@ pub fn attach(number: i32, how: &mut How<'_>) -> Result<Attached, Refusal> {
     let known = process::known(number)?;
     for _ in 0..PROGRAMS {
         match attach_known(&known, how) {
+            // Whatever was seen of a process that was ending, that is why.
+            Err(_) if is_ending(known.pid) => return Err(Refusal::Ended),
             Err(Refusal::Executed) => {}
             // A thread that executes a program ends the others.
             Err(Refusal::Gone) if !threads::listed(known.pid).is_empty() => {}
-            // Whatever was seen of a process that was ending, that is why.
-            Err(_) if is_ending(known.pid) => return Err(Refusal::Ended),
             done => return done,
         }
     }
-    Err(Refusal::Executed)
+    Err(if is_ending(known.pid) { Refusal::Ended } else { Refusal::Executed })
 }
 
 fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
