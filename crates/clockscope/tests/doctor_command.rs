@@ -162,7 +162,8 @@ fn o_replaces_a_file_at_once_and_prints_nothing() {
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains("clockscope_doctor_state_info{state=\"slow\"} 1\n"), "{text}");
     assert_eq!(std::io::read_to_string(open).unwrap(), "old", "the old file was written to");
-    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644);
+    let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600, "who could not read the old file cannot read the new one");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "something was left behind");
 }
 
