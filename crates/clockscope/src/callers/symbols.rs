@@ -103,7 +103,7 @@ impl Symbols {
     }
 
     /// Looks up what [`Symbols::names`] will be asked for, where doing that at once is cheaper.
-    /// `keep` as for [`Unwinder::look_up`].
+    /// `keep` as for `Unwinder::look_up`.
     pub fn prepare(
         &self,
         unwinder: &mut Unwinder,

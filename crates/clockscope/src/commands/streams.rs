@@ -35,7 +35,7 @@ pub fn print(text: &str) -> Result<()> {
 ///
 /// # Errors
 ///
-/// Those of [`print`].
+/// Those of [`print()`].
 pub fn print_coloured(text: &str) -> Result<()> {
     print_bytes(coloured(text).as_bytes())
 }
@@ -44,7 +44,7 @@ pub fn print_coloured(text: &str) -> Result<()> {
 ///
 /// # Errors
 ///
-/// Those of [`print`].
+/// Those of [`print()`].
 pub fn print_bytes(bytes: &[u8]) -> Result<()> {
     match write(&mut io::stdout().lock(), bytes) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -271,7 +271,7 @@ fn of_batches(name: PathName, launches: Vec<Vec<(f64, bool)>>) -> BenchPath {
     }
 }
 
-/// `CLOCK_MONOTONIC by vdso`, `read by syscall`; printable, and in at most [`LABEL_MAX`] columns.
+/// `CLOCK_MONOTONIC by vdso`, `read by syscall`; printable, and in at most `LABEL_MAX` columns.
 #[must_use]
 pub fn label(name: &PathName) -> String {
     let what = name.clock.as_deref().or(name.call.as_deref()).unwrap_or("?");
