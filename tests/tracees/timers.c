@@ -3,12 +3,16 @@
 // then the clock reads that it made; its status is 7.
 //
 //   SOURCE   none, real, prof (setitimer), thread (a timer for each thread, SIGEV_THREAD_ID), signalfd,
-//            queue (a neighbour queues hundreds of numbered real-time signals), child (children that end)
-//   WAIT     sleep, spin, read, futex, nanosleep, epoll, uring, or all: each in turn
+//            queue (a neighbour queues hundreds of numbered real-time signals), child (children that end),
+//            wake (the neighbour sends one signal for each wait of the first thread, the next when that is over)
+//   WAIT     sleep, spin, read, futex, nanosleep, epoll, uring, or all: each in turn; or births: of a thread, a
+//            vfork and a fork, and their ends. With wake: suspend, pause,
+//            ppoll, pselect, epollp, sigtimed, or norestart (a read, with a handler without SA_RESTART)
 //
 // SENT is exact where the kernel lets a program know: a timer's expirations with its overruns, the numbers
 // that were queued, the children that were made. setitimer has no overruns; there SENT is RECEIVED if the
-// timer still ticks at the end. EINTR counts calls that were interrupted although no handler ran, and reads of
+// timer still ticks at the end. With wake RECEIVED is the waits that ended: one that goes on although its
+// signal was handled is found when the input ends, and counts as another one sent. EINTR counts calls that were interrupted although no handler ran, and reads of
 // a pipe or futex at all: their handlers are set with SA_RESTART. DISORDER counts real-time signals that did
 // not come in order, times that ran backwards, and sleeps that were too short.
 //
@@ -40,6 +44,7 @@
 #define SECOND 1000000000L
 #define QUEUED (SIGRTMIN + 2)
 #define TICK (SIGRTMIN + 1)
+#define WAKE SIGUSR1
 
 // Shared with the neighbour, a process that nobody attaches to.
 struct shared {
@@ -65,7 +70,7 @@ static atomic_long interrupted, disorder, reads;
 static atomic_int started;
 static const char *source, *wait_for;
 static long period, turns = LONG_MAX;
-static int thread_count, bell[2], event, poller, signals_fd = -1;
+static int thread_count, bell[2], silent[2], event, poller, idle, signals_fd = -1;
 static struct timespec first;
 
 static void fail(const char *what)
@@ -103,6 +108,9 @@ static void on_tick(int signal, siginfo_t *info, void *context)
             atomic_fetch_add(&disorder, 1);
     } else if (is(source, "child")) {
         while (waitpid(-1, NULL, WNOHANG | __WALL) > 0) atomic_fetch_add(&shared->received, 1);
+        errno = saved;
+        return;
+    } else if (is(source, "wake")) {
         errno = saved;
         return;
     } else if (is(source, "thread")) {
@@ -233,6 +241,21 @@ static void sleep_for(long ns, int relative)
     if (now() - begun < ns) atomic_fetch_add(&disorder, 1);
 }
 
+static void *end_thread(void *unused) { return unused; }
+
+static void give_birth(void)
+{
+    pthread_t other;
+    if (pthread_create(&other, NULL, end_thread, NULL) != 0) fail("pthread_create");
+    pthread_join(other, NULL);
+    pid_t child = vfork();
+    if (child == 0) _exit(0);
+    if (child < 0 || waitpid(child, NULL, 0) != child) fail("vfork");
+    child = fork();
+    if (child == 0) _exit(0);
+    if (child < 0 || waitpid(child, NULL, 0) != child) fail("fork");
+}
+
 static void wait_once(const char *how)
 {
     long handled = self->handled;
@@ -264,8 +287,80 @@ static void wait_once(const char *how)
         check(read(event, &count, sizeof count), handled, 1);
     } else if (is(how, "uring")) {
         wait_in_ring();
+    } else if (is(how, "births")) {
+        give_birth();
     } else {
         fail("there is no such wait");
+    }
+}
+
+// The waits that a signal ends, all but `pause` and `norestart` with the signal blocked before and after.
+static const struct { const char *name; long call; int is_blocked; } wakes[] = {
+    {"suspend", SYS_rt_sigsuspend, 1}, {"ppoll", SYS_ppoll, 1},         {"pselect", SYS_pselect6, 1},
+    {"epollp", SYS_epoll_pwait, 1},    {"sigtimed", SYS_rt_sigtimedwait, 1}, {"pause", SYS_pause, 0},
+    {"norestart", SYS_read, 0},
+};
+
+static int wake_number(void)
+{
+    for (int i = 0; i < 7; i++)
+        if (is(wait_for, wakes[i].name)) return i;
+    return -1;
+}
+
+static void wait_to_be_woken(void)
+{
+    sigset_t open, wake;
+    struct epoll_event told;
+    char byte;
+    long handled = self->handled, result;
+    sigemptyset(&wake);
+    sigaddset(&wake, WAKE);
+    pthread_sigmask(SIG_SETMASK, NULL, &open);
+    sigdelset(&open, WAKE);
+    switch (wake_number()) {
+    case 0: result = sigsuspend(&open); break;
+    case 1: result = ppoll(NULL, 0, NULL, &open); break;
+    case 2: result = pselect(0, NULL, NULL, NULL, NULL, &open); break;
+    case 3: result = epoll_pwait(idle, &told, 1, -1, &open); break;
+    case 4: result = sigwaitinfo(&wake, NULL), self->handled += result == WAKE; break;
+    case 5: result = pause(); break;
+    default: result = read(silent[0], &byte, 1);
+    }
+    check(result, handled, 0);
+    if (!shared->has_sent_all) atomic_fetch_add(&shared->received, self->handled - handled);
+}
+
+// Whether the first thread is in the call that it waits in.
+static int is_in_wait(pid_t parent)
+{
+    char name[40], text[40] = "";
+    snprintf(name, sizeof name, "/proc/%d/syscall", parent);
+    int file = open(name, O_RDONLY | O_CLOEXEC);
+    if (file < 0 || read(file, text, sizeof text - 1) < 0) fail("syscall");
+    close(file);
+    return strchr(text, ' ') != NULL && atol(text) == wakes[wake_number()].call;
+}
+
+// Sends when the signal before has ended a wait. At the end those who still wait are let go.
+static void send_one(pid_t parent)
+{
+    static long seen, until;
+    if (shared->has_sent_all) {
+        kill(parent, WAKE);
+    } else if (shared->sent == shared->received) {
+        until = 0;
+        if (shared->over) shared->has_sent_all = 1;
+        else if (wakes[wake_number()].is_blocked || (seen += is_in_wait(parent)) % 4 == 3) {
+            seen = 0;
+            atomic_fetch_add(&shared->sent, 1);
+            kill(parent, WAKE);
+        }
+    } else if (shared->over) {
+        if (until == 0) until = now() + 10 * SECOND;
+        if (now() < until) return;
+        atomic_fetch_add(&shared->sent, 1);
+        shared->has_sent_all = 1;
     }
 }
 
@@ -275,7 +370,8 @@ static void live(void)
     int turn = self->number;
     long left = turns;
     atomic_fetch_add(&started, 1);
-    while (!shared->over) {
+    int is_woken = is(source, "wake") && self->number == 0;
+    while (is_woken ? !shared->has_sent_all : !shared->over) {
         read_clock();
         if (self->number == 0 && left-- <= 0) shared->over = 1;
         if (signals_fd >= 0 && self->number == 0) {
@@ -285,8 +381,10 @@ static void live(void)
             check(ppoll(&ask, 1, NULL, NULL), handled, 1);
             if (read(signals_fd, &told, sizeof told) == sizeof told)
                 self->expirations += 1 + told.ssi_overrun;
+        } else if (is_woken) {
+            wait_to_be_woken();
         } else {
-            wait_once(is(wait_for, "all") ? all[turn++ % 7] : wait_for);
+            wait_once(is(wait_for, "all") || is(source, "wake") ? all[turn++ % 7] : wait_for);
         }
     }
 }
@@ -337,8 +435,9 @@ static void be_a_neighbour(pid_t parent)
             if (clone(end_at_once, stack + sizeof stack, CLONE_PARENT | SIGCHLD, NULL) < 0) break;
             atomic_fetch_add(&shared->sent, 1);
         }
+        if (is(source, "wake")) send_one(parent);
         if (shared->over) {
-            shared->has_sent_all = 1;
+            if (!is(source, "wake")) shared->has_sent_all = 1;
             usleep(1000);
         }
         shared->word++;
@@ -353,6 +452,7 @@ static void be_a_neighbour(pid_t parent)
 static void use_signal(int signal)
 {
     struct sigaction action = {.sa_sigaction = on_tick, .sa_flags = SA_RESTART | SA_SIGINFO};
+    if (is(wait_for, "norestart")) action.sa_flags &= ~SA_RESTART;
     sigaction(signal, &action, NULL);
 }
 
@@ -366,6 +466,7 @@ static void begin_source(sigset_t *own)
                  : is(source, "prof")  ? SIGPROF
                  : is(source, "child") ? SIGCHLD
                  : is(source, "queue") ? QUEUED
+                 : is(source, "wake")  ? WAKE
                                        : TICK;
     use_signal(signal);
     sigemptyset(own);
@@ -404,10 +505,11 @@ int main(int argc, char **argv)
     if (argc > 5) turns = atol(argv[5]);
     if (thread_count < 1 || thread_count > THREADS_MAX) fail("threads");
     shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (pipe2(bell, O_CLOEXEC) != 0) fail("pipe");
+    if (pipe2(bell, O_CLOEXEC) != 0 || pipe2(silent, O_CLOEXEC) != 0) fail("pipe");
+    if (is(source, "wake") && wake_number() < 0) fail("there is no such wait");
     fcntl(bell[1], F_SETFL, O_NONBLOCK);
     event = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK);
-    poller = epoll_create1(0);
+    poller = epoll_create1(0), idle = epoll_create1(0);
     struct epoll_event wanted = {.events = EPOLLIN};
     if (epoll_ctl(poller, EPOLL_CTL_ADD, event, &wanted) != 0) fail("epoll_ctl");
     pid_t parent = getpid(), neighbour = fork();
@@ -419,7 +521,8 @@ int main(int argc, char **argv)
         if (pthread_create(&threads[i].thread, NULL, begin, (void *)i) != 0) fail("pthread_create");
     while (started < thread_count - 1) sched_yield();
     SAY("ready\n");
-    if (!is(source, "signalfd")) pthread_sigmask(SIG_UNBLOCK, &own, NULL);
+    if (!is(source, "signalfd") && !(is(source, "wake") && wakes[wake_number()].is_blocked))
+        pthread_sigmask(SIG_UNBLOCK, &own, NULL);
     begin(0);
     for (int i = 1; i < thread_count; i++) pthread_join(threads[i].thread, NULL);
     take_the_rest();

@@ -186,6 +186,17 @@ fn children_that_end_all_the_time() {
     unharmed_by_attaching(&[cell("child", 0, "all", 1), cell("child", 0, "all", 8)]);
 }
 
+/// Waits that a signal ends whatever its handler's flags are; the last one because of them.
+const WAKES: [&str; 7] =
+    ["suspend", "ppoll", "pselect", "epollp", "sigtimed", "pause", "norestart"];
+
+#[test]
+fn a_wait_that_a_signal_ends_is_ended_by_each_signal() {
+    for wait in WAKES {
+        unharmed_by_attaching(&[cell("wake", 0, wait, 1), cell("wake", 0, wait, 4)]);
+    }
+}
+
 #[test]
 fn threads_that_have_a_timer_each() {
     unharmed_by_attaching(&[cell("thread", 4000, "all", 64)]);
@@ -229,6 +240,8 @@ fn launched_programs_with_timers_and_signals() {
             cell("signalfd", 1000, "all", 1),
             cell("queue", 0, "all", 1),
             cell("child", 0, "all", 1),
+            cell("wake", 0, "suspend", 1),
+            cell("wake", 0, "norestart", 1),
         ] {
             launched(cell, starter, 60);
         }
@@ -246,6 +259,7 @@ fn all_cells() -> Vec<Cell> {
         }
         cells.extend(["queue", "child", "none"].map(|source| cell(source, 0, "all", threads)));
     }
+    cells.extend(WAKES.map(|wait| cell("wake", 0, wait, 1)));
     for wait in ["sleep", "spin", "read", "futex", "nanosleep", "epoll", "uring"] {
         cells.push(cell("real", 300, wait, 1));
     }
