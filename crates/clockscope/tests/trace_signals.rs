@@ -198,6 +198,15 @@ fn a_wait_that_a_signal_ends_is_ended_by_each_signal() {
 }
 
 #[test]
+fn threads_and_children_that_are_born_while_counting_ends() {
+    for threads in [1, 3] {
+        let cell = cell("none", 0, "births", threads);
+        let Some((_, slowest)) = attached_to(cell, 40) else { return };
+        assert_eq!(slowest.left_mapped, 0, "{cell}");
+    }
+}
+
+#[test]
 fn threads_that_have_a_timer_each() {
     unharmed_by_attaching(&[cell("thread", 4000, "all", 64)]);
 }

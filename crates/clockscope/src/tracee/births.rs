@@ -94,6 +94,17 @@ impl Births {
         children
     }
 
+    /// Nobody is followed any more. Those that wait for [`Self::announced`] stop once more, without having
+    /// executed an instruction: their first stop has been waited for, and nobody would hear of it again.
+    pub fn followed_no_more(&self) {
+        for child in self.early.keys() {
+            // One that was killed meanwhile says so itself.
+            if ptrace::listen(*child).is_ok() {
+                let _ = ptrace::interrupt(*child);
+            }
+        }
+    }
+
     /// A new thread or process that has stopped and was told of is about to be resumed for the first
     /// time.
     pub fn begin(&mut self, processes: &mut Processes, child: i32) {

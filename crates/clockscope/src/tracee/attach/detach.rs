@@ -23,9 +23,10 @@ use crate::sys::{memory, wait};
 use crate::tracee::births::Births;
 use crate::tracee::processes::Processes;
 
-/// How long it is tried to put the bytes back while a thread is in the way.
+/// How long it is tried to put the bytes of all processes back while a thread is in the way. After that
+/// each of those that are left is tried once.
 const RESTORES_WITHIN: Duration = Duration::from_secs(5);
-/// The same for the mapping.
+/// The same for one mapping, and for how much longer for all of them.
 const UNMAPS_WITHIN: Duration = Duration::from_secs(2);
 /// The longest time between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
@@ -77,6 +78,8 @@ impl fmt::Display for Remains {
 /// Restores every process that was attached to, and the children that it forked; they are not traced
 /// any more then.
 pub fn restore_all(processes: &mut Processes, births: &mut Births) -> Vec<Detached> {
+    births.followed_no_more();
+    let deadline = Instant::now() + RESTORES_WITHIN;
     let mut all = Vec::new();
     // Children are found on the way, and are at the end then.
     let mut index = 0;
@@ -84,7 +87,7 @@ pub fn restore_all(processes: &mut Processes, births: &mut Births) -> Vec<Detach
         if processes.get(index).alive
             && let Some(patch) = processes.get(index).patch.clone()
         {
-            let mut leaving = Leaving { processes, births, index, patch: &patch };
+            let mut leaving = Leaving { processes, births, index, patch: &patch, deadline };
             all.extend(leaving.restore());
             processes.get_mut(index).patch = None;
         }
@@ -99,6 +102,8 @@ struct Leaving<'a> {
     births: &'a mut Births,
     index: usize,
     patch: &'a Patch,
+    /// Until when the bytes are put back, here and in all other processes.
+    deadline: Instant,
 }
 
 /// What a stop has found.
@@ -120,7 +125,6 @@ impl Leaving<'_> {
         let pid = self.pid();
         let _first = Precedence::ask();
         let mut threads = Threads::of(pid, self.processes.threads_of(self.index));
-        let deadline = Instant::now() + RESTORES_WITHIN;
         let mut wait = Duration::from_millis(1);
         let mut pause = Duration::ZERO;
         loop {
@@ -144,7 +148,7 @@ impl Leaving<'_> {
                 Err(remains) => {
                     threads.resume_all(Resume::Run);
                     pause = pause.max(started.elapsed());
-                    if Instant::now() >= deadline {
+                    if Instant::now() >= self.deadline {
                         threads.release();
                         let remains = (!super::is_ending(pid)).then_some(remains);
                         return Some(Detached { pid, pause, remains });
@@ -247,7 +251,7 @@ impl Leaving<'_> {
             worker = outside.pop();
         }
         outside.iter().for_each(|thread| threads.detach(*thread));
-        let deadline = Instant::now() + UNMAPS_WITHIN;
+        let deadline = self.deadline.min(Instant::now()) + UNMAPS_WITHIN;
         let mut wait = Duration::from_millis(1);
         loop {
             if inside.is_empty() && self.sharers().is_empty() {
