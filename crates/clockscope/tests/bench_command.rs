@@ -71,7 +71,9 @@ fn the_json_has_the_keys_of_the_schema() {
         assert!(["quiet", "noisy", "unusable"].contains(&grade), "{path}");
         assert_eq!(path["launches"].as_array().map(Vec::len), Some(2), "{path}");
         let samples = path["samples_ps"].as_array().expect("samples");
-        assert!(samples.len() <= 1000 && samples.len() as u64 == number("accepted").min(1000));
+        // On a host that slows the guest down all the time hardly any is accepted, and all count.
+        let counted = number(if grade == "unusable" { "batches" } else { "accepted" });
+        assert_eq!(samples.len() as u64, counted.min(1000), "{grade}");
     }
     assert!(
         report["ratios"].as_array().expect("ratios").iter().any(|row| {
