@@ -361,8 +361,13 @@ pub struct Header {
     /// Reads that the kernel answered in place of the clock page, by the number of the reason
     /// (`fastclock::Decline`); the last takes all numbers above.
     pub declined: [AtomicU64; DECLINES],
+    /// Ticks between the two readings of the counter around nothing, taken beside each timed call, without
+    /// those that were interrupted; their sum.
+    pub empty_ticks: AtomicU64,
+    /// How often.
+    pub empty_samples: AtomicU64,
     /// Reserved, zero.
-    pub padding: [u64; 512 - 15 - INTERVALS - DECLINES],
+    pub padding: [u64; 512 - 17 - INTERVALS - DECLINES],
 }
 
 /// A thread's counters.

@@ -8,11 +8,13 @@
 //!
 //! Nothing here is exact and nothing here needs to be: the counts are kept elsewhere.
 //!
+//! Beside each timed call nothing is timed in the same way: what timing adds is measured where calls are.
+//!
 //! The door is an instruction that does nothing, at which the command may set a breakpoint. A call
 //! passes it when it has been made and timed, so what watching costs is in no time; the clocks that
 //! later calls are measured from are set forward by it.
 
-use core::arch::naked_asm;
+use core::arch::{asm, naked_asm};
 use core::sync::atomic::Ordering::Relaxed;
 
 use fastclock::arch::CpuCounter;
@@ -25,6 +27,8 @@ use crate::layout::{
 use crate::plan::{HAS_COARSE_FORM, Plan, plan, shown};
 use crate::slots::{image_base, live, session, shared};
 
+/// From so many ticks on, two readings with nothing between them were interrupted.
+const EMPTY_MOST: u64 = 1 << 13;
 /// In a robust futex: the owner has died.
 const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 
@@ -148,6 +152,7 @@ extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64) -> u64 {
     let plan = Plan::unpacked(packed);
     if plan.weight != 0 && ticks < 1 << 62 {
         record(counter, ticks, u64::from(plan.weight));
+        record_empty();
     }
     let shown = shown(slot, counter, &plan, live().callers_one_in.load(Relaxed));
     if shown != 0 {
@@ -224,6 +229,36 @@ fn record(counter: usize, ticks: u64, weight: u64) {
             Ok(_) => break,
             Err(newer) => max = newer,
         }
+    }
+}
+
+/// Times nothing as `sample` times a call: what timing adds changes with the speed of the CPU, and of
+/// whoever shares its core, so it is looked at where and when calls are.
+fn record_empty() {
+    let ticks: u64;
+    // SAFETY: reads the counter, as `sample` does; changes these registers and the flags.
+    unsafe {
+        asm!(
+            "lfence",
+            "rdtsc",
+            "shl rdx, 32",
+            "or rax, rdx",
+            "mov {first}, rax",
+            "rdtscp",
+            "shl rdx, 32",
+            "or rax, rdx",
+            "sub rax, {first}",
+            first = out(reg) _,
+            out("rax") ticks,
+            out("rdx") _,
+            out("rcx") _,
+            options(nomem, nostack),
+        );
+    }
+    if ticks < EMPTY_MOST {
+        let header = &shared().header;
+        header.empty_ticks.fetch_add(ticks, Relaxed);
+        header.empty_samples.fetch_add(1, Relaxed);
     }
 }
 

@@ -28,25 +28,26 @@ use crate::tracee::session::Session;
 /// What turns ticks into time.
 pub struct TickTime {
     scale: Scale,
-    bracket: Ticks,
+    /// In thousandths of a tick.
+    bracket: u64,
 }
 
 impl TickTime {
-    /// That of a session, as known now.
+    /// That of a session, as known now, for these timed calls.
     #[must_use]
-    pub fn of(session: &Session) -> Self {
-        Self { scale: session.scale(), bracket: session.bracket() }
+    pub fn of(session: &Session, timings: &Timings) -> Self {
+        Self { scale: session.scale(), bracket: session.bracket().beside(timings.empty) }
     }
 
     /// What timing a call adds to it, in picoseconds.
     #[must_use]
     pub fn bracket_ps(&self) -> u64 {
-        self.scale.to_picos(self.bracket).0
+        self.scale.to_picos(Ticks(self.bracket)).0 / 1_000
     }
 
     /// A timed call without what the timing adds.
     fn nanos(&self, ticks: u64) -> u64 {
-        let ticks = Ticks(ticks.saturating_sub(self.bracket.0));
+        let ticks = Ticks(ticks.saturating_sub(self.bracket.saturating_add(500) / 1_000));
         u64::try_from(self.scale.to_nanos(ticks).0).unwrap_or(0)
     }
 
@@ -60,7 +61,7 @@ impl TickTime {
     fn cost_ps(&self, times: &Times) -> (u64, bool) {
         // A thousandth of a tick, so that the average keeps its fraction.
         let (milliticks, is_known) = times.cost_milliticks();
-        let milliticks = milliticks.saturating_sub(self.bracket.0.saturating_mul(1000));
+        let milliticks = milliticks.saturating_sub(self.bracket);
         (self.scale.to_picos(Ticks(milliticks)).0 / 1000, is_known)
     }
 }
@@ -271,8 +272,8 @@ pub struct Source<'a> {
 /// When the counts of system calls cannot be read.
 pub fn report(source: &Source<'_>, seen: Seen<'_>) -> anyhow::Result<TraceReport> {
     let (tallies, cost) = source.counter.read()?;
-    let time = TickTime::of(source.session);
     let processes = &source.outcome.processes;
+    let time = TickTime::of(source.session, processes.timings());
     let mut vdso = vdso_rows(&processes.total(), Some(processes.timings()), &time);
     vdso.retain(|row| (source.wanted)(&row.function));
     let mut syscalls = syscall_rows(&tallies, &cost, source.latency);

@@ -65,6 +65,8 @@ pub struct Timings {
     pub intervals: [u64; INTERVALS],
     /// Reads that the kernel answered in place of the clock page, by the number of the reason.
     pub declined: [u64; DECLINES],
+    /// Ticks that nothing took, timed as calls are, and how often it was.
+    pub empty: (u64, u64),
 }
 
 impl Default for Timings {
@@ -73,6 +75,7 @@ impl Default for Timings {
             times: vec![Times::NONE; COUNTERS],
             intervals: [0; INTERVALS],
             declined: [0; DECLINES],
+            empty: (0, 0),
         }
     }
 }
@@ -101,6 +104,9 @@ impl Timings {
         for (sum, declined) in self.declined.iter_mut().zip(&shared.header.declined) {
             *sum = sum_of(*sum, declined.load(Relaxed));
         }
+        let header = &shared.header;
+        self.empty.0 = sum_of(self.empty.0, header.empty_ticks.load(Relaxed));
+        self.empty.1 = sum_of(self.empty.1, header.empty_samples.load(Relaxed));
     }
 }
 

@@ -15,6 +15,7 @@ use vdso_image::layout::{
 };
 
 use super::image::{self, Counting, Ready, Route};
+use crate::stats::timed::TIMED_MIN;
 use crate::sys::own_vdso::{self, OwnVdso};
 use crate::sys::sealed::SealedPage;
 use crate::sys::shm::{Segment, SharedContent};
@@ -45,7 +46,7 @@ pub struct Session {
     code_offset: u64,
     code_room: usize,
     start: ClockPair,
-    bracket: Ticks,
+    bracket: Bracket,
     seccomp_filters: u32,
 }
 
@@ -102,7 +103,7 @@ impl Session {
             code_offset: end,
             code_room: usize::try_from(room).unwrap_or(0),
             start,
-            bracket: bracket(),
+            bracket: Bracket::measure(),
             seccomp_filters: seccomp_filters("self").unwrap_or(0),
         })
     }
@@ -203,7 +204,7 @@ impl Session {
 
     /// What timing a call adds to its time.
     #[must_use]
-    pub fn bracket(&self) -> Ticks {
+    pub fn bracket(&self) -> Bracket {
         self.bracket
     }
 
@@ -300,41 +301,70 @@ fn gap_ticks() -> u64 {
     u64::try_from(gap).unwrap_or(u64::MAX)
 }
 
-/// What timing a call adds to it: the same read of a clock, timed one by one as the image does,
-/// and in a loop. So an ordinary read is reported at what it costs in a loop.
-///
-/// On some CPUs the counter goes on in leaps of tens of ticks (26 at 2.6 GHz on an EPYC), so the least
-/// of many short times is a leap too short. The mean of a block of them is not; and of the blocks the
-/// median counts, because some are interrupted.
-fn bracket() -> Ticks {
-    const BATCH: u64 = 64;
-    if !tsc::has_rdtscp() {
-        return Ticks(0);
-    }
-    let read = || {
-        std::hint::black_box(tsc::now(ClockId::Monotonic));
-    };
-    let timed = |call: &dyn Fn()| {
-        let before = tsc::before();
-        call();
-        tsc::after().0.saturating_sub(before.0)
-    };
-    let one_by_one = |call: &dyn Fn()| median_of_blocks(&|| (0..BATCH).map(|_| timed(call)).sum());
-    let empty = one_by_one(&|| ());
-    let alone = one_by_one(&read);
-    // As bare a loop as this can be in any build.
-    let in_a_row = || {
-        let mut left = BATCH;
-        while left > 0 {
-            read();
-            left -= 1;
+/// What timing a call adds to it, as measured before anybody was traced; sums of [`BATCH`] calls, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bracket {
+    /// What it adds.
+    pub added: u64,
+    /// What two readings of the counter give with nothing between them.
+    pub empty: u64,
+}
+
+/// Calls whose times are added up.
+const BATCH: u64 = 64;
+
+impl Bracket {
+    /// What it added to each of the calls beside which nothing was timed `samples` times and took `ticks` in
+    /// all, in thousandths of a tick: the CPU may have been slower or faster than when this was measured, and
+    /// nothing shows by how much. As measured, where that was done too few times.
+    #[must_use]
+    pub fn beside(self, (ticks, samples): (u64, u64)) -> u64 {
+        let scaled = |sum: u64, by: u64, of: u64| {
+            let thousandths = u128::from(sum) * u128::from(by) * 1_000 / u128::from(of);
+            u64::try_from(thousandths).unwrap_or(u64::MAX)
+        };
+        match self.empty.checked_mul(samples) {
+            Some(of) if of > 0 && samples >= TIMED_MIN => scaled(self.added, ticks, of),
+            _ => scaled(self.added, 1, BATCH),
         }
-    };
-    let batch = median_of_blocks(&|| timed(&in_a_row));
-    let in_loop = batch.saturating_sub(empty / BATCH);
-    // On a host where a read takes microseconds the difference of two reads is noise.
-    let added = alone.saturating_sub(in_loop).clamp(empty / 2, empty * 2);
-    Ticks((added + BATCH / 2) / BATCH)
+    }
+
+    /// Compares the same read of a clock, timed one by one as the image does, and in a loop. So an
+    /// ordinary read is reported at what it costs in a loop.
+    ///
+    /// On some CPUs the counter goes on in leaps of tens of ticks (26 at 2.6 GHz on an EPYC), so the least
+    /// of many short times is a leap too short. The mean of a block of them is not; and of the blocks the
+    /// median counts, because some are interrupted.
+    fn measure() -> Self {
+        if !tsc::has_rdtscp() {
+            return Self::default();
+        }
+        let read = || {
+            std::hint::black_box(tsc::now(ClockId::Monotonic));
+        };
+        let timed = |call: &dyn Fn()| {
+            let before = tsc::before();
+            call();
+            tsc::after().0.saturating_sub(before.0)
+        };
+        let one_by_one =
+            |call: &dyn Fn()| median_of_blocks(&|| (0..BATCH).map(|_| timed(call)).sum());
+        let empty = one_by_one(&|| ());
+        let alone = one_by_one(&read);
+        // As bare a loop as this can be in any build.
+        let in_a_row = || {
+            let mut left = BATCH;
+            while left > 0 {
+                read();
+                left -= 1;
+            }
+        };
+        let batch = median_of_blocks(&|| timed(&in_a_row));
+        let in_loop = batch.saturating_sub(empty / BATCH);
+        // On a host where a read takes microseconds the difference of two reads is noise.
+        let added = alone.saturating_sub(in_loop).clamp(empty / 2, empty * 2);
+        Self { added, empty }
+    }
 }
 
 /// The median of some blocks, in ticks.
@@ -392,4 +422,22 @@ fn constants(
         }
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_timing_adds_follows_the_speed_of_the_cpu() {
+        let bracket = Bracket { added: 50 * BATCH, empty: 40 * BATCH };
+        assert_eq!(bracket.beside((0, 0)), 50_000, "nobody has timed nothing");
+        assert_eq!(bracket.beside((8_000_000, 100_000)), 100_000, "half as fast");
+        assert_eq!(bracket.beside((4_000_000, 100_000)), 50_000);
+        assert_eq!(bracket.beside((700, TIMED_MIN - 1)), 50_000, "too few");
+        assert_eq!(Bracket::default().beside((700, 100)), 0, "no counter to time with");
+        // Another process can write anything there.
+        assert_eq!(bracket.beside((1 << 56, TIMED_MIN)), 625 << 53);
+        assert_eq!(bracket.beside((1, 1 << 56)), 50_000, "more than there can be");
+    }
 }

@@ -26,7 +26,7 @@ pub(super) struct Counted<'a> {
 pub(super) fn of(counted: &Counted<'_>, session: &Session, filter: &Filter) -> Reading {
     let processes = counted.processes;
     let (calls, timings) = (processes.snapshot(), processes.timings_so_far());
-    let time = TickTime::of(session);
+    let time = TickTime::of(session, &timings);
     let mut rows = Vec::new();
     for counter in (0..COUNTERS).filter(|counter| calls[*counter] > 0) {
         let mut alone = [0; COUNTERS];

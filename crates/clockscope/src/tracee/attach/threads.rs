@@ -321,13 +321,28 @@ impl Threads {
         let _ = ptrace::detach_with(thread, signal);
     }
 
-    /// Lets all threads go for good, each as soon as it stops. One that does not is let go by the
-    /// kernel when this process ends.
+    /// Lets all threads go for good, each as soon as it stops. Those that do not in the time that one may
+    /// take, however many, are let go by the kernel when this process ends.
     pub(super) fn release(mut self) {
-        for thread in self.all() {
-            if self.stop(thread) {
-                self.detach(thread);
+        let begun = Instant::now();
+        let mut left = self.all();
+        left.iter().filter(|thread| self.status(**thread).is_none()).for_each(|t| self.ask(*t));
+        loop {
+            left.retain(|thread| match self.look(*thread) {
+                Look::Stands => {
+                    self.detach(*thread);
+                    false
+                }
+                Look::Runs => true,
+                Look::Ended => false,
+            });
+            if begun.elapsed() > SLEEPS_AT_MOST {
+                left.retain(|thread| !matches!(state(self.pid, *thread), Some('D' | 'Z' | 'X')));
             }
+            if left.is_empty() || begun.elapsed() >= STOPS_WITHIN {
+                return;
+            }
+            std::thread::sleep(BETWEEN_SIGNALS);
         }
     }
 
