@@ -5,6 +5,7 @@
 //   vfork         in vfork, whose child waits
 //   vfork-thread  another thread is in vfork
 //   vfork-loop    two threads make children by vfork all the time
+//   shares        another process, no thread of it, runs on its memory and reads the clock all the time
 //   first-ends    its first thread has ended, another one answers; "clean": says what is mapped of
 //                 System V shared memory, then "done"
 //   first-ends-later  the same, when it is told "end-first"
@@ -24,6 +25,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -87,6 +89,27 @@ static void until_the_end_of_input(void)
         say_vdso("clock_gettime", counted == CLOCK_TAI ? "CLOCK_TAI" : "CLOCK_MONOTONIC_COARSE", 101);
         SAY("done\n");
     }
+}
+
+// Has the thread pointer of its parent, and touches nothing there.
+static int reads_all_the_time(void *unused)
+{
+    struct timespec now;
+    (void)unused;
+    while (!leaving) clock_gettime(CLOCK_MONOTONIC, &now);
+    syscall(SYS_exit, 0);
+    __builtin_unreachable();
+}
+
+static void shares(void)
+{
+    static char stack[65536] __attribute__((aligned(16)));
+    pid_t child = clone(reads_all_the_time, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
+    SAY("ready\n");
+    until_the_end_of_input();
+    leaving = 1;
+    int status = 1;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) wrong++;
 }
 
 static void in_vfork(void)
@@ -307,6 +330,7 @@ int main(int count, char **arguments)
 {
     const char *state = count == 2 ? arguments[1] : "waits";
     if (strcmp(state, "vfork") == 0) in_vfork();
+    else if (strcmp(state, "shares") == 0) shares();
     else if (strcmp(state, "vfork-thread") == 0) vfork_beside_work();
     else if (strcmp(state, "vfork-loop") == 0) vfork_loop();
     else if (strncmp(state, "first-ends", 10) == 0) first_ends(state[10] == 0);

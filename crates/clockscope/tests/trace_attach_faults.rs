@@ -132,6 +132,44 @@ fn a_target_in_uninterruptible_sleep_in_vfork() {
     target.ends_well();
 }
 
+#[test]
+fn a_target_on_whose_memory_another_process_runs() {
+    let Some(mut target) = in_state("shares") else { return };
+    let before = Image::of(target.pid()).expect("it has a vDSO");
+    for _ in 0..5 {
+        let traced = attach_for("0.05", &[target.pid()], &VDSO);
+        assert_refused(&traced, &["runs on the same memory", "clockscope trace"]);
+        before.assert_as_before(target.pid());
+    }
+    target.ask("count");
+    target.ends_well();
+}
+
+/// Timers count as signals that the user has queued, of which there is a limit for all programs together.
+#[test]
+fn without_timers_a_target_is_left_as_it_was_and_a_program_is_not_started() {
+    let Some(mut target) = server(2) else { return };
+    let before = Image::of(target.pid()).expect("it has a vDSO");
+    for timers in 0..6 {
+        let starter = words!["prlimit", format!("--sigpending={timers}")];
+        let traced = attach_below(&starter, "0.05", &[target.pid()], &["--callers"]);
+        assert!([0, 125].contains(&traced.code()), "{traced:?}");
+        before.assert_as_before(target.pid());
+    }
+    target.check_an_answer(1);
+    target.ends_well();
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = folder.path().join("made");
+    let mut command = Command::new("prlimit");
+    command.arg("--sigpending=0").arg(clockscope());
+    command.args(["trace", "--callers", "--via", "none", "--", "touch"]);
+    let output = command.arg(&made).output().expect("run clockscope");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(125), 1), "{said}");
+    assert!(said.contains("timer"), "{said}");
+    assert!(!made.exists(), "the program has started");
+}
+
 /// Threads that are in vfork again and again, and the others of which work. A child that is on its
 /// parent's memory may stand in our image when clockscope leaves; then the mapping stays, unused, and
 /// so it may at the next attachments: what is there in the end is not compared.

@@ -24,7 +24,8 @@ static CLOCK: AtomicPtr<Clock> = AtomicPtr::new(ptr::null_mut());
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = make;
 
-/// Makes the clock. What it allocates or opens is done here: readings may be in signal handlers.
+/// Makes the clock. What it allocates is allocated here, because readings may be in signal handlers; what they
+/// open they open by bare system calls.
 extern "C" fn make() {
     if let Ok(clock) = catch_unwind(|| Box::into_raw(Box::new(Clock::new()))) {
         CLOCK.store(clock, Release);

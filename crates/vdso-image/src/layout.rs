@@ -25,6 +25,8 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
+use crate::histogram::Histogram;
+
 /// A page on x86-64.
 pub const PAGE: usize = 4096;
 /// Bytes of the ELF image, at most.
@@ -89,10 +91,6 @@ pub const CPU_SLOTS: usize = 16;
 pub const THREAD_ENTRIES: usize = 256 + PROBES - 1;
 /// How many entries a thread looks at before it counts in the slot of its CPU.
 pub const PROBES: usize = 8;
-/// Buckets of a [`Histogram`].
-pub const BUCKETS: usize = 31 * SUB_BUCKETS;
-/// Buckets in an octave.
-pub const SUB_BUCKETS: usize = 16;
 /// Buckets of the histogram of intervals between reads: powers of two of ticks.
 pub const INTERVALS: usize = 64;
 /// Numbers of reasons in [`Header::declined`].
@@ -366,8 +364,10 @@ pub struct Header {
     pub empty_ticks: AtomicU64,
     /// How often.
     pub empty_samples: AtomicU64,
+    /// Distances in `intervals`, each counted once.
+    pub interval_samples: AtomicU64,
     /// Reserved, zero.
-    pub padding: [u64; 512 - 17 - INTERVALS - DECLINES],
+    pub padding: [u64; 512 - 18 - INTERVALS - DECLINES],
 }
 
 /// A thread's counters.
@@ -430,47 +430,6 @@ impl Slot {
 
 /// Bit of [`Slot::waiting`].
 pub const PASSED: u32 = 1 << 31;
-
-/// Times of the timed calls of one counter, in ticks, including what the timing itself costs.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub struct Histogram {
-    /// Number of timed calls.
-    pub samples: AtomicU64,
-    /// Sum of weights: about the number of calls that the timed ones stand for.
-    pub weight: AtomicU64,
-    /// Sum of ticks times weight.
-    pub weighted_ticks: AtomicU64,
-    /// The longest of the timed calls.
-    pub max_ticks: AtomicU64,
-    /// Weights by [`bucket_of`].
-    pub buckets: [AtomicU64; BUCKETS],
-}
-
-/// The bucket of a time in ticks: exact below 32, then 16 buckets an octave.
-#[must_use]
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "all values are small by then")]
-pub const fn bucket_of(ticks: u64) -> usize {
-    if ticks < 2 * SUB_BUCKETS as u64 {
-        return ticks as usize;
-    }
-    let octave = 63 - ticks.leading_zeros() as usize;
-    let sub = (ticks >> (octave - 4)) as usize & (SUB_BUCKETS - 1);
-    let index = (octave - 3) * SUB_BUCKETS + sub;
-    if index < BUCKETS { index } else { BUCKETS - 1 }
-}
-
-/// The smallest time in ticks that falls into a bucket.
-#[must_use]
-pub const fn bucket_start(bucket: usize) -> u64 {
-    if bucket < 2 * SUB_BUCKETS {
-        return bucket as u64;
-    }
-    let octave = bucket / SUB_BUCKETS + 3;
-    let sub = bucket % SUB_BUCKETS;
-    ((SUB_BUCKETS + sub) as u64) << (octave - 4)
-}
 
 /// What the launch code in the kernel's image gives to the installer in ours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -581,17 +540,6 @@ mod tests {
             }
         }
         assert_eq!(Counted::from_counter(COUNTER_SGX + 1), None);
-    }
-
-    #[test]
-    fn buckets_start_where_the_ones_before_end() {
-        for bucket in 0..BUCKETS {
-            assert_eq!(bucket_of(bucket_start(bucket)), bucket);
-            if bucket > 0 {
-                assert_eq!(bucket_of(bucket_start(bucket) - 1), bucket - 1);
-            }
-        }
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `layout.rs` | the memory behind the image, byte by byte |
+//! | `histogram.rs` | times of calls by buckets, part of it |
 //! | `entry.rs` | the functions that programs call: count, then jump |
 //! | `slots.rs` | giving a thread a slot; counting without one |
 //! | `sample.rs` | timing one call in N |
@@ -19,6 +20,7 @@
 //! | `attach.rs` | runs once, in a program that is running already |
 #![no_std]
 
+pub mod histogram;
 pub mod layout;
 #[allow(clippy::cast_possible_truncation, reason = "small numbers, and high words of products")]
 pub mod plan;

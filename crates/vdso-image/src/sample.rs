@@ -20,9 +20,10 @@ use core::sync::atomic::Ordering::Relaxed;
 use fastclock::arch::CpuCounter;
 use fastclock::page::Counter;
 
+use crate::histogram::bucket_of;
 use crate::layout::{
     CONFIG_OFFSET, COUNTER_GETCPU, COUNTER_GETRES, COUNTER_GETTIMEOFDAY, COUNTER_TIME, CPU_SLOTS,
-    Config, Function, Slot, bucket_of,
+    Config, Function, Slot,
 };
 use crate::plan::{HAS_COARSE_FORM, Plan, plan, shown};
 use crate::slots::{image_base, live, session, shared};
@@ -141,6 +142,7 @@ extern "C" fn before(slot_and_counter: usize) -> Due {
         let bucket = 63 - plan.distance.leading_zeros() as usize;
         if let Some(count) = shared().header.intervals.get(bucket) {
             count.fetch_add(u64::from(plan.distance_weight), Relaxed);
+            shared().header.interval_samples.fetch_add(1, Relaxed);
         }
     }
     Due { plan: plan.packed(), function }
@@ -219,6 +221,7 @@ fn record(counter: usize, ticks: u64, weight: u64) {
     }
     histogram.samples.fetch_add(1, Relaxed);
     histogram.weight.fetch_add(weight, Relaxed);
+    histogram.squared_weights.fetch_add(weight.saturating_mul(weight), Relaxed);
     histogram.weighted_ticks.fetch_add(ticks.saturating_mul(weight), Relaxed);
     if let Some(bucket) = histogram.buckets.get(bucket_of(ticks)) {
         bucket.fetch_add(weight, Relaxed);

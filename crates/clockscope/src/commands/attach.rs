@@ -70,12 +70,13 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let Some((mut counted, follower)) = counted else { return Ok(exit::BEFORE_START) };
     let (mut processes, mut births, ends) = follower.into_parts();
     // What the processes do from now on, they do because they are let go.
-    let stopped = counter.stopped()?;
+    let stopped = counter.stopped();
     let ended = Instant::now();
     processes.stop_cpu();
     session.stop_timing();
     let detached = restore_all(&mut processes, &mut births);
     detached.iter().for_each(|detached| say_remains(detached, &processes));
+    let stopped = stopped?;
     follow::finish(&mut processes);
     let seen = onlookers.finish(&processes);
     drop(stage);
@@ -176,7 +177,15 @@ fn count<'a>(
     }
     let mut counting =
         Counting { started: Instant::now(), left: Left::Ended, rows, declines, complete };
-    counting.left = follower.run_until(ending).context("cannot wait for the processes")?;
+    match follower.run_until(ending) {
+        Ok(left) => counting.left = left,
+        Err(error) => {
+            let (mut processes, mut births, _) = follower.into_parts();
+            let detached = restore_all(&mut processes, &mut births);
+            detached.iter().for_each(|detached| say_remains(detached, &processes));
+            return Err(error).context("cannot wait for the processes");
+        }
+    }
     Ok(Some((counting, follower)))
 }
 

@@ -236,7 +236,7 @@ impl Time {
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 pub fn same_tick_share(timings: &Timings, time: &TickTime, tick_ns: u64) -> Option<f64> {
     let total: u64 = timings.intervals.iter().sum();
-    if total < TIMED_MIN || tick_ns == 0 {
+    if timings.interval_samples < TIMED_MIN || total == 0 || tick_ns == 0 {
         return None;
     }
     let mut same = 0.0;

@@ -2,13 +2,14 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 /// Replaces a file by a new one, so that whoever reads it meanwhile sees the old bytes or the new
-/// ones. The mode is that of the old file, or 0644 less the umask.
+/// ones. Mode and, where that is allowed, owner and group are those of the old file; a
+/// new one has 0644 less the umask.
 ///
-/// What is no regular file or is below `/dev` or `/proc`, such as `/dev/stdout`, is written to; a
+/// What is no regular file or is below `/dev` (but not `/dev/shm`) or `/proc`, such as `/dev/stdout`, is written to; a
 /// link stays, and what it names is replaced. A file in a folder that nobody may write to is
 /// written in place.
 ///
@@ -35,13 +36,15 @@ impl Prepared {
     ///
     /// When it cannot.
     pub fn new(path: &Path) -> io::Result<Self> {
-        let target = match fs::canonicalize(path) {
-            Ok(target) => target,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
-            Err(error) => return Err(error),
+        let target = match (fs::canonicalize(path), fs::read_link(path)) {
+            (Ok(target), _) => target,
+            (Err(_), Ok(link)) => return Self::new(&folder(path).join(link)),
+            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+            (Err(error), _) => return Err(error),
         };
         let open = || OpenOptions::new().write(true).open(path);
-        let is_stream = path.starts_with("/dev") || path.starts_with("/proc");
+        let is_device = path.starts_with("/dev") && !path.starts_with("/dev/shm");
+        let is_stream = is_device || path.starts_with("/proc");
         if is_stream || fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
             return Ok(Self { in_place: Some(open()?), target });
         }
@@ -69,15 +72,17 @@ impl Prepared {
             }
             return file.write_all(bytes);
         }
-        let mode = fs::metadata(&self.target).map_or(0o644, |old| old.permissions().mode() & 0o777);
-        let is_new = !self.target.exists();
+        let old = fs::metadata(&self.target).ok();
+        let mode = old.as_ref().map_or(0o644, |old| old.permissions().mode() & 0o777);
         let mut file = tempfile::Builder::new()
             .prefix(".clockscope-")
             .suffix(".tmp")
             .permissions(Permissions::from_mode(mode))
             .tempfile_in(folder(&self.target))?;
         file.write_all(bytes)?;
-        if !is_new {
+        if let Some(old) = old {
+            // First, because another owner may cost bits of the mode. Who may not give a file away keeps it.
+            let _ = fchown(file.as_file(), Some(old.uid()), Some(old.gid()));
             file.as_file().set_permissions(Permissions::from_mode(mode))?;
         }
         file.as_file().sync_all()?;
@@ -92,7 +97,8 @@ impl Prepared {
     }
 }
 
-fn folder(target: &Path) -> &Path {
+/// The folder of a file, as it is named.
+pub(super) fn folder(target: &Path) -> &Path {
     target.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
@@ -132,6 +138,27 @@ mod tests {
     }
 
     #[test]
+    fn a_new_file_in_shared_memory_is_made() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = folder.path().join("file");
+        replace(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn the_file_of_another_user_stays_that_users() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "old").unwrap();
+        if fchown(File::open(&path).unwrap(), Some(65_534), Some(65_533)).is_err() {
+            return; // only root can give a file away, and only root could take it
+        }
+        replace(&path, b"new").unwrap();
+        let found = fs::metadata(&path).unwrap();
+        assert_eq!((found.uid(), found.gid()), (65_534, 65_533));
+    }
+
+    #[test]
     fn a_link_stays_and_a_device_is_written_to() {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("file"), folder.path().join("link"));
@@ -140,6 +167,13 @@ mod tests {
         replace(&link, b"new").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&path).unwrap(), b"new");
+        let (new, dangling) = (folder.path().join("new"), folder.path().join("dangling"));
+        std::os::unix::fs::symlink("new", &dangling).unwrap();
+        replace(&dangling, b"new").unwrap();
+        assert_eq!(
+            (fs::read(&new).unwrap(), fs::read_link(&dangling).unwrap()),
+            (b"new".into(), "new".into())
+        );
         replace(Path::new("/dev/null"), b"bytes").unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
         assert!(replace(folder.path(), b"bytes").is_err());

@@ -5,6 +5,7 @@
 //! passed on only if the program is not given the same one by the same sender within a moment; and
 //! so is the hang-up of a terminal.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,8 @@ type Delivered = Vec<(i32, i32, Instant)>;
 pub struct Seen {
     delivered: Mutex<Delivered>,
     changed: Condvar,
+    /// The program has ended; its number may be another's.
+    is_over: AtomicBool,
 }
 
 impl SignalObserver for Arc<Seen> {
@@ -33,6 +36,11 @@ impl SignalObserver for Arc<Seen> {
 }
 
 impl Seen {
+    /// From now on signals are for clockscope, which writes its report.
+    pub fn program_has_ended(&self) {
+        self.is_over.store(true, Relaxed);
+    }
+
     /// True if the program is given this signal by this sender, now or within a moment.
     fn arrives(&self, signal: i32, sender: i32) -> bool {
         let delivered = self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +66,12 @@ pub fn forward(program: i32) -> Arc<Seen> {
         while let Ok(received) = signals::wait() {
             // A terminal that is gone tells the first process of its session, and no other.
             let goes_on = received.sender != 0 || received.signal == libc::SIGHUP;
-            if goes_on && !shared.arrives(received.signal, received.sender) {
+            if shared.is_over.load(Relaxed) {
+                // Who pressed Ctrl-C, or closed the terminal, meant the program.
+                if received.sender != 0 {
+                    signals::die_by(received.signal);
+                }
+            } else if goes_on && !shared.arrives(received.signal, received.sender) {
                 let _ = signals::send(program, received.signal);
             }
         }

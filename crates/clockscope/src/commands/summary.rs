@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 
 use fastclock::{ClockId, Scale, Ticks};
-use vdso_image::layout::{self, Counted};
+use vdso_image::histogram::bucket_start;
+use vdso_image::layout::Counted;
 
 use super::callers::Exact;
 use super::clock_reads::{Context, SyscallCosts, clock_reads, same_tick_share};
@@ -107,8 +108,8 @@ fn distribution(times: &Times, time: &TickTime) -> Option<Latency> {
         .enumerate()
         .filter(|(_, weight)| **weight > 0)
         .map(|(index, weight)| {
-            let lower = time.nanos(layout::bucket_start(index));
-            let upper = time.nanos(layout::bucket_start(index + 1));
+            let lower = time.nanos(bucket_start(index));
+            let upper = time.nanos(bucket_start(index + 1));
             Bucket { lower, width: upper.saturating_sub(lower).max(1), count: *weight }
         })
         .collect();

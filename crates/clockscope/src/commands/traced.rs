@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -83,12 +84,14 @@ impl Prepared {
             session,
             program,
             self.name,
-            Observers { syscalls, signals: Box::new(seen), watcher },
+            Observers { syscalls, signals: Box::new(Arc::clone(&seen)), watcher },
         );
+        let ticker = follower.ticker().context("cannot start a timer; see `ulimit -i`")?;
         let started = Instant::now();
         let failure =
             self.waiting.go().context("the program's process is gone before its start")?;
-        let followed = follower.run(how).context("cannot wait for the program")?;
+        let followed = follower.run(how, ticker).context("cannot wait for the program")?;
+        seen.program_has_ended();
         let mut processes = follower.processes;
         if let Some(decline) = self.decline {
             let process = processes.get_mut(0);

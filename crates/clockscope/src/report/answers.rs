@@ -65,10 +65,10 @@ pub(super) fn how_long(report: &TraceReport) -> String {
     let wall_ns = if report.threads > 1 { 0 } else { report.wall_ns };
     let mut shares = Vec::new();
     if wall_ns > 0 {
-        shares.push(format!("{} of wall", units::share(ratio(reads.time_ns, wall_ns))));
+        shares.push(format!("{} of wall", part_of(reads.time_ns, wall_ns)));
     }
     if report.cpu_ns > 0 {
-        shares.push(format!("{} of CPU", part_of_cpu(reads.time_ns, report.cpu_ns)));
+        shares.push(format!("{} of CPU", part_of(reads.time_ns, report.cpu_ns)));
     }
     let time = units::nanos(reads.time_ns);
     let each = each(reads.time_ns, reads.reads);
@@ -120,7 +120,7 @@ fn typical(reads: &ClockReads) -> String {
 
 /// Whether any read was of a clock that the vDSO can answer by itself; the others are system calls
 /// everywhere, and cost what they cost here.
-fn is_answered_in_user_space(report: &TraceReport) -> bool {
+pub(super) fn is_answered_in_user_space(report: &TraceReport) -> bool {
     report.vdso.iter().any(latency::stays_in_user_space)
 }
 
@@ -154,14 +154,14 @@ pub(super) fn each(time_ns: u64, calls: u64) -> String {
     units::picos_wide((u128::from(time_ns) * 1_000 + calls / 2) / calls)
 }
 
-/// The share of processor time. The time of reads is what passed in them, so it may be the greater
-/// of the two: by what timing is uncertain, and by what other machines took from this one.
-pub(super) fn part_of_cpu(time_ns: u64, cpu_ns: u64) -> String {
-    let part = ratio(time_ns, cpu_ns);
+/// The share of a thread's time or of processor time. The time of reads is what passed in them, so it may
+/// be the greater of the two: by what timing is uncertain, and by what other machines took from this one.
+fn part_of(time_ns: u64, whole_ns: u64) -> String {
+    let part = ratio(time_ns, whole_ns);
     if part <= 1.0 {
         units::share(part)
     } else if part <= UNCERTAIN {
-        "all, as near as timing tells,".to_owned()
+        "about all".to_owned()
     } else {
         "more than all".to_owned()
     }

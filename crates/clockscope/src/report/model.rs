@@ -210,7 +210,8 @@ pub struct ClockReads {
     pub time_ns: u64,
     /// True if reads were timed, but too few to say what one costs.
     pub too_few_timed: bool,
-    /// All reads by system call, each clock at the cost measured on this host, in nanoseconds.
+    /// All reads by system call, in nanoseconds: those that were system calls already at what they took, the
+    /// others at what a read of their kind costs on this host.
     pub by_syscall_ns: u64,
     /// Cost of one read of a precise clock by system call, measured on this host, in picoseconds.
     pub syscall_read_ps: u64,
@@ -269,7 +270,8 @@ pub struct DeclineRow {
     pub pid: i32,
     /// Name of the program.
     pub command: Foreign,
-    /// What was not counted: `vdso` or `syscalls`.
+    /// What was not counted: `vdso` or `syscalls`; of callers, `callers` were not sampled or `names` not
+    /// found.
     pub what: String,
     /// Why, as a clause.
     pub reason: String,

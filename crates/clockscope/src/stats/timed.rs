@@ -43,10 +43,17 @@ pub struct Cost {
     pub is_known: bool,
 }
 
-/// The cost by `samples` timed calls in bins, in the order of their durations; `exact` is their
-/// weighted mean, which is used where no call was interrupted.
+/// The cost by `samples` timed calls in bins, in the order of their durations; `squares` is the sum of the
+/// squares of their weights, `exact` their weighted mean, which is used where no call was interrupted.
+///
+/// # References
+///
+/// Kish, Survey Sampling (1965), 11.7: calls of unequal weight say as much as `(sum of weights)^2 /
+/// squares` of equal weight do.
 #[must_use]
-pub fn cost(bins: &[Bin], samples: u64, exact: f64) -> Cost {
+pub fn cost(bins: &[Bin], samples: u64, squares: u64, exact: f64) -> Cost {
+    let sum: f64 = bins.iter().map(|bin| bin.weight as f64).sum();
+    let effective = (sum.powi(2) / squares.max(1) as f64).min(samples as f64).max(1.0);
     let longest = longest_usual(bins, samples);
     let usual = || bins.iter().filter(|bin| bin.weight > 0 && bin.from < longest);
     let weight: f64 = usual().map(|bin| bin.weight as f64).sum();
@@ -59,7 +66,7 @@ pub fn cost(bins: &[Bin], samples: u64, exact: f64) -> Cost {
     let middle = moment(&|value| value);
     let variance = moment(&|value| (value - middle).powi(2));
     let is_whole = bins.iter().all(|bin| bin.weight == 0 || bin.from < longest);
-    let half_width = ERRORS * (variance / samples.max(1) as f64).sqrt();
+    let half_width = ERRORS * (variance / effective).sqrt();
     Cost {
         mean: if is_whole { exact } else { middle },
         is_known: samples >= TIMED_MIN && half_width <= WIDTH_MAX * middle,
@@ -93,9 +100,23 @@ mod tests {
         (calls.iter().map(bin).collect(), sum as f64 / weight.max(1) as f64)
     }
 
+    /// Of timed calls that stand for the same number of calls each.
     fn cost_of(calls: &[(u64, u64)], samples: u64) -> Cost {
         let (bins, exact) = bins(calls);
-        cost(&bins, samples, exact)
+        let weight: u64 = bins.iter().map(|bin| bin.weight).sum();
+        cost(&bins, samples, weight.pow(2) / samples.max(1), exact)
+    }
+
+    #[test]
+    fn one_call_that_stands_for_a_quarter_of_all_decides_nothing() {
+        // 1,054 reads: 50 were timed, the first for themselves, the last two for 256 reads each.
+        let (bins, exact) = bins(&[(60, 798), (12_000_000, 256)]);
+        let squares =
+            32 + 2 * (2 * 2 + 4 * 4 + 8 * 8 + 16 * 16 + 32 * 32 + 64 * 64 + 128 * 128 + 256 * 256);
+        assert!(!cost(&bins, 50, squares, exact).is_known);
+        let (bins, exact) = self::bins(&[(60, 798), (70, 256)]);
+        let quiet = cost(&bins, 50, squares, exact);
+        assert!(quiet.is_known && (60.0..65.0).contains(&quiet.mean), "{quiet:?}");
     }
 
     #[test]

@@ -118,7 +118,7 @@ pub fn detach_with(pid: i32, signal: i32) -> io::Result<()> {
     call(libc::PTRACE_DETACH, pid, 0, usize::try_from(signal).unwrap_or(0)).map(drop)
 }
 
-/// Address and size of the area that a stopped tracee has registered with `rseq(2)`; `None` if it
+/// Address of the area that a stopped tracee has registered with `rseq(2)`; `None` if it
 /// has none, or the kernel does not say (before Linux 5.13).
 #[must_use]
 pub fn rseq_area(pid: i32) -> Option<u64> {

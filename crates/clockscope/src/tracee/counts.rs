@@ -3,9 +3,8 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use vdso_image::layout::{
-    BUCKETS, COUNTERS, CPU_SLOTS, DECLINES, Header, INTERVALS, SLOTS, Shared, Slot, bucket_start,
-};
+use vdso_image::histogram::{BUCKETS, bucket_start};
+use vdso_image::layout::{COUNTERS, CPU_SLOTS, DECLINES, Header, INTERVALS, SLOTS, Shared, Slot};
 
 use crate::stats::timed::{self, Bin};
 
@@ -16,13 +15,15 @@ const MOST: u64 = 1 << 56;
 /// Calls by counter.
 pub type Calls = [u64; COUNTERS];
 
-/// The times of one counter, in ticks; see `vdso_image::layout::Histogram`.
+/// The times of one counter, in ticks; see `vdso_image::histogram::Histogram`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Times {
     /// Number of timed calls.
     pub samples: u64,
     /// Sum of their weights.
     pub weight: u64,
+    /// Sum of the squares of the weights.
+    pub squared_weights: u64,
     /// Sum of ticks times weight.
     pub weighted_ticks: u128,
     /// The longest.
@@ -32,8 +33,14 @@ pub struct Times {
 }
 
 impl Times {
-    const NONE: Self =
-        Self { samples: 0, weight: 0, weighted_ticks: 0, max_ticks: 0, buckets: Vec::new() };
+    const NONE: Self = Self {
+        samples: 0,
+        weight: 0,
+        squared_weights: 0,
+        weighted_ticks: 0,
+        max_ticks: 0,
+        buckets: Vec::new(),
+    };
 
     /// What a call costs, in thousandths of a tick, and whether enough were timed to say so. Calls that
     /// were interrupted are left out: the time until the thread had a CPU again is no cost of the
@@ -48,7 +55,7 @@ impl Times {
         };
         let bins: Vec<Bin> = used.map(bin).collect();
         let exact = self.weighted_ticks as f64 / self.weight.max(1) as f64;
-        let cost = timed::cost(&bins, self.samples, exact);
+        let cost = timed::cost(&bins, self.samples, self.squared_weights, exact);
         // As `as` saturates, a nonsensical mean is no panic.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
         let milliticks = (cost.mean * 1_000.0).round() as u64;
@@ -63,6 +70,8 @@ pub struct Timings {
     pub times: Vec<Times>,
     /// Weight of reads by the base-two logarithm of the ticks since the thread's read before.
     pub intervals: [u64; INTERVALS],
+    /// Distances in these.
+    pub interval_samples: u64,
     /// Reads that the kernel answered in place of the clock page, by the number of the reason.
     pub declined: [u64; DECLINES],
     /// Ticks that nothing took, timed as calls are, and how often it was.
@@ -74,6 +83,7 @@ impl Default for Timings {
         Self {
             times: vec![Times::NONE; COUNTERS],
             intervals: [0; INTERVALS],
+            interval_samples: 0,
             declined: [0; DECLINES],
             empty: (0, 0),
         }
@@ -91,6 +101,8 @@ impl Timings {
             let histogram = &shared.histograms[index];
             total.samples = sum_of(total.samples, histogram.samples.load(Relaxed));
             total.weight = sum_of(total.weight, histogram.weight.load(Relaxed));
+            let squares = histogram.squared_weights.load(Relaxed);
+            total.squared_weights = total.squared_weights.saturating_add(squares);
             total.weighted_ticks += u128::from(histogram.weighted_ticks.load(Relaxed));
             total.max_ticks = total.max_ticks.max(histogram.max_ticks.load(Relaxed).min(MOST));
             total.buckets.resize(BUCKETS, 0);
@@ -105,6 +117,8 @@ impl Timings {
             *sum = sum_of(*sum, declined.load(Relaxed));
         }
         let header = &shared.header;
+        let intervals = header.interval_samples.load(Relaxed);
+        self.interval_samples = sum_of(self.interval_samples, intervals);
         self.empty.0 = sum_of(self.empty.0, header.empty_ticks.load(Relaxed));
         self.empty.1 = sum_of(self.empty.1, header.empty_samples.load(Relaxed));
     }
@@ -197,7 +211,7 @@ pub fn add(sum: &mut Calls, calls: &Calls) {
 
 #[cfg(test)]
 mod tests {
-    use vdso_image::layout::bucket_of;
+    use vdso_image::histogram::bucket_of;
 
     use super::*;
 
@@ -206,6 +220,7 @@ mod tests {
         for (ticks, weight) in calls {
             times.buckets[bucket_of(*ticks)] += weight;
             times.weight += weight;
+            times.squared_weights += weight.pow(2);
             times.weighted_ticks += u128::from(*ticks) * u128::from(*weight);
         }
         times

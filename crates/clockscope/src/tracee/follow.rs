@@ -290,14 +290,14 @@ impl<'a> Follower<'a> {
         (self.processes, self.births, self.targets)
     }
 
-    /// Follows the program until it has ended, and what it starts, as far as `how` says.
+    /// Follows the program until it has ended, and what it starts, as far as `how` says; with the timer of
+    /// [`Self::ticker`], which is there before the program starts, because a program must not be left alone.
     ///
     /// # Errors
     ///
     /// When the kernel does not let us wait.
-    pub fn run(&mut self, how: Following) -> io::Result<Followed> {
+    pub fn run(&mut self, how: Following, mut ticker: Option<Ticker>) -> io::Result<Followed> {
         let mut followed = Followed::lost();
-        let mut ticker = self.ticker()?;
         self.service = Some(Service::begin());
         loop {
             self.review_service();
@@ -349,8 +349,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Starts the timer for the watcher, if there is one.
-    fn ticker(&self) -> io::Result<Option<Ticker>> {
+    /// Starts the timer for the watcher, if there is one. `EAGAIN`: the user may not queue more signals.
+    pub fn ticker(&self) -> io::Result<Option<Ticker>> {
         let interval = self.observers.watcher.as_ref().map(|watcher| watcher.interval());
         interval.map(Ticker::start).transpose()
     }

@@ -42,7 +42,7 @@ pub struct Installed {
 ///
 /// # Errors
 ///
-/// A [`Decline`]; the process is then unchanged.
+/// A [`Decline`]; the process then starts as usual. Nothing of it is changed but memory below its stack pointer.
 pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, Decline> {
     let mut registers = ptrace::registers(pid).map_err(|error| Decline::Access(error.kind()))?;
     if registers.cs != USER_CS {

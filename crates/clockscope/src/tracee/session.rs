@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -125,12 +125,6 @@ impl Session {
         if let Some(live) = self.live {
             live.get().tracer.store(0, Release);
         }
-    }
-
-    /// True if the tracer was announced.
-    #[must_use]
-    pub fn is_timing(&self) -> bool {
-        self.live.is_some_and(|live| live.get().tracer.load(Relaxed) != 0)
     }
 
     /// The word that says one in how many timed calls passes the image's door; 0: none. If calls are not

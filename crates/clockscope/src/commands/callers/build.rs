@@ -96,7 +96,7 @@ pub fn callers(
         pairs,
         cut: cut_rows(&found),
         declines,
-        cost_share: found.spent_ns / exact.cpu_ns.max(1) as f64,
+        cost_share: if exact.cpu_ns == 0 { 0.0 } else { found.spent_ns / exact.cpu_ns as f64 },
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use fastclock::page::{Page, SIZE};
 
+use crate::commands::replace_file::folder;
 use crate::sys::access;
 use crate::sys::page_file::{self, Access};
 
@@ -52,13 +53,12 @@ impl Opened {
 /// So long a timekeeper that has been told to end may take to let the page go.
 const HANDOVER: Duration = Duration::from_secs(1);
 
-fn folder(path: &Path) -> &Path {
-    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
-}
-
 /// Nobody but this user and root may put another file in the page's place. In a directory such as /tmp
 /// (sticky) others can only be there first, which is seen at the file.
 fn check_folder(folder: &Path) -> Result<()> {
+    if fs::symlink_metadata(folder).is_ok_and(|link| link.is_symlink() && !is_trusted(link.uid())) {
+        bail!("the directory {} is a link of another user; choose another", folder.display());
+    }
     let found = fs::metadata(folder)
         .with_context(|| format!("cannot look at the directory {}", folder.display()))?;
     let folder = folder.display();

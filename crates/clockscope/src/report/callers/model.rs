@@ -24,7 +24,8 @@ pub struct Callers {
     pub cut: Vec<CutRow>,
     /// Processes whose stacks could not be sampled, and why.
     pub declines: Vec<super::super::model::DeclineRow>,
-    /// Estimated cost of sampling as a share (0 to 1) of the processor time of the program.
+    /// Estimated cost of sampling as a share of the processor time of the program: more than 1 where sampling
+    /// took more than that.
     pub cost_share: f64,
 }
 

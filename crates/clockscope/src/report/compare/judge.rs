@@ -340,12 +340,16 @@ fn decide_all(weighed: Vec<Weighed>, report: &mut CompareReport) -> Vec<String> 
         (Some(pair), Some(change)) => pair.p(change, report.min_effect_percent, common),
         _ => weighed.comparison.u_p,
     };
-    let alone: Vec<f64> = weighed.iter().map(by_chance).collect();
+    // What could not be compared is no comparison that might have shown something by chance.
+    let compared = weighed.iter().filter(|weighed| weighed.evidence.is_some());
+    let alone: Vec<f64> = compared.map(by_chance).collect();
+    let mut corrected = holm::adjusted(&alone).into_iter();
     let mut disagreeing = Vec::new();
-    for (weighed, p) in weighed.into_iter().zip(holm::adjusted(&alone)) {
+    for weighed in weighed {
         let Weighed { mut comparison, evidence, launches } = weighed;
         let mut around = Circumstances::default();
         if let Some((alone, evidence)) = evidence {
+            let p = corrected.next().unwrap_or(1.0);
             comparison.p_holm = p;
             around = decide(&mut comparison, &alone, &Evidence { p, ..evidence }, launches, report);
         }

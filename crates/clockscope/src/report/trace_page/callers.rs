@@ -174,6 +174,11 @@ fn quality(page: &mut Page, callers: &Callers) {
         table.row(vec![printable(&cut.reason), module, count(cut.samples)]);
     }
     page.table(&table);
-    let declined = declines::sentences(&callers.declines);
-    warn(page, "Callers not sampled", &declined.iter().map(|s| sentence(s)).collect::<Vec<_>>());
+    let (unnamed, unsampled): (Vec<_>, Vec<_>) =
+        callers.declines.iter().cloned().partition(|row| row.what == "names");
+    for (heading, rows) in [("Callers not sampled", unsampled), ("Callers not named", unnamed)] {
+        let said: Vec<String> =
+            declines::sentences(&rows).iter().map(|said| sentence(said)).collect();
+        warn(page, heading, &said);
+    }
 }

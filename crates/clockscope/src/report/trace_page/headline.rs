@@ -3,7 +3,7 @@
 use super::super::chart::quantity::Unit;
 use super::super::model::{ClockReads, TraceReport};
 use super::super::page::{Page, Tile, Tone};
-use super::super::units::{count, counted, nanos, picos, picos_wide, rate, share};
+use super::super::units::{count, counted, nanos, picos_wide, rate, share};
 use super::super::{answers, latency};
 use super::{sentence, warn};
 
@@ -46,9 +46,10 @@ fn tiles(report: &TraceReport) -> Vec<Tile> {
         let each = answers::each(reads.time_ns, reads.reads);
         tiles.push(tile("a read, here", each, "measured".to_owned()));
     }
-    if reads.syscall_read_ps > 0 {
+    if reads.by_syscall_ns > 0 && answers::is_answered_in_user_space(report) {
         let note = format!("measured; {} in all", nanos(reads.by_syscall_ns));
-        tiles.push(tile("a read by system call, here", picos(reads.syscall_read_ps), note));
+        let each = answers::each(reads.by_syscall_ns, reads.reads);
+        tiles.push(tile("a read by system call, here", each, note));
     }
     for (ns, source) in fallen_back(reads) {
         let note = format!("typical, not measured; {} in all", nanos(ns));
@@ -58,7 +59,7 @@ fn tiles(report: &TraceReport) -> Vec<Tile> {
     tiles
 }
 
-/// Typical times of all reads by slow clocksource, where this host has not fallen back itself.
+/// Typical times of the reads that ask the clocksource, by slow clocksource, where this host has not fallen back itself.
 fn fallen_back(reads: &ClockReads) -> Vec<(u64, &'static str)> {
     if answers::has_fallen_back(reads) {
         return Vec::new();

@@ -185,6 +185,8 @@ impl Leaving<'_> {
                         if of == self.index {
                             return Stopped::Whole;
                         }
+                        // Its memory is another one now, in which nothing of ours is.
+                        threads.detach(thread);
                     }
                     _ => {}
                 }
@@ -218,7 +220,9 @@ impl Leaving<'_> {
 
     /// Puts the kernel's bytes back; otherwise the thread that is in the way.
     fn put_back(&self, threads: &Threads, late: &[i32]) -> Result<(), i32> {
-        if let Some(thread) = late.iter().find(|thread| is_inside(**thread, self.patch)) {
+        if let Some(thread) =
+            late.iter().find(|t| threads.status(**t).is_some() || is_inside(**t, self.patch))
+        {
             return Err(*thread);
         }
         let through = threads.stopped().next().or(late.first().copied()).ok_or(self.pid())?;

@@ -11,6 +11,7 @@ use crate::sys::memory;
 use crate::sys::ptrace::{self, Registers, Resume};
 use crate::sys::wait::{self, Status};
 use crate::tracee::decline::Decline;
+use crate::tracee::install::USER_CS;
 use crate::tracee::session::seccomp_filters;
 
 /// After this long the thread is given up; it finishes by itself when it can.
@@ -58,6 +59,12 @@ pub(super) fn run(
 ) -> Result<(), Refusal> {
     may_make_calls(thread, work, room.at)?;
     let mut before = ptrace::registers(thread).map_err(Refusal::at("reading its registers"))?;
+    if before.cs != USER_CS {
+        return Err(Refusal::Bits);
+    }
+    if ptrace::dispatches_system_calls(thread) {
+        return Err(Refusal::Dispatched);
+    }
     leave_restartable_sequence(thread, &mut before);
     if room.contains(before.rip) || work.takes_away(before.rip) {
         return Err(Refusal::Stuck);

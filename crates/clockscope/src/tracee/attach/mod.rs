@@ -46,8 +46,9 @@ use self::injected::Work;
 use self::process::{Known, is_ending};
 use self::threads::Threads;
 use super::decline::Decline;
-use super::install::{USER_CS, shared_pages, write_image};
+use super::install::{shared_pages, write_image};
 use super::session::Session;
+use crate::sys::memory;
 use crate::sys::own_vdso;
 use crate::sys::precedence::Precedence;
 use crate::sys::ptrace::{self, Resume};
@@ -157,6 +158,7 @@ fn attach_traced(
     let vdso = patch::vdso_of(&maps).ok_or(Refusal::Declined(Decline::NoVdso))?.start;
     let base = place::near(&maps, vdso).ok_or(Refusal::NoPlace)?;
     let patch = Patch::plan(through, how.session, &own, &maps, base)?;
+    let sharers = process::sharers_of(pid);
     if patch.room_is_used {
         patch::wait_for_room(threads, &patch)?;
     }
@@ -198,7 +200,8 @@ fn attach_traced(
         threads.resume_all(Resume::Run);
     }
     (how.mapped)(pid, base);
-    if let Err(refusal) = written.and_then(|()| redirect(threads, pid, thread, &patch)) {
+    if let Err(refusal) = written.and_then(|()| redirect(threads, (pid, &sharers), thread, &patch))
+    {
         // What cannot be undone does no harm: nobody uses the mapping.
         let new = Work::Unmap(vec![(base, TOTAL_SIZE as u64)]);
         if threads.settle(thread) {
@@ -228,13 +231,6 @@ fn choose(threads: &mut Threads, pid: i32) -> Result<i32, Refusal> {
             }
             continue;
         }
-        let registers = ptrace::registers(thread).map_err(Refusal::at("reading its registers"))?;
-        if registers.cs != USER_CS {
-            return Err(Refusal::Bits);
-        }
-        if ptrace::dispatches_system_calls(thread) {
-            return Err(Refusal::Dispatched);
-        }
         return Ok(thread);
     }
     Err(why)
@@ -253,9 +249,19 @@ fn installed(pages: &Segment<Shared>) -> Result<(), Refusal> {
     }))
 }
 
-/// Redirects the functions while all threads stand still, which they do when this returns well.
-fn redirect(threads: &mut Threads, pid: i32, through: i32, patch: &Patch) -> Result<(), Refusal> {
+/// Redirects the functions while all threads stand still, which they do when this returns well. No thread waits
+/// in vfork then, so another process that still has this memory runs on it all the time, unseen.
+fn redirect(
+    threads: &mut Threads,
+    (pid, sharers): (i32, &[i32]),
+    through: i32,
+    patch: &Patch,
+) -> Result<(), Refusal> {
     patch::stop_outside(threads, pid, patch)?;
+    if let Some(other) = sharers.iter().find(|other| memory::is_shared_with(through, **other)) {
+        threads.resume_all(Resume::Run);
+        return Err(Refusal::SharesMemory(*other));
+    }
     let vdso = process::mappings(through).ok();
     let stayed = vdso.is_some_and(|maps| {
         maps.iter().any(|mapping| mapping.start == patch.base)

@@ -297,5 +297,4 @@ fn check_all(threads: &Threads, patch: &Patch) -> Result<(), i32> {
     Ok(())
 }
 
-/// Numbers of the functions.
 const _: () = assert!(FUNCTIONS == Function::ALL.len());

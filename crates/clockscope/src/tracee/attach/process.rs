@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use super::refusal::{Asker, Refusal};
 use crate::foreign::Foreign;
-use crate::sys::{access, proc_text};
+use crate::sys::{access, memory, proc_text};
 use crate::vdso::maps::{self, Mapping};
 
 /// `PF_KTHREAD`, include/linux/sched.h (Linux 6.18).
@@ -31,6 +31,14 @@ pub(super) struct Known {
 pub(crate) fn command_name(pid: i32) -> Foreign {
     let name = proc_text::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim_end().into()
+}
+
+/// Other processes on the memory of one, as far as this process may know: children of vfork that have not
+/// executed a program yet, and those that were made with `CLONE_VM` and stay.
+pub(super) fn sharers_of(pid: i32) -> Vec<i32> {
+    let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    numbers.filter(|other| *other != pid && memory::is_shared_with(pid, *other)).collect()
 }
 
 /// Looks a process up and finds reasons to keep away.

@@ -30,6 +30,8 @@ pub enum Refusal {
     Bits,
     /// Its image is not the one of this kernel.
     OtherImage,
+    /// This other process, which is no thread of it, runs on its memory.
+    SharesMemory(i32),
     /// A function was changed by somebody else.
     Changed(String),
     /// No room near the kernel's image.
@@ -112,6 +114,11 @@ impl fmt::Display for Refusal {
             Self::Declined(decline) => write!(f, "{decline}"),
             Self::Bits => f.write_str("it is a 32-bit program; only 64-bit ones are counted"),
             Self::OtherImage => f.write_str("its vDSO is not the one that this kernel gives to clockscope"),
+            Self::SharesMemory(other) => write!(
+                f,
+                "process {other} runs on the same memory (clone with CLONE_VM) and would execute what is changed \
+                 there; start the program under `clockscope trace`"
+            ),
             Self::Changed(function) => write!(
                 f,
                 "its vDSO's {function} was changed by another tool; restart the program to be rid of that"

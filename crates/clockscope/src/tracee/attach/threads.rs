@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::endless;
 use crate::sys::ptrace::{self, Resume};
+use crate::sys::signals;
 use crate::sys::wait::{self, Status};
 
 /// A program that is executed is told of.
@@ -73,7 +74,10 @@ impl Threads {
     /// That of the first thread: `EPERM` when it may not be traced, `ESRCH` when it is gone.
     pub(super) fn seize(pid: i32) -> io::Result<Self> {
         let mut threads = Self::of(pid, []);
-        threads.seize_new()?;
+        if let Err(error) = threads.seize_new() {
+            threads.release();
+            return Err(error);
+        }
         if threads.all.is_empty() {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
@@ -264,7 +268,10 @@ impl Threads {
             Status::Event(libc::PTRACE_EVENT_STOP, signal) if is_group_stop(signal) => {
                 ptrace::listen(thread)
             }
-            Status::Signal(signal) => ptrace::resume(thread, how, signal),
+            Status::Signal(signal) => {
+                endless::go_on_if(thread, || signals::is_ignored(thread, signal));
+                ptrace::resume(thread, how, signal)
+            }
             Status::Event(libc::PTRACE_EVENT_STOP, _) => {
                 endless::go_on(thread);
                 ptrace::resume(thread, how, 0)
@@ -310,7 +317,10 @@ impl Threads {
     /// Lets a thread that stands still go for good.
     pub(super) fn detach(&mut self, thread: i32) {
         let signal = match self.all.remove(&thread).flatten() {
-            Some(Status::Signal(signal)) => signal,
+            Some(Status::Signal(signal)) => {
+                endless::go_on_if(thread, || signals::is_ignored(thread, signal));
+                signal
+            }
             Some(Status::Event(libc::PTRACE_EVENT_STOP, signal)) if !is_group_stop(signal) => {
                 endless::go_on(thread);
                 0

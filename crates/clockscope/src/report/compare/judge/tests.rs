@@ -147,6 +147,31 @@ fn an_unusable_path_proves_nothing_and_an_empty_one_is_too_few() {
 }
 
 #[test]
+fn paths_without_values_leave_a_change_as_sure_as_it_is() {
+    let with = |file: &str, median: f64, empty: usize| {
+        let mut source = bench(file, &[median, median * 1.001, median * 0.999]);
+        let nothing = (0..empty).map(|number| BenchPath {
+            name: PathName {
+                clock: Some(format!("CLOCK_{number}")),
+                call: None,
+                route: "vdso".to_owned(),
+            },
+            ..BenchPath::default()
+        });
+        bench_mut(&mut source).paths.extend(nothing);
+        source
+    };
+    let p_among = |empty: usize| {
+        let report = compare(vec![with("a", 100.0, empty), with("b", 103.0, empty)], &options());
+        assert_eq!(report.comparisons.len(), 1 + empty);
+        report.comparisons[0].p_holm
+    };
+    let alone = p_among(0);
+    assert!(alone > 0.0 && alone < 0.05, "{alone}");
+    assert_eq!(p_among(60), alone);
+}
+
+#[test]
 fn paths_of_one_file_only_are_listed() {
     let mut other = bench("b", &[100.0, 100.1]);
     bench_mut(&mut other).paths[0].name.route = "libc".to_owned();
