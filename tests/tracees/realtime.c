@@ -7,8 +7,11 @@
 //   alarms N   the same, and then the parent is given N alarms, one a millisecond, while the child
 //              spins below it; says whether it was given half of them in time
 //   term       the same, until it is given SIGTERM
+//   execs N    the same, and the parent makes N children that execute a program each
+//   hog        until a line is said to it, a thread of priority 50 spins; on the other CPUs a thread without
+//              a priority is given an alarm each millisecond, and says the longest time between two
 //
-// A child of the program does all this: the kernel tells a tracer of its own child before it tells of
+// But for the last, a child of the program does all this: the kernel tells a tracer of its own child before it tells of
 // that one's children, and of all others in the opposite order. Nothing spins for ever: who waits for the parent gives up after 20 s, and says so.
 #define _GNU_SOURCE
 #include "say.h"
@@ -165,6 +168,81 @@ static void alarms_while_it_spins(long wanted)
     SAY("result alarms in time: %s\n", alarms * 2 >= wanted ? "at least half" : "less than half");
 }
 
+static void execute_while_it_spins(long programs)
+{
+    pid_t child = start_spinner(&shared->is_over);
+    fifo(3);
+    REPEAT(programs) {
+        pid_t executes = fork();
+        if (executes == 0) {
+            execlp("true", "true", NULL);
+            _exit(99);
+        }
+        waitpid(executes, NULL, 0);
+    }
+    shared->is_over = 1;
+    waitpid(child, NULL, 0);
+}
+
+static void *spin_on_one_cpu(void *none)
+{
+    on_one_cpu();
+    fifo(50);
+    spin_until(&shared->is_over);
+    return none;
+}
+
+static double last_alarm, longest;
+
+static void on_late_alarm(int signal)
+{
+    (void)signal;
+    double time = now();
+    if (last_alarm > 0 && time - last_alarm > longest) longest = time - last_alarm;
+    last_alarm = time;
+    alarms++;
+}
+
+static void hog(void)
+{
+    cpu_set_t all, others;
+    sigset_t alarm;
+    pthread_t spinner;
+    char byte;
+    struct itimerval every = {{0, 1000}, {0, 1000}}, off = {{0, 0}, {0, 0}};
+    struct sigaction action = {.sa_handler = on_late_alarm, .sa_flags = SA_RESTART};
+    sched_getaffinity(0, sizeof all, &all);
+    others = all;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &all)) {
+            CPU_CLR(cpu, &others);
+            break;
+        }
+    if (sched_setaffinity(0, sizeof others, &others) != 0) {
+        SAY("one CPU only\n");
+        return;
+    }
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    sigaction(SIGALRM, &action, NULL);
+    sigprocmask(SIG_BLOCK, &alarm, NULL);
+    // It is made where it can begin, and then goes to the first CPU.
+    pthread_attr_t on_all;
+    pthread_attr_init(&on_all);
+    pthread_attr_setaffinity_np(&on_all, sizeof all, &all);
+    pthread_create(&spinner, &on_all, spin_on_one_cpu, NULL);
+    sigprocmask(SIG_UNBLOCK, &alarm, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+    SAY("ready\n");
+    if (read(0, &byte, 1) < 0) shared->gave_up = 1;
+    setitimer(ITIMER_REAL, &off, NULL);
+    shared->is_over = 1;
+    pthread_join(spinner, NULL);
+    SAY("alarms %ld\n", alarms);
+    SAY("longest-ms %ld\n", (long)(longest * 1e3));
+    SAY("done\n");
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "order";
@@ -176,6 +254,10 @@ int main(int argc, char **argv)
     }
     struct sched_param ordinary = {0};
     sched_setscheduler(0, SCHED_OTHER, &ordinary);
+    if (!strcmp(what, "hog")) {
+        hog();
+        return shared->gave_up;
+    }
     on_one_cpu();
     if (!strcmp(what, "term")) {
         term();
@@ -185,6 +267,7 @@ int main(int argc, char **argv)
     if (parent == 0) {
         if (!strcmp(what, "order")) order(number);
         else if (!strcmp(what, "outrun")) outrun();
+        else if (!strcmp(what, "execs")) execute_while_it_spins(number);
         else alarms_while_it_spins(number);
         _exit(0);
     }

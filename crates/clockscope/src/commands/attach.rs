@@ -19,6 +19,7 @@ use crate::exit;
 use crate::report::model::{Attached as AttachedRow, DeclineRow};
 use crate::sys::access;
 use crate::sys::ending::{Asked, Ending};
+use crate::sys::real_time::Service;
 use crate::syscalls::filter::Filter;
 use crate::tracee::attach::detach::{Detached, restore_all};
 use crate::tracee::attach::{self, Attached, Refusal, command_name};
@@ -66,6 +67,8 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         Onlookers::start(args, stage.as_ref(), &wanted(args), &counter, &filter, &session)?;
     let mut watchers = onlookers.watchers();
     let all = (&pids[..], refused);
+    // Attaching and letting go are served, too; a service inside another one is harmless.
+    let service = Service::begin();
     let counted = count(args, all, &session, syscalls, &counter, watchers.watcher(), &ending)?;
     let Some((mut counted, follower)) = counted else { return Ok(exit::BEFORE_START) };
     let (mut processes, mut births, ends) = follower.into_parts();
@@ -75,6 +78,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     processes.stop_cpu();
     session.stop_timing();
     let detached = restore_all(&mut processes, &mut births);
+    drop(service);
     detached.iter().for_each(|detached| say_remains(detached, &processes));
     let stopped = stopped?;
     follow::finish(&mut processes);

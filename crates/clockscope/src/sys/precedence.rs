@@ -14,18 +14,32 @@ impl Precedence {
     /// `sched(7)`, `sched_setscheduler(2)`
     #[must_use]
     pub fn ask() -> Self {
-        // SAFETY: takes numbers; 0 is the calling thread.
-        let is_ordinary = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER;
-        Self { is_given: is_ordinary && set(libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 1) }
+        // The flag may be there from the last time.
+        let is_given =
+            policy() == libc::SCHED_OTHER && set(libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 1);
+        Self { is_given }
     }
 }
 
 impl Drop for Precedence {
     fn drop(&mut self) {
-        if self.is_given {
-            set(libc::SCHED_OTHER, 0);
+        // Somebody else may have lifted the thread higher meanwhile (`real_time.rs`), who also lets it down.
+        if !self.is_given || policy() != libc::SCHED_RR {
+            return;
+        }
+        // Without CAP_SYS_NICE a thread may have a priority (RLIMIT_RTPRIO) and may give it up, but not
+        // take the flag away. To an ordinary thread it does nothing but that its children have no
+        // negative nice value.
+        if !set(libc::SCHED_OTHER, 0) {
+            set(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0);
         }
     }
+}
+
+/// The policy of the calling thread, without the flag for what it makes.
+fn policy() -> i32 {
+    // SAFETY: takes a number; 0 is the calling thread.
+    unsafe { libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK }
 }
 
 fn set(policy: i32, priority: i32) -> bool {
@@ -40,12 +54,27 @@ mod tests {
 
     #[test]
     fn the_thread_is_an_ordinary_one_afterwards() {
-        // SAFETY: takes a number; 0 is the calling thread.
-        let policy = || unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
         let before = policy();
         let precedence = Precedence::ask();
         assert_eq!(policy() == libc::SCHED_RR, precedence.is_given);
         drop(precedence);
         assert_eq!(policy(), before);
+    }
+
+    /// As of a user with `RLIMIT_RTPRIO`, who may have a priority and may not take away the flag.
+    #[test]
+    fn without_the_right_to_the_flag_the_thread_is_an_ordinary_one_too() {
+        let served = std::thread::spawn(|| {
+            let before = policy();
+            let precedence = Precedence::ask();
+            // SAFETY: takes numbers; as a system call it is about this thread only.
+            unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
+            drop(precedence);
+            assert_eq!(policy(), before);
+            let again = Precedence::ask();
+            drop(again);
+            assert_eq!(policy(), before);
+        });
+        served.join().expect("it ends");
     }
 }

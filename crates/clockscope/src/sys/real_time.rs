@@ -4,7 +4,8 @@
 //! use, it runs in what their throttling leaves (`sched_rt_runtime_us`: 50 ms in each second), or never. So the
 //! tracer takes a priority above that of its tracees, as soon as one of them has a real-time priority
 //! and while one has, and only then: its work costs nobody else more than an ordinary thread's.
-//! Where it may not do so (`CAP_SYS_NICE`, `RLIMIT_RTPRIO`), it stays what it is.
+//! Where it may not do so (`CAP_SYS_NICE`, `RLIMIT_RTPRIO`), it stays what it is. Who may have priorities up
+//! to a limit has a sentinel of that one.
 //!
 //! Each stop shows the priority of the thread that waits. A thread that spins never stops, and may have got
 //! its priority since it was seen last. So a sentinel, a thread of the highest priority, looks ten times a second
@@ -18,8 +19,10 @@
 //!
 //! `sched(7)`, `sched_setscheduler(2)`
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -41,24 +44,46 @@ const FIRST: i32 = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
 type Scheduling = (i32, i32);
 
 /// This thread serves others, until this value is dropped: see the head of this file.
+///
+/// Services of one thread may nest: they share a sentinel, and what the inner one has taken is given
+/// back when the outermost one ends, or when an inner one reviews.
 #[derive(Debug)]
 pub struct Service {
-    /// How it was scheduled before, with the flag for what it makes.
-    before: Scheduling,
+    duty: Rc<Duty>,
     /// The real-time priority that it has for the sake of others; 0 for none.
     priority: i32,
-    /// True once a priority was refused.
-    is_refused: bool,
-    /// `None` where no thread may have a real-time priority.
+    /// The lowest priority that was refused: from this on it need not be tried.
+    refused: i32,
+}
+
+/// What the services of a thread share.
+#[derive(Debug)]
+struct Duty {
+    /// How the thread was scheduled before the outermost one, with the flag for what it makes.
+    before: Scheduling,
+    /// `None` where no thread could be made.
     sentinel: Option<Sentinel>,
+}
+
+thread_local! {
+    /// The duty of this thread, while it serves.
+    static DUTY: RefCell<Weak<Duty>> = const { RefCell::new(Weak::new()) };
 }
 
 impl Service {
     /// Begins to serve.
     #[must_use]
     pub fn begin() -> Self {
-        let before = scheduling(0).unwrap_or((libc::SCHED_OTHER, 0));
-        Self { before, priority: 0, is_refused: false, sentinel: Sentinel::post() }
+        let duty = DUTY.with_borrow_mut(|current| {
+            let duty = current.upgrade().unwrap_or_else(|| Rc::new(Duty::begin()));
+            *current = Rc::downgrade(&duty);
+            duty
+        });
+        // A service inside another one does not know what that has taken.
+        if let Some(sentinel) = &duty.sentinel {
+            sentinel.shared.is_due.store(true, Relaxed);
+        }
+        Self { duty, priority: 0, refused: i32::MAX }
     }
 
     /// This thread waits for us: we go before it.
@@ -72,47 +97,76 @@ impl Service {
     /// Whether all threads must be looked at: [`Self::review`].
     #[must_use]
     pub fn is_due(&self) -> bool {
-        self.sentinel.as_ref().is_some_and(|sentinel| sentinel.shared.is_due.load(Relaxed))
+        self.duty.sentinel.as_ref().is_some_and(|sentinel| sentinel.shared.is_due.load(Relaxed))
     }
 
     /// Looks at all that may wait for us: takes the priority that it needs, or gives up the one that it
     /// needs no more.
     pub fn review(&mut self, threads: impl Iterator<Item = i32>) {
-        if let Some(sentinel) = &self.sentinel {
+        if let Some(sentinel) = &self.duty.sentinel {
             sentinel.shared.is_due.store(false, Relaxed);
         }
         self.take(threads.map(above).max().unwrap_or(0));
     }
 
     fn take(&mut self, priority: i32) {
-        if self.is_refused {
-            return;
-        }
+        let before = self.duty.before;
         // A lower one than it had before does nobody a service.
-        let is_own = priority == 0 || (is_real_time(self.before.0) && self.before.1 >= priority);
-        let wanted = if is_own { self.before } else { (FIRST, priority) };
-        self.is_refused = !set(0, wanted);
-        self.priority = if is_own || self.is_refused { 0 } else { priority };
-        if let Some(sentinel) = &self.sentinel {
+        let is_own = priority == 0 || (is_real_time(before.0) && before.1 >= priority);
+        if is_own {
+            put_back(before);
+            self.priority = 0;
+        } else if priority < self.refused {
+            if set(0, (FIRST, priority)) {
+                self.priority = priority;
+            } else {
+                // It keeps what it has, until that is needed no more.
+                self.refused = priority;
+            }
+        }
+        if let Some(sentinel) = &self.duty.sentinel {
             sentinel.shared.is_above.store(self.priority > 0, Relaxed);
         }
     }
 }
 
-impl Drop for Service {
+impl Duty {
+    fn begin() -> Self {
+        let before = scheduling(0).unwrap_or((libc::SCHED_OTHER, 0));
+        Self { before, sentinel: Sentinel::post() }
+    }
+}
+
+impl Drop for Duty {
     fn drop(&mut self) {
         self.sentinel = None;
         let now = scheduling(0);
         if now.is_some_and(|now| now != self.before) {
-            set(0, self.before);
+            put_back(self.before);
         }
     }
+}
+
+/// Schedules the calling thread as before. Who has taken a priority without `CAP_SYS_NICE`, by
+/// `RLIMIT_RTPRIO`, may not take the flag for what it makes away again: `sched(7)`. To an ordinary thread
+/// the flag does nothing but that its children have no negative nice value.
+fn put_back(before: Scheduling) -> bool {
+    set(0, before) || set(0, (before.0 | libc::SCHED_RESET_ON_FORK, before.1))
 }
 
 /// Gives the calling thread the highest priority that it may have, for good. For threads that sleep until
 /// somebody needs them at once.
 pub fn take_the_highest() {
-    set(0, (FIRST, HIGHEST));
+    let _ = highest();
+}
+
+/// The same; gives the priority, or `None` where there may be none.
+fn highest() -> Option<i32> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a local of the right type.
+    unsafe { libc::getrlimit(libc::RLIMIT_RTPRIO, &raw mut limit) };
+    let limit = i32::try_from(limit.rlim_cur).unwrap_or(HIGHEST).min(HIGHEST);
+    [HIGHEST, limit].into_iter().find(|priority| *priority > 0 && set(0, (FIRST, *priority)))
 }
 
 /// The thread that looks whether another one is kept from running.
@@ -142,8 +196,8 @@ impl Sentinel {
         let shared = Arc::new(Watch { is_due: AtomicBool::new(true), ..Watch::default() });
         let watch = Arc::clone(&shared);
         let stand = move || {
-            if set(0, (FIRST, HIGHEST)) {
-                watch.stand(thread, &stat, &time);
+            if let Some(priority) = highest() {
+                watch.stand((thread, priority), &stat, &time);
             }
         };
         let posted = std::thread::Builder::new().name("sentinel".to_owned()).spawn(stand).ok()?;
@@ -162,8 +216,8 @@ impl Drop for Sentinel {
 }
 
 impl Watch {
-    /// Looks until it is over.
-    fn stand(&self, thread: i32, stat: &File, time: &File) {
+    /// Looks until it is over; a thread that cannot run is given this priority.
+    fn stand(&self, (thread, priority): (i32, i32), stat: &File, time: &File) {
         let (mut last, mut looks) = (None, 0_u32);
         loop {
             let over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,7 +231,7 @@ impl Watch {
             drop(over);
             let seen = wants_to_run(stat).then(|| time_on_cpu(time)).flatten();
             if seen.is_some() && seen == last {
-                set(thread, (FIRST, HIGHEST));
+                set(thread, (FIRST, priority));
                 self.is_above.store(true, Relaxed);
                 self.is_due.store(true, Relaxed);
             }
@@ -213,6 +267,12 @@ fn above(thread: i32) -> i32 {
         Some((policy, _)) if policy & !libc::SCHED_RESET_ON_FORK == DEADLINE => HIGHEST,
         _ => 0,
     }
+}
+
+/// Whether the calling thread goes before ordinary ones, and waits for whatever it makes, which is ordinary.
+#[must_use]
+pub fn is_first() -> bool {
+    scheduling(0).is_some_and(|(policy, _)| is_real_time(policy))
 }
 
 fn is_real_time(policy: i32) -> bool {
@@ -277,6 +337,68 @@ mod tests {
         drop(service);
         assert_eq!(scheduling(0), before);
         drop(end);
+        served.join().expect("it ends");
+    }
+
+    /// Starts a thread of this priority; gives its number, and what ends it.
+    fn real_time_thread(priority: i32) -> (i32, std::sync::mpsc::Sender<()>) {
+        let (tell, number) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            set(0, (FIRST, priority));
+            // SAFETY: takes nothing and cannot fail.
+            tell.send(unsafe { libc::gettid() }).expect("is heard");
+            let _ = ended.recv();
+        });
+        (number.recv().expect("lives"), end)
+    }
+
+    /// As of a user with `RLIMIT_RTPRIO`, who may have a priority and may not take away the flag.
+    #[test]
+    fn without_the_right_to_the_flag_a_priority_is_given_back_too() {
+        if !is_allowed() {
+            return;
+        }
+        let (low, _end_low) = real_time_thread(10);
+        let (high, _end_high) = real_time_thread(40);
+        let served = std::thread::spawn(move || {
+            let mut service = Service::begin();
+            service.serve(low);
+            assert_eq!(scheduling(0), Some((FIRST, 11)));
+            // SAFETY: takes numbers; as a system call it is about this thread only.
+            unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
+            service.serve(high);
+            assert_eq!(scheduling(0), Some((FIRST, 11)), "a higher one is refused");
+            service.review(std::iter::empty());
+            let ordinary = Some((libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0));
+            assert_eq!(scheduling(0), ordinary, "and what it has is given back");
+            drop(service);
+            assert_eq!(scheduling(0), ordinary);
+        });
+        served.join().expect("it ends");
+    }
+
+    #[test]
+    fn services_may_nest() {
+        if !is_allowed() {
+            return;
+        }
+        let (thread, _end) = real_time_thread(40);
+        let served = std::thread::spawn(move || {
+            let before = scheduling(0);
+            let outer = Service::begin();
+            // As if the sentinel had lifted it while nobody could review.
+            set(0, (FIRST, HIGHEST));
+            let mut inner = Service::begin();
+            assert!(inner.is_due(), "the inner one looks what it needs");
+            inner.review(std::iter::empty());
+            assert_eq!(scheduling(0), before);
+            inner.serve(thread);
+            drop(inner);
+            assert_eq!(scheduling(0), Some((FIRST, 41)), "the outer one serves on");
+            drop(outer);
+            assert_eq!(scheduling(0), before);
+        });
         served.join().expect("it ends");
     }
 
