@@ -10,6 +10,8 @@ use std::io;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use super::real_time;
+
 /// A segment attached for reading and writing, seen as a `T`.
 ///
 /// `T` must be valid for every content, because other processes write to it: a struct of integers
@@ -97,7 +99,23 @@ impl Making {
     /// Makes it in a process of its own that has this process's memory. So the three steps are done
     /// together, even if this process is killed (SIGKILL) between them. That process is in no group with
     /// this one and takes no signals; only who kills it by its own number can leave a segment.
+    ///
+    /// A real-time thread does it itself: what it makes is an ordinary process (`SCHED_RESET_ON_FORK`), which
+    /// other real-time threads may keep from running, and this one, which they wait for, would wait for that.
+    /// A segment stays then if this process is killed in the few microseconds.
     fn make(mut self) -> io::Result<(i32, usize)> {
+        // The clone fails where no process may be added (ulimit -u): then without, too.
+        if real_time::is_first() || !self.let_helper_make() {
+            self.steps();
+        }
+        match self.error {
+            0 => Ok((self.id, self.at)),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// False if there can be no helper, and nothing was done.
+    fn let_helper_make(&mut self) -> bool {
         let mut stack = [0_u128; 512];
         // SAFETY: all-zero is a value of this plain set.
         let mut mask: libc::sigset_t = unsafe { std::mem::zeroed() };
@@ -109,12 +127,8 @@ impl Making {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut mask);
             let top = stack.as_mut_ptr_range().end.cast();
             let flags = libc::CLONE_VM | libc::CLONE_VFORK;
-            libc::clone(in_helper, top, flags, (&raw mut self).cast())
+            libc::clone(in_helper, top, flags, std::ptr::from_mut(self).cast())
         };
-        if child == -1 {
-            // No process may be added (ulimit -u): then without.
-            self.steps();
-        }
         // SAFETY: the child is this thread's own, and has ended. The mask is the one of before.
         unsafe {
             if child != -1 {
@@ -125,10 +139,7 @@ impl Making {
             }
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
         }
-        match self.error {
-            0 => Ok((self.id, self.at)),
-            error => Err(io::Error::from_raw_os_error(error)),
-        }
+        child != -1
     }
 
     fn steps(&mut self) {
