@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use support::attaching::signal;
 use support::builds::{self, Link};
 use support::running::{clockscope, code_as_shell, finish, untraced};
-use support::skip;
+use support::{placed, skip};
 
 /// The ways of following a program, as words in front of its command.
 const WAYS: [&[&str]; 4] = [
@@ -85,6 +85,13 @@ fn a_child_that_spins_does_not_keep_its_parent_in_a_stop() {
 fn alarms_come_in_time_while_a_real_time_child_spins() {
     let Some(said) = real_time(&["alarms", "2000"]) else { return };
     assert!(said.contains("result alarms in time: at least half\n"), "{said}");
+}
+
+/// For each program that is executed the tracer makes shared memory, by a process of its own.
+#[test]
+fn programs_are_executed_while_a_real_time_child_spins() {
+    let Some(said) = real_time(&["execs", "200"]) else { return };
+    assert!(said.contains("result nobody was kept from running\n"), "{said}");
 }
 
 #[test]
@@ -170,4 +177,33 @@ fn children_whose_parent_is_killed_while_it_makes_them_go_on() {
     let Some(program) = builds::c("killed_forkers", Link::Dynamic) else { return };
     let said = says_the_same(&WAYS, &words![program, "300"]);
     assert_eq!(said, "result all children have ended, 300 times\n");
+}
+
+/// Their parent is then one that lives and is not about to tell of them.
+#[test]
+fn children_that_another_process_takes_over_go_on() {
+    let Some(program) = builds::c("killed_forkers", Link::Dynamic) else { return };
+    let said = says_the_same(&WAYS, &words![program, "300", "reaper"]);
+    assert_eq!(said, "result all children have ended, 300 times\n");
+}
+
+/// The thread that makes them is killed by `execve` in another one.
+#[test]
+fn children_whose_parent_executes_a_program_while_it_makes_them_go_on() {
+    let Some(program) = builds::c("killed_forkers", Link::Dynamic) else { return };
+    let said = says_the_same(&WAYS, &words![program, "300", "execute"]);
+    assert_eq!(said, "result all children have ended, 300 times\n");
+}
+
+// Names.
+
+/// The kernel cuts a name at 15 bytes, and then shows one that is no UTF-8.
+#[test]
+fn a_program_whose_name_is_cut_inside_a_character_notices_nothing() {
+    let Some([program, mode]) = ignored_signals("unlimited") else { return };
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let named = directory.path().join("ääääääää");
+    placed::program(program.as_ref(), &named, 0o755);
+    let said = says_the_same(&WAYS, &words![named, mode]);
+    assert!(said.contains("result read: what it waited for\n"), "{said}");
 }

@@ -147,15 +147,6 @@ pub fn no_registers() -> Registers {
     unsafe { std::mem::zeroed() }
 }
 
-/// Lets a stopped tracee go for good.
-///
-/// # Errors
-///
-/// `ESRCH` when it has died meanwhile.
-pub fn detach(pid: i32) -> io::Result<()> {
-    call(libc::PTRACE_DETACH, pid, 0, 0).map(drop)
-}
-
 /// Sets the options (`PTRACE_O_*`) of a stopped tracee.
 ///
 /// # Errors

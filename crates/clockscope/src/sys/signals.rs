@@ -4,6 +4,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use super::proc_text;
+
 /// A signal that arrived here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
@@ -128,7 +130,7 @@ pub fn is_thread_of(process: i32, thread: i32) -> bool {
 pub fn is_ignored(thread: i32, signal: i32) -> bool {
     const BY_DEFAULT: [i32; 4] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
     BY_DEFAULT.contains(&signal)
-        || std::fs::read_to_string(format!("/proc/{thread}/status")).is_ok_and(|status| {
+        || proc_text::read(format!("/proc/{thread}/status")).is_ok_and(|status| {
             let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
             let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
             mask.is_some_and(|mask| (1..=64).contains(&signal) && mask >> (signal - 1) & 1 != 0)

@@ -14,7 +14,7 @@ use super::attach::command_name;
 use super::install::image_of;
 use super::processes::Processes;
 use crate::sys::ptrace::{self, Registers, SyscallStop};
-use crate::sys::{memory, signals, wait};
+use crate::sys::{memory, proc_text, signals, wait};
 
 /// System calls that a new thread may make before it asks for an FS base of its own; a thread
 /// that has not done so by then never will.
@@ -26,6 +26,8 @@ const SYS_VFORK: u64 = 58;
 const SYS_ARCH_PRCTL: u64 = 158;
 const SYS_CLONE3: u64 = 435;
 const ARCH_SET_FS: u64 = 0x1002;
+/// System calls that make threads or processes; the last three are `fork`, `clone` and `vfork` of 32-bit programs.
+const MAKING: [i64; 7] = [56, 57, 58, 435, 2, 120, 190];
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x1_0000;
@@ -50,11 +52,21 @@ struct Twin {
     asking: bool,
 }
 
+/// A new thread or process that waits until somebody tells of it.
+#[derive(Debug)]
+struct Early {
+    /// The process that it belongs to, or that made it.
+    maker: i32,
+    /// The threads of that which may still tell of it, and the time, in ns, that each had run when
+    /// they were looked at first; `None` before that.
+    tellers: Option<HashMap<i32, u64>>,
+}
+
 /// New threads, until nothing is new about them.
 #[derive(Debug, Default)]
 pub struct Births {
-    /// Stopped before their parent's event told of them, and the process that made each.
-    early: HashMap<i32, Option<i32>>,
+    /// Stopped before their parent's event told of them.
+    early: HashMap<i32, Early>,
     /// Told of by their parent's event, but not stopped yet.
     expected: HashMap<i32, Birth>,
     twins: HashMap<i32, Twin>,
@@ -65,6 +77,10 @@ impl Births {
     /// waits for [`Self::begin`]; its parent is to be resumed before it.
     pub fn announced(&mut self, processes: &mut Processes, parent: i32, child: i32) -> bool {
         let Some(index) = processes.index_of(parent) else { return false };
+        if processes.index_of(child).is_some() {
+            // It was given up: `Self::untold`.
+            return false;
+        }
         let birth = birth(processes.get(index).pid, parent, child);
         if birth.is_thread {
             processes.add_thread(child, parent);
@@ -80,18 +96,36 @@ impl Births {
         self.early.remove(&child).is_some()
     }
 
-    /// A process is about to be forgotten that was killed before the kernel told of these children:
-    /// nobody will tell of them, and they wait for [`Self::begin`].
+    /// A process is about to be forgotten, or has executed a program and has one thread left, which does
+    /// not make anybody. Its threads that were making these children were killed before the kernel told of
+    /// them: nobody will, and they wait for [`Self::begin`].
     pub fn orphaned(&mut self, processes: &mut Processes, parent: i32) -> Vec<i32> {
         let Some(index) = processes.index_of(parent) else { return Vec::new() };
-        let children: Vec<i32> =
-            self.early.extract_if(|_, of| *of == Some(parent)).map(|(child, _)| child).collect();
+        let is_orphan = |child: &i32, early: &mut Early| {
+            early.maker == parent && !signals::is_thread_of(parent, *child)
+        };
+        let children: Vec<i32> = self.early.extract_if(is_orphan).map(|(child, _)| child).collect();
         for child in &children {
             processes.add_child(*child, index);
             let alone = Birth { is_thread: false, shares_memory: false, shares_fs_base: false };
             self.expected.insert(*child, alone);
         }
         children
+    }
+
+    /// Some time has passed: those of whom nobody can tell any more, who are to be resumed. Their maker
+    /// lives, but the thread that made them was killed, and their first stop was seen only after what
+    /// [`Self::orphaned`] goes by; or their maker was killed, and another process (`PR_SET_CHILD_SUBREAPER`) is
+    /// their parent now.
+    ///
+    /// That a thread will tell of a child cannot be seen, but that it will not: see [`tells_later`].
+    pub fn untold(&mut self, processes: &mut Processes) -> Vec<i32> {
+        let is_untold = |child: &i32, early: &mut Early| !early.may_be_told(*child);
+        let untold: Vec<i32> = self.early.extract_if(is_untold).map(|(child, _)| child).collect();
+        for child in &untold {
+            processes.adopt(*child, command_name(*child));
+        }
+        untold
     }
 
     /// Nobody is followed any more. Those that wait for [`Self::announced`] stop once more, without having
@@ -126,13 +160,13 @@ impl Births {
             return true;
         }
         wait::take_stop(child);
-        let parent = maker(child).filter(|maker| processes.index_of(*maker).is_some());
-        if parent.is_none() {
+        let maker = maker(child).filter(|maker| processes.index_of(*maker).is_some());
+        let Some(maker) = maker else {
             // Its parent is gone, and so is what was known of it.
-            processes.add(child, command_name(child), None);
+            processes.adopt(child, command_name(child));
             return true;
-        }
-        self.early.insert(child, parent);
+        };
+        self.early.insert(child, Early { maker, tellers: None });
         false
     }
 
@@ -178,9 +212,58 @@ impl Births {
     }
 }
 
+impl Early {
+    /// Whether a thread may still tell of this child.
+    fn may_be_told(&mut self, child: i32) -> bool {
+        let maker = self.maker;
+        // The threads of a process end together, and then it is gone with them.
+        if signals::is_thread_of(maker, child) {
+            return true;
+        }
+        let tellers = self.tellers.get_or_insert_with(|| {
+            // Where the kernel does not say, none of them has ever run for long.
+            let time = |thread| (thread, time_on_cpu(maker, thread).unwrap_or(u64::MAX));
+            threads_listed(maker).into_iter().map(time).collect()
+        });
+        tellers.retain(|thread, before| tells_later(maker, *thread, *before));
+        !tellers.is_empty()
+    }
+}
+
+/// Whether a thread, which had run for `before` ns after the child had stopped, may be in the system call that
+/// made the child. It does not leave it before it has told of the child. So it is not, if it is seen in
+/// another one, or is gone. Of a thread that runs or waits for a CPU the kernel does not say where it is. But
+/// what remains to be done in that call takes microseconds of its own time, however long it waits for a CPU.
+fn tells_later(process: i32, thread: i32, before: u64) -> bool {
+    const ENOUGH: u64 = 20_000_000;
+    let call = match proc_text::read(format!("/proc/{process}/task/{thread}/syscall")) {
+        Ok(call) => call,
+        // It is gone, or the kernel tells nothing.
+        Err(error) => return !matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)),
+    };
+    let may_be_in_it = match call.split_whitespace().next() {
+        Some("running") | None => true,
+        Some(number) => number.parse().is_ok_and(|number| MAKING.contains(&number)),
+    };
+    let time = time_on_cpu(process, thread);
+    may_be_in_it && time.is_none_or(|time| time.saturating_sub(before) < ENOUGH)
+}
+
+/// Time that a thread has run, ns; `None` if it is gone, and on a kernel without `CONFIG_SCHED_INFO`.
+fn time_on_cpu(process: i32, thread: i32) -> Option<u64> {
+    let times = proc_text::read(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
+    times.split(' ').next()?.parse().ok()
+}
+
+/// The threads of a process.
+fn threads_listed(process: i32) -> Vec<i32> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
+    threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// The process that a new thread belongs to, or that made a new process; 0 and others' if that is gone.
 fn maker(child: i32) -> Option<i32> {
-    let status = std::fs::read_to_string(format!("/proc/{child}/status")).ok()?;
+    let status = proc_text::read(format!("/proc/{child}/status")).ok()?;
     let field = |name: &str| {
         status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<i32>().ok()
     };

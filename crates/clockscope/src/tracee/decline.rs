@@ -31,8 +31,6 @@ pub enum Decline {
     NotAttached,
     /// A later step of the installation failed with this error number.
     Install(i32),
-    /// Killed before the installation was over.
-    Interrupted,
 }
 
 impl fmt::Display for Decline {
@@ -60,7 +58,6 @@ impl fmt::Display for Decline {
             Self::Install(errno) => {
                 write!(f, "the installation failed: {}", std::io::Error::from_raw_os_error(*errno))
             }
-            Self::Interrupted => f.write_str("it ended before its first instruction"),
         }
     }
 }

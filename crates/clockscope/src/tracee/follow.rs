@@ -1,7 +1,7 @@
 //! The loop over everything that the kernel tells of the tracees.
 //!
-//! One thread does all of it. A tracee that has stopped is looked at and resumed before the next
-//! is waited for, so nothing is remembered of a stop but what `processes.rs` and `births.rs` keep.
+//! One thread does all of it. A tracee that has stopped is looked at and resumed before the next is waited
+//! for. What is remembered of a stop: `processes.rs`, `births.rs`, `arrival.rs`, and who was halted.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -28,6 +28,9 @@ use crate::sys::shm::Segment;
 use crate::sys::ticker::Ticker;
 use crate::sys::wait::{self, Status};
 use crate::sys::{access, halt, signals};
+
+/// How often is looked at new processes of whom nobody tells, and whether a priority is still needed.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Somebody who wants to see every system call (by ptrace, which costs about 20 us each).
 pub trait SyscallObserver {
@@ -162,20 +165,10 @@ impl<'a> Follower<'a> {
         name: Foreign,
         observers: Observers<'a>,
     ) -> Self {
-        let mut processes = Processes::default();
-        processes.add(program, name, None);
-        Self {
-            processes,
-            session,
-            program,
-            births: Births::default(),
-            arrivals: Arrivals::default(),
-            observers,
-            targets: HashMap::new(),
-            service: None,
-            halted: HashSet::new(),
-            stops_itself: false,
-        }
+        let mut follower = Self::of_running(session, observers);
+        follower.program = program;
+        follower.processes.add(program, name, None);
+        follower
     }
 
     /// Makes the loop for processes that run already; see [`Self::attach`].
@@ -227,7 +220,7 @@ impl<'a> Follower<'a> {
         )?;
         let pages = Some(Rc::clone(&attached.pages));
         let index = self.processes.add(attached.pid, attached.command.clone(), pages);
-        self.processes.get_mut(index).patch = Some(Rc::clone(&attached.patch));
+        self.processes.redirect(index, &attached.patch);
         self.targets.insert(attached.pid, None);
         let mut keys = HashSet::new();
         for (thread, key) in &attached.threads {
@@ -317,7 +310,7 @@ impl<'a> Follower<'a> {
                 Status::Event(libc::PTRACE_EVENT_EXEC, _) if how == Following::Start => {
                     self.executed(waited.pid);
                     // If it was killed meanwhile, its end comes next.
-                    let _ = ptrace::detach(waited.pid);
+                    let _ = ptrace::detach_with(waited.pid, 0);
                     continue;
                 }
                 stop => {
@@ -349,14 +342,19 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Starts the timer for the watcher, if there is one. `EAGAIN`: the user may not queue more signals.
+    /// Starts the timer for the watcher, or for what nobody tells. `EAGAIN`: the user may not queue more signals.
     pub fn ticker(&self) -> io::Result<Option<Ticker>> {
-        let interval = self.observers.watcher.as_ref().map(|watcher| watcher.interval());
-        interval.map(Ticker::start).transpose()
+        match &self.observers.watcher {
+            Some(watcher) => Ticker::start(watcher.interval()).map(Some),
+            None => Ok(Ticker::start(LOOK).ok()),
+        }
     }
 
-    /// Lets the watcher look, and follows its interval.
+    /// Looks after new processes of whom nobody tells. Lets the watcher look, and follows its interval.
     fn tick(&mut self, ticker: Option<&mut Ticker>) -> Wish {
+        for child in self.births.untold(&mut self.processes) {
+            self.resume(child, 0);
+        }
         let Some(watcher) = &mut self.observers.watcher else { return Wish::GoOn };
         let wish = watcher.tick(&self.processes);
         if let Some(ticker) = ticker {
@@ -370,12 +368,9 @@ impl<'a> Follower<'a> {
         if let Some(index) = self.processes.index_of(thread)
             && self.processes.get(index).pid == thread
         {
-            self.note_installation(index);
+            note_installation(&mut self.processes, index);
             self.tell_gone(thread);
-            for child in self.births.orphaned(&mut self.processes, thread) {
-                self.births.begin(&mut self.processes, child);
-                self.resume(child, 0);
-            }
+            self.let_orphans_go(thread);
         }
         self.halted.remove(&thread);
         self.arrivals.forget(thread);
@@ -383,6 +378,14 @@ impl<'a> Follower<'a> {
         self.processes.remove(thread);
         if let Some(observer) = &mut self.observers.syscalls {
             observer.gone(thread);
+        }
+    }
+
+    /// Nobody will tell of the children that this process was making.
+    fn let_orphans_go(&mut self, parent: i32) {
+        for child in self.births.orphaned(&mut self.processes, parent) {
+            self.births.begin(&mut self.processes, child);
+            self.resume(child, 0);
         }
     }
 
@@ -437,7 +440,8 @@ impl<'a> Follower<'a> {
     /// At the end of `execve`: a new program, which gets our image.
     fn executed(&mut self, pid: i32) {
         let Some(index) = self.processes.index_of(pid) else { return };
-        self.note_installation(index);
+        note_installation(&mut self.processes, index);
+        self.let_orphans_go(pid);
         self.tell_gone(pid);
         self.births.forget(&self.processes, pid);
         self.arrivals.forget(pid);
@@ -466,20 +470,17 @@ impl<'a> Follower<'a> {
         let Some(index) = self.processes.index_of(pid) else { return false };
         // It may have ended by the time that it is let go.
         let command = command_name(pid);
-        if execute_again(self.session, pid).is_err() || ptrace::detach(pid).is_err() {
+        if execute_again(self.session, pid).is_err() || ptrace::detach_with(pid, 0).is_err() {
             return false;
         }
-        self.note_installation(index);
+        note_installation(&mut self.processes, index);
+        self.let_orphans_go(pid);
         self.tell_gone(pid);
         self.processes.executed(index);
         let process = self.processes.get_mut(index);
         process.declines.push((command.clone(), Decline::Privileged));
         process.command = command;
         true
-    }
-
-    fn note_installation(&mut self, index: usize) {
-        note_installation(&mut self.processes, index);
     }
 
     /// The parent goes on first, as it does without a tracer: a child of the same real-time priority

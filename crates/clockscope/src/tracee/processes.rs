@@ -1,17 +1,18 @@
 //! Which processes and threads there are, and what each has counted so far.
 
 use std::collections::{HashMap, HashSet};
+use std::mem::offset_of;
 use std::rc::Rc;
 use std::time::Duration;
 
-use vdso_image::layout::{COUNTERS, Shared};
+use vdso_image::layout::{COUNTERS, SESSION_MARK, SESSION_OFFSET, Session, Shared};
 
 use super::attach::Patch;
 use super::counts::{self, Calls, Timings, Whose};
 use super::decline::Decline;
 use crate::foreign::Foreign;
-use crate::sys::access;
 use crate::sys::shm::Segment;
+use crate::sys::{access, memory};
 
 /// A process of the tree.
 #[derive(Debug)]
@@ -56,6 +57,8 @@ pub struct Processes {
     nobodys: Calls,
     /// Threads seen.
     threads: u64,
+    /// How processes were redirected, whether they live or not: children may still be.
+    patches: Vec<Rc<Patch>>,
 }
 
 impl Processes {
@@ -90,6 +93,20 @@ impl Processes {
         let child = self.add(pid, command, pages);
         let child = &mut self.all[child];
         (child.parent, child.patch, child.image_slot) = (Some(parent), patch, slot);
+    }
+
+    /// Says how a process is redirected that was attached to.
+    pub fn redirect(&mut self, index: usize, patch: &Rc<Patch>) {
+        self.patches.push(Rc::clone(patch));
+        self.all[index].patch = Some(Rc::clone(patch));
+    }
+
+    /// Adds a process whose parent is not known: it has stopped before its first instruction, and its parent
+    /// is gone. If that was attached to, it has the same image and jumps, which are to be taken out again.
+    pub fn adopt(&mut self, pid: i32, command: Foreign) {
+        let patch = self.patches.iter().find(|patch| has_image(pid, patch.base)).cloned();
+        let index = self.add(pid, command, None);
+        self.all[index].patch = patch;
     }
 
     /// Adds a thread to the process that `of` belongs to.
@@ -294,6 +311,12 @@ impl Processes {
     pub fn timings(&self) -> &Timings {
         &self.timings
     }
+}
+
+/// Whether an image of ours is at this address of a process. What a process executes has other things there.
+fn has_image(pid: i32, base: u64) -> bool {
+    let mark = base + (SESSION_OFFSET + offset_of!(Session, mark)) as u64;
+    memory::read_u64(pid, mark).is_ok_and(|mark| mark == SESSION_MARK)
 }
 
 impl Process {
