@@ -20,7 +20,8 @@ PAGE = "crates/fastclock/src/page/"
 # Name, model that must find it, file, what stands there, what is put in its place.
 PLANTED = [
     ("the reader does not look at the head again", "a_reader", "reader.rs",
-     "let moved = self.page.head.load(Relaxed) ^ head;", "let moved = 0;"),
+     "let moved = (self.page.head.load(Relaxed) ^ head) | self.trust.moved(head);\n        if",
+     "let moved = self.trust.moved(head);\n        if"),
     ("the reader's second look is not ordered behind the counter", "a_reader", "reader.rs",
      "fence(Acquire);\n        let moved", "let moved"),
     ("the slots are swapped", "a_reader", "writer.rs",
@@ -41,6 +42,16 @@ PLANTED = [
      "head: head & 0xffff_ffff, current: Some(content) }", "head: head & 0xffff_ffff, current: None }"),
     ("the kernel's answer may be below what the page said", "a_withdrawal", "trust.rs",
      "if (1..limit).contains(&behind) { Nanos(floor) } else { kernel }", "kernel"),
+    ("what was compared late is trusted whatever happened meanwhile", "a_late", "trust.rs",
+     "let _ = self.checked.compare_exchange(before, head, AcqRel, Relaxed);",
+     "let _ = before; self.checked.store(head, Release);"),
+    ("a copy is overwritten while its head is trusted", "a_head", "trust.rs",
+     "if self.reset(checked, Self::is_in_use(checked)) {", "if self.checked.load(Relaxed) == checked {"),
+    ("the reader does not look again whether the head is trusted", "a_head", "reader.rs",
+     "let moved = (self.page.head.load(Relaxed) ^ head) | self.trust.moved(head);\n        if",
+     "let moved = self.page.head.load(Relaxed) ^ head;\n        if"),
+    ("a head that was trusted is copied again", "a_head", "trust.rs",
+     "head == furthest || Self::is_behind(head, furthest)", "false"),
 ]
 
 # Name, file, definition, its wrong form.

@@ -77,7 +77,7 @@
 //!   [`RecentUpdater`] is a thread and does not survive.
 //! * *A page's writer is believed* within 20 us of the kernel's clock or the page's own bound: each
 //!   new line is compared once, and what was compared is what is read, whatever is written into the
-//!   page afterwards. A file that is truncated while it is mapped raises `SIGBUS`. Give nobody the
+//!   page afterwards, its head included (but for what docs/PAGE.md says of its count). A file that is truncated while it is mapped raises `SIGBUS`. Give nobody the
 //!   right to write it who may not set this process's time.
 //! * *The bound* is the distance to the kernel's clock, not to true time, and assumes that an NTP
 //!   daemon changes its rate by less than 0.5 ppm between two looks: see [`discipline`].

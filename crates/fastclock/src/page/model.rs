@@ -7,7 +7,7 @@
 
 extern crate std;
 
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -66,6 +66,11 @@ impl Kernel for &World {
 impl World {
     /// A page with a line that the first `trusted` processes have compared.
     fn new(trusted: usize) -> Arc<Self> {
+        Self::with(trusted, line(None, Ticks(BEGIN), HALF + HALF / 16))
+    }
+
+    /// The same with this line.
+    fn with(trusted: usize, first: Content) -> Arc<Self> {
         die_after(u64::MAX);
         let world = Arc::new(Self {
             page: Page::new(),
@@ -75,9 +80,12 @@ impl World {
             last: AtomicI64::new(0),
         });
         let mut writer = Writer::create(&world.page, [0; 2], 1);
-        writer.publish(line(None, Ticks(BEGIN), HALF + HALF / 16));
+        writer.publish(first);
         for trust in &world.trusts[..trusted] {
             assert_eq!(world.reader(trust).slow(PageClock::Monotonic).declined, None);
+        }
+        for trust in &world.trusts {
+            trust.checked.model();
         }
         world.ticks.model();
         world.last.model();
@@ -105,11 +113,14 @@ impl World {
 
     /// A reading after all that were made known, which it makes known.
     fn read(&self, process: usize) {
+        self.read_by(process, |reader| reader.bounded(PageClock::Monotonic, Order::Ordered));
+    }
+
+    fn read_by(&self, process: usize, read: impl Fn(&Reader<'_, &Self, &Self>) -> Bounded) {
         let before = self.last.load(Acquire);
         let kernel = |most: usize| (self.now[most].load(Relaxed) / 2).cast_signed();
         let began = kernel(0);
-        let reader = self.reader(&self.trusts[process]);
-        let answer = reader.bounded(PageClock::Monotonic, Order::Ordered);
+        let answer = read(&self.reader(&self.trusts[process]));
         let time = answer.time.0;
         // A process that has not read the page yet may have the kernel's answer where another has
         // the page's, which is within its bound.
@@ -286,4 +297,36 @@ pub fn a_writer_may_be_killed_anywhere_and_another_goes_on() {
             world.read(0);
         });
     }
+}
+
+/// A thread has compared a head and is kept from its CPU; another takes the kernel's answer meanwhile, which
+/// lies above the page's.
+pub fn a_late_comparison_does_not_undo_what_another_thread_found() {
+    check(2, || {
+        let mut behind = line(None, Ticks(BEGIN), HALF);
+        behind.line.mono.0 -= 20;
+        let world = World::with(0, behind);
+        let thread = spawn(&world, |world| world.read(0));
+        world.read_by(0, |reader| reader.hurried(PageClock::Monotonic));
+        world.read(0);
+        join([thread]);
+        world.read(0);
+    });
+}
+
+/// The page's owner sets the head on, has what stands there copied by some thread, and sets it back.
+pub fn a_head_that_is_set_back_shows_nothing_uncompared() {
+    check(1, || {
+        let world = World::new(1);
+        world.trusts[0].model_copies(|slot| slot.mono.nsec.model());
+        let thread = spawn(&world, |world| world.read(0));
+        let head = world.page.head.load(Acquire);
+        let mut wrong = line(None, Ticks(BEGIN), HALF);
+        wrong.line.mono.0 += 1_000_000;
+        world.writer().publish(wrong);
+        world.trusts[0].copy(&world.page, world.page.head.load(Acquire));
+        world.page.head.store(head, Release);
+        world.read(0);
+        join([thread]);
+    });
 }

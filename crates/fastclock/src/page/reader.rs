@@ -253,7 +253,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         };
         let sec = base.sec.load(Relaxed);
         fence(Acquire);
-        if self.page.head.load(Relaxed) != head {
+        if (self.page.head.load(Relaxed) ^ head) | self.trust.moved(head) != 0 {
             return None;
         }
         let time = |sec, nsec: u64| Some(TimeSpec { sec, nsec: nsec.cast_signed() });
@@ -293,8 +293,8 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
             let nanos = origin.wrapping_add(tick.nanos(passed));
             let bound = if want == Want::Bound { bound.after(passed) } else { 0 };
             fence(Acquire);
-            let is_good = passed < span && self.page.head.load(Relaxed) == head;
-            return is_good.then_some(Hit { sec, nanos, bound });
+            let moved = (self.page.head.load(Relaxed) ^ head) | self.trust.moved(head);
+            return (passed < span && moved == 0).then_some(Hit { sec, nanos, bound });
         }
         let [from, above] = [base & LOW, base >> 32];
         let line = Steep::through(from, origin, tick.fraction);
@@ -306,7 +306,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         let ([ticks, ticks_above], nanos) = self.counter.ordered_on(line);
         let bounds = grown.wrapping_add(ticks.wrapping_mul(steep)) >> 32;
         fence(Acquire);
-        let moved = self.page.head.load(Relaxed) ^ head;
+        let moved = (self.page.head.load(Relaxed) ^ head) | self.trust.moved(head);
         if ticks.wrapping_sub(from) < near && (ticks_above ^ above) | moved == 0 {
             return Some(Hit { sec, nanos, bound: bounds });
         }

@@ -12,6 +12,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::content::Content;
 use super::reader::{Bounded, Counter, Kernel, PageClock, Reader};
+use super::trust::Trust;
 use super::{OWNER_DIED, Slot};
 use crate::decline::Decline;
 use crate::sync::fence;
@@ -49,6 +50,9 @@ struct Rare {
     reason: Decline,
     /// The head that is looked at.
     head: u64,
+    /// What [`Trust::checked`](super::Trust) was before that was compared, or the process goes over to the
+    /// kernel: if it is another by then, it stays.
+    before: u64,
     /// The counter before the kernel was asked, to compare it.
     ticks: Ticks,
     /// `CLOCK_MONOTONIC` that the page must have reached before it is used, or has reached; in the end the
@@ -106,6 +110,7 @@ impl Rare {
             brackets: BRACKETS,
             reason: Decline::Expired,
             head: 0,
+            before: 0,
             ticks: Ticks(0),
             target: 0,
             time: Nanos::ZERO,
@@ -145,6 +150,15 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     #[cfg(test)]
     pub(super) fn slowly(&self, clock: PageClock) -> Bounded {
         self.steps(&mut Rare::new(clock, Step::Look))
+    }
+
+    /// The answer of a thread that was too late each time that it looked.
+    #[cfg(any(test, fastclock_model))]
+    pub(super) fn hurried(&self, clock: PageClock) -> Bounded {
+        let mut rare = Rare { attempts: 0, ..Rare::new(clock, Step::Begin) };
+        self.look(&mut rare);
+        self.ask(&mut rare);
+        self.steps(&mut rare)
     }
 
     /// Whether the short way suffices.
@@ -294,8 +308,13 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     #[inline(never)]
     fn read(&self, rare: &mut Rare) {
         let slot = self.slot(rare.head);
+        rare.before = self.trust.checked.load(Acquire);
         rare.ticks = self.counter.ordered();
-        if self.trust.checked.load(Relaxed) != rare.head {
+        if rare.before != rare.head {
+            // From here on it is one copy that is compared: see `Trust::copy`.
+            if !self.trust.is_kept(rare.head) {
+                return self.look(rare);
+            }
             // Before its base, the line must go on where the one before it ends.
             if Self::gap_at_base(slot, rare.ticks) > Self::slack(slot, rare.ticks) {
                 return self.reject(rare, Decline::OtherClock);
@@ -307,7 +326,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         let time = Self::time(slot, rare.ticks, rare.clock);
         rare.target = slot.bound_at(rare.ticks).0;
         let why = Self::why_over(slot, rare.ticks);
-        if !self.is_current(rare.head) {
+        if !self.is_current(rare.head) || self.trust.moved(rare.head) != 0 {
             // The line may have ended before this tick since.
             return self.look(rare);
         }
@@ -345,11 +364,17 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     /// The kernel's answer for a thread that met a new head, or was kept from its CPU, each time.
     #[inline(never)]
     fn hurry(&self, rare: &mut Rare) {
-        if let Some(reached) = self.reached(self.counter.ordered()) {
-            self.trust.floor.fetch_max(reached.0, Relaxed);
+        loop {
+            let checked = self.trust.checked.load(Acquire);
+            if let Some(reached) = self.reached(self.counter.ordered()) {
+                self.trust.floor.fetch_max(reached.0, Relaxed);
+            }
+            // Whoever uses the page next compares it with the kernel's clock first. If a head was trusted since,
+            // it may have been read further.
+            if self.trust.reset(checked, false) {
+                break;
+            }
         }
-        // Whoever uses the page next compares it with the kernel's clock first.
-        self.trust.checked.store(0, Relaxed);
         self.hold(rare)
     }
 
@@ -364,10 +389,11 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         if !settled || self.is_forbidden() {
             return self.look(rare);
         }
+        rare.before = self.trust.checked.load(Acquire);
         rare.ticks = self.counter.ordered();
         // Whoever has gone over to the kernel has not read the page since, how far it came or not.
-        let in_use = self.trust.checked.load(Acquire) != 0;
-        rare.target = if in_use { self.reached_here(rare) } else { i64::MIN };
+        rare.target =
+            if Trust::is_in_use(rare.before) { self.reached_here(rare) } else { i64::MIN };
         self.raise_floor(rare)
     }
 
@@ -477,9 +503,20 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         }
         // What was read of the page until now may be of two heads: then none is trusted.
         if self.uses(rare.head, slot) {
-            self.trust.checked.store(rare.head, Release);
+            self.trust(rare);
         }
         self.look(rare)
+    }
+
+    /// Trusts the head that was compared, unless somebody has gone over to the kernel meanwhile, or the copy
+    /// that was compared has been overwritten.
+    #[inline(never)]
+    fn trust(&self, rare: &Rare) {
+        self.trust.trusts(rare.before, rare.head);
+        // A tracer writes zero there, which may have been `before`, and this before that.
+        if self.is_forbidden() {
+            self.trust.checked.store(0, Release);
+        }
     }
 
     /// Notes, once a head, what time the page may have given to threads of this process, and answers.
@@ -492,8 +529,11 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
             return self.look(rare);
         }
         self.trust.floor.fetch_max(rare.target, Relaxed);
-        // Whoever uses the page next compares it with the kernel's clock first.
-        self.trust.checked.store(0, Release);
+        // Whoever uses the page next compares it with the kernel's clock first. If a head was trusted since, the
+        // floor is too low.
+        if !self.trust.reset(rare.before, false) {
+            return self.look(rare);
+        }
         if over { self.fall(rare) } else { self.hold(rare) }
     }
 

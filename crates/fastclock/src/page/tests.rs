@@ -18,6 +18,7 @@ mod content_under_a_head;
 mod declined;
 mod garbage;
 mod interleaving;
+mod late_trust;
 mod proofs;
 mod standing;
 mod threads;

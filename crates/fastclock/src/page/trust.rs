@@ -1,6 +1,6 @@
 //! What a process knows of a page: private to it, and rarely changed.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::content::Content;
 use super::reader::PageClock;
@@ -13,14 +13,26 @@ use crate::units::{Nanos, Ticks};
 
 /// Copies of lines that a process keeps, a power of two.
 const KEPT: usize = 4;
+/// The half of a head that counts.
+const LOW: u64 = 0xffff_ffff;
+/// Bit of a reset [`Trust::checked`].
+const IN_USE: u64 = 1 << 32;
 
 /// What a process has found out about a page: private to it, zero in the beginning, and zeroed
 /// again in a forked child if that can be had (`MADV_WIPEONFORK`).
 #[derive(Debug)]
 #[repr(C)]
 pub struct Trust {
-    /// The head whose content was compared with the kernel's clock and agreed.
+    /// The head whose content was compared with the kernel's clock and agreed; or, with a low half of
+    /// 0, which no such head has, that none is trusted. Bit 32 then says that the page was read since
+    /// the process went over to the kernel last, and the 31 bits above it make the value one that was
+    /// not there before. It changes by compare-exchange, so whoever has compared a head trusts it only
+    /// if nobody has reset this word meanwhile. 0 in the beginning, and once the counter is forbidden.
     pub(super) checked: AtomicU64,
+    /// How often `checked` was reset.
+    resets: AtomicU64,
+    /// The head furthest on of those that were ever trusted.
+    furthest: AtomicU64,
     /// The head whose content did not agree.
     pub(super) rejected: AtomicU64,
     /// The head after which this process went over to the kernel.
@@ -45,7 +57,9 @@ pub struct Trust {
 
 /// A copy of the line that was checked last, with a sum that tells if two threads have mixed it.
 ///
-/// A page that has become garbage cannot say how far its line had come.
+/// A page that has become garbage cannot say how far its line had come, and neither can the copies
+/// in [`Trust`]: `H+1` is copied over `H`'s place, rejected or garbage or not, and 16 attempts can
+/// copy heads of every place before one is compared. Then only this knows how far `H` had come.
 #[derive(Debug)]
 #[repr(C)]
 struct Used {
@@ -83,6 +97,8 @@ impl Trust {
         const ZERO: AtomicU64 = AtomicU64::new(0);
         Self {
             checked: ZERO,
+            resets: ZERO,
+            furthest: ZERO,
             rejected: ZERO,
             fallen: ZERO,
             why: ZERO,
@@ -97,8 +113,9 @@ impl Trust {
 }
 
 impl Trust {
-    /// Where the line of this head is kept. An announcement and the line that follows it, of which
-    /// one is read for long, have different places.
+    /// Where the line of this head is kept. Of the two publications of a renewal, an announcement and
+    /// the line that follows it, only the line is read for long; usually they have different places. After
+    /// a pause, when a line begins without an announcement, the parity changes and they share one.
     #[inline(always)]
     const fn place(head: u64) -> usize {
         (head >> 1) as usize & (KEPT - 1)
@@ -107,8 +124,50 @@ impl Trust {
     /// The line to be read under this head, if it was compared.
     #[inline(always)]
     pub(super) fn line(&self, head: u64) -> Option<&Slot> {
-        let trusted = self.checked.load(Acquire) == head && head != 0;
+        // What has a low half of 0 is a reset, also if somebody writes it into the page's head.
+        let trusted = self.checked.load(Acquire) == head && head & LOW != 0;
         if trusted { Some(&self.lines[Self::place(head)]) } else { None }
+    }
+
+    /// Zero if what was read of [`line`](Self::line) until now, and before an acquire fence, is the
+    /// copy of a head that is still trusted: a head in the page can be set on and back meanwhile.
+    #[inline(always)]
+    pub(super) fn moved(&self, head: u64) -> u64 {
+        self.checked.load(Relaxed) ^ head
+    }
+
+    /// Whether the page was read since the process went over to the kernel last, by a value of
+    /// [`checked`](Self::checked).
+    #[inline(always)]
+    pub(super) const fn is_in_use(checked: u64) -> bool {
+        checked & LOW != 0 || checked & IN_USE != 0
+    }
+
+    /// Trusts a head that was compared, if `before` is what stood in [`checked`](Self::checked) before the
+    /// comparison, and still does.
+    #[inline(always)]
+    pub(super) fn trusts(&self, before: u64, head: u64) {
+        let furthest = self.furthest.load(Relaxed);
+        let is_noted = Self::is_behind(head, furthest)
+            || self.furthest.compare_exchange(furthest, head, Relaxed, Relaxed).is_ok();
+        if is_noted {
+            let _ = self.checked.compare_exchange(before, head, AcqRel, Relaxed);
+        }
+    }
+
+    /// Whether a head's count lies before that of one that was trusted.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "the half that counts")]
+    const fn is_behind(head: u64, trusted: u64) -> bool {
+        trusted != 0 && (head as u32).wrapping_sub(trusted as u32).cast_signed() < 0
+    }
+
+    /// Trusts no head any more, if `checked` is what stands there still.
+    #[inline(always)]
+    pub(super) fn reset(&self, checked: u64, in_use: bool) -> bool {
+        let fresh = self.resets.fetch_add(1, Relaxed).wrapping_add(1);
+        let fresh = fresh << 33 | if in_use { IN_USE } else { 0 };
+        self.checked.compare_exchange(checked, fresh, AcqRel, Relaxed).is_ok()
     }
 
     /// What stands under this head: the copy, once there is one.
@@ -121,8 +180,9 @@ impl Trust {
         }
     }
 
+    /// Whether there is a copy of what stands under this head.
     #[inline(always)]
-    fn is_kept(&self, head: u64) -> bool {
+    pub(super) fn is_kept(&self, head: u64) -> bool {
         head != 0 && self.heads[Self::place(head)].load(Acquire) == head
     }
 
@@ -132,6 +192,15 @@ impl Trust {
     /// Only one thread at a time writes a copy, and only while its head is current: whoever still
     /// reads the line that was there before finds another head in the page afterwards. Who comes
     /// second goes without; a thread that was kept from its CPU here must not write later.
+    ///
+    /// The page's owner may set the head back to the one whose line was there. So first the place is
+    /// said to be empty, then no head is trusted any more, and only then is the line overwritten.
+    /// Whoever loads `checked`, finds the place filled after that, compares what is there, and then
+    /// trusts it by exchanging what it had loaded has compared one copy: had anybody begun to write
+    /// another, the place would have been empty, or the exchange fail.
+    ///
+    /// And a head that was trusted is copied no second time, nor one before it. So a reader that
+    /// finds it trusted before and after a reading, however long that took, has read one copy.
     #[inline(always)]
     pub(super) fn copy(&self, page: &Page, head: u64) -> bool {
         if self.is_kept(head) {
@@ -145,9 +214,18 @@ impl Trust {
             fence(Acquire);
             page.head.load(Acquire) == head
         };
-        if is_current() && self.heads[place].load(Relaxed) != head {
+        let furthest = self.furthest.load(Relaxed);
+        let is_past = head == furthest || Self::is_behind(head, furthest);
+        if is_current() && self.heads[place].load(Relaxed) != head && !is_past {
             self.heads[place].store(0, Relaxed);
-            // Nothing of the new line is seen by those who do not see the new head.
+            loop {
+                let checked = self.checked.load(Relaxed);
+                // The floor is yet to be raised to what was read of the page.
+                if self.reset(checked, Self::is_in_use(checked)) {
+                    break;
+                }
+            }
+            // Nothing of the new line is seen by those who do not see the new head, and the reset.
             fence(Release);
             self.lines[place].copy_from(&page.slots[(head & 1) as usize]);
             if is_current() {
@@ -156,6 +234,13 @@ impl Trust {
         }
         self.busy[place].store(0, Release);
         self.is_kept(head)
+    }
+
+    /// Gives the copies to the model checker.
+    #[cfg(fastclock_model)]
+    pub(super) fn model_copies(&self, model: impl Fn(&Slot)) {
+        self.heads.iter().chain(&self.busy).for_each(AtomicU64::model);
+        self.lines.iter().for_each(model);
     }
 
     /// Trusts the head of a page without a comparison.

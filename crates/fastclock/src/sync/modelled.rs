@@ -1,9 +1,11 @@
 //! Atomics under the model checker loom, which tries every order of threads and every value that
 //! the C11 memory model lets a load see.
 //!
-//! A word is modelled if the test says so. The others are plain: they take part in every order of
-//! threads, but a load of theirs sees the latest store. All words of a slot are stored and loaded
-//! alike, so some stand for all, and the search ends in minutes.
+//! A word is modelled if the test says so: the counter, the page's head, three words of each slot, and
+//! of a process's `Trust` the word `checked`; its copies in one model. The others are plain: a load of
+//! theirs sees the latest store, whatever its ordering, and threads change places only at modelled
+//! words, so what is done to plain words between two of those is one step. All words of a slot are
+//! stored and loaded alike, so some stand for all, and the search ends in minutes.
 
 extern crate std;
 

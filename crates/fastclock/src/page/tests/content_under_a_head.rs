@@ -76,6 +76,37 @@ fn the_line_before_is_the_one_that_was_compared_too() {
     }
 }
 
+/// The page's owner sets the head on, lets a thread copy what stands there, and sets it back.
+#[test]
+fn a_head_that_is_set_back_is_not_believed_again() {
+    for (first, on) in (2..=5).flat_map(|first| (1..=16).map(move |on| (first, on))) {
+        let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
+        let good = machine.content(machine.now() - 1_000, 0, 1 << 40);
+        let bad = Content {
+            line: Line { mono: Nanos(good.line.mono.0 + 3_000_000_000), ..good.line },
+            ..good
+        };
+        let mut writer = Writer::create(&page, [0; 2], 1);
+        while page.head.load(Relaxed) < first {
+            writer.publish(good);
+        }
+        let reader = reader(&page, &trust, &machine);
+        assert_eq!(mono(&reader).declined, None);
+        bad.store(&page.slots[((first + on) & 1) as usize]);
+        page.head.store(first + on, Release);
+        assert!(trust.copy(&page, first + on));
+        page.head.store(first, Release);
+        let expected = || machine.kernel(ClockId::Monotonic);
+        for answer in all_forms(&reader, PageClock::Monotonic) {
+            let off = expected() - answer.0;
+            assert!(
+                answer == Nanos::ZERO || (0..2_000).contains(&off),
+                "{first} + {on}: {off} ns off"
+            );
+        }
+    }
+}
+
 /// As the page's owner would do it: the slot is written again and again while it is read.
 #[test]
 fn no_read_is_wrong_while_the_pages_owner_rewrites_the_slot() {
