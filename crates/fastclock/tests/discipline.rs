@@ -75,8 +75,10 @@ fn a_slew_is_found_at_the_next_look() {
                 assert!(late.is_none_or(|late| late < period + 10.0 * MS), "{late:?}");
             }
             assert!(outcome.worst_at_end <= 100, "{outcome:?}");
+            // The look that is due, and the one after it, which knows the new rate, each lose their CPU for up to
+            // 10 ms: with 120 seeds the worst was 13.1 us at 500 ppm and 10 ms.
             assert!(
-                outcome.seen.worst as f64 <= ppm.abs() * 1e-6 * (period + 10.0 * MS) + 600.0,
+                outcome.seen.worst as f64 <= ppm.abs() * 1e-6 * (period + 20.0 * MS) + 600.0,
                 "{outcome:?}"
             );
         }
