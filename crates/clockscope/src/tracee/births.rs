@@ -118,7 +118,7 @@ impl Births {
     /// [`Self::orphaned`] goes by; or their maker was killed, and another process (`PR_SET_CHILD_SUBREAPER`) is
     /// their parent now.
     ///
-    /// That a thread will tell of a child cannot be seen, but that it will not: see [`tells_later`].
+    /// That a thread will tell of a child cannot be seen, but that it will not: see `tells_later`.
     pub fn untold(&mut self, processes: &mut Processes) -> Vec<i32> {
         let is_untold = |child: &i32, early: &mut Early| !early.may_be_told(*child);
         let untold: Vec<i32> = self.early.extract_if(is_untold).map(|(child, _)| child).collect();

@@ -295,7 +295,7 @@ fn gap_ticks() -> u64 {
     u64::try_from(gap).unwrap_or(u64::MAX)
 }
 
-/// What timing a call adds to it, as measured before anybody was traced; sums of [`BATCH`] calls, in ticks.
+/// What timing a call adds to it, as measured before anybody was traced; sums of 64 calls, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bracket {
     /// What it adds.
