@@ -156,8 +156,12 @@ impl Attachment {
     /// Starts it, and waits until all of these processes go through our image.
     #[track_caller]
     pub(crate) fn to(pids: &[i32], options: &[&str]) -> Self {
-        let before: Vec<Image> =
-            pids.iter().map(|pid| Image::of(*pid).expect("it has a vDSO")).collect();
+        // One that has only just been started may not have its vDSO yet.
+        let mut before = Vec::new();
+        wait_until("they have a vDSO", || {
+            before = pids.iter().filter_map(|pid| Image::of(*pid)).collect::<Vec<_>>();
+            before.len() == pids.len()
+        });
         let mut attachment = Self::start(&[], pids, options);
         let attached = |pid: &i32, before: &Image| {
             Image::of(*pid).is_none_or(|now| now.entry() != before.entry())
