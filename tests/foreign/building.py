@@ -23,7 +23,11 @@ def newest(pattern, package):
 
 def shell(argv, cwd=None):
     """Runs a step of building; its output appears only if it fails."""
-    done = subprocess.run(argv, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    # Below another make the kernel's selftests are built into the root folder (their lib.mk).
+    own = {name: value for name, value in os.environ.items() if name not in ("MAKELEVEL", "MAKEFLAGS")}
+    done = subprocess.run(
+        argv, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=own
+    )
     if done.returncode != 0:
         sys.exit(f"foreign: {' '.join(map(str, argv))} failed:\n{done.stdout[-3000:]}")
 

@@ -6,6 +6,12 @@ from collections import Counter
 import reading
 
 
+def absent(plain):
+    """Tests whose program is not there: they would count as tests that fail plainly too, for ever."""
+    runs = plain.values()
+    return sorted(n for run in runs for n, result in run.results.items() if result == reading.NOT_FOUND)
+
+
 def differences(plain, mode):
     """Tests that pass plainly and do not in the mode, with how they end there."""
     different = {}

@@ -133,6 +133,12 @@ class Read(unittest.TestCase):
             },
         )
 
+    def test_a_program_that_was_not_built_is_named(self):
+        class Plain:
+            results = {"there": "pass", "fails": reading.of_status(1), "absent": reading.of_status(127)}
+
+        self.assertEqual(comparing.absent({"one": Plain}), ["absent"])
+
     def test_a_row_that_no_longer_differs_is_named(self):
         known = comparing.Known("| `s` | `a*` | `trace`, `attach` | always | because |\n")
         (item,) = batch("s", "one", PROGRAMS)

@@ -14,6 +14,10 @@ FATAL = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGTRAP", "SIGSYS")
 UNFINISHED = "# ?(SKIP|" + "TO" + "DO)"
 
 
+# How a shell says that there is no such program.
+NOT_FOUND = "fail: exit status 127"
+
+
 def of_status(status, skipped=(4, 77)):
     """The result of a program by its exit status as the shell says it; kselftest skips with 4, glibc with 77."""
     if status == 0:

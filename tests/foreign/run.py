@@ -2,7 +2,7 @@
 """Runs other people's test suites plainly and under clockscope, and compares them name by name.
 
 Exit status 0: every difference is explained in differences.md. 1: one is not, or one that is listed
-no longer occurs. 2: a suite is missing.
+no longer occurs. 2: a suite or a program of it is missing.
 """
 
 import argparse
@@ -141,6 +141,9 @@ def main():
     started = time.monotonic()
     plain = driver.run_all(items, modes.PLAIN, options.workers)
     print(f"foreign: plainly: {time.monotonic() - started:.0f} s", flush=True)
+    absent = comparing.absent(plain)
+    for name in absent:
+        print(f"foreign: {name}: its program was not built, or is not installed", file=sys.stderr)
     table = comparing.Table(items, plain)
     for mode in wanted:
         begun = time.monotonic()
@@ -163,7 +166,7 @@ def main():
     for line in table.unexplained + stale:
         print(f"foreign: {line}")
     print(f"foreign: {time.monotonic() - started:.0f} s in all")
-    sys.exit(1 if table.unexplained or stale else 2 if missing else 0)
+    sys.exit(1 if table.unexplained or stale else 2 if missing or absent else 0)
 
 
 if __name__ == "__main__":
