@@ -206,6 +206,17 @@ fn a_stack_with_no_room_for_the_image() {
     }
 }
 
+/// `timeout` sends its signal twice, and the second may come when the program has ended.
+#[test]
+fn signals_that_come_when_the_program_has_ended_do_not_cost_the_report() {
+    let script = "trap '' TERM; P=$PPID; (while kill -0 $$; do :; done; while kill -TERM $P; do :; done) >/dev/null 2>&1 & exit 3";
+    for _ in 0..10 {
+        let traced = trace(&["--via", "none"], &words!["sh", "-c", script]);
+        assert_eq!(traced.code(), 3, "{traced:?}");
+        assert!(traced.has_report(), "{traced:?}");
+    }
+}
+
 /// systemd's `MemoryDenyWriteExecute=`.
 #[test]
 fn where_memory_that_was_written_is_never_executed() {

@@ -68,11 +68,41 @@ fn real_time(arguments: &[&str]) -> Option<String> {
     Some(said)
 }
 
+/// On the tracer's own CPU nobody runs before its parent. From another CPU the tracer wakes the parent and then
+/// the child, and sometimes the second passes the first: in one birth of 6,000, and where both stop at the end
+/// of the call as well, by `--via ptrace` and below `strace -f`, in one of 400 (150 runs each; the worst run seen had
+/// 12 of 40). Before the parent was resumed first it was every child.
 #[test]
 fn children_and_threads_of_the_same_priority_run_after_their_parent() {
-    let Some(said) = real_time(&["order", "40"]) else { return };
-    assert!(said.contains("children that ran before their parent: 0\n"), "{said}");
-    assert!(said.contains("threads that ran before their parent: 0\n"), "{said}");
+    const BIRTHS: u32 = 40;
+    let Some(program) = builds::c("realtime", Link::Dynamic) else { return };
+    let command = words![program, "order", BIRTHS.to_string()];
+    let alone = untraced(&command);
+    let alone = String::from_utf8_lossy(&alone.stdout);
+    if alone.contains("no real-time priorities") {
+        skip("real-time priorities are not allowed here");
+        return;
+    }
+    assert_eq!(ran_before(&alone), [0, 0], "{alone}");
+    for way in WAYS {
+        let beside = untraced(&[&on_one_cpu()[..], &below(way, &command)].concat());
+        let said = String::from_utf8_lossy(&beside.stdout);
+        assert_eq!(ran_before(&said), [0, 0], "on one CPU, {way:?}: {beside:?}");
+        let anywhere = untraced(&below(way, &command));
+        let said = String::from_utf8_lossy(&anywhere.stdout);
+        assert!(ran_before(&said).iter().all(|n| *n <= BIRTHS / 2), "{way:?}: {anywhere:?}");
+    }
+}
+
+/// The children and the threads that ran before their parent, and that nobody was kept from running.
+#[track_caller]
+fn ran_before(said: &str) -> [u32; 2] {
+    assert!(said.contains("result nobody was kept from running\n"), "{said}");
+    ["children", "threads"].map(|who| {
+        let head = format!("result {who} that ran before their parent: ");
+        let number = said.lines().find_map(|line| line.strip_prefix(&head)?.parse().ok());
+        number.unwrap_or_else(|| panic!("no {who}: {said}"))
+    })
 }
 
 #[test]

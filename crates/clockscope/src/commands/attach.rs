@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
+use std::io;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -69,8 +70,8 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let all = (&pids[..], refused);
     // Attaching and letting go are served, too; a service inside another one is harmless.
     let service = Service::begin();
-    let counted = count(args, all, &session, syscalls, &counter, watchers.watcher(), &ending)?;
-    let Some((mut counted, follower)) = counted else { return Ok(exit::BEFORE_START) };
+    let counted = count(args, all, &session, syscalls, &counter, watchers.watcher(), &ending);
+    let Some((mut counted, follower, left)) = counted else { return Ok(exit::BEFORE_START) };
     let (mut processes, mut births, ends) = follower.into_parts();
     // What the processes do from now on, they do because they are let go.
     let stopped = counter.stopped();
@@ -80,11 +81,11 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let detached = restore_all(&mut processes, &mut births);
     drop(service);
     detached.iter().for_each(|detached| say_remains(detached, &processes));
-    let stopped = stopped?;
+    let (left, stopped) = (left.context("cannot wait for the processes")?, stopped?);
     follow::finish(&mut processes);
     let seen = onlookers.finish(&processes);
     drop(stage);
-    counted.fill(&detached, &ends);
+    counted.fill(&detached, &ends, left);
     let outcome = Outcome {
         followed: Followed { end: None, ended, cpu: Duration::ZERO, left: true },
         started: counted.started,
@@ -136,14 +137,14 @@ fn wanted(args: &TraceArgs) -> Vec<OsString> {
 /// What is known of the processes while they are counted.
 struct Counting {
     started: Instant,
-    left: Left,
     rows: Vec<AttachedRow>,
     declines: Vec<DeclineRow>,
     /// Whether all processes that were named are counted.
     complete: bool,
 }
 
-/// Attaches to all and follows them; `None` if no process could be attached to, which has been said.
+/// Attaches to all and follows them, and how that ended: an error is told when they have been let go. `None`
+/// if no process could be attached to, which has been said.
 fn count<'a>(
     args: &TraceArgs,
     (pids, mut refusals): (&[i32], Vec<Refused>),
@@ -152,7 +153,7 @@ fn count<'a>(
     counter: &Counter,
     watcher: Option<&'a mut dyn Watcher>,
     ending: &Ending,
-) -> anyhow::Result<Option<(Counting, Follower<'a>)>> {
+) -> Option<(Counting, Follower<'a>, io::Result<Left>)> {
     let observers = Observers { syscalls, signals: Box::new(Nobody), watcher };
     let mut follower = Follower::of_running(session, observers);
     let (mut rows, mut declines) = (Vec::new(), Vec::new());
@@ -172,25 +173,16 @@ fn count<'a>(
         }
     }
     if rows.is_empty() {
-        return Ok(None);
+        return None;
     }
     let complete = refusals.is_empty();
     declines.extend(refusals.into_iter().flatten());
     if let Some(limit) = args.duration {
         ending.after(limit);
     }
-    let mut counting =
-        Counting { started: Instant::now(), left: Left::Ended, rows, declines, complete };
-    match follower.run_until(ending) {
-        Ok(left) => counting.left = left,
-        Err(error) => {
-            let (mut processes, mut births, _) = follower.into_parts();
-            let detached = restore_all(&mut processes, &mut births);
-            detached.iter().for_each(|detached| say_remains(detached, &processes));
-            return Err(error).context("cannot wait for the processes");
-        }
-    }
-    Ok(Some((counting, follower)))
+    let counting = Counting { started: Instant::now(), rows, declines, complete };
+    let left = follower.run_until(ending);
+    Some((counting, follower, left))
 }
 
 impl Counting {
@@ -200,11 +192,11 @@ impl Counting {
     }
 
     /// Adds how it ended, for each process.
-    fn fill(&mut self, detached: &[Detached], ends: &HashMap<i32, Option<End>>) {
+    fn fill(&mut self, detached: &[Detached], ends: &HashMap<i32, Option<End>>, left: Left) {
         for row in &mut self.rows {
             let own = detached.iter().find(|detached| detached.pid == row.pid);
             row.detach_pause_ns = own.map_or(0, |detached| nanos(detached.pause));
-            let ended = match (ends.get(&row.pid).copied().flatten(), self.left) {
+            let ended = match (ends.get(&row.pid).copied().flatten(), left) {
                 (Some(End::Exited(_)), _) => "exited",
                 (Some(End::Killed(_)), _) => "killed",
                 (None, Left::Asked(Asked::Time)) => "duration",

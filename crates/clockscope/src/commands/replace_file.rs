@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 /// new one has 0644 less the umask.
 ///
 /// What is no regular file or is below `/dev` (but not `/dev/shm`) or `/proc`, such as `/dev/stdout`, is written to; a
-/// link stays, and what it names is replaced. A file in a folder that nobody may write to is
-/// written in place.
+/// link stays, and what it names is replaced. A link that names nothing is replaced itself: another user
+/// may have made it, for root to make a file where that user cannot. A file in a folder that nobody may write
+/// to is written in place.
 ///
 /// # Errors
 ///
@@ -36,11 +37,10 @@ impl Prepared {
     ///
     /// When it cannot.
     pub fn new(path: &Path) -> io::Result<Self> {
-        let target = match (fs::canonicalize(path), fs::read_link(path)) {
-            (Ok(target), _) => target,
-            (Err(_), Ok(link)) => return Self::new(&folder(path).join(link)),
-            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
-            (Err(error), _) => return Err(error),
+        let target = match fs::canonicalize(path) {
+            Ok(target) => target,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+            Err(error) => return Err(error),
         };
         let open = || OpenOptions::new().write(true).open(path);
         let is_device = path.starts_with("/dev") && !path.starts_with("/dev/shm");
@@ -159,6 +159,18 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_made_where_a_link_leads_that_names_nothing_and_one_to_itself_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let [link, nothing, ring] =
+            ["link", "nothing", "ring"].map(|name| folder.path().join(name));
+        std::os::unix::fs::symlink(&nothing, &link).unwrap();
+        replace(&link, b"new").unwrap();
+        assert!(!nothing.exists() && fs::symlink_metadata(&link).unwrap().is_file());
+        std::os::unix::fs::symlink(&ring, &ring).unwrap();
+        assert!(replace(&ring, b"new").is_err());
+    }
+
+    #[test]
     fn a_link_stays_and_a_device_is_written_to() {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("file"), folder.path().join("link"));
@@ -167,13 +179,6 @@ mod tests {
         replace(&link, b"new").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&path).unwrap(), b"new");
-        let (new, dangling) = (folder.path().join("new"), folder.path().join("dangling"));
-        std::os::unix::fs::symlink("new", &dangling).unwrap();
-        replace(&dangling, b"new").unwrap();
-        assert_eq!(
-            (fs::read(&new).unwrap(), fs::read_link(&dangling).unwrap()),
-            (b"new".into(), "new".into())
-        );
         replace(Path::new("/dev/null"), b"bytes").unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
         assert!(replace(folder.path(), b"bytes").is_err());

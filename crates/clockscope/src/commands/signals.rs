@@ -36,7 +36,8 @@ impl SignalObserver for Arc<Seen> {
 }
 
 impl Seen {
-    /// From now on signals are for clockscope, which writes its report.
+    /// From now on nobody is sent a signal. clockscope is about to write its report, and does not die of one
+    /// either: `timeout` sends two, and the second often comes when the program has died of the first.
     pub fn program_has_ended(&self) {
         self.is_over.store(true, Relaxed);
     }
@@ -66,12 +67,8 @@ pub fn forward(program: i32) -> Arc<Seen> {
         while let Ok(received) = signals::wait() {
             // A terminal that is gone tells the first process of its session, and no other.
             let goes_on = received.sender != 0 || received.signal == libc::SIGHUP;
-            if shared.is_over.load(Relaxed) {
-                // Who pressed Ctrl-C, or closed the terminal, meant the program.
-                if received.sender != 0 {
-                    signals::die_by(received.signal);
-                }
-            } else if goes_on && !shared.arrives(received.signal, received.sender) {
+            let is_meant = goes_on && !shared.arrives(received.signal, received.sender);
+            if is_meant && !shared.is_over.load(Relaxed) {
                 let _ = signals::send(program, received.signal);
             }
         }

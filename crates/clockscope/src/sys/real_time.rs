@@ -28,6 +28,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::room;
+
 /// How often the sentinel looks; it lifts a thread that has not run from one look to the next.
 const LOOK: Duration = Duration::from_millis(100);
 /// Looks after which a thread that was lifted, or took a priority by itself, asks whether it still needs one.
@@ -162,10 +164,8 @@ pub fn take_the_highest() {
 
 /// The same; gives the priority, or `None` where there may be none.
 fn highest() -> Option<i32> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a local of the right type.
-    unsafe { libc::getrlimit(libc::RLIMIT_RTPRIO, &raw mut limit) };
-    let limit = i32::try_from(limit.rlim_cur).unwrap_or(HIGHEST).min(HIGHEST);
+    let limit = room::soft_limit(libc::RLIMIT_RTPRIO).and_then(|limit| i32::try_from(limit).ok());
+    let limit = limit.unwrap_or(HIGHEST).min(HIGHEST);
     [HIGHEST, limit].into_iter().find(|priority| *priority > 0 && set(0, (FIRST, *priority)))
 }
 

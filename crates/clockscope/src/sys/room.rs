@@ -22,7 +22,8 @@ pub fn lacks() -> Option<String> {
     })
 }
 
-fn soft_limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
+/// A limit of this process; `None` if it has none.
+pub(super) fn soft_limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a local of the right type.
     let known = unsafe { libc::getrlimit(resource, &raw mut limit) } == 0;

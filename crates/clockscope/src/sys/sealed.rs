@@ -10,6 +10,8 @@ use std::os::unix::fs::MetadataExt as _;
 use fastclock::page::{Page, SIZE};
 use vdso_image::layout::INSTALL_MARK;
 
+use super::room;
+
 const NAME: &CStr = c"clockscope-page";
 const SEALS: libc::c_int =
     libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
@@ -84,10 +86,7 @@ impl SealedPage {
 
 /// An error where a limit on the size of files would otherwise be a signal (`SIGXFSZ`).
 fn room_for(size: u64) -> io::Result<()> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a local of the right type.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
-    if known && limit.rlim_cur < size {
+    if room::soft_limit(libc::RLIMIT_FSIZE).is_some_and(|limit| limit < size) {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
     Ok(())

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use vdso_image::layout::{POISON, THREAD_ENTRIES, THREADS_OFFSET, ThreadEntry, Threads};
 
-use super::attach::command_name;
+use super::attach::{command_name, listed};
 use super::install::image_of;
 use super::processes::Processes;
 use crate::sys::ptrace::{self, Registers, SyscallStop};
@@ -223,7 +223,7 @@ impl Early {
         let tellers = self.tellers.get_or_insert_with(|| {
             // Where the kernel does not say, none of them has ever run for long.
             let time = |thread| (thread, time_on_cpu(maker, thread).unwrap_or(u64::MAX));
-            threads_listed(maker).into_iter().map(time).collect()
+            listed(maker).into_iter().map(time).collect()
         });
         tellers.retain(|thread, before| tells_later(maker, *thread, *before));
         !tellers.is_empty()
@@ -253,12 +253,6 @@ fn tells_later(process: i32, thread: i32, before: u64) -> bool {
 fn time_on_cpu(process: i32, thread: i32) -> Option<u64> {
     let times = proc_text::read(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
     times.split(' ').next()?.parse().ok()
-}
-
-/// The threads of a process.
-fn threads_listed(process: i32) -> Vec<i32> {
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
-    threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The process that a new thread belongs to, or that made a new process; 0 and others' if that is gone.

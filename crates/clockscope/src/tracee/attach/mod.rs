@@ -40,6 +40,7 @@ pub use patch::Patch;
 pub(crate) use process::command_name;
 pub use process::look;
 pub use refusal::Refusal;
+pub(super) use threads::listed;
 
 use self::inject::run;
 use self::injected::Work;

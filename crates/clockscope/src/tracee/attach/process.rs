@@ -34,11 +34,13 @@ pub(crate) fn command_name(pid: i32) -> Foreign {
 }
 
 /// Other processes on the memory of one, as far as this process may know: children of vfork that have not
-/// executed a program yet, and those that were made with `CLONE_VM` and stay.
+/// executed a program yet, and those that were made with `CLONE_VM` and stay. Not threads of the kernel, which work
+/// on a program's memory (vhost and io_uring of older kernels) and execute nothing of it.
 pub(super) fn sharers_of(pid: i32) -> Vec<i32> {
     let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
     let numbers = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    numbers.filter(|other| *other != pid && memory::is_shared_with(pid, *other)).collect()
+    let shares = |other: &i32| memory::is_shared_with(pid, *other) && !is_of_kernel(*other);
+    numbers.filter(|other| *other != pid).filter(shares).collect()
 }
 
 /// Looks a process up and finds reasons to keep away.

@@ -29,7 +29,7 @@ const SPIN: Duration = Duration::from_micros(20);
 
 /// The threads of a process, as the kernel lists them; empty if it has ended.
 #[must_use]
-pub(super) fn listed(pid: i32) -> Vec<i32> {
+pub(in crate::tracee) fn listed(pid: i32) -> Vec<i32> {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
