@@ -42,7 +42,7 @@ fn report() -> TraceReport {
             clock: clock.clone(),
             calls: 1_000,
             samples: 2,
-            estimated: false,
+            ..CalledRow::default()
         }],
         frames: vec![
             frame("stamp", 17, FrameKind::Inlined),

@@ -16,13 +16,21 @@ use support::running::{Report, Traced, clockscope, rows, trace};
 
 /// Rounds of the program that makes calls at known places; enough for hundreds of samples.
 const ROUNDS: &str = "20000";
+/// As many that some hundred samples are taken: their shares are compared.
+const MANY_ROUNDS: &str = "400000";
 
 /// Runs the program with its callers sampled, if it can be built; its counts must be exact.
 #[track_caller]
 fn sampled(mode: &str, link: Link, options: &[&str]) -> Option<(Traced, Report)> {
+    sampled_in(mode, ROUNDS, link, options)
+}
+
+/// The same with this number of rounds.
+#[track_caller]
+fn sampled_in(mode: &str, rounds: &str, link: Link, options: &[&str]) -> Option<(Traced, Report)> {
     let program = builds::c_with("call_sites", link, &["-fomit-frame-pointer"])?;
     let options = [&["--via", "none", "--callers"], options].concat();
-    let traced = trace(&options, &words![program, mode, ROUNDS]);
+    let traced = trace(&options, &words![program, mode, rounds]);
     assert_exact_and_nothing_else(&traced);
     assert_eq!(traced.code(), 0, "{traced:?}");
     let report = traced.report();
@@ -125,7 +133,7 @@ fn assert_sites(traced: &Traced, callers: &Value) {
 #[test]
 fn call_sites_of_a_program_without_frame_pointers() {
     for link in [Link::Dynamic, Link::Static] {
-        let Some((traced, report)) = sampled("flat", link, &[]) else { continue };
+        let Some((traced, report)) = sampled_in("flat", MANY_ROUNDS, link, &[]) else { continue };
         let callers = report.field("callers");
         assert_adds_up(&traced, callers);
         assert_sites(&traced, callers);
@@ -134,6 +142,10 @@ fn call_sites_of_a_program_without_frame_pointers() {
             sites.get(&(site.to_owned(), "clock_gettime".to_owned())).map_or(0.0, |site| site.0)
         };
         assert!(calls("reads_often") > calls("reads_seldom"), "{sites:?}");
+        for row in rows(&callers["called"]) {
+            let (samples, effective) = (number(&row["samples"]), number(&row["samples_effective"]));
+            assert!(effective >= 1.0 && effective <= samples * (1.0 + 1e-9), "{row}");
+        }
         let stacks = rows(&callers["stacks"]);
         let complete = stacks.filter(|stack| functions(callers, stack).contains(&"main")).count();
         assert!(complete > 0 && callers["lost"].is_u64(), "{callers:#}");

@@ -210,7 +210,7 @@ fn callers() -> Callers {
         clock: clock.map(str::to_owned),
         calls,
         samples: calls / 1_000,
-        estimated: false,
+        ..CalledRow::default()
     };
     let stack = |(frames, thousands): &(&[usize], u32)| StackRow {
         called: usize::from(frames[0] == 9),

@@ -7,7 +7,7 @@ use std::hash::Hash;
 use fastclock::{Scale, Ticks};
 use vdso_image::layout::Counted;
 
-use super::collected::Pair;
+use super::collected::{Pair, Seen};
 use super::sampler::Found;
 use super::weights::{self, Counts};
 use crate::callers::frames::{End, FrameAddress};
@@ -136,17 +136,18 @@ fn called_rows(
     exact: &Exact<'_>,
     counts: &Counts,
 ) -> (HashMap<Called, usize>, Vec<CalledRow>) {
-    let mut sampled: HashMap<Called, (u64, u64)> = HashMap::new();
+    let mut sampled: HashMap<Called, Seen> = HashMap::new();
     for (stack, seen) in found.collected.stacks() {
-        let (samples, weight) = sampled.entry(stack.called).or_default();
-        *samples += seen.samples;
-        *weight += seen.weight;
+        let sum = sampled.entry(stack.called).or_default();
+        sum.samples += seen.samples;
+        sum.weight += seen.weight;
+        sum.squares += seen.squares;
     }
     let mut all: HashMap<Called, u64> =
         counts.total.iter().filter(|(_, calls)| **calls > 0).map(|(c, n)| (*c, *n)).collect();
-    for (called, (_, weight)) in &sampled {
+    for (called, seen) in &sampled {
         if matches!(called, Called::Syscall(_)) {
-            all.entry(*called).or_insert(*weight);
+            all.entry(*called).or_insert(seen.weight);
         }
     }
     let mut rows: Vec<(Called, CalledRow)> = all
@@ -156,9 +157,10 @@ fn called_rows(
             Called::Syscall(_) => wanted.system_calls,
         })
         .filter_map(|(called, calls)| {
-            let samples = sampled.get(&called).map_or(0, |(samples, _)| *samples);
+            let seen = sampled.get(&called).copied().unwrap_or_default();
+            let (samples, samples_effective) = (seen.samples, seen.effective());
             let row = called_row(called)?;
-            Some((called, CalledRow { calls, samples, ..row }))
+            Some((called, CalledRow { calls, samples, samples_effective, ..row }))
         })
         .filter(|(_, row)| (exact.wanted)(&row.name))
         .collect();

@@ -26,12 +26,23 @@ pub struct Stack {
 }
 
 /// How often it was seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Seen {
     /// Samples.
     pub samples: u64,
     /// Sum of their weights.
     pub weight: u64,
+    /// Sum of the squares of their weights.
+    pub squares: f64,
+}
+
+impl Seen {
+    /// As many samples of equal weight say as much: the square of the sum of the weights by the sum of their
+    /// squares (L. Kish, Survey Sampling, 1965, 8.2); 0 without samples.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub fn effective(&self) -> f64 {
+        if self.squares > 0.0 { (self.weight as f64).powi(2) / self.squares } else { 0.0 }
+    }
 }
 
 /// A call and the next one.
@@ -59,6 +70,7 @@ pub struct Collected {
 
 impl Collected {
     /// Adds a sample whose stack has been unwound.
+    #[expect(clippy::cast_precision_loss, reason = "squares are for an estimate")]
     pub fn add(&mut self, sample: &Sample, unwound: Unwound) {
         let index = self.index_of(Stack {
             called: sample.called,
@@ -76,6 +88,7 @@ impl Collected {
         let seen = &mut self.stacks[index].1;
         seen.samples += 1;
         seen.weight = seen.weight.saturating_add(sample.weight);
+        seen.squares += (sample.weight as f64).powi(2);
         if matches!(sample.called, Called::Vdso(_)) {
             self.last.insert(thread, index);
         }
@@ -165,7 +178,13 @@ mod tests {
         }
         all.add(&sample(1, 5, 1, None), at(9));
         let seen: Vec<Seen> = all.stacks().iter().map(|(_, seen)| *seen).collect();
-        assert_eq!(seen, [Seen { samples: 2, weight: 5 }, Seen { samples: 1, weight: 1 }]);
+        assert_eq!(
+            seen,
+            [
+                Seen { samples: 2, weight: 5, squares: 13.0 },
+                Seen { samples: 1, weight: 1, squares: 1.0 },
+            ]
+        );
         assert_eq!(all.cut().count(), 0);
     }
 

@@ -72,7 +72,7 @@ mod tests {
 
     fn stack(pid: i32, called: Called, at: u64, samples: u64, weight: u64) -> (Stack, Seen) {
         let frames = vec![FrameAddress::Unknown { at }];
-        (Stack { called, pid, frames, complete: true }, Seen { samples, weight })
+        (Stack { called, pid, frames, complete: true }, Seen { samples, weight, ..Seen::default() })
     }
 
     const GETTIME: Called = Called::Vdso(1);

@@ -42,6 +42,9 @@ pub struct CalledRow {
     pub calls: u64,
     /// Stacks sampled.
     pub samples: u64,
+    /// As many samples of equal weight say as much about who makes the calls. Samples stand for different
+    /// numbers of calls, those of a program's first calls for the fewest.
+    pub samples_effective: f64,
     /// Whether `calls` is an estimate, made from the samples.
     pub estimated: bool,
 }

@@ -41,6 +41,7 @@ pub(in crate::report) fn vdso(
         clock,
         calls,
         samples,
+        samples_effective: 1e3,
         estimated: false,
     }
 }

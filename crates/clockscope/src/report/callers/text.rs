@@ -69,10 +69,26 @@ fn sampled(callers: &Callers) -> String {
     if callers.lost > 0 {
         text += &format!("; {} lost, because they came too fast", were(callers.lost));
     }
+    text += &rough(callers);
     if callers.cost_share.is_finite() && callers.cost_share > 0.0 {
         text += &format!("; sampling took about {} of CPU", units::share(callers.cost_share));
     }
     text
+}
+
+/// Says that the shares of what is called most are rough, if its samples say little.
+fn rough(callers: &Callers) -> String {
+    const ENOUGH: f64 = 30.0;
+    let most = callers.called.iter().filter(|row| row.samples > 0).max_by_key(|row| row.calls);
+    match most.filter(|row| row.samples_effective > 0.0 && row.samples_effective < ENOUGH) {
+        Some(row) => format!(
+            "; shares are rough: those of {} say as much as {:.0} that stand for equally many calls \
+             (let it run longer, or raise --freq)",
+            names::called(row),
+            row.samples_effective
+        ),
+        None => String::new(),
+    }
 }
 
 /// Calls; what was not counted is said to be about so many.

@@ -62,7 +62,7 @@ fn callers() -> Callers {
             clock: Some("CLOCK_MONOTONIC".to_owned()),
             calls: 10_000,
             samples: 100,
-            estimated: false,
+            ..CalledRow::default()
         }],
         frames: vec![
             frame("clock_gettime", "/usr/lib/libc.so.6"),

@@ -148,7 +148,9 @@ prop_compose! {
         called in vec(
             (word(), prop_oneof!["clock_gettime", word()], option::of(word()), number(), number())
                 .prop_map(|(via, name, clock, calls, samples)| {
-                    CalledRow { via, name, clock, calls, samples, estimated: calls % 2 == 0 }
+                    let samples_effective = samples as f64 / 2.0;
+                    let estimated = calls % 2 == 0;
+                    CalledRow { via, name, clock, calls, samples, samples_effective, estimated }
                 }),
             0..4,
         ),
