@@ -97,8 +97,9 @@ fn complaints_of(page: &Path) -> Vec<String> {
     for example in examples(&fs::read_to_string(page).expect("read a page")) {
         let output = shell(&example.command, directory.path());
         if output.status.code() != Some(example.status) {
-            let said = String::from_utf8_lossy(&output.stderr);
-            complaints.push(format!("{name}: {example:?}: {}\n{said}", output.status));
+            let [printed, said] =
+                [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
+            complaints.push(format!("{name}: {example:?}: {}\n{printed}{said}", output.status));
         }
     }
     complaints

@@ -17,7 +17,7 @@ use super::evidence::Clocksource;
 use super::guards;
 use super::proving::Proving;
 use super::rotation::Rotation;
-use super::{Options, Shared};
+use super::{Options, Pulse, Shared};
 use crate::sys::set_watch::SetWatch;
 use crate::sys::{poll, robust, tsc};
 
@@ -42,7 +42,6 @@ pub(super) fn run(
     shared: &Shared,
     words: &PipeReader,
 ) -> Report {
-    let _ended = Ended(shared);
     let mut keep = Keep::new(page, options, shared);
     let watch = SetWatch::start().ok();
     let mut next_look = now();
@@ -66,15 +65,6 @@ pub(super) fn run(
         }
     }
     keep.end()
-}
-
-/// Says that the thread is gone, however it went.
-struct Ended<'a>(&'a Shared);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        self.0.ended.store(true, Ordering::Release);
-    }
 }
 
 fn now() -> Nanos {
@@ -176,10 +166,8 @@ impl<'a> Keep<'a> {
             None => self.publish(&reading),
         }
         self.account.report.looks += 1;
-        self.shared.looks.store(self.account.report.looks, Ordering::Relaxed);
-        self.shared.lines.store(self.account.report.lines, Ordering::Relaxed);
-        let declined = self.account.declined().map_or(0, Decline::as_raw);
-        self.shared.declined.store(declined, Ordering::Relaxed);
+        let Report { looks, lines, .. } = self.account.report;
+        self.shared.tell(Pulse { looks, lines, declined: self.account.declined() });
     }
 
     /// What has changed on this machine that the clocks do not show.

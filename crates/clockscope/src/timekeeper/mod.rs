@@ -9,8 +9,8 @@ mod rotation;
 pub mod warp;
 
 use std::io::{self, PipeWriter, Write as _};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -65,11 +65,14 @@ pub struct Pulse {
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,
-    /// The thread is gone.
-    ended: AtomicBool,
-    looks: AtomicU64,
-    lines: AtomicU64,
-    declined: AtomicU32,
+    /// As of the last look; `None` before the first.
+    pulse: Mutex<Option<Pulse>>,
+}
+
+impl Shared {
+    fn tell(&self, pulse: Pulse) {
+        *self.pulse.lock().unwrap_or_else(PoisonError::into_inner) = Some(pulse);
+    }
 }
 
 /// The thread that keeps a page.
@@ -97,15 +100,10 @@ impl Timekeeper {
         Ok(Self { shared, waker, thread })
     }
 
-    /// How it is doing.
+    /// How it is doing; `None` before its first look.
     #[must_use]
-    pub fn pulse(&self) -> Pulse {
-        let shared = &self.shared;
-        Pulse {
-            looks: shared.looks.load(Ordering::Relaxed),
-            lines: shared.lines.load(Ordering::Relaxed),
-            declined: Decline::from_raw(shared.declined.load(Ordering::Relaxed)),
-        }
+    pub fn pulse(&self) -> Option<Pulse> {
+        *self.shared.pulse.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the thread is still there; it ends early only by a mistake of this program.

@@ -108,9 +108,9 @@ fn watch(
             return Ok(());
         }
         anyhow::ensure!(keeper.is_alive(), "the timekeeper has died; this is a bug of clockscope");
-        let pulse = keeper.pulse();
+        let Some(pulse) = keeper.pulse() else { continue };
         supervisor.alive(pulse.looks);
-        let answers = pulse.looks > 0 && pulse.declined.is_none();
+        let answers = pulse.declined.is_none();
         if !is_ready && (answers || start.elapsed() > PATIENCE) {
             is_ready = true;
             supervisor.ready();
