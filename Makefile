@@ -9,7 +9,7 @@ DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
 MUSL := x86_64-unknown-linux-musl
 
-.PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-foreign demo check tidy test test-root test-signals \
+.PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-foreign demo check quick tidy test test-root test-signals \
 	test-unit test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz prove setup-prove docs dist header install-c clean
 
 help: ## this list
@@ -49,6 +49,12 @@ check: setup-build ## format, lints, documentation, rules of the house
 		--target-dir $(TARGET)/image-check -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
 	$(MAKE) tidy
+
+quick: setup-build ## formatting, lints, unit tests and examples: what a change is checked by while it is made (2 minutes)
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) test --quiet --workspace --lib
+	$(CARGO) test --quiet --workspace --doc
 
 tidy: ## the rules of the house
 	$(CARGO) test --quiet --package clockscope --test tidy

@@ -1,7 +1,7 @@
 //! Any bytes are an archive or refused: reading them and what they hold ends, and does not panic.
 #![no_main]
 
-use clockscope::host::root::{Root, facts};
+use clock_doctor::root::{Root, facts};
 
 const BLOCK: usize = 512;
 

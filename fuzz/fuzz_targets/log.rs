@@ -4,8 +4,8 @@
 
 use std::io::Read;
 
-use clockscope::host::facts::Log;
-use clockscope::host::log::reader::read;
+use clock_doctor::facts::Log;
+use clock_doctor::log::reader::read;
 
 /// Most characters of a line that is shown.
 const TEXT_MAX: usize = 300;

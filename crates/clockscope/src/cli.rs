@@ -155,7 +155,7 @@ pub enum Clock {
 impl Clock {
     /// Whether the answers come from the clock page.
     #[must_use]
-    pub fn is_page(self) -> bool {
+    pub(crate) fn is_page(self) -> bool {
         matches!(self, Self::Tsc | Self::TscFast)
     }
 }

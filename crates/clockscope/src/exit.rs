@@ -1,26 +1,26 @@
 //! What an exit status of `clockscope` means; scripts may depend on these.
 
 /// Everything went well.
-pub const OK: i32 = 0;
+pub(crate) const OK: i32 = 0;
 /// A check found something to mend (`vdso --check`).
-pub const FOUND: i32 = 1;
+pub(crate) const FOUND: i32 = 1;
 /// `trace -p`: not all of the processes could be attached to.
-pub const INCOMPLETE: i32 = 1;
+pub(crate) const INCOMPLETE: i32 = 1;
 /// The command line was wrong, or the tool failed in a command that runs no program.
 pub const FAILURE: i32 = 2;
 /// `doctor`: nothing to mend. As in the convention of monitoring plugins, where 1 is a warning.
-pub const NOTHING_TO_MEND: i32 = 0;
+pub(crate) const NOTHING_TO_MEND: i32 = 0;
 /// `doctor`: the clock is slow, or may be.
 pub const SLOW: i32 = 1;
 /// `doctor`: wrong time is possible.
-pub const WRONG: i32 = 2;
+pub(crate) const WRONG: i32 = 2;
 /// `doctor`: not enough evidence, wrong options, or an input that cannot be read.
 pub const UNKNOWN: i32 = 3;
 /// `trace` and `run`: clockscope itself failed before the program started.
-pub const BEFORE_START: i32 = 125;
+pub(crate) const BEFORE_START: i32 = 125;
 /// `trace` and `run`: the program was found but could not be executed, as in a shell.
-pub const NOT_EXECUTABLE: i32 = 126;
+pub(crate) const NOT_EXECUTABLE: i32 = 126;
 /// `trace` and `run`: the program was not found, as in a shell.
-pub const NOT_FOUND: i32 = 127;
+pub(crate) const NOT_FOUND: i32 = 127;
 /// Added to the signal's number when a signal killed the program, as in a shell.
-pub const SIGNAL_BASE: i32 = 128;
+pub(crate) const SIGNAL_BASE: i32 = 128;

@@ -7,25 +7,15 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-pub mod callers;
 pub mod cli;
 pub mod commands;
 pub mod exit;
-pub mod foreign;
-pub mod host;
-pub mod measure;
 pub mod report;
-pub mod stats;
-pub mod sys;
-pub mod syscalls;
-pub mod timekeeper;
-pub mod tracee;
-pub mod vdso;
 
 /// Runs the command, if it is given room to run in.
 #[must_use]
 pub fn main() -> ExitCode {
-    match sys::room::lacks() {
+    match clockscope_sys::room::lacks() {
         None => in_room(),
         Some(words) => {
             commands::complain(&words);

@@ -9,7 +9,7 @@ use clockscope::cli::{Cli, Command};
 use clockscope::commands::bench::{chosen, extras};
 use clockscope::report::bench::model::{BenchReport, InstructionsRow};
 use clockscope::report::bench::{in_work, instructions, threads};
-use clockscope::sys::affinity;
+use clockscope_sys::affinity;
 
 fn args(words: &str) -> BenchArgs {
     let words = ["clockscope", "bench"].into_iter().chain(words.split_whitespace());
@@ -130,7 +130,7 @@ fn the_calling_thread_may_run_where_it_could_before() {
 #[test]
 fn every_system_call_is_described_on_the_page() {
     let page = include_str!("../../../docs/bench.md");
-    for name in clockscope::measure::system_calls::names() {
+    for name in clockscope_measure::system_calls::names() {
         assert!(page.contains(&format!("| `{name}` |")), "docs/bench.md does not describe {name}");
     }
 }

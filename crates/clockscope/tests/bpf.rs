@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-use clockscope::syscalls::bpf::{BpfCounter, BpfLosses, BpfOptions};
-use clockscope::syscalls::{Abi, BpfDecline, Breakdown, SyscallTally};
+use clockscope_syscalls::bpf::{BpfCounter, BpfLosses, BpfOptions};
+use clockscope_syscalls::{Abi, BpfDecline, Breakdown, SyscallTally};
 
 const MARK: u64 = 0x6d61_726b_6564_0001;
 const GETPPID: u32 = 110;

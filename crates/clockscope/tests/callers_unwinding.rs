@@ -10,8 +10,8 @@ mod stopped;
 
 use std::path::Path;
 
-use clockscope::callers::frames::End;
-use clockscope::callers::symbols::{Kind, Name};
+use clockscope_callers::frames::End;
+use clockscope_callers::symbols::{Kind, Name};
 use stopped::{COPIED, alone, functions, stopped, unwound};
 
 /// Names from the caller to `main`, and the end.

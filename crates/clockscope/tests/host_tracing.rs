@@ -9,8 +9,8 @@ mod support;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use clock_doctor::state::SyscallTracing;
 use clockscope::commands::host_state;
-use clockscope::host::state::SyscallTracing;
 
 use support::tracefs::with_tracefs;
 use support::{installed_or_skip, is_root_or_skip, running};

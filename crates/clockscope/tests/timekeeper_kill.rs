@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use clockscope::sys::page_file::{self, Access};
-use clockscope::timekeeper::{Options, Timekeeper};
+use clockscope_sys::page_file::{self, Access};
+use clockscope_timekeeper::{Options, Timekeeper};
 use fastclock::Decline;
 use fastclock::page::{OWNER_DIED, SIZE};
 use serve::{Program, map};

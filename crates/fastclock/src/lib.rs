@@ -144,3 +144,7 @@ pub use units::{Nanos, Picos, Ticks};
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../../../docs/fastclock.md")]
 struct Guide;
+
+/// Where the sources of this crate are, for the build script that compiles them into clockscope's vDSO image.
+#[doc(hidden)]
+pub const SOURCE_DIR: &str = env!("CARGO_MANIFEST_DIR");

@@ -57,3 +57,12 @@ mod slots;
 #[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
 #[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod tsc;
+
+/// Where the sources of this crate are, for the build script that compiles them into clockscope's vDSO image.
+#[doc(hidden)]
+pub const SOURCE_DIR: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The example of the README is tried.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,6 +1,6 @@
 //! Readings of a clock between two of `CLOCK_MONOTONIC`.
 
-use clockscope::sys::tsc;
+use clockscope_sys::tsc;
 use fastclock::ClockId;
 
 /// A reading, and the kernel's just before and just after it; nanoseconds.

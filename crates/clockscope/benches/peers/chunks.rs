@@ -3,8 +3,8 @@
 
 use std::hint::black_box;
 
-use clockscope::sys::loops::Loop;
-use clockscope::sys::tsc;
+use clockscope_sys::loops::Loop;
+use clockscope_sys::tsc;
 use fastclock::ClockId;
 
 use crate::series::Series;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clock_bound_client::ClockBoundClient;
-use clockscope::sys::tsc;
+use clockscope_sys::tsc;
 use fast_clock::tsc::Tsc;
 use fast_clock::wrapping_u64::{U64Calibration, WrappingU64Time};
 use fast_clock::{CalibratedClock, Clock as _, DurationCalibration, Time};

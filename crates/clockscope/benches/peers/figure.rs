@@ -1,6 +1,6 @@
 //! Figures with intervals, and verdicts on targets. Pure.
 
-use clockscope::stats::median::{MedianInterval, median_interval};
+use clockscope_stats::median::{MedianInterval, median_interval};
 
 const CONFIDENCE: f64 = 0.95;
 

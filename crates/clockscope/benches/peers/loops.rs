@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use clockscope::stats::gate::{Batch, BestControl};
-use clockscope::stats::median::median;
+use clockscope_stats::gate::{Batch, BestControl};
+use clockscope_stats::median::median;
 
 use crate::process::{self, Finished, Running};
 use crate::rounds::{Variant, interleave};

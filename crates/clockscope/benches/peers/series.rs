@@ -1,6 +1,6 @@
 //! Series: one figure a round for each variant, and the tables and verdicts made of them.
 
-use clockscope::stats::median::MedianInterval;
+use clockscope_stats::median::MedianInterval;
 
 use crate::figure::{Unit, difference, ratio, show, typical};
 use crate::page::Page;

@@ -127,14 +127,14 @@ pub struct TraceArgs {
 impl TraceArgs {
     /// Whether the distribution of time of each system call is kept: a page draws them.
     #[must_use]
-    pub fn keeps_latency(&self) -> bool {
+    pub(crate) fn keeps_latency(&self) -> bool {
         self.latency || self.format == TraceFormat::Html
     }
 
     /// The calls whose callers are to be sampled: as said, and those of the vDSO where the form
     /// of the report or the live screen asks for callers.
     #[must_use]
-    pub fn callers_of(&self) -> Option<CallersOf> {
+    pub(crate) fn callers_of(&self) -> Option<CallersOf> {
         let implied = self.top
             || self.flamegraph.is_some()
             || matches!(self.format, TraceFormat::Html | TraceFormat::Folded | TraceFormat::Pprof);

@@ -18,18 +18,17 @@ use crate::cli::Clock;
 use crate::cli::trace::TraceArgs;
 use crate::exit;
 use crate::report::model::{Attached as AttachedRow, DeclineRow};
-use crate::sys::access;
-use crate::sys::ending::{Asked, Ending};
-use crate::sys::real_time::Service;
-use crate::syscalls::filter::Filter;
-use crate::tracee::attach::detach::{Detached, restore_all};
-use crate::tracee::attach::{self, Attached, Refusal, command_name};
-use crate::tracee::follow::{
-    self, End, Followed, Follower, Left, Observers, SignalObserver, SyscallObserver, Watcher,
-};
-use crate::tracee::image::Route;
-use crate::tracee::processes::Processes;
-use crate::tracee::session::Session;
+use clockscope_sys::access;
+use clockscope_sys::ending::{Asked, Ending};
+use clockscope_sys::real_time::Service;
+use clockscope_syscalls::filter::Filter;
+use clockscope_tracee::attach::detach::{Detached, restore_all};
+use clockscope_tracee::attach::{self, Attached, Refusal, command_name};
+use clockscope_tracee::follow::{self, End, Followed, Follower, Left};
+use clockscope_tracee::image::Route;
+use clockscope_tracee::observers::{Observers, SignalObserver, SyscallObserver, Watcher};
+use clockscope_tracee::processes::Processes;
+use clockscope_tracee::session::Session;
 
 /// Nobody passes signals on to a program that somebody else has started.
 struct Nobody;

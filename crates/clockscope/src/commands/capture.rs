@@ -12,10 +12,10 @@ use super::replace_file::replace;
 use super::streams;
 use crate::cli::explain::CaptureArgs;
 use crate::exit;
-use crate::host::capture::{self, Capture};
-use crate::host::date::rfc3339;
-use crate::host::root::Root;
-use crate::sys::identity;
+use clock_doctor::capture::{self, Capture};
+use clock_doctor::date::rfc3339;
+use clock_doctor::root::Root;
+use clockscope_sys::identity;
 
 /// Longest part of a host's name in a file's name, in characters; as Linux allows
 /// (`__NEW_UTS_LEN` of include/uapi/linux/utsname.h).
@@ -102,8 +102,8 @@ fn in_file_name(host: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::capture::Member;
-    use crate::host::facts::Unread;
+    use clock_doctor::capture::Member;
+    use clock_doctor::facts::Unread;
 
     #[test]
     fn what_is_told_is_complete() {

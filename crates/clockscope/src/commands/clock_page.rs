@@ -8,10 +8,10 @@ use fastclock::Decline;
 
 use super::tsc_guard;
 use crate::report::model::{ByKernel, ClockPageReport, VdsoRow, WithdrawalRow};
-use crate::report::units;
-use crate::timekeeper::{Options, Report, Timekeeper, guards};
-use crate::tracee::counts::Timings;
-use crate::tracee::session::Session;
+use clockscope_text::units;
+use clockscope_timekeeper::{Options, Report, Timekeeper, guards};
+use clockscope_tracee::counts::Timings;
+use clockscope_tracee::session::Session;
 
 /// Asks whether this machine's counter may be used.
 ///
@@ -90,7 +90,7 @@ pub(super) fn is_on_page(row: &VdsoRow) -> bool {
 /// The sentence about times in which the page gave way after it had begun; `None` if there were
 /// none.
 #[must_use]
-pub fn gave_way(kept: &Report) -> Option<String> {
+pub(crate) fn gave_way(kept: &Report) -> Option<String> {
     let gone = || kept.withdrawals.iter().filter(|gone| gone.reason != Decline::Starting);
     let times = u64::try_from(gone().count()).unwrap_or(u64::MAX);
     if times == 0 {
@@ -114,7 +114,7 @@ fn nanos(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timekeeper::Withdrawal;
+    use clockscope_timekeeper::Withdrawal;
 
     fn kept(withdrawals: &[(Decline, u64)]) -> Report {
         let withdrawal = |(reason, millis): &(Decline, u64)| Withdrawal {

@@ -8,9 +8,9 @@ use super::summary::TickTime;
 use crate::cli::Clock;
 use crate::report::model::{ClockReads, SyscallRow, VdsoRow};
 use crate::report::reads::{self, Source};
-use crate::stats::timed::TIMED_MIN;
-use crate::sys::tsc;
-use crate::tracee::counts::Timings;
+use clockscope_stats::timed::TIMED_MIN;
+use clockscope_sys::tsc;
+use clockscope_tracee::counts::Timings;
 
 /// Cost of a read on a host whose clocksource is hpet, and acpi_pm, in nanoseconds: Red Hat
 /// Enterprise Linux for Real Time 7, Reference Guide, 15.2.

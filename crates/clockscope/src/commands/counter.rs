@@ -7,14 +7,14 @@ use anyhow::Context;
 use vdso_image::layout::INSTALL_MARK;
 
 use crate::cli::trace::{TraceArgs, Via};
-use crate::foreign::Foreign;
 use crate::report::model::DeclineRow;
-use crate::report::units;
-use crate::syscalls::bpf::{BpfCounter, BpfOptions};
-use crate::syscalls::filter::Filter;
-use crate::syscalls::ptrace::PtraceCounter;
-use crate::syscalls::{BpfDecline, Breakdown, ProbeCost, SyscallTally};
-use crate::tracee::follow::SyscallObserver;
+use clockscope_syscalls::bpf::{BpfCounter, BpfOptions};
+use clockscope_syscalls::filter::Filter;
+use clockscope_syscalls::ptrace::PtraceCounter;
+use clockscope_syscalls::{BpfDecline, Breakdown, ProbeCost, SyscallTally};
+use clockscope_text::foreign::Foreign;
+use clockscope_text::units;
+use clockscope_tracee::observers::SyscallObserver;
 
 /// `execve` on x86-64.
 const SYS_EXECVE: u32 = 59;
@@ -105,7 +105,7 @@ impl Counter {
                 reason: error.to_string(),
             })?;
         }
-        crate::sys::heap::trim();
+        clockscope_sys::heap::trim();
         let tax = counter.calibration().bystander_tax_ps();
         super::complain(&format!(
             "counting system calls by eBPF adds {} to each of every process of this host while \

@@ -9,13 +9,13 @@ use super::counter::Counter;
 use super::timeline::Timeline;
 use super::top::{Stage, Top};
 use crate::cli::trace::{TraceArgs, TraceFormat};
-use crate::syscalls::filter::Filter;
-use crate::tracee::processes::Processes;
-use crate::tracee::session::Session;
-use crate::tracee::watchers::Watchers;
+use clockscope_syscalls::filter::Filter;
+use clockscope_tracee::processes::Processes;
+use clockscope_tracee::session::Session;
+use clockscope_tracee::watchers::Watchers;
 
 /// All that were asked for.
-pub struct Onlookers<'a> {
+pub(crate) struct Onlookers<'a> {
     sampling: Option<Sampling>,
     timeline: Option<Timeline<'a>>,
     top: Option<Top<'a>>,
@@ -45,7 +45,7 @@ impl<'a> Onlookers<'a> {
     /// # Errors
     ///
     /// When no thread can be had.
-    pub fn start(
+    pub(crate) fn start(
         args: &TraceArgs,
         stage: Option<&Stage>,
         program: &[OsString],
@@ -70,7 +70,7 @@ impl<'a> Onlookers<'a> {
     }
 
     /// All of them as one.
-    pub fn watchers(&mut self) -> Watchers<'_> {
+    pub(crate) fn watchers(&mut self) -> Watchers<'_> {
         let mut watchers = Watchers::default();
         if let Some(sampling) = &mut self.sampling {
             watchers.add(sampling);
@@ -85,7 +85,7 @@ impl<'a> Onlookers<'a> {
     }
 
     /// Ends the live view; what the others have is for the report.
-    pub fn finish(self, processes: &Processes) -> Seen<'a> {
+    pub(crate) fn finish(self, processes: &Processes) -> Seen<'a> {
         if let Some(top) = self.top {
             top.finish(processes);
         }

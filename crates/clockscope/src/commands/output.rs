@@ -8,12 +8,12 @@ use anyhow::Context;
 use super::replace_file::Prepared;
 use super::{host_state, streams};
 use crate::cli::trace::TraceFormat;
-use crate::foreign::printable_lines;
 use crate::report::callers::{flamegraph, folded, pprof};
 use crate::report::json;
 use crate::report::model::TraceReport;
 use crate::report::text::{self, TextOptions};
 use crate::report::trace_page;
+use clockscope_text::foreign::printable_lines;
 
 /// Standard error, or a file that is known to be writable before the program starts.
 pub enum Output {
@@ -40,7 +40,7 @@ impl Output {
 
     /// Whether it is a terminal, where binary output helps nobody.
     #[must_use]
-    pub fn is_terminal(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         match self {
             Self::Stderr => io::stderr().is_terminal(),
             Self::File(file) => file.is_terminal(),
@@ -78,7 +78,7 @@ fn rendered(
 }
 
 /// The file of a flame graph, known to be writable before the program starts.
-pub struct Picture {
+pub(crate) struct Picture {
     file: Prepared,
     path: PathBuf,
 }
@@ -89,7 +89,7 @@ impl Picture {
     /// # Errors
     ///
     /// When it cannot be written to.
-    pub fn open(path: Option<&Path>) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Option<Self>> {
         let Some(path) = path else { return Ok(None) };
         let file = Prepared::new(path).with_context(|| {
             format!("cannot write to {}; try --flamegraph elsewhere", path.display())
@@ -98,7 +98,7 @@ impl Picture {
     }
 
     /// Draws the flame graph; what fails now is only said, because the program has ended well.
-    pub fn draw(self, report: &TraceReport) {
+    pub(crate) fn draw(self, report: &TraceReport) {
         let drawn = flamegraph::render(report).and_then(|svg| self.file.write(&svg));
         if let Err(error) = drawn {
             super::complain(&format!(

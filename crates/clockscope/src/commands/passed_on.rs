@@ -6,11 +6,11 @@
 use super::vdso::collect as image;
 use crate::report::model::VdsoRow;
 use crate::report::reads;
-use crate::sys::vdso_call::{self, Call, Path};
+use clockscope_sys::vdso_call::{self, Call, Path};
 
 /// The functions that read a clock.
 #[must_use]
-pub fn is_read(function: &str) -> bool {
+pub(crate) fn is_read(function: &str) -> bool {
     reads::source(function, None).is_some()
 }
 

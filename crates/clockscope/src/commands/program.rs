@@ -5,13 +5,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::exit;
-use crate::sys::{access, signals};
-use crate::tracee::follow::End;
+use clockscope_sys::{access, signals};
+use clockscope_tracee::follow::End;
 
 /// Why there is no program to run; the exit code is a shell's.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotFound {
-    /// [`exit::NOT_FOUND`] or [`exit::NOT_EXECUTABLE`].
+    /// `exit::NOT_FOUND` or `exit::NOT_EXECUTABLE`.
     pub code: i32,
     /// What to say.
     pub message: String,
@@ -79,7 +79,7 @@ fn check(path: &Path) -> Result<(), NotFound> {
 /// The exit code of this process for a program that ended so. Where a signal killed it, this
 /// process dies by the same signal if it can, so that a shell sees what happened.
 #[must_use]
-pub fn end_as(end: Option<End>) -> i32 {
+pub(crate) fn end_as(end: Option<End>) -> i32 {
     match end {
         Some(End::Exited(code)) => code,
         Some(End::Killed(signal)) => {

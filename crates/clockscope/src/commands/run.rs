@@ -10,11 +10,11 @@ use crate::cli::trace::CountBy;
 use crate::cli::{Clock, RunArgs};
 use crate::exit;
 use crate::report::text::TextOptions;
-use crate::sys::signals;
-use crate::timekeeper::Timekeeper;
-use crate::tracee::follow::{End, Following};
-use crate::tracee::image::{Counting, Route};
-use crate::tracee::session::Session;
+use clockscope_sys::signals;
+use clockscope_timekeeper::Timekeeper;
+use clockscope_tracee::follow::{End, Following};
+use clockscope_tracee::image::{Counting, Route};
+use clockscope_tracee::session::Session;
 
 /// Runs the subcommand and gives its exit status.
 #[must_use]

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::sys::{real_time, signals};
-use crate::tracee::follow::SignalObserver;
+use clockscope_sys::{real_time, signals};
+use clockscope_tracee::observers::SignalObserver;
 
 /// How long to wait for the program to be given the signal directly.
 const MOMENT: Duration = Duration::from_millis(30);
@@ -26,7 +26,7 @@ pub struct Seen {
     is_over: AtomicBool,
 }
 
-impl SignalObserver for Arc<Seen> {
+impl SignalObserver for Seen {
     fn delivered(&self, signal: i32, sender: i32) {
         let mut delivered = self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
         delivered.retain(|(_, _, at)| at.elapsed() < MOMENT);
@@ -38,7 +38,7 @@ impl SignalObserver for Arc<Seen> {
 impl Seen {
     /// From now on nobody is sent a signal. clockscope is about to write its report, and does not die of one
     /// either: `timeout` sends two, and the second often comes when the program has died of the first.
-    pub fn program_has_ended(&self) {
+    pub(crate) fn program_has_ended(&self) {
         self.is_over.store(true, Relaxed);
     }
 

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context as _, Result};
 
-use crate::foreign::{is_hidden, printable, printable_lines};
+use clockscope_text::foreign::{is_hidden, printable, printable_lines};
 
 /// Says what went wrong, in one line on standard error.
 pub(crate) fn complain(what: &(impl Display + ?Sized)) {
@@ -36,7 +36,7 @@ pub fn print(text: &str) -> Result<()> {
 /// # Errors
 ///
 /// Those of [`print()`].
-pub fn print_coloured(text: &str) -> Result<()> {
+pub(crate) fn print_coloured(text: &str) -> Result<()> {
     print_bytes(coloured(text).as_bytes())
 }
 
@@ -45,7 +45,7 @@ pub fn print_coloured(text: &str) -> Result<()> {
 /// # Errors
 ///
 /// Those of [`print()`].
-pub fn print_bytes(bytes: &[u8]) -> Result<()> {
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<()> {
     match write(&mut io::stdout().lock(), bytes) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output")
@@ -59,7 +59,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<()> {
 /// # Errors
 ///
 /// When it cannot be written to.
-pub fn print_all(bytes: &[u8]) -> Result<()> {
+pub(crate) fn print_all(bytes: &[u8]) -> Result<()> {
     write(&mut io::stdout().lock(), bytes).context("cannot write to standard output")
 }
 
@@ -68,7 +68,7 @@ pub fn print_all(bytes: &[u8]) -> Result<()> {
 /// # Errors
 ///
 /// When it cannot be written, also where the reader has left.
-pub fn print_line(line: &str) -> io::Result<()> {
+pub(crate) fn print_line(line: &str) -> io::Result<()> {
     write(&mut io::stdout().lock(), printable_lines(line).as_bytes())
 }
 
@@ -77,7 +77,7 @@ pub fn print_line(line: &str) -> io::Result<()> {
 /// # Errors
 ///
 /// When it cannot be written.
-pub fn warn_bytes(bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn warn_bytes(bytes: &[u8]) -> io::Result<()> {
     write(&mut io::stderr().lock(), bytes)
 }
 

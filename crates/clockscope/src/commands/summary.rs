@@ -18,13 +18,13 @@ use crate::report::latency;
 use crate::report::model::{
     DeclineRow, Latency, Overhead, ProcessDetail, SyscallRow, ThreadDetail, TraceReport, VdsoRow,
 };
-use crate::stats::histogram::Bucket;
-use crate::sys::tsc;
-use crate::syscalls::{ProbeCost, SyscallTally};
-use crate::tracee::counts::{Calls, Times, Timings};
-use crate::tracee::follow::End;
-use crate::tracee::processes::Processes;
-use crate::tracee::session::Session;
+use clockscope_stats::histogram::Bucket;
+use clockscope_sys::tsc;
+use clockscope_syscalls::{ProbeCost, SyscallTally};
+use clockscope_tracee::counts::{Calls, Times, Timings};
+use clockscope_tracee::follow::End;
+use clockscope_tracee::processes::Processes;
+use clockscope_tracee::session::Session;
 
 /// What turns ticks into time.
 pub struct TickTime {
@@ -42,7 +42,7 @@ impl TickTime {
 
     /// What timing a call adds to it, in picoseconds.
     #[must_use]
-    pub fn bracket_ps(&self) -> u64 {
+    pub(crate) fn bracket_ps(&self) -> u64 {
         self.scale.to_picos(Ticks(self.bracket)).0 / 1_000
     }
 
@@ -118,7 +118,7 @@ fn distribution(times: &Times, time: &TickTime) -> Option<Latency> {
 
 /// The rows of system calls: the tallies of the same call together.
 #[must_use]
-pub fn syscall_rows<'a>(
+pub(crate) fn syscall_rows<'a>(
     tallies: impl IntoIterator<Item = &'a SyscallTally>,
     cost: &ProbeCost,
     with_latency: bool,
@@ -154,7 +154,7 @@ fn syscall_distribution(tally: &SyscallTally, cost: &ProbeCost) -> Option<Latenc
 /// What was not counted.
 #[must_use]
 pub fn declines(processes: &Processes) -> Vec<DeclineRow> {
-    let of_process = |process: &crate::tracee::processes::Process| {
+    let of_process = |process: &clockscope_tracee::processes::Process| {
         let pid = process.pid;
         let rows: Vec<DeclineRow> = process
             .declines

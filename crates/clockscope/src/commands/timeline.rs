@@ -12,12 +12,12 @@ use vdso_image::layout::{COUNTERS, Counted};
 use super::counter::Counter;
 use super::passed_on;
 use crate::report::model::{Moment, TraceReport};
-use crate::syscalls::filter::Filter;
-use crate::tracee::follow::{Watcher, Wish};
-use crate::tracee::processes::Processes;
+use clockscope_syscalls::filter::Filter;
+use clockscope_tracee::observers::{Watcher, Wish};
+use clockscope_tracee::processes::Processes;
 
 /// Moments kept, at most.
-pub const MOMENTS_MAX: usize = 600;
+pub(crate) const MOMENTS_MAX: usize = 600;
 /// Time between the first readings.
 const FIRST_INTERVAL: Duration = Duration::from_millis(10);
 /// Reading may take this part of the time between two readings; where it takes longer there are

@@ -16,11 +16,12 @@ use crate::report::callers::text::CallersOptions;
 use crate::report::columns::Column;
 use crate::report::model::TraceReport;
 use crate::report::text::TextOptions;
-use crate::sys::{signals, terminal};
-use crate::syscalls::filter::Filter;
-use crate::tracee::follow::{Following, SyscallObserver};
-use crate::tracee::image::Route;
-use crate::tracee::session::Session;
+use clockscope_sys::{signals, terminal};
+use clockscope_syscalls::filter::Filter;
+use clockscope_tracee::follow::Following;
+use clockscope_tracee::image::Route;
+use clockscope_tracee::observers::SyscallObserver;
+use clockscope_tracee::session::Session;
 
 /// Columns of lines about callers where there is no terminal.
 const PLAIN_WIDTH: usize = 80;

@@ -10,15 +10,16 @@ use anyhow::Context;
 use super::signals;
 use crate::cli::trace::CountBy;
 use crate::exit;
-use crate::foreign::Foreign;
-use crate::sys::signals::Mask;
-use crate::sys::spawn::{self, Waiting};
-use crate::sys::{access, ptrace, tsc};
-use crate::tracee::decline::Decline;
-use crate::tracee::follow::{Followed, Follower, Following, Observers, SyscallObserver, Watcher};
-use crate::tracee::image::Counting;
-use crate::tracee::processes::Processes;
-use crate::tracee::session::Session;
+use clockscope_sys::signals::Mask;
+use clockscope_sys::spawn::{self, Waiting};
+use clockscope_sys::{access, ptrace, tsc};
+use clockscope_text::foreign::Foreign;
+use clockscope_tracee::decline::Decline;
+use clockscope_tracee::follow::{Followed, Follower, Following};
+use clockscope_tracee::image::Counting;
+use clockscope_tracee::observers::{Observers, SyscallObserver, Watcher};
+use clockscope_tracee::processes::Processes;
+use clockscope_tracee::session::Session;
 
 /// A program that waits to be executed.
 pub struct Prepared {

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use fastclock::Decline;
 
 use super::doctor::live;
-use crate::host::rules;
-use crate::host::rules::advice::tsc_guards;
-use crate::timekeeper::guards::Refusal;
+use clock_doctor::rules;
+use clock_doctor::rules::advice::tsc_guards;
+use clockscope_timekeeper::guards::Refusal;
 
 /// The refusal in one line, with what to try. Where the kernel's word is all that speaks against
 /// the TSC, this looks through what doctor knows, which takes a second or so.

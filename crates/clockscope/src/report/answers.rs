@@ -1,9 +1,10 @@
 //! The lines below the table: what the clock reads cost here and would cost elsewhere.
 
-use super::lines::labelled;
+use super::latency;
 use super::model::{ClockReads, TraceReport};
-use super::{latency, units};
 use crate::cli::Clock;
+use clockscope_text::lines::labelled;
+use clockscope_text::units;
 
 /// From this share of same-tick reads on, a coarse clock is worth a try.
 const COARSE_WORTH: f64 = 0.5;

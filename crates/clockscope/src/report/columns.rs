@@ -81,7 +81,7 @@ impl Column {
     /// # Errors
     ///
     /// An unknown word, or a column that is named twice.
-    pub fn parse_list(words: &[String]) -> Result<Vec<Column>, ColumnError> {
+    pub(crate) fn parse_list(words: &[String]) -> Result<Vec<Column>, ColumnError> {
         if words.is_empty() {
             return Ok(DEFAULT.to_vec());
         }

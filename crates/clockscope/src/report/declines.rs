@@ -1,9 +1,9 @@
 //! What was not counted and why, grouped so that a thousand processes take a few lines.
 
-use super::lines::{WIDTH, cut_middle, labelled_in};
 use super::model::DeclineRow;
-use super::units;
-use crate::foreign::printable;
+use clockscope_text::foreign::printable;
+use clockscope_text::lines::{WIDTH, cut_middle, labelled_in};
+use clockscope_text::units;
 
 /// Reasons printed; the JSON output has all.
 const GROUPS: usize = 8;

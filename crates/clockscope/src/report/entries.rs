@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::model::{Latency, SyscallRow, VdsoRow};
 use crate::cli::trace::SortBy;
-use crate::foreign::printable;
+use clockscope_text::foreign::printable;
 
 /// A row of the table.
 #[derive(Debug)]

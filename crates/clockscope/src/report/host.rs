@@ -1,9 +1,9 @@
 //! The state of the host in a few lines, at the head of what is printed: briefly what is normal,
 //! loudly what is not.
 
-use super::lines::labelled;
-use crate::foreign::printable;
-use crate::host::state::{HostState, SyscallTracing};
+use clock_doctor::state::{HostState, SyscallTracing};
+use clockscope_text::foreign::printable;
+use clockscope_text::lines::labelled;
 
 /// Rates that differ by more than this and the bound are worth a line, in parts per million.
 const RATES_DIFFER_PPM: f64 = 100.0;
@@ -141,9 +141,9 @@ fn notes(host: &HostState) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lines::{WIDTH, width};
     use super::*;
-    use crate::host::state::VdsoState;
+    use clock_doctor::state::VdsoState;
+    use clockscope_text::lines::{WIDTH, width};
 
     fn healthy() -> HostState {
         HostState {

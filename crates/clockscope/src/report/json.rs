@@ -1,7 +1,7 @@
 //! The report as JSON, as the model says.
 
 use super::model::TraceReport;
-use crate::foreign::json;
+use clockscope_text::foreign::json;
 
 /// The report on one line, or with an entry on each line if `pretty`; ends with a line end.
 ///

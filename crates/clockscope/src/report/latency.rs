@@ -5,10 +5,11 @@ use super::entries::{self, Entry};
 use super::model::{Latency, TraceReport, VdsoRow};
 use super::reads::{self, Source};
 use super::text::TextOptions;
-use super::{lines, spread, table, units};
+use super::{spread, table};
 use crate::cli::Clock;
-use crate::stats::histogram::{self, Bucket};
-use crate::stats::timed::TIMED_MIN;
+use clockscope_stats::histogram::{self, Bucket};
+use clockscope_stats::timed::TIMED_MIN;
+use clockscope_text::{lines, units};
 
 /// Below this a call has stayed in user space, whatever a system call costs here.
 const USER_SPACE_NS: u64 = 100;
@@ -19,7 +20,7 @@ const RARE: u64 = 1_000;
 /// The distribution in `buckets` of nanoseconds, with the longest call if it was kept apart; `None`
 /// if no call was timed.
 #[must_use]
-pub fn from_buckets(buckets: &[Bucket], max_ns: Option<u64>) -> Option<Latency> {
+pub(crate) fn from_buckets(buckets: &[Bucket], max_ns: Option<u64>) -> Option<Latency> {
     let found = histogram::percentiles(buckets, max_ns)?;
     let mut used: Vec<(u64, u64)> =
         buckets.iter().filter(|b| b.count > 0).map(|b| (b.lower, b.count)).collect();

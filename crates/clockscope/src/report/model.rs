@@ -1,7 +1,7 @@
 //! The trace report as data. This is the JSON schema (`"schema": 1`): fields are added, never
 //! renamed; units are in the names; see docs/trace.md.
 
-use crate::foreign::Foreign;
+use clockscope_text::foreign::Foreign;
 use serde::Serialize;
 
 pub use super::callers::model::Callers;

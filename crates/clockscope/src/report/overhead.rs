@@ -1,9 +1,10 @@
 //! The line that says what counting cost, and the notes on how the times were taken.
 
-use super::lines::labelled;
+use super::entries;
 use super::model::TraceReport;
-use super::{entries, units};
-use crate::stats::timed::TIMED_MIN;
+use clockscope_stats::timed::TIMED_MIN;
+use clockscope_text::lines::labelled;
+use clockscope_text::units;
 
 /// How times were taken; empty if there is nothing to say.
 pub(super) fn notes(report: &TraceReport) -> String {

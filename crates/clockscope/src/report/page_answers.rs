@@ -1,9 +1,9 @@
 //! The lines about the clock page.
 
-use super::lines::labelled;
 use super::model::ClockPageReport;
-use super::units;
-use crate::foreign::printable;
+use clockscope_text::foreign::printable;
+use clockscope_text::lines::labelled;
+use clockscope_text::units;
 
 /// What the page answered, what the kernel did in its place, and how the page was kept.
 pub(super) fn render(page: &ClockPageReport) -> String {

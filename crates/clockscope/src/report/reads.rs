@@ -57,13 +57,13 @@ fn of_clock(clock: ClockId) -> Source {
 impl Source {
     /// Whether it costs more where the kernel fell back to a slow clocksource.
     #[must_use]
-    pub const fn is_clocksource(self) -> bool {
+    pub(crate) const fn is_clocksource(self) -> bool {
         matches!(self, Self::Clocksource | Self::ClocksourceByKernel)
     }
 
     /// Whether the kernel's vDSO can answer by itself, on a host with a good clocksource.
     #[must_use]
-    pub const fn stays_in_user_space(self) -> bool {
+    pub(crate) const fn stays_in_user_space(self) -> bool {
         matches!(self, Self::Clocksource | Self::Tick)
     }
 }
@@ -71,7 +71,7 @@ impl Source {
 /// Whether there is a coarse clock that could answer in its place: `run --clock coarse` gives these
 /// reads the time of the last tick, and leaves all others alone.
 #[must_use]
-pub fn has_coarse_form(function: &str, clock: Option<&str>) -> bool {
+pub(crate) fn has_coarse_form(function: &str, clock: Option<&str>) -> bool {
     let clock = match function {
         "gettimeofday" => Some(ClockId::Realtime),
         "clock_gettime" => ClockId::ALL.into_iter().find(|id| Some(id.name()) == clock),

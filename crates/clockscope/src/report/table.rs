@@ -2,8 +2,8 @@
 
 use super::columns::{self, Column};
 use super::entries::Entry;
-use super::lines::{WIDTH, cut_middle, width};
-use super::units;
+use clockscope_text::lines::{WIDTH, cut_middle, width};
+use clockscope_text::units;
 
 /// Names are not cut below this, even where chosen columns leave less.
 const NAME_MIN: usize = 24;

@@ -4,19 +4,20 @@
 use super::callers::text::{self as callers, CallersOptions};
 use super::columns::{self, Column};
 use super::entries::{self, Calls};
-use super::lines::{WIDTH, cut_middle, width};
 use super::model::{Attached, ProcessDetail, ThreadDetail, TraceReport};
-use super::{answers, declines, latency, overhead, page_answers, table, units};
+use super::{answers, declines, latency, overhead, page_answers, table};
 use crate::cli::Clock;
 use crate::cli::trace::SortBy;
-use crate::foreign::joined;
+use clockscope_text::foreign::joined;
+use clockscope_text::lines::{WIDTH, cut_middle, width};
+use clockscope_text::units;
 
 /// How the text is made.
 #[derive(Clone, Debug)]
 pub struct TextOptions {
     /// Order of the rows.
     pub sort: SortBy,
-    /// Columns of the tables, as [`Column::parse_list`] gives them.
+    /// Columns of the tables, as `Column::parse_list` gives them.
     pub columns: Vec<Column>,
     /// A table for each process.
     pub per_process: bool,

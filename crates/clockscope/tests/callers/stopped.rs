@@ -6,16 +6,16 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use clockscope::callers::frames::{FrameAddress, Unwound};
-use clockscope::callers::modules::mappings_of;
-use clockscope::callers::sample::{Called, MemoryEvent, Registers, Sample};
-use clockscope::callers::symbols::{Name, Symbols};
-use clockscope::callers::unwind::Unwinder;
-use clockscope::foreign::Foreign;
-use clockscope::sys::ptrace::{self, Resume};
-use clockscope::sys::wait::{self, Status};
-use clockscope::sys::{memory, own_vdso};
-use clockscope::vdso::image::Image;
+use clockscope_callers::frames::{FrameAddress, Unwound};
+use clockscope_callers::modules::mappings_of;
+use clockscope_callers::sample::{Called, MemoryEvent, Registers, Sample};
+use clockscope_callers::symbols::{Name, Symbols};
+use clockscope_callers::unwind::Unwinder;
+use clockscope_sys::ptrace::{self, Resume};
+use clockscope_sys::wait::{self, Status};
+use clockscope_sys::{memory, own_vdso};
+use clockscope_text::foreign::Foreign;
+use vdso_reader::image::Image;
 
 /// What the kernel would copy of a stack.
 pub(crate) const COPIED: usize = 32 << 10;

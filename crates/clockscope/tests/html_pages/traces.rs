@@ -1,6 +1,6 @@
 //! Reports of `trace` for the tests of its page: a server that reads the clock too often.
 
-use clockscope::host::state::HostState;
+use clock_doctor::state::HostState;
 use clockscope::report::callers::model::{
     CalledRow, Callers, CutRow, FrameKind, FrameRow, StackRow,
 };

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use clockscope::sys::page_file::{self, Access};
-use clockscope::sys::tsc;
+use clockscope_sys::page_file::{self, Access};
+use clockscope_sys::tsc;
 use fastclock::arch::CpuCounter;
 use fastclock::page::{Bounded, Kernel, Order, Page, PageClock, Reader, Trust};
 use fastclock::{ClockId, Decline, Nanos};

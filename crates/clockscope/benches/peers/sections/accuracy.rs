@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clockscope::stats::median::median;
-use clockscope::sys::affinity;
+use clockscope_stats::median::median;
+use clockscope_sys::affinity;
 use fastclock::Clock;
 
 use crate::bracket::{Bracketed, monotonic};

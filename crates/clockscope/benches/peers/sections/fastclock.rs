@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use clockscope::sys::affinity;
-use clockscope::sys::clock_loops::{self, Counter as CounterLoop};
-use clockscope::sys::loops::Loops;
-use clockscope::sys::vdso_call::Call;
-use clockscope::sys::vdso_functions::Functions;
+use clockscope_sys::affinity;
+use clockscope_sys::clock_loops::{self, Counter as CounterLoop};
+use clockscope_sys::loops::Loops;
+use clockscope_sys::vdso_call::Call;
+use clockscope_sys::vdso_functions::Functions;
 use fastclock::arch::CpuCounter;
 use fastclock::page::Counter;
 use fastclock::{Clock, ClockId};

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use anyhow::{Context, Result};
-use clockscope::sys::{affinity, tsc};
+use clockscope_sys::{affinity, tsc};
 use fastclock::page::Counter;
 use fastclock::{Clock, ClockId};
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clockscope::sys::affinity;
+use clockscope_sys::affinity;
 use fastclock::Clock;
 
 use crate::bracket::Bracketed;

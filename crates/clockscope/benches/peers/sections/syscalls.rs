@@ -1,7 +1,7 @@
 //! System calls: what counting and timing them costs, what is lost, and how true the averages are.
 
 use anyhow::{Context, Result};
-use clockscope::stats::median::MedianInterval;
+use clockscope_stats::median::MedianInterval;
 
 use crate::figure::{Target, Unit, ratio, verdict};
 use crate::loops::{Launch, Loop, launch, series};

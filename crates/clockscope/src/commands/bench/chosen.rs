@@ -3,11 +3,11 @@
 use anyhow::{Result, bail};
 
 use crate::cli::measure::BenchArgs;
-use crate::measure::clocks::{self, Declined};
-use crate::measure::path::{Path, Route, Subject};
-use crate::measure::system_calls::{self, Answers, SystemCalls};
 use crate::report::bench::model::{PathDecline, PathName};
-use crate::sys::vdso_functions::Functions;
+use clockscope_measure::clocks::{self, Declined};
+use clockscope_measure::path::{Path, Route, Subject};
+use clockscope_measure::system_calls::{self, Answers, SystemCalls};
+use clockscope_sys::vdso_functions::Functions;
 
 /// The word that stands for system calls in place of clocks.
 const SYSTEM_CALLS: &str = "syscalls";
@@ -54,13 +54,13 @@ fn system_calls(names: &[String], routes: &[String]) -> Result<SystemCalls> {
 
 /// What a path is called in reports.
 #[must_use]
-pub fn name_of(path: &Path) -> PathName {
+pub(crate) fn name_of(path: &Path) -> PathName {
     name(&path.subject, path.route.name())
 }
 
 /// What was declined, as in reports.
 #[must_use]
-pub fn decline_of(declined: &Declined) -> PathDecline {
+pub(crate) fn decline_of(declined: &Declined) -> PathDecline {
     PathDecline {
         name: name(&declined.subject, declined.route.name()),
         reason: declined.reason.clone(),

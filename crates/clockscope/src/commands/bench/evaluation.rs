@@ -1,14 +1,14 @@
 //! From batches to the report: which batches count, what the paths cost, how they compare.
 
 use super::launches::Collected;
-use crate::host::state::HostState;
-use crate::measure::clocks::{COUNTERS, EMPTY_LOOP};
-use crate::measure::rounds::GATE;
 use crate::report::bench::model::{
     BenchReport, LaunchRow, Method, PathName, PathRow, RatioRow, SCHEMA,
 };
 use crate::report::bench::notes;
-use crate::stats::gated::{self, Summary, Verdict};
+use clock_doctor::state::HostState;
+use clockscope_measure::clocks::{COUNTERS, EMPTY_LOOP};
+use clockscope_measure::rounds::GATE;
+use clockscope_stats::gated::{self, Summary, Verdict};
 
 /// Batches of a path that are in the report by themselves.
 const SAMPLES_MAX: usize = 1_000;

@@ -8,16 +8,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::chosen::{self, Chosen};
 use super::evaluation::picos;
 use crate::cli::measure::BenchArgs;
-use crate::measure::path::{Path, Route};
-use crate::measure::{batch, in_work, instructions, threads};
 use crate::report::bench::model::{
     BenchReport, InWorkRow, Instructions, InstructionsRow, PathName, ThreadsRow,
 };
-use crate::stats::gated::Grade;
-use crate::stats::paired::Judged;
-use crate::sys::affinity;
-use crate::sys::own_vdso;
-use crate::sys::perf_counters::PerfCounters;
+use clockscope_measure::path::{Path, Route};
+use clockscope_measure::{batch, in_work, instructions, threads};
+use clockscope_stats::gated::Grade;
+use clockscope_stats::paired::Judged;
+use clockscope_sys::affinity;
+use clockscope_sys::own_vdso;
+use clockscope_sys::perf_counters::PerfCounters;
 
 /// Repeats of executing a call step by step: a retried pass of the vDSO is rare.
 const STEPPED_REPEATS: u32 = 15;

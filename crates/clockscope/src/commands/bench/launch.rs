@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use super::chosen::{self, Chosen};
 use crate::cli::measure::BenchArgs;
-use crate::measure::batch;
-use crate::measure::path::Path;
-use crate::measure::rounds::{self, Measured, Paths, Plan};
 use crate::report::bench::model::{BatchRecord, PathDecline, PathName};
-use crate::sys::affinity;
+use clockscope_measure::batch;
+use clockscope_measure::path::Path;
+use clockscope_measure::rounds::{self, Measured, Paths, Plan};
+use clockscope_sys::affinity;
 
 /// What a launch says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
-pub enum Message {
+pub(crate) enum Message {
     /// So much is done, from 0 to 1. It waits for an answer of one byte, if somebody may give one, so
     /// that nothing else runs while it measures.
     Progress {

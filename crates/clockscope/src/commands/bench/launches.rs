@@ -9,7 +9,7 @@ use super::launch::{self, Message};
 use super::progress::Progress;
 use crate::cli::measure::BenchArgs;
 use crate::report::bench::model::{BatchRecord, PathDecline, PathName};
-use crate::stats::gate::Batch;
+use clockscope_stats::gate::Batch;
 
 /// This program, even if its file was replaced.
 const MYSELF: &str = "/proc/self/exe";
@@ -34,7 +34,7 @@ pub struct Collected {
 impl Collected {
     /// The batches of a path as the gate takes them, for each launch.
     #[must_use]
-    pub fn gate_batches(&self, path: usize) -> Vec<Vec<Batch>> {
+    pub(crate) fn gate_batches(&self, path: usize) -> Vec<Vec<Batch>> {
         let batch = |record: &BatchRecord| Batch {
             thread: 0,
             calls: record.calls,

@@ -15,7 +15,7 @@ use anyhow::{Result, bail};
 
 use crate::cli::measure::BenchArgs;
 use crate::exit;
-use crate::sys::affinity;
+use clockscope_sys::affinity;
 use output::{Outcome, Outputs};
 
 /// Runs the subcommand; gives the exit code.

@@ -8,9 +8,9 @@ use super::launches::Collected;
 use crate::cli::measure::{BenchArgs, BenchFormat};
 use crate::commands::replace_file::Prepared;
 use crate::commands::streams;
-use crate::foreign::{json, printable_lines};
 use crate::report::bench::model::{BenchReport, Record, SCHEMA};
 use crate::report::bench::{benchstat, csv, html, text};
+use clockscope_text::foreign::{json, printable_lines};
 
 /// A file that ends so gets every batch.
 const BATCHES: &str = "ndjson";
@@ -26,7 +26,7 @@ pub enum Outcome {
 
 /// The files of the command line, known to be writable before anything is measured.
 #[derive(Debug)]
-pub struct Outputs {
+pub(crate) struct Outputs {
     output: Option<Target>,
     save: Option<Target>,
 }
@@ -58,7 +58,7 @@ impl Outputs {
     /// # Errors
     ///
     /// When one cannot be written to.
-    pub fn open(args: &BenchArgs) -> Result<Self> {
+    pub(crate) fn open(args: &BenchArgs) -> Result<Self> {
         Ok(Self {
             output: Target::open(args.output.as_deref())?,
             save: Target::open(args.save.as_deref())?,
@@ -71,7 +71,7 @@ impl Outputs {
     /// # Errors
     ///
     /// When it cannot be printed.
-    pub fn write(
+    pub(crate) fn write(
         self,
         args: &BenchArgs,
         report: &BenchReport,

@@ -11,7 +11,7 @@ const SHOWN_AFTER: Duration = Duration::from_secs(2);
 const STEPS: u64 = 100;
 
 /// A bar that is drawn only by [`Progress::show`], never by a thread of its own.
-pub struct Progress {
+pub(crate) struct Progress {
     start: Instant,
     launches: u32,
     bar: Option<ProgressBar>,
@@ -20,13 +20,13 @@ pub struct Progress {
 impl Progress {
     /// Nothing is drawn yet.
     #[must_use]
-    pub fn new(launches: u32) -> Self {
+    pub(crate) fn new(launches: u32) -> Self {
         Self { start: Instant::now(), launches, bar: None }
     }
 
     /// Draws the bar if somebody looks and it is time: `share` (0 to 1) of this launch is done.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
-    pub fn show(&mut self, launch: u32, share: f64) {
+    pub(crate) fn show(&mut self, launch: u32, share: f64) {
         if self.start.elapsed() < SHOWN_AFTER || !stderr().is_terminal() {
             return;
         }
@@ -45,7 +45,7 @@ impl Progress {
     }
 
     /// Takes the bar away.
-    pub fn end(self) {
+    pub(crate) fn end(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
         }

@@ -1,6 +1,6 @@
 //! From what was seen to the field `callers` of the report.
 
-use crate::foreign::Foreign;
+use clockscope_text::foreign::Foreign;
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -10,17 +10,17 @@ use vdso_image::layout::Counted;
 use super::collected::{Pair, Seen};
 use super::sampler::Found;
 use super::weights::{self, Counts};
-use crate::callers::frames::{End, FrameAddress};
-use crate::callers::sample::Called;
-use crate::callers::symbols::{Kind, Name};
 use crate::commands::summary::clock_name;
 use crate::report::callers::model::{
     CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow,
 };
 use crate::report::model::DeclineRow;
-use crate::syscalls::names;
-use crate::syscalls::{Abi, SyscallTally};
-use crate::tracee::processes::Processes;
+use clockscope_callers::frames::{End, FrameAddress};
+use clockscope_callers::sample::Called;
+use clockscope_callers::symbols::{Kind, Name};
+use clockscope_syscalls::names;
+use clockscope_syscalls::{Abi, SyscallTally};
+use clockscope_tracee::processes::Processes;
 
 /// Pairs that are reported.
 const PAIRS_MAX: usize = 1_000;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::callers::frames::{End, FrameAddress, Unwound};
-use crate::callers::sample::{Called, Sample};
+use clockscope_callers::frames::{End, FrameAddress, Unwound};
+use clockscope_callers::sample::{Called, Sample};
 
 /// Different stacks that are kept; of later ones only the caller.
 const STACKS_MAX: usize = 50_000;
@@ -125,7 +125,7 @@ impl Collected {
     }
 
     /// A thread has ended, or its number may be another's.
-    pub fn forget_process(&mut self, pid: i32) {
+    pub(crate) fn forget_process(&mut self, pid: i32) {
         let stacks = &self.stacks;
         self.last.retain(|_, index| stacks[*index].0.pid != pid);
     }
@@ -150,7 +150,7 @@ impl Collected {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::callers::sample::Registers;
+    use clockscope_callers::sample::Registers;
 
     fn sample(tid: i32, counter: u8, weight: u64, after_ticks: Option<u64>) -> Sample {
         Sample {

@@ -4,14 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::callers::records::{Reader, Record, Said};
-use crate::callers::sample::MemoryEvent;
-use crate::foreign::Foreign;
 use crate::report::model::DeclineRow;
-use crate::sys::perf_rings::Ring;
-use crate::sys::perf_samples::{self, Subject};
-use crate::sys::{access, open_files, tracefs};
-use crate::tracee::attach::command_name;
+use clockscope_callers::records::{Reader, Record, Said};
+use clockscope_callers::sample::MemoryEvent;
+use clockscope_sys::perf_rings::Ring;
+use clockscope_sys::perf_samples::{self, Subject};
+use clockscope_sys::{access, open_files, tracefs};
+use clockscope_text::foreign::Foreign;
+use clockscope_tracee::attach::command_name;
 
 /// Bytes of a ring, if the kernel gives so many: 128 samples.
 const RING_BYTES: usize = 2 << 20;
@@ -89,7 +89,7 @@ impl Events {
     }
 
     /// Wants system calls too, so many samples a second.
-    pub fn want_system_calls(&mut self, per_second: u32) {
+    pub(crate) fn want_system_calls(&mut self, per_second: u32) {
         if self.refused {
             return;
         }
@@ -127,7 +127,7 @@ impl Events {
     }
 
     /// Watches the door of a process, whose threads stand still, in all of them.
-    pub fn watch_door(&mut self, pid: i32, door: u64) {
+    pub(crate) fn watch_door(&mut self, pid: i32, door: u64) {
         if self.refused {
             return;
         }
@@ -144,7 +144,7 @@ impl Events {
     }
 
     /// Watches the system calls of a process, unless it has been watched from its birth.
-    pub fn watch_system_calls(&mut self, pid: i32) {
+    pub(crate) fn watch_system_calls(&mut self, pid: i32) {
         let Some((tracepoint, frequency)) = self.system_calls else { return };
         if !self.covered.insert(pid) {
             return;

@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 
 use super::build::{called_row, frame_row};
 use super::collected::Collected;
-use crate::callers::frames::FrameAddress;
-use crate::callers::sample::Called;
-use crate::callers::symbols::Name;
 use crate::commands::top::LiveCallers;
 use crate::report::callers::sites;
 use crate::report::top::reading::Key;
+use clockscope_callers::frames::FrameAddress;
+use clockscope_callers::sample::Called;
+use clockscope_callers::symbols::Name;
 
 /// No more often than this, because all stacks are looked at.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Functions and their shares (0 to 1) of a call, most calls first.
-pub type Shares = Vec<(String, f64)>;
+pub(crate) type Shares = Vec<(String, f64)>;
 
 /// What is known, for everybody who has a copy of this.
 #[derive(Clone, Debug, Default)]
@@ -107,9 +107,9 @@ fn ordered(weights: HashMap<String, f64>) -> Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::callers::frames::{End, Unwound};
-    use crate::callers::sample::{Registers, Sample};
-    use crate::callers::symbols::Kind;
+    use clockscope_callers::frames::{End, Unwound};
+    use clockscope_callers::sample::{Registers, Sample};
+    use clockscope_callers::symbols::Kind;
 
     fn collected(seen: &[(u64, u64)]) -> Collected {
         let mut collected = Collected::default();

@@ -39,10 +39,10 @@ use self::sampler::{Found, Inbox, Sampler, lock};
 use super::top::LiveCallers;
 use crate::cli::trace::CallersOf;
 use crate::report::callers::model::Callers;
-use crate::sys::{access, poll};
-use crate::tracee::follow::{Watcher, Wish};
-use crate::tracee::processes::Processes;
-use crate::tracee::session::Session;
+use clockscope_sys::{access, poll};
+use clockscope_tracee::observers::{Watcher, Wish};
+use clockscope_tracee::processes::Processes;
+use clockscope_tracee::session::Session;
 
 /// The rings are looked at this often at first, when nothing is known of the rate yet.
 const FIRST: Duration = Duration::from_millis(5);

@@ -67,7 +67,7 @@ impl Rate {
 
     /// What all samples have cost so far, in nanoseconds.
     #[must_use]
-    pub fn spent_ns(&self) -> f64 {
+    pub(crate) fn spent_ns(&self) -> f64 {
         self.spent_ns
     }
 
@@ -81,7 +81,7 @@ impl Rate {
 
     /// So many samples were taken.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub fn spend(&mut self, samples: u64) {
+    pub(crate) fn spend(&mut self, samples: u64) {
         self.spent_ns += samples as f64 * self.cost_ns;
     }
 

@@ -12,15 +12,15 @@ use super::collected::Collected;
 use super::events::Events;
 use super::live::{Live, Writer};
 use super::rate::{Look, Rate};
-use crate::callers::frames::{End, FrameAddress};
-use crate::callers::modules;
-use crate::callers::records::{Record, Said, Taken};
-use crate::callers::sample::MemoryEvent;
-use crate::callers::symbols::{Name, Symbols};
-use crate::callers::unwind::Unwinder;
-use crate::foreign::Foreign;
-use crate::sys::{access, tsc};
-use crate::tracee::session::ClockPair;
+use clockscope_callers::frames::{End, FrameAddress};
+use clockscope_callers::modules;
+use clockscope_callers::records::{Record, Said, Taken};
+use clockscope_callers::sample::MemoryEvent;
+use clockscope_callers::symbols::{Name, Symbols};
+use clockscope_callers::unwind::Unwinder;
+use clockscope_sys::{access, tsc};
+use clockscope_text::foreign::Foreign;
+use clockscope_tracee::session::ClockPair;
 
 /// The rate is looked at no more often than this.
 const LOOK_AFTER: Duration = Duration::from_millis(4);
@@ -135,7 +135,7 @@ fn frames(collected: &Collected) -> impl Iterator<Item = FrameAddress> {
 }
 
 /// Unwinds; lives in one thread.
-pub struct Sampler {
+pub(crate) struct Sampler {
     inbox: Arc<Mutex<Inbox>>,
     unwinder: Unwinder,
     symbols: Symbols,
@@ -159,7 +159,7 @@ impl Sampler {
     /// `image` is what processes have mapped, `one_in` the word that it looks at, `live` who
     /// looks on, `before` what processes had used when they were not yet sampled.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         inbox: Arc<Mutex<Inbox>>,
         image: Vec<u8>,
         rate: Rate,
@@ -188,7 +188,7 @@ impl Sampler {
     }
 
     /// Unwinds what has come, and looks at the rate.
-    pub fn read(&mut self) {
+    pub(crate) fn read(&mut self) {
         self.read_until(now());
         if self.looked_at.elapsed() >= LOOK_AFTER {
             self.look();
@@ -213,7 +213,7 @@ impl Sampler {
 
     /// Unwinds the rest, and finds names for everything.
     #[must_use]
-    pub fn finish(mut self) -> Found {
+    pub(crate) fn finish(mut self) -> Found {
         self.read_until(u64::MAX);
         self.rate.spend(self.samples);
         let symbols = &mut self.symbols;

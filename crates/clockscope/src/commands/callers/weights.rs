@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::collected::{Seen, Stack};
-use crate::callers::sample::Called;
+use clockscope_callers::sample::Called;
 
 /// The exact counts, as far as they are known.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +68,7 @@ fn total(counts: &Counts, called: Called, weights: &HashMap<Called, f64>) -> u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::callers::frames::FrameAddress;
+    use clockscope_callers::frames::FrameAddress;
 
     fn stack(pid: i32, called: Called, at: u64, samples: u64, weight: u64) -> (Stack, Seen) {
         let frames = vec![FrameAddress::Unknown { at }];

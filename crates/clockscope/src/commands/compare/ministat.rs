@@ -8,11 +8,11 @@ use super::inputs;
 use crate::cli::measure::CompareArgs;
 use crate::commands::streams;
 use crate::exit;
-use crate::foreign::printable;
 use crate::report::compare::ministat::{self, MinistatOptions, SETS_MAX, WIDTH};
 use crate::report::compare::plain::{self, PlainFormat};
-use crate::stats::ministat::{LEVELS, Set};
-use crate::sys::terminal;
+use clockscope_stats::ministat::{LEVELS, Set};
+use clockscope_sys::terminal;
+use clockscope_text::foreign::printable;
 
 /// What ends ministat: text for standard error, exactly as it prints it.
 struct Complaint(String);

@@ -8,12 +8,12 @@ use anyhow::{Context as _, Result, bail};
 use crate::cli::measure::{CompareArgs, FailIf, ReportFormat};
 use crate::commands::{replace_file, streams};
 use crate::exit;
-use crate::foreign::printable_lines;
 use crate::report::compare::judge::{self, JudgeOptions};
 use crate::report::compare::model::{CompareReport, Verdict};
 use crate::report::compare::plot::WIDTH_MIN;
 use crate::report::compare::{html, json, text};
-use crate::sys::terminal;
+use clockscope_sys::terminal;
+use clockscope_text::foreign::printable_lines;
 
 /// Width of the plot where there is no terminal.
 const PLOT_WIDTH: usize = 74;

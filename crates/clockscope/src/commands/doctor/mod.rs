@@ -10,13 +10,13 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::cli::explain::{DoctorArgs, DoctorFormat};
 use crate::exit;
-use crate::foreign::json;
-use crate::host::facts::Facts;
-use crate::host::root::{self, Root};
-use crate::host::rules;
-use crate::host::rules::finding::{Severity, State};
 use crate::report::doctor::model::DoctorReport;
 use crate::report::doctor::{labels, metrics, text};
+use clock_doctor::facts::Facts;
+use clock_doctor::root::{self, Root};
+use clock_doctor::rules;
+use clock_doctor::rules::finding::{Severity, State};
+use clockscope_text::foreign::json;
 
 /// Runs the subcommand; gives the exit status.
 #[must_use]
@@ -83,7 +83,7 @@ fn status(report: &DoctorReport) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::rules::finding::{Diagnosis, Finding, Verdict};
+    use clock_doctor::rules::finding::{Diagnosis, Finding, Verdict};
 
     fn status_of(state: State, severity: Option<Severity>) -> i32 {
         let verdict = Verdict {

@@ -6,9 +6,9 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use crate::commands::{replace_file, streams};
-use crate::foreign::printable_lines;
 use crate::report::doctor::text::TextOptions;
-use crate::sys::terminal;
+use clockscope_sys::terminal;
+use clockscope_text::foreign::printable_lines;
 
 /// How text is printed: in colour and cut to the terminal, if it goes to one.
 pub(super) fn text_options(to_file: bool) -> TextOptions {

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use fastclock::ClockId;
 
 use super::vdso::collect as image;
-use crate::host::state::{HostState, VdsoState};
-use crate::host::tsc::{Bracket, hz_between, hz_from_log, hz_from_scale};
-use crate::host::{collect as files, date, virtualisation};
-use crate::sys::vdso_call::{self, Call, Callable};
-use crate::sys::{identity, perf_clock, tsc};
+use clock_doctor::state::{HostState, VdsoState};
+use clock_doctor::tsc::{Bracket, hz_between, hz_from_log, hz_from_scale};
+use clock_doctor::{collect as files, date, virtualisation};
+use clockscope_sys::vdso_call::{self, Call, Callable};
+use clockscope_sys::{identity, perf_clock, tsc};
 
 /// How long the TSC is measured for.
 const BASELINE: Duration = Duration::from_millis(50);

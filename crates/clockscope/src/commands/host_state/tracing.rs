@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-use crate::host::collect;
-use crate::host::state::SyscallTracing;
-use crate::host::tracing::{Evidence, Held, Holder, Work, is_of_syscalls, judge};
-use crate::sys::bpf::{self, Link, ProbeKind};
-use crate::sys::syscall_work;
+use clock_doctor::collect;
+use clock_doctor::state::SyscallTracing;
+use clock_doctor::tracing::{Evidence, Held, Holder, Work, is_of_syscalls, judge};
+use clockscope_sys::bpf::{self, Link, ProbeKind};
+use clockscope_sys::syscall_work;
 
 /// Looks and decides. Takes less than a millisecond where the kernel says that nobody traces.
 #[must_use]

@@ -13,10 +13,10 @@ use self::supervisor::Supervisor;
 use super::tsc_guard;
 use crate::cli::serve::ServeArgs;
 use crate::exit;
-use crate::sys::detach::{self, Side, Word};
-use crate::sys::poll::{self, EndSignals};
-use crate::sys::privileges;
-use crate::timekeeper::{Options, Pulse, Report, Timekeeper, guards};
+use clockscope_sys::detach::{self, Side, Word};
+use clockscope_sys::poll::{self, EndSignals};
+use clockscope_sys::privileges;
+use clockscope_timekeeper::{Options, Pulse, Report, Timekeeper, guards};
 
 /// After this long the page is as good as ready even if the counter has not proven itself.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -170,7 +170,7 @@ fn print(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timekeeper::Withdrawal;
+    use clockscope_timekeeper::Withdrawal;
     use fastclock::Decline;
 
     #[test]

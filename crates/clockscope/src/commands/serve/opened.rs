@@ -13,8 +13,8 @@ use anyhow::{Context as _, Result, bail};
 use fastclock::page::{Page, SIZE};
 
 use crate::commands::replace_file::folder;
-use crate::sys::access;
-use crate::sys::page_file::{self, Access};
+use clockscope_sys::access;
+use clockscope_sys::page_file::{self, Access};
 
 /// A page that this process alone writes.
 #[derive(Debug)]

@@ -15,10 +15,10 @@ use fastclock::{ClockId, Decline, Nanos, TickLength};
 use crate::cli::Format;
 use crate::cli::serve::ServeArgs;
 use crate::exit;
-use crate::foreign::json;
 use crate::report::clock_page::{self, ClockPage};
-use crate::sys::page_file::{self, Access};
-use crate::sys::{tsc, tsc_permission};
+use clockscope_sys::page_file::{self, Access};
+use clockscope_sys::{tsc, tsc_permission};
+use clockscope_text::foreign::json;
 
 /// Prints it; gives the exit status.
 pub(super) fn run(args: &ServeArgs) -> i32 {

@@ -18,7 +18,7 @@ use ratatui::{Terminal, TerminalOptions, Viewport};
 use crate::report::top::board::{Action, Board};
 use crate::report::top::reading::{CallersOf, Key, Reading};
 use crate::report::top::screen::{self, Heading};
-use crate::sys::terminal::{self, Keys};
+use clockscope_sys::terminal::{self, Keys};
 
 /// How long to wait for a key, and then look whether there is something to draw.
 const GLANCE: Duration = Duration::from_millis(50);

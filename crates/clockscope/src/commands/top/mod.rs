@@ -20,12 +20,12 @@ use super::streams;
 use crate::report::top::plain::PlainLines;
 use crate::report::top::reading::{CallersOf, Key, Reading};
 use crate::report::top::screen::Heading;
-use crate::sys::terminal::{self, SetAside};
-use crate::sys::{ending, signals};
-use crate::syscalls::filter::Filter;
-use crate::tracee::follow::{Watcher, Wish};
-use crate::tracee::processes::Processes;
-use crate::tracee::session::Session;
+use clockscope_sys::terminal::{self, SetAside};
+use clockscope_sys::{ending, signals};
+use clockscope_syscalls::filter::Filter;
+use clockscope_tracee::observers::{Watcher, Wish};
+use clockscope_tracee::processes::Processes;
+use clockscope_tracee::session::Session;
 use display::Display;
 
 /// Time between two readings.
@@ -70,7 +70,7 @@ enum Output {
 }
 
 /// Reads the counts each second, and has them shown.
-pub struct Top<'a> {
+pub(crate) struct Top<'a> {
     output: Output,
     counter: &'a Counter,
     filter: &'a Filter,
@@ -92,7 +92,7 @@ impl<'a> Top<'a> {
     /// # Errors
     ///
     /// When no thread can be had.
-    pub fn start(
+    pub(crate) fn start(
         stage: &Stage,
         program: String,
         counter: &'a Counter,
@@ -126,7 +126,7 @@ impl<'a> Top<'a> {
 
     /// Ends the view: the terminal is as it was before, and the last line has what came since the
     /// line before.
-    pub fn finish(mut self, processes: &Processes) {
+    pub(crate) fn finish(mut self, processes: &Processes) {
         if let Output::Lines(_) = self.output {
             self.read(processes);
         }

@@ -7,10 +7,10 @@ use vdso_image::layout::COUNTERS;
 use crate::commands::summary::{self, TickTime};
 use crate::report::model::{SyscallRow, VdsoRow};
 use crate::report::top::reading::{Key, Reading, Row};
-use crate::syscalls::filter::Filter;
-use crate::syscalls::{ProbeCost, SyscallTally};
-use crate::tracee::processes::Processes;
-use crate::tracee::session::Session;
+use clockscope_syscalls::filter::Filter;
+use clockscope_syscalls::{ProbeCost, SyscallTally};
+use clockscope_tracee::processes::Processes;
+use clockscope_tracee::session::Session;
 
 /// What was counted until now.
 pub(super) struct Counted<'a> {

@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use crate::sys::{proc_text, vdso_call};
-use crate::vdso::maps::{self, Mapping};
-use crate::vdso::{Class, auxv};
+use clockscope_sys::{proc_text, vdso_call};
+use vdso_reader::maps::{self, Mapping};
+use vdso_reader::{Class, auxv};
 
 /// More than any image has, in bytes; an address in a larger mapping is not that of an image.
 const SIZE_MAX: u64 = 1 << 20;
@@ -98,7 +98,7 @@ fn class_of(dir: &str) -> Class {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vdso::Image;
+    use vdso_reader::Image;
 
     #[test]
     fn this_process_has_the_image_that_maps_names() {

@@ -11,13 +11,13 @@ use anyhow::{Context as _, Result, bail};
 use super::{replace_file, streams};
 use crate::cli::{Format, VdsoArgs};
 use crate::exit;
-use crate::foreign::json;
-use crate::sys::vdso_call::{self, Call, Callable};
-use crate::vdso::accepts::{self, Outcome};
-use crate::vdso::disassembly::disassemble;
-use crate::vdso::maps::Mapping;
-use crate::vdso::view::{CostView, Source, View};
-use crate::vdso::{Image, Machine, text};
+use clockscope_sys::vdso_call::{self, Call, Callable};
+use clockscope_text::foreign::json;
+use vdso_reader::accepts::{self, Outcome};
+use vdso_reader::disassembly::disassemble;
+use vdso_reader::maps::Mapping;
+use vdso_reader::view::{CostView, Source, View};
+use vdso_reader::{Image, Machine, text};
 
 /// No image is larger, in bytes; those of Linux have up to five pages.
 const IMAGE_MAX: u64 = 16 << 20;

@@ -1,18 +1,20 @@
 //! From what was measured to the report's model.
 
-use crate::measure::wrongness::machine::Machine;
-use crate::measure::wrongness::offset::Offset;
-use crate::measure::wrongness::source::Unit;
-use crate::measure::wrongness::stability::Phases;
-use crate::measure::wrongness::warp::Warp;
-use crate::measure::wrongness::{Clock, Compared, Measured, Rated, gaps, is_unordered, staleness};
 use crate::report::wrongness::model::{
     ClockRow, Discipline, Distribution, Gaps, OffsetRow, RateRow, Resolution, SCHEMA, StabilityRow,
     Staleness, Steps, WarpRow, WrongnessReport,
 };
 use crate::report::wrongness::verdict;
-use crate::stats::{allan, distribution};
-use crate::sys::timex::Timex;
+use clockscope_measure::wrongness::machine::Machine;
+use clockscope_measure::wrongness::offset::Offset;
+use clockscope_measure::wrongness::source::Unit;
+use clockscope_measure::wrongness::stability::Phases;
+use clockscope_measure::wrongness::warp::Warp;
+use clockscope_measure::wrongness::{
+    Clock, Compared, Measured, Rated, gaps, is_unordered, staleness,
+};
+use clockscope_stats::{allan, distribution};
+use clockscope_sys::timex::Timex;
 
 /// The report, with its verdict; the host is left for the caller.
 #[must_use]

@@ -8,12 +8,12 @@ use std::time::Duration;
 use fastclock::ClockId;
 
 use super::convert;
-use crate::measure::wrongness::machine::{COUNTERS, Machine, ORDERED};
-use crate::measure::wrongness::measure;
-use crate::measure::wrongness::plan::Plan;
-use crate::measure::wrongness::source::{NotNormal, Source};
 use crate::report::wrongness::model::WrongnessReport;
-use crate::sys::{affinity, tsc};
+use clockscope_measure::wrongness::machine::{COUNTERS, Machine, ORDERED};
+use clockscope_measure::wrongness::measure;
+use clockscope_measure::wrongness::plan::Plan;
+use clockscope_measure::wrongness::source::{NotNormal, Source};
+use clockscope_sys::{affinity, tsc};
 
 /// One measurement at a time: each wants all CPUs.
 fn alone() -> MutexGuard<'static, ()> {

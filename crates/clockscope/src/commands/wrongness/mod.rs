@@ -15,14 +15,14 @@ use crate::cli::measure::{ReportFormat, WrongnessArgs};
 use crate::commands::replace_file::Prepared;
 use crate::commands::{host_state, streams};
 use crate::exit;
-use crate::foreign;
-use crate::host::state::HostState;
-use crate::measure::wrongness::machine::Machine;
-use crate::measure::wrongness::measure;
-use crate::measure::wrongness::plan::Plan;
 use crate::report::wrongness::html;
 use crate::report::wrongness::model::WrongnessReport;
 use crate::report::wrongness::text::{self, TextOptions};
+use clock_doctor::state::HostState;
+use clockscope_measure::wrongness::machine::Machine;
+use clockscope_measure::wrongness::measure;
+use clockscope_measure::wrongness::plan::Plan;
+use clockscope_text::foreign;
 
 /// Less is too short to see the ticks of a coarse clock; more than a day is a mistake.
 const SECONDS: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;

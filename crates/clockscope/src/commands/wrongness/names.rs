@@ -2,8 +2,8 @@
 
 use anyhow::{Result, bail};
 
-use crate::measure::names::plain;
-use crate::stats::nearest::nearest;
+use clockscope_measure::names::plain;
+use clockscope_stats::nearest::nearest;
 
 /// The one of `names` that `word` means: regardless of case, with or without `CLOCK_` and `_ID`, and
 /// with `-` for `_`.

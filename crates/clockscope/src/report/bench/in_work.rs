@@ -3,9 +3,9 @@
 use super::model::InWorkRow;
 use super::names::{list, of_row};
 use super::signed_picos;
-use crate::report::lines::labelled;
 use crate::report::table::{Head, draw};
-use crate::report::units;
+use clockscope_text::lines::labelled;
+use clockscope_text::units;
 
 /// A call that adds more than this many times its own cost is dearer in work; one that adds less
 /// than the second is cheaper.
@@ -101,7 +101,7 @@ fn conclusion(rows: &[InWorkRow]) -> String {
 mod tests {
     use super::*;
     use crate::report::bench::model::PathName;
-    use crate::report::lines::width;
+    use clockscope_text::lines::width;
 
     fn row(clock: &str, route: &str, alone: u64, compute: i64, memory: i64) -> InWorkRow {
         InWorkRow {

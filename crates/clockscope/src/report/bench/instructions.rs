@@ -2,9 +2,9 @@
 
 use super::model::{Instructions, InstructionsRow};
 use super::names::{list, of_row};
-use crate::foreign::printable;
-use crate::report::lines::labelled;
 use crate::report::table::{Head, draw};
+use clockscope_text::foreign::printable;
+use clockscope_text::lines::labelled;
 
 const NAME_MIN: usize = 12;
 
@@ -109,7 +109,7 @@ fn by_counters(instructions: &Instructions) -> String {
 mod tests {
     use super::*;
     use crate::report::bench::model::PathName;
-    use crate::report::lines::width;
+    use clockscope_text::lines::width;
 
     fn row(clock: &str, route: &str, user: u64, in_vdso: u64, syscalls: u64) -> InstructionsRow {
         InstructionsRow {

@@ -11,7 +11,7 @@ pub mod notes;
 pub mod text;
 pub mod threads;
 
-use super::units;
+use clockscope_text::units;
 
 /// A duration in picoseconds that may be negative.
 fn signed_picos(ps: i64) -> String {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::state::HostState;
+use clock_doctor::state::HostState;
 
 /// Version of the schema.
 pub const SCHEMA: u32 = 1;

@@ -1,7 +1,7 @@
 //! Names of paths in text.
 
 use super::model::PathName;
-use crate::foreign::printable;
+use clockscope_text::foreign::printable;
 
 /// Up to this many names are listed, of more only the first.
 const NAMES_MAX: usize = 4;
@@ -9,7 +9,7 @@ const NAMES_FIRST: usize = 3;
 
 /// `MONOTONIC by vdso`, `read by syscall`, `rdtsc`: clocks without what is common to all their names.
 #[must_use]
-pub fn of_row(name: &PathName) -> String {
+pub(crate) fn of_row(name: &PathName) -> String {
     let subject = name.clock.as_deref().or(name.call.as_deref()).unwrap_or("?");
     let subject = subject.strip_prefix("CLOCK_").unwrap_or(subject);
     let subject = subject.strip_suffix("_ID").unwrap_or(subject);

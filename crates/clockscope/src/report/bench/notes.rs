@@ -1,7 +1,7 @@
 //! Sentences about a measurement as a whole: what was disturbed, and what may have disturbed it.
 
 use super::model::{BenchReport, PathRow};
-use crate::report::units;
+use clockscope_text::units;
 
 /// The sentences, most important first; none for an undisturbed measurement.
 ///

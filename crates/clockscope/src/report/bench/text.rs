@@ -2,10 +2,10 @@
 
 use super::model::{BenchReport, PathName, PathRow};
 use super::{in_work, instructions, threads};
-use crate::foreign::printable;
 use crate::report::host;
-use crate::report::lines::labelled;
-use crate::report::units;
+use clockscope_text::foreign::printable;
+use clockscope_text::lines::labelled;
+use clockscope_text::units;
 
 /// Columns of the picture of the spread; its right end is twice its left.
 const SPREAD: usize = 10;

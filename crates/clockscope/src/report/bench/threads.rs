@@ -2,9 +2,9 @@
 
 use super::model::ThreadsRow;
 use super::names::{list, of_row};
-use crate::report::lines::labelled;
 use crate::report::table::{Head, draw};
-use crate::report::units;
+use clockscope_text::lines::labelled;
+use clockscope_text::units;
 
 /// A path that keeps this share of the ideal rate scales.
 const SCALES: f64 = 0.9;
@@ -113,7 +113,7 @@ fn conclusion(rows: &[ThreadsRow]) -> String {
 mod tests {
     use super::*;
     use crate::report::bench::model::PathName;
-    use crate::report::lines::width;
+    use clockscope_text::lines::width;
 
     fn row(clock: &str, costs_ps: &[u64], efficiency: f64) -> ThreadsRow {
         ThreadsRow {

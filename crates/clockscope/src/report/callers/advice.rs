@@ -1,6 +1,6 @@
 //! What can be done about a call site, as far as the figures support it.
 
-use super::super::units;
+use clockscope_text::units;
 
 /// What to do, with the figures that say so.
 #[derive(Clone, Debug, PartialEq)]

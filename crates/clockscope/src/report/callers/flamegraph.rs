@@ -2,11 +2,11 @@
 
 use inferno::flamegraph::{self, Options, TextTruncateDirection};
 
-use super::super::lines::cut_middle;
 use super::super::model::TraceReport;
-use super::super::units;
 use super::folded;
-use crate::foreign::joined;
+use clockscope_text::foreign::joined;
+use clockscope_text::lines::cut_middle;
+use clockscope_text::units;
 
 /// Columns of the title.
 const TITLE: usize = 90;

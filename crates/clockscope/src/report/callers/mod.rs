@@ -20,6 +20,6 @@ use model::Callers;
 
 /// Whose callers could not be sampled and why, a sentence each: for forms without words.
 #[must_use]
-pub fn not_sampled(callers: &Callers) -> Vec<String> {
+pub(crate) fn not_sampled(callers: &Callers) -> Vec<String> {
     declines::sentences(&callers.declines)
 }

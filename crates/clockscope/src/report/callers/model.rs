@@ -1,6 +1,6 @@
 //! Who makes the calls, as data: the field `callers` of the JSON schema of `trace`.
 
-use crate::foreign::Foreign;
+use clockscope_text::foreign::Foreign;
 use serde::Serialize;
 
 /// Sampled stacks of calls.

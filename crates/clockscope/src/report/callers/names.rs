@@ -2,7 +2,7 @@
 
 use super::super::model::TraceReport;
 use super::model::{CalledRow, FrameRow};
-use crate::foreign::{Foreign, printable};
+use clockscope_text::foreign::{Foreign, printable};
 
 /// What a stack that ends early begins with, where its first functions would stand.
 pub(super) const CUT: &str = "[cut]";

@@ -11,10 +11,10 @@ use prost::Message as _;
 
 use self::message::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
 use super::super::model::TraceReport;
-use super::super::units;
 use super::model::{CalledRow, Callers, FrameKind, FrameRow, StackRow};
 use super::{names, shares, sites};
-use crate::foreign::{Foreign, joined, printable};
+use clockscope_text::foreign::{Foreign, joined, printable};
+use clockscope_text::units;
 
 /// The profile. Samples are `calls` in `count`, and where calls were timed `time` in
 /// `nanoseconds`; their labels are `pid`, `command`, `via` and `clock`.

@@ -4,7 +4,7 @@ use super::super::model::{
     ClockReads, DeclineRow, Latency, ProcessDetail, SyscallRow, TraceReport, VdsoRow,
 };
 use super::model::{CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow};
-use crate::foreign::Foreign;
+use clockscope_text::foreign::Foreign;
 
 const SERVER: &str = "/opt/diameter/bin/diameterd";
 const LIBRARY: &str = "/opt/diameter/lib/libfdproto.so.7";

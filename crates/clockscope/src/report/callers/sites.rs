@@ -9,7 +9,7 @@ use super::super::model::{SyscallRow, TraceReport, VdsoRow};
 use super::super::reads;
 use super::model::{CalledRow, Callers, FrameRow, StackRow};
 use super::{names, wrappers};
-use crate::stats::timed::TIMED_MIN;
+use clockscope_stats::timed::TIMED_MIN;
 
 /// From this share of same-tick reads on, a coarse clock is worth a try.
 const COARSE_WORTH: f64 = 0.5;

@@ -1,16 +1,17 @@
 //! Who makes the calls, as text: a tree of callers for each function, and the lines to change.
 
-use crate::foreign::Foreign;
+use clockscope_text::foreign::Foreign;
 use std::mem::{Discriminant, discriminant};
 
-use super::super::lines::{cut_middle, hanging, labelled_in, pointed, width as columns};
+use super::super::declines;
 use super::super::model::{DeclineRow, TraceReport};
-use super::super::{declines, units};
 use super::model::{CalledRow, Callers};
 use super::names;
 use super::sites::{self, Advice, Site};
 use super::tree::{Classes, Limits, Tree};
-use crate::foreign::printable;
+use clockscope_text::foreign::printable;
+use clockscope_text::lines::{cut_middle, hanging, labelled_in, pointed, width as columns};
+use clockscope_text::units;
 
 /// Trees that are drawn.
 const TREES: usize = 6;

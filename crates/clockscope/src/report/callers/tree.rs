@@ -1,12 +1,12 @@
 //! The callers of one function as a tree: who calls it, who calls those, and so on.
 
-use crate::foreign::Foreign;
+use clockscope_text::foreign::Foreign;
 use std::collections::HashMap;
 
-use super::super::lines::cut_middle;
-use super::super::units;
 use super::model::{Callers, FrameKind};
 use super::{names, wrappers};
+use clockscope_text::lines::cut_middle;
+use clockscope_text::units;
 
 /// Columns of a connector with its share: `|--62.1%--`.
 const CONNECTOR: usize = 10;

@@ -6,7 +6,7 @@
 
 use super::model::{CalledRow, FrameRow};
 use super::names::file_name;
-use crate::foreign::Foreign;
+use clockscope_text::foreign::Foreign;
 
 /// Beginnings of functions that ask for the time on behalf of their caller.
 const WRAPPERS: [&str; 20] = [

@@ -1,17 +1,17 @@
 //! What `clockscope bench` saved, as `compare` needs it: JSON, or a record a line.
 
-use crate::foreign::{Foreign, printable};
+use clockscope_text::foreign::{Foreign, printable};
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::host::state::HostState;
 use crate::report::bench::model::{BenchReport, PathName, PathRow, Record, SCHEMA};
-use crate::report::lines::cut_middle;
-use crate::stats::gated;
-use crate::stats::median::median;
+use clock_doctor::state::HostState;
+use clockscope_stats::gated;
+use clockscope_stats::median::median;
+use clockscope_text::lines::cut_middle;
 
 /// Columns of the longest label; those of clockscope have 45.
 const LABEL_MAX: usize = 100;
@@ -123,7 +123,7 @@ impl BenchFileError {
 
 /// Whether the bytes begin as JSON does.
 #[must_use]
-pub fn is_json(bytes: &[u8]) -> bool {
+pub(crate) fn is_json(bytes: &[u8]) -> bool {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
     matches!(text.first(), Some(b'{' | b'['))
 }

@@ -1,7 +1,7 @@
 //! What differs between two hosts, or one host at two times, that changes what a clock costs.
 
-use crate::foreign::printable;
-use crate::host::state::{HostState, SyscallTracing};
+use clock_doctor::state::{HostState, SyscallTracing};
+use clockscope_text::foreign::printable;
 
 /// One clause for each difference: `clocksource: tsc, then hpet`. What one side does not know is
 /// passed over.
@@ -38,7 +38,7 @@ pub fn between(before: &HostState, after: &HostState) -> Vec<String> {
 
 /// A clause if another CPU was measured on.
 #[must_use]
-pub fn of_cpu(before: Option<u32>, after: Option<u32>) -> Option<String> {
+pub(crate) fn of_cpu(before: Option<u32>, after: Option<u32>) -> Option<String> {
     let (before, after) = (before?, after?);
     (before != after).then(|| {
         format!("measured on CPU {before}, then on CPU {after}; bench --cpu N keeps to one")
@@ -48,7 +48,7 @@ pub fn of_cpu(before: Option<u32>, after: Option<u32>) -> Option<String> {
 /// A clause if the machine ran pure user code at another speed, by its shortest control loops in
 /// nanoseconds: then every path changes, and nothing that was to be compared is the cause.
 #[must_use]
-pub fn of_speed(before: u64, after: u64) -> Option<String> {
+pub(crate) fn of_speed(before: u64, after: u64) -> Option<String> {
     const SHARE: f64 = 0.05;
     if before == 0 || after == 0 {
         return None;
@@ -100,7 +100,7 @@ fn traced(host: &HostState) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::state::VdsoState;
+    use clock_doctor::state::VdsoState;
 
     fn host() -> HostState {
         HostState {

@@ -6,7 +6,7 @@ use crate::report::chart::palette::Colour;
 use crate::report::chart::quantity::{Unit, digits};
 use crate::report::chart::rows::{Group, Mark, Row, Rows, Side};
 use crate::report::page::{Page, Table, Tone};
-use crate::report::units::{count, counted};
+use clockscope_text::units::{count, counted};
 
 #[cfg(test)]
 mod tests;

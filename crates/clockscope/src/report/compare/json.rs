@@ -1,7 +1,7 @@
 //! The comparison as JSON, as the model says.
 
 use super::model::CompareReport;
-use crate::foreign::json;
+use clockscope_text::foreign::json;
 
 /// The report with a field on each line; ends with a line end.
 ///

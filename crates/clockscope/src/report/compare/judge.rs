@@ -5,14 +5,14 @@ use super::host_changes;
 use super::model::{CompareReport, Comparison, SCHEMA, SetRow, Verdict};
 use super::sentence::{self, Circumstances};
 use super::verdict::{self, Demand, Evidence};
-use crate::foreign::Foreign;
 use crate::report::bench::model::PathName;
-use crate::report::units;
-use crate::stats::gated;
-use crate::stats::launches::{Pair, common_spread};
-use crate::stats::median::median_interval_of_sorted;
-use crate::stats::summary::Sorted;
-use crate::stats::{holm, rank_test, shift, welch};
+use clockscope_stats::gated;
+use clockscope_stats::launches::{Pair, common_spread};
+use clockscope_stats::median::median_interval_of_sorted;
+use clockscope_stats::summary::Sorted;
+use clockscope_stats::{holm, rank_test, shift, welch};
+use clockscope_text::foreign::Foreign;
+use clockscope_text::units;
 
 /// Values that are kept of each set for pictures.
 const VALUES_KEPT: usize = 1000;
@@ -53,7 +53,7 @@ pub struct JudgeOptions {
 /// # Errors
 ///
 /// A clause that says what to do.
-pub fn check_alike(sources: &[Source]) -> Result<(), String> {
+pub(crate) fn check_alike(sources: &[Source]) -> Result<(), String> {
     let Some((first, rest)) = sources.split_first() else { return Ok(()) };
     for other in rest {
         match (&first.content, &other.content) {

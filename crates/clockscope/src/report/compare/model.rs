@@ -102,7 +102,7 @@ pub enum Verdict {
 impl Comparison {
     /// The change in percent, as it is printed, and its own interval.
     #[must_use]
-    pub fn change_with_interval(&self) -> Option<(f64, f64, f64)> {
+    pub(crate) fn change_with_interval(&self) -> Option<(f64, f64, f64)> {
         self.change_percent.or(self.shift_percent)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::stats::summary::LARGEST;
+use clockscope_stats::summary::LARGEST;
 
 /// How a plain file is read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 
 use super::model::{CompareReport, SetRow};
 use super::text::{number, sign};
-use crate::stats::summary::Sorted;
+use clockscope_stats::summary::Sorted;
 
 /// The narrowest plot that shows anything.
-pub const WIDTH_MIN: usize = 10;
+pub(crate) const WIDTH_MIN: usize = 10;
 
 /// What is drawn of a set.
 #[derive(Clone, Copy, Debug, PartialEq)]

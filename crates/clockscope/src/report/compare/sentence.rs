@@ -1,7 +1,7 @@
 //! Verdicts in words.
 
 use super::model::{CompareReport, Comparison, SetRow, Verdict};
-use crate::report::units;
+use clockscope_text::units;
 
 /// At most this many changed paths are named in the last line.
 const NAMED_MAX: usize = 3;

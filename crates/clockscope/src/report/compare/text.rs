@@ -3,8 +3,8 @@
 use super::c_format::general;
 use super::model::{CompareReport, Comparison, SetRow, Verdict};
 use super::{plot, sentence};
-use crate::foreign::printable;
-use crate::report::units;
+use clockscope_text::foreign::printable;
+use clockscope_text::units;
 
 /// What the text is fitted to.
 const WIDTH: usize = 80;

@@ -7,7 +7,7 @@
 //! comparisons of the report.
 
 use super::model::{SetRow, Verdict};
-use crate::stats::shift;
+use clockscope_stats::shift;
 
 /// How far apart, in percent, launches may lie without one launch showing it: the gate keeps batches
 /// beside control loops that are so much slower than the best.
@@ -121,7 +121,7 @@ fn rounded_up(number: u64) -> u64 {
 /// one has a single launch, how much its launches differ is not known, and both ends lie
 /// 3 points further out.
 #[must_use]
-pub fn between_launches(base: &[f64], other: &[f64]) -> Option<(f64, f64)> {
+pub(crate) fn between_launches(base: &[f64], other: &[f64]) -> Option<(f64, f64)> {
     let changes = base
         .iter()
         .filter(|base| **base > 0.0)
@@ -140,7 +140,7 @@ pub fn between_launches(base: &[f64], other: &[f64]) -> Option<(f64, f64)> {
 ///
 /// Zou and Donner, Statist. Med. 27 (2008) 1693: the method of variance estimates recovery.
 #[must_use]
-pub fn between_medians(base: &SetRow, other: &SetRow) -> (f64, f64) {
+pub(crate) fn between_medians(base: &SetRow, other: &SetRow) -> (f64, f64) {
     let change = other.median - base.median;
     let below = (other.median - other.median_ci_low).hypot(base.median_ci_high - base.median);
     let above = (other.median_ci_high - other.median).hypot(base.median - base.median_ci_low);

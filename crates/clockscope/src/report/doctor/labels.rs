@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::metrics::severity;
 use super::platforms;
 use super::text::indented;
-use crate::host::rules::catalogue::{self, Fix, Label};
-use crate::host::rules::finding::Severity;
-use crate::stats::nearest::nearest;
+use clock_doctor::rules::catalogue::{self, Fix, Label};
+use clock_doctor::rules::finding::Severity;
+use clockscope_stats::nearest::nearest;
 
 /// What stands in front of the words in `labels` that are no findings.
 const PREFIXES: [&str; 4] = ["state:", "source:", "platform:", "fix:"];
@@ -155,7 +155,7 @@ pub fn text(page: &Page) -> String {
 
 /// All labels with their titles, by group.
 #[must_use]
-pub fn list_text() -> String {
+pub(crate) fn list_text() -> String {
     let pages = list();
     let widest = pages.iter().map(|page| page.label.chars().count()).max().unwrap_or(0);
     let mut out = String::new();

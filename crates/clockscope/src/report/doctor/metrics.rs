@@ -17,11 +17,11 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::model::DoctorReport;
-use crate::host::facts::Facts;
-use crate::host::log::event::Kind;
-use crate::host::measured::Measured;
-use crate::host::rules::catalogue;
-use crate::host::rules::finding::Severity;
+use clock_doctor::facts::Facts;
+use clock_doctor::log::event::Kind;
+use clock_doctor::measured::Measured;
+use clock_doctor::rules::catalogue;
+use clock_doctor::rules::finding::Severity;
 
 /// `clocksource0` of sysfs: Linux has no other.
 const DEVICE: &str = "0";
@@ -250,10 +250,10 @@ fn measurements(measured: &Measured) -> Vec<Family> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::facts::{Evidence, Log};
-    use crate::host::log::event::{Event, Mark};
-    use crate::host::measured::{ReadCost, WarpMeasured};
     use crate::report::doctor::text::samples;
+    use clock_doctor::facts::{Evidence, Log};
+    use clock_doctor::log::event::{Event, Mark};
+    use clock_doctor::measured::{ReadCost, WarpMeasured};
 
     fn event(kind: Kind) -> Event {
         Event { evidence: Evidence::default(), at: None, kind }

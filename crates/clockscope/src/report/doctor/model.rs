@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::facts::{Evidence, Facts, Unread};
-use crate::host::measured::Measured;
-use crate::host::rules::catalogue;
-use crate::host::rules::finding::{Advice, Cost, Diagnosis, Finding, Severity, State};
+use clock_doctor::facts::{Evidence, Facts, Unread};
+use clock_doctor::measured::Measured;
+use clock_doctor::rules::catalogue;
+use clock_doctor::rules::finding::{Advice, Cost, Diagnosis, Finding, Severity, State};
 
 /// Version of the schema.
 pub const SCHEMA: u32 = 1;

@@ -48,7 +48,7 @@ impl Page {
 
 /// JSON in which nothing can end the element that it stands in.
 fn embedded(view: &FlameView) -> String {
-    let json = crate::foreign::json(view, false).unwrap_or_else(|_| "null".to_owned());
+    let json = clockscope_text::foreign::json(view, false).unwrap_or_else(|_| "null".to_owned());
     json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 

@@ -1,6 +1,6 @@
 //! The machine, as a table.
 
-use crate::host::state::{HostState, SyscallTracing, VdsoState};
+use clock_doctor::state::{HostState, SyscallTracing, VdsoState};
 
 use super::super::chart::quantity::digits;
 use super::{Page, Table, Tone};

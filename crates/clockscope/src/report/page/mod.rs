@@ -13,7 +13,7 @@ mod tree;
 
 use super::chart::Picture;
 use super::chart::palette;
-use crate::foreign::{REPLACEMENT, is_hidden};
+use clockscope_text::foreign::{REPLACEMENT, is_hidden};
 
 pub(crate) use flame::FlameView;
 pub(crate) use table::{Cell, Table};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::reading::{CallersOf, Key, Reading, Row};
 
 /// Rates kept: one a second for a minute.
-pub const HISTORY: usize = 60;
+pub(crate) const HISTORY: usize = 60;
 
 /// What a key asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl Board {
     }
 
     /// Takes in who makes the calls.
-    pub fn set_callers(&mut self, callers: CallersOf) {
+    pub(crate) fn set_callers(&mut self, callers: CallersOf) {
         if let Some(frozen) = &mut self.frozen {
             frozen.callers = callers.clone();
         }
@@ -197,7 +197,7 @@ impl Board {
 
     /// Whether it stands still.
     #[must_use]
-    pub fn is_paused(&self) -> bool {
+    pub(crate) fn is_paused(&self) -> bool {
         self.frozen.is_some()
     }
 
@@ -227,7 +227,7 @@ impl Board {
 
     /// Place of the selected row: the first one as long as none was chosen.
     #[must_use]
-    pub fn selected_index(&self) -> Option<usize> {
+    pub(crate) fn selected_index(&self) -> Option<usize> {
         let chosen = self.lines.iter().position(|line| Some(line.key) == self.selected);
         chosen.or((!self.lines.is_empty()).then_some(0))
     }

@@ -1,18 +1,18 @@
 //! One line a second, for pipes: the time, and the calls of each row since the line before. The
 //! numbers of a row in all lines add up to its number in the summary.
 
-use crate::foreign::printable;
+use clockscope_text::foreign::printable;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::reading::{Key, Reading, Row};
-use crate::host::date;
-use crate::report::units;
+use clock_doctor::date;
+use clockscope_text::units;
 
 /// What the lines so far have said.
 #[derive(Clone, Debug, Default)]
-pub struct PlainLines {
+pub(crate) struct PlainLines {
     at: Duration,
     said: HashMap<Key, u64>,
 }
@@ -20,7 +20,7 @@ pub struct PlainLines {
 impl PlainLines {
     /// The line for a reading, with its end: `TIME +INTERVAL vdso CALLS syscalls CALLS NAME CALLS
     /// ...`. `unix_seconds` is the time of day, since 1970, UTC.
-    pub fn next(&mut self, reading: &Reading, unix_seconds: i64) -> String {
+    pub(crate) fn next(&mut self, reading: &Reading, unix_seconds: i64) -> String {
         let mut new: Vec<(&Row, u64)> = Vec::new();
         for row in &reading.rows {
             let said = self.said.insert(row.key, row.calls).unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Drawing a board. Works at any size: what does not fit is left out, the least useful first.
 
-use crate::foreign::printable;
+use clockscope_text::foreign::printable;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -9,7 +9,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
 use super::board::{Board, Line};
 use super::reading::Key;
-use crate::report::{lines, units};
+use clockscope_text::{lines, units};
 
 /// Blocks of an eighth to a whole line of height.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

@@ -11,10 +11,10 @@ use super::super::chart::quantity::Unit;
 use super::super::declines;
 use super::super::model::TraceReport;
 use super::super::page::{Cell, FlameView, Page, Table};
-use super::super::units::{count, counted, rate, share};
 use super::flame_tree::{FlameTree, UNKNOWN};
 use super::{sentence, warn};
-use crate::foreign::{Foreign, printable};
+use clockscope_text::foreign::{Foreign, printable};
+use clockscope_text::units::{count, counted, rate, share};
 
 /// Places in the table.
 const SITES_MAX: usize = 40;

@@ -8,8 +8,8 @@ use super::super::chart::rows::{Group, Mark, Row, Rows, Side};
 use super::super::entries::{self, Calls, Entry};
 use super::super::model::{Latency, TraceReport};
 use super::super::page::{Cell, Page, Table};
-use super::super::units::{count, nanos, picos, rate, share};
 use crate::cli::trace::SortBy;
+use clockscope_text::units::{count, nanos, picos, rate, share};
 
 /// Rows of the figure.
 const SPREADS_MAX: usize = 24;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::super::callers::model::{CalledRow, Callers, FrameKind, FrameRow};
 use super::super::entries::with_clock;
 use super::super::page::FlameView;
-use crate::foreign::Foreign;
+use clockscope_text::foreign::Foreign;
 
 /// Frames below this share of all calls are put together.
 const LEAST_SHARE: f64 = 0.0005;

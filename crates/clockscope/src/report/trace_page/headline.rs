@@ -3,9 +3,9 @@
 use super::super::chart::quantity::Unit;
 use super::super::model::{ClockReads, TraceReport};
 use super::super::page::{Page, Tile, Tone};
-use super::super::units::{count, counted, nanos, picos_wide, rate, share};
 use super::super::{answers, latency};
 use super::{sentence, warn};
+use clockscope_text::units::{count, counted, nanos, picos_wide, rate, share};
 
 /// The figures on top, what follows from them, and what is wrong.
 pub(super) fn section(page: &mut Page, report: &TraceReport) {

@@ -10,13 +10,13 @@ mod reproduce;
 #[cfg(test)]
 mod tests;
 
-use super::lines::cut_middle;
 use super::model::TraceReport;
 use super::page::{Page, Table, Tone};
-use super::units::{count, nanos};
 use super::{declines, overhead};
-use crate::foreign::{joined, printable};
-use crate::host::state::HostState;
+use clock_doctor::state::HostState;
+use clockscope_text::foreign::{joined, printable};
+use clockscope_text::lines::cut_middle;
+use clockscope_text::units::{count, nanos};
 
 /// What the page looks like, beside what all pages look like.
 const STYLE: &str = include_str!("style.css");

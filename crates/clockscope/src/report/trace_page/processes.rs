@@ -6,9 +6,9 @@ use super::super::answers::ratio;
 use super::super::entries::{Calls, were_timed};
 use super::super::model::{ProcessDetail, TraceReport};
 use super::super::page::{Branch, Page};
-use super::super::units::{count, counted, share};
 use crate::cli::trace::SortBy;
-use crate::foreign::Foreign;
+use clockscope_text::foreign::Foreign;
+use clockscope_text::units::{count, counted, share};
 
 /// Levels that are drawn; what is deeper stands on the last one.
 const LEVELS_MAX: u32 = 8;

@@ -1,7 +1,7 @@
 //! The commands that make such a page.
 
 use super::super::model::TraceReport;
-use crate::foreign::printable;
+use clockscope_text::foreign::printable;
 
 /// Commands to type: this page, the same as text, and as JSON.
 pub(super) fn commands(report: &TraceReport) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use super::model::{ClockRow, Distribution};
 use super::sentences::short;
-use crate::report::units;
+use clockscope_text::units;
 
 /// Bars are at most this long.
 const BAR: usize = 44;

@@ -2,7 +2,7 @@
 
 use super::model::{ClockRow, Gaps, OffsetRow, RateRow, Staleness, WarpRow, WrongnessReport};
 use super::verdict::{amount, times};
-use crate::report::units;
+use clockscope_text::units;
 
 /// One sentence about a clock.
 pub(super) fn of_clock(report: &WrongnessReport, clock: &ClockRow) -> String {

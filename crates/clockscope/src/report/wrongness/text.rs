@@ -4,7 +4,7 @@ use super::histogram;
 use super::model::{ClockRow, Discipline, Steps, WrongnessReport};
 use super::sentences::{self, short};
 use super::verdict::amount;
-use crate::report::units;
+use clockscope_text::units;
 
 /// Columns of the screen.
 const WIDTH: usize = 80;

@@ -4,7 +4,7 @@
 
 use super::model::{ClockRow, Fault, OffsetRow, RateRow, WarpRow, WrongnessReport};
 use super::sentences;
-use crate::report::units;
+use clockscope_text::units;
 
 /// A coarse clock is stale beyond this many of its ticks in the middle of all busy samples.
 ///
@@ -12,7 +12,7 @@ use crate::report::units;
 /// to one more tick and constant for a boot. So the median of a healthy one is below 1.5 ticks and
 /// its greatest value below 2 plus the lateness of a tick. The median is judged, not the greatest,
 /// because on a virtual machine ticks come late whenever the host runs somebody else.
-pub const STALE_TICKS: f64 = 2.5;
+pub(crate) const STALE_TICKS: f64 = 2.5;
 
 /// A rate is wrong if it is off by more than this beyond the bound of the measurement, in parts per
 /// million.
@@ -20,7 +20,7 @@ pub const STALE_TICKS: f64 = 2.5;
 /// # References
 ///
 /// - `tools/testing/selftests/timers/raw_skew.c` (Linux 6.18)
-pub const RATE_PPM: f64 = 1.0;
+pub(crate) const RATE_PPM: f64 = 1.0;
 
 /// Fills in the sentences of the clocks and the faults.
 pub fn judge(report: &mut WrongnessReport) {

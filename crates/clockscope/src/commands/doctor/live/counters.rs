@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::host::measured::WarpMeasured;
-use crate::measure::wrongness::machine::pairs;
-use crate::measure::wrongness::offset::{self, Offset};
-use crate::measure::wrongness::source::{FencedCounter, Source};
-use crate::measure::wrongness::warp::{self, Warp};
-use crate::sys::affinity;
+use clock_doctor::measured::WarpMeasured;
+use clockscope_measure::wrongness::machine::pairs;
+use clockscope_measure::wrongness::offset::{self, Offset};
+use clockscope_measure::wrongness::source::{FencedCounter, Source};
+use clockscope_measure::wrongness::warp::{self, Warp};
+use clockscope_sys::affinity;
 
 /// All pairs together take about this long.
 const BUDGET: Duration = Duration::from_millis(160);

@@ -1,10 +1,10 @@
 //! What the CPU, the hypervisor and the page of a paravirtual clock say.
 
 use crate::commands::vdso::collect as image;
-use crate::host::facts::Kernel;
-use crate::host::measured::{Cpuid, Pvclock};
-use crate::sys::{cpuid as leaves, identity, memory};
-use crate::vdso::maps::Mapping;
+use clock_doctor::facts::Kernel;
+use clock_doctor::measured::{Cpuid, Pvclock};
+use clockscope_sys::{cpuid as leaves, identity, memory};
+use vdso_reader::maps::Mapping;
 
 const PAGE: u64 = 4096;
 /// `PVCLOCK_TSC_STABLE_BIT` (arch/x86/include/asm/pvclock-abi.h, Linux 6.18).
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn mappings(text: &str) -> Vec<Mapping> {
-        crate::vdso::maps::parse(text)
+        vdso_reader::maps::parse(text)
     }
 
     #[test]

@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime};
 
 use fastclock::ClockId;
 
-use crate::host::collect::facts as collect;
-use crate::host::facts::{Facts, Log, Unread};
-use crate::host::log::reader;
-use crate::host::root::Root;
-use crate::sys::{identity, poll, tsc};
+use clock_doctor::collect::facts as collect;
+use clock_doctor::facts::{Facts, Log, Unread};
+use clock_doctor::log::reader;
+use clock_doctor::root::Root;
+use clockscope_sys::{identity, poll, tsc};
 
 /// The name of the ring buffer among the files.
 const RING: &str = "dmesg";
@@ -203,8 +203,8 @@ fn output(child: &mut Child) -> (Vec<u8>, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::facts::Evidence;
-    use crate::host::log::{Event, Kind};
+    use clock_doctor::facts::Evidence;
+    use clock_doctor::log::{Event, Kind};
 
     #[test]
     fn records_of_the_kernel_become_lines() {

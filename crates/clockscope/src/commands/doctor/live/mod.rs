@@ -9,11 +9,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::commands::host_state;
-use crate::host::collect as files;
-use crate::host::facts::Facts;
-use crate::host::measured::{Discipline, Measured};
-use crate::sys::timex::{self, Timex};
-use crate::sys::{identity, tsc_permission};
+use clock_doctor::collect as files;
+use clock_doctor::facts::Facts;
+use clock_doctor::measured::{Discipline, Measured};
+use clockscope_sys::timex::{self, Timex};
+use clockscope_sys::{identity, tsc_permission};
 
 /// Collects and measures; takes well under a second.
 #[must_use]
@@ -60,7 +60,7 @@ fn untimed() -> Measured {
     let kernel = identity::kernel();
     let mut host = files::from_files(Path::new("/"));
     (host.kernel, host.arch) = (kernel.release, kernel.machine);
-    host.vdso.present = crate::sys::vdso_call::own_base().is_some();
+    host.vdso.present = clockscope_sys::vdso_call::own_base().is_some();
     let mut unmeasured = vec![
         "clocks and counters: this process may not read the TSC, and may not allow it to itself"
             .to_owned(),
@@ -131,9 +131,9 @@ mod tests {
 
     #[test]
     fn this_machine_is_measured_and_left_as_it_was() {
-        let before = crate::sys::affinity::allowed().unwrap();
+        let before = clockscope_sys::affinity::allowed().unwrap();
         let measured = measure();
-        assert_eq!(crate::sys::affinity::allowed().unwrap(), before);
+        assert_eq!(clockscope_sys::affinity::allowed().unwrap(), before);
         let monotonic = measured.reads.iter().find(|read| read.clock == "CLOCK_MONOTONIC").unwrap();
         assert!(monotonic.syscall_ns.is_some_and(|ns| ns > 0.0), "{measured:?}");
         assert!(measured.took_us > 0);
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_thread_that_may_not_read_the_counter_lives_to_say_so() {
         let thread = std::thread::spawn(|| {
-            crate::sys::tsc_permission::take();
+            assert!(clockscope_sys::tsc_permission::take());
             measure()
         });
         let measured = thread.join().unwrap();

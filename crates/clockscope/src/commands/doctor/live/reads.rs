@@ -3,12 +3,12 @@
 use fastclock::{ClockId, Nanos};
 
 use crate::commands::vdso::collect as image;
-use crate::host::measured::ReadCost;
-use crate::measure::wrongness::machine::DEFAULT;
-use crate::sys::loops::Loops;
-use crate::sys::vdso_call::{self, Call, Path};
-use crate::sys::vdso_functions::Functions;
-use crate::sys::{clock_loops, tsc};
+use clock_doctor::measured::ReadCost;
+use clockscope_measure::wrongness::machine::DEFAULT;
+use clockscope_sys::loops::Loops;
+use clockscope_sys::vdso_call::{self, Call, Path};
+use clockscope_sys::vdso_functions::Functions;
+use clockscope_sys::{clock_loops, tsc};
 
 /// A batch lasts about this long, in nanoseconds, ...
 const BATCH_NS: i64 = 40_000;

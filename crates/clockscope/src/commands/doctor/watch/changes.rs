@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::host::log::{Event, Kind, event, reader};
+use clock_doctor::log::{Event, Kind, event, reader};
 
 /// A machine at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use fastclock::ClockId;
 use super::changes::Snapshot;
 use super::{Watched, Woken};
 use crate::commands::doctor::live::kernel_log;
-use crate::host::date;
-use crate::sys::poll::{self, EndSignals};
-use crate::sys::set_watch::SetWatch;
-use crate::sys::{identity, timex, tsc};
+use clock_doctor::date;
+use clockscope_sys::poll::{self, EndSignals};
+use clockscope_sys::set_watch::SetWatch;
+use clockscope_sys::{identity, timex, tsc};
 
 /// The kernel gives no notice of another clocksource: it is looked at this often.
 const EVERY: Duration = Duration::from_secs(1);

@@ -12,7 +12,7 @@ use self::changes::{Change, Snapshot, changes, weighty};
 use self::machine::Machine;
 use crate::commands::streams;
 use crate::exit;
-use crate::foreign::printable;
+use clockscope_text::foreign::printable;
 
 /// What happened while the watch waited.
 #[derive(Debug, Default)]

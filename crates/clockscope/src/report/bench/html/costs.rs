@@ -7,7 +7,7 @@ use crate::report::chart::palette::Colour;
 use crate::report::chart::quantity::{Unit, digits};
 use crate::report::chart::rows::{Group, Mark, Row, Rows, Side};
 use crate::report::page::{Page, Table};
-use crate::report::units::{count, counted, picos};
+use clockscope_text::units::{count, counted, picos};
 
 /// The clock to speak of if it is there.
 const PREFERRED: &str = "CLOCK_MONOTONIC";

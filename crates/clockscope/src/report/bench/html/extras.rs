@@ -7,7 +7,7 @@ use crate::report::chart::palette::Colour;
 use crate::report::chart::quantity::{Unit, digits};
 use crate::report::chart::rows::{Group, Mark, Row, Rows};
 use crate::report::page::{Page, Table};
-use crate::report::units::{count, picos};
+use clockscope_text::units::{count, picos};
 
 /// The section about work, if that was measured.
 pub(super) fn in_work(page: &mut Page, report: &BenchReport) {

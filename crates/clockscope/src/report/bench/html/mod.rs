@@ -10,7 +10,7 @@ mod threads;
 use super::model::{BenchReport, Method, PathRow};
 use crate::report::chart::quantity::digits;
 use crate::report::page::{Page, Table, Tone};
-use crate::report::units::{count, nanos, picos, share};
+use clockscope_text::units::{count, nanos, picos, share};
 use paths::{full_name, is_empty_loop, joined};
 
 /// The report as one HTML document that needs no network and no script.

@@ -7,7 +7,7 @@ use crate::report::chart::curves::{Axis, Curves, Series, Shape, Size};
 use crate::report::chart::palette::Colour;
 use crate::report::chart::quantity::Unit;
 use crate::report::page::{Page, Table};
-use crate::report::units::{picos, share};
+use clockscope_text::units::{picos, share};
 
 /// More panels than this make the page long; the table has all.
 const PANELS_MAX: usize = 12;

@@ -162,7 +162,7 @@ fn no_line_exceeds_the_width() {
         assert!(tree.contains("...\n") || width == 120, "{tree}");
         assert!(tree.contains("a?[31m?b\n"), "{tree}");
         for line in tree.lines() {
-            assert!(super::super::super::lines::width(line) <= width, "{width}: {line}");
+            assert!(clockscope_text::lines::width(line) <= width, "{width}: {line}");
             assert!(!line.ends_with(' '), "{line:?}");
         }
     }

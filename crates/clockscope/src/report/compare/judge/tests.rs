@@ -2,9 +2,11 @@
 
 use proptest::prelude::*;
 
+use std::path::Path;
+
 use super::*;
-use crate::host::state::HostState;
 use crate::report::compare::{json, text};
+use clock_doctor::state::HostState;
 
 mod chance;
 
@@ -226,8 +228,11 @@ fn rates_are_better_when_higher() {
 
 #[test]
 fn the_outlier_that_blinds_ministat_does_not_blind_us() {
-    use crate::stats::reference::set;
-    let source = |name: &str| plain(name, set(name).values().to_vec());
+    let source = |name: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/ministat");
+        let text = std::fs::read_to_string(folder.join(name)).unwrap();
+        plain(name, text.lines().map(|line| line.trim().parse().unwrap()).collect())
+    };
     let sources = vec![source("c2_vdso_a.txt"), source("c2_vdso_b.txt")];
     let exact = JudgeOptions { min_effect_percent: 0.0, ..options() };
     let comparison = &compare(sources, &exact).comparisons[0];

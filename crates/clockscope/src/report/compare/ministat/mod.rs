@@ -5,12 +5,12 @@ mod plot;
 use std::fmt::Write as _;
 
 use super::c_format::general;
-use crate::stats::ministat::{LEVELS, Set, relative};
+use clockscope_stats::ministat::{LEVELS, Set, relative};
 
 /// The signs of the sets; the first is that of no set.
 const SYMBOLS: [char; 8] = [' ', 'x', '+', '*', '%', '#', '@', 'O'];
 /// The most sets that it compares.
-pub const SETS_MAX: usize = SYMBOLS.len() - 1;
+pub(crate) const SETS_MAX: usize = SYMBOLS.len() - 1;
 /// Width of the plot when the output is no terminal.
 pub const WIDTH: usize = 74;
 
@@ -29,7 +29,7 @@ pub struct MinistatOptions {
     pub width: usize,
 }
 
-/// The whole output for sets with their names, at least one and at most [`SETS_MAX`].
+/// The whole output for sets with their names, at least one and at most `SETS_MAX`.
 #[must_use]
 pub fn render(sets: &[(String, Set)], options: &MinistatOptions) -> String {
     let mut text = String::new();

@@ -1,7 +1,7 @@
 //! ministat's plot: a heap of signs for each set, and a bar from mean - sd to mean + sd.
 
 use super::{MinistatOptions, SYMBOLS};
-use crate::stats::ministat::Set;
+use clockscope_stats::ministat::Set;
 
 /// Places of values on the columns.
 #[derive(Clone, Copy, Debug)]

@@ -2,12 +2,12 @@
 
 use super::TextOptions;
 use super::paragraph::{quoted, wrapped};
-use crate::foreign::printable;
-use crate::host::facts::Evidence;
-use crate::host::rules::finding::{Cost, Severity, State};
 use crate::report::doctor::model::DoctorReport;
 use crate::report::doctor::platforms;
-use crate::report::lines::cut_middle;
+use clock_doctor::facts::Evidence;
+use clock_doctor::rules::finding::{Cost, Severity, State};
+use clockscope_text::foreign::printable;
+use clockscope_text::lines::cut_middle;
 
 /// What a read by the vDSO costs at best, in nanoseconds, to compare a slow one with: published
 /// figures are 18 to 57 for tsc.

@@ -1,8 +1,8 @@
 //! Paragraphs, evidence and commands: what is wrapped, what is cut, and what is neither.
 
-use crate::foreign::printable;
-use crate::host::facts::Evidence;
-use crate::report::lines::{WIDTH, width};
+use clock_doctor::facts::Evidence;
+use clockscope_text::foreign::printable;
+use clockscope_text::lines::{WIDTH, width};
 
 const ELLIPSIS: char = '…';
 /// As many spaces stand in front of a time stamp of the kernel.

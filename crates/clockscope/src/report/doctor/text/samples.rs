@@ -1,8 +1,8 @@
 //! Diagnoses made by hand, to look at the text without the rules.
 
-use crate::host::facts::{CommandLine, Evidence, Facts, Kernel, Known, Unread};
-use crate::host::rules::finding::{Advice, Cost, Diagnosis, Finding, Severity, State, Verdict};
 use crate::report::doctor::model::DoctorReport;
+use clock_doctor::facts::{CommandLine, Evidence, Facts, Kernel, Known, Unread};
+use clock_doctor::rules::finding::{Advice, Cost, Diagnosis, Finding, Severity, State, Verdict};
 
 fn at(line: u64, text: &str) -> Evidence {
     Evidence { line: Some(line), ..Evidence::of("var/log/dmesg", text) }

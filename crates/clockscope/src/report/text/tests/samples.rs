@@ -1,10 +1,10 @@
 //! Reports to print.
 
-use crate::foreign::Foreign;
 use crate::report::model::{
     ClockReads, DeclineRow, Latency, Overhead, ProcessDetail, SyscallRow, ThreadDetail,
     TraceReport, VdsoRow,
 };
+use clockscope_text::foreign::Foreign;
 
 pub(super) fn vdso(
     function: &str,

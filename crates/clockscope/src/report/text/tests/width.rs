@@ -1,6 +1,6 @@
 //! Whatever the report, default output keeps 80 columns.
 
-use crate::foreign::Foreign;
+use clockscope_text::foreign::Foreign;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -9,10 +9,10 @@ use super::*;
 use crate::report::callers::model::{
     CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow,
 };
-use crate::report::lines::width;
 use crate::report::model::{
     ByKernel, ClockPageReport, ClockReads, DeclineRow, Latency, Overhead, SyscallRow, VdsoRow,
 };
+use clockscope_text::lines::width;
 
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 0..1_000_u64, 0..10_000_000_000_u64, any::<u64>()]

@@ -5,8 +5,8 @@ use crate::report::chart::palette::Colour;
 use crate::report::chart::quantity::Unit;
 use crate::report::chart::rows::{Group, Mark, Row, Rows};
 use crate::report::page::{Page, Table};
-use crate::report::units::{count, nanos, share};
 use crate::report::wrongness::model::{ClockRow, Resolution, WrongnessReport};
+use clockscope_text::units::{count, nanos, share};
 
 /// A number of a clock's unit.
 fn in_unit(value: u64, unit: &str) -> String {

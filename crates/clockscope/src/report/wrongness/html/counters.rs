@@ -5,8 +5,8 @@ use crate::report::chart::palette::Colour;
 use crate::report::chart::quantity::{Unit, digits};
 use crate::report::chart::rows::{Group, Mark, Row, Rows};
 use crate::report::page::{Page, Table};
-use crate::report::units::count;
 use crate::report::wrongness::model::{OffsetRow, WarpRow, WrongnessReport};
+use clockscope_text::units::count;
 
 fn pair(cpus: (u32, u32)) -> String {
     format!("{} and {}", cpus.0, cpus.1)

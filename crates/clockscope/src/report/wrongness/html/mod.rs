@@ -11,7 +11,7 @@ mod time_lost;
 use super::model::{Discipline, RateRow, WrongnessReport};
 use crate::report::chart::quantity::{Unit, digits};
 use crate::report::page::{Page, Table, Tone};
-use crate::report::units::{count, counted, nanos};
+use clockscope_text::units::{count, counted, nanos};
 
 /// The report as one HTML document that needs no network and no script.
 #[must_use]

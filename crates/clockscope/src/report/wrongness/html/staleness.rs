@@ -7,8 +7,8 @@ use crate::report::chart::curves::{Axis, Curves, Series, Shape, Size};
 use crate::report::chart::palette::Colour;
 use crate::report::chart::quantity::Unit;
 use crate::report::page::{Page, Table};
-use crate::report::units::{count, nanos, share};
 use crate::report::wrongness::model::{ClockRow, Distribution, Staleness, WrongnessReport};
+use clockscope_text::units::{count, nanos, share};
 
 /// More pictures than this make the page long; the table has all.
 const FIGURES_MAX: usize = 8;

@@ -6,8 +6,8 @@ use crate::report::chart::curves::{Axis, Curves, Series, Shape, Size};
 use crate::report::chart::palette::Colour;
 use crate::report::chart::quantity::{Unit, digits};
 use crate::report::page::{Page, Table};
-use crate::report::units::{counted, nanos, share};
 use crate::report::wrongness::model::{Gaps, StabilityRow, WrongnessReport};
+use clockscope_text::units::{counted, nanos, share};
 
 fn axis(name: &str, unit: Unit, wish: Wish) -> Axis {
     Axis { name: name.to_owned(), unit, wish }

@@ -60,7 +60,7 @@ fn file(name: &str, random: &mut Random, noise: Noise, cost: impl Fn(usize) -> f
                 launch * (1.0 + 0.002 * random.normal().abs() + tail)
             };
             let of_launch: Vec<f64> = (0..BATCHES).map(batch).collect();
-            launches.push(crate::stats::median::median(&of_launch).unwrap());
+            launches.push(clockscope_stats::median::median(&of_launch).unwrap());
             batches.extend(of_launch);
         }
         BenchPath {

@@ -1,0 +1,197 @@
+//! Everything that the files below a root tell of a machine's timekeeping.
+
+use std::io::Read;
+
+use super::{cpu, log_choice, signs};
+use crate::facts::{CommandLine, Facts, Kernel, Known, Unread};
+use crate::log::event::Kind;
+use crate::measured::{self, Measured};
+use crate::root::{Root, paths};
+
+/// Longest evidence, in characters; as in a log's events.
+const EVIDENCE: usize = 300;
+
+/// Reads everything that files below a root tell.
+#[must_use]
+pub fn facts(root: &Root) -> Facts {
+    facts_with_log(root, None)
+}
+
+/// As [`facts`], with the running kernel's own log, and what to call it. Files of logs add to it
+/// only what is of the same boot.
+#[must_use]
+pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)>) -> Facts {
+    let mut files = Files::of(root);
+    let kernel = kernel(&mut files);
+    let log = log_choice::choose(&mut files, kernel.as_ref(), kernel_log);
+    let from_log = |read: &dyn Fn(&Kind) -> Option<String>| {
+        let events = log.iter().flat_map(|log| &log.events);
+        let mut found = events.filter_map(|event| Some((read(&event.kind)?, &event.evidence)));
+        found.next_back().map(|(text, evidence)| (text, evidence.clone()))
+    };
+    let kernel = kernel.or_else(|| {
+        let (release, evidence) = from_log(&|kind| match kind {
+            Kind::LinuxVersion(release) => Some(release.clone()),
+            _ => None,
+        })?;
+        Some(Known { value: Kernel::parse(&release)?, evidence })
+    });
+    let command_line = files.value("proc/cmdline", |text| {
+        Some(CommandLine::parse(text)).filter(|line| !line.words.is_empty())
+    });
+    let command_line = command_line.or_else(|| {
+        let (text, evidence) = from_log(&|kind| match kind {
+            Kind::CommandLine(line) => Some(line.clone()),
+            _ => None,
+        })?;
+        Some(Known { value: CommandLine::parse(&text), evidence })
+    });
+    Facts {
+        is_live: false,
+        current: files.value(&clocksource("current"), |text| first_word(text).map(str::to_owned)),
+        available: files.value(&clocksource("available"), |text| {
+            Some(text.split_whitespace().map(str::to_owned).collect())
+        }),
+        distribution: ["etc/os-release", "usr/lib/os-release"]
+            .iter()
+            .find_map(|file| files.value(file, distribution)),
+        cpu: cpu::facts(&mut files),
+        signs: signs::machine(&mut files),
+        drift_ppm: drift(&mut files),
+        vsyscall64: files.value("proc/sys/kernel/vsyscall64", |text| text.trim().parse().ok()),
+        arm_registers_not_configured: signs::arm_registers_not_configured(&mut files),
+        arm_timer: signs::arm_timer(&mut files),
+        measured: measured(&mut files),
+        kernel,
+        command_line,
+        log,
+        read: files.read,
+        unread: files.unread,
+    }
+    .with_signature()
+}
+
+/// `ID` and `ID_LIKE` of an `os-release`, with blanks between.
+fn distribution(text: &str) -> Option<String> {
+    let of = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
+        Some(line.trim().trim_matches(['"', '\'']))
+    };
+    let words: Vec<&str> = [of("ID"), of("ID_LIKE")].into_iter().flatten().collect();
+    Some(words.join(" ")).filter(|words| !words.is_empty())
+}
+
+/// The files of a root, with a list of what was read and what was not.
+pub(super) struct Files<'a> {
+    pub(super) root: &'a Root,
+    pub(super) read: Vec<String>,
+    pub(super) unread: Vec<Unread>,
+}
+
+impl<'a> Files<'a> {
+    fn of(root: &'a Root) -> Files<'a> {
+        Files { root, read: Vec::new(), unread: root.refused().to_vec() }
+    }
+
+    /// The text of a short file.
+    pub(super) fn text(&mut self, below: &str) -> Option<String> {
+        let text = self.root.text(below);
+        self.noted(below, text)
+    }
+
+    /// What was found, with a note that it was read, or of why it was not.
+    pub(super) fn noted<T>(&mut self, below: &str, found: Result<Option<T>, Unread>) -> Option<T> {
+        match found {
+            Ok(Some(found)) => {
+                if !self.read.iter().any(|read| read == below) {
+                    self.read.push(below.to_owned());
+                }
+                Some(found)
+            }
+            Ok(None) => None,
+            Err(unread) => {
+                if !self.unread.contains(&unread) {
+                    self.unread.push(unread);
+                }
+                None
+            }
+        }
+    }
+
+    /// A fact from a short file; the evidence is its first line.
+    pub(super) fn value<T>(
+        &mut self,
+        below: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<Known<T>> {
+        let text = self.text(below)?;
+        let value = parse(&text)?;
+        Some(Known::new(value, below, &first_line(&text)))
+    }
+
+    /// The first of these files that gives a fact.
+    pub(super) fn first<T>(
+        &mut self,
+        places: &[&str],
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<Known<T>> {
+        places.iter().find_map(|below| self.value(below, &parse))
+    }
+}
+
+/// The first line that is not blank, no longer than evidence may be.
+pub(super) fn first_line(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    line.chars().take(EVIDENCE).collect()
+}
+
+fn clocksource(which: &str) -> String {
+    format!("{}/{which}_clocksource", paths::CLOCKSOURCE)
+}
+
+fn first_word(text: &str) -> Option<&str> {
+    text.split_whitespace().next()
+}
+
+fn kernel(files: &mut Files) -> Option<Known<Kernel>> {
+    files
+        .value("proc/sys/kernel/osrelease", Kernel::parse)
+        .or_else(|| files.value("proc/version", release_in_words))
+        .or_else(|| files.first(&paths::UNAME, release_in_words))
+}
+
+/// The release in the words of `/proc/version` (`Linux version RELEASE ...`) or of `uname -a`
+/// (`Linux HOST RELEASE ...`).
+fn release_in_words(text: &str) -> Option<Kernel> {
+    let line = text.lines().find(|line| line.trim_start().starts_with("Linux "))?;
+    line.split_whitespace().nth(2).and_then(Kernel::parse)
+}
+
+/// The first number of the file: ppm, as chronyd and ntpd write it.
+fn drift(files: &mut Files) -> Option<Known<f64>> {
+    let number = |text: &str| {
+        let number: f64 = first_word(text)?.parse().ok()?;
+        // More is no clock's: the kernel itself corrects no more than 100000 ppm by the tick.
+        (number.is_finite() && number.abs() < 1e6).then_some(number)
+    };
+    let places = [&paths::CHRONY_DRIFT[..], &paths::NTP_DRIFT].concat();
+    files.first(&places, number)
+}
+
+/// The measurements of a capture. Such a file that cannot be understood is unread.
+fn measured(files: &mut Files) -> Option<Measured> {
+    let text = files.text(measured::FILE)?;
+    match serde_json::from_str(&text) {
+        Ok(measured) => Some(measured),
+        Err(error) => {
+            files.read.retain(|file| file != measured::FILE);
+            let why = crate::root::clean(&format!("not a capture's measurements: {error}"));
+            files.unread.push(Unread { file: measured::FILE.to_owned(), why });
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "facts_tests.rs"]
+mod tests;

@@ -1,0 +1,126 @@
+use std::fs;
+use std::path::Path;
+
+use super::facts;
+use crate::facts::{Facts, Sign};
+use crate::root::Root;
+
+/// A root with these files.
+fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    root
+}
+
+fn facts_of(files: &[(&str, &str)]) -> Facts {
+    facts(&Root::open(root(files).path()).unwrap())
+}
+
+#[test]
+fn a_root_tells_what_its_files_tell() {
+    let clocksource = "sys/devices/system/clocksource/clocksource0";
+    let flags = (0..25).map(|n| format!("f{n} ")).collect::<String>();
+    let facts = facts_of(&[
+        ("proc/sys/kernel/osrelease", "5.10.0-18-amd64\n"),
+        ("proc/cmdline", "ro quiet clocksource=hpet\n"),
+        (&format!("{clocksource}/current_clocksource"), "hpet\n"),
+        (&format!("{clocksource}/available_clocksource"), "hpet acpi_pm \n"),
+        (
+            "proc/cpuinfo",
+            &format!(
+                "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\nflags\t\t: {flags}constant_tsc hypervisor\n\nprocessor\t: 1\n"
+            ),
+        ),
+        ("sys/class/dmi/id/sys_vendor", "QEMU\n"),
+        ("sys/class/dmi/id/product_serial", "SECRET\n"),
+        ("var/lib/chrony/drift", "  1.372570   0.020049\n"),
+        ("proc/sys/kernel/vsyscall64", "0\n"),
+        ("run/systemd/container", "lxc\n"),
+    ]);
+    assert_eq!(facts.kernel().unwrap().version, (5, 10));
+    assert_eq!(facts.command_line.as_ref().unwrap().value.value("clocksource"), Some("hpet"));
+    let current = facts.current.unwrap();
+    assert_eq!(current.value, "hpet");
+    assert_eq!(current.evidence.file, format!("{clocksource}/current_clocksource"));
+    assert_eq!(facts.available.unwrap().value, ["hpet", "acpi_pm"]);
+    assert_eq!(facts.cpu.vendor.as_ref().unwrap().value, "AuthenticAMD");
+    assert_eq!(facts.cpu.flag("nonstop_tsc"), Some(false));
+    assert_eq!(facts.cpu.count.as_ref().unwrap().value, 2);
+    assert_eq!(facts.cpu.machine.as_ref().unwrap().value, "x86_64");
+    let signs: Vec<Sign> = facts.signs.into_iter().map(|known| known.value).collect();
+    let dmi = Sign::Dmi("sys_vendor".to_owned(), "QEMU".to_owned());
+    assert_eq!(signs, [dmi, Sign::HypervisorFlag, Sign::Container("lxc".to_owned())]);
+    assert_eq!(facts.drift_ppm.unwrap().value, 1.37257);
+    assert_eq!(facts.vsyscall64.unwrap().value, 0);
+    assert_eq!(facts.unread, []);
+    assert!(!facts.read.iter().any(|path| path.contains("serial")));
+}
+
+#[test]
+fn an_empty_root_tells_nothing() {
+    assert_eq!(facts_of(&[]), Facts::default());
+}
+
+#[test]
+fn a_short_list_of_flags_may_lack_some() {
+    let cut = facts_of(&[("proc/cpuinfo", "flags\t\t: constant_tsc nonstop_tsc\n")]);
+    assert_eq!((cut.cpu.flag("constant_tsc"), cut.cpu.flag("rdtscp")), (Some(true), None));
+    assert_eq!(cut.cpu.count, None);
+}
+
+#[test]
+fn the_kernel_is_found_in_every_place() {
+    let uname = "Linux box 4.9.0-19-amd64 #1 SMP Debian 4.9.320-2 x86_64 GNU/Linux\n";
+    let version = "Linux version 4.9.0-19-amd64 (someone@somewhere) (gcc) #1 SMP\n";
+    for (path, text) in [
+        ("proc/version", version),
+        ("proc/version", uname),
+        ("sos_commands/kernel/uname_-a", uname),
+        ("uname", uname),
+    ] {
+        let facts = facts_of(&[(path, text)]);
+        assert_eq!(facts.kernel().unwrap().release, "4.9.0-19-amd64", "{path}");
+        assert_eq!(facts.cpu.machine.unwrap().value, "x86_64", "{path}");
+    }
+    assert_eq!(facts_of(&[("proc/version", "\u{1b}[2Jgarbage")]).kernel, None);
+}
+
+#[test]
+fn dmidecode_tells_the_machine() {
+    let text = "# dmidecode 3.3\nHandle 0x0100, DMI type 1, 27 bytes\nSystem Information\n\tManufacturer: innotek GmbH\n\tProduct Name: VirtualBox\n\tSerial Number: 0\n";
+    let facts = facts_of(&[("dmidecode", text)]);
+    let signs: Vec<Sign> = facts.signs.into_iter().map(|known| known.value).collect();
+    let dmi = |name: &str, value: &str| Sign::Dmi(name.to_owned(), value.to_owned());
+    assert_eq!(signs, [dmi("sys_vendor", "innotek GmbH"), dmi("product_name", "VirtualBox")]);
+}
+
+#[test]
+fn a_32_bit_arm_is_told_from_a_64_bit_one() {
+    let cpu = |architecture: &str| {
+        let text =
+            format!("processor : 0\nFeatures : half thumb\nCPU architecture: {architecture}\n");
+        facts_of(&[("proc/cpuinfo", &text)]).cpu.is_arm32
+    };
+    assert_eq!((cpu("7"), cpu("8"), cpu("5TEJ")), (true, false, true));
+}
+
+#[test]
+fn a_device_tree_tells_of_its_timer() {
+    let facts = facts_of(&[
+        ("proc/device-tree/timer/compatible", "arm,armv7-timer\0arm,other\0"),
+        ("sys/firmware/devicetree/base/timer/arm,cpu-registers-not-fw-configured", ""),
+    ]);
+    assert_eq!(facts.arm_timer.unwrap().value, "arm,armv7-timer arm,other");
+    assert!(facts.arm_registers_not_configured.is_some());
+}
+
+#[test]
+fn this_machine_can_be_read() {
+    let facts = facts(&Root::open(Path::new("/")).unwrap());
+    assert!(facts.kernel.is_some());
+    assert!(facts.command_line.is_some());
+}

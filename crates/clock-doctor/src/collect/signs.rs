@@ -1,0 +1,116 @@
+//! What tells the machine, the hypervisor or the container, and the device tree's timer.
+
+use super::facts::{Files, first_line};
+use super::field;
+use crate::facts::{Evidence, Known, Sign};
+use crate::root::paths;
+
+/// All signs, the strongest first.
+pub(super) fn machine(files: &mut Files) -> Vec<Known<Sign>> {
+    let mut signs = dmi(files);
+    signs.extend(files.value("sys/hypervisor/type", |text| word(text).map(Sign::SysHypervisor)));
+    signs.extend(files.value("proc/xen/capabilities", |text| {
+        Some(Sign::XenCapabilities(text.trim().to_owned()))
+    }));
+    signs.extend(device_tree(files, "hypervisor/compatible", |text| {
+        word(text).map(Sign::DeviceTree)
+    }));
+    let flag = files.value("proc/cpuinfo", |text| {
+        let flags = field(text, "flags")?;
+        flags.split_whitespace().any(|flag| flag == "hypervisor").then_some(Sign::HypervisorFlag)
+    });
+    signs.extend(
+        flag.map(|known| Known::new(known.value, &known.evidence.file, "flags: hypervisor")),
+    );
+    signs.extend(files.value("run/systemd/container", |text| word(text).map(Sign::Container)));
+    signs.extend(files.value("run/.containerenv", |_| Some(Sign::Container("podman".to_owned()))));
+    signs
+}
+
+/// DMI fields from `/sys`, or from what `dmidecode` printed.
+fn dmi(files: &mut Files) -> Vec<Known<Sign>> {
+    for place in paths::DMI {
+        let read = |name: &&str| {
+            files.value(&format!("{place}/{name}"), |text| dmi_sign(name, text.trim()))
+        };
+        let signs: Vec<_> = paths::DMI_FIELDS.iter().filter_map(read).collect();
+        if !signs.is_empty() {
+            return signs;
+        }
+    }
+    for file in paths::DMIDECODE {
+        let signs = files.text(file).map(|text| dmidecode(file, &text)).unwrap_or_default();
+        if !signs.is_empty() {
+            return signs;
+        }
+    }
+    Vec::new()
+}
+
+fn dmi_sign(name: &str, value: &str) -> Option<Sign> {
+    (!value.is_empty()).then(|| Sign::Dmi(name.to_owned(), value.to_owned()))
+}
+
+/// The fields of `dmidecode`'s output that doctor uses: section, key, and the name of the file in
+/// `/sys/class/dmi/id` that holds the same.
+pub(crate) const DMIDECODE_FIELDS: [(&str, &str, &str); 7] = [
+    ("BIOS Information", "Vendor", "bios_vendor"),
+    ("BIOS Information", "Version", "bios_version"),
+    ("System Information", "Manufacturer", "sys_vendor"),
+    ("System Information", "Product Name", "product_name"),
+    ("System Information", "Version", "product_version"),
+    ("Base Board Information", "Manufacturer", "board_vendor"),
+    ("Base Board Information", "Product Name", "board_name"),
+];
+
+fn dmidecode(file: &str, text: &str) -> Vec<Known<Sign>> {
+    let mut section = "";
+    let mut signs: Vec<Known<Sign>> = Vec::new();
+    for line in text.lines() {
+        if !line.starts_with(char::is_whitespace) {
+            section = line.trim();
+            continue;
+        }
+        let Some((key, value)) = line.trim().split_once(':') else { continue };
+        let field = DMIDECODE_FIELDS.iter().find(|(at, name, _)| (*at, *name) == (section, key));
+        let sign = field.and_then(|(_, _, name)| dmi_sign(name, value.trim()));
+        // A chassis has several boards: the first is the machine's.
+        let is_new = |sign: &Sign| match sign {
+            Sign::Dmi(name, _) => {
+                !signs.iter().any(|one| matches!(&one.value, Sign::Dmi(other, _) if other == name))
+            }
+            _ => false,
+        };
+        if let Some(sign) = sign.filter(is_new) {
+            signs.push(Known::new(sign, file, &first_line(line)));
+        }
+    }
+    signs
+}
+
+fn word(text: &str) -> Option<String> {
+    text.split_whitespace().next().map(str::to_owned)
+}
+
+fn device_tree<T>(
+    files: &mut Files,
+    below: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Option<Known<T>> {
+    paths::DEVICE_TREE.iter().find_map(|at| files.value(&format!("{at}/{below}"), &parse))
+}
+
+/// `compatible` of the timer: several names, most exact first; they are kept, one space between.
+pub(super) fn arm_timer(files: &mut Files) -> Option<Known<String>> {
+    let known = device_tree(files, "timer/compatible", |text| {
+        let names: Vec<&str> = text.split_whitespace().collect();
+        (!names.is_empty()).then(|| names.join(" "))
+    })?;
+    Some(Known::new(known.value.clone(), &known.evidence.file, &known.value))
+}
+
+/// The property has no value: that it is there tells.
+pub(super) fn arm_registers_not_configured(files: &mut Files) -> Option<Evidence> {
+    let known = device_tree(files, paths::DEVICE_TREE_FIELDS[2], |_| Some(()))?;
+    Some(Evidence::of(&known.evidence.file, "the property is there"))
+}

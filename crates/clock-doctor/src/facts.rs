@@ -1,0 +1,307 @@
+//! Everything known of a machine's timekeeping, each fact with where it came from. Plain data.
+//!
+//! What is absent here was not seen. Only where the source was readable and complete does that mean
+//! that it is not there: see [`Log::is_complete`] and [`CpuFacts::flags_are_complete`].
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::log::Event;
+use super::measured::Measured;
+
+/// Where something was seen, and the words that were seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The file, relative to the root (`var/log/dmesg`), or `measured` for what was measured.
+    pub file: String,
+    /// The line's number in that file, from 1; `None` where it does not matter.
+    pub line: Option<u64>,
+    /// The line as it stands there, without what the logger put in front, at most 300 characters.
+    pub text: String,
+}
+
+impl Evidence {
+    /// Something that stands in `file`, which is short.
+    #[must_use]
+    pub fn of(file: &str, text: &str) -> Evidence {
+        Evidence { file: file.to_owned(), line: None, text: text.to_owned() }
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file, self.text),
+            None => write!(f, "{}: {}", self.file, self.text),
+        }
+    }
+}
+
+/// A fact and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known<T> {
+    /// The fact.
+    pub value: T,
+    /// Where it was seen.
+    pub evidence: Evidence,
+}
+
+impl<T> Known<T> {
+    /// A fact from a file that is short.
+    #[must_use]
+    pub fn new(value: T, file: &str, text: &str) -> Known<T> {
+        Known { value, evidence: Evidence::of(file, text) }
+    }
+}
+
+/// A kernel, by the release that it calls itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Such as `5.10.0-18-amd64`.
+    pub release: String,
+    /// Such as (5, 10).
+    pub version: (u32, u32),
+}
+
+impl Kernel {
+    /// Reads a release; `None` if it does not begin with two numbers.
+    #[must_use]
+    pub fn parse(release: &str) -> Option<Kernel> {
+        let release = release.split_whitespace().next()?;
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+        let major = numbers.next()?.parse().ok()?;
+        // `7` of `7-rc1` would be no release of Linux.
+        let minor = numbers.next()?.parse().ok()?;
+        Some(Kernel { release: release.to_owned(), version: (major, minor) })
+    }
+
+    /// Whether this is that version or a later one. Vendors backport: see `Kernel::el`.
+    #[must_use]
+    pub fn at_least(&self, major: u32, minor: u32) -> bool {
+        self.version >= (major, minor)
+    }
+
+    /// The number of the Red Hat Enterprise Linux release that this kernel was built for
+    /// (`.el8_10` is 8); its kernels have parts of later versions.
+    #[must_use]
+    pub(crate) fn el(&self) -> Option<u32> {
+        let after = self.release.split(".el").nth(1)?;
+        let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    }
+}
+
+/// The kernel's command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandLine {
+    /// Its words.
+    pub words: Vec<String>,
+}
+
+impl CommandLine {
+    /// Splits a line into its words.
+    #[must_use]
+    pub fn parse(text: &str) -> CommandLine {
+        CommandLine { words: text.split_whitespace().map(str::to_owned).collect() }
+    }
+
+    /// Whether this very word is there, such as `tsc=reliable`.
+    #[must_use]
+    pub fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|one| one == word)
+    }
+
+    /// What is said of NAME in `NAME=VALUE`: the last one wins, as in the kernel for `clocksource=`.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.words.iter().rev().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    }
+}
+
+/// The CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuFacts {
+    /// `vendor_id` of `/proc/cpuinfo`, or of the log's CPU line (`GenuineIntel`, `AuthenticAMD`).
+    pub vendor: Option<Known<String>>,
+    /// `model name`.
+    pub model: Option<Known<String>>,
+    /// `flags` (`Features` on ARM).
+    pub flags: Option<Known<BTreeSet<String>>>,
+    /// The flags are all that the CPU has: the file looks like a real one, with more than a handful.
+    pub flags_are_complete: bool,
+    /// CPUs that are online or were brought up.
+    pub count: Option<Known<u32>>,
+    /// Processor entries in `/proc/cpuinfo` are those of a 32-bit ARM.
+    pub is_arm32: bool,
+    /// `uname -m`, or what the log or `/proc/version` tells of it (`x86_64`, `aarch64`).
+    pub machine: Option<Known<String>>,
+}
+
+impl CpuFacts {
+    /// Whether the flag is seen; `None` if it is not but may be there.
+    #[must_use]
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        let flags = &self.flags.as_ref()?.value;
+        match flags.contains(name) {
+            true => Some(true),
+            false => self.flags_are_complete.then_some(false),
+        }
+    }
+}
+
+/// What tells which machine or hypervisor this is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sign {
+    /// A DMI field: name (`sys_vendor`) and value.
+    Dmi(String, String),
+    /// `/sys/hypervisor/type`.
+    SysHypervisor(String),
+    /// `/proc/xen/capabilities`; `control_d` is in it for dom0.
+    XenCapabilities(String),
+    /// The hypervisor's signature by CPUID leaf 0x4000_0000 (live or captured only).
+    Cpuid(String),
+    /// `compatible` of the device tree's `hypervisor` node.
+    DeviceTree(String),
+    /// The CPU flag `hypervisor`.
+    HypervisorFlag,
+    /// A container, by name (`lxc`, `docker`, ...), as far as files tell.
+    Container(String),
+}
+
+/// A file that is there but was not read, and why, as a clause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unread {
+    /// The file, relative to the root.
+    pub file: String,
+    /// Such as `permission denied`, `a FIFO, not a file`, `leads out of the root`.
+    pub why: String,
+}
+
+/// The log of the last boot, as far as it speaks of clocks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Log {
+    /// The file it was read from.
+    pub file: String,
+    /// Lines in the file.
+    pub lines: u64,
+    /// Lines of the last boot that speak of clocks, in the order of the file.
+    pub events: Vec<Event>,
+    /// It begins where the kernel began: a `Linux version` line, or a stamp near 0.
+    pub begins_at_boot: bool,
+    /// Boots that are in the file.
+    pub boots: u64,
+    /// Events that were left out because there were too many of their kind.
+    pub left_out: u64,
+    /// Bytes at the beginning of the file that were not read, because it is too long.
+    pub skipped_bytes: u64,
+}
+
+impl Log {
+    /// Whether what is not in it did not happen: it begins at the boot and nothing was left out.
+    /// A fragment may begin at the boot and lack lines all the same: this is necessary, not
+    /// sufficient.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.begins_at_boot && self.left_out == 0
+    }
+}
+
+/// Everything known of a machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// This is the machine that we run on, now; otherwise a captured one.
+    pub is_live: bool,
+    /// The kernel, from `/proc/sys/kernel/osrelease`, `/proc/version`, `uname`, or the log.
+    pub kernel: Option<Known<Kernel>>,
+    /// From `/proc/cmdline` or the log.
+    pub command_line: Option<Known<CommandLine>>,
+    /// `ID` and then `ID_LIKE` of `etc/os-release`, with blanks between: `ubuntu debian`.
+    pub distribution: Option<Known<String>>,
+    /// What `current_clocksource` says. What the log says of it is for the rules.
+    pub current: Option<Known<String>>,
+    /// What `available_clocksource` says.
+    pub available: Option<Known<Vec<String>>>,
+    /// The CPUs.
+    pub cpu: CpuFacts,
+    /// What tells the machine or hypervisor, besides the log.
+    pub signs: Vec<Known<Sign>>,
+    /// The kernel's log.
+    pub log: Option<Log>,
+    /// Drift of the kernel's clock against the network's, in parts per million, as chrony or ntpd
+    /// recorded it.
+    pub drift_ppm: Option<Known<f64>>,
+    /// `/proc/sys/kernel/vsyscall64`, which kernels up to 3.0 have.
+    pub vsyscall64: Option<Known<i64>>,
+    /// `arm,cpu-registers-not-fw-configured` is in the device tree's timer node.
+    pub arm_registers_not_configured: Option<Evidence>,
+    /// `/proc/device-tree/timer/compatible`.
+    pub arm_timer: Option<Known<String>>,
+    /// The machine's own measurements: taken now, or those in a capture.
+    pub measured: Option<Measured>,
+    /// Files that were read, relative to the root.
+    pub read: Vec<String>,
+    /// Files that are there but were not read.
+    pub unread: Vec<Unread>,
+}
+
+impl Facts {
+    /// The events of the log; none if there is no log.
+    pub fn events(&self) -> impl DoubleEndedIterator<Item = &Event> {
+        self.log.iter().flat_map(|log| &log.events)
+    }
+
+    /// Adds to the signs what the measurement tells: the hypervisor's signature.
+    #[must_use]
+    pub fn with_signature(mut self) -> Facts {
+        let cpuid = self.measured.as_ref().and_then(|measured| measured.cpuid.as_ref());
+        if let Some(signature) = cpuid.and_then(|cpuid| cpuid.hypervisor.clone()) {
+            let text = format!("CPUID leaf 0x40000000 says {signature:?}");
+            self.signs.push(Known::new(Sign::Cpuid(signature), "measured", &text));
+        }
+        self
+    }
+
+    /// The kernel's version, if known.
+    #[must_use]
+    pub fn kernel(&self) -> Option<&Kernel> {
+        self.kernel.as_ref().map(|known| &known.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_read_or_refused() {
+        let version = |text: &str| Kernel::parse(text).map(|kernel| kernel.version);
+        assert_eq!(version("5.10.0-18-amd64"), Some((5, 10)));
+        assert_eq!(version("3.2\n"), Some((3, 2)));
+        assert_eq!(version("6.3.0-rc1 #1 SMP"), Some((6, 3)));
+        for bad in ["", "linux", "7", "7-rc", "99999999999.1"] {
+            assert_eq!(version(bad), None, "{bad}");
+        }
+        let el8 = Kernel::parse("4.18.0-553.16.1.el8_10.x86_64").unwrap();
+        assert_eq!((el8.el(), el8.at_least(4, 18), el8.at_least(4, 19)), (Some(8), true, false));
+    }
+
+    #[test]
+    fn the_last_value_of_a_parameter_wins() {
+        let line = CommandLine::parse("ro clocksource=hpet  tsc=reliable clocksource=tsc notsc");
+        assert_eq!(line.value("clocksource"), Some("tsc"));
+        assert_eq!(line.value("clock"), None);
+        assert!(line.has("notsc") && !line.has("tsc"));
+    }
+
+    #[test]
+    fn a_flag_is_absent_only_from_a_complete_list() {
+        let flags = BTreeSet::from(["constant_tsc".to_owned()]);
+        let mut cpu = CpuFacts { flags: Some(Known::new(flags, "", "")), ..CpuFacts::default() };
+        assert_eq!((cpu.flag("constant_tsc"), cpu.flag("nonstop_tsc")), (Some(true), None));
+        cpu.flags_are_complete = true;
+        assert_eq!(cpu.flag("nonstop_tsc"), Some(false));
+        assert_eq!(CpuFacts::default().flag("tsc"), None);
+    }
+}

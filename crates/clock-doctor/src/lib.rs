@@ -1,0 +1,21 @@
+//! What is known of the machine that decides what a clock read costs.
+//!
+//! Start at [`state`]. [`collect`] reads files below a root; everything else is pure.
+
+pub mod capture;
+pub mod collect;
+pub mod date;
+pub mod facts;
+pub mod log;
+pub mod measured;
+pub mod root;
+pub mod rules;
+pub mod state;
+pub mod tracing;
+pub mod tsc;
+pub mod virtualisation;
+
+/// The example of the README is tried.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,291 @@
+//! A line of the kernel's log that speaks of clocks, understood. Plain data.
+//!
+//! The formats are those of `kernel/time/clocksource.c`, `arch/x86/kernel/tsc.c`, `tsc_sync.c`,
+//! `hpet.c`, `drivers/clocksource/*` from 2.6.18 to 7.1.
+
+use crate::facts::Evidence;
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Where it stands, and its words.
+    pub evidence: Evidence,
+    /// Its stamp, in seconds since the kernel's start; `None` without one. Not in order on SMP.
+    pub at: Option<f64>,
+    /// What it says.
+    pub kind: Kind,
+}
+
+/// Whose counter a watchdog line gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The judge (`wd_`).
+    Reference,
+    /// A second judge (`wd2_`), which only debugging kernels have.
+    SecondReference,
+    /// The one under test (`cs_`).
+    Watched,
+}
+
+/// Why the watchdog gave a clocksource up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// `because the skew is too large`
+    Skew,
+    /// `due to frequency skew` (7.1)
+    FrequencySkew,
+    /// `due to inter CPU skew` (7.1)
+    CpuSkew,
+    /// Cut, or in other words.
+    Unstated,
+}
+
+/// What a line says. Names are as in the log; durations in nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// `Linux version RELEASE ...`: the boot begins.
+    LinuxVersion(String),
+    /// `Command line:` or `Kernel command line:`
+    CommandLine(String),
+    /// `DMI: ...`, or `Hardware name:` of a trace.
+    Dmi(String),
+    /// `DMI not present or invalid.`
+    DmiAbsent,
+    /// `Machine model: ...` of a device tree.
+    MachineModel(String),
+    /// `Hypervisor detected: NAME`
+    Hypervisor(String),
+    /// `Booting paravirtualized kernel on NAME`
+    Paravirtualised(String),
+    /// `kvm-clock: ...`
+    KvmClock,
+    /// `Xen version V`
+    XenVersion(String),
+    /// Systemd's `Detected virtualization NAME.`
+    SystemdVirtualisation(String),
+    /// `Hyper-V: ...`, `HyperV: ...`, `hv_vmbus: ...`
+    HyperV,
+    /// `Hyper-V: Invariant TSC is unavailable`
+    HyperVNoInvariantTsc,
+    /// `CPU0: NAME (family ...)`, `smpboot: CPU0: ...`, `CPU: ...`
+    CpuModel(String),
+    /// `CPUn: Booted secondary processor`, `Booting Linux on physical CPU`: ARM.
+    ArmBoot,
+    /// `Brought up N nodes, N CPUs`, `Total of N processors activated`
+    CpusUp(u32),
+    /// `Detected N MHz processor`
+    DetectedProcessor {
+        /// In MHz.
+        mhz: f64,
+    },
+    /// `Detected N MHz TSC`
+    DetectedTsc {
+        /// In MHz.
+        mhz: f64,
+    },
+    /// `Refined TSC clocksource calibration: N MHz`
+    Refined {
+        /// In MHz.
+        mhz: f64,
+    },
+    /// `Fast TSC calibration failed` and the like: normal in VMs.
+    CalibrationNote,
+    /// `TSC freq read from hypervisor : N MHz`
+    RateFromHypervisor {
+        /// In MHz.
+        mhz: f64,
+    },
+    /// `Failed to get TSC freq from the hypervisor`
+    NoRateFromHypervisor,
+    /// `Skipped synchronization checks as TSC is reliable`
+    SyncSkipped,
+    /// `clocksource: NAME: mask: 0x.. max_cycles: 0x.., max_idle_ns: N ns`
+    Registered {
+        /// The clocksource.
+        name: String,
+        /// The counter's mask.
+        mask: u64,
+        /// Most cycles between two readings.
+        max_cycles: u64,
+        /// Longest idle time.
+        max_idle_ns: u64,
+    },
+    /// `Switched to clocksource NAME`, `Switching to ...`, `Time: NAME clocksource has been installed.`
+    Switched(String),
+    /// `TSC synchronization [CPU#0 -> CPU#1]:`, `checking TSC synchronization`
+    SyncCheck,
+    /// `Measured N cycles TSC warp between CPUs`
+    Warp {
+        /// In ticks of the TSC.
+        cycles: u64,
+    },
+    /// `TSC warped randomly between CPUs`
+    WarpRandom,
+    /// `TSC ADJUST compensate: CPUn observed N warp. Adjust: N`
+    AdjustCompensated {
+        /// In ticks of the TSC.
+        warp: i64,
+    },
+    /// `[Firmware Bug]: TSC ADJUST differs ...`, `TSC ADJUST: CPUn: N (NOT) force(d) to 0`
+    AdjustDiffers {
+        /// It is `Restoring` a value that changed at run time: after a resume.
+        restoring: bool,
+    },
+    /// `Marking TSC unstable due to REASON`
+    Unstable(String),
+    /// `Marking clocksource NAME (as) unstable because/due to ...`
+    Marked {
+        /// The clocksource.
+        name: String,
+        /// Why.
+        why: Mark,
+    },
+    /// `Clocksource NAME unstable (delta = N ns)`: 2.6 to 3.x.
+    OldDelta {
+        /// The clocksource.
+        name: String,
+        /// How much it was off.
+        delta_ns: i64,
+    },
+    /// `'NAME' wd_nsec: N wd_now: X wd_last: X mask: X` and its like with `cs_`, `wd2_`.
+    Reading {
+        /// Whose.
+        role: Role,
+        /// The clocksource.
+        name: String,
+        /// Its interval, where the kernel prints it (6.0 and later).
+        nsec: Option<i64>,
+        /// Counter.
+        now: u64,
+        /// Counter at the check before.
+        last: u64,
+        /// Mask of the counter.
+        mask: u64,
+    },
+    /// `Clocksource 'tsc' skewed N ns (N ms) over watchdog 'hpet' interval of N ns (N ms)`
+    Skewed {
+        /// The clocksource.
+        name: String,
+        /// How much; negative: it was behind.
+        skew_ns: i64,
+        /// The judge.
+        reference: String,
+        /// The judge's interval.
+        interval_ns: i64,
+    },
+    /// `Watchdog NAME interval: Nns` (7.1)
+    ReferenceInterval {
+        /// The judge.
+        name: String,
+        /// Its interval.
+        nsec: i64,
+    },
+    /// `Clocksource NAME interval: Nns` (7.1)
+    WatchedInterval {
+        /// The clocksource.
+        name: String,
+        /// Its interval.
+        nsec: i64,
+    },
+    /// `CPU1 N < CPU2 N (cycles)` (7.1)
+    CpuCycles {
+        /// The lower count.
+        first: u64,
+        /// The higher count.
+        second: u64,
+    },
+    /// `read-back delay of Nns ...`
+    ReadDelay {
+        /// The delay.
+        nsec: u64,
+        /// The line says that the clocksource is marked unstable for it.
+        marks: bool,
+    },
+    /// No consequence: `clock-skew test skipped`, `retried N times`, `read timed out`, `Long readout interval`
+    WatchdogNoise,
+    /// `'NAME' is current clocksource.`, `'NAME' (not 'OTHER') is current clocksource.`, `No current clocksource.`
+    Current {
+        /// The current one; `None` for `No current clocksource`.
+        name: Option<String>,
+        /// It says `(not 'OTHER')`.
+        is_other: bool,
+    },
+    /// `Checking clocksource NAME synchronization from CPU N to CPUs LIST.`
+    SyncChecking,
+    /// `CPUs LIST ahead of CPU N`, `CPUs LIST behind CPU N`
+    CpusApart {
+        /// The list, as it stands.
+        cpus: String,
+        /// Ahead rather than behind.
+        is_ahead: bool,
+    },
+    /// `Override clocksource NAME is ... HRT compatible`
+    Override {
+        /// The clocksource.
+        name: String,
+        /// The kernel says that it will try again (`deferring`).
+        is_deferred: bool,
+    },
+    /// `TSC freq calibrated by CPUID/MSR differs from what is calibrated by HW timer`
+    RateDiffers,
+    /// `Previous calibrated TSC freq: N MHz`
+    PreviousRate {
+        /// In MHz.
+        mhz: f64,
+    },
+    /// `TSC freq recalibrated by [HPET]: N MHz`
+    Recalibrated {
+        /// In MHz.
+        mhz: f64,
+    },
+    /// `TSC doesn't count with P0 frequency!`
+    FirmwareP0,
+    /// `HPET not enabled in BIOS`
+    HpetNotEnabled,
+    /// `HPET dysfunctional in PC10. Force disabled.`
+    HpetPc10,
+    /// `Counter not counting. HPET disabled`, `Will disable the HPET for this platform because it's not reliable`
+    HpetDisabled,
+    /// `PM-Timer running at invalid rate`, `PM-Timer had no reasonable result`
+    PmTimerBad,
+    /// `The chipset may have PM-Timer Bug`
+    PmTimerBug,
+    /// `registered with invalid VDSO mode N. Disabling VDSO support.`
+    VdsoModeInvalid(String),
+    /// `VDSO_CLOCKMODE_PVCLOCK not supported (tsc unstable)`
+    PvclockUnstable,
+    /// `CPUn has been hot-added`
+    HotAdded,
+    /// `arch_timer: Enabling local workaround for NAME`
+    ArmWorkaround(String),
+    /// `arch_timer: CPUn: Trapping CNTVCT access`
+    ArmTrapping,
+    /// `sched_clock: Marking unstable`
+    SchedClockUnstable,
+    /// `TSC found unstable after boot, most likely due to broken BIOS. Use 'tsc=unstable'.`
+    BrokenBiosAdvice,
+    /// `Clock: inserting leap second`
+    LeapSecond,
+    /// `PM: suspend entry`, `PM: suspend exit`, `ACPI: PM: Low-level resume complete`, hibernation.
+    Suspended {
+        /// It woke up, rather than went to sleep.
+        woke: bool,
+    },
+}
+
+impl Kind {
+    /// Whether it gives the figures of one of the watchdog's checks.
+    #[must_use]
+    pub(crate) fn has_figures(&self) -> bool {
+        matches!(
+            self,
+            Kind::OldDelta { .. }
+                | Kind::Reading { .. }
+                | Kind::Skewed { .. }
+                | Kind::ReferenceInterval { .. }
+                | Kind::WatchedInterval { .. }
+                | Kind::CpuCycles { .. }
+                | Kind::ReadDelay { .. }
+        )
+    }
+}

@@ -1,0 +1,209 @@
+//! Keeps the first and the last events of each kind, so that no log fills the memory.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem::{Discriminant, discriminant};
+
+use super::event::{Event, Kind};
+
+/// Of each kind, this many of the first and as many of the last are kept: lines that a
+/// machine prints once for each of 512 CPUs all fit.
+const EACH_END: usize = 256;
+/// Of episodes of the watchdog.
+const EPISODES_EACH_END: usize = 128;
+
+/// An event with the number of what is kept or left out as a whole with it: one event, or the lines
+/// that the watchdog says at once. Numbers go up in the order of the file.
+#[derive(Debug)]
+struct Entry {
+    unit: u64,
+    order: u64,
+    event: Event,
+}
+
+/// First and last units.
+#[derive(Debug, Default)]
+struct Ends {
+    first: Vec<Entry>,
+    last: VecDeque<Entry>,
+    /// Units in each.
+    held: [usize; 2],
+    /// The newest one.
+    unit: u64,
+}
+
+impl Ends {
+    /// Adds an event to the newest unit, or to another one. Returns how many were left out for it.
+    fn push(&mut self, order: u64, event: Event, continues: bool, each_end: usize) -> u64 {
+        if !continues {
+            self.unit = order;
+            let end = usize::from(self.held[0] == each_end);
+            self.held[end] += 1;
+        }
+        let entry = Entry { unit: self.unit, order, event };
+        if self.held[1] == 0 {
+            self.first.push(entry);
+            return 0;
+        }
+        self.last.push_back(entry);
+        if self.held[1] <= each_end {
+            return 0;
+        }
+        self.held[1] -= 1;
+        let oldest = self.last.front().map_or(0, |entry| entry.unit);
+        let mut left_out = 0;
+        while self.last.front().is_some_and(|entry| entry.unit == oldest) {
+            self.last.pop_front();
+            left_out += 1;
+        }
+        left_out
+    }
+
+    /// The events of the newest unit, the newest first.
+    fn newest(&self) -> impl Iterator<Item = &Event> {
+        let all = self.last.iter().rev().chain(self.first.iter().rev());
+        all.take_while(|entry| entry.unit == self.unit).map(|entry| &entry.event)
+    }
+}
+
+/// Events of a boot.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    kinds: HashMap<Discriminant<Kind>, Ends>,
+    episodes: Ends,
+    count: u64,
+    left_out: u64,
+}
+
+impl Kept {
+    /// Keeps `event`, perhaps in place of another one.
+    pub(crate) fn push(&mut self, event: Event) {
+        self.count += 1;
+        if is_of_episode(&event.kind) {
+            let continues = continues(&self.episodes, &event);
+            self.left_out += self.episodes.push(self.count, event, continues, EPISODES_EACH_END);
+            return;
+        }
+        let says_more = !says_the_same_again(&event.kind);
+        let ends = self.kinds.entry(discriminant(&event.kind)).or_default();
+        let left_out = ends.push(self.count, event, false, EACH_END);
+        self.left_out += if says_more { left_out } else { 0 };
+    }
+
+    /// The events in the order in which they came, and how many were left out.
+    pub(crate) fn into_events(self) -> (Vec<Event>, u64) {
+        let ends = self.kinds.into_values().chain([self.episodes]);
+        let mut entries: Vec<Entry> =
+            ends.flat_map(|ends| ends.first.into_iter().chain(ends.last)).collect();
+        entries.sort_unstable_by_key(|entry| entry.order);
+        (entries.into_iter().map(|entry| entry.event).collect(), self.left_out)
+    }
+
+    /// Whether all events so far are such ones.
+    pub(crate) fn has_only(&self, is_one: impl Fn(&Kind) -> bool) -> bool {
+        let mut ends = self.kinds.values().chain([&self.episodes]);
+        ends.all(|ends| ends.first.iter().chain(&ends.last).all(|e| is_one(&e.event.kind)))
+    }
+}
+
+/// Another such line tells nothing that the first one did not.
+fn says_the_same_again(kind: &Kind) -> bool {
+    matches!(
+        kind,
+        Kind::KvmClock
+            | Kind::HyperV
+            | Kind::ArmBoot
+            | Kind::ArmTrapping
+            | Kind::SyncCheck
+            | Kind::SyncSkipped
+            | Kind::CalibrationNote
+    )
+}
+
+/// The watchdog says this in a row with others.
+fn is_of_episode(kind: &Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Marked { .. }
+            | Kind::Reading { .. }
+            | Kind::Skewed { .. }
+            | Kind::Current { .. }
+            | Kind::ReferenceInterval { .. }
+            | Kind::WatchedInterval { .. }
+            | Kind::CpuCycles { .. }
+    )
+}
+
+/// Whether `event` is a further line of the newest episode rather than the first one of another.
+fn continues(episodes: &Ends, event: &Event) -> bool {
+    if episodes.unit == 0 || matches!(event.kind, Kind::Marked { .. }) {
+        return false;
+    }
+    let slot = |kind: &Kind| match kind {
+        Kind::Reading { role, .. } => (discriminant(kind), Some(*role)),
+        _ => (discriminant(kind), None),
+    };
+    // An episode has each line once, so that it cannot grow.
+    let slot_of_event = slot(&event.kind);
+    episodes.newest().all(|before| slot(&before.kind) != slot_of_event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Evidence;
+    use crate::log::event::{Mark, Role};
+
+    fn event(line: u64, kind: Kind) -> Event {
+        Event { evidence: Evidence { line: Some(line), ..Evidence::default() }, at: None, kind }
+    }
+
+    fn mark() -> Kind {
+        Kind::Marked { name: "tsc".into(), why: Mark::Skew }
+    }
+
+    fn reading(role: Role) -> Kind {
+        Kind::Reading { role, name: "tsc".into(), nsec: None, now: 2, last: 1, mask: 3 }
+    }
+
+    #[test]
+    fn the_first_and_the_last_of_a_kind_stay() {
+        let mut kept = Kept::default();
+        let all = 3 * EACH_END as u64;
+        for line in 0..all {
+            kept.push(event(line, Kind::Warp { cycles: line }));
+        }
+        kept.push(event(all, Kind::WarpRandom));
+        let (events, left_out) = kept.into_events();
+        assert_eq!((events.len(), left_out), (2 * EACH_END + 1, EACH_END as u64));
+        let lines: Vec<u64> = events.iter().filter_map(|event| event.evidence.line).collect();
+        let middle = EACH_END as u64;
+        assert_eq!(lines, (0..middle).chain(2 * middle..=all).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn copies_of_what_says_nothing_are_not_missed() {
+        let mut kept = Kept::default();
+        (0..10_000).for_each(|line| kept.push(event(line, Kind::KvmClock)));
+        assert_eq!(kept.into_events().1, 0);
+    }
+
+    #[test]
+    fn episodes_stay_whole() {
+        let mut kept = Kept::default();
+        let lines = [mark(), reading(Role::Reference), reading(Role::Watched)];
+        for (line, kind) in (0..3000).zip(lines.iter().cycle()) {
+            kept.push(event(line, kind.clone()));
+        }
+        // A second pair without its mark is another episode.
+        kept.push(event(3000, reading(Role::Reference)));
+        let (events, left_out) = kept.into_events();
+        let last = &events[events.len() - 4..];
+        assert_eq!(
+            last.iter().map(|e| e.evidence.line).collect::<Vec<_>>(),
+            [2997, 2998, 2999, 3000].map(Some)
+        );
+        assert_eq!(events.len() as u64 + left_out, 3001);
+        let marks = events.iter().filter(|event| event.kind == mark()).count();
+        assert_eq!(events.len(), 3 * marks + 1);
+    }
+}

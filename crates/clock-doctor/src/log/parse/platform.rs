@@ -1,0 +1,92 @@
+//! The kernel, its machine and its CPUs.
+
+use super::tokens::{after, decimal, phrase};
+use crate::log::event::Kind;
+
+/// `Linux version RELEASE ...`
+pub(crate) fn version(message: &str, _: usize) -> Option<Kind> {
+    let rest = message.strip_prefix("Linux version ")?;
+    rest.starts_with(|c: char| c.is_ascii_digit()).then(|| Kind::LinuxVersion(phrase(rest)))
+}
+
+/// `Command line:` (x86) or `Kernel command line:`
+pub(crate) fn command_line(message: &str, _: usize) -> Option<Kind> {
+    let rest = message
+        .strip_prefix("Command line: ")
+        .or_else(|| message.strip_prefix("Kernel command line: "))?;
+    Some(Kind::CommandLine(rest.trim().to_owned()))
+}
+
+/// `DMI: VENDOR PRODUCT, BIOS ...`
+pub(crate) fn dmi(message: &str, _: usize) -> Option<Kind> {
+    if message.contains("DMI not present or invalid") {
+        return Some(Kind::DmiAbsent);
+    }
+    let rest = message.strip_prefix("DMI: ")?;
+    // Other lines of `dmi_scan.c`.
+    (!rest.starts_with("Memory slots")).then(|| Kind::Dmi(phrase(rest)))
+}
+
+/// `Hardware name: ...` of a trace.
+pub(crate) fn hardware(message: &str, _: usize) -> Option<Kind> {
+    Some(Kind::Dmi(phrase(message.strip_prefix("Hardware name: ")?)))
+}
+
+/// `CPU0: NAME (family: ...)`, `smpboot: CPU0: ...`, `CPU: NAME stepping 0a`
+pub(crate) fn cpu(message: &str, at: usize) -> Option<Kind> {
+    let before = &message[..at];
+    if !matches!(before, "" | "smpboot: " | "x86: ") {
+        return None;
+    }
+    let rest = after(&message[at..], ": ")?;
+    let ends = [" (family", " (fam", " stepping", " ["];
+    let end = ends.iter().filter_map(|end| rest.find(end)).min()?;
+    let name = rest[..end].trim();
+    (!name.is_empty()).then(|| Kind::CpuModel(phrase(name)))
+}
+
+/// `Brought up 1 node, 4 CPUs`, `Brought up 4 CPUs`, `Total of 4 processors activated`
+pub(crate) fn cpus_up(message: &str, _: usize) -> Option<Kind> {
+    let count = |label: &str, unit: &str| {
+        let words: Vec<&str> = after(message, label)?.split([' ', ',']).collect();
+        let at = words.iter().position(|word| word.starts_with(unit))?;
+        words.get(at.checked_sub(1)?)?.parse().ok()
+    };
+    let cpus =
+        count("Brought up ", "CPU").or_else(|| count("Booted up ", "CPU")).or_else(|| {
+            decimal(after(message, "Total of ")?).and_then(|(n, _)| u32::try_from(n).ok())
+        })?;
+    (cpus > 0).then_some(Kind::CpusUp(cpus))
+}
+
+/// `CPU4 has been hot-added`
+pub(crate) fn hot_added(message: &str, _: usize) -> Option<Kind> {
+    let (before, _) = message.split_once(" has been hot-added")?;
+    let word = before.rsplit(' ').next()?;
+    word.starts_with("CPU").then_some(Kind::HotAdded)
+}
+
+/// Going to sleep and waking up: `kernel/power/*.c`, `drivers/acpi/sleep.c`.
+pub(crate) fn suspended(message: &str, _: usize) -> Option<Kind> {
+    const SLEEPS: [&str; 6] = [
+        "PM: suspend entry",
+        "PM: hibernation entry",
+        "hibernation: hibernation entry",
+        "PM: Preparing system for",
+        "PM: Entering mem sleep",
+        "PM: Creating hibernation image",
+    ];
+    const WAKES: [&str; 6] = [
+        "PM: suspend exit",
+        "PM: hibernation exit",
+        "hibernation: hibernation exit",
+        "Low-level resume complete",
+        "PM: Finishing wakeup",
+        "Waking up from system sleep state",
+    ];
+    let has = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
+    if has(&WAKES) {
+        return Some(Kind::Suspended { woke: true });
+    }
+    has(&SLEEPS).then_some(Kind::Suspended { woke: false })
+}

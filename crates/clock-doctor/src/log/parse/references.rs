@@ -1,0 +1,40 @@
+//! The clocks that the TSC is compared with, and what keeps a clock out of the vDSO.
+
+use super::tokens::last_name;
+use crate::log::event::Kind;
+
+/// `arch/x86/kernel/hpet.c` and `early-quirks.c`.
+pub(crate) fn hpet(message: &str, _: usize) -> Option<Kind> {
+    if message.contains("HPET not enabled in BIOS") {
+        return Some(Kind::HpetNotEnabled);
+    }
+    if message.contains("HPET dysfunctional in PC10") {
+        return Some(Kind::HpetPc10);
+    }
+    let is_disabled = message.contains("Counter not counting. HPET disabled")
+        || message.contains("HPET counter not counting")
+        || message.contains("Will disable the HPET");
+    is_disabled.then_some(Kind::HpetDisabled)
+}
+
+/// `drivers/clocksource/acpi_pm.c`
+pub(crate) fn pm_timer(message: &str, at: usize) -> Option<Kind> {
+    if message.contains("PM-Timer Bug") {
+        return Some(Kind::PmTimerBug);
+    }
+    let rest = message[at..].strip_prefix("PM-Timer ")?;
+    let is_bad = ["running at invalid rate", "had no reasonable", "had inconsistent", "failed"]
+        .iter()
+        .any(|text| rest.starts_with(text));
+    is_bad.then_some(Kind::PmTimerBad)
+}
+
+/// `clocksource NAME registered with invalid VDSO mode N`, and Xen's word on its own.
+pub(crate) fn vdso(message: &str, _: usize) -> Option<Kind> {
+    if let Some((before, _)) = message.split_once(" registered with invalid VDSO mode") {
+        return last_name(before).map(|name| Kind::VdsoModeInvalid(name.to_owned()));
+    }
+    let is_it = message.contains("VDSO_CLOCKMODE_PVCLOCK not supported")
+        || message.contains("VCLOCK_PVCLOCK not supported");
+    is_it.then_some(Kind::PvclockUnstable)
+}

@@ -1,0 +1,211 @@
+//! `kernel/time/clocksource.c`: registrations, switches, and the watchdog.
+
+use super::tokens::{after, decimal, hexadecimal, last_name, name, signed};
+use crate::log::event::{Kind, Mark, Role};
+
+/// Of a list of CPUs, this much is kept.
+const LIST_MAX: usize = 200;
+
+/// `clocksource: NAME: mask: 0x.. max_cycles: 0x.., max_idle_ns: N ns`
+pub(crate) fn registered(message: &str, at: usize) -> Option<Kind> {
+    let name = last_name(message[..at].strip_suffix(": ")?)?.to_owned();
+    let (mask, rest) = hexadecimal(&message[at + "mask: ".len()..])?;
+    let (max_cycles, rest) = hexadecimal(after(rest, "max_cycles:")?)?;
+    let (max_idle_ns, _) = decimal(after(rest, "max_idle_ns:")?)?;
+    Some(Kind::Registered { name, mask, max_cycles, max_idle_ns })
+}
+
+/// `Switched to clocksource NAME`, `Switching to clocksource NAME`
+pub(crate) fn switched(message: &str, at: usize) -> Option<Kind> {
+    let (before, rest) = message.split_at(at);
+    let is_switch = before.ends_with("Switched") || before.ends_with("Switching");
+    let (name, rest) = name(rest.strip_prefix(" to clocksource ")?)?;
+    (is_switch && !rest.starts_with('>')).then(|| Kind::Switched(name.to_owned()))
+}
+
+/// `Time: NAME clocksource has been installed.`: up to 2.6.2x.
+pub(crate) fn installed(message: &str, at: usize) -> Option<Kind> {
+    let name = last_name(message[..at].strip_prefix("Time: ")?)?;
+    Some(Kind::Switched(name.to_owned()))
+}
+
+/// `Marking clocksource NAME (as) unstable because/due to ...`
+pub(crate) fn marked(message: &str, at: usize) -> Option<Kind> {
+    let (name, rest) = name(&message[at + "Marking clocksource ".len()..])?;
+    let rest = rest.trim_start();
+    // Not even ` as` or ` unstable`: the name itself may be cut.
+    if rest.is_empty() || rest.starts_with('>') {
+        return None;
+    }
+    let why = if rest.ends_with("the skew is too large:") {
+        Mark::Skew
+    } else if rest.contains("frequency skew") {
+        Mark::FrequencySkew
+    } else if rest.contains("inter CPU skew") {
+        Mark::CpuSkew
+    } else if rest.contains("the skew is too large") {
+        Mark::Skew
+    } else {
+        Mark::Unstated
+    };
+    Some(Kind::Marked { name: name.to_owned(), why })
+}
+
+/// `Clocksource tsc unstable (delta = N ns)`: up to 3.x.
+pub(crate) fn old_delta(message: &str, at: usize) -> Option<Kind> {
+    let (delta_ns, _) = signed(&message[at + " unstable (delta = ".len()..])?;
+    Some(Kind::OldDelta { name: last_name(&message[..at])?.to_owned(), delta_ns })
+}
+
+const ROLES: [(&str, Role); 3] =
+    [("wd", Role::Reference), ("wd2", Role::SecondReference), ("cs", Role::Watched)];
+
+/// Takes the role off the end; also gives its prefix.
+fn role(before: &str) -> Option<(&str, &'static str, Role)> {
+    ROLES.iter().find_map(|(prefix, role)| Some((before.strip_suffix(prefix)?, *prefix, *role)))
+}
+
+/// `'NAME' wd_nsec: N wd_now: X wd_last: X mask: X`: 6.0 and later.
+pub(crate) fn reading_with_interval(message: &str, at: usize) -> Option<Kind> {
+    let (before, prefix, role) = role(&message[..at])?;
+    let (nsec, rest) = signed(&message[at + "_nsec:".len()..])?;
+    let rest = rest.trim_start().strip_prefix(prefix)?.strip_prefix("_now:")?;
+    counters(role, prefix, last_name(before)?, Some(nsec), rest)
+}
+
+/// `'NAME' wd_now: X wd_last: X mask: X`
+pub(crate) fn reading(message: &str, at: usize) -> Option<Kind> {
+    let (before, prefix, role) = role(&message[..at])?;
+    // An interval that could not be read.
+    let before = before.split_once(" wd_nsec:").map_or(before, |(name, _)| name);
+    let before = before.split_once(" cs_nsec:").map_or(before, |(name, _)| name);
+    counters(role, prefix, last_name(before)?, None, &message[at + "_now:".len()..])
+}
+
+/// `X wd_last: X mask: X`
+fn counters(role: Role, prefix: &str, name: &str, nsec: Option<i64>, rest: &str) -> Option<Kind> {
+    let (now, rest) = hexadecimal(rest)?;
+    let rest = rest.trim_start().strip_prefix(prefix)?.strip_prefix("_last:")?;
+    let (last, rest) = hexadecimal(rest)?;
+    let mask = mask(rest).filter(|mask| now <= *mask && last <= *mask);
+    let mask = mask.unwrap_or_else(|| usual_mask(name));
+    Some(Kind::Reading { role, name: name.to_owned(), nsec, now, last, mask })
+}
+
+/// The mask, which ends the line; `None` if it is cut.
+fn mask(rest: &str) -> Option<u64> {
+    let text = rest.trim_start().strip_prefix("mask:")?.trim();
+    let mask = u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()?;
+    // All masks are of the lowest bits.
+    (mask > 0 && mask & mask.wrapping_add(1) == 0).then_some(mask)
+}
+
+/// The mask of a clocksource whose line has lost it: `drivers/clocksource/acpi_pm.c`,
+/// `arch/x86/kernel/hpet.c` and `kernel/time/jiffies.c`, 6.12.
+fn usual_mask(name: &str) -> u64 {
+    match name {
+        "acpi_pm" => 0xff_ffff,
+        "hpet" | "jiffies" | "refined-jiffies" => u64::from(u32::MAX),
+        _ => u64::MAX,
+    }
+}
+
+/// `Clocksource 'tsc' skewed N ns (N ms) over watchdog 'hpet' interval of N ns (N ms)`
+pub(crate) fn skewed(message: &str, at: usize) -> Option<Kind> {
+    let (skew_ns, rest) = signed(&message[at + " skewed ".len()..])?;
+    let (reference, rest) = name(after(rest, "watchdog ")?)?;
+    let (interval_ns, _) = signed(after(rest, "interval of ")?)?;
+    let name = last_name(&message[..at])?.to_owned();
+    Some(Kind::Skewed { name, skew_ns, reference: reference.to_owned(), interval_ns })
+}
+
+/// `No current clocksource.`
+pub(crate) fn no_current(_: &str, _: usize) -> Option<Kind> {
+    Some(Kind::Current { name: None, is_other: false })
+}
+
+/// `'NAME' is current clocksource.`, `'NAME' (not 'OTHER') is current clocksource.`
+pub(crate) fn current(message: &str, at: usize) -> Option<Kind> {
+    let before = &message[..at];
+    let (before, is_other) = match before.split_once(" (not ") {
+        Some((before, _)) => (before, true),
+        None => (before, false),
+    };
+    Some(Kind::Current { name: Some(last_name(before)?.to_owned()), is_other })
+}
+
+/// `Watchdog NAME interval: Nns`, `Clocksource NAME interval: Nns`: 7.1.
+pub(crate) fn interval(message: &str, at: usize) -> Option<Kind> {
+    let before = &message[..at];
+    let (nsec, _) = signed(&message[at + " interval:".len()..])?;
+    let name = last_name(before)?;
+    let who = before.trim_end().trim_end_matches('\'');
+    let who = who.strip_suffix(name)?.trim_end_matches('\'').trim_end();
+    let name = name.to_owned();
+    if who.ends_with("atchdog") {
+        return Some(Kind::ReferenceInterval { name, nsec });
+    }
+    who.ends_with("locksource").then_some(Kind::WatchedInterval { name, nsec })
+}
+
+/// `CPU1 N < CPU2 N (cycles)`: 7.1.
+pub(crate) fn cycles(message: &str, at: usize) -> Option<Kind> {
+    let (before, second) = message[..at].rsplit_once(" < CPU")?;
+    let count = |text: &str| decimal(text.split_once(' ')?.1).map(|(count, _)| count);
+    let first = before.rsplit_once("CPU")?.1;
+    // The blank that the split took off ends the number.
+    Some(Kind::CpuCycles { first: count(&format!("{first} "))?, second: count(second)? })
+}
+
+/// `hpet read-back delay of Nns, attempt N, marking unstable`, `... marking tsc unstable`, or
+/// without a consequence.
+pub(crate) fn read_delay(message: &str, at: usize) -> Option<Kind> {
+    let rest = &message[at + "read-back delay of ".len()..];
+    if rest.contains("test skipped") {
+        return Some(Kind::WatchdogNoise);
+    }
+    let (nsec, rest) = decimal(rest)?;
+    let marks = rest.contains("marking ") || message[..at].contains("excessive ");
+    Some(Kind::ReadDelay { nsec, marks })
+}
+
+/// Lines of the watchdog that have no consequence.
+pub(crate) fn noise(message: &str, at: usize) -> Option<Kind> {
+    let (before, rest) = message.split_at(at);
+    let is_it = if rest.starts_with("read timed out") {
+        before.contains("atchdog ")
+    } else if rest.starts_with("times before success") {
+        before.contains("retried ")
+    } else {
+        true
+    };
+    is_it.then_some(Kind::WatchdogNoise)
+}
+
+/// `Checking clocksource NAME synchronization from CPU N to CPUs LIST.`
+pub(crate) fn checking(message: &str, at: usize) -> Option<Kind> {
+    message[at..].contains(" synchronization").then_some(Kind::SyncChecking)
+}
+
+/// `CPUs LIST ahead of CPU N for clocksource tsc.`
+pub(crate) fn cpus_ahead(message: &str, at: usize) -> Option<Kind> {
+    cpus(&message[..at]).map(|cpus| Kind::CpusApart { cpus, is_ahead: true })
+}
+
+/// `CPUs LIST behind CPU N for clocksource tsc.`
+pub(crate) fn cpus_behind(message: &str, at: usize) -> Option<Kind> {
+    cpus(&message[..at]).map(|cpus| Kind::CpusApart { cpus, is_ahead: false })
+}
+
+fn cpus(before: &str) -> Option<String> {
+    let cpus = before.rsplit_once("CPUs ")?.1.trim();
+    let is_list = cpus.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'-'));
+    is_list.then(|| cpus.chars().take(LIST_MAX).collect())
+}
+
+/// `Override clocksource NAME is ... HRT compatible`
+pub(crate) fn overridden(message: &str, at: usize) -> Option<Kind> {
+    let (name, rest) = name(&message[at + "Override clocksource ".len()..])?;
+    rest.contains("HRT compatible")
+        .then(|| Kind::Override { name: name.to_owned(), is_deferred: rest.contains("deferring") })
+}

@@ -1,0 +1,241 @@
+//! Reads a log as a stream: any length, any bytes.
+
+use std::borrow::Cow;
+use std::io::{self, Read};
+
+use super::clean::clean;
+use super::event::{Event, Kind};
+use super::kept::Kept;
+use super::keywords::{self, Found};
+use super::lines::{self, Limits, Line, Want};
+use super::parse::{self, Said};
+use super::prefix::{self, Split};
+use crate::facts::{Evidence, Log};
+
+/// Most characters of a line that is shown.
+const TEXT_MAX: usize = 300;
+/// Lines at the beginning in which a stamp is looked for.
+const LOOKED_AT: u64 = 100;
+/// A stamp below is that of a boot, in seconds.
+const NEAR_START: f64 = 1.0;
+/// Lines within which the same `Linux version` line is a copy rather than another boot: loggers
+/// that read the kernel's log twice write lines in pairs.
+const COPIED_WITHIN: u64 = 10;
+
+/// Reads a log to its end and keeps what speaks of clocks, of its last boot.
+///
+/// Memory is bounded: of each kind of line, the first and the last ones are kept, and
+/// [`Log::left_out`] counts the others.
+///
+/// # Errors
+///
+/// Those of `bytes`.
+pub fn read(bytes: &mut dyn Read, file: &str) -> io::Result<Log> {
+    read_within(bytes, file, Limits::USUAL)
+}
+
+fn read_within(bytes: &mut dyn Read, file: &str, limits: Limits) -> io::Result<Log> {
+    let mut boots = Boots::new(file);
+    let lines = lines::scan(bytes, limits, keywords::find, &mut |line| boots.take(line))?;
+    Ok(boots.finish(lines))
+}
+
+/// A line whose rest may stand on the next one.
+struct Open {
+    line: u64,
+    at: Option<f64>,
+    text: String,
+    message: String,
+    kind: Option<Kind>,
+}
+
+/// The boots of a log, of which the last one is kept.
+struct Boots<'a> {
+    file: &'a str,
+    kept: Kept,
+    count: u64,
+    begins_at_boot: bool,
+    /// Whether the log's first stamp was seen.
+    is_stamped: bool,
+    /// The last `Linux version` line.
+    version: Option<(u64, String)>,
+    /// The line before was the first of a boot by the device tree's architectures.
+    entry: Option<(u64, Event)>,
+    open: Option<Open>,
+}
+
+impl<'a> Boots<'a> {
+    fn new(file: &'a str) -> Boots<'a> {
+        Boots {
+            file,
+            kept: Kept::default(),
+            count: 0,
+            begins_at_boot: false,
+            is_stamped: false,
+            version: None,
+            entry: None,
+            open: None,
+        }
+    }
+
+    fn take(&mut self, line: Line) -> Want {
+        let text = clean(line.bytes);
+        let split = prefix::split(&text);
+        if let Some(at) = split.at.filter(|_| !self.is_stamped) {
+            self.is_stamped = true;
+            self.begins_at_boot |= at < NEAR_START;
+        }
+        let was_joined = match self.open.take() {
+            Some(open) => self.close(open, Some(&split)),
+            None => false,
+        };
+        if !was_joined {
+            let known = line.first.filter(|_| matches!(text, Cow::Borrowed(_)));
+            let first = known.and_then(|first| within(first, &split));
+            self.read(line.number, &split, first);
+        }
+        match self.open.is_some() || (!self.is_stamped && line.number < LOOKED_AT) {
+            true => Want::Next,
+            false => Want::Candidate,
+        }
+    }
+
+    fn read(&mut self, line: u64, split: &Split, first: Option<Found>) {
+        if prefix::is_boot_mark(split.message) {
+            return self.begin(line, None);
+        }
+        let Said { kind, is_open } = parse::said(split.message, first);
+        if is_open {
+            let (text, message) = (shown(split), split.message.to_owned());
+            self.open = Some(Open { line, at: split.at, text, message, kind });
+        } else if let Some(kind) = kind {
+            self.push(line, split.at, shown(split), kind);
+        }
+    }
+
+    /// Reads `open` together with the line after it, if that is its rest. Says whether it is.
+    fn close(&mut self, open: Open, next: Option<&Split>) -> bool {
+        if let Some(rest) = next.filter(|next| next.is_bare && !next.message.is_empty()) {
+            let joined = format!("{} {}", open.message, rest.message);
+            if let Said { kind: Some(kind), is_open: false } = parse::said(&joined, None) {
+                let text = format!("{} {}", open.text, rest.message);
+                self.push(open.line, open.at, cut(text), kind);
+                return true;
+            }
+        }
+        if let Some(kind) = open.kind {
+            self.push(open.line, open.at, open.text, kind);
+        }
+        false
+    }
+
+    fn push(&mut self, line: u64, at: Option<f64>, text: String, kind: Kind) {
+        // The name of the file is added to those that stay.
+        let evidence = Evidence { file: String::new(), line: Some(line), text };
+        let event = Event { evidence, at, kind };
+        match &event.kind {
+            Kind::LinuxVersion(version) => {
+                let version = version.clone();
+                self.begin(line, Some(version));
+            }
+            // On ARM it stands before the version.
+            Kind::ArmBoot if event.evidence.text.contains("Booting Linux") => {
+                self.entry = Some((line, event.clone()));
+            }
+            _ => {}
+        }
+        self.kept.push(event);
+    }
+
+    /// A boot begins, unless this is a copy of the line that began it. `version` is `None` where a
+    /// journal says that another boot follows.
+    fn begin(&mut self, line: u64, version: Option<String>) {
+        let is_copy = match (&self.version, &version) {
+            (Some((before, text)), Some(version)) => {
+                text == version && line - before <= COPIED_WITHIN && self.kept.has_only(is_first)
+            }
+            _ => false,
+        };
+        if is_copy {
+            return;
+        }
+        let has_version = version.is_some();
+        // Of a boot that a mark announced, this is the first line.
+        let was_announced = has_version && self.version.is_none() && self.count > 0;
+        self.version = version.map(|text| (line, text));
+        self.begins_at_boot = has_version;
+        self.is_stamped |= has_version;
+        self.kept = Kept::default();
+        self.count += u64::from(!was_announced);
+        let entry = self.entry.take();
+        if let Some((_, event)) = entry.filter(|(at, _)| has_version && line - at <= COPIED_WITHIN)
+        {
+            self.kept.push(event);
+        }
+    }
+
+    fn finish(mut self, lines: u64) -> Log {
+        if let Some(open) = self.open.take() {
+            self.close(open, None);
+        }
+        let (mut events, left_out) = self.kept.into_events();
+        for event in &mut events {
+            self.file.clone_into(&mut event.evidence.file);
+        }
+        // What stands before the first mark or version is a boot too; one that is cut.
+        Log {
+            file: self.file.to_owned(),
+            lines,
+            events,
+            begins_at_boot: self.begins_at_boot,
+            boots: self.count.max(u64::from(lines > 0)),
+            left_out,
+            skipped_bytes: 0,
+        }
+    }
+}
+
+/// A line of the first moments, which two `Linux version` lines of one boot may have in between.
+fn is_first(kind: &Kind) -> bool {
+    matches!(
+        kind,
+        Kind::LinuxVersion(_)
+            | Kind::CommandLine(_)
+            | Kind::Dmi(_)
+            | Kind::ArmBoot
+            | Kind::MachineModel(_)
+    )
+}
+
+/// Where a keyword of a line stands in its message, unless it is not wholly there.
+fn within(first: Found, split: &Split) -> Option<Found> {
+    let start = first.start.checked_sub(split.start)?;
+    let end = first.end - split.start;
+    (end <= split.message.len()).then_some(Found { start, end, ..first })
+}
+
+/// What of a line is shown.
+fn shown(split: &Split) -> String {
+    let mut text = String::with_capacity(split.message.len() + 24);
+    if let Some(stamp) = split.stamp {
+        text.push('[');
+        text.push_str(stamp);
+        text.push_str("] ");
+    }
+    text.push_str(split.message);
+    cut(text)
+}
+
+fn cut(mut text: String) -> String {
+    // No character is shorter than a byte.
+    if text.len() > TEXT_MAX {
+        let end = text.char_indices().nth(TEXT_MAX).map_or(text.len(), |(at, _)| at);
+        text.truncate(end);
+        text.shrink_to_fit();
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+#[cfg(test)]
+mod tests;

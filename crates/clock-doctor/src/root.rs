@@ -1,0 +1,277 @@
+//! The files of a machine: below a directory, or in an archive. What is in them is not trusted.
+
+mod archive;
+mod directory;
+pub mod paths;
+mod unpack;
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom};
+use std::path::Path;
+
+use super::facts::{Log, Unread};
+use super::log::reader;
+use archive::Archive;
+use clockscope_text::foreign::printable_lines;
+use directory::Directory;
+
+pub use super::collect::facts::{facts, facts_with_log};
+
+/// Where a log is cut, its first line is looked for within so many bytes.
+const LINE: u64 = 1 << 20;
+/// The most that is read of a short file, in bytes; the rest is left.
+pub(crate) const SMALL: u64 = 1 << 20;
+
+/// How much is read of a machine's logs, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct LogLimits {
+    /// Of one: its end, where the newest boot is.
+    each: u64,
+    /// Of all together, in the order of [`paths::LOGS`].
+    all: u64,
+}
+
+/// Seconds of reading; the longest log seen, of a year, has 1.3 GiB. An archive may hold as much.
+const LOG_LIMITS: LogLimits = LogLimits { each: 2 << 30, all: 4 << 30 };
+
+/// The files of a machine.
+#[derive(Debug)]
+pub struct Root {
+    tree: Tree,
+    limits: LogLimits,
+    /// Bytes of logs that were read.
+    logs_read: Cell<u64>,
+}
+
+#[derive(Debug)]
+enum Tree {
+    Directory(Directory),
+    Archive(Archive),
+}
+
+impl Root {
+    /// Opens a directory or an archive, by what it is and not by its name.
+    ///
+    /// # Errors
+    ///
+    /// If it is neither, or cannot be read; a clause, without the path.
+    pub fn open(path: &Path) -> io::Result<Root> {
+        Root::opened(path).map_err(|error| io::Error::new(error.kind(), in_words(&error)))
+    }
+
+    fn opened(path: &Path) -> io::Result<Root> {
+        let kind = fs::metadata(path)?.file_type();
+        if kind.is_dir() {
+            return Ok(Root::of(Tree::Directory(Directory::open(path)?)));
+        }
+        if !kind.is_file() {
+            // To open a FIFO is to wait for its writer.
+            let text = "it is neither a directory nor a plain file";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        Root::from_archive(File::open(path)?, &clean(&path.display().to_string()))
+    }
+
+    /// Reads an archive to its end. `name` is what to call it.
+    ///
+    /// # Errors
+    ///
+    /// If it is none, is damaged, or holds more than is read.
+    pub fn from_archive(packed: impl Read, name: &str) -> io::Result<Root> {
+        Ok(Root::of(Tree::Archive(Archive::read(packed, name)?)))
+    }
+
+    fn of(tree: Tree) -> Root {
+        Root { tree, limits: LOG_LIMITS, logs_read: Cell::new(0) }
+    }
+
+    /// What was refused when it was opened.
+    #[must_use]
+    pub fn refused(&self) -> &[Unread] {
+        match &self.tree {
+            Tree::Directory(_) => &[],
+            Tree::Archive(archive) => &archive.refused,
+        }
+    }
+
+    /// Opens a regular file below the root, of those in [`paths`]; `None` if there is none. Of
+    /// an archive only short files: logs are [`Root::log`]'s.
+    ///
+    /// # Errors
+    ///
+    /// Why it is there and was not opened.
+    pub fn file(&self, below: &str) -> Result<Option<Box<dyn Read + '_>>, Unread> {
+        debug_assert!(paths::content(below).is_some(), "{below} is not in the table of paths");
+        match &self.tree {
+            Tree::Directory(directory) => {
+                let file = Root::opened_below(directory, below)?;
+                Ok(file.map(|file| Box::new(file) as Box<dyn Read>))
+            }
+            Tree::Archive(archive) => match archive.file(below) {
+                Ok(bytes) => Ok(bytes.map(|bytes| Box::new(bytes) as Box<dyn Read>)),
+                Err(why) => Err(unread(below, &why)),
+            },
+        }
+    }
+
+    fn opened_below(
+        directory: &Directory,
+        below: &str,
+    ) -> Result<Option<cap_std::fs::File>, Unread> {
+        directory.file(below).map_err(|why| {
+            // A folder that is closed is told once, not with each file.
+            let closed = (why == directory::DENIED).then(|| directory.closed_folder(below));
+            unread(&closed.flatten().unwrap_or_else(|| below.to_owned()), &why)
+        })
+    }
+
+    /// The text of a short file: at most `SMALL` bytes, what is not UTF-8 replaced, control
+    /// characters too. NUL, which separates strings in device trees, becomes a line's end.
+    ///
+    /// # Errors
+    ///
+    /// Why it is there and was not read.
+    pub fn text(&self, below: &str) -> Result<Option<String>, Unread> {
+        let Some(file) = self.file(below)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        file.take(SMALL)
+            .read_to_end(&mut bytes)
+            .map_err(|error| unread(below, &in_words(&error)))?;
+        Ok(Some(clean(&String::from_utf8_lossy(&bytes))))
+    }
+
+    /// Reads a log; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Why it is there and was not read.
+    pub fn log(&self, below: &str) -> Result<Option<Log>, Unread> {
+        if let Tree::Archive(archive) = &self.tree {
+            let log = archive.log(below).map_err(|why| unread(below, &why))?;
+            return Ok(log.cloned());
+        }
+        let Tree::Directory(directory) = &self.tree else { return Ok(None) };
+        let Some(file) = Root::opened_below(directory, below)? else { return Ok(None) };
+        self.end_of_log(file, below).map(Some).map_err(|error| unread(below, &in_words(&error)))
+    }
+
+    /// Reads as much of a log as may be read, from its end.
+    fn end_of_log(&self, mut file: cap_std::fs::File, below: &str) -> io::Result<Log> {
+        let length = file.metadata()?.len();
+        let room = self.limits.each.min(self.limits.all - self.logs_read.get());
+        if room == 0 && length > 0 {
+            let all = self.limits.all >> 20;
+            let text = format!("the logs before it have {all} MiB, which is the most that is read");
+            return Err(io::Error::other(text));
+        }
+        let skipped_bytes = length.saturating_sub(room);
+        let mut start = file.seek(SeekFrom::Start(skipped_bytes))?;
+        // What grows meanwhile must not be read for ever.
+        let mut bytes = BufReader::new((&mut file).take(room));
+        if skipped_bytes > 0 {
+            // To the next line, if there is one near.
+            let part = (&mut bytes).take(LINE).skip_until(b'\n')?;
+            start += part as u64;
+        }
+        let log = reader::read(&mut bytes, below)?;
+        self.logs_read.set(self.logs_read.get() + room.min(length));
+        Ok(Log { skipped_bytes: if skipped_bytes > 0 { start } else { 0 }, ..log })
+    }
+
+    /// The logs that there may be, in the order of `paths::LOGS`.
+    #[must_use]
+    pub fn logs(&self) -> Vec<String> {
+        let one = |pattern: &&str| match pattern.strip_suffix('*') {
+            None => vec![(*pattern).to_owned()],
+            Some(start) => {
+                let (folder, _) = start.rsplit_once('/').unwrap_or(("", start));
+                let paths = self.names(folder).into_iter().map(|name| format!("{folder}/{name}"));
+                paths
+                    .filter(|path| path.strip_prefix(start).is_some_and(paths::is_plain_ending))
+                    .collect()
+            }
+        };
+        paths::LOGS.iter().flat_map(one).collect()
+    }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        match &self.tree {
+            Tree::Directory(directory) => directory.names(folder),
+            Tree::Archive(archive) => archive.names(folder),
+        }
+    }
+}
+
+fn unread(below: &str, why: &str) -> Unread {
+    Unread { file: below.to_owned(), why: clean(why) }
+}
+
+/// An error in lower case, without its number.
+pub(crate) fn in_words(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_lowercase().to_string());
+    first.unwrap_or_default() + characters.as_str()
+}
+
+/// The text without what would act on a terminal or hide in it; line ends and tabs stay, and a zero
+/// byte is a line end.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    printable_lines(&text.replace('\0', "\n").replace('\r', " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOOT: &str = "[    0.000000] Linux version 6.1.0 (gcc)\n\
+                        [    1.000000] tsc: Marking TSC unstable due to clocksource watchdog\n";
+
+    fn root(logs: &[(&str, &str)], each: u64, all: u64) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in logs {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let mut root = Root::open(folder.path()).unwrap();
+        root.limits = LogLimits { each, all };
+        (folder, root)
+    }
+
+    #[test]
+    fn of_a_log_that_is_too_long_the_end_is_read_and_that_is_said() {
+        let long = "old line\n".repeat(100) + BOOT;
+        let (_folder, root) = root(&[("var/log/dmesg", &long)], 150, 1000);
+        let log = root.log("var/log/dmesg").unwrap().unwrap();
+        assert_eq!((log.events.len(), log.begins_at_boot), (2, true));
+        assert!(log.skipped_bytes >= 900 - 150 && log.skipped_bytes <= 900, "{log:?}");
+        let told = facts(&root).unread;
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0].file, "var/log/dmesg");
+        assert!(told[0].why.contains("bytes at its beginning"), "{told:?}");
+    }
+
+    #[test]
+    fn of_many_logs_no_more_is_read_than_of_all_together_and_that_is_said() {
+        let many: Vec<String> = (0..9).map(|n| format!("sos_commands/kernel/dmesg_{n}")).collect();
+        let logs: Vec<(&str, &str)> = many.iter().map(|path| (path.as_str(), BOOT)).collect();
+        let length = BOOT.len() as u64;
+        let (_folder, root) = root(&logs, 10_000, 3 * length + 1);
+        let facts = facts(&root);
+        assert_eq!(root.logs_read.get(), 3 * length + 1);
+        assert_eq!(facts.unread.len(), 6, "one is cut, five are not read: {:?}", facts.unread);
+        assert!(facts.log.is_some());
+    }
+
+    #[test]
+    fn a_log_within_the_limits_is_read_whole() {
+        let (_folder, root) = root(&[("dmesg", BOOT)], BOOT.len() as u64, BOOT.len() as u64);
+        let log = root.log("dmesg").unwrap().unwrap();
+        assert_eq!((log.skipped_bytes, log.lines, log.events.len()), (0, 2, 2));
+        assert_eq!(facts(&Root::open(_folder.path()).unwrap()).unread, []);
+    }
+}

@@ -1,0 +1,386 @@
+//! A machine's files in an archive: those that doctor reads are kept in memory, logs as what they
+//! tell. Nothing is unpacked to a disk, and nothing in the archive is followed.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+use tar::{Entry, EntryType, PaxExtensions};
+
+use super::paths::{self, Content};
+use super::unpack::{HEAD, Packing, is_tar, packing, unpack};
+use super::{SMALL, clean};
+use crate::facts::{Log, Unread};
+use crate::log::reader;
+use clockscope_text::foreign::printable;
+
+/// Folders in folders in which a machine's root is looked for.
+const DEPTH: usize = 3;
+/// The most that is kept, in bytes.
+const KEPT: usize = 64 << 20;
+/// What an event of a log takes, in bytes, roughly.
+const EVENT: usize = 512;
+/// A folder with so many files such as doctor reads is a machine's root.
+const MACHINE: usize = 3;
+/// Files that are told to be in the archive twice.
+const TWICE: usize = 16;
+/// Longest name of a member (`PATH_MAX` of include/uapi/linux/limits.h), in bytes.
+const NAME: u64 = 4096;
+/// Longest PAX header that is read, in bytes; the longest are extended attributes.
+const PAX: u64 = 1 << 20;
+
+/// What was kept of an archive.
+#[derive(Debug, Default)]
+pub(super) struct Archive {
+    files: BTreeMap<String, Kept>,
+    /// What was refused and must be said.
+    pub(super) refused: Vec<Unread>,
+}
+
+/// A member that doctor reads.
+#[derive(Clone, Debug)]
+enum Kept {
+    Small(Vec<u8>),
+    Log(Box<Log>),
+    Refused(String),
+    /// A link to a member of this name.
+    Link(String),
+}
+
+impl Archive {
+    /// Reads an archive to its end. `name` is what to call it.
+    ///
+    /// # Errors
+    ///
+    /// If it is none, is damaged, or holds more than is read.
+    pub(super) fn read(packed: impl Read, name: &str) -> io::Result<Archive> {
+        let (head, rest) = head_of(packed)?;
+        let packing = packing(&head).map_err(io::Error::other)?;
+        let mut members = Members::default();
+        let ended = members.read(io::Cursor::new(head).chain(rest), packing);
+        let has_end = ended.map_err(|error| io::Error::other(members.stopped(&error)))?;
+        let mut archive = members.choose();
+        if !has_end {
+            let why = "the archive has no end mark: it may be cut off".to_owned();
+            archive.refused.push(Unread { file: name.to_owned(), why });
+        }
+        Ok(archive)
+    }
+
+    /// A short file; `None` if there is none.
+    pub(super) fn file(&self, below: &str) -> Result<Option<&[u8]>, String> {
+        match self.files.get(below) {
+            None => Ok(None),
+            Some(Kept::Small(bytes)) => Ok(Some(bytes)),
+            Some(Kept::Log(_)) => Err("a log, which is not kept as it was".to_owned()),
+            Some(kept) => self.refusal(kept),
+        }
+    }
+
+    /// What a log tells; `None` if there is none.
+    pub(super) fn log(&self, below: &str) -> Result<Option<&Log>, String> {
+        match self.files.get(below) {
+            Some(Kept::Log(log)) => Ok(Some(log)),
+            None | Some(Kept::Small(_)) => Ok(None),
+            Some(kept) => self.refusal(kept),
+        }
+    }
+
+    /// Names in a folder.
+    pub(super) fn names(&self, folder: &str) -> Vec<String> {
+        let name = |path: &String| {
+            let name = path.strip_prefix(folder)?.strip_prefix('/')?;
+            (!name.contains('/')).then(|| name.to_owned())
+        };
+        self.files.keys().filter_map(name).collect()
+    }
+
+    fn refusal<T>(&self, kept: &Kept) -> Result<Option<T>, String> {
+        match kept {
+            Kept::Refused(why) => Err(why.clone()),
+            // What it leads to is read by its own name: sosreport links its most asked files so.
+            Kept::Link(target) if self.files.contains_key(target) => Ok(None),
+            _ => Err("a link in the archive, which is not followed".to_owned()),
+        }
+    }
+}
+
+/// The first bytes, and the rest.
+fn head_of<R: Read>(mut packed: R) -> io::Result<(Vec<u8>, R)> {
+    let mut head = Vec::with_capacity(HEAD);
+    (&mut packed).take(HEAD as u64).read_to_end(&mut head)?;
+    Ok((head, packed))
+}
+
+/// Members that were refused for one reason.
+#[derive(Default)]
+struct Tally {
+    count: u64,
+    /// The first one.
+    example: String,
+}
+
+impl Tally {
+    fn add(&mut self, path: &str) {
+        if self.count == 0 {
+            self.example = short(path);
+        }
+        self.count += 1;
+    }
+
+    /// One line for all.
+    fn said(&self, what: &str) -> Option<Unread> {
+        let why = match self.count {
+            0 => return None,
+            1 => format!("has {what}: not read"),
+            count => format!("has {what}, as have {} more members: not read", count - 1),
+        };
+        Some(Unread { file: self.example.clone(), why })
+    }
+}
+
+/// Members of an archive as they come, by the folder that may be the root.
+#[derive(Default)]
+struct Members {
+    roots: BTreeMap<String, BTreeMap<String, Kept>>,
+    kept: usize,
+    count: u64,
+    with_dots: Tally,
+    absolute: Tally,
+    /// An archive in the archive.
+    nested: Option<String>,
+    twice: Vec<(String, String)>,
+}
+
+impl Members {
+    /// Reads all; whether there was an end mark.
+    fn read(&mut self, packed: impl Read, packing: Packing) -> io::Result<bool> {
+        let mut unpacked = unpack(packed, packing);
+        if packing != Packing::None {
+            let (head, rest) = head_of(unpacked)?;
+            if !is_tar(&head) {
+                return Err(io::Error::other("what is packed is no tar archive"));
+            }
+            unpacked = Box::new(io::Cursor::new(head).chain(rest));
+        }
+        let mut archive = tar::Archive::new(Watched { inner: unpacked, met_end: false });
+        let mut name: Option<Vec<u8>> = None;
+        for entry in archive.entries()?.raw(true) {
+            let mut entry = entry?;
+            let kind = entry.header().entry_type();
+            match kind {
+                EntryType::GNULongName => {
+                    let bytes = at_most(&mut entry, NAME, "a name")?;
+                    name = Some(bytes.split(|byte| *byte == 0).next().unwrap_or_default().to_vec());
+                }
+                EntryType::XHeader => {
+                    let bytes = at_most(&mut entry, PAX, "a PAX header")?;
+                    name = pax_name(&bytes)?.or(name);
+                }
+                EntryType::GNULongLink | EntryType::XGlobalHeader => {}
+                EntryType::GNUSparse if is_extended(&entry) => {
+                    return Err(io::Error::other(
+                        "it has sparse members: pack it without --sparse",
+                    ));
+                }
+                _ => {
+                    let path = name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
+                    self.count += 1;
+                    self.member(&path, &mut entry)?;
+                }
+            }
+        }
+        let mut rest = archive.into_inner();
+        let has_end = !rest.met_end;
+        // To its end, for the checksum there.
+        io::copy(&mut rest, &mut io::sink())?;
+        Ok(has_end)
+    }
+
+    fn member(&mut self, path: &[u8], entry: &mut Entry<impl Read>) -> io::Result<()> {
+        let path = String::from_utf8_lossy(path);
+        let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+        match () {
+            () if parts.contains(&"..") => self.with_dots.add(&path),
+            () if path.starts_with('/') => self.absolute.add(&path),
+            () => self.plain_member(&parts, entry)?,
+        }
+        Ok(())
+    }
+
+    fn plain_member(&mut self, parts: &[&str], entry: &mut Entry<impl Read>) -> io::Result<()> {
+        let found = (0..=DEPTH.min(parts.len().saturating_sub(1))).find_map(|depth| {
+            let below = parts[depth..].join("/");
+            Some((parts[..depth].join("/"), paths::content(&below)?, below))
+        });
+        let Some((root, content, below)) = found else {
+            let is_archive = |name: &&&str| {
+                [".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.zst"]
+                    .iter()
+                    .any(|end| name.ends_with(end))
+            };
+            if let Some(name) = parts.last().filter(is_archive) {
+                self.nested.get_or_insert_with(|| short(name));
+            }
+            return Ok(());
+        };
+        let kept = kept(content, &below, entry)?;
+        self.kept += root.len()
+            + below.len()
+            + match &kept {
+                Kept::Small(bytes) => bytes.len(),
+                Kept::Log(log) => (log.events.len() + 1) * EVENT,
+                Kept::Refused(_) | Kept::Link(_) => EVENT,
+            };
+        if self.kept > KEPT {
+            let text = "it holds more than 64 MiB of files such as doctor reads: of many machines?";
+            return Err(io::Error::other(text));
+        }
+        let files = self.roots.entry(root.clone()).or_default();
+        if files.insert(below.clone(), kept).is_some() && self.twice.len() < TWICE {
+            self.twice.push((root, below));
+        }
+        Ok(())
+    }
+
+    /// Why it ended early, as a clause.
+    fn stopped(&self, error: &io::Error) -> String {
+        let why = super::in_words(error);
+        // Readers and unpackers say it each in its own way.
+        let is_cut = error.kind() == io::ErrorKind::UnexpectedEof
+            || ["EOF", "entire block", "fill whole buffer"].iter().any(|word| why.contains(word));
+        let why = if is_cut { "it is cut off".to_owned() } else { why };
+        let where_ = match self.count {
+            0 => "from its beginning".to_owned(),
+            1 => "after 1 member".to_owned(),
+            count => format!("after {count} members"),
+        };
+        format!("the archive cannot be read {where_}: {}", clean(&why))
+    }
+
+    /// Chooses the folder with most files, of several with as many the least deep.
+    fn choose(mut self) -> Archive {
+        let rank = |(root, files): &(&String, &BTreeMap<String, Kept>)| {
+            (files.len(), usize::MAX - root.matches('/').count() - usize::from(!root.is_empty()))
+        };
+        let root = self.roots.iter().max_by_key(rank).map(|(root, _)| root.clone());
+        let root = root.unwrap_or_default();
+        let files = self.roots.remove(&root).unwrap_or_default();
+        let mut refused: Vec<Unread> =
+            self.with_dots.said("`..` in its path").into_iter().collect();
+        refused.extend(self.absolute.said("an absolute path"));
+        let mut say = |file: &str, why: &str| {
+            refused.push(Unread { file: file.to_owned(), why: why.to_owned() });
+        };
+        self.twice.retain(|(at, _)| *at == root);
+        self.twice.dedup();
+        for (_, below) in &self.twice {
+            say(below, "is in the archive more than once: the last one counts");
+        }
+        if let (true, Some(nested)) = (files.is_empty(), &self.nested) {
+            say(nested, "an archive in the archive: unpack the outer one first");
+        }
+        if let Some((other, _)) = self.roots.iter().find(|(_, files)| files.len() >= MACHINE) {
+            say(&short(other), "another machine's root: one is read");
+        }
+        Archive { files, refused }
+    }
+}
+
+/// What to keep of a member.
+fn kept(content: Content, below: &str, entry: &mut Entry<impl Read>) -> io::Result<Kept> {
+    let why = match entry.header().entry_type() {
+        EntryType::Regular | EntryType::Continuous => {
+            return Ok(match content {
+                Content::Small => {
+                    let mut bytes = Vec::new();
+                    entry.take(SMALL).read_to_end(&mut bytes)?;
+                    Kept::Small(bytes)
+                }
+                Content::Log => Kept::Log(Box::new(reader::read(entry, below)?)),
+            });
+        }
+        EntryType::Symlink => return Ok(Kept::Link(target(below, entry))),
+        EntryType::Link => "a link in the archive, which is not followed",
+        EntryType::Directory => "a directory, not a file",
+        EntryType::Fifo => "a FIFO, not a file",
+        EntryType::Block | EntryType::Char => "a device, not a file",
+        _ => "not a plain file",
+    };
+    Ok(Kept::Refused(why.to_owned()))
+}
+
+/// Where a link leads, below the root if it stays there; empty if it leads out.
+fn target(below: &str, entry: &Entry<impl Read>) -> String {
+    let Some(link) = entry.link_name_bytes() else { return String::new() };
+    let link = String::from_utf8_lossy(&link).into_owned();
+    let mut parts: Vec<&str> = match link.starts_with('/') {
+        true => Vec::new(),
+        false => below.split('/').rev().skip(1).collect::<Vec<_>>().into_iter().rev().collect(),
+    };
+    for part in link.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.pop().is_none() => return String::new(),
+            ".." => {}
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// All of a member that is no longer than that.
+fn at_most(entry: &mut Entry<impl Read>, most: u64, what: &str) -> io::Result<Vec<u8>> {
+    if entry.size() > most {
+        return Err(io::Error::other(format!("{what} of more than {most} bytes")));
+    }
+    let mut bytes = Vec::new();
+    entry.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The name in a PAX header.
+fn pax_name(bytes: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    let mut name = None;
+    for extension in PaxExtensions::new(bytes).flatten() {
+        match extension.key() {
+            Ok("path") => name = Some(extension.value_bytes().to_vec()),
+            // It is there for members of 8 GiB and more, whose header does not hold the size.
+            Ok("size") => {
+                return Err(io::Error::other("it has a member of a size that is not read"));
+            }
+            _ => {}
+        }
+    }
+    Ok(name)
+}
+
+fn is_extended(entry: &Entry<impl Read>) -> bool {
+    entry.header().as_gnu().is_some_and(tar::GnuHeader::is_extended)
+}
+
+/// A name that may be printed.
+fn short(name: &str) -> String {
+    let name = printable(name);
+    match name.chars().count() {
+        0..=100 => name,
+        _ => name.chars().take(99).chain(['…']).collect(),
+    }
+}
+
+/// Notes that the end was met.
+struct Watched<R> {
+    inner: R,
+    met_end: bool,
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.met_end |= read == 0 && !buffer.is_empty();
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+#[path = "archive_tests.rs"]
+mod tests;

@@ -1,0 +1,128 @@
+//! Fixes that choose among the clocksources that the kernel has.
+
+use super::wording::{verify_boot, verify_source};
+use super::{CURRENT, Case, Draft, bootloader};
+
+/// Clocksources from cheap to dear, for a machine that has several.
+const CHEAPEST_FIRST: [&str; 9] = [
+    "tsc",
+    "arch_sys_counter",
+    "hyperv_clocksource_tsc_page",
+    "kvm-clock",
+    "xen",
+    "tsc-early",
+    "hpet",
+    "hyperv_clocksource_msr",
+    "acpi_pm",
+];
+
+fn rank(name: &str) -> usize {
+    CHEAPEST_FIRST.iter().position(|one| *one == name).unwrap_or(CHEAPEST_FIRST.len())
+}
+
+/// `None` if that source is current, or known not to be available.
+pub(super) fn switch(case: &Case, name: &str) -> Option<Draft> {
+    let is_current = case.verdict.source.as_deref() == Some(name);
+    if is_current || case.is_available(name) == Some(false) {
+        return None;
+    }
+    let now = case.verdict.source.as_deref().unwrap_or("the present clocksource");
+    let listed = case.is_available(name) == Some(true);
+    let gain = match (name, now) {
+        ("tsc", _) if listed => {
+            format!("The kernel lists tsc, so it has nothing against it; {now} is dearer to read.")
+        }
+        ("tsc", _) => format!("tsc is read in user space; {now} is not, or not for certain."),
+        ("hpet", "acpi_pm") => {
+            "hpet does not wrap every 4.69 s as acpi_pm does, and resolves better.".to_owned()
+        }
+        _ => format!("{name} is cheaper to read than {now}."),
+    };
+    let mut verify = verify_source(name);
+    verify.push(format!(
+        "sudo dmesg | tail -n 3   # `Override clocksource {name} is ...`: the kernel refused it"
+    ));
+    if name == "hpet" {
+        verify.remove(1);
+    }
+    Some(Draft {
+        title: (name != "kvm-clock").then(|| format!("switch to {name} now")),
+        why: gain,
+        commands: vec![format!("echo {name} | sudo tee {CURRENT}")],
+        verify,
+        caveats: vec!["The write reports success even if the kernel refuses.".to_owned()],
+        place: place(case),
+        ..Draft::default()
+    })
+}
+
+fn place(case: &Case) -> super::Place {
+    if case.is_container() { super::Place::Host } else { super::Place::Here }
+}
+
+/// `None` if nothing that is available is cheaper than the present one.
+pub(super) fn switch_to_best(case: &Case) -> Option<Draft> {
+    let now = case.verdict.source.as_deref()?;
+    let available = &case.facts.available.as_ref()?.value;
+    let best = available.iter().min_by_key(|name| rank(name))?;
+    if rank(best) >= rank(now) {
+        return None;
+    }
+    switch(case, best)
+}
+
+/// `None` if the command line says so already, or tsc is known not to be available.
+pub(super) fn at_boot(case: &Case) -> Option<Draft> {
+    if case.has_parameter("clocksource=tsc") || case.is_available("tsc") == Some(false) {
+        return None;
+    }
+    let is_xen = case.is(&["xen"]) && !case.because.iter().any(forbids_reliable);
+    let words = match is_xen && !case.has_parameter("tsc=reliable") {
+        true => "clocksource=tsc tsc=reliable",
+        false => "clocksource=tsc",
+    };
+    let (place, mut commands) = bootloader::add(case, words);
+    let mut caveats = Vec::new();
+    if is_xen {
+        commands
+            .insert(0, "clockscope wrongness --time 60   # first: must find no warp".to_owned());
+        caveats.push(
+            "Not on Xen hosts that suspend, and not if the guest migrates live: the time would \
+             be wrong afterwards."
+                .to_owned(),
+        );
+    }
+    Some(Draft {
+        title: Some(format!("boot with {words}")),
+        why: match is_xen && case.is(&["aws"]) {
+            true => {
+                "Writing the file lasts until the next boot; this keeps it, as AWS recommends \
+                     for its Xen instances."
+            }
+            false => "Writing the file lasts until the next boot; the parameter keeps it.",
+        }
+        .to_owned(),
+        place,
+        commands,
+        verify: verify_boot(words),
+        has_own_risk: is_xen,
+        caveats,
+    })
+}
+
+fn forbids_reliable(finding: &&crate::rules::finding::Finding) -> bool {
+    finding.forbids.contains(&"tsc=reliable")
+}
+
+/// Nothing to do: said where something else would be tempting.
+pub(super) fn keep(case: &Case) -> Draft {
+    let source = case.verdict.source.as_deref();
+    Draft {
+        title: source.map(|source| format!("keep {source}")),
+        why: case.so(match case.found(&["arm-erratum-vdso-off", "arm-cntvct-trapped"]) {
+            true => "no setting changes that, and a kernel without the work-around would be wrong.",
+            false => "the present clocksource is slower and right.",
+        }),
+        ..Draft::default()
+    }
+}

@@ -1,0 +1,183 @@
+//! Whether a clock that reads the TSC in user space would be right on this machine.
+
+use super::super::finding::Finding;
+use crate::facts::Facts;
+
+/// Labels that show, or make likely, that the TSC's time is wrong.
+const REFUSED: [&str; 15] = [
+    "tsc-warp-firmware",
+    "tsc-warp-runtime",
+    "tsc-warp-hotplug",
+    "tsc-unsynchronized",
+    "tsc-halts-in-idle",
+    "tsc-refused",
+    "tsc-went-backwards",
+    "tsc-jumped",
+    "after-resume",
+    "migration-risk",
+    "kvm-host-tsc-backwards",
+    "per-cpu-sync-suspicious",
+    "tsc-rate-wrong",
+    "tsc-offset-measured",
+    "tsc-denied-to-process",
+];
+/// Labels that leave it open until the CPUs have been compared.
+const NEEDS_OFFSETS: [&str; 2] = ["tsc-warp", "tsc-warp-small"];
+
+/// Whether a program could read the TSC itself here and get right time: `Ok` if nothing that is
+/// known speaks against it. That the watchdog gave the TSC up is no reason by itself where its
+/// numbers acquit the TSC (a wrapped or slow reference, a torn read, a pause).
+///
+/// # Errors
+///
+/// Why not, as a clause.
+pub fn tsc_guards(facts: &Facts, findings: &[Finding]) -> Result<(), String> {
+    if let Some(machine) = &facts.cpu.machine
+        && !["x86_64", "i386", "i586", "i686"].contains(&machine.value.as_str())
+    {
+        return Err(format!("{} has no TSC", machine.value));
+    }
+    let title = |label| super::super::catalogue::label(label).map_or(label, |label| label.title);
+    if let Some(finding) = findings.iter().find(|finding| REFUSED.contains(&finding.label)) {
+        return Err(format!("{} ({})", title(finding.label), finding.label));
+    }
+    invariant(facts)?;
+    let offsets_are_good = facts.measured.as_ref().and_then(|measured| measured.warp.as_ref());
+    let offsets_are_good =
+        offsets_are_good.is_some_and(|warp| warp.pairs > 0 && warp.backwards == 0);
+    for finding in findings {
+        if NEEDS_OFFSETS.contains(&finding.label) && !offsets_are_good {
+            return Err(format!(
+                "{}, and no measurement says otherwise ({})",
+                title(finding.label),
+                finding.label
+            ));
+        }
+        if finding.label == "needs-rate-measurement" && !rate_is_good(facts) {
+            return Err(format!("{} ({})", title(finding.label), finding.label));
+        }
+    }
+    Ok(())
+}
+
+/// The counter's rate must neither follow the CPU's nor stop in sleep.
+fn invariant(facts: &Facts) -> Result<(), String> {
+    let cpuid = facts.measured.as_ref().and_then(|measured| measured.cpuid.as_ref());
+    if cpuid.is_some_and(|cpuid| cpuid.invariant_tsc) {
+        return Ok(());
+    }
+    for flag in ["constant_tsc", "nonstop_tsc"] {
+        match facts.cpu.flag(flag) {
+            Some(true) => {}
+            Some(false) => return Err(format!("the TSC is not invariant: no {flag}")),
+            None => return Err(format!("it is not known whether the CPU has {flag}")),
+        }
+    }
+    Ok(())
+}
+
+/// The rate that the kernel takes the TSC to have lies within what was measured, give or take the
+/// 100 ppm by which crystals differ. That was measured against the kernel's clock, which proves
+/// something only if the kernel does not get its time from the TSC.
+fn rate_is_good(facts: &Facts) -> bool {
+    let host = facts.measured.as_ref().map(|measured| &measured.host);
+    let is_other = |source: &str| ["hpet", "acpi_pm", "sgi_rtc"].contains(&source);
+    let host = host.filter(|host| host.clocksource.as_deref().is_some_and(is_other));
+    let rates = host.and_then(|host| Some((host.tsc_hz_kernel?, host.tsc_hz_measured?)));
+    rates.is_some_and(|(kernel, measured)| ((measured - kernel) / kernel).abs() < 100e-6)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::facts::{CpuFacts, Known};
+    use crate::measured::{Measured, WarpMeasured};
+
+    fn machine(flags: &[&str]) -> Facts {
+        let flags: BTreeSet<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let flags = Some(Known::new(flags, "proc/cpuinfo", "flags"));
+        let cpu = CpuFacts { flags, flags_are_complete: true, ..CpuFacts::default() };
+        Facts { cpu, ..Facts::default() }
+    }
+
+    fn invariant_machine() -> Facts {
+        machine(&["constant_tsc", "nonstop_tsc"])
+    }
+
+    fn findings(labels: &[&'static str]) -> Vec<Finding> {
+        labels.iter().map(|&label| Finding::new(label)).collect()
+    }
+
+    #[test]
+    fn a_watchdog_that_erred_is_no_reason_against_the_tsc() {
+        for label in [
+            "watchdog-false-positive-likely",
+            "watchdog-counter-wrapped",
+            "tsc-watchdog-readdelay",
+            "tsc-watchdog-glitch",
+            "tsc-watchdog-short-interval",
+            "vm-paused",
+        ] {
+            let findings = findings(&["tsc-watchdog-skew", "tsc-absent", label]);
+            assert_eq!(tsc_guards(&invariant_machine(), &findings), Ok(()), "{label}");
+        }
+        assert_eq!(tsc_guards(&invariant_machine(), &[]), Ok(()));
+    }
+
+    #[test]
+    fn every_reason_against_it_is_named() {
+        for label in REFUSED {
+            let refused = tsc_guards(&invariant_machine(), &findings(&[label])).unwrap_err();
+            assert!(refused.contains(label), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_tsc_that_is_not_known_to_be_invariant_is_refused() {
+        let refused = |facts: &Facts| tsc_guards(facts, &[]).unwrap_err();
+        assert_eq!(
+            refused(&machine(&["constant_tsc"])),
+            "the TSC is not invariant: no nonstop_tsc"
+        );
+        let unknown = refused(&Facts::default());
+        assert_eq!(unknown, "it is not known whether the CPU has constant_tsc");
+        let mut arm = invariant_machine();
+        arm.cpu.machine = Some(Known::new("aarch64".to_owned(), "", ""));
+        assert_eq!(refused(&arm), "aarch64 has no TSC");
+    }
+
+    #[test]
+    fn a_warp_of_the_boot_is_overruled_by_a_measurement_only() {
+        let found = findings(&["tsc-warp", "tsc-warp-small"]);
+        let mut facts = invariant_machine();
+        assert!(tsc_guards(&facts, &found).is_err());
+        let warp =
+            |backwards| Some(WarpMeasured { pairs: 6, backwards, ..WarpMeasured::default() });
+        facts.measured = Some(Measured { warp: warp(1), ..Measured::default() });
+        assert!(tsc_guards(&facts, &found).is_err());
+        facts.measured = Some(Measured { warp: warp(0), ..Measured::default() });
+        assert_eq!(tsc_guards(&facts, &found), Ok(()));
+    }
+
+    #[test]
+    fn an_undecided_rate_needs_one_that_was_measured() {
+        let found = findings(&["needs-rate-measurement"]);
+        let mut facts = invariant_machine();
+        assert!(tsc_guards(&facts, &found).is_err());
+        let mut measured = Measured::default();
+        measured.host.tsc_hz_kernel = Some(1.896e9);
+        measured.host.tsc_hz_measured = Some(1.975e9);
+        measured.host.clocksource = Some("acpi_pm".to_owned());
+        facts.measured = Some(measured.clone());
+        assert!(tsc_guards(&facts, &found).is_err());
+        measured.host.tsc_hz_measured = Some(1.896_01e9);
+        measured.host.clocksource = Some("tsc".to_owned());
+        facts.measured = Some(measured.clone());
+        assert!(tsc_guards(&facts, &found).is_err(), "the TSC is judged by itself");
+        measured.host.clocksource = Some("acpi_pm".to_owned());
+        facts.measured = Some(measured);
+        assert_eq!(tsc_guards(&facts, &found), Ok(()));
+    }
+}

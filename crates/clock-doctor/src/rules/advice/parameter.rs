@@ -1,0 +1,306 @@
+//! Fixes that are parameters of the kernel.
+
+use super::wording::{verify_boot, verify_source};
+use super::{CURRENT, Case, Draft, bootloader};
+use crate::log::event::Kind;
+
+/// What to measure before a check is turned off.
+pub(in crate::rules) const MEASURE: &str =
+    "clockscope wrongness --time 60   # first: no warp, offsets below a read, drift under 100 ppm";
+/// Labels after which the TSC's rate is not known to be right.
+const UNDECIDED: [&str; 3] =
+    ["needs-rate-measurement", "watchdog-bad-reference", "tsc-watchdog-long-interval"];
+/// Labels that speak for the TSC.
+const ACQUITTED: [&str; 7] = [
+    "tsc-watchdog-glitch",
+    "tsc-watchdog-readdelay",
+    "tsc-watchdog-short-interval",
+    "watchdog-counter-wrapped",
+    "watchdog-reads-torn",
+    "watchdog-false-positive-likely",
+    "vm-paused",
+];
+
+/// `None` if the kernel does not have it, or has it on its command line.
+pub(super) fn no_watchdog(case: &Case) -> Option<Draft> {
+    let has_it = case.kernel_since(5, 2, Some(8));
+    if has_it == Some(false) || case.has_parameter("tsc=nowatchdog") {
+        return None;
+    }
+    if case.has_parameter("tsc=reliable") {
+        return None;
+    }
+    let (place, mut commands) = bootloader::add(case, "tsc=nowatchdog");
+    let mut caveats = Vec::new();
+    if case.found(&UNDECIDED) || !case.found(&ACQUITTED) {
+        commands.insert(0, MEASURE.to_owned());
+        caveats.push(
+            "Only if the measurement finds nothing: one sample does not show that the TSC is good."
+                .to_owned(),
+        );
+    }
+    if has_it.is_none() {
+        caveats.push(
+            "Kernels before about 5.2, RHEL 8's excepted, ignore it: there it would be \
+             tsc=reliable, after a measurement."
+                .to_owned(),
+        );
+    }
+    Some(Draft {
+        why: case.so(
+            "without the watchdog the kernel keeps the TSC, and still compares the CPUs at boot.",
+        ),
+        place,
+        commands,
+        verify: verify_boot("tsc=nowatchdog"),
+        caveats,
+        ..Draft::default()
+    })
+}
+
+/// `None` if the command line has it.
+pub(super) fn reliable(case: &Case) -> Option<Draft> {
+    if case.has_parameter("tsc=reliable") {
+        return None;
+    }
+    let compared = case.found(&[
+        "tsc-warp",
+        "tsc-warp-small",
+        "tsc-warp-hotplug",
+        "tsc-absent",
+        "cause-needs-dmesg",
+    ]);
+    let too_old = compared && case.kernel_since(3, 3, None) == Some(false);
+    let (place, boot) = bootloader::add(case, "tsc=reliable");
+    let mut commands = vec![MEASURE.to_owned()];
+    let mut caveats = Vec::new();
+    if too_old {
+        commands.insert(0, "uname -r   # first a kernel from 3.3 on".to_owned());
+        caveats.push(
+            "Not without a newer kernel: this one compares the CPUs in spite of tsc=reliable."
+                .to_owned(),
+        );
+    }
+    commands.extend(boot);
+    if compared && case.facts.kernel().is_none() {
+        caveats.push("Kernels before about 3.3 compare the CPUs in spite of it.".to_owned());
+    }
+    let early = case.kernel_since(5, 5, None) == Some(false)
+        && case.kernel_since(4, 16, None) == Some(true);
+    if early && !compared {
+        caveats.push("Kernels 4.16 to 5.4 ignored it for tsc-early until corrected.".to_owned());
+    }
+    let effect = match compared {
+        true => "with tsc=reliable the kernel does not compare the CPUs, and keeps the TSC.",
+        false => "with tsc=reliable the kernel neither watches nor compares the TSC.",
+    };
+    Some(Draft {
+        title: too_old.then(|| "a kernel from 3.3 on, booted with tsc=reliable".to_owned()),
+        why: case.so(effect),
+        place,
+        commands,
+        verify: verify_boot("tsc=reliable"),
+        caveats,
+        ..Draft::default()
+    })
+}
+
+/// `None` if the kernel is too old for it.
+pub(super) fn recalibrate(case: &Case) -> Option<Draft> {
+    let has_it = case.kernel_since(6, 3, None);
+    if has_it == Some(false) || case.has_parameter("tsc=recalibrate") {
+        return None;
+    }
+    let (place, commands) = bootloader::add(case, "tsc=recalibrate");
+    let mut caveats = Vec::new();
+    if has_it.is_none() {
+        caveats.push("The kernel has to be 6.3 or later.".to_owned());
+    }
+    Some(Draft {
+        why: case
+            .so("the kernel then holds it against a timer and prints both rates; it goes on with \
+                      the first."),
+        place,
+        commands,
+        verify: vec![
+            "sudo dmesg | grep -i 'tsc freq'   # `differs from`: boot with tsc_early_khz=N"
+                .to_owned(),
+        ],
+        caveats,
+        ..Draft::default()
+    })
+}
+
+fn verify_rate() -> Vec<String> {
+    vec![
+        "sudo dmesg | grep -i 'tsc.*mhz'   # must name the right rate last".to_owned(),
+        "chronyc tracking   # after an hour: Frequency below 100 ppm".to_owned(),
+    ]
+}
+
+/// The rate that the kernel printed, where it measured one.
+pub(super) fn early_khz(case: &Case) -> Option<Draft> {
+    if case
+        .facts
+        .command_line
+        .as_ref()
+        .is_some_and(|line| line.value.value("tsc_early_khz").is_some())
+    {
+        return None;
+    }
+    let measured = case.facts.events().rev().find_map(|event| match event.kind {
+        Kind::Recalibrated { mhz } => Some((mhz * 1e3).round()),
+        _ => None,
+    });
+    let word = match measured {
+        Some(khz) => format!("tsc_early_khz={khz:.0}"),
+        None => "tsc_early_khz=N".to_owned(),
+    };
+    let (place, mut commands) = bootloader::add(case, &word);
+    let mut caveats =
+        vec!["Stands in the documentation of 6.12; older kernels may lack it.".to_owned()];
+    if measured.is_none() {
+        commands.insert(
+            0,
+            "# N: the TSC's rate in kHz, as the vendor or `TSC freq recalibrated` states it"
+                .to_owned(),
+        );
+    } else {
+        caveats.push("The value is what the kernel measured against a timer: good to about 100 ppm; the vendor's is better.".to_owned());
+    }
+    Some(Draft {
+        title: Some(format!("boot with {word}")),
+        why: case.so("the parameter states the right one until the firmware is mended."),
+        place,
+        commands,
+        verify: verify_rate(),
+        caveats,
+        ..Draft::default()
+    })
+}
+
+/// What the findings say of the command line; `None` if none of it is there.
+pub(super) fn remove(case: &Case) -> Option<Draft> {
+    let line = &case.facts.command_line.as_ref()?.value;
+    let words: Vec<&str> =
+        line.words.iter().map(String::as_str).filter(|w| unwanted(case, w)).collect();
+    let mut words: Vec<&str> = words;
+    words.dedup();
+    if words.is_empty() {
+        return None;
+    }
+    let list = words.join(" ");
+    let (place, commands) = bootloader::remove(case, &list);
+    let mut verify = vec![format!("cat /proc/cmdline   # must not have {}", words.join(", "))];
+    verify.push(format!("cat {CURRENT}   # must print tsc; if not, the kernel's log says why"));
+    let mut caveats = vec![
+        "If the boot loader's configuration does not have it, it is built into the kernel: \
+         `grep CONFIG_CMDLINE /boot/config-$(uname -r)`."
+            .to_owned(),
+    ];
+    if let Some(missing) = asked_and_unavailable(case)
+        && !turns_off(case, missing)
+    {
+        caveats.push(format!(
+            "Nothing on the command line turns {missing} off: look there for what does."
+        ));
+    }
+    Some(Draft {
+        title: Some(format!("take {} off the command line", words.join(" and "))),
+        why: case.so("without it the kernel chooses by itself."),
+        place,
+        commands,
+        verify,
+        caveats,
+        ..Draft::default()
+    })
+}
+
+/// The source that `clocksource=` asks for, if it is known not to be there.
+fn asked_and_unavailable<'a>(case: &'a Case) -> Option<&'a str> {
+    let asked = case.facts.command_line.as_ref()?.value.value("clocksource")?;
+    (case.is_available(asked) == Some(false)).then_some(asked)
+}
+
+/// Words that turn a clocksource off.
+fn words_against(source: &str) -> &'static [&'static str] {
+    match source {
+        "hpet" => &["nohpet", "hpet=disable"],
+        "kvm-clock" => &["no-kvmclock", "nopv"],
+        "tsc" => &["tsc=unstable", "notsc"],
+        _ => &[],
+    }
+}
+
+fn turns_off(case: &Case, source: &str) -> bool {
+    words_against(source).iter().any(|word| case.has_parameter(word))
+}
+
+fn unwanted(case: &Case, word: &str) -> bool {
+    let value = word.strip_prefix("clocksource=");
+    let is = |labels: &[&str]| case.found(labels);
+    (is(&["param-tsc-unstable"]) && ["tsc=unstable", "notsc"].contains(&word))
+        || (is(&["param-no-hpet"]) && ["nohpet", "hpet=disable"].contains(&word))
+        || (is(&["param-no-paravirtual-clock"])
+            && ["no-kvmclock", "no-kvmclock-vsyscall", "nopv", "xen_nopv"].contains(&word))
+        || (is(&["param-vdso", "vdso-off"]) && ["vdso=0", "vdso32=0"].contains(&word))
+        || (is(&["param-vsyscall"]) && word.starts_with("vsyscall="))
+        || (is(&["param-tsc-reliable", "migration-risk", "after-resume"]) && word == "tsc=reliable")
+        || (is(&["after-resume"]) && word == "clocksource=tsc")
+        || (is(&[
+            "param-clocksource",
+            "param-clocksource-unavailable",
+            "tsc-available-not-selected",
+            "better-source-available",
+        ]) && value
+            .is_some_and(|value| value != "tsc" || case.is_available("tsc") == Some(false)))
+        || (is(&["param-clocksource-unavailable"])
+            && asked_and_unavailable(case)
+                .is_some_and(|source| words_against(source).contains(&word)))
+}
+
+/// For kernels that do not set an HPET aside that stops in deep sleep; later ones do.
+pub(super) fn disable_hpet(case: &Case) -> Option<Draft> {
+    if case.kernel_since(5, 4, None) == Some(true) || case.has_parameter("hpet=disable") {
+        return None;
+    }
+    let (place, commands) = bootloader::add(case, "hpet=disable");
+    Some(Draft {
+        why: case.so(
+            "from 5.4 on the kernel sets such an HPET aside by itself; this one needs to be told.",
+        ),
+        place,
+        commands,
+        verify: verify_boot("hpet=disable"),
+        ..Draft::default()
+    })
+}
+
+/// Keeps a TSC that halts from halting.
+pub(super) fn max_cstate(case: &Case) -> Draft {
+    let words = "intel_idle.max_cstate=0 processor.max_cstate=1";
+    let (place, commands) = bootloader::add(case, words);
+    Draft {
+        title: Some("keep the CPUs out of deep sleep, if power does not matter".to_owned()),
+        why: case.so("kept out of it the counter runs on, and the kernel keeps it."),
+        place,
+        commands,
+        verify: verify_boot(words),
+        ..Draft::default()
+    }
+}
+
+/// `None` if the command line has it.
+pub(super) fn no_kvmclock(case: &Case) -> Option<Draft> {
+    if case.has_parameter("no-kvmclock") {
+        return None;
+    }
+    let (place, commands) = bootloader::add(case, "no-kvmclock");
+    Some(Draft {
+        why: case.so("without kvm-clock the kernel takes the next best source."),
+        place,
+        commands,
+        verify: verify_source("tsc"),
+        ..Draft::default()
+    })
+}

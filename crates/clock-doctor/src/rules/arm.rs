@@ -1,0 +1,131 @@
+//! ARM: errata and device trees that take the clock out of the vDSO.
+
+use super::finding::{Finding, Severity, Verdict};
+use crate::facts::{Evidence, Facts};
+use crate::log::event::{Event, Kind};
+
+/// The erratum of Cortex-A76 and Neoverse-N1 whose workaround concerns 32-bit programs only.
+const COMPAT_ONLY: &str = "1418040";
+
+/// What these rules find.
+#[must_use]
+pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let found = [vdso_off(facts), compat_only(facts), trapped(facts), entries_off(facts, verdict)];
+    found.into_iter().flatten().collect()
+}
+
+/// Whether this is an ARM.
+#[must_use]
+pub(super) fn is_arm(facts: &Facts) -> bool {
+    let machine = facts.cpu.machine.as_ref();
+    let named =
+        machine.is_some_and(|it| it.value.starts_with("arm") || it.value.starts_with("aarch64"));
+    let source = |name: &str| name.starts_with("arm") || name == "arch_sys_counter";
+    let logged = |event: &Event| match &event.kind {
+        Kind::ArmBoot | Kind::ArmWorkaround(_) | Kind::ArmTrapping => true,
+        Kind::Registered { name, .. } | Kind::Switched(name) => source(name),
+        _ => false,
+    };
+    let listed = facts.available.iter().any(|list| list.value.iter().any(|name| source(name)));
+    named || facts.cpu.is_arm32 || listed || facts.events().any(logged)
+}
+
+/// The first workaround that takes the counter out of the vDSO, and the erratum's name.
+#[must_use]
+pub(super) fn erratum(facts: &Facts) -> Option<(&Event, Option<String>)> {
+    let affects = |event: &&Event| matches!(&event.kind, Kind::ArmWorkaround(name) if !name.contains(COMPAT_ONLY));
+    let event = facts.events().find(affects)?;
+    match &event.kind {
+        Kind::ArmWorkaround(name) => Some((event, Some(name.clone()))),
+        _ => None,
+    }
+}
+
+/// The device tree makes a 32-bit kernel take the clock functions out of the vDSO
+/// (`cntvct_functional` in `arch/arm/kernel/vdso.c`).
+#[must_use]
+pub(super) fn entries_removed(facts: &Facts) -> Option<(Evidence, &'static str)> {
+    let machine = facts.cpu.machine.as_ref().map(|machine| &machine.value[..]);
+    if matches!(machine, Some("aarch64" | "arm64")) && !facts.cpu.is_arm32 {
+        return None;
+    }
+    if let Some(evidence) = &facts.arm_registers_not_configured {
+        let why = "The firmware did not set the timer's registers up, as the device tree says.";
+        return Some((evidence.clone(), why));
+    }
+    let timer = facts.arm_timer.as_ref()?;
+    let is_arm32 = facts.cpu.is_arm32 || machine.is_some_and(|name| name.starts_with("armv"));
+    let known = timer.value.contains("armv7-timer") || timer.value.contains("armv8-timer");
+    let why = "The device tree has no timer of the ARMv7 kind.";
+    (is_arm32 && !known).then(|| (timer.evidence.clone(), why))
+}
+
+fn is_measured_fast(facts: &Facts) -> bool {
+    facts.measured.as_ref().is_some_and(|measured| measured.host.vdso.falls_back == Some(false))
+}
+
+fn vdso_off(facts: &Facts) -> Option<Finding> {
+    let (event, name) = erratum(facts)?;
+    let name = name.unwrap_or_default();
+    let same = |event: &&Event| matches!(&event.kind, Kind::ArmWorkaround(other) if *other == name);
+    let times = facts.events().filter(same).count();
+    let found = Finding::new("arm-erratum-vdso-off").seen(&event.evidence);
+    let found = found.detail(match times {
+        1 => format!("The kernel works around {name}, and so keeps the counter from every program's vDSO."),
+        _ => format!(
+            "The kernel works around {name} on {times} CPUs; that some cores are not concerned does not help, as \
+             the vDSO is the same for all."
+        ),
+    });
+    if is_measured_fast(facts) {
+        let contrary = "The vDSO was seen to answer by itself all the same.";
+        return Some(found.severity(Severity::Note).detail(contrary));
+    }
+    Some(found.fix(&["coarse", "keep"]))
+}
+
+fn compat_only(facts: &Facts) -> Option<Finding> {
+    let concerns = |event: &&Event| matches!(&event.kind, Kind::ArmWorkaround(name) if name.contains(COMPAT_ONLY));
+    let event = facts.events().find(concerns)?;
+    let found = Finding::new("arm-erratum-compat-only").seen(&event.evidence);
+    let found =
+        found.detail("64-bit programs read the counter as ever; 32-bit ones make a system call.");
+    Some(found.fix(&["64-bit"]))
+}
+
+fn trapped(facts: &Facts) -> Option<Finding> {
+    let traps: Vec<&Event> =
+        facts.events().filter(|event| event.kind == Kind::ArmTrapping).collect();
+    let found = Finding::new("arm-cntvct-trapped").seen(&traps.first()?.evidence);
+    let found =
+        traps.iter().skip(1).take(2).fold(found, |found, event| found.seen(&event.evidence));
+    let found = found.detail(match traps.len() {
+        1 => "A program that reads the counter itself on that CPU goes through the kernel."
+            .to_owned(),
+        many => format!(
+            "A program that reads the counter itself goes through the kernel on {many} of the CPUs."
+        ),
+    });
+    match erratum(facts) {
+        Some(_) => Some(found.follows("arm-erratum-vdso-off")),
+        // Only 32-bit programs are concerned.
+        None => Some(found.severity(Severity::Note).follows("arm-erratum-compat-only")),
+    }
+}
+
+fn entries_off(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let (evidence, why) = entries_removed(facts)?;
+    let found = Finding::new("arm32-vdso-off").seen(&evidence).detail(why);
+    if is_measured_fast(facts) {
+        return Some(
+            found.severity(Severity::Note).detail("The vDSO was seen to answer all the same."),
+        );
+    }
+    let found = match verdict.source.as_deref() {
+        Some("arch_sys_counter") => found.detail(
+            "The clocksource could be read by programs, but the kernel removed the vDSO's functions for it.",
+        ),
+        _ => found,
+    };
+    Some(found.fix(&["64-bit", "bios-update", "coarse"]))
+}

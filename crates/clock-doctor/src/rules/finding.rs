@@ -1,0 +1,222 @@
+//! What doctor says of facts: plain data between the rules and the report.
+
+use serde::{Deserialize, Serialize};
+
+use crate::facts::Evidence;
+
+/// How bad a finding is, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// As it should be: it explains something that looks bad and is not.
+    Ok,
+    /// Worth knowing; costs nothing by itself.
+    Note,
+    /// Costs time, or may.
+    Slow,
+    /// Wrong time is possible.
+    Wrong,
+}
+
+/// What a rule found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// A label of [`super::catalogue`].
+    pub label: &'static str,
+    /// How bad it is here; the catalogue has the usual one.
+    pub severity: Severity,
+    /// What is special here, in whole sentences with the figures: comes before the explanation.
+    pub detail: Vec<String>,
+    /// The lines that it rests on.
+    pub evidence: Vec<Evidence>,
+    /// Fixes that it asks for, best first: names of [`super::catalogue::FIXES`].
+    pub fixes: Vec<&'static str>,
+    /// What must not be advised because of it: names of [`super::catalogue::FIXES`].
+    pub forbids: Vec<&'static str>,
+    /// The label of the finding that this one follows from, if that was found too.
+    pub follows_from: Option<&'static str>,
+}
+
+impl Finding {
+    /// A finding with the catalogue's severity and nothing else.
+    ///
+    /// # Panics
+    ///
+    /// If the label is not in the catalogue; a test holds every label that rules use against it.
+    #[must_use]
+    pub fn new(label: &'static str) -> Finding {
+        let entry = super::catalogue::label(label);
+        let entry = entry.unwrap_or_else(|| unreachable!("{label} is in the catalogue"));
+        Finding {
+            label,
+            severity: entry.severity,
+            detail: Vec::new(),
+            evidence: Vec::new(),
+            fixes: Vec::new(),
+            forbids: Vec::new(),
+            follows_from: None,
+        }
+    }
+
+    /// Adds a line that it rests on.
+    #[must_use]
+    pub fn seen(mut self, evidence: &Evidence) -> Finding {
+        if !self.evidence.contains(evidence) {
+            self.evidence.push(evidence.clone());
+        }
+        self
+    }
+
+    /// Adds a sentence on what is special here.
+    #[must_use]
+    pub fn detail(mut self, sentence: impl Into<String>) -> Finding {
+        self.detail.push(sentence.into());
+        self
+    }
+
+    /// Sets how bad it is here.
+    #[must_use]
+    pub fn severity(mut self, severity: Severity) -> Finding {
+        self.severity = severity;
+        self
+    }
+
+    /// Adds fixes, best first.
+    #[must_use]
+    pub fn fix(mut self, names: &[&'static str]) -> Finding {
+        for name in names {
+            if !self.fixes.contains(name) {
+                self.fixes.push(name);
+            }
+        }
+        self
+    }
+
+    /// Adds what must not be advised because of it.
+    #[must_use]
+    pub fn forbid(mut self, names: &[&'static str]) -> Finding {
+        self.forbids.extend(names);
+        self
+    }
+
+    /// Names the finding that it follows from.
+    #[must_use]
+    pub fn follows(mut self, label: &'static str) -> Finding {
+        self.follows_from = Some(label);
+        self
+    }
+}
+
+/// How this machine's clock is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// By the vDSO, or as cheaply.
+    Fast,
+    /// By a system call, a slow device, or both.
+    Slow,
+    /// By the vDSO only if the kernel and the hypervisor agree on a paravirtual clock's page.
+    SlowUnlessPvclockVdso,
+    /// There is not enough to tell.
+    Unknown,
+}
+
+impl State {
+    /// Its word, as in the label `state:WORD`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Fast => "fast",
+            State::Slow => "slow",
+            State::SlowUnlessPvclockVdso => "slow-unless-pvclock-vdso",
+            State::Unknown => "unknown",
+        }
+    }
+}
+
+/// What a read of `CLOCK_MONOTONIC` costs, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Least; the measured one if measured.
+    pub low_ns: f64,
+    /// Most; the measured one if measured.
+    pub high_ns: f64,
+    /// Measured on that machine, rather than expected from published figures.
+    pub is_measured: bool,
+}
+
+/// The verdict in short.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// How the clock is read.
+    pub state: State,
+    /// Why that state is concluded, as a clause.
+    pub because: String,
+    /// The current clocksource, if it can be told, and where from.
+    pub source: Option<String>,
+    /// The lines that tell the source.
+    pub source_evidence: Vec<Evidence>,
+    /// What a read costs.
+    pub cost: Option<Cost>,
+    /// Platforms, the most telling first: `virtualbox`, `aws`, `kvm`, ... (`platform:NAME`).
+    pub platforms: Vec<&'static str>,
+}
+
+/// A fix, written out for one machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// A name of [`super::catalogue::FIXES`]; the label is `fix:NAME`.
+    pub name: String,
+    /// What to do, in a few words: `boot with tsc=nowatchdog`.
+    pub title: String,
+    /// Why it helps here, in a sentence or two.
+    pub why: String,
+    /// Where it is done: `here`, `on the host`, `in the firmware`.
+    pub place: String,
+    /// Exact commands.
+    pub commands: Vec<String>,
+    /// Commands that show whether it worked, with what to expect.
+    pub verify: Vec<String>,
+    /// What it risks, and when not to; empty if nothing.
+    pub caveats: Vec<String>,
+    /// Where that is documented.
+    pub reference: Vec<String>,
+}
+
+/// Everything doctor says of a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diagnosis {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Findings, causes before what follows from them, the worst first.
+    pub findings: Vec<Finding>,
+    /// Advice, the best first, each once.
+    pub advice: Vec<Advice>,
+    /// What never to do here: each reads on after `Never:`, and ends with the reason.
+    pub never: Vec<String>,
+    /// What clockscope itself can do now, with its command; a sentence each.
+    pub meanwhile: Vec<String>,
+    /// What is not known and would decide: one clause each with the command that gets it.
+    pub missing: Vec<String>,
+}
+
+impl Diagnosis {
+    /// Whether there is nothing to mend (`Ok` or `Note`), slowness, wrongness.
+    #[must_use]
+    pub fn worst(&self) -> Severity {
+        self.findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok)
+    }
+
+    /// The flat list of labels: state, source, platforms, findings, fixes.
+    #[must_use]
+    pub fn labels(&self) -> Vec<String> {
+        let mut labels = vec![format!("state:{}", self.verdict.state.word())];
+        labels.extend(self.verdict.source.iter().map(|name| format!("source:{name}")));
+        labels.extend(self.verdict.platforms.iter().map(|name| format!("platform:{name}")));
+        labels.extend(self.findings.iter().map(|finding| finding.label.to_owned()));
+        labels.extend(self.advice.iter().map(|advice| format!("fix:{}", advice.name)));
+        let mut seen = std::collections::HashSet::new();
+        labels.retain(|label| seen.insert(label.clone()));
+        labels
+    }
+}

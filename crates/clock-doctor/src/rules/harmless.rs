@@ -1,0 +1,110 @@
+//! What looks bad in a log and is not.
+
+use super::finding::{Finding, State, Verdict};
+use super::state::source::{gives_tsc_up, is_tsc};
+use crate::facts::Facts;
+use crate::log::event::{Event, Kind};
+
+/// Seconds in which all changes of clocksource at boot take place, on a machine with a slow console
+/// too.
+const BOOT_S: f64 = 120.0;
+
+/// What these rules find.
+#[must_use]
+pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let found =
+        [early_switch(facts, verdict), calibration(facts, verdict), hpet_pc10(facts, verdict)];
+    found.into_iter().flatten().collect()
+}
+
+/// Several changes of clocksource that end at a fast one.
+fn early_switch(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let last = verdict.source.as_deref().filter(|_| verdict.state == State::Fast)?;
+    let switches: Vec<(&Event, &str)> = facts
+        .events()
+        .filter_map(|event| match &event.kind {
+            Kind::Switched(name) => Some((event, &name[..])),
+            Kind::Override { name, .. } if name == last => Some((event, "")),
+            _ => None,
+        })
+        .collect();
+    let (end, name) = switches.last()?;
+    let (begin, _) = switches.first()?;
+    let near = |event: &Event| event.at.is_none_or(|at| at <= BOOT_S);
+    if switches.len() < 2 || *name != last || !near(begin) || !near(end) {
+        return None;
+    }
+    let names: Vec<&str> =
+        switches.iter().map(|(_, name)| *name).filter(|name| !name.is_empty()).collect();
+    let found = switches
+        .iter()
+        .fold(Finding::new("early-switch-benign"), |found, (event, _)| found.seen(&event.evidence));
+    let found = match names.len() {
+        0 | 1 => found,
+        _ => found.detail(format!(
+            "The kernel went from {} as each became ready: it takes what it has until the best one is tested.",
+            names.join(" to ")
+        )),
+    };
+    let refused = switches.iter().any(|(_, name)| name.is_empty());
+    Some(match refused {
+        true => found.detail(format!(
+            "The line that refuses {last} was about that moment only: it was selected right after."
+        )),
+        false => found,
+    })
+}
+
+/// The quick calibration fails where there is no real timer chip, and another way is taken.
+fn calibration(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let notes: Vec<&Event> =
+        facts.events().filter(|event| event.kind == Kind::CalibrationNote).collect();
+    let first = notes.first()?;
+    let failed = |kind: &Kind| match kind {
+        Kind::Unstable(why) => why.contains("calculate TSC"),
+        Kind::RateDiffers => true,
+        _ => false,
+    };
+    if facts.events().any(|event| failed(&event.kind)) {
+        return None;
+    }
+    let found = notes
+        .iter()
+        .skip(1)
+        .take(3)
+        .fold(Finding::new("calibration-note-benign").seen(&first.evidence), |found, event| {
+            found.seen(&event.evidence)
+        });
+    let rate = facts.events().rev().find_map(|event| match event.kind {
+        Kind::Refined { mhz } | Kind::DetectedTsc { mhz } | Kind::DetectedProcessor { mhz } => {
+            Some((event, mhz))
+        }
+        _ => None,
+    });
+    let is_vm = super::platform::has_hypervisor(facts, &verdict.platforms);
+    Some(match rate {
+        Some((event, mhz)) => found.seen(&event.evidence).detail(format!(
+            "The kernel found the rate by another way: {mhz} MHz.{}",
+            if is_vm { " In virtual machines that is the rule." } else { "" }
+        )),
+        None => found,
+    })
+}
+
+/// A kernel that knows that the HPET stops in deep sleep, and does without.
+fn hpet_pc10(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let event = facts.events().find(|event| event.kind == Kind::HpetPc10)?;
+    let lost = facts.events().any(gives_tsc_up);
+    if lost && !verdict.source.as_deref().is_some_and(is_tsc)
+        || verdict.source.as_deref() == Some("hpet")
+    {
+        return None;
+    }
+    let found = Finding::new("hpet-pc10-benign")
+        .seen(&event.evidence)
+        .forbid(&["enable-hpet", "switch-to-hpet"]);
+    Some(match verdict.source.as_deref() {
+        Some(name) => found.detail(format!("Nothing reads the HPET here: {name} is current.")),
+        None => found,
+    })
+}

@@ -1,0 +1,208 @@
+//! What is special to a hypervisor, a cloud or a kind of machine.
+
+mod age;
+mod hyperv;
+mod kvm;
+mod vmware;
+
+pub(super) use self::age::{Age, age};
+pub(super) use self::kvm::breaks_kvm_clock;
+
+use super::finding::{Finding, Severity, Verdict};
+use super::platform;
+use super::{arm, watchdog};
+use crate::facts::{Evidence, Facts, Kernel};
+use crate::log::event::Kind;
+
+/// What these rules find.
+#[must_use]
+pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let mut found = kvm::find(facts, verdict);
+    found.extend(hyperv::find(facts, verdict));
+    found.extend(vmware::find(facts, verdict));
+    found.extend(missing_nonstop(facts, verdict));
+    found.extend(nested_or_overloaded(facts, verdict));
+    found.extend(migration_risk(facts, verdict));
+    found.extend(old_kernel(facts));
+    found.extend(xen_clock(facts, verdict));
+    found.extend(emulated_kernel(facts, verdict));
+    found
+}
+
+/// A flag's own evidence: the line in the file is far too long to show.
+fn flag_evidence(facts: &Facts, names: &str) -> Evidence {
+    let file = facts.cpu.flags.as_ref().map(|flags| &flags.evidence.file[..]);
+    Evidence::of(file.unwrap_or("proc/cpuinfo"), &format!("flags: {names}"))
+}
+
+/// `constant_tsc` without `nonstop_tsc`: the counter may stop in deep sleep.
+fn missing_nonstop(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let has = |name| facts.cpu.flag(name);
+    if has("constant_tsc") != Some(true) || has("nonstop_tsc") == Some(true) {
+        return None;
+    }
+    let words = "constant_tsc, no nonstop_tsc";
+    let found = Finding::new("missing-nonstop_tsc").seen(&flag_evidence(facts, words));
+    let found = match has("nonstop_tsc") {
+        Some(_) => found,
+        None => found.detail(
+            "The list of flags here is so short that somebody may have cut it: look at the whole of it \
+             before this is held for true.",
+        ),
+    };
+    if !platform::has_hypervisor(facts, &verdict.platforms) {
+        return Some(found);
+    }
+    let lacks = "A hypervisor hides nonstop_tsc from its guests unless it is told to pass it on.";
+    Some(found.detail(lacks).fix(&["invtsc"]))
+}
+
+/// A virtual machine whose watchdog saw a stall rather than a clock that is off.
+fn nested_or_overloaded(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    if !platform::has_hypervisor(facts, &verdict.platforms) {
+        return None;
+    }
+    let told = watchdog::find(facts, verdict);
+    const STALLS: [(&str, &str); 3] = [
+        ("watchdog-counter-wrapped", "it did not run for longer than the reference can count"),
+        ("watchdog-reads-torn", "it was stopped between two reads of one comparison"),
+        ("tsc-watchdog-readdelay", "a read of the reference took far too long"),
+    ];
+    let seen = |label| told.iter().find(|finding| finding.label == label);
+    let (sign, words) = STALLS.iter().find_map(|(label, words)| Some((seen(*label)?, words)))?;
+    let found = Finding::new("nested-or-overloaded")
+        .detail(format!("This virtual machine was kept waiting by its host: {words}."));
+    Some(sign.evidence.iter().fold(found, |found, line| found.seen(line)).fix(&["pin-vcpus"]))
+}
+
+/// tsc=reliable where no paravirtual clock would follow a change of rate.
+fn migration_risk(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let line = facts.command_line.as_ref().filter(|line| line.value.has("tsc=reliable"))?;
+    // Those scale the counter when they move a guest, or do not move it to another rate.
+    const SCALES: [&str; 7] = ["vmware", "hyperv", "aws", "gce", "bare-metal", "arm64", "arm32"];
+    let is = |names: &[&str]| verdict.platforms.iter().any(|name| names.contains(name));
+    if kvm::clock_evidence(facts).is_some() || is(&SCALES) {
+        return None;
+    }
+    let found = Finding::new("migration-risk").seen(&line.evidence);
+    // Red Hat's kernels 5 and 6 divide the tick for guests only.
+    let guest = line.value.value("divider").is_some();
+    if guest || platform::has_hypervisor(facts, &verdict.platforms) {
+        let found = found.detail(
+            "tsc=reliable turns off the check that would notice when this virtual machine is moved to a \
+             host whose TSC runs at another rate, and there is no paravirtual clock that would be told \
+             of it.",
+        );
+        return Some(found.fix(&["kvm-clock", "remove-parameter"]).forbid(&["tsc=reliable"]));
+    }
+    Some(found.severity(Severity::Note).detail(
+        "If this is a virtual machine that may be moved while it runs, tsc=reliable hides that its new \
+         host's TSC runs at another rate; on a machine of its own it does not matter.",
+    ))
+}
+
+/// Kernels before 4.0 have other rules than today's.
+fn old_kernel(facts: &Facts) -> Option<Finding> {
+    let age = age(facts);
+    if age.at_most >= (4, 0) {
+        return None;
+    }
+    let found =
+        age.evidence.iter().fold(Finding::new("old-kernel"), |found, line| found.seen(line));
+    let (major, minor) = age.at_most;
+    let mut found = match facts.kernel() {
+        Some(kernel) => found.detail(format!(
+            "{} is older than 4.0, and much of what is written about clocksources is not true of it.",
+            kernel.release
+        )),
+        None => found.detail(format!(
+            "Such messages are those of kernels up to {major}.{minor}; nothing here tells the version."
+        )),
+    };
+    if facts.kernel().and_then(Kernel::el).is_some() {
+        found = found.detail(
+            "It is Red Hat's, which has parts of later kernels: measure rather than go by its number.",
+        );
+    } else if age.at_most < (3, 3) {
+        found = found.detail(
+            "Before 3.3 the comparison of the CPUs' counters at boot takes no notice of tsc=reliable.",
+        );
+    } else if age.at_least >= (3, 3) {
+        found = found.detail(
+            "From 3.3 on tsc=reliable also turns off the comparison of the CPUs' counters at boot; the milder \
+             tsc=nowatchdog came with 5.2.",
+        );
+    }
+    Some(found.fix(&["newer-kernel"]))
+}
+
+/// Xen's clock: the vDSO reads it only from 4.16 on, and if Xen lets it.
+fn xen_clock(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let measured = facts.measured.as_ref().and_then(|measured| measured.host.vdso.falls_back);
+    if verdict.source.as_deref() != Some("xen") || measured == Some(false) {
+        return None;
+    }
+    let mut found = Finding::new("vdso-support-depends-on-kernel");
+    for line in &verdict.source_evidence {
+        found = found.seen(line);
+    }
+    let detail = match facts.kernel.as_ref() {
+        Some(kernel) if !kernel.value.at_least(4, 16) => {
+            found = found.seen(&kernel.evidence);
+            format!(
+                "{} is older than 4.16, with which the vDSO learnt to read Xen's clock; unless its vendor \
+                 put that in, every read is a system call.",
+                kernel.value.release
+            )
+        }
+        Some(kernel) => format!(
+            "{} can read Xen's clock from the vDSO; whether it does is up to the hypervisor's word that its \
+             TSC is stable.",
+            kernel.value.release
+        ),
+        None => "Nothing here tells the kernel's version, nor whether the hypervisor calls its TSC stable."
+            .to_owned(),
+    };
+    if let Some(event) = facts.events().find(|event| event.kind == Kind::PvclockUnstable) {
+        found = found.seen(&event.evidence);
+    }
+    let found = found.detail(detail);
+    let slept = facts.events().find(|event| matches!(event.kind, Kind::Suspended { .. }));
+    if let Some(event) = slept {
+        let found = found.seen(&event.evidence).detail(
+            "This machine sleeps: under Xen the TSC may not survive that, so that it stays with Xen's clock.",
+        );
+        return Some(found.fix(&["measure"]).forbid(&[
+            "switch-to-tsc",
+            "clocksource=tsc",
+            "tsc=reliable",
+        ]));
+    }
+    let listed = facts.available.as_ref();
+    if listed.is_some_and(|list| !list.value.iter().any(|name| name == "tsc")) {
+        return Some(found.fix(&["measure", "newer-kernel"]));
+    }
+    let found = found.fix(&["measure", "switch-to-tsc", "clocksource=tsc"]);
+    // The guests of EC2 do not move to other hosts, and AWS itself advises this for them.
+    let aws = verdict.platforms.contains(&"aws");
+    Some(if aws { found.fix(&["tsc=reliable"]) } else { found })
+}
+
+/// A kernel that only looks like one, or runs as a process: sysfs tells nothing of the real clock.
+fn emulated_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let user_mode = facts.measured.as_ref().and_then(|it| it.host.virtualisation.as_deref())
+        == Some("uml")
+        || facts.cpu.vendor.as_ref().is_some_and(|vendor| vendor.value.contains("User Mode Linux"));
+    if !user_mode && !verdict.platforms.contains(&"gvisor") || arm::is_arm(facts) {
+        return None;
+    }
+    let found = Finding::new("emulated-kernel");
+    let found = facts.kernel.iter().fold(found, |found, kernel| found.seen(&kernel.evidence));
+    Some(found.detail(match user_mode {
+        true => "This is User Mode Linux: a kernel that runs as a process of another one.",
+        false => {
+            "This is gVisor: it calls itself 4.4.0 and has a vDSO of its own; what sysfs says of clocksources \
+             is not what is read."
+        }
+    }))
+}

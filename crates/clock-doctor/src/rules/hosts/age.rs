@@ -1,0 +1,121 @@
+//! The kernel's age by the words of its messages, where nothing tells its version.
+
+use crate::facts::{Evidence, Facts};
+use crate::log::event::{Event, Kind, Mark};
+use crate::rules::watchdog::episode::says;
+
+/// Versions between which the kernel lies.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::rules) struct Age {
+    /// Not before this one.
+    pub(in crate::rules) at_least: (u32, u32),
+    /// Not after this one.
+    pub(in crate::rules) at_most: (u32, u32),
+    /// The line that bounds it from above.
+    pub(in crate::rules) evidence: Option<Evidence>,
+}
+
+/// No kernel that doctor knows is older: what every log may be of.
+const OLDEST: (u32, u32) = (2, 6);
+const UNBOUNDED: (u32, u32) = (u32::MAX, 0);
+
+impl Default for Age {
+    /// Nothing is known.
+    fn default() -> Age {
+        Age { at_least: OLDEST, at_most: UNBOUNDED, evidence: None }
+    }
+}
+
+impl Age {
+    /// Whether the kernel is that version or a later one; `None` if it cannot be told.
+    #[must_use]
+    pub(in crate::rules) fn since(&self, major: u32, minor: u32) -> Option<bool> {
+        let wanted = (major, minor);
+        match (self.at_least >= wanted, self.at_most < wanted) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Between which versions a log's words lie, as a noun.
+    #[must_use]
+    pub(in crate::rules) fn in_words(&self) -> String {
+        let (from, to) = (self.at_least, self.at_most);
+        let bounds = match (from > OLDEST, to < UNBOUNDED) {
+            (true, false) => format!("{}.{} or later", from.0, from.1),
+            (false, true) => format!("{}.{} or earlier", to.0, to.1),
+            (true, true) if from <= to => format!("{}.{} to {}.{}", from.0, from.1, to.0, to.1),
+            _ => return "a kernel of unknown version".to_owned(),
+        };
+        format!("a kernel of {bounds}, by its log's words")
+    }
+}
+
+/// Brackets the kernel by its version, or by the messages that only some versions print.
+#[must_use]
+pub(in crate::rules) fn age(facts: &Facts) -> Age {
+    if let Some(kernel) = &facts.kernel {
+        let version = kernel.value.version;
+        return Age {
+            at_least: version,
+            at_most: version,
+            evidence: Some(kernel.evidence.clone()),
+        };
+    }
+    let mut age = Age::default();
+    for event in facts.events() {
+        if let Some(version) = not_before(event) {
+            age.at_least = age.at_least.max(version);
+        }
+        if let Some(version) = not_after(event).filter(|version| *version < age.at_most) {
+            age.at_most = version;
+            age.evidence = Some(event.evidence.clone());
+        }
+    }
+    age
+}
+
+/// Formats of `kernel/time/clocksource.c`, `arch/x86/kernel/tsc.c`: the first version that was read
+/// and has them, or the one after the last that was read and has not. Stable releases of 5.10 have
+/// the read-back check of 5.13.
+fn not_before(event: &Event) -> Option<(u32, u32)> {
+    let text = &event.evidence.text;
+    match &event.kind {
+        Kind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. }
+        | Kind::ReferenceInterval { .. }
+        | Kind::WatchedInterval { .. } => Some((7, 1)),
+        Kind::Marked { .. } if text.contains("watchdog on CPU") => Some((4, 5)),
+        Kind::Marked { .. } if text.contains("watchdog: Marking") => Some((4, 0)),
+        Kind::Skewed { .. } => Some((6, 2)),
+        Kind::Reading { nsec: Some(_), .. } => Some((5, 11)),
+        Kind::ReadDelay { .. } | Kind::CpusApart { .. } => Some((5, 10)),
+        Kind::Registered { name, .. } | Kind::Switched(name) if name == "tsc-early" => {
+            Some((4, 16))
+        }
+        Kind::SchedClockUnstable => Some((4, 10)),
+        Kind::Unstable(why) if says(why, "clocksource watchdog") => Some((4, 10)),
+        Kind::Registered { .. } => Some((4, 2)),
+        Kind::Switched(_) if text.contains("clocksource: Switched") => Some((4, 2)),
+        Kind::Unstable(_) if text.contains("tsc: Marking") => Some((3, 6)),
+        _ => None,
+    }
+}
+
+fn not_after(event: &Event) -> Option<(u32, u32)> {
+    let text = &event.evidence.text;
+    match &event.kind {
+        Kind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. } => None,
+        Kind::Marked { .. } if text.contains("watchdog on CPU") => Some((7, 0)),
+        Kind::Marked { .. } if text.contains("watchdog: Marking") => Some((4, 8)),
+        Kind::Reading { nsec: Some(_), .. } | Kind::Skewed { .. } => Some((7, 0)),
+        Kind::OldDelta { .. } => Some((3, 11)),
+        Kind::Switched(_) if text.contains("has been installed") => Some((2, 6)),
+        Kind::Switched(_) if text.contains("Switching to clocksource") => Some((3, 11)),
+        // 3.6 put `tsc: ` in front.
+        Kind::Unstable(_) if text.starts_with("Marking TSC unstable") => Some((3, 5)),
+        Kind::Refined { .. } if text.starts_with("Refined TSC") => Some((3, 5)),
+        Kind::SyncSkipped => Some((4, 9)),
+        _ => None,
+    }
+}

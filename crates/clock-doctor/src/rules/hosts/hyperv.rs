@@ -1,0 +1,87 @@
+//! Hyper-V, Azure, WSL: the TSC page, and why plain tsc is set aside.
+
+use crate::facts::Facts;
+use crate::log::event::Kind;
+use crate::rules::finding::{Finding, Severity, Verdict};
+
+/// What these rules find.
+#[must_use]
+pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let rules = [unstable_on_purpose, page_needs_kernel, wsl_rate];
+    rules.iter().filter_map(|rule| rule(facts, verdict)).collect()
+}
+
+/// The old name up to 4.x, and today's.
+fn asks_hypervisor(verdict: &Verdict) -> bool {
+    matches!(verdict.source.as_deref(), Some("hyperv_clocksource_msr" | "hyperv_clocksource"))
+}
+
+fn unstable_on_purpose(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let on_purpose = |kind: &Kind| matches!(kind, Kind::Unstable(why) if why.contains("Hyper-V"));
+    let event = facts.events().find(|event| on_purpose(&event.kind))?;
+    let mut found = Finding::new("hyperv-tsc-unstable-benign").seen(&event.evidence);
+    if let Some(event) = facts.events().find(|event| event.kind == Kind::HyperVNoInvariantTsc) {
+        found = found.seen(&event.evidence).detail(
+            "The host does not offer an invariant TSC, so that the kernel prefers the page by which the \
+             hypervisor corrects the counter.",
+        );
+    }
+    Some(match verdict.source.as_deref() {
+        Some("hyperv_clocksource_tsc_page") => found.detail(
+            "The current clocksource is the hypervisor's TSC page, which is made for this: nothing is lost.",
+        ),
+        Some(name) if asks_hypervisor(verdict) => found.detail(format!(
+            "That is not what is slow here: {name} is, by which every read asks the hypervisor."
+        )),
+        _ => found,
+    })
+}
+
+/// The page needs 4.12 in the guest, and the register is what is left without the page.
+fn page_needs_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let measured = facts.measured.as_ref().and_then(|measured| measured.host.vdso.falls_back);
+    let page = verdict.source.as_deref() == Some("hyperv_clocksource_tsc_page");
+    if !page && !asks_hypervisor(verdict) || measured == Some(false) {
+        return None;
+    }
+    let found = Finding::new("vdso-support-depends-on-kernel");
+    let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
+    match &facts.kernel {
+        Some(kernel) if !kernel.value.at_least(4, 12) => {
+            let release = &kernel.value.release;
+            let detail = match page {
+                true => format!(
+                    "The vDSO reads Hyper-V's TSC page from 4.12 on; {release} does so only if its vendor put \
+                     it in, and otherwise makes a system call for every read."
+                ),
+                false => format!(
+                    "{release} may lack the code for Hyper-V's TSC page, which the vDSO reads from 4.12 on: so \
+                     every read asks the hypervisor."
+                ),
+            };
+            Some(found.seen(&kernel.evidence).detail(detail).fix(&["measure", "newer-kernel"]))
+        }
+        Some(_) => None,
+        None if page && super::age(facts).at_least < (4, 2) => {
+            let found = found.detail("The vDSO reads Hyper-V's TSC page from 4.12 on, and nothing here tells the version.");
+            Some(found.fix(&["measure"]))
+        }
+        None => None,
+    }
+}
+
+/// WSL's clock has run at a wrong rate, and stood still, on some hosts, whatever the clocksource
+/// (microsoft/WSL issues 11790, 10006, 5324, 40783).
+fn wsl_rate(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    // A drift that is known answers the question, either way.
+    if !verdict.platforms.contains(&"wsl") || facts.drift_ppm.is_some() {
+        return None;
+    }
+    let found = Finding::new("needs-rate-measurement").severity(Severity::Note);
+    let found = facts.kernel.iter().fold(found, |found, kernel| found.seen(&kernel.evidence));
+    let found = found.detail(
+        "This is WSL 2, whose clock was seen to run up to 7 % fast, and to stand still after the host slept; \
+         nothing in the guest shows it but a comparison with another clock.",
+    );
+    Some(found.fix(&["measure", "wsl-shutdown"]))
+}

@@ -1,0 +1,142 @@
+//! KVM, QEMU, Firecracker: kvm-clock, and what the host passes on of its TSC.
+
+use super::flag_evidence;
+use crate::facts::{Evidence, Facts};
+use crate::log::event::{Event, Kind};
+use crate::rules::finding::{Finding, Severity, State, Verdict};
+use crate::rules::platform;
+use crate::rules::state::source::is_tsc;
+use crate::rules::watchdog::figures::count;
+
+/// What these rules find.
+#[must_use]
+pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let rules = [clock_present, clock_without_vdso, lacks_invtsc, snapshots];
+    rules.iter().filter_map(|rule| rule(facts, verdict)).collect()
+}
+
+/// Where kvm-clock is seen: a line of its driver, or its name in a list.
+#[must_use]
+pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
+    let names = |event: &&Event| match &event.kind {
+        Kind::KvmClock => true,
+        Kind::Registered { name, .. } | Kind::Switched(name) => name == "kvm-clock",
+        _ => false,
+    };
+    let logged = facts.events().find(names).map(|event| event.evidence.clone());
+    let current = facts.current.as_ref().filter(|current| current.value == "kvm-clock");
+    let listed = facts.available.as_ref();
+    let listed = listed.filter(|list| list.value.iter().any(|name| name == "kvm-clock"));
+    let file = current.map(|current| &current.evidence).or(listed.map(|list| &list.evidence));
+    file.cloned().or(logged)
+}
+
+/// A line that says that the host does not keep the virtual CPUs' counters together: it then
+/// cannot set the stable bit (`kvm_track_tsc_matching` in `arch/x86/kvm/x86.c`).
+#[must_use]
+pub(in crate::rules) fn breaks_kvm_clock(facts: &Facts) -> Option<&Event> {
+    facts.events().find(|event| match &event.kind {
+        Kind::Warp { .. } | Kind::WarpRandom | Kind::HotAdded => true,
+        Kind::Unstable(why) => why.contains("check_tsc_sync_source"),
+        _ => false,
+    })
+}
+
+fn clock_present(facts: &Facts, _: &Verdict) -> Option<Finding> {
+    let evidence = clock_evidence(facts)?;
+    Some(Finding::new("kvm-clock-present").seen(&evidence))
+}
+
+fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let clock = clock_evidence(facts)?;
+    // It outranks whatever is left where tsc was given up.
+    let current = verdict.source.as_deref().is_none_or(|name| name == "kvm-clock");
+    let settled = facts.measured.as_ref().and_then(|measured| measured.host.vdso.falls_back);
+    if !current || settled == Some(false) {
+        return None;
+    }
+    let found = Finding::new("kvm-clock-no-vdso-suspected").seen(&clock);
+    let listed = facts.available.as_ref().filter(|list| !list.value.is_empty());
+    let absent = listed.filter(|list| !list.value.iter().any(|name| is_tsc(name)));
+    let broken = breaks_kvm_clock(facts);
+    let found = match (broken, absent) {
+        (Some(event), _) => {
+            let cycles = match event.kind {
+                Kind::Warp { cycles } => format!(" by {} ticks", count(cycles)),
+                _ => String::new(),
+            };
+            found.seen(&event.evidence).detail(format!(
+                "The guest's CPUs count apart{cycles}. A host that does not keep them together does not call \
+                 its TSC stable either, and then the vDSO hands every read of kvm-clock to the kernel."
+            ))
+        }
+        (None, Some(list)) if verdict.source.is_some() => found.seen(&list.evidence).detail(format!(
+            "The list of available clocksources holds only {}: tsc was refused, and if the host refused its own TSC too, every read of \
+             kvm-clock is a system call.",
+            list.value.join(" and ")
+        )),
+        _ => return None,
+    };
+    let found = found.fix(&["measure", "host-tsc", "invtsc"]);
+    Some(match breaks_kvm_clock(facts).map(|event| &event.kind) {
+        Some(Kind::HotAdded) => found.follows("tsc-warp-hotplug"),
+        Some(_) => found.follows("tsc-warp"),
+        None => found.follows("tsc-absent"),
+    })
+}
+
+/// Whether the kernel lists tsc, and so has nothing against it.
+fn takes_tsc(facts: &Facts) -> bool {
+    facts.available.as_ref().is_some_and(|list| list.value.iter().any(|name| is_tsc(name)))
+}
+
+/// The guest's CPU model has no invariant TSC, and the kernel lost tsc for it.
+fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let of_others = ["hyperv", "xen", "vmware", "virtualbox"];
+    let other = verdict.platforms.iter().any(|name| of_others.contains(name));
+    if !platform::has_hypervisor(facts, &verdict.platforms) || other {
+        return None;
+    }
+    let unseen = |why: &str| why.contains("TSCs unsynchronized") || why.contains("TSC halt");
+    let refused =
+        facts.events().find(|event| matches!(&event.kind, Kind::Unstable(why) if unseen(why)));
+    let found = Finding::new("guest-lacks-invtsc");
+    let found = match refused {
+        Some(event) => found.seen(&event.evidence).detail(
+            "The virtual CPU does not state that its TSC is invariant, so that the kernel refused it without \
+             a test.",
+        ),
+        // The kernel took it all the same: what is slow here is slow for another reason.
+        None if verdict.state == State::Fast || takes_tsc(facts) => return None,
+        None => {
+            let lacks = |name: &&&str| facts.cpu.flag(name) == Some(false);
+            let missing: Vec<&str> = ["constant_tsc", "nonstop_tsc"].iter().filter(lacks).copied().collect();
+            if missing.is_empty() {
+                return None;
+            }
+            let words = missing.join(" and no ");
+            found.seen(&flag_evidence(facts, &format!("no {words}"))).detail(format!(
+                "The virtual CPU has no {words}: the hypervisor does not pass on that its host's TSC is \
+                 invariant."
+            ))
+        }
+    };
+    // Whoever reads kvm-clock by the vDSO needs no more.
+    let fast = verdict.state == State::Fast;
+    let found = if fast { found.severity(Severity::Note) } else { found };
+    Some(found.fix(&["invtsc", "kvm-clock"]).forbid(&["tsc=reliable", "tsc=nowatchdog"]))
+}
+
+fn snapshots(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    if !verdict.platforms.contains(&"firecracker") {
+        return None;
+    }
+    let found = Finding::new("snapshot-restore-risk");
+    let found = clock_evidence(facts).iter().fold(found, |found, line| found.seen(line));
+    let absent = facts.events().find(|event| event.kind == Kind::DmiAbsent);
+    let found = absent.iter().fold(found, |found, event| found.seen(&event.evidence));
+    Some(found.detail(
+        "This looks like Firecracker. A guest that is restored from a snapshot goes on with the wall clock of \
+         the moment when the snapshot was taken, until something sets it.",
+    ))
+}

@@ -1,0 +1,73 @@
+//! VMware, and whoever else vouches for the TSC.
+
+use super::flag_evidence;
+use crate::facts::Facts;
+use crate::log::event::{Event, Kind};
+use crate::rules::finding::{Finding, Verdict};
+use crate::rules::state::source::is_tsc;
+
+/// What these rules find.
+#[must_use]
+pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    trusted(facts).into_iter().chain(guest_support_missing(facts, verdict)).collect()
+}
+
+fn rate_line(facts: &Facts) -> Option<&Event> {
+    facts.events().find(|event| matches!(event.kind, Kind::RateFromHypervisor { .. }))
+}
+
+fn trusted(facts: &Facts) -> Option<Finding> {
+    let flag = facts.cpu.flag("tsc_reliable") == Some(true);
+    let line = rate_line(facts);
+    if !flag && line.is_none() {
+        return None;
+    }
+    let mut found = Finding::new("tsc-trusted-by-hypervisor");
+    if let Some(event) = line {
+        found = found.seen(&event.evidence);
+        if let Kind::RateFromHypervisor { mhz } = event.kind {
+            found = found.detail(format!(
+                "The hypervisor states that the TSC runs at {mhz} MHz, and the kernel takes its word for it."
+            ));
+        }
+    }
+    if flag {
+        found = found.seen(&flag_evidence(facts, "tsc_reliable"));
+    }
+    let skipped = facts.events().find(|event| event.kind == Kind::SyncSkipped);
+    if let Some(event) = skipped {
+        found = found
+            .seen(&event.evidence)
+            .detail("So it did not compare the CPUs' counters at boot either.");
+    }
+    Some(found)
+}
+
+/// A kernel that knows VMware does not put tsc under the watchdog there.
+fn guest_support_missing(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    if !verdict.platforms.contains(&"vmware") || facts.cpu.flag("tsc_reliable") == Some(true) {
+        return None;
+    }
+    let knows = |kind: &Kind| match kind {
+        Kind::RateFromHypervisor { .. } | Kind::NoRateFromHypervisor => true,
+        Kind::Hypervisor(name) | Kind::Paravirtualised(name) => name.contains("VMware"),
+        _ => false,
+    };
+    if facts.events().any(|event| knows(&event.kind)) {
+        return None;
+    }
+    let marks = |kind: &Kind| match kind {
+        Kind::Marked { name, .. } | Kind::OldDelta { name, .. } => is_tsc(name),
+        Kind::Unstable(why) => why.contains("clocksource watchdog"),
+        _ => false,
+    };
+    let mark = facts.events().find(|event| marks(&event.kind))?;
+    let found = Finding::new("vmware-guest-support-missing").seen(&mark.evidence);
+    let dmi = facts.signs.iter().find(|sign| sign.evidence.text.contains("VMware"));
+    let found = dmi.iter().fold(found, |found, sign| found.seen(&sign.evidence));
+    let found = found.detail(
+        "This machine is VMware's, and a kernel with guest support would have asked it for the TSC's rate and \
+         kept the watchdog off. Nothing in the log shows that this one did.",
+    );
+    Some(found.fix(&["guest-support", "tsc=reliable"]))
+}

@@ -1,0 +1,328 @@
+//! What a machine measured of itself, and what its files say of the process that measured.
+
+use super::finding::{Finding, Severity, Verdict};
+use crate::facts::{Evidence, Facts};
+use crate::measured::{Discipline, Measured, ReadCost, WarpMeasured};
+
+/// A read by the vDSO from here on, in nanoseconds, ...
+const SLOW_NS: f64 = 300.0;
+/// ... and from this many reads of a coarse clock on, which never touches the counter, is too dear
+/// for a counter that is read by an instruction: tsc takes 18 to 57 ns, a paravirtual clock twice
+/// that, a coarse clock 4 to 13 ns, and a trap to a hypervisor a microsecond. In an emulator all of
+/// them are slow.
+const SLOW_TIMES: f64 = 15.0;
+/// Clocksources that no vDSO of today reads, as far as their machines are measured.
+const DEVICES: [&str; 7] =
+    ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "hyperv_clocksource_msr", "sgi_rtc", "i8253"];
+/// A step back that was seen once in some thousand hand-overs is told and not believed.
+const BELIEVED: u64 = 2;
+
+/// What these rules find.
+#[must_use]
+pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = vsyscall64(facts).into_iter().collect();
+    let Some(measured) = &facts.measured else { return findings };
+    let source = verdict.source.as_deref();
+    findings.extend(vdso_off(facts, measured));
+    findings.extend(falls_back(facts, measured, source));
+    findings.extend(slow_read(measured, source));
+    findings.extend(measured.warp.as_ref().and_then(|warp| offset(warp, measured, source)));
+    findings.extend(tsc_denied(measured));
+    findings.extend(traced(measured));
+    findings.extend(process(measured));
+    findings.extend(measured.discipline.iter().flat_map(|one| discipline(one, measured)));
+    findings
+}
+
+fn seen(text: impl Into<String>) -> Evidence {
+    Evidence { file: "measured".to_owned(), line: None, text: text.into() }
+}
+
+/// Kernels up to 3.0 let this file turn the vDSO's `clock_gettime` and `gettimeofday` off.
+///
+/// `gtod->sysctl_enabled` in `arch/x86/kernel/vsyscall_64.c` (Linux 2.6.36).
+fn vsyscall64(facts: &Facts) -> Option<Finding> {
+    let known = facts.vsyscall64.as_ref().filter(|known| known.value == 0)?;
+    Some(Finding::new("vsyscall64-off").seen(&known.evidence).fix(&["vsyscall64=1"]))
+}
+
+fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
+    // An empty state was never filled in.
+    if measured.host.vdso.present || measured.host.kernel.is_empty() {
+        return None;
+    }
+    let finding = Finding::new("vdso-off")
+        .seen(&seen("the process that measured was given no vDSO (AT_SYSINFO_EHDR is missing)"))
+        .detail("Every read of every clock is a system call here, the coarse ones too.");
+    let line = facts.command_line.as_ref().filter(|line| line.value.has("vdso=0"));
+    Some(match line {
+        Some(line) => finding.seen(&line.evidence).fix(&["remove-parameter"]),
+        None => finding.detail(
+            "The kernel's command line does not say vdso=0: the process was started without one, \
+             as by some tracers and sandboxes, or the kernel was built without.",
+        ),
+    })
+}
+
+/// The read of a clock.
+fn read<'a>(measured: &'a Measured, clock: &str) -> Option<&'a ReadCost> {
+    measured.reads.iter().find(|read| read.clock == clock)
+}
+
+/// Costs as one writes them: `22.7 ns`, `1.53 us`.
+fn cost(ns: f64) -> String {
+    match ns {
+        _ if ns >= 9_950.0 => format!("{:.0} us", ns / 1e3),
+        _ if ns >= 995.0 => format!("{:.2} us", ns / 1e3),
+        _ if ns >= 99.5 => format!("{ns:.0} ns"),
+        _ => format!("{ns:.1} ns"),
+    }
+}
+
+fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Option<Finding> {
+    let read = read(measured, "CLOCK_MONOTONIC");
+    let by_read = read.and_then(|read| read.falls_back);
+    if by_read.or(measured.host.vdso.falls_back) != Some(true) {
+        return None;
+    }
+    let mut finding = Finding::new("vdso-falls-back")
+        .seen(&seen("the vDSO's clock_gettime(CLOCK_MONOTONIC) makes the system call"));
+    if let Some((vdso, syscall)) = read.and_then(|read| Some((read.vdso_ns?, read.syscall_ns?))) {
+        finding = finding.detail(format!(
+            "A read of CLOCK_MONOTONIC takes {} by the vDSO and {} by the system call itself.",
+            cost(vdso),
+            cost(syscall)
+        ));
+    }
+    if let Some(device) = source.filter(|name| DEVICES.contains(name)) {
+        finding = finding.detail(format!("The vDSO cannot read {device}: only the kernel can."));
+    }
+    let page = measured.pvclock.as_ref().filter(|_| is_paravirtual(source));
+    if let Some(page) = page.filter(|page| !page.is_stable) {
+        finding = finding
+            .seen(&seen(format!("the page of the {} clock says that it is not stable", page.kind)))
+            .detail(
+                "The hypervisor does not vouch for equal counters on all virtual CPUs; so the vDSO \
+                 leaves each read to the kernel.",
+            );
+    }
+    let coarse = measured.reads.iter().find(|read| read.clock == "CLOCK_MONOTONIC_COARSE");
+    if let Some(ns) = coarse.filter(|read| read.falls_back == Some(false)).and_then(|r| r.vdso_ns) {
+        finding = finding.detail(format!(
+            "CLOCK_MONOTONIC_COARSE does not: it takes {} and is exact to a tick.",
+            cost(ns)
+        ));
+    }
+    let finding = finding.fix(&["coarse"]);
+    Some(match source {
+        _ if facts.vsyscall64.as_ref().is_some_and(|known| known.value == 0) => {
+            finding.follows("vsyscall64-off")
+        }
+        Some("kvm-clock") => finding.follows("kvm-clock-no-vdso-suspected"),
+        Some("arch_sys_counter") => finding.follows("arm-erratum-vdso-off"),
+        _ => finding,
+    })
+}
+
+fn is_guest(measured: &Measured) -> bool {
+    measured.host.virtualisation.as_deref().is_some_and(|name| name != "none")
+}
+
+fn is_paravirtual(source: Option<&str>) -> bool {
+    source.is_some_and(|name| ["kvm-clock", "xen"].contains(&name) || name.starts_with("hyperv"))
+}
+
+/// Whether the vDSO answers by itself and is so slow that something must be trapping the instruction
+/// that it reads the counter with: nothing tells a trapped `rdtsc` but its price.
+#[must_use]
+pub(crate) fn is_trapped(measured: &Measured) -> bool {
+    trapped(measured).is_some()
+}
+
+/// The costs, in nanoseconds, of a trapped read and of a coarse one.
+fn trapped(measured: &Measured) -> Option<(f64, f64)> {
+    let monotonic = read(measured, "CLOCK_MONOTONIC")?;
+    let ns = monotonic.vdso_ns.filter(|ns| *ns >= SLOW_NS)?;
+    let coarse = read(measured, "CLOCK_MONOTONIC_COARSE")?.vdso_ns.filter(|ns| *ns > 0.0)?;
+    (monotonic.falls_back == Some(false) && ns >= coarse * SLOW_TIMES).then_some((ns, coarse))
+}
+
+fn slow_read(measured: &Measured, source: Option<&str>) -> Option<Finding> {
+    let (ns, coarse) = trapped(measured)?;
+    let finding = Finding::new("slow-read-measured")
+        .seen(&seen(format!(
+            "CLOCK_MONOTONIC by the vDSO, without a system call: {}; CLOCK_MONOTONIC_COARSE: {}",
+            cost(ns),
+            cost(coarse)
+        )))
+        .fix(&["coarse"]);
+    Some(if is_guest(measured) && source.is_none_or(|name| !name.starts_with("arch_sys")) {
+        finding.detail(
+            "The hypervisor traps the instruction that reads the counter: it scales the counter in \
+             software, or was told not to let guests read it.",
+        )
+    } else {
+        finding.detail("Something traps the instruction that reads the counter.")
+    })
+}
+
+/// Counters that are apart: wrong time where the clock is read from them, and a reason to leave
+/// another clocksource in place where it is not.
+fn offset(warp: &WarpMeasured, measured: &Measured, source: Option<&str>) -> Option<Finding> {
+    let beyond = warp.offset_ns.zip(warp.offset_bound_ns).filter(|((_, _, ns), bound)| {
+        // An estimate within its bound says that there is none that can be seen.
+        ns.abs() > *bound && *bound > 0.0
+    });
+    if warp.backwards == 0 && beyond.is_none() {
+        return None;
+    }
+    let is_believed = warp.backwards >= BELIEVED || beyond.is_some();
+    let reads_tsc = source.is_none_or(|name| name.starts_with("tsc"));
+    let severity = if is_believed && reads_tsc { Severity::Wrong } else { Severity::Note };
+    let mut finding = Finding::new("tsc-offset-measured").severity(severity);
+    if warp.backwards > 0 {
+        finding = finding.seen(&seen(format!(
+            "{} of {} hand-overs between CPUs went back, by {} ticks at worst; pairs of CPUs compared: {}",
+            warp.backwards, warp.handovers, warp.worst_ticks, warp.pairs
+        )));
+    }
+    if let Some(((first, second, ns), bound)) = beyond {
+        let way = if ns > 0.0 { "ahead of" } else { "behind" };
+        finding = finding.seen(&seen(format!(
+            "CPU {second} is {} {way} CPU {first}, give or take {}",
+            cost(ns.abs()),
+            cost(bound)
+        )));
+    }
+    if is_believed {
+        finding =
+            finding.forbid(&["tsc=reliable", "tsc=nowatchdog", "switch-to-tsc", "clocksource=tsc"]);
+    }
+    let read = read(measured, "CLOCK_MONOTONIC").and_then(|read| read.vdso_ns);
+    finding = match (is_believed, reads_tsc, read) {
+        (false, ..) => finding.detail(
+            "That was seen once only and may be a disturbance; `clockscope wrongness` looks longer.",
+        ),
+        (true, false, _) => finding.detail(
+            "The present clocksource is another, so time is right; programs that read the TSC \
+             themselves see it jump.",
+        ),
+        (true, true, Some(ns)) => finding.detail(format!(
+            "A read takes {}: a thread that moves to another CPU, or that compares its time with \
+             another thread's, can see time go back.",
+            cost(ns)
+        )),
+        (true, true, None) => finding.detail("Threads on different CPUs can see time go back."),
+    };
+    Some(if is_believed && reads_tsc { finding.fix(&["measure"]) } else { finding })
+}
+
+fn tsc_denied(measured: &Measured) -> Option<Finding> {
+    (measured.tsc_allowed == Some(false)).then(|| {
+        Finding::new("tsc-denied-to-process")
+            .seen(&seen("prctl(PR_GET_TSC) answers PR_TSC_SIGSEGV"))
+            .detail(
+                "It was taken away by a program that started this one; the kernel's clocks are not \
+                 to blame, and other processes are not concerned.",
+            )
+    })
+}
+
+fn traced(measured: &Measured) -> Option<Finding> {
+    let tracing = &measured.host.syscall_tracing;
+    if tracing.active != Some(true) {
+        return None;
+    }
+    let mut finding = Finding::new("syscalls-traced").fix(&["stop-tracing"]);
+    for who in &tracing.who {
+        finding = finding.seen(&seen(who.as_str()));
+    }
+    if tracing.who.is_empty() {
+        finding = finding.seen(&seen("something is done beside every system call"));
+    } else {
+        // Notes are told without their evidence, and who it is matters most.
+        finding = finding.detail(format!("It is {}.", tracing.who.join("; ")));
+    }
+    if let Some(note) = &tracing.note {
+        finding = finding.detail(format!("Not everything could be looked at: {note}."));
+    }
+    let monotonic = read(measured, "CLOCK_MONOTONIC");
+    let is_concerned = match monotonic.and_then(|read| read.falls_back) {
+        Some(true) => "Reads of the clock are system calls here, so they pay for it too.",
+        Some(false) => {
+            "Clock reads by the vDSO do not pay for it; CPU-time clocks and every other \
+                        system call do."
+        }
+        None => "Every system call pays for it.",
+    };
+    Some(finding.detail(is_concerned))
+}
+
+/// What is special about the process that measured; programs started in the same way share it.
+fn process(measured: &Measured) -> Vec<Finding> {
+    let host = &measured.host;
+    let mut findings = Vec::new();
+    if let Some(pid) = host.traced_by {
+        findings.push(
+            Finding::new("traced-by-ptrace")
+                .seen(&seen(format!("TracerPid: {pid} in /proc/self/status"))),
+        );
+    }
+    if host.seccomp.as_deref() == Some("filter") {
+        let syscall = read(measured, "CLOCK_MONOTONIC").and_then(|read| read.syscall_ns);
+        let finding = Finding::new("seccomp-filter").seen(&seen("Seccomp: 2 in /proc/self/status"));
+        findings.push(match syscall {
+            Some(ns) => finding.detail(format!(
+                "With it a clock_gettime system call takes {}; reads by the vDSO do not pass through it.",
+                cost(ns)
+            )),
+            None => finding,
+        });
+    }
+    if let Some(offsets) = host.time_namespace.as_deref().filter(|offsets| *offsets != "none") {
+        findings.push(
+            Finding::new("in-time-namespace")
+                .seen(&seen(format!("time namespace: {offsets}")))
+                .detail(
+                    "CLOCK_MONOTONIC and CLOCK_BOOTTIME are not those of the host; reads cost the \
+                     same.",
+                ),
+        );
+    }
+    findings
+}
+
+fn discipline(one: &Discipline, measured: &Measured) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !one.is_synchronised {
+        let finding = Finding::new("clock-unsynchronised")
+            .seen(&seen(format!(
+                "adjtimex: STA_UNSYNC is set, greatest error {:.1} s",
+                one.max_error_us as f64 / 1e6
+            )))
+            .fix(&["synchronise"]);
+        findings.push(if is_guest(measured) {
+            finding.detail(
+                "Usual in a virtual machine that lives for minutes, or whose host sets its time.",
+            )
+        } else {
+            finding
+        });
+    }
+    if matches!(one.leap.as_str(), "insert" | "delete") {
+        findings.push(
+            Finding::new("leap-second-pending")
+                .seen(&seen(format!("adjtimex: a leap second is to be {}ed", trimmed(&one.leap)))),
+        );
+    }
+    findings
+}
+
+/// `insert` and `delet`, for the ending `ed`.
+fn trimmed(leap: &str) -> &str {
+    leap.trim_end_matches('e')
+}
+
+#[cfg(test)]
+#[path = "live_tests.rs"]
+mod tests;

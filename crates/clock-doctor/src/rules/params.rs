@@ -1,0 +1,184 @@
+//! Kernel parameters that somebody set once.
+
+use super::finding::{Finding, Severity, State, Verdict};
+use super::state::source::is_tsc;
+use crate::facts::{CommandLine, Facts, Known};
+use crate::log::event::{Event, Kind};
+
+/// What these rules find.
+#[must_use]
+pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let Some(line) = &facts.command_line else {
+        return Vec::new();
+    };
+    let mut found = clocksource(facts, verdict, line);
+    found.extend(reliable(line));
+    found.extend(reliable_ignored(facts, line));
+    found.extend(no_tsc(facts, line));
+    found.extend(no_hpet(verdict, line));
+    found.extend(no_paravirtual(verdict, line));
+    found.extend(vdso(line));
+    found
+}
+
+/// The words of the line that are those, or begin with those and `=`.
+fn words<'a>(line: &'a CommandLine, names: &[&str]) -> Vec<&'a str> {
+    let is = |word: &&str| names.contains(word);
+    line.words.iter().map(|word| &word[..]).filter(is).collect()
+}
+
+fn found(label: &'static str, line: &Known<CommandLine>, what: &str) -> Finding {
+    let mut evidence = line.evidence.clone();
+    // A long line hides the word in its middle.
+    if evidence.text.len() > 120 {
+        evidence.text = format!("... {what} ...");
+    }
+    Finding::new(label).seen(&evidence)
+}
+
+/// Which clocksource the line asks for; `clock=` is the old name of the parameter.
+#[must_use]
+pub(super) fn asked(line: &CommandLine) -> Option<&str> {
+    line.value("clocksource").or_else(|| line.value("clock")).filter(|name| !name.is_empty())
+}
+
+fn clocksource(facts: &Facts, verdict: &Verdict, line: &Known<CommandLine>) -> Vec<Finding> {
+    let Some(name) = asked(&line.value) else {
+        return Vec::new();
+    };
+    let word = format!("clocksource={name}");
+    let first = found("param-clocksource", line, &word);
+    let is_current = verdict.source.as_deref() == Some(name);
+    let listed = facts.available.as_ref().filter(|list| !list.value.is_empty());
+    let has =
+        |wanted: &str| listed.is_some_and(|list| list.value.iter().any(|other| other == wanted));
+    let missing = listed.filter(|_| !has(name) && !is_current);
+    let first = match verdict.source.as_deref() {
+        _ if is_current && verdict.state == State::Slow && has("tsc") && name != "tsc" => first
+            .severity(Severity::Slow)
+            .detail(format!("{word} keeps this machine on {name}, although tsc is available."))
+            .fix(&["remove-parameter", "switch-to-tsc"]),
+        _ if is_current => first.detail(format!("It asks for {name}, which is current.")),
+        Some(other) => first.detail(format!("It asks for {name}; {other} is current.")),
+        None => first.detail(format!("It asks for {name}.")),
+    };
+    let Some(list) = missing else {
+        return vec![first];
+    };
+    let others = list.value.join(", ");
+    let second = found("param-clocksource-unavailable", line, &word).seen(&list.evidence);
+    let second = second.detail(format!(
+        "The kernel says nothing when the clocksource that it is asked for does not exist: {name} is not \
+         there, only {others}."
+    ));
+    let second = match name {
+        "hpet" => second.detail(
+            "If the command line here has no hpet=disable, a built-in one may have it (CONFIG_CMDLINE), or the \
+             firmware turned the HPET off.",
+        ),
+        _ => second,
+    };
+    vec![first, second.fix(&["remove-parameter"])]
+}
+
+fn reliable(line: &Known<CommandLine>) -> Option<Finding> {
+    let word = "tsc=reliable";
+    line.value.has(word).then(|| {
+        found("param-tsc-reliable", line, word)
+            .detail("With tsc=reliable nothing on this machine would notice if the TSC went wrong.")
+            .fix(&["measure"])
+    })
+}
+
+/// `tsc-early` took no notice of it when it was new: 4.16 to 5.4, and in RHEL 8's early kernels.
+fn reliable_ignored(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
+    if !line.value.has("tsc=reliable") {
+        return None;
+    }
+    let early =
+        |event: &&Event| matches!(&event.kind, Kind::Marked { name, .. } if name == "tsc-early");
+    let event = facts.events().find(early)?;
+    let found = found("tsc-reliable-ignored", line, "tsc=reliable").seen(&event.evidence);
+    let found = match facts.kernel() {
+        Some(kernel) => found.detail(format!(
+            "{} gave tsc-early up in spite of tsc=reliable: the parameter held for tsc only, and it never got \
+             that far.",
+            kernel.release
+        )),
+        None => found.detail(
+            "tsc-early was given up in spite of tsc=reliable, as kernels from 4.16 to 5.4 do, and early ones of \
+             RHEL 8.",
+        ),
+    };
+    // What the watchdog saw may be true all the same.
+    Some(found.fix(&["newer-kernel"]).forbid(&["tsc=reliable", "tsc=nowatchdog"]))
+}
+
+fn no_tsc(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
+    let words = words(&line.value, &["tsc=unstable", "notsc"]);
+    let word = *words.last()?;
+    let found = found("param-tsc-unstable", line, word);
+    if word == "notsc" && facts.kernel().is_some_and(|kernel| !kernel.at_least(4, 19)) {
+        return Some(
+            found
+                .severity(Severity::Note)
+                .detail("notsc has no effect on 64-bit kernels before 4.19."),
+        );
+    }
+    let found = found.detail(format!(
+        "{word} makes the kernel refuse the TSC from the start. The kernel's own advice to set tsc=unstable \
+         silences its message; it makes the slow clock permanent."
+    ));
+    Some(found.fix(&["remove-parameter"]))
+}
+
+fn no_hpet(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Finding> {
+    let words = words(&line.value, &["nohpet", "hpet=disable"]);
+    let word = *words.last()?;
+    let found = found("param-no-hpet", line, word);
+    match verdict.source.as_deref() {
+        Some(name @ ("acpi_pm" | "jiffies" | "refined-jiffies")) => Some(
+            found.severity(Severity::Slow).detail(format!(
+                "{word} leaves {name} as what is current without tsc, which costs more than hpet would or \
+                 counts worse."
+            )).fix(&["remove-parameter"]),
+        ),
+        _ => Some(found.detail(format!("{word} takes the HPET away, also from the watchdog as its reference."))),
+    }
+}
+
+fn no_paravirtual(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Finding> {
+    let words = words(&line.value, &["no-kvmclock", "no-kvmclock-vsyscall", "nopv", "xen_nopv"]);
+    let word = *words.last()?;
+    let found = found("param-no-paravirtual-clock", line, word);
+    let lost =
+        verdict.source.as_deref().is_some_and(|name| !is_tsc(name)) && verdict.state == State::Slow;
+    match lost {
+        true => Some(
+            found.severity(Severity::Slow).detail(format!(
+                "{word} keeps this guest from its hypervisor's clock, and it has no fast one besides."
+            )).fix(&["remove-parameter"]),
+        ),
+        false => Some(found),
+    }
+}
+
+fn vdso(line: &Known<CommandLine>) -> Vec<Finding> {
+    let mut all = Vec::new();
+    if line.value.has("vdso=0") {
+        let off = found("param-vdso", line, "vdso=0").fix(&["remove-parameter"]);
+        all.push(
+            off.detail("vdso=0 gives programs no vDSO at all: every clock read is a system call."),
+        );
+    } else if line.value.has("vdso32=0") {
+        let off = found("param-vdso", line, "vdso32=0").severity(Severity::Note);
+        all.push(off.detail("vdso32=0 concerns 32-bit programs only.").fix(&["remove-parameter"]));
+    }
+    if let Some(value) = line.value.value("vsyscall") {
+        let word = format!("vsyscall={value}");
+        all.push(found("param-vsyscall", line, &word).detail(format!(
+            "{word} concerns the old fixed page only, which no program of this decade calls; the vDSO stays."
+        )));
+    }
+    all
+}

@@ -1,0 +1,321 @@
+//! Which machine, hypervisor or cloud this is.
+
+use crate::facts::{Facts, Known, Sign};
+use crate::log::event::Kind;
+
+/// What tells a platform, in lower case.
+#[derive(Debug, Default)]
+struct Hints {
+    /// DMI fields and lines.
+    dmi: Vec<String>,
+    /// What calls the hypervisor by name: CPUID, the log, systemd, sysfs.
+    names: Vec<String>,
+    /// Names of the CPU.
+    cpus: Vec<String>,
+    /// Names of clocksources.
+    sources: Vec<String>,
+    /// The kernel's release, and what stands with it.
+    kernel: String,
+    /// `DMI not present or invalid`
+    dmi_absent: bool,
+    /// A device tree names the board.
+    board: bool,
+    /// The log has a line of a Hyper-V driver.
+    hyperv: bool,
+    /// `Booting paravirtualized kernel on bare hardware`
+    bare_hardware: bool,
+    /// The CPU says that there is a hypervisor.
+    flag: bool,
+}
+
+impl Hints {
+    fn of(facts: &Facts) -> Hints {
+        let mut hints = Hints::default();
+        for sign in &facts.signs {
+            match &sign.value {
+                Sign::Dmi(_, value) => hints.dmi.push(value.to_lowercase()),
+                Sign::SysHypervisor(name) | Sign::Cpuid(name) | Sign::DeviceTree(name) => {
+                    hints.names.push(name.to_lowercase());
+                }
+                Sign::XenCapabilities(_) => hints.names.push("xen".to_owned()),
+                Sign::HypervisorFlag => hints.flag = true,
+                Sign::Container(name) => hints.names.push(format!("container {name}")),
+            }
+        }
+        hints.flag |= facts.cpu.flag("hypervisor") == Some(true);
+        for event in facts.events() {
+            hints.line(&event.kind);
+        }
+        if let Some(kernel) = &facts.kernel {
+            let text = format!("{} {}", kernel.value.release, kernel.evidence.text);
+            hints.kernel.push_str(&text.to_lowercase());
+        }
+        hints.cpus.extend(facts.cpu.model.iter().map(|model| model.value.to_lowercase()));
+        hints.sources.extend(facts.current.iter().map(|known| known.value.clone()));
+        hints.sources.extend(facts.available.iter().flat_map(|known| known.value.clone()));
+        if let Some(measured) = &facts.measured {
+            let cpuid = measured.cpuid.as_ref().and_then(|cpuid| cpuid.hypervisor.as_ref());
+            hints.names.extend(cpuid.map(|name| name.to_lowercase()));
+            hints.names.extend(measured.host.virtualisation.clone());
+        }
+        hints
+    }
+
+    fn line(&mut self, kind: &Kind) {
+        match kind {
+            Kind::Dmi(text) => self.dmi.push(text.to_lowercase()),
+            Kind::DmiAbsent => self.dmi_absent = true,
+            Kind::MachineModel(name) => self.board |= !name.contains("virt"),
+            Kind::Paravirtualised(name) if name.contains("bare hardware") => {
+                self.bare_hardware = true;
+            }
+            Kind::Hypervisor(name)
+            | Kind::Paravirtualised(name)
+            | Kind::SystemdVirtualisation(name) => self.names.push(name.to_lowercase()),
+            Kind::KvmClock => self.names.push("kvm".to_owned()),
+            Kind::XenVersion(_) => self.names.push("xen".to_owned()),
+            Kind::RateFromHypervisor { .. } | Kind::NoRateFromHypervisor => {
+                self.names.push("vmware".to_owned());
+            }
+            Kind::HyperV | Kind::HyperVNoInvariantTsc => self.hyperv = true,
+            Kind::Unstable(why) => self.hyperv |= why.contains("Hyper-V"),
+            Kind::CpuModel(name) => self.cpus.push(name.to_lowercase()),
+            Kind::LinuxVersion(text) => self.kernel.push_str(&text.to_lowercase()),
+            Kind::Registered { name, .. } | Kind::Switched(name) => self.sources.push(name.clone()),
+            _ => {}
+        }
+    }
+
+    fn dmi(&self, words: &[&str]) -> bool {
+        self.dmi.iter().any(|field| words.iter().any(|word| field.contains(word)))
+    }
+
+    /// One of the names begins with one of the words, or has it after a blank.
+    fn named(&self, words: &[&str]) -> bool {
+        let is =
+            |name: &str, word: &str| name.starts_with(word) || name.contains(&format!(" {word}"));
+        self.names.iter().any(|name| words.iter().any(|word| is(name, word)))
+    }
+
+    fn source(&self, start: &str) -> bool {
+        self.sources.iter().any(|name| name.starts_with(start))
+    }
+
+    fn cpu(&self, words: &[&str]) -> bool {
+        self.cpus.iter().any(|name| words.iter().any(|word| name.contains(word)))
+    }
+
+    fn is_kvm(&self) -> bool {
+        const OF_KVM: [&str; 8] = [
+            "kvm",
+            "openstack",
+            "kubevirt",
+            "ovirt",
+            "nutanix",
+            "alibaba cloud",
+            "digitalocean",
+            "rhev",
+        ];
+        self.named(&["kvm", "linux kvm", "linux,kvm"])
+            || self.source("kvm-clock")
+            || self.dmi(&OF_KVM)
+    }
+
+    fn is_qemu(&self) -> bool {
+        self.dmi(&["qemu", "bochs", "red hat kvm", "standard pc ("])
+            || self.named(&["qemu", "tcgtcg"])
+            || self.cpu(&["qemu virtual cpu", "common kvm processor", "32-bit kvm processor"])
+    }
+
+    fn is_hyperv(&self) -> bool {
+        let machine = self.dmi(&["microsoft corporation"]) && self.dmi(&["virtual machine"]);
+        let named = self.named(&["microsoft", "hyper-v", "hyperv"]) || self.dmi(&["hyper-v"]);
+        self.hyperv || machine || named || self.source("hyperv_clocksource")
+    }
+
+    fn is_wsl(&self) -> bool {
+        self.kernel.contains("microsoft") || self.kernel.contains("-wsl2") || self.named(&["wsl"])
+    }
+
+    /// The kernel of Docker's machine on a Mac; later ones run on Apple's own hypervisor.
+    fn is_hyperkit(&self, facts: &Facts) -> bool {
+        let linuxkit = self.kernel.contains("linuxkit");
+        let old = facts.kernel().is_some_and(|kernel| !kernel.at_least(5, 15));
+        let bhyve = self.dmi(&["bhyve"]) || self.named(&["bhyve"]);
+        self.dmi(&["hyperkit"]) || linuxkit && (bhyve || old && !self.is_hyperv() && !self.is_kvm())
+    }
+
+    /// The one fixed version that gVisor's Sentry pretends to be.
+    fn is_gvisor(&self) -> bool {
+        let fixed =
+            self.kernel.contains("4.4.0 ") && self.kernel.contains("sun jan 10 15:06:54 pst 2016");
+        fixed || self.named(&["gvisor"])
+    }
+}
+
+/// Makers of machines, as DMI has them. A name that is not here tells nothing: clouds and
+/// hypervisors call themselves what they like.
+const MAKERS: [&str; 38] = [
+    "acer",
+    "apple inc",
+    "asrock",
+    "asus",
+    "biostar",
+    "cisco systems",
+    "clevo",
+    "dell",
+    "dfi",
+    "ecs",
+    "epox",
+    "evga",
+    "foxconn",
+    "framework",
+    "fujitsu",
+    "gigabyte",
+    "hewlett-packard",
+    "hewlett packard",
+    "hp ",
+    "huawei",
+    "ibm",
+    "inspur",
+    "intel corp",
+    "lenovo",
+    "medion",
+    "micro-star",
+    "msi ",
+    "packard bell",
+    "panasonic",
+    "quanta",
+    "razer",
+    "samsung",
+    "sony",
+    "supermicro",
+    "to be filled by o.e.m",
+    "toshiba",
+    "tuxedo",
+    "tyan",
+];
+/// Words in DMI that speak of a virtual machine, whoever's.
+const VIRTUAL: [&str; 12] = [
+    "virt",
+    "kvm",
+    "qemu",
+    "cloud",
+    "compute",
+    "bhyve",
+    "oxide",
+    "stack",
+    "droplet",
+    "xen",
+    "vm",
+    "hypervisor",
+];
+
+fn is_bare_metal(hints: &Hints, facts: &Facts) -> bool {
+    let measured = facts.measured.as_ref();
+    let said = measured.and_then(|it| it.host.virtualisation.as_deref());
+    let by_cpuid = measured.and_then(|it| it.cpuid.as_ref()).map(|it| it.hypervisor.is_none());
+    if hints.flag || said.is_some_and(|name| name != "none") || by_cpuid == Some(false) {
+        return false;
+    }
+    let maker =
+        |field: &String| MAKERS.iter().any(|name| field.starts_with(name) || field == name.trim());
+    let virtual_dmi = hints.dmi(&VIRTUAL);
+    let made = hints.dmi.iter().any(maker) && !virtual_dmi;
+    let plain = hints.bare_hardware && !hints.dmi.is_empty() && !virtual_dmi;
+    let unflagged =
+        facts.cpu.flag("hypervisor") == Some(false) && facts.cpu.flag("tsc") == Some(true);
+    said == Some("none") || by_cpuid == Some(true) || made || plain || unflagged || hints.board
+}
+
+/// All platforms that are seen, the most telling first.
+#[must_use]
+pub fn platforms(facts: &Facts) -> Vec<&'static str> {
+    let hints = Hints::of(facts);
+    let mut found = virtual_platforms(&hints, facts);
+    if found.iter().all(|name| *name == "aws") && is_bare_metal(&hints, facts) {
+        found.push("bare-metal");
+    }
+    match facts.cpu.machine.as_ref().map(|machine| &machine.value[..]) {
+        _ if facts.cpu.is_arm32 => found.push("arm32"),
+        Some("aarch64" | "arm64") => found.push("arm64"),
+        Some(name) if name.starts_with("armv") => found.push("arm32"),
+        _ if boots_arm64(facts) => found.push("arm64"),
+        // The global timer of Cortex-A5 and A9, which no 64-bit core has.
+        _ if hints.source("arm_global_timer") => found.push("arm32"),
+        _ => {}
+    }
+    found
+}
+
+fn virtual_platforms(hints: &Hints, facts: &Facts) -> Vec<&'static str> {
+    // With its provider kvm or hyperv VirtualBox calls itself KVM or Hyper-V everywhere but in DMI.
+    let virtualbox = hints.dmi(&["virtualbox", "innotek"]) || hints.named(&["oracle", "vboxvbox"]);
+    if virtualbox {
+        return vec!["virtualbox"];
+    }
+    let vmware = hints.dmi(&["vmware"]) || hints.named(&["vmware"]);
+    let xen = hints.named(&["xen"]) || hints.dmi(&["xen"]) || hints.source("xen");
+    let (kvm, qemu) = (hints.is_kvm(), hints.is_qemu());
+    let wsl = hints.is_wsl();
+    let hyperv = wsl || hints.is_hyperv();
+    let release = |word: &str| hints.kernel.contains(word);
+    let aws = hints.dmi(&["amazon"]) || hints.named(&["amazon"]);
+    let aws = aws || (kvm || xen) && !qemu && (release("-aws") || release(".amzn"));
+    let by_google = hints.dmi.iter().any(|field| field == "google") && (kvm || hints.flag);
+    let gce = hints.dmi(&["google compute engine"]) || hints.named(&["google"]) || by_google;
+    let tag = hints.dmi(&["7783-7084-3265-9085-8269-3286-77"]);
+    let hyperkit = hints.is_hyperkit(facts);
+    let bhyve = hints.dmi(&["bhyve"]) || hints.named(&["bhyve"]);
+    // Two hypervisors that do not belong together: the inner one calls itself by the log.
+    let nested = xen && (qemu || vmware || hints.dmi(&["virtual machine"]));
+    let all = [
+        (hints.is_gvisor(), "gvisor"),
+        (wsl, "wsl"),
+        (hyperv && !wsl && (tag || release("-azure")), "azure"),
+        (aws, "aws"),
+        (gce || kvm && !qemu && release("-gcp"), "gce"),
+        (kvm && hints.dmi_absent && !hyperv && !boots_arm64(facts), "firecracker"),
+        (hints.dmi(&["cloud hypervisor", "cloud-hypervisor"]), "cloud-hypervisor"),
+        (vmware, "vmware"),
+        (xen, "xen"),
+        (kvm, "kvm"),
+        (qemu, "qemu"),
+        (hyperv, "hyperv"),
+        (hyperkit, "hyperkit"),
+        (bhyve && !hyperkit, "bhyve"),
+        (nested, "nested"),
+    ];
+    all.into_iter().filter_map(|(is, name)| is.then_some(name)).collect()
+}
+
+/// The line by which a 64-bit ARM kernel begins, or brings a CPU up, gives the CPU's MIDR.
+fn boots_arm64(facts: &Facts) -> bool {
+    facts.events().any(|event| event.kind == Kind::ArmBoot && event.evidence.text.contains(" [0x"))
+}
+
+/// Whether these are a virtual machine's. A cloud alone is none: clouds rent whole machines too.
+#[must_use]
+pub(super) fn is_vm(platforms: &[&str]) -> bool {
+    let other = ["aws", "bare-metal", "arm64", "arm32"];
+    platforms.iter().any(|name| !other.contains(name))
+}
+
+/// Whether a CPU or a log tells of a hypervisor, known or not.
+#[must_use]
+pub(super) fn has_hypervisor(facts: &Facts, platforms: &[&str]) -> bool {
+    is_vm(platforms) || Hints::of(facts).flag
+}
+
+/// Whether something says that this is a guest. A cloud's machine is one unless it is said to be a
+/// whole one; a hypervisor without a name is one too.
+#[must_use]
+pub(super) fn is_guest(facts: &Facts, platforms: &[&str]) -> bool {
+    let signed = |sign: &Known<Sign>| {
+        matches!(sign.value, Sign::Cpuid(_) | Sign::SysHypervisor(_) | Sign::DeviceTree(_))
+    };
+    !platforms.contains(&"bare-metal")
+        && (has_hypervisor(facts, platforms)
+            || platforms.contains(&"aws")
+            || facts.signs.iter().any(signed))
+}

@@ -1,0 +1,39 @@
+//! Puts findings in order, and the diagnosis together.
+
+mod fixes;
+mod never;
+mod open;
+mod order;
+
+#[cfg(test)]
+mod machines_tests;
+
+use super::finding::{Diagnosis, Finding, Severity, State, Verdict};
+use crate::facts::Facts;
+
+/// Orders findings and writes out their advice. A machine that reads its clock fast and has nothing
+/// above a note gets no advice, no warnings and no questions.
+#[must_use]
+pub fn diagnosis(facts: &Facts, verdict: Verdict, findings: Vec<Finding>) -> Diagnosis {
+    let findings = order::ordered(findings);
+    let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok);
+    let is_well = worst <= Severity::Note && verdict.state == State::Fast;
+    let mut diagnosis = Diagnosis {
+        verdict,
+        findings,
+        advice: Vec::new(),
+        never: Vec::new(),
+        meanwhile: Vec::new(),
+        missing: Vec::new(),
+    };
+    if is_well {
+        return diagnosis;
+    }
+    diagnosis.advice = fixes::advice(facts, &diagnosis.verdict, &diagnosis.findings);
+    if worst > Severity::Note {
+        diagnosis.never = never::sentences(facts, &diagnosis);
+    }
+    diagnosis.meanwhile = open::meanwhile(facts, &diagnosis);
+    diagnosis.missing = open::missing(facts, &diagnosis);
+    diagnosis
+}

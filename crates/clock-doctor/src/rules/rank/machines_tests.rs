@@ -1,0 +1,216 @@
+//! Whole diagnoses of machines made by hand.
+
+use super::*;
+use crate::facts::{CommandLine, Evidence, Kernel, Known, Log};
+use crate::log::event::{Event, Kind};
+
+fn verdict(state: State, source: &str, platforms: &[&'static str]) -> Verdict {
+    Verdict {
+        state,
+        because: String::new(),
+        source: (!source.is_empty()).then(|| source.to_owned()),
+        source_evidence: Vec::new(),
+        cost: None,
+        platforms: platforms.to_vec(),
+    }
+}
+
+fn facts(kernel: &str, log: &[Kind]) -> Facts {
+    let kernel = Kernel::parse(kernel).map(|kernel| Known::new(kernel, "proc/version", ""));
+    let event = |kind: &Kind| Event { evidence: Evidence::default(), at: None, kind: kind.clone() };
+    let log = (!log.is_empty())
+        .then(|| Log { events: log.iter().map(event).collect(), ..Log::default() });
+    Facts { kernel, log, ..Facts::default() }
+}
+
+fn names(diagnosis: &Diagnosis) -> Vec<&str> {
+    diagnosis.advice.iter().map(|advice| &advice.name[..]).collect()
+}
+
+fn never(diagnosis: &Diagnosis, words: &str) -> bool {
+    diagnosis.never.iter().any(|sentence| sentence.contains(words))
+}
+
+#[test]
+fn a_healthy_machine_hears_nothing_else() {
+    let findings = vec![
+        Finding::new("hpet-pc10-benign").fix(&["hpet=disable"]),
+        Finding::new("clock-unsynchronised").fix(&["synchronise"]),
+        Finding::new("param-tsc-reliable").fix(&["measure", "remove-parameter"]),
+    ];
+    let well =
+        diagnosis(&facts("6.12", &[Kind::HpetPc10]), verdict(State::Fast, "tsc", &[]), findings);
+    assert_eq!(well.findings.len(), 3);
+    assert!(well.advice.is_empty() && well.never.is_empty());
+    assert!(well.meanwhile.is_empty() && well.missing.is_empty());
+}
+
+#[test]
+fn a_note_costs_no_reboot_and_what_is_harmless_nothing() {
+    let findings = vec![
+        Finding::new("old-kernel").fix(&["newer-kernel"]),
+        Finding::new("clock-unsynchronised").fix(&["synchronise"]),
+        Finding::new("calibration-note-benign").fix(&["measure"]),
+    ];
+    let told = diagnosis(&facts("3.2", &[]), verdict(State::Unknown, "", &[]), findings);
+    assert_eq!(names(&told), ["synchronise"]);
+}
+
+#[test]
+fn what_one_finding_forbids_no_other_gets() {
+    let findings = vec![
+        Finding::new("tsc-watchdog-skew").fix(&["reboot", "tsc=reliable"]),
+        Finding::new("watchdog-bad-reference").forbid(&["tsc=reliable"]),
+    ];
+    let told = diagnosis(&facts("6.12", &[]), verdict(State::Slow, "acpi_pm", &[]), findings);
+    assert_eq!(names(&told), ["reboot"]);
+    assert!(never(&told, "add tsc=reliable: nothing shows"));
+}
+
+#[test]
+fn some_labels_forbid_by_themselves() {
+    for label in [
+        "tsc-warp-firmware",
+        "tsc-halts-in-idle",
+        "tsc-rate-wrong",
+        "tsc-went-backwards",
+        "per-cpu-sync-suspicious",
+        "tsc-warp-runtime",
+        "tsc-unsynchronized",
+    ] {
+        let asks = Finding::new("tsc-watchdog-skew").fix(&[
+            "tsc=nowatchdog",
+            "tsc=reliable",
+            "clocksource=tsc",
+        ]);
+        let findings = vec![asks, Finding::new(label)];
+        let told = diagnosis(&facts("6.12", &[]), verdict(State::Slow, "hpet", &[]), findings);
+        assert_eq!(names(&told), ["coarse"], "{label}");
+        assert!(never(&told, "tsc=reliable"), "{label}: {:?}", told.never);
+    }
+}
+
+#[test]
+fn the_milder_parameter_is_preferred_where_the_kernel_has_it() {
+    let told = |kernel: &str| {
+        let asks = ["tsc=reliable", "reboot", "tsc=nowatchdog"];
+        let findings = vec![Finding::new("tsc-watchdog-glitch").fix(&asks)];
+        let told = diagnosis(&facts(kernel, &[]), verdict(State::Slow, "acpi_pm", &[]), findings);
+        names(&told).join(" ")
+    };
+    assert_eq!(told("6.5.0"), "reboot tsc=nowatchdog");
+    assert_eq!(told("4.18.0-553.el8_10.x86_64"), "reboot tsc=nowatchdog");
+    assert_eq!(told("4.4.0"), "reboot tsc=reliable");
+}
+
+#[test]
+fn an_old_kernel_gets_the_parameter_that_stands_in() {
+    let findings = vec![Finding::new("tsc-watchdog-glitch").fix(&["tsc=nowatchdog"])];
+    let told = diagnosis(&facts("4.4.0", &[]), verdict(State::Slow, "acpi_pm", &[]), findings);
+    assert_eq!(names(&told), ["tsc=reliable"]);
+    assert!(told.advice[0].commands[0].contains("wrongness"), "{:?}", told.advice[0]);
+}
+
+#[test]
+fn the_watchdogs_parameter_does_not_help_against_a_warp() {
+    let findings = vec![Finding::new("tsc-warp").fix(&["tsc=nowatchdog", "tsc=reliable"])];
+    let told = diagnosis(&facts("5.15", &[]), verdict(State::Slow, "hpet", &["kvm"]), findings);
+    assert_eq!(names(&told), ["tsc=reliable"]);
+}
+
+#[test]
+fn before_3_3_the_parameter_is_never_advised_alone() {
+    let findings = vec![Finding::new("tsc-warp").fix(&["tsc=reliable"])];
+    let told = diagnosis(&facts("3.2.0", &[]), verdict(State::Slow, "acpi_pm", &[]), findings);
+    assert_eq!(told.advice[0].title, "a kernel from 3.3 on, booted with tsc=reliable");
+    assert!(never(&told, "rely on tsc=reliable alone"));
+}
+
+#[test]
+fn a_measurement_comes_before_what_rests_on_it() {
+    let findings = vec![
+        Finding::new("watchdog-bad-reference").fix(&["tsc=nowatchdog"]),
+        Finding::new("needs-rate-measurement").fix(&["measure"]),
+    ];
+    let told = diagnosis(&facts("6.12", &[]), verdict(State::Slow, "sgi_rtc", &[]), findings);
+    assert_eq!(names(&told), ["measure", "tsc=nowatchdog"]);
+    assert!(told.advice[1].commands[0].starts_with("# only once `clockscope wrongness` found"));
+}
+
+#[test]
+fn a_slow_machine_is_shown_the_clock_by_the_tsc_only_if_nothing_speaks_against_it() {
+    let offered = |facts: &Facts, labels: &[&'static str]| {
+        let findings = labels.iter().map(|&label| Finding::new(label)).collect();
+        let told = diagnosis(facts, verdict(State::Slow, "hpet", &[]), findings);
+        told.meanwhile.iter().any(|sentence| sentence.contains("run --clock tsc --force"))
+    };
+    let mut invariant = facts("6.12", &[]);
+    let flags = ["constant_tsc", "nonstop_tsc"].map(str::to_owned).into();
+    invariant.cpu.flags = Some(Known::new(flags, "proc/cpuinfo", "flags"));
+    invariant.cpu.flags_are_complete = true;
+    assert!(offered(&invariant, &["tsc-watchdog-glitch"]));
+    assert!(!offered(&invariant, &["tsc-warp-runtime"]));
+    assert!(!offered(&facts("6.12", &[]), &["tsc-watchdog-glitch"]));
+}
+
+#[test]
+fn a_slow_machine_without_a_cause_is_told_to_read_its_log() {
+    let findings = vec![Finding::new("tsc-absent")];
+    let told = diagnosis(&facts("6.12", &[]), verdict(State::Slow, "hpet", &[]), findings);
+    assert_eq!(names(&told), ["read-log"]);
+    assert!(told.meanwhile[0].contains("run --clock coarse"));
+    let board =
+        diagnosis(&facts("6.12", &[]), verdict(State::Slow, "arm,sp804", &["arm32"]), vec![]);
+    assert_eq!(names(&board), ["coarse"]);
+    assert!(board.meanwhile.is_empty());
+}
+
+#[test]
+fn the_kernels_own_advice_is_contradicted_where_it_gave_it() {
+    let told = |log: &[Kind], label: &'static str| {
+        let findings = vec![Finding::new(label)];
+        diagnosis(&facts("6.12", log), verdict(State::Slow, "hpet", &[]), findings)
+    };
+    assert!(never(
+        &told(&[Kind::BrokenBiosAdvice], "tsc-watchdog-skew"),
+        "the kernel's own message"
+    ));
+    assert!(!never(&told(&[], "tsc-warp"), "tsc=unstable"));
+    assert!(never(&told(&[Kind::HpetPc10], "tsc-warp"), "hpet=force"));
+    assert!(!never(&told(&[], "tsc-warp"), "hpet=force"));
+}
+
+#[test]
+fn a_parameter_that_is_set_is_not_to_be_kept() {
+    let mut facts = facts("6.12", &[]);
+    let line = CommandLine::parse("ro tsc=reliable");
+    facts.command_line = Some(Known::new(line, "proc/cmdline", "ro tsc=reliable"));
+    let findings = vec![Finding::new("tsc-rate-wrong"), Finding::new("param-tsc-reliable")];
+    let told = diagnosis(&facts, verdict(State::Fast, "tsc", &[]), findings);
+    assert!(never(&told, "keep tsc=reliable"), "{:?}", told.never);
+}
+
+#[test]
+fn what_is_not_known_is_asked_for() {
+    let findings = vec![Finding::new("tsc-watchdog-skew")];
+    let told = diagnosis(&facts("6.12", &[]), verdict(State::Unknown, "", &[]), findings);
+    assert!(
+        told.missing[0].starts_with("the current clocksource: `cat /sys"),
+        "{:?}",
+        told.missing
+    );
+    assert!(
+        told.missing[1].starts_with("what the watchdog's reference counted"),
+        "{:?}",
+        told.missing
+    );
+}
+
+#[test]
+fn a_label_that_nobody_knows_does_no_harm() {
+    let mut stranger = Finding::new("tsc-warp").fix(&["reboot"]);
+    stranger.label = "no-such-label";
+    stranger.fixes.push("no-such-fix");
+    let told = diagnosis(&facts("6.12", &[]), verdict(State::Slow, "hpet", &[]), vec![stranger]);
+    assert_eq!(names(&told), ["reboot"]);
+}

@@ -1,0 +1,166 @@
+//! What clockscope can do until then, and what is not known and would decide.
+
+use super::super::advice::tsc_guards;
+use super::super::finding::{Cost, Diagnosis, Severity, State};
+use crate::facts::{Facts, Log};
+use crate::log::event::{Kind, Role};
+
+const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
+/// Labels that say that there is no vDSO, or none that clockscope could stand in for.
+const NO_VDSO: [&str; 5] =
+    ["vdso-off", "param-vdso", "vsyscall64-off", "emulated-kernel", "arm32-vdso-off"];
+/// Labels that only a measurement on the machine decides.
+const MEASURABLE: [&str; 2] = ["vdso-support-depends-on-kernel", "kvm-clock-no-vdso-suspected"];
+
+/// Where nothing that is known speaks against the TSC.
+const TSC_CLOCK: &str = "`clockscope run --clock tsc --force -- CMD` gives a program the time by the \
+    TSC, kept to the kernel's clock, for about 20 ns a read. Nothing that is known here speaks \
+    against the TSC; it is compared all the time, and the kernel's clock answers again if they differ.";
+
+fn found(diagnosis: &Diagnosis, labels: &[&str]) -> bool {
+    diagnosis.findings.iter().any(|finding| labels.contains(&finding.label))
+}
+
+/// What clockscope can do now, with its command.
+pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let is_x86 = match &facts.cpu.machine {
+        Some(machine) => machine.value == "x86_64",
+        None => !diagnosis.verdict.source.as_deref().is_some_and(|name| name.contains("arm")),
+    };
+    let is_arm = diagnosis.verdict.source.as_deref() == Some("arch_sys_counter");
+    let is_slow = diagnosis.verdict.state == State::Slow;
+    if is_slow && is_x86 && !is_arm && !found(diagnosis, &NO_VDSO) {
+        let coarse = coarse_cost(facts);
+        let instead = diagnosis.verdict.cost.as_ref().map(instead_of).unwrap_or_default();
+        sentences.push(format!(
+            "`clockscope run --clock coarse -- CMD` gives a program the time of the last tick, for \
+             {coarse} a read{instead}. It is up to two ticks old: enough for the time stamps of \
+             a log."
+        ));
+        if tsc_guards(facts, &diagnosis.findings).is_ok() {
+            sentences.push(TSC_CLOCK.to_owned());
+        }
+    }
+    let worst = diagnosis.worst();
+    let is_said = |advice: &super::super::finding::Advice| {
+        advice.commands.iter().any(|command| command.contains("clockscope wrongness"))
+    };
+    if worst == Severity::Wrong && !diagnosis.advice.iter().any(is_said) {
+        sentences.push(
+            "`clockscope wrongness --time 60` measures how wrong it is: warp, offsets of the CPUs, \
+             rate."
+                .to_owned(),
+        );
+    }
+    sentences
+}
+
+/// What a coarse read costs there if that was measured, and otherwise what is usual.
+fn coarse_cost(facts: &Facts) -> String {
+    let reads = facts.measured.iter().flat_map(|measured| &measured.reads);
+    let mut coarse = reads.filter(|read| read.clock == "CLOCK_MONOTONIC_COARSE");
+    let measured = coarse.find_map(|read| read.vdso_ns);
+    measured.map_or_else(|| "4 to 13 ns".to_owned(), duration)
+}
+
+fn instead_of(cost: &Cost) -> String {
+    let (low, high) = (duration(cost.low_ns), duration(cost.high_ns));
+    if low == high {
+        return format!(" instead of {low}");
+    }
+    let unit = high.split_once(' ').map_or("", |(_, unit)| unit);
+    let low = low.strip_suffix(unit).map_or(low.as_str(), str::trim_end);
+    format!(" instead of {low} to {high}")
+}
+
+/// Two significant digits are enough to compare by.
+fn duration(ns: f64) -> String {
+    if ns < 10.0 {
+        return format!("{ns:.0} ns");
+    }
+    let step = 10_f64.powf(ns.log10().floor() - 1.0);
+    let rounded = (ns / step).round() * step;
+    if rounded < 1000.0 { format!("{rounded:.0} ns") } else { format!("{} us", rounded / 1000.0) }
+}
+
+/// What is not known and would decide, with the command that gets it.
+pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
+    let mut missing = Vec::new();
+    let verdict = &diagnosis.verdict;
+    match &verdict.source {
+        None => missing
+            .push(format!("the current clocksource: `cat {CLOCKSOURCES}/current_clocksource`")),
+        Some(source) => {
+            let is_open =
+                verdict.state == State::SlowUnlessPvclockVdso || found(diagnosis, &MEASURABLE);
+            if is_open && !is_measured(facts) {
+                missing.push(format!(
+                    "whether the vDSO reads {source} there: `clockscope doctor` on the machine itself"
+                ));
+            }
+        }
+    }
+    let is_advised = diagnosis.advice.iter().any(|advice| advice.name == "read-log");
+    let needs_log = found(diagnosis, &["tsc-absent", "cause-needs-dmesg", "log-incomplete"]);
+    if needs_log
+        && !is_advised
+        && !facts.log.as_ref().is_some_and(Log::is_complete)
+        && !names_cause(diagnosis)
+    {
+        missing
+            .push("why the kernel gave the TSC up: `journalctl -k -b`, or `sudo dmesg`".to_owned());
+    }
+    if found(diagnosis, &["tsc-watchdog-skew"]) && !has_numbers(facts) {
+        missing.push(
+            "what the watchdog's reference counted: \
+             `journalctl -k -b | grep -A 8 -i 'clocksource.*unstable'`"
+                .to_owned(),
+        );
+    }
+    let depends = diagnosis.advice.iter().any(|advice| {
+        ["newer-kernel", "tsc_early_khz"].contains(&advice.name.as_str())
+            || advice
+                .caveats
+                .iter()
+                .any(|text| text.contains("ernels before") || text.contains("kernel has to be"))
+    });
+    if facts.kernel().is_none() && depends {
+        missing.push("the kernel's version: `uname -r`".to_owned());
+    }
+    let unread = facts.unread.iter().filter(|unread| unread.why.contains("denied"));
+    missing
+        .extend(unread.map(|unread| format!("{} ({}): run it as root", unread.file, unread.why)));
+    missing
+}
+
+fn is_measured(facts: &Facts) -> bool {
+    facts.measured.as_ref().is_some_and(|measured| !measured.reads.is_empty())
+}
+
+/// A finding says why the TSC is gone.
+fn names_cause(diagnosis: &Diagnosis) -> bool {
+    let causes = [
+        "tsc-warp",
+        "tsc-watchdog-skew",
+        "tsc-watchdog-readdelay",
+        "tsc-unsynchronized",
+        "tsc-halts-in-idle",
+        "tsc-refused",
+        "param-tsc-unstable",
+    ];
+    found(diagnosis, &causes)
+}
+
+fn has_numbers(facts: &Facts) -> bool {
+    facts.events().any(|event| {
+        matches!(
+            event.kind,
+            Kind::Reading { role: Role::Reference, .. }
+                | Kind::Skewed { .. }
+                | Kind::ReferenceInterval { .. }
+                | Kind::CpuCycles { .. }
+                | Kind::OldDelta { .. }
+        )
+    })
+}

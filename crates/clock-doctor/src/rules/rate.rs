@@ -1,0 +1,317 @@
+//! The rate of the TSC, and of the system clock.
+
+use super::finding::{Finding, Verdict};
+use super::watchdog::figures::{a_day, hertz, share};
+use super::watchdog::rates::Rates;
+use crate::facts::{Evidence, Facts};
+use crate::log::event::Kind;
+
+/// Beyond this a clock's rate is wrong, in parts per million: time daemons cannot slew more.
+const WRONG_PPM: f64 = 500.0;
+/// A crystal's own error is below this, in parts per million.
+const NORMAL_PPM: f64 = 100.0;
+
+/// What these rules find.
+#[must_use]
+pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let mut signs = Vec::new();
+    signs.extend(by_log(facts));
+    if reads_tsc(verdict) {
+        signs.extend(by_drift(facts));
+        signs.extend(by_correction(facts));
+    }
+    // Another counter's time is not wrong by a rate that the kernel only glanced at.
+    if reads_tsc(verdict) || is_settled(facts) {
+        signs.extend(by_measurement(facts));
+    }
+    if signs.is_empty() { Vec::new() } else { vec![wrong(signs)] }
+}
+
+/// Something that shows a wrong rate.
+struct Sign {
+    said: Vec<String>,
+    evidence: Vec<Evidence>,
+    fixes: Vec<&'static str>,
+}
+
+fn wrong(signs: Vec<Sign>) -> Finding {
+    // A rate that CPUID states falsely passes every comparison of CPUs, and no parameter that
+    // makes the kernel trust the TSC mends it.
+    let forbids = ["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"];
+    let mut finding = Finding::new("tsc-rate-wrong").forbid(&forbids);
+    for sign in signs {
+        finding.detail.extend(sign.said);
+        finding = finding.fix(&sign.fixes);
+        for line in &sign.evidence {
+            finding = finding.seen(line);
+        }
+    }
+    if finding.fixes.contains(&"tsc_early_khz") {
+        // It would only print the rate that is known already.
+        finding.fixes.retain(|name| *name != "tsc=recalibrate");
+    }
+    finding.fix(&["measure"])
+}
+
+/// Whether the system clock's rate is that of the TSC: not if another counter is read.
+fn reads_tsc(verdict: &Verdict) -> bool {
+    let others = ["acpi_pm", "hpet", "jiffies", "refined-jiffies", "sgi_rtc", "pit", "i8253"];
+    let other = |name: &str| others.contains(&name) || name.starts_with("arm,");
+    !verdict.source.as_deref().is_some_and(|name| other(name) || name == "arch_sys_counter")
+}
+
+/// Whether the kernel's rate is more than that of its first look, which may be 500 ppm off and more;
+/// it refines it only for a TSC that it did not refuse (`quick_pit_calibrate` and
+/// `tsc_refine_calibration_work` in `arch/x86/kernel/tsc.c`, Linux 6.1).
+fn is_settled(facts: &Facts) -> bool {
+    let settles = |kind: &Kind| {
+        matches!(
+            kind,
+            Kind::Refined { .. } | Kind::DetectedTsc { .. } | Kind::RateFromHypervisor { .. }
+        )
+    };
+    facts.events().any(|event| settles(&event.kind))
+}
+
+/// The kernel held the rate against a timer and found it wrong.
+fn by_log(facts: &Facts) -> Option<Sign> {
+    let line = facts.events().find(|event| event.kind == Kind::RateDiffers)?;
+    let mut evidence = vec![line.evidence.clone()];
+    let (mut stated, mut timed) = (None, None);
+    for event in facts.events() {
+        let place = match &event.kind {
+            Kind::PreviousRate { mhz } => (&mut stated, mhz),
+            Kind::Recalibrated { mhz } => (&mut timed, mhz),
+            _ => continue,
+        };
+        *place.0 = Some(*place.1).filter(|mhz| *mhz > 0.0 && mhz.is_finite());
+        evidence.push(event.evidence.clone());
+    }
+    let mut said = Vec::new();
+    let mut fixes = vec!["bios-update"];
+    if let (Some(stated), Some(timed)) = (stated, timed) {
+        fixes.insert(0, "tsc_early_khz");
+        said.push(rates_in_words(stated, timed));
+        said.push(format!(
+            "The kernel only notes it and goes on with {stated:.3} MHz. The parameter that gives it \
+             the measured rate is tsc_early_khz={:.0}.",
+            timed * 1e3
+        ));
+    } else {
+        fixes.push("tsc=recalibrate");
+    }
+    Some(Sign { said, evidence, fixes })
+}
+
+/// Two rates in MHz, the kernel's and the true one, and what that does to the clock.
+fn rates_in_words(kernel: f64, truth: f64) -> String {
+    let ppm = (truth / kernel - 1.0) * 1e6;
+    let way = if ppm > 0.0 { "fast" } else { "slow" };
+    format!(
+        "The kernel takes the TSC to run at {kernel:.3} MHz, a timer says {truth:.3} MHz: the clock \
+         is {} {way}, {}.",
+        share(ppm),
+        a_day(ppm)
+    )
+}
+
+/// The time daemon recorded a drift that no crystal has.
+fn by_drift(facts: &Facts) -> Option<Sign> {
+    let known = facts.drift_ppm.as_ref()?;
+    let ppm = known.value;
+    if !(ppm.abs() > WRONG_PPM && ppm.is_finite()) {
+        return None;
+    }
+    let mut said = vec![format!(
+        "The time daemon corrects the clock by {}, {}; a crystal is off by less than {}.",
+        share(ppm),
+        a_day(ppm),
+        share(NORMAL_PPM)
+    )];
+    let mut fixes = vec!["bios-update", "tsc=recalibrate"];
+    // chrony's drift is what the clock gains; ntpd's sign is the other way round.
+    let gains = known.evidence.file.contains("chrony").then_some(ppm);
+    if let (Some(gains), Some(rate)) = (gains, Rates::of(facts).tsc("tsc")) {
+        let truth = rate.hz / (1.0 - gains / 1e6);
+        if (1e8..1e10).contains(&truth) {
+            fixes.insert(0, "tsc_early_khz");
+            said.push(format!(
+                "With {} as the kernel's rate, the true one is {}: tsc_early_khz={:.0}.",
+                hertz(rate.hz),
+                hertz(truth),
+                truth / 1e3
+            ));
+        }
+    }
+    Some(Sign { said, evidence: vec![known.evidence.clone()], fixes })
+}
+
+/// The kernel's clock is being corrected by that much now.
+fn by_correction(facts: &Facts) -> Option<Sign> {
+    let discipline = facts.measured.as_ref()?.discipline.as_ref()?;
+    // `tick` is in microseconds of a hundredth of a second: one more is 100 ppm.
+    let by_tick =
+        if discipline.tick_us > 0 { (discipline.tick_us - 10_000) as f64 * 100.0 } else { 0.0 };
+    let ppm = discipline.frequency_ppm + by_tick;
+    if !(ppm.abs() > WRONG_PPM && ppm.is_finite()) {
+        return None;
+    }
+    let text = format!("frequency {} ppm, tick {}", discipline.frequency_ppm, discipline.tick_us);
+    let said = format!(
+        "The kernel's clock is being corrected by {}, {} (adjtimex).",
+        share(ppm),
+        a_day(ppm)
+    );
+    let evidence = vec![Evidence::of("measured", &text)];
+    Some(Sign { said: vec![said], evidence, fixes: vec!["bios-update", "tsc=recalibrate"] })
+}
+
+/// The TSC was measured against the kernel's clock and differs from what the kernel tells.
+fn by_measurement(facts: &Facts) -> Option<Sign> {
+    let host = &facts.measured.as_ref()?.host;
+    let (kernel, measured) = (host.tsc_hz_kernel?, host.tsc_hz_measured?);
+    let ppm = measured_ppm(kernel, measured, host.tsc_bound_ppm)?;
+    if ppm.abs() <= WRONG_PPM {
+        return None;
+    }
+    let from = host.tsc_hz_source.as_deref().unwrap_or("the kernel");
+    let text = format!("TSC {} measured, {} by {from}", hertz(measured), hertz(kernel));
+    let said = format!(
+        "The TSC runs at {} against CLOCK_MONOTONIC_RAW and at {} by {from}: they differ by {}, {}.",
+        hertz(measured),
+        hertz(kernel),
+        share(ppm),
+        a_day(ppm)
+    );
+    let evidence = vec![Evidence::of("measured", &text)];
+    Some(Sign { said: vec![said], evidence, fixes: vec!["bios-update"] })
+}
+
+/// By how much two rates differ in parts per million, if that is beyond the measurement's bound.
+fn measured_ppm(kernel: f64, measured: f64, bound_ppm: Option<f64>) -> Option<f64> {
+    if !(kernel > 0.0 && measured > 0.0) {
+        return None;
+    }
+    let ppm = (measured / kernel - 1.0) * 1e6;
+    (ppm.is_finite() && ppm.abs() > bound_ppm?).then_some(ppm)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Known;
+    use crate::measured::{Discipline, Measured};
+    use crate::rules::finding::Diagnosis;
+    use crate::rules::state;
+    use crate::rules::watchdog::fragment_tests::expect;
+    use crate::state::HostState;
+
+    const DIFFERS: &str = "[   57.8] clocksource: Switched to clocksource tsc-early\n\
+        [   63.6] clocksource: tsc: mask: 0xffffffffffffffff max_cycles: 0x36a8d32ce31, max_idle_ns: 881590731004 ns\n\
+        [   63.6] clocksource: Switched to clocksource tsc\n\
+        [   64.6] tsc: Warning: TSC freq calibrated by CPUID/MSR differs from what is calibrated by HW timer, please check with vendor!!\n\
+        [   64.7] tsc: Previous calibrated TSC freq:        1896.000 MHz\n\
+        [   64.7] tsc: TSC freq recalibrated by [PM_TIMER]:         1974.999 MHz\n";
+
+    fn said(found: &Diagnosis) -> String {
+        let finding = found.findings.iter().find(|one| one.label == "tsc-rate-wrong").unwrap();
+        finding.detail.join(" ")
+    }
+
+    #[test]
+    fn the_kernels_own_comparison_is_told_with_what_it_makes_in_a_day() {
+        let not = ["fix:tsc=reliable", "fix:tsc=nowatchdog", "tsc-watchdog-skew"];
+        let found = expect(&[("var/log/dmesg", DIFFERS)], &["tsc-rate-wrong", "source:tsc"], &not);
+        let words = said(&found);
+        assert!(words.contains("the clock is 4.17 % fast, 1.0 h a day"), "{words}");
+        assert!(words.contains("tsc_early_khz=1974999"), "{words}");
+        // Cut to the warning.
+        let cut: String = DIFFERS.lines().take(4).map(|line| format!("{line}\n")).collect();
+        expect(&[("var/log/dmesg", &cut)], &["tsc-rate-wrong"], &[]);
+    }
+
+    #[test]
+    fn a_drift_tells_the_true_rate() {
+        let log: String = DIFFERS.lines().take(3).map(|line| format!("{line}\n")).collect();
+        let drift = "var/lib/chrony/drift";
+        let with = |text: &'static str| [("var/log/dmesg", log.as_str()), (drift, text)].to_vec();
+        let found =
+            expect(&with("        40001.074911             0.002098\n"), &["tsc-rate-wrong"], &[]);
+        let words = said(&found);
+        assert!(words.contains("the true one is 1975.002 MHz: tsc_early_khz=1975002"), "{words}");
+        expect(&with("  501.0  0.1\n"), &["tsc-rate-wrong"], &[]);
+        expect(&with("  -501.0  0.1\n"), &["tsc-rate-wrong"], &[]);
+        expect(&with("  92.5  0.1\n"), &[], &["tsc-rate-wrong"]);
+        expect(&with("  499.0  0.1\n"), &[], &["tsc-rate-wrong"]);
+        // The drift is that of another counter.
+        let current = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+        expect(&[(current, "hpet\n"), (drift, "900.0 0.1\n")], &[], &["tsc-rate-wrong"]);
+    }
+
+    fn with_measured(measured: Measured) -> Vec<&'static str> {
+        let current = Some(Known::new("tsc".to_owned(), "current_clocksource", "tsc"));
+        let facts = Facts { measured: Some(measured), current, ..Facts::default() };
+        let verdict = state::verdict(&facts);
+        find(&facts, &verdict).iter().map(|finding| finding.label).collect()
+    }
+
+    #[test]
+    fn a_measured_rate_counts_only_beyond_its_bound() {
+        let host = |measured: f64, bound: Option<f64>| {
+            let host = HostState {
+                tsc_hz_kernel: Some(2e9),
+                tsc_hz_measured: Some(measured),
+                tsc_bound_ppm: bound,
+                ..HostState::default()
+            };
+            with_measured(Measured { host, ..Measured::default() })
+        };
+        assert_eq!(host(2.002e9, Some(20.0)), ["tsc-rate-wrong"]);
+        assert_eq!(host(1.998e9, Some(20.0)), ["tsc-rate-wrong"]);
+        assert!(host(2.002e9, Some(1500.0)).is_empty(), "within the bound");
+        assert!(host(2.000_9e9, Some(20.0)).is_empty(), "450 ppm");
+        assert!(host(2.002e9, None).is_empty(), "no bound");
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(host(bad, Some(20.0)).is_empty(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_first_look_at_a_tsc_that_was_refused_is_no_rate() {
+        let found = |log: &str, source: &str| {
+            let log = crate::log::reader::read(&mut log.as_bytes(), "dmesg").unwrap();
+            let host = HostState {
+                tsc_hz_kernel: Some(2_594_291_000.0),
+                tsc_hz_measured: Some(2_596_152_000.0),
+                tsc_bound_ppm: Some(10.0),
+                ..HostState::default()
+            };
+            let facts = Facts {
+                log: Some(log),
+                current: Some(Known::new(source.to_owned(), "current_clocksource", source)),
+                measured: Some(Measured { host, ..Measured::default() }),
+                ..Facts::default()
+            };
+            find(&facts, &state::verdict(&facts)).len()
+        };
+        let glanced = "[    0.000000] tsc: Detected 2594.291 MHz processor\n";
+        let refined = "[    1.8] tsc: Refined TSC clocksource calibration: 2594.291 MHz\n";
+        assert_eq!(found(glanced, "hpet"), 0);
+        assert_eq!(found(&format!("{glanced}{refined}"), "hpet"), 1);
+        assert_eq!(found(glanced, "tsc"), 1);
+    }
+
+    #[test]
+    fn the_kernels_correction_counts_with_its_tick() {
+        let corrected = |frequency_ppm: f64, tick_us: i64| {
+            let discipline = Discipline { frequency_ppm, tick_us, ..Discipline::default() };
+            with_measured(Measured { discipline: Some(discipline), ..Measured::default() })
+        };
+        assert!(corrected(-35.0, 10_000).is_empty());
+        assert!(corrected(450.0, 10_000).is_empty());
+        assert!(corrected(0.0, 0).is_empty(), "not known");
+        assert_eq!(corrected(12.0, 9_600), ["tsc-rate-wrong"]);
+        // A tick of one more that the frequency takes back.
+        assert!(corrected(-480.0, 10_005).is_empty());
+    }
+}

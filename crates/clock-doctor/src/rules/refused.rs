@@ -1,0 +1,19 @@
+//! Why the kernel refused the TSC without a test, or after comparing the CPUs' counters at boot.
+
+#[cfg(test)]
+mod fragment_tests;
+pub mod reasons;
+pub mod warp;
+
+use super::finding::{Finding, Verdict};
+use super::watchdog::machine::Machine;
+use crate::facts::Facts;
+
+/// What these rules find.
+#[must_use]
+pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let machine = Machine::of(facts, verdict);
+    let mut findings = warp::find(facts, &machine);
+    findings.extend(reasons::find(facts, &machine));
+    findings
+}

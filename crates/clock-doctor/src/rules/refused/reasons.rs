@@ -1,0 +1,108 @@
+//! The TSC was declared bad without a test: the reasons of `Marking TSC unstable due to REASON`.
+//!
+//! The reasons are those of `mark_tsc_unstable` in `arch/x86` from 2.6.18 to 6.12.
+
+use crate::facts::Facts;
+use crate::log::event::Kind;
+use crate::rules::finding::Finding;
+use crate::rules::watchdog::episode::says;
+use crate::rules::watchdog::machine::Machine;
+use crate::rules::watchdog::remedies::TRUST;
+
+/// The findings on every reason that the log gives, except those that other rules judge.
+#[must_use]
+pub fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    for event in facts.events() {
+        let Kind::Unstable(reason) = &event.kind else { continue };
+        for finding in by_reason(reason, machine) {
+            let finding = finding.seen(&event.evidence);
+            match findings.iter_mut().find(|one| one.label == finding.label) {
+                Some(before) => *before = before.clone().seen(&event.evidence),
+                None => findings.push(finding),
+            }
+        }
+    }
+    findings
+}
+
+/// What a reason means here; none for those that the watchdog, the comparison of CPUs, Hyper-V or
+/// a boot parameter gave.
+fn by_reason(reason: &str, machine: &Machine) -> Vec<Finding> {
+    let reason = reason.trim().trim_start_matches(':').trim_end_matches('.').trim();
+    let is_elsewhere =
+        ["clocksource watchdog", "check_tsc_sync_source", "running on Hyper-V", "boot parameter"]
+            .iter()
+            .any(|part| says(reason, part))
+            || reason == "notsc";
+    if is_elsewhere {
+        return Vec::new();
+    }
+    if says(reason, "TSCs unsynchronized") {
+        return unsynchronized(machine);
+    }
+    if reason.contains("TSC halt") || reason.contains("C1E") {
+        return vec![halts(reason)];
+    }
+    if reason.contains("backwards TSC") {
+        return host_backwards();
+    }
+    vec![refused(reason, machine)]
+}
+
+fn unsynchronized(machine: &Machine) -> Vec<Finding> {
+    let finding = Finding::new("tsc-unsynchronized").forbid(&["tsc=reliable", "tsc=nowatchdog"]);
+    if !machine.is_virtual {
+        return vec![finding.fix(&["keep"])];
+    }
+    vec![finding.fix(&["invtsc"]).detail(
+        "The guest has more than one CPU and its CPU model does not state constant_tsc, so the \
+         kernel takes the counters for apart without looking.",
+    )]
+}
+
+fn halts(reason: &str) -> Finding {
+    let finding = Finding::new("tsc-halts-in-idle").fix(&["keep", "max_cstate"]).forbid(&TRUST);
+    if reason.contains("C1E") {
+        finding.detail("The state in which it stops is C1E, which the firmware turns on.")
+    } else if reason.contains("deeper than C2") {
+        finding.detail("It stops in states deeper than C2; in C1 and C2 it counts.")
+    } else {
+        finding
+    }
+}
+
+/// KVM on this machine saw the counter go back when a CPU came up again, as after a suspend.
+fn host_backwards() -> Vec<Finding> {
+    let back = Finding::new("tsc-went-backwards").follows("after-resume").forbid(&TRUST);
+    let resumed = Finding::new("after-resume").fix(&["bios-update", "reboot"]).forbid(&TRUST);
+    let host = Finding::new("kvm-host-tsc-backwards")
+        .follows("tsc-went-backwards")
+        .fix(&["suspend-guests", "bios-update", "reboot"])
+        .forbid(&TRUST);
+    vec![host, back, resumed]
+}
+
+fn refused(reason: &str, machine: &Machine) -> Finding {
+    let finding = Finding::new("tsc-refused");
+    if reason.is_empty() {
+        return finding.fix(&["read-log"]).detail("The line is cut before the reason.");
+    }
+    let finding = finding.detail(format!("The kernel's reason: {reason}."));
+    if reason.contains("cpufreq") {
+        return finding.fix(&["keep"]).forbid(&TRUST).detail(
+            "The counter follows the CPU's frequency (no constant_tsc), and the frequency changes.",
+        );
+    }
+    if reason.contains("calibrate") {
+        let fixes: &[&'static str] = match machine.is_virtual {
+            true => &["kvm-clock", "invtsc", "tsc_early_khz"],
+            false => &["bios-update", "tsc_early_khz"],
+        };
+        return finding
+            .fix(fixes)
+            .forbid(&["tsc=reliable", "tsc=nowatchdog"])
+            .detail("Without its rate the counter tells no time.");
+    }
+    finding.fix(&["keep"]).forbid(&["tsc=reliable", "tsc=nowatchdog"])
+}

@@ -1,0 +1,222 @@
+//! The CPUs' counters disagreed when a CPU came up.
+
+use crate::facts::{Evidence, Facts};
+use crate::log::event::{Event, Kind};
+use crate::rules::finding::Finding;
+use crate::rules::watchdog::episode::says;
+use crate::rules::watchdog::figures::{count, duration};
+use crate::rules::watchdog::machine::Machine;
+use crate::rules::watchdog::rates::Rates;
+use crate::rules::watchdog::remedies::TRUST;
+use crate::rules::watchdog::resume::is_soon;
+
+/// A warp below this is about what handing the lock over takes, in ticks.
+const SMALL: u64 = 2_000;
+/// A warp from here on is firmware's doing, in ticks: a thirtieth of a second and more.
+const FIRMWARE: u64 = 100_000_000;
+/// CPUs of the boot are up by then, in seconds.
+const BOOT_S: f64 = 300.0;
+
+/// What the log says of a comparison that failed.
+#[derive(Default)]
+struct Seen<'a> {
+    lines: Vec<&'a Evidence>,
+    worst: Option<u64>,
+    first: Option<&'a Event>,
+    is_random: bool,
+    hot_added: Option<&'a Evidence>,
+    woke: Option<&'a Evidence>,
+}
+
+/// The findings on a warp; none if no line tells of one.
+#[must_use]
+pub fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
+    let seen = look(facts);
+    let Some(first) = seen.first else { return Vec::new() };
+    let kind = special(&seen, first, machine);
+    let mut warp = Finding::new("tsc-warp");
+    for line in &seen.lines {
+        warp = warp.seen(line);
+    }
+    warp.detail = in_words(&seen, facts, machine);
+    warp.follows_from = kind.as_ref().map(|finding| finding.label);
+    if kind.is_none() {
+        warp = advise(warp, machine);
+    }
+    let mut findings = vec![warp];
+    findings.extend(kind);
+    findings
+}
+
+fn look(facts: &Facts) -> Seen<'_> {
+    let mut seen = Seen::default();
+    let mut added: Option<&Event> = None;
+    let mut woke: Option<&Event> = None;
+    for event in facts.events() {
+        match &event.kind {
+            Kind::Warp { cycles } => seen.worst = seen.worst.max(Some(*cycles)),
+            Kind::WarpRandom => seen.is_random = true,
+            Kind::Unstable(reason) if says(reason, "check_tsc_sync_source") => {}
+            Kind::HotAdded => {
+                added = Some(event);
+                continue;
+            }
+            Kind::Suspended { woke: true } => {
+                woke = Some(event);
+                continue;
+            }
+            _ => continue,
+        }
+        seen.lines.push(&event.evidence);
+        if seen.first.is_none() {
+            seen.first = Some(event);
+            seen.hot_added = added.map(|event| &event.evidence);
+            seen.woke = woke.filter(|woke| is_soon(woke, event)).map(|event| &event.evidence);
+        }
+    }
+    seen
+}
+
+/// The finding that says more than that there was a warp.
+fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
+    let is_late = first.at.is_some_and(|at| at > BOOT_S);
+    let mut finding = if seen.hot_added.is_some() || is_late {
+        let mut late = Finding::new("tsc-warp-hotplug");
+        if let Some(line) = seen.hot_added {
+            late = late.seen(line);
+        }
+        if seen.woke.is_some() {
+            // On waking, the kernel brings the other CPUs up as if they were added.
+            late = late.fix(&["reboot", "bios-update"]).forbid(&TRUST).follows("after-resume");
+        } else {
+            late = late.fix(&["cold-boot"]).forbid(&["switch-to-tsc"]);
+        }
+        match (seen.hot_added, first.at) {
+            (None, Some(at)) => late.detail(format!(
+                "It was noticed {} after the start, when the CPUs of the boot were long up.",
+                duration(at * 1e9)
+            )),
+            _ => late,
+        }
+    } else {
+        match seen.worst? {
+            small if small < SMALL => small_warp(machine),
+            large if large >= FIRMWARE && !machine.is_virtual => firmware_warp(),
+            _ => return None,
+        }
+    };
+    for line in &seen.lines {
+        finding = finding.seen(line);
+    }
+    Some(finding)
+}
+
+fn small_warp(machine: &Machine) -> Finding {
+    let mut finding = Finding::new("tsc-warp-small").fix(&["measure"]);
+    if machine.is_physical {
+        return finding.fix(&["bios-update"]).detail(
+            "On a machine without a hypervisor even so little is suspicious: its CPUs count from \
+             one reset.",
+        );
+    }
+    finding = trust_after_measuring(finding, machine);
+    if machine.is_virtual {
+        finding = finding.detail(
+            "A hypervisor that rounds each virtual CPU's offset leaves about that much between them.",
+        );
+    }
+    finding
+}
+
+fn firmware_warp() -> Finding {
+    Finding::new("tsc-warp-firmware").fix(&["bios-update", "keep", "pre-boot-synchroniser"]).forbid(&TRUST).detail(
+        "Programs that read the counter themselves with rdtsc (games, Wine, language runtimes) see \
+         time jump when they move between CPUs, whatever the clocksource is.",
+    )
+}
+
+/// `tsc=reliable`, after measuring, where the kernel heeds it for the comparison of the CPUs.
+fn trust_after_measuring(finding: Finding, machine: &Machine) -> Finding {
+    match machine.since(3, 3) {
+        Some(true) => finding.fix(&["measure", "tsc=reliable"]),
+        Some(false) => finding.fix(&["newer-kernel", "measure"]).forbid(&["tsc=reliable"]).detail(
+            format!(
+                "This is {}: before 3.3 tsc=reliable does not turn this comparison off, so it cannot \
+                 help here by itself.",
+                machine.kernel_in_words()
+            ),
+        ),
+        None => finding.fix(&["measure", "tsc=reliable"]).detail(
+            "Which kernel this is cannot be told: tsc=reliable turns this comparison off from 3.3 \
+             on only.",
+        ),
+    }
+}
+
+/// Advice on an ordinary warp, by platform.
+fn advise(warp: Finding, machine: &Machine) -> Finding {
+    let on = |name: &str| machine.platforms.contains(&name);
+    if machine.is_virtual {
+        let host: &[&'static str] = if on("virtualbox") {
+            &["paravirtprovider-kvm", "fewer-vcpus"]
+        } else if on("hyperv") || on("azure") {
+            &["newer-kernel"]
+        } else if on("vmware") {
+            &["guest-support"]
+        } else if on("xen") {
+            &["host-tsc"]
+        } else {
+            &["host-tsc", "invtsc"]
+        };
+        return trust_after_measuring(warp.fix(host), machine);
+    }
+    if machine.is_physical {
+        return warp
+            .fix(&["bios-update", "keep"])
+            .forbid(&["tsc=reliable", "switch-to-tsc"])
+            .detail(
+                "No sign of a hypervisor: on such a machine a warp of this size is real, so do not \
+             tell the kernel to trust the counter unless a measurement shows that the CPUs agree \
+             now.",
+            );
+    }
+    // Nothing says which: both kinds of advice, each with its condition. To trust such a counter is
+    // harmful on hardware, so that is not among them.
+    let warp = if machine.since(3, 3) == Some(false) {
+        trust_after_measuring(warp, machine)
+    } else {
+        warp.fix(&["measure"]).forbid(&["tsc=reliable"])
+    };
+    warp.fix(&["bios-update"]).fix(&["paravirtprovider-kvm", "fewer-vcpus"]).detail(
+        "No file says whether this is a virtual machine. If it is one, its hypervisor keeps the \
+         counters of its CPUs apart, and that is mended there; if it is none, the warp is the \
+         firmware's doing.",
+    )
+}
+
+fn in_words(seen: &Seen, facts: &Facts, machine: &Machine) -> Vec<String> {
+    let mut said = Vec::new();
+    if let Some(cycles) = seen.worst {
+        let rates = Rates::of(facts);
+        let time = rates.tsc("tsc").map(|rate| cycles as f64 / rate.hz * 1e9);
+        let time = time.map(|ns| format!(", {} at this TSC's rate", duration(ns)));
+        said.push(format!(
+            "One CPU read a counter {} ticks{} lower than another CPU had read before it; the true \
+             offset can be larger.",
+            count(cycles),
+            time.unwrap_or_default()
+        ));
+    }
+    if seen.is_random {
+        said.push(
+            "The warp went both ways by turns, so no constant offset explains it.".to_owned(),
+        );
+    }
+    if machine.is_amd && !machine.is_virtual {
+        said.push(
+            "AMD's CPUs have no TSC_ADJUST register, so the kernel compares once and cannot repair."
+                .to_owned(),
+        );
+    }
+    said
+}

@@ -1,0 +1,167 @@
+//! Which clocksource was chosen, and which could have been.
+
+mod missing;
+
+use super::finding::{Finding, Severity, State, Verdict};
+use super::state::source::{self, is_tsc};
+use super::{params, state};
+use crate::facts::{Evidence, Facts};
+use crate::log::event::{Event, Kind};
+
+/// What these rules find.
+#[must_use]
+pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let mut found = missing::find(facts, verdict);
+    found.extend(rejected(facts, verdict));
+    found.extend(tsc_not_selected(facts, verdict));
+    found.extend(better_source(facts, verdict));
+    found.extend(ticks(facts, verdict));
+    found.extend(state::disagreement(facts));
+    found
+}
+
+/// A request that the kernel refused; writing the file succeeds all the same.
+fn rejected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let refused = |event: &&Event| matches!(event.kind, Kind::Override { is_deferred: false, .. });
+    let event = facts.events().rev().find(refused)?;
+    let Kind::Override { name, .. } = &event.kind else {
+        return None;
+    };
+    let unstable = event.evidence.text.contains("unstable");
+    let holds = match verdict.source.as_deref() {
+        Some(current) => current != name,
+        // Before 4.9 the kernel says the same of a clocksource that it takes a moment later.
+        None => unstable || is_tsc(name) && source::tsc_given_up(facts).is_some(),
+    };
+    if !holds {
+        return None;
+    }
+    let found = Finding::new("override-rejected").seen(&event.evidence);
+    let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
+    let found = found.detail(match verdict.source.as_deref() {
+        Some(current) => format!(
+            "Somebody asked for {name}, and the kernel kept {current}; the write to current_clocksource \
+             succeeds either way."
+        ),
+        None => format!(
+            "Somebody asked for {name}, and the kernel refused; the write to current_clocksource succeeds \
+             either way."
+        ),
+    });
+    let found = match is_tsc(name) {
+        true => found
+            .detail("Once tsc is marked unstable there is no way back to it before the next boot."),
+        false => found,
+    };
+    Some(found.forbid(&["switch-to-tsc"]).fix(&["reboot"]))
+}
+
+/// Where tsc can be selected: it is listed, or registered and never given up.
+fn tsc_available(facts: &Facts) -> Option<Evidence> {
+    if source::tsc_given_up(facts).is_some() {
+        // The list hides it only while the tick is in one-shot mode.
+        return None;
+    }
+    if let Some(list) = &facts.available {
+        return list.value.iter().any(|name| name == "tsc").then(|| list.evidence.clone());
+    }
+    let registers =
+        |event: &&Event| matches!(&event.kind, Kind::Registered { name, .. } if name == "tsc");
+    facts.events().find(registers).map(|event| event.evidence.clone())
+}
+
+fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let current = verdict.source.as_deref()?;
+    let slow = matches!(verdict.state, State::Slow | State::SlowUnlessPvclockVdso);
+    let worse = !is_tsc(current) && !matches!(current, "kvm-clock" | "hyperv_clocksource_tsc_page");
+    let evidence = tsc_available(facts).filter(|_| slow && worse)?;
+    let found = Finding::new("tsc-available-not-selected").seen(&evidence);
+    let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
+    let line = facts.command_line.as_ref();
+    let asked = line.and_then(|line| params::asked(&line.value)).filter(|name| *name == current);
+    if let (Some(_), Some(line)) = (asked, line) {
+        let found = found.detail(format!(
+            "The command line asks for {current}, so that the kernel leaves tsc aside, which it rates higher."
+        ));
+        return Some(found.seen(&line.evidence).fix(&["switch-to-tsc", "remove-parameter"]));
+    }
+    let found = found.detail(match current {
+        "xen" => "The kernel rates Xen's clock higher than tsc, or somebody selected it.".to_owned(),
+        _ => format!(
+            "The kernel holds tsc for usable, rates it higher than {current}, and does not use it: somebody \
+             selected {current}, or the kernel did not get around to tsc."
+        ),
+    });
+    if current != "xen" {
+        return Some(found.fix(&["switch-to-tsc", "clocksource=tsc"]));
+    }
+    let slept = facts.events().any(|event| matches!(event.kind, Kind::Suspended { .. }));
+    let found = found.severity(Severity::Slow).follows("vdso-support-depends-on-kernel");
+    Some(match slept {
+        true => found.forbid(&["switch-to-tsc", "clocksource=tsc"]),
+        false => found.fix(&["switch-to-tsc", "clocksource=tsc"]),
+    })
+}
+
+/// A device is current while a faster one, or the hypervisor's clock, is listed.
+fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let current = verdict.source.as_deref()?;
+    let list = facts.available.as_ref()?;
+    let has = |name: &str| list.value.iter().any(|other| other == name);
+    // Best first, and what one after it may stand back for: ratings are 400, 400, 250, 200.
+    const ORDER: [&str; 6] = [
+        "kvm-clock",
+        "hyperv_clocksource_tsc_page",
+        "hpet",
+        "acpi_pm",
+        "refined-jiffies",
+        "jiffies",
+    ];
+    let asks = matches!(current, "hyperv_clocksource_msr" | "hyperv_clocksource");
+    let rank = ORDER.iter().position(|name| *name == current).or(asks.then_some(2))?;
+    if tsc_available(facts).is_some() {
+        return None;
+    }
+    let better = ORDER[..rank.min(4)].iter().find(|name| has(name))?;
+    // One paravirtual clock is as good as the other.
+    if rank < 2 {
+        return None;
+    }
+    let found = Finding::new("better-source-available").seen(&list.evidence);
+    let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
+    let found = found.detail(match *better {
+        "hpet" => format!("hpet is available too, and costs less than {current} or counts better."),
+        "acpi_pm" => {
+            format!("acpi_pm is available too, which does not lose time as {current} does.")
+        }
+        name => format!("{name} is available too, which the vDSO can read without a system call."),
+    });
+    let line = facts.command_line.as_ref();
+    let asked =
+        line.and_then(|line| params::asked(&line.value)).is_some_and(|name| name == current);
+    let found = if asked { found.fix(&["remove-parameter"]) } else { found };
+    Some(match *better {
+        "hpet" => found.fix(&["switch-to-hpet"]),
+        "kvm-clock" => found.fix(&["switch-to-kvm-clock"]),
+        _ => found,
+    })
+}
+
+/// Time by timer ticks: lost with every tick that comes late.
+fn ticks(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
+    let current = verdict.source.as_deref().filter(|name| name.ends_with("jiffies"))?;
+    let found = Finding::new("rate-risk-ticks");
+    let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
+    let found = found.detail(format!(
+        "{current} counts timer interrupts: time goes in steps of 1 ms to 10 ms, and an interrupt that is lost \
+         while a CPU sleeps or is kept busy is time lost."
+    ));
+    let has = |name: &str| {
+        facts.available.iter().any(|list| list.value.iter().any(|other| other == name))
+    };
+    Some(match () {
+        () if tsc_available(facts).is_some() => found.fix(&["switch-to-tsc", "clocksource=tsc"]),
+        () if has("hpet") => found.fix(&["switch-to-hpet"]),
+        () => found.fix(&["enable-hpet"]),
+    })
+}

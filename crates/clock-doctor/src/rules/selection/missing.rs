@@ -1,0 +1,122 @@
+//! tsc is not there: since when nobody knows, or for a reason that is told.
+
+use crate::facts::Facts;
+use crate::log::event::Kind;
+use crate::rules::finding::{Finding, Severity, State, Verdict};
+use crate::rules::state::source::{is_tsc, tsc_given_up};
+use crate::rules::{arm, params, refused, watchdog};
+
+/// Findings that say why tsc is gone, the most telling first.
+const CAUSES: [&str; 11] = [
+    "tsc-warp-firmware",
+    "tsc-warp-hotplug",
+    "tsc-warp",
+    "tsc-unsynchronized",
+    "tsc-halts-in-idle",
+    "tsc-warp-runtime",
+    "tsc-refused",
+    "tsc-watchdog-readdelay",
+    "tsc-watchdog-skew",
+    "param-tsc-unstable",
+    "kvm-host-tsc-backwards",
+];
+
+/// What these rules find.
+#[must_use]
+pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let cause = cause(facts, verdict);
+    let mut found = Vec::new();
+    found.extend(absent(facts, verdict, cause));
+    // A line that gives tsc up is a cause, known by name or not.
+    if cause.is_none() && tsc_given_up(facts).is_none() {
+        found.extend(needs_log(facts, verdict));
+    }
+    found
+}
+
+/// The finding that says why tsc is gone.
+fn cause(facts: &Facts, verdict: &Verdict) -> Option<&'static str> {
+    let mut told = refused::find(facts, verdict);
+    told.extend(watchdog::find(facts, verdict));
+    told.extend(params::find(facts, verdict));
+    CAUSES.into_iter().find(|label| told.iter().any(|finding| finding.label == *label))
+}
+
+/// Whether these are the clocksources of a PC.
+fn is_pc(facts: &Facts) -> bool {
+    let machine = facts.cpu.machine.as_ref().map(|machine| &machine.value[..]);
+    match machine {
+        Some(name) if name.starts_with('i') && name.ends_with("86") => true,
+        Some(name) => name == "x86_64",
+        None => !arm::is_arm(facts),
+    }
+}
+
+/// On Hyper-V tsc is refused on purpose where its page is used.
+fn on_purpose(facts: &Facts, verdict: &Verdict) -> bool {
+    let said = |kind: &Kind| matches!(kind, Kind::Unstable(why) if why.contains("Hyper-V"));
+    verdict.platforms.contains(&"hyperv") || facts.events().any(|event| said(&event.kind))
+}
+
+fn absent(facts: &Facts, verdict: &Verdict, cause: Option<&'static str>) -> Option<Finding> {
+    let list = facts.available.as_ref().filter(|list| !list.value.is_empty())?;
+    const OF_PC: [&str; 5] = ["hpet", "acpi_pm", "kvm-clock", "xen", "jiffies"];
+    let pc =
+        is_pc(facts) && list.value.iter().any(|name| OF_PC.iter().any(|of| name.ends_with(of)));
+    if !pc || list.value.iter().any(|name| is_tsc(name)) || on_purpose(facts, verdict) {
+        return None;
+    }
+    let found = Finding::new("tsc-absent").seen(&list.evidence);
+    // The vDSO reads what is current all the same.
+    let found = if verdict.state == State::Fast { found.severity(Severity::Note) } else { found };
+    let found = match cause {
+        Some(label) => found.follows(label),
+        None => found,
+    };
+    Some(found.detail(format!(
+        "The list of available clocksources holds only {}: the kernel hides one that it marked unstable, and there \
+         is no way back before the next boot.",
+        list.value.join(" and ")
+    )).forbid(&["switch-to-tsc"]))
+}
+
+/// tsc is gone, and nothing here says why.
+fn needs_log(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let listed = facts.available.as_ref().map(|list| list.value.iter().any(|name| is_tsc(name)));
+    let current = verdict.source.as_deref();
+    let device = matches!(current, Some("hpet" | "acpi_pm" | "jiffies" | "refined-jiffies"));
+    let asked = facts.command_line.as_ref().and_then(|line| params::asked(&line.value));
+    let chosen = asked.is_some() && asked == current;
+    // An absent tsc is a question where what is left is slow, or may be.
+    let gone = match listed {
+        Some(true) => false,
+        Some(false) => verdict.state != State::Fast && is_pc(facts) && !on_purpose(facts, verdict),
+        None => device && !chosen && is_pc(facts),
+    };
+    let pc = device
+        || listed.is_some() && current.is_none_or(|name| matches!(name, "kvm-clock" | "xen"));
+    if !gone || !pc {
+        return Vec::new();
+    }
+    let found = Finding::new("cause-needs-dmesg");
+    let lines =
+        verdict.source_evidence.iter().chain(facts.available.as_ref().map(|list| &list.evidence));
+    let found = lines.fold(found, |found, line| found.seen(line));
+    let found = if listed == Some(false) { found.follows("tsc-absent") } else { found };
+    match facts.log.as_ref().filter(|log| !log.events.is_empty()) {
+        None => vec![found.fix(&["read-log"]).detail(
+            "The kernel said why it gave tsc up when it did so, in a log that is not here.",
+        )],
+        Some(log) if log.begins_at_boot => vec![found.fix(&["read-log"]).detail(format!(
+            "{} begins at the boot and does not say why tsc is not used: it may hold only a part.",
+            log.file
+        ))],
+        Some(log) => {
+            let lost = Finding::new("log-incomplete").follows("cause-needs-dmesg").detail(format!(
+                "{} does not reach back to the start of the kernel: the cause may stand in what scrolled out.",
+                log.file
+            ));
+            vec![found.fix(&["read-log"]), lost]
+        }
+    }
+}

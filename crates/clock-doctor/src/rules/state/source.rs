@@ -1,0 +1,133 @@
+//! Which clocksource is current: from the file, or from what the log says last.
+
+use crate::facts::{Evidence, Facts};
+use crate::log::event::{Event, Kind};
+
+/// Seconds after the start in which the kernel changes clocksource as a matter of course: the
+/// refined TSC is registered about a second after its devices.
+const BOOT_S: f64 = 10.0;
+
+/// What is known of the current clocksource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::rules) struct Current {
+    /// Its name, if it can be told.
+    pub(in crate::rules) name: Option<String>,
+    /// The lines that tell it.
+    pub(in crate::rules) evidence: Vec<Evidence>,
+    /// It was tsc until this line gave tsc up, and no line says what came then.
+    pub(in crate::rules) lost: Option<Evidence>,
+    /// It was this one so early in the boot that it says nothing of the end.
+    pub(in crate::rules) early: Option<String>,
+}
+
+impl Current {
+    fn known(name: &str, evidence: &Evidence) -> Current {
+        let name = Some(name.trim().to_owned());
+        Current { name, evidence: vec![evidence.clone()], ..Current::default() }
+    }
+}
+
+/// Whether the name is that of the TSC's own clocksources.
+#[must_use]
+pub(in crate::rules) fn is_tsc(name: &str) -> bool {
+    matches!(name, "tsc" | "tsc-early")
+}
+
+/// Whether the line gives tsc up, or cannot stand without such a line.
+#[must_use]
+pub(in crate::rules) fn gives_tsc_up(event: &Event) -> bool {
+    match &event.kind {
+        Kind::Marked { name, .. } | Kind::OldDelta { name, .. } | Kind::Skewed { name, .. } => {
+            is_tsc(name)
+        }
+        Kind::Unstable(_) | Kind::Warp { .. } | Kind::WarpRandom | Kind::SchedClockUnstable => true,
+        Kind::ReadDelay { marks, .. } => *marks,
+        _ => false,
+    }
+}
+
+/// The first line that gives tsc up.
+#[must_use]
+pub(in crate::rules) fn tsc_given_up(facts: &Facts) -> Option<&Event> {
+    facts.events().find(|event| gives_tsc_up(event))
+}
+
+/// Which clocksource is current. In this order: the file; the log's last line that names it; the
+/// only one that is available; ARM's counter where it is registered.
+#[must_use]
+pub(in crate::rules) fn current(facts: &Facts) -> Current {
+    if let Some(file) = facts.current.as_ref().filter(|file| !file.value.trim().is_empty()) {
+        return Current::known(&file.value, &file.evidence);
+    }
+    let measured = facts.measured.as_ref().and_then(|it| it.host.clocksource.as_deref());
+    if let Some(name) = measured {
+        return Current::known(name, &Evidence::of("measured", &format!("clocksource {name}")));
+    }
+    let logged = by_log(facts);
+    if logged.name.is_some() {
+        return logged;
+    }
+    if let Some(list) = &facts.available
+        && let [only] = &list.value[..]
+    {
+        return Current::known(only, &list.evidence);
+    }
+    by_arm_counter(facts).unwrap_or(logged)
+}
+
+/// The log's last word on it.
+fn by_log(facts: &Facts) -> Current {
+    let events: Vec<&Event> = facts.events().collect();
+    let names = |event: &&Event| match &event.kind {
+        Kind::Switched(name) => Some(name.clone()),
+        // Such a line stands beside a mark: that of tsc itself is no news, as it has just lost.
+        Kind::Current { name: Some(name), is_other: true } if !is_tsc(name) => Some(name.clone()),
+        _ => None,
+    };
+    let mut backwards = events.iter().enumerate().rev();
+    let found = backwards.find_map(|(at, event)| Some((at, names(event)?)));
+    let Some((at, name)) = found else {
+        return Current::default();
+    };
+    if is_tsc(&name) {
+        if let Some(mark) = events[at + 1..].iter().find(|event| gives_tsc_up(event)) {
+            return Current { lost: Some(mark.evidence.clone()), ..Current::default() };
+        }
+    } else if is_early(facts, &events, at, &name) {
+        return Current { early: Some(name), ..Current::default() };
+    }
+    Current::known(&name, &events[at].evidence)
+}
+
+/// Whether `events[at]`, which names the clocksource, stands so early in a log that may go on that
+/// it says nothing of the end.
+fn is_early(facts: &Facts, events: &[&Event], at: usize, name: &str) -> bool {
+    let ticks = matches!(name, "refined-jiffies" | "jiffies");
+    let stopgap = ticks || matches!(name, "hpet" | "acpi_pm");
+    let line = facts.command_line.as_ref();
+    let asked = line.is_some_and(|line| line.value.value("clocksource") == Some(name));
+    if !stopgap || asked {
+        return false;
+    }
+    let end = events.iter().filter_map(|event| event.at).fold(0.0, f64::max);
+    match events[at].at {
+        Some(stamp) if end >= stamp + BOOT_S => return false,
+        Some(stamp) if stamp >= BOOT_S && !ticks => return false,
+        _ => {}
+    }
+    let refused =
+        line.is_some_and(|line| line.value.has("tsc=unstable") || line.value.has("notsc"));
+    // Without tsc the devices are what is left, whenever it is; ticks never are where there is one.
+    let is_left = refused || events.iter().any(|event| gives_tsc_up(event));
+    let begins = facts.log.as_ref().is_some_and(|log| log.begins_at_boot);
+    let is_boot = events[at].at.is_some() || begins;
+    if ticks { is_boot } else { is_boot && !is_left }
+}
+
+/// ARM's counter has no rival where it is registered.
+fn by_arm_counter(facts: &Facts) -> Option<Current> {
+    let registered = facts.events().find(
+        |event| matches!(&event.kind, Kind::Registered { name, .. } if name == "arch_sys_counter"),
+    )?;
+    Some(Current::known("arch_sys_counter", &registered.evidence))
+}

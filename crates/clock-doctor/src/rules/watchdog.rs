@@ -1,0 +1,262 @@
+//! Why the watchdog gave the TSC up: arithmetic on its lines.
+//!
+//! [`episode`] finds the lines that belong together, [`rates`] what each clocksource counts a
+//! second, [`interval`] what both clocks counted, [`labels`] what that means; [`explain`] puts it
+//! in words and [`remedies`] says what helps.
+
+pub mod episode;
+pub mod explain;
+pub mod figures;
+#[cfg(test)]
+pub(super) mod fragment_tests;
+pub mod interval;
+pub mod labels;
+pub mod machine;
+pub mod rates;
+pub mod reference;
+pub mod remedies;
+pub mod resume;
+#[cfg(test)]
+mod simulated_tests;
+pub mod sync;
+
+use self::episode::Episode;
+use self::interval::Interval;
+use self::machine::Machine;
+use self::rates::Rates;
+use super::finding::{Finding, Severity, Verdict};
+use crate::facts::Facts;
+use crate::log::event::{Kind, Mark};
+
+/// What these rules find.
+#[must_use]
+pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+    let machine = Machine::of(facts, verdict);
+    let rates = Rates::of(facts);
+    let episodes = episode::gather(facts);
+    let mut findings = Vec::new();
+    for episode in &episodes {
+        if episode.is_delay() {
+            findings.push(too_slow(episode, &machine));
+        }
+        if episode.is_skew() {
+            findings.extend(skewed(episode, &rates, facts, &machine));
+        }
+    }
+    if findings.is_empty() {
+        findings.extend(noise(facts, &episodes));
+    }
+    findings.extend(sync::find(facts, &machine));
+    findings.extend(resume::find(facts, &machine));
+    after_resume(merged(findings))
+}
+
+/// Everything that one decision tells.
+fn skewed(episode: &Episode, rates: &Rates, facts: &Facts, machine: &Machine) -> Vec<Finding> {
+    let interval = Interval::of(episode, rates);
+    let unchecked = rate_is_unchecked(facts);
+    let mut findings: Vec<Finding> = labels::labels(&interval)
+        .into_iter()
+        .map(|label| specific(label, episode, &interval, machine, unchecked))
+        .collect();
+    findings.extend(runtime_warp(episode, machine));
+    findings.extend(resume::by_counter(episode, &interval, machine));
+    findings.extend(reference::find(episode, &interval, facts, machine, unchecked));
+    link(&mut findings);
+    let cause = findings.iter().find(|finding| is_cause(finding.label)).map(|found| found.label);
+    let mut skew = Finding::new("tsc-watchdog-skew");
+    for line in &episode.lines {
+        skew = skew.seen(line);
+    }
+    skew.detail = event_in_words(episode, &interval, cause.is_none());
+    if findings.is_empty() || cause.is_none() {
+        let remedy = remedies::of("tsc-watchdog-skew", machine, unchecked);
+        skew = skew.fix(&remedy.fixes).forbid(&remedy.forbids);
+    } else if unchecked {
+        skew = skew.forbid(&["tsc=reliable"]);
+    }
+    skew.follows_from = cause;
+    findings.push(skew);
+    findings.extend(early(episode, machine));
+    findings
+}
+
+/// A finding that stands beside the decision and says more than it.
+fn specific(
+    label: &'static str,
+    episode: &Episode,
+    interval: &Interval,
+    machine: &Machine,
+    unchecked: bool,
+) -> Finding {
+    let remedy = remedies::of(label, machine, unchecked);
+    let mut finding = Finding::new(label).fix(&remedy.fixes).forbid(&remedy.forbids);
+    finding.detail = explain::sentences(label, episode, interval, machine);
+    if label == "needs-rate-measurement" && interval.second_agrees() == Some(true) {
+        finding.severity = Severity::Note;
+    }
+    let lines = if episode.numbers.is_empty() { &episode.lines } else { &episode.numbers };
+    for line in lines {
+        finding = finding.seen(line);
+    }
+    if interval.reference_is_inferred
+        && let Some((_, line)) = &episode.fallback
+    {
+        finding = finding.seen(line);
+    }
+    finding
+}
+
+/// Whether a finding says why the watchdog decided as it did, rather than what is open.
+fn is_cause(label: &str) -> bool {
+    !matches!(label, "needs-rate-measurement" | "per-cpu-sync-suspicious" | "after-resume")
+}
+
+/// Says what follows from what among the findings of one decision.
+fn link(findings: &mut [Finding]) {
+    let has = |label: &str| findings.iter().any(|finding| finding.label == label);
+    let late = has("tsc-watchdog-long-interval");
+    let (bad, wrapped) = (has("watchdog-bad-reference"), has("watchdog-counter-wrapped"));
+    let resumed = has("after-resume");
+    for finding in findings {
+        finding.follows_from = match finding.label {
+            "tsc-watchdog-long-interval" if wrapped => Some("watchdog-counter-wrapped"),
+            "watchdog-false-positive-likely" if late => Some("tsc-watchdog-long-interval"),
+            "needs-rate-measurement" => Some("tsc-watchdog-skew"),
+            "tsc-jumped" if bad => Some("watchdog-bad-reference"),
+            "per-cpu-sync-suspicious" => Some("tsc-warp-runtime"),
+            "tsc-went-backwards" if resumed => Some("after-resume"),
+            _ => finding.follows_from,
+        };
+        if finding.label == "tsc-jumped" && bad {
+            finding.severity = Severity::Slow;
+        }
+    }
+}
+
+/// What the kernel decided, in sentences.
+fn event_in_words(episode: &Episode, interval: &Interval, is_alone: bool) -> Vec<String> {
+    let mut said = Vec::new();
+    if is_alone {
+        said.extend(explain::alone(interval));
+    }
+    if let Some(at) = episode.at.filter(|at| *at >= 1.0) {
+        said.push(format!(
+            "The kernel gave the TSC up {} after its start.",
+            figures::since_start(at)
+        ));
+    }
+    if let Some((Some(current), true)) = &episode.current {
+        said.push(format!("{current} was current then, so clock reads did not change by this."));
+    }
+    if episode.has_bad_advice {
+        said.push(
+            "The kernel's advice tsc=unstable only silences the message: it makes the slow clock \
+             permanent."
+                .to_owned(),
+        );
+    }
+    said
+}
+
+/// The watchdog's reference was slow to read.
+fn too_slow(episode: &Episode, machine: &Machine) -> Finding {
+    let label = "tsc-watchdog-readdelay";
+    let mut finding = specific(label, episode, &Interval::default(), machine, false);
+    for line in &episode.lines {
+        finding = finding.seen(line);
+    }
+    finding
+}
+
+/// The decision was that two CPUs disagree (7.1 and later).
+fn runtime_warp(episode: &Episode, machine: &Machine) -> Vec<Finding> {
+    let says_so = matches!(episode.marked, Some((_, Mark::CpuSkew)));
+    if !says_so && episode.cycles.is_none() {
+        return Vec::new();
+    }
+    let interval = Interval::default();
+    let warp = specific("tsc-warp-runtime", episode, &interval, machine, false);
+    let apart = specific("per-cpu-sync-suspicious", episode, &interval, machine, false);
+    vec![warp, apart]
+}
+
+/// It was the early clocksource.
+fn early(episode: &Episode, machine: &Machine) -> Option<Finding> {
+    let line = episode.lines.iter().find(|line| line.text.contains("tsc-early"));
+    let line =
+        line.or(episode.lines.first()).filter(|_| episode.name.as_deref() == Some("tsc-early"))?;
+    let mut finding = Finding::new("tsc-early").seen(line).follows("tsc-watchdog-skew");
+    if machine.since(5, 5) == Some(false) && machine.since(4, 16) != Some(false) {
+        finding = finding.fix(&["newer-kernel"]);
+    }
+    Some(finding)
+}
+
+/// The rate of the TSC comes from CPUID or the like and was never held against a timer: the kernel
+/// tells it apart from the processor's, and no refinement followed.
+fn rate_is_unchecked(facts: &Facts) -> bool {
+    let is_stated = facts.events().any(|event| matches!(event.kind, Kind::DetectedTsc { .. }));
+    let is_refined = facts.events().any(|event| matches!(event.kind, Kind::Refined { .. }));
+    is_stated && !is_refined
+}
+
+/// Messages of the watchdog that had no consequence.
+fn noise(facts: &Facts, delays: &[Episode]) -> Option<Finding> {
+    let lines = facts.events().filter(|event| event.kind == Kind::WatchdogNoise);
+    let lines: Vec<_> = lines.map(|event| &event.evidence).collect();
+    let delayed = delays.iter().filter(|episode| episode.delay.is_some());
+    let all: Vec<_> = lines.into_iter().chain(delayed.flat_map(|one| &one.lines)).collect();
+    let (first, rest) = all.split_first()?;
+    let mut finding = Finding::new("watchdog-noise").seen(first);
+    for line in rest.iter().take(4) {
+        finding = finding.seen(line);
+    }
+    let lines = all.len();
+    if lines > 5 {
+        finding = finding.detail(format!("There are {lines} such lines."));
+    }
+    Some(finding)
+}
+
+/// A decision that nothing else explains follows from waking, if it came after it.
+fn after_resume(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let resumed = findings.iter().find(|finding| finding.label == "after-resume");
+    if resumed.is_some_and(|finding| finding.severity == Severity::Wrong) {
+        let skew = findings.iter_mut().find(|finding| finding.label == "tsc-watchdog-skew");
+        if let Some(skew) = skew {
+            skew.follows_from = skew.follows_from.or(Some("after-resume"));
+        }
+    }
+    findings
+}
+
+/// One finding a label: later ones of the same label add what they have.
+fn merged(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut all: Vec<Finding> = Vec::new();
+    for finding in findings {
+        let Some(before) = all.iter_mut().find(|one| one.label == finding.label) else {
+            all.push(finding);
+            continue;
+        };
+        before.severity = before.severity.max(finding.severity);
+        for line in finding.evidence {
+            if !before.evidence.contains(&line) {
+                before.evidence.push(line);
+            }
+        }
+        for sentence in finding.detail {
+            if !before.detail.contains(&sentence) {
+                before.detail.push(sentence);
+            }
+        }
+        for fix in finding.fixes {
+            if !before.fixes.contains(&fix) {
+                before.fixes.push(fix);
+            }
+        }
+        before.forbids.extend(finding.forbids);
+        before.follows_from = before.follows_from.or(finding.follows_from);
+    }
+    all
+}

@@ -1,0 +1,228 @@
+//! The lines that belong to one decision of the watchdog.
+//!
+//! The kernel prints up to nine lines for one, on whichever CPU it runs; others come in between,
+//! parts are missing or cut, and a fragment may begin in the middle. So a line is taken for the
+//! decision that is open if it fits: if its place there is free and its stamp is near.
+
+use crate::facts::{Evidence, Facts};
+use crate::log::event::{Event, Kind, Mark, Role};
+use crate::rules::state::source::is_tsc;
+
+/// Seconds between stamps of one decision's lines at most: a slow serial console needs some.
+const NEAR_S: f64 = 5.0;
+
+/// A counter at two checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The clocksource.
+    pub name: String,
+    /// The interval in nanoseconds, where the kernel printed it.
+    pub nsec: Option<i64>,
+    /// At this check.
+    pub now: u64,
+    /// At the one before.
+    pub last: u64,
+    /// Which bits it has.
+    pub mask: u64,
+}
+
+/// One decision of the watchdog on the TSC. What is `None` was not seen.
+#[derive(Clone, Debug, Default)]
+pub struct Episode {
+    /// Its lines, in the order of the log.
+    pub lines: Vec<Evidence>,
+    /// Lines with numbers.
+    pub numbers: Vec<Evidence>,
+    /// Stamp of its first line that has one, in seconds.
+    pub at: Option<f64>,
+    /// `Marking clocksource NAME as unstable`.
+    pub marked: Option<(String, Mark)>,
+    /// `Marking TSC unstable due to clocksource watchdog`.
+    pub is_declared: bool,
+    /// `Clocksource tsc unstable (delta = N ns)`.
+    pub delta_ns: Option<i64>,
+    /// The reference's counter.
+    pub reference: Option<Count>,
+    /// A second reference's, of debugging kernels.
+    pub second: Option<Count>,
+    /// The TSC.
+    pub watched: Option<Count>,
+    /// `skewed N ns over watchdog 'NAME' interval of N ns`: skew, reference, interval.
+    pub skewed: Option<(i64, String, i64)>,
+    /// `Watchdog NAME interval: Nns`.
+    pub reference_interval: Option<(String, i64)>,
+    /// `Clocksource tsc interval: Nns`, in nanoseconds.
+    pub watched_interval: Option<i64>,
+    /// `CPU1 N < CPU2 N (cycles)`.
+    pub cycles: Option<(u64, u64)>,
+    /// The reference was slow to read: nanoseconds, and whether the line says that it marks.
+    pub delay: Option<(u64, bool)>,
+    /// The name under which the TSC was watched (`tsc-early`), where a line says so.
+    pub name: Option<String>,
+    /// What was current, by the kernel's words.
+    pub current: Option<(Option<String>, bool)>,
+    /// The first other clocksource that was switched to afterwards, and the line.
+    pub fallback: Option<(String, Evidence)>,
+    /// The kernel advised `tsc=unstable`.
+    pub has_bad_advice: bool,
+}
+
+impl Episode {
+    /// The watchdog gave the TSC up for how it counted.
+    #[must_use]
+    pub(crate) fn is_skew(&self) -> bool {
+        self.has_comparison() || (self.is_declared && self.delay.is_none())
+    }
+
+    /// The watchdog gave the TSC up because the reference was slow to read.
+    #[must_use]
+    pub(crate) fn is_delay(&self) -> bool {
+        let marks = self.delay.is_some_and(|(_, marks)| marks);
+        marks || (self.delay.is_some() && self.is_declared && !self.has_comparison())
+    }
+
+    fn has_comparison(&self) -> bool {
+        self.marked.is_some()
+            || self.delta_ns.is_some()
+            || self.reference.is_some()
+            || self.watched.is_some()
+            || self.skewed.is_some()
+            || self.reference_interval.is_some()
+            || self.watched_interval.is_some()
+            || self.cycles.is_some()
+    }
+
+    /// Takes a line if it fits; `false` if it is not part of this.
+    fn take(&mut self, event: &Event) -> bool {
+        let near = match (self.at, event.at) {
+            (Some(one), Some(other)) => (one - other).abs() <= NEAR_S,
+            _ => true,
+        };
+        if !near || !self.fits(event) {
+            return false;
+        }
+        self.at = self.at.or(event.at);
+        self.lines.push(event.evidence.clone());
+        if event.kind.has_figures() {
+            self.numbers.push(event.evidence.clone());
+        }
+        true
+    }
+
+    /// Puts a line in its place, if that is free.
+    fn fits(&mut self, event: &Event) -> bool {
+        match &event.kind {
+            Kind::Marked { name, why } => {
+                self.named(name) && put(&mut self.marked, (name.clone(), *why))
+            }
+            Kind::OldDelta { name, delta_ns } => {
+                self.named(name) && put(&mut self.delta_ns, *delta_ns)
+            }
+            Kind::Reading { role, name, nsec, now, last, mask } => {
+                let (now, last, mask, nsec) = (*now, *last, *mask, *nsec);
+                let count = Count { name: name.clone(), nsec, now, last, mask };
+                match role {
+                    Role::Reference => put(&mut self.reference, count),
+                    Role::SecondReference => put(&mut self.second, count),
+                    Role::Watched => self.named(name) && put(&mut self.watched, count),
+                }
+            }
+            Kind::Skewed { name, skew_ns, reference, interval_ns } => {
+                let skewed = (*skew_ns, reference.clone(), *interval_ns);
+                self.named(name) && put(&mut self.skewed, skewed)
+            }
+            Kind::ReferenceInterval { name, nsec } => {
+                put(&mut self.reference_interval, (name.clone(), *nsec))
+            }
+            Kind::WatchedInterval { name, nsec } => {
+                self.named(name) && put(&mut self.watched_interval, *nsec)
+            }
+            Kind::CpuCycles { first, second } => put(&mut self.cycles, (*first, *second)),
+            Kind::ReadDelay { nsec, marks } => {
+                // Harmless ones come in rows; the last one counts.
+                let replaces = self.delay.is_none_or(|(_, before)| !before);
+                if replaces {
+                    self.delay = Some((*nsec, *marks));
+                }
+                replaces
+            }
+            Kind::Current { name, is_other } => put(&mut self.current, (name.clone(), *is_other)),
+            Kind::Unstable(reason) if says(reason, "clocksource watchdog") => {
+                !std::mem::replace(&mut self.is_declared, true)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the name is that of the TSC, and of no other than before; notes it.
+    fn named(&mut self, name: &str) -> bool {
+        if !is_tsc(name) || self.name.as_deref().is_some_and(|before| before != name) {
+            return false;
+        }
+        self.name = Some(name.to_owned());
+        true
+    }
+}
+
+/// Whether a reason of `Marking TSC unstable due to REASON` is that one, or cut short of it.
+#[must_use]
+pub fn says(reason: &str, known: &str) -> bool {
+    let reason = reason.trim_start_matches([':', ' ']);
+    reason.contains(known) || (reason.len() >= 6 && known.starts_with(reason))
+}
+
+/// Puts a value where there is none, or the same: logs repeat lines.
+fn put<T: PartialEq>(place: &mut Option<T>, value: T) -> bool {
+    match place {
+        Some(before) => *before == value,
+        None => {
+            *place = Some(value);
+            true
+        }
+    }
+}
+
+/// Whether a line can be part of a decision on the TSC at all.
+fn belongs(kind: &Kind) -> bool {
+    match kind {
+        Kind::Marked { name, .. } | Kind::OldDelta { name, .. } | Kind::Skewed { name, .. } => {
+            is_tsc(name)
+        }
+        Kind::Reading { role: Role::Watched, name, .. } | Kind::WatchedInterval { name, .. } => {
+            is_tsc(name)
+        }
+        Kind::Unstable(reason) => says(reason, "clocksource watchdog"),
+        Kind::Current { .. } => true,
+        kind => kind.has_figures(),
+    }
+}
+
+/// All decisions on the TSC that the log tells of, in its order. Delays without consequence are
+/// among them: see [`Episode::is_skew`] and [`Episode::is_delay`].
+#[must_use]
+pub(crate) fn gather(facts: &Facts) -> Vec<Episode> {
+    let mut episodes: Vec<Episode> = Vec::new();
+    for event in facts.events() {
+        match &event.kind {
+            Kind::Switched(name) if !is_tsc(name) => {
+                if let Some(last) = episodes.last_mut().filter(|last| last.is_skew()) {
+                    last.fallback.get_or_insert((name.clone(), event.evidence.clone()));
+                }
+            }
+            Kind::BrokenBiosAdvice => {
+                if let Some(last) = episodes.last_mut() {
+                    last.has_bad_advice = true;
+                }
+            }
+            kind if !belongs(kind) => {}
+            _ if episodes.last_mut().is_some_and(|last| last.take(event)) => {}
+            _ => {
+                let mut episode = Episode::default();
+                if episode.take(event) {
+                    episodes.push(episode);
+                }
+            }
+        }
+    }
+    episodes
+}

@@ -1,0 +1,201 @@
+//! The arithmetic on one decision of the watchdog: what each clock counted between two checks.
+
+use super::episode::{Count, Episode};
+use super::rates::{HPET_HZ, Origin, Rate, Rates};
+
+/// One comparison. Durations in nanoseconds, rates in hertz; what is `None` cannot be told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Interval {
+    /// The reference's name.
+    pub reference: Option<String>,
+    /// The name is concluded from what was switched to afterwards.
+    pub reference_is_inferred: bool,
+    /// What the reference counted.
+    pub elapsed_ns: Option<f64>,
+    /// What the TSC counted, by its rate.
+    pub counted_ns: Option<f64>,
+    /// What the TSC counted, in ticks.
+    pub cycles: Option<u64>,
+    /// By how much the TSC was ahead; negative: behind.
+    pub skew_ns: Option<f64>,
+    /// How wrong `skew_ns` can be for a rate that is not known exactly.
+    pub doubt_ns: f64,
+    /// Rate of the TSC, if the reference was right.
+    pub implied_hz: Option<f64>,
+    /// Rate of the TSC, by the log.
+    pub tsc: Option<Rate>,
+    /// After which time the reference's counter begins anew.
+    pub wrap_ns: Option<f64>,
+    /// Bits of the reference's counter.
+    pub reference_bits: Option<u32>,
+    /// The TSC was lower than at the check before, or close to its end.
+    pub is_backwards: bool,
+    /// The TSC's reading has one of its two top bits set.
+    pub is_before_zero: bool,
+    /// A reference of full width was lower than at the check before.
+    pub reference_is_backwards: bool,
+    /// A second reference, by name, and what it counted.
+    pub second: Option<(String, f64)>,
+    /// The readings, now and before.
+    pub readings: Option<(u64, u64)>,
+    /// The lines are in the format of 7.1 and later.
+    pub is_new_format: bool,
+}
+
+/// Bits above which a counter that is lower than before was set back and did not wrap: a TSC of
+/// 10 GHz needs 1.8 years to fill 59 bits.
+const FULL_WIDTH: u64 = 1 << 58;
+
+impl Interval {
+    /// Computes what follows from the lines of `episode`.
+    #[must_use]
+    pub fn of(episode: &Episode, rates: &Rates) -> Interval {
+        let mut interval = Interval {
+            is_new_format: episode.reference_interval.is_some()
+                || episode.watched_interval.is_some(),
+            ..Interval::default()
+        };
+        interval.name_reference(episode);
+        interval.tsc = rates.tsc(episode.name.as_deref().unwrap_or("tsc")).cloned();
+        interval.count_watched(episode);
+        interval.count_reference(episode, rates);
+        interval.compare(episode);
+        interval.second = episode.second.as_ref().and_then(|count| {
+            let rate = rates.reference(&count.name);
+            let elapsed = count.nsec.map(|ns| ns as f64).or_else(|| elapsed(count, &rate?))?;
+            Some((count.name.clone(), elapsed))
+        });
+        interval
+    }
+
+    /// How far apart the clocks were, in parts per million of the reference's interval.
+    #[must_use]
+    pub fn ppm(&self) -> Option<f64> {
+        let elapsed = self.elapsed_ns.filter(|ns| *ns > 0.0)?;
+        Some(self.skew_ns?.abs() / elapsed * 1e6)
+    }
+
+    /// How often the reference wrapped unseen, if that explains the skew: `k` such that the skew is
+    /// within 2 % of `k` wraps.
+    #[must_use]
+    pub fn wraps(&self) -> Option<u32> {
+        let (skew, wrap) = (self.skew_ns?, self.wrap_ns?);
+        let wraps = (skew / wrap).round();
+        if !(1.0..=1e6).contains(&wraps) {
+            return None;
+        }
+        // 2 % of many wraps would be more than one: anything would fit. Wider counters wrap so
+        // seldom that only a close fit is none by chance.
+        let share = if self.reference.as_deref() == Some("acpi_pm") { 0.02 } else { 0.002 };
+        let tolerance = (share * wraps * wrap).min(0.25 * wrap).max(self.doubt_ns.min(0.4 * wrap));
+        let fits = (skew - wraps * wrap).abs() <= tolerance;
+        fits.then(|| (1..=1_000_000).find(|k| f64::from(*k) >= wraps)).flatten()
+    }
+
+    /// The second reference agrees with the TSC rather than with the reference.
+    #[must_use]
+    pub(crate) fn second_agrees(&self) -> Option<bool> {
+        let (_, second) = self.second.as_ref()?;
+        let (elapsed, counted) = (self.elapsed_ns?, self.counted_ns?);
+        let (from_tsc, from_reference) = ((second - counted).abs(), (second - elapsed).abs());
+        Some(from_tsc < from_reference / 3.0)
+    }
+
+    fn name_reference(&mut self, episode: &Episode) {
+        let count = episode.reference.as_ref().map(|count| &count.name);
+        let skewed = episode.skewed.as_ref().map(|(_, name, _)| name);
+        let interval = episode.reference_interval.as_ref().map(|(name, _)| name);
+        self.reference = count.or(skewed).or(interval).cloned();
+        if self.reference.is_none() {
+            // The watchdog's reference is the best of the others: the one to fall back to.
+            self.reference = episode.fallback.as_ref().map(|(name, _)| name.clone());
+            self.reference_is_inferred = self.reference.is_some();
+        }
+    }
+
+    fn count_watched(&mut self, episode: &Episode) {
+        if let Some(count) = &episode.watched {
+            let is_wide = count.mask >= FULL_WIDTH;
+            self.is_before_zero = is_wide && count.now >> 62 != 0;
+            self.is_backwards = is_wide && (count.now < count.last || self.is_before_zero);
+            self.readings = Some((count.now, count.last));
+            if !self.is_backwards {
+                self.cycles = Some(count.now.wrapping_sub(count.last) & count.mask);
+            }
+        }
+        let by_skewed = |(skew, _, interval): &(i64, String, i64)| *interval as f64 + *skew as f64;
+        let printed = episode.watched.as_ref().and_then(|count| count.nsec);
+        self.counted_ns = printed
+            .or(episode.watched_interval)
+            .map(|ns| ns as f64)
+            .or_else(|| episode.skewed.as_ref().map(by_skewed));
+        if let (None, Some(cycles), Some(tsc)) = (self.counted_ns, self.cycles, &self.tsc) {
+            self.counted_ns = Some(cycles as f64 / tsc.hz * 1e9);
+            self.doubt_ns = tsc.doubt() * cycles as f64 / tsc.hz * 1e9;
+        }
+    }
+
+    fn count_reference(&mut self, episode: &Episode, rates: &Rates) {
+        let printed = episode.reference.as_ref().and_then(|count| count.nsec);
+        let interval = episode.reference_interval.as_ref().map(|(_, ns)| *ns);
+        let skewed = episode.skewed.as_ref().map(|(_, _, ns)| *ns);
+        self.elapsed_ns = printed.or(interval).or(skewed).map(|ns| ns as f64);
+        let Some(name) = self.reference.clone() else { return };
+        let mut rate = rates.reference(&name);
+        if let Some(count) = &episode.reference {
+            self.reference_is_backwards = count.mask >= FULL_WIDTH && count.now < count.last;
+            if let (None, Some(assumed)) = (self.elapsed_ns, &mut rate) {
+                if name == "hpet" && assumed.origin == Origin::Usual {
+                    assumed.hz = self.likely_hpet(count);
+                }
+                self.elapsed_ns = elapsed(count, assumed).filter(|_| !self.reference_is_backwards);
+                self.doubt_ns += self.elapsed_ns.unwrap_or(0.0) * assumed.doubt();
+            }
+        }
+        let mask = episode.reference.as_ref().map(|count| count.mask);
+        let mask = mask.or_else(|| (name == "acpi_pm").then_some(0xff_ffff));
+        if let (Some(mask), Some(rate)) = (mask.filter(|mask| *mask < 1 << 40), rate) {
+            self.wrap_ns = Some((mask as f64 + 1.0) / rate.hz * 1e9);
+            self.reference_bits = Some(64 - mask.leading_zeros());
+        }
+    }
+
+    /// The rate of an HPET that the log does not tell: the classic one, unless that is far out and
+    /// another one fits.
+    fn likely_hpet(&self, count: &Count) -> f64 {
+        let ticks = (count.now.wrapping_sub(count.last) & count.mask) as f64;
+        // What a check takes where no TSC tells it: `WATCHDOG_INTERVAL` is half a second.
+        let wanted = self.counted_ns.unwrap_or(0.5e9);
+        let far = |hz: f64| (ticks / hz * 1e9 / wanted - 1.0).abs();
+        let [classic, others @ ..] = HPET_HZ;
+        let fits = if self.counted_ns.is_some() { 0.01 } else { 0.1 };
+        let other = others.into_iter().find(|hz| far(*hz) < fits);
+        if far(classic) > 0.5 { other.unwrap_or(classic) } else { classic }
+    }
+
+    fn compare(&mut self, episode: &Episode) {
+        let stated = episode.skewed.as_ref().map(|(skew, ..)| *skew).or(episode.delta_ns);
+        self.skew_ns = match (stated, self.counted_ns, self.elapsed_ns) {
+            (Some(skew), ..) => Some(skew as f64),
+            (None, Some(counted), Some(elapsed)) => Some(counted - elapsed),
+            _ => None,
+        };
+        if self.is_backwards && stated.is_none() {
+            self.skew_ns = None;
+        }
+        let elapsed = self.elapsed_ns.filter(|ns| *ns > 0.0);
+        self.implied_hz =
+            elapsed.and_then(|elapsed| match (self.cycles, self.counted_ns, &self.tsc) {
+                (Some(cycles), ..) => Some(cycles as f64 / elapsed * 1e9),
+                (None, Some(counted), Some(tsc)) => Some(counted / elapsed * tsc.hz),
+                _ => None,
+            });
+    }
+}
+
+/// What a counter counted, in nanoseconds.
+fn elapsed(count: &Count, rate: &Rate) -> Option<f64> {
+    let ticks = count.now.wrapping_sub(count.last) & count.mask;
+    let ns = ticks as f64 / rate.hz * 1e9;
+    ns.is_finite().then_some(ns)
+}

@@ -1,0 +1,120 @@
+//! What the numbers of one comparison mean: pure arithmetic to labels.
+
+use super::interval::Interval;
+
+/// Above this, a rate is none of a TSC, in hertz.
+pub(crate) const FASTEST_HZ: f64 = 6.5e9;
+/// Below this, likewise.
+pub(crate) const SLOWEST_HZ: f64 = 0.4e9;
+/// Time between two checks, in nanoseconds (`WATCHDOG_INTERVAL`, half a second).
+pub(crate) const CHECK_NS: f64 = 0.5e9;
+/// A check that comes later than this came late, in nanoseconds.
+const LATE_NS: f64 = 2e9;
+/// Crystals differ by no more, in parts per million.
+pub(crate) const CRYSTAL_PPM: f64 = 100.0;
+/// One sample that is off by less may be a stall or a wrong rate, in nanoseconds.
+const UNDECIDED_NS: f64 = 5e6;
+const MILLISECOND: f64 = 1e6;
+
+/// Clocksources that count timer interrupts.
+#[must_use]
+pub(crate) fn counts_ticks(name: &str) -> bool {
+    matches!(name, "jiffies" | "refined-jiffies")
+}
+
+/// Labels that hold for the numbers, the ones that explain most first. Empty: the numbers say only
+/// that the clocks differ, or there are none.
+#[must_use]
+pub fn labels(interval: &Interval) -> Vec<&'static str> {
+    if interval.is_backwards {
+        return vec!["tsc-went-backwards"];
+    }
+    let reference = interval.reference.as_deref().unwrap_or_default();
+    let set_back =
+        interval.reference_is_backwards || interval.elapsed_ns.is_some_and(|ns| ns < 0.0);
+    if set_back {
+        return if reference == "kvm-clock" { vec!["vm-paused"] } else { Vec::new() };
+    }
+    let mut labels = Vec::new();
+    if stood_still(interval) {
+        labels.push("tsc-watchdog-glitch");
+    }
+    if is_short(interval) {
+        return vec!["tsc-watchdog-short-interval"];
+    }
+    if is_wrapped(interval) {
+        labels.push("watchdog-counter-wrapped");
+    } else if reference == "kvm-clock" && interval.skew_ns.is_some_and(|skew| skew > 1e8) {
+        labels.push("vm-paused");
+    } else if is_far_ahead(interval) {
+        labels.push("tsc-jumped");
+    }
+    if is_torn(interval) {
+        labels.push("watchdog-reads-torn");
+    }
+    if interval.elapsed_ns.is_some_and(|elapsed| elapsed > LATE_NS) {
+        labels.push("tsc-watchdog-long-interval");
+    }
+    labels.extend(by_size(interval));
+    labels
+}
+
+/// The TSC seemed not to move at all, or by less than a thousandth.
+fn stood_still(interval: &Interval) -> bool {
+    let Some(elapsed) = interval.elapsed_ns else { return interval.cycles == Some(0) };
+    let counted = interval.counted_ns;
+    interval.cycles == Some(0)
+        || (elapsed >= MILLISECOND && counted.is_some_and(|ns| ns.abs() <= elapsed / 1e3))
+}
+
+/// Two checks of 7.1 and later so close that read noise is taken for a difference.
+fn is_short(interval: &Interval) -> bool {
+    let short = interval.elapsed_ns.is_some_and(|elapsed| elapsed < MILLISECOND);
+    let small = interval.skew_ns.is_none_or(|skew| skew.abs() < MILLISECOND);
+    interval.is_new_format && short && small
+}
+
+fn is_wrapped(interval: &Interval) -> bool {
+    match (interval.reference.as_deref(), interval.skew_ns) {
+        (Some("acpi_pm"), None) => interval.implied_hz.is_some_and(|hz| hz > FASTEST_HZ),
+        _ => interval.wraps().is_some(),
+    }
+}
+
+/// The TSC counted more than any TSC does in the time that the reference tells.
+fn is_far_ahead(interval: &Interval) -> bool {
+    if let Some(hz) = interval.implied_hz {
+        return hz > FASTEST_HZ;
+    }
+    // Without a rate: no TSC of today is so slow that four times as much would be plausible.
+    match (interval.counted_ns, interval.elapsed_ns) {
+        (Some(counted), Some(elapsed)) => elapsed > 0.0 && counted / elapsed > 4.0,
+        _ => false,
+    }
+}
+
+/// The TSC counted half a second, as it should, and the reference, read after it, much more.
+fn is_torn(interval: &Interval) -> bool {
+    let by_rate = || Some(interval.counted_ns? / 1e9 * interval.tsc.as_ref()?.hz);
+    let cycles = interval.cycles.map(|cycles| cycles as f64).or_else(by_rate);
+    let plausible = |hz: f64| (0.6e9..=FASTEST_HZ).contains(&hz);
+    let on_time = cycles.is_some_and(|cycles| plausible(cycles / CHECK_NS * 1e9));
+    on_time && interval.implied_hz.is_some_and(|hz| hz < SLOWEST_HZ)
+}
+
+/// What the size of the difference says where nothing else explains it.
+fn by_size(interval: &Interval) -> Option<&'static str> {
+    let (skew, ppm) = (interval.skew_ns?.abs(), interval.ppm()?);
+    let elapsed = interval.elapsed_ns?;
+    let doubt_ppm = interval.doubt_ns / elapsed * 1e6;
+    if doubt_ppm > CRYSTAL_PPM {
+        // The rate is known too badly for so small a difference.
+        let undecided = skew <= interval.doubt_ns || skew < UNDECIDED_NS;
+        return undecided.then_some("needs-rate-measurement");
+    }
+    if ppm <= CRYSTAL_PPM {
+        Some("watchdog-false-positive-likely")
+    } else {
+        (skew < UNDECIDED_NS).then_some("needs-rate-measurement")
+    }
+}

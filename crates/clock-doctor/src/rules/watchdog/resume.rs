@@ -1,0 +1,101 @@
+//! Whether the TSC was lost because the machine, or the guest, slept or was moved.
+
+use super::episode::Episode;
+use super::figures::duration;
+use super::interval::Interval;
+use super::machine::Machine;
+use super::{explain, remedies};
+use crate::facts::{Evidence, Facts};
+use crate::log::event::{Event, Kind};
+use crate::rules::finding::{Finding, Severity};
+use crate::rules::state::source::is_tsc;
+
+/// What is noticed within that time after waking comes from it, in seconds.
+const AFTER_S: f64 = 60.0;
+
+/// The finding `after-resume`, from the log's lines on sleeping and waking.
+#[must_use]
+pub fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
+    let mut woke: Option<&Event> = None;
+    for event in facts.events() {
+        match &event.kind {
+            Kind::Suspended { woke: true } => woke = Some(event),
+            kind if is_loss(kind) => {
+                if let Some(before) = woke.filter(|before| is_soon(before, event)) {
+                    return Some(after(before, event, machine));
+                }
+            }
+            _ => {}
+        }
+    }
+    restored(facts)
+}
+
+/// `after-resume` where the counter itself tells: it began anew, or is before its start.
+#[must_use]
+pub fn by_counter(episode: &Episode, interval: &Interval, machine: &Machine) -> Option<Finding> {
+    let (now, last) = interval.readings.filter(|_| interval.is_backwards)?;
+    if !interval.is_before_zero && !explain::restarted(now, last) {
+        return None;
+    }
+    let mut finding = lost(machine);
+    for line in &episode.numbers {
+        finding = finding.seen(line);
+    }
+    Some(finding)
+}
+
+/// Whether the line before, by file order, comes so soon before that it is the reason.
+#[must_use]
+pub(crate) fn is_soon(before: &Event, event: &Event) -> bool {
+    match (before.at, event.at) {
+        (Some(before), Some(now)) => (-1.0..=AFTER_S).contains(&(now - before)),
+        _ => true,
+    }
+}
+
+fn after(woke: &Event, loss: &Event, machine: &Machine) -> Finding {
+    let mut finding = lost(machine).seen(&woke.evidence).seen(&loss.evidence);
+    if let (Some(before), Some(now)) = (woke.at, loss.at) {
+        let delay = duration((now - before).max(0.0) * 1e9);
+        finding = finding.detail(format!("The TSC was given up {delay} after waking."));
+    }
+    finding
+}
+
+fn lost(machine: &Machine) -> Finding {
+    let remedy = remedies::of("after-resume", machine, false);
+    Finding::new("after-resume").fix(&remedy.fixes).forbid(&remedy.forbids)
+}
+
+/// The firmware wrote a CPU's `TSC_ADJUST` while the machine ran, and the kernel put it back.
+fn restored(facts: &Facts) -> Option<Finding> {
+    let is_restoring = |kind: &Kind| matches!(kind, Kind::AdjustDiffers { restoring: true });
+    let lines: Vec<&Evidence> = facts
+        .events()
+        .filter(|event| is_restoring(&event.kind))
+        .map(|event| &event.evidence)
+        .collect();
+    let first = lines.first()?;
+    let is_lost = facts.events().any(|event| is_loss(&event.kind));
+    let mut finding = Finding::new("after-resume").seen(first);
+    if !is_lost {
+        finding = finding.severity(Severity::Note).detail(
+            "The firmware changed a CPU's counter while the machine ran, as it does on waking; the \
+             kernel put it back and the TSC was not lost.",
+        );
+    }
+    Some(finding)
+}
+
+/// Whether a line says that the TSC was given up.
+fn is_loss(kind: &Kind) -> bool {
+    match kind {
+        Kind::Marked { name, .. } | Kind::OldDelta { name, .. } | Kind::Skewed { name, .. } => {
+            is_tsc(name)
+        }
+        Kind::Unstable(reason) => !reason.contains("Hyper-V") && !reason.contains("boot parameter"),
+        Kind::Warp { .. } | Kind::WarpRandom => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,32 @@
+//! What the kernel found when it compared the CPUs' counters after a mark.
+
+use super::machine::Machine;
+use super::remedies;
+use crate::facts::Facts;
+use crate::log::event::Kind;
+use crate::rules::finding::Finding;
+
+/// The finding `per-cpu-sync-suspicious`, from `CPUs LIST ahead of CPU N`.
+#[must_use]
+pub fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
+    let mut found: Option<Finding> = None;
+    for event in facts.events() {
+        let Kind::CpusApart { cpus, is_ahead } = &event.kind else { continue };
+        let finding = found.unwrap_or_else(|| {
+            let remedy = remedies::of("per-cpu-sync-suspicious", machine, false);
+            let label = "per-cpu-sync-suspicious";
+            let mut new = Finding::new(label).fix(&remedy.fixes).forbid(&remedy.forbids);
+            if machine.platforms.contains(&"xen") {
+                new = new.detail("Under nested Xen this comparison gives false alarms.");
+            }
+            new
+        });
+        let way = if *is_ahead { "ahead of" } else { "behind" };
+        let one = if cpus.contains([',', '-']) { "CPUs" } else { "CPU" };
+        found = Some(finding.seen(&event.evidence).detail(format!(
+            "Read one after the other, the counter of {one} {cpus} was {way} that of the CPU which \
+             compared, by more than the reads explain."
+        )));
+    }
+    found
+}

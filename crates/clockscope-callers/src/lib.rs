@@ -1,0 +1,23 @@
+//! Who makes a call: sampled stacks, unwound and named.
+//!
+//! The kernel copies registers and the top of the stack of a thread that makes a call, one call in N
+//! (`sys/perf_samples.rs`). This folder turns such a copy into functions. It never touches the
+//! program.
+
+pub mod frames;
+mod jit;
+mod jit_files;
+mod jit_wanted;
+mod module_file;
+pub mod modules;
+pub mod records;
+pub mod sample;
+pub mod symbols;
+pub mod unwind;
+mod unwind_cfi;
+mod unwind_go;
+
+/// The example of the README is tried.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,231 @@
+//! From a record of the kernel to a sample, or to what it says of a process's memory.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+use linux_perf_event_reader::{
+    BranchSampleFormat, Endianness, EventRecord, Mmap2FileId, Mmap2Record, RawData, RawDataU64,
+    RawEventRecord, ReadFormat, RecordIdParseInfo, RecordParseInfo, RecordType, Regs, SampleFormat,
+    SampleRecord,
+};
+
+use super::sample::{Called, Mapping, MemoryEvent, Registers, Sample};
+use clockscope_sys::perf_rings::Raw;
+use clockscope_sys::perf_samples as perf;
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// A sample.
+    Sample(Taken),
+    /// Something about the memory of a process.
+    Memory(MemoryEvent),
+    /// So many records found no place in the ring.
+    Lost(u64),
+    /// The kernel found that samples came too often, and takes none until its next tick.
+    Throttled,
+}
+
+/// A sample, and what else its registers say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The sample.
+    pub sample: Sample,
+    /// Ticks that taking the thread's last sample took the program; 0 if none is known.
+    pub cost_ticks: u64,
+}
+
+/// A record and its moment, `CLOCK_MONOTONIC` in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// When.
+    pub time_ns: u64,
+    /// What.
+    pub said: Said,
+}
+
+/// Where the number of a system call lies in what the tracepoint `raw_syscalls:sys_enter` writes:
+/// behind eight bytes that all tracepoints begin with (its `format` file, Linux 6.18).
+const NUMBER_AT: usize = 8;
+/// From the body of a sample to the number of its frame pointers: address, process and thread,
+/// time, period.
+const CHAIN_AT: usize = 32;
+/// `PERF_RECORD_MISC_MMAP_BUILD_ID`: not asked for, and read by the library in a way of its own.
+const WITH_BUILD_ID: u16 = 1 << 14;
+/// From here on values in a chain of frame pointers are marks and no addresses
+/// (`PERF_CONTEXT_MAX`, include/uapi/linux/perf_event.h, Linux 6.18).
+const MARKS_FROM: u64 = u64::MAX - 4095;
+/// Bits of `r9` at the door that are the number of the counter: slots are aligned to 128 bytes.
+const COUNTER_MASK: u64 = 31;
+const PROT_EXEC: u32 = 4;
+
+/// Reads records. All events of `sys/perf_samples.rs` write the same content.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    info: RecordParseInfo,
+    /// System calls with this value in `r9` are clockscope's own.
+    mark: u64,
+}
+
+impl Reader {
+    /// Makes a reader that leaves out system calls with `mark` in `r9`.
+    #[must_use]
+    pub fn new(mark: u64) -> Self {
+        let sample_format = SampleFormat::from_bits_truncate(perf::CONTENT);
+        let ids = SampleFormat::TID | SampleFormat::TIME;
+        let count = |bits: u64| u8::try_from(bits.count_ones()).unwrap_or(u8::MAX); // 64 at most
+        let words = |format: SampleFormat| count(format.bits()) * 8;
+        let info = RecordParseInfo {
+            endian: Endianness::LittleEndian,
+            sample_format,
+            branch_sample_format: BranchSampleFormat::empty(),
+            read_format: ReadFormat::empty(),
+            common_data_offset_from_end: Some(words(ids)),
+            sample_regs_user: perf::REGISTERS,
+            user_regs_count: count(perf::REGISTERS),
+            sample_regs_intr: 0,
+            intr_regs_count: 0,
+            id_parse_info: RecordIdParseInfo {
+                nonsample_record_id_offset_from_end: None,
+                sample_record_id_offset_from_start: None,
+            },
+            nonsample_record_time_offset_from_end: Some(words(SampleFormat::TIME)),
+            sample_record_time_offset_from_start: Some(words(SampleFormat::IP | SampleFormat::TID)),
+        };
+        Self { info, mark }
+    }
+
+    /// What a record says; `None` if nothing that matters here, or if it is damaged.
+    #[must_use]
+    pub fn read(&self, raw: Raw<'_>) -> Option<Record> {
+        let kind = RecordType(raw.kind);
+        let wanted = [
+            RecordType::SAMPLE,
+            RecordType::MMAP2,
+            RecordType::FORK,
+            RecordType::LOST,
+            RecordType::THROTTLE,
+        ];
+        let safe = match kind {
+            RecordType::SAMPLE => chain_fits(raw.body),
+            RecordType::MMAP2 => raw.misc & WITH_BUILD_ID == 0,
+            _ => wanted.contains(&kind),
+        };
+        if !safe {
+            return None;
+        }
+        let event = RawEventRecord::new(kind, raw.misc, RawData::Single(raw.body), self.info);
+        let time_ns = event.timestamp()?;
+        let said = match event.parse().ok()? {
+            EventRecord::Sample(sample) => Said::Sample(self.sample(&sample)?),
+            EventRecord::Mmap2(map) => Said::Memory(mapped(&map)?),
+            EventRecord::Fork(fork) if fork.pid != fork.ppid => {
+                Said::Memory(MemoryEvent::Forked { pid: fork.pid, parent: fork.ppid })
+            }
+            EventRecord::Lost(lost) => Said::Lost(lost.count),
+            EventRecord::Throttle(_) => Said::Throttled,
+            _ => return None,
+        };
+        Some(Record { time_ns, said })
+    }
+
+    fn sample(&self, sample: &SampleRecord<'_>) -> Option<Taken> {
+        let registers = sample.user_regs.as_ref()?;
+        let value = |number| registers.get(number);
+        let raw = sample.raw.map(|raw| raw.as_slice().into_owned()).unwrap_or_default();
+        let (called, weight, after_ticks, cost_ticks) = match raw.get(NUMBER_AT..NUMBER_AT + 8) {
+            Some(number) => {
+                if value(perf::R9)? == self.mark {
+                    return None;
+                }
+                let number = u64::from_le_bytes(number.try_into().ok()?);
+                (Called::Syscall(u32::try_from(number).ok()?), sample.period?, None, 0)
+            }
+            None => {
+                let shown = value(perf::DX)?;
+                let counter = u8::try_from(value(perf::R9)? & COUNTER_MASK).ok()?;
+                let after = Some(shown >> 32).filter(|ticks| *ticks != 0);
+                let weight = shown & u64::from(u32::MAX);
+                (Called::Vdso(counter), weight, after, value(perf::R10)?)
+            }
+        };
+        Some(Taken {
+            sample: Sample {
+                called,
+                pid: sample.pid?,
+                tid: sample.tid?,
+                time_ns: sample.timestamp?,
+                weight,
+                after_ticks,
+                registers: unwinding_registers(registers)?,
+                stack: stack(sample),
+                frame_pointers: sample.callchain.as_ref().map(frame_pointers).unwrap_or_default(),
+            },
+            cost_ticks,
+        })
+    }
+}
+
+/// Whether the number of frame pointers that a sample states is one that it can have.
+fn chain_fits(body: &[u8]) -> bool {
+    body.get(CHAIN_AT..)
+        .and_then(|rest| rest.split_first_chunk::<8>())
+        .is_some_and(|(count, rest)| u64::from_le_bytes(*count) <= rest.len() as u64 / 8)
+}
+
+fn unwinding_registers(registers: &Regs<'_>) -> Option<Registers> {
+    let mut r12_15 = [0; 4];
+    for (number, register) in (perf::R12..).zip(&mut r12_15) {
+        *register = registers.get(number)?;
+    }
+    Some(Registers {
+        ip: registers.get(perf::IP)?,
+        sp: registers.get(perf::SP)?,
+        bp: registers.get(perf::BP)?,
+        bx: registers.get(perf::BX)?,
+        r12_15,
+    })
+}
+
+/// The part of the stack that was copied.
+fn stack(sample: &SampleRecord<'_>) -> Vec<u8> {
+    let Some((stack, copied)) = &sample.user_stack else { return Vec::new() };
+    let mut bytes = stack.as_slice().into_owned();
+    bytes.truncate(usize::try_from(*copied).unwrap_or(0));
+    bytes
+}
+
+/// The return addresses of a chain: without marks, and without its first entry, which is the
+/// thread's own place.
+fn frame_pointers(chain: &RawDataU64<'_>) -> Vec<u64> {
+    let all = (0..chain.len()).filter_map(|index| chain.get(index));
+    all.filter(|address| *address < MARKS_FROM).skip(1).collect()
+}
+
+/// What was mapped, if code may lie in it.
+fn mapped(map: &Mmap2Record<'_>) -> Option<MemoryEvent> {
+    if map.protection & PROT_EXEC == 0 {
+        return None;
+    }
+    let inode = match &map.file_id {
+        Mmap2FileId::InodeAndVersion(id) => {
+            ((u64::from(id.major) << 32) | u64::from(id.minor), id.inode)
+        }
+        Mmap2FileId::BuildId(_) => (0, 0),
+    };
+    Some(MemoryEvent::Mapped {
+        pid: map.pid,
+        mapping: Mapping {
+            start: map.address,
+            end: map.address.checked_add(map.length)?,
+            offset: map.page_offset,
+            name: PathBuf::from(OsStr::from_bytes(&map.path.as_slice())),
+            inode,
+        },
+    })
+}
+
+#[cfg(test)]
+#[path = "records_tests.rs"]
+mod tests;

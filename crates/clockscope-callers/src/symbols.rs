@@ -1,0 +1,183 @@
+//! Names for frames.
+//!
+//! Names come from symbol tables, DWARF (which also knows what was inlined, and lines), separate
+//! files of debugging information, and what runtimes say of code that they make. Where nothing says
+//! anything there is no name.
+
+use clockscope_text::foreign::Foreign;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use blazesym::symbolize::source::{Elf, Source};
+use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
+
+use super::frames::{FrameAddress, ModuleId};
+use super::module_file::Bytes;
+use super::modules::Module;
+use super::unwind::Unwinder;
+
+/// Kinds of functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Machine code of a file.
+    Native,
+    /// The compiler has put it into its caller.
+    Inlined,
+    /// Code made at run time.
+    RunTime,
+    /// Nothing is known of the address.
+    Unknown,
+}
+
+/// A function, or an address of which less is known.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Name {
+    /// Its name, demangled.
+    pub function: Option<Foreign>,
+    /// The file of its code as the process sees it, `[vdso]`, `[jit]`; `None` if nothing is mapped.
+    pub module: Option<Foreign>,
+    /// Address in the file's own counting, as `addr2line` takes it; 0 for code made at run time and
+    /// where nothing is mapped.
+    pub address: u64,
+    /// Source file.
+    pub file: Option<Foreign>,
+    /// Line in it.
+    pub line: Option<u32>,
+    /// What kind it is.
+    pub kind: Kind,
+}
+
+/// Finds names; what was found is remembered.
+pub struct Symbols {
+    symbolizer: Symbolizer,
+    /// Open files by module: their descriptors are the paths that are given to the symbolizer.
+    files: HashMap<ModuleId, Option<Rc<File>>>,
+    found: HashMap<FrameAddress, Vec<Name>>,
+}
+
+impl Default for Symbols {
+    fn default() -> Symbols {
+        Symbols::new()
+    }
+}
+
+impl Symbols {
+    /// Without any names yet.
+    #[must_use]
+    pub fn new() -> Symbols {
+        let symbolizer = Symbolizer::builder()
+            .enable_auto_reload(false)
+            .enable_code_info(true)
+            .enable_inlined_fns(true)
+            .enable_demangling(true)
+            .build();
+        Symbols { symbolizer, files: HashMap::new(), found: HashMap::new() }
+    }
+
+    /// The functions at a frame: inlined ones first, the innermost at the very first; the last is
+    /// the function whose code it is. At least one.
+    pub fn names(&mut self, unwinder: &mut Unwinder, frame: FrameAddress) -> Vec<Name> {
+        if let Some(names) = self.found.get(&frame) {
+            return names.clone();
+        }
+        let names = match frame {
+            FrameAddress::Code { module, at } => self.of_code(unwinder, module, at),
+            FrameAddress::RunTime { program, at } => vec![Name {
+                function: unwinder.run_time_name(program, at),
+                module: Some("[jit]".into()),
+                kind: Kind::RunTime,
+                ..nothing()
+            }],
+            FrameAddress::Unknown { .. } => vec![nothing()],
+        };
+        // Code made at run time may get its name later.
+        let is_named = names.iter().any(|name| name.function.is_some());
+        if is_named || !matches!(frame, FrameAddress::RunTime { .. }) {
+            self.found.insert(frame, names.clone());
+        }
+        names
+    }
+
+    /// Looks up what [`Symbols::names`] will be asked for, where doing that at once is cheaper.
+    /// `keep` as for `Unwinder::look_up`.
+    pub fn prepare(
+        &self,
+        unwinder: &mut Unwinder,
+        frames: impl IntoIterator<Item = FrameAddress>,
+        keep: u64,
+    ) {
+        let unknown = frames.into_iter().filter(|frame| !self.found.contains_key(frame));
+        unwinder.look_up(unknown, keep);
+    }
+
+    fn of_code(&mut self, unwinder: &mut Unwinder, id: ModuleId, at: u64) -> Vec<Name> {
+        let module_name = unwinder.module_name(id);
+        let base = Name { module: module_name, address: at, kind: Kind::Native, ..nothing() };
+        let file =
+            self.files.entry(id).or_insert_with(|| unwinder.module(id).and_then(readable)).clone();
+        let Some(file) = file else { return vec![base] };
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let source = Source::Elf(Elf::new(path));
+        let symbol = self
+            .symbolizer
+            .symbolize_single(&source, Input::VirtOffset(at))
+            .ok()
+            .and_then(|found| found.into_sym())
+            .filter(covers);
+        symbol.map_or_else(
+            || vec![Name { function: unwinder.go_name(id, at), ..base.clone() }],
+            |symbol| functions(&symbol, &base),
+        )
+    }
+}
+
+/// Nothing is known.
+fn nothing() -> Name {
+    Name { function: None, module: None, address: 0, file: None, line: None, kind: Kind::Unknown }
+}
+
+/// Whether the address lies in the symbol and not somewhere behind it.
+fn covers(symbol: &Sym<'_>) -> bool {
+    symbol.size.is_none_or(|size| symbol.offset < size)
+}
+
+/// A file of the module's bytes.
+fn readable(module: &Module) -> Option<Rc<File>> {
+    match module.bytes.as_ref()? {
+        Bytes::File(file) => Some(Rc::clone(file)),
+        Bytes::Memory(bytes) => {
+            let mut file = tempfile::tempfile().ok()?;
+            file.write_all(bytes).ok()?;
+            Some(Rc::new(file))
+        }
+    }
+}
+
+/// The functions of a symbol: what was inlined, innermost first, then the function itself.
+///
+/// The place in the source that comes with a function is where it is inside of it.
+fn functions(symbol: &Sym<'_>, base: &Name) -> Vec<Name> {
+    let place = |info: Option<&CodeInfo<'_>>| {
+        let file = info.map(|info| Foreign::from(info.to_path().as_ref()));
+        (file, info.and_then(|info| info.line))
+    };
+    let (file, line) = place(symbol.code_info.as_deref());
+    let mut names =
+        vec![Name { function: Some(symbol.name.as_ref().into()), file, line, ..base.clone() }];
+    for inlined in &symbol.inlined {
+        let (file, line) = place(inlined.code_info.as_ref());
+        names.push(Name {
+            function: Some(inlined.name.as_ref().into()),
+            file,
+            line,
+            kind: Kind::Inlined,
+            ..base.clone()
+        });
+    }
+    names.reverse();
+    names
+}

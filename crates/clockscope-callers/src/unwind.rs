@@ -1,0 +1,432 @@
+//! From registers and the top of a stack to the functions that wait in it.
+
+use std::collections::BTreeMap;
+
+use super::frames::{End, FrameAddress, ModuleId, ProgramId, Unwound};
+use super::modules::{CodeFile, Content, Filling, Module, Modules, Region};
+use super::sample::{Called, MemoryEvent, Sample};
+use super::unwind_cfi::{RBP, RSP, Registers, Stack, Stop};
+use clockscope_text::foreign::Foreign;
+
+/// Most bytes before a return address that a call instruction has.
+const CALL_MAX: u64 = 7;
+
+/// Unwinds stacks of any processes.
+pub struct Unwinder {
+    modules: Modules,
+}
+
+/// How a walk goes on.
+enum Step {
+    /// With the caller: its registers, and whether a signal interrupted it there.
+    Caller(Registers, bool),
+    /// Along the kernel's chain, from the frame that the register names.
+    FramePointers(Registers),
+    /// Not.
+    End(End),
+}
+
+impl Unwinder {
+    /// `image` is the image that clockscope maps into programs, as its file would be.
+    #[must_use]
+    pub fn new(image: Vec<u8>) -> Unwinder {
+        let vdso = clockscope_sys::own_vdso::read().map(|vdso| vdso.bytes).unwrap_or_default();
+        Unwinder { modules: Modules::new(vdso, image) }
+    }
+
+    /// Takes in what happens to the memory of a process. Events and samples must come in the order
+    /// of their time; a process must be known before it forks or maps.
+    pub fn event(&mut self, event: &MemoryEvent) {
+        self.modules.event(event);
+    }
+
+    /// The path of a module as its process sees it, or a name in brackets.
+    #[must_use]
+    pub fn module_name(&self, id: ModuleId) -> Option<Foreign> {
+        self.module(id).map(|module| module.name.as_path().into())
+    }
+
+    pub(super) fn module(&self, id: ModuleId) -> Option<&Module> {
+        self.modules.modules.get(id.0 as usize)
+    }
+
+    /// What Go's own table calls the function at a place in a module.
+    pub(super) fn go_name(&mut self, id: ModuleId, at: u64) -> Option<Foreign> {
+        let Content::Code(code) = self.modules.module_mut(id)?.content() else { return None };
+        code.go.as_ref()?.function(at).map(|function| function.name.into())
+    }
+
+    /// What a program's runtime calls the code that it has made at an address; a copy of a process
+    /// has its parent's names.
+    pub(super) fn run_time_name(&mut self, program: ProgramId, at: u64) -> Option<Foreign> {
+        let known = self.modules.programs.get(program.0 as usize);
+        if known.is_some_and(|known| !known.has_looked_up(at)) {
+            self.look_up([FrameAddress::RunTime { program, at }], 0);
+        }
+        let programs = &self.modules.programs;
+        let mut next = Some(program);
+        // A parent has a lower number than its copies.
+        while let Some(program) = next.and_then(|id| programs.get(id.0 as usize)) {
+            if let Some(name) = program.name(at) {
+                return Some(name);
+            }
+            next = program.parent;
+        }
+        None
+    }
+
+    /// Looks up the names of all code among `frames` that was made at run time, which is cheaper
+    /// than one by one. Of what may be read of files with names in one run, a share is left for
+    /// later: one part in `keep`, all of it for 1, nothing for 0.
+    pub(super) fn look_up(&mut self, frames: impl IntoIterator<Item = FrameAddress>, keep: u64) {
+        let mut wanted: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        for frame in frames {
+            if let FrameAddress::RunTime { program, at } = frame {
+                wanted.entry(program.0).or_default().push(at);
+            }
+        }
+        let kept = super::jit::ALL_MAX.checked_div(keep).unwrap_or(0);
+        let mut left = self.modules.names_left.saturating_sub(kept);
+        let before = left;
+        // Copies before what they are copies of, which is asked for the rest.
+        while let Some((id, places)) = wanted.pop_last() {
+            let Some(program) = self.modules.programs.get_mut(id as usize) else { continue };
+            program.look_up(places.clone(), &mut left);
+            if let Some(parent) = program.parent.filter(|parent| parent.0 < id) {
+                let rest = places.into_iter().filter(|at| program.name(*at).is_none());
+                let rest: Vec<u64> = rest.collect();
+                if !rest.is_empty() {
+                    wanted.entry(parent.0).or_default().extend(rest);
+                }
+            }
+        }
+        self.modules.names_left -= before - left;
+    }
+
+    /// Processes of whose code made at run time names are missing, and why.
+    #[must_use]
+    pub fn unnamed(&self) -> Vec<(i32, String)> {
+        let of = |program: &super::jit::Program| -> Vec<(i32, String)> {
+            program.missing.iter().map(|why| (program.pid, why.clone())).collect()
+        };
+        self.modules.programs.iter().flat_map(of).collect()
+    }
+
+    /// The functions that wait for the call. The frames of the kernel's and clockscope's images in
+    /// which the sample of a vDSO call is taken are not among them: the first is the caller.
+    pub fn stack_of(&mut self, sample: &Sample) -> Unwound {
+        let pid = sample.pid;
+        if !self.modules.knows(pid) {
+            let Ok(mappings) = super::modules::mappings_of(pid) else {
+                return Unwound { frames: Vec::new(), end: End::UnknownProcess };
+            };
+            self.event(&MemoryEvent::Begun { pid, mappings });
+        }
+        let stack = Stack { start: sample.registers.sp, bytes: &sample.stack };
+        let mut frames = Vec::new();
+        let end = match first(sample, stack) {
+            Some(registers) => self.walk(sample, stack, registers, &mut frames),
+            None => End::StackTooShort,
+        };
+        Unwound { frames, end }
+    }
+
+    fn walk(
+        &mut self,
+        sample: &Sample,
+        stack: Stack<'_>,
+        mut registers: Registers,
+        frames: &mut Vec<FrameAddress>,
+    ) -> End {
+        let mut is_interrupted = false;
+        loop {
+            if registers.ip == 0 {
+                return End::Complete;
+            }
+            let address = if is_interrupted { registers.ip } else { registers.ip - 1 };
+            let step = match self.region(sample, address) {
+                None => {
+                    frames.push(FrameAddress::Unknown { at: address });
+                    return End::NotMapped;
+                }
+                Some(region) => self.step(sample, stack, &registers, address, region, frames),
+            };
+            let (caller, signal) = match step {
+                Step::Caller(caller, signal) => (caller, signal),
+                Step::FramePointers(registers) => {
+                    match self.along_frame_pointers(sample, stack, &registers, frames) {
+                        Ok(caller) => (caller, false),
+                        Err(end) => return end,
+                    }
+                }
+                Step::End(end) => return end,
+            };
+            // Whatever the tables say, a caller's frame lies above: so a walk ends.
+            let grows = caller.general[RSP] > registers.general[RSP];
+            if !grows && !signal {
+                return End::OtherStack;
+            }
+            if signal && is_interrupted && !grows {
+                return End::OtherStack;
+            }
+            (registers, is_interrupted) = (caller, signal);
+        }
+    }
+
+    fn region(&mut self, sample: &Sample, address: u64) -> Option<Region> {
+        let region = self.modules.region(sample.pid, address);
+        region.or_else(|| {
+            self.modules.look_again(sample.pid, sample.time_ns);
+            self.modules.region(sample.pid, address)
+        })
+    }
+
+    /// Notes the frame at `address` and finds its caller.
+    fn step(
+        &mut self,
+        sample: &Sample,
+        stack: Stack<'_>,
+        registers: &Registers,
+        address: u64,
+        region: Region,
+        frames: &mut Vec<FrameAddress>,
+    ) -> Step {
+        let unknown = FrameAddress::Unknown { at: address };
+        let id = match region.filling {
+            Filling::File(id) => id,
+            Filling::Anonymous => return self.made_at_run_time(sample, stack, registers, frames),
+            Filling::Other => {
+                frames.push(unknown);
+                return Step::End(End::NotMapped);
+            }
+        };
+        let Some(module) = self.modules.module_mut(id) else {
+            frames.push(unknown);
+            return Step::End(End::NotMapped);
+        };
+        let code = match module.content() {
+            Content::Code(code) => code,
+            Content::Other => return self.made_at_run_time(sample, stack, registers, frames),
+            Content::Unreadable => {
+                let at = region.offset.wrapping_add(address - region.start);
+                frames.push(FrameAddress::Code { module: id, at });
+                return Step::End(End::Unreadable(id));
+            }
+        };
+        let offset = region.offset.wrapping_add(address - region.start);
+        let Some(at) = code.elf.address_of(offset) else {
+            frames.push(unknown);
+            return Step::End(End::NotMapped);
+        };
+        frames.push(FrameAddress::Code { module: id, at });
+        let found = match &mut code.frames {
+            Some(found) => found.caller(at, registers, stack),
+            None => Err(Stop::Uncovered),
+        };
+        match found {
+            Ok((caller, is_signal)) => Step::Caller(caller, is_signal),
+            Err(Stop::Uncovered) if code.go.is_some() => in_go(code, at, registers, stack, frames),
+            Err(Stop::Uncovered) if is_entry(at, code.elf.entry) => Step::End(End::Complete),
+            Err(stop) => Step::End(end(stop, id)),
+        }
+    }
+
+    /// Code without tables, of a compiler that may keep frame pointers: only if all that can be
+    /// checked is as it would be then.
+    fn made_at_run_time(
+        &mut self,
+        sample: &Sample,
+        stack: Stack<'_>,
+        registers: &Registers,
+        frames: &mut Vec<FrameAddress>,
+    ) -> Step {
+        let address = registers.ip.wrapping_sub(1);
+        frames.push(match self.modules.program(sample.pid) {
+            Some(program) => FrameAddress::RunTime { program, at: address },
+            None => FrameAddress::Unknown { at: address },
+        });
+        let checked = || {
+            let (bp, sp) = (registers.general[RBP]?, registers.general[RSP]?);
+            let caller_bp = stack.word(bp).filter(|_| bp >= sp && bp % 8 == 0)?;
+            let ip = stack.word(bp.checked_add(8)?)?;
+            let mut caller = Registers { ip, general: [None; 16] };
+            caller.general[RBP] = Some(caller_bp);
+            caller.general[RSP] = Some(bp + 16);
+            (caller_bp > bp).then_some(caller)
+        };
+        match checked() {
+            Some(caller) if self.is_behind_call(sample, caller.ip) => Step::Caller(caller, false),
+            _ => Step::End(End::RunTimeCode),
+        }
+    }
+
+    /// Whether code is mapped there, and a call stands before it as far as it can be read.
+    fn is_behind_call(&mut self, sample: &Sample, address: u64) -> bool {
+        let Some(before) = address.checked_sub(1) else { return false };
+        let Some(region) = self.region(sample, before) else { return false };
+        let from = address.saturating_sub(CALL_MAX).max(region.start);
+        match region.filling {
+            Filling::Other => false,
+            Filling::Anonymous => {
+                let mut bytes = vec![0; usize::try_from(address - from).unwrap_or(0)];
+                // Code that is gone cannot be checked, and is not believed.
+                clockscope_sys::memory::read(sample.pid, from, &mut bytes)
+                    .is_ok_and(|read| read == bytes.len() && ends_with_call(&bytes))
+            }
+            Filling::File(id) => {
+                let Some(module) = self.modules.module_mut(id) else { return false };
+                let Some(bytes) = &module.bytes else { return false };
+                let offset = region.offset.wrapping_add(from - region.start);
+                bytes.read(offset, address - from).is_some_and(|bytes| ends_with_call(&bytes))
+            }
+        }
+    }
+
+    /// Go keeps frame pointers throughout, also when it calls the vDSO on another stack: then the
+    /// kernel's chain leads back to where `rbp` points.
+    fn along_frame_pointers(
+        &mut self,
+        sample: &Sample,
+        stack: Stack<'_>,
+        registers: &Registers,
+        frames: &mut Vec<FrameAddress>,
+    ) -> Result<Registers, End> {
+        let bp = registers.general[RBP].ok_or(End::OtherStack)?;
+        if let (Some(saved), Some(ip)) = (stack.word(bp), stack.word(bp.wrapping_add(8))) {
+            let mut caller = Registers { ip, general: [None; 16] };
+            caller.general[RBP] = Some(saved);
+            caller.general[RSP] = Some(bp.wrapping_add(16));
+            return Ok(caller);
+        }
+        let chain = chain_from(sample, stack, bp).ok_or(End::OtherStack)?;
+        for ip in chain {
+            let address = ip.wrapping_sub(1);
+            let Some((id, at, is_first)) = self.go_code(sample, address) else {
+                return Err(End::OtherStack);
+            };
+            frames.push(FrameAddress::Code { module: id, at });
+            if is_first {
+                return Err(End::Complete);
+            }
+        }
+        Err(End::OtherStack)
+    }
+
+    /// The module and place of an address in code of Go, and whether a stack ends there.
+    fn go_code(&mut self, sample: &Sample, address: u64) -> Option<(ModuleId, u64, bool)> {
+        let region = self.region(sample, address)?;
+        let Filling::File(id) = region.filling else { return None };
+        let Content::Code(code) = self.modules.module_mut(id)?.content() else { return None };
+        let go = code.go.as_ref()?;
+        let at = code.elf.address_of(region.offset.wrapping_add(address - region.start))?;
+        Some((id, at, go.function(at).is_some_and(|function| function.is_first)))
+    }
+}
+
+/// A frame of Go's code. The first may be of a function without a frame of its own: what lies under
+/// the stack pointer is then its caller's.
+fn in_go(
+    code: &CodeFile,
+    at: u64,
+    registers: &Registers,
+    stack: Stack<'_>,
+    frames: &[FrameAddress],
+) -> Step {
+    let Some(go) = &code.go else { return Step::FramePointers(*registers) };
+    let Some(function) = go.function(at) else { return Step::FramePointers(*registers) };
+    if function.is_first {
+        return Step::End(End::Complete);
+    }
+    let is_bare = frames.len() == 1 && go.height(&function, at) == Some(0);
+    let caller = is_bare.then(|| {
+        let sp = registers.general[RSP]?;
+        let mut caller = Registers { ip: stack.word(sp)?, ..*registers };
+        caller.general[RSP] = Some(sp.checked_add(8)?);
+        Some(Step::Caller(caller, false))
+    });
+    caller.flatten().unwrap_or(Step::FramePointers(*registers))
+}
+
+/// The registers of the frame to begin with.
+fn first(sample: &Sample, stack: Stack<'_>) -> Option<Registers> {
+    let from = &sample.registers;
+    let mut registers = Registers { ip: from.ip, general: [None; 16] };
+    registers.general[3] = Some(from.bx);
+    registers.general[RBP] = Some(from.bp);
+    registers.general[RSP] = Some(from.sp);
+    for (number, value) in (12..).zip(from.r12_15) {
+        registers.general[number] = Some(value);
+    }
+    if matches!(sample.called, Called::Vdso(_)) {
+        registers.ip = stack.word(from.sp)?;
+        registers.general[RSP] = Some(from.sp.checked_add(8)?);
+    }
+    Some(registers)
+}
+
+/// The part of the kernel's chain that begins with the frame at `bp`.
+fn chain_from<'a>(sample: &'a Sample, stack: Stack<'_>, bp: u64) -> Option<&'a [u64]> {
+    let own = usize::from(sample.frame_pointers.first() == Some(&sample.registers.ip));
+    let chain = sample.frame_pointers.get(own..)?;
+    let mut frame = sample.registers.bp;
+    for passed in 0..=chain.len() {
+        if frame == bp {
+            return chain.get(passed..).filter(|chain| !chain.is_empty());
+        }
+        frame = stack.word(frame)?;
+    }
+    None
+}
+
+/// Whether this is in the first instructions of a program, of which nothing is recorded.
+fn is_entry(at: u64, entry: u64) -> bool {
+    const LONGEST: u64 = 64;
+    at.checked_sub(entry).is_some_and(|behind| behind < LONGEST)
+}
+
+/// Whether bytes end with a call: direct, or through a register or memory.
+fn ends_with_call(bytes: &[u8]) -> bool {
+    let direct = bytes.len() >= 5 && bytes[bytes.len() - 5] == 0xe8;
+    let indirect = (2..=7.min(bytes.len())).any(|length| {
+        let call = &bytes[bytes.len() - length..];
+        let mode_at = if call[0] == 0xff { 1 } else { 2 };
+        let opcode =
+            call.get(mode_at - 1) == Some(&0xff) && (mode_at == 1 || call[0] & 0xf0 == 0x40);
+        opcode
+            && call.get(mode_at).is_some_and(|mode| {
+                indirect_length(*mode, call.get(mode_at + 1)) == Some(length - mode_at + 1)
+            })
+    });
+    direct || indirect
+}
+
+/// Length of `call r/m64` from its opcode on, or `None` if the mode means another instruction.
+fn indirect_length(mode: u8, scale: Option<&u8>) -> Option<usize> {
+    if mode >> 3 & 7 != 2 {
+        return None;
+    }
+    let (kind, register) = (mode >> 6, mode & 7);
+    let has_scale = kind != 3 && register == 4;
+    let without_base = has_scale && scale.is_some_and(|scale| scale & 7 == 5);
+    let offset = match kind {
+        0 if register == 5 || without_base => 4,
+        1 => 1,
+        2 => 4,
+        _ => 0,
+    };
+    Some(2 + usize::from(has_scale) + offset)
+}
+
+fn end(stop: Stop, module: ModuleId) -> End {
+    match stop {
+        Stop::Outermost => End::Complete,
+        Stop::Uncovered => End::NoInformation(module),
+        Stop::Damaged => End::Damaged(module),
+        Stop::NotCopied => End::StackTooShort,
+        Stop::Elsewhere => End::OtherStack,
+    }
+}
+
+#[cfg(test)]
+#[path = "unwind_tests.rs"]
+mod tests;

@@ -1,0 +1,191 @@
+//! What needs no program: events, damaged files, code made at run time.
+
+use proptest::prelude::*;
+
+use super::super::frames::{End, FrameAddress};
+use super::super::module_file::{Bytes, Elf};
+use super::super::modules::mappings_of;
+use super::super::sample::{Called, Mapping, MemoryEvent, Registers as Sampled, Sample};
+use super::super::unwind_cfi::{Frames, Registers, Stack};
+use super::super::unwind_go::GoTable;
+use super::{Unwinder, chain_from, ends_with_call};
+
+const KERNEL: &[u8] = include_bytes!("../../../fixtures/vdso/x86_64-6.18.so");
+const STACK: u64 = 0x7ffe_0000_0000;
+
+fn sample(pid: i32, stack: &[u64]) -> Sample {
+    Sample {
+        called: Called::Vdso(0),
+        pid,
+        tid: pid,
+        time_ns: 1,
+        weight: 1,
+        after_ticks: None,
+        registers: Sampled { ip: 1, sp: STACK, ..Sampled::default() },
+        stack: stack.iter().flat_map(|word| word.to_le_bytes()).collect(),
+        frame_pointers: Vec::new(),
+    }
+}
+
+fn mapping(start: u64, end: u64, name: &str) -> Mapping {
+    Mapping { start, end, offset: 0, name: name.into(), inode: (0, 0) }
+}
+
+/// No process has this number: `/proc` has nothing to add.
+const NOBODY: i32 = i32::MAX;
+
+fn with(mappings: Vec<Mapping>) -> Unwinder {
+    let mut unwinder = Unwinder::new(KERNEL.to_vec());
+    unwinder.event(&MemoryEvent::Begun { pid: NOBODY, mappings });
+    unwinder
+}
+
+#[test]
+fn calls_are_recognised() {
+    let calls: [&[u8]; 9] = [
+        &[0xe8, 1, 2, 3, 4],
+        &[0xff, 0xd0],
+        &[0x41, 0xff, 0xd4],
+        &[0xff, 0x15, 1, 2, 3, 4],
+        &[0xff, 0x50, 8],
+        &[0xff, 0x90, 0, 1, 0, 0],
+        &[0xff, 0x14, 0x24],
+        &[0xff, 0x54, 0x24, 8],
+        &[0x41, 0xff, 0x94, 0x24, 1, 1, 0, 0],
+    ];
+    for call in calls {
+        let before = [&[0x90; 8], call].concat();
+        assert!(ends_with_call(&before[before.len() - 8..]), "{call:x?}");
+    }
+    for other in [&[0x90; 8][..], &[0xff, 0xe0], &[0xff, 0x25, 1, 2, 3, 4], &[0xc3], &[]] {
+        assert!(!ends_with_call(other), "{other:x?}");
+    }
+}
+
+#[test]
+fn unknown_places_are_unknown() {
+    let mut unwinder = with(vec![mapping(0x1000, 0x2000, "")]);
+    let unwound = unwinder.stack_of(&sample(NOBODY, &[0x9000]));
+    assert_eq!(unwound.frames, [FrameAddress::Unknown { at: 0x8fff }]);
+    assert_eq!(unwound.end, End::NotMapped);
+    let unwound = unwinder.stack_of(&sample(NOBODY, &[]));
+    assert_eq!((unwound.frames.len(), unwound.end), (0, End::StackTooShort));
+    unwinder.event(&MemoryEvent::Ended { pid: NOBODY });
+    let unwound = unwinder.stack_of(&sample(NOBODY, &[0x9000]));
+    assert_eq!((unwound.frames.len(), unwound.end), (0, End::UnknownProcess));
+}
+
+#[test]
+fn code_made_at_run_time_is_walked_only_where_that_can_be_checked() {
+    // Return addresses in anonymous memory of a process that is gone: no call can be seen there.
+    let mut unwinder = with(vec![mapping(0x1000, 0x2000, "")]);
+    let mut taken = sample(NOBODY, &[0x1100, 7, STACK + 32, 0x1200, 0, 0x1300]);
+    taken.registers.bp = STACK + 16;
+    let unwound = unwinder.stack_of(&taken);
+    assert!(matches!(unwound.frames[..], [FrameAddress::RunTime { at: 0x10ff, .. }]));
+    assert_eq!(unwound.end, End::RunTimeCode);
+    // In the kernel's image, where every byte can be seen, an address behind no call is refused.
+    let mut unwinder = with(vec![mapping(0x1000, 0x2000, ""), mapping(0x4000, 0x6000, "[vdso]")]);
+    taken.stack[24..32].copy_from_slice(&0x4001_u64.to_le_bytes());
+    assert_eq!(unwinder.stack_of(&taken).frames.len(), 1);
+}
+
+#[test]
+fn forks_share_until_they_map_and_new_mappings_replace_old() {
+    let mut unwinder = with(vec![mapping(0x1000, 0x4000, "[vdso]")]);
+    let child = NOBODY - 1;
+    unwinder.event(&MemoryEvent::Forked { pid: child, parent: NOBODY });
+    let region = |unwinder: &Unwinder, pid, at| unwinder.modules.region(pid, at);
+    assert_eq!(region(&unwinder, child, 0x3fff), region(&unwinder, NOBODY, 0x3fff));
+    unwinder.event(&MemoryEvent::Mapped { pid: child, mapping: mapping(0x2000, 0x3000, "") });
+    assert_ne!(region(&unwinder, child, 0x2000), region(&unwinder, NOBODY, 0x2000));
+    let (left, right) = (region(&unwinder, child, 0x1fff), region(&unwinder, child, 0x3000));
+    assert_eq!(
+        left.map(|region| (region.start, region.end, region.offset)),
+        Some((0x1000, 0x2000, 0))
+    );
+    let right = right.map(|region| (region.start, region.end, region.offset));
+    assert_eq!(right, Some((0x3000, 0x4000, 0x2000)));
+    unwinder.event(&MemoryEvent::Ended { pid: NOBODY });
+    assert!(region(&unwinder, child, 0x1fff).is_some());
+}
+
+#[test]
+fn the_kernels_chain_goes_on_where_the_copy_ends() {
+    let mut taken = sample(NOBODY, &[1, STACK + 24, 11, 0x5000, 12]);
+    taken.registers.bp = STACK + 8;
+    taken.frame_pointers = vec![11, 12, 13, 14];
+    let stack = Stack { start: STACK, bytes: &taken.stack };
+    assert_eq!(chain_from(&taken, stack, STACK + 8), Some(&[11, 12, 13, 14][..]));
+    assert_eq!(chain_from(&taken, stack, STACK + 24), Some(&[12, 13, 14][..]));
+    assert_eq!(chain_from(&taken, stack, 0x5000), Some(&[13, 14][..]));
+    assert_eq!(chain_from(&taken, stack, 0x6000), None);
+}
+
+#[test]
+fn own_mappings_are_executable_and_in_order() {
+    let pid = i32::try_from(std::process::id()).unwrap();
+    let mappings = mappings_of(pid).unwrap();
+    assert!(mappings.iter().any(|mapping| mapping.name.to_str() == Some("[vdso]")));
+    assert!(mappings.is_sorted_by_key(|mapping| mapping.start));
+    let here = (own_mappings_are_executable_and_in_order as fn()) as usize as u64;
+    assert!(mappings.iter().any(|mapping| (mapping.start..mapping.end).contains(&here)));
+}
+
+/// Asks a file for the caller of every tenth byte of its code.
+fn ask_everywhere(bytes: Vec<u8>, registers: &Registers, stack: Stack<'_>) -> usize {
+    let Some(elf) = Elf::read(Bytes::Memory(bytes.into())) else { return 0 };
+    let go = GoTable::read(&elf);
+    let mut frames = Frames::read(&elf, true);
+    let mut found = 0;
+    for at in (0..0x2000).step_by(10) {
+        let caller = frames.as_mut().map(|frames| frames.caller(at, registers, stack));
+        found += usize::from(matches!(caller, Some(Ok(_))));
+        let _ = go.as_ref().and_then(|go| go.function(at));
+    }
+    found
+}
+
+fn registers() -> Registers {
+    Registers { ip: 1, general: [Some(STACK); 16] }
+}
+
+#[test]
+fn a_sound_image_has_callers() {
+    let stack = Stack { start: STACK, bytes: &[1; 4096] };
+    assert!(ask_everywhere(KERNEL.to_vec(), &registers(), stack) > 50);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn damaged_files_never_panic(
+        damage in prop::collection::vec((0_usize..8192, any::<u8>()), 1..40),
+        cut in 64_usize..16384,
+        value in any::<u64>(),
+    ) {
+        let mut bytes = KERNEL.to_vec();
+        bytes.truncate(cut);
+        for (at, value) in damage {
+            let at = at % bytes.len();
+            bytes[at] = value;
+        }
+        let stack = Stack { start: STACK, bytes: &[3; 512] };
+        ask_everywhere(bytes, &Registers { ip: 1, general: [Some(value); 16] }, stack);
+    }
+
+    #[test]
+    fn walks_of_any_stack_end(
+        words in prop::collection::vec(prop_oneof![0_u64..0x3000, STACK..STACK + 2048], 0..256),
+        bp in STACK..STACK + 2048,
+        chain in prop::collection::vec(0_u64..0x3000, 0..8),
+    ) {
+        let mut unwinder = with(vec![mapping(0, 0x1fff, "[vdso]"), mapping(0x1fff, 0x3000, "")]);
+        let mut taken = sample(NOBODY, &words);
+        taken.registers.bp = bp;
+        taken.frame_pointers = chain;
+        let unwound = unwinder.stack_of(&taken);
+        prop_assert!(unwound.frames.len() <= words.len() + 9);
+    }
+}

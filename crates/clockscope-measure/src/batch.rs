@@ -1,0 +1,127 @@
+//! One batch: a loop of calls, timed between two control loops.
+
+use std::hint::black_box;
+
+use fastclock::ClockId;
+
+use clockscope_stats::gate;
+use clockscope_sys::loops::Loop;
+use clockscope_sys::{affinity, tsc};
+
+/// A batch lasts at least this long, in nanoseconds: reading the clock at its ends does not show, and
+/// many fit between two disturbances.
+pub const BATCH_NS: u64 = 200_000;
+/// Turns of the control loop, of a cycle to a few each.
+const CONTROL_TURNS: u64 = 10_000;
+/// Before a batch its loop makes this share of its turns, so that caches and predictors know it.
+const WARM_UP: u64 = 16;
+/// How often a number of calls is tried before it is called long enough: a disturbance makes it seem
+/// longer, nothing makes it seem shorter.
+const TRIES: u32 = 3;
+/// A batch of more calls than this is not tried: one turn of a loop costs more than a picosecond.
+const CALLS_MAX: u64 = 1 << 40;
+
+/// A batch and its circumstances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// What was timed.
+    pub batch: gate::Batch,
+    /// CPU at its end.
+    pub cpu: u32,
+    /// Involuntary context switches during it.
+    pub involuntary_switches: u64,
+}
+
+/// The turns that [`timed`] makes before it times `calls` turns.
+#[must_use]
+pub(crate) const fn warm_up_calls(calls: u64) -> u64 {
+    calls.div_ceil(WARM_UP)
+}
+
+/// Makes `calls` turns of `calling` between two control loops, after a warm-up.
+#[must_use]
+pub fn timed(calling: &Loop, calls: u64) -> Sample {
+    calling.run(warm_up_calls(calls));
+    let switches = affinity::involuntary_switches();
+    let control_before_ns = control();
+    let ns = duration(|| calling.run(calls));
+    let control_after_ns = control();
+    let batch = gate::Batch { thread: 0, calls, ns, control_before_ns, control_after_ns };
+    let involuntary_switches = affinity::involuntary_switches() - switches;
+    Sample { batch, cpu: affinity::current(), involuntary_switches }
+}
+
+/// How many calls a batch has, and what it took to find out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Calibration {
+    /// The number of calls, a power of two, from which on a batch lasts long enough.
+    pub calls: u64,
+    /// Calls made to find it.
+    pub made: u64,
+}
+
+/// Doubles the calls until a batch lasts `batch_ns`.
+#[must_use]
+pub fn calibrate(calling: &Loop, batch_ns: u64) -> Calibration {
+    let mut found = Calibration { calls: 1, made: 0 };
+    let mut is_short = |calls: u64| {
+        found.made += calls;
+        duration(|| calling.run(calls)) < batch_ns
+    };
+    while found.calls < CALLS_MAX && (0..TRIES).any(|_| is_short(found.calls)) {
+        found.calls *= 2;
+    }
+    found
+}
+
+/// The number of calls, a power of two, from which on a batch lasts `batch_ns`.
+#[must_use]
+pub(crate) fn calls_for(calling: &Loop, batch_ns: u64) -> u64 {
+    calibrate(calling, batch_ns).calls
+}
+
+/// The time of a loop of pure user code, in nanoseconds.
+fn control() -> u64 {
+    duration(|| {
+        // Through memory at each turn and nothing slow beside it, so that it feels a sibling
+        // hyperthread, which a chain of multiplications does not (docs/method.md).
+        let mut value = 1_u64;
+        for _ in 0..CONTROL_TURNS {
+            value = black_box(value.wrapping_add(1));
+        }
+    })
+}
+
+/// How long `work` takes, in nanoseconds, by a clock that nobody slews.
+fn duration(work: impl FnOnce()) -> u64 {
+    let start = tsc::now(ClockId::MonotonicRaw);
+    work();
+    let end = tsc::now(ClockId::MonotonicRaw);
+    u64::try_from(end.0.saturating_sub(start.0)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use clockscope_sys::loops::Loops;
+
+    #[test]
+    fn a_batch_makes_as_many_calls_as_it_says_and_is_timed() {
+        let calls = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&calls);
+        let loops = Loops::around(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
+        let Calibration { calls: enough, made } = calibrate(&loops.plain, 50_000);
+        assert!(enough > 100, "{enough} calls take 50 us");
+        assert_eq!(calls.load(Ordering::Relaxed), made);
+        calls.store(0, Ordering::Relaxed);
+        let sample = timed(&loops.plain, enough);
+        let made = enough + warm_up_calls(enough);
+        assert_eq!((calls.load(Ordering::Relaxed), sample.batch.calls), (made, enough));
+        assert!(sample.batch.control_before_ns > 0 && sample.batch.ns > 0);
+    }
+}

@@ -1,0 +1,326 @@
+//! The clocks and counters, the routes to each, and the names that choose them.
+
+use std::fmt;
+
+use fastclock::ClockId;
+
+use super::names;
+use super::path::{Path, Route, Subject};
+use clockscope_stats::nearest::nearest;
+use clockscope_sys::clock_loops::{self, Counter, NoLoop};
+use clockscope_sys::loops::Loops;
+use clockscope_sys::vdso_call::Call;
+use clockscope_sys::vdso_functions::{Functions, NoFunctions};
+
+/// Something that can be read, and the names it goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// Its name, as in C or on paper.
+    pub name: &'static str,
+    source: Source,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Function(Call),
+    Counter(Counter),
+    Instant,
+}
+
+/// The name of the loop without a call.
+pub const EMPTY_LOOP: &str = "empty loop";
+
+/// Every clock that `bench` measures, in the order in which they are shown.
+pub const ALL: [Clock; 17] = [
+    of_id(ClockId::Realtime),
+    of_id(ClockId::RealtimeCoarse),
+    of_id(ClockId::Monotonic),
+    of_id(ClockId::MonotonicCoarse),
+    of_id(ClockId::MonotonicRaw),
+    of_id(ClockId::Boottime),
+    of_id(ClockId::Tai),
+    of_id(ClockId::ProcessCputime),
+    of_id(ClockId::ThreadCputime),
+    Clock { name: "gettimeofday", source: Source::Function(Call::Gettimeofday) },
+    Clock { name: "time", source: Source::Function(Call::Time) },
+    Clock { name: "clock_getres", source: Source::Function(Call::ClockGetres) },
+    Clock { name: "getcpu", source: Source::Function(Call::Getcpu) },
+    Clock { name: "std::time::Instant", source: Source::Instant },
+    Clock { name: COUNTERS[0], source: Source::Counter(Counter::Bare) },
+    Clock { name: COUNTERS[1], source: Source::Counter(Counter::Fenced) },
+    Clock { name: COUNTERS[2], source: Source::Counter(Counter::Rdtscp) },
+];
+
+/// Names of the ways to read the counter.
+#[cfg(target_arch = "x86_64")]
+pub const COUNTERS: [&str; 3] = ["rdtsc", "lfence;rdtsc", "rdtscp"];
+/// Names of the ways to read the counter.
+#[cfg(not(target_arch = "x86_64"))]
+pub const COUNTERS: [&str; 3] = ["cntvct", "isb;cntvct", "rdtscp"];
+
+/// Other names for some of them, in plain form.
+const ALIASES: [(&str, &str); 12] = [
+    ("instant", "std::time::Instant"),
+    ("sched_getcpu", "getcpu"),
+    ("getres", "clock_getres"),
+    ("raw", "CLOCK_MONOTONIC_RAW"),
+    ("process", "CLOCK_PROCESS_CPUTIME_ID"),
+    ("thread", "CLOCK_THREAD_CPUTIME_ID"),
+    ("tsc", COUNTERS[0]),
+    ("rdtsc", COUNTERS[0]),
+    ("cntvct_el0", COUNTERS[0]),
+    ("rdtsc_ordered", COUNTERS[1]),
+    ("rdtsc_fenced", COUNTERS[1]),
+    ("cntvct_ordered", COUNTERS[1]),
+];
+
+const fn of_id(clock: ClockId) -> Clock {
+    Clock { name: clock.name(), source: Source::Function(Call::ClockGettime(clock)) }
+}
+
+impl Clock {
+    /// The routes to it.
+    #[must_use]
+    pub const fn routes(&self) -> &'static [Route] {
+        match self.source {
+            Source::Function(_) => &[Route::Libc, Route::Vdso, Route::Syscall],
+            Source::Counter(_) => &[Route::Tsc],
+            Source::Instant => &[Route::Libc],
+        }
+    }
+
+    /// The name in the form that is easiest to write.
+    #[must_use]
+    pub fn plain_name(&self) -> String {
+        names::plain(self.name)
+    }
+}
+
+/// Why words of the command line do not choose paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoSuch {
+    /// Not a clock: the word, and the clock that was perhaps meant.
+    Clock(String, Option<String>),
+    /// Not a route: the word, and the route that was perhaps meant.
+    Route(String, Option<&'static str>),
+    /// None of the clocks is read by any of the routes.
+    Path(String, String),
+}
+
+impl fmt::Display for NoSuch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Clock(word, meant) => {
+                write!(f, "no clock is called {word:?}; ")?;
+                if let Some(meant) = meant {
+                    write!(f, "did you mean {meant}? ")?;
+                }
+                let names: Vec<String> = ALL.iter().map(Clock::plain_name).collect();
+                write!(f, "there are {}", names.join(", "))
+            }
+            Self::Route(word, meant) => {
+                write!(f, "no route is called {word:?}; ")?;
+                if let Some(meant) = meant {
+                    write!(f, "did you mean {meant}? ")?;
+                }
+                write!(f, "there are {}", chosen_routes().map(Route::name).join(", "))
+            }
+            Self::Path(clocks, routes) => {
+                write!(
+                    f,
+                    "{clocks} cannot be read by {routes}; try other routes, or none to get all"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for NoSuch {}
+
+/// The routes that can be asked for.
+const fn chosen_routes() -> [Route; 4] {
+    [Route::Libc, Route::Vdso, Route::Syscall, Route::Tsc]
+}
+
+/// The clocks and routes that the words of a command line choose; no words choose all.
+///
+/// # Errors
+///
+/// A word that is no name, or a choice without a path.
+pub fn choose(
+    clocks: &[String],
+    routes: &[String],
+) -> Result<Vec<(&'static Clock, Route)>, NoSuch> {
+    let mut chosen: Vec<&'static Clock> = Vec::new();
+    for word in clocks {
+        let clock = clock_named(word)?;
+        if !chosen.contains(&clock) {
+            chosen.push(clock);
+        }
+    }
+    if clocks.is_empty() {
+        chosen = ALL.iter().collect();
+    }
+    let mut by: Vec<Route> =
+        routes.iter().map(|word| route_named(word)).collect::<Result<_, _>>()?;
+    if routes.is_empty() {
+        by = chosen_routes().to_vec();
+    }
+    let routes_of = |clock: &'static Clock| {
+        clock.routes().iter().filter(|route| by.contains(route)).map(move |route| (clock, *route))
+    };
+    let paths: Vec<_> = chosen.iter().copied().flat_map(routes_of).collect();
+    if paths.is_empty() {
+        let clocks: Vec<&str> = chosen.iter().map(|clock| clock.name).collect();
+        let routes: Vec<&str> = by.iter().map(|route| route.name()).collect();
+        return Err(NoSuch::Path(clocks.join(" and "), routes.join(" or ")));
+    }
+    Ok(paths)
+}
+
+fn clock_named(word: &str) -> Result<&'static Clock, NoSuch> {
+    let wanted = names::plain(word);
+    let is_meant = |clock: &&Clock| {
+        clock.plain_name() == wanted
+            || ALIASES.iter().any(|(alias, name)| *alias == wanted && *name == clock.name)
+    };
+    ALL.iter().find(is_meant).ok_or_else(|| {
+        let plain: Vec<String> = ALL.iter().map(Clock::plain_name).collect();
+        let known: Vec<&str> = plain.iter().map(String::as_str).collect();
+        NoSuch::Clock(word.to_owned(), nearest(&wanted, known.iter().copied()).map(str::to_owned))
+    })
+}
+
+fn route_named(word: &str) -> Result<Route, NoSuch> {
+    let wanted = word.trim().to_ascii_lowercase();
+    chosen_routes().into_iter().find(|route| route.name() == wanted).ok_or_else(|| {
+        let known = chosen_routes().map(Route::name);
+        NoSuch::Route(word.to_owned(), nearest(&wanted, known.iter().copied()))
+    })
+}
+
+/// A path that this machine does not have.
+#[derive(Debug)]
+pub struct Declined {
+    /// What cannot be read.
+    pub subject: Subject,
+    /// By which route.
+    pub route: Route,
+    /// Why, as a clause.
+    pub reason: String,
+}
+
+/// Makes the loops around each of `chosen`; what this machine lacks is declined with the reason.
+/// `vdso` is where the vDSO's functions lie.
+#[must_use]
+pub fn paths(
+    chosen: &[(&Clock, Route)],
+    vdso: &Result<Functions, NoFunctions>,
+) -> (Vec<Path>, Vec<Declined>) {
+    let (mut paths, mut declined) = (Vec::new(), Vec::new());
+    for (clock, route) in chosen {
+        let subject = Subject::Clock(clock.name);
+        match loops(clock, *route, vdso) {
+            Ok(loops) => paths.push(Path { subject, route: *route, loops }),
+            Err(reason) => declined.push(Declined { subject, route: *route, reason }),
+        }
+    }
+    (paths, declined)
+}
+
+/// The path of the loop without a call.
+#[must_use]
+pub fn empty_loop() -> Path {
+    Path { subject: Subject::Clock(EMPTY_LOOP), route: Route::None, loops: clock_loops::empty() }
+}
+
+fn loops(
+    clock: &Clock,
+    route: Route,
+    vdso: &Result<Functions, NoFunctions>,
+) -> Result<Loops, String> {
+    let said = |loops: Result<Loops, NoLoop>| loops.map_err(|decline| decline.to_string());
+    match (clock.source, route) {
+        (Source::Function(call), Route::Libc) => said(clock_loops::by_libc(call)),
+        (Source::Function(call), Route::Syscall) => said(clock_loops::by_syscall(call)),
+        (Source::Function(call), Route::Vdso) => {
+            let functions = vdso.as_ref().map_err(ToString::to_string)?;
+            said(clock_loops::by_vdso(call, functions))
+        }
+        (Source::Counter(counter), Route::Tsc) => said(clock_loops::of_counter(counter)),
+        (Source::Instant, Route::Libc) => Ok(clock_loops::instant()),
+        _ => Err(format!("there is no route {route} to it")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    fn chosen(clocks: &[&str], routes: &[&str]) -> Vec<(&'static str, &'static str)> {
+        let paths = choose(&words(clocks), &words(routes)).unwrap();
+        paths.iter().map(|(clock, route)| (clock.name, route.name())).collect()
+    }
+
+    #[test]
+    fn no_words_choose_every_clock_by_every_route() {
+        let all = chosen(&[], &[]);
+        assert_eq!(all.len(), 13 * 3 + 1 + 3);
+        assert!(all.contains(&("CLOCK_TAI", "vdso")) && all.contains(&(COUNTERS[1], "tsc")));
+    }
+
+    #[test]
+    fn words_choose_in_their_order_and_once() {
+        let routes = &["vdso", "LIBC"];
+        assert_eq!(
+            chosen(&["tai", "CLOCK_MONOTONIC", "Tai", "instant"], routes),
+            [
+                ("CLOCK_TAI", "libc"),
+                ("CLOCK_TAI", "vdso"),
+                ("CLOCK_MONOTONIC", "libc"),
+                ("CLOCK_MONOTONIC", "vdso"),
+                ("std::time::Instant", "libc"),
+            ]
+        );
+    }
+
+    #[test]
+    fn every_alias_is_of_a_clock_and_hides_none() {
+        for (alias, name) in ALIASES {
+            assert_eq!(clock_named(alias).unwrap().name, name, "{alias}");
+        }
+        for clock in &ALL {
+            assert_eq!(clock_named(clock.name).unwrap(), clock);
+            assert_eq!(clock_named(&clock.plain_name()).unwrap(), clock);
+        }
+    }
+
+    #[test]
+    fn a_slip_is_answered_with_the_nearest_name_and_all_names() {
+        let error = choose(&words(&["monotnic"]), &[]).unwrap_err().to_string();
+        assert!(error.contains("\"monotnic\"; did you mean monotonic? there are realtime, "));
+        assert!(!error.contains('\n') && error.contains("lfence_rdtsc"), "{error}");
+        let error = choose(&[], &words(&["vsdo"])).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "no route is called \"vsdo\"; did you mean vdso? there are libc, vdso, syscall, tsc"
+        );
+        let error = choose(&words(&["rdtscp"]), &words(&["vdso", "libc"])).unwrap_err().to_string();
+        assert!(error.starts_with("rdtscp cannot be read by vdso or libc"), "{error}");
+    }
+
+    #[test]
+    fn without_a_vdso_only_its_route_is_declined() {
+        let chosen = choose(&words(&["monotonic", "rdtsc"]), &[]).unwrap();
+        let (paths, declined) = paths(&chosen, &Err(NoFunctions::NoImage));
+        let names: Vec<String> = paths.iter().map(ToString::to_string).collect();
+        assert_eq!(names.len(), 3, "{names:?}");
+        assert_eq!(declined.len(), 1);
+        assert_eq!(declined[0].route, Route::Vdso);
+        assert!(declined[0].reason.contains("no vDSO"), "{declined:?}");
+    }
+}

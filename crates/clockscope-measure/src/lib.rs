@@ -1,0 +1,17 @@
+//! Measuring: what a call costs, and how wrong a clock is.
+
+pub mod batch;
+pub mod clocks;
+pub mod in_work;
+pub mod instructions;
+pub mod names;
+pub mod path;
+pub mod rounds;
+pub mod system_calls;
+pub mod threads;
+pub mod wrongness;
+
+/// The example of the README is tried.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,79 @@
+//! What is measured: a subject by a route, with the loops around it.
+
+use std::fmt;
+
+use clockscope_sys::loops::Loops;
+
+/// The way to a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Route {
+    /// Through the C library.
+    Libc,
+    /// The vDSO's function by its address.
+    Vdso,
+    /// The system call instruction itself.
+    Syscall,
+    /// A counter of the CPU, read by an instruction.
+    Tsc,
+    /// No call at all: the loop by itself.
+    None,
+}
+
+impl Route {
+    /// Every route.
+    pub const ALL: [Self; 5] = [Self::Libc, Self::Vdso, Self::Syscall, Self::Tsc, Self::None];
+
+    /// Its name, as in JSON and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Libc => "libc",
+            Self::Vdso => "vdso",
+            Self::Syscall => "syscall",
+            Self::Tsc => "tsc",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What is called: a clock or counter, or a system call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Subject {
+    /// `CLOCK_MONOTONIC`, `gettimeofday`, `rdtsc`, `std::time::Instant`, `empty loop`, ...
+    Clock(&'static str),
+    /// A system call of the table of system calls, such as `read`.
+    Call(&'static str),
+}
+
+impl Subject {
+    /// Its name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Clock(name) | Self::Call(name) => name,
+        }
+    }
+}
+
+/// Something to measure.
+#[derive(Debug)]
+pub struct Path {
+    /// What is called.
+    pub subject: Subject,
+    /// By which route.
+    pub route: Route,
+    /// The loops around it.
+    pub loops: Loops,
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by {}", self.subject.name(), self.route)
+    }
+}

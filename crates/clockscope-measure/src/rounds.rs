@@ -1,0 +1,291 @@
+//! Rounds: in each, one batch of every path, so that what changes with time changes all paths alike.
+
+use std::time::{Duration, Instant};
+
+use super::batch::{self, Calibration, Sample};
+use super::path::Path;
+use clockscope_stats::gate::{Batch, BestControl};
+
+/// How long to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// A batch lasts at least this long, in nanoseconds.
+    pub batch_ns: u64,
+    /// Rounds after which to stop if there is enough.
+    pub rounds_min: u32,
+    /// Rounds after which to stop in any case.
+    pub rounds_max: u32,
+    /// Not enough before this time, so that a short disturbance is not all that is seen.
+    pub time_min: Duration,
+    /// Enough is when each path has this many batches that the gate accepts, and half of all, ...
+    pub accepted_min: u32,
+    /// ... and its cheapest batch was not beaten for this many rounds.
+    pub unbeaten_min: u32,
+    /// Time after which no round begins.
+    pub time_limit: Duration,
+}
+
+/// How much slower than the best a control loop may be for its batch to count: 1 is as long again.
+pub const GATE: f64 = 0.03;
+/// A batch that is cheaper by less than this share does not beat the cheapest.
+const BEATEN_BY: f64 = 0.001;
+
+/// What can be measured in batches: the real paths, or a test's double.
+pub trait Measurable {
+    /// Number of paths.
+    fn paths(&self) -> usize;
+    /// Finds the number of calls of a path from which on a batch lasts `batch_ns`.
+    fn calibrate(&mut self, path: usize, batch_ns: u64) -> Calibration;
+    /// Measures one batch of a path.
+    fn sample(&mut self, path: usize, calls: u64) -> Sample;
+    /// Time since the start.
+    fn elapsed(&self) -> Duration;
+}
+
+/// The paths of this process, and when it began to measure them.
+#[derive(Debug)]
+pub struct Paths<'a> {
+    paths: &'a [Path],
+    start: Instant,
+}
+
+impl<'a> Paths<'a> {
+    /// The time limit begins here.
+    #[must_use]
+    pub fn new(paths: &'a [Path]) -> Self {
+        Self { paths, start: Instant::now() }
+    }
+}
+
+impl Measurable for Paths<'_> {
+    fn paths(&self) -> usize {
+        self.paths.len()
+    }
+
+    fn calibrate(&mut self, path: usize, batch_ns: u64) -> Calibration {
+        batch::calibrate(&self.paths[path].loops.plain, batch_ns)
+    }
+
+    fn sample(&mut self, path: usize, calls: u64) -> Sample {
+        batch::timed(&self.paths[path].loops.plain, calls)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+}
+
+/// One batch of one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raw {
+    /// Which path.
+    pub path: usize,
+    /// Round, from 0.
+    pub round: u32,
+    /// The batch.
+    pub sample: Sample,
+}
+
+/// All batches of a launch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// Every batch, in the order in which they were made.
+    pub batches: Vec<Raw>,
+    /// For each path the calls made in all: to calibrate, to warm up and in batches.
+    pub calls_made: Vec<u64>,
+    /// Rounds made.
+    pub rounds: u32,
+}
+
+/// Measures in rounds until the plan is fulfilled. `between` is told the share that is done, 0 to 1,
+/// between two rounds; it ends the measurement by `Err`.
+///
+/// # Errors
+///
+/// That of `between`.
+pub fn run<E>(
+    subject: &mut impl Measurable,
+    plan: &Plan,
+    mut between: impl FnMut(f64) -> Result<(), E>,
+) -> Result<Measured, E> {
+    let calibrations: Vec<Calibration> =
+        (0..subject.paths()).map(|path| subject.calibrate(path, plan.batch_ns)).collect();
+    let mut state = vec![State::default(); subject.paths()];
+    let mut found = Measured {
+        calls_made: calibrations.iter().map(|calibration| calibration.made).collect(),
+        ..Measured::default()
+    };
+    for round in 0..plan.rounds_max {
+        for place in 0..subject.paths() {
+            // Every other round backwards: no path always follows the same other.
+            let path = if round % 2 == 0 { place } else { subject.paths() - 1 - place };
+            let calls = calibrations[path].calls;
+            let sample = subject.sample(path, calls);
+            state[path].note(sample.batch, round);
+            found.batches.push(Raw { path, round, sample });
+            found.calls_made[path] += batch::warm_up_calls(calls) + calls;
+        }
+        let done = round + 1;
+        found.rounds = done;
+        let out_of_time = subject.elapsed() >= plan.time_limit;
+        let may_end = done >= plan.rounds_min && subject.elapsed() >= plan.time_min;
+        let enough = || state.iter().all(|state| state.is_enough(plan, round));
+        if out_of_time || (may_end && enough()) {
+            break;
+        }
+        between(share_done(plan, done, subject.elapsed()))?;
+    }
+    Ok(found)
+}
+
+/// The share of the work that is done: of the least number of rounds at first, of the time later.
+fn share_done(plan: &Plan, rounds: u32, elapsed: Duration) -> f64 {
+    let time = elapsed.as_secs_f64() / plan.time_limit.as_secs_f64().max(f64::MIN_POSITIVE);
+    let rounds = f64::from(rounds) / f64::from(plan.rounds_min.max(1));
+    time.max(rounds.min(1.0)).min(1.0)
+}
+
+/// What a path has so far.
+#[derive(Clone, Debug, Default)]
+struct State {
+    batches: Vec<Batch>,
+    cheapest_ns: Option<f64>,
+    beaten_in: u32,
+}
+
+impl State {
+    fn note(&mut self, batch: Batch, round: u32) {
+        let cost = batch.call_ns();
+        if self.cheapest_ns.is_none_or(|cheapest| cost < cheapest * (1.0 - BEATEN_BY)) {
+            self.beaten_in = round;
+        }
+        self.cheapest_ns = Some(self.cheapest_ns.map_or(cost, |cheapest| cheapest.min(cost)));
+        self.batches.push(batch);
+    }
+
+    fn is_enough(&self, plan: &Plan, round: u32) -> bool {
+        round - self.beaten_in >= plan.unbeaten_min && {
+            let best = BestControl::of(&self.batches);
+            let accepted =
+                self.batches.iter().filter(|batch| best.is_some_and(|b| b.accepts(batch, GATE)));
+            let accepted = accepted.count();
+            accepted >= usize::try_from(plan.accepted_min).unwrap_or(usize::MAX)
+                && accepted * 2 >= self.batches.len()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A double with a clock of its own: each batch takes what `cost_ns` says.
+    struct Fake<F> {
+        paths: usize,
+        now: Duration,
+        order: Vec<usize>,
+        cost_ns: F,
+    }
+
+    impl<F: FnMut(usize, usize) -> (u64, u64)> Measurable for Fake<F> {
+        fn paths(&self) -> usize {
+            self.paths
+        }
+        fn calibrate(&mut self, path: usize, _: u64) -> Calibration {
+            Calibration { calls: 100 << path, made: 7 }
+        }
+        fn sample(&mut self, path: usize, calls: u64) -> Sample {
+            let (cost, control) = (self.cost_ns)(path, self.order.len());
+            self.order.push(path);
+            self.now += Duration::from_nanos(cost * calls);
+            let batch = Batch {
+                thread: 0,
+                calls,
+                ns: cost * calls,
+                control_before_ns: control,
+                control_after_ns: control,
+            };
+            Sample { batch, cpu: 0, involuntary_switches: 0 }
+        }
+        fn elapsed(&self) -> Duration {
+            self.now
+        }
+    }
+
+    const PLAN: Plan = Plan {
+        batch_ns: 1,
+        rounds_min: 20,
+        rounds_max: 1000,
+        time_min: Duration::ZERO,
+        accepted_min: 10,
+        unbeaten_min: 5,
+        time_limit: Duration::from_secs(10),
+    };
+
+    fn rounds_of(
+        plan: &Plan,
+        cost_ns: impl FnMut(usize, usize) -> (u64, u64),
+    ) -> (usize, Vec<usize>, Vec<f64>) {
+        let mut fake = Fake { paths: 3, now: Duration::ZERO, order: Vec::new(), cost_ns };
+        let mut shares = Vec::new();
+        let note = |share| -> Result<(), ()> {
+            shares.push(share);
+            Ok(())
+        };
+        let found = run(&mut fake, plan, note).unwrap();
+        assert!(found.batches.chunks(3).enumerate().all(|(round, raws)| {
+            raws.iter().all(|raw| usize::try_from(raw.round) == Ok(round))
+        }));
+        let rounds = found.batches.len() / 3;
+        let made = u64::from(found.rounds) * (100 + 7) + 7;
+        assert_eq!(found.calls_made[0], made, "calibration, batches of 100 and warm-ups of 7");
+        (rounds, fake.order, shares)
+    }
+
+    #[test]
+    fn every_other_round_goes_backwards() {
+        let (rounds, order, shares) = rounds_of(&PLAN, |_, _| (20, 1000));
+        assert_eq!(rounds, 20);
+        assert_eq!(order[..9], [0, 1, 2, 2, 1, 0, 0, 1, 2]);
+        assert_eq!(shares.len(), 19);
+        assert!(shares.is_sorted() && shares.iter().all(|share| (0.0..=1.0).contains(share)));
+    }
+
+    #[test]
+    fn it_goes_on_while_a_path_gets_cheaper() {
+        let falling = |_: usize, made: usize| (2000 - 10 * u64::try_from(made.min(90)).unwrap(), 9);
+        let (rounds, ..) = rounds_of(&PLAN, falling);
+        assert_eq!(rounds, 36, "the cheapest batch is of round 30, unbeaten for 5");
+    }
+
+    #[test]
+    fn it_goes_on_until_enough_batches_are_accepted() {
+        let noisy = |_: usize, made: usize| (20, if (3..60).contains(&made) { 1100 } else { 1000 });
+        assert_eq!(rounds_of(&PLAN, noisy).0, 38, "one round, and 18 after the first 20: half");
+        let short = |_: usize, made: usize| (20, if made < 57 { 1000 } else { 1100 });
+        assert_eq!(rounds_of(&PLAN, short).0, 20, "19 of 20");
+        let plan = Plan { time_min: Duration::from_millis(1), ..PLAN };
+        assert_eq!(rounds_of(&plan, |_, _| (20, 1000)).0, 72, "a round takes 14 us");
+    }
+
+    #[test]
+    fn it_stops_when_the_time_is_over_or_the_rounds_are() {
+        let mut never = 1_000_000_u64;
+        let mut falling = move |_: usize, _: usize| {
+            never -= 100;
+            (never, 1000)
+        };
+        // A round is 700 calls of nearly a millisecond.
+        assert_eq!(rounds_of(&PLAN, &mut falling).0, 15);
+        let plan = Plan { rounds_max: 7, ..PLAN };
+        assert_eq!(rounds_of(&plan, &mut falling).0, 7);
+    }
+
+    #[test]
+    fn it_stops_when_nobody_listens() {
+        let mut fake =
+            Fake { paths: 1, now: Duration::ZERO, order: Vec::new(), cost_ns: |_, _| (20, 1000) };
+        assert_eq!(run(&mut fake, &PLAN, |_| Err("gone")), Err("gone"));
+        assert_eq!(fake.order.len(), 1);
+    }
+}

@@ -1,0 +1,98 @@
+//! A reading between two readings of another clock, and one more to see whether the machine is busy.
+
+use super::source::Source;
+
+/// Readings in the order in which they were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bracket {
+    /// The reference.
+    pub before: i64,
+    /// The clock under test.
+    pub value: i64,
+    /// The reference again.
+    pub after: i64,
+    /// The reference once more, with nothing between: what a reading costs at this moment.
+    pub again: i64,
+}
+
+impl Bracket {
+    /// Takes the four readings.
+    #[inline]
+    #[must_use]
+    pub fn take(reference: &dyn Source, clock: &dyn Source) -> Self {
+        let before = reference.read();
+        let value = clock.read();
+        let after = reference.read();
+        let again = reference.read();
+        Self { before, value, after, again }
+    }
+
+    /// The tightest of `tries`, busy ones left out unless all are.
+    #[must_use]
+    pub fn tightest(reference: &dyn Source, clock: &dyn Source, tries: u32) -> Self {
+        let mut best = Self::take(reference, clock);
+        for _ in 1..tries {
+            let bracket = Self::take(reference, clock);
+            if bracket.breadth() < best.breadth() {
+                best = bracket;
+            }
+        }
+        best
+    }
+
+    /// Width of the bracket, in the reference's unit.
+    #[must_use]
+    pub const fn width(&self) -> i64 {
+        self.after - self.before
+    }
+
+    /// The larger of the width and the time of the reference alone; a reference that goes back
+    /// makes no bracket.
+    fn breadth(&self) -> i64 {
+        let (width, alone) = (self.width(), self.again - self.after);
+        if width < 0 || alone < 0 { i64::MAX } else { width.max(alone) }
+    }
+
+    /// Whether the readings are close enough to each other to say something: neither the bracket
+    /// nor the reference alone took longer than `limit`.
+    ///
+    /// # References
+    ///
+    /// - `cs_watchdog_read` in `kernel/time/clocksource.c` (Linux 6.18)
+    #[must_use]
+    pub(crate) fn is_tight(&self, limit: i64) -> bool {
+        self.breadth() <= limit
+    }
+
+    /// The moment of the value by the reference: the middle of the bracket.
+    #[must_use]
+    pub const fn middle(&self) -> i64 {
+        self.before + self.width() / 2
+    }
+}
+
+/// What a bracket is usually not wider than: four times the median of some, at least 200.
+#[must_use]
+pub(crate) fn usual_limit(reference: &dyn Source, clock: &dyn Source) -> i64 {
+    const BRACKETS: usize = 101;
+    const LIMIT_MIN: i64 = 200;
+    let mut widths: Vec<i64> =
+        (0..BRACKETS).map(|_| Bracket::take(reference, clock).width()).collect();
+    widths.sort_unstable();
+    widths[BRACKETS / 2].saturating_mul(4).max(LIMIT_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIGHT: Bracket = Bracket { before: 100, value: 7, after: 140, again: 160 };
+
+    #[test]
+    fn a_bracket_is_not_tight_if_the_machine_is_busy() {
+        assert!(TIGHT.is_tight(40) && !TIGHT.is_tight(39));
+        assert!(!Bracket { again: 900, ..TIGHT }.is_tight(50), "the reference alone is slow");
+        assert!(!Bracket { after: 90, ..TIGHT }.is_tight(50), "the reference goes back");
+        assert_eq!(TIGHT.middle(), 120);
+    }
+}

@@ -1,0 +1,222 @@
+//! The clocks and CPUs of this machine, as sources that can be replaced.
+
+use std::sync::Arc;
+
+use fastclock::ClockId;
+
+use super::source::{
+    ByLibc, BySyscall, ByVdso, Counter, FencedCounter, Source, Unit, WaitingCounter,
+};
+use crate::path::Route;
+use clockscope_sys::clock_reads::{self, VdsoClock};
+use clockscope_sys::timex::{self, Timex};
+use clockscope_sys::{affinity, tsc};
+
+/// A clock or counter.
+#[derive(Clone)]
+pub struct Subject {
+    /// `CLOCK_MONOTONIC`, `rdtsc`, ...
+    pub name: &'static str,
+    /// What its readings count.
+    pub unit: Unit,
+    /// The ways to it, the fastest first; never empty.
+    pub routes: Vec<(Route, Arc<dyn Source>)>,
+    /// What `clock_getres` says, in nanoseconds.
+    pub getres_ns: Option<u64>,
+    /// For a coarse clock: the precise one of its family.
+    pub reference: Option<&'static str>,
+    /// Readings of different CPUs can be compared: not so for the CPU time of a thread.
+    pub is_shared: bool,
+    /// Compared across CPUs also if nobody asks for this clock by name.
+    pub is_compared_by_default: bool,
+}
+
+impl Subject {
+    /// The fastest way to it.
+    #[must_use]
+    pub fn source(&self) -> &dyn Source {
+        &*self.routes[0].1
+    }
+}
+
+/// What is measured.
+#[derive(Clone)]
+pub struct Machine {
+    /// Clocks and counters, in the order in which they are shown.
+    pub subjects: Vec<Subject>,
+    /// CPUs that this process may use.
+    pub cpus: Vec<u32>,
+    /// What the kernel says of its clock discipline; `None` if it does not say.
+    pub discipline: fn() -> Option<Timex>,
+    /// The rate of the counter as the kernel knows it, in hertz.
+    pub nominal_hz: Option<f64>,
+    /// What this machine lacks: what, and a clause.
+    pub declines: Vec<(String, String)>,
+}
+
+/// Clocks that are shown when none is named: those that programs read, and those whose cost tells
+/// something of the others.
+pub const DEFAULT: [ClockId; 9] = [
+    ClockId::Realtime,
+    ClockId::Monotonic,
+    ClockId::MonotonicRaw,
+    ClockId::Boottime,
+    ClockId::Tai,
+    ClockId::RealtimeCoarse,
+    ClockId::MonotonicCoarse,
+    ClockId::ProcessCputime,
+    ClockId::ThreadCputime,
+];
+
+/// The counter without any order, with a fence before it, and the one that waits.
+#[cfg(target_arch = "x86_64")]
+pub const COUNTERS: [&str; 3] = ["rdtsc", "lfence;rdtsc", "rdtscp"];
+/// The counter without any order, and with a fence before it.
+#[cfg(not(target_arch = "x86_64"))]
+pub const COUNTERS: [&str; 2] = ["cntvct_el0", "isb;cntvct_el0"];
+
+/// The counter whose readings may be taken before what stands before them in the program.
+pub(crate) const UNORDERED: &str = COUNTERS[0];
+/// The counter whose readings are taken in their turn.
+pub const ORDERED: &str = COUNTERS[1];
+
+impl Machine {
+    /// This machine, with every clock and counter that it has.
+    #[must_use]
+    pub fn this() -> Self {
+        let vdso = VdsoClock::find();
+        let mut declines = Vec::new();
+        if vdso.is_none() {
+            declines.push(("route vdso".to_owned(), "this process has no vDSO".to_owned()));
+        }
+        let mut subjects = Vec::new();
+        let others = ClockId::ALL.into_iter().filter(|clock| !DEFAULT.contains(clock));
+        for clock in DEFAULT.into_iter().chain(others) {
+            match clock_subject(clock, vdso) {
+                Some(subject) => subjects.push(subject),
+                None if DEFAULT.contains(&clock) => declines.push((
+                    clock.name().to_owned(),
+                    "the kernel does not answer this clock".to_owned(),
+                )),
+                // The alarm clocks need a real-time clock that can wake the machine; few have one.
+                None => {}
+            }
+        }
+        subjects.extend(counter_subjects());
+        Self {
+            subjects,
+            cpus: affinity::allowed().unwrap_or_default(),
+            discipline: || timex::read().ok(),
+            nominal_hz: None,
+            declines,
+        }
+    }
+
+    /// The subject of this name.
+    #[must_use]
+    pub fn subject(&self, name: &str) -> Option<&Subject> {
+        self.subjects.iter().find(|subject| subject.name == name)
+    }
+
+    /// The fastest way to the subject of this name.
+    #[must_use]
+    pub fn source(&self, name: &str) -> Option<&dyn Source> {
+        self.subject(name).map(Subject::source)
+    }
+
+    /// Names of the clocks and counters that are looked at when none is named.
+    #[must_use]
+    pub fn default_names(&self) -> Vec<&'static str> {
+        let is_default = |name: &str| {
+            COUNTERS.contains(&name) || DEFAULT.iter().any(|clock| clock.name() == name)
+        };
+        self.subjects.iter().map(|s| s.name).filter(|name| is_default(name)).collect()
+    }
+}
+
+fn clock_subject(clock: ClockId, vdso: Option<VdsoClock>) -> Option<Subject> {
+    clock_reads::by_syscall(clock)?;
+    let mut routes: Vec<(Route, Arc<dyn Source>)> = Vec::new();
+    if let Some(vdso) = vdso.filter(|vdso| vdso.read(clock).is_some()) {
+        routes.push((Route::Vdso, Arc::new(ByVdso(clock, vdso))));
+    }
+    if clock_reads::by_libc(clock).is_some() {
+        routes.push((Route::Libc, Arc::new(ByLibc(clock))));
+    }
+    routes.push((Route::Syscall, Arc::new(BySyscall(clock))));
+    let reference = match clock {
+        ClockId::RealtimeCoarse => Some(ClockId::Realtime.name()),
+        ClockId::MonotonicCoarse => Some(ClockId::Monotonic.name()),
+        _ => None,
+    };
+    Some(Subject {
+        name: clock.name(),
+        unit: Unit::Nanos,
+        routes,
+        getres_ns: clock_reads::resolution_ns(clock),
+        reference,
+        is_shared: !matches!(clock, ClockId::ThreadCputime | ClockId::ProcessCputime),
+        is_compared_by_default: matches!(clock, ClockId::Realtime | ClockId::Monotonic),
+    })
+}
+
+fn counter_subjects() -> Vec<Subject> {
+    let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(Counter), Arc::new(FencedCounter)];
+    if tsc::has_rdtscp() {
+        sources.push(Arc::new(WaitingCounter));
+    }
+    let subject = |(name, source): (&&'static str, Arc<dyn Source>)| Subject {
+        name,
+        unit: Unit::Ticks,
+        routes: vec![(Route::Tsc, source)],
+        getres_ns: None,
+        reference: None,
+        is_shared: true,
+        is_compared_by_default: true,
+    };
+    COUNTERS.iter().zip(sources).map(subject).collect()
+}
+
+/// Pairs of CPUs that are compared: all of them up to 16 CPUs, and beyond that a star around the
+/// first with a ring through all.
+#[must_use]
+pub fn pairs(cpus: &[u32]) -> Vec<(u32, u32)> {
+    const ALL_UP_TO: usize = 16;
+    let mut pairs = Vec::new();
+    if cpus.len() <= ALL_UP_TO {
+        for (at, first) in cpus.iter().enumerate() {
+            pairs.extend(cpus[at + 1..].iter().map(|second| (*first, *second)));
+        }
+        return pairs;
+    }
+    pairs.extend(cpus[1..].iter().map(|other| (cpus[0], *other)));
+    pairs.extend(cpus[1..].windows(2).map(|pair| (pair[0], pair[1])));
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_pairs_of_few_cpus_and_a_star_with_a_ring_of_many() {
+        assert_eq!(pairs(&[]), []);
+        assert_eq!(pairs(&[4]), []);
+        assert_eq!(pairs(&[0, 2, 3]), [(0, 2), (0, 3), (2, 3)]);
+        let many: Vec<u32> = (0..16).collect();
+        assert_eq!(pairs(&many).len(), 120);
+        let more: Vec<u32> = (0..17).collect();
+        assert_eq!(pairs(&more).len(), 16 + 15);
+        assert!(more.iter().all(|cpu| pairs(&more).iter().any(|p| p.0 == *cpu || p.1 == *cpu)));
+    }
+
+    #[test]
+    fn this_machine_has_its_clocks_by_every_route() {
+        let machine = Machine::this();
+        let monotonic = machine.subject("CLOCK_MONOTONIC").unwrap();
+        assert!(monotonic.routes.iter().any(|(route, _)| *route == Route::Syscall));
+        assert!(monotonic.source().read() > 0);
+        assert!(!machine.default_names().contains(&"CLOCK_REALTIME_ALARM"));
+        assert!(machine.source(ORDERED).is_some());
+    }
+}

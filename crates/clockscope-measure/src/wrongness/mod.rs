@@ -1,0 +1,422 @@
+//! How wrong each clock is: the tests, each on sources that can be replaced, and the run of all.
+
+pub mod bracket;
+pub mod gaps;
+pub mod machine;
+pub mod offset;
+pub mod order;
+pub mod pair;
+pub mod plan;
+pub mod rate;
+pub mod sandwich;
+pub mod source;
+pub mod stability;
+pub mod staleness;
+pub mod warp;
+pub mod watch;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use self::machine::{COUNTERS, Machine, ORDERED, Subject, UNORDERED, pairs};
+use self::plan::{Budget, Plan, Work};
+use self::rate::{Anchor, Rate};
+use self::source::Unit;
+use crate::path::Route;
+use clockscope_sys::affinity;
+use clockscope_sys::timex::Timex;
+
+/// One subject as it was found.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    /// Its name.
+    pub name: &'static str,
+    /// The unit of its readings.
+    pub unit: Unit,
+    /// What `clock_getres` says, in nanoseconds.
+    pub getres_ns: Option<u64>,
+    /// Order on one CPU, over all routes; steps of the fastest one.
+    pub order: order::Order,
+    /// Sandwiches of routes.
+    pub sandwich_reads: u64,
+    /// What was wrong with them.
+    pub sandwich_faults: Vec<String>,
+    /// For a coarse clock: its reference and the ages of its answers.
+    pub staleness: Option<(&'static str, staleness::Staleness)>,
+}
+
+/// Two CPUs compared by one source.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared<T> {
+    /// `rdtscp`, `CLOCK_MONOTONIC`, ...
+    pub source: &'static str,
+    /// The unit of its readings.
+    pub unit: Unit,
+    /// The two CPUs.
+    pub cpus: (u32, u32),
+    /// What was found.
+    pub found: T,
+}
+
+/// A clock against another.
+#[derive(Clone, Copy, Debug)]
+pub struct Rated {
+    /// The clock.
+    pub clock: &'static str,
+    /// The other.
+    pub reference: &'static str,
+    /// The unit of the clock's readings.
+    pub unit: Unit,
+    /// From the start to the end.
+    pub rate: Rate,
+    /// From the start to the middle of the run.
+    pub first_half: Option<Rate>,
+    /// The last anchor.
+    pub end: Anchor,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// How long it took.
+    pub elapsed: Duration,
+    /// The CPU that the tests on one CPU ran on.
+    pub cpu: u32,
+    /// The subjects.
+    pub clocks: Vec<Clock>,
+    /// Warps.
+    pub warps: Vec<Compared<warp::Warp>>,
+    /// Offsets.
+    pub offsets: Vec<Compared<offset::Offset>>,
+    /// Rates.
+    pub rates: Vec<Rated>,
+    /// Steps of `CLOCK_REALTIME`.
+    pub watched: Option<watch::Watched>,
+    /// Gaps.
+    pub gaps: Option<gaps::Gaps>,
+    /// Phases of `CLOCK_MONOTONIC` against the counter.
+    pub phases: Option<stability::Phases>,
+    /// The kernel's clock discipline at the start and at the end.
+    pub discipline: Option<(Timex, Timex)>,
+    /// What was not measured, and why.
+    pub declines: Vec<(String, String)>,
+}
+
+/// Clocks whose rates are compared: the clock, and its reference.
+const RATES: [(&str, &str); 4] = [
+    ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW"),
+    ("CLOCK_REALTIME", "CLOCK_MONOTONIC"),
+    ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"),
+    ("CLOCK_TAI", "CLOCK_REALTIME"),
+];
+/// What is declined if pinning is forbidden.
+const ONE_CPU: &str = "one CPU";
+/// Spacing of the phases.
+const SPACING: Duration = Duration::from_millis(1);
+
+/// Measures everything that the plan wants; `tell` hears what is being done.
+#[must_use]
+pub fn measure(machine: &Machine, plan: &Plan, tell: &(dyn Fn(&str) + Sync)) -> Measured {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watching = scope.spawn(|| watch::measure(machine, &stop));
+        let measuring = scope.spawn(|| {
+            let measured = Run::new(machine, plan, tell).all();
+            stop.store(true, Ordering::Release);
+            measured
+        });
+        let mut measured = measuring.join().unwrap_or_else(|_| {
+            stop.store(true, Ordering::Release);
+            let lost = ("everything".to_owned(), "the measuring thread ended early".to_owned());
+            Measured { declines: vec![lost], ..Measured::default() }
+        });
+        measured.watched = watching.join().ok().flatten();
+        measured
+    })
+}
+
+/// A run in progress, on the measuring thread.
+struct Run<'a> {
+    machine: &'a Machine,
+    plan: &'a Plan,
+    tell: &'a (dyn Fn(&str) + Sync),
+    subjects: Vec<&'a Subject>,
+    found: Measured,
+}
+
+impl<'a> Run<'a> {
+    fn new(machine: &'a Machine, plan: &'a Plan, tell: &'a (dyn Fn(&str) + Sync)) -> Self {
+        let subjects = plan.names.iter().filter_map(|name| machine.subject(name)).collect();
+        let found = Measured { declines: machine.declines.clone(), ..Measured::default() };
+        Self { machine, plan, tell, subjects, found }
+    }
+
+    fn all(mut self) -> Measured {
+        let start = Instant::now();
+        self.pin();
+        let cpus = self.comparable_cpus();
+        let budget = Budget::split(self.plan.time, &self.work(cpus.len()));
+        let discipline = (self.machine.discipline)();
+        let anchors = self.anchors();
+        self.orders(&budget);
+        self.sandwiches(&budget);
+        self.staleness(&budget);
+        let middle = self.anchors();
+        self.warps(&cpus, &budget);
+        self.offsets(&cpus, &budget);
+        self.gaps(&budget);
+        self.phases(&budget);
+        let end = self.anchors();
+        self.rates(&anchors, &middle, &end);
+        self.found.discipline = discipline.zip((self.machine.discipline)());
+        self.found.elapsed = start.elapsed();
+        self.found
+    }
+
+    fn decline(&mut self, what: &str, why: impl Into<String>) {
+        self.found.declines.push((what.to_owned(), why.into()));
+    }
+
+    /// Stays on one CPU: the last one, because the first has more to do for others.
+    fn pin(&mut self) {
+        let Some(cpu) = self.machine.cpus.last().copied() else { return };
+        if let Err(error) = affinity::restrict_to(&[cpu]) {
+            self.decline(ONE_CPU, format!("a thread cannot be kept on one ({error})"));
+        }
+        self.found.cpu = affinity::current();
+    }
+
+    /// The pairs of CPUs to compare; none with a decline.
+    fn comparable_cpus(&mut self) -> Vec<(u32, u32)> {
+        let cpus = self.machine.cpus.clone();
+        if self.found.declines.iter().any(|decline| decline.0 == ONE_CPU) {
+            self.decline("warp and offset", "threads cannot be kept on different CPUs");
+            return Vec::new();
+        }
+        if cpus.len() < 2 {
+            self.decline("warp and offset", "there is only one CPU that this process may use");
+        }
+        pairs(&cpus)
+    }
+
+    fn work(&self, cpu_pairs: usize) -> Work {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Work {
+            routes: count(self.subjects.iter().map(|s| s.routes.len()).sum()),
+            sandwiches: count(self.subjects.iter().map(|s| sandwiches_of(s).len()).sum()),
+            coarse: count(self.subjects.iter().filter(|s| s.reference.is_some()).count()),
+            warps: count(self.compared().len() * cpu_pairs),
+            offsets: count(self.offset_source().map_or(0, |_| cpu_pairs)),
+            gaps: !self.plan.is_choice,
+            stability: self.plan.stability,
+        }
+    }
+
+    /// The subjects that are compared across CPUs.
+    fn compared(&self) -> Vec<&'a Subject> {
+        let wanted = |subject: &&&Subject| {
+            subject.is_shared && (self.plan.is_choice || subject.is_compared_by_default)
+        };
+        self.subjects.iter().filter(wanted).copied().collect()
+    }
+
+    /// The counter whose offset is measured.
+    fn offset_source(&self) -> Option<&'a Subject> {
+        let chosen = self.subjects.iter().any(|subject| COUNTERS.contains(&subject.name));
+        self.machine.subject(ORDERED).filter(|_| chosen)
+    }
+
+    fn orders(&mut self, budget: &Budget) {
+        (self.tell)("order on one CPU, and resolution");
+        for subject in self.subjects.clone() {
+            let is_coarse = subject.reference.is_some();
+            let mut order = order::Order::default();
+            for (_, source) in &subject.routes {
+                // A coarse clock steps so seldom that the steps by all its routes are taken.
+                let mut by_route = if is_coarse { order.clone() } else { order::Order::default() };
+                order::measure(&mut by_route, &**source, is_coarse, budget.order);
+                order = if is_coarse { by_route } else { join(order, by_route) };
+            }
+            self.found.clocks.push(Clock {
+                name: subject.name,
+                unit: subject.unit,
+                getres_ns: subject.getres_ns,
+                order,
+                sandwich_reads: 0,
+                sandwich_faults: Vec::new(),
+                staleness: None,
+            });
+        }
+    }
+
+    fn sandwiches(&mut self, budget: &Budget) {
+        (self.tell)("order between routes");
+        for (subject, clock) in self.subjects.iter().zip(&mut self.found.clocks) {
+            for (outer, inner) in sandwiches_of(subject) {
+                let (outer, inner) = (&subject.routes[outer], &subject.routes[inner]);
+                let made = sandwich::measure(&*outer.1, &*inner.1, budget.sandwich);
+                clock.sandwich_reads += made.count;
+                clock.sandwich_faults.extend(made.faults(outer.0.name(), inner.0.name()));
+            }
+        }
+    }
+
+    fn staleness(&mut self, budget: &Budget) {
+        (self.tell)("staleness");
+        let mut clocks = Vec::new();
+        let mut sources = Vec::new();
+        for (at, subject) in self.subjects.iter().enumerate() {
+            let Some(reference) = subject.reference else { continue };
+            let Some(precise) = self.machine.source(reference) else { continue };
+            clocks.push((at, reference));
+            sources.push(staleness::Coarse { clock: subject.source(), reference: precise });
+        }
+        let mut found = vec![staleness::Staleness::default(); sources.len()];
+        for (into, pair) in found.iter_mut().zip(&sources) {
+            staleness::measure_busy(into, pair, budget.busy);
+        }
+        if !sources.is_empty() {
+            staleness::measure_idle(&mut found, &sources, budget.idle);
+        }
+        for ((at, reference), staleness) in clocks.into_iter().zip(found) {
+            self.found.clocks[at].staleness = Some((reference, staleness));
+        }
+    }
+
+    fn warps(&mut self, cpus: &[(u32, u32)], budget: &Budget) {
+        (self.tell)("warp between CPUs");
+        for subject in self.compared() {
+            for pair in cpus {
+                match warp::measure(subject.source(), *pair, budget.warp) {
+                    Ok(found) => self.found.warps.push(compared(subject, *pair, found)),
+                    Err(error) => return self.decline("warp", error.to_string()),
+                }
+            }
+        }
+    }
+
+    fn offsets(&mut self, cpus: &[(u32, u32)], budget: &Budget) {
+        (self.tell)("offset between CPUs");
+        let Some(subject) = self.offset_source() else { return };
+        for pair in cpus {
+            match offset::measure(subject.source(), *pair, budget.offset) {
+                Ok(Some(found)) => self.found.offsets.push(compared(subject, *pair, found)),
+                Ok(None) => {}
+                Err(error) => return self.decline("offset", error.to_string()),
+            }
+        }
+    }
+
+    fn gaps(&mut self, budget: &Budget) {
+        if self.plan.is_choice {
+            return;
+        }
+        (self.tell)("gaps");
+        let Some(raw) = self.machine.source("CLOCK_MONOTONIC_RAW") else { return };
+        let counter = self.machine.source(ORDERED).unwrap_or(raw);
+        let ratio = ratio_now(raw, counter);
+        let cpu = affinity::current();
+        self.found.gaps = Some(gaps::measure(counter, 1.0 / ratio, cpu, budget.gaps));
+    }
+
+    fn phases(&mut self, budget: &Budget) {
+        if !self.plan.stability {
+            return;
+        }
+        (self.tell)("stability");
+        let (Some(clock), Some(counter)) =
+            (self.machine.source("CLOCK_MONOTONIC"), self.machine.source(ORDERED))
+        else {
+            return self.decline("stability", "CLOCK_MONOTONIC or the counter is missing");
+        };
+        let ratio = ratio_now(clock, counter);
+        let phases = stability::measure(clock, counter, ratio, SPACING, budget.stability);
+        self.found.phases = Some(phases);
+    }
+
+    /// The pairs of clocks to rate: those of the plan that have a reference, and one counter.
+    fn rated(&self) -> Vec<(&'a Subject, &'static str)> {
+        let is_chosen = |name: &str| self.plan.names.contains(&name);
+        let clocks = RATES.into_iter().filter(|(clock, _)| is_chosen(clock));
+        let clocks =
+            clocks.filter_map(|(clock, other)| Some((self.machine.subject(clock)?, other)));
+        let counter = self.offset_source().map(|subject| (subject, "CLOCK_MONOTONIC_RAW"));
+        clocks.chain(counter).collect()
+    }
+
+    fn anchors(&self) -> Vec<Option<Anchor>> {
+        let anchor = |(subject, reference): (&Subject, &str)| {
+            Some(rate::anchor(self.machine.source(reference)?, subject.source()))
+        };
+        self.rated().into_iter().map(anchor).collect()
+    }
+
+    /// The step that all steps of a clock are multiples of, in nanoseconds; 1 if that is not known.
+    fn granularity_ns(&self, name: &str) -> u64 {
+        let clock = self.found.clocks.iter().find(|clock| clock.name == name);
+        let clock = clock.filter(|clock| clock.unit == Unit::Nanos);
+        clock.map_or(1, |clock| clock.order.steps.gcd.max(1))
+    }
+
+    fn rates(&mut self, start: &[Option<Anchor>], half: &[Option<Anchor>], end: &[Option<Anchor>]) {
+        for (at, (subject, reference)) in self.rated().into_iter().enumerate() {
+            let (Some(start), Some(end)) = (start[at], end[at]) else { continue };
+            let granularity = self.granularity_ns(subject.name).max(self.granularity_ns(reference));
+            let Some(rate) = rate::between(start, end, granularity) else {
+                let what = format!("rate of {}", subject.name);
+                self.decline(&what, format!("{reference} did not go on"));
+                continue;
+            };
+            let first_half = half[at].and_then(|half| rate::between(start, half, granularity));
+            let (clock, unit) = (subject.name, subject.unit);
+            self.found.rates.push(Rated { clock, reference, unit, rate, first_half, end });
+        }
+    }
+}
+
+/// The rate of a counter against a clock at this moment, good to a few parts in a million.
+fn ratio_now(clock: &dyn source::Source, counter: &dyn source::Source) -> f64 {
+    let first = rate::anchor(clock, counter);
+    thread::sleep(Duration::from_millis(20));
+    rate::between(first, rate::anchor(clock, counter), 1).map_or(1.0, |rate| rate.ratio)
+}
+
+/// Indexes of the outer and inner route of each sandwich: every route inside the system call, and the
+/// slower within the faster of the others.
+fn sandwiches_of(subject: &Subject) -> Vec<(usize, usize)> {
+    let kernel = subject.routes.iter().position(|(route, _)| *route == Route::Syscall);
+    let Some(kernel) = kernel else { return Vec::new() };
+    let others: Vec<usize> = (0..subject.routes.len()).filter(|at| *at != kernel).collect();
+    let inside = others.iter().map(|inner| (kernel, *inner));
+    inside.chain(others.windows(2).map(|pair| (pair[0], pair[1]))).collect()
+}
+
+fn compared<T>(subject: &Subject, cpus: (u32, u32), found: T) -> Compared<T> {
+    Compared { source: subject.name, unit: subject.unit, cpus, found }
+}
+
+/// Adds the order by another route; the steps are those of the first, fastest one.
+fn join(first: order::Order, other: order::Order) -> order::Order {
+    if first.reads == 0 {
+        return other;
+    }
+    let (worst, burst) = if other.worst > first.worst {
+        (other.worst, other.burst)
+    } else {
+        (first.worst, first.burst)
+    };
+    order::Order {
+        reads: first.reads + other.reads,
+        backward: first.backward + other.backward,
+        worst,
+        burst,
+        steps: first.steps,
+    }
+}
+
+/// Whether a warp of this source is expected of a healthy machine.
+#[must_use]
+pub fn is_unordered(source: &str) -> bool {
+    source == UNORDERED
+}

@@ -1,0 +1,126 @@
+//! What is measured, and for how long each.
+
+use std::time::Duration;
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Names of the subjects, in the order in which they are shown.
+    pub names: Vec<&'static str>,
+    /// They were named by somebody, so what is not about them is left out.
+    pub is_choice: bool,
+    /// The time for all tests together.
+    pub time: Duration,
+    /// Take phases for the Allan family.
+    pub stability: bool,
+}
+
+/// How many things each test has to do, which decides its share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Subjects times routes.
+    pub routes: u32,
+    /// Pairs of routes.
+    pub sandwiches: u32,
+    /// Coarse clocks.
+    pub coarse: u32,
+    /// Sources times pairs of CPUs.
+    pub warps: u32,
+    /// Pairs of CPUs whose offset is measured.
+    pub offsets: u32,
+    /// Gaps are looked for.
+    pub gaps: bool,
+    /// Phases are taken.
+    pub stability: bool,
+}
+
+/// Time for one piece of each test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Budget {
+    /// Order of one subject by one route.
+    pub order: Duration,
+    /// One pair of routes.
+    pub sandwich: Duration,
+    /// One coarse clock without pause.
+    pub busy: Duration,
+    /// All coarse clocks with sleeps.
+    pub idle: Duration,
+    /// One source on one pair of CPUs.
+    pub warp: Duration,
+    /// One pair of CPUs.
+    pub offset: Duration,
+    /// Gaps.
+    pub gaps: Duration,
+    /// Phases.
+    pub stability: Duration,
+}
+
+/// No piece is shorter, or it would see nothing.
+const PIECE_MIN: Duration = Duration::from_millis(1);
+
+impl Budget {
+    /// Splits `time`: each test that has work gets its share of it.
+    #[must_use]
+    pub(crate) fn split(time: Duration, work: &Work) -> Self {
+        let share = |wanted: bool, weight: u32| if wanted { weight } else { 0 };
+        let order = share(work.routes > 0, 3);
+        let sandwich = share(work.sandwiches > 0, 2);
+        let busy = share(work.coarse > 0, 3);
+        let idle = share(work.coarse > 0, 4);
+        let warp = share(work.warps > 0, 4);
+        let offset = share(work.offsets > 0, 1);
+        let gaps = share(work.gaps, 2);
+        let stability = share(work.stability, 10);
+        let all = (order + sandwich + busy + idle + warp + offset + gaps + stability).max(1);
+        let piece = |weight: u32, pieces: u32| {
+            let part = time * weight / all / pieces.max(1);
+            if weight == 0 { Duration::ZERO } else { part.max(PIECE_MIN) }
+        };
+        Self {
+            order: piece(order, work.routes),
+            sandwich: piece(sandwich, work.sandwiches),
+            busy: piece(busy, work.coarse),
+            idle: piece(idle, 1),
+            warp: piece(warp, work.warps),
+            offset: piece(offset, work.offsets),
+            gaps: piece(gaps, 1),
+            stability: piece(stability, 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_pieces_together_take_the_time() {
+        let work = Work {
+            routes: 30,
+            sandwiches: 27,
+            coarse: 2,
+            warps: 5,
+            offsets: 1,
+            gaps: true,
+            stability: true,
+        };
+        let budget = Budget::split(Duration::from_secs(10), &work);
+        let all = budget.order * 30
+            + budget.sandwich * 27
+            + budget.busy * 2
+            + budget.idle
+            + budget.warp * 5
+            + budget.offset
+            + budget.gaps
+            + budget.stability;
+        assert!(all.abs_diff(Duration::from_secs(10)) < Duration::from_millis(1), "{all:?}");
+    }
+
+    #[test]
+    fn what_has_no_work_gets_no_time_and_the_rest_more() {
+        let work = Work { routes: 3, ..Work::default() };
+        let budget = Budget::split(Duration::from_secs(3), &work);
+        assert_eq!((budget.order, budget.idle), (Duration::from_secs(1), Duration::ZERO));
+        assert_eq!(Budget::split(Duration::from_secs(3), &Work::default()), Budget::default());
+    }
+}

@@ -1,0 +1,103 @@
+//! How old the answers of a coarse clock are.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::bracket::{Bracket, usual_limit};
+use super::source::Source;
+use clockscope_stats::distribution::Distribution;
+
+/// Sleeps between idle samples are random, from the first to the second, in microseconds: longer
+/// than a tick of 1,000 Hz at times, and out of step with every tick.
+const SLEEP_US: (u64, u64) = (200, 3_000);
+/// Brackets tried for one idle sample.
+const TRIES: u32 = 4;
+/// Brackets between two looks at the time.
+const BATCH: u32 = 16;
+
+/// Ages of the answers of one clock.
+#[derive(Clone, Debug, Default)]
+pub struct Staleness {
+    /// In nanoseconds, sampled without pause.
+    pub busy: Distribution,
+    /// In nanoseconds, sampled at random moments after sleeps.
+    pub idle: Distribution,
+    /// Answers ahead of the reference.
+    pub ahead: u64,
+    /// By how much at most, in nanoseconds.
+    pub ahead_max_ns: u64,
+}
+
+impl Staleness {
+    /// Adds a bracket if it is tight; true if it was.
+    fn add(&mut self, bracket: &Bracket, limit: i64, is_idle: bool) -> bool {
+        if !bracket.is_tight(limit) {
+            return false;
+        }
+        if bracket.value > bracket.after {
+            self.ahead += 1;
+            self.ahead_max_ns = self.ahead_max_ns.max(bracket.value.abs_diff(bracket.after));
+        }
+        let age = u64::try_from(bracket.middle() - bracket.value).unwrap_or(0);
+        if is_idle {
+            self.idle.add(age)
+        } else {
+            self.busy.add(age)
+        }
+        true
+    }
+}
+
+/// A coarse clock and the precise one of its family.
+pub struct Coarse<'a> {
+    /// The clock under test.
+    pub clock: &'a dyn Source,
+    /// The precise one.
+    pub reference: &'a dyn Source,
+}
+
+/// Samples one clock without pause.
+pub(crate) fn measure_busy(into: &mut Staleness, pair: &Coarse<'_>, time: Duration) {
+    let limit = usual_limit(pair.reference, pair.clock);
+    let start = Instant::now();
+    while start.elapsed() < time {
+        for _ in 0..BATCH {
+            into.add(&Bracket::take(pair.reference, pair.clock), limit, false);
+        }
+    }
+}
+
+/// Samples all clocks at random moments: a CPU that sleeps stops its tick.
+pub(crate) fn measure_idle(into: &mut [Staleness], pairs: &[Coarse<'_>], time: Duration) {
+    let limits: Vec<i64> =
+        pairs.iter().map(|pair| usual_limit(pair.reference, pair.clock)).collect();
+    let start = Instant::now();
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    while start.elapsed() < time {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let span = SLEEP_US.1 - SLEEP_US.0;
+        thread::sleep(Duration::from_micros(SLEEP_US.0 + (random >> 33) % span));
+        for ((pair, staleness), limit) in pairs.iter().zip(&mut *into).zip(&limits) {
+            // The first bracket after a sleep is slow: the caches are cold.
+            let _found = (0..TRIES)
+                .any(|_| staleness.add(&Bracket::take(pair.reference, pair.clock), *limit, true));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_midpoints_of_tight_brackets() {
+        let mut staleness = Staleness::default();
+        let bracket = Bracket { before: 1_000, value: 400, after: 1_040, again: 1_060 };
+        assert!(staleness.add(&bracket, 50, false));
+        assert!(!staleness.add(&Bracket { after: 9_000, ..bracket }, 50, false));
+        assert!(staleness.add(&Bracket { value: 1_045, ..bracket }, 50, true));
+        assert_eq!((staleness.busy.count(), staleness.busy.max()), (1, 620));
+        assert_eq!((staleness.idle.count(), staleness.idle.max()), (1, 0));
+        assert_eq!((staleness.ahead, staleness.ahead_max_ns), (1, 5));
+    }
+}

@@ -1,0 +1,392 @@
+//! What a path costs, from the batches of some launches: the gated median, how sure it is, and
+//! whether the launches agree; pure.
+
+use super::gate::{Batch, BestControl};
+use super::median::{self, MedianInterval};
+
+/// Confidence of every interval.
+pub const CONFIDENCE: f64 = 0.95;
+/// Of the batches at least this share must be accepted for [`Grade::Quiet`], ...
+pub(crate) const QUIET_SHARE: f64 = 0.5;
+/// ... and the interval must end within this share of the median.
+pub(crate) const QUIET_WIDTH: f64 = 0.02;
+/// With fewer accepted batches the figures are [`Grade::Unusable`], ...
+pub const USABLE_MIN: usize = 10;
+/// ... or with less than this share of all.
+pub(crate) const USABLE_SHARE: f64 = 0.01;
+/// Launches whose medians differ by more than this share are in different regimes, ...
+pub(crate) const REGIME_SHARE: f64 = 0.05;
+/// ... if they differ by this many nanoseconds too.
+pub(crate) const REGIME_NS: f64 = 0.5;
+
+/// How far the figures of a path can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    /// Most batches ran undisturbed, the median is known to 2 percent or better, and the cheapest
+    /// batch was hardly cheaper.
+    Quiet,
+    /// Some batches ran undisturbed: the median is of those; or the cheapest was much cheaper.
+    Noisy,
+    /// Hardly any batch ran undisturbed: the median is of all.
+    Unusable,
+}
+
+impl Grade {
+    /// Its name, as in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quiet => "quiet",
+            Self::Noisy => "noisy",
+            Self::Unusable => "unusable",
+        }
+    }
+}
+
+/// The batches of one path in one launch, in the order of the rounds.
+pub type Launch = Vec<Batch>;
+
+/// Which batches of a path count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// For each launch and batch: whether the gate accepted it.
+    pub accepted: Vec<Vec<bool>>,
+    /// Fewer were accepted than can be used; then all batches count.
+    pub is_unusable: bool,
+}
+
+impl Verdict {
+    /// Compares the control loops of all batches with the best of all launches: a launch that was
+    /// disturbed throughout must not be its own measure. A batch that `was_disturbed` (launch and
+    /// batch, from 0) for another reason is not accepted either.
+    #[must_use]
+    pub fn of(
+        launches: &[Launch],
+        tolerance: f64,
+        was_disturbed: impl Fn(usize, usize) -> bool,
+    ) -> Self {
+        let best = BestControl::of(launches.iter().flatten());
+        let accepts = |batch: &Batch| best.is_some_and(|best| best.accepts(batch, tolerance));
+        let judged = |(launch, batches): (usize, &Launch)| {
+            let judge = |(place, batch)| accepts(batch) && !was_disturbed(launch, place);
+            batches.iter().enumerate().map(judge).collect()
+        };
+        let accepted: Vec<Vec<bool>> = launches.iter().enumerate().map(judged).collect();
+        let all: usize = launches.iter().map(Vec::len).sum();
+        let some = accepted.iter().flatten().filter(|accepted| **accepted).count();
+        let is_unusable = is_unusable(some, all);
+        Self { accepted, is_unusable }
+    }
+
+    /// Whether a batch counts.
+    #[must_use]
+    pub fn counts(&self, launch: usize, batch: usize) -> bool {
+        self.is_unusable || self.accepted[launch][batch]
+    }
+}
+
+/// Whether so few of all batches were accepted that they cannot be used: then all count.
+#[must_use]
+pub fn is_unusable(accepted: usize, all: usize) -> bool {
+    accepted < USABLE_MIN || (accepted as f64) < all as f64 * USABLE_SHARE
+}
+
+/// One launch of one path; nanoseconds a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LaunchSummary {
+    /// The cheapest batch.
+    pub min_ns: f64,
+    /// Median of the batches that count; of all if none does.
+    pub median_ns: f64,
+    /// Batches made.
+    pub batches: usize,
+    /// Batches accepted.
+    pub accepted: usize,
+}
+
+/// One path; nanoseconds a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// The cheapest batch.
+    pub min_ns: f64,
+    /// Median of the batches that count, with its interval.
+    pub median: MedianInterval,
+    /// 5th and 95th percentile of all batches.
+    pub p5_p95_ns: (f64, f64),
+    /// Batches made.
+    pub batches: usize,
+    /// Batches accepted.
+    pub accepted: usize,
+    /// How far to trust it.
+    pub grade: Grade,
+    /// Each launch by itself.
+    pub launches: Vec<LaunchSummary>,
+}
+
+/// The figures of a path; `None` if there is no batch.
+#[must_use]
+pub fn summarize(launches: &[Launch], verdict: &Verdict) -> Option<Summary> {
+    let mut all: Vec<f64> = launches.iter().flatten().map(Batch::call_ns).collect();
+    all.sort_by(f64::total_cmp);
+    let counting: Vec<f64> =
+        (0..launches.len()).flat_map(|l| costs(launches, verdict, l)).collect();
+    let median = median::median_interval(&counting, CONFIDENCE)?;
+    let accepted = verdict.accepted.iter().flatten().filter(|accepted| **accepted).count();
+    let width = (median.high - median.median).max(median.median - median.low);
+    // A neighbour that hardly ever rests slows the control loops as well, and nothing is rejected;
+    // its rare pauses show in the cheapest batch.
+    let above = median.median - all[0];
+    let grade = if verdict.is_unusable {
+        Grade::Unusable
+    } else if (accepted as f64) < all.len() as f64 * QUIET_SHARE
+        || width > median.median * QUIET_WIDTH
+        || (above > all[0] * REGIME_SHARE && above > REGIME_NS)
+    {
+        Grade::Noisy
+    } else {
+        Grade::Quiet
+    };
+    let by_launch = (0..launches.len()).filter_map(|launch| of_launch(launches, verdict, launch));
+    Some(Summary {
+        min_ns: all[0],
+        median,
+        p5_p95_ns: (percentile(&all, 5), percentile(&all, 95)),
+        batches: all.len(),
+        accepted,
+        grade,
+        launches: by_launch.collect(),
+    })
+}
+
+/// Costs of the batches of a launch that count.
+fn costs<'a>(
+    launches: &'a [Launch],
+    verdict: &'a Verdict,
+    launch: usize,
+) -> impl Iterator<Item = f64> + 'a {
+    let batches = launches[launch].iter().enumerate();
+    batches
+        .filter(move |(batch, _)| verdict.counts(launch, *batch))
+        .map(|(_, batch)| batch.call_ns())
+}
+
+fn of_launch(launches: &[Launch], verdict: &Verdict, launch: usize) -> Option<LaunchSummary> {
+    let all: Vec<f64> = launches[launch].iter().map(Batch::call_ns).collect();
+    let counting: Vec<f64> = costs(launches, verdict, launch).collect();
+    Some(LaunchSummary {
+        min_ns: all.iter().copied().min_by(f64::total_cmp)?,
+        median_ns: median::median(&counting).or_else(|| median::median(&all))?,
+        batches: all.len(),
+        accepted: verdict.accepted[launch].iter().filter(|accepted| **accepted).count(),
+    })
+}
+
+/// The value that `percent` of 100 values do not exceed.
+fn percentile(sorted: &[f64], percent: usize) -> f64 {
+    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
+}
+
+/// Launches that agree with each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Regime {
+    /// Median of their medians, in nanoseconds a call.
+    pub median_ns: f64,
+    /// Which launches, from 0.
+    pub launches: Vec<usize>,
+}
+
+/// The groups into which the launches fall, from the cheapest; one if they agree, none if no launch
+/// has enough accepted batches to be judged.
+#[must_use]
+pub fn regimes(summary: &Summary) -> Vec<Regime> {
+    let known = |launch: &LaunchSummary| launch.accepted >= USABLE_MIN;
+    let mut medians: Vec<(f64, usize)> = summary
+        .launches
+        .iter()
+        .enumerate()
+        .filter(|(_, launch)| known(launch))
+        .map(|(number, launch)| (launch.median_ns, number))
+        .collect();
+    medians.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut groups: Vec<Vec<(f64, usize)>> = Vec::new();
+    for (median_ns, number) in medians {
+        match groups.last_mut() {
+            Some(group) if !is_apart(group[group.len() - 1].0, median_ns) => {
+                group.push((median_ns, number));
+            }
+            _ => groups.push(vec![(median_ns, number)]),
+        }
+    }
+    let regime = |group: Vec<(f64, usize)>| {
+        let medians: Vec<f64> = group.iter().map(|(median_ns, _)| *median_ns).collect();
+        let mut launches: Vec<usize> = group.iter().map(|(_, number)| *number).collect();
+        launches.sort_unstable();
+        Some(Regime { median_ns: median::median(&medians)?, launches })
+    };
+    groups.into_iter().filter_map(regime).collect()
+}
+
+fn is_apart(low_ns: f64, high_ns: f64) -> bool {
+    high_ns > low_ns * (1.0 + REGIME_SHARE) && high_ns - low_ns > REGIME_NS
+}
+
+/// The cost of one path divided by that of another: the median of the quotients of the batches of
+/// the same rounds, where both count. `minus_ns` is subtracted from each cost first.
+///
+/// `None` if no round has both.
+#[must_use]
+pub fn ratio(
+    of: (&[Launch], &Verdict),
+    to: (&[Launch], &Verdict),
+    minus_ns: f64,
+) -> Option<MedianInterval> {
+    let quotients = |everything: bool| -> Vec<f64> {
+        let mut found = Vec::new();
+        for (launch, (above, below)) in of.0.iter().zip(to.0).enumerate() {
+            for (round, (above, below)) in above.iter().zip(below).enumerate() {
+                let both = of.1.counts(launch, round) && to.1.counts(launch, round);
+                let divisor = below.call_ns() - minus_ns;
+                if (both || everything) && divisor > 0.0 {
+                    found.push((above.call_ns() - minus_ns) / divisor);
+                }
+            }
+        }
+        found
+    };
+    let gated = quotients(false);
+    let quotients = if gated.len() < USABLE_MIN { quotients(true) } else { gated };
+    median::median_interval(&quotients, CONFIDENCE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(cost_ns: u64, control_ns: u64) -> Batch {
+        Batch {
+            thread: 0,
+            calls: 100,
+            ns: cost_ns * 100,
+            control_before_ns: control_ns,
+            control_after_ns: control_ns,
+        }
+    }
+
+    fn summary(launches: &[Launch]) -> (Summary, Verdict) {
+        let verdict = Verdict::of(launches, 0.03, |_, _| false);
+        (summarize(launches, &verdict).unwrap(), verdict)
+    }
+
+    /// A launch of `quiet` batches at `cost_ns` and `noisy` ones that are half as dear again.
+    fn launch(cost_ns: u64, quiet: usize, noisy: usize) -> Launch {
+        let mut batches = vec![batch(cost_ns, 1000); quiet];
+        batches.extend(vec![batch(cost_ns * 3 / 2, 1500); noisy]);
+        batches
+    }
+
+    #[test]
+    fn noise_that_the_control_loops_feel_does_not_reach_the_median() {
+        let (found, verdict) = summary(&[launch(20, 60, 40), launch(20, 30, 70)]);
+        assert_eq!((found.median.median, found.min_ns), (20.0, 20.0));
+        assert_eq!((found.batches, found.accepted), (200, 90));
+        assert_eq!((found.grade, verdict.is_unusable), (Grade::Noisy, false));
+        assert_eq!(found.p5_p95_ns, (20.0, 30.0));
+        assert_eq!(summary(&[launch(20, 60, 40)]).0.grade, Grade::Quiet);
+    }
+
+    #[test]
+    fn a_cheapest_batch_far_below_the_median_is_noise() {
+        let mut batches = launch(30, 100, 0);
+        batches[7] = batch(20, 1000);
+        assert_eq!(summary(&[batches]).0.grade, Grade::Noisy, "a neighbour that rested once");
+        let mut batches = launch(30, 100, 0);
+        batches[7] = batch(29, 1000);
+        assert_eq!(summary(&[batches]).0.grade, Grade::Quiet);
+    }
+
+    #[test]
+    fn a_launch_that_was_slow_throughout_is_not_its_own_measure() {
+        let slow = vec![batch(31, 1550); 100];
+        let (found, verdict) = summary(&[launch(20, 100, 0), slow]);
+        assert_eq!((found.median.median, found.accepted), (20.0, 100));
+        assert!(verdict.accepted[1].iter().all(|accepted| !accepted));
+        assert_eq!((found.launches[1].accepted, found.launches[1].median_ns), (0, 31.0));
+        assert_eq!(regimes(&found).len(), 1, "it was disturbed, which is no regime");
+    }
+
+    #[test]
+    fn batches_that_lost_the_cpu_are_left_out() {
+        let launches = [launch(20, 60, 0)];
+        let verdict = Verdict::of(&launches, 0.03, |launch, batch| launch == 0 && batch < 10);
+        assert_eq!(summarize(&launches, &verdict).unwrap().accepted, 50);
+    }
+
+    #[test]
+    fn with_noise_all_the_time_everything_counts_and_is_called_unusable() {
+        let (found, verdict) = summary(&[launch(20, 3, 997)]);
+        assert_eq!(found.grade, Grade::Unusable);
+        assert_eq!((found.median.median, found.accepted, found.batches), (30.0, 3, 1000));
+        assert!(verdict.counts(0, 999));
+        let (found, _) = summary(&[launch(20, 15, 1985)]);
+        assert_eq!(found.grade, Grade::Unusable, "15 are enough by number but not by share");
+    }
+
+    #[test]
+    fn a_wide_interval_is_not_quiet() {
+        let scattered: Launch = (0..40).map(|n| batch(100 + n % 2 * 20, 1000)).collect();
+        assert_eq!(summary(&[scattered]).0.grade, Grade::Noisy);
+    }
+
+    #[test]
+    fn quiet_launches_that_differ_are_regimes() {
+        let (found, _) = summary(&[
+            launch(88, 50, 0),
+            launch(103, 50, 9),
+            launch(89, 50, 0),
+            launch(104, 3, 50),
+        ]);
+        let groups = regimes(&found);
+        assert_eq!(groups.len(), 2, "{groups:?}");
+        assert_eq!(groups[0], Regime { median_ns: 88.5, launches: vec![0, 2] });
+        assert_eq!(groups[1], Regime { median_ns: 103.0, launches: vec![1] });
+    }
+
+    #[test]
+    fn less_than_half_a_nanosecond_is_no_regime() {
+        assert!(!is_apart(2.0, 2.4));
+        assert!(is_apart(2.0, 2.6));
+        assert!(!is_apart(100.0, 104.9));
+    }
+
+    #[test]
+    fn ratios_are_of_the_same_rounds() {
+        // Both get dearer with time, by the same factor: the quotient does not feel it.
+        let rising = |cost: u64| (0..50).map(|n| batch(cost * (10 + n), 1000)).collect::<Launch>();
+        let (above, below) = (vec![rising(60)], vec![rising(10)]);
+        let verdicts =
+            (Verdict::of(&above, 0.03, |_, _| false), Verdict::of(&below, 0.03, |_, _| false));
+        let found = ratio((&above, &verdicts.0), (&below, &verdicts.1), 0.0).unwrap();
+        assert_eq!((found.low, found.median, found.high, found.samples), (6.0, 6.0, 6.0, 50));
+        let net = ratio((&above, &verdicts.0), (&below, &verdicts.1), 10.0).unwrap();
+        assert!(net.median > 6.0);
+        assert!(ratio((&[], &verdicts.0), (&below, &verdicts.1), 0.0).is_none());
+    }
+
+    #[test]
+    fn a_rejected_batch_of_either_path_leaves_its_round_out() {
+        let (mut above, below) = (launch(60, 40, 0), launch(10, 40, 0));
+        above[7] = batch(600, 2000);
+        let (above, below) = (vec![above], vec![below]);
+        let verdicts =
+            (Verdict::of(&above, 0.03, |_, _| false), Verdict::of(&below, 0.03, |_, _| false));
+        let found = ratio((&above, &verdicts.0), (&below, &verdicts.1), 0.0).unwrap();
+        assert_eq!((found.samples, found.high), (39, 6.0));
+    }
+
+    #[test]
+    fn nothing_has_no_summary() {
+        let verdict = Verdict::of(&[], 0.03, |_, _| false);
+        assert!(summarize(&[], &verdict).is_none());
+        assert!(summarize(&[vec![]], &Verdict::of(&[vec![]], 0.03, |_, _| false)).is_none());
+    }
+}

@@ -1,0 +1,266 @@
+//! The rings that the kernel writes records of events into, one a CPU.
+//!
+//! A ring belongs to an event of its own that counts nothing; the events that matter are opened by
+//! `perf_samples.rs` and write into the ring of their CPU. So there is one ring for any number of
+//! threads and processes.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use super::perf_samples::{self, Subject};
+
+/// The page before the data: `struct perf_event_mmap_page` in include/uapi/linux/perf_event.h
+/// (Linux 6.18). Where the kernel will write next, and where we have read to.
+const DATA_HEAD: usize = 1024;
+const DATA_TAIL: usize = 1032;
+const PAGE: usize = 4096;
+/// Type, misc and size of a record.
+const HEADER: usize = 8;
+/// A ring has at least this many bytes; with less it holds no two samples.
+pub(crate) const SMALLEST: usize = 64 << 10;
+
+/// A ring.
+#[derive(Debug)]
+pub struct Ring {
+    cpu: i32,
+    event: OwnedFd,
+    at: NonNull<u8>,
+    size: usize,
+    scratch: Vec<u8>,
+}
+
+// SAFETY: the mapping belongs to the ring alone, is not bound to a thread, and everything that the
+// kernel changes meanwhile is read as an atomic or lies before the head that was read.
+unsafe impl Send for Ring {}
+
+/// A record as the kernel wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raw<'a> {
+    /// `PERF_RECORD_*`.
+    pub kind: u32,
+    /// `PERF_RECORD_MISC_*`.
+    pub misc: u16,
+    /// What follows the header.
+    pub body: &'a [u8],
+}
+
+impl Ring {
+    /// Makes the ring of a CPU, with `size` bytes (a power of two, at least `SMALLEST`) or, if
+    /// this process may not lock so much memory, with half of that, and so on.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the CPU is off; `EACCES` or `EPERM` if this user may have no events, or no
+    /// memory for them (`perf_event_mlock_kb`, `RLIMIT_MEMLOCK`).
+    pub fn new(cpu: i32, size: usize) -> io::Result<Self> {
+        let mut size = size.next_power_of_two().max(SMALLEST);
+        loop {
+            match Self::of_size(cpu, size) {
+                Err(error) if size > SMALLEST && is_about_memory(&error) => size /= 2,
+                result => return result,
+            }
+        }
+    }
+
+    fn of_size(cpu: i32, size: usize) -> io::Result<Self> {
+        let wake_at = u32::try_from(size / 4).unwrap_or(u32::MAX);
+        let event = perf_samples::open_event(Subject::Nothing { wake_at }, 0, cpu)?;
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches no other memory.
+        let at = unsafe {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(
+                std::ptr::null_mut(),
+                PAGE + size,
+                protection,
+                libc::MAP_SHARED,
+                event.as_raw_fd(),
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { cpu, event, at, size, scratch: Vec::new() })
+    }
+
+    /// Its CPU.
+    #[must_use]
+    pub fn cpu(&self) -> i32 {
+        self.cpu
+    }
+
+    /// Bytes that fit into it.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: both words lie aligned in the first page of the mapping, which lives as long as
+        // `self`; kernel and program use them as atomics.
+        unsafe { self.at.add(offset).cast::<AtomicU64>().as_ref() }
+    }
+
+    /// Gives every record that has come since the last time, and frees their place.
+    pub fn drain(&mut self, mut record: impl FnMut(Raw<'_>)) {
+        let head = self.word(DATA_HEAD).load(Acquire);
+        let mut tail = self.word(DATA_TAIL).load(Acquire);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        while let Some(length) = self.length_at(tail, head) {
+            scratch.resize(length, 0);
+            self.copy(tail, &mut scratch);
+            if let Some(raw) = raw(&scratch) {
+                record(raw);
+            }
+            tail += length as u64;
+            self.word(DATA_TAIL).store(tail, Release);
+        }
+        self.scratch = scratch;
+        // Whatever is not a record is given up, or it would stand there for ever.
+        self.word(DATA_TAIL).store(head, Release);
+    }
+
+    /// Length of the record that begins at `tail`; `None` if there is none, or it cannot be one.
+    fn length_at(&self, tail: u64, head: u64) -> Option<usize> {
+        let left = usize::try_from(head.checked_sub(tail)?).ok()?;
+        if left < HEADER || left > self.size {
+            return None;
+        }
+        let mut header = [0; HEADER];
+        self.copy(tail, &mut header);
+        let length = usize::from(u16::from_le_bytes([header[6], header[7]]));
+        (length >= HEADER && length <= left).then_some(length)
+    }
+
+    /// Copies from the ring, where a record may go on at the beginning.
+    fn copy(&self, from: u64, into: &mut [u8]) {
+        let mask = self.size as u64 - 1;
+        let start = usize::try_from(from & mask).unwrap_or(0);
+        let first = into.len().min(self.size - start);
+        let (before, after) = into.split_at_mut(first);
+        let data = self.at.as_ptr().wrapping_add(PAGE);
+        // SAFETY: both ranges lie inside the data of the mapping: `start < size`, the first ends at
+        // its end at the latest, and no record is longer than the ring. The kernel does not
+        // write between tail and head.
+        unsafe {
+            std::ptr::copy_nonoverlapping(data.add(start), before.as_mut_ptr(), before.len());
+            std::ptr::copy_nonoverlapping(data, after.as_mut_ptr(), after.len());
+        }
+    }
+}
+
+impl AsFd for Ring {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is our own, of this size, and nothing refers to it any more.
+        let _ = unsafe { libc::munmap(self.at.as_ptr().cast(), PAGE + self.size) };
+    }
+}
+
+/// Splits a record into its header and its body.
+fn raw(bytes: &[u8]) -> Option<Raw<'_>> {
+    let (header, body) = bytes.split_first_chunk::<HEADER>()?;
+    Some(Raw {
+        kind: u32::from_le_bytes([header[0], header[1], header[2], header[3]]),
+        misc: u16::from_le_bytes([header[4], header[5]]),
+        body,
+    })
+}
+
+/// Whether an event failed for want of memory that may be locked.
+fn is_about_memory(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM | libc::EAGAIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ring over memory of this process, as the kernel would have filled it.
+    fn ring(size: usize, tail: u64, bytes: &[u8]) -> Ring {
+        // SAFETY: a fresh anonymous mapping; as large as the one that `Drop` unmaps.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                PAGE + size,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(at, libc::MAP_FAILED);
+        let event = std::fs::File::open("/dev/null").unwrap().into();
+        let at = NonNull::new(at.cast::<u8>()).unwrap();
+        for (index, byte) in bytes.iter().enumerate() {
+            let place = (usize::try_from(tail).unwrap() + index) % size;
+            // SAFETY: inside the mapping just made.
+            unsafe { at.add(PAGE + place).write(*byte) };
+        }
+        let ring = Ring { cpu: 0, event, at, size, scratch: Vec::new() };
+        ring.word(DATA_TAIL).store(tail, Release);
+        ring.word(DATA_HEAD).store(tail + bytes.len() as u64, Release);
+        ring
+    }
+
+    fn record(kind: u32, body: &[u8]) -> Vec<u8> {
+        let mut bytes = kind.to_le_bytes().to_vec();
+        bytes.extend(7_u16.to_le_bytes());
+        bytes.extend(u16::try_from(HEADER + body.len()).unwrap().to_le_bytes());
+        bytes.extend(body);
+        bytes
+    }
+
+    fn drained(ring: &mut Ring) -> Vec<(u32, Vec<u8>)> {
+        let mut all = Vec::new();
+        ring.drain(|raw| {
+            assert_eq!(raw.misc, 7);
+            all.push((raw.kind, raw.body.to_vec()));
+        });
+        all
+    }
+
+    #[test]
+    fn records_come_out_whole_also_across_the_end_of_the_ring() {
+        let bytes = [record(1, &[1; 24]), record(2, &[2; 40]), record(3, &[])].concat();
+        for tail in [0, PAGE as u64 - 8, PAGE as u64 - 40, 5 * PAGE as u64 - 16] {
+            let mut ring = ring(PAGE, tail, &bytes);
+            let all = drained(&mut ring);
+            assert_eq!(all, [(1, vec![1; 24]), (2, vec![2; 40]), (3, vec![])]);
+            assert!(drained(&mut ring).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_one_ends_the_reading_and_is_given_up() {
+        let good = record(1, &[1; 8]);
+        let mut too_long = record(2, &[2; 8]);
+        too_long[6] = 200;
+        let mut too_short = record(2, &[2; 8]);
+        too_short[6] = 3;
+        for bad in [too_long, too_short] {
+            let mut ring = ring(PAGE, 0, &[good.clone(), bad].concat());
+            assert_eq!(drained(&mut ring), [(1, vec![1; 8])]);
+            assert!(drained(&mut ring).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_head_before_the_tail_or_a_ring_behind_gives_nothing() {
+        let mut ring = ring(PAGE, 100 * PAGE as u64, &[]);
+        for head in [0, 200 * PAGE as u64] {
+            ring.word(DATA_TAIL).store(100 * PAGE as u64, Release);
+            ring.word(DATA_HEAD).store(head, Release);
+            assert!(drained(&mut ring).is_empty());
+        }
+    }
+}

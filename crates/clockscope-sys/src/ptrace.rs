@@ -1,0 +1,367 @@
+//! `ptrace(2)`, as far as it is used here: seized tracees only.
+
+use std::io;
+use std::ptr::{null_mut, without_provenance_mut};
+
+/// General registers of a stopped tracee.
+pub type Registers = libc::user_regs_struct;
+
+/// Follow `execve`, `fork`, `vfork` and `clone`, and mark system-call stops with bit 7.
+pub const FOLLOW: i32 = libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACESYSGOOD;
+
+/// `PTRACE_SECCOMP_GET_FILTER`, include/uapi/linux/ptrace.h (Linux 4.4 and later).
+const SECCOMP_GET_FILTER: libc::c_uint = 0x420c;
+/// `PTRACE_SECCOMP_GET_METADATA`, include/uapi/linux/ptrace.h (Linux 4.16 and later).
+const SECCOMP_GET_METADATA: libc::c_uint = 0x420d;
+
+/// `PTRACE_GET_RSEQ_CONFIGURATION`, include/uapi/linux/ptrace.h (Linux 5.13 and later).
+const GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+/// `PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG`, the same (Linux 6.4 and later).
+const GET_SYSCALL_USER_DISPATCH: libc::c_uint = 0x4211;
+
+/// How a stopped tracee goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// At full speed until the next event.
+    Run,
+    /// Until it enters or leaves a system call.
+    ToSyscall,
+}
+
+fn call(request: libc::c_uint, pid: i32, address: usize, data: usize) -> io::Result<i64> {
+    // SAFETY: for the requests made in this file `address` and `data` are numbers, or point to
+    // memory of the right size that outlives the call.
+    let result = unsafe {
+        libc::ptrace(
+            request,
+            pid,
+            without_provenance_mut::<libc::c_void>(address),
+            without_provenance_mut::<libc::c_void>(data),
+        )
+    };
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Becomes the tracer of a process without stopping it.
+///
+/// # Errors
+///
+/// `EPERM` when it is already traced or tracing is forbidden.
+pub fn seize(pid: i32, options: i32) -> io::Result<()> {
+    let options = usize::try_from(options).map_err(|_| io::ErrorKind::InvalidInput)?;
+    call(libc::PTRACE_SEIZE, pid, 0, options).map(drop)
+}
+
+/// Lets a stopped tracee go on, with a signal (0: none).
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn resume(pid: i32, how: Resume, signal: i32) -> io::Result<()> {
+    let request = match how {
+        Resume::Run => libc::PTRACE_CONT,
+        Resume::ToSyscall => libc::PTRACE_SYSCALL,
+    };
+    call(request, pid, 0, usize::try_from(signal).unwrap_or(0)).map(drop)
+}
+
+/// Leaves a tracee in its group-stop, but hears of what ends it.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn listen(pid: i32) -> io::Result<()> {
+    call(libc::PTRACE_LISTEN, pid, 0, 0).map(drop)
+}
+
+/// Asks a tracee to stop; it does so where it could be given a signal.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn interrupt(pid: i32) -> io::Result<()> {
+    call(libc::PTRACE_INTERRUPT, pid, 0, 0).map(drop)
+}
+
+/// The signals that a stopped tracee blocks, one bit each; in a call that has changed them for its
+/// time (`sigsuspend`), those from before.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn signal_mask(pid: i32) -> io::Result<u64> {
+    let mut mask = 0_u64;
+    call(libc::PTRACE_GETSIGMASK, pid, size_of::<u64>(), (&raw mut mask).addr_exposed())?;
+    Ok(mask)
+}
+
+/// Changes the signals that a stopped tracee blocks, one bit each.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn set_signal_mask(pid: i32, mask: u64) -> io::Result<()> {
+    let address = std::ptr::from_ref(&mask).addr_exposed();
+    call(libc::PTRACE_SETSIGMASK, pid, size_of::<u64>(), address).map(drop)
+}
+
+/// Lets a stopped tracee go for good, with a signal (0: none).
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn detach_with(pid: i32, signal: i32) -> io::Result<()> {
+    call(libc::PTRACE_DETACH, pid, 0, usize::try_from(signal).unwrap_or(0)).map(drop)
+}
+
+/// Address of the area that a stopped tracee has registered with `rseq(2)`; `None` if it
+/// has none, or the kernel does not say (before Linux 5.13).
+#[must_use]
+pub fn rseq_area(pid: i32) -> Option<u64> {
+    // `struct ptrace_rseq_configuration`: pointer, size, signature, flags, padding.
+    let mut area = [0_u64; 3];
+    let size = size_of_val(&area);
+    call(GET_RSEQ_CONFIGURATION, pid, size, area.as_mut_ptr().addr_exposed()).ok()?;
+    (area[0] != 0).then_some(area[0])
+}
+
+/// True if a stopped tracee is given its own system calls as signals (`PR_SET_SYSCALL_USER_DISPATCH`);
+/// false where the kernel does not say (before Linux 6.4).
+#[must_use]
+pub fn dispatches_system_calls(pid: i32) -> bool {
+    // `struct ptrace_sud_config`: mode, selector, offset, length.
+    let mut config = [0_u64; 4];
+    let size = size_of_val(&config);
+    call(GET_SYSCALL_USER_DISPATCH, pid, size, config.as_mut_ptr().addr_exposed()).is_ok()
+        && config[0] != 0
+}
+
+/// Registers that are all zero.
+#[must_use]
+pub fn no_registers() -> Registers {
+    // SAFETY: all-zero is a value of this plain struct of integers.
+    unsafe { std::mem::zeroed() }
+}
+
+/// Sets the options (`PTRACE_O_*`) of a stopped tracee.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn set_options(pid: i32, options: i32) -> io::Result<()> {
+    let options = usize::try_from(options).map_err(|_| io::ErrorKind::InvalidInput)?;
+    call(libc::PTRACE_SETOPTIONS, pid, 0, options).map(drop)
+}
+
+/// Lets a stopped tracee execute one instruction.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile; `EIO` where the CPU cannot.
+pub fn single_step(pid: i32) -> io::Result<()> {
+    call(libc::PTRACE_SINGLESTEP, pid, 0, 0).map(drop)
+}
+
+/// The two bytes at an address of a stopped tracee.
+///
+/// # Errors
+///
+/// `EIO` where nothing is mapped.
+pub(crate) fn two_bytes(pid: i32, address: u64) -> io::Result<[u8; 2]> {
+    const WORD: u64 = 8;
+    // An aligned word does not reach into a page that may not be there.
+    let word = |address: u64| Ok::<_, io::Error>(peek(pid, address & !(WORD - 1))?.to_le_bytes());
+    let byte = |bytes: [u8; 8], at: u64| bytes[usize::try_from(at % WORD).unwrap_or(0)];
+    let first = word(address)?;
+    let second = if address % WORD == WORD - 1 { word(address + 1)? } else { first };
+    Ok([byte(first, address), byte(second, address + 1)])
+}
+
+fn peek(pid: i32, address: u64) -> io::Result<i64> {
+    let mut word: libc::c_long = 0;
+    let address = usize::try_from(address).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // The system call itself stores the word where `data` points; the wrapper of the C library has
+    // a variable of its own for that.
+    // SAFETY: the pointer is to a local of the right size.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_ptrace,
+            libc::PTRACE_PEEKTEXT,
+            pid,
+            address,
+            (&raw mut word).addr_exposed(),
+        )
+    };
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(word) }
+}
+
+/// The number that comes with an event: the new process, or the former thread id.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn event_message(pid: i32) -> io::Result<i32> {
+    let mut message: libc::c_ulong = 0;
+    call(libc::PTRACE_GETEVENTMSG, pid, 0, (&raw mut message).addr_exposed())?;
+    i32::try_from(message).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// The registers of a stopped tracee.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn registers(pid: i32) -> io::Result<Registers> {
+    let mut registers = no_registers();
+    call(libc::PTRACE_GETREGS, pid, 0, (&raw mut registers).addr_exposed())?;
+    Ok(registers)
+}
+
+/// Changes the registers of a stopped tracee.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn set_registers(pid: i32, registers: &Registers) -> io::Result<()> {
+    call(libc::PTRACE_SETREGS, pid, 0, std::ptr::from_ref(registers).addr_exposed()).map(drop)
+}
+
+/// The FS base of a stopped tracee: where the thread's local storage is.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile.
+pub fn fs_base(pid: i32) -> io::Result<u64> {
+    let offset = std::mem::offset_of!(Registers, fs_base);
+    // SAFETY: the request returns a word; errno tells -1 from an error.
+    let word = unsafe {
+        *libc::__errno_location() = 0;
+        libc::ptrace(
+            libc::PTRACE_PEEKUSER,
+            pid,
+            without_provenance_mut::<libc::c_void>(offset),
+            null_mut::<libc::c_void>(),
+        )
+    };
+    if word == -1 && io::Error::last_os_error().raw_os_error() != Some(0) {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(word.cast_unsigned())
+}
+
+/// Who sent the signal that a tracee has stopped for: sender's process id, and the code.
+///
+/// # Errors
+///
+/// `EINVAL` when it has not stopped for a signal.
+pub fn signal_sender(pid: i32) -> io::Result<(i32, i32)> {
+    // SAFETY: all-zero is a value of this plain union.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    call(libc::PTRACE_GETSIGINFO, pid, 0, (&raw mut info).addr_exposed())?;
+    // SAFETY: the field is a plain integer in every variant of the union.
+    Ok((unsafe { info.si_pid() }, info.si_code))
+}
+
+/// A system-call stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyscallStop {
+    /// Before the call.
+    Entry {
+        /// Audit architecture (`AUDIT_ARCH_*`).
+        arch: u32,
+        /// Number of the call.
+        number: u64,
+        /// Arguments.
+        arguments: [u64; 6],
+    },
+    /// After the call.
+    Exit {
+        /// True if the call failed.
+        is_error: bool,
+    },
+    /// Neither.
+    Other,
+}
+
+/// What system call a tracee has stopped at.
+///
+/// # Errors
+///
+/// `ESRCH` when it has died meanwhile; `EIO` before Linux 5.3.
+pub fn syscall_info(pid: i32) -> io::Result<SyscallStop> {
+    // SAFETY: all-zero is a value of this plain struct.
+    let mut info: libc::ptrace_syscall_info = unsafe { std::mem::zeroed() };
+    let size = size_of::<libc::ptrace_syscall_info>();
+    call(libc::PTRACE_GET_SYSCALL_INFO, pid, size, (&raw mut info).addr_exposed())?;
+    // SAFETY: `op` says which variant of the union the kernel has filled in.
+    Ok(unsafe {
+        match info.op {
+            libc::PTRACE_SYSCALL_INFO_ENTRY => SyscallStop::Entry {
+                arch: info.arch,
+                number: info.u.entry.nr,
+                arguments: info.u.entry.args,
+            },
+            libc::PTRACE_SYSCALL_INFO_EXIT => {
+                SyscallStop::Exit { is_error: info.u.exit.is_error != 0 }
+            }
+            _ => SyscallStop::Other,
+        }
+    })
+}
+
+/// True if the tracee has a seccomp filter; `None` if the kernel does not tell us.
+///
+/// # References
+///
+/// `PTRACE_SECCOMP_GET_METADATA` in `ptrace(2)`: needs `CAP_SYS_ADMIN`
+#[must_use]
+pub fn has_seccomp_filter(pid: i32) -> Option<bool> {
+    let mut metadata = [0_u64; 2];
+    let size = size_of_val(&metadata);
+    match call(SECCOMP_GET_METADATA, pid, size, metadata.as_mut_ptr().addr_exposed()) {
+        Ok(_) => Some(true),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::EINVAL | libc::ENOENT) => Some(false),
+            _ => None,
+        },
+    }
+}
+
+/// A seccomp filter of a stopped tracee, the last one that was set first, as words of eight bytes
+/// (`struct sock_filter`); `None` behind the last.
+///
+/// # Errors
+///
+/// `EACCES` without `CAP_SYS_ADMIN`, or under a filter; `EMEDIUMTYPE` for a filter that is none of these.
+pub fn seccomp_filter(pid: i32, index: usize) -> io::Result<Option<Vec<[u8; 8]>>> {
+    const NONE: [i32; 2] = [libc::ENOENT, libc::EINVAL];
+    let length = match call(SECCOMP_GET_FILTER, pid, index, 0) {
+        Ok(length) => usize::try_from(length).unwrap_or(0),
+        Err(error) if error.raw_os_error().is_some_and(|e| NONE.contains(&e)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut filter = vec![[0; 8]; length];
+    call(SECCOMP_GET_FILTER, pid, index, filter.as_mut_ptr().addr_exposed())?;
+    Ok(Some(filter))
+}
+
+/// Exposes a pointer's provenance, because `ptrace` takes addresses as numbers.
+trait Exposed {
+    fn addr_exposed(self) -> usize;
+}
+
+impl<T> Exposed for *mut T {
+    fn addr_exposed(self) -> usize {
+        self.expose_provenance()
+    }
+}
+
+impl<T> Exposed for *const T {
+    fn addr_exposed(self) -> usize {
+        self.expose_provenance()
+    }
+}

@@ -1,0 +1,273 @@
+//! Counting instructions by executing them one at a time in a forked child.
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+
+use super::loops::Loop;
+use super::ptrace::{self, Registers};
+use super::raw_syscall;
+
+/// What the child passes to `getppid`, which takes nothing, between two runs.
+const MARK: usize = 0x636c_6f63_6b73_6370;
+/// Exit codes of a child that was refused before its first mark are this and the error number.
+const REFUSED: i32 = 64;
+/// The largest error number that fits into an exit code beside [`REFUSED`].
+const ERROR_MAX: i32 = 255 - REFUSED;
+/// Two bytes: `syscall`.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
+/// Instructions of one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Steps {
+    /// In user mode, all.
+    pub user: u64,
+    /// Of those, at addresses in the range that was asked for.
+    pub in_range: u64,
+    /// Of those, instructions that enter the kernel (`syscall`).
+    pub syscalls: u64,
+}
+
+/// Forks a child that makes runs of `turns[0]`, `turns[1]`, ... turns of `calling`, and executes
+/// them one instruction at a time. Every run but the first, which finds nothing prepared, has the
+/// same instructions around its turns.
+///
+/// The child has one thread, this one, and does nothing but make the runs: it allocates nothing,
+/// so it does not matter what other threads of this process held when it was forked.
+///
+/// # Errors
+///
+/// `EPERM` or `ENOSYS` where tracing is forbidden; `EAGAIN` when no more processes are allowed;
+/// `TimedOut` when a run has more than `most` instructions; `Interrupted` when the child died.
+///
+/// # References
+///
+/// `PTRACE_SINGLESTEP` in `ptrace(2)`: with `syscall`, one step is the instruction and all that the
+/// kernel does for it
+pub fn count(
+    calling: &Loop,
+    turns: &[u64],
+    range: &Range<u64>,
+    most: u64,
+) -> io::Result<Vec<Steps>> {
+    // SAFETY: the child makes the runs and exits; see above.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => child(calling, turns),
+        pid => {
+            let mut child = Child { pid, ended: false };
+            child.started()?;
+            let mut known = HashMap::new();
+            turns.iter().map(|_| child.run(range, most, &mut known)).collect()
+        }
+    }
+}
+
+/// In the child: lets itself be traced, and makes the runs with a mark before each and one behind.
+fn child(calling: &Loop, turns: &[u64]) -> ! {
+    // SAFETY: system calls that take numbers.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) == -1 {
+            libc::_exit(REFUSED + (*libc::__errno_location()).min(ERROR_MAX));
+        }
+        libc::raise(libc::SIGSTOP);
+    }
+    mark();
+    for turns in turns {
+        calling.run(*turns);
+        mark();
+    }
+    // SAFETY: does not return and runs nothing of this process.
+    unsafe { libc::_exit(0) }
+}
+
+#[inline(always)]
+fn mark() {
+    // SAFETY: the call takes nothing.
+    unsafe { raw_syscall::one(libc::SYS_getppid, MARK) };
+}
+
+/// What stands at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Instruction {
+    Syscall,
+    Other,
+}
+
+/// The child; killed and waited for when it is dropped.
+struct Child {
+    pid: i32,
+    ended: bool,
+}
+
+impl Child {
+    /// Waits for its first stop and goes on to the first mark.
+    fn started(&mut self) -> io::Result<()> {
+        self.wait()?;
+        ptrace::set_options(self.pid, libc::PTRACE_O_EXITKILL)?;
+        let mut known = HashMap::new();
+        // From `raise` to the mark are a few hundred instructions of the C library.
+        self.run(&(0..0), 100_000, &mut known).map(drop)
+    }
+
+    /// Executes up to and with the next mark; the mark does not count.
+    fn run(
+        &mut self,
+        range: &Range<u64>,
+        most: u64,
+        known: &mut HashMap<u64, Instruction>,
+    ) -> io::Result<Steps> {
+        let mut steps = Steps::default();
+        while steps.user <= most {
+            let registers = ptrace::registers(self.pid)?;
+            let here = match known.get(&registers.rip) {
+                Some(here) => *here,
+                None => self.instruction(registers.rip)?,
+            };
+            known.insert(registers.rip, here);
+            self.step()?;
+            if here == Instruction::Syscall && is_mark(&registers) {
+                return Ok(steps);
+            }
+            steps.user += 1;
+            steps.in_range += u64::from(range.contains(&registers.rip));
+            steps.syscalls += u64::from(here == Instruction::Syscall);
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    fn instruction(&self, address: u64) -> io::Result<Instruction> {
+        let bytes = ptrace::two_bytes(self.pid, address)?;
+        Ok(if bytes == SYSCALL { Instruction::Syscall } else { Instruction::Other })
+    }
+
+    fn step(&mut self) -> io::Result<()> {
+        ptrace::single_step(self.pid)?;
+        self.wait()
+    }
+
+    /// Waits for a stop. Signals that others send are not passed on: the child does not live long.
+    fn wait(&mut self) -> io::Result<()> {
+        let mut status = 0;
+        // SAFETY: the pointer is to a local.
+        while unsafe { libc::waitpid(self.pid, &raw mut status, libc::__WALL) } == -1 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        if libc::WIFSTOPPED(status) {
+            return Ok(());
+        }
+        self.ended = true;
+        let code = libc::WEXITSTATUS(status);
+        Err(if libc::WIFEXITED(status) && code > REFUSED {
+            io::Error::from_raw_os_error(code - REFUSED)
+        } else {
+            io::ErrorKind::Interrupted.into()
+        })
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.ended {
+            // SAFETY: the child is ours and has not been waited for, so the number is still its.
+            unsafe {
+                libc::kill(self.pid, libc::SIGKILL);
+                libc::waitpid(self.pid, std::ptr::null_mut(), libc::__WALL);
+            }
+        }
+    }
+}
+
+fn is_mark(registers: &Registers) -> bool {
+    registers.rax == libc::SYS_getppid.cast_unsigned() && usize::try_from(registers.rdi) == Ok(MARK)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::arch::asm;
+
+    use super::*;
+    use crate::loops::Loops;
+
+    /// The instructions of one call: two turns without one turn, without those of an empty turn.
+    fn of_one_call(calling: &Loops, range: &Range<u64>) -> Steps {
+        let steps = |loops: &Loops| {
+            let steps = count(&loops.plain, &[1, 1, 2], range, 100_000).unwrap();
+            (
+                steps[2].user - steps[1].user,
+                steps[2].in_range - steps[1].in_range,
+                steps[2].syscalls - steps[1].syscalls,
+            )
+        };
+        let ((user, in_range, syscalls), empty) = (steps(calling), steps(&Loops::around(|| ())));
+        Steps { user: user - empty.0, in_range, syscalls }
+    }
+
+    #[test]
+    fn as_many_instructions_are_counted_as_stand_there() {
+        let nowhere = 0..0;
+        let one = Loops::around(|| {
+            // SAFETY: does nothing.
+            unsafe { asm!("nop", options(nomem, nostack)) };
+        });
+        assert_eq!(of_one_call(&one, &nowhere), Steps { user: 1, in_range: 0, syscalls: 0 });
+        let many = Loops::around(|| {
+            // SAFETY: does nothing.
+            unsafe { asm!(".rept 1000", "nop", ".endr", options(nomem, nostack)) };
+        });
+        assert_eq!(of_one_call(&many, &nowhere), Steps { user: 1000, in_range: 0, syscalls: 0 });
+        assert_eq!(of_one_call(&many, &(0..u64::MAX)).in_range, 1000 + turn());
+    }
+
+    /// Instructions of an empty turn.
+    fn turn() -> u64 {
+        let steps = count(&Loops::around(|| ()).plain, &[1, 1, 2], &(0..0), 100_000).unwrap();
+        steps[2].user - steps[1].user
+    }
+
+    #[test]
+    fn the_instruction_that_enters_the_kernel_is_one_and_is_recognised() {
+        let call = Loops::around(|| {
+            // SAFETY: `getppid` takes and changes nothing; the two registers are those that the
+            // instruction itself changes.
+            unsafe {
+                asm!(
+                    "nop", "mov eax, 110", "syscall", "nop",
+                    out("rax") _, out("rcx") _, out("r11") _, options(nomem, nostack)
+                );
+            }
+        });
+        assert_eq!(of_one_call(&call, &(0..0)), Steps { user: 4, in_range: 0, syscalls: 1 });
+    }
+
+    #[test]
+    fn a_loop_inside_is_counted_turn_by_turn() {
+        let call = Loops::around(|| {
+            // SAFETY: changes one register only.
+            unsafe {
+                asm!("mov ecx, 10", "2:", "dec ecx", "jnz 2b", out("ecx") _, options(nomem, nostack))
+            };
+        });
+        assert_eq!(of_one_call(&call, &(0..0)).user, 1 + 10 * 2);
+    }
+
+    #[test]
+    fn a_run_that_does_not_end_is_given_up() {
+        let error = count(&Loops::around(|| ()).plain, &[1 << 40], &(0..0), 1000).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn a_child_that_dies_is_an_error() {
+        let call = Loops::around(|| {
+            // SAFETY: ends this child, as is wanted.
+            unsafe { libc::_exit(0) };
+        });
+        let error = count(&call.plain, &[1], &(0..0), 100_000).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+    }
+}

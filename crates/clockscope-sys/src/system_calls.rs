@@ -1,0 +1,451 @@
+//! The system calls that can be measured: a table, one row a call.
+//!
+//! To add a call, add a row to [`TABLE`] and a function that prepares what the call needs and wraps
+//! the call in a closure. The closure makes the call by the instruction itself and gives the
+//! kernel's answer.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use super::loops::Loops;
+use super::raw_syscall;
+
+/// Size of the file that `read` reads, in bytes; a power of two.
+pub(crate) const FILE_BYTES: u64 = 1 << 20;
+/// A number that no system call has on any architecture (they end at 547 on x86-64, Linux 6.18).
+const NO_SUCH_CALL: libc::c_long = 65_535;
+const PAGE: usize = 4096;
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct SystemCall {
+    /// Its name on the command line and in JSON.
+    pub name: &'static str,
+    /// What one turn of its loop does.
+    pub what: &'static str,
+    /// The error that is its right answer; `None` if it must succeed.
+    pub expected_error: Option<i32>,
+    /// The call is made by the C library's function, not by the instruction in the loop itself.
+    pub by_libc: bool,
+    /// Opens and allocates what the call needs; its errors are those of doing so.
+    pub prepare: fn() -> io::Result<Prepared>,
+}
+
+/// A system call, ready to be made.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The loops around it.
+    pub loops: Loops,
+    /// The call by itself.
+    pub once: Once,
+}
+
+/// One call, with the kernel's answer.
+pub struct Once(Box<dyn Fn() -> isize + Send + Sync>);
+
+impl std::fmt::Debug for Once {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Once")
+    }
+}
+
+const fn row(
+    name: &'static str,
+    what: &'static str,
+    prepare: fn() -> io::Result<Prepared>,
+) -> SystemCall {
+    SystemCall { name, what, expected_error: None, by_libc: false, prepare }
+}
+
+/// Every system call that can be measured, in the order in which they are shown.
+pub const TABLE: [SystemCall; 15] = [
+    row("getppid", "getppid: the parent's process id", getppid),
+    SystemCall {
+        name: "getppid-libc",
+        what: "getppid by the C library's function, as perf bench makes it",
+        expected_error: None,
+        by_libc: true,
+        prepare: getppid_by_libc,
+    },
+    row("getpid", "getpid: the own process id", getpid),
+    row("read", "read of one byte from a file of 1 MiB in the page cache", read),
+    row("read-zero", "read of one byte from /dev/zero", read_zero),
+    row("write", "write of one byte to /dev/null", write),
+    row("lseek", "lseek to where the file is read already", lseek),
+    row("fstat", "fstat of a file", fstat),
+    row("open+close", "open of /dev/null, and close: two calls", open_and_close),
+    row(
+        "mmap+munmap",
+        "mmap of a page that is not touched, and munmap: two calls",
+        mmap_and_munmap,
+    ),
+    row("clock_gettime", "clock_gettime of CLOCK_MONOTONIC by the system call", clock_gettime),
+    SystemCall {
+        name: "enosys",
+        what: "a call with a number that no call has: in and out of the kernel, nothing else",
+        expected_error: Some(libc::ENOSYS),
+        by_libc: false,
+        prepare: enosys,
+    },
+    row("futex-wake", "futex: wake one of no waiters", futex_wake),
+    row("epoll_wait", "epoll_wait on an empty set, without waiting", epoll_wait),
+    row("sched_yield", "sched_yield: let another thread run", sched_yield),
+];
+
+impl SystemCall {
+    /// Makes the call once and looks at the answer.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel answered, if that is not what the table says.
+    pub fn try_once(&self, once: &Once) -> io::Result<()> {
+        self.judge((once.0)())
+    }
+
+    fn judge(&self, answer: isize) -> io::Result<()> {
+        let error = i32::try_from(answer).ok().filter(|a| (-4095..0).contains(a)).map(|a| -a);
+        match error {
+            error if error == self.expected_error => Ok(()),
+            Some(number) => Err(io::Error::from_raw_os_error(number)),
+            None => Err(io::Error::other("it succeeded, which it cannot")),
+        }
+    }
+}
+
+impl Prepared {
+    fn of(call: impl Fn() -> isize + Send + Sync + Clone + 'static) -> Self {
+        let again = call.clone();
+        let loops = Loops::around(move || {
+            again();
+        });
+        Self { loops, once: Once(Box::new(call)) }
+    }
+}
+
+/// A file descriptor, kept open by whoever has a copy.
+#[derive(Clone, Debug)]
+struct Shared {
+    number: RawFd,
+    _open: Arc<OwnedFd>,
+}
+
+impl Shared {
+    fn new(file: impl Into<OwnedFd>) -> Self {
+        let open: OwnedFd = file.into();
+        Self { number: open.as_raw_fd(), _open: Arc::new(open) }
+    }
+
+    fn argument(&self) -> usize {
+        argument(self.number)
+    }
+}
+
+/// A number as the kernel takes it in a register.
+fn argument(number: i32) -> usize {
+    isize::try_from(number).unwrap_or(-1).cast_unsigned()
+}
+
+/// A file of [`FILE_BYTES`] in the directory of temporary files, without a name.
+fn file() -> io::Result<Shared> {
+    let folder = std::env::temp_dir();
+    file_in(&folder).map_err(|error| {
+        let text = format!("a file in {} cannot be made: {error}", folder.display());
+        io::Error::new(error.kind(), text)
+    })
+}
+
+fn file_in(folder: &Path) -> io::Result<Shared> {
+    let place = folder.join(format!(
+        "clockscope-read-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    let mut file = File::options().read(true).write(true).create_new(true).open(&place)?;
+    std::fs::remove_file(&place)?;
+    file.write_all(&vec![b'x'; usize::try_from(FILE_BYTES).unwrap_or(0)])?;
+    Ok(Shared::new(file))
+}
+
+fn getppid() -> io::Result<Prepared> {
+    // SAFETY: takes and changes nothing.
+    Ok(Prepared::of(|| unsafe { raw_syscall::none(libc::SYS_getppid) }))
+}
+
+fn getppid_by_libc() -> io::Result<Prepared> {
+    // SAFETY: takes and changes nothing.
+    Ok(Prepared::of(|| isize::try_from(unsafe { libc::getppid() }).unwrap_or(-1)))
+}
+
+fn getpid() -> io::Result<Prepared> {
+    // SAFETY: takes and changes nothing.
+    Ok(Prepared::of(|| unsafe { raw_syscall::none(libc::SYS_getpid) }))
+}
+
+fn enosys() -> io::Result<Prepared> {
+    // SAFETY: there is no such call.
+    Ok(Prepared::of(|| unsafe { raw_syscall::none(NO_SUCH_CALL) }))
+}
+
+fn sched_yield() -> io::Result<Prepared> {
+    // SAFETY: takes and changes nothing.
+    Ok(Prepared::of(|| unsafe { raw_syscall::none(libc::SYS_sched_yield) }))
+}
+
+/// Reads one byte where `from` stands.
+fn read_of(from: Shared) -> impl Fn() -> isize + Send + Sync + Clone + 'static {
+    move || {
+        let mut byte = 0_u8;
+        // SAFETY: the pointer is to one byte of a local.
+        unsafe {
+            raw_syscall::three(
+                libc::SYS_read,
+                from.argument(),
+                (&raw mut byte).expose_provenance(),
+                1,
+            )
+        }
+    }
+}
+
+/// At the end of the file a read gives nothing and costs less. So a loop goes back to the start
+/// before its first read, and again after as many reads as the file has bytes: one `lseek` in a
+/// batch.
+fn read() -> io::Result<Prepared> {
+    let file = file()?;
+    let start = file.clone();
+    let rewind = move || {
+        let whence = argument(libc::SEEK_SET);
+        // SAFETY: takes numbers.
+        unsafe { raw_syscall::three(libc::SYS_lseek, start.argument(), 0, whence) };
+    };
+    let once = read_of(file);
+    let (again, before) = (once.clone(), rewind.clone());
+    let call = move || {
+        again();
+    };
+    let loops = Loops::in_stretches(FILE_BYTES, before, call);
+    let rewound = move || {
+        rewind();
+        once()
+    };
+    Ok(Prepared { loops, once: Once(Box::new(rewound)) })
+}
+
+fn read_zero() -> io::Result<Prepared> {
+    Ok(Prepared::of(read_of(Shared::new(File::open("/dev/zero")?))))
+}
+
+fn write() -> io::Result<Prepared> {
+    let null = Shared::new(File::options().write(true).open("/dev/null")?);
+    Ok(Prepared::of(move || {
+        let byte = b'x';
+        // SAFETY: the pointer is to one byte of a local.
+        unsafe {
+            raw_syscall::three(
+                libc::SYS_write,
+                null.argument(),
+                (&raw const byte).expose_provenance(),
+                1,
+            )
+        }
+    }))
+}
+
+fn lseek() -> io::Result<Prepared> {
+    let file = file()?;
+    let whence = argument(libc::SEEK_CUR);
+    // SAFETY: takes numbers.
+    Ok(Prepared::of(move || unsafe {
+        raw_syscall::three(libc::SYS_lseek, file.argument(), 0, whence)
+    }))
+}
+
+fn fstat() -> io::Result<Prepared> {
+    let file = file()?;
+    Ok(Prepared::of(move || {
+        let mut stat = MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: the pointer is to a local of the type that the call fills in.
+        unsafe {
+            raw_syscall::two(
+                libc::SYS_fstat,
+                file.argument(),
+                stat.as_mut_ptr().expose_provenance(),
+            )
+        }
+    }))
+}
+
+fn open_and_close() -> io::Result<Prepared> {
+    let here = argument(libc::AT_FDCWD);
+    let flags = argument(libc::O_RDONLY | libc::O_CLOEXEC);
+    Ok(Prepared::of(move || {
+        let path = c"/dev/null".as_ptr().expose_provenance();
+        // SAFETY: the path is a literal; the descriptor that is closed is the one just opened, or
+        // an error number, which no descriptor has.
+        unsafe {
+            let opened = raw_syscall::three(libc::SYS_openat, here, path, flags);
+            let closed = raw_syscall::one(libc::SYS_close, opened.cast_unsigned());
+            if opened < 0 { opened } else { closed }
+        }
+    }))
+}
+
+fn mmap_and_munmap() -> io::Result<Prepared> {
+    let access = argument(libc::PROT_READ | libc::PROT_WRITE);
+    let flags = argument(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    Ok(Prepared::of(move || {
+        // SAFETY: the mapping is new and nobody else knows of it; an error number is not the
+        // address of a page, and is refused.
+        unsafe {
+            let mapped = raw_syscall::six(libc::SYS_mmap, 0, PAGE, access, flags, argument(-1), 0);
+            let unmapped = raw_syscall::two(libc::SYS_munmap, mapped.cast_unsigned(), PAGE);
+            if (-4095..0).contains(&mapped) { mapped } else { unmapped }
+        }
+    }))
+}
+
+fn clock_gettime() -> io::Result<Prepared> {
+    let clock = argument(libc::CLOCK_MONOTONIC);
+    Ok(Prepared::of(move || {
+        let mut time = MaybeUninit::<libc::timespec>::uninit();
+        // SAFETY: the pointer is to a local of the type that the call fills in.
+        unsafe {
+            raw_syscall::two(libc::SYS_clock_gettime, clock, time.as_mut_ptr().expose_provenance())
+        }
+    }))
+}
+
+fn futex_wake() -> io::Result<Prepared> {
+    let word = Arc::new(AtomicU32::new(0));
+    let wake = argument(libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG);
+    Ok(Prepared::of(move || {
+        // SAFETY: the address is that of a word that lives as long as this closure.
+        unsafe { raw_syscall::three(libc::SYS_futex, word.as_ptr().expose_provenance(), wake, 1) }
+    }))
+}
+
+fn epoll_wait() -> io::Result<Prepared> {
+    // SAFETY: takes a number.
+    let number = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and nobody else's.
+    let set = Shared::new(unsafe { OwnedFd::from_raw_fd(number) });
+    Ok(Prepared::of(move || {
+        let mut event = MaybeUninit::<libc::epoll_event>::uninit();
+        let events = event.as_mut_ptr().expose_provenance();
+        // `epoll_pwait` without a mask is `epoll_wait`, which newer architectures do not have.
+        // SAFETY: there is room for the one event that is asked for.
+        unsafe { raw_syscall::six(libc::SYS_epoll_pwait, set.argument(), events, 1, 0, 0, 0) }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str) -> &'static SystemCall {
+        const ROWS: &[SystemCall] = &TABLE;
+        ROWS.iter().find(|row| row.name == name).unwrap()
+    }
+
+    #[test]
+    fn every_call_of_the_table_gives_the_answer_that_it_should_here() {
+        for row in &TABLE {
+            let prepared = (row.prepare)().unwrap_or_else(|error| panic!("{}: {error}", row.name));
+            row.try_once(&prepared.once).unwrap_or_else(|error| panic!("{}: {error}", row.name));
+            prepared.loops.plain.run(3);
+            row.try_once(&prepared.once).unwrap_or_else(|error| panic!("{}: {error}", row.name));
+        }
+    }
+
+    /// Makes the calling thread's system call `number` fail with `EPERM` from now on.
+    fn forbid(number: libc::c_long) {
+        let number = u32::try_from(number).unwrap();
+        let (load, if_equal, give) = (0x20, 0x15, 0x06);
+        let step = |code, jt, k| libc::sock_filter {
+            code,
+            jt,
+            jf: u8::from(jt == 0 && code == if_equal),
+            k,
+        };
+        let eperm = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
+        let mut steps = [
+            step(load, 0, 0),
+            step(if_equal, 0, number),
+            step(give, 0, eperm),
+            step(give, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: 4, filter: steps.as_mut_ptr() };
+        // SAFETY: the program is that of the lines above; both calls concern this thread only.
+        let results = unsafe {
+            [
+                libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+                libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
+            ]
+        };
+        assert_eq!(results, [0, 0], "{}", io::Error::last_os_error());
+    }
+
+    #[test]
+    fn a_call_that_a_filter_forbids_is_refused_and_the_others_are_not() {
+        let tried = std::thread::spawn(|| {
+            forbid(libc::SYS_lseek);
+            ["lseek", "getppid"].map(|name| {
+                let row = of(name);
+                row.try_once(&(row.prepare)().unwrap().once).map_err(|error| error.raw_os_error())
+            })
+        });
+        assert_eq!(tried.join().unwrap(), [Err(Some(libc::EPERM)), Ok(())]);
+    }
+
+    #[test]
+    fn names_are_given_once() {
+        for (index, row) in TABLE.iter().enumerate() {
+            assert!(TABLE[..index].iter().all(|other| other.name != row.name), "{}", row.name);
+            assert!(!row.what.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_answer_is_judged_by_what_the_table_expects() {
+        let (read, enosys) = (of("read"), of("enosys"));
+        assert!(read.judge(0).is_ok() && read.judge(1).is_ok());
+        let eperm = isize::try_from(-libc::EPERM).unwrap();
+        assert_eq!(read.judge(eperm).unwrap_err().raw_os_error(), Some(libc::EPERM));
+        assert!(enosys.judge(isize::try_from(-libc::ENOSYS).unwrap()).is_ok());
+        assert_eq!(enosys.judge(eperm).unwrap_err().raw_os_error(), Some(libc::EPERM));
+        assert!(enosys.judge(0).is_err());
+    }
+
+    #[test]
+    fn an_address_is_not_an_error() {
+        let read = of("read");
+        assert!(read.judge(0x7f00_0000_0000).is_ok());
+        assert!(read.judge(-5000).is_ok(), "error numbers end at 4095");
+    }
+
+    /// The loop of 1,000,000 reads of one byte: each of them gives a byte, also those after the end
+    /// of the file would have been reached.
+    #[test]
+    fn the_read_loop_never_stands_at_the_end_of_the_file() {
+        let file = file().unwrap();
+        let position = |file: &Shared| {
+            // SAFETY: takes numbers.
+            unsafe {
+                raw_syscall::three(libc::SYS_lseek, file.argument(), 0, argument(libc::SEEK_CUR))
+            }
+        };
+        assert_eq!(position(&file).cast_unsigned() as u64, FILE_BYTES);
+        assert_eq!(read_of(file.clone())(), 0, "at the end nothing is read");
+        let prepared = read().unwrap();
+        prepared.loops.plain.run(FILE_BYTES + 5);
+        assert_eq!((prepared.once.0)(), 1);
+    }
+}

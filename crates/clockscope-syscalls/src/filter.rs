@@ -1,0 +1,299 @@
+//! Which calls to count: the expressions of `-e`, as in `strace`.
+//!
+//! An expression is a list of names separated by commas, after an optional `trace=`. A leading `!`
+//! turns it into all others. `%class` stands for the members of a class, `name*` for all names that
+//! begin so, `all` and `none` for what they say; a `?` before a name accepts it unknown. Expressions
+//! are applied in turn: `%file` then `!openat` is every file call but `openat`.
+
+use std::error::Error;
+use std::fmt;
+
+use clockscope_stats::nearest::nearest;
+
+use super::{classes, names};
+
+/// A set of calls, by name; the default has all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    rules: Vec<Rule>,
+}
+
+/// One expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    removes: bool,
+    items: Vec<Item>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Item {
+    All,
+    Name(String),
+    Prefix(String),
+    Class(&'static [&'static str]),
+}
+
+/// Why an expression is not understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FilterError {
+    /// Nothing between two commas, or nothing at all.
+    Empty,
+    /// No call is called so; the nearest name, if one is near.
+    UnknownName {
+        /// What was given.
+        name: String,
+        /// The nearest known name.
+        nearest: Option<&'static str>,
+    },
+    /// No name begins so.
+    UnknownPrefix(String),
+    /// There is no such class.
+    UnknownClass(String),
+    /// `what=` with another word than `trace`.
+    UnknownQualifier(String),
+}
+
+impl Filter {
+    /// The set that the expressions describe, applied in turn; all calls if there are none.
+    ///
+    /// The first expression starts from nothing, or from everything if it is negated.
+    ///
+    /// # Errors
+    /// The first word that is not understood.
+    pub fn parse<S: AsRef<str>>(expressions: &[S]) -> Result<Self, FilterError> {
+        let rules = expressions.iter().map(|text| rule(text.as_ref()));
+        Ok(Self { rules: rules.collect::<Result<_, _>>()? })
+    }
+
+    /// Whether a call of this name is in the set. The name of a vDSO function counts with or
+    /// without its `__vdso_`.
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        let name = name.strip_prefix("__vdso_").unwrap_or(name);
+        let Some(first) = self.rules.first() else { return true };
+        self.rules.iter().fold(first.removes, |within, rule| {
+            if rule.items.iter().any(|item| item.matches(name)) { !rule.removes } else { within }
+        })
+    }
+
+    /// The x86-64 numbers below `limit` in the set, in ascending order; `None` if the set has every
+    /// call.
+    #[must_use]
+    pub fn numbers(&self, limit: u32) -> Option<Vec<u32>> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        Some((0..limit).filter(|number| self.matches(&names::name(*number))).collect())
+    }
+}
+
+impl Item {
+    fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Name(wanted) => wanted == name,
+            Self::Prefix(prefix) => name.starts_with(prefix.as_str()),
+            Self::Class(members) => members.contains(&name),
+        }
+    }
+}
+
+fn rule(text: &str) -> Result<Rule, FilterError> {
+    let text = text.trim();
+    let list = match text.split_once('=') {
+        Some(("trace" | "t", list)) => list,
+        Some((what, _)) => return Err(FilterError::UnknownQualifier(what.to_string())),
+        None => text,
+    };
+    let (removes, list) = match list.strip_prefix('!') {
+        Some(list) => (true, list),
+        None => (false, list),
+    };
+    let mut items = Vec::new();
+    for word in list.split(',') {
+        items.extend(item(word.trim())?);
+    }
+    Ok(Rule { removes, items })
+}
+
+/// What a word stands for; `None` for `none`.
+fn item(word: &str) -> Result<Option<Item>, FilterError> {
+    let (lenient, word) = match word.strip_prefix('?') {
+        Some(word) => (true, word),
+        None => (false, word),
+    };
+    let found = match word {
+        "" => return Err(FilterError::Empty),
+        "all" => Ok(Item::All),
+        "none" => return Ok(None),
+        _ => named(word),
+    };
+    match found {
+        Ok(item) => Ok(Some(item)),
+        Err(_) if lenient => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn named(word: &str) -> Result<Item, FilterError> {
+    if let Some(name) = word.strip_prefix('%') {
+        let unknown = || FilterError::UnknownClass(name.to_string());
+        return classes::class(name).map(Item::Class).ok_or_else(unknown);
+    }
+    if let Some(prefix) = word.strip_suffix('*') {
+        let known = all_names().any(|name| name.starts_with(prefix));
+        let unknown = || FilterError::UnknownPrefix(prefix.to_string());
+        return known.then(|| Item::Prefix(prefix.to_string())).ok_or_else(unknown);
+    }
+    if let Ok(number) = word.parse() {
+        return Ok(Item::Name(names::name(number)));
+    }
+    let name = word.strip_prefix("__vdso_").unwrap_or(word);
+    if all_names().any(|known| known == name) || is_numbered(name) {
+        return Ok(Item::Name(name.to_string()));
+    }
+    // strace still takes its classes without the sign.
+    let unknown =
+        || FilterError::UnknownName { name: name.to_string(), nearest: nearest(name, likely()) };
+    classes::class(name).map(Item::Class).ok_or_else(unknown)
+}
+
+/// Every name that a call can have in a report: system calls and vDSO functions.
+fn all_names() -> impl Iterator<Item = &'static str> {
+    names::all().map(|call| call.1).chain(["sgx_enter_enclave"])
+}
+
+/// The same, what this tool is about first: `gettime` is `clock_gettime` and not `timer_gettime`.
+fn likely() -> impl Iterator<Item = &'static str> {
+    ["clock_gettime", "clock_getres", "gettimeofday", "time"].into_iter().chain(all_names())
+}
+
+/// `syscall_N` and `ia32_N`, the names of numbers without one.
+fn is_numbered(name: &str) -> bool {
+    let number = name.strip_prefix("syscall_").or_else(|| name.strip_prefix("ia32_"));
+    number.is_some_and(|digits| digits.parse::<u32>().is_ok())
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a name is missing in the list of calls"),
+            Self::UnknownName { name, nearest: Some(nearest) } => {
+                write!(f, "there is no call named `{name}`; did you mean `{nearest}`?")
+            }
+            Self::UnknownName { name, nearest: None } => {
+                write!(f, "there is no call named `{name}`; `?{name}` ignores that")
+            }
+            Self::UnknownPrefix(prefix) => write!(f, "no call has a name like `{prefix}*`"),
+            Self::UnknownClass(name) => {
+                write!(f, "there is no class `%{name}`; there are {}", classes::CLASSES)
+            }
+            Self::UnknownQualifier(what) => {
+                write!(f, "`{what}=` is not understood; only `trace=` is")
+            }
+        }
+    }
+}
+
+impl Error for FilterError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn within(expressions: &[&str], name: &str) -> bool {
+        Filter::parse(expressions).unwrap().matches(name)
+    }
+
+    #[test]
+    fn without_expressions_every_call_is_counted() {
+        assert!(within(&[], "read"));
+        assert_eq!(Filter::default().numbers(512), None);
+    }
+
+    #[test]
+    fn lists_classes_prefixes_and_negation_as_in_strace() {
+        for (expression, inside, outside) in [
+            ("read,write", "write", "open"),
+            ("trace=read", "read", "write"),
+            ("t=read", "read", "write"),
+            ("!read,write", "open", "write"),
+            ("trace=!read", "open", "read"),
+            ("%clock", "clock_gettime", "clock_nanosleep"),
+            ("clock", "clock_gettime", "clock_nanosleep"),
+            ("!%clock", "clock_nanosleep", "gettimeofday"),
+            ("clock_*", "clock_nanosleep", "time"),
+            ("110", "getppid", "getpid"),
+            ("syscall_500", "syscall_500", "read"),
+            ("?no_such_call,read", "read", "write"),
+            ("time", "time", "times"),
+            (" read , write ", "write", "open"),
+        ] {
+            assert!(within(&[expression], inside), "{expression} has {inside}");
+            assert!(!within(&[expression], outside), "{expression} has no {outside}");
+        }
+        assert!(within(&["all"], "read"));
+        assert!(!within(&["none"], "read"));
+        assert!(within(&["!none"], "read"));
+        assert!(!within(&["!all"], "read"));
+    }
+
+    #[test]
+    fn expressions_apply_in_turn() {
+        assert!(within(&["%file", "!openat"], "stat"));
+        assert!(!within(&["%file", "!openat"], "openat"));
+        assert!(!within(&["%file", "!openat"], "read"));
+        assert!(within(&["!openat", "%file"], "openat"));
+        assert!(!within(&["!read", "!write"], "read"));
+        assert!(within(&["read", "write"], "read"));
+    }
+
+    #[test]
+    fn vdso_functions_go_by_the_same_names() {
+        assert!(within(&["%clock"], "__vdso_clock_gettime"));
+        assert!(within(&["__vdso_time"], "time"));
+        assert!(within(&["sgx_enter_enclave"], "__vdso_sgx_enter_enclave"));
+    }
+
+    #[test]
+    fn numbers_are_those_whose_names_match() {
+        assert_eq!(Filter::parse(&["write,read"]).unwrap().numbers(512), Some(vec![0, 1]));
+        assert_eq!(Filter::parse(&["!write"]).unwrap().numbers(3), Some(vec![0, 2]));
+        assert_eq!(Filter::parse(&["none"]).unwrap().numbers(512), Some(vec![]));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_what_to_try() {
+        for (expression, message) in [
+            ("clock_getime", "no call named `clock_getime`; did you mean `clock_gettime`?"),
+            ("raed", "did you mean `read`?"),
+            ("gettime", "no call named `gettime`; did you mean `clock_gettime`?"),
+            ("getres", "did you mean `clock_getres`?"),
+            ("nanoslep", "did you mean `nanosleep`?"),
+            ("futx", "did you mean `futex`?"),
+            ("timeofday", "did you mean `gettimeofday`?"),
+            ("frobnicate", "no call named `frobnicate`; `?frobnicate` ignores that"),
+            ("%clocks", "no class `%clocks`; there are %clock, "),
+            ("frob*", "no call has a name like `frob*`"),
+            ("read,,write", "a name is missing"),
+            ("", "a name is missing"),
+            ("signal=SIGHUP", "`signal=` is not understood"),
+        ] {
+            let text = Filter::parse(&[expression]).unwrap_err().to_string();
+            assert!(text.contains(message), "{expression}: {text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in ".{0,40}", name in "[a-z_*%!?=,]{0,20}") {
+            for text in [&text, &name] {
+                if let Ok(filter) = Filter::parse(&[text]) {
+                    let read_is_first = filter.numbers(1) != Some(vec![]);
+                    proptest::prop_assert_eq!(filter.matches("read"), read_is_first);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Counting system calls: how often, how many failed, how long they took.
+//!
+//! [`bpf`] counts in the kernel; [`names`] and [`filter`] know system calls by name.
+
+pub mod bpf;
+mod calibrate;
+mod classes;
+mod decline;
+pub mod filter;
+mod histogram;
+pub mod names;
+pub mod ptrace;
+mod tally;
+
+pub use calibrate::ProbeCost;
+pub use decline::BpfDecline;
+pub use tally::{Abi, SyscallTally};
+
+/// How finely calls are told apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Breakdown {
+    /// By system call only: one table for the whole tree.
+    #[default]
+    Total,
+    /// By process and system call.
+    Process,
+    /// By thread and system call.
+    Thread,
+}
+
+/// The example of the README is tried.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

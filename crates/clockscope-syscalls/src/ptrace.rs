@@ -1,0 +1,152 @@
+//! Counting system calls by ptrace: works without privileges, costs two stops a call.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use super::tally::{Abi, SyscallTally};
+use super::{Breakdown, ProbeCost};
+use clockscope_stats::histogram::LogLinear;
+use clockscope_sys::ptrace::{self, SyscallStop};
+
+/// `AUDIT_ARCH_X86_64`, include/uapi/linux/audit.h (Linux 6.18).
+const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+/// Buckets of the distributions: 16 an octave.
+const LAYOUT: LogLinear = LogLinear::new(4).expect("4 is allowed");
+
+/// A row: process, thread, ABI and number.
+type Key = (i32, i32, Abi, u32);
+
+/// A call that a thread is in the middle of.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    key: Key,
+    since: Instant,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Row {
+    calls: u64,
+    timed: u64,
+    errors: u64,
+    time_ns: u64,
+    max_ns: u64,
+    buckets: HashMap<u32, u64>,
+}
+
+/// The counts so far.
+#[derive(Debug)]
+pub struct PtraceCounter {
+    breakdown: Breakdown,
+    mark: u64,
+    pending: HashMap<i32, Pending>,
+    rows: HashMap<Key, Row>,
+}
+
+impl PtraceCounter {
+    /// Starts with no counts. Calls with `mark` in the sixth argument are not the program's.
+    #[must_use]
+    pub fn new(breakdown: Breakdown, mark: u64) -> Self {
+        Self { breakdown, mark, pending: HashMap::new(), rows: HashMap::new() }
+    }
+
+    /// Books a call whose start is not seen as a stop: the program's own `execve`.
+    pub fn begun(&mut self, process: i32, thread: i32, number: u32) {
+        self.enter(process, thread, Abi::X86_64, number);
+    }
+
+    /// A thread has stopped before or after a system call.
+    pub fn stopped(&mut self, process: i32, thread: i32) {
+        match ptrace::syscall_info(thread) {
+            Ok(SyscallStop::Entry { arguments, .. }) if arguments[5] == self.mark => {}
+            Ok(SyscallStop::Entry { arch, number, .. }) => {
+                let abi = if arch == AUDIT_ARCH_X86_64 { Abi::X86_64 } else { Abi::Ia32 };
+                let number = u32::try_from(number).unwrap_or(SyscallTally::OTHER);
+                self.enter(process, thread, abi, number);
+            }
+            Ok(SyscallStop::Exit { is_error }) => self.leave(thread, is_error),
+            _ => {}
+        }
+    }
+
+    /// A thread is gone, and the call that it was in will not return.
+    pub fn gone(&mut self, thread: i32) {
+        self.pending.remove(&thread);
+    }
+
+    fn enter(&mut self, process: i32, thread: i32, abi: Abi, number: u32) {
+        let (process, named) = match self.breakdown {
+            Breakdown::Total => (0, 0),
+            Breakdown::Process => (process, 0),
+            Breakdown::Thread => (process, thread),
+        };
+        let key = (process, named, abi, number);
+        self.rows.entry(key).or_default().calls += 1;
+        self.pending.insert(thread, Pending { key, since: Instant::now() });
+    }
+
+    fn leave(&mut self, thread: i32, is_error: bool) {
+        let Some(pending) = self.pending.remove(&thread) else { return };
+        let row = self.rows.entry(pending.key).or_default();
+        let nanos = u64::try_from(pending.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        row.timed += 1;
+        row.errors += u64::from(is_error);
+        row.time_ns = row.time_ns.saturating_add(nanos);
+        row.max_ns = row.max_ns.max(nanos);
+        *row.buckets.entry(LAYOUT.index_of(nanos)).or_default() += 1;
+    }
+
+    /// The counts so far, by process, thread, ABI and number.
+    #[must_use]
+    pub fn read(&self) -> Vec<SyscallTally> {
+        let mut keys: Vec<_> = self.rows.iter().collect();
+        keys.sort_unstable_by_key(|(key, _)| **key);
+        keys.into_iter()
+            .map(|((pid, tid, abi, number), row)| SyscallTally {
+                pid: *pid,
+                tid: *tid,
+                abi: *abi,
+                number: *number,
+                calls: row.calls,
+                timed: row.timed,
+                errors: row.errors,
+                time_ns: row.time_ns,
+                max_ns: row.max_ns,
+                histogram: buckets(&row.buckets),
+            })
+            .collect()
+    }
+
+    /// What counting this way costs: not measured, because it is scheduling more than work.
+    #[must_use]
+    pub fn cost(&self) -> ProbeCost {
+        ProbeCost::default()
+    }
+}
+
+fn buckets(counts: &HashMap<u32, u64>) -> Vec<(u64, u64)> {
+    let mut buckets: Vec<_> =
+        counts.iter().map(|(index, count)| (LAYOUT.bucket_at(*index, 0).lower, *count)).collect();
+    buckets.sort_unstable();
+    buckets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_booked_when_they_begin_and_timed_when_they_end() {
+        let mut counter = PtraceCounter::new(Breakdown::Process, 1);
+        counter.begun(10, 11, 59);
+        counter.leave(11, true);
+        counter.begun(10, 11, 60);
+        counter.gone(11);
+        counter.leave(11, false);
+        let rows = counter.read();
+        assert_eq!(rows.len(), 2);
+        assert_eq!((rows[0].pid, rows[0].tid, rows[0].number), (10, 0, 59));
+        assert_eq!((rows[0].calls, rows[0].timed, rows[0].errors), (1, 1, 1));
+        assert_eq!((rows[1].calls, rows[1].timed, rows[1].errors), (1, 0, 0));
+        assert_eq!(rows[0].histogram.iter().map(|(_, count)| count).sum::<u64>(), 1);
+    }
+}

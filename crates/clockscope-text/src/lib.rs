@@ -1,0 +1,10 @@
+//! Lines for a terminal: [`units`], [`lines`] and the texts of others ([`foreign`]).
+
+pub mod foreign;
+pub mod lines;
+pub mod units;
+
+/// The example of the README is tried.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,120 @@
+//! Lines of text: how wide they are, wrapping and cutting.
+
+/// The width that default output keeps, in columns.
+pub const WIDTH: usize = 80;
+/// Where the text of a labelled paragraph starts.
+const INDENT: usize = 14;
+const ELLIPSIS: char = '…';
+
+/// Columns that `text` takes; never less than a terminal needs for it.
+pub fn width(text: &str) -> usize {
+    text.chars().map(char_width).sum()
+}
+
+fn char_width(c: char) -> usize {
+    // Wide scripts and pictures start at U+1100; narrow ones above it are counted as wide.
+    if c < '\u{1100}' || c == ELLIPSIS { 1 } else { 2 }
+}
+
+/// `text` in at most `limit` columns: the middle is replaced by an ellipsis where it is longer.
+pub fn cut_middle(text: &str, limit: usize) -> String {
+    if width(text) <= limit {
+        return text.to_owned();
+    }
+    let room = limit.saturating_sub(1);
+    let head = take_columns(text.chars(), room.div_ceil(2));
+    let tail: String = take_columns(text.chars().rev(), room / 2).chars().rev().collect();
+    format!("{head}{ELLIPSIS}{tail}")
+}
+
+fn take_columns(chars: impl Iterator<Item = char>, limit: usize) -> String {
+    let mut used = 0;
+    chars
+        .take_while(|c| {
+            used += char_width(*c);
+            used <= limit
+        })
+        .collect()
+}
+
+/// A paragraph `label: text`, wrapped to [`WIDTH`], with following lines below the text; ends with
+/// a line end.
+pub fn labelled(label: &str, text: &str) -> String {
+    labelled_in(label, text, WIDTH)
+}
+
+/// [`labelled`], wrapped to a width.
+pub fn labelled_in(label: &str, text: &str, width: usize) -> String {
+    let label = if label.is_empty() { String::new() } else { format!("{label}:") };
+    wrapped(label, INDENT, text, width)
+}
+
+/// A paragraph in which every line begins with `indent` blanks; ends with a line end.
+pub fn hanging(indent: usize, text: &str, width: usize) -> String {
+    wrapped(String::new(), indent, text, width)
+}
+
+/// The same with an arrow in front of the text.
+pub fn pointed(indent: usize, text: &str, width: usize) -> String {
+    wrapped(format!("{:indent$}->", ""), indent + 3, text, width)
+}
+
+fn wrapped(start: String, indent: usize, text: &str, limit: usize) -> String {
+    let mut out = start;
+    let mut column = width(&out);
+    let mut pad = indent.saturating_sub(column).max(1);
+    for word in text.split_whitespace() {
+        // A word longer than a line is cut; no other way keeps the width.
+        let word = cut_middle(word, limit.saturating_sub(indent));
+        if column + pad + width(&word) > limit {
+            out.push('\n');
+            (column, pad) = (0, indent);
+        }
+        out.extend(std::iter::repeat_n(' ', pad));
+        out.push_str(&word);
+        column += pad + width(&word);
+        pad = 1;
+    }
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::foreign::printable;
+
+    #[test]
+    fn long_text_loses_its_middle() {
+        assert_eq!(cut_middle("clock_gettime", 13), "clock_gettime");
+        assert_eq!(cut_middle("clock_gettime", 8), "cloc…ime");
+        assert_eq!(cut_middle("clock_gettime", 1), "…");
+        assert_eq!(cut_middle("時計時計時計", 6), "時…計");
+    }
+
+    #[test]
+    fn paragraphs_hang_below_their_label() {
+        let text = "one two three four five six seven eight nine ten eleven twelve thirteen";
+        assert_eq!(
+            labelled("Label", text),
+            "Label:        one two three four five six seven eight nine ten eleven twelve\n\
+             \x20             thirteen\n"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn paragraphs_keep_the_width(label in "[A-Za-z ]{0,13}", text: String) {
+            for line in labelled(&label, &printable(&text)).lines() {
+                prop_assert!(width(line) <= WIDTH, "{line:?}");
+            }
+        }
+
+        #[test]
+        fn cut_text_keeps_the_limit(text: String, limit in 1_usize..40) {
+            prop_assert!(width(&cut_middle(&text, limit)) <= limit);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Numbers in words: durations, counts, shares and rates.
+
+/// Picoseconds in a unit, and the unit's name.
+const UNITS: [(u128, &str); 4] =
+    [(1_000, "ns"), (1_000_000, "us"), (1_000_000_000, "ms"), (1_000_000_000_000, "s")];
+
+/// A duration given in picoseconds, with three digits: `21.4 ns`, `1.23 us`, `152 ms`, `3725 s`.
+#[must_use]
+pub fn picos(ps: u64) -> String {
+    picos_wide(u128::from(ps))
+}
+
+/// A duration given in nanoseconds, with three digits: `21 ns`, `1.23 us`, `152 ms`, `3725 s`.
+#[must_use]
+pub fn nanos(ns: u64) -> String {
+    picos_wide(u128::from(ns) * 1_000)
+}
+
+/// [`picos`], for products and sums that need more than 64 bits.
+#[must_use]
+pub fn picos_wide(ps: u128) -> String {
+    for (unit, name) in UNITS {
+        for decimals in [2, 1, 0] {
+            let digits = ps.saturating_mul(10_u128.pow(decimals)).saturating_add(unit / 2) / unit;
+            if digits < 1_000 {
+                return format!("{} {name}", with_decimals(digits, decimals));
+            }
+        }
+    }
+    let seconds = ps.saturating_add(UNITS[3].0 / 2) / UNITS[3].0;
+    if seconds < 1_000_000_000_000 { format!("{seconds} s") } else { format!("{seconds:.2e} s") }
+}
+
+/// `digits / 10^decimals`, without zeros at the end.
+fn with_decimals(digits: u128, decimals: u32) -> String {
+    let power = 10_u128.pow(decimals);
+    let whole = digits / power;
+    let rest = format!("{:0width$}", digits % power, width = decimals as usize);
+    let rest = rest.trim_end_matches('0');
+    if rest.is_empty() { whole.to_string() } else { format!("{whole}.{rest}") }
+}
+
+/// A whole number with a comma after each three digits.
+#[must_use]
+pub fn count(number: u64) -> String {
+    group(&number.to_string())
+}
+
+/// A number and its noun: `1 thread`, `2 threads`.
+#[must_use]
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
+fn group(digits: &str) -> String {
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A share (1 is the whole) in percent: `62 %`, `3.1 %`, `0.04 %`, `less than 0.01 %`.
+#[must_use]
+pub fn share(part: f64) -> String {
+    let percent = part * 100.0;
+    if !percent.is_finite() {
+        "an unknown share".to_owned()
+    } else if percent <= 0.0 {
+        "0 %".to_owned()
+    } else if percent < 0.01 {
+        "less than 0.01 %".to_owned()
+    } else if percent < 0.995 {
+        format!("{percent:.2} %")
+    } else if percent < 9.95 {
+        format!("{percent:.1} %")
+    } else if percent < 1e6 {
+        format!("{percent:.0} %")
+    } else {
+        format!("{percent:.1e} %")
+    }
+}
+
+/// Events a second: `0.25`, `4.5`, `433,000`; `None` if it is not a number of events.
+#[must_use]
+pub fn rate(per_second: f64) -> Option<String> {
+    if !per_second.is_finite() || per_second < 0.0 {
+        None
+    } else if per_second < 1.0 {
+        Some(format!("{per_second:.2}"))
+    } else if per_second < 99.95 {
+        Some(format!("{per_second:.1}"))
+    } else if per_second < 1e12 {
+        Some(group(&format!("{per_second:.0}")))
+    } else {
+        Some(format!("{per_second:.2e}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits_and_a_sensible_unit() {
+        let table = [
+            (0, "0 ns"),
+            (4, "0 ns"),
+            (350, "0.35 ns"),
+            (21_400, "21.4 ns"),
+            (26_000, "26 ns"),
+            (152_300, "152 ns"),
+            (999_499, "999 ns"),
+            (999_500, "1 us"),
+            (1_234_000, "1.23 us"),
+            (9_995_000, "10 us"),
+            (12_345_000, "12.3 us"),
+            (4_000_000_000, "4 ms"),
+            (2_310_000_000_000, "2.31 s"),
+            (999_600_000_000_000, "1000 s"),
+            (3_725_000_000_000_000, "3725 s"),
+            (u64::MAX, "18446744 s"),
+        ];
+        for (ps, text) in table {
+            assert_eq!(picos(ps), text, "{ps} ps");
+        }
+        assert_eq!(nanos(21), "21 ns");
+        assert_eq!(nanos(1_200), "1.2 us");
+        assert_eq!(nanos(u64::MAX), "18446744074 s");
+        assert_eq!(picos_wide(u128::MAX / 2), "1.70e26 s");
+    }
+
+    #[test]
+    fn counts_are_grouped_by_three() {
+        let table = [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (12_345, "12,345"),
+            (1_000_000, "1,000,000"),
+            (u64::MAX, "18,446,744,073,709,551,615"),
+        ];
+        for (number, text) in table {
+            assert_eq!(count(number), text);
+        }
+        assert_eq!(counted(1, "thread", "threads"), "1 thread");
+        assert_eq!(counted(2_000, "thread", "threads"), "2,000 threads");
+    }
+
+    #[test]
+    fn shares_keep_the_digits_that_matter() {
+        let table = [
+            (0.0, "0 %"),
+            (-0.1, "0 %"),
+            (0.000_01, "less than 0.01 %"),
+            (0.000_4, "0.04 %"),
+            (0.009_96, "1.0 %"),
+            (0.031, "3.1 %"),
+            (0.099_6, "10 %"),
+            (0.62, "62 %"),
+            (2.3, "230 %"),
+            (1e9, "1.0e11 %"),
+            (f64::NAN, "an unknown share"),
+        ];
+        for (part, text) in table {
+            assert_eq!(share(part), text, "{part}");
+        }
+    }
+
+    #[test]
+    fn rates_keep_the_digits_that_matter() {
+        let table = [
+            (0.25, Some("0.25")),
+            (4.52, Some("4.5")),
+            (99.96, Some("100")),
+            (432_900.4, Some("432,900")),
+            (1e13, Some("1.00e13")),
+            (f64::INFINITY, None),
+            (f64::NAN, None),
+            (-1.0, None),
+        ];
+        for (per_second, text) in table {
+            assert_eq!(rate(per_second).as_deref(), text, "{per_second}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What became of a page: how long it answered, and why it did not. Pure.
+
+use std::time::Duration;
+
+use fastclock::{Decline, Nanos};
+
+/// A time in which the page gave way to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Withdrawal {
+    /// Why.
+    pub reason: Decline,
+    /// For how long.
+    pub lasted: Duration,
+}
+
+/// What became of a page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Lines that were published.
+    pub lines: u64,
+    /// Time in which the page answered.
+    pub answered: Duration,
+    /// When it did not, the start included, in their order; the last takes up what does not fit.
+    pub withdrawals: Vec<Withdrawal>,
+    /// The largest bound that a reader can have been given, ns.
+    pub worst_bound: u64,
+    /// How often the kernel's clock was looked at.
+    pub looks: u64,
+    /// Looks that found the page further from the kernel's clock than its bound says.
+    pub outside_bound: u64,
+    /// How often a line could not be published because the thread did not get its CPU.
+    pub too_late: u64,
+    /// CPU time of the timekeeper.
+    pub cpu_time: Duration,
+}
+
+/// No more are kept one by one.
+const WITHDRAWALS_MAX: usize = 1000;
+
+/// Keeps the report.
+#[derive(Clone, Debug)]
+pub(crate) struct Account {
+    /// What is known so far.
+    pub report: Report,
+    /// Why the page does not answer; `None` if it does.
+    declined: Option<Decline>,
+    since: Nanos,
+}
+
+impl Account {
+    /// Begins at this time of `CLOCK_MONOTONIC`, with a page that does not answer, or that another
+    /// writer has left answering.
+    #[must_use]
+    pub(crate) fn new(now: Nanos, declined: Option<Decline>) -> Self {
+        Self { report: Report::default(), declined, since: now }
+    }
+
+    /// Why the page does not answer.
+    #[must_use]
+    pub(crate) const fn declined(&self) -> Option<Decline> {
+        self.declined
+    }
+
+    /// For how long it has been so.
+    #[must_use]
+    pub(crate) fn lasted(&self, now: Nanos) -> Duration {
+        Duration::from_nanos(now.0.saturating_sub(self.since.0).max(0).unsigned_abs())
+    }
+
+    /// The page answers, or does not for this reason, from `now` on.
+    pub(crate) fn turn(&mut self, declined: Option<Decline>, now: Nanos) {
+        if declined == self.declined {
+            return;
+        }
+        self.close(now);
+        (self.declined, self.since) = (declined, now);
+    }
+
+    /// The report at the end.
+    #[must_use]
+    pub(crate) fn finish(mut self, now: Nanos) -> Report {
+        self.close(now);
+        self.report
+    }
+
+    fn close(&mut self, now: Nanos) {
+        let lasted = self.lasted(now);
+        let Some(reason) = self.declined else {
+            self.report.answered += lasted;
+            return;
+        };
+        let withdrawals = &mut self.report.withdrawals;
+        let is_full = withdrawals.len() == WITHDRAWALS_MAX;
+        match withdrawals.last_mut() {
+            Some(last) if is_full => last.lasted += lasted,
+            _ => withdrawals.push(Withdrawal { reason, lasted }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    #[test]
+    fn each_time_is_accounted_for() {
+        let mut account = Account::new(Nanos(0), Some(Decline::Starting));
+        account.turn(Some(Decline::Starting), Nanos(100 * MS));
+        account.turn(None, Nanos(200 * MS));
+        account.turn(None, Nanos(900 * MS));
+        account.turn(Some(Decline::Jumped), Nanos(1000 * MS));
+        assert_eq!(account.lasted(Nanos(1500 * MS)), Duration::from_millis(500));
+        account.turn(None, Nanos(2000 * MS));
+        let report = account.finish(Nanos(2300 * MS));
+        assert_eq!(report.answered, Duration::from_millis(1100));
+        let withdrawal = |reason, ms| Withdrawal { reason, lasted: Duration::from_millis(ms) };
+        let expected = [withdrawal(Decline::Starting, 200), withdrawal(Decline::Jumped, 1000)];
+        assert_eq!(report.withdrawals, expected);
+    }
+
+    #[test]
+    fn a_restless_page_does_not_fill_the_memory() {
+        let mut account = Account::new(Nanos(0), None);
+        for turn in 0..5000 {
+            let declined = (turn % 2 == 0).then_some(Decline::Jumped);
+            account.turn(declined, Nanos(turn * MS));
+        }
+        let report = account.finish(Nanos(5000 * MS));
+        assert_eq!(report.withdrawals.len(), WITHDRAWALS_MAX);
+        let all: Duration = report.withdrawals.iter().map(|one| one.lasted).sum();
+        assert_eq!(all + report.answered, Duration::from_millis(5000));
+    }
+}

@@ -1,0 +1,125 @@
+//! What a machine shows of its counter, collected from the running host.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use fastclock::ClockId;
+use fastclock::arch::CpuCounter;
+
+use super::warp::{self, Warp};
+use clockscope_sys::vdso_call::{self, Call, Path};
+use clockscope_sys::{own_vdso, tsc_permission};
+
+/// What is known of the counter. A field that is `None` could not be found out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// Whether the CPU has a counter that this program knows how to read in order.
+    pub has_counter: bool,
+    /// Whether this process may read it.
+    pub may_read: Option<bool>,
+    /// What the CPU and the kernel should say of a counter of constant rate, and do not.
+    pub missing_flags: Vec<&'static str>,
+    /// The kernel's clocksource.
+    pub clocksource: Option<String>,
+    /// Whether the vDSO reads `CLOCK_MONOTONIC` without a system call; asked only where the
+    /// clocksource is not the counter itself.
+    pub vdso_answers: Option<bool>,
+    /// How the CPUs' counters compare.
+    pub warp: Option<Warp>,
+}
+
+impl Evidence {
+    /// Asks this machine; takes up to 100 ms.
+    #[must_use]
+    pub fn collect() -> Self {
+        // Every CPU of these has one, and the fast clock does without `rdtscp`.
+        let has_counter = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+        let may_read = tsc_permission::is_given();
+        let clocksource = Clocksource::open().and_then(|file| file.read());
+        let is_counter = clocksource.as_deref().is_some_and(super::guards::is_the_counter);
+        let can_read = has_counter && may_read != Some(false);
+        Self {
+            has_counter,
+            may_read,
+            missing_flags: missing_flags(),
+            vdso_answers: if is_counter { None } else { vdso_answers() },
+            clocksource,
+            warp: if can_read { warp::measure(&CpuCounter) } else { None },
+        }
+    }
+}
+
+/// The file that names the kernel's clocksource, kept open.
+#[derive(Debug)]
+pub struct Clocksource(File);
+
+impl Clocksource {
+    /// Opens it; `None` without `/sys`.
+    #[must_use]
+    pub fn open() -> Option<Self> {
+        let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        File::open(path).ok().map(Self)
+    }
+
+    /// The name now.
+    #[must_use]
+    pub fn read(&self) -> Option<String> {
+        let mut bytes = [0; 64];
+        let read = self.0.read_at(&mut bytes, 0).ok()?;
+        Some(String::from_utf8_lossy(&bytes[..read]).trim().to_owned())
+    }
+}
+
+fn missing_flags() -> Vec<&'static str> {
+    if fastclock::sys::is_invariant() {
+        return Vec::new();
+    }
+    let missing = missing_in(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default());
+    if missing.is_empty() { vec!["invariant TSC by CPUID"] } else { missing }
+}
+
+/// What the flags of any CPU in `/proc/cpuinfo` lack.
+fn missing_in(cpuinfo: &str) -> Vec<&'static str> {
+    let mut flags = cpuinfo.lines().filter(|line| line.starts_with("flags")).peekable();
+    if flags.peek().is_none() {
+        return vec!["the flags in /proc/cpuinfo"];
+    }
+    let lines: Vec<Vec<&str>> = flags.map(|line| line.split_whitespace().collect()).collect();
+    ["constant_tsc", "nonstop_tsc"]
+        .into_iter()
+        .filter(|flag| !lines.iter().all(|line| line.contains(flag)))
+        .collect()
+}
+
+/// Whether the vDSO answers by itself; `None` if that cannot be tested.
+fn vdso_answers() -> Option<bool> {
+    let image = own_vdso::read()?;
+    let mut callables = vdso_call::callables(&image.bytes)?;
+    callables.retain(|one| one.call() == Call::ClockGettime(ClockId::Monotonic));
+    let path = *vdso_call::paths(&callables)?.first()?;
+    Some(path != Path::Syscall)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_must_be_there_on_each_cpu() {
+        let both = "flags\t\t: fpu constant_tsc nonstop_tsc\n";
+        assert_eq!(missing_in(both), [""; 0]);
+        let one = format!("{both}flags\t\t: fpu constant_tsc\n");
+        assert_eq!(missing_in(&one), ["nonstop_tsc"]);
+        assert_eq!(missing_in("processor : 0\n").len(), 1);
+    }
+
+    #[test]
+    fn this_machine_is_seen_as_it_is() {
+        let evidence = Evidence::collect();
+        let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        let current = std::fs::read_to_string(path).ok();
+        assert_eq!(evidence.clocksource.as_deref(), current.as_deref().map(str::trim));
+        assert_ne!(evidence.may_read, Some(false));
+        assert_eq!(vdso_answers(), Some(true), "no test machine has lost its vDSO");
+    }
+}

@@ -1,0 +1,259 @@
+//! Whether this machine's counter may be used as a clock: what is asked before the start.
+//!
+//! The judgement is pure; [`evidence`](super::evidence) collects what it is made from.
+
+use std::fmt;
+
+use fastclock::Decline;
+
+use super::evidence::Evidence;
+
+/// The counter may be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// The kernel's clocksource when this was asked.
+    pub clocksource: Option<String>,
+    /// What spoke against it and was overridden, as clauses; empty without `--force`.
+    pub overridden: Vec<String>,
+}
+
+/// The counter may not be used. Prints as a clause: the reason, and what speaks for and against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The weightiest reason.
+    pub reason: Decline,
+    /// What speaks against the counter, as clauses; that of `reason` first.
+    pub against: Vec<String>,
+    /// What speaks for it.
+    pub in_favour: Vec<String>,
+    /// Whether `--force` would use it all the same.
+    pub can_be_forced: bool,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.against.join("; "))?;
+        if !self.in_favour.is_empty() {
+            write!(f, " (for it: {})", self.in_favour.join("; "))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Asks this machine, in less than 100 ms.
+///
+/// `force` overrides the clocksource and the CPU's word on its counter, never what was measured.
+///
+/// # Errors
+///
+/// What speaks against the counter.
+pub fn check(force: bool) -> Result<Passed, Refusal> {
+    judge(&Evidence::collect(), force)
+}
+
+/// One thing that speaks against the counter.
+struct Objection {
+    reason: Decline,
+    words: String,
+    can_be_forced: bool,
+}
+
+/// Judges what was collected.
+///
+/// # Errors
+///
+/// As [`check`].
+pub fn judge(evidence: &Evidence, force: bool) -> Result<Passed, Refusal> {
+    let mut in_favour = Vec::new();
+    let mut objections = Vec::new();
+    let points = [counter, permission, warp, invariance, clocksource];
+    for point in points {
+        match point(evidence) {
+            Ok(words) => in_favour.extend(words),
+            Err(objection) => objections.push(objection),
+        }
+    }
+    let refused = objections.iter().find(|objection| !force || !objection.can_be_forced);
+    let words = || objections.iter().map(|objection| objection.words.clone()).collect();
+    match refused {
+        None => Ok(Passed { clocksource: evidence.clocksource.clone(), overridden: words() }),
+        Some(refused) => Err(Refusal {
+            reason: refused.reason,
+            against: words(),
+            in_favour,
+            can_be_forced: objections.iter().all(|objection| objection.can_be_forced),
+        }),
+    }
+}
+
+/// What a point says: for the counter, if anything, or against it.
+type Point = Result<Option<String>, Objection>;
+
+fn counter(evidence: &Evidence) -> Point {
+    if evidence.has_counter {
+        return Ok(None);
+    }
+    let words = Decline::NoCounter.to_string();
+    Err(Objection { reason: Decline::NoCounter, words, can_be_forced: false })
+}
+
+fn permission(evidence: &Evidence) -> Point {
+    if evidence.may_read != Some(false) {
+        return Ok(None);
+    }
+    let words = Decline::Forbidden.to_string();
+    Err(Objection { reason: Decline::Forbidden, words, can_be_forced: false })
+}
+
+/// Fewer hand-overs between CPUs speak for nothing: a busy host may have let the threads meet now
+/// and then only.
+const ENOUGH: u64 = 1_000;
+
+fn warp(evidence: &Evidence) -> Point {
+    let Some(warp) = evidence.warp else { return Ok(None) };
+    if warp.backwards == 0 {
+        let pairs = if warp.others == 1 { "pair" } else { "pairs" };
+        return Ok((warp.handovers >= ENOUGH).then(|| {
+            format!(
+                "no warp in {} hand-overs between {} {pairs} of CPUs",
+                warp.handovers, warp.others
+            )
+        }));
+    }
+    let words = format!(
+        "{}: a reading was less than an earlier one {} times in {}, by up to {} ticks",
+        Decline::Warp,
+        warp.backwards,
+        warp.handovers,
+        warp.worst
+    );
+    Err(Objection { reason: Decline::Warp, words, can_be_forced: false })
+}
+
+fn invariance(evidence: &Evidence) -> Point {
+    let missing = &evidence.missing_flags;
+    if missing.is_empty() {
+        return Ok(Some("the CPU says that its rate is constant".to_owned()));
+    }
+    let words = format!("{} (missing: {})", Decline::NotInvariant, missing.join(", "));
+    Err(Objection { reason: Decline::NotInvariant, words, can_be_forced: true })
+}
+
+fn clocksource(evidence: &Evidence) -> Point {
+    let refuse =
+        |words| Err(Objection { reason: Decline::Clocksource, words, can_be_forced: true });
+    match evidence.clocksource.as_deref() {
+        None => refuse("it is not known what the kernel's clocksource is".to_owned()),
+        Some(name) if is_the_counter(name) => {
+            Ok(Some(format!("the kernel's clocksource is {name}")))
+        }
+        Some(name) if is_made_from_the_counter(name) => match evidence.vdso_answers {
+            Some(true) => {
+                Ok(Some(format!("the kernel's clocksource is {name}, without a system call")))
+            }
+            Some(false) => refuse(format!(
+                "the kernel's clocksource is {name}, whose host does not vouch for the counter: its vDSO makes system calls"
+            )),
+            None => refuse(format!(
+                "the kernel's clocksource is {name}, and whether its vDSO answers by itself cannot be tested"
+            )),
+        },
+        Some(name) => refuse(format!("the kernel's clocksource is {name}, not the counter")),
+    }
+}
+
+/// Clocksources that are the counter itself.
+#[must_use]
+pub(crate) fn is_the_counter(clocksource: &str) -> bool {
+    matches!(clocksource, "tsc" | "arch_sys_counter")
+}
+
+/// Clocksources of hypervisors that correct the counter by a page; they answer in user space only
+/// while the host says that one correction holds for all CPUs (`PVCLOCK_TSC_STABLE_BIT`; a
+/// sequence number other than zero in Hyper-V's page).
+#[must_use]
+pub(crate) fn is_made_from_the_counter(clocksource: &str) -> bool {
+    matches!(clocksource, "kvm-clock" | "hyperv_clocksource_tsc_page")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::warp::Warp;
+
+    fn healthy() -> Evidence {
+        Evidence {
+            has_counter: true,
+            may_read: Some(true),
+            missing_flags: Vec::new(),
+            clocksource: Some("tsc".to_owned()),
+            vdso_answers: None,
+            warp: Some(Warp { others: 3, handovers: 9_000, backwards: 0, worst: 0 }),
+        }
+    }
+
+    fn on(clocksource: &str) -> Evidence {
+        Evidence { clocksource: Some(clocksource.to_owned()), ..healthy() }
+    }
+
+    #[test]
+    fn a_healthy_machine_passes() {
+        for source in ["tsc", "arch_sys_counter"] {
+            let passed = judge(&on(source), false).unwrap();
+            assert_eq!((passed.clocksource.as_deref(), passed.overridden.len()), (Some(source), 0));
+        }
+        let unknown = Evidence { may_read: None, warp: None, ..healthy() };
+        assert!(judge(&unknown, false).is_ok());
+    }
+
+    #[test]
+    fn another_clocksource_is_refused_but_can_be_forced() {
+        for source in ["hpet", "acpi_pm", "jiffies", "xen", "hyperv_clocksource_msr"] {
+            let refusal = judge(&on(source), false).unwrap_err();
+            assert_eq!(refusal.reason, Decline::Clocksource);
+            assert!(refusal.can_be_forced && refusal.to_string().contains(source), "{refusal}");
+            assert!(refusal.to_string().contains("no warp in 9000 hand-overs"), "{refusal}");
+            let passed = judge(&on(source), true).unwrap();
+            assert_eq!(passed.overridden, refusal.against);
+        }
+        let unknown = Evidence { clocksource: None, ..healthy() };
+        assert_eq!(judge(&unknown, false).unwrap_err().reason, Decline::Clocksource);
+    }
+
+    #[test]
+    fn a_hypervisors_clock_passes_while_its_vdso_answers() {
+        for source in ["kvm-clock", "hyperv_clocksource_tsc_page"] {
+            let answers = |answers| Evidence { vdso_answers: answers, ..on(source) };
+            assert!(judge(&answers(Some(true)), false).is_ok());
+            for bad in [Some(false), None] {
+                let refusal = judge(&answers(bad), false).unwrap_err();
+                assert_eq!((refusal.reason, refusal.can_be_forced), (Decline::Clocksource, true));
+            }
+        }
+    }
+
+    #[test]
+    fn force_overrides_flags_but_not_what_was_measured() {
+        let flags = Evidence { missing_flags: vec!["nonstop_tsc"], ..healthy() };
+        let refusal = judge(&flags, false).unwrap_err();
+        assert_eq!(refusal.reason, Decline::NotInvariant);
+        assert!(refusal.to_string().contains("missing: nonstop_tsc"), "{refusal}");
+        assert!(judge(&flags, true).is_ok());
+
+        let warped = Warp { others: 1, handovers: 50, backwards: 2, worst: 777 };
+        let measured = [
+            (Evidence { warp: Some(warped), ..on("hpet") }, Decline::Warp),
+            (Evidence { may_read: Some(false), ..on("hpet") }, Decline::Forbidden),
+            (Evidence { has_counter: false, ..on("hpet") }, Decline::NoCounter),
+        ];
+        for (evidence, reason) in measured {
+            for force in [false, true] {
+                let refusal = judge(&evidence, force).unwrap_err();
+                assert_eq!((refusal.reason, refusal.can_be_forced), (reason, false));
+                assert_eq!(refusal.against.len(), 2, "{refusal}");
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! How long a counter must prove itself before its page answers. Pure.
+
+use std::time::Duration;
+
+use fastclock::Decline;
+
+/// First penalty; doubled with each failure.
+const FIRST: Duration = Duration::from_secs(1);
+/// Longest penalty.
+const LONGEST: Duration = Duration::from_secs(60);
+/// A page that has answered for so much longer than the penalty before it has made up for it.
+const MADE_UP: u32 = 10;
+
+/// What was held against the counter so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Proving {
+    failures: u32,
+}
+
+impl Proving {
+    /// How long the counter must be seen to be right before its page answers again, after the
+    /// discipline's own baseline.
+    #[must_use]
+    pub(crate) fn penalty(&self) -> Duration {
+        match self.failures.checked_sub(1) {
+            None => Duration::ZERO,
+            Some(doublings) => {
+                FIRST.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX)).min(LONGEST)
+            }
+        }
+    }
+
+    /// The counter has failed after its page answered for so long.
+    pub(crate) fn fail(&mut self, reason: Decline, answered: Duration) {
+        if answered > (self.penalty() * MADE_UP).max(LONGEST) {
+            self.failures = 0;
+        }
+        // That a machine sleeps says nothing against its counter.
+        if reason != Decline::Suspended {
+            self.failures = self.failures.saturating_add(1).min(10);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_doubles_the_time_up_to_a_minute() {
+        let mut proving = Proving::default();
+        let mut seconds = vec![proving.penalty().as_secs()];
+        for _ in 0..12 {
+            proving.fail(Decline::Jumped, Duration::from_secs(1));
+            seconds.push(proving.penalty().as_secs());
+        }
+        assert_eq!(seconds, [0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60, 60]);
+    }
+
+    #[test]
+    fn time_heals_and_sleep_is_no_failure() {
+        let mut proving = Proving::default();
+        for _ in 0..5 {
+            proving.fail(Decline::RateChanged, Duration::ZERO);
+        }
+        assert_eq!(proving.penalty(), Duration::from_secs(16));
+        proving.fail(Decline::Suspended, Duration::from_secs(160));
+        assert_eq!(proving.penalty(), Duration::from_secs(16));
+        proving.fail(Decline::RateChanged, Duration::from_secs(161));
+        assert_eq!(proving.penalty(), Duration::from_secs(1));
+        proving.fail(Decline::Suspended, Duration::from_secs(61));
+        assert_eq!(proving.penalty(), Duration::ZERO);
+    }
+}

@@ -1,0 +1,143 @@
+//! A timekeeper on this machine.
+
+use std::cell::Cell;
+
+use fastclock::arch::CpuCounter;
+use fastclock::page::{Kernel, OWNER_DIED, Order, PageClock, Reader, Trust};
+use fastclock::{ClockId, Nanos};
+
+use super::*;
+use clockscope_sys::tsc;
+
+/// The kernel's clock, and why it was asked.
+#[derive(Default)]
+struct Asked(Cell<Option<Decline>>);
+
+impl Kernel for &Asked {
+    fn read(&self, clock: ClockId) -> Nanos {
+        tsc::now(clock)
+    }
+    fn declined(&self, reason: Decline) {
+        self.0.set(Some(reason));
+    }
+}
+
+fn page() -> &'static Page {
+    Box::leak(Box::new(Page::new()))
+}
+
+fn options() -> Options {
+    Options { period: Duration::from_millis(50), ..Options::default() }
+}
+
+/// Waits until the timekeeper is in some state.
+fn wait_until(keeper: &Timekeeper, mut is: impl FnMut(Pulse) -> bool) -> Pulse {
+    loop {
+        if let Some(pulse) = keeper.pulse()
+            && is(pulse)
+        {
+            return pulse;
+        }
+        assert!(keeper.is_alive());
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
+fn reader<'a>(
+    page: &'static Page,
+    trust: &'a Trust,
+    asked: &'a Asked,
+) -> Reader<'a, CpuCounter, &'a Asked> {
+    Reader { page, trust, counter: CpuCounter, kernel: asked }
+}
+
+#[test]
+fn a_page_answers_within_its_bound_until_it_is_stopped() {
+    let page = page();
+    let (trust, asked) = (Trust::new(), Asked::default());
+    let reader = reader(page, &trust, &asked);
+    let keeper = Timekeeper::start(page, options()).unwrap();
+    wait_until(&keeper, |_| true);
+    let starting = reader.bounded(PageClock::Monotonic, Order::Ordered);
+    // Unless this thread did not get a CPU for as long as the counter is measured.
+    let is_late = keeper.pulse().unwrap().lines > 0;
+    assert!(starting.declined == Some(Decline::Starting) || is_late, "{starting:?}");
+    wait_until(&keeper, |pulse| pulse.lines > 4);
+    let mut answered = 0;
+    for _ in 0..10_000 {
+        let before = tsc::now(ClockId::Monotonic);
+        let read = reader.bounded(PageClock::Monotonic, Order::Ordered);
+        let after = tsc::now(ClockId::Monotonic);
+        answered += u32::from(read.declined.is_none());
+        assert!(read.time.0 + read.bound.0 >= before.0, "{before:?} {read:?}");
+        assert!(read.time.0 - read.bound.0 <= after.0, "{read:?} {after:?}");
+    }
+    assert!(answered > 9_000, "{answered}; {:?}", asked.0);
+    let report = keeper.stop();
+    let read = reader.bounded(PageClock::Monotonic, Order::Ordered);
+    // The line ends a moment after the thread.
+    let is_over = read.declined == Some(Decline::WriterStopped) || read.declined.is_none();
+    assert!(is_over, "{read:?}");
+    assert!(report.lines > 4 && report.looks > report.lines, "{report:?}");
+    assert!(report.worst_bound > 0 && report.cpu_time > Duration::ZERO, "{report:?}");
+    assert_eq!(report.withdrawals[0].reason, Decline::Starting);
+    assert!(report.withdrawals[0].lasted >= Duration::from_millis(200), "{report:?}");
+}
+
+/// Whoever is told that the page answers relies on it.
+#[test]
+fn nobody_is_told_that_the_page_answers_before_it_has_a_line() {
+    for _ in 0..300 {
+        let keeper = Timekeeper::start(page(), options()).unwrap();
+        let first = std::iter::repeat_with(|| keeper.pulse()).flatten().next().unwrap();
+        assert!(first.declined.is_some() || first.lines > 0, "{first:?}");
+        let _ = keeper.stop();
+    }
+}
+
+#[test]
+fn the_owner_is_named_while_it_lives() {
+    let page = page();
+    let keeper = Timekeeper::start(page, options()).unwrap();
+    wait_until(&keeper, |_| true);
+    let owner = page.head.load(Ordering::Acquire) >> 32;
+    assert!(owner > 0 && owner != u64::from(std::process::id()));
+    let _ = keeper.stop();
+    let head = page.head.load(Ordering::Acquire);
+    assert_eq!((head >> 32, head & OWNER_DIED), (0, 0));
+
+    let keeper = Timekeeper::start(page, Options { owned: false, ..options() }).unwrap();
+    wait_until(&keeper, |_| true);
+    assert_eq!(page.head.load(Ordering::Acquire) >> 32, 0);
+    let _ = keeper.stop();
+}
+
+#[test]
+fn a_bridged_restart_is_no_gap() {
+    let page = page();
+    let (trust, asked) = (Trust::new(), Asked::default());
+    let reader = reader(page, &trust, &asked);
+    let serve = Options {
+        owned: false,
+        bridge: true,
+        resume: true,
+        valid: Duration::from_secs(3600),
+        ..options()
+    };
+    let read = || reader.bounded(PageClock::Monotonic, Order::Ordered);
+    let mut last = Nanos(0);
+    for _ in 0..3 {
+        let keeper = Timekeeper::start(page, serve).unwrap();
+        wait_until(&keeper, |pulse| {
+            let now = read();
+            assert!(now.time >= last, "{now:?} {last:?}");
+            last = now.time;
+            pulse.lines > 2
+        });
+        let report = keeper.stop();
+        assert_eq!(report.outside_bound, 0, "{report:?}");
+        assert_eq!(read().declined, None, "the line goes on");
+    }
+    let report = Timekeeper::start(page, serve).unwrap().stop();
+    assert_eq!(report.withdrawals, [], "answered from the first moment on");
+}

@@ -1,0 +1,197 @@
+//! Compiles the crate `vdso-image` into an ELF shared object of at most seven pages.
+//!
+//! Three steps: `fastclock` as a library and `vdso-image` as one object file, by the compiler that
+//! builds the command; then a link without any library. A panic, a call into `core` that was not
+//! inlined or any other reference to something that a program may not have is an undefined symbol
+//! and fails the link. An instruction that would change more of the caller's state than the kernel's
+//! functions do, or needs an aligned stack or a clear direction flag, fails the build too. The second link leaves out the symbol table; where our entries lie is
+//! written to `image_entries.rs` instead.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use object::{Object, ObjectSection, ObjectSymbol};
+
+/// Bytes that the image may fill; `vdso_image::layout::IMAGE_SIZE`.
+const IMAGE_SIZE: usize = 7 * 4096 - 256;
+
+fn main() {
+    if let Err(message) = build() {
+        println!("cargo::error={message}");
+        std::process::exit(1);
+    }
+}
+
+/// Builds the image into `OUT_DIR`: `vdso_image.so` and `image_entries.rs`.
+fn build() -> Result<(), String> {
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
+    let fastclock = source("fastclock", fastclock::SOURCE_DIR)?;
+    let image_source = source("vdso-image", vdso_image::SOURCE_DIR)?;
+    println!("cargo::rerun-if-changed={}", fastclock.join("src").display());
+    println!("cargo::rerun-if-changed={}", image_source.display());
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=CC");
+    compile_fastclock(&fastclock, &out)?;
+    compile_image(&image_source, &out)?;
+    let with_symbols = link(&image_source, &out, "vdso_image_symbols.so", None)?;
+    let image = link(&image_source, &out, "vdso_image.so", Some("-Wl,-s"))?;
+    check(&image, &with_symbols)?;
+    let entries = entries(&with_symbols)?;
+    fs::write(out.join("image_entries.rs"), entries)
+        .map_err(|error| format!("cannot write image_entries.rs: {error}"))
+}
+
+/// Where the sources of a crate are: beside this one in a checkout, which may have been moved with what was
+/// built in it, or where cargo unpacked them.
+fn source(name: &str, unpacked: &str) -> Result<PathBuf, String> {
+    let here = env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set")?;
+    let beside = Path::new(&here).with_file_name(name);
+    Ok(if beside.join("Cargo.toml").exists() { beside } else { PathBuf::from(unpacked) })
+}
+
+fn rustc() -> Command {
+    let mut command = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    command.args(["--edition", "2024", "--cap-lints", "allow"]);
+    command.args(["-C", "opt-level=2", "-C", "panic=abort", "-C", "codegen-units=1"]);
+    command.args(["-C", "overflow-checks=no", "-C", "debug-assertions=no"]);
+    command.args(["-C", "relocation-model=pie", "-C", "force-unwind-tables=yes"]);
+    // General registers only, as the kernel builds its own image: vector code wants an aligned stack,
+    // which callers in assembly do not always give. rustc warns that floating-point numbers are passed
+    // differently then, and there are none here.
+    command.args(["-C", "target-feature=-sse,-sse2,+soft-float"]);
+    // Nothing here gains from unrolled loops, and every page counts.
+    command.args(["-C", "llvm-args=-unroll-threshold=0"]);
+    command.args(["--target", "x86_64-unknown-linux-gnu"]);
+    command
+}
+
+fn compile_fastclock(source: &Path, out: &Path) -> Result<(), String> {
+    let mut command = rustc();
+    command.args(["--crate-name", "fastclock", "--crate-type", "rlib", "--out-dir"]).arg(out);
+    run(command.arg(source.join("src/lib.rs")))
+}
+
+fn compile_image(source: &Path, out: &Path) -> Result<(), String> {
+    let mut library = OsString::from("fastclock=");
+    library.push(out.join("libfastclock.rlib"));
+    let mut command = rustc();
+    command.args(["--crate-name", "vdso_image", "--crate-type", "lib", "--emit", "obj,asm"]);
+    command.args(["--cfg", "clockscope_image", "--extern"]).arg(library);
+    command.arg("--out-dir").arg(out);
+    run(command.arg(source.join("src/lib.rs")))?;
+    let listing = out.join("vdso_image.s");
+    let text = fs::read_to_string(&listing)
+        .map_err(|error| format!("cannot read {}: {error}", listing.display()))?;
+    match text.lines().find(|line| changes_too_much(line)) {
+        Some(line) => Err(format!("the vDSO image must not contain `{}`", line.trim())),
+        None => Ok(()),
+    }
+}
+
+/// Whether a line of assembly touches vector, mask or x87 registers, or depends on the direction flag.
+fn changes_too_much(line: &str) -> bool {
+    let line = line.trim();
+    let mnemonic = line.split_whitespace().next().unwrap_or_default();
+    if mnemonic.starts_with(['.', '#']) || mnemonic.ends_with(':') {
+        return false;
+    }
+    let registers = ["%xmm", "%ymm", "%zmm", "%mm", "%st", "%k"];
+    // x87 instructions begin with `f`, AVX with `v`; the rest are the string instructions.
+    let beginnings = ["f", "v", "rep", "movs", "stos", "lods", "scas", "cmps", "xsave", "xrstor"];
+    let extends = ["movsbl", "movsbq", "movsbw", "movswl", "movswq", "movslq", "movsx", "movsxd"];
+    registers.iter().any(|register| line.contains(register))
+        || ["cld", "std", "ldmxcsr", "emms"].contains(&mnemonic)
+        || beginnings.iter().any(|beginning| mnemonic.starts_with(beginning))
+            && !extends.contains(&mnemonic)
+}
+
+fn link(source: &Path, out: &Path, name: &str, extra: Option<&str>) -> Result<Vec<u8>, String> {
+    let file = out.join(name);
+    let with_path = |option: &str, path: PathBuf| {
+        let mut argument = OsString::from(option);
+        argument.push(path);
+        argument
+    };
+    let mut command = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    command.args(["-shared", "-nostdlib", "-o"]).arg(&file).arg(out.join("vdso_image.o"));
+    command.arg(with_path("-Wl,-T,", source.join("image.ld")));
+    command.arg(with_path("-Wl,--version-script=", source.join("image.map")));
+    command.args([
+        "-Wl,-soname,linux-vdso.so.1",
+        "-Wl,--hash-style=both",
+        "-Wl,-Bsymbolic",
+        "-Wl,--no-undefined",
+        "-Wl,-z,max-page-size=4096",
+        "-Wl,-z,norelro",
+        "-Wl,-z,noexecstack",
+        "-Wl,--eh-frame-hdr",
+        "-Wl,--build-id=none",
+    ]);
+    command.args(extra);
+    run(&mut command)?;
+    fs::read(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))
+}
+
+/// The promises that need no program to be tested on.
+fn check(image: &[u8], with_symbols: &[u8]) -> Result<(), String> {
+    if image.len() > IMAGE_SIZE {
+        return Err(format!("the vDSO image has {} bytes, over {IMAGE_SIZE}", image.len()));
+    }
+    let file = parse(image)?;
+    if let Some(dynamic) = file.dynamic_relocations().and_then(|mut all| all.next()) {
+        return Err(format!("the vDSO image needs a relocation: {dynamic:?}"));
+    }
+    let text = |file: &object::File<'_>| {
+        let section = file.section_by_name(".text").ok_or("no .text in the vDSO image")?;
+        section.data().map(<[u8]>::to_vec).map_err(|_| "cannot read .text")
+    };
+    if text(&file)? != text(&parse(with_symbols)?)? {
+        return Err("the two links of the vDSO image differ".to_owned());
+    }
+    Ok(())
+}
+
+/// Rust source with the name, offset and size of every function of ours.
+fn entries(with_symbols: &[u8]) -> Result<String, String> {
+    let file = parse(with_symbols)?;
+    let mut source = String::from("&[\n");
+    for symbol in file.symbols() {
+        let Ok(name) = symbol.name() else { continue };
+        let ours = [
+            "direct_",
+            "counted_",
+            "looked_up_",
+            "syscall_",
+            "coarse_",
+            "tsc_",
+            "tscp_",
+            "fast_",
+            "clockscope_",
+        ];
+        if ours.iter().any(|prefix| name.starts_with(prefix)) {
+            writeln!(source, "    ({name:?}, {:#x}, {:#x}),", symbol.address(), symbol.size())
+                .map_err(|error| error.to_string())?;
+        }
+    }
+    source.push(']');
+    Ok(source)
+}
+
+fn parse(bytes: &[u8]) -> Result<object::File<'_>, String> {
+    object::File::parse(bytes).map_err(|error| format!("cannot read the vDSO image: {error}"))
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command
+        .output()
+        .map_err(|error| format!("cannot run {}: {error}", command.get_program().display()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&output.stderr).replace('\n', "; ");
+    Err(format!("{} failed: {words}", command.get_program().display()))
+}

@@ -1,0 +1,74 @@
+//! System calls that a stop would end with `EINTR`, though nothing has happened to the program.
+//!
+//! A stop is what a tracer asks for, and also what a signal leads to that the program ignores: without a tracer
+//! the kernel drops it. The kernel restarts most calls that a tracer's stop has interrupted, but not `epoll_wait` and a few
+//! more (signal(7)): a program sees `EINTR` from them under `strace -p` and every debugger. Where such a
+//! call waits without limit, the kernel is told to do with it as with `pause`: to end it if a signal
+//! handler runs now, and otherwise to make it again. With a limit, it would wait for longer than it was
+//! to, and is left alone.
+
+use clockscope_sys::ptrace::{self, Registers};
+
+const EINTR: u64 = (-4_i64).cast_unsigned();
+/// "Make it again if no handler runs": include/linux/errno.h (Linux 6.18).
+const ERESTARTNOHAND: u64 = (-514_i64).cast_unsigned();
+
+/// If a thread that stands still was stopped in such a call: it goes on with it.
+pub(super) fn go_on(thread: i32) {
+    go_on_if(thread, || true);
+}
+
+/// The same, if this is so too; it is asked only where it matters.
+pub(crate) fn go_on_if(thread: i32, is_so: impl FnOnce() -> bool) {
+    let Ok(mut registers) = ptrace::registers(thread) else { return };
+    if registers.rax == EINTR && waits_without_limit(&registers) && is_so() {
+        registers.rax = ERESTARTNOHAND;
+        // If it was killed meanwhile, it needs nothing.
+        let _ = ptrace::set_registers(thread, &registers);
+    }
+}
+
+/// Whether the thread is in a call that waits until something happens. Pure.
+fn waits_without_limit(registers: &Registers) -> bool {
+    const EPOLL_WAIT: u64 = 232;
+    const EPOLL_PWAIT: u64 = 281;
+    const EPOLL_PWAIT2: u64 = 441;
+    const RT_SIGTIMEDWAIT: u64 = 128;
+    const SEMOP: u64 = 65;
+    const SEMTIMEDOP: u64 = 220;
+    const IO_GETEVENTS: u64 = 208;
+    const IO_URING_ENTER: u64 = 426;
+    /// The fifth argument is a structure, or names one that was registered, in which there may be a limit:
+    /// `IORING_ENTER_EXT_ARG`, `IORING_ENTER_EXT_ARG_REG`, include/uapi/linux/io_uring.h (Linux 6.18).
+    const HAS_ARGUMENTS: u64 = 1 << 3 | 1 << 6;
+    match registers.orig_rax {
+        // Milliseconds, an `int`.
+        EPOLL_WAIT | EPOLL_PWAIT => registers.r10 & 0x8000_0000 != 0,
+        // A time, or none.
+        EPOLL_PWAIT2 | SEMTIMEDOP => registers.r10 == 0,
+        RT_SIGTIMEDWAIT => registers.rdx == 0,
+        IO_GETEVENTS => registers.r8 == 0,
+        // It returns an error only if nothing was submitted, so nothing is submitted twice.
+        IO_URING_ENTER => registers.r10 & HAS_ARGUMENTS == 0,
+        SEMOP => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_with_a_limit_is_left_alone() {
+        let in_call = |number: u64, r10: u64| {
+            let mut registers = ptrace::no_registers();
+            (registers.orig_rax, registers.r10) = (number, r10);
+            waits_without_limit(&registers)
+        };
+        assert!(in_call(232, 0xffff_ffff) && in_call(281, u64::MAX) && in_call(441, 0));
+        assert!(!in_call(232, 100) && !in_call(281, 0) && !in_call(441, 0x7ffd_0000_1000));
+        assert!(in_call(426, 1) && !in_call(426, 1 | 1 << 3) && !in_call(426, 1 | 1 << 6));
+        assert!(!in_call(u64::MAX, u64::MAX) && !in_call(0, 0));
+    }
+}

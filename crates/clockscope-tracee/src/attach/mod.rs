@@ -1,0 +1,279 @@
+//! Counting in a process that is running already: our image is mapped near the kernel's, and the
+//! kernel's functions begin with a jump to it.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `process.rs` | what is known of the process before it is touched |
+//! | `refusal.rs` | why it is left alone |
+//! | `threads.rs` | tracing, stopping and resuming its threads |
+//! | `place.rs` | where our image goes; pure |
+//! | `injected.rs` | the instructions that map it; pure |
+//! | `seccomp.rs` | what its filters make of that; pure |
+//! | `inject.rs` | making a thread execute them |
+//! | `endless.rs` | calls that a stop would end |
+//! | `displaced.rs` | the jump, and the trampoline with what stood there; pure |
+//! | `outside.rs` | where a thread that stands still may go on |
+//! | `patch.rs` | redirecting all functions while all threads stand still |
+//! | `detach.rs` | putting everything back |
+
+pub mod detach;
+pub mod displaced;
+pub(super) mod endless;
+mod inject;
+mod injected;
+mod outside;
+mod patch;
+pub mod place;
+mod process;
+mod refusal;
+mod seccomp;
+mod threads;
+
+use clockscope_text::foreign::Foreign;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Acquire;
+use std::time::Duration;
+
+use vdso_image::layout::{Shared, TOTAL_SIZE};
+
+pub use patch::Patch;
+pub use process::command_name;
+pub use process::look;
+pub use refusal::Refusal;
+pub(super) use threads::listed;
+
+use self::inject::run;
+use self::injected::Work;
+use self::process::{Known, is_ending};
+use self::threads::Threads;
+use super::decline::Decline;
+use super::install::{shared_pages, write_image};
+use super::session::Session;
+use clockscope_sys::memory;
+use clockscope_sys::own_vdso;
+use clockscope_sys::precedence::Precedence;
+use clockscope_sys::ptrace::{self, Resume};
+use clockscope_sys::shm::Segment;
+
+/// A process that is being counted.
+#[derive(Debug)]
+pub struct Attached {
+    /// Its number.
+    pub pid: i32,
+    /// Name of the program.
+    pub command: Foreign,
+    /// Its threads, and the FS base of each.
+    pub threads: Vec<(i32, u64)>,
+    /// The pages that it counts in.
+    pub pages: Rc<Segment<Shared>>,
+    /// How its functions are redirected.
+    pub patch: Rc<Patch>,
+    /// How long a thread stood still at most, from the first stop to the last resumption.
+    pub pause: Duration,
+}
+
+/// How to attach.
+pub struct How<'a> {
+    /// The image.
+    pub session: &'a Session,
+    /// The process, as a number of the session.
+    pub number: u64,
+    /// How its threads go on.
+    pub resume: Resume,
+    /// Told of process and address when our image is mapped, before a call reaches it.
+    pub mapped: &'a mut dyn FnMut(i32, u64),
+    /// Whether that takes long: the threads go on meanwhile, and are stopped a second time.
+    pub mapped_takes_long: bool,
+    /// Told of the process when all its threads are traced, before any of them is stopped.
+    pub traced: &'a mut dyn FnMut(i32),
+}
+
+/// So many programs are tried, where a process executes one after the other.
+const PROGRAMS: u32 = 8;
+
+/// Attaches to a running process: its calls are counted when this returns, and it runs.
+///
+/// # Errors
+///
+/// A [`Refusal`]; the process is then as it was, but perhaps for a mapping that nobody uses.
+pub fn attach(number: i32, how: &mut How<'_>) -> Result<Attached, Refusal> {
+    let known = process::known(number)?;
+    for _ in 0..PROGRAMS {
+        match attach_known(&known, how) {
+            // Whatever was seen of a process that was ending, that is why.
+            Err(_) if is_ending(known.pid) => return Err(Refusal::Ended),
+            Err(Refusal::Executed) => {}
+            // A thread that executes a program ends the others.
+            Err(Refusal::Gone) if !threads::listed(known.pid).is_empty() => {}
+            done => return done,
+        }
+    }
+    Err(if is_ending(known.pid) { Refusal::Ended } else { Refusal::Executed })
+}
+
+fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
+    let pid = known.pid;
+    if !process::is_64_bit(pid) {
+        return Err(Refusal::Bits);
+    }
+    if !process::shares_memory_namespace(pid) {
+        return Err(Refusal::Namespace);
+    }
+    let pages = shared_pages(how.session, pid).map_err(Refusal::Declined)?;
+    let Some(pages) = pages else { return Err(Refusal::Stuck) };
+    let mut threads = Threads::seize(pid).map_err(|error| match error.raw_os_error() {
+        Some(libc::ESRCH) => Refusal::Gone,
+        _ => known.not_allowed(),
+    })?;
+    match attach_traced(pid, how, &mut threads, &pages) {
+        Ok((patch, pause, threads)) => Ok(Attached {
+            pid,
+            command: process::command_name(pid),
+            threads,
+            pages: Rc::new(pages),
+            patch: Rc::new(patch),
+            pause,
+        }),
+        Err(refusal) => {
+            // What was seen of a program that is there no more, or only half, is no reason.
+            let executed = threads.stop_all().is_ok() && threads.has_executed();
+            threads.release();
+            Err(if executed { Refusal::Executed } else { refusal })
+        }
+    }
+}
+
+type Done = (Patch, Duration, Vec<(i32, u64)>);
+
+fn attach_traced(
+    pid: i32,
+    how: &mut How<'_>,
+    threads: &mut Threads,
+    pages: &Segment<Shared>,
+) -> Result<Done, Refusal> {
+    (how.traced)(pid);
+    let own = own_vdso::read().ok_or(Refusal::Declined(Decline::NoVdso))?;
+    // The first thread may have ended, and the process then shows its memory by the others only.
+    let through = threads.all().first().copied().ok_or(Refusal::Gone)?;
+    let maps = process::mappings(through)?;
+    let vdso = patch::vdso_of(&maps).ok_or(Refusal::Declined(Decline::NoVdso))?.start;
+    let base = place::near(&maps, vdso).ok_or(Refusal::NoPlace)?;
+    let patch = Patch::plan(through, how.session, &own, &maps, base)?;
+    let sharers = process::sharers_of(pid);
+    if patch.room_is_used {
+        patch::wait_for_room(threads, &patch)?;
+    }
+    let ready = how.session.ready();
+    let shared_id = u64::from(pages.id().cast_unsigned());
+    let map = Work::Map { at: base, shared_id, live_id: how.session.live_id() };
+    let work = Work::Attach {
+        at: base,
+        attach_offset: ready.attach_offset,
+        shared_id,
+        process: how.number,
+    };
+    // The first threads that go on would otherwise keep the last ones waiting for us.
+    let _first = Precedence::ask();
+    // All at once: a thread that executes our code while the others compete with it for processors
+    // takes many times longer. One that does not stop may hold what our code needs.
+    if !threads.stop_all().map_err(Refusal::at("tracing a new thread"))?.is_empty() {
+        threads.resume_all(Resume::Run);
+    }
+    let thread = choose(threads, pid)?;
+    if threads.has_executed() {
+        return Err(Refusal::Executed);
+    }
+    run(threads, thread, &patch.room, &map)?;
+    if !process::has_mapped(thread, base..base + TOTAL_SIZE as u64) {
+        return Err(Refusal::Declined(Decline::NotAttached));
+    }
+    write_image(how.session, thread, base).map_err(Refusal::at("writing the image"))?;
+    if !threads.settle(thread) {
+        return Err(patch::why_late(pid, thread));
+    }
+    if threads.has_executed() {
+        return Err(Refusal::Executed);
+    }
+    run(threads, thread, &patch.room, &work)?;
+    installed(pages)?;
+    let written = patch.write_trampolines(thread);
+    if how.mapped_takes_long {
+        threads.resume_all(Resume::Run);
+    }
+    (how.mapped)(pid, base);
+    if let Err(refusal) = written.and_then(|()| redirect(threads, (pid, &sharers), thread, &patch))
+    {
+        // What cannot be undone does no harm: nobody uses the mapping.
+        let new = Work::Unmap(vec![(base, TOTAL_SIZE as u64)]);
+        if threads.settle(thread) {
+            let _ = run(threads, thread, &patch.room, &new);
+        }
+        return Err(refusal);
+    }
+    let mut all = Vec::new();
+    for thread in threads.stopped() {
+        if let Ok(registers) = ptrace::registers(thread)
+            && ptrace::set_options(thread, ptrace::FOLLOW).is_ok()
+        {
+            all.push((thread, registers.fs_base));
+        }
+    }
+    threads.resume_all(how.resume);
+    Ok((patch, threads.longest_stop(), all))
+}
+
+/// A thread that can execute our code: it stands still.
+fn choose(threads: &mut Threads, pid: i32) -> Result<i32, Refusal> {
+    let mut why = Refusal::Gone;
+    for thread in threads.all() {
+        if !threads.settle(thread) {
+            if threads.all().contains(&thread) {
+                why = patch::why_late(pid, thread);
+            }
+            continue;
+        }
+        return Ok(thread);
+    }
+    Err(why)
+}
+
+/// Whether the installer has come to its end in the process.
+fn installed(pages: &Segment<Shared>) -> Result<(), Refusal> {
+    let header = &pages.get().header;
+    if header.base.load(Acquire) != 0 {
+        return Ok(());
+    }
+    let failed = header.failed.load(Acquire);
+    Err(Refusal::Declined(match i32::try_from(failed & 0xffff_ffff) {
+        Ok(errno) if failed != 0 => Decline::Install(errno),
+        _ => Decline::NotAttached,
+    }))
+}
+
+/// Redirects the functions while all threads stand still, which they do when this returns well. No thread waits
+/// in vfork then, so another process that still has this memory runs on it all the time, unseen.
+fn redirect(
+    threads: &mut Threads,
+    (pid, sharers): (i32, &[i32]),
+    through: i32,
+    patch: &Patch,
+) -> Result<(), Refusal> {
+    patch::stop_outside(threads, pid, patch)?;
+    if let Some(other) = sharers.iter().find(|other| memory::is_shared_with(through, **other)) {
+        threads.resume_all(Resume::Run);
+        return Err(Refusal::SharesMemory(*other));
+    }
+    let vdso = process::mappings(through).ok();
+    let stayed = vdso.is_some_and(|maps| {
+        maps.iter().any(|mapping| mapping.start == patch.base)
+            && patch::vdso_of(&maps).is_some_and(|vdso| vdso.contains(patch.room.at))
+    });
+    if !stayed {
+        threads.resume_all(Resume::Run);
+        return Err(Refusal::Executed);
+    }
+    patch.write(through, true).inspect_err(|_| {
+        let _ = patch.write(through, false);
+        threads.resume_all(Resume::Run);
+    })
+}

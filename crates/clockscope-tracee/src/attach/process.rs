@@ -1,0 +1,207 @@
+//! What is known of a process before it is touched.
+
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+
+use super::refusal::{Asker, Refusal};
+use clockscope_sys::{access, memory, proc_text};
+use clockscope_text::foreign::Foreign;
+use vdso_reader::maps::{self, Mapping};
+
+/// `PF_KTHREAD`, include/linux/sched.h (Linux 6.18).
+const PF_KTHREAD: u64 = 0x0020_0000;
+/// `PF_EXITING`, the same.
+const PF_EXITING: u64 = 0x4;
+/// `ELFCLASS64`.
+const CLASS_64: u8 = 2;
+
+/// The fields of `/proc/PID/status` that matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    /// The process, if the number was that of one of its threads.
+    pub(super) pid: i32,
+    /// Name of the program.
+    pub(super) command: Foreign,
+    tracer: i32,
+    user: u32,
+    is_zombie: bool,
+}
+
+/// The name of the program that a process runs, as `ps` shows it.
+#[must_use]
+pub fn command_name(pid: i32) -> Foreign {
+    let name = proc_text::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().into()
+}
+
+/// Other processes on the memory of one, as far as this process may know: children of vfork that have not
+/// executed a program yet, and those that were made with `CLONE_VM` and stay. Not threads of the kernel, which work
+/// on a program's memory (vhost and io_uring of older kernels) and execute nothing of it.
+pub(super) fn sharers_of(pid: i32) -> Vec<i32> {
+    let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let shares = |other: &i32| memory::is_shared_with(pid, *other) && !is_of_kernel(*other);
+    numbers.filter(|other| *other != pid).filter(shares).collect()
+}
+
+/// Looks a process up and finds reasons to keep away.
+pub(super) fn known(number: i32) -> Result<Known, Refusal> {
+    let known = proc_text::read(format!("/proc/{number}/status"))
+        .ok()
+        .and_then(|status| parse(&status))
+        .ok_or(Refusal::Gone)?;
+    if u32::try_from(known.pid) == Ok(std::process::id()) {
+        return Err(Refusal::Own);
+    }
+    if is_of_kernel(known.pid) {
+        return Err(Refusal::Kernel);
+    }
+    if known.tracer != 0 {
+        return Err(Refusal::Traced(command_name(known.tracer), known.tracer));
+    }
+    if known.is_zombie && super::threads::listed(known.pid).len() < 2 {
+        return Err(Refusal::Zombie);
+    }
+    Ok(known)
+}
+
+/// Looks whether a process can be attached to, as far as that can be seen without touching it.
+///
+/// # Errors
+///
+/// Why not.
+pub fn look(number: i32) -> Result<(), Refusal> {
+    let known = known(number)?;
+    // Opening it needs the rights of a tracer.
+    match std::fs::File::open(format!("/proc/{}/mem", known.pid)) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(known.not_allowed())
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Known {
+    /// Why the kernel does not let this process be traced.
+    pub(super) fn not_allowed(&self) -> Refusal {
+        let own = access::effective_uid();
+        match known(self.pid) {
+            Err(refusal) => refusal,
+            Ok(_) if own == 0 => Refusal::NotAllowed(self.user, Asker::Root),
+            Ok(_) if own != self.user => Refusal::NotAllowed(self.user, Asker::Another),
+            Ok(_) => Refusal::NotAllowed(self.user, Asker::Same),
+        }
+    }
+}
+
+/// Pure.
+fn parse(status: &str) -> Option<Known> {
+    let field = |name: &str| {
+        status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap_or_default()
+    };
+    let first = |name: &str| field(name).split_whitespace().next().unwrap_or_default().to_owned();
+    Some(Known {
+        pid: field("Tgid:").parse().ok()?,
+        command: field("Name:").into(),
+        tracer: field("TracerPid:").parse().unwrap_or(0),
+        user: first("Uid:").parse().unwrap_or(0),
+        is_zombie: matches!(first("State:").as_str(), "Z" | "X"),
+    })
+}
+
+fn is_of_kernel(pid: i32) -> bool {
+    flags(&format!("/proc/{pid}/stat")).is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
+/// The kernel's flags of a task: field 9 of `proc_pid_stat(5)`; `None` if it is gone.
+fn flags(stat: &str) -> Option<u64> {
+    let stat = proc_text::read(stat).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()
+}
+
+/// Whether a process has ended, or all its threads are about to.
+pub(super) fn is_ending(pid: i32) -> bool {
+    let is_exiting = |thread: i32| {
+        let place = format!("/proc/{pid}/task/{thread}");
+        let status = proc_text::read(format!("{place}/status")).unwrap_or_default();
+        flags(&format!("{place}/stat")).is_none_or(|flags| flags & PF_EXITING != 0)
+            || is_being_killed(&status)
+    };
+    super::threads::listed(pid).into_iter().all(is_exiting)
+}
+
+/// Whether `SIGKILL` is on its way to a thread, as when another thread of the process has ended all.
+/// Pure.
+fn is_being_killed(status: &str) -> bool {
+    const KILL: u64 = 1 << (libc::SIGKILL - 1);
+    ["SigPnd:", "ShdPnd:"].iter().any(|name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|s| s & KILL != 0)
+    })
+}
+
+/// Whether the program is a 64-bit one; `true` if it cannot be read, which its registers tell then.
+pub(super) fn is_64_bit(pid: i32) -> bool {
+    use std::io::Read as _;
+    let mut header = [0; 5];
+    let read = std::fs::File::open(format!("/proc/{pid}/exe"))
+        .and_then(|mut file| file.read_exact(&mut header));
+    read.is_err() || header[4] == CLASS_64
+}
+
+/// The mappings of a process.
+pub(super) fn mappings(pid: i32) -> Result<Vec<Mapping>, Refusal> {
+    proc_text::read(format!("/proc/{pid}/maps"))
+        .map(|text| maps::parse(&text))
+        .map_err(Refusal::at("reading its mappings"))
+}
+
+/// Whether a process has private executable memory without a file in just this range.
+pub(super) fn has_mapped(pid: i32, range: Range<u64>) -> bool {
+    mappings(pid).is_ok_and(|maps| {
+        maps.iter().any(|mapping| {
+            (mapping.start..mapping.end) == range
+                && mapping.perms == "r-xp"
+                && mapping.name.is_empty()
+        })
+    })
+}
+
+/// Whether a process is in the IPC namespace of this one, without which it cannot attach the pages.
+pub(super) fn shares_memory_namespace(pid: i32) -> bool {
+    let namespace = |pid: &str| {
+        std::fs::metadata(format!("/proc/{pid}/ns/ipc")).map(|file| (file.dev(), file.ino())).ok()
+    };
+    namespace(&pid.to_string()).is_none_or(|theirs| namespace("self") == Some(theirs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_of_a_process_is_read() {
+        let status = "Name:\tredis-server\nState:\tS (sleeping)\nTgid:\t12\nPid:\t13\n\
+                      TracerPid:\t99\nUid:\t105\t105\t105\t105\n";
+        let known = parse(status).unwrap();
+        assert_eq!((known.pid, known.tracer, known.user), (12, 99, 105));
+        assert_eq!((known.command.verbatim(), known.is_zombie), ("redis-server", false));
+        assert!(parse("").is_none());
+    }
+
+    #[test]
+    fn who_is_about_to_end_is_known() {
+        assert!(!is_ending(std::process::id().cast_signed()));
+        assert!(is_ending(i32::MAX));
+        assert!(is_being_killed("SigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n"));
+        assert!(is_being_killed("SigPnd:\t0000000000000000\nShdPnd:\t0000000000000101\n"));
+        assert!(!is_being_killed("SigPnd:\t0000000000000000\nShdPnd:\t0000000000000001\n"));
+    }
+
+    #[test]
+    fn a_thread_of_the_kernel_and_this_process_are_told() {
+        assert_eq!(known(std::process::id().cast_signed()), Err(Refusal::Own));
+        assert!(!is_of_kernel(1));
+        assert_eq!(known(i32::MAX), Err(Refusal::Gone));
+    }
+}

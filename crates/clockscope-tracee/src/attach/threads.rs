@@ -1,0 +1,368 @@
+//! The threads of a running process: becoming their tracer, stopping them, letting them go on.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::endless;
+use clockscope_sys::ptrace::{self, Resume};
+use clockscope_sys::signals;
+use clockscope_sys::wait::{self, Status};
+
+/// A program that is executed is told of.
+const SEIZED: i32 = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
+
+/// How long a thread may take to stop.
+const STOPS_WITHIN: Duration = Duration::from_millis(500);
+
+/// The longest time between two looks at a thread that has not stopped yet.
+const LONGEST_NAP: Duration = Duration::from_micros(500);
+
+/// How long a thread in uninterruptible sleep is waited for.
+const SLEEPS_AT_MOST: Duration = Duration::from_millis(10);
+
+/// How often running threads are looked at for signals.
+const BETWEEN_SIGNALS: Duration = Duration::from_micros(50);
+
+/// How long to look for a stop before sleeping in between.
+const SPIN: Duration = Duration::from_micros(20);
+
+/// The threads of a process, as the kernel lists them; empty if it has ended.
+#[must_use]
+pub(crate) fn listed(pid: i32) -> Vec<i32> {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The letter by which `ps` shows the state of a thread: `D` for uninterruptible, `Z` for ended.
+#[must_use]
+pub(super) fn state(pid: i32, thread: i32) -> Option<char> {
+    let stat = clockscope_sys::proc_text::read(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It has not stopped.
+    Runs,
+    /// It stands still.
+    Stands,
+    /// It has ended.
+    Ended,
+}
+
+/// Threads that this process traces, and those of them that stand still.
+#[derive(Debug)]
+pub(super) struct Threads {
+    pid: i32,
+    /// How each has stopped; `None` while it runs.
+    all: BTreeMap<i32, Option<Status>>,
+    /// Whether one of them has executed a program.
+    executed: bool,
+    /// Since when a thread stands still, and for how long one did at most.
+    since: Option<Instant>,
+    longest: Duration,
+}
+
+impl Threads {
+    /// Becomes the tracer of all threads of a process; none is stopped by this. New ones are not
+    /// followed yet, but found by [`Self::stop_all`].
+    ///
+    /// # Errors
+    ///
+    /// That of the first thread: `EPERM` when it may not be traced, `ESRCH` when it is gone.
+    pub(super) fn seize(pid: i32) -> io::Result<Self> {
+        let mut threads = Self::of(pid, []);
+        if let Err(error) = threads.seize_new() {
+            threads.release();
+            return Err(error);
+        }
+        if threads.all.is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(threads)
+    }
+
+    /// Threads that are traced already.
+    pub(super) fn of(pid: i32, threads: impl IntoIterator<Item = i32>) -> Self {
+        let all = threads.into_iter().map(|thread| (thread, None)).collect();
+        Self { pid, all, executed: false, since: None, longest: Duration::ZERO }
+    }
+
+    /// Adds threads that are traced already.
+    pub(super) fn add(&mut self, threads: impl IntoIterator<Item = i32>) {
+        for thread in threads {
+            self.all.entry(thread).or_insert(None);
+        }
+    }
+
+    /// Whether the process has executed a program since it is traced.
+    pub(super) fn has_executed(&mut self) -> bool {
+        for thread in self.all() {
+            self.look(thread);
+        }
+        self.executed
+    }
+
+    /// False once a thread has ended or was let go.
+    pub(super) fn is_known(&self, thread: i32) -> bool {
+        self.all.contains_key(&thread)
+    }
+
+    fn seize_new(&mut self) -> io::Result<bool> {
+        let mut found = false;
+        loop {
+            let before = self.all.len();
+            for thread in listed(self.pid) {
+                if self.all.contains_key(&thread) {
+                    continue;
+                }
+                match ptrace::seize(thread, SEIZED) {
+                    Ok(()) => drop(self.all.insert(thread, None)),
+                    // A thread that is ending cannot be traced any more, and need not be.
+                    Err(_) if matches!(state(self.pid, thread), None | Some('Z' | 'X')) => {}
+                    // One that was made by a thread that is followed is traced from its birth.
+                    Err(_) if wait::look(thread).is_ok() => drop(self.all.insert(thread, None)),
+                    Err(error) => return Err(error),
+                }
+            }
+            if self.all.len() == before {
+                return Ok(found);
+            }
+            found = true;
+        }
+    }
+
+    /// All threads, the first one of the process before the others.
+    pub(super) fn all(&self) -> Vec<i32> {
+        let mut all: Vec<i32> = self.all.keys().copied().collect();
+        all.sort_by_key(|thread| *thread != self.pid);
+        all
+    }
+
+    /// Those that stand still.
+    pub(super) fn stopped(&self) -> impl Iterator<Item = i32> + '_ {
+        self.all.iter().filter(|(_, status)| status.is_some()).map(|(thread, _)| *thread)
+    }
+
+    /// How a thread has stopped.
+    pub(super) fn status(&self, thread: i32) -> Option<Status> {
+        self.all.get(&thread).copied().flatten()
+    }
+
+    /// Asks a thread to stop and waits for that, or for whatever else stops it. `false`: it does not
+    /// stop in time; it will as soon as it can.
+    pub(super) fn stop(&mut self, thread: i32) -> bool {
+        if self.status(thread).is_some() {
+            return true;
+        }
+        self.ask(thread);
+        self.wait(thread, Instant::now() + STOPS_WITHIN)
+    }
+
+    /// What a thread does that was asked to stop, without waiting for it.
+    pub(super) fn look(&mut self, thread: i32) -> Look {
+        if self.status(thread).is_some() {
+            return Look::Stands;
+        }
+        match wait::look(thread) {
+            Ok(None) if self.is_known(thread) => Look::Runs,
+            Ok(Some(Status::Exited(_) | Status::Killed(_)) | None) | Err(_) => {
+                self.all.remove(&thread);
+                Look::Ended
+            }
+            Ok(Some(stop)) => {
+                self.executed |= matches!(stop, Status::Event(libc::PTRACE_EVENT_EXEC, _));
+                self.all.insert(thread, Some(stop));
+                Look::Stands
+            }
+        }
+    }
+
+    /// Asks a thread to stop, unless it has: it would stop a second time, where it has not moved.
+    pub(super) fn ask(&self, thread: i32) {
+        if matches!(wait::look(thread), Ok(None)) {
+            // One that has ended meanwhile says so when it is waited for.
+            let _ = ptrace::interrupt(thread);
+        }
+    }
+
+    /// Stops all threads, those that are made meanwhile too, and gives those that do not stop.
+    ///
+    /// # Errors
+    ///
+    /// When a new thread cannot be traced.
+    pub(super) fn stop_all(&mut self) -> io::Result<Vec<i32>> {
+        let now = Instant::now();
+        self.since.get_or_insert(now);
+        let deadline = now + STOPS_WITHIN;
+        loop {
+            let running: Vec<i32> =
+                self.all.iter().filter(|(_, s)| s.is_none()).map(|(t, _)| *t).collect();
+            running.iter().for_each(|thread| self.ask(*thread));
+            let late: Vec<i32> =
+                running.into_iter().filter(|thread| !self.wait(*thread, deadline)).collect();
+            if !late.is_empty() || !self.seize_new()? {
+                return Ok(late);
+            }
+        }
+    }
+
+    /// Waits until a thread has stopped or ended.
+    pub(super) fn wait(&mut self, thread: i32, deadline: Instant) -> bool {
+        let mut pause = Duration::from_micros(5);
+        let begun = Instant::now();
+        loop {
+            if self.look(thread) != Look::Runs {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            // Most stop sooner than a sleep is over; a thread that never sleeps is kept waiting for
+            // longer than one that does, on a machine with more to do than processors.
+            if begun.elapsed() < SPIN {
+                std::hint::spin_loop();
+            } else {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(LONGEST_NAP);
+            }
+            if pause < LONGEST_NAP {
+                continue;
+            }
+            match state(self.pid, thread) {
+                // The first thread of a process stays when it has ended, until all others have.
+                Some('Z' | 'X') => {
+                    self.all.remove(&thread);
+                    return true;
+                }
+                // Nobody knows for how long, and the others stand still.
+                Some('D') if begun.elapsed() > SLEEPS_AT_MOST => return false,
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits for a stop of the kind that leaves the thread where it was: signals that come before are
+    /// given to it. `false` if there is none in time, or it has ended.
+    pub(super) fn settle(&mut self, thread: i32) -> bool {
+        let deadline = Instant::now() + STOPS_WITHIN;
+        while self.stop(thread) && Instant::now() < deadline {
+            match self.status(thread) {
+                Some(Status::Event(libc::PTRACE_EVENT_STOP, _)) => return true,
+                Some(_) => self.resume(thread, Resume::Run),
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// Lets a thread go on from whatever it has stopped for: a signal is given to it, and one that
+    /// was stopped by a signal stays so.
+    pub(super) fn resume(&mut self, thread: i32, how: Resume) {
+        let Some(status) = self.status(thread) else { return };
+        self.all.insert(thread, None);
+        // It may have been killed since; then its end comes next.
+        let _ = match status {
+            Status::Event(libc::PTRACE_EVENT_STOP, signal) if is_group_stop(signal) => {
+                ptrace::listen(thread)
+            }
+            Status::Signal(signal) => {
+                endless::go_on_if(thread, || signals::is_ignored(thread, signal));
+                ptrace::resume(thread, how, signal)
+            }
+            Status::Event(libc::PTRACE_EVENT_STOP, _) => {
+                endless::go_on(thread);
+                ptrace::resume(thread, how, 0)
+            }
+            _ => ptrace::resume(thread, how, 0),
+        };
+    }
+
+    /// Lets all threads go on.
+    pub(super) fn resume_all(&mut self, how: Resume) {
+        for thread in self.stopped().collect::<Vec<_>>() {
+            self.resume(thread, how);
+        }
+        if let Some(since) = self.since.take() {
+            self.longest = self.longest.max(since.elapsed());
+        }
+    }
+
+    /// Lets this time pass while the threads run. Signals are given to them at once: a thread that is kept
+    /// in a stop until its timer's next signal has come executes nothing but its handler.
+    pub(super) fn let_run(&mut self, time: Duration) {
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            for thread in self.all() {
+                let stands = self.look(thread) == Look::Stands;
+                // Who tells of a child or a program is looked at first.
+                if let Some(Status::Signal(_) | Status::Event(libc::PTRACE_EVENT_STOP, _)) =
+                    self.status(thread)
+                    && stands
+                {
+                    self.resume(thread, Resume::Run);
+                }
+            }
+            std::thread::sleep(BETWEEN_SIGNALS);
+        }
+    }
+
+    /// How long a thread stood still at most, from when all were asked to stop until all went on.
+    pub(super) fn longest_stop(&self) -> Duration {
+        self.longest
+    }
+
+    /// Lets a thread that stands still go for good.
+    pub(super) fn detach(&mut self, thread: i32) {
+        let signal = match self.all.remove(&thread).flatten() {
+            Some(Status::Signal(signal)) => {
+                endless::go_on_if(thread, || signals::is_ignored(thread, signal));
+                signal
+            }
+            Some(Status::Event(libc::PTRACE_EVENT_STOP, signal)) if !is_group_stop(signal) => {
+                endless::go_on(thread);
+                0
+            }
+            Some(_) => 0,
+            None => return,
+        };
+        let _ = ptrace::detach_with(thread, signal);
+    }
+
+    /// Lets all threads go for good, each as soon as it stops. Those that do not in the time that one may
+    /// take, however many, are let go by the kernel when this process ends.
+    pub(super) fn release(mut self) {
+        let begun = Instant::now();
+        let mut left = self.all();
+        left.iter().filter(|thread| self.status(**thread).is_none()).for_each(|t| self.ask(*t));
+        loop {
+            left.retain(|thread| match self.look(*thread) {
+                Look::Stands => {
+                    self.detach(*thread);
+                    false
+                }
+                Look::Runs => true,
+                Look::Ended => false,
+            });
+            if begun.elapsed() > SLEEPS_AT_MOST {
+                left.retain(|thread| !matches!(state(self.pid, *thread), Some('D' | 'Z' | 'X')));
+            }
+            if left.is_empty() || begun.elapsed() >= STOPS_WITHIN {
+                return;
+            }
+            std::thread::sleep(BETWEEN_SIGNALS);
+        }
+    }
+
+    /// Says how a thread stands after somebody else has moved it on.
+    pub(super) fn set(&mut self, thread: i32, status: Option<Status>) {
+        self.all.insert(thread, status);
+    }
+}
+
+/// Whether a stop with this signal is that of a whole process, until `SIGCONT`.
+fn is_group_stop(signal: i32) -> bool {
+    matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)
+}

@@ -1,0 +1,547 @@
+//! The loop over everything that the kernel tells of the tracees.
+//!
+//! One thread does all of it. A tracee that has stopped is looked at and resumed before the next is waited
+//! for. What is remembered of a stop: `processes.rs`, `births.rs`, `arrival.rs`, and who was halted.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Acquire;
+use std::time::{Duration, Instant};
+
+use vdso_image::layout::InstallStep;
+
+use super::arrival::Arrivals;
+use super::attach::command_name;
+use super::attach::{self, Attached, endless};
+use super::births::Births;
+use super::decline::Decline;
+use super::forbidden_counter;
+use super::install::{Installed, execute_again, install, write_image};
+use super::observers::{Observers, Wish};
+use super::processes::Processes;
+use super::session::Session;
+use clockscope_sys::ending::{Asked, Ending};
+use clockscope_sys::ptrace::{self, Resume};
+use clockscope_sys::real_time::Service;
+use clockscope_sys::shm::Segment;
+use clockscope_sys::ticker::Ticker;
+use clockscope_sys::wait::{self, Status};
+use clockscope_sys::{access, halt, signals};
+use clockscope_text::foreign::Foreign;
+
+/// How often is looked at new processes of whom nobody tells, and whether a priority is still needed.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How the program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By itself.
+    Exited(i32),
+    /// By a signal.
+    Killed(i32),
+}
+
+/// What came of following the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Followed {
+    /// How the program ended; `None` if it was lost.
+    pub end: Option<End>,
+    /// When.
+    pub ended: Instant,
+    /// Processor time of the program and the children it waited for.
+    pub cpu: Duration,
+    /// True if a watcher wanted to leave while the program ran; it goes on uncounted.
+    pub left: bool,
+}
+
+impl Followed {
+    /// Nothing is known of the program's end; until now.
+    fn lost() -> Self {
+        Self { end: None, ended: Instant::now(), cpu: Duration::ZERO, left: false }
+    }
+}
+
+/// How far the program is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Following {
+    /// Not beyond its start: what it executes later has the kernel's image.
+    Start,
+    /// Until it has ended; processes of it that still run then go on uncounted.
+    Program,
+    /// Until the last process of the tree has ended.
+    All,
+}
+
+/// State of the loop.
+pub struct Follower<'a> {
+    /// The processes of the tree.
+    pub processes: Processes,
+    session: &'a Session,
+    program: i32,
+    births: Births,
+    arrivals: Arrivals,
+    observers: Observers<'a>,
+    /// Processes that were attached to, and how each has ended.
+    targets: HashMap<i32, Option<End>>,
+    /// `None` while nobody is followed.
+    service: Option<Service>,
+    /// Threads that have been stopped by a signal, and are not seen to have gone on since.
+    halted: HashSet<i32>,
+    /// The program has sent itself the last SIGSTOP that it was given.
+    stops_itself: bool,
+}
+
+/// Why nobody is followed any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// The last process that was attached to has ended.
+    Ended,
+    /// The time is over, or a signal asked for it.
+    Asked(Asked),
+    /// The watcher wished it.
+    Wished,
+}
+
+impl<'a> Follower<'a> {
+    /// Makes the loop for a program of this name that is seized and waits to execute.
+    #[must_use]
+    pub fn new(
+        session: &'a Session,
+        program: i32,
+        name: Foreign,
+        observers: Observers<'a>,
+    ) -> Self {
+        let mut follower = Self::of_running(session, observers);
+        follower.program = program;
+        follower.processes.add(program, name, None);
+        follower
+    }
+
+    /// Makes the loop for processes that run already; see [`Self::attach`].
+    #[must_use]
+    pub fn of_running(session: &'a Session, observers: Observers<'a>) -> Self {
+        Self {
+            processes: Processes::default(),
+            session,
+            program: 0,
+            births: Births::default(),
+            arrivals: Arrivals::default(),
+            observers,
+            targets: HashMap::new(),
+            service: None,
+            halted: HashSet::new(),
+            stops_itself: false,
+        }
+    }
+
+    /// Attaches to a running process; `traced` is told of it when all its threads are traced.
+    ///
+    /// # Errors
+    ///
+    /// Why not; the process is then as it was.
+    pub fn attach(
+        &mut self,
+        pid: i32,
+        traced: &mut dyn FnMut(i32),
+    ) -> Result<Attached, attach::Refusal> {
+        let watcher = &mut self.observers.watcher;
+        let wants_images = watcher.as_ref().is_some_and(|watcher| watcher.wants_images());
+        let attached = attach::attach(
+            pid,
+            &mut attach::How {
+                session: self.session,
+                number: Processes::number(self.processes.all().len()),
+                resume: match self.observers.syscalls {
+                    Some(_) => Resume::ToSyscall,
+                    None => Resume::Run,
+                },
+                mapped: &mut |pid, image| {
+                    if let Some(watcher) = watcher {
+                        watcher.mapped(pid, image);
+                    }
+                },
+                mapped_takes_long: wants_images,
+                traced,
+            },
+        )?;
+        let pages = Some(Rc::clone(&attached.pages));
+        let index = self.processes.add(attached.pid, attached.command.clone(), pages);
+        self.processes.redirect(index, &attached.patch);
+        self.targets.insert(attached.pid, None);
+        let mut keys = HashSet::new();
+        for (thread, key) in &attached.threads {
+            if *thread != attached.pid {
+                self.processes.add_thread(*thread, attached.pid);
+            }
+            self.processes.name_key(*thread, *key);
+            keys.insert(*key);
+        }
+        if keys.len() < attached.threads.len() {
+            Births::attached_to_twins(&self.processes, index);
+        }
+        Ok(attached)
+    }
+
+    /// Follows the processes that were attached to, until the last of them has ended or somebody asks
+    /// for the end.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not let us wait.
+    pub fn run_until(&mut self, ending: &Ending) -> io::Result<Left> {
+        let mut ticker = self.ticker()?;
+        self.service = Some(Service::begin());
+        loop {
+            self.review_service();
+            if let Some(asked) = ending.asked() {
+                return Ok(Left::Asked(asked));
+            }
+            let waited = match wait::next_or_tick() {
+                Ok(Some(waited)) => waited,
+                Ok(None) if self.tick(ticker.as_mut()) == Wish::GoOn => continue,
+                Ok(None) => return Ok(Left::Wished),
+                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Left::Ended),
+                Err(error) => return Err(error),
+            };
+            let end = match waited.status {
+                Status::Exited(code) => End::Exited(code),
+                Status::Killed(signal) => End::Killed(signal),
+                stop => {
+                    self.stopped(waited.pid, stop);
+                    continue;
+                }
+            };
+            self.processes.ended(waited.pid, waited.own_cpu);
+            self.gone(waited.pid);
+            if let Some(target) = self.targets.get_mut(&waited.pid) {
+                *target = Some(end);
+                if self.targets.values().all(Option::is_some) {
+                    return Ok(Left::Ended);
+                }
+            }
+        }
+    }
+
+    /// What remains when nobody is followed any more: the processes, what is known of new ones, and
+    /// how those that were attached to have ended.
+    #[must_use]
+    pub fn into_parts(self) -> (Processes, Births, HashMap<i32, Option<End>>) {
+        (self.processes, self.births, self.targets)
+    }
+
+    /// Follows the program until it has ended, and what it starts, as far as `how` says; with the timer of
+    /// [`Self::ticker`], which is there before the program starts, because a program must not be left alone.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not let us wait.
+    pub fn run(&mut self, how: Following, mut ticker: Option<Ticker>) -> io::Result<Followed> {
+        let mut followed = Followed::lost();
+        self.service = Some(Service::begin());
+        loop {
+            self.review_service();
+            let waited = match wait::next_or_tick() {
+                Ok(Some(waited)) => waited,
+                Ok(None) if self.tick(ticker.as_mut()) == Wish::GoOn => continue,
+                Ok(None) => {
+                    followed = Followed { left: true, ..Followed::lost() };
+                    break;
+                }
+                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => break,
+                Err(error) => return Err(error),
+            };
+            let end = match waited.status {
+                Status::Exited(code) => End::Exited(code),
+                Status::Killed(signal) => End::Killed(signal),
+                Status::Event(libc::PTRACE_EVENT_EXEC, _) if how == Following::Start => {
+                    self.executed(waited.pid);
+                    // If it was killed meanwhile, its end comes next.
+                    let _ = ptrace::detach_with(waited.pid, 0);
+                    continue;
+                }
+                stop => {
+                    self.stopped(waited.pid, stop);
+                    continue;
+                }
+            };
+            self.processes.ended(waited.pid, waited.own_cpu);
+            self.gone(waited.pid);
+            if waited.pid == self.program {
+                followed = Followed { end: Some(end), cpu: waited.cpu, ..Followed::lost() };
+                if how != Following::All {
+                    break;
+                }
+            }
+        }
+        drop(ticker);
+        self.service = None;
+        finish(&mut self.processes);
+        Ok(followed)
+    }
+
+    /// Takes the precedence that the threads of the tree need, if it is time to look at all of them.
+    fn review_service(&mut self) {
+        if let Some(service) = &mut self.service
+            && service.is_due()
+        {
+            service.review(self.processes.living());
+        }
+    }
+
+    /// Starts the timer for the watcher, or for what nobody tells. `EAGAIN`: the user may not queue more signals.
+    pub fn ticker(&self) -> io::Result<Option<Ticker>> {
+        match &self.observers.watcher {
+            Some(watcher) => Ticker::start(watcher.interval()).map(Some),
+            None => Ok(Ticker::start(LOOK).ok()),
+        }
+    }
+
+    /// Looks after new processes of whom nobody tells. Lets the watcher look, and follows its interval.
+    fn tick(&mut self, ticker: Option<&mut Ticker>) -> Wish {
+        for child in self.births.untold(&mut self.processes) {
+            self.resume(child, 0);
+        }
+        let Some(watcher) = &mut self.observers.watcher else { return Wish::GoOn };
+        let wish = watcher.tick(&self.processes);
+        if let Some(ticker) = ticker {
+            // The old interval stays if the new one is refused.
+            let _ = ticker.set(watcher.interval());
+        }
+        wish
+    }
+
+    fn gone(&mut self, thread: i32) {
+        if let Some(index) = self.processes.index_of(thread)
+            && self.processes.get(index).pid == thread
+        {
+            note_installation(&mut self.processes, index);
+            self.tell_gone(thread);
+            self.let_orphans_go(thread);
+        }
+        self.halted.remove(&thread);
+        self.arrivals.forget(thread);
+        self.births.forget(&self.processes, thread);
+        self.processes.remove(thread);
+        if let Some(observer) = &mut self.observers.syscalls {
+            observer.gone(thread);
+        }
+    }
+
+    /// Nobody will tell of the children that this process was making.
+    fn let_orphans_go(&mut self, parent: i32) {
+        for child in self.births.orphaned(&mut self.processes, parent) {
+            self.births.begin(&mut self.processes, child);
+            self.resume(child, 0);
+        }
+    }
+
+    /// Tells the watcher that a process has no image any more.
+    fn tell_gone(&mut self, process: i32) {
+        if let Some(watcher) = &mut self.observers.watcher {
+            watcher.gone(process);
+        }
+    }
+
+    /// Looks at a stopped tracee and resumes it. A tracee that dies meanwhile is not an error: its
+    /// end is reported by itself.
+    fn stopped(&mut self, thread: i32, status: Status) {
+        if let Some(service) = &mut self.service {
+            service.serve(thread);
+        }
+        let signal = match status {
+            Status::Event(libc::PTRACE_EVENT_STOP, signal) => {
+                return self.trapped(thread, signal);
+            }
+            Status::Event(libc::PTRACE_EVENT_EXEC, _) => {
+                if self.lets_go(thread) {
+                    return;
+                }
+                self.executed(thread);
+                0
+            }
+            Status::Event(
+                libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
+                _,
+            ) => return self.forked(thread),
+            Status::Syscall => {
+                self.at_syscall(thread);
+                0
+            }
+            Status::Signal(signal) => self.given(thread, signal),
+            _ => 0,
+        };
+        self.resume(thread, signal);
+    }
+
+    fn resume(&self, thread: i32, signal: i32) {
+        let all = self.observers.syscalls.is_some();
+        let watched = self.births.is_watched(thread)
+            || self.arrivals.is_expected(thread)
+            || self.halted.contains(&thread);
+        let how = if all || watched { Resume::ToSyscall } else { Resume::Run };
+        // It may have been killed since it stopped; then its end comes next.
+        let _ = ptrace::resume(thread, how, signal);
+    }
+
+    /// At the end of `execve`: a new program, which gets our image.
+    fn executed(&mut self, pid: i32) {
+        let Some(index) = self.processes.index_of(pid) else { return };
+        note_installation(&mut self.processes, index);
+        self.let_orphans_go(pid);
+        self.tell_gone(pid);
+        self.births.forget(&self.processes, pid);
+        self.arrivals.forget(pid);
+        self.processes.executed(index);
+        let result = install(self.session, pid, Processes::number(index));
+        let process = self.processes.get_mut(index);
+        process.command = command_name(pid);
+        match result {
+            Ok(Installed { pages, slot, wants_image }) => {
+                process.pages = pages.map(Rc::new);
+                process.image_slot = Some(slot);
+                let watched = self.observers.watcher.as_ref().is_some_and(|w| w.wants_images());
+                if watched || wants_image {
+                    self.arrivals.expect(pid);
+                }
+            }
+            Err(decline) => process.declines.push((process.command.clone(), decline)),
+        }
+    }
+
+    /// If the program would have more privileges untraced: makes it execute again, and lets it go.
+    fn lets_go(&mut self, pid: i32) -> bool {
+        if access::effective_uid() == 0 || !access::lacks_privileges(pid) {
+            return false;
+        }
+        let Some(index) = self.processes.index_of(pid) else { return false };
+        // It may have ended by the time that it is let go.
+        let command = command_name(pid);
+        if execute_again(self.session, pid).is_err() || ptrace::detach_with(pid, 0).is_err() {
+            return false;
+        }
+        note_installation(&mut self.processes, index);
+        self.let_orphans_go(pid);
+        self.tell_gone(pid);
+        self.processes.executed(index);
+        let process = self.processes.get_mut(index);
+        process.declines.push((command.clone(), Decline::Privileged));
+        process.command = command;
+        true
+    }
+
+    /// The parent goes on first, as it does without a tracer: a child of the same real-time priority
+    /// waits for it, and one that raises its own priority may keep the CPU for good.
+    fn forked(&mut self, parent: i32) {
+        let child = ptrace::event_message(parent);
+        let has_stopped = |child: &i32| self.births.announced(&mut self.processes, parent, *child);
+        let child = child.ok().filter(has_stopped);
+        self.resume(parent, 0);
+        if let Some(child) = child {
+            self.births.begin(&mut self.processes, child);
+            self.resume(child, 0);
+        }
+    }
+
+    fn at_syscall(&mut self, thread: i32) {
+        self.halted.remove(&thread);
+        if let Some(image) = self.arrivals.at_syscall(thread) {
+            // A process that cannot be given it starts without.
+            let written =
+                self.session.copies_itself() || write_image(self.session, thread, image).is_ok();
+            if written && let Some(watcher) = &mut self.observers.watcher {
+                watcher.mapped(thread, image);
+            }
+        }
+        if self.births.is_watched(thread) {
+            self.births.at_syscall(&mut self.processes, thread);
+        }
+        if let Some(observer) = &mut self.observers.syscalls
+            && let Some(index) = self.processes.index_of(thread)
+        {
+            observer.stopped(self.processes.get(index).pid, thread);
+        }
+    }
+
+    /// A stop that is not for a signal: a new tracee, a group-stop, or the end of one.
+    fn trapped(&mut self, thread: i32, signal: i32) {
+        let group_stop =
+            matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
+        if !group_stop {
+            if self.births.stopped(&mut self.processes, thread) {
+                self.resume(thread, 0);
+            }
+            return;
+        }
+        let _ = ptrace::listen(thread);
+        self.halted.insert(thread);
+        // Whoever sends this signal to the whole group stops us, too; and who means the program alone waits
+        // for nobody else.
+        let is_for_us = signal != libc::SIGSTOP || self.stops_itself;
+        if thread == self.program && is_for_us {
+            // Whoever stopped the program waits for us to be stopped: the shell.
+            if let Some(watcher) = &mut self.observers.watcher {
+                watcher.stopping();
+            }
+            halt::stop_with(self.program);
+            if let Some(watcher) = &mut self.observers.watcher {
+                watcher.continued();
+            }
+            let _ = signals::send(self.program, libc::SIGCONT);
+        }
+    }
+
+    /// A tracee is about to be given a signal; gives the signal that it really gets.
+    fn given(&mut self, thread: i32, signal: i32) -> i32 {
+        if signal == libc::SIGSEGV
+            && let Some(index) = self.processes.index_of(thread)
+            && let pages = self.processes.get(index).pages.as_deref()
+            && forbidden_counter::step_over(self.session, thread, pages.map(Segment::get))
+        {
+            return 0;
+        }
+        if thread == self.program
+            && signals::FORWARDED.contains(&signal)
+            && let Ok((sender, _)) = ptrace::signal_sender(thread)
+        {
+            self.observers.signals.delivered(signal, sender);
+        }
+        if signal == libc::SIGSTOP {
+            self.halted.insert(thread);
+            self.stops_itself =
+                ptrace::signal_sender(thread).is_ok_and(|(sender, _)| sender == self.program);
+        }
+        // What a stop has interrupted is so without a tracer, too.
+        if !self.halted.contains(&thread) {
+            endless::go_on_if(thread, || signals::is_ignored(thread, signal));
+        }
+        signal
+    }
+}
+
+/// Takes the counts of all processes, those that still run included.
+pub fn finish(processes: &mut Processes) {
+    for index in 0..processes.all().len() {
+        note_installation(processes, index);
+    }
+    processes.close();
+}
+
+/// Notes why an image was not installed, before the pages are given up.
+fn note_installation(processes: &mut Processes, index: usize) {
+    let process = processes.get_mut(index);
+    let Some(pages) = &process.pages else { return };
+    let header = &pages.get().header;
+    if header.base.load(Acquire) != 0 {
+        return;
+    }
+    let failed = header.failed.load(Acquire);
+    let attaching = [InstallStep::AttachShared, InstallStep::AttachClock, InstallStep::AttachLive]
+        .iter()
+        .any(|step| failed >> 32 == *step as u64);
+    let decline = match i32::try_from(failed & 0xffff_ffff) {
+        Ok(errno) if failed != 0 && !attaching => Decline::Install(errno),
+        _ => Decline::NotAttached,
+    };
+    process.declines.push((process.command.clone(), decline));
+}

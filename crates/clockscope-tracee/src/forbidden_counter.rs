@@ -1,0 +1,78 @@
+//! Our image reads the time-stamp counter, and the program has forbidden that to itself.
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+use fastclock::ClockId;
+use fastclock::page::Trust;
+use vdso_image::layout::{IMAGE_SIZE, PAGE, Shared, TRUST_OFFSET};
+
+use super::session::Session;
+use clockscope_sys::{memory, ptrace, tsc};
+
+/// If the fault of a stopped thread is one of our own reads of the time-stamp counter, which the program has
+/// forbidden to itself (`PR_SET_TSC`, strict seccomp): goes on behind the read, times no more,
+/// and lets the kernel answer this process from now on. Where the kernel's functions read the
+/// counter too, they raise the same signal, and that one is the program's.
+pub(super) fn step_over(session: &Session, thread: i32, pages: Option<&Shared>) -> bool {
+    if !ptrace::signal_sender(thread).is_ok_and(|(_, code)| code == SI_KERNEL) {
+        return false;
+    }
+    let has_clock = session.clock_page().is_some();
+    let Ok(mut registers) = ptrace::registers(thread) else { return false };
+    let image = &session.ready().bytes;
+    if pages.is_none() && !has_clock {
+        return false;
+    }
+    let base = image_base(thread, registers.rip, image);
+    let offset = registers.rip.wrapping_sub(base);
+    let Some(code) =
+        usize::try_from(offset).ok().filter(|at| *at < IMAGE_SIZE).and_then(|at| image.get(at..))
+    else {
+        return false;
+    };
+    let length = match code {
+        [0x0f, 0x31, ..] => 2,       // rdtsc
+        [0x0f, 0x01, 0xf9, ..] => 3, // rdtscp
+        _ => return false,
+    };
+    if let Some(pages) = pages {
+        pages.header.no_timing.store(1, Relaxed);
+    }
+    if has_clock && forbid_page(thread, base).is_err() {
+        return false;
+    }
+    registers.rip += length;
+    registers.rax = 0; // long before the page's line: the image looks again, and finds out
+    registers.rdx = 0;
+    if length == 3 {
+        registers.rcx = 0;
+    }
+    ptrace::set_registers(thread, &registers).is_ok()
+}
+
+/// `si_code` of signals that an instruction raised without an address: asm-generic/siginfo.h.
+const SI_KERNEL: i32 = 0x80;
+/// The page is at most this far ahead of the kernel's clock, ns: what a process compares it with
+/// before it trusts the page.
+const AHEAD: i64 = 20_000;
+
+/// Where our image begins in a process that executes an instruction of it; 0 if it does not.
+fn image_base(thread: i32, at: u64, image: &[u8]) -> u64 {
+    let page = PAGE as u64;
+    let mut header = [0; 64];
+    let begins = |base: &u64| {
+        memory::read(thread, *base, &mut header).is_ok_and(|read| read == header.len())
+            && image.get(..header.len()) == Some(&header[..])
+    };
+    let pages = (IMAGE_SIZE as u64).div_ceil(page);
+    (0..pages).map(|n| (at & !(page - 1)).saturating_sub(n * page)).find(begins).unwrap_or(0)
+}
+
+/// Lets the kernel answer in a process for good, never before what the page may have said.
+fn forbid_page(thread: i32, base: u64) -> io::Result<()> {
+    let floor = tsc::now(ClockId::Monotonic).0.saturating_add(AHEAD);
+    let trust = base + TRUST_OFFSET as u64;
+    memory::write(thread, trust + Trust::FORBIDDEN_OFFSET as u64, &floor.to_ne_bytes())?;
+    memory::write(thread, trust + Trust::CHECKED_OFFSET as u64, &0_u64.to_ne_bytes())
+}

@@ -1,0 +1,382 @@
+//! Makes the built image ready for a session: which function behind which name, only the names
+//! that the kernel's image has, and hash tables that agree. Pure.
+
+use std::fmt;
+
+use object::LittleEndian as LE;
+use object::elf::{
+    DT_GNU_HASH, DT_HASH, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERSYM, Dyn64, DynamicTag,
+    FileHeader64, ProgramHeader64, SHN_UNDEF, STB_GLOBAL, STB_WEAK, STT_FUNC, Sym64,
+};
+use object::pod;
+
+use super::unwind;
+use clockscope_sys::tsc;
+use vdso_image::layout::{
+    FORWARD_SIZE, FORWARDED, FUNCTIONS, Function, IMAGE_SIZE, KERNEL_OFFSET, TARGET_KERNEL,
+    TARGET_OURS, Target,
+};
+use vdso_reader::{Binding, Image};
+
+/// The image as the build script made it.
+pub(crate) const BUILT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vdso_image.so"));
+
+/// Name, offset and size of each function in it.
+const ENTRIES: &[(&str, u32, u32)] = include!(concat!(env!("OUT_DIR"), "/image_entries.rs"));
+
+/// Which entries the exported names get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// Only jump.
+    No,
+    /// Count in slots of threads.
+    ByThread,
+    /// Count in slots of CPUs.
+    ByCpu,
+}
+
+/// What answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// The kernel's image.
+    Kernel,
+    /// A system call.
+    Syscall,
+    /// The kernel's image, from the coarse clock of the family.
+    Coarse,
+    /// The clock page.
+    Tsc {
+        /// The CPU may read the counter out of order.
+        fast: bool,
+    },
+}
+
+impl Route {
+    /// What the names of its functions in the image begin with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Kernel => "",
+            Self::Syscall => "syscall_",
+            Self::Coarse => "coarse_",
+            Self::Tsc { fast: false } if tsc::has_rdtscp() => "tscp_",
+            Self::Tsc { fast: false } => "tsc_",
+            Self::Tsc { fast: true } => "fast_",
+        }
+    }
+}
+
+/// An image ready to be attached.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// The bytes of the ELF image, [`IMAGE_SIZE`] of them.
+    pub bytes: Vec<u8>,
+    /// Offset of the installer.
+    pub install_offset: u32,
+    /// Offset of the instruction that sampled calls pass (`vdso-image/src/sample.rs`).
+    pub door_offset: u32,
+    /// Offset of the installer for a process that is running.
+    pub attach_offset: u32,
+    /// Offsets of the entries behind the exported names, by function.
+    pub entries: [u32; FUNCTIONS],
+    /// Where the kernel's functions lie.
+    pub kernel: [Target; FUNCTIONS],
+    /// Where our entries jump to.
+    pub target: [Target; FUNCTIONS],
+}
+
+/// Why no image could be made: the built image is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damaged(&'static str);
+
+impl fmt::Display for Damaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "clockscope's vDSO image is damaged: {}", self.0)
+    }
+}
+
+impl std::error::Error for Damaged {}
+
+/// Makes the image ready, to stand before the kernel's image `kernel`, whose code is moved to
+/// `code_offset` behind [`KERNEL_OFFSET`].
+///
+/// # Errors
+///
+/// See [`Damaged`].
+pub fn prepare(
+    kernel: &Image,
+    code_offset: u64,
+    counting: Counting,
+    route: Route,
+) -> Result<Ready, Damaged> {
+    let mut editor = Editor::new(BUILT)?;
+    let mut entries = [0; FUNCTIONS];
+    for function in Function::ALL {
+        let entry = exported_entry(function, counting, route)?;
+        entries[function as usize] = entry.0;
+        for prefix in ["__vdso_", ""] {
+            let name = format!("{prefix}{}", function.name());
+            let symbol = editor.find(&name)?;
+            if has(kernel, &name) {
+                editor.define(symbol, entry);
+            } else {
+                editor.undefine(symbol);
+            }
+        }
+    }
+    forward_unknown(&mut editor, kernel)?;
+    editor.hash()?;
+    let (kernel_targets, target) = targets(kernel, route)?;
+    let mut bytes = editor.bytes;
+    let kernel_at = KERNEL_OFFSET as u64 + code_offset;
+    if let Some(merged) = unwind::with_kernel_functions(&bytes, kernel.bytes(), kernel_at) {
+        bytes = merged;
+    }
+    bytes.resize(IMAGE_SIZE, 0);
+    let install_offset = entry("clockscope_install")?.0;
+    let door_offset = entry("clockscope_door")?.0;
+    let attach_offset = entry("clockscope_attach")?.0;
+    let kernel = kernel_targets;
+    Ok(Ready { bytes, install_offset, door_offset, attach_offset, entries, kernel, target })
+}
+
+fn has(kernel: &Image, name: &str) -> bool {
+    kernel.function(name).is_some_and(|symbol| symbol.defined)
+}
+
+/// Gives the image the functions that only the kernel's knows, under all of their names: each is a jump,
+/// and nothing is counted. A kernel may recognise them by the address of their instructions, so no more is
+/// done to them. Those that there is no room for are left out, as if the kernel were older.
+fn forward_unknown(editor: &mut Editor, kernel: &Image) -> Result<(), Damaged> {
+    let known = |name: &str| Function::ALL.iter().any(|function| function.name() == name);
+    let (code, _) = entry("clockscope_forward")?;
+    let table = usize::try_from(entry("clockscope_forwarded")?.0).unwrap_or(usize::MAX);
+    let mut offsets: Vec<u32> = Vec::new();
+    for symbol in kernel.functions().filter(|symbol| symbol.defined && symbol.offset != 0) {
+        let Ok(offset) = u32::try_from(symbol.offset) else { continue };
+        if known(symbol.name.strip_prefix("__vdso_").unwrap_or(&symbol.name)) {
+            continue;
+        }
+        let place = offsets.iter().position(|other| *other == offset).unwrap_or(offsets.len());
+        if place == FORWARDED || !editor.has_room(&symbol.name) {
+            continue;
+        }
+        if place == offsets.len() {
+            offsets.push(offset);
+            editor.put(table + 4 * place, &offset.to_le_bytes());
+        }
+        let [at, size] =
+            [place * FORWARD_SIZE, FORWARD_SIZE].map(|number| u32::try_from(number).unwrap_or(0));
+        editor.add(&symbol.name, symbol.binding == Binding::Weak, (code + at, size))?;
+    }
+    Ok(())
+}
+
+fn entry(name: &str) -> Result<(u32, u32), Damaged> {
+    ENTRIES
+        .iter()
+        .find(|(entry, _, _)| *entry == name)
+        .map(|(_, offset, size)| (*offset, *size))
+        .ok_or(Damaged("a function is missing"))
+}
+
+/// The entry behind an exported name: the short way where there is one.
+fn exported_entry(
+    function: Function,
+    counting: Counting,
+    route: Route,
+) -> Result<(u32, u32), Damaged> {
+    let name = function.name();
+    match counting {
+        // Even the jump is saved where every nanosecond was asked for.
+        Counting::No if matches!(route, Route::Tsc { .. }) => {
+            let prefix = route.prefix();
+            entry(&format!("{prefix}{name}")).or_else(|_| entry(&format!("direct_{name}")))
+        }
+        Counting::No => entry(&format!("direct_{name}")),
+        Counting::ByThread => {
+            entry(&format!("counted_{name}")).or_else(|_| entry(&format!("looked_up_{name}")))
+        }
+        Counting::ByCpu => entry(&format!("looked_up_{name}")),
+    }
+}
+
+type Targets = [Target; FUNCTIONS];
+
+/// Where the kernel's functions lie, and where our entries jump to.
+fn targets(kernel: &Image, route: Route) -> Result<(Targets, Targets), Damaged> {
+    let mut in_kernel = [Target::default(); FUNCTIONS];
+    let mut target = in_kernel;
+    let prefix = route.prefix();
+    for function in Function::ALL {
+        let name = function.name();
+        let symbol = kernel.function(&format!("__vdso_{name}")).or_else(|| kernel.function(name));
+        let Some(symbol) = symbol else { continue };
+        let offset =
+            u32::try_from(symbol.offset).map_err(|_| Damaged("the kernel's image is too large"))?;
+        in_kernel[function as usize] = Target { image: TARGET_KERNEL, offset };
+        target[function as usize] = match entry(&format!("{prefix}{name}")) {
+            Ok((offset, _)) if route != Route::Kernel => Target { image: TARGET_OURS, offset },
+            _ => in_kernel[function as usize],
+        };
+    }
+    Ok((in_kernel, target))
+}
+
+/// The built image with its symbol table open for changes.
+struct Editor {
+    bytes: Vec<u8>,
+    symbols: usize,
+    count: usize,
+    strings: usize,
+    strings_size: usize,
+    /// Where that stands.
+    strings_size_at: usize,
+    versions: usize,
+    sysv_hash: usize,
+    gnu_hash: usize,
+    /// Symbols and bytes of names that may be added.
+    room: (usize, usize),
+}
+
+/// Symbols, and bytes of names, that `image.ld` leaves room for.
+const ROOM: (usize, usize) = (32, 1536);
+
+impl Editor {
+    fn new(built: &[u8]) -> Result<Self, Damaged> {
+        let damaged = Damaged;
+        let (header, _) =
+            pod::from_bytes::<FileHeader64<LE>>(built).map_err(|()| damaged("no header"))?;
+        let at = usize::try_from(header.e_phoff.get(LE)).map_err(|_| damaged("no segments"))?;
+        let segments = built.get(at..).ok_or(damaged("no segments"))?;
+        let (segments, _) =
+            pod::slice_from_bytes::<ProgramHeader64<LE>>(segments, header.e_phnum.get(LE).into())
+                .map_err(|()| damaged("no segments"))?;
+        let dynamic = segments
+            .iter()
+            .find(|segment| segment.p_type.get(LE) == object::elf::PT_DYNAMIC)
+            .ok_or(damaged("no dynamic segment"))?;
+        let from = usize::try_from(dynamic.p_offset.get(LE)).unwrap_or(usize::MAX);
+        let count = usize::try_from(dynamic.p_filesz.get(LE)).unwrap_or(0) / size_of::<Dyn64<LE>>();
+        let bytes = built.get(from..).ok_or(damaged("no dynamic section"))?;
+        let (dynamic, _) = pod::slice_from_bytes::<Dyn64<LE>>(bytes, count)
+            .map_err(|()| damaged("no dynamic section"))?;
+        let place = |tag: DynamicTag| {
+            let place = dynamic.iter().position(|entry| entry.d_tag.get(LE) == tag);
+            place.ok_or(damaged("an entry of the dynamic section is missing"))
+        };
+        let value = |tag: DynamicTag| -> Result<usize, Damaged> {
+            usize::try_from(dynamic[place(tag)?].d_val.get(LE)).map_err(|_| damaged("a value"))
+        };
+        let mut editor = Self {
+            bytes: built.to_vec(),
+            symbols: value(DT_SYMTAB)?,
+            count: 0,
+            strings: value(DT_STRTAB)?,
+            strings_size: value(DT_STRSZ)?,
+            strings_size_at: from + place(DT_STRSZ)? * size_of::<Dyn64<LE>>() + 8,
+            versions: value(DT_VERSYM)?,
+            sysv_hash: value(DT_HASH)?,
+            gnu_hash: value(DT_GNU_HASH)?,
+            room: ROOM,
+        };
+        editor.count = usize::try_from(editor.word(editor.sysv_hash + 4)?).unwrap_or(0);
+        Ok(editor)
+    }
+
+    fn word(&self, at: usize) -> Result<u32, Damaged> {
+        let bytes = self.bytes.get(at..at + 4).ok_or(Damaged("an offset is out of range"))?;
+        Ok(u32::from_le_bytes(bytes.try_into().map_err(|_| Damaged("a word"))?))
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn symbol_at(&self, index: usize) -> usize {
+        self.symbols + index * size_of::<Sym64<LE>>()
+    }
+
+    fn name_at(&self, index: usize) -> Result<usize, Damaged> {
+        Ok(self.strings + self.word(self.symbol_at(index))? as usize)
+    }
+
+    fn name(&self, index: usize) -> Result<&[u8], Damaged> {
+        let rest = self.bytes.get(self.name_at(index)?..).unwrap_or_default();
+        rest.split(|byte| *byte == 0).next().ok_or(Damaged("a name"))
+    }
+
+    fn find(&self, name: &str) -> Result<usize, Damaged> {
+        for index in 1..self.count {
+            if self.name(index)? == name.as_bytes() {
+                return Ok(index);
+            }
+        }
+        Err(Damaged("a symbol is missing"))
+    }
+
+    fn define(&mut self, index: usize, (offset, size): (u32, u32)) {
+        let at = self.symbol_at(index);
+        self.put(at + 8, &u64::from(offset).to_le_bytes());
+        self.put(at + 16, &u64::from(size).to_le_bytes());
+    }
+
+    fn undefine(&mut self, index: usize) {
+        let at = self.symbol_at(index);
+        self.put(at + 6, &SHN_UNDEF.0.to_le_bytes());
+        self.put(at + 8, &[0; 16]);
+    }
+
+    fn has_room(&self, name: &str) -> bool {
+        self.room.0 > 0 && self.room.1 > name.len()
+    }
+
+    /// Adds a function, of the version that all the others have.
+    fn add(&mut self, name: &str, weak: bool, entry: (u32, u32)) -> Result<(), Damaged> {
+        let like = self.find("__vdso_clock_gettime")?;
+        let (from, to) = (self.symbol_at(like), self.symbol_at(self.count));
+        let mut symbol = self.bytes[from..from + size_of::<Sym64<LE>>()].to_vec();
+        let at = u32::try_from(self.strings_size).map_err(|_| Damaged("too many names"))?;
+        symbol[..4].copy_from_slice(&at.to_le_bytes());
+        let binding = if weak { STB_WEAK } else { STB_GLOBAL };
+        symbol[4] = STT_FUNC.0 | binding.0 << 4;
+        self.put(to, &symbol);
+        self.put(self.strings + self.strings_size, name.as_bytes());
+        let version = self.versions + 2 * like;
+        let version = [self.bytes[version], self.bytes[version + 1]];
+        self.put(self.versions + 2 * self.count, &version);
+        self.define(self.count, entry);
+        self.count += 1;
+        self.strings_size += name.len() + 1;
+        self.room = (self.room.0 - 1, self.room.1 - (name.len() + 1));
+        let size = (self.strings_size as u64).to_le_bytes();
+        self.put(self.strings_size_at, &size);
+        Ok(())
+    }
+
+    /// Writes both hash tables anew, each with a single bucket and a chain of all symbols: no
+    /// larger than what the linker made, and right whatever the names are.
+    fn hash(&mut self) -> Result<(), Damaged> {
+        let count = u32::try_from(self.count).map_err(|_| Damaged("too many symbols"))?;
+        let mut sysv = vec![1, count, 1, 0];
+        sysv.extend((1..count).map(|index| if index + 1 < count { index + 1 } else { 0 }));
+        let mut gnu = vec![1, 1, 1, 0, u32::MAX, u32::MAX, 1];
+        for index in 1..self.count {
+            let last = u32::from(index + 1 == self.count);
+            gnu.push(gnu_hash(self.name(index)?) & !1 | last);
+        }
+        for (at, words) in [(self.sysv_hash, sysv), (self.gnu_hash, gnu)] {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            self.put(at, &bytes);
+        }
+        Ok(())
+    }
+}
+
+/// The hash of `DT_GNU_HASH`.
+fn gnu_hash(name: &[u8]) -> u32 {
+    name.iter().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)))
+}
+
+#[cfg(test)]
+#[path = "image_tests.rs"]
+mod tests;

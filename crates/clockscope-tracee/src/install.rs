@@ -1,0 +1,209 @@
+//! At `execve`: putting the launch code into the process.
+
+use std::mem::offset_of;
+use std::os::unix::fs::MetadataExt;
+
+use vdso_image::layout::{
+    LaunchParams, MemoryMap, PAGE, SESSION_MARK, SESSION_OFFSET, SHARED_SIZE, Session as Constants,
+    Shared,
+};
+
+use super::decline::Decline;
+use super::launch_code::{Execve, Launch, assemble, assemble_execve};
+use super::processes::Process;
+use super::session::{Session, seccomp_filters};
+use super::stack::{AT_EXECFN, VdsoEntry, find_value, find_vdso};
+use clockscope_sys::shm::Segment;
+use clockscope_sys::{access, memory, ptrace};
+
+/// Code segment of 64-bit programs: `__USER_CS` in arch/x86/include/asm/segment.h (Linux 6.18).
+pub(super) const USER_CS: u64 = 0x33;
+
+/// A program whose address space is limited to less than this may fail for want of the few hundred
+/// KiB that are mapped behind our image.
+const ROOMY: u64 = 256 << 20;
+
+/// What a process was given.
+#[derive(Debug)]
+pub struct Installed {
+    /// The pages that it counts in, if calls are counted.
+    pub pages: Option<Segment<Shared>>,
+    /// Address of the value of `AT_SYSINFO_EHDR` in its auxiliary vector, which tells where its image is
+    /// once that is there.
+    pub slot: u64,
+    /// Whether the tracer has to write the image when it is mapped.
+    pub wants_image: bool,
+}
+
+/// Makes a process that stands at the end of its `execve` start with the launch code.
+///
+/// The last step changes the registers at once; if this process dies before it, the program
+/// starts as usual, and after it, with our image.
+///
+/// # Errors
+///
+/// A [`Decline`]; the process then starts as usual. Nothing of it is changed but memory below its stack pointer.
+pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, Decline> {
+    let mut registers = ptrace::registers(pid).map_err(|error| Decline::Access(error.kind()))?;
+    if registers.cs != USER_CS {
+        return Err(Decline::Not64Bit);
+    }
+    let vdso = find_vdso(registers.rsp, |address, into| memory::read(pid, address, into).ok())
+        .ok_or(Decline::NoVdso)?;
+    if let Some(limit) = access::address_space_limit(pid).filter(|limit| *limit < ROOMY) {
+        return Err(Decline::AddressSpace(limit));
+    }
+    let (code_offset, room) = session.code_place();
+    if has_foreign_filter(session, pid) {
+        return Err(Decline::Seccomp);
+    }
+    let shared = shared_pages(session, pid)?;
+    let (clock, clock_inode) = session.clock_place();
+    let image = session.copies_itself().then(|| below(registers.rsp, session.image()));
+    let code = assemble(&Launch {
+        image,
+        install_offset: session.ready().install_offset,
+        params: LaunchParams {
+            kernel_base: vdso.base,
+            auxv_slot: vdso.slot,
+            shared_id: shared.as_ref().map_or(0, |pages| u64::from(pages.id().cast_unsigned())),
+            process: number,
+            entry: registers.rip,
+            clock,
+            clock_inode,
+            memory: memory_map(pid, &vdso).unwrap_or_default(),
+        },
+    });
+    if code.len() > room {
+        return Err(Decline::NoRoom);
+    }
+    if let Some(image) = image {
+        memory::write(pid, image, session.image()).map_err(|_| Decline::Stack)?;
+    }
+    let at = vdso.base + code_offset;
+    memory::write_text(pid, at, &code).map_err(|error| Decline::Access(error.kind()))?;
+    registers.rip = at;
+    ptrace::set_registers(pid, &registers).map_err(|error| Decline::Access(error.kind()))?;
+    Ok(Installed { pages: shared, slot: vdso.slot, wants_image: image.is_none() })
+}
+
+/// Where the image waits for the launch code: in the pages below the one with the stack pointer. The
+/// kernel gives every program 128 KiB of stack there, which nobody has used yet, if it may have them
+/// (`stack_expand` in `setup_arg_pages`, fs/exec.c, Linux 6.18).
+fn below(stack: u64, image: &[u8]) -> u64 {
+    (stack & !(PAGE as u64 - 1)).saturating_sub(image.len() as u64)
+}
+
+/// Writes the image to where a process has mapped memory for it, which stands still.
+///
+/// # Errors
+///
+/// As [`memory::write_text`]. The process starts without the image then.
+pub(crate) fn write_image(session: &Session, pid: i32, base: u64) -> std::io::Result<()> {
+    memory::write_text(pid, base, session.image())
+}
+
+/// Where our image is in a process, seen through one of its threads: where it was put when it was
+/// attached to, or what its auxiliary vector says, if that is true. The shared pages say it too, but
+/// another process of the user can write these.
+#[must_use]
+pub(crate) fn image_of(process: &Process, through: i32) -> Option<u64> {
+    if let Some(patch) = &process.patch {
+        return Some(patch.base);
+    }
+    let base = memory::read_u64(through, process.image_slot?).ok()?;
+    let mark = base.checked_add((SESSION_OFFSET + offset_of!(Constants, mark)) as u64)?;
+    memory::read_u64(through, mark).is_ok_and(|mark| mark == SESSION_MARK).then_some(base)
+}
+
+/// Makes a process that stands at the end of its `execve` execute the same program once more. For
+/// a program that would have more privileges if it were not traced: the tracer lets it go after
+/// this. If the second `execve` fails, the program goes on as it is.
+///
+/// # Errors
+///
+/// A [`Decline`]; the process is then unchanged.
+pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> {
+    let access = |error: std::io::Error| Decline::Access(error.kind());
+    let mut registers = ptrace::registers(pid).map_err(access)?;
+    if registers.cs != USER_CS {
+        return Err(Decline::Not64Bit);
+    }
+    let stack = registers.rsp;
+    let read = |address, into: &mut [u8]| memory::read(pid, address, into).ok();
+    let vdso = find_vdso(stack, read).ok_or(Decline::NoVdso)?;
+    let path = find_value(stack, AT_EXECFN, read).ok_or(Decline::NoVdso)?;
+    let arguments = memory::read_u64(pid, stack).map_err(access)?;
+    let code = assemble_execve(&Execve {
+        path,
+        arguments: stack + 8,
+        environment: stack + 8 * (arguments + 2),
+        entry: registers.rip,
+    });
+    let (code_offset, room) = session.code_place();
+    if code.len() > room {
+        return Err(Decline::NoRoom);
+    }
+    let at = vdso.base + code_offset;
+    memory::write_text(pid, at, &code).map_err(access)?;
+    registers.rip = at;
+    ptrace::set_registers(pid, &registers).map_err(access)
+}
+
+/// What the kernel knows of the process's memory, with the vector on its stack; `None` if
+/// `/proc/PID/stat` does not say.
+fn memory_map(pid: i32, vdso: &VdsoEntry) -> Option<MemoryMap> {
+    let stat = clockscope_sys::proc_text::read(format!("/proc/{pid}/stat")).ok()?;
+    let fields = stat_fields(&stat)?;
+    // The heap is empty before the first instruction: its end is its start.
+    let [start_code, end_code, start_stack, start_data, end_data, start_brk] =
+        [26, 27, 28, 45, 46, 47].map(|number: usize| fields.get(number - 3).copied().unwrap_or(0));
+    let strings =
+        [48, 49, 50, 51].map(|number: usize| fields.get(number - 3).copied().unwrap_or(0));
+    if start_code == 0 || strings[3] == 0 {
+        return None;
+    }
+    Some(MemoryMap {
+        segments: [start_code, end_code, start_data, end_data, start_brk, start_brk],
+        start_stack,
+        strings,
+        auxv: vdso.vector,
+        auxv_size: vdso.vector_size,
+        exe_fd: u32::MAX,
+    })
+}
+
+/// The numbers of `/proc/PID/stat` behind the name, from field 3 on; what is not a number is 0.
+fn stat_fields(stat: &str) -> Option<Vec<u64>> {
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    Some(behind_name.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect())
+}
+
+/// Pages for the counts, that the process may attach.
+pub(super) fn shared_pages(
+    session: &Session,
+    pid: i32,
+) -> Result<Option<Segment<Shared>>, Decline> {
+    if !session.is_counting() {
+        return Ok(None);
+    }
+    let pages = Segment::<Shared>::new(SHARED_SIZE, 0o600)
+        .map_err(|error| Decline::NoSharedMemory(error.kind()))?;
+    let owner =
+        std::fs::metadata(format!("/proc/{pid}")).map_err(|error| Decline::Access(error.kind()))?;
+    if owner.uid() != access::effective_uid() {
+        pages
+            .give_to(owner.uid(), owner.gid(), 0o600)
+            .map_err(|error| Decline::NoSharedMemory(error.kind()))?;
+    }
+    Ok(Some(pages))
+}
+
+/// True if the process has seccomp filters that this process does not have: they might kill it
+/// for the system calls of the launch code.
+fn has_foreign_filter(session: &Session, pid: i32) -> bool {
+    match ptrace::has_seccomp_filter(pid) {
+        Some(answer) => answer && session.seccomp_filters() == 0,
+        None => seccomp_filters(&pid.to_string()).unwrap_or(0) > session.seccomp_filters(),
+    }
+}

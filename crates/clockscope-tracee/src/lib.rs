@@ -1,0 +1,42 @@
+//! Traced programs: launching them with our image, following them, and taking their counts.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `session.rs` | what all processes of one trace share: the image, ready to be attached |
+//! | `image.rs` | making the built image ready: names, values, hash tables; pure |
+//! | `unwind.rs` | one unwind table for our image and the kernel's; pure |
+//! | `stack.rs` | finding the auxiliary vector on a new program's stack; pure |
+//! | `launch_code.rs` | the few instructions that attach the image; pure |
+//! | `install.rs` | at `execve`: putting the launch code into the process |
+//! | `follow.rs` | the loop over everything that the kernel tells of the tracees |
+//! | `forbidden_counter.rs` | a program that has forbidden itself the counter, which our image reads |
+//! | `arrival.rs` | when the image has come to lie in a process |
+//! | `attach/` | counting in a process that is running already |
+//! | `births.rs` | new threads and processes, and keeping their counts apart |
+//! | `processes.rs` | which processes and threads there are |
+//! | `counts.rs` | adding up the slots and histograms of shared pages |
+//! | `observers.rs` | who looks on |
+//! | `watchers.rs` | several that look on, each in its own interval |
+//! | `decline.rs` | why a process is not counted |
+
+pub mod arrival;
+pub mod attach;
+pub mod births;
+pub mod counts;
+pub mod decline;
+pub mod follow;
+mod forbidden_counter;
+pub mod image;
+pub mod install;
+pub mod launch_code;
+pub mod observers;
+pub mod processes;
+pub mod session;
+pub mod stack;
+pub mod unwind;
+pub mod watchers;
+
+/// The example of the README is tried.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,437 @@
+//! What all processes of one trace have in common: the image, of which each gets a copy, and the pages
+//! that the tracer changes while they run.
+
+use std::io;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Release;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use fastclock::page::Page;
+use fastclock::{ClockId, Nanos, Scale, TickRate, Ticks};
+use vdso_image::layout::{
+    CONFIG_OFFSET, FUNCTIONS, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, Live, PAGE,
+    SESSION_MARK, SESSION_OFFSET, Session as Constants, Target,
+};
+
+use super::image::{self, Counting, Ready, Route};
+use clockscope_stats::timed::TIMED_MIN;
+use clockscope_sys::own_vdso::{self, OwnVdso};
+use clockscope_sys::sealed::SealedPage;
+use clockscope_sys::shm::{Segment, SharedContent};
+use clockscope_sys::{access, robust, tsc, write_execute};
+use vdso_reader::Image;
+
+/// Time between two timed calls of a thread that the adaptive sampling aims at.
+const SAMPLE_GAP: Duration = Duration::from_micros(50);
+
+/// A pair of readings taken together.
+#[derive(Clone, Copy, Debug)]
+pub struct ClockPair {
+    ticks: Ticks,
+    time: Nanos,
+}
+
+/// The image of a session, and what the launch code needs to know of it.
+#[derive(Debug)]
+pub struct Session {
+    /// The image with its constants: whole pages.
+    bytes: Vec<u8>,
+    /// There if calls are counted.
+    live: Option<&'static Segment<Live>>,
+    ready: Ready,
+    counting: Counting,
+    clock: Option<ClockMemory>,
+    copies_itself: bool,
+    code_offset: u64,
+    code_room: usize,
+    start: ClockPair,
+    bracket: Bracket,
+    seccomp_filters: u32,
+}
+
+impl Session {
+    /// Prepares the image for the kernel's image of this host.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel gives no vDSO, has functions that cannot be forwarded, or refuses shared
+    /// memory.
+    pub fn new(counting: Counting, route: Route) -> anyhow::Result<Self> {
+        let start = ClockPair::read();
+        let Some(own) = own_vdso::read() else {
+            bail!(
+                "this kernel gives programs no vDSO (vdso=0?): there is nothing to count or replace"
+            );
+        };
+        let kernel = Image::parse(&own.bytes).context("cannot read this kernel's vDSO")?;
+        let mappings = kernel_mappings(&own);
+        let code_offset = own.mappings.last().map_or(0, |(offset, _)| *offset);
+        let ready = image::prepare(&kernel, code_offset, counting, route)?;
+        let clock = match route {
+            Route::Tsc { .. } => Some(clock_page()?),
+            Route::Kernel | Route::Syscall | Route::Coarse => None,
+        };
+        let live = match counting {
+            Counting::No => None,
+            Counting::ByThread | Counting::ByCpu => Some(segment::<Live>(0o644)?),
+        };
+        let words = [
+            (std::mem::offset_of!(Constants, clock), u64::from(clock.is_some())),
+            (
+                std::mem::offset_of!(Constants, live),
+                live.map_or(0, |live| u64::from(live.id().cast_unsigned()) + 1),
+            ),
+        ];
+        let mut constants = constants(&ready, counting, &mappings, code_offset);
+        for (at, word) in words {
+            constants[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        let mut bytes = ready.bytes.clone();
+        bytes.resize(SESSION_OFFSET, 0);
+        bytes.extend(constants);
+        bytes.resize(CONFIG_OFFSET, 0);
+        let end = kernel.content_end().next_multiple_of(16);
+        let room = end.next_multiple_of(PAGE as u64) - end;
+        Ok(Self {
+            bytes,
+            live,
+            ready,
+            counting,
+            clock,
+            copies_itself: !write_execute::is_denied(),
+            code_offset: end,
+            code_room: usize::try_from(room).unwrap_or(0),
+            start,
+            bracket: Bracket::measure(),
+            seccomp_filters: seccomp_filters("self").unwrap_or(0),
+        })
+    }
+
+    /// Says that the tracer lives, so that calls are timed; this thread must be the tracer.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel has no robust futexes.
+    pub fn allow_timing(&self) -> io::Result<()> {
+        match self.live {
+            Some(live) if tsc::has_rdtscp() => robust::announce(&live.get().tracer),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says that nobody looks at the times any more.
+    pub fn stop_timing(&self) {
+        if let Some(live) = self.live {
+            live.get().tracer.store(0, Release);
+        }
+    }
+
+    /// The word that says one in how many timed calls passes the image's door; 0: none. If calls are not
+    /// counted, nobody looks at it.
+    #[must_use]
+    pub fn callers_one_in(&self) -> &'static AtomicU32 {
+        static NOBODY_LOOKS: AtomicU32 = AtomicU32::new(0);
+        self.live.map_or(&NOBODY_LOOKS, |live| &live.get().callers_one_in)
+    }
+
+    /// System V id of the page with what the tracer changes; 0 if calls are not counted.
+    #[must_use]
+    pub(crate) fn live_id(&self) -> u64 {
+        self.live.map_or(0, |live| u64::from(live.id().cast_unsigned()))
+    }
+
+    /// The image with its constants, as it lies in a process: whole pages.
+    #[must_use]
+    pub fn image(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether processes may execute what they have written, and so copy the image themselves.
+    #[must_use]
+    pub(crate) fn copies_itself(&self) -> bool {
+        self.copies_itself
+    }
+
+    /// The prepared image.
+    #[must_use]
+    pub fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    /// True if vDSO calls are counted.
+    #[must_use]
+    pub(crate) fn is_counting(&self) -> bool {
+        self.counting != Counting::No
+    }
+
+    /// The clock page that the image answers from, if it does.
+    #[must_use]
+    pub fn clock_page(&self) -> Option<&'static Page> {
+        self.clock.as_ref().map(ClockMemory::page)
+    }
+
+    /// How a process finds that page, and the inode that it must be: `LaunchParams::clock`.
+    #[must_use]
+    pub(crate) fn clock_place(&self) -> (u64, u64) {
+        match &self.clock {
+            None => (0, 0),
+            Some(ClockMemory::Segment(segment)) => (u64::from(segment.id().cast_unsigned()), 0),
+            Some(ClockMemory::Sealed(sealed)) => {
+                let descriptor = u64::from(sealed.descriptor().cast_unsigned());
+                (u64::from(std::process::id()) << 32 | descriptor, sealed.inode())
+            }
+        }
+    }
+
+    /// Where in the kernel's image the launch code goes, and how many bytes are free there.
+    #[must_use]
+    pub(crate) fn code_place(&self) -> (u64, usize) {
+        (self.code_offset, self.code_room)
+    }
+
+    /// Number of seccomp filters that this process has itself.
+    #[must_use]
+    pub(crate) fn seccomp_filters(&self) -> u32 {
+        self.seccomp_filters
+    }
+
+    /// What timing a call adds to its time.
+    #[must_use]
+    pub fn bracket(&self) -> Bracket {
+        self.bracket
+    }
+
+    /// Ticks to nanoseconds, by the counter and `CLOCK_MONOTONIC_RAW` from the start of the
+    /// session until now.
+    #[must_use]
+    pub fn scale(&self) -> Scale {
+        self.start.scale_until(ClockPair::read())
+    }
+}
+
+/// The memory of the clock page. Every user's processes may read it; nobody but this process can
+/// write it, not even another one of the same user.
+#[derive(Debug)]
+enum ClockMemory {
+    /// Root's: found by its number, in a chroot and without a descriptor too.
+    Segment(&'static Segment<Page>),
+    /// Where this process is not root, all of its user's could write a segment.
+    Sealed(SealedPage),
+}
+
+impl ClockMemory {
+    fn page(&self) -> &'static Page {
+        match self {
+            Self::Segment(segment) => segment.get(),
+            Self::Sealed(sealed) => sealed.page(),
+        }
+    }
+}
+
+fn clock_page() -> anyhow::Result<ClockMemory> {
+    if access::effective_uid() == 0 {
+        return segment(0o644).map(ClockMemory::Segment);
+    }
+    SealedPage::new().map(ClockMemory::Sealed).context("cannot get memory for the clock page")
+}
+
+/// A segment for the life of this process.
+fn segment<T: SharedContent>(mode: i32) -> anyhow::Result<&'static Segment<T>> {
+    let segment = Segment::new(PAGE, mode)
+        .context("cannot get shared memory; see `ipcs -l` for the limits")?;
+    Ok(Box::leak(Box::new(segment)))
+}
+
+impl ClockPair {
+    /// Reads both; the counter stands in the middle of the tightest of a few brackets.
+    #[must_use]
+    pub fn read() -> Self {
+        (0..8)
+            .map(|_| {
+                let before = tsc::before();
+                let time = tsc::now(ClockId::MonotonicRaw);
+                let width = tsc::before().0.saturating_sub(before.0);
+                (width, Self { ticks: Ticks(before.0 + width / 2), time })
+            })
+            .min_by_key(|(width, _)| *width)
+            .map_or(Self { ticks: Ticks(0), time: Nanos(0) }, |(_, pair)| pair)
+    }
+
+    /// Ticks to time, from this pair until now.
+    #[must_use]
+    pub fn scale_until_now(self) -> Scale {
+        self.scale_until(Self::read())
+    }
+
+    /// The scale between this pair and a later one; one tick a nanosecond if the counter is of no
+    /// use.
+    fn scale_until(self, later: Self) -> Scale {
+        let ticks = Ticks(later.ticks.0.saturating_sub(self.ticks.0));
+        let elapsed = Nanos(later.time.0 - self.time.0);
+        let rate = TickRate::from_elapsed(ticks, elapsed).ok().or(TickRate::from_hz(1_000_000_000));
+        Scale::from_rate(rate.expect("a billion is not zero"))
+    }
+}
+
+/// The number of seccomp filters of a process, as far as `/proc/PID/status` tells.
+#[must_use]
+pub(crate) fn seccomp_filters(pid: &str) -> Option<u32> {
+    let status = clockscope_sys::proc_text::read(format!("/proc/{pid}/status")).ok()?;
+    let field = |name: &str| {
+        status.lines().find_map(|line| line.strip_prefix(name)).and_then(|n| n.trim().parse().ok())
+    };
+    field("Seccomp_filters:").or_else(|| field("Seccomp:"))
+}
+
+/// About [`SAMPLE_GAP`] in ticks.
+fn gap_ticks() -> u64 {
+    let (start, begin) = (Instant::now(), tsc::before());
+    while start.elapsed() < Duration::from_micros(100) {
+        std::hint::spin_loop();
+    }
+    let (elapsed, ticks) = (start.elapsed(), tsc::before().0.saturating_sub(begin.0));
+    let gap = u128::from(ticks) * SAMPLE_GAP.as_nanos() / elapsed.as_nanos().max(1);
+    u64::try_from(gap).unwrap_or(u64::MAX)
+}
+
+/// What timing a call adds to it, as measured before anybody was traced; sums of 64 calls, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bracket {
+    /// What it adds.
+    pub added: u64,
+    /// What two readings of the counter give with nothing between them.
+    pub empty: u64,
+}
+
+/// Calls whose times are added up.
+const BATCH: u64 = 64;
+
+impl Bracket {
+    /// What it added to each of the calls beside which nothing was timed `samples` times and took `ticks` in
+    /// all, in thousandths of a tick: the CPU may have been slower or faster than when this was measured, and
+    /// nothing shows by how much. As measured, where that was done too few times.
+    #[must_use]
+    pub fn beside(self, (ticks, samples): (u64, u64)) -> u64 {
+        let scaled = |sum: u64, by: u64, of: u64| {
+            let thousandths = u128::from(sum) * u128::from(by) * 1_000 / u128::from(of);
+            u64::try_from(thousandths).unwrap_or(u64::MAX)
+        };
+        match self.empty.checked_mul(samples) {
+            Some(of) if of > 0 && samples >= TIMED_MIN => scaled(self.added, ticks, of),
+            _ => scaled(self.added, 1, BATCH),
+        }
+    }
+
+    /// Compares the same read of a clock, timed one by one as the image does, and in a loop. So an
+    /// ordinary read is reported at what it costs in a loop.
+    ///
+    /// On some CPUs the counter goes on in leaps of tens of ticks (26 at 2.6 GHz on an EPYC), so the least
+    /// of many short times is a leap too short. The mean of a block of them is not; and of the blocks the
+    /// median counts, because some are interrupted.
+    fn measure() -> Self {
+        if !tsc::has_rdtscp() {
+            return Self::default();
+        }
+        let read = || {
+            std::hint::black_box(tsc::now(ClockId::Monotonic));
+        };
+        let timed = |call: &dyn Fn()| {
+            let before = tsc::before();
+            call();
+            tsc::after().0.saturating_sub(before.0)
+        };
+        let one_by_one =
+            |call: &dyn Fn()| median_of_blocks(&|| (0..BATCH).map(|_| timed(call)).sum());
+        let empty = one_by_one(&|| ());
+        let alone = one_by_one(&read);
+        // As bare a loop as this can be in any build.
+        let in_a_row = || {
+            let mut left = BATCH;
+            while left > 0 {
+                read();
+                left -= 1;
+            }
+        };
+        let batch = median_of_blocks(&|| timed(&in_a_row));
+        let in_loop = batch.saturating_sub(empty / BATCH);
+        // On a host where a read takes microseconds the difference of two reads is noise.
+        let added = alone.saturating_sub(in_loop).clamp(empty / 2, empty * 2);
+        Self { added, empty }
+    }
+}
+
+/// The median of some blocks, in ticks.
+fn median_of_blocks(block: &dyn Fn() -> u64) -> u64 {
+    const BLOCKS: usize = 25;
+    let mut found: Vec<u64> = (0..BLOCKS).map(|_| block()).collect();
+    found.sort_unstable();
+    found[BLOCKS / 2]
+}
+
+/// The mappings of the kernel's image that are to be moved: all, or none if they do not fit.
+fn kernel_mappings(own: &OwnVdso) -> Vec<KernelMapping> {
+    let whole = own.mappings.last().map_or(0, |(offset, size)| offset + size);
+    if whole > KERNEL_SIZE as u64 || own.mappings.len() > KERNEL_MAPPINGS {
+        return Vec::new();
+    }
+    let number = |value: u64| u32::try_from(value).unwrap_or(0);
+    let mapping = |(offset, size): &(u64, u64)| KernelMapping {
+        offset: number(*offset),
+        size: number(*size),
+    };
+    own.mappings.iter().map(mapping).collect()
+}
+
+/// The bytes of the session's page.
+fn constants(
+    ready: &Ready,
+    counting: Counting,
+    mappings: &[KernelMapping],
+    code_offset: u64,
+) -> Vec<u8> {
+    let counting: u64 = match counting {
+        Counting::No => 0,
+        Counting::ByThread => 1,
+        Counting::ByCpu => 2,
+    };
+    let mut bytes = vec![0; size_of::<Constants>()];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(std::mem::offset_of!(Constants, counting), &counting.to_le_bytes());
+    put(std::mem::offset_of!(Constants, gap_ticks), &gap_ticks().to_le_bytes());
+    put(std::mem::offset_of!(Constants, code_offset), &code_offset.to_le_bytes());
+    put(std::mem::offset_of!(Constants, mark), &SESSION_MARK.to_le_bytes());
+    for (index, mapping) in mappings.iter().enumerate() {
+        let at = std::mem::offset_of!(Constants, mappings) + index * size_of::<KernelMapping>();
+        put(at, &mapping.offset.to_le_bytes());
+        put(at + 4, &mapping.size.to_le_bytes());
+    }
+    let kernel = std::mem::offset_of!(Constants, kernel);
+    let target = std::mem::offset_of!(Constants, target);
+    for index in 0..FUNCTIONS {
+        let at = index * size_of::<Target>();
+        for (base, value) in [(kernel, ready.kernel[index]), (target, ready.target[index])] {
+            put(base + at, &value.image.to_le_bytes());
+            put(base + at + 4, &value.offset.to_le_bytes());
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_timing_adds_follows_the_speed_of_the_cpu() {
+        let bracket = Bracket { added: 50 * BATCH, empty: 40 * BATCH };
+        assert_eq!(bracket.beside((0, 0)), 50_000, "nobody has timed nothing");
+        assert_eq!(bracket.beside((8_000_000, 100_000)), 100_000, "half as fast");
+        assert_eq!(bracket.beside((4_000_000, 100_000)), 50_000);
+        assert_eq!(bracket.beside((700, TIMED_MIN - 1)), 50_000, "too few");
+        assert_eq!(Bracket::default().beside((700, 100)), 0, "no counter to time with");
+        // Another process can write anything there.
+        assert_eq!(bracket.beside((1 << 56, TIMED_MIN)), 625 << 53);
+        assert_eq!(bracket.beside((1, 1 << 56)), 50_000, "more than there can be");
+    }
+}

@@ -1,0 +1,304 @@
+//! The code of an image as text, with names for the places it calls and reads.
+
+use std::fmt;
+
+use iced_x86::{
+    Decoder, DecoderOptions, Formatter as _, Instruction, Mnemonic, NasmFormatter, SymbolResolver,
+    SymbolResult,
+};
+
+use super::maps::Mapping;
+use super::{Image, Machine};
+
+/// One function, or a piece of code that has no symbol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The names of the function, global ones first; none for code without a symbol.
+    pub names: Vec<String>,
+    /// Where it starts, in bytes from the start of the image.
+    pub offset: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its instructions.
+    pub lines: Vec<Line>,
+}
+
+/// One instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its address: in the process, or from the start of the image if that is in no process.
+    pub address: u64,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Its text in the form of the assembler NASM.
+    pub text: String,
+}
+
+/// Why code cannot be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DisassemblyError {
+    /// Only x86-64 code can be shown.
+    Machine(Machine),
+    /// The image has no such function; the second part lists those it has.
+    NoFunction(String, String),
+    /// The function's bytes lie, in part, outside of the image.
+    Outside(String),
+}
+
+impl fmt::Display for DisassemblyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Machine(machine) => write!(
+                f,
+                "only x86-64 code can be disassembled, and this is {machine}; \
+                 save it with --dump FILE and try llvm-objdump -d FILE"
+            ),
+            Self::NoFunction(name, names) => {
+                write!(f, "the image has no function {name}; it has {names}")
+            }
+            Self::Outside(name) => write!(f, "the code of {name} lies outside of the image"),
+        }
+    }
+}
+
+impl std::error::Error for DisassemblyError {}
+
+/// The code of the function with this name, or of all functions if there is no name.
+///
+/// `base` is the address of the image in its process, where the mappings are `mappings`.
+///
+/// # Errors
+///
+/// If the image is not for x86-64, or has no such function.
+pub fn disassemble(
+    image: &Image,
+    name: Option<&str>,
+    base: Option<u64>,
+    mappings: &[Mapping],
+) -> Result<Vec<Piece>, DisassemblyError> {
+    if image.machine() != Machine::X86_64 {
+        return Err(DisassemblyError::Machine(image.machine()));
+    }
+    let base = base.unwrap_or(0);
+    let mut pieces = match name {
+        Some(name) => vec![one_function(image, name)?],
+        None => all_code(image),
+    };
+    let mut formatter = formatter(Labels::new(image, base, mappings));
+    for piece in &mut pieces {
+        piece.lines = lines(image, piece, base, &mut formatter)?;
+    }
+    pieces.retain(|piece| !piece.names.is_empty() || !is_padding(piece));
+    Ok(pieces)
+}
+
+fn one_function(image: &Image, name: &str) -> Result<Piece, DisassemblyError> {
+    let Some(symbol) = image.function(name) else {
+        let mut offsets: Vec<u64> = image.functions().map(|symbol| symbol.offset).collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        let names = offsets.into_iter().filter_map(|at| names_at(image, at).into_iter().next());
+        let names: Vec<String> = names.collect();
+        return Err(DisassemblyError::NoFunction(name.to_owned(), names.join(", ")));
+    };
+    let (offset, size) = (symbol.offset, symbol.size);
+    Ok(Piece { names: names_at(image, offset), offset, size, lines: Vec::new() })
+}
+
+/// All functions in the order of their places, and what lies between them in the text section.
+fn all_code(image: &Image) -> Vec<Piece> {
+    let mut places: Vec<(u64, u64)> =
+        image.functions().map(|symbol| (symbol.offset, symbol.size)).collect();
+    places.sort_unstable();
+    places.dedup_by_key(|place| place.0);
+    let text = image.sections().iter().find(|section| section.name == ".text");
+    let (mut at, end) =
+        text.map_or((u64::MAX, 0), |text| (text.offset, text.offset.saturating_add(text.size)));
+    let mut pieces = Vec::new();
+    for (offset, size) in places {
+        if at < offset {
+            pieces.push(Piece {
+                names: Vec::new(),
+                offset: at,
+                size: offset - at,
+                lines: Vec::new(),
+            });
+        }
+        pieces.push(Piece { names: names_at(image, offset), offset, size, lines: Vec::new() });
+        at = if at == u64::MAX { at } else { at.max(offset.saturating_add(size)) };
+    }
+    if at < end {
+        pieces.push(Piece { names: Vec::new(), offset: at, size: end - at, lines: Vec::new() });
+    }
+    pieces
+}
+
+/// The names of the function at this offset, global ones first.
+fn names_at(image: &Image, offset: u64) -> Vec<String> {
+    let mut symbols: Vec<_> = image.functions().filter(|one| one.offset == offset).collect();
+    symbols.sort_by_key(|one| (one.binding != super::Binding::Global, one.index));
+    symbols.into_iter().map(|one| one.name.clone()).collect()
+}
+
+fn is_padding(piece: &Piece) -> bool {
+    piece.lines.iter().all(|line| line.text.starts_with("nop") || line.text == "int3")
+}
+
+fn formatter(labels: Labels) -> NasmFormatter {
+    let mut formatter = NasmFormatter::with_options(Some(Box::new(labels)), None);
+    let options = formatter.options_mut();
+    options.set_hex_prefix("0x");
+    options.set_hex_suffix("");
+    options.set_uppercase_hex(false);
+    options.set_space_after_operand_separator(true);
+    options.set_branch_leading_zeros(false);
+    formatter
+}
+
+fn lines(
+    image: &Image,
+    piece: &Piece,
+    base: u64,
+    formatter: &mut NasmFormatter,
+) -> Result<Vec<Line>, DisassemblyError> {
+    let outside = || DisassemblyError::Outside(piece.names.join(", "));
+    let start = usize::try_from(piece.offset).map_err(|_| outside())?;
+    let size = usize::try_from(piece.size).map_err(|_| outside())?;
+    let code = start.checked_add(size).and_then(|end| image.bytes().get(start..end));
+    let code = code.ok_or_else(outside)?;
+    let address = base.wrapping_add(piece.offset);
+    let mut lines = Vec::new();
+    let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
+    let mut instruction = Instruction::default();
+    while decoder.can_decode() {
+        let from = decoder.position();
+        decoder.decode_out(&mut instruction);
+        let mut text = String::new();
+        if instruction.mnemonic() == Mnemonic::INVALID {
+            text.push_str("(bad)");
+        } else {
+            formatter.format(&instruction, &mut text);
+        }
+        let bytes = code[from..decoder.position()].to_vec();
+        lines.push(Line { address: instruction.ip(), bytes, text });
+    }
+    Ok(lines)
+}
+
+/// Names for addresses: functions of the image and mappings of the process.
+struct Labels {
+    base: u64,
+    size: u64,
+    /// Offset, size and first name of each function.
+    functions: Vec<(u64, u64, String)>,
+    mappings: Vec<Mapping>,
+}
+
+impl Labels {
+    fn new(image: &Image, base: u64, mappings: &[Mapping]) -> Self {
+        let function = |symbol: &super::Symbol| {
+            let name = names_at(image, symbol.offset).into_iter().next().unwrap_or_default();
+            (symbol.offset, symbol.size, name)
+        };
+        let functions = image.functions().map(function).collect();
+        let size = image.bytes().len() as u64;
+        Self { base, size, functions, mappings: mappings.to_vec() }
+    }
+
+    /// The name of this address and the address that has the name itself.
+    fn label(&self, address: u64) -> Option<(String, u64)> {
+        let offset = address.wrapping_sub(self.base);
+        if offset < self.size {
+            let inside =
+                |one: &&(u64, u64, String)| offset >= one.0 && offset - one.0 < one.1.max(1);
+            let (start, _, name) = self.functions.iter().find(inside)?;
+            return Some((name.clone(), self.base.wrapping_add(*start)));
+        }
+        let mapping = self.mappings.iter().find(|mapping| mapping.contains(address))?;
+        let name = mapping.name.strip_prefix('[')?.strip_suffix(']')?;
+        Some((name.to_owned(), mapping.start))
+    }
+}
+
+impl SymbolResolver for Labels {
+    fn symbol(
+        &mut self,
+        _instruction: &Instruction,
+        _operand: u32,
+        _instruction_operand: Option<u32>,
+        address: u64,
+        _address_size: u32,
+    ) -> Option<SymbolResult<'_>> {
+        let (name, start) = self.label(address)?;
+        Some(SymbolResult::with_string(start, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image_tests::{AARCH64, X86_64};
+    use crate::maps;
+
+    fn image() -> Image {
+        Image::parse(X86_64).unwrap()
+    }
+
+    #[test]
+    fn a_function_is_shown_by_any_of_its_names() {
+        let global = disassemble(&image(), Some("__vdso_time"), None, &[]).unwrap();
+        let weak = disassemble(&image(), Some("time"), None, &[]).unwrap();
+        assert_eq!(global, weak);
+        assert_eq!(global[0].names, ["__vdso_time", "time"]);
+        let last = global[0].lines.last().unwrap();
+        assert_eq!((last.text.as_str(), last.bytes.as_slice()), ("ret", &[0xc3][..]));
+        let bytes: usize = global[0].lines.iter().map(|line| line.bytes.len()).sum();
+        assert_eq!(bytes, 40);
+    }
+
+    #[test]
+    fn addresses_are_those_of_the_process_and_mappings_have_names() {
+        let text = "7fff00000000-7fff00004000 r--p 00000000 00:00 0 [vvar]\n\
+                    7fff00006000-7fff00008000 r-xp 00000000 00:00 0 [vdso]";
+        let pieces =
+            disassemble(&image(), Some("time"), Some(0x7fff_0000_6000), &maps::parse(text));
+        let lines = &pieces.unwrap()[0].lines;
+        assert_eq!(lines[0].address, 0x7fff_0000_6ac0);
+        assert!(lines[0].text.contains("vvar+"), "{}", lines[0].text);
+    }
+
+    #[test]
+    fn jumps_within_a_function_have_its_name() {
+        let pieces = disassemble(&image(), Some("__vdso_clock_gettime"), None, &[]).unwrap();
+        let jump = pieces[0].lines.iter().find(|line| line.text.starts_with("ja ")).unwrap();
+        assert!(jump.text.contains("__vdso_clock_gettime+0x"), "{}", jump.text);
+    }
+
+    #[test]
+    fn all_code_is_every_function_once_and_the_code_between() {
+        let pieces = disassemble(&image(), None, None, &[]).unwrap();
+        let named = pieces.iter().filter(|piece| !piece.names.is_empty()).count();
+        assert_eq!(named, 6);
+        assert!(pieces.iter().any(|piece| piece.names.is_empty() && piece.offset == 0x780));
+        assert!(pieces.is_sorted_by_key(|piece| piece.offset));
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_refused_with_what_to_try() {
+        let other = disassemble(&Image::parse(AARCH64).unwrap(), None, None, &[]).unwrap_err();
+        assert_eq!(other, DisassemblyError::Machine(Machine::Aarch64));
+        assert!(other.to_string().contains("llvm-objdump"));
+        let unknown = disassemble(&image(), Some("nothing"), None, &[]).unwrap_err();
+        assert!(unknown.to_string().contains("it has __vdso_gettimeofday, __vdso_time, "));
+    }
+
+    #[test]
+    fn a_function_that_leaves_the_image_is_refused() {
+        let mut bytes = X86_64.to_vec();
+        bytes[0x1d0 + 24 + 16..][..4].copy_from_slice(&[0xff, 0xff, 0xff, 0]);
+        let image = Image::parse(&bytes).unwrap();
+        let error = disassemble(&image, Some("clock_gettime"), None, &[]).unwrap_err();
+        assert!(matches!(error, DisassemblyError::Outside(_)));
+    }
+}

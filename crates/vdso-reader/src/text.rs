@@ -1,0 +1,301 @@
+//! The view as text for people, at most 80 columns wide.
+
+use std::io::{self, Write};
+
+use super::view::{CostView, PieceView, Source, SymbolView, VerdictView, View};
+use clockscope_text::foreign::{Foreign, joined};
+
+/// Columns for the name of a symbol; the longest of Linux 7.3 has 40.
+const NAME_MAX: usize = 44;
+/// Columns for the version of a symbol.
+const VERSION_MAX: usize = 16;
+
+/// Writes everything but the check and the code, which are asked for on their own.
+///
+/// # Errors
+///
+/// If `out` cannot be written.
+pub fn write_view(out: &mut impl Write, view: &View) -> io::Result<()> {
+    write_head(out, view)?;
+    write_mappings(out, view)?;
+    write_segments(out, view)?;
+    write_symbols(out, view)?;
+    if let Some(costs) = &view.costs {
+        write_costs(out, costs)?;
+    }
+    if let Some(decline) = &view.costs_decline {
+        writeln!(out, "\ncost of a call: not measured; {decline}")?;
+    }
+    Ok(())
+}
+
+/// Writes who accepts the image.
+///
+/// # Errors
+///
+/// If `out` cannot be written.
+pub fn write_check(out: &mut impl Write, verdicts: &[VerdictView]) -> io::Result<()> {
+    let width = verdicts.iter().map(|verdict| verdict.reader.len()).max().unwrap_or(0);
+    for verdict in verdicts {
+        let (reader, outcome) = (verdict.reader, verdict.outcome);
+        writeln!(out, "{reader:width$}  {outcome:10}  {}", verdict.description)?;
+        for reason in &verdict.reasons {
+            writeln!(out, "    {reason}")?;
+        }
+    }
+    let rejecting = verdicts.iter().filter(|verdict| !verdict.reasons.is_empty()).count();
+    match rejecting {
+        0 => writeln!(out, "no reader rejects the image"),
+        1 => writeln!(out, "1 reader rejects the image"),
+        _ => writeln!(out, "{rejecting} readers reject the image"),
+    }
+}
+
+/// Writes code.
+///
+/// # Errors
+///
+/// If `out` cannot be written.
+pub fn write_code(out: &mut impl Write, pieces: &[PieceView]) -> io::Result<()> {
+    for (place, piece) in pieces.iter().enumerate() {
+        if place != 0 {
+            writeln!(out)?;
+        }
+        let names = if piece.names.is_empty() {
+            "(no symbol)".to_owned()
+        } else {
+            joined(&piece.names, ", ")
+        };
+        writeln!(out, "{names}  offset {:#x}, {} bytes", piece.offset, grouped(piece.size_bytes))?;
+        for instruction in &piece.instructions {
+            let address = instruction.address.to_string();
+            let address = address.trim_start_matches("0x");
+            writeln!(out, "  {address:>6}  {}", instruction.text)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_head(out: &mut impl Write, view: &View) -> io::Result<()> {
+    match &view.source {
+        Source::Own { pid } => writeln!(out, "vDSO of this process, pid {pid}")?,
+        Source::Process { pid } => writeln!(out, "vDSO of process {pid}")?,
+        Source::File { path } => writeln!(out, "vDSO in the file {path}")?,
+    }
+    if let Some(address) = view.address {
+        writeln!(out, "  address   {address} (AT_SYSINFO_EHDR)")?;
+        if let Some(kernel) = view.kernel_address.filter(|kernel| *kernel != address) {
+            writeln!(out, "  kernel's  {kernel} ([vdso]); the process was given another image")?;
+        }
+    }
+    let (size, used) = (grouped(view.size_bytes), grouped(view.content_bytes));
+    writeln!(out, "  size      {size} bytes, {used} in use")?;
+    let soname = view.soname.as_ref().map_or_else(|| "no SONAME".to_owned(), Foreign::printable);
+    writeln!(out, "  image     {soname}, {}, ELF{}", view.machine, view.address_bits)?;
+    if let Some(version) = &view.linux_version {
+        writeln!(out, "  kernel    Linux {version}")?;
+    }
+    if let Some(salt) = &view.build_salt {
+        writeln!(out, "  salt      {salt}")?;
+    }
+    if let Some(id) = &view.build_id {
+        writeln!(out, "  build id  {id}")?;
+    }
+    Ok(())
+}
+
+fn write_mappings(out: &mut impl Write, view: &View) -> io::Result<()> {
+    if view.mappings.is_empty() {
+        return Ok(());
+    }
+    let rows = view.mappings.iter().map(|mapping| {
+        let name = mapping.name.printable();
+        let name = if name.is_empty() { "(no name)" } else { &name };
+        vec![
+            shortened(name, 26),
+            mapping.start.to_string(),
+            mapping.end.to_string(),
+            grouped(mapping.size_bytes),
+            mapping.perms.clone(),
+        ]
+    });
+    table(out, &["mapping", ">start", ">end", ">bytes", "perms"], rows.collect())
+}
+
+fn write_segments(out: &mut impl Write, view: &View) -> io::Result<()> {
+    let rows = view.segments.iter().map(|segment| {
+        vec![
+            segment.kind.clone(),
+            format!("{:#x}", segment.offset),
+            segment.vaddr.to_string(),
+            grouped(segment.file_bytes),
+            grouped(segment.memory_bytes),
+            segment.flags.clone(),
+        ]
+    });
+    let heads = ["segment", ">offset", ">linked for", ">bytes", ">in memory", "flags"];
+    table(out, &heads, rows.collect())
+}
+
+fn write_symbols(out: &mut impl Write, view: &View) -> io::Result<()> {
+    let mut heads = vec!["symbol", "type", ">offset", ">bytes", "version"];
+    if view.address.is_some() {
+        heads.push(">address");
+    }
+    let (defined, undefined): (Vec<_>, Vec<_>) =
+        view.symbols.iter().partition(|symbol| symbol.defined);
+    let rows = defined.into_iter().map(|symbol| {
+        let mut row = vec![
+            shortened(&symbol.name.printable(), NAME_MAX),
+            type_letter(symbol).to_string(),
+            if symbol.absolute { "-".to_owned() } else { format!("{:#x}", symbol.offset) },
+            grouped(symbol.size_bytes),
+            symbol.version.as_ref().map_or_else(
+                || "-".to_owned(),
+                |version| shortened(&version.printable(), VERSION_MAX),
+            ),
+        ];
+        if view.address.is_some() {
+            row.push(symbol.address.map_or_else(|| "-".to_owned(), |address| address.to_string()));
+        }
+        row
+    });
+    table(out, &heads, rows.collect())?;
+    match undefined.len() {
+        0 => Ok(()),
+        count => writeln!(out, "  and {count} that the image asks for and does not define"),
+    }
+}
+
+/// The letter that `nm` has for a symbol: T function, W weak function, A absolute, R data; and N
+/// without a type.
+fn type_letter(symbol: &SymbolView) -> char {
+    match (symbol.kind.as_str(), symbol.binding.as_str()) {
+        _ if symbol.absolute => 'A',
+        ("FUNC", "WEAK") => 'W',
+        ("FUNC", "GLOBAL") => 'T',
+        ("OBJECT", _) => 'R',
+        ("NOTYPE", _) => 'N',
+        _ => '?',
+    }
+}
+
+fn write_costs(out: &mut impl Write, costs: &[CostView]) -> io::Result<()> {
+    let rows = costs.iter().map(|cost| {
+        vec![
+            cost.clock.clone().unwrap_or_else(|| cost.function.clone()),
+            nanos(cost.vdso_ps),
+            nanos(cost.syscall_ps),
+            format!("{:.1}x", cost.ratio),
+            match cost.path {
+                "fast" => "fast path".to_owned(),
+                _ => "falls back".to_owned(),
+            },
+        ]
+    });
+    table(out, &["cost of a call", ">vDSO", ">system call", ">ratio", "now"], rows.collect())?;
+    let fallen = costs.iter().any(|cost| cost.path != "fast");
+    if fallen {
+        writeln!(out, "  \"falls back\": the vDSO's function makes the system call itself")?;
+    }
+    Ok(())
+}
+
+/// A cost in nanoseconds with one digit behind the point.
+fn nanos(picos: u64) -> String {
+    let tenths = picos.saturating_add(50) / 100;
+    format!("{}.{} ns", grouped(tenths / 10), tenths % 10)
+}
+
+/// A text of at most `width` characters; of longer ones the end is left, which tells more of a path.
+fn shortened(text: &str, width: usize) -> String {
+    match text.chars().count().checked_sub(width) {
+        None | Some(0) => text.to_owned(),
+        Some(over) => format!("…{}", text.chars().skip(over + 1).collect::<String>()),
+    }
+}
+
+/// A number with commas between groups of three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place != 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Writes an empty line and a table; heads that start with `>` are of columns aligned to the right.
+fn table(out: &mut impl Write, heads: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
+    let titles = heads.iter().map(|head| head.trim_start_matches('>').to_owned()).collect();
+    let lines: Vec<Vec<String>> = std::iter::once(titles).chain(rows).collect();
+    let width = |column: usize| {
+        let cells = lines.iter().filter_map(|line| line.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    writeln!(out)?;
+    for (number, line) in lines.iter().enumerate() {
+        let cells = line.iter().zip(heads).zip(&widths).map(|((cell, head), width)| {
+            // Not by the formatter, whose widths end at 65,535.
+            let pad = " ".repeat(width - cell.chars().count());
+            if head.starts_with('>') { pad + cell } else { cell.clone() + &pad }
+        });
+        let indent = if number == 0 { "" } else { "  " };
+        let text = cells.collect::<Vec<_>>().join("  ");
+        // The title of the first column stands out to the left by the indent.
+        let text = if number == 0 { widen_first(&text, widths[0]) } else { text };
+        writeln!(out, "{indent}{}", text.trim_end())?;
+    }
+    Ok(())
+}
+
+/// Adds two spaces behind the first column, whose title has no indent.
+fn widen_first(text: &str, width: usize) -> String {
+    let split = text.char_indices().nth(width).map_or(text.len(), |(at, _)| at);
+    let (first, rest) = text.split_at(split);
+    format!("{first}  {rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_commas() {
+        let pairs = [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")];
+        for (number, text) in pairs {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn costs_are_rounded_to_tenths_of_a_nanosecond() {
+        let pairs =
+            [(0, "0.0 ns"), (21_349, "21.3 ns"), (21_350, "21.4 ns"), (1_500_000, "1,500.0 ns")];
+        for (picos, text) in pairs {
+            assert_eq!(nanos(picos), text);
+        }
+    }
+
+    #[test]
+    fn long_names_lose_their_start() {
+        let pairs = [("abc", "abc"), ("abcdef", "abcdef"), ("abcdefg", "…cdefg"), ("", "")];
+        for (name, text) in pairs {
+            assert_eq!(shortened(name, 6), text);
+        }
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let mut out = Vec::new();
+        let rows =
+            vec![vec!["a".to_owned(), "1".to_owned()], vec!["bcd".to_owned(), "22".to_owned()]];
+        table(&mut out, &["x", ">number"], rows).unwrap();
+        let expected = "\nx      number\n  a         1\n  bcd      22\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}
