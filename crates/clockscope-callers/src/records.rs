@@ -56,7 +56,7 @@ const WITH_BUILD_ID: u16 = 1 << 14;
 /// From here on values in a chain of frame pointers are marks and no addresses
 /// (`PERF_CONTEXT_MAX`, include/uapi/linux/perf_event.h, Linux 6.18).
 const MARKS_FROM: u64 = u64::MAX - 4095;
-/// Bits of `r9` at the door that are the number of the counter: slots are aligned to 128 bytes.
+/// Bits of `r9` at the sample probe that are the number of the counter: slots are aligned to 128 bytes.
 const COUNTER_MASK: u64 = 31;
 const PROT_EXEC: u32 = 4;
 

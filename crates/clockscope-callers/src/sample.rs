@@ -14,7 +14,7 @@ pub enum Called {
 /// User registers that unwinding needs: all that a called function must preserve, and where it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers {
-    /// Instruction pointer; in a sample of a vDSO call the address in our image where it was taken.
+    /// Instruction pointer; in a sample of a vDSO call the address in the shim where it was taken.
     pub ip: u64,
     /// Stack pointer. In a sample of a vDSO call the return address into the caller lies there.
     pub sp: u64,

@@ -155,7 +155,7 @@ pub fn run(program: &OwnedFd) -> io::Result<u32> {
 /// What a BPF link or a descriptor of perf events hangs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeKind {
-    /// A tracepoint, by BPF's own door (`tp_btf`, `raw_tp`).
+    /// A tracepoint, by BPF directly (`tp_btf`, `raw_tp`).
     RawTracepoint,
     /// A tracepoint, by a perf event.
     Tracepoint,

@@ -1,4 +1,4 @@
-//! The kernel's door: the only place in the command with `unsafe`.
+//! Calls of the kernel: the only place in the command with `unsafe`.
 //!
 //! Each file wraps one facility and gives out safe functions with `io::Result`.
 #![allow(unsafe_code, reason = "system calls and shared memory; every block says why it is sound")]

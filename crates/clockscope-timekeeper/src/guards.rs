@@ -1,12 +1,12 @@
 //! Whether this machine's counter may be used as a clock: what is asked before the start.
 //!
-//! The judgement is pure; [`evidence`](super::evidence) collects what it is made from.
+//! The judgement is pure; [`counter_probe`](super::counter_probe) collects what it is made from.
 
 use std::fmt;
 
 use fastclock::Decline;
 
-use super::evidence::Evidence;
+use super::counter_probe::CounterProbe;
 
 /// The counter may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl std::error::Error for Refusal {}
 ///
 /// What speaks against the counter.
 pub fn check(force: bool) -> Result<Passed, Refusal> {
-    judge(&Evidence::collect(), force)
+    judge(&CounterProbe::collect(), force)
 }
 
 /// One thing that speaks against the counter.
@@ -65,12 +65,12 @@ struct Objection {
 /// # Errors
 ///
 /// As [`check`].
-pub fn judge(evidence: &Evidence, force: bool) -> Result<Passed, Refusal> {
+pub fn judge(probe: &CounterProbe, force: bool) -> Result<Passed, Refusal> {
     let mut in_favour = Vec::new();
     let mut objections = Vec::new();
     let points = [counter, permission, warp, invariance, clocksource];
     for point in points {
-        match point(evidence) {
+        match point(probe) {
             Ok(words) => in_favour.extend(words),
             Err(objection) => objections.push(objection),
         }
@@ -78,7 +78,7 @@ pub fn judge(evidence: &Evidence, force: bool) -> Result<Passed, Refusal> {
     let refused = objections.iter().find(|objection| !force || !objection.can_be_forced);
     let words = || objections.iter().map(|objection| objection.words.clone()).collect();
     match refused {
-        None => Ok(Passed { clocksource: evidence.clocksource.clone(), overridden: words() }),
+        None => Ok(Passed { clocksource: probe.clocksource.clone(), overridden: words() }),
         Some(refused) => Err(Refusal {
             reason: refused.reason,
             against: words(),
@@ -91,16 +91,16 @@ pub fn judge(evidence: &Evidence, force: bool) -> Result<Passed, Refusal> {
 /// What a point says: for the counter, if anything, or against it.
 type Point = Result<Option<String>, Objection>;
 
-fn counter(evidence: &Evidence) -> Point {
-    if evidence.has_counter {
+fn counter(probe: &CounterProbe) -> Point {
+    if probe.has_counter {
         return Ok(None);
     }
     let words = Decline::NoCounter.to_string();
     Err(Objection { reason: Decline::NoCounter, words, can_be_forced: false })
 }
 
-fn permission(evidence: &Evidence) -> Point {
-    if evidence.may_read != Some(false) {
+fn permission(probe: &CounterProbe) -> Point {
+    if probe.may_read != Some(false) {
         return Ok(None);
     }
     let words = Decline::Forbidden.to_string();
@@ -111,8 +111,8 @@ fn permission(evidence: &Evidence) -> Point {
 /// and then only.
 const ENOUGH: u64 = 1_000;
 
-fn warp(evidence: &Evidence) -> Point {
-    let Some(warp) = evidence.warp else { return Ok(None) };
+fn warp(probe: &CounterProbe) -> Point {
+    let Some(warp) = probe.warp else { return Ok(None) };
     if warp.backwards == 0 {
         let pairs = if warp.others == 1 { "pair" } else { "pairs" };
         return Ok((warp.handovers >= ENOUGH).then(|| {
@@ -132,8 +132,8 @@ fn warp(evidence: &Evidence) -> Point {
     Err(Objection { reason: Decline::Warp, words, can_be_forced: false })
 }
 
-fn invariance(evidence: &Evidence) -> Point {
-    let missing = &evidence.missing_flags;
+fn invariance(probe: &CounterProbe) -> Point {
+    let missing = &probe.missing_flags;
     if missing.is_empty() {
         return Ok(Some("the CPU says that its rate is constant".to_owned()));
     }
@@ -141,15 +141,15 @@ fn invariance(evidence: &Evidence) -> Point {
     Err(Objection { reason: Decline::NotInvariant, words, can_be_forced: true })
 }
 
-fn clocksource(evidence: &Evidence) -> Point {
+fn clocksource(probe: &CounterProbe) -> Point {
     let refuse =
         |words| Err(Objection { reason: Decline::Clocksource, words, can_be_forced: true });
-    match evidence.clocksource.as_deref() {
+    match probe.clocksource.as_deref() {
         None => refuse("it is not known what the kernel's clocksource is".to_owned()),
         Some(name) if is_the_counter(name) => {
             Ok(Some(format!("the kernel's clocksource is {name}")))
         }
-        Some(name) if is_made_from_the_counter(name) => match evidence.vdso_answers {
+        Some(name) if is_made_from_the_counter(name) => match probe.vdso_answers {
             Some(true) => {
                 Ok(Some(format!("the kernel's clocksource is {name}, without a system call")))
             }
@@ -183,8 +183,8 @@ mod tests {
     use super::*;
     use crate::warp::Warp;
 
-    fn healthy() -> Evidence {
-        Evidence {
+    fn healthy() -> CounterProbe {
+        CounterProbe {
             has_counter: true,
             may_read: Some(true),
             missing_flags: Vec::new(),
@@ -194,8 +194,8 @@ mod tests {
         }
     }
 
-    fn on(clocksource: &str) -> Evidence {
-        Evidence { clocksource: Some(clocksource.to_owned()), ..healthy() }
+    fn on(clocksource: &str) -> CounterProbe {
+        CounterProbe { clocksource: Some(clocksource.to_owned()), ..healthy() }
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
             let passed = judge(&on(source), false).unwrap();
             assert_eq!((passed.clocksource.as_deref(), passed.overridden.len()), (Some(source), 0));
         }
-        let unknown = Evidence { may_read: None, warp: None, ..healthy() };
+        let unknown = CounterProbe { may_read: None, warp: None, ..healthy() };
         assert!(judge(&unknown, false).is_ok());
     }
 
@@ -218,14 +218,14 @@ mod tests {
             let passed = judge(&on(source), true).unwrap();
             assert_eq!(passed.overridden, refusal.against);
         }
-        let unknown = Evidence { clocksource: None, ..healthy() };
+        let unknown = CounterProbe { clocksource: None, ..healthy() };
         assert_eq!(judge(&unknown, false).unwrap_err().reason, Decline::Clocksource);
     }
 
     #[test]
     fn a_hypervisors_clock_passes_while_its_vdso_answers() {
         for source in ["kvm-clock", "hyperv_clocksource_tsc_page"] {
-            let answers = |answers| Evidence { vdso_answers: answers, ..on(source) };
+            let answers = |answers| CounterProbe { vdso_answers: answers, ..on(source) };
             assert!(judge(&answers(Some(true)), false).is_ok());
             for bad in [Some(false), None] {
                 let refusal = judge(&answers(bad), false).unwrap_err();
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn force_overrides_flags_but_not_what_was_measured() {
-        let flags = Evidence { missing_flags: vec!["nonstop_tsc"], ..healthy() };
+        let flags = CounterProbe { missing_flags: vec!["nonstop_tsc"], ..healthy() };
         let refusal = judge(&flags, false).unwrap_err();
         assert_eq!(refusal.reason, Decline::NotInvariant);
         assert!(refusal.to_string().contains("missing: nonstop_tsc"), "{refusal}");
@@ -244,13 +244,13 @@ mod tests {
 
         let warped = Warp { others: 1, handovers: 50, backwards: 2, worst: 777 };
         let measured = [
-            (Evidence { warp: Some(warped), ..on("hpet") }, Decline::Warp),
-            (Evidence { may_read: Some(false), ..on("hpet") }, Decline::Forbidden),
-            (Evidence { has_counter: false, ..on("hpet") }, Decline::NoCounter),
+            (CounterProbe { warp: Some(warped), ..on("hpet") }, Decline::Warp),
+            (CounterProbe { may_read: Some(false), ..on("hpet") }, Decline::Forbidden),
+            (CounterProbe { has_counter: false, ..on("hpet") }, Decline::NoCounter),
         ];
-        for (evidence, reason) in measured {
+        for (probe, reason) in measured {
             for force in [false, true] {
-                let refusal = judge(&evidence, force).unwrap_err();
+                let refusal = judge(&probe, force).unwrap_err();
                 assert_eq!((refusal.reason, refusal.can_be_forced), (reason, false));
                 assert_eq!(refusal.against.len(), 2, "{refusal}");
             }

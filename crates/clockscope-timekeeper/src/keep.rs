@@ -12,11 +12,11 @@ use fastclock::keeper::{Keeper, Pace};
 use fastclock::page::{Content, Page, PageClock, State, Writer};
 use fastclock::{ClockId, Decline, Nanos, sys};
 
-use super::account::{Account, Report};
-use super::evidence::Clocksource;
+use super::availability::{Availability, Report};
+use super::backoff::Backoff;
+use super::counter_probe::Clocksource;
+use super::cpu_rotation::CpuRotation;
 use super::guards;
-use super::proving::Proving;
-use super::rotation::Rotation;
 use super::{Options, Pulse, Shared};
 use clockscope_sys::set_watch::SetWatch;
 use clockscope_sys::{poll, robust, tsc};
@@ -80,13 +80,13 @@ struct Keep<'a> {
     shared: &'a Shared,
     keeper: Keeper,
     writer: Writer<'static>,
-    account: Account,
-    proving: Proving,
+    availability: Availability,
+    backoff: Backoff,
     /// Not before this time of `CLOCK_MONOTONIC` does the page answer (again).
     proven_at: Nanos,
     /// The content that another timekeeper has left has not been compared with the clock yet.
     inherited: bool,
-    rotation: Option<Rotation>,
+    rotation: Option<CpuRotation>,
     clocksource: Option<(Clocksource, Option<String>)>,
     clocksource_read: Nanos,
     /// What was found then.
@@ -129,11 +129,11 @@ impl<'a> Keep<'a> {
             shared,
             keeper: Keeper::new(Settings::default(), pace),
             writer,
-            account: Account::new(now(), (!inherited).then_some(Decline::Starting)),
-            proving: Proving::default(),
+            availability: Availability::new(now(), (!inherited).then_some(Decline::Starting)),
+            backoff: Backoff::default(),
             proven_at: now(),
             inherited,
-            rotation: if made_from_counter { None } else { Rotation::new() },
+            rotation: if made_from_counter { None } else { CpuRotation::new() },
             clocksource,
             clocksource_read: now(),
             clocksource_is_good: true,
@@ -143,7 +143,7 @@ impl<'a> Keep<'a> {
     }
 
     fn answers(&self) -> bool {
-        self.account.declined().is_none()
+        self.availability.declined().is_none()
     }
 
     /// Time between two looks.
@@ -165,9 +165,9 @@ impl<'a> Keep<'a> {
             Some(reason) => self.withdraw(reason),
             None => self.publish(&reading),
         }
-        self.account.report.looks += 1;
-        let Report { looks, lines, .. } = self.account.report;
-        self.shared.tell(Pulse { looks, lines, declined: self.account.declined() });
+        self.availability.report.looks += 1;
+        let Report { looks, lines, .. } = self.availability.report;
+        self.shared.tell(Pulse { looks, lines, declined: self.availability.declined() });
     }
 
     /// What has changed on this machine that the clocks do not show.
@@ -198,7 +198,7 @@ impl<'a> Keep<'a> {
         let width = content.line.tick.nanos(reading.half_width.0);
         let off = nanos_apart(page, reading.mono).saturating_sub_unsigned(width);
         let outside = off.saturating_sub(content.bound_at(reading.ticks).0);
-        self.account.report.outside_bound += u64::from(outside > 0);
+        self.availability.report.outside_bound += u64::from(outside > 0);
         (outside > DISAGREEMENT).then_some(Decline::Jumped)
     }
 
@@ -213,9 +213,9 @@ impl<'a> Keep<'a> {
         let old = self.writer.current().copied();
         match self.keeper.publish(&mut self.writer, &CpuCounter) {
             Ok(false) => return,
-            Ok(true) => self.account.report.lines += 1,
+            Ok(true) => self.availability.report.lines += 1,
             Err(_) => {
-                self.account.report.too_late += 1;
+                self.availability.report.too_late += 1;
                 return;
             }
         }
@@ -226,16 +226,16 @@ impl<'a> Keep<'a> {
             // This thread did not get its CPU for so long, or was stopped.
             let late = old.line.tick.nanos(reading.ticks.0 - old.ends().0);
             let ended = Nanos(time.0.saturating_sub_unsigned(late));
-            self.account.turn(Some(Decline::Expired), ended);
+            self.availability.turn(Some(Decline::Expired), ended);
         }
-        self.account.turn(None, time);
+        self.availability.turn(None, time);
     }
 
     /// The bound that was given last under this content.
     fn note_bound(&mut self, content: Option<&Content>, ticks: fastclock::Ticks) {
         if let Some(content) = content.filter(|content| content.state == State::Running) {
             let bound = content.bound_at(ticks.min(content.ends())).0.unsigned_abs();
-            let worst = &mut self.account.report.worst_bound;
+            let worst = &mut self.availability.report.worst_bound;
             *worst = (*worst).max(bound);
         }
     }
@@ -266,7 +266,7 @@ impl<'a> Keep<'a> {
             }
         };
         if self.writer.renew(&CpuCounter, LEAD_TICKS, next).is_err() {
-            self.account.report.too_late += 1;
+            self.availability.report.too_late += 1;
         }
     }
 
@@ -274,20 +274,20 @@ impl<'a> Keep<'a> {
     fn withdraw(&mut self, reason: Decline) {
         let time = now();
         if self.answers() {
-            let answered = self.account.lasted(time);
-            self.proving.fail(reason, answered);
-        } else if self.account.declined() == Some(Decline::Starting) {
-            self.proving.fail(reason, Duration::ZERO);
+            let answered = self.availability.lasted(time);
+            self.backoff.fail(reason, answered);
+        } else if self.availability.declined() == Some(Decline::Starting) {
+            self.backoff.fail(reason, Duration::ZERO);
         }
         let (old, ticks) = (self.writer.current().copied(), look_ticks());
         self.note_bound(old.as_ref(), ticks);
-        if self.account.declined() != Some(reason) {
+        if self.availability.declined() != Some(reason) {
             self.writer.end(&CpuCounter, LEAD_TICKS, reason);
         }
         self.inherited = false;
         self.keeper.discipline.reset();
-        self.proven_at = Nanos(time.0.saturating_add(nanos(self.proving.penalty())));
-        self.account.turn(Some(reason), time);
+        self.proven_at = Nanos(time.0.saturating_add(nanos(self.backoff.penalty())));
+        self.availability.turn(Some(reason), time);
     }
 
     fn end(mut self) -> Report {
@@ -300,9 +300,9 @@ impl<'a> Keep<'a> {
             // This thread ends in peace: nothing for the kernel to mark.
             self.writer.own(0);
         }
-        self.account.report.cpu_time =
+        self.availability.report.cpu_time =
             Duration::from_nanos(tsc::now(ClockId::ThreadCputime).0.max(0).unsigned_abs());
-        self.account.finish(now())
+        self.availability.finish(now())
     }
 }
 

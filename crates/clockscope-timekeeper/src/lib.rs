@@ -1,11 +1,11 @@
 //! The writer of a clock page: reads the kernel's clock, disciplines, publishes, withdraws.
 
-pub mod account;
-pub mod evidence;
+pub mod availability;
+pub mod backoff;
+pub mod counter_probe;
+mod cpu_rotation;
 pub mod guards;
 mod keep;
-pub mod proving;
-mod rotation;
 pub mod warp;
 
 use std::io::{self, PipeWriter, Write as _};
@@ -17,7 +17,7 @@ use std::time::Duration;
 use fastclock::Decline;
 use fastclock::page::Page;
 
-pub use account::{Report, Withdrawal};
+pub use availability::{Report, Withdrawal};
 
 /// How a page is kept.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! The loop over everything that the kernel tells of the tracees.
 //!
 //! One thread does all of it. A tracee that has stopped is looked at and resumed before the next is waited
-//! for. What is remembered of a stop: `processes.rs`, `births.rs`, `arrival.rs`, and who was halted.
+//! for. What is remembered of a stop: `processes.rs`, `new_tasks.rs`, `image_mapped.rs`, and who was halted.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use vdso_image::layout::InstallStep;
 
-use super::arrival::Arrivals;
 use super::attach::command_name;
-use super::attach::{self, Attached, endless};
-use super::births::Births;
+use super::attach::{self, Attached, restart};
 use super::decline::Decline;
 use super::forbidden_counter;
+use super::image_mapped::Arrivals;
 use super::install::{Installed, execute_again, install, write_image};
+use super::new_tasks::NewTasks;
 use super::observers::{Observers, Wish};
 use super::processes::Processes;
 use super::session::Session;
@@ -79,7 +79,7 @@ pub struct Follower<'a> {
     pub processes: Processes,
     session: &'a Session,
     program: i32,
-    births: Births,
+    new_tasks: NewTasks,
     arrivals: Arrivals,
     observers: Observers<'a>,
     /// Processes that were attached to, and how each has ended.
@@ -125,7 +125,7 @@ impl<'a> Follower<'a> {
             processes: Processes::default(),
             session,
             program: 0,
-            births: Births::default(),
+            new_tasks: NewTasks::default(),
             arrivals: Arrivals::default(),
             observers,
             targets: HashMap::new(),
@@ -178,7 +178,7 @@ impl<'a> Follower<'a> {
             keys.insert(*key);
         }
         if keys.len() < attached.threads.len() {
-            Births::attached_to_twins(&self.processes, index);
+            NewTasks::attached_to_tasks_that_share_tls(&self.processes, index);
         }
         Ok(attached)
     }
@@ -226,8 +226,8 @@ impl<'a> Follower<'a> {
     /// What remains when nobody is followed any more: the processes, what is known of new ones, and
     /// how those that were attached to have ended.
     #[must_use]
-    pub fn into_parts(self) -> (Processes, Births, HashMap<i32, Option<End>>) {
-        (self.processes, self.births, self.targets)
+    pub fn into_parts(self) -> (Processes, NewTasks, HashMap<i32, Option<End>>) {
+        (self.processes, self.new_tasks, self.targets)
     }
 
     /// Follows the program until it has ended, and what it starts, as far as `how` says; with the timer of
@@ -299,7 +299,7 @@ impl<'a> Follower<'a> {
 
     /// Looks after new processes of whom nobody tells. Lets the watcher look, and follows its interval.
     fn tick(&mut self, ticker: Option<&mut Ticker>) -> Wish {
-        for child in self.births.untold(&mut self.processes) {
+        for child in self.new_tasks.untold(&mut self.processes) {
             self.resume(child, 0);
         }
         let Some(watcher) = &mut self.observers.watcher else { return Wish::GoOn };
@@ -321,7 +321,7 @@ impl<'a> Follower<'a> {
         }
         self.halted.remove(&thread);
         self.arrivals.forget(thread);
-        self.births.forget(&self.processes, thread);
+        self.new_tasks.forget(&self.processes, thread);
         self.processes.remove(thread);
         if let Some(observer) = &mut self.observers.syscalls {
             observer.gone(thread);
@@ -330,8 +330,8 @@ impl<'a> Follower<'a> {
 
     /// Nobody will tell of the children that this process was making.
     fn let_orphans_go(&mut self, parent: i32) {
-        for child in self.births.orphaned(&mut self.processes, parent) {
-            self.births.begin(&mut self.processes, child);
+        for child in self.new_tasks.orphaned(&mut self.processes, parent) {
+            self.new_tasks.begin(&mut self.processes, child);
             self.resume(child, 0);
         }
     }
@@ -376,7 +376,7 @@ impl<'a> Follower<'a> {
 
     fn resume(&self, thread: i32, signal: i32) {
         let all = self.observers.syscalls.is_some();
-        let watched = self.births.is_watched(thread)
+        let watched = self.new_tasks.is_watched(thread)
             || self.arrivals.is_expected(thread)
             || self.halted.contains(&thread);
         let how = if all || watched { Resume::ToSyscall } else { Resume::Run };
@@ -384,13 +384,13 @@ impl<'a> Follower<'a> {
         let _ = ptrace::resume(thread, how, signal);
     }
 
-    /// At the end of `execve`: a new program, which gets our image.
+    /// At the end of `execve`: a new program, which gets the shim.
     fn executed(&mut self, pid: i32) {
         let Some(index) = self.processes.index_of(pid) else { return };
         note_installation(&mut self.processes, index);
         self.let_orphans_go(pid);
         self.tell_gone(pid);
-        self.births.forget(&self.processes, pid);
+        self.new_tasks.forget(&self.processes, pid);
         self.arrivals.forget(pid);
         self.processes.executed(index);
         let result = install(self.session, pid, Processes::number(index));
@@ -434,11 +434,12 @@ impl<'a> Follower<'a> {
     /// waits for it, and one that raises its own priority may keep the CPU for good.
     fn forked(&mut self, parent: i32) {
         let child = ptrace::event_message(parent);
-        let has_stopped = |child: &i32| self.births.announced(&mut self.processes, parent, *child);
+        let has_stopped =
+            |child: &i32| self.new_tasks.announced(&mut self.processes, parent, *child);
         let child = child.ok().filter(has_stopped);
         self.resume(parent, 0);
         if let Some(child) = child {
-            self.births.begin(&mut self.processes, child);
+            self.new_tasks.begin(&mut self.processes, child);
             self.resume(child, 0);
         }
     }
@@ -453,8 +454,8 @@ impl<'a> Follower<'a> {
                 watcher.mapped(thread, image);
             }
         }
-        if self.births.is_watched(thread) {
-            self.births.at_syscall(&mut self.processes, thread);
+        if self.new_tasks.is_watched(thread) {
+            self.new_tasks.at_syscall(&mut self.processes, thread);
         }
         if let Some(observer) = &mut self.observers.syscalls
             && let Some(index) = self.processes.index_of(thread)
@@ -468,7 +469,7 @@ impl<'a> Follower<'a> {
         let group_stop =
             matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
         if !group_stop {
-            if self.births.stopped(&mut self.processes, thread) {
+            if self.new_tasks.stopped(&mut self.processes, thread) {
                 self.resume(thread, 0);
             }
             return;
@@ -513,7 +514,7 @@ impl<'a> Follower<'a> {
         }
         // What a stop has interrupted is so without a tracer, too.
         if !self.halted.contains(&thread) {
-            endless::go_on_if(thread, || signals::is_ignored(thread, signal));
+            restart::go_on_if(thread, || signals::is_ignored(thread, signal));
         }
         signal
     }

@@ -1,4 +1,4 @@
-//! Our image reads the time-stamp counter, and the program has forbidden that to itself.
+//! The shim reads the time-stamp counter, and the program has forbidden that to itself.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -57,7 +57,7 @@ const SI_KERNEL: i32 = 0x80;
 /// before it trusts the page.
 const AHEAD: i64 = 20_000;
 
-/// Where our image begins in a process that executes an instruction of it; 0 if it does not.
+/// Where the shim begins in a process that executes an instruction of it; 0 if it does not.
 fn image_base(thread: i32, at: u64, image: &[u8]) -> u64 {
     let page = PAGE as u64;
     let mut header = [0; 64];

@@ -73,7 +73,7 @@ pub struct Ready {
     /// Offset of the installer.
     pub install_offset: u32,
     /// Offset of the instruction that sampled calls pass (`vdso-image/src/sample.rs`).
-    pub door_offset: u32,
+    pub sample_probe_offset: u32,
     /// Offset of the installer for a process that is running.
     pub attach_offset: u32,
     /// Offsets of the entries behind the exported names, by function.
@@ -133,10 +133,10 @@ pub fn prepare(
     }
     bytes.resize(IMAGE_SIZE, 0);
     let install_offset = entry("clockscope_install")?.0;
-    let door_offset = entry("clockscope_door")?.0;
+    let sample_probe_offset = entry("clockscope_sample_probe")?.0;
     let attach_offset = entry("clockscope_attach")?.0;
     let kernel = kernel_targets;
-    Ok(Ready { bytes, install_offset, door_offset, attach_offset, entries, kernel, target })
+    Ok(Ready { bytes, install_offset, sample_probe_offset, attach_offset, entries, kernel, target })
 }
 
 fn has(kernel: &Image, name: &str) -> bool {

@@ -20,7 +20,7 @@ use clockscope_sys::{access, memory, ptrace};
 pub(super) const USER_CS: u64 = 0x33;
 
 /// A program whose address space is limited to less than this may fail for want of the few hundred
-/// KiB that are mapped behind our image.
+/// KiB that are mapped behind the shim.
 const ROOMY: u64 = 256 << 20;
 
 /// What a process was given.
@@ -38,7 +38,7 @@ pub struct Installed {
 /// Makes a process that stands at the end of its `execve` start with the launch code.
 ///
 /// The last step changes the registers at once; if this process dies before it, the program
-/// starts as usual, and after it, with our image.
+/// starts as usual, and after it, with the shim.
 ///
 /// # Errors
 ///
@@ -103,7 +103,7 @@ pub(crate) fn write_image(session: &Session, pid: i32, base: u64) -> std::io::Re
     memory::write_text(pid, base, session.image())
 }
 
-/// Where our image is in a process, seen through one of its threads: where it was put when it was
+/// Where the shim is in a process, seen through one of its threads: where it was put when it was
 /// attached to, or what its auxiliary vector says, if that is true. The shared pages say it too, but
 /// another process of the user can write these.
 #[must_use]

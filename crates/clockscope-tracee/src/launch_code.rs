@@ -1,4 +1,4 @@
-//! The instructions that give a new process its copy of our image, and what they are given.
+//! The instructions that give a new process its copy of the shim, and what they are given.
 //!
 //! They are written into the unused end of the kernel's own vDSO page (a private copy of it), run
 //! once from the program's first instruction, and end by jumping there with every register zero,

@@ -1,34 +1,34 @@
-//! Traced programs: launching them with our image, following them, and taking their counts.
+//! Traced programs: launching them with the shim, following them, and taking their counts.
 //!
 //! | file | what is in it |
 //! |---|---|
 //! | `session.rs` | what all processes of one trace share: the image, ready to be attached |
 //! | `image.rs` | making the built image ready: names, values, hash tables; pure |
-//! | `unwind.rs` | one unwind table for our image and the kernel's; pure |
+//! | `unwind.rs` | one unwind table for the shim and the kernel's; pure |
 //! | `stack.rs` | finding the auxiliary vector on a new program's stack; pure |
 //! | `launch_code.rs` | the few instructions that attach the image; pure |
 //! | `install.rs` | at `execve`: putting the launch code into the process |
 //! | `follow.rs` | the loop over everything that the kernel tells of the tracees |
-//! | `forbidden_counter.rs` | a program that has forbidden itself the counter, which our image reads |
-//! | `arrival.rs` | when the image has come to lie in a process |
+//! | `forbidden_counter.rs` | a program that has forbidden itself the counter, which the shim reads |
+//! | `image_mapped.rs` | when the image has come to lie in a process |
 //! | `attach/` | counting in a process that is running already |
-//! | `births.rs` | new threads and processes, and keeping their counts apart |
+//! | `new_tasks.rs` | new threads and processes, and keeping their counts apart |
 //! | `processes.rs` | which processes and threads there are |
 //! | `counts.rs` | adding up the slots and histograms of shared pages |
 //! | `observers.rs` | who looks on |
 //! | `watchers.rs` | several that look on, each in its own interval |
 //! | `decline.rs` | why a process is not counted |
 
-pub mod arrival;
 pub mod attach;
-pub mod births;
 pub mod counts;
 pub mod decline;
 pub mod follow;
 mod forbidden_counter;
 pub mod image;
+pub mod image_mapped;
 pub mod install;
 pub mod launch_code;
+pub mod new_tasks;
 pub mod observers;
 pub mod processes;
 pub mod session;

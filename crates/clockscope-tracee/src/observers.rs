@@ -32,7 +32,7 @@ pub trait Watcher {
     fn wants_images(&self) -> bool {
         false
     }
-    /// Our image lies at this address of the process, and nothing of the program has run with it.
+    /// The shim lies at this address of the process, and nothing of the program has run with it.
     fn mapped(&mut self, process: i32, image: u64);
     /// A process has ended, or executed another program.
     fn gone(&mut self, process: i32);

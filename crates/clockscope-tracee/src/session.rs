@@ -127,7 +127,7 @@ impl Session {
         }
     }
 
-    /// The word that says one in how many timed calls passes the image's door; 0: none. If calls are not
+    /// The word that says one in how many timed calls passes the image's sample probe; 0: none. If calls are not
     /// counted, nobody looks at it.
     #[must_use]
     pub fn callers_one_in(&self) -> &'static AtomicU32 {

@@ -1,4 +1,4 @@
-//! One unwind table for our image and the kernel's behind it. Pure.
+//! One unwind table for the shim and the kernel's behind it. Pure.
 //!
 //! An unwinder asks the loader which image an address lies in and gets ours for both, because our
 //! segment covers both. The table (`.eh_frame_hdr`) of that image must then know the kernel's
@@ -28,7 +28,7 @@ struct Table {
     entries: Vec<(i64, i64)>,
 }
 
-/// Our image with a table that knows the kernel's functions too, which lie `kernel_at` behind its
+/// The shim with a table that knows the kernel's functions too, which lie `kernel_at` behind its
 /// base, and a segment that spans both; `None` if one of the tables is of another form or there is
 /// no room: unwinding then ends in the kernel's functions.
 #[must_use]

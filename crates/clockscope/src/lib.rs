@@ -18,7 +18,7 @@ pub fn main() -> ExitCode {
     match clockscope_sys::room::lacks() {
         None => in_room(),
         Some(words) => {
-            commands::complain(&words);
+            commands::warn_user(&words);
             ExitCode::from(u8::try_from(exit::BEFORE_START).unwrap_or(u8::MAX))
         }
     }

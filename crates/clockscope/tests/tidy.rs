@@ -233,7 +233,7 @@ fn nothing_is_left_to_be_done() {
 /// The crates of which the command is made.
 const OF_THE_COMMAND: [&str; 3] =
     ["crates/clockscope", "crates/clock-doctor/", "crates/vdso-reader/"];
-/// The only files of the command that write to standard output and error: the door, and a launch of
+/// The only files of the command that write to standard output and error: `streams.rs`, and a launch of
 /// `bench`, whose numbers `bench` itself reads.
 const SPEAKERS: [&str; 2] =
     ["crates/clockscope/src/commands/streams.rs", "crates/clockscope/src/commands/bench/launch.rs"];

@@ -171,7 +171,7 @@ fn without_timers_a_target_is_left_as_it_was_and_a_program_is_not_started() {
 }
 
 /// Threads that are in vfork again and again, and the others of which work. A child that is on its
-/// parent's memory may stand in our image when clockscope leaves; then the mapping stays, unused, and
+/// parent's memory may stand in the shim when clockscope leaves; then the mapping stays, unused, and
 /// so it may at the next attachments: what is there in the end is not compared.
 #[test]
 fn a_target_that_makes_children_by_vfork_all_the_time() {

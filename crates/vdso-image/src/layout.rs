@@ -255,7 +255,7 @@ pub struct Live {
     /// Thread id of the tracer while it lives: a robust futex, in which the kernel sets bit 30
     /// (`FUTEX_OWNER_DIED`) when it dies in any way. Timing needs it (it emulates the counter).
     pub tracer: AtomicU32,
-    /// One in how many timed calls passes the door (`sample.rs`), drawn at random; 0: none.
+    /// One in how many timed calls passes the sample probe (`sample.rs`), drawn at random; 0: none.
     pub callers_one_in: AtomicU32,
 }
 
@@ -385,17 +385,17 @@ pub struct Slot {
     /// Time-stamp counter at the start of the last timed call, while the next call of the same
     /// counter wants its distance from it; otherwise 0.
     pub waiting_since: AtomicU64,
-    /// That counter; with [`PASSED`] if that next call is to pass the door as the last one did.
+    /// That counter; with [`PASSED`] if that next call is to pass the sample probe as the last one did.
     pub waiting: AtomicU32,
     /// Calls between timed ones once the first have been timed, as eight times the logarithm to
     /// the base of two; adapts.
     pub period: AtomicU32,
     /// Timed calls so far by counter, up to a limit.
     pub samples: [AtomicU8; COUNTERS],
-    /// Time-stamp counter when a call last came to the door.
-    pub door_at: AtomicU64,
+    /// Time-stamp counter when a call last came to the sample probe.
+    pub probe_at: AtomicU64,
     /// Ticks that it took there.
-    pub door_ticks: AtomicU64,
+    pub probe_ticks: AtomicU64,
     /// Base-two logarithm of the number of calls that the one that was drawn to be timed next stands
     /// for, by counter; with the highest bit, what the last one stood for, after which the next call
     /// has its distance taken.
@@ -419,8 +419,8 @@ impl Slot {
             waiting: AtomicU32::new(0),
             period: AtomicU32::new(0),
             samples: [const { AtomicU8::new(0) }; COUNTERS],
-            door_at: AtomicU64::new(0),
-            door_ticks: AtomicU64::new(0),
+            probe_at: AtomicU64::new(0),
+            probe_ticks: AtomicU64::new(0),
             stands_for: [const { AtomicU8::new(0) }; COUNTERS],
             countdown: [const { AtomicU32::new(0) }; COUNTERS],
             calls: [const { AtomicU64::new(0) }; COUNTERS],

@@ -1,4 +1,4 @@
-//! Which calls are timed, and which of these are shown at the door: arithmetic on a slot. The image
+//! Which calls are timed, and which of these are shown at the sample probe: arithmetic on a slot. The image
 //! does it inside the program, and tests do it in simulations.
 //!
 //! Every call has the same chance whatever was timed before, because the distances between drawn
@@ -19,9 +19,9 @@ const POWER_MAX: u32 = 16;
 const STEPS: u32 = 8;
 /// Bit of [`Slot::stands_for`]: the next call comes here for its distance. It may be drawn as well.
 const SECOND: u8 = 1 << 7;
-/// After so many calls that pass the door, the next call of one of them does too.
+/// After so many calls that pass the sample probe, the next call of one of them does too.
 const SECONDS_ONE_IN: u32 = 4;
-/// Of the first calls of a thread only so many pass the door, and then one in [`SECONDS_ONE_IN`]:
+/// Of the first calls of a thread only so many pass the sample probe, and then one in [`SECONDS_ONE_IN`]:
 /// they stand for no others.
 const FIRST_SHOWN: u32 = 4;
 /// Counters, a bit each, of reads that a coarse clock could answer: `CLOCK_REALTIME`,
@@ -40,7 +40,7 @@ pub struct Plan {
     pub weight: u32,
     /// Number of it among the first of its counter; 0: these are over.
     pub eager: u32,
-    /// If it is to pass the door as the call before did: ticks since that one, at least 1.
+    /// If it is to pass the sample probe as the call before did: ticks since that one, at least 1.
     pub after: u64,
     /// Ticks since the call before; 0 if that was not timed.
     pub distance: u64,
@@ -135,7 +135,7 @@ fn take_distance(slot: &Slot, counter: usize, now: u64, weight: u32, plan: &mut 
     }
 }
 
-/// What to show of a call at the door (0: nothing): in the lower half the number of calls that it
+/// What to show of a call at the sample probe (0: nothing): in the lower half the number of calls that it
 /// stands for, in the upper one [`Plan::after`]. The tracer wants one in `one_in`, or none. If it
 /// wants all, or now and then, the next call passes too.
 #[inline(always)]

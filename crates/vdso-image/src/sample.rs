@@ -1,4 +1,4 @@
-//! Timing one call in N, in place, and showing one in M of these to whoever watches the door.
+//! Timing one call in N, in place, and showing one in M of these to whoever watches the sample probe.
 //!
 //! The first calls of a kind (function and clock) in a thread are all timed, then N doubles until about `gap_ticks` lie between
 //! two timed calls. Which calls these are is drawn at random (`plan.rs`), so that a program whose
@@ -10,7 +10,7 @@
 //!
 //! Beside each timed call nothing is timed in the same way: what timing adds is measured where calls are.
 //!
-//! The door is an instruction that does nothing, at which the command may set a breakpoint. A call
+//! The sample probe is an instruction that does nothing, at which the command may set a breakpoint. A call
 //! passes it when it has been made and timed, so what watching costs is in no time; the clocks that
 //! later calls are measured from are set forward by it.
 
@@ -33,13 +33,13 @@ const EMPTY_MOST: u64 = 1 << 13;
 /// In a robust futex: the owner has died.
 const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 
-/// Makes a call and times it, and passes the door if it is drawn: any function with up to five
+/// Makes a call and times it, and passes the sample probe if it is drawn: any function with up to five
 /// arguments, whatever the registers of the others hold. The last argument, in `r9`, is the address
 /// of the slot plus the number of the counter (slots are aligned to 128 bytes).
 ///
 /// The call is made with three words of ours on the stack, because the caller may not have much.
 ///
-/// At the door the stack pointer is at the return address, every register that a function must
+/// At the sample probe the stack pointer is at the return address, every register that a function must
 /// preserve is the caller's, and `edx` is the number of calls that this one stands for (0: it
 /// is there only as the second of a pair), the upper half of `rdx` the ticks since the first of the
 /// pair (0: it is no second), `r9` as at the entry, `r10` the ticks that the slot's last passage took.
@@ -91,9 +91,9 @@ pub(crate) extern "C" fn sample() {
         "jz 3f",
         "mov r10, r9",
         "and r10, {align}",
-        "mov r10, qword ptr [r10 + {door_ticks}]",
-        ".globl clockscope_door",
-        "clockscope_door:",
+        "mov r10, qword ptr [r10 + {probe_ticks}]",
+        ".globl clockscope_sample_probe",
+        "clockscope_sample_probe:",
         "nop",
         "mov rdi, r9",
         "mov rsi, rax",
@@ -105,7 +105,7 @@ pub(crate) extern "C" fn sample() {
         "jmp r11",
         ".cfi_endproc",
         align = const -(align_of::<Slot>() as i32),
-        door_ticks = const core::mem::offset_of!(Slot, door_ticks),
+        probe_ticks = const core::mem::offset_of!(Slot, probe_ticks),
         before = sym before,
         after = sym after,
         passed = sym passed,
@@ -148,7 +148,7 @@ extern "C" fn before(slot_and_counter: usize) -> Due {
     Due { plan: plan.packed(), function }
 }
 
-/// After a call; gives what to show at the door, 0 if the call does not pass it.
+/// After a call; gives what to show at the sample probe, 0 if the call does not pass it.
 extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64) -> u64 {
     let (slot, counter) = slot_of(slot_and_counter);
     let plan = Plan::unpacked(packed);
@@ -158,16 +158,16 @@ extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64) -> u64 {
     }
     let shown = shown(slot, counter, &plan, live().callers_one_in.load(Relaxed));
     if shown != 0 {
-        slot.door_at.store(tsc_before(), Relaxed);
+        slot.probe_at.store(tsc_before(), Relaxed);
     }
     shown
 }
 
-/// Behind the door: what it took is nobody's time.
+/// Behind the sample probe: what it took is nobody's time.
 extern "C" fn passed(slot_and_counter: usize, result: usize) -> usize {
     let (slot, _) = slot_of(slot_and_counter);
-    let ticks = tsc_before().saturating_sub(slot.door_at.load(Relaxed));
-    slot.door_ticks.store(ticks, Relaxed);
+    let ticks = tsc_before().saturating_sub(slot.probe_at.load(Relaxed));
+    slot.probe_ticks.store(ticks, Relaxed);
     for clock in [&slot.last_timed, &slot.waiting_since] {
         let since = clock.load(Relaxed);
         if since != 0 {

@@ -1,7 +1,7 @@
 //! Putting everything back: the kernel's functions first, while all threads stand still, then the
 //! mapping, once no thread can be in it.
 //!
-//! From the moment that the bytes are the kernel's, nobody comes into our image any more, so a thread
+//! From the moment that the bytes are the kernel's, nobody comes into the shim any more, so a thread
 //! that has once been seen outside is so for good, and is let go. Most are at once, and stop only
 //! this one time. The others are looked at again until they are, and then the last one unmaps.
 
@@ -12,11 +12,11 @@ use vdso_image::layout::TOTAL_SIZE;
 
 use super::inject::run;
 use super::injected::Work;
-use super::outside::{self, Looking};
 use super::patch::Patch;
 use super::refusal::Refusal;
+use super::stack_scan::{self, Looking};
 use super::threads::{Look, Threads, listed};
-use crate::births::Births;
+use crate::new_tasks::NewTasks;
 use crate::processes::Processes;
 use clockscope_sys::precedence::Precedence;
 use clockscope_sys::ptrace::{self, Resume};
@@ -53,9 +53,9 @@ pub struct Detached {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remains {
-    /// The functions still go to our image, because this thread does not stop.
+    /// The functions still go to the shim, because this thread does not stop.
     Redirected(i32),
-    /// Our image is mapped, and nobody uses it.
+    /// The shim is mapped, and nobody uses it.
     Mapped,
 }
 
@@ -77,8 +77,8 @@ impl fmt::Display for Remains {
 
 /// Restores every process that was attached to, and the children that it forked; they are not traced
 /// any more then.
-pub fn restore_all(processes: &mut Processes, births: &mut Births) -> Vec<Detached> {
-    births.followed_no_more();
+pub fn restore_all(processes: &mut Processes, new_tasks: &mut NewTasks) -> Vec<Detached> {
+    new_tasks.followed_no_more();
     let deadline = Instant::now() + RESTORES_WITHIN;
     let mut all = Vec::new();
     // Children are found on the way, and are at the end then.
@@ -87,7 +87,7 @@ pub fn restore_all(processes: &mut Processes, births: &mut Births) -> Vec<Detach
         if processes.get(index).alive
             && let Some(patch) = processes.get(index).patch.clone()
         {
-            let mut leaving = Leaving { processes, births, index, patch: &patch, deadline };
+            let mut leaving = Leaving { processes, new_tasks, index, patch: &patch, deadline };
             all.extend(leaving.restore());
             processes.get_mut(index).patch = None;
         }
@@ -99,7 +99,7 @@ pub fn restore_all(processes: &mut Processes, births: &mut Births) -> Vec<Detach
 /// A process that is being let go.
 struct Leaving<'a> {
     processes: &'a mut Processes,
-    births: &'a mut Births,
+    new_tasks: &'a mut NewTasks,
     index: usize,
     patch: &'a Patch,
     /// Until when the bytes are put back, here and in all other processes.
@@ -204,8 +204,8 @@ impl Leaving<'_> {
     fn announce(&mut self, thread: i32) -> bool {
         let Ok(child) = ptrace::event_message(thread) else { return false };
         let is_new = self.processes.index_of(child).is_none();
-        if is_new && self.births.announced(self.processes, thread, child) {
-            self.births.begin(self.processes, child);
+        if is_new && self.new_tasks.announced(self.processes, thread, child) {
+            self.new_tasks.begin(self.processes, child);
         }
         is_new
     }
@@ -355,7 +355,7 @@ impl Leaving<'_> {
 /// Whether a thread that does not stop would go on in the bytes that change. It is in the kernel, and
 /// stops before it comes out; of one that runs the kernel does not say where.
 fn is_inside(thread: i32, patch: &Patch) -> bool {
-    outside::sleeps_at(thread)
+    stack_scan::sleeps_at(thread)
         .is_none_or(|at| patch.functions.iter().any(|function| function.covers(at)))
 }
 

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::injected::{Injected, Work, assemble, calls};
-use super::outside;
 use super::refusal::Refusal;
 use super::seccomp;
+use super::stack_scan;
 use super::threads::Threads;
 use crate::decline::Decline;
 use crate::install::USER_CS;
@@ -148,7 +148,7 @@ fn watch(thread: i32, patience: Duration, is_wanted: &dyn Fn(u64) -> bool) {
     let begun = Instant::now();
     let mut nap = SHORTEST_NAP;
     while begun.elapsed() < patience && matches!(wait::look(thread), Ok(None)) {
-        if outside::sleeps_at(thread).is_some_and(is_wanted) {
+        if stack_scan::sleeps_at(thread).is_some_and(is_wanted) {
             return;
         }
         std::thread::sleep(nap);

@@ -1,4 +1,4 @@
-//! Counting in a process that is running already: our image is mapped near the kernel's, and the
+//! Counting in a process that is running already: the shim is mapped near the kernel's, and the
 //! kernel's functions begin with a jump to it.
 //!
 //! | file | what is in it |
@@ -6,28 +6,28 @@
 //! | `process.rs` | what is known of the process before it is touched |
 //! | `refusal.rs` | why it is left alone |
 //! | `threads.rs` | tracing, stopping and resuming its threads |
-//! | `place.rs` | where our image goes; pure |
+//! | `place.rs` | where the shim goes; pure |
 //! | `injected.rs` | the instructions that map it; pure |
 //! | `seccomp.rs` | what its filters make of that; pure |
 //! | `inject.rs` | making a thread execute them |
-//! | `endless.rs` | calls that a stop would end |
+//! | `restart.rs` | calls that a stop would end |
 //! | `displaced.rs` | the jump, and the trampoline with what stood there; pure |
-//! | `outside.rs` | where a thread that stands still may go on |
+//! | `stack_scan.rs` | where a thread that stands still may go on |
 //! | `patch.rs` | redirecting all functions while all threads stand still |
 //! | `detach.rs` | putting everything back |
 
 pub mod detach;
-pub mod displaced;
-pub(super) mod endless;
 mod inject;
 mod injected;
-mod outside;
 mod patch;
 pub mod place;
 mod process;
 mod refusal;
+pub(super) mod restart;
 mod seccomp;
+mod stack_scan;
 mod threads;
+pub mod trampoline;
 
 use clockscope_text::foreign::Foreign;
 use std::rc::Rc;
@@ -80,7 +80,7 @@ pub struct How<'a> {
     pub number: u64,
     /// How its threads go on.
     pub resume: Resume,
-    /// Told of process and address when our image is mapped, before a call reaches it.
+    /// Told of process and address when the shim is mapped, before a call reaches it.
     pub mapped: &'a mut dyn FnMut(i32, u64),
     /// Whether that takes long: the threads go on meanwhile, and are stopped a second time.
     pub mapped_takes_long: bool,

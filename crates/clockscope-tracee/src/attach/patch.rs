@@ -8,11 +8,11 @@ use vdso_image::layout::{
     Session as Constants, TOTAL_SIZE, TRAMPOLINE_OFFSET, TRAMPOLINE_SIZE,
 };
 
-use super::displaced::{self, JUMP, Redirected, Text};
 use super::inject::Room;
-use super::outside::returns_into;
 use super::refusal::Refusal;
+use super::stack_scan::returns_into;
 use super::threads::{Threads, state};
+use super::trampoline::{self, JUMP, Redirected, Text};
 use crate::session::Session;
 use clockscope_sys::memory;
 use clockscope_sys::own_vdso::OwnVdso;
@@ -28,7 +28,7 @@ const ATTEMPTS: u32 = 12;
 /// How a process's functions are redirected.
 #[derive(Debug)]
 pub struct Patch {
-    /// Address of our image.
+    /// Address of the shim.
     pub base: u64,
     /// Where the kernel's image is.
     pub(super) vdso: Range<u64>,
@@ -86,7 +86,7 @@ impl Patch {
             room_is_used,
         };
         let functions = kernel.functions().map(|symbol| (symbol.offset, symbol.size));
-        let code = displaced::pieces(functions, displaced::text_start(&kernel));
+        let code = trampoline::pieces(functions, trampoline::text_start(&kernel));
         let bytes = own.bytes.get(..at).unwrap_or(&own.bytes);
         let text = Text { bytes, base: mapping.start, code: &code };
         let mut seen = theirs.get(..at).unwrap_or_default().to_vec();
@@ -102,7 +102,7 @@ impl Patch {
             let start = mapping.start + offset;
             let entry = base + u64::from(session.ready().entries[index]);
             let trampoline = base + (TRAMPOLINE_OFFSET + index * TRAMPOLINE_SIZE) as u64;
-            match displaced::redirect(text, (start, size), entry, trampoline) {
+            match trampoline::redirect(text, (start, size), entry, trampoline) {
                 Ok(redirected) => patch.functions.push(redirected),
                 Err(why) => patch.left.push((function.name(), why.to_string())),
             }
@@ -130,7 +130,7 @@ impl Patch {
             return true;
         }
         let target = <[u8; JUMP]>::try_from(&*bytes).ok();
-        let target = target.and_then(|bytes| displaced::jump_target(start, bytes));
+        let target = target.and_then(|bytes| trampoline::jump_target(start, bytes));
         if !target.is_some_and(|target| is_in_one(&self.leftovers, target)) {
             return false;
         }

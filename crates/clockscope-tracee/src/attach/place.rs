@@ -1,4 +1,4 @@
-//! Where our image goes in a process that is running: near the kernel's. Pure.
+//! Where the shim goes in a process that is running: near the kernel's. Pure.
 
 use vdso_image::layout::{PAGE, TOTAL_SIZE};
 

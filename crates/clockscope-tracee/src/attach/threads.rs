@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::endless;
+use super::restart;
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::signals;
 use clockscope_sys::wait::{self, Status};
@@ -269,11 +269,11 @@ impl Threads {
                 ptrace::listen(thread)
             }
             Status::Signal(signal) => {
-                endless::go_on_if(thread, || signals::is_ignored(thread, signal));
+                restart::go_on_if(thread, || signals::is_ignored(thread, signal));
                 ptrace::resume(thread, how, signal)
             }
             Status::Event(libc::PTRACE_EVENT_STOP, _) => {
-                endless::go_on(thread);
+                restart::go_on(thread);
                 ptrace::resume(thread, how, 0)
             }
             _ => ptrace::resume(thread, how, 0),
@@ -318,11 +318,11 @@ impl Threads {
     pub(super) fn detach(&mut self, thread: i32) {
         let signal = match self.all.remove(&thread).flatten() {
             Some(Status::Signal(signal)) => {
-                endless::go_on_if(thread, || signals::is_ignored(thread, signal));
+                restart::go_on_if(thread, || signals::is_ignored(thread, signal));
                 signal
             }
             Some(Status::Event(libc::PTRACE_EVENT_STOP, signal)) if !is_group_stop(signal) => {
-                endless::go_on(thread);
+                restart::go_on(thread);
                 0
             }
             Some(_) => 0,

@@ -43,7 +43,7 @@ pub(crate) const TRACE_VDSO: Tracer = Tracer::Clockscope("trace --via none");
 pub(crate) const TRACE_COUNTS: Tracer = Tracer::Clockscope("trace --counts-only");
 /// clockscope, vDSO calls and system calls with time and errors.
 pub(crate) const TRACE_TIME: Tracer = Tracer::Clockscope("trace");
-/// clockscope, the kernel's clock through our image, not counted.
+/// clockscope, the kernel's clock through the shim, not counted.
 pub(crate) const RUN_KERNEL: Tracer = Tracer::Clockscope("run --clock kernel");
 /// strace's summary.
 pub(crate) const STRACE: Tracer = Tracer::Strace("-c -f");

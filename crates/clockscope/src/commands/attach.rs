@@ -9,11 +9,11 @@ use anyhow::Context;
 
 use super::clock_reads::SyscallCosts;
 use super::counter::Counter;
-use super::onlookers::{self, Onlookers};
+use super::launch::{self, Outcome};
+use super::observers::{self, Observing};
 use super::summary;
 use super::top::Stage;
 use super::trace::{Outputs, text_options};
-use super::traced::{self, Outcome};
 use crate::cli::Clock;
 use crate::cli::trace::TraceArgs;
 use crate::exit;
@@ -51,38 +51,38 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     }
     let Some(outputs) = Outputs::open(args)? else { return Ok(exit::FAILURE) };
     let costs = SyscallCosts::here();
-    let stage = onlookers::stage(args)?;
+    let stage = observers::stage(args)?;
     let ending = Ending::expect().context("cannot be told to end")?;
     if matches!(stage, Some(Stage::Screen(_))) {
         ending.keep_stops();
     }
     // Where that is not allowed, attaching says so.
     let _ = access::join_ipc_namespace(pids[0]);
-    let session = Session::new(traced::counting(args.count_by), Route::Kernel)?;
+    let session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
     let counter = Counter::start(args, &filter, None)?;
     session.allow_timing()?;
     let mut observer = counter.observer();
     let syscalls = observer.as_mut().map(|observer| observer as &mut dyn SyscallObserver);
-    let mut onlookers =
-        Onlookers::start(args, stage.as_ref(), &wanted(args), &counter, &filter, &session)?;
-    let mut watchers = onlookers.watchers();
+    let mut observers =
+        Observing::start(args, stage.as_ref(), &wanted(args), &counter, &filter, &session)?;
+    let mut watchers = observers.watchers();
     let all = (&pids[..], refused);
     // Attaching and letting go are served, too; a service inside another one is harmless.
     let service = Service::begin();
     let counted = count(args, all, &session, syscalls, &counter, watchers.watcher(), &ending);
     let Some((mut counted, follower, left)) = counted else { return Ok(exit::BEFORE_START) };
-    let (mut processes, mut births, ends) = follower.into_parts();
+    let (mut processes, mut new_tasks, ends) = follower.into_parts();
     // What the processes do from now on, they do because they are let go.
     let stopped = counter.stopped();
     let ended = Instant::now();
     processes.stop_cpu();
     session.stop_timing();
-    let detached = restore_all(&mut processes, &mut births);
+    let detached = restore_all(&mut processes, &mut new_tasks);
     drop(service);
     detached.iter().for_each(|detached| say_remains(detached, &processes));
     let (left, stopped) = (left.context("cannot wait for the processes")?, stopped?);
     follow::finish(&mut processes);
-    let seen = onlookers.finish(&processes);
+    let seen = observers.finish(&processes);
     drop(stage);
     counted.fill(&detached, &ends, left);
     let outcome = Outcome {
@@ -164,7 +164,7 @@ fn count<'a>(
         match follower.attach(*pid, &mut traced) {
             Ok(attached) => {
                 let (name, pid) = (&attached.command, attached.pid);
-                super::complain(&format!("attached to {name} ({pid}); Ctrl-C ends it"));
+                super::warn_user(&format!("attached to {name} ({pid}); Ctrl-C ends it"));
                 declines.extend(not_redirected(&attached));
                 rows.push(row(&attached));
             }
@@ -212,7 +212,7 @@ fn say_remains(detached: &Detached, processes: &Processes) {
     let pid = detached.pid;
     let process = processes.all().iter().rev().find(|process| process.pid == pid);
     let name = process.map(|process| process.command.clone()).unwrap_or_default();
-    super::complain(&format!(
+    super::warn_user(&format!(
         "{name} ({pid}) is not as it was: {remains}; run `clockscope trace -p {pid} --duration 0.1` to \
          put it back"
     ));
@@ -232,7 +232,7 @@ fn row(attached: &Attached) -> AttachedRow {
 fn refused(pid: i32, refusal: &Refusal) -> Refused {
     let command = command_name(pid);
     let who = if command.is_empty() { pid.to_string() } else { format!("{command} ({pid})") };
-    super::complain(&format!("cannot attach to {who}: {refusal}"));
+    super::warn_user(&format!("cannot attach to {who}: {refusal}"));
     let row = DeclineRow { pid, command, what: "vdso".to_owned(), reason: refusal.to_string() };
     (!row.command.is_empty()).then_some(row)
 }

@@ -27,7 +27,7 @@ pub fn run(args: &CaptureArgs) -> i32 {
     match save(args.output.as_deref()) {
         Ok(()) => exit::OK,
         Err(error) => {
-            super::complain(&error);
+            super::warn_user(&error);
             exit::FAILURE
         }
     }

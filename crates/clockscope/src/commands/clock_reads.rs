@@ -3,7 +3,7 @@
 use fastclock::{ClockId, Nanos, Picos, Ticks};
 
 use super::clock_page::is_on_page;
-use super::passed_on::{self, PassedOn};
+use super::fallback_reads::{self, FallbackReads};
 use super::summary::TickTime;
 use crate::cli::Clock;
 use crate::report::model::{ClockReads, SyscallRow, VdsoRow};
@@ -71,7 +71,7 @@ pub struct Context {
     /// Length of a timer tick.
     pub tick_ns: u64,
     /// The reads that this host's vDSO passes on to the kernel.
-    pub passed_on: PassedOn,
+    pub passed_on: FallbackReads,
     /// What answers in the program.
     pub clock: Clock,
 }
@@ -100,11 +100,11 @@ pub fn clock_reads(
     context: &Context,
 ) -> ClockReads {
     let by_vdso: Vec<&VdsoRow> =
-        vdso.iter().filter(|row| passed_on::is_read(&row.function)).collect();
+        vdso.iter().filter(|row| fallback_reads::is_read(&row.function)).collect();
     let mut reads: u64 = by_vdso.iter().map(|row| row.calls).sum();
     let mut passed_on = 0;
     let mut time = Time::of(&by_vdso);
-    for row in syscalls.iter().filter(|row| passed_on::is_read(&row.name)) {
+    for row in syscalls.iter().filter(|row| fallback_reads::is_read(&row.name)) {
         let both = by_vdso.iter().filter(|r| r.function == row.name && context.passed_on.has(r));
         // A call of the vDSO that was timed was timed with its system call in it.
         let (mut counted, mut timed) = (0, 0);

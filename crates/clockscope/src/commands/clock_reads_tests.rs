@@ -5,7 +5,7 @@ use crate::commands::summary::clock_name;
 use vdso_image::layout::{COUNTERS, Counted};
 use vdso_image::plan::HAS_COARSE_FORM;
 
-fn context(passed_on: PassedOn, clock: Clock) -> Context {
+fn context(passed_on: FallbackReads, clock: Clock) -> Context {
     let costs =
         SyscallCosts { clocksource: Picos(100_000), tick: Picos(80_000), cpu_time: Picos(300_000) };
     Context { wall_ns: 0, costs, tick_ns: 0, passed_on, clock }
@@ -38,7 +38,7 @@ fn reads(timed: u64, clock: &str, syscalls: u64) -> ClockReads {
         time_total_ns: syscalls * 1_000,
         ..SyscallRow::default()
     };
-    let passed_on = PassedOn::default();
+    let passed_on = FallbackReads::default();
     clock_reads(&[vdso], &[syscall], None, &context(passed_on, Clock::Kernel))
 }
 
@@ -73,7 +73,7 @@ fn coarse_clocks_and_processor_time_cost_nothing_more_where_the_kernel_fell_back
         row("clock_gettime", Some("CLOCK_REALTIME_COARSE"), 5_000_000, 10),
         row("clock_gettime", Some("CLOCK_THREAD_CPUTIME_ID"), 1_000_000, 400),
     ];
-    let found = clock_reads(&rows, &[], None, &context(PassedOn::default(), Clock::Kernel));
+    let found = clock_reads(&rows, &[], None, &context(FallbackReads::default(), Clock::Kernel));
     assert_eq!((found.reads, found.clocksource_reads), (6_000_000, 0));
     assert_eq!((found.typical_hpet_ns, found.typical_acpi_pm_ns), (0, 0));
     // The coarse ones at 80 ns; the others are system calls, at what they took.
@@ -95,7 +95,8 @@ fn each_read_is_priced_by_what_it_looks_at() {
     ];
     for (row, clocksource, each_ns) in table {
         let rows = [row];
-        let found = clock_reads(&rows, &[], None, &context(PassedOn::default(), Clock::Kernel));
+        let found =
+            clock_reads(&rows, &[], None, &context(FallbackReads::default(), Clock::Kernel));
         assert_eq!(found.clocksource_reads, clocksource, "{rows:?}");
         assert_eq!(found.typical_hpet_ns, clocksource * TYPICAL_HPET_NS, "{rows:?}");
         assert_eq!(found.by_syscall_ns, each_ns * 1_000, "{rows:?}");
@@ -116,7 +117,7 @@ fn what_clockscope_answers_itself_asks_no_clocksource() {
         (Clock::Tsc, 10),
         (Clock::TscFast, 10),
     ] {
-        let found = clock_reads(&rows, &[], None, &context(PassedOn::default(), clock));
+        let found = clock_reads(&rows, &[], None, &context(FallbackReads::default(), clock));
         assert_eq!(found.clocksource_reads, expected, "{clock:?}");
     }
 }
@@ -129,7 +130,7 @@ fn few_timed_reads_have_no_cost_and_do_not_spoil_that_of_many() {
         ..row("clock_gettime", Some("CLOCK_REALTIME"), calls, 602_000)
     };
     let of = |rows: &[VdsoRow]| {
-        let found = clock_reads(rows, &[], None, &context(PassedOn::default(), Clock::Kernel));
+        let found = clock_reads(rows, &[], None, &context(FallbackReads::default(), Clock::Kernel));
         (found.time_ns, found.too_few_timed)
     };
     assert_eq!(of(&[few(12)]), (0, true));

@@ -73,7 +73,7 @@ impl Counter {
             Via::Ptrace => Ok(Self::by_ptrace(args, program)),
             Via::Bpf => Self::by_bpf(args, filter, program).context("cannot count by eBPF"),
             Via::Auto => Self::by_bpf(args, filter, program).or_else(|why| {
-                super::complain(&format!(
+                super::warn_user(&format!(
                     "counting system calls by ptrace, about 20 us each, because {why}; \
                      --via none counts vDSO calls only and costs almost nothing"
                 ));
@@ -107,7 +107,7 @@ impl Counter {
         }
         clockscope_sys::heap::trim();
         let tax = counter.calibration().bystander_tax_ps();
-        super::complain(&format!(
+        super::warn_user(&format!(
             "counting system calls by eBPF adds {} to each of every process of this host while \
              this runs; --via none adds nothing to others",
             units::picos(tax)

@@ -51,14 +51,14 @@ impl Output {
     pub fn write(self, report: &TraceReport, format: TraceFormat, options: &TextOptions) {
         let bytes = match rendered(report, format, options) {
             Ok(bytes) => bytes,
-            Err(error) => return super::complain(&format!("cannot make the summary: {error:#}")),
+            Err(error) => return super::warn_user(&format!("cannot make the summary: {error:#}")),
         };
         let written = match self {
             Self::Stderr => streams::warn_bytes(&bytes),
             Self::File(file) => file.write(&bytes),
         };
         if let Err(error) = written {
-            super::complain(&format!("cannot write the summary: {error}; try -o FILE elsewhere"));
+            super::warn_user(&format!("cannot write the summary: {error}; try -o FILE elsewhere"));
         }
     }
 }
@@ -101,7 +101,7 @@ impl Picture {
     pub(crate) fn draw(self, report: &TraceReport) {
         let drawn = flamegraph::render(report).and_then(|svg| self.file.write(&svg));
         if let Err(error) = drawn {
-            super::complain(&format!(
+            super::warn_user(&format!(
                 "cannot draw the flame graph {}: {error}; try --flamegraph elsewhere",
                 self.path.display()
             ));

@@ -2,9 +2,9 @@
 
 use super::clock_reads::SyscallCosts;
 use super::counter::Counter;
-use super::onlookers::Seen;
+use super::launch::{self, Outcome, Prepared};
+use super::observers::Observed;
 use super::output::Output;
-use super::traced::{self, Outcome, Prepared};
 use super::{clock_page, program, summary};
 use crate::cli::trace::CountBy;
 use crate::cli::{Clock, RunArgs};
@@ -20,20 +20,20 @@ use clockscope_tracee::session::Session;
 #[must_use]
 pub fn run(args: &RunArgs) -> i32 {
     run_with_clock(args).unwrap_or_else(|error| {
-        super::complain(&format!("{error:#}"));
+        super::warn_user(&format!("{error:#}"));
         exit::BEFORE_START
     })
 }
 
 fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
     if let Some(contradiction) = contradiction(args) {
-        super::complain(contradiction);
+        super::warn_user(contradiction);
         return Ok(exit::FAILURE);
     }
     let path = match program::find(&args.command[0], std::env::var_os("PATH").as_deref()) {
         Ok(path) => path,
         Err(not_found) => {
-            super::complain(&not_found.message);
+            super::warn_user(&not_found.message);
             return Ok(not_found.code);
         }
     };
@@ -44,7 +44,7 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
     let costs = if args.stats { SyscallCosts::here() } else { SyscallCosts::default() };
     let mask = signals::block()?;
     let prepared = Prepared::fork(&path, &args.command, &mask)?;
-    let counting = if args.stats { traced::counting(CountBy::Thread) } else { Counting::No };
+    let counting = if args.stats { launch::counting(CountBy::Thread) } else { Counting::No };
     let session = Session::new(counting, route(args.clock))?;
     if args.stats {
         session.allow_timing()?;
@@ -55,8 +55,8 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
     session.stop_timing();
     let kept = keeper.map(Timekeeper::stop);
     if let Some(error) = &outcome.failure {
-        let (code, message) = traced::refused(&path, error);
-        super::complain(&message);
+        let (code, message) = launch::refused(&path, error);
+        super::warn_user(&message);
         return Ok(code);
     }
     if args.stats {
@@ -72,7 +72,7 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
             per_thread: false,
             wanted: &|_| true,
         };
-        let mut report = summary::report(&source, Seen::default())?;
+        let mut report = summary::report(&source, Observed::default())?;
         let timings = outcome.processes.timings();
         let ordered = args.clock == Clock::Tsc;
         report.clock_page =
@@ -83,7 +83,7 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
         say_declines(&outcome);
     }
     if let Some(sentence) = kept.as_ref().and_then(clock_page::gave_way) {
-        super::complain(&sentence);
+        super::warn_user(&sentence);
     }
     say_forbidden(args.clock, outcome.followed.end);
     Ok(program::end_as(outcome.followed.end))
@@ -117,7 +117,7 @@ fn route(clock: Clock) -> Route {
 /// Says which processes kept the kernel's clock.
 fn say_declines(outcome: &Outcome) {
     for decline in summary::declines(&outcome.processes) {
-        super::complain(&format!(
+        super::warn_user(&format!(
             "{} (process {}) kept the kernel's clock: {}",
             decline.command, decline.pid, decline.reason
         ));
@@ -127,7 +127,7 @@ fn say_declines(outcome: &Outcome) {
 /// Says what probably killed a program that may not make system calls for the time.
 fn say_forbidden(clock: Clock, end: Option<End>) {
     if clock == Clock::Syscall && end == Some(End::Killed(libc::SIGSYS)) {
-        super::complain(
+        super::warn_user(
             "the program was killed by SIGSYS: a seccomp filter forbids the system calls that \
              --clock syscall makes for it; try --clock coarse or --clock kernel",
         );

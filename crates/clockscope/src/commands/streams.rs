@@ -1,4 +1,4 @@
-//! The only door to standard output and standard error (kept by `tests/tidy.rs`).
+//! The only place that writes to standard output and standard error (kept by `tests/tidy.rs`).
 //!
 //! Whatever text passes here is made harmless once more. Reports make foreign text printable where
 //! they lay it out; this also covers what no report lays out, such as the path in an error message.
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use clockscope_text::foreign::{is_hidden, printable, printable_lines};
 
 /// Says what went wrong, in one line on standard error.
-pub(crate) fn complain(what: &(impl Display + ?Sized)) {
+pub(crate) fn warn_user(what: &(impl Display + ?Sized)) {
     let what = format!("{what:#}");
     warn(&format!("clockscope: {}\n", printable(&what)));
 }

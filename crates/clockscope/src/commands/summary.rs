@@ -10,9 +10,9 @@ use vdso_image::layout::Counted;
 use super::callers::Exact;
 use super::clock_reads::{Context, SyscallCosts, clock_reads, same_tick_share};
 use super::counter::Counter;
-use super::onlookers::Seen;
-use super::passed_on::{self, PassedOn};
-use super::traced::Outcome;
+use super::fallback_reads::{self, FallbackReads};
+use super::launch::Outcome;
+use super::observers::Observed;
 use crate::cli::Clock;
 use crate::report::latency;
 use crate::report::model::{
@@ -266,12 +266,12 @@ pub struct Source<'a> {
     pub wanted: &'a dyn Fn(&str) -> bool,
 }
 
-/// Makes the report, with what the onlookers have seen.
+/// Makes the report, with what the observers have seen.
 ///
 /// # Errors
 ///
 /// When the counts of system calls cannot be read.
-pub fn report(source: &Source<'_>, seen: Seen<'_>) -> anyhow::Result<TraceReport> {
+pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceReport> {
     let (tallies, cost) = source.counter.read()?;
     let processes = &source.outcome.processes;
     let time = TickTime::of(source.session, processes.timings());
@@ -340,9 +340,9 @@ pub fn report(source: &Source<'_>, seen: Seen<'_>) -> anyhow::Result<TraceReport
 }
 
 /// What the vDSO passes on here, where reads came by both ways.
-fn passed_on(vdso: &[VdsoRow], syscalls: &[SyscallRow]) -> PassedOn {
-    let by_kernel = syscalls.iter().any(|row| passed_on::is_read(&row.name));
-    if by_kernel && !vdso.is_empty() { PassedOn::here() } else { PassedOn::default() }
+fn passed_on(vdso: &[VdsoRow], syscalls: &[SyscallRow]) -> FallbackReads {
+    let by_kernel = syscalls.iter().any(|row| fallback_reads::is_read(&row.name));
+    if by_kernel && !vdso.is_empty() { FallbackReads::here() } else { FallbackReads::default() }
 }
 
 fn exit_code_and_signal(end: Option<End>) -> (Option<i32>, Option<i32>) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use vdso_image::layout::{COUNTERS, Counted};
 
 use super::counter::Counter;
-use super::passed_on;
+use super::fallback_reads;
 use crate::report::model::{Moment, TraceReport};
 use clockscope_syscalls::filter::Filter;
 use clockscope_tracee::observers::{Watcher, Wish};
@@ -48,7 +48,7 @@ impl<'a> Timeline<'a> {
         let kind = |index| {
             Counted::from_counter(index).map_or(Kind::default(), |counted| {
                 let name = counted.function.name();
-                Kind { wanted: filter.matches(name), reads: passed_on::is_read(name) }
+                Kind { wanted: filter.matches(name), reads: fallback_reads::is_read(name) }
             })
         };
         Self {
@@ -71,7 +71,7 @@ impl<'a> Timeline<'a> {
         let end = Moment {
             at_ns: report.wall_ns,
             vdso_calls: of(&|_| true),
-            clock_reads: of(&passed_on::is_read),
+            clock_reads: of(&fallback_reads::is_read),
             syscall_calls: report.syscalls.iter().map(|row| row.calls).sum(),
         };
         self.moments.retain(|moment| moment.at_ns < end.at_ns);

@@ -4,9 +4,9 @@ use std::io::{self, IsTerminal as _};
 
 use super::clock_reads::SyscallCosts;
 use super::counter::Counter;
-use super::onlookers::{Onlookers, stage};
+use super::launch::{self, Prepared};
+use super::observers::{Observing, stage};
 use super::output::{Output, Picture};
-use super::traced::{self, Prepared};
 use super::{program, summary};
 use crate::cli::Clock;
 use crate::cli::trace::{TraceArgs, TraceFormat};
@@ -34,7 +34,7 @@ const WIDTH_MOST: usize = 160;
 #[must_use]
 pub fn run(args: &TraceArgs) -> i32 {
     trace(args).unwrap_or_else(|error| {
-        super::complain(&format!("{error:#}"));
+        super::warn_user(&format!("{error:#}"));
         exit::BEFORE_START
     })
 }
@@ -48,7 +48,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let path = match program::find(&args.command[0], std::env::var_os("PATH").as_deref()) {
         Ok(path) => path,
         Err(not_found) => {
-            super::complain(&not_found.message);
+            super::warn_user(&not_found.message);
             return Ok(not_found.code);
         }
     };
@@ -57,7 +57,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let stage = stage(args)?;
     let mask = signals::block()?;
     let prepared = Prepared::fork(&path, &args.command, &mask)?;
-    let session = Session::new(traced::counting(args.count_by), Route::Kernel)?;
+    let session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
     let counter = Counter::start(args, &filter, prepared.pid())?;
     let how = following(args);
     if how != Following::Start {
@@ -65,15 +65,15 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     }
     let mut observer = counter.observer();
     let observing = observer.as_mut().map(|observer| observer as &mut dyn SyscallObserver);
-    let mut onlookers =
-        Onlookers::start(args, stage.as_ref(), &args.command, &counter, &filter, &session)?;
-    let outcome = prepared.follow(&session, observing, onlookers.watchers().watcher(), how)?;
+    let mut observers =
+        Observing::start(args, stage.as_ref(), &args.command, &counter, &filter, &session)?;
+    let outcome = prepared.follow(&session, observing, observers.watchers().watcher(), how)?;
     session.stop_timing();
-    let seen = onlookers.finish(&outcome.processes);
+    let seen = observers.finish(&outcome.processes);
     drop(stage);
     if let Some(error) = &outcome.failure {
-        let (code, message) = traced::refused(&path, error);
-        super::complain(&message);
+        let (code, message) = launch::refused(&path, error);
+        super::warn_user(&message);
         return Ok(code);
     }
     let report = summary::report(
@@ -95,7 +95,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     outputs.write(&report, args, &options);
     if outcome.followed.left {
         let pid = outcome.processes.get(0).pid;
-        super::complain(&format!("process {pid} goes on, and is counted no more"));
+        super::warn_user(&format!("process {pid} goes on, and is counted no more"));
         return Ok(exit::OK);
     }
     Ok(program::end_as(outcome.followed.end))
@@ -113,7 +113,7 @@ impl Outputs {
     pub(super) fn open(args: &TraceArgs) -> anyhow::Result<Option<Self>> {
         let report = Output::open(args.output.as_deref())?;
         if args.format == TraceFormat::Pprof && report.is_terminal() {
-            super::complain("a pprof profile is not written to a terminal; try -o FILE");
+            super::warn_user("a pprof profile is not written to a terminal; try -o FILE");
             return Ok(None);
         }
         let picture = Picture::open(args.flamegraph.as_deref())?;
@@ -136,7 +136,7 @@ impl Outputs {
 /// Stacks and pictures have no words for what is missing in them.
 fn say_not_sampled(report: &TraceReport) {
     for sentence in report.callers.iter().flat_map(callers::not_sampled) {
-        super::complain(&format!("not sampled: {sentence}"));
+        super::warn_user(&format!("not sampled: {sentence}"));
     }
 }
 

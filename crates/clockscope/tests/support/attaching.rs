@@ -153,7 +153,7 @@ pub(crate) struct Attachment {
 }
 
 impl Attachment {
-    /// Starts it, and waits until all of these processes go through our image.
+    /// Starts it, and waits until all of these processes go through the shim.
     #[track_caller]
     pub(crate) fn to(pids: &[i32], options: &[&str]) -> Self {
         // One that has only just been started may not have its vDSO yet.

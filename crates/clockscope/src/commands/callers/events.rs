@@ -126,12 +126,12 @@ impl Events {
         self.family_of.contains_key(&pid) || self.covered.contains(&pid)
     }
 
-    /// Watches the door of a process, whose threads stand still, in all of them.
-    pub(crate) fn watch_door(&mut self, pid: i32, door: u64) {
+    /// Watches the sample probe of a process, whose threads stand still, in all of them.
+    pub(crate) fn watch_sample_probe(&mut self, pid: i32, probe: u64) {
         if self.refused {
             return;
         }
-        match self.open_all(Subject::Execution { address: door }, pid) {
+        match self.open_all(Subject::Execution { address: probe }, pid) {
             Ok(events) => {
                 let number = self.next_family;
                 self.next_family += 1;
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn events_of_a_family_stay_until_its_last_member_is_gone() {
         let mut events = Events { covered: HashSet::from([7]), ..Events::none() };
-        events.watch_door(7, 0x1000);
+        events.watch_sample_probe(7, 0x1000);
         events.forked(8, 7);
         events.forked(9, 100);
         assert!(events.is_ours(8) && !events.is_ours(9) && events.covered.contains(&8));
@@ -342,13 +342,13 @@ mod tests {
         events.refused = false;
         events.declines.clear();
         events.refuse(5, &io::Error::from_raw_os_error(libc::EACCES));
-        events.watch_door(6, 0x1000);
+        events.watch_sample_probe(6, 0x1000);
         let [decline] = events.declines() else { panic!("{:?}", events.declines()) };
         assert_eq!((decline.pid, decline.what.as_str()), (0, "callers"));
         assert!(decline.reason.contains("perf_event_paranoid"), "{}", decline.reason);
     }
 
-    /// Stands for the door in this process.
+    /// Stands for the sample probe in this process.
     #[inline(never)]
     extern "C" fn passed_by_threads(number: u64) -> u64 {
         std::hint::black_box(number + 1)
@@ -371,7 +371,7 @@ mod tests {
                 });
             }
             started.wait();
-            events.watch_door(own, (passed_by_threads as *const ()).addr() as u64);
+            events.watch_sample_probe(own, (passed_by_threads as *const ()).addr() as u64);
             watched.wait();
         });
         events.drain(&mut records);

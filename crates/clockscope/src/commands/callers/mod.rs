@@ -55,7 +55,7 @@ const LATER: Duration = Duration::from_millis(50);
 /// a thread of its own unwinds, which the programs never wait for.
 pub struct Sampling {
     inbox: Arc<Mutex<Inbox>>,
-    door_offset: u32,
+    sample_probe_offset: u32,
     vdso: bool,
     system_calls: bool,
     freq: u32,
@@ -89,8 +89,8 @@ impl Sampling {
             running.iter().filter_map(|pid| Some((*pid, access::cpu_time(*pid)?))).collect();
         let sampler = move || Sampler::new(in_thread, image, rate, one_in, written, before);
         let thread = unwind_in_background(sampler, rings);
-        let door_offset = session.ready().door_offset;
-        Self { inbox, door_offset, vdso, system_calls, freq, one_in, live, thread }
+        let sample_probe_offset = session.ready().sample_probe_offset;
+        Self { inbox, sample_probe_offset, vdso, system_calls, freq, one_in, live, thread }
     }
 
     /// What is known while programs run.
@@ -165,8 +165,8 @@ impl Watcher for Sampling {
     }
 
     fn mapped(&mut self, process: i32, image: u64) {
-        let door = self.vdso.then(|| image + u64::from(self.door_offset));
-        lock(&self.inbox).mapped(process, image, door);
+        let probe = self.vdso.then(|| image + u64::from(self.sample_probe_offset));
+        lock(&self.inbox).mapped(process, image, probe);
     }
 
     fn gone(&mut self, process: i32) {

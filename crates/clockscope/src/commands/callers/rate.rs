@@ -14,7 +14,7 @@ const SHORTEST: Duration = Duration::from_millis(2);
 /// N grows at most so many times at a look. A sample that is drawn with a much larger N than those
 /// around it would stand for more calls than all of them.
 const GROWTH: f64 = 8.0;
-/// One call in N at most passes the door.
+/// One call in N at most passes the sample probe.
 const ONE_IN_MAX: f64 = 16_384.0;
 
 /// What happened since the last look.

@@ -57,17 +57,17 @@ impl Inbox {
         Self { events, waiting: Vec::new(), dropped: 0 }
     }
 
-    /// Our image lies at `image` in a process, whose threads stand still; the door at `door`, if calls
+    /// The shim lies at `image` in a process, whose threads stand still; the sample probe at `probe`, if calls
     /// of the vDSO are wanted.
-    pub fn mapped(&mut self, pid: i32, image: u64, door: Option<u64>) {
+    pub fn mapped(&mut self, pid: i32, image: u64, probe: Option<u64>) {
         self.drain();
         if let Ok(mappings) = modules::mappings_of(pid) {
             self.tell(MemoryEvent::Begun { pid, mappings });
             self.tell(MemoryEvent::Image { pid, at: image });
         }
         self.events.watch_system_calls(pid);
-        if let Some(door) = door {
-            self.events.watch_door(pid, door);
+        if let Some(probe) = probe {
+            self.events.watch_sample_probe(pid, probe);
         }
     }
 

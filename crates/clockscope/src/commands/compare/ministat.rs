@@ -26,7 +26,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<i32> {
     inputs::check_standard_input(args)?;
     let (options, format) = match options(args) {
         Ok(options) => options,
-        Err(complaint) => return Ok(complain(&complaint)),
+        Err(complaint) => return Ok(warn_user(&complaint)),
     };
     if options.width > super::WIDTH_MAX {
         bail!("a plot of {} columns fits nowhere; use -w 74", options.width);
@@ -38,14 +38,14 @@ pub(super) fn run(args: &CompareArgs) -> Result<i32> {
     for path in &args.files {
         match set(path, &format)? {
             Ok(set) => sets.push(set),
-            Err(complaint) => return Ok(complain(&complaint)),
+            Err(complaint) => return Ok(warn_user(&complaint)),
         }
     }
     super::write(args, &ministat::render(&sets, &options))?;
     Ok(exit::OK)
 }
 
-fn complain(complaint: &Complaint) -> i32 {
+fn warn_user(complaint: &Complaint) -> i32 {
     streams::warn(&complaint.0);
     exit::FAILURE
 }

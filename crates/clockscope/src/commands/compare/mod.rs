@@ -30,7 +30,7 @@ const WIDTH_MAX: usize = 10_000;
 pub fn run(args: &CompareArgs) -> i32 {
     let done = if args.ministat { ministat::run(args) } else { compare(args) };
     done.unwrap_or_else(|error| {
-        super::complain(&error);
+        super::warn_user(&error);
         exit::FAILURE
     })
 }

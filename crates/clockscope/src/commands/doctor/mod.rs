@@ -22,7 +22,7 @@ use clockscope_text::foreign::json;
 #[must_use]
 pub fn run(args: &DoctorArgs) -> i32 {
     outcome(args).unwrap_or_else(|error| {
-        super::complain(&error);
+        super::warn_user(&error);
         exit::UNKNOWN
     })
 }

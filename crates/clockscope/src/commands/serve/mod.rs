@@ -31,7 +31,7 @@ pub fn run(args: &ServeArgs) -> i32 {
         return status::run(args);
     }
     serve(args).unwrap_or_else(|error| {
-        super::complain(&error);
+        super::warn_user(&error);
         exit::BEFORE_START
     })
 }
@@ -78,7 +78,7 @@ fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
     supervisor.stopping();
     let report = keeper.stop();
     if args.foreground {
-        super::complain(&summary(&report));
+        super::warn_user(&summary(&report));
     }
     // Only now may another timekeeper have the page.
     drop(opened);
@@ -87,7 +87,7 @@ fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
 
 fn say_overridden(clauses: &[String]) {
     if !clauses.is_empty() {
-        super::complain(&format!("uses the TSC although {}", clauses.join("; ")));
+        super::warn_user(&format!("uses the TSC although {}", clauses.join("; ")));
     }
 }
 
@@ -140,7 +140,7 @@ fn state(pulse: Pulse) -> String {
 
 /// In the background this goes nowhere.
 fn say_state(pulse: Pulse) {
-    super::complain(&state(pulse));
+    super::warn_user(&state(pulse));
 }
 
 /// What became of the page, in one line.

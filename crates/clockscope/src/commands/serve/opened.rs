@@ -152,14 +152,14 @@ fn existing(path: &Path) -> Result<Option<&'static Page>> {
     check_file(&found, path)?;
     if found.mode() & 0o022 != 0 {
         // Whoever has opened it meanwhile can still cut it off.
-        super::super::complain(&format!(
+        super::super::warn_user(&format!(
             "{}: others could write to the page: it is replaced",
             path.display()
         ));
         return Ok(None);
     }
     if found.len() != SIZE as u64 {
-        super::super::complain(&format!(
+        super::super::warn_user(&format!(
             "{}: the page has {} bytes instead of {SIZE}: it is replaced",
             path.display(),
             found.len()
@@ -170,7 +170,7 @@ fn existing(path: &Path) -> Result<Option<&'static Page>> {
     let page = page_file::map(&file, Access::Write)
         .with_context(|| format!("cannot map the page {}", path.display()))?;
     if let Err(reason) = page.check(fastclock::sys::boot_id().unwrap_or_default()) {
-        super::super::complain(&format!("{}: {reason}: it is replaced", path.display()));
+        super::super::warn_user(&format!("{}: {reason}: it is replaced", path.display()));
         return Ok(None);
     }
     if found.permissions().mode() & 0o777 != 0o644 {

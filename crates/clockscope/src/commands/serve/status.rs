@@ -27,7 +27,7 @@ pub(super) fn run(args: &ServeArgs) -> i32 {
         Ok(true) => exit::OK,
         Ok(false) => exit::FOUND,
         Err(error) => {
-            super::super::complain(&error);
+            super::super::warn_user(&error);
             exit::FAILURE
         }
     }

@@ -28,7 +28,7 @@ pub fn run(args: &VdsoArgs) -> i32 {
     match show(args) {
         Ok(code) => code,
         Err(error) => {
-            super::complain(&error);
+            super::warn_user(&error);
             exit::FAILURE
         }
     }

@@ -33,7 +33,7 @@ pub fn run(args: &WrongnessArgs) -> i32 {
     match try_run(args) {
         Ok(code) => code,
         Err(error) => {
-            super::complain(&error);
+            super::warn_user(&error);
             exit::FAILURE
         }
     }

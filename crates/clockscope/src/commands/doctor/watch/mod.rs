@@ -47,7 +47,7 @@ pub fn run(output: Option<&Path>) -> i32 {
     let file = match output.map(open).transpose() {
         Ok(file) => file,
         Err(error) => {
-            streams::complain(&error);
+            streams::warn_user(&error);
             return exit::UNKNOWN;
         }
     };
@@ -60,7 +60,7 @@ pub fn run(output: Option<&Path>) -> i32 {
         // A reader that left has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit::OK,
         Err(error) => {
-            streams::complain(&format!("cannot go on watching: {error}; try -o FILE elsewhere"));
+            streams::warn_user(&format!("cannot go on watching: {error}; try -o FILE elsewhere"));
             exit::UNKNOWN
         }
     }

@@ -5,12 +5,12 @@ use clockscope_sys::affinity;
 /// The CPUs of this thread, one after another. Only of use where the kernel's clock is not made
 /// from the counter: otherwise both are off by the same.
 #[derive(Debug)]
-pub(super) struct Rotation {
+pub(super) struct CpuRotation {
     own: Vec<u32>,
     next: usize,
 }
 
-impl Rotation {
+impl CpuRotation {
     /// Over the CPUs that this thread may use; `None` if there is only one.
     pub(super) fn new() -> Option<Self> {
         let own = affinity::allowed().ok().filter(|cpus| cpus.len() > 1)?;
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn each_cpu_has_its_turn_and_all_are_given_back() {
         let before = affinity::allowed().unwrap();
-        let Some(mut rotation) = Rotation::new() else {
+        let Some(mut rotation) = CpuRotation::new() else {
             assert_eq!(before.len(), 1);
             return;
         };

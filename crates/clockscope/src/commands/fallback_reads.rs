@@ -16,9 +16,9 @@ pub(crate) fn is_read(function: &str) -> bool {
 
 /// What was tried out, and how it was answered.
 #[derive(Clone, Debug, Default)]
-pub struct PassedOn(Vec<(Call, Path)>);
+pub struct FallbackReads(Vec<(Call, Path)>);
 
-impl PassedOn {
+impl FallbackReads {
     /// Tries out the vDSO that this process was given; takes less than a millisecond.
     ///
     /// Where that is not possible, only what no vDSO answers counts as passed on.
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn the_tried_path_decides_for_each_clock() {
-        let tried = PassedOn(vec![
+        let tried = FallbackReads(vec![
             (Call::ClockGettime(ClockId::Monotonic), Path::Syscall),
             (Call::ClockGettime(ClockId::MonotonicCoarse), Path::Fast),
             (Call::Gettimeofday, Path::Syscall),
@@ -85,14 +85,14 @@ mod tests {
             ("clock_gettime", Some("CLOCK_BOOTTIME_ALARM"), true),
             ("gettimeofday", None, false),
         ] {
-            let untried = PassedOn::default();
+            let untried = FallbackReads::default();
             assert_eq!(untried.has(&row(function, clock)), expected, "{function} {clock:?}");
         }
     }
 
     #[test]
     fn this_hosts_coarse_clocks_are_answered_in_user_space() {
-        let here = PassedOn::here();
+        let here = FallbackReads::here();
         assert!(!here.0.is_empty());
         assert!(!here.has(&row("clock_gettime", Some("CLOCK_MONOTONIC_COARSE"))));
         assert!(here.has(&row("clock_gettime", Some("CLOCK_THREAD_CPUTIME_ID"))));

@@ -35,7 +35,7 @@ const CLONE_SETTLS: u64 = 0x8_0000;
 
 /// What a new thread or process shares with the one that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Birth {
+struct NewTask {
     is_thread: bool,
     shares_memory: bool,
     shares_fs_base: bool,
@@ -43,10 +43,10 @@ struct Birth {
 
 /// A thread with the FS base of another one.
 #[derive(Clone, Copy, Debug)]
-struct Twin {
+struct SharesTls {
     /// Index of the process whose threads count with a lock because of it.
     process: usize,
-    /// System calls since its birth; `None` if it is not watched.
+    /// System calls since it was made; `None` if it is not watched.
     syscalls: Option<u32>,
     /// It is asking for an FS base of its own.
     asking: bool,
@@ -64,15 +64,15 @@ struct Early {
 
 /// New threads, until nothing is new about them.
 #[derive(Debug, Default)]
-pub struct Births {
+pub struct NewTasks {
     /// Stopped before their parent's event told of them.
     early: HashMap<i32, Early>,
     /// Told of by their parent's event, but not stopped yet.
-    expected: HashMap<i32, Birth>,
-    twins: HashMap<i32, Twin>,
+    expected: HashMap<i32, NewTask>,
+    sharing_tls: HashMap<i32, SharesTls>,
 }
 
-impl Births {
+impl NewTasks {
     /// A stopped parent has told of a new thread or process. True if that had stopped already and
     /// waits for [`Self::begin`]; its parent is to be resumed before it.
     pub fn announced(&mut self, processes: &mut Processes, parent: i32, child: i32) -> bool {
@@ -89,7 +89,7 @@ impl Births {
         }
         if birth.shares_memory && birth.shares_fs_base {
             let syscalls = birth.is_thread.then_some(0);
-            self.twins.insert(child, Twin { process: index, syscalls, asking: false });
+            self.sharing_tls.insert(child, SharesTls { process: index, syscalls, asking: false });
             set_keys(processes, index, parent, POISON);
         }
         self.expected.insert(child, birth);
@@ -107,7 +107,7 @@ impl Births {
         let children: Vec<i32> = self.early.extract_if(is_orphan).map(|(child, _)| child).collect();
         for child in &children {
             processes.add_child(*child, index);
-            let alone = Birth { is_thread: false, shares_memory: false, shares_fs_base: false };
+            let alone = NewTask { is_thread: false, shares_memory: false, shares_fs_base: false };
             self.expected.insert(*child, alone);
         }
         children
@@ -148,7 +148,7 @@ impl Births {
     }
 
     /// Threads of a process that is attached to share an FS base: they count with a lock, for good.
-    pub(crate) fn attached_to_twins(processes: &Processes, index: usize) {
+    pub(crate) fn attached_to_tasks_that_share_tls(processes: &Processes, index: usize) {
         set_keys(processes, index, processes.get(index).pid, POISON);
     }
 
@@ -173,26 +173,26 @@ impl Births {
     /// True if the thread must stop at its next system call.
     #[must_use]
     pub(crate) fn is_watched(&self, thread: i32) -> bool {
-        self.twins.get(&thread).is_some_and(|twin| twin.syscalls.is_some())
+        self.sharing_tls.get(&thread).is_some_and(|task| task.syscalls.is_some())
     }
 
     /// A watched thread has stopped at a system call.
     pub(crate) fn at_syscall(&mut self, processes: &mut Processes, thread: i32) {
-        let Some(twin) = self.twins.get_mut(&thread) else { return };
+        let Some(task) = self.sharing_tls.get_mut(&thread) else { return };
         match ptrace::syscall_info(thread) {
             Ok(SyscallStop::Entry { number, arguments, .. }) => {
-                twin.asking = number == SYS_ARCH_PRCTL && arguments[0] == ARCH_SET_FS;
-                twin.syscalls = twin.syscalls.map(|n| n + 1).filter(|n| *n <= SYSCALLS_MAX);
+                task.asking = number == SYS_ARCH_PRCTL && arguments[0] == ARCH_SET_FS;
+                task.syscalls = task.syscalls.map(|n| n + 1).filter(|n| *n <= SYSCALLS_MAX);
             }
-            Ok(SyscallStop::Exit { is_error: false }) if twin.asking => {
-                let process = twin.process;
+            Ok(SyscallStop::Exit { is_error: false }) if task.asking => {
+                let process = task.process;
                 let own = ptrace::fs_base(thread).ok();
                 match own.filter(|key| *key != 0 && processes.is_free(process, *key)) {
                     Some(key) => {
                         self.forget(processes, thread);
                         processes.name_key(thread, key);
                     }
-                    None => twin.syscalls = None,
+                    None => task.syscalls = None,
                 }
             }
             _ => {}
@@ -203,10 +203,10 @@ impl Births {
     pub(crate) fn forget(&mut self, processes: &Processes, thread: i32) {
         self.early.remove(&thread);
         self.expected.remove(&thread);
-        if let Some(twin) = self.twins.remove(&thread) {
-            let others = self.twins.values().any(|other| other.process == twin.process);
+        if let Some(task) = self.sharing_tls.remove(&thread) {
+            let others = self.sharing_tls.values().any(|other| other.process == task.process);
             if !others {
-                set_keys(processes, twin.process, processes.get(twin.process).pid, 0);
+                set_keys(processes, task.process, processes.get(task.process).pid, 0);
             }
         }
     }
@@ -266,16 +266,16 @@ fn maker(child: i32) -> Option<i32> {
 }
 
 /// What the parent's system call says about the child.
-fn birth(process: i32, parent: i32, child: i32) -> Birth {
+fn birth(process: i32, parent: i32, child: i32) -> NewTask {
     match ptrace::registers(parent).ok().and_then(|registers| clone_flags(parent, &registers)) {
-        Some(flags) => Birth {
+        Some(flags) => NewTask {
             is_thread: flags & CLONE_THREAD != 0,
             shares_memory: flags & CLONE_VM != 0,
             // The parent of a vfork stands still until its child is done with the memory.
             shares_fs_base: flags & (CLONE_SETTLS | CLONE_VFORK) == 0,
         },
         // A 32-bit program: not counted, so only the book-keeping matters.
-        None => Birth {
+        None => NewTask {
             is_thread: signals::is_thread_of(process, child),
             shares_memory: false,
             shares_fs_base: false,
@@ -297,7 +297,7 @@ fn clone_flags(parent: i32, registers: &Registers) -> Option<u64> {
 }
 
 /// The child has stopped before its first instruction, and it is known what it is.
-fn begin(processes: &mut Processes, child: i32, birth: Birth) {
+fn begin(processes: &mut Processes, child: i32, birth: NewTask) {
     let Some(index) = processes.index_of(child) else { return };
     if birth.is_thread {
         if !birth.shares_fs_base

@@ -1,4 +1,4 @@
-//! When our image has come to lie in a process: between the launch code's first system call and
+//! When the shim has come to lie in a process: between the launch code's first system call and
 //! the rest of it.
 //!
 //! Only where somebody wants to know, or the tracer has to write the image; it costs a few stops at

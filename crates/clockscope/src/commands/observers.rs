@@ -15,7 +15,7 @@ use clockscope_tracee::session::Session;
 use clockscope_tracee::watchers::Watchers;
 
 /// All that were asked for.
-pub(crate) struct Onlookers<'a> {
+pub(crate) struct Observing<'a> {
     sampling: Option<Sampling>,
     timeline: Option<Timeline<'a>>,
     top: Option<Top<'a>>,
@@ -23,7 +23,7 @@ pub(crate) struct Onlookers<'a> {
 
 /// What they have seen, for the report.
 #[derive(Default)]
-pub struct Seen<'a> {
+pub struct Observed<'a> {
     /// Who makes the calls.
     pub sampling: Option<Sampling>,
     /// Calls over the run.
@@ -39,7 +39,7 @@ pub fn stage(args: &TraceArgs) -> anyhow::Result<Option<Stage>> {
     args.top.then(Stage::new).transpose().context("cannot keep the program's output")
 }
 
-impl<'a> Onlookers<'a> {
+impl<'a> Observing<'a> {
     /// Starts them. `program` is what the live view names.
     ///
     /// # Errors
@@ -85,11 +85,11 @@ impl<'a> Onlookers<'a> {
     }
 
     /// Ends the live view; what the others have is for the report.
-    pub(crate) fn finish(self, processes: &Processes) -> Seen<'a> {
+    pub(crate) fn finish(self, processes: &Processes) -> Observed<'a> {
         if let Some(top) = self.top {
             top.finish(processes);
         }
-        Seen { sampling: self.sampling, timeline: self.timeline }
+        Observed { sampling: self.sampling, timeline: self.timeline }
     }
 }
 

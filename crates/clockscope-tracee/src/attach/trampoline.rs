@@ -23,7 +23,7 @@ pub enum NotMovable {
     JumpedInto,
     /// An instruction that must stay where it is: a call, a system call, or none that is known.
     Instruction(String),
-    /// The trampoline or our image is too far away.
+    /// The trampoline or the shim is too far away.
     TooFar,
 }
 

@@ -12,7 +12,7 @@ use clockscope_sys::{own_vdso, tsc_permission};
 
 /// What is known of the counter. A field that is `None` could not be found out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Evidence {
+pub struct CounterProbe {
     /// Whether the CPU has a counter that this program knows how to read in order.
     pub has_counter: bool,
     /// Whether this process may read it.
@@ -28,7 +28,7 @@ pub struct Evidence {
     pub warp: Option<Warp>,
 }
 
-impl Evidence {
+impl CounterProbe {
     /// Asks this machine; takes up to 100 ms.
     #[must_use]
     pub fn collect() -> Self {
@@ -115,11 +115,11 @@ mod tests {
 
     #[test]
     fn this_machine_is_seen_as_it_is() {
-        let evidence = Evidence::collect();
+        let probe = CounterProbe::collect();
         let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
         let current = std::fs::read_to_string(path).ok();
-        assert_eq!(evidence.clocksource.as_deref(), current.as_deref().map(str::trim));
-        assert_ne!(evidence.may_read, Some(false));
+        assert_eq!(probe.clocksource.as_deref(), current.as_deref().map(str::trim));
+        assert_ne!(probe.may_read, Some(false));
         assert_eq!(vdso_answers(), Some(true), "no test machine has lost its vDSO");
     }
 }

@@ -13,11 +13,11 @@ const MADE_UP: u32 = 10;
 
 /// What was held against the counter so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Proving {
+pub(crate) struct Backoff {
     failures: u32,
 }
 
-impl Proving {
+impl Backoff {
     /// How long the counter must be seen to be right before its page answers again, after the
     /// discipline's own baseline.
     #[must_use]
@@ -48,27 +48,27 @@ mod tests {
 
     #[test]
     fn each_failure_doubles_the_time_up_to_a_minute() {
-        let mut proving = Proving::default();
-        let mut seconds = vec![proving.penalty().as_secs()];
+        let mut backoff = Backoff::default();
+        let mut seconds = vec![backoff.penalty().as_secs()];
         for _ in 0..12 {
-            proving.fail(Decline::Jumped, Duration::from_secs(1));
-            seconds.push(proving.penalty().as_secs());
+            backoff.fail(Decline::Jumped, Duration::from_secs(1));
+            seconds.push(backoff.penalty().as_secs());
         }
         assert_eq!(seconds, [0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60, 60]);
     }
 
     #[test]
     fn time_heals_and_sleep_is_no_failure() {
-        let mut proving = Proving::default();
+        let mut backoff = Backoff::default();
         for _ in 0..5 {
-            proving.fail(Decline::RateChanged, Duration::ZERO);
+            backoff.fail(Decline::RateChanged, Duration::ZERO);
         }
-        assert_eq!(proving.penalty(), Duration::from_secs(16));
-        proving.fail(Decline::Suspended, Duration::from_secs(160));
-        assert_eq!(proving.penalty(), Duration::from_secs(16));
-        proving.fail(Decline::RateChanged, Duration::from_secs(161));
-        assert_eq!(proving.penalty(), Duration::from_secs(1));
-        proving.fail(Decline::Suspended, Duration::from_secs(61));
-        assert_eq!(proving.penalty(), Duration::ZERO);
+        assert_eq!(backoff.penalty(), Duration::from_secs(16));
+        backoff.fail(Decline::Suspended, Duration::from_secs(160));
+        assert_eq!(backoff.penalty(), Duration::from_secs(16));
+        backoff.fail(Decline::RateChanged, Duration::from_secs(161));
+        assert_eq!(backoff.penalty(), Duration::from_secs(1));
+        backoff.fail(Decline::Suspended, Duration::from_secs(61));
+        assert_eq!(backoff.penalty(), Duration::ZERO);
     }
 }

@@ -39,7 +39,7 @@ const WITHDRAWALS_MAX: usize = 1000;
 
 /// Keeps the report.
 #[derive(Clone, Debug)]
-pub(crate) struct Account {
+pub(crate) struct Availability {
     /// What is known so far.
     pub report: Report,
     /// Why the page does not answer; `None` if it does.
@@ -47,7 +47,7 @@ pub(crate) struct Account {
     since: Nanos,
 }
 
-impl Account {
+impl Availability {
     /// Begins at this time of `CLOCK_MONOTONIC`, with a page that does not answer, or that another
     /// writer has left answering.
     #[must_use]
@@ -106,14 +106,14 @@ mod tests {
 
     #[test]
     fn each_time_is_accounted_for() {
-        let mut account = Account::new(Nanos(0), Some(Decline::Starting));
-        account.turn(Some(Decline::Starting), Nanos(100 * MS));
-        account.turn(None, Nanos(200 * MS));
-        account.turn(None, Nanos(900 * MS));
-        account.turn(Some(Decline::Jumped), Nanos(1000 * MS));
-        assert_eq!(account.lasted(Nanos(1500 * MS)), Duration::from_millis(500));
-        account.turn(None, Nanos(2000 * MS));
-        let report = account.finish(Nanos(2300 * MS));
+        let mut availability = Availability::new(Nanos(0), Some(Decline::Starting));
+        availability.turn(Some(Decline::Starting), Nanos(100 * MS));
+        availability.turn(None, Nanos(200 * MS));
+        availability.turn(None, Nanos(900 * MS));
+        availability.turn(Some(Decline::Jumped), Nanos(1000 * MS));
+        assert_eq!(availability.lasted(Nanos(1500 * MS)), Duration::from_millis(500));
+        availability.turn(None, Nanos(2000 * MS));
+        let report = availability.finish(Nanos(2300 * MS));
         assert_eq!(report.answered, Duration::from_millis(1100));
         let withdrawal = |reason, ms| Withdrawal { reason, lasted: Duration::from_millis(ms) };
         let expected = [withdrawal(Decline::Starting, 200), withdrawal(Decline::Jumped, 1000)];
@@ -122,12 +122,12 @@ mod tests {
 
     #[test]
     fn a_restless_page_does_not_fill_the_memory() {
-        let mut account = Account::new(Nanos(0), None);
+        let mut availability = Availability::new(Nanos(0), None);
         for turn in 0..5000 {
             let declined = (turn % 2 == 0).then_some(Decline::Jumped);
-            account.turn(declined, Nanos(turn * MS));
+            availability.turn(declined, Nanos(turn * MS));
         }
-        let report = account.finish(Nanos(5000 * MS));
+        let report = availability.finish(Nanos(5000 * MS));
         assert_eq!(report.withdrawals.len(), WITHDRAWALS_MAX);
         let all: Duration = report.withdrawals.iter().map(|one| one.lasted).sum();
         assert_eq!(all + report.answered, Duration::from_millis(5000));
