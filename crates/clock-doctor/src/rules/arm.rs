@@ -3,6 +3,7 @@
 use super::finding::{Finding, Severity, Verdict};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, Kind};
+use crate::rules::catalogue::Label;
 
 /// The erratum of Cortex-A76 and Neoverse-N1 whose workaround concerns 32-bit programs only.
 const COMPAT_ONLY: &str = "1418040";
@@ -69,7 +70,7 @@ fn vdso_off(facts: &Facts) -> Option<Finding> {
     let name = name.unwrap_or_default();
     let same = |event: &&Event| matches!(&event.kind, Kind::ArmWorkaround(other) if *other == name);
     let times = facts.events().filter(same).count();
-    let found = Finding::new("arm-erratum-vdso-off").seen(&event.evidence);
+    let found = Finding::new(Label::ArmErratumVdsoOff).seen(&event.evidence);
     let found = found.detail(match times {
         1 => format!("The kernel works around {name}, and so keeps the counter from every program's vDSO."),
         _ => format!(
@@ -87,7 +88,7 @@ fn vdso_off(facts: &Facts) -> Option<Finding> {
 fn compat_only(facts: &Facts) -> Option<Finding> {
     let concerns = |event: &&Event| matches!(&event.kind, Kind::ArmWorkaround(name) if name.contains(COMPAT_ONLY));
     let event = facts.events().find(concerns)?;
-    let found = Finding::new("arm-erratum-compat-only").seen(&event.evidence);
+    let found = Finding::new(Label::ArmErratumCompatOnly).seen(&event.evidence);
     let found =
         found.detail("64-bit programs read the counter as ever; 32-bit ones make a system call.");
     Some(found.fix(&["64-bit"]))
@@ -96,7 +97,7 @@ fn compat_only(facts: &Facts) -> Option<Finding> {
 fn trapped(facts: &Facts) -> Option<Finding> {
     let traps: Vec<&Event> =
         facts.events().filter(|event| event.kind == Kind::ArmTrapping).collect();
-    let found = Finding::new("arm-cntvct-trapped").seen(&traps.first()?.evidence);
+    let found = Finding::new(Label::ArmCntvctTrapped).seen(&traps.first()?.evidence);
     let found =
         traps.iter().skip(1).take(2).fold(found, |found, event| found.seen(&event.evidence));
     let found = found.detail(match traps.len() {
@@ -107,15 +108,15 @@ fn trapped(facts: &Facts) -> Option<Finding> {
         ),
     });
     match erratum(facts) {
-        Some(_) => Some(found.follows("arm-erratum-vdso-off")),
+        Some(_) => Some(found.follows(Label::ArmErratumVdsoOff)),
         // Only 32-bit programs are concerned.
-        None => Some(found.severity(Severity::Note).follows("arm-erratum-compat-only")),
+        None => Some(found.severity(Severity::Note).follows(Label::ArmErratumCompatOnly)),
     }
 }
 
 fn entries_off(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let (evidence, why) = entries_removed(facts)?;
-    let found = Finding::new("arm32-vdso-off").seen(&evidence).detail(why);
+    let found = Finding::new(Label::Arm32VdsoOff).seen(&evidence).detail(why);
     if is_measured_fast(facts) {
         return Some(
             found.severity(Severity::Note).detail("The vDSO was seen to answer all the same."),

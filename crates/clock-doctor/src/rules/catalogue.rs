@@ -3,6 +3,7 @@
 mod fixes;
 mod hardware;
 mod harmless;
+mod label;
 mod measured;
 mod platform;
 mod refused;
@@ -14,14 +15,46 @@ mod watchdog;
 mod completeness_tests;
 
 pub use fixes::FIXES;
+pub use label::Label;
 
 use super::finding::Severity;
 
-/// A label: what it means, whatever the machine.
+/// Defines an enum whose values print as the name that stands behind each.
+macro_rules! named {
+    ($(#[$doc:meta])* pub enum $all:ident { $($one:ident = $name:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $all {
+            $(#[doc = concat!("Prints as `", $name, "`; its row says what it is.")] $one,)+
+        }
+
+        impl $all {
+            /// Each once, in the order of docs/labels.md.
+            pub const ALL: [$all; [$($name),+].len()] = [$($all::$one),+];
+
+            /// The name that it prints as.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($all::$one => $name,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $all {
+            fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+use named;
+
+/// All that is known of a label, whatever the machine.
 #[derive(Clone, Copy, Debug)]
-pub struct Label {
-    /// Its name, as in the list `labels`.
-    pub name: &'static str,
+pub struct LabelRow {
+    /// Whose row it is.
+    pub label: Label,
     /// Its usual severity.
     pub severity: Severity,
     /// One line.
@@ -34,6 +67,55 @@ pub struct Label {
     pub caveat: &'static str,
     /// Kernel files with version, man pages, threads.
     pub references: &'static [&'static str],
+    /// What is concluded where it was found.
+    pub(crate) bearing: Bearing,
+}
+
+/// What a label means to the other findings and to the advice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bearing {
+    /// Rather a cause (high) or a consequence (low).
+    pub(crate) weight: u8,
+    /// What it follows from if its rule does not say: the first of these that was found.
+    pub(crate) follows: &'static [Label],
+    /// Why something is done, as a clause, where the title is none or could be said better.
+    pub(crate) clause: &'static str,
+    /// What is decided by it.
+    pub(crate) says: &'static [Says],
+}
+
+/// The bearing of a label that decides nothing.
+pub(crate) const PLAIN: Bearing = Bearing { weight: 50, follows: &[], clause: "", says: &[] };
+
+/// What a label says that something else is decided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Says {
+    /// The TSC's time is wrong, or is likely to be.
+    TscIsWrong,
+    /// The TSC's time may be wrong until the CPUs have been compared.
+    OffsetsAreOpen,
+    /// The TSC's time may be wrong until its rate has been measured.
+    RateIsOpen,
+    /// A rate that the watchdog's reference shows is not to be believed as it stands.
+    RateIsDoubtful,
+    /// The watchdog's own numbers speak for the TSC.
+    TscIsAcquitted,
+    /// The kernel compared the CPUs' counters, which tsc=nowatchdog leaves in place.
+    CpusWereCompared,
+    /// Why the kernel gave the TSC up.
+    WhyTscIsGone,
+    /// Writing tsc to `current_clocksource` changes nothing until the next boot.
+    TscIsGoneUntilBoot,
+    /// That something happened rather than why.
+    EffectOnly,
+    /// No cause of slowness, however slow it is.
+    NoCauseOfSlowness,
+    /// There is no vDSO, or none that clockscope could stand in for.
+    NoVdso,
+    /// Only a measurement on the machine shows whether the vDSO reads the clock.
+    VdsoIsOpen,
+    /// The kernel's log would tell more.
+    LogIsWanted,
 }
 
 /// A fix: what can be advised.
@@ -61,7 +143,7 @@ pub struct Group {
     /// Its heading.
     pub title: &'static str,
     /// Its labels, in the order of the page.
-    pub labels: &'static [Label],
+    pub labels: &'static [LabelRow],
 }
 
 /// All labels.
@@ -76,15 +158,41 @@ pub static GROUPS: [Group; 8] = [
     Group { title: "States and clocksources", labels: states::LABELS },
 ];
 
-/// All labels, in the order of the page.
-pub fn labels() -> impl Iterator<Item = &'static Label> {
-    GROUPS.iter().flat_map(|group| group.labels)
-}
+/// The row of each label, at the label's place: a label without a row, or with two, does not compile.
+static ROWS: [&LabelRow; Label::ALL.len()] = {
+    let mut rows = [&GROUPS[0].labels[0]; Label::ALL.len()];
+    let mut count = 0;
+    let mut group = 0;
+    while group < GROUPS.len() {
+        let labels = GROUPS[group].labels;
+        let mut at = 0;
+        while at < labels.len() {
+            rows[labels[at].label as usize] = &labels[at];
+            at += 1;
+        }
+        count += at;
+        group += 1;
+    }
+    assert!(count == rows.len(), "a label has no row, or two");
+    while count > 0 {
+        count -= 1;
+        assert!(rows[count].label as usize == count, "a label has no row");
+    }
+    rows
+};
 
-/// The label of that name.
-#[must_use]
-pub fn label(name: &str) -> Option<&'static Label> {
-    labels().find(|label| label.name == name)
+impl Label {
+    /// What is known of it.
+    #[must_use]
+    pub fn row(self) -> &'static LabelRow {
+        ROWS[self as usize]
+    }
+
+    /// The label of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Label> {
+        Label::ALL.into_iter().find(|label| label.name() == name)
+    }
 }
 
 /// The fix of that name.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::catalogue::{Label, Says};
 use crate::facts::Evidence;
 
 /// How bad a finding is, best first.
@@ -21,8 +22,8 @@ pub enum Severity {
 /// What a rule found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// A label of [`super::catalogue`].
-    pub label: &'static str,
+    /// What it is, in a word.
+    pub label: Label,
     /// How bad it is here; the catalogue has the usual one.
     pub severity: Severity,
     /// What is special here, in whole sentences with the figures: comes before the explanation.
@@ -34,28 +35,27 @@ pub struct Finding {
     /// What must not be advised because of it: names of [`super::catalogue::FIXES`].
     pub forbids: Vec<&'static str>,
     /// The label of the finding that this one follows from, if that was found too.
-    pub follows_from: Option<&'static str>,
+    pub follows_from: Option<Label>,
 }
 
 impl Finding {
-    /// A finding with the catalogue's severity and nothing else.
-    ///
-    /// # Panics
-    ///
-    /// If the label is not in the catalogue; a test holds every label that rules use against it.
+    /// A finding with the label's usual severity and nothing else.
     #[must_use]
-    pub fn new(label: &'static str) -> Finding {
-        let entry = super::catalogue::label(label);
-        let entry = entry.unwrap_or_else(|| unreachable!("{label} is in the catalogue"));
+    pub fn new(label: Label) -> Finding {
         Finding {
             label,
-            severity: entry.severity,
+            severity: label.row().severity,
             detail: Vec::new(),
             evidence: Vec::new(),
             fixes: Vec::new(),
             forbids: Vec::new(),
             follows_from: None,
         }
+    }
+
+    /// Whether its label says so.
+    pub(crate) fn says(&self, what: Says) -> bool {
+        self.label.row().bearing.says.contains(&what)
     }
 
     /// Adds a line that it rests on.
@@ -101,7 +101,7 @@ impl Finding {
 
     /// Names the finding that it follows from.
     #[must_use]
-    pub fn follows(mut self, label: &'static str) -> Finding {
+    pub fn follows(mut self, label: Label) -> Finding {
         self.follows_from = Some(label);
         self
     }
@@ -213,7 +213,7 @@ impl Diagnosis {
         let mut labels = vec![format!("state:{}", self.verdict.state.word())];
         labels.extend(self.verdict.source.iter().map(|name| format!("source:{name}")));
         labels.extend(self.verdict.platforms.iter().map(|name| format!("platform:{name}")));
-        labels.extend(self.findings.iter().map(|finding| finding.label.to_owned()));
+        labels.extend(self.findings.iter().map(|finding| finding.label.to_string()));
         labels.extend(self.advice.iter().map(|advice| format!("fix:{}", advice.name)));
         let mut seen = std::collections::HashSet::new();
         labels.retain(|label| seen.insert(label.clone()));

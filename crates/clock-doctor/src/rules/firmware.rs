@@ -5,6 +5,7 @@ use super::watchdog::episode;
 use super::watchdog::machine::Machine;
 use crate::facts::{Evidence, Facts};
 use crate::log::event::Kind;
+use crate::rules::catalogue::Label;
 
 /// What these rules find.
 #[must_use]
@@ -12,7 +13,7 @@ pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let machine = Machine::of(facts, verdict);
     let mut findings = Vec::new();
     findings.extend(adjusted(facts));
-    let p0 = of(facts, "firmware-p0-warning", |kind| *kind == Kind::FirmwareP0);
+    let p0 = of(facts, Label::FirmwareP0Warning, |kind| *kind == Kind::FirmwareP0);
     findings.extend(p0.map(|finding| {
         if machine.is_virtual {
             finding.detail("In a virtual machine it says nothing of the hardware.")
@@ -21,18 +22,18 @@ pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
         }
     }));
     findings.extend(
-        of(facts, "hpet-not-enabled-in-bios", |kind| *kind == Kind::HpetNotEnabled)
+        of(facts, Label::HpetNotEnabledInBios, |kind| *kind == Kind::HpetNotEnabled)
             .map(|finding| without_hpet(finding, facts, verdict, &machine)),
     );
-    findings.extend(of(facts, "hpet-unreliable", |kind| *kind == Kind::HpetDisabled));
-    findings.extend(of(facts, "acpi_pm-bug", |kind| {
+    findings.extend(of(facts, Label::HpetUnreliable, |kind| *kind == Kind::HpetDisabled));
+    findings.extend(of(facts, Label::AcpiPmBug, |kind| {
         matches!(kind, Kind::PmTimerBad | Kind::PmTimerBug)
     }));
     findings
 }
 
 /// The finding `label`, if lines of that kind are there.
-fn of(facts: &Facts, label: &'static str, is_it: impl Fn(&Kind) -> bool) -> Option<Finding> {
+fn of(facts: &Facts, label: Label, is_it: impl Fn(&Kind) -> bool) -> Option<Finding> {
     let lines: Vec<&Evidence> =
         facts.events().filter(|event| is_it(&event.kind)).map(|event| &event.evidence).collect();
     let (first, rest) = lines.split_first()?;
@@ -47,7 +48,7 @@ fn of(facts: &Facts, label: &'static str, is_it: impl Fn(&Kind) -> bool) -> Opti
 fn adjusted(facts: &Facts) -> Option<Finding> {
     let is_adjusted =
         |kind: &Kind| matches!(kind, Kind::AdjustDiffers { .. } | Kind::AdjustCompensated { .. });
-    let finding = of(facts, "firmware-tsc-adjust", is_adjusted)?;
+    let finding = of(facts, Label::FirmwareTscAdjust, is_adjusted)?;
     let after = facts.events().skip_while(|event| !is_adjusted(&event.kind));
     let warped =
         after.into_iter().find(|event| matches!(event.kind, Kind::Warp { .. } | Kind::WarpRandom));
@@ -80,7 +81,7 @@ mod tests {
     }
 
     fn severity(found: &Diagnosis, label: &str) -> Severity {
-        found.findings.iter().find(|one| one.label == label).unwrap().severity
+        found.findings.iter().find(|one| one.label.name() == label).unwrap().severity
     }
 
     #[test]
@@ -110,7 +111,7 @@ mod tests {
             found
                 .findings
                 .iter()
-                .any(|one| one.label == label && one.fixes.contains(&"enable-hpet"))
+                .any(|one| one.label.name() == label && one.fixes.contains(&"enable-hpet"))
         };
         assert!(!asks(&log(off, &["hpet-not-enabled-in-bios"], &["hpet-unreliable"])));
         let lost = "[ 0.1] Measured 5000 cycles TSC warp between CPUs, turning off TSC clock.\n";

@@ -4,6 +4,7 @@ use super::finding::{Finding, State, Verdict};
 use super::state::source::{gives_tsc_up, is_tsc};
 use crate::facts::Facts;
 use crate::log::event::{Event, Kind};
+use crate::rules::catalogue::Label;
 
 /// Seconds in which all changes of clocksource at boot take place, on a machine with a slow console
 /// too.
@@ -36,9 +37,10 @@ fn early_switch(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
     let names: Vec<&str> =
         switches.iter().map(|(_, name)| *name).filter(|name| !name.is_empty()).collect();
-    let found = switches
-        .iter()
-        .fold(Finding::new("early-switch-benign"), |found, (event, _)| found.seen(&event.evidence));
+    let found =
+        switches.iter().fold(Finding::new(Label::EarlySwitchBenign), |found, (event, _)| {
+            found.seen(&event.evidence)
+        });
     let found = match names.len() {
         0 | 1 => found,
         _ => found.detail(format!(
@@ -68,13 +70,11 @@ fn calibration(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if facts.events().any(|event| failed(&event.kind)) {
         return None;
     }
-    let found = notes
-        .iter()
-        .skip(1)
-        .take(3)
-        .fold(Finding::new("calibration-note-benign").seen(&first.evidence), |found, event| {
-            found.seen(&event.evidence)
-        });
+    let found =
+        notes.iter().skip(1).take(3).fold(
+            Finding::new(Label::CalibrationNoteBenign).seen(&first.evidence),
+            |found, event| found.seen(&event.evidence),
+        );
     let rate = facts.events().rev().find_map(|event| match event.kind {
         Kind::Refined { mhz } | Kind::DetectedTsc { mhz } | Kind::DetectedProcessor { mhz } => {
             Some((event, mhz))
@@ -100,7 +100,7 @@ fn hpet_pc10(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     {
         return None;
     }
-    let found = Finding::new("hpet-pc10-benign")
+    let found = Finding::new(Label::HpetPc10Benign)
         .seen(&event.evidence)
         .forbid(&["enable-hpet", "switch-to-hpet"]);
     Some(match verdict.source.as_deref() {

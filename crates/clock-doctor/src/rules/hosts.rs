@@ -13,6 +13,7 @@ use super::platform;
 use super::{arm, watchdog};
 use crate::facts::{Evidence, Facts, Kernel};
 use crate::log::event::Kind;
+use crate::rules::catalogue::Label;
 
 /// What these rules find.
 #[must_use]
@@ -42,7 +43,7 @@ fn missing_nonstop(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return None;
     }
     let words = "constant_tsc, no nonstop_tsc";
-    let found = Finding::new("missing-nonstop_tsc").seen(&flag_evidence(facts, words));
+    let found = Finding::new(Label::MissingNonstopTsc).seen(&flag_evidence(facts, words));
     let found = match has("nonstop_tsc") {
         Some(_) => found,
         None => found.detail(
@@ -63,14 +64,14 @@ fn nested_or_overloaded(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return None;
     }
     let told = watchdog::find(facts, verdict);
-    const STALLS: [(&str, &str); 3] = [
-        ("watchdog-counter-wrapped", "it did not run for longer than the reference can count"),
-        ("watchdog-reads-torn", "it was stopped between two reads of one comparison"),
-        ("tsc-watchdog-readdelay", "a read of the reference took far too long"),
+    const STALLS: [(Label, &str); 3] = [
+        (Label::WatchdogCounterWrapped, "it did not run for longer than the reference can count"),
+        (Label::WatchdogReadsTorn, "it was stopped between two reads of one comparison"),
+        (Label::TscWatchdogReaddelay, "a read of the reference took far too long"),
     ];
     let seen = |label| told.iter().find(|finding| finding.label == label);
     let (sign, words) = STALLS.iter().find_map(|(label, words)| Some((seen(*label)?, words)))?;
-    let found = Finding::new("nested-or-overloaded")
+    let found = Finding::new(Label::NestedOrOverloaded)
         .detail(format!("This virtual machine was kept waiting by its host: {words}."));
     Some(sign.evidence.iter().fold(found, |found, line| found.seen(line)).fix(&["pin-vcpus"]))
 }
@@ -84,7 +85,7 @@ fn migration_risk(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if kvm::clock_evidence(facts).is_some() || is(&SCALES) {
         return None;
     }
-    let found = Finding::new("migration-risk").seen(&line.evidence);
+    let found = Finding::new(Label::MigrationRisk).seen(&line.evidence);
     // Red Hat's kernels 5 and 6 divide the tick for guests only.
     let guest = line.value.value("divider").is_some();
     if guest || platform::has_hypervisor(facts, &verdict.platforms) {
@@ -108,7 +109,7 @@ fn old_kernel(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let found =
-        age.evidence.iter().fold(Finding::new("old-kernel"), |found, line| found.seen(line));
+        age.evidence.iter().fold(Finding::new(Label::OldKernel), |found, line| found.seen(line));
     let (major, minor) = age.at_most;
     let mut found = match facts.kernel() {
         Some(kernel) => found.detail(format!(
@@ -142,7 +143,7 @@ fn xen_clock(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if verdict.source.as_deref() != Some("xen") || measured == Some(false) {
         return None;
     }
-    let mut found = Finding::new("vdso-support-depends-on-kernel");
+    let mut found = Finding::new(Label::VdsoSupportDependsOnKernel);
     for line in &verdict.source_evidence {
         found = found.seen(line);
     }
@@ -196,7 +197,7 @@ fn emulated_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if !user_mode && !verdict.platforms.contains(&"gvisor") || arm::is_arm(facts) {
         return None;
     }
-    let found = Finding::new("emulated-kernel");
+    let found = Finding::new(Label::EmulatedKernel);
     let found = facts.kernel.iter().fold(found, |found, kernel| found.seen(&kernel.evidence));
     Some(found.detail(match user_mode {
         true => "This is User Mode Linux: a kernel that runs as a process of another one.",

@@ -3,6 +3,7 @@
 use super::finding::{Finding, Severity, Verdict};
 use crate::facts::{Evidence, Facts};
 use crate::measured::{Discipline, Measured, ReadCost, WarpMeasured};
+use crate::rules::catalogue::Label;
 
 /// A read by the vDSO from here on, in nanoseconds, ...
 const SLOW_NS: f64 = 300.0;
@@ -43,7 +44,7 @@ fn seen(text: impl Into<String>) -> Evidence {
 /// `gtod->sysctl_enabled` in `arch/x86/kernel/vsyscall_64.c` (Linux 2.6.36).
 fn vsyscall64(facts: &Facts) -> Option<Finding> {
     let known = facts.vsyscall64.as_ref().filter(|known| known.value == 0)?;
-    Some(Finding::new("vsyscall64-off").seen(&known.evidence).fix(&["vsyscall64=1"]))
+    Some(Finding::new(Label::Vsyscall64Off).seen(&known.evidence).fix(&["vsyscall64=1"]))
 }
 
 fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
@@ -51,7 +52,7 @@ fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
     if measured.host.vdso.present || measured.host.kernel.is_empty() {
         return None;
     }
-    let finding = Finding::new("vdso-off")
+    let finding = Finding::new(Label::VdsoOff)
         .seen(&seen("the process that measured was given no vDSO (AT_SYSINFO_EHDR is missing)"))
         .detail("Every read of every clock is a system call here, the coarse ones too.");
     let line = facts.command_line.as_ref().filter(|line| line.value.has("vdso=0"));
@@ -85,7 +86,7 @@ fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Optio
     if by_read.or(measured.host.vdso.falls_back) != Some(true) {
         return None;
     }
-    let mut finding = Finding::new("vdso-falls-back")
+    let mut finding = Finding::new(Label::VdsoFallsBack)
         .seen(&seen("the vDSO's clock_gettime(CLOCK_MONOTONIC) makes the system call"));
     if let Some((vdso, syscall)) = read.and_then(|read| Some((read.vdso_ns?, read.syscall_ns?))) {
         finding = finding.detail(format!(
@@ -116,10 +117,10 @@ fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Optio
     let finding = finding.fix(&["coarse"]);
     Some(match source {
         _ if facts.vsyscall64.as_ref().is_some_and(|known| known.value == 0) => {
-            finding.follows("vsyscall64-off")
+            finding.follows(Label::Vsyscall64Off)
         }
-        Some("kvm-clock") => finding.follows("kvm-clock-no-vdso-suspected"),
-        Some("arch_sys_counter") => finding.follows("arm-erratum-vdso-off"),
+        Some("kvm-clock") => finding.follows(Label::KvmClockNoVdsoSuspected),
+        Some("arch_sys_counter") => finding.follows(Label::ArmErratumVdsoOff),
         _ => finding,
     })
 }
@@ -149,7 +150,7 @@ fn trapped(measured: &Measured) -> Option<(f64, f64)> {
 
 fn slow_read(measured: &Measured, source: Option<&str>) -> Option<Finding> {
     let (ns, coarse) = trapped(measured)?;
-    let finding = Finding::new("slow-read-measured")
+    let finding = Finding::new(Label::SlowReadMeasured)
         .seen(&seen(format!(
             "CLOCK_MONOTONIC by the vDSO, without a system call: {}; CLOCK_MONOTONIC_COARSE: {}",
             cost(ns),
@@ -179,7 +180,7 @@ fn offset(warp: &WarpMeasured, measured: &Measured, source: Option<&str>) -> Opt
     let is_believed = warp.backwards >= BELIEVED || beyond.is_some();
     let reads_tsc = source.is_none_or(|name| name.starts_with("tsc"));
     let severity = if is_believed && reads_tsc { Severity::Wrong } else { Severity::Note };
-    let mut finding = Finding::new("tsc-offset-measured").severity(severity);
+    let mut finding = Finding::new(Label::TscOffsetMeasured).severity(severity);
     if warp.backwards > 0 {
         finding = finding.seen(&seen(format!(
             "{} of {} hand-overs between CPUs went back, by {} ticks at worst; pairs of CPUs compared: {}",
@@ -219,7 +220,7 @@ fn offset(warp: &WarpMeasured, measured: &Measured, source: Option<&str>) -> Opt
 
 fn tsc_denied(measured: &Measured) -> Option<Finding> {
     (measured.tsc_allowed == Some(false)).then(|| {
-        Finding::new("tsc-denied-to-process")
+        Finding::new(Label::TscDeniedToProcess)
             .seen(&seen("prctl(PR_GET_TSC) answers PR_TSC_SIGSEGV"))
             .detail(
                 "It was taken away by a program that started this one; the kernel's clocks are not \
@@ -233,7 +234,7 @@ fn traced(measured: &Measured) -> Option<Finding> {
     if tracing.active != Some(true) {
         return None;
     }
-    let mut finding = Finding::new("syscalls-traced").fix(&["stop-tracing"]);
+    let mut finding = Finding::new(Label::SyscallsTraced).fix(&["stop-tracing"]);
     for who in &tracing.who {
         finding = finding.seen(&seen(who.as_str()));
     }
@@ -264,13 +265,14 @@ fn process(measured: &Measured) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(pid) = host.traced_by {
         findings.push(
-            Finding::new("traced-by-ptrace")
+            Finding::new(Label::TracedByPtrace)
                 .seen(&seen(format!("TracerPid: {pid} in /proc/self/status"))),
         );
     }
     if host.seccomp.as_deref() == Some("filter") {
         let syscall = read(measured, "CLOCK_MONOTONIC").and_then(|read| read.syscall_ns);
-        let finding = Finding::new("seccomp-filter").seen(&seen("Seccomp: 2 in /proc/self/status"));
+        let finding =
+            Finding::new(Label::SeccompFilter).seen(&seen("Seccomp: 2 in /proc/self/status"));
         findings.push(match syscall {
             Some(ns) => finding.detail(format!(
                 "With it a clock_gettime system call takes {}; reads by the vDSO do not pass through it.",
@@ -281,7 +283,7 @@ fn process(measured: &Measured) -> Vec<Finding> {
     }
     if let Some(offsets) = host.time_namespace.as_deref().filter(|offsets| *offsets != "none") {
         findings.push(
-            Finding::new("in-time-namespace")
+            Finding::new(Label::InTimeNamespace)
                 .seen(&seen(format!("time namespace: {offsets}")))
                 .detail(
                     "CLOCK_MONOTONIC and CLOCK_BOOTTIME are not those of the host; reads cost the \
@@ -295,7 +297,7 @@ fn process(measured: &Measured) -> Vec<Finding> {
 fn discipline(one: &Discipline, measured: &Measured) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !one.is_synchronised {
-        let finding = Finding::new("clock-unsynchronised")
+        let finding = Finding::new(Label::ClockUnsynchronised)
             .seen(&seen(format!(
                 "adjtimex: STA_UNSYNC is set, greatest error {:.1} s",
                 one.max_error_us as f64 / 1e6
@@ -311,7 +313,7 @@ fn discipline(one: &Discipline, measured: &Measured) -> Vec<Finding> {
     }
     if matches!(one.leap.as_str(), "insert" | "delete") {
         findings.push(
-            Finding::new("leap-second-pending")
+            Finding::new(Label::LeapSecondPending)
                 .seen(&seen(format!("adjtimex: a leap second is to be {}ed", trimmed(&one.leap)))),
         );
     }

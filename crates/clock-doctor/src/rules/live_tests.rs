@@ -3,6 +3,7 @@
 use super::*;
 use crate::facts::{CommandLine, Known};
 use crate::measured::{Cpuid, Pvclock};
+use crate::rules::catalogue::Label;
 use crate::rules::finding::State;
 use crate::state::{HostState, SyscallTracing, VdsoState};
 
@@ -87,8 +88,8 @@ fn a_healthy_machine_gives_no_finding() {
         assert_eq!(found(healthy(), source), [], "{source}");
     }
     assert_eq!(find(&Facts::default(), &verdict("tsc")), []);
-    let labels: Vec<&str> = found(Measured::default(), "tsc").iter().map(|f| f.label).collect();
-    assert_eq!(labels, [""; 0], "an empty capture says nothing");
+    let labels: Vec<Label> = found(Measured::default(), "tsc").iter().map(|f| f.label).collect();
+    assert_eq!(labels, [], "an empty capture says nothing");
 }
 
 #[test]
@@ -97,7 +98,7 @@ fn a_fallback_is_told_with_its_price_and_the_page_that_explains_it() {
         measured.reads[0] = cost_of("CLOCK_MONOTONIC", 215.2, 201.0, true);
         measured.pvclock = Some(Pvclock { kind: "kvm".to_owned(), is_stable: false });
     });
-    assert_eq!((finding.label, finding.severity), ("vdso-falls-back", Severity::Slow));
+    assert_eq!((finding.label, finding.severity), (Label::VdsoFallsBack, Severity::Slow));
     insta::assert_snapshot!(says(&finding), @"
         [the vDSO's clock_gettime(CLOCK_MONOTONIC) makes the system call]
         [the page of the kvm clock says that it is not stable]
@@ -109,7 +110,7 @@ fn a_fallback_is_told_with_its_price_and_the_page_that_explains_it() {
         measured.reads.clear();
         measured.host.vdso.falls_back = Some(true);
     });
-    assert_eq!(host_only.label, "vdso-falls-back");
+    assert_eq!(host_only.label, Label::VdsoFallsBack);
     assert_eq!(host_only.detail, ["The vDSO cannot read hpet: only the kernel can."]);
 }
 
@@ -121,9 +122,9 @@ fn a_trapped_counter_shows_by_its_price_only() {
         measured.reads[1].vdso_ns = Some(coarse_ns);
         found(measured, "tsc").iter().map(|finding| finding.label).collect::<Vec<_>>()
     };
-    assert_eq!(trapped(1530.0, 5.0), ["slow-read-measured"]);
-    assert_eq!(trapped(120.0, 5.0), [""; 0], "an old or busy CPU");
-    assert_eq!(trapped(900.0, 180.0), [""; 0], "an emulator: everything is slow");
+    assert_eq!(trapped(1530.0, 5.0), [Label::SlowReadMeasured]);
+    assert_eq!(trapped(120.0, 5.0), [], "an old or busy CPU");
+    assert_eq!(trapped(900.0, 180.0), [], "an emulator: everything is slow");
 }
 
 #[test]
@@ -135,7 +136,7 @@ fn an_offset_within_its_bound_is_none() {
         let findings = found(measured, source);
         findings.first().map(|finding| (finding.label, finding.severity))
     };
-    let label = "tsc-offset-measured";
+    let label = Label::TscOffsetMeasured;
     assert_eq!(apart("tsc", -44.0, 0), None);
     assert_eq!(apart("tsc", -46.0, 0), Some((label, Severity::Wrong)));
     assert_eq!(apart("tsc", 0.0, 2), Some((label, Severity::Wrong)));
@@ -164,7 +165,7 @@ fn a_tracer_is_named() {
         measured.host.syscall_tracing =
             SyscallTracing { active: Some(true), who, ..SyscallTracing::default() };
     });
-    assert_eq!((finding.label, finding.severity), ("syscalls-traced", Severity::Note));
+    assert_eq!((finding.label, finding.severity), (Label::SyscallsTraced, Severity::Note));
     insta::assert_snapshot!(says(&finding), @"
         [bpftrace (pid 12): BPF on sys_enter]
         It is bpftrace (pid 12): BPF on sys_enter.
@@ -183,16 +184,16 @@ fn what_is_special_about_the_process_is_a_note() {
     (discipline.is_synchronised, discipline.max_error_us) = (false, 16_000_000);
     discipline.leap = "insert".to_owned();
     let findings = found(measured, "tsc");
-    let labels: Vec<&str> = findings.iter().map(|finding| finding.label).collect();
+    let labels: Vec<Label> = findings.iter().map(|finding| finding.label).collect();
     assert_eq!(
         labels,
         [
-            "tsc-denied-to-process",
-            "traced-by-ptrace",
-            "seccomp-filter",
-            "in-time-namespace",
-            "clock-unsynchronised",
-            "leap-second-pending",
+            Label::TscDeniedToProcess,
+            Label::TracedByPtrace,
+            Label::SeccompFilter,
+            Label::InTimeNamespace,
+            Label::ClockUnsynchronised,
+            Label::LeapSecondPending,
         ]
     );
     assert!(findings.iter().all(|finding| finding.severity <= Severity::Note), "{findings:?}");
@@ -218,7 +219,7 @@ fn a_process_without_a_vdso_is_told_why_if_the_command_line_says() {
     measured.reads[0] = ReadCost { vdso_ns: None, falls_back: None, ..measured.reads[0].clone() };
     let mut facts = Facts { measured: Some(measured), ..Facts::default() };
     let findings = find(&facts, &verdict("tsc"));
-    assert_eq!((findings.len(), findings[0].label), (1, "vdso-off"));
+    assert_eq!((findings.len(), findings[0].label), (1, Label::VdsoOff));
     assert!(findings[0].fixes.is_empty());
     facts.command_line =
         Some(Known::new(CommandLine::parse("ro vdso=0"), "proc/cmdline", "vdso=0"));
@@ -233,7 +234,7 @@ fn the_old_switch_of_the_vdso_needs_no_measurement() {
     };
     assert_eq!(with(1), []);
     let findings = with(0);
-    assert_eq!((findings[0].label, findings[0].severity), ("vsyscall64-off", Severity::Slow));
+    assert_eq!((findings[0].label, findings[0].severity), (Label::Vsyscall64Off, Severity::Slow));
     assert_eq!(findings[0].fixes, ["vsyscall64=1"]);
 }
 

@@ -4,6 +4,7 @@ use super::finding::{Finding, Severity, State, Verdict};
 use super::state::source::is_tsc;
 use crate::facts::{CommandLine, Facts, Known};
 use crate::log::event::{Event, Kind};
+use crate::rules::catalogue::Label;
 
 /// What these rules find.
 #[must_use]
@@ -27,7 +28,7 @@ fn words<'a>(line: &'a CommandLine, names: &[&str]) -> Vec<&'a str> {
     line.words.iter().map(|word| &word[..]).filter(is).collect()
 }
 
-fn found(label: &'static str, line: &Known<CommandLine>, what: &str) -> Finding {
+fn found(label: Label, line: &Known<CommandLine>, what: &str) -> Finding {
     let mut evidence = line.evidence.clone();
     // A long line hides the word in its middle.
     if evidence.text.len() > 120 {
@@ -47,7 +48,7 @@ fn clocksource(facts: &Facts, verdict: &Verdict, line: &Known<CommandLine>) -> V
         return Vec::new();
     };
     let word = format!("clocksource={name}");
-    let first = found("param-clocksource", line, &word);
+    let first = found(Label::ParamClocksource, line, &word);
     let is_current = verdict.source.as_deref() == Some(name);
     let listed = facts.available.as_ref().filter(|list| !list.value.is_empty());
     let has =
@@ -66,7 +67,7 @@ fn clocksource(facts: &Facts, verdict: &Verdict, line: &Known<CommandLine>) -> V
         return vec![first];
     };
     let others = list.value.join(", ");
-    let second = found("param-clocksource-unavailable", line, &word).seen(&list.evidence);
+    let second = found(Label::ParamClocksourceUnavailable, line, &word).seen(&list.evidence);
     let second = second.detail(format!(
         "The kernel says nothing when the clocksource that it is asked for does not exist: {name} is not \
          there, only {others}."
@@ -84,7 +85,7 @@ fn clocksource(facts: &Facts, verdict: &Verdict, line: &Known<CommandLine>) -> V
 fn reliable(line: &Known<CommandLine>) -> Option<Finding> {
     let word = "tsc=reliable";
     line.value.has(word).then(|| {
-        found("param-tsc-reliable", line, word)
+        found(Label::ParamTscReliable, line, word)
             .detail("With tsc=reliable nothing on this machine would notice if the TSC went wrong.")
             .fix(&["measure"])
     })
@@ -98,7 +99,7 @@ fn reliable_ignored(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding>
     let early =
         |event: &&Event| matches!(&event.kind, Kind::Marked { name, .. } if name == "tsc-early");
     let event = facts.events().find(early)?;
-    let found = found("tsc-reliable-ignored", line, "tsc=reliable").seen(&event.evidence);
+    let found = found(Label::TscReliableIgnored, line, "tsc=reliable").seen(&event.evidence);
     let found = match facts.kernel() {
         Some(kernel) => found.detail(format!(
             "{} gave tsc-early up in spite of tsc=reliable: the parameter held for tsc only, and it never got \
@@ -117,7 +118,7 @@ fn reliable_ignored(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding>
 fn no_tsc(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
     let words = words(&line.value, &["tsc=unstable", "notsc"]);
     let word = *words.last()?;
-    let found = found("param-tsc-unstable", line, word);
+    let found = found(Label::ParamTscUnstable, line, word);
     if word == "notsc" && facts.kernel().is_some_and(|kernel| !kernel.at_least(4, 19)) {
         return Some(
             found
@@ -135,7 +136,7 @@ fn no_tsc(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
 fn no_hpet(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Finding> {
     let words = words(&line.value, &["nohpet", "hpet=disable"]);
     let word = *words.last()?;
-    let found = found("param-no-hpet", line, word);
+    let found = found(Label::ParamNoHpet, line, word);
     match verdict.source.as_deref() {
         Some(name @ ("acpi_pm" | "jiffies" | "refined-jiffies")) => Some(
             found.severity(Severity::Slow).detail(format!(
@@ -150,7 +151,7 @@ fn no_hpet(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Finding> {
 fn no_paravirtual(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Finding> {
     let words = words(&line.value, &["no-kvmclock", "no-kvmclock-vsyscall", "nopv", "xen_nopv"]);
     let word = *words.last()?;
-    let found = found("param-no-paravirtual-clock", line, word);
+    let found = found(Label::ParamNoParavirtualClock, line, word);
     let lost =
         verdict.source.as_deref().is_some_and(|name| !is_tsc(name)) && verdict.state == State::Slow;
     match lost {
@@ -166,17 +167,17 @@ fn no_paravirtual(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Findin
 fn vdso(line: &Known<CommandLine>) -> Vec<Finding> {
     let mut all = Vec::new();
     if line.value.has("vdso=0") {
-        let off = found("param-vdso", line, "vdso=0").fix(&["remove-parameter"]);
+        let off = found(Label::ParamVdso, line, "vdso=0").fix(&["remove-parameter"]);
         all.push(
             off.detail("vdso=0 gives programs no vDSO at all: every clock read is a system call."),
         );
     } else if line.value.has("vdso32=0") {
-        let off = found("param-vdso", line, "vdso32=0").severity(Severity::Note);
+        let off = found(Label::ParamVdso, line, "vdso32=0").severity(Severity::Note);
         all.push(off.detail("vdso32=0 concerns 32-bit programs only.").fix(&["remove-parameter"]));
     }
     if let Some(value) = line.value.value("vsyscall") {
         let word = format!("vsyscall={value}");
-        all.push(found("param-vsyscall", line, &word).detail(format!(
+        all.push(found(Label::ParamVsyscall, line, &word).detail(format!(
             "{word} concerns the old fixed page only, which no program of this decade calls; the vDSO stays."
         )));
     }

@@ -5,6 +5,7 @@ use super::watchdog::figures::{a_day, hertz, share};
 use super::watchdog::rates::Rates;
 use crate::facts::{Evidence, Facts};
 use crate::log::event::Kind;
+use crate::rules::catalogue::Label;
 
 /// Beyond this a clock's rate is wrong, in parts per million: time daemons cannot slew more.
 const WRONG_PPM: f64 = 500.0;
@@ -38,7 +39,7 @@ fn wrong(signs: Vec<Sign>) -> Finding {
     // A rate that CPUID states falsely passes every comparison of CPUs, and no parameter that
     // makes the kernel trust the TSC mends it.
     let forbids = ["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"];
-    let mut finding = Finding::new("tsc-rate-wrong").forbid(&forbids);
+    let mut finding = Finding::new(Label::TscRateWrong).forbid(&forbids);
     for sign in signs {
         finding.detail.extend(sign.said);
         finding = finding.fix(&sign.fixes);
@@ -214,7 +215,7 @@ mod tests {
         [   64.7] tsc: TSC freq recalibrated by [PM_TIMER]:         1974.999 MHz\n";
 
     fn said(found: &Diagnosis) -> String {
-        let finding = found.findings.iter().find(|one| one.label == "tsc-rate-wrong").unwrap();
+        let finding = found.findings.iter().find(|one| one.label == Label::TscRateWrong).unwrap();
         finding.detail.join(" ")
     }
 
@@ -252,7 +253,7 @@ mod tests {
         let current = Some(Known::new("tsc".to_owned(), "current_clocksource", "tsc"));
         let facts = Facts { measured: Some(measured), current, ..Facts::default() };
         let verdict = state::verdict(&facts);
-        find(&facts, &verdict).iter().map(|finding| finding.label).collect()
+        find(&facts, &verdict).iter().map(|finding| finding.label.name()).collect()
     }
 
     #[test]

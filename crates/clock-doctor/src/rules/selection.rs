@@ -7,6 +7,7 @@ use super::state::source::{self, is_tsc};
 use super::{params, state};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, Kind};
+use crate::rules::catalogue::Label;
 
 /// What these rules find.
 #[must_use]
@@ -36,7 +37,7 @@ fn rejected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if !holds {
         return None;
     }
-    let found = Finding::new("override-rejected").seen(&event.evidence);
+    let found = Finding::new(Label::OverrideRejected).seen(&event.evidence);
     let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
     let found = found.detail(match verdict.source.as_deref() {
         Some(current) => format!(
@@ -75,7 +76,7 @@ fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let slow = matches!(verdict.state, State::Slow | State::SlowUnlessPvclockVdso);
     let worse = !is_tsc(current) && !matches!(current, "kvm-clock" | "hyperv_clocksource_tsc_page");
     let evidence = tsc_available(facts).filter(|_| slow && worse)?;
-    let found = Finding::new("tsc-available-not-selected").seen(&evidence);
+    let found = Finding::new(Label::TscAvailableNotSelected).seen(&evidence);
     let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
     let line = facts.command_line.as_ref();
     let asked = line.and_then(|line| params::asked(&line.value)).filter(|name| *name == current);
@@ -96,7 +97,7 @@ fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return Some(found.fix(&["switch-to-tsc", "clocksource=tsc"]));
     }
     let slept = facts.events().any(|event| matches!(event.kind, Kind::Suspended { .. }));
-    let found = found.severity(Severity::Slow).follows("vdso-support-depends-on-kernel");
+    let found = found.severity(Severity::Slow).follows(Label::VdsoSupportDependsOnKernel);
     Some(match slept {
         true => found.forbid(&["switch-to-tsc", "clocksource=tsc"]),
         false => found.fix(&["switch-to-tsc", "clocksource=tsc"]),
@@ -127,7 +128,7 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if rank < 2 {
         return None;
     }
-    let found = Finding::new("better-source-available").seen(&list.evidence);
+    let found = Finding::new(Label::BetterSourceAvailable).seen(&list.evidence);
     let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
     let found = found.detail(match *better {
         "hpet" => format!("hpet is available too, and costs less than {current} or counts better."),
@@ -150,7 +151,7 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
 /// Time by timer ticks: lost with every tick that comes late.
 fn ticks(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let current = verdict.source.as_deref().filter(|name| name.ends_with("jiffies"))?;
-    let found = Finding::new("rate-risk-ticks");
+    let found = Finding::new(Label::RateRiskTicks);
     let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
     let found = found.detail(format!(
         "{current} counts timer interrupts: time goes in steps of 1 ms to 10 ms, and an interrupt that is lost \

@@ -10,6 +10,7 @@ use super::finding::{Finding, State, Verdict};
 use super::{live, platform};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::Kind;
+use crate::rules::catalogue::Label;
 
 /// A system call that takes less than this many times as long as the vDSO's answer was inside it.
 const FALLBACK_RATIO: f64 = 1.5;
@@ -108,7 +109,7 @@ pub(super) fn disagreement(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let text = &seen.words;
-    let found = Finding::new("measurement-disagrees").seen(&Evidence::of("measured", text));
+    let found = Finding::new(Label::MeasurementDisagrees).seen(&Evidence::of("measured", text));
     let expectation = if state == State::Fast { "fast" } else { "slow" };
     Some(found.detail(format!(
         "Reads of {name} are expected to be {expectation}, as {because}; but {text}. The measurement counts."

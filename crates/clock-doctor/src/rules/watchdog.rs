@@ -27,6 +27,7 @@ use self::rates::Rates;
 use super::finding::{Finding, Severity, Verdict};
 use crate::facts::Facts;
 use crate::log::event::{Kind, Mark};
+use crate::rules::catalogue::Label;
 
 /// What these rules find.
 #[must_use]
@@ -64,13 +65,13 @@ fn skewed(episode: &Episode, rates: &Rates, facts: &Facts, machine: &Machine) ->
     findings.extend(reference::find(episode, &interval, facts, machine, unchecked));
     link(&mut findings);
     let cause = findings.iter().find(|finding| is_cause(finding.label)).map(|found| found.label);
-    let mut skew = Finding::new("tsc-watchdog-skew");
+    let mut skew = Finding::new(Label::TscWatchdogSkew);
     for line in &episode.lines {
         skew = skew.seen(line);
     }
     skew.detail = event_in_words(episode, &interval, cause.is_none());
     if findings.is_empty() || cause.is_none() {
-        let remedy = remedies::of("tsc-watchdog-skew", machine, unchecked);
+        let remedy = remedies::of(Label::TscWatchdogSkew, machine, unchecked);
         skew = skew.fix(&remedy.fixes).forbid(&remedy.forbids);
     } else if unchecked {
         skew = skew.forbid(&["tsc=reliable"]);
@@ -83,7 +84,7 @@ fn skewed(episode: &Episode, rates: &Rates, facts: &Facts, machine: &Machine) ->
 
 /// A finding that stands beside the decision and says more than it.
 fn specific(
-    label: &'static str,
+    label: Label,
     episode: &Episode,
     interval: &Interval,
     machine: &Machine,
@@ -92,7 +93,7 @@ fn specific(
     let remedy = remedies::of(label, machine, unchecked);
     let mut finding = Finding::new(label).fix(&remedy.fixes).forbid(&remedy.forbids);
     finding.detail = explain::sentences(label, episode, interval, machine);
-    if label == "needs-rate-measurement" && interval.second_agrees() == Some(true) {
+    if label == Label::NeedsRateMeasurement && interval.second_agrees() == Some(true) {
         finding.severity = Severity::Note;
     }
     let lines = if episode.numbers.is_empty() { &episode.lines } else { &episode.numbers };
@@ -108,27 +109,27 @@ fn specific(
 }
 
 /// Whether a finding says why the watchdog decided as it did, rather than what is open.
-fn is_cause(label: &str) -> bool {
-    !matches!(label, "needs-rate-measurement" | "per-cpu-sync-suspicious" | "after-resume")
+fn is_cause(label: Label) -> bool {
+    !matches!(label, Label::NeedsRateMeasurement | Label::PerCpuSyncSuspicious | Label::AfterResume)
 }
 
 /// Says what follows from what among the findings of one decision.
 fn link(findings: &mut [Finding]) {
-    let has = |label: &str| findings.iter().any(|finding| finding.label == label);
-    let late = has("tsc-watchdog-long-interval");
-    let (bad, wrapped) = (has("watchdog-bad-reference"), has("watchdog-counter-wrapped"));
-    let resumed = has("after-resume");
+    let has = |label: Label| findings.iter().any(|finding| finding.label == label);
+    let late = has(Label::TscWatchdogLongInterval);
+    let (bad, wrapped) = (has(Label::WatchdogBadReference), has(Label::WatchdogCounterWrapped));
+    let resumed = has(Label::AfterResume);
     for finding in findings {
         finding.follows_from = match finding.label {
-            "tsc-watchdog-long-interval" if wrapped => Some("watchdog-counter-wrapped"),
-            "watchdog-false-positive-likely" if late => Some("tsc-watchdog-long-interval"),
-            "needs-rate-measurement" => Some("tsc-watchdog-skew"),
-            "tsc-jumped" if bad => Some("watchdog-bad-reference"),
-            "per-cpu-sync-suspicious" => Some("tsc-warp-runtime"),
-            "tsc-went-backwards" if resumed => Some("after-resume"),
+            Label::TscWatchdogLongInterval if wrapped => Some(Label::WatchdogCounterWrapped),
+            Label::WatchdogFalsePositiveLikely if late => Some(Label::TscWatchdogLongInterval),
+            Label::NeedsRateMeasurement => Some(Label::TscWatchdogSkew),
+            Label::TscJumped if bad => Some(Label::WatchdogBadReference),
+            Label::PerCpuSyncSuspicious => Some(Label::TscWarpRuntime),
+            Label::TscWentBackwards if resumed => Some(Label::AfterResume),
             _ => finding.follows_from,
         };
-        if finding.label == "tsc-jumped" && bad {
+        if finding.label == Label::TscJumped && bad {
             finding.severity = Severity::Slow;
         }
     }
@@ -161,7 +162,7 @@ fn event_in_words(episode: &Episode, interval: &Interval, is_alone: bool) -> Vec
 
 /// The watchdog's reference was slow to read.
 fn too_slow(episode: &Episode, machine: &Machine) -> Finding {
-    let label = "tsc-watchdog-readdelay";
+    let label = Label::TscWatchdogReaddelay;
     let mut finding = specific(label, episode, &Interval::default(), machine, false);
     for line in &episode.lines {
         finding = finding.seen(line);
@@ -176,8 +177,8 @@ fn runtime_warp(episode: &Episode, machine: &Machine) -> Vec<Finding> {
         return Vec::new();
     }
     let interval = Interval::default();
-    let warp = specific("tsc-warp-runtime", episode, &interval, machine, false);
-    let apart = specific("per-cpu-sync-suspicious", episode, &interval, machine, false);
+    let warp = specific(Label::TscWarpRuntime, episode, &interval, machine, false);
+    let apart = specific(Label::PerCpuSyncSuspicious, episode, &interval, machine, false);
     vec![warp, apart]
 }
 
@@ -186,7 +187,7 @@ fn early(episode: &Episode, machine: &Machine) -> Option<Finding> {
     let line = episode.lines.iter().find(|line| line.text.contains("tsc-early"));
     let line =
         line.or(episode.lines.first()).filter(|_| episode.name.as_deref() == Some("tsc-early"))?;
-    let mut finding = Finding::new("tsc-early").seen(line).follows("tsc-watchdog-skew");
+    let mut finding = Finding::new(Label::TscEarly).seen(line).follows(Label::TscWatchdogSkew);
     if machine.since(5, 5) == Some(false) && machine.since(4, 16) != Some(false) {
         finding = finding.fix(&["newer-kernel"]);
     }
@@ -208,7 +209,7 @@ fn noise(facts: &Facts, delays: &[Episode]) -> Option<Finding> {
     let delayed = delays.iter().filter(|episode| episode.delay.is_some());
     let all: Vec<_> = lines.into_iter().chain(delayed.flat_map(|one| &one.lines)).collect();
     let (first, rest) = all.split_first()?;
-    let mut finding = Finding::new("watchdog-noise").seen(first);
+    let mut finding = Finding::new(Label::WatchdogNoise).seen(first);
     for line in rest.iter().take(4) {
         finding = finding.seen(line);
     }
@@ -221,11 +222,11 @@ fn noise(facts: &Facts, delays: &[Episode]) -> Option<Finding> {
 
 /// A decision that nothing else explains follows from waking, if it came after it.
 fn after_resume(mut findings: Vec<Finding>) -> Vec<Finding> {
-    let resumed = findings.iter().find(|finding| finding.label == "after-resume");
+    let resumed = findings.iter().find(|finding| finding.label == Label::AfterResume);
     if resumed.is_some_and(|finding| finding.severity == Severity::Wrong) {
-        let skew = findings.iter_mut().find(|finding| finding.label == "tsc-watchdog-skew");
+        let skew = findings.iter_mut().find(|finding| finding.label == Label::TscWatchdogSkew);
         if let Some(skew) = skew {
-            skew.follows_from = skew.follows_from.or(Some("after-resume"));
+            skew.follows_from = skew.follows_from.or(Some(Label::AfterResume));
         }
     }
     findings

@@ -2,6 +2,7 @@
 
 use super::wording::{verify_boot, verify_source};
 use super::{CURRENT, Case, Draft, bootloader};
+use crate::rules::catalogue::Label;
 
 /// Clocksources from cheap to dear, for a machine that has several.
 const CHEAPEST_FIRST: [&str; 9] = [
@@ -119,7 +120,7 @@ pub(super) fn keep(case: &Case) -> Draft {
     let source = case.verdict.source.as_deref();
     Draft {
         title: source.map(|source| format!("keep {source}")),
-        why: case.so(match case.found(&["arm-erratum-vdso-off", "arm-cntvct-trapped"]) {
+        why: case.so(match case.found(&[Label::ArmErratumVdsoOff, Label::ArmCntvctTrapped]) {
             true => "no setting changes that, and a kernel without the work-around would be wrong.",
             false => "the present clocksource is slower and right.",
         }),

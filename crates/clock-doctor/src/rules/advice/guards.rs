@@ -1,28 +1,8 @@
 //! Whether a clock that reads the TSC in user space would be right on this machine.
 
+use super::super::catalogue::{Label, Says};
 use super::super::finding::Finding;
 use crate::facts::Facts;
-
-/// Labels that show, or make likely, that the TSC's time is wrong.
-const REFUSED: [&str; 15] = [
-    "tsc-warp-firmware",
-    "tsc-warp-runtime",
-    "tsc-warp-hotplug",
-    "tsc-unsynchronized",
-    "tsc-halts-in-idle",
-    "tsc-refused",
-    "tsc-went-backwards",
-    "tsc-jumped",
-    "after-resume",
-    "migration-risk",
-    "kvm-host-tsc-backwards",
-    "per-cpu-sync-suspicious",
-    "tsc-rate-wrong",
-    "tsc-offset-measured",
-    "tsc-denied-to-process",
-];
-/// Labels that leave it open until the CPUs have been compared.
-const NEEDS_OFFSETS: [&str; 2] = ["tsc-warp", "tsc-warp-small"];
 
 /// Whether a program could read the TSC itself here and get right time: `Ok` if nothing that is
 /// known speaks against it. That the watchdog gave the TSC up is no reason by itself where its
@@ -37,24 +17,20 @@ pub fn tsc_guards(facts: &Facts, findings: &[Finding]) -> Result<(), String> {
     {
         return Err(format!("{} has no TSC", machine.value));
     }
-    let title = |label| super::super::catalogue::label(label).map_or(label, |label| label.title);
-    if let Some(finding) = findings.iter().find(|finding| REFUSED.contains(&finding.label)) {
-        return Err(format!("{} ({})", title(finding.label), finding.label));
+    let refused = |label: Label, but: &str| Err(format!("{}{but} ({label})", label.row().title));
+    if let Some(finding) = findings.iter().find(|finding| finding.says(Says::TscIsWrong)) {
+        return refused(finding.label, "");
     }
     invariant(facts)?;
     let offsets_are_good = facts.measured.as_ref().and_then(|measured| measured.warp.as_ref());
     let offsets_are_good =
         offsets_are_good.is_some_and(|warp| warp.pairs > 0 && warp.backwards == 0);
     for finding in findings {
-        if NEEDS_OFFSETS.contains(&finding.label) && !offsets_are_good {
-            return Err(format!(
-                "{}, and no measurement says otherwise ({})",
-                title(finding.label),
-                finding.label
-            ));
+        if finding.says(Says::OffsetsAreOpen) && !offsets_are_good {
+            return refused(finding.label, ", and no measurement says otherwise");
         }
-        if finding.label == "needs-rate-measurement" && !rate_is_good(facts) {
-            return Err(format!("{} ({})", title(finding.label), finding.label));
+        if finding.says(Says::RateIsOpen) && !rate_is_good(facts) {
+            return refused(finding.label, "");
         }
     }
     Ok(())
@@ -106,21 +82,21 @@ mod tests {
         machine(&["constant_tsc", "nonstop_tsc"])
     }
 
-    fn findings(labels: &[&'static str]) -> Vec<Finding> {
+    fn findings(labels: &[Label]) -> Vec<Finding> {
         labels.iter().map(|&label| Finding::new(label)).collect()
     }
 
     #[test]
     fn a_watchdog_that_erred_is_no_reason_against_the_tsc() {
         for label in [
-            "watchdog-false-positive-likely",
-            "watchdog-counter-wrapped",
-            "tsc-watchdog-readdelay",
-            "tsc-watchdog-glitch",
-            "tsc-watchdog-short-interval",
-            "vm-paused",
+            Label::WatchdogFalsePositiveLikely,
+            Label::WatchdogCounterWrapped,
+            Label::TscWatchdogReaddelay,
+            Label::TscWatchdogGlitch,
+            Label::TscWatchdogShortInterval,
+            Label::VmPaused,
         ] {
-            let findings = findings(&["tsc-watchdog-skew", "tsc-absent", label]);
+            let findings = findings(&[Label::TscWatchdogSkew, Label::TscAbsent, label]);
             assert_eq!(tsc_guards(&invariant_machine(), &findings), Ok(()), "{label}");
         }
         assert_eq!(tsc_guards(&invariant_machine(), &[]), Ok(()));
@@ -128,9 +104,10 @@ mod tests {
 
     #[test]
     fn every_reason_against_it_is_named() {
-        for label in REFUSED {
+        let is_wrong = |label: &Label| label.row().bearing.says.contains(&Says::TscIsWrong);
+        for label in Label::ALL.into_iter().filter(is_wrong) {
             let refused = tsc_guards(&invariant_machine(), &findings(&[label])).unwrap_err();
-            assert!(refused.contains(label), "{refused}");
+            assert!(refused.contains(label.name()), "{refused}");
         }
     }
 
@@ -150,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_warp_of_the_boot_is_overruled_by_a_measurement_only() {
-        let found = findings(&["tsc-warp", "tsc-warp-small"]);
+        let found = findings(&[Label::TscWarp, Label::TscWarpSmall]);
         let mut facts = invariant_machine();
         assert!(tsc_guards(&facts, &found).is_err());
         let warp =
@@ -163,7 +140,7 @@ mod tests {
 
     #[test]
     fn an_undecided_rate_needs_one_that_was_measured() {
-        let found = findings(&["needs-rate-measurement"]);
+        let found = findings(&[Label::NeedsRateMeasurement]);
         let mut facts = invariant_machine();
         assert!(tsc_guards(&facts, &found).is_err());
         let mut measured = Measured::default();

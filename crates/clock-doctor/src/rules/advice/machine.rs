@@ -4,20 +4,21 @@ use super::bootloader::{Family, family};
 use super::wording::verify_source;
 use super::{CURRENT, Case, Draft, Place};
 use crate::facts::Sign;
+use crate::rules::catalogue::Label;
 
 /// What to look for in the log.
 const GREP: &str = "grep -i -e tsc -e clocksource -e hpet -e 'pm-timer'";
 const CHRONY: &str =
     "chronyc tracking   # Frequency: below 100 ppm is normal, above 500 ppm is not";
 /// From which kernel on a label's cause is gone, and what that kernel does.
-const KERNELS: [(&str, (u32, u32), &str); 7] = [
-    ("tsc-reliable-ignored", (5, 10), "it heeds tsc=reliable for tsc-early too"),
-    ("tsc-watchdog-long-interval", (6, 3), "it skips checks that come late"),
-    ("tsc-watchdog-readdelay", (6, 3), "it skips a check when the reference is slow"),
-    ("watchdog-reads-torn", (5, 13), "it reads the reference twice and repeats torn reads"),
-    ("watchdog-bad-reference", (7, 1), "it takes no tick-based source as reference"),
-    ("tsc-warp", (3, 3), "it skips the comparison with tsc=reliable, which this one does not"),
-    ("old-kernel", (5, 10), "it has today's rules"),
+const KERNELS: [(Label, (u32, u32), &str); 7] = [
+    (Label::TscReliableIgnored, (5, 10), "it heeds tsc=reliable for tsc-early too"),
+    (Label::TscWatchdogLongInterval, (6, 3), "it skips checks that come late"),
+    (Label::TscWatchdogReaddelay, (6, 3), "it skips a check when the reference is slow"),
+    (Label::WatchdogReadsTorn, (5, 13), "it reads the reference twice and repeats torn reads"),
+    (Label::WatchdogBadReference, (7, 1), "it takes no tick-based source as reference"),
+    (Label::TscWarp, (3, 3), "it skips the comparison with tsc=reliable, which this one does not"),
+    (Label::OldKernel, (5, 10), "it has today's rules"),
 ];
 
 fn own(lines: &[&str]) -> Vec<String> {
@@ -56,7 +57,7 @@ pub(super) fn newer_kernel(case: &Case) -> Option<Draft> {
 }
 
 fn wanted_kernel(case: &Case) -> Option<((u32, u32), &'static str)> {
-    let vdso = ["vdso-support-depends-on-kernel", "vdso-falls-back"];
+    let vdso = [Label::VdsoSupportDependsOnKernel, Label::VdsoFallsBack];
     if case.found(&vdso) {
         match case.verdict.source.as_deref() {
             Some(name) if name.starts_with("hyperv") => {
@@ -77,7 +78,7 @@ fn wanted_kernel(case: &Case) -> Option<((u32, u32), &'static str)> {
             _ => {}
         }
     }
-    let found = KERNELS.iter().find(|(label, _, _)| case.found(&[label]));
+    let found = KERNELS.iter().find(|(label, _, _)| case.found(&[*label]));
     found.map(|&(_, since, gain)| (since, gain))
 }
 
@@ -122,12 +123,12 @@ pub(super) fn bios_update(case: &Case) -> Option<Draft> {
         "fwupdmgr refresh && fwupdmgr get-updates && fwupdmgr update",
         "# else from the vendor's site",
     ]);
-    if case.found(&["tsc-warp-firmware", "tsc-warp", "tsc-offset-measured"]) {
+    if case.found(&[Label::TscWarpFirmware, Label::TscWarp, Label::TscOffsetMeasured]) {
         commands.push(
             "sudo systemctl poweroff   # a cold start: a warm one may keep counters".to_owned(),
         );
     }
-    let verify = match case.found(&["tsc-rate-wrong"]) {
+    let verify = match case.found(&[Label::TscRateWrong]) {
         true => own(&[CHRONY]),
         false => own(&[
             "sudo dmesg | grep -i -e 'tsc warp' -e 'TSC ADJUST' -e 'tsc.*unstable'   # must print nothing",
@@ -270,7 +271,8 @@ pub(super) fn read_log(case: &Case) -> Draft {
 
 /// What measurements tell: of the vDSO doctor's own, of the TSC those of wrongness.
 pub(super) fn measure(case: &Case) -> Draft {
-    let vdso = ["vdso-support-depends-on-kernel", "kvm-clock-no-vdso-suspected", "emulated-kernel"];
+    let vdso =
+        [Label::VdsoSupportDependsOnKernel, Label::KvmClockNoVdsoSuspected, Label::EmulatedKernel];
     let mut commands = own(&[
         "clockscope wrongness --time 60   # warp, offsets of the CPUs, rate of the TSC",
         CHRONY,
@@ -285,13 +287,13 @@ pub(super) fn measure(case: &Case) -> Draft {
             ..Draft::default()
         };
     }
-    let effect = if case.found(&["needs-rate-measurement"]) {
+    let effect = if case.found(&[Label::NeedsRateMeasurement]) {
         "a minute of measurement can."
     } else if case.found(&[
-        "tsc-warp",
-        "tsc-warp-small",
-        "per-cpu-sync-suspicious",
-        "tsc-warp-runtime",
+        Label::TscWarp,
+        Label::TscWarpSmall,
+        Label::PerCpuSyncSuspicious,
+        Label::TscWarpRuntime,
     ]) {
         commands.truncate(1);
         "a measurement shows how far apart they are now."

@@ -3,23 +3,11 @@
 use super::wording::{verify_boot, verify_source};
 use super::{CURRENT, Case, Draft, bootloader};
 use crate::log::event::Kind;
+use crate::rules::catalogue::{Label, Says};
 
 /// What to measure before a check is turned off.
 pub(in crate::rules) const MEASURE: &str =
     "clockscope wrongness --time 60   # first: no warp, offsets below a read, drift under 100 ppm";
-/// Labels after which the TSC's rate is not known to be right.
-const UNDECIDED: [&str; 3] =
-    ["needs-rate-measurement", "watchdog-bad-reference", "tsc-watchdog-long-interval"];
-/// Labels that speak for the TSC.
-const ACQUITTED: [&str; 7] = [
-    "tsc-watchdog-glitch",
-    "tsc-watchdog-readdelay",
-    "tsc-watchdog-short-interval",
-    "watchdog-counter-wrapped",
-    "watchdog-reads-torn",
-    "watchdog-false-positive-likely",
-    "vm-paused",
-];
 
 /// `None` if the kernel does not have it, or has it on its command line.
 pub(super) fn no_watchdog(case: &Case) -> Option<Draft> {
@@ -32,7 +20,8 @@ pub(super) fn no_watchdog(case: &Case) -> Option<Draft> {
     }
     let (place, mut commands) = bootloader::add(case, "tsc=nowatchdog");
     let mut caveats = Vec::new();
-    if case.found(&UNDECIDED) || !case.found(&ACQUITTED) {
+    let says = |what| case.because.iter().any(|finding| finding.says(what));
+    if says(Says::RateIsDoubtful) || !says(Says::TscIsAcquitted) {
         commands.insert(0, MEASURE.to_owned());
         caveats.push(
             "Only if the measurement finds nothing: one sample does not show that the TSC is good."
@@ -64,11 +53,11 @@ pub(super) fn reliable(case: &Case) -> Option<Draft> {
         return None;
     }
     let compared = case.found(&[
-        "tsc-warp",
-        "tsc-warp-small",
-        "tsc-warp-hotplug",
-        "tsc-absent",
-        "cause-needs-dmesg",
+        Label::TscWarp,
+        Label::TscWarpSmall,
+        Label::TscWarpHotplug,
+        Label::TscAbsent,
+        Label::CauseNeedsDmesg,
     ]);
     let too_old = compared && case.kernel_since(3, 3, None) == Some(false);
     let (place, boot) = bootloader::add(case, "tsc=reliable");
@@ -238,23 +227,24 @@ fn turns_off(case: &Case, source: &str) -> bool {
 
 fn unwanted(case: &Case, word: &str) -> bool {
     let value = word.strip_prefix("clocksource=");
-    let is = |labels: &[&str]| case.found(labels);
-    (is(&["param-tsc-unstable"]) && ["tsc=unstable", "notsc"].contains(&word))
-        || (is(&["param-no-hpet"]) && ["nohpet", "hpet=disable"].contains(&word))
-        || (is(&["param-no-paravirtual-clock"])
+    let is = |labels: &[Label]| case.found(labels);
+    (is(&[Label::ParamTscUnstable]) && ["tsc=unstable", "notsc"].contains(&word))
+        || (is(&[Label::ParamNoHpet]) && ["nohpet", "hpet=disable"].contains(&word))
+        || (is(&[Label::ParamNoParavirtualClock])
             && ["no-kvmclock", "no-kvmclock-vsyscall", "nopv", "xen_nopv"].contains(&word))
-        || (is(&["param-vdso", "vdso-off"]) && ["vdso=0", "vdso32=0"].contains(&word))
-        || (is(&["param-vsyscall"]) && word.starts_with("vsyscall="))
-        || (is(&["param-tsc-reliable", "migration-risk", "after-resume"]) && word == "tsc=reliable")
-        || (is(&["after-resume"]) && word == "clocksource=tsc")
+        || (is(&[Label::ParamVdso, Label::VdsoOff]) && ["vdso=0", "vdso32=0"].contains(&word))
+        || (is(&[Label::ParamVsyscall]) && word.starts_with("vsyscall="))
+        || (is(&[Label::ParamTscReliable, Label::MigrationRisk, Label::AfterResume])
+            && word == "tsc=reliable")
+        || (is(&[Label::AfterResume]) && word == "clocksource=tsc")
         || (is(&[
-            "param-clocksource",
-            "param-clocksource-unavailable",
-            "tsc-available-not-selected",
-            "better-source-available",
+            Label::ParamClocksource,
+            Label::ParamClocksourceUnavailable,
+            Label::TscAvailableNotSelected,
+            Label::BetterSourceAvailable,
         ]) && value
             .is_some_and(|value| value != "tsc" || case.is_available("tsc") == Some(false)))
-        || (is(&["param-clocksource-unavailable"])
+        || (is(&[Label::ParamClocksourceUnavailable])
             && asked_and_unavailable(case)
                 .is_some_and(|source| words_against(source).contains(&word)))
 }

@@ -2,44 +2,10 @@
 
 use super::{CURRENT, Case};
 use crate::facts::Sign;
-use crate::rules::catalogue;
+use crate::rules::catalogue::{Label, Says};
 use crate::rules::finding::{Finding, Severity};
 use crate::rules::hosts::age;
 use crate::rules::platform;
-
-/// Labels that say that something happened rather than why.
-const GENERAL: [&str; 6] = [
-    "tsc-watchdog-skew",
-    "tsc-warp",
-    "tsc-early",
-    "tsc-absent",
-    "cause-needs-dmesg",
-    "kvm-clock-present",
-];
-/// Clauses for labels whose titles are none, or could be said better.
-const CLAUSES: [(&str, &str); 21] = [
-    ("tsc-watchdog-glitch", "one bad sample cost the TSC"),
-    ("tsc-watchdog-readdelay", "the reference was slow to read, which says nothing of the TSC"),
-    ("tsc-watchdog-short-interval", "noise between two close checks looked like skew"),
-    ("watchdog-counter-wrapped", "the reference wrapped, the TSC counted right"),
-    ("watchdog-reads-torn", "a stall between two reads looked like skew"),
-    ("watchdog-false-positive-likely", "the watchdog's own numbers show a good TSC"),
-    ("vm-paused", "the guest was stopped, which looked like skew"),
-    ("nested-or-overloaded", "virtual CPUs that were not run looked like skew"),
-    ("needs-rate-measurement", "the watchdog's sample cannot tell a stall from a wrong rate"),
-    ("tsc-warp-small", "the warp is no larger than the comparison itself"),
-    ("tsc-warp-hotplug", "the added CPU counts from another start"),
-    ("tsc-unsynchronized", "the CPU does not promise synchronised counters"),
-    ("tsc-halts-in-idle", "the counter stops in deep sleep"),
-    ("tsc-absent", "the kernel refused the TSC at some time since the boot"),
-    ("tsc-rate-wrong", "the kernel takes the TSC to run at another rate than it does"),
-    ("rate-risk-ticks", "time is counted in ticks"),
-    ("after-resume", "a suspend or restore changed the counters"),
-    ("migration-risk", "tsc=reliable would hide a changed rate after a migration"),
-    ("syscalls-traced", "each system call is traced"),
-    ("old-kernel", "this kernel is old"),
-    ("kvm-clock-no-vdso-suspected", "the vDSO may not be able to read kvm-clock"),
-];
 
 impl Case<'_> {
     /// Whether the machine is one of these platforms.
@@ -48,7 +14,7 @@ impl Case<'_> {
     }
 
     /// Whether one of the findings has one of these labels.
-    pub(super) fn found(&self, labels: &[&str]) -> bool {
+    pub(super) fn found(&self, labels: &[Label]) -> bool {
         self.because.iter().any(|finding| labels.contains(&finding.label))
     }
 
@@ -86,11 +52,15 @@ impl Case<'_> {
     /// Why, as a clause: by the finding that costs something and tells most of the cause.
     fn clause(&self) -> String {
         let costs = |finding: &&&Finding| finding.severity >= Severity::Slow;
-        let tells = |finding: &&&Finding| !GENERAL.contains(&finding.label);
+        let tells = |finding: &&&Finding| !finding.says(Says::EffectOnly);
         let found = || self.because.iter();
         let telling = found().filter(costs).find(tells).or_else(|| found().find(costs));
         match telling.or_else(|| found().find(tells)).or(self.because.first()) {
-            Some(finding) => clause(finding),
+            Some(finding) => {
+                let row = finding.label.row();
+                let clause = row.bearing.clause;
+                if clause.is_empty() { row.title } else { clause }.to_owned()
+            }
             None => match &self.verdict.source {
                 Some(source) => format!("{source} is slow to read"),
                 None => "clock reads are slow".to_owned(),
@@ -102,12 +72,6 @@ impl Case<'_> {
     pub(super) fn so(&self, effect: &str) -> String {
         capitalised(&format!("{}; {effect}", self.clause()))
     }
-}
-
-fn clause(finding: &Finding) -> String {
-    let said = CLAUSES.iter().find(|(label, _)| *label == finding.label).map(|(_, text)| *text);
-    let title = || catalogue::label(finding.label).map(|label| label.title);
-    said.or_else(title).unwrap_or(finding.label).to_owned()
 }
 
 /// With a capital at its beginning, unless it begins with a name.

@@ -40,8 +40,8 @@ fn sentences(text: &str) -> usize {
 
 #[test]
 fn every_label_has_its_explanation_fix_and_reference() {
-    for label in labels() {
-        let name = label.name;
+    for label in Label::ALL.map(Label::row) {
+        let name = label.label.name();
         assert!(label.title.len() > 10 && !label.title.ends_with('.'), "{name}: {}", label.title);
         assert!(is_prose(label.explanation), "{name}: {}", label.explanation);
         let least = if name.contains(':') { 1 } else { 2 };
@@ -73,7 +73,7 @@ fn every_fix_says_what_it_does_and_where_that_stands() {
 #[test]
 fn names_are_unique_and_fit_a_list_of_labels() {
     let mut seen = HashSet::new();
-    for name in labels().map(|label| label.name).chain(FIXES.iter().map(|fix| fix.name)) {
+    for name in Label::ALL.map(Label::name).into_iter().chain(FIXES.iter().map(|fix| fix.name)) {
         assert!(seen.insert(name), "{name} twice");
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_:=".contains(c);
         assert!(name.chars().all(fits), "{name}");
@@ -83,9 +83,9 @@ fn names_are_unique_and_fit_a_list_of_labels() {
 #[test]
 fn the_shared_vocabulary_is_here() {
     for name in VOCABULARY.split_whitespace() {
-        assert!(label(name).is_some(), "{name}");
+        assert!(Label::named(name).is_some(), "{name}");
     }
-    assert!(label("tsc-wrap").is_none() && fix("tsc=reliable-alone").is_none());
+    assert!(Label::named("tsc-wrap").is_none() && fix("tsc=reliable-alone").is_none());
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn every_fix_can_be_written_for_some_machine() {
                 platforms: vec![platform],
             };
             let facts = facts_for(name);
-            let causes =
-                ["param-tsc-unstable", "old-kernel"].map(super::super::finding::Finding::new);
+            let causes = [Label::ParamTscUnstable, Label::OldKernel]
+                .map(super::super::finding::Finding::new);
             let causes: Vec<_> = causes.iter().collect();
             advice::write(name, &facts, &verdict, &causes).is_some()
         })

@@ -1,10 +1,10 @@
 //! Labels: ARM, firmware and the other timers.
 
-use super::{Label, Severity};
+use super::{Bearing, Label, LabelRow, PLAIN, Says, Severity};
 
-pub(super) static LABELS: &[Label] = &[
-    Label {
-        name: "arm-erratum-vdso-off",
+pub(super) static LABELS: &[LabelRow] = &[
+    LabelRow {
+        label: Label::ArmErratumVdsoOff,
         severity: Severity::Slow,
         title: "a CPU erratum takes the clock out of the vDSO",
         explanation: "For errata in which a read of the counter can give a wrong value (Freescale \
@@ -18,9 +18,10 @@ pub(super) static LABELS: &[Label] = &[
             "drivers/clocksource/arm_arch_timer.c (6.12)",
             "Documentation/arch/arm64/silicon-errata.rst",
         ],
+        bearing: Bearing { weight: 70, ..PLAIN },
     },
-    Label {
-        name: "arm-erratum-compat-only",
+    LabelRow {
+        label: Label::ArmErratumCompatOnly,
         severity: Severity::Note,
         title: "a CPU erratum concerns 32-bit programs only",
         explanation: "ARM 1418040 (Cortex-A76, Neoverse N1) makes the kernel trap the counter for 32-bit \
@@ -28,9 +29,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing to do with 64-bit programs.",
         caveat: "",
         references: &["drivers/clocksource/arm_arch_timer.c (6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "arm-cntvct-trapped",
+    LabelRow {
+        label: Label::ArmCntvctTrapped,
         severity: Severity::Slow,
         title: "reads of the counter from user space trap",
         explanation: "On cores with the erratum a program that reads the counter itself (CNTVCT) is \
@@ -38,9 +40,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "None in software; use clock_gettime, and a coarse clock where a tick will do.",
         caveat: "",
         references: &["drivers/clocksource/arm_arch_timer.c (6.12)"],
+        bearing: Bearing { follows: &[Label::ArmErratumVdsoOff], ..PLAIN },
     },
-    Label {
-        name: "arm32-vdso-off",
+    LabelRow {
+        label: Label::Arm32VdsoOff,
         severity: Severity::Slow,
         title: "the vDSO's clock functions are removed",
         explanation: "On 32-bit ARM the kernel empties the vDSO's clock functions when the device tree has \
@@ -49,9 +52,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "A 64-bit kernel and firmware that sets the timer up.",
         caveat: "",
         references: &["arch/arm/kernel/vdso.c", "raspberrypi/linux #6601"],
+        bearing: Bearing { says: &[Says::NoVdso], ..PLAIN },
     },
-    Label {
-        name: "firmware-tsc-adjust",
+    LabelRow {
+        label: Label::FirmwareTscAdjust,
         severity: Severity::Note,
         title: "the firmware changed the TSC, the kernel repaired it",
         explanation: "Firmware wrote TSC_ADJUST on some CPUs, which sets their counters apart; the kernel \
@@ -60,9 +64,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Update the firmware.",
         caveat: "Watch for a warp after it.",
         references: &["arch/x86/kernel/tsc_sync.c (6.12)", "linuxdeepin/kernel #265"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "firmware-p0-warning",
+    LabelRow {
+        label: Label::FirmwareP0Warning,
         severity: Severity::Note,
         title: "the firmware's P-state set-up is odd",
         explanation: "An AMD CPU, mostly a virtual one, says that its TSC does not count with the \
@@ -71,9 +76,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing to do.",
         caveat: "",
         references: &["arch/x86/kernel/cpu/amd.c", "oxidecomputer/propolis #328"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "hpet-not-enabled-in-bios",
+    LabelRow {
+        label: Label::HpetNotEnabledInBios,
         severity: Severity::Note,
         title: "the HPET is turned off in the firmware",
         explanation: "The chipset has an HPET that the firmware did not turn on. That matters only if the \
@@ -82,9 +88,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Turn it on in the firmware's set-up if the TSC is lost.",
         caveat: "",
         references: &["arch/x86/kernel/quirks.c (6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "hpet-unreliable",
+    LabelRow {
+        label: Label::HpetUnreliable,
         severity: Severity::Note,
         title: "the kernel turned the HPET off",
         explanation: "The HPET did not count, or stands on the kernel's list of chipsets where it is not \
@@ -92,9 +99,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing, while the TSC is in use.",
         caveat: "Do not force it on (hpet=force).",
         references: &["arch/x86/kernel/hpet.c, early-quirks.c (6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "acpi_pm-bug",
+    LabelRow {
+        label: Label::AcpiPmBug,
         severity: Severity::Note,
         title: "the ACPI timer is slow or wrong on this chipset",
         explanation: "On chipsets of a list the kernel reads the ACPI timer three times for each value, \
@@ -103,5 +111,6 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Use another clocksource. acpi_pm_good takes a falsely listed chipset off the list.",
         caveat: "",
         references: &["drivers/clocksource/acpi_pm.c (6.12)"],
+        bearing: PLAIN,
     },
 ];

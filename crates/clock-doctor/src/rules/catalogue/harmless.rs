@@ -1,10 +1,10 @@
 //! Labels: what looks bad and is harmless.
 
-use super::{Label, Severity};
+use super::{Label, LabelRow, PLAIN, Severity};
 
-pub(super) static LABELS: &[Label] = &[
-    Label {
-        name: "hpet-pc10-benign",
+pub(super) static LABELS: &[LabelRow] = &[
+    LabelRow {
+        label: Label::HpetPc10Benign,
         severity: Severity::Ok,
         title: "the HPET is set aside as it stops in deep sleep",
         explanation: "On Coffee Lake and later the HPET stops in package sleep PC10. The kernel turns it \
@@ -12,9 +12,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing to do.",
         caveat: "Never hpet=force here.",
         references: &["arch/x86/kernel/hpet.c (5.10 to 6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "early-switch-benign",
+    LabelRow {
+        label: Label::EarlySwitchBenign,
         severity: Severity::Ok,
         title: "the switches of clocksource at boot are normal",
         explanation: "A kernel takes the best source that it has so far: refined-jiffies, hpet, acpi_pm, \
@@ -23,9 +24,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing to do.",
         caveat: "",
         references: &["kernel/time/clocksource.c (4.4 to 6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "calibration-note-benign",
+    LabelRow {
+        label: Label::CalibrationNoteBenign,
         severity: Severity::Ok,
         title: "the calibration's remarks are normal",
         explanation: "`Fast TSC calibration failed` and `Unable to calibrate against PIT` only say that \
@@ -34,5 +36,6 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing to do.",
         caveat: "",
         references: &["arch/x86/kernel/tsc.c (2.6.36 to 6.12)"],
+        bearing: PLAIN,
     },
 ];

@@ -1,10 +1,10 @@
 //! Labels: what this machine measured of itself.
 
-use super::{Label, Severity};
+use super::{Bearing, Label, LabelRow, PLAIN, Says, Severity};
 
-pub(super) static LABELS: &[Label] = &[
-    Label {
-        name: "vdso-falls-back",
+pub(super) static LABELS: &[LabelRow] = &[
+    LabelRow {
+        label: Label::VdsoFallsBack,
         severity: Severity::Slow,
         title: "the vDSO makes a system call for every read",
         explanation: "A read by the vDSO costs about as much as the raw system call, so the vDSO asks the \
@@ -13,9 +13,25 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Mend the clocksource. Until then read less, or coarse clocks.",
         caveat: "",
         references: &["lib/vdso/gettimeofday.c (6.12)"],
+        bearing: Bearing {
+            weight: 10,
+            follows: &[
+                Label::KvmClockNoVdsoSuspected,
+                Label::VdsoSupportDependsOnKernel,
+                Label::ArmErratumVdsoOff,
+                Label::Arm32VdsoOff,
+                Label::TscAvailableNotSelected,
+                Label::BetterSourceAvailable,
+                Label::TscWarp,
+                Label::TscWatchdogSkew,
+                Label::TscAbsent,
+            ],
+            says: &[Says::NoCauseOfSlowness],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "vdso-off",
+    LabelRow {
+        label: Label::VdsoOff,
         severity: Severity::Slow,
         title: "programs get no vDSO",
         explanation: "The kernel gives this process no vDSO: no AT_SYSINFO_EHDR in its auxiliary vector \
@@ -24,9 +40,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Take the parameter away, or see what runs the process.",
         caveat: "",
         references: &["vdso(7)", "Documentation/admin-guide/kernel-parameters.txt (6.12)"],
+        bearing: Bearing { says: &[Says::NoVdso], ..PLAIN },
     },
-    Label {
-        name: "vsyscall64-off",
+    LabelRow {
+        label: Label::Vsyscall64Off,
         severity: Severity::Slow,
         title: "the vDSO is told to make system calls",
         explanation: "Kernels up to 3.0 have kernel.vsyscall64. With 0 the vDSO's clock_gettime and \
@@ -35,9 +52,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "`sysctl -w kernel.vsyscall64=1`, and in /etc/sysctl.conf.",
         caveat: "",
         references: &["arch/x86/kernel/vsyscall_64.c (2.6.36)"],
+        bearing: Bearing { says: &[Says::NoVdso], ..PLAIN },
     },
-    Label {
-        name: "measurement-disagrees",
+    LabelRow {
+        label: Label::MeasurementDisagrees,
         severity: Severity::Note,
         title: "the measurement and the table of clocksources disagree",
         explanation: "By its name this clocksource should be read otherwise than it was measured to be. \
@@ -46,9 +64,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Measure again on a quiet machine: `clockscope bench`.",
         caveat: "",
         references: &["arch/x86/entry/vdso (6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "slow-read-measured",
+    LabelRow {
+        label: Label::SlowReadMeasured,
         severity: Severity::Slow,
         title: "the vDSO answers by itself and is slow all the same",
         explanation: "The vDSO makes no system call, and a read still takes much longer than a TSC's. A \
@@ -57,9 +76,10 @@ pub(super) static LABELS: &[Label] = &[
             to let rdtsc through.",
         caveat: "",
         references: &["Intel SDM vol. 3, RDTSC exiting"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "tsc-offset-measured",
+    LabelRow {
+        label: Label::TscOffsetMeasured,
         severity: Severity::Wrong,
         title: "the CPUs' counters are apart now",
         explanation: "One CPU's TSC lags behind another's by more than a read can explain: a thread that \
@@ -68,9 +88,10 @@ pub(super) static LABELS: &[Label] = &[
             clocksource until then.",
         caveat: "Never tsc=reliable or tsc=nowatchdog.",
         references: &["arch/x86/kernel/tsc_sync.c (6.12)"],
+        bearing: Bearing { weight: 90, says: &[Says::TscIsWrong], ..PLAIN },
     },
-    Label {
-        name: "tsc-denied-to-process",
+    LabelRow {
+        label: Label::TscDeniedToProcess,
         severity: Severity::Note,
         title: "this process may not read the TSC",
         explanation: "prctl(PR_SET_TSC, PR_TSC_SIGSEGV) was called here or in a parent. A vDSO read of a \
@@ -78,9 +99,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing for the host; the program that set it has a reason.",
         caveat: "",
         references: &["prctl(2)", "arch/x86/kernel/process.c (CR4.TSD)"],
+        bearing: Bearing { says: &[Says::TscIsWrong], ..PLAIN },
     },
-    Label {
-        name: "syscalls-traced",
+    LabelRow {
+        label: Label::SyscallsTraced,
         severity: Severity::Note,
         title: "somebody traces system calls on this host",
         explanation: "A BPF program, a perf event or ftrace hangs on system calls. Each one costs more, \
@@ -88,9 +110,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Stop the tracer if clock reads are system calls here; else nothing.",
         caveat: "",
         references: &["kernel/trace/trace_syscalls.c"],
+        bearing: Bearing { clause: "each system call is traced", ..PLAIN },
     },
-    Label {
-        name: "traced-by-ptrace",
+    LabelRow {
+        label: Label::TracedByPtrace,
         severity: Severity::Note,
         title: "somebody traces this process",
         explanation: "A debugger or strace stops this process at its system calls. Reads by the vDSO are \
@@ -99,9 +122,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Measure without it.",
         caveat: "",
         references: &["ptrace(2)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "seccomp-filter",
+    LabelRow {
+        label: Label::SeccompFilter,
         severity: Severity::Note,
         title: "a seccomp filter makes system calls dearer",
         explanation: "Each system call runs through the filter, which adds up to 30 % to a cheap call, \
@@ -109,9 +133,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing while the vDSO answers; else mend the clocksource first.",
         caveat: "",
         references: &["seccomp(2)", "moby/moby #37902"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "in-time-namespace",
+    LabelRow {
+        label: Label::InTimeNamespace,
         severity: Severity::Note,
         title: "this process lives in a time namespace",
         explanation: "MONOTONIC and BOOTTIME are shifted for this process. The vDSO goes on answering, at \
@@ -119,9 +144,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing to do.",
         caveat: "",
         references: &["time_namespaces(7)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "clock-unsynchronised",
+    LabelRow {
+        label: Label::ClockUnsynchronised,
         severity: Severity::Note,
         title: "nobody keeps the system clock right",
         explanation: "The kernel's STA_UNSYNC bit is set: no daemon disciplines the clock, and \
@@ -129,9 +155,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Run chrony, systemd-timesyncd or ntpd.",
         caveat: "In a container the host does that.",
         references: &["adjtimex(2)", "kernel/time/ntp.c"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "leap-second-pending",
+    LabelRow {
+        label: Label::LeapSecondPending,
         severity: Severity::Note,
         title: "a leap second is announced",
         explanation: "The kernel was told to insert or delete a second at the end of the day (UTC). \
@@ -139,5 +166,6 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing; use MONOTONIC for durations.",
         caveat: "",
         references: &["adjtimex(2)", "kernel/time/ntp.c"],
+        bearing: PLAIN,
     },
 ];

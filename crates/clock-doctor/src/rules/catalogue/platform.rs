@@ -1,10 +1,10 @@
 //! Labels: hypervisors, clouds and kernels.
 
-use super::{Label, Severity};
+use super::{Bearing, Label, LabelRow, PLAIN, Says, Severity};
 
-pub(super) static LABELS: &[Label] = &[
-    Label {
-        name: "tsc-trusted-by-hypervisor",
+pub(super) static LABELS: &[LabelRow] = &[
+    LabelRow {
+        label: Label::TscTrustedByHypervisor,
         severity: Severity::Ok,
         title: "the hypervisor vouches for the TSC",
         explanation: "The kernel takes the TSC's rate from the hypervisor and sets the flag tsc_reliable: \
@@ -14,9 +14,10 @@ pub(super) static LABELS: &[Label] = &[
         caveat: "After a move to a host with another rate the hypervisor has to scale the counter, \
             and does.",
         references: &["arch/x86/kernel/cpu/vmware.c", "arch/x86/kernel/tsc.c (6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "guest-lacks-invtsc",
+    LabelRow {
+        label: Label::GuestLacksInvtsc,
         severity: Severity::Slow,
         title: "the guest is not given an invariant TSC",
         explanation: "Hypervisors hide the invariant TSC from guests as a rule, since a guest that uses it \
@@ -30,9 +31,10 @@ pub(super) static LABELS: &[Label] = &[
             "QEMU and libvirt documentation (CPU models, domain XML)",
             "arch/x86/kernel/kvmclock.c (4.19, 5.10, 6.12)",
         ],
+        bearing: Bearing { weight: 70, ..PLAIN },
     },
-    Label {
-        name: "kvm-clock-present",
+    LabelRow {
+        label: Label::KvmClockPresent,
         severity: Severity::Ok,
         title: "the kernel has KVM's own clock",
         explanation: "kvm-clock computes the time from the TSC with scale and offset that the host keeps \
@@ -42,9 +44,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing to do.",
         caveat: "",
         references: &["arch/x86/kernel/kvmclock.c (4.19, 5.10, 6.12)"],
+        bearing: Bearing { says: &[Says::EffectOnly], ..PLAIN },
     },
-    Label {
-        name: "kvm-clock-no-vdso-suspected",
+    LabelRow {
+        label: Label::KvmClockNoVdsoSuspected,
         severity: Severity::Slow,
         title: "kvm-clock may need a system call for every read",
         explanation: "The vDSO reads kvm-clock only if the host sets PVCLOCK_TSC_STABLE_BIT, which it does \
@@ -57,9 +60,15 @@ pub(super) static LABELS: &[Label] = &[
             "arch/x86/kernel/kvmclock.c (4.19, 5.10, 6.12)",
             "arch/x86/entry/vdso (4.4, 6.12)",
         ],
+        bearing: Bearing {
+            follows: &[Label::KvmHostTscBackwards, Label::TscWarp, Label::TscAbsent],
+            clause: "the vDSO may not be able to read kvm-clock",
+            says: &[Says::VdsoIsOpen],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "nested-or-overloaded",
+    LabelRow {
+        label: Label::NestedOrOverloaded,
         severity: Severity::Slow,
         title: "the virtual CPUs were not run when they should have been",
         explanation: "The numbers in the log fit a guest that was off its CPU for longer than the watchdog \
@@ -69,9 +78,10 @@ pub(super) static LABELS: &[Label] = &[
             kvm-clock or an invariant TSC, tsc=nowatchdog.",
         caveat: "",
         references: &["kernel/time/clocksource.c (6.1, 6.12)", "Mellanox/mkt #74"],
+        bearing: Bearing { clause: "virtual CPUs that were not run looked like skew", ..PLAIN },
     },
-    Label {
-        name: "after-resume",
+    LabelRow {
+        label: Label::AfterResume,
         severity: Severity::Wrong,
         title: "it happened after a suspend, a resume or a restore",
         explanation: "A suspend, a hibernation or a restored guest sets counters: the TSC may begin anew, \
@@ -81,9 +91,14 @@ pub(super) static LABELS: &[Label] = &[
             hardware: update the firmware.",
         caveat: "No clocksource=tsc and no tsc=reliable.",
         references: &["QubesOS/qubes-issues #7404, #8061", "docker/for-mac #2747, #3455, #6430"],
+        bearing: Bearing {
+            clause: "a suspend or restore changed the counters",
+            says: &[Says::TscIsWrong],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "migration-risk",
+    LabelRow {
+        label: Label::MigrationRisk,
         severity: Severity::Wrong,
         title: "a live migration can change the clock's rate",
         explanation: "tsc=reliable is set and there is no paravirtual clock. After a live migration to a \
@@ -92,9 +107,14 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Give the guest kvm-clock, or hosts that scale the TSC; until then no tsc=reliable.",
         caveat: "No risk where the guest never migrates.",
         references: &["erigones/esdc-factory #114"],
+        bearing: Bearing {
+            clause: "tsc=reliable would hide a changed rate after a migration",
+            says: &[Says::TscIsWrong],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "vmware-guest-support-missing",
+    LabelRow {
+        label: Label::VmwareGuestSupportMissing,
         severity: Severity::Slow,
         title: "the kernel does not know that VMware vouches for the TSC",
         explanation: "The machine is VMware's, but the kernel printed nothing of the rate that the \
@@ -104,9 +124,10 @@ pub(super) static LABELS: &[Label] = &[
             tsc=reliable.",
         caveat: "",
         references: &["fbelavenuto/arpl #244", "arch/x86/kernel/cpu/vmware.c"],
+        bearing: Bearing { weight: 70, ..PLAIN },
     },
-    Label {
-        name: "old-kernel",
+    LabelRow {
+        label: Label::OldKernel,
         severity: Severity::Note,
         title: "this kernel's rules differ from today's",
         explanation: "Before 4.0 several things were otherwise. The comparison of the CPUs ignored \
@@ -119,9 +140,10 @@ pub(super) static LABELS: &[Label] = &[
             "arch/x86/kernel/tsc_sync.c (2.6.36, 3.6)",
             "arch/x86/vdso (2.6.36, 3.6, 4.4)",
         ],
+        bearing: Bearing { weight: 10, clause: "this kernel is old", ..PLAIN },
     },
-    Label {
-        name: "vdso-support-depends-on-kernel",
+    LabelRow {
+        label: Label::VdsoSupportDependsOnKernel,
         severity: Severity::Slow,
         title: "whether the vDSO reads this clocksource depends on the kernel",
         explanation: "The vDSO reads Hyper-V's page from 4.12 on (4.9 does not, 4.14 does), xen's clock \
@@ -136,9 +158,10 @@ pub(super) static LABELS: &[Label] = &[
             "drivers/clocksource/hyperv_timer.c (5.10)",
             "arch/x86/xen/time.c (4.14, 4.19)",
         ],
+        bearing: Bearing { says: &[Says::VdsoIsOpen], ..PLAIN },
     },
-    Label {
-        name: "snapshot-restore-risk",
+    LabelRow {
+        label: Label::SnapshotRestoreRisk,
         severity: Severity::Note,
         title: "restoring a snapshot leaves the wall clock behind",
         explanation: "A microVM that is restored from a snapshot goes on with the wall clock of the moment \
@@ -149,9 +172,10 @@ pub(super) static LABELS: &[Label] = &[
             restore.",
         caveat: "",
         references: &["firecracker-microvm/firecracker #5809", "e2b-dev #638"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "emulated-kernel",
+    LabelRow {
+        label: Label::EmulatedKernel,
         severity: Severity::Note,
         title: "the kernel that answers is not Linux itself",
         explanation: "gVisor, User Mode Linux and their like answer in a kernel's name and bring their own \
@@ -159,5 +183,6 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Measure here (`clockscope doctor`, `clockscope bench`); look for causes on the host.",
         caveat: "",
         references: &["google/gvisor #8118"],
+        bearing: Bearing { says: &[Says::NoVdso], ..PLAIN },
     },
 ];

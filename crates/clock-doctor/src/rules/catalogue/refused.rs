@@ -1,10 +1,10 @@
 //! Labels: the TSC was refused.
 
-use super::{Label, Severity};
+use super::{Bearing, Label, LabelRow, PLAIN, Says, Severity};
 
-pub(super) static LABELS: &[Label] = &[
-    Label {
-        name: "tsc-warp",
+pub(super) static LABELS: &[LabelRow] = &[
+    LabelRow {
+        label: Label::TscWarp,
         severity: Severity::Slow,
         title: "the CPUs' counters disagreed when they were compared",
         explanation: "When a CPU comes up, the kernel lets it and one that already runs read their TSCs in \
@@ -21,9 +21,21 @@ pub(super) static LABELS: &[Label] = &[
             measured the CPUs' offset as smaller than a read of the clock.",
         caveat: "Kernels before about 3.3 make this comparison in spite of tsc=reliable.",
         references: &["arch/x86/kernel/tsc_sync.c (2.6.36, 3.6, 6.12)"],
+        bearing: Bearing {
+            weight: 20,
+            follows: &[Label::TscWarpFirmware, Label::TscWarpHotplug, Label::TscWarpSmall],
+            says: &[
+                Says::OffsetsAreOpen,
+                Says::CpusWereCompared,
+                Says::EffectOnly,
+                Says::WhyTscIsGone,
+                Says::TscIsGoneUntilBoot,
+            ],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "tsc-warp-small",
+    LabelRow {
+        label: Label::TscWarpSmall,
         severity: Severity::Slow,
         title: "the disagreement is about as small as the comparison itself",
         explanation: "The warp is less than 2000 cycles, about what it takes to hand the lock from one CPU \
@@ -35,9 +47,14 @@ pub(super) static LABELS: &[Label] = &[
             is the right place to mend it.",
         caveat: "On hardware, without a hypervisor, even a small warp is suspicious.",
         references: &["oxidecomputer/propolis #427", "arch/x86/kernel/tsc_sync.c (6.12)"],
+        bearing: Bearing {
+            clause: "the warp is no larger than the comparison itself",
+            says: &[Says::OffsetsAreOpen, Says::CpusWereCompared],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "tsc-warp-firmware",
+    LabelRow {
+        label: Label::TscWarpFirmware,
         severity: Severity::Wrong,
         title: "the firmware left the CPUs' counters far apart",
         explanation: "A warp of 1e8 cycles or more without a hypervisor means that the firmware started \
@@ -57,9 +74,10 @@ pub(super) static LABELS: &[Label] = &[
             "Zanasin/tscsync",
             "bugzilla.kernel.org 202525, 216146",
         ],
+        bearing: Bearing { weight: 90, says: &[Says::TscIsWrong, Says::CpusWereCompared], ..PLAIN },
     },
-    Label {
-        name: "tsc-warp-hotplug",
+    LabelRow {
+        label: Label::TscWarpHotplug,
         severity: Severity::Slow,
         title: "a CPU that was added later counts from another start",
         explanation: "A virtual CPU that is added to a running guest starts its counter at another value \
@@ -70,9 +88,15 @@ pub(super) static LABELS: &[Label] = &[
             it.",
         caveat: "Until then time is right, only slow.",
         references: &["arch/x86/kernel/tsc_sync.c (6.12)"],
+        bearing: Bearing {
+            weight: 70,
+            clause: "the added CPU counts from another start",
+            says: &[Says::TscIsWrong, Says::CpusWereCompared],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "tsc-warp-runtime",
+    LabelRow {
+        label: Label::TscWarpRuntime,
         severity: Severity::Wrong,
         title: "the CPUs' counters disagreed while the machine ran",
         explanation: "From 7.1 on, the watchdog also compares the boot CPU's TSC with that of one other \
@@ -83,9 +107,10 @@ pub(super) static LABELS: &[Label] = &[
             the slower clocksource.",
         caveat: "Never tsc=reliable or tsc=nowatchdog: they would turn off what found it.",
         references: &["kernel/time/clocksource.c (7.1)"],
+        bearing: Bearing { weight: 90, says: &[Says::TscIsWrong], ..PLAIN },
     },
-    Label {
-        name: "tsc-unsynchronized",
+    LabelRow {
+        label: Label::TscUnsynchronized,
         severity: Severity::Slow,
         title: "the kernel refused the TSC without a test",
         explanation: "With more than one CPU, without the flag constant_tsc and without an Intel CPU, the \
@@ -96,9 +121,15 @@ pub(super) static LABELS: &[Label] = &[
             of the CPU: keep hpet.",
         caveat: "tsc=reliable does not help: there is nothing reliable to skip a test of.",
         references: &["arch/x86/kernel/tsc.c (unsynchronized_tsc; 2.6.36 to 6.12)"],
+        bearing: Bearing {
+            weight: 90,
+            follows: &[Label::GuestLacksInvtsc],
+            clause: "the CPU does not promise synchronised counters",
+            says: &[Says::TscIsWrong, Says::WhyTscIsGone, Says::TscIsGoneUntilBoot],
+        },
     },
-    Label {
-        name: "tsc-halts-in-idle",
+    LabelRow {
+        label: Label::TscHaltsInIdle,
         severity: Severity::Slow,
         title: "the counter stops while a CPU sleeps",
         explanation: "The CPU lacks nonstop_tsc, and its counter stands still in the deep sleep states \
@@ -112,9 +143,15 @@ pub(super) static LABELS: &[Label] = &[
             "drivers/acpi/processor_idle.c, drivers/idle/intel_idle.c",
             "arch/x86/kernel/tsc.c (6.12)",
         ],
+        bearing: Bearing {
+            weight: 90,
+            clause: "the counter stops in deep sleep",
+            says: &[Says::TscIsWrong, Says::WhyTscIsGone, Says::TscIsGoneUntilBoot],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "tsc-refused",
+    LabelRow {
+        label: Label::TscRefused,
         severity: Severity::Slow,
         title: "the kernel refused the TSC for another reason",
         explanation: "Besides comparison and watchdog there are rules by which the kernel gives the TSC up \
@@ -124,9 +161,13 @@ pub(super) static LABELS: &[Label] = &[
         fix: "As for the reason in the line. Without a measurement there is nothing to override.",
         caveat: "Do not force the TSC before the reason is known.",
         references: &["arch/x86/kernel/tsc.c (mark_tsc_unstable; 2.6.36 to 6.12)"],
+        bearing: Bearing {
+            says: &[Says::TscIsWrong, Says::WhyTscIsGone, Says::TscIsGoneUntilBoot],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "tsc-absent",
+    LabelRow {
+        label: Label::TscAbsent,
         severity: Severity::Slow,
         title: "tsc is missing from the available clocksources",
         explanation: "A clocksource that is marked unstable is not valid for high-resolution timers, and \
@@ -136,9 +177,27 @@ pub(super) static LABELS: &[Label] = &[
         caveat: "Writing tsc to current_clocksource reports success and changes nothing. On Hyper-V \
             without an invariant TSC it is normal.",
         references: &["kernel/time/clocksource.c (available_clocksource_show; 4.4 to 6.12)"],
+        bearing: Bearing {
+            weight: 20,
+            follows: &[
+                Label::TscUnsynchronized,
+                Label::TscHaltsInIdle,
+                Label::ParamTscUnstable,
+                Label::TscRefused,
+                Label::TscWarp,
+                Label::TscWatchdogSkew,
+            ],
+            clause: "the kernel refused the TSC at some time since the boot",
+            says: &[
+                Says::NoCauseOfSlowness,
+                Says::EffectOnly,
+                Says::LogIsWanted,
+                Says::TscIsGoneUntilBoot,
+            ],
+        },
     },
-    Label {
-        name: "tsc-early",
+    LabelRow {
+        label: Label::TscEarly,
         severity: Severity::Note,
         title: "it was the early TSC clocksource that was given up",
         explanation: "tsc-early stands in for the first seconds of a boot, until the TSC's rate has been \
@@ -150,9 +209,10 @@ pub(super) static LABELS: &[Label] = &[
             forced.",
         caveat: "The first kernels with it ignored tsc=reliable for it.",
         references: &["arch/x86/kernel/tsc.c (4.19, 5.10, 6.12)", "lkml 20221202222402"],
+        bearing: Bearing { follows: &[Label::TscWatchdogSkew], says: &[Says::EffectOnly], ..PLAIN },
     },
-    Label {
-        name: "hyperv-tsc-unstable-benign",
+    LabelRow {
+        label: Label::HypervTscUnstableBenign,
         severity: Severity::Ok,
         title: "the plain TSC is set aside on purpose on Hyper-V",
         explanation: "Where the host does not offer an invariant TSC, the guest marks its TSC unstable by \
@@ -166,9 +226,10 @@ pub(super) static LABELS: &[Label] = &[
             "drivers/clocksource/hyperv_timer.c (5.10, 6.1, 6.12)",
             "SAP/arp142-hana #118",
         ],
+        bearing: PLAIN,
     },
-    Label {
-        name: "missing-nonstop_tsc",
+    LabelRow {
+        label: Label::MissingNonstopTsc,
         severity: Severity::Note,
         title: "the CPU does not state that its counter never stops",
         explanation: "constant_tsc says that the counter's rate does not follow the CPU's frequency, \
@@ -178,9 +239,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "In a guest: ask for an invariant TSC (invtsc).",
         caveat: "A copied flags line may be cut: absence in it proves nothing.",
         references: &["arch/x86/kernel/cpu (4.4 to 6.12)"],
+        bearing: Bearing { weight: 10, says: &[Says::NoCauseOfSlowness], ..PLAIN },
     },
-    Label {
-        name: "kvm-host-tsc-backwards",
+    LabelRow {
+        label: Label::KvmHostTscBackwards,
         severity: Severity::Wrong,
         title: "a KVM host saw its own counter go backwards",
         explanation: "A host that runs KVM guests found its TSC lower than before, as after a suspend, and \
@@ -189,5 +251,6 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Reboot the host; do not suspend it while guests run.",
         caveat: "Do not force the TSC on this host.",
         references: &["arch/x86/kvm/x86.c", "martins3/martins3.github.io, notes on clocksource"],
+        bearing: Bearing { says: &[Says::TscIsWrong], ..PLAIN },
     },
 ];

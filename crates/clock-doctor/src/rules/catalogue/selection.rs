@@ -1,10 +1,10 @@
 //! Labels: selection and parameters.
 
-use super::{Label, Severity};
+use super::{Bearing, Label, LabelRow, PLAIN, Says, Severity};
 
-pub(super) static LABELS: &[Label] = &[
-    Label {
-        name: "tsc-available-not-selected",
+pub(super) static LABELS: &[LabelRow] = &[
+    LabelRow {
+        label: Label::TscAvailableNotSelected,
         severity: Severity::Slow,
         title: "the TSC is good and not used",
         explanation: "tsc is in the list of available clocksources, so the kernel has nothing against it, \
@@ -19,9 +19,10 @@ pub(super) static LABELS: &[Label] = &[
             "kernel/time/clocksource.c (current_clocksource_store; 2.6.36 to 6.12)",
             "coreos/bugs #185",
         ],
+        bearing: Bearing { weight: 70, ..PLAIN },
     },
-    Label {
-        name: "better-source-available",
+    LabelRow {
+        label: Label::BetterSourceAvailable,
         severity: Severity::Slow,
         title: "a faster clocksource is available and not used",
         explanation: "Among the available clocksources is one that the vDSO reads, or a device that is \
@@ -31,9 +32,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Write its name to current_clocksource and read the file again.",
         caveat: "See first whether a parameter asks for the slow one, and why.",
         references: &["kernel/time/clocksource.c (current_clocksource_store; 2.6.36 to 6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "override-rejected",
+    LabelRow {
+        label: Label::OverrideRejected,
         severity: Severity::Note,
         title: "a request for another clocksource was ignored",
         explanation: "A write to current_clocksource succeeds for every name, also for one that is unknown \
@@ -43,9 +45,10 @@ pub(super) static LABELS: &[Label] = &[
             reboot only.",
         caveat: "The same line with `deferring` is harmless: the kernel tries again.",
         references: &["kernel/time/clocksource.c (current_clocksource_store; 2.6.36 to 6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "param-clocksource",
+    LabelRow {
+        label: Label::ParamClocksource,
         severity: Severity::Note,
         title: "the command line names a clocksource",
         explanation: "clocksource=NAME puts that source before all others, whatever their ratings. If NAME \
@@ -58,9 +61,10 @@ pub(super) static LABELS: &[Label] = &[
             "kernel/time/clocksource.c (boot_override_clocksource; 2.6.36 to 6.12)",
             "Documentation/admin-guide/kernel-parameters.txt (6.12)",
         ],
+        bearing: PLAIN,
     },
-    Label {
-        name: "param-clocksource-unavailable",
+    LabelRow {
+        label: Label::ParamClocksourceUnavailable,
         severity: Severity::Slow,
         title: "the command line names a clocksource that does not exist here",
         explanation: "The source that clocksource= asks for is not available: it was refused, turned off \
@@ -71,9 +75,10 @@ pub(super) static LABELS: &[Label] = &[
             (CONFIG_CMDLINE).",
         caveat: "",
         references: &["kernel/time/clocksource.c (4.4 to 6.12)", "damentz/liquorix-package #144"],
+        bearing: Bearing { weight: 70, ..PLAIN },
     },
-    Label {
-        name: "param-tsc-reliable",
+    LabelRow {
+        label: Label::ParamTscReliable,
         severity: Severity::Note,
         title: "the command line takes the TSC's protection off",
         explanation: "tsc=reliable turns off the watchdog, and from about 3.3 on the comparison of the \
@@ -87,9 +92,10 @@ pub(super) static LABELS: &[Label] = &[
             "Documentation/admin-guide/kernel-parameters.txt (6.12)",
             "erigones/esdc-factory #114",
         ],
+        bearing: PLAIN,
     },
-    Label {
-        name: "param-tsc-unstable",
+    LabelRow {
+        label: Label::ParamTscUnstable,
         severity: Severity::Slow,
         title: "the command line refuses the TSC",
         explanation: "tsc=unstable (from 4.14 on) and notsc (from 4.19 on) make the kernel refuse the TSC \
@@ -102,9 +108,10 @@ pub(super) static LABELS: &[Label] = &[
             "arch/x86/kernel/tsc.c (4.14 to 6.12)",
             "Documentation/admin-guide/kernel-parameters.txt (6.12)",
         ],
+        bearing: Bearing { weight: 90, says: &[Says::WhyTscIsGone], ..PLAIN },
     },
-    Label {
-        name: "param-no-hpet",
+    LabelRow {
+        label: Label::ParamNoHpet,
         severity: Severity::Note,
         title: "the command line turns the HPET off",
         explanation: "nohpet or hpet=disable takes the HPET away. If the TSC is lost, acpi_pm is what is \
@@ -115,9 +122,10 @@ pub(super) static LABELS: &[Label] = &[
             "arch/x86/kernel/hpet.c (6.12)",
             "Documentation/admin-guide/kernel-parameters.txt (6.12)",
         ],
+        bearing: PLAIN,
     },
-    Label {
-        name: "param-no-paravirtual-clock",
+    LabelRow {
+        label: Label::ParamNoParavirtualClock,
         severity: Severity::Note,
         title: "the command line turns paravirtual clocks off",
         explanation: "no-kvmclock, nopv and their like hide the hypervisor's own clock. It is what stays \
@@ -130,9 +138,10 @@ pub(super) static LABELS: &[Label] = &[
             "Documentation/admin-guide/kernel-parameters.txt (6.12)",
             "VirtualBox/virtualbox #580",
         ],
+        bearing: PLAIN,
     },
-    Label {
-        name: "param-vdso",
+    LabelRow {
+        label: Label::ParamVdso,
         severity: Severity::Slow,
         title: "the command line turns the vDSO off",
         explanation: "With vdso=0 the kernel gives programs no vDSO (no AT_SYSINFO_EHDR), so every clock \
@@ -141,9 +150,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Take it away.",
         caveat: "",
         references: &["Documentation/admin-guide/kernel-parameters.txt (6.12)"],
+        bearing: Bearing { weight: 90, says: &[Says::NoVdso], ..PLAIN },
     },
-    Label {
-        name: "param-vsyscall",
+    LabelRow {
+        label: Label::ParamVsyscall,
         severity: Severity::Note,
         title: "the command line changes the old vsyscall page",
         explanation: "vsyscall= concerns only the page at a fixed address that programs used before the \
@@ -156,9 +166,10 @@ pub(super) static LABELS: &[Label] = &[
             "arch/x86/entry/vsyscall (3.6, 6.12)",
             "Documentation/admin-guide/kernel-parameters.txt (6.12)",
         ],
+        bearing: PLAIN,
     },
-    Label {
-        name: "tsc-reliable-ignored",
+    LabelRow {
+        label: Label::TscReliableIgnored,
         severity: Severity::Slow,
         title: "this kernel does not apply tsc=reliable to the early TSC",
         explanation: "When tsc-early was introduced (it is in 4.18 of early RHEL 8 and in 4.19) it did not \
@@ -172,9 +183,10 @@ pub(super) static LABELS: &[Label] = &[
             "madgraph5/madgraph4gpu #116",
             "arch/x86/kernel/tsc.c (4.19, 5.10)",
         ],
+        bearing: PLAIN,
     },
-    Label {
-        name: "rate-risk-ticks",
+    LabelRow {
+        label: Label::RateRiskTicks,
         severity: Severity::Wrong,
         title: "time is counted in timer ticks, and lost with them",
         explanation: "jiffies and refined-jiffies count timer interrupts: time moves in steps of 1 to 10 \
@@ -184,9 +196,10 @@ pub(super) static LABELS: &[Label] = &[
             firmware.",
         caveat: "During the first second of a boot it is normal.",
         references: &["kernel/time/jiffies.c (6.12)", "coreos/bugs #185"],
+        bearing: Bearing { clause: "time is counted in ticks", ..PLAIN },
     },
-    Label {
-        name: "cause-needs-dmesg",
+    LabelRow {
+        label: Label::CauseNeedsDmesg,
         severity: Severity::Note,
         title: "the reason stands in a log that is not here",
         explanation: "The files show that the TSC was refused or not taken. Why stands only in the \
@@ -194,9 +207,15 @@ pub(super) static LABELS: &[Label] = &[
         fix: "`sudo dmesg`, or `journalctl -k -b` where the ring buffer has wrapped.",
         caveat: "Without it each fix is a guess.",
         references: &["arch/x86/kernel/tsc.c and kernel/time/clocksource.c print it"],
+        bearing: Bearing {
+            weight: 10,
+            follows: &[Label::TscAbsent, Label::TscAvailableNotSelected],
+            says: &[Says::EffectOnly, Says::LogIsWanted],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "log-incomplete",
+    LabelRow {
+        label: Label::LogIncomplete,
         severity: Severity::Note,
         title: "the log does not reach back to the boot",
         explanation: "The first line is stamped long after the boot, and the kernel's version line is \
@@ -209,5 +228,6 @@ pub(super) static LABELS: &[Label] = &[
             "kernel/printk/printk.c",
             "Documentation/admin-guide/kernel-parameters.txt (6.12)",
         ],
+        bearing: Bearing { weight: 10, says: &[Says::LogIsWanted], ..PLAIN },
     },
 ];

@@ -1,10 +1,10 @@
 //! Labels: states and clocksources, which the verdict names.
 
-use super::{Label, Severity};
+use super::{Label, LabelRow, PLAIN, Severity};
 
-pub(super) static LABELS: &[Label] = &[
-    Label {
-        name: "state:fast",
+pub(super) static LABELS: &[LabelRow] = &[
+    LabelRow {
+        label: Label::StateFast,
         severity: Severity::Ok,
         title: "clock reads stay in user space",
         explanation: "The vDSO reads the clocksource itself: 18 to 60 ns a read, without entering the \
@@ -12,9 +12,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing to do.",
         caveat: "",
         references: &["arch/x86/entry/vdso (6.12)", "lib/vdso/gettimeofday.c (6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "state:slow",
+    LabelRow {
+        label: Label::StateSlow,
         severity: Severity::Slow,
         title: "each clock read is a system call, a slow device read, or both",
         explanation: "The vDSO cannot read the current clocksource, or there is no vDSO. A system call \
@@ -24,9 +25,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "By its cause: the findings name it.",
         caveat: "",
         references: &["lib/vdso/gettimeofday.c (6.12)", "drivers/clocksource/acpi_pm.c (6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "state:slow-unless-pvclock-vdso",
+    LabelRow {
+        label: Label::StateSlowUnlessPvclockVdso,
         severity: Severity::Slow,
         title: "the vDSO reads this clock only if kernel and hypervisor agree",
         explanation: "xen's and KVM's clocks are read by the vDSO only from certain kernels on and if the \
@@ -35,9 +37,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Measure on the machine: `clockscope doctor`.",
         caveat: "",
         references: &["arch/x86/xen/time.c (4.19, 6.12)", "arch/x86/entry/vdso (6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "state:unknown",
+    LabelRow {
+        label: Label::StateUnknown,
         severity: Severity::Note,
         title: "there is not enough to tell how the clock is read",
         explanation: "Neither the current clocksource nor a log that names it is there.",
@@ -45,9 +48,10 @@ pub(super) static LABELS: &[Label] = &[
             `clockscope doctor --root` here.",
         caveat: "",
         references: &["/sys/devices/system/clocksource/clocksource0/current_clocksource"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "source:tsc",
+    LabelRow {
+        label: Label::SourceTsc,
         severity: Severity::Ok,
         title: "the time-stamp counter",
         explanation: "A counter in each x86 CPU, read by one instruction without leaving user space. \
@@ -55,18 +59,20 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing to do.",
         caveat: "",
         references: &["arch/x86/kernel/tsc.c (6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "source:tsc-early",
+    LabelRow {
+        label: Label::SourceTscEarly,
         severity: Severity::Ok,
         title: "the time-stamp counter, before its rate is refined",
         explanation: "Stands in for tsc in the first seconds of a boot; as fast. Rating 299.",
         fix: "Nothing to do.",
         caveat: "It should give way to tsc within seconds.",
         references: &["arch/x86/kernel/tsc.c (4.19, 6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "source:hpet",
+    LabelRow {
+        label: Label::SourceHpet,
         severity: Severity::Slow,
         title: "the chipset's event timer",
         explanation: "A memory-mapped counter of the chipset, 14.318 MHz as a rule: 1.2 to 1.9 us a read, \
@@ -74,9 +80,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Get the TSC back: the findings say how.",
         caveat: "",
         references: &["arch/x86/kernel/hpet.c (4.4, 4.9, 6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "source:acpi_pm",
+    LabelRow {
+        label: Label::SourceAcpiPm,
         severity: Severity::Slow,
         title: "the ACPI power-management timer",
         explanation: "A 24-bit counter at 3.579545 MHz behind an I/O port: 0.7 to 2.6 us a read and a \
@@ -84,9 +91,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Get the TSC back: the findings say how.",
         caveat: "",
         references: &["drivers/clocksource/acpi_pm.c (6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "source:kvm-clock",
+    LabelRow {
+        label: Label::SourceKvmClock,
         severity: Severity::Ok,
         title: "KVM's paravirtual clock",
         explanation: "The TSC with scale and offset that the host keeps up to date; the vDSO reads it if \
@@ -95,9 +103,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing to do if the vDSO reads it.",
         caveat: "",
         references: &["arch/x86/kernel/kvmclock.c (4.19, 5.10, 6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "source:xen",
+    LabelRow {
+        label: Label::SourceXen,
         severity: Severity::Slow,
         title: "Xen's paravirtual clock",
         explanation: "The TSC with scale and offset from the hypervisor; the vDSO reads it from about 4.16 \
@@ -106,9 +115,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Measure; tsc where it is safe.",
         caveat: "",
         references: &["arch/x86/xen/time.c (4.14, 4.19, 6.1, 6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "source:hyperv_clocksource_tsc_page",
+    LabelRow {
+        label: Label::SourceHypervClocksourceTscPage,
         severity: Severity::Ok,
         title: "Hyper-V's reference page",
         explanation: "The TSC with scale and offset from the hypervisor; the vDSO reads it from 4.12 on, \
@@ -116,27 +126,30 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing to do from 4.12 on.",
         caveat: "",
         references: &["drivers/clocksource/hyperv_timer.c (5.10, 6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "source:hyperv_clocksource_msr",
+    LabelRow {
+        label: Label::SourceHypervClocksourceMsr,
         severity: Severity::Slow,
         title: "Hyper-V's reference counter",
         explanation: "One hypercall a read. In old kernels its name is hyperv_clocksource.",
         fix: "A kernel with the TSC page (4.12 on), or a host that offers it.",
         caveat: "",
         references: &["drivers/clocksource/hyperv_timer.c (6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "source:arch_sys_counter",
+    LabelRow {
+        label: Label::SourceArchSysCounter,
         severity: Severity::Ok,
         title: "ARM's system counter",
         explanation: "Read by one instruction in the vDSO, unless an erratum forbids it. Rating 400.",
         fix: "Nothing to do.",
         caveat: "",
         references: &["drivers/clocksource/arm_arch_timer.c (6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "source:refined-jiffies",
+    LabelRow {
+        label: Label::SourceRefinedJiffies,
         severity: Severity::Wrong,
         title: "the tick counter",
         explanation: "Counts timer interrupts: steps of 1 to 10 ms, and lost interrupts are lost time. \
@@ -144,9 +157,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Any other source.",
         caveat: "Normal in the first second of a boot.",
         references: &["kernel/time/jiffies.c (6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "source:jiffies",
+    LabelRow {
+        label: Label::SourceJiffies,
         severity: Severity::Wrong,
         title: "the tick counter",
         explanation: "Counts timer interrupts: steps of 1 to 10 ms, and lost interrupts are lost time. \
@@ -154,9 +168,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Any other source.",
         caveat: "Normal in the first second of a boot.",
         references: &["kernel/time/jiffies.c (6.12)"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "source:sgi_rtc",
+    LabelRow {
+        label: Label::SourceSgiRtc,
         severity: Severity::Slow,
         title: "the clock of SGI's UV machines",
         explanation: "A memory-mapped counter that all nodes share: a system call and a slow read. It has \
@@ -164,5 +179,6 @@ pub(super) static LABELS: &[Label] = &[
         fix: "tsc, after a measurement.",
         caveat: "",
         references: &["arch/x86/platform/uv/uv_time.c (3.6 to 6.12)"],
+        bearing: PLAIN,
     },
 ];

@@ -1,10 +1,10 @@
 //! Labels: the watchdog of clocksources.
 
-use super::{Label, Severity};
+use super::{Bearing, Label, LabelRow, PLAIN, Says, Severity};
 
-pub(super) static LABELS: &[Label] = &[
-    Label {
-        name: "tsc-watchdog-skew",
+pub(super) static LABELS: &[LabelRow] = &[
+    LabelRow {
+        label: Label::TscWatchdogSkew,
         severity: Severity::Slow,
         title: "the watchdog gave the TSC up",
         explanation: "Every 0.5 s the kernel compares the TSC with the best other clocksource. If the two \
@@ -23,9 +23,29 @@ pub(super) static LABELS: &[Label] = &[
             "kernel/time/clocksource.c (2.6.36 to 7.1)",
             "arch/x86/kernel/tsc.c (check_system_tsc_reliable; 6.1, 6.12)",
         ],
+        bearing: Bearing {
+            weight: 20,
+            follows: &[
+                Label::TscRateWrong,
+                Label::WatchdogBadReference,
+                Label::WatchdogCounterWrapped,
+                Label::VmPaused,
+                Label::TscWatchdogShortInterval,
+                Label::TscWatchdogReaddelay,
+                Label::TscWatchdogGlitch,
+                Label::WatchdogReadsTorn,
+                Label::TscWentBackwards,
+                Label::TscJumped,
+                Label::TscReliableIgnored,
+                Label::VmwareGuestSupportMissing,
+                Label::TscWatchdogLongInterval,
+            ],
+            says: &[Says::EffectOnly, Says::WhyTscIsGone, Says::TscIsGoneUntilBoot],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "tsc-watchdog-readdelay",
+    LabelRow {
+        label: Label::TscWatchdogReaddelay,
         severity: Severity::Slow,
         title: "the watchdog's reference took too long to read",
         explanation: "From 5.13 on the watchdog reads the reference before and after the TSC. Here the two \
@@ -35,9 +55,15 @@ pub(super) static LABELS: &[Label] = &[
         fix: "A newer kernel, which skips such a check instead, or tsc=nowatchdog.",
         caveat: "",
         references: &["kernel/time/clocksource.c (6.1, 6.12)", "Mellanox/mkt #74"],
+        bearing: Bearing {
+            follows: &[Label::NestedOrOverloaded],
+            clause: "the reference was slow to read, which says nothing of the TSC",
+            says: &[Says::TscIsAcquitted, Says::WhyTscIsGone],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "tsc-watchdog-glitch",
+    LabelRow {
+        label: Label::TscWatchdogGlitch,
         severity: Severity::Slow,
         title: "one sample in which the TSC seemed to stand still",
         explanation: "In one comparison the TSC had not moved while the reference counted a whole \
@@ -47,9 +73,14 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Reboot, and boot with tsc=nowatchdog if it comes back.",
         caveat: "",
         references: &["kernel/time/clocksource.c (6.1, 6.12)"],
+        bearing: Bearing {
+            clause: "one bad sample cost the TSC",
+            says: &[Says::TscIsAcquitted],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "tsc-watchdog-long-interval",
+    LabelRow {
+        label: Label::TscWatchdogLongInterval,
         severity: Severity::Slow,
         title: "the watchdog itself came late",
         explanation: "The check runs by a timer, every 0.5 s. This one came seconds late, as when \
@@ -60,9 +91,10 @@ pub(super) static LABELS: &[Label] = &[
         caveat: "The longer the interval, the better a rate can be judged: see what the difference is \
             in ppm.",
         references: &["kernel/time/clocksource.c (5.10, 6.12)"],
+        bearing: Bearing { says: &[Says::RateIsDoubtful], ..PLAIN },
     },
-    Label {
-        name: "tsc-watchdog-short-interval",
+    LabelRow {
+        label: Label::TscWatchdogShortInterval,
         severity: Severity::Slow,
         title: "two checks so close that noise looks like skew",
         explanation: "The watchdog of 7.1 judges by ppm. When two checks run microseconds apart, as after \
@@ -75,9 +107,14 @@ pub(super) static LABELS: &[Label] = &[
             "kernel/time/clocksource.c (7.1)",
             "martins3/martins3.github.io, notes on clocksource",
         ],
+        bearing: Bearing {
+            clause: "noise between two close checks looked like skew",
+            says: &[Says::TscIsAcquitted],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "tsc-went-backwards",
+    LabelRow {
+        label: Label::TscWentBackwards,
         severity: Severity::Wrong,
         title: "the counter was set back",
         explanation: "The TSC was lower than at the check before, or so high that it can only have been \
@@ -88,9 +125,10 @@ pub(super) static LABELS: &[Label] = &[
             guests with their host. On hardware: update the firmware.",
         caveat: "No clocksource=tsc and no tsc=reliable: the next suspend would set the time back.",
         references: &["kernel/time/clocksource.c (4.4 to 6.12)", "QubesOS/qubes-issues #7404"],
+        bearing: Bearing { follows: &[Label::AfterResume], says: &[Says::TscIsWrong], ..PLAIN },
     },
-    Label {
-        name: "tsc-jumped",
+    LabelRow {
+        label: Label::TscJumped,
         severity: Severity::Wrong,
         title: "the counter jumped, or its reference stood still",
         explanation: "Between two checks the TSC counted more than any CPU can. Either something wrote it \
@@ -100,9 +138,10 @@ pub(super) static LABELS: &[Label] = &[
             see which reference it was.",
         caveat: "Do not force the TSC before it is clear which of the two moved.",
         references: &["kernel/time/clocksource.c (4.4 to 6.12)"],
+        bearing: Bearing { says: &[Says::TscIsWrong], ..PLAIN },
     },
-    Label {
-        name: "watchdog-noise",
+    LabelRow {
+        label: Label::WatchdogNoise,
         severity: Severity::Note,
         title: "watchdog messages without consequence",
         explanation: "The watchdog found the reference slow to read, skipped the check or repeated it, and \
@@ -111,9 +150,10 @@ pub(super) static LABELS: &[Label] = &[
         fix: "Nothing to do; tsc=nowatchdog would silence them.",
         caveat: "",
         references: &["kernel/time/clocksource.c (6.1, 6.12, 7.1)", "lede-project #9028"],
+        bearing: PLAIN,
     },
-    Label {
-        name: "watchdog-bad-reference",
+    LabelRow {
+        label: Label::WatchdogBadReference,
         severity: Severity::Slow,
         title: "the watchdog judged the TSC by a bad reference",
         explanation: "The watchdog takes the best clocksource that is not under test, however bad that is: \
@@ -129,9 +169,10 @@ pub(super) static LABELS: &[Label] = &[
             "projectacrn/acrn-kernel #257",
             "lkml 20221202222402",
         ],
+        bearing: Bearing { weight: 70, says: &[Says::RateIsDoubtful], ..PLAIN },
     },
-    Label {
-        name: "watchdog-counter-wrapped",
+    LabelRow {
+        label: Label::WatchdogCounterWrapped,
         severity: Severity::Slow,
         title: "the reference wrapped while the machine stood still",
         explanation: "acpi_pm counts 24 bits at 3.579545 MHz and starts again every 4.69 s. If the machine \
@@ -141,9 +182,15 @@ pub(super) static LABELS: &[Label] = &[
             tsc=nowatchdog keeps the TSC; a guest is better off with kvm-clock.",
         caveat: "Where an HPET exists it is the better reference: it wraps after minutes.",
         references: &["drivers/clocksource/acpi_pm.c (6.12)", "kernel/time/clocksource.c (6.12)"],
+        bearing: Bearing {
+            weight: 70,
+            follows: &[Label::NestedOrOverloaded],
+            clause: "the reference wrapped, the TSC counted right",
+            says: &[Says::TscIsAcquitted],
+        },
     },
-    Label {
-        name: "watchdog-reads-torn",
+    LabelRow {
+        label: Label::WatchdogReadsTorn,
         severity: Severity::Slow,
         title: "the machine stalled between two reads of one comparison",
         explanation: "Up to 5.12 the watchdog reads the TSC and then the reference once, without a \
@@ -154,9 +201,15 @@ pub(super) static LABELS: &[Label] = &[
             keeps the TSC.",
         caveat: "",
         references: &["kernel/time/clocksource.c (5.10)"],
+        bearing: Bearing {
+            follows: &[Label::NestedOrOverloaded],
+            clause: "a stall between two reads looked like skew",
+            says: &[Says::TscIsAcquitted],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "watchdog-false-positive-likely",
+    LabelRow {
+        label: Label::WatchdogFalsePositiveLikely,
         severity: Severity::Slow,
         title: "the TSC is probably fine",
         explanation: "What the watchdog's own numbers say of the TSC's rate lies within what crystals \
@@ -169,9 +222,15 @@ pub(super) static LABELS: &[Label] = &[
             "kernel/time/clocksource.c (6.12)",
             "Documentation/admin-guide/kernel-parameters.txt (6.12)",
         ],
+        bearing: Bearing {
+            weight: 20,
+            follows: &[Label::TscWatchdogSkew],
+            clause: "the watchdog's own numbers show a good TSC",
+            says: &[Says::TscIsAcquitted],
+        },
     },
-    Label {
-        name: "per-cpu-sync-suspicious",
+    LabelRow {
+        label: Label::PerCpuSyncSuspicious,
         severity: Severity::Wrong,
         title: "the kernel found CPUs ahead of or behind each other",
         explanation: "After it marked the TSC, the kernel (5.13 to 7.0) read it on other CPUs and found \
@@ -181,9 +240,10 @@ pub(super) static LABELS: &[Label] = &[
         caveat: "No tsc=reliable and no tsc=nowatchdog. Nested virtualisation gives such lines \
             falsely.",
         references: &["kernel/time/clocksource.c (clocksource_verify_percpu; 6.1, 6.12)"],
+        bearing: Bearing { says: &[Says::TscIsWrong], ..PLAIN },
     },
-    Label {
-        name: "needs-rate-measurement",
+    LabelRow {
+        label: Label::NeedsRateMeasurement,
         severity: Severity::Slow,
         title: "one sample cannot tell a stall from a wrong rate",
         explanation: "The difference is larger than crystals explain and under 5 ms. A stall of a \
@@ -193,9 +253,15 @@ pub(super) static LABELS: &[Label] = &[
             chrony or ntpd recorded (normal is under 100 ppm).",
         caveat: "Do not turn the watchdog off before that.",
         references: &["kernel/time/clocksource.c (6.12)"],
+        bearing: Bearing {
+            follows: &[Label::TscWatchdogSkew],
+            clause: "the watchdog's sample cannot tell a stall from a wrong rate",
+            says: &[Says::RateIsDoubtful, Says::RateIsOpen, Says::NoCauseOfSlowness],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "tsc-rate-wrong",
+    LabelRow {
+        label: Label::TscRateWrong,
         severity: Severity::Wrong,
         title: "the TSC runs at another rate than the kernel takes it to",
         explanation: "The kernel may take the TSC's rate from CPUID, an MSR or the hypervisor without \
@@ -210,9 +276,15 @@ pub(super) static LABELS: &[Label] = &[
             "lkml 20221202222402",
             "Documentation/admin-guide/kernel-parameters.txt (6.12)",
         ],
+        bearing: Bearing {
+            weight: 90,
+            clause: "the kernel takes the TSC to run at another rate than it does",
+            says: &[Says::TscIsWrong],
+            ..PLAIN
+        },
     },
-    Label {
-        name: "vm-paused",
+    LabelRow {
+        label: Label::VmPaused,
         severity: Severity::Slow,
         title: "the guest was stopped and went on",
         explanation: "A stop of the virtual machine (stop and cont, SIGSTOP, a debugger, a snapshot) sets \
@@ -225,5 +297,10 @@ pub(super) static LABELS: &[Label] = &[
             "kernel/time/clocksource.c (7.1)",
             "martins3/martins3.github.io, notes on clocksource",
         ],
+        bearing: Bearing {
+            clause: "the guest was stopped, which looked like skew",
+            says: &[Says::TscIsAcquitted],
+            ..PLAIN
+        },
     },
 ];

@@ -2,6 +2,7 @@
 
 use crate::facts::Facts;
 use crate::log::event::Kind;
+use crate::rules::catalogue::Label;
 use crate::rules::finding::{Finding, Severity, Verdict};
 
 /// What these rules find.
@@ -19,7 +20,7 @@ fn asks_hypervisor(verdict: &Verdict) -> bool {
 fn unstable_on_purpose(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let on_purpose = |kind: &Kind| matches!(kind, Kind::Unstable(why) if why.contains("Hyper-V"));
     let event = facts.events().find(|event| on_purpose(&event.kind))?;
-    let mut found = Finding::new("hyperv-tsc-unstable-benign").seen(&event.evidence);
+    let mut found = Finding::new(Label::HypervTscUnstableBenign).seen(&event.evidence);
     if let Some(event) = facts.events().find(|event| event.kind == Kind::HyperVNoInvariantTsc) {
         found = found.seen(&event.evidence).detail(
             "The host does not offer an invariant TSC, so that the kernel prefers the page by which the \
@@ -44,7 +45,7 @@ fn page_needs_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if !page && !asks_hypervisor(verdict) || measured == Some(false) {
         return None;
     }
-    let found = Finding::new("vdso-support-depends-on-kernel");
+    let found = Finding::new(Label::VdsoSupportDependsOnKernel);
     let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
     match &facts.kernel {
         Some(kernel) if !kernel.value.at_least(4, 12) => {
@@ -77,7 +78,7 @@ fn wsl_rate(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if !verdict.platforms.contains(&"wsl") || facts.drift_ppm.is_some() {
         return None;
     }
-    let found = Finding::new("needs-rate-measurement").severity(Severity::Note);
+    let found = Finding::new(Label::NeedsRateMeasurement).severity(Severity::Note);
     let found = facts.kernel.iter().fold(found, |found, kernel| found.seen(&kernel.evidence));
     let found = found.detail(
         "This is WSL 2, whose clock was seen to run up to 7 % fast, and to stand still after the host slept; \

@@ -3,6 +3,7 @@
 use super::flag_evidence;
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, Kind};
+use crate::rules::catalogue::Label;
 use crate::rules::finding::{Finding, Severity, State, Verdict};
 use crate::rules::platform;
 use crate::rules::state::source::is_tsc;
@@ -44,7 +45,7 @@ pub(in crate::rules) fn breaks_kvm_clock(facts: &Facts) -> Option<&Event> {
 
 fn clock_present(facts: &Facts, _: &Verdict) -> Option<Finding> {
     let evidence = clock_evidence(facts)?;
-    Some(Finding::new("kvm-clock-present").seen(&evidence))
+    Some(Finding::new(Label::KvmClockPresent).seen(&evidence))
 }
 
 fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
@@ -55,7 +56,7 @@ fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if !current || settled == Some(false) {
         return None;
     }
-    let found = Finding::new("kvm-clock-no-vdso-suspected").seen(&clock);
+    let found = Finding::new(Label::KvmClockNoVdsoSuspected).seen(&clock);
     let listed = facts.available.as_ref().filter(|list| !list.value.is_empty());
     let absent = listed.filter(|list| !list.value.iter().any(|name| is_tsc(name)));
     let broken = breaks_kvm_clock(facts);
@@ -79,9 +80,9 @@ fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     };
     let found = found.fix(&["measure", "host-tsc", "invtsc"]);
     Some(match breaks_kvm_clock(facts).map(|event| &event.kind) {
-        Some(Kind::HotAdded) => found.follows("tsc-warp-hotplug"),
-        Some(_) => found.follows("tsc-warp"),
-        None => found.follows("tsc-absent"),
+        Some(Kind::HotAdded) => found.follows(Label::TscWarpHotplug),
+        Some(_) => found.follows(Label::TscWarp),
+        None => found.follows(Label::TscAbsent),
     })
 }
 
@@ -100,7 +101,7 @@ fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let unseen = |why: &str| why.contains("TSCs unsynchronized") || why.contains("TSC halt");
     let refused =
         facts.events().find(|event| matches!(&event.kind, Kind::Unstable(why) if unseen(why)));
-    let found = Finding::new("guest-lacks-invtsc");
+    let found = Finding::new(Label::GuestLacksInvtsc);
     let found = match refused {
         Some(event) => found.seen(&event.evidence).detail(
             "The virtual CPU does not state that its TSC is invariant, so that the kernel refused it without \
@@ -131,7 +132,7 @@ fn snapshots(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if !verdict.platforms.contains(&"firecracker") {
         return None;
     }
-    let found = Finding::new("snapshot-restore-risk");
+    let found = Finding::new(Label::SnapshotRestoreRisk);
     let found = clock_evidence(facts).iter().fold(found, |found, line| found.seen(line));
     let absent = facts.events().find(|event| event.kind == Kind::DmiAbsent);
     let found = absent.iter().fold(found, |found, event| found.seen(&event.evidence));

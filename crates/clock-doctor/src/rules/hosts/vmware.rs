@@ -3,6 +3,7 @@
 use super::flag_evidence;
 use crate::facts::Facts;
 use crate::log::event::{Event, Kind};
+use crate::rules::catalogue::Label;
 use crate::rules::finding::{Finding, Verdict};
 use crate::rules::state::source::is_tsc;
 
@@ -22,7 +23,7 @@ fn trusted(facts: &Facts) -> Option<Finding> {
     if !flag && line.is_none() {
         return None;
     }
-    let mut found = Finding::new("tsc-trusted-by-hypervisor");
+    let mut found = Finding::new(Label::TscTrustedByHypervisor);
     if let Some(event) = line {
         found = found.seen(&event.evidence);
         if let Kind::RateFromHypervisor { mhz } = event.kind {
@@ -62,7 +63,7 @@ fn guest_support_missing(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         _ => false,
     };
     let mark = facts.events().find(|event| marks(&event.kind))?;
-    let found = Finding::new("vmware-guest-support-missing").seen(&mark.evidence);
+    let found = Finding::new(Label::VmwareGuestSupportMissing).seen(&mark.evidence);
     let dmi = facts.signs.iter().find(|sign| sign.evidence.text.contains("VMware"));
     let found = dmi.iter().fold(found, |found, sign| found.seen(&sign.evidence));
     let found = found.detail(

@@ -1,37 +1,39 @@
 //! Which fixes are advised: what findings ask for, less what any of them forbids.
 
+use super::super::catalogue::{Label, Says};
 use super::super::finding::{Advice, Finding, Severity, State, Verdict};
 use super::super::{advice, catalogue};
 use crate::facts::Facts;
 
 /// What must not be advised after a finding, whether its rule says so or not. The reasons stand in
 /// the catalogue.
-const FORBIDDEN: [(&str, &[&str]); 15] = [
-    ("tsc-warp-firmware", &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"]),
-    ("tsc-warp-runtime", &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"]),
+const FORBIDDEN: [(Label, &[&str]); 15] = [
     (
-        "tsc-offset-measured",
+        Label::TscWarpFirmware,
         &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"],
     ),
-    ("per-cpu-sync-suspicious", &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
-    ("tsc-rate-wrong", &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"]),
-    ("tsc-halts-in-idle", &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
-    ("tsc-unsynchronized", &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
-    ("tsc-went-backwards", &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
-    ("tsc-jumped", &["tsc=reliable"]),
-    ("after-resume", &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
-    ("migration-risk", &["tsc=reliable", "clocksource=tsc"]),
-    ("kvm-host-tsc-backwards", &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
+    (
+        Label::TscWarpRuntime,
+        &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"],
+    ),
+    (
+        Label::TscOffsetMeasured,
+        &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"],
+    ),
+    (Label::PerCpuSyncSuspicious, &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
+    (Label::TscRateWrong, &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"]),
+    (Label::TscHaltsInIdle, &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
+    (Label::TscUnsynchronized, &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
+    (Label::TscWentBackwards, &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
+    (Label::TscJumped, &["tsc=reliable"]),
+    (Label::AfterResume, &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
+    (Label::MigrationRisk, &["tsc=reliable", "clocksource=tsc"]),
+    (Label::KvmHostTscBackwards, &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
     // An early rate that is wrong looks just like this: only a measurement can tell.
-    ("tsc-early", &["tsc=reliable"]),
-    ("hpet-pc10-benign", &["enable-hpet"]),
-    ("hpet-unreliable", &["enable-hpet", "switch-to-hpet"]),
+    (Label::TscEarly, &["tsc=reliable"]),
+    (Label::HpetPc10Benign, &["enable-hpet"]),
+    (Label::HpetUnreliable, &["enable-hpet", "switch-to-hpet"]),
 ];
-/// Labels of a comparison of the CPUs, which tsc=nowatchdog leaves in place.
-const COMPARED: [&str; 4] = ["tsc-warp", "tsc-warp-small", "tsc-warp-hotplug", "tsc-warp-firmware"];
-/// Findings that name no cause of slowness.
-const NO_CAUSE: [&str; 4] =
-    ["tsc-absent", "vdso-falls-back", "needs-rate-measurement", "missing-nonstop_tsc"];
 /// Clocksources that an x86 kernel takes when it does not take the TSC.
 const FALLBACKS: [&str; 7] =
     ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "sgi_rtc", "hyperv_clocksource_msr"];
@@ -55,8 +57,7 @@ pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> 
             names.push(name);
         }
     }
-    let found = |labels: &[&str]| findings.iter().any(|finding| labels.contains(&finding.label));
-    if found(&COMPARED) {
+    if findings.iter().any(|finding| finding.says(Says::CpusWereCompared)) {
         names.retain(|name| *name != "tsc=nowatchdog");
     }
     first_things_first(&mut names);
@@ -143,9 +144,9 @@ fn lacks_nowatchdog(facts: &Facts) -> bool {
 /// A slow fallback whose cause no finding names.
 fn asks_for_log(verdict: &Verdict, findings: &[Finding], written: &[Advice]) -> bool {
     let is_fallback = verdict.source.as_deref().is_some_and(|name| FALLBACKS.contains(&name));
-    let has_cause = findings
-        .iter()
-        .any(|finding| finding.severity >= Severity::Slow && !NO_CAUSE.contains(&finding.label));
+    let has_cause = findings.iter().any(|finding| {
+        finding.severity >= Severity::Slow && !finding.says(Says::NoCauseOfSlowness)
+    });
     verdict.state == State::Slow
         && is_fallback
         && !has_cause

@@ -3,6 +3,7 @@
 use super::*;
 use crate::facts::{CommandLine, Evidence, Kernel, Known, Log};
 use crate::log::event::{Event, Kind};
+use crate::rules::catalogue::Label;
 
 fn verdict(state: State, source: &str, platforms: &[&'static str]) -> Verdict {
     Verdict {
@@ -34,9 +35,9 @@ fn never(diagnosis: &Diagnosis, words: &str) -> bool {
 #[test]
 fn a_healthy_machine_hears_nothing_else() {
     let findings = vec![
-        Finding::new("hpet-pc10-benign").fix(&["hpet=disable"]),
-        Finding::new("clock-unsynchronised").fix(&["synchronise"]),
-        Finding::new("param-tsc-reliable").fix(&["measure", "remove-parameter"]),
+        Finding::new(Label::HpetPc10Benign).fix(&["hpet=disable"]),
+        Finding::new(Label::ClockUnsynchronised).fix(&["synchronise"]),
+        Finding::new(Label::ParamTscReliable).fix(&["measure", "remove-parameter"]),
     ];
     let well =
         diagnosis(&facts("6.12", &[Kind::HpetPc10]), verdict(State::Fast, "tsc", &[]), findings);
@@ -48,9 +49,9 @@ fn a_healthy_machine_hears_nothing_else() {
 #[test]
 fn a_note_costs_no_reboot_and_what_is_harmless_nothing() {
     let findings = vec![
-        Finding::new("old-kernel").fix(&["newer-kernel"]),
-        Finding::new("clock-unsynchronised").fix(&["synchronise"]),
-        Finding::new("calibration-note-benign").fix(&["measure"]),
+        Finding::new(Label::OldKernel).fix(&["newer-kernel"]),
+        Finding::new(Label::ClockUnsynchronised).fix(&["synchronise"]),
+        Finding::new(Label::CalibrationNoteBenign).fix(&["measure"]),
     ];
     let told = diagnosis(&facts("3.2", &[]), verdict(State::Unknown, "", &[]), findings);
     assert_eq!(names(&told), ["synchronise"]);
@@ -59,8 +60,8 @@ fn a_note_costs_no_reboot_and_what_is_harmless_nothing() {
 #[test]
 fn what_one_finding_forbids_no_other_gets() {
     let findings = vec![
-        Finding::new("tsc-watchdog-skew").fix(&["reboot", "tsc=reliable"]),
-        Finding::new("watchdog-bad-reference").forbid(&["tsc=reliable"]),
+        Finding::new(Label::TscWatchdogSkew).fix(&["reboot", "tsc=reliable"]),
+        Finding::new(Label::WatchdogBadReference).forbid(&["tsc=reliable"]),
     ];
     let told = diagnosis(&facts("6.12", &[]), verdict(State::Slow, "acpi_pm", &[]), findings);
     assert_eq!(names(&told), ["reboot"]);
@@ -70,15 +71,15 @@ fn what_one_finding_forbids_no_other_gets() {
 #[test]
 fn some_labels_forbid_by_themselves() {
     for label in [
-        "tsc-warp-firmware",
-        "tsc-halts-in-idle",
-        "tsc-rate-wrong",
-        "tsc-went-backwards",
-        "per-cpu-sync-suspicious",
-        "tsc-warp-runtime",
-        "tsc-unsynchronized",
+        Label::TscWarpFirmware,
+        Label::TscHaltsInIdle,
+        Label::TscRateWrong,
+        Label::TscWentBackwards,
+        Label::PerCpuSyncSuspicious,
+        Label::TscWarpRuntime,
+        Label::TscUnsynchronized,
     ] {
-        let asks = Finding::new("tsc-watchdog-skew").fix(&[
+        let asks = Finding::new(Label::TscWatchdogSkew).fix(&[
             "tsc=nowatchdog",
             "tsc=reliable",
             "clocksource=tsc",
@@ -94,7 +95,7 @@ fn some_labels_forbid_by_themselves() {
 fn the_milder_parameter_is_preferred_where_the_kernel_has_it() {
     let told = |kernel: &str| {
         let asks = ["tsc=reliable", "reboot", "tsc=nowatchdog"];
-        let findings = vec![Finding::new("tsc-watchdog-glitch").fix(&asks)];
+        let findings = vec![Finding::new(Label::TscWatchdogGlitch).fix(&asks)];
         let told = diagnosis(&facts(kernel, &[]), verdict(State::Slow, "acpi_pm", &[]), findings);
         names(&told).join(" ")
     };
@@ -105,7 +106,7 @@ fn the_milder_parameter_is_preferred_where_the_kernel_has_it() {
 
 #[test]
 fn an_old_kernel_gets_the_parameter_that_stands_in() {
-    let findings = vec![Finding::new("tsc-watchdog-glitch").fix(&["tsc=nowatchdog"])];
+    let findings = vec![Finding::new(Label::TscWatchdogGlitch).fix(&["tsc=nowatchdog"])];
     let told = diagnosis(&facts("4.4.0", &[]), verdict(State::Slow, "acpi_pm", &[]), findings);
     assert_eq!(names(&told), ["tsc=reliable"]);
     assert!(told.advice[0].commands[0].contains("wrongness"), "{:?}", told.advice[0]);
@@ -113,14 +114,14 @@ fn an_old_kernel_gets_the_parameter_that_stands_in() {
 
 #[test]
 fn the_watchdogs_parameter_does_not_help_against_a_warp() {
-    let findings = vec![Finding::new("tsc-warp").fix(&["tsc=nowatchdog", "tsc=reliable"])];
+    let findings = vec![Finding::new(Label::TscWarp).fix(&["tsc=nowatchdog", "tsc=reliable"])];
     let told = diagnosis(&facts("5.15", &[]), verdict(State::Slow, "hpet", &["kvm"]), findings);
     assert_eq!(names(&told), ["tsc=reliable"]);
 }
 
 #[test]
 fn before_3_3_the_parameter_is_never_advised_alone() {
-    let findings = vec![Finding::new("tsc-warp").fix(&["tsc=reliable"])];
+    let findings = vec![Finding::new(Label::TscWarp).fix(&["tsc=reliable"])];
     let told = diagnosis(&facts("3.2.0", &[]), verdict(State::Slow, "acpi_pm", &[]), findings);
     assert_eq!(told.advice[0].title, "a kernel from 3.3 on, booted with tsc=reliable");
     assert!(never(&told, "rely on tsc=reliable alone"));
@@ -129,8 +130,8 @@ fn before_3_3_the_parameter_is_never_advised_alone() {
 #[test]
 fn a_measurement_comes_before_what_rests_on_it() {
     let findings = vec![
-        Finding::new("watchdog-bad-reference").fix(&["tsc=nowatchdog"]),
-        Finding::new("needs-rate-measurement").fix(&["measure"]),
+        Finding::new(Label::WatchdogBadReference).fix(&["tsc=nowatchdog"]),
+        Finding::new(Label::NeedsRateMeasurement).fix(&["measure"]),
     ];
     let told = diagnosis(&facts("6.12", &[]), verdict(State::Slow, "sgi_rtc", &[]), findings);
     assert_eq!(names(&told), ["measure", "tsc=nowatchdog"]);
@@ -139,7 +140,7 @@ fn a_measurement_comes_before_what_rests_on_it() {
 
 #[test]
 fn a_slow_machine_is_shown_the_clock_by_the_tsc_only_if_nothing_speaks_against_it() {
-    let offered = |facts: &Facts, labels: &[&'static str]| {
+    let offered = |facts: &Facts, labels: &[Label]| {
         let findings = labels.iter().map(|&label| Finding::new(label)).collect();
         let told = diagnosis(facts, verdict(State::Slow, "hpet", &[]), findings);
         told.meanwhile.iter().any(|sentence| sentence.contains("run --clock tsc --force"))
@@ -148,14 +149,14 @@ fn a_slow_machine_is_shown_the_clock_by_the_tsc_only_if_nothing_speaks_against_i
     let flags = ["constant_tsc", "nonstop_tsc"].map(str::to_owned).into();
     invariant.cpu.flags = Some(Known::new(flags, "proc/cpuinfo", "flags"));
     invariant.cpu.flags_are_complete = true;
-    assert!(offered(&invariant, &["tsc-watchdog-glitch"]));
-    assert!(!offered(&invariant, &["tsc-warp-runtime"]));
-    assert!(!offered(&facts("6.12", &[]), &["tsc-watchdog-glitch"]));
+    assert!(offered(&invariant, &[Label::TscWatchdogGlitch]));
+    assert!(!offered(&invariant, &[Label::TscWarpRuntime]));
+    assert!(!offered(&facts("6.12", &[]), &[Label::TscWatchdogGlitch]));
 }
 
 #[test]
 fn a_slow_machine_without_a_cause_is_told_to_read_its_log() {
-    let findings = vec![Finding::new("tsc-absent")];
+    let findings = vec![Finding::new(Label::TscAbsent)];
     let told = diagnosis(&facts("6.12", &[]), verdict(State::Slow, "hpet", &[]), findings);
     assert_eq!(names(&told), ["read-log"]);
     assert!(told.meanwhile[0].contains("run --clock coarse"));
@@ -167,17 +168,17 @@ fn a_slow_machine_without_a_cause_is_told_to_read_its_log() {
 
 #[test]
 fn the_kernels_own_advice_is_contradicted_where_it_gave_it() {
-    let told = |log: &[Kind], label: &'static str| {
+    let told = |log: &[Kind], label: Label| {
         let findings = vec![Finding::new(label)];
         diagnosis(&facts("6.12", log), verdict(State::Slow, "hpet", &[]), findings)
     };
     assert!(never(
-        &told(&[Kind::BrokenBiosAdvice], "tsc-watchdog-skew"),
+        &told(&[Kind::BrokenBiosAdvice], Label::TscWatchdogSkew),
         "the kernel's own message"
     ));
-    assert!(!never(&told(&[], "tsc-warp"), "tsc=unstable"));
-    assert!(never(&told(&[Kind::HpetPc10], "tsc-warp"), "hpet=force"));
-    assert!(!never(&told(&[], "tsc-warp"), "hpet=force"));
+    assert!(!never(&told(&[], Label::TscWarp), "tsc=unstable"));
+    assert!(never(&told(&[Kind::HpetPc10], Label::TscWarp), "hpet=force"));
+    assert!(!never(&told(&[], Label::TscWarp), "hpet=force"));
 }
 
 #[test]
@@ -185,14 +186,14 @@ fn a_parameter_that_is_set_is_not_to_be_kept() {
     let mut facts = facts("6.12", &[]);
     let line = CommandLine::parse("ro tsc=reliable");
     facts.command_line = Some(Known::new(line, "proc/cmdline", "ro tsc=reliable"));
-    let findings = vec![Finding::new("tsc-rate-wrong"), Finding::new("param-tsc-reliable")];
+    let findings = vec![Finding::new(Label::TscRateWrong), Finding::new(Label::ParamTscReliable)];
     let told = diagnosis(&facts, verdict(State::Fast, "tsc", &[]), findings);
     assert!(never(&told, "keep tsc=reliable"), "{:?}", told.never);
 }
 
 #[test]
 fn what_is_not_known_is_asked_for() {
-    let findings = vec![Finding::new("tsc-watchdog-skew")];
+    let findings = vec![Finding::new(Label::TscWatchdogSkew)];
     let told = diagnosis(&facts("6.12", &[]), verdict(State::Unknown, "", &[]), findings);
     assert!(
         told.missing[0].starts_with("the current clocksource: `cat /sys"),
@@ -207,9 +208,8 @@ fn what_is_not_known_is_asked_for() {
 }
 
 #[test]
-fn a_label_that_nobody_knows_does_no_harm() {
-    let mut stranger = Finding::new("tsc-warp").fix(&["reboot"]);
-    stranger.label = "no-such-label";
+fn a_fix_that_nobody_knows_does_no_harm() {
+    let mut stranger = Finding::new(Label::TscWarp).fix(&["reboot"]);
     stranger.fixes.push("no-such-fix");
     let told = diagnosis(&facts("6.12", &[]), verdict(State::Slow, "hpet", &[]), vec![stranger]);
     assert_eq!(names(&told), ["reboot"]);

@@ -1,85 +1,77 @@
 //! What must not be done on this machine, as far as somebody might: an order to go after `Never:`,
 //! with the reason.
 
+use super::super::catalogue::{Label, Says};
 use super::super::finding::{Diagnosis, Finding, Severity};
 use super::fixes::is_forbidden;
 use crate::facts::Facts;
 use crate::log::event::Kind;
 
 /// Why the TSC must not be forced, by the finding that forbids it; the first that was found counts.
-const FORCED: [(&str, &str); 13] = [
+const FORCED: [(Label, &str); 13] = [
     (
-        "tsc-warp-firmware",
+        Label::TscWarpFirmware,
         "force the TSC (tsc=reliable, tsc=nowatchdog, clocksource=tsc): the cores' counters \
          are far apart, and time would jump whenever a program moves.",
     ),
     (
-        "tsc-rate-wrong",
+        Label::TscRateWrong,
         "add tsc=reliable or tsc=nowatchdog: the TSC's rate is taken wrongly, and they would \
          keep whatever could notice from noticing.",
     ),
     (
-        "tsc-offset-measured",
+        Label::TscOffsetMeasured,
         "force the TSC (tsc=reliable, tsc=nowatchdog, clocksource=tsc): the CPUs' counters \
          are apart now.",
     ),
     (
-        "tsc-warp-runtime",
+        Label::TscWarpRuntime,
         "add tsc=reliable or tsc=nowatchdog: they turn off the very check that found the \
          CPUs' counters apart.",
     ),
     (
-        "per-cpu-sync-suspicious",
+        Label::PerCpuSyncSuspicious,
         "add tsc=reliable or tsc=nowatchdog before all CPUs have been measured: the kernel \
          saw some of them apart.",
     ),
-    ("tsc-halts-in-idle", "add tsc=reliable: the clock would lose the time that the CPUs sleep."),
+    (Label::TscHaltsInIdle, "add tsc=reliable: the clock would lose the time that the CPUs sleep."),
     (
-        "after-resume",
+        Label::AfterResume,
         "boot with clocksource=tsc or tsc=reliable: the next suspend would change the \
          counters again, with nothing left to notice.",
     ),
     (
-        "tsc-went-backwards",
+        Label::TscWentBackwards,
         "boot with clocksource=tsc or tsc=reliable: the counter was set back once, and time \
          would go back with it.",
     ),
     (
-        "migration-risk",
+        Label::MigrationRisk,
         "keep tsc=reliable on a guest that migrates live: on a host with another TSC rate \
          its clock runs wrong, and nothing notices.",
     ),
-    ("kvm-host-tsc-backwards", "force the TSC on this host: it was seen to go back."),
+    (Label::KvmHostTscBackwards, "force the TSC on this host: it was seen to go back."),
     (
-        "tsc-unsynchronized",
+        Label::TscUnsynchronized,
         "add tsc=reliable: the CPU promises neither a constant rate nor synchronised \
          counters.",
     ),
     (
-        "tsc-jumped",
+        Label::TscJumped,
         "add tsc=reliable before it is clear whether the counter jumped or its reference \
          stood still.",
     ),
     (
-        "tsc-early",
+        Label::TscEarly,
         "add tsc=reliable before the TSC's rate has been measured: a wrong early rate looks \
          just like this, and would make the time wrong.",
     ),
-];
-/// Labels after which writing tsc to the file changes nothing.
-const REFUSED: [&str; 6] = [
-    "tsc-absent",
-    "tsc-warp",
-    "tsc-watchdog-skew",
-    "tsc-unsynchronized",
-    "tsc-halts-in-idle",
-    "tsc-refused",
 ];
 
 /// The forbidden advice that fits this machine.
 pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let findings = &diagnosis.findings;
-    let found = |labels: &[&str]| findings.iter().any(|finding| labels.contains(&finding.label));
+    let found = |labels: &[Label]| findings.iter().any(|finding| labels.contains(&finding.label));
     let logged = |wanted: fn(&Kind) -> bool| facts.events().any(|event| wanted(&event.kind));
     let mut sentences = Vec::new();
     sentences.extend(forcing(facts, findings));
@@ -89,7 +81,7 @@ pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
              the message and makes the slow clock permanent."
                 .to_owned(),
         );
-    } else if found(&["tsc-watchdog-skew", "tsc-watchdog-readdelay"]) {
+    } else if found(&[Label::TscWatchdogSkew, Label::TscWatchdogReaddelay]) {
         sentences
             .push("boot with tsc=unstable: it only makes the slow clock permanent.".to_owned());
     }
@@ -100,7 +92,7 @@ pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     } else if logged(|kind| matches!(kind, Kind::HpetDisabled)) {
         sentences.push("boot with hpet=force: the kernel found this HPET unfit.".to_owned());
     }
-    if found(&["override-rejected"]) {
+    if found(&[Label::OverrideRejected]) {
         sentences.push(
             "unbind the present clocksource to force the other: that takes away the good one."
                 .to_owned(),
@@ -108,7 +100,10 @@ pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     }
     let is_switched = diagnosis.advice.iter().any(|advice| advice.name == "switch-to-tsc");
     let is_slow = diagnosis.verdict.state == super::State::Slow;
-    if is_slow && found(&REFUSED) && !is_switched {
+    if is_slow
+        && findings.iter().any(|finding| finding.says(Says::TscIsGoneUntilBoot))
+        && !is_switched
+    {
         sentences.push(
             "count on writing tsc to current_clocksource: the write reports success and \
              changes nothing until the next boot."
@@ -119,22 +114,23 @@ pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
 }
 
 fn forcing(facts: &Facts, findings: &[Finding]) -> Option<String> {
-    let found = |label: &str| {
+    let found = |label: Label| {
         findings.iter().any(|finding| {
-            finding.label == label && (finding.severity > Severity::Note || label == "tsc-early")
+            finding.label == label
+                && (finding.severity > Severity::Note || label == Label::TscEarly)
         })
     };
     let is_set = facts.command_line.as_ref().is_some_and(|line| line.value.has("tsc=reliable"));
-    if let Some((label, sentence)) = FORCED.iter().find(|(label, _)| found(label)) {
+    if let Some((label, sentence)) = FORCED.iter().find(|(label, _)| found(*label)) {
         return match is_set {
             false => Some((*sentence).to_owned()),
             // It was set in vain there.
-            true if *label == "tsc-early" => None,
+            true if *label == Label::TscEarly => None,
             true => Some(sentence.replacen("add ", "keep ", 1)),
         };
     }
     let kernel = facts.kernel().filter(|kernel| !kernel.at_least(3, 3));
-    if let Some(kernel) = kernel.filter(|_| found("tsc-warp")) {
+    if let Some(kernel) = kernel.filter(|_| found(Label::TscWarp)) {
         return Some(format!(
             "rely on tsc=reliable alone: kernel {} compares the CPUs in spite of it, those from \
              3.3 on do not.",

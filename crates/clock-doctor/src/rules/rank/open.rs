@@ -1,24 +1,20 @@
 //! What clockscope can do until then, and what is not known and would decide.
 
 use super::super::advice::tsc_guards;
+use super::super::catalogue::{Label, Says};
 use super::super::finding::{Cost, Diagnosis, Severity, State};
 use crate::facts::{Facts, Log};
 use crate::log::event::{Kind, Role};
 
 const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
-/// Labels that say that there is no vDSO, or none that clockscope could stand in for.
-const NO_VDSO: [&str; 5] =
-    ["vdso-off", "param-vdso", "vsyscall64-off", "emulated-kernel", "arm32-vdso-off"];
-/// Labels that only a measurement on the machine decides.
-const MEASURABLE: [&str; 2] = ["vdso-support-depends-on-kernel", "kvm-clock-no-vdso-suspected"];
 
 /// Where nothing that is known speaks against the TSC.
 const TSC_CLOCK: &str = "`clockscope run --clock tsc --force -- CMD` gives a program the time by the \
     TSC, kept to the kernel's clock, for about 20 ns a read. Nothing that is known here speaks \
     against the TSC; it is compared all the time, and the kernel's clock answers again if they differ.";
 
-fn found(diagnosis: &Diagnosis, labels: &[&str]) -> bool {
-    diagnosis.findings.iter().any(|finding| labels.contains(&finding.label))
+fn says(diagnosis: &Diagnosis, what: Says) -> bool {
+    diagnosis.findings.iter().any(|finding| finding.says(what))
 }
 
 /// What clockscope can do now, with its command.
@@ -30,7 +26,7 @@ pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     };
     let is_arm = diagnosis.verdict.source.as_deref() == Some("arch_sys_counter");
     let is_slow = diagnosis.verdict.state == State::Slow;
-    if is_slow && is_x86 && !is_arm && !found(diagnosis, &NO_VDSO) {
+    if is_slow && is_x86 && !is_arm && !says(diagnosis, Says::NoVdso) {
         let coarse = coarse_cost(facts);
         let instead = diagnosis.verdict.cost.as_ref().map(instead_of).unwrap_or_default();
         sentences.push(format!(
@@ -93,7 +89,7 @@ pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
             .push(format!("the current clocksource: `cat {CLOCKSOURCES}/current_clocksource`")),
         Some(source) => {
             let is_open =
-                verdict.state == State::SlowUnlessPvclockVdso || found(diagnosis, &MEASURABLE);
+                verdict.state == State::SlowUnlessPvclockVdso || says(diagnosis, Says::VdsoIsOpen);
             if is_open && !is_measured(facts) {
                 missing.push(format!(
                     "whether the vDSO reads {source} there: `clockscope doctor` on the machine itself"
@@ -102,16 +98,16 @@ pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
         }
     }
     let is_advised = diagnosis.advice.iter().any(|advice| advice.name == "read-log");
-    let needs_log = found(diagnosis, &["tsc-absent", "cause-needs-dmesg", "log-incomplete"]);
-    if needs_log
+    if says(diagnosis, Says::LogIsWanted)
         && !is_advised
         && !facts.log.as_ref().is_some_and(Log::is_complete)
-        && !names_cause(diagnosis)
+        && !says(diagnosis, Says::WhyTscIsGone)
     {
         missing
             .push("why the kernel gave the TSC up: `journalctl -k -b`, or `sudo dmesg`".to_owned());
     }
-    if found(diagnosis, &["tsc-watchdog-skew"]) && !has_numbers(facts) {
+    let has_skew = diagnosis.findings.iter().any(|one| one.label == Label::TscWatchdogSkew);
+    if has_skew && !has_numbers(facts) {
         missing.push(
             "what the watchdog's reference counted: \
              `journalctl -k -b | grep -A 8 -i 'clocksource.*unstable'`"
@@ -136,20 +132,6 @@ pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
 
 fn is_measured(facts: &Facts) -> bool {
     facts.measured.as_ref().is_some_and(|measured| !measured.reads.is_empty())
-}
-
-/// A finding says why the TSC is gone.
-fn names_cause(diagnosis: &Diagnosis) -> bool {
-    let causes = [
-        "tsc-warp",
-        "tsc-watchdog-skew",
-        "tsc-watchdog-readdelay",
-        "tsc-unsynchronized",
-        "tsc-halts-in-idle",
-        "tsc-refused",
-        "param-tsc-unstable",
-    ];
-    found(diagnosis, &causes)
 }
 
 fn has_numbers(facts: &Facts) -> bool {

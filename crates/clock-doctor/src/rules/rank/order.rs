@@ -2,119 +2,14 @@
 
 use std::cmp::Reverse;
 
+use super::super::catalogue::Label;
 use super::super::finding::Finding;
-
-/// What is rather a cause (high) or a consequence (low); 50 for the rest.
-const WEIGHTS: [(u8, &[&str]); 4] = [
-    (
-        90,
-        &[
-            "tsc-warp-firmware",
-            "tsc-rate-wrong",
-            "tsc-halts-in-idle",
-            "tsc-unsynchronized",
-            "tsc-warp-runtime",
-            "tsc-offset-measured",
-            "param-tsc-unstable",
-            "param-vdso",
-        ],
-    ),
-    (
-        70,
-        &[
-            "param-clocksource-unavailable",
-            "tsc-available-not-selected",
-            "tsc-warp-hotplug",
-            "vmware-guest-support-missing",
-            "watchdog-bad-reference",
-            "watchdog-counter-wrapped",
-            "guest-lacks-invtsc",
-            "arm-erratum-vdso-off",
-        ],
-    ),
-    (20, &["tsc-watchdog-skew", "tsc-warp", "tsc-absent", "watchdog-false-positive-likely"]),
-    (
-        10,
-        &[
-            "vdso-falls-back",
-            "cause-needs-dmesg",
-            "log-incomplete",
-            "missing-nonstop_tsc",
-            "old-kernel",
-        ],
-    ),
-];
-
-/// What a finding follows from if its rule does not say: the first of these that was found.
-const PARENTS: [(&str, &[&str]); 15] = [
-    ("tsc-warp", &["tsc-warp-firmware", "tsc-warp-hotplug", "tsc-warp-small"]),
-    ("tsc-unsynchronized", &["guest-lacks-invtsc"]),
-    (
-        "tsc-watchdog-skew",
-        &[
-            "tsc-rate-wrong",
-            "watchdog-bad-reference",
-            "watchdog-counter-wrapped",
-            "vm-paused",
-            "tsc-watchdog-short-interval",
-            "tsc-watchdog-readdelay",
-            "tsc-watchdog-glitch",
-            "watchdog-reads-torn",
-            "tsc-went-backwards",
-            "tsc-jumped",
-            "tsc-reliable-ignored",
-            "vmware-guest-support-missing",
-            "tsc-watchdog-long-interval",
-        ],
-    ),
-    ("watchdog-counter-wrapped", &["nested-or-overloaded"]),
-    ("watchdog-reads-torn", &["nested-or-overloaded"]),
-    ("tsc-watchdog-readdelay", &["nested-or-overloaded"]),
-    ("tsc-went-backwards", &["after-resume"]),
-    ("tsc-early", &["tsc-watchdog-skew"]),
-    ("watchdog-false-positive-likely", &["tsc-watchdog-skew"]),
-    ("needs-rate-measurement", &["tsc-watchdog-skew"]),
-    (
-        "tsc-absent",
-        &[
-            "tsc-unsynchronized",
-            "tsc-halts-in-idle",
-            "param-tsc-unstable",
-            "tsc-refused",
-            "tsc-warp",
-            "tsc-watchdog-skew",
-        ],
-    ),
-    ("kvm-clock-no-vdso-suspected", &["kvm-host-tsc-backwards", "tsc-warp", "tsc-absent"]),
-    ("arm-cntvct-trapped", &["arm-erratum-vdso-off"]),
-    ("cause-needs-dmesg", &["tsc-absent", "tsc-available-not-selected"]),
-    (
-        "vdso-falls-back",
-        &[
-            "kvm-clock-no-vdso-suspected",
-            "vdso-support-depends-on-kernel",
-            "arm-erratum-vdso-off",
-            "arm32-vdso-off",
-            "tsc-available-not-selected",
-            "better-source-available",
-            "tsc-warp",
-            "tsc-watchdog-skew",
-            "tsc-absent",
-        ],
-    ),
-];
-
-fn weight(label: &str) -> u8 {
-    let entry = WEIGHTS.iter().find(|(_, labels)| labels.contains(&label));
-    entry.map_or(50, |(weight, _)| *weight)
-}
 
 /// Each label once, in order; `follows_from` names a finding that is there, or nothing.
 pub(super) fn ordered(findings: Vec<Finding>) -> Vec<Finding> {
     let mut findings = merged(findings);
     let parents = parents(&findings);
     for (index, finding) in findings.iter_mut().enumerate() {
-        // Labels are 'static, so that a finding can name its parent's.
         finding.follows_from = parents[index].0;
     }
     let parents: Vec<Option<usize>> = parents.into_iter().map(|(_, index)| index).collect();
@@ -151,9 +46,9 @@ fn append<T: PartialEq>(to: &mut Vec<T>, from: Vec<T>) {
     }
 }
 
-/// Each finding's parent, without circles: what rules say comes before [`PARENTS`].
-fn parents(findings: &[Finding]) -> Vec<(Option<&'static str>, Option<usize>)> {
-    let find = |label: &str| findings.iter().position(|finding| finding.label == label);
+/// Each finding's parent, without circles: what rules say comes before what the labels' rows say.
+fn parents(findings: &[Finding]) -> Vec<(Option<Label>, Option<usize>)> {
+    let find = |label: Label| findings.iter().position(|finding| finding.label == label);
     let mut parents: Vec<Option<usize>> = vec![None; findings.len()];
     let leads_to = |parents: &[Option<usize>], from: usize, to: usize| {
         let mut at = Some(from);
@@ -170,11 +65,11 @@ fn parents(findings: &[Finding]) -> Vec<(Option<&'static str>, Option<usize>)> {
         parents[index] = said.filter(|&parent| !leads_to(&parents, parent, index));
     }
     for (index, finding) in findings.iter().enumerate() {
-        let usual = PARENTS.iter().find(|(label, _)| *label == finding.label);
-        let mut usual = usual.iter().flat_map(|(_, labels)| labels.iter());
+        let mut usual = finding.label.row().bearing.follows.iter();
         if parents[index].is_none() {
-            parents[index] = usual
-                .find_map(|label| find(label).filter(|&parent| !leads_to(&parents, parent, index)));
+            parents[index] = usual.find_map(|&label| {
+                find(label).filter(|&parent| !leads_to(&parents, parent, index))
+            });
         }
     }
     parents.into_iter().map(|index| (index.map(|index| findings[index].label), index)).collect()
@@ -191,7 +86,7 @@ impl Tree<'_> {
         let mut here: Vec<usize> = all.filter(|&index| self.parents[index] == parent).collect();
         here.sort_by_key(|&index| {
             let finding = &self.findings[index];
-            (Reverse(self.worst(index)), Reverse(weight(finding.label)), index)
+            (Reverse(self.worst(index)), Reverse(finding.label.row().bearing.weight), index)
         });
         for index in here {
             order.push(index);
@@ -213,48 +108,58 @@ mod tests {
 
     use super::*;
     use crate::facts::Evidence;
-    use crate::rules::catalogue;
 
-    fn labels(findings: &[Finding]) -> Vec<&'static str> {
+    fn labels(findings: &[Finding]) -> Vec<Label> {
         findings.iter().map(|finding| finding.label).collect()
     }
 
     #[test]
     fn a_cause_comes_first_and_its_consequences_under_it() {
-        let findings =
-            ["calibration-note-benign", "tsc-absent", "old-kernel", "tsc-warp", "tsc-warp-small"];
+        let findings = [
+            Label::CalibrationNoteBenign,
+            Label::TscAbsent,
+            Label::OldKernel,
+            Label::TscWarp,
+            Label::TscWarpSmall,
+        ];
         let ordered = ordered(findings.map(Finding::new).to_vec());
         assert_eq!(
             labels(&ordered),
-            ["tsc-warp-small", "tsc-warp", "tsc-absent", "old-kernel", "calibration-note-benign"]
+            [
+                Label::TscWarpSmall,
+                Label::TscWarp,
+                Label::TscAbsent,
+                Label::OldKernel,
+                Label::CalibrationNoteBenign
+            ]
         );
-        assert_eq!(ordered[2].follows_from, Some("tsc-warp"));
+        assert_eq!(ordered[2].follows_from, Some(Label::TscWarp));
     }
 
     #[test]
     fn what_a_rule_says_comes_before_what_is_usual() {
-        let wrapped = Finding::new("watchdog-counter-wrapped").follows("tsc-watchdog-skew");
-        let ordered = ordered(vec![wrapped, Finding::new("tsc-watchdog-skew")]);
-        assert_eq!(labels(&ordered), ["tsc-watchdog-skew", "watchdog-counter-wrapped"]);
+        let wrapped = Finding::new(Label::WatchdogCounterWrapped).follows(Label::TscWatchdogSkew);
+        let ordered = ordered(vec![wrapped, Finding::new(Label::TscWatchdogSkew)]);
+        assert_eq!(labels(&ordered), [Label::TscWatchdogSkew, Label::WatchdogCounterWrapped]);
         assert_eq!(ordered[0].follows_from, None);
     }
 
     #[test]
     fn a_note_with_a_slow_consequence_comes_before_notes_without() {
-        let slow = Finding::new("tsc-available-not-selected").follows("param-clocksource");
+        let slow = Finding::new(Label::TscAvailableNotSelected).follows(Label::ParamClocksource);
         let findings =
-            vec![Finding::new("watchdog-noise"), slow, Finding::new("param-clocksource")];
+            vec![Finding::new(Label::WatchdogNoise), slow, Finding::new(Label::ParamClocksource)];
         assert_eq!(
             labels(&ordered(findings)),
-            ["param-clocksource", "tsc-available-not-selected", "watchdog-noise"]
+            [Label::ParamClocksource, Label::TscAvailableNotSelected, Label::WatchdogNoise]
         );
     }
 
     #[test]
     fn a_label_found_twice_is_told_once_with_all_its_evidence() {
-        let one = Finding::new("tsc-warp").seen(&Evidence::of("a", "1")).fix(&["reboot"]);
+        let one = Finding::new(Label::TscWarp).seen(&Evidence::of("a", "1")).fix(&["reboot"]);
         let two =
-            Finding::new("tsc-warp").seen(&Evidence::of("a", "2")).fix(&["reboot", "measure"]);
+            Finding::new(Label::TscWarp).seen(&Evidence::of("a", "2")).fix(&["reboot", "measure"]);
         let ordered = ordered(vec![one, two]);
         assert_eq!(ordered.len(), 1);
         assert_eq!((ordered[0].evidence.len(), ordered[0].fixes.len()), (2, 2));
@@ -265,8 +170,7 @@ mod tests {
         fn nothing_is_lost_whatever_follows_from_what(
             picks in prop::collection::vec((0..95_usize, prop::option::of(0..95_usize)), 0..30),
         ) {
-            let names: Vec<&'static str> = catalogue::labels().map(|label| label.name).collect();
-            let name = |index: usize| names[index % names.len()];
+            let name = |index: usize| Label::ALL[index % Label::ALL.len()];
             let findings: Vec<Finding> = picks
                 .iter()
                 .map(|&(label, parent)| {

@@ -1,5 +1,6 @@
 //! Fragments of logs that refuse the TSC, and the labels that must and must not come of them.
 
+use crate::rules::catalogue::Label;
 use crate::rules::watchdog::fragment_tests::expect;
 
 const WARP: &str = "turning off TSC clock.\n[ 0.1] tsc: Marking TSC unstable due to check_tsc_sync_source failed\n";
@@ -21,8 +22,8 @@ fn a_laptop_whose_cores_are_billions_of_ticks_apart() {
     let must = ["tsc-warp", "tsc-warp-firmware", "source:hpet", "state:slow"];
     let not = ["tsc-warp-small", "tsc-warp-hotplug", "fix:tsc=reliable", "fix:tsc=nowatchdog"];
     let found = expect(&[("var/log/dmesg", &text)], &must, &not);
-    let warp = found.findings.iter().find(|one| one.label == "tsc-warp").unwrap();
-    assert_eq!(warp.follows_from, Some("tsc-warp-firmware"));
+    let warp = found.findings.iter().find(|one| one.label == Label::TscWarp).unwrap();
+    assert_eq!(warp.follows_from, Some(Label::TscWarpFirmware));
     assert!(warp.detail[0].contains("9,104,567,890 ticks"), "{:?}", warp.detail);
 }
 
@@ -40,13 +41,13 @@ fn the_same_warp_in_a_virtual_machine_is_not_the_firmwares() {
     let files =
         [("var/log/dmesg", text.as_str()), ("proc/sys/kernel/osrelease", "3.2.0-4-amd64\n")];
     let found = expect(&files, &["tsc-warp", "platform:virtualbox"], &["fix:tsc=reliable"]);
-    let warp = found.findings.iter().find(|one| one.label == "tsc-warp").unwrap();
+    let warp = found.findings.iter().find(|one| one.label == Label::TscWarp).unwrap();
     assert_eq!(warp.fixes, ["paravirtprovider-kvm", "fewer-vcpus", "newer-kernel", "measure"]);
     assert!(warp.detail.iter().any(|words| words.contains("before 3.3")));
     let files =
         [("var/log/dmesg", text.as_str()), ("proc/sys/kernel/osrelease", "5.10.0-18-amd64\n")];
     let found = expect(&files, &["tsc-warp"], &["tsc-warp-small"]);
-    let warp = found.findings.iter().find(|one| one.label == "tsc-warp").unwrap();
+    let warp = found.findings.iter().find(|one| one.label == Label::TscWarp).unwrap();
     assert_eq!(warp.fixes, ["paravirtprovider-kvm", "fewer-vcpus", "measure", "tsc=reliable"]);
 }
 

@@ -4,6 +4,7 @@
 
 use crate::facts::Facts;
 use crate::log::event::Kind;
+use crate::rules::catalogue::Label;
 use crate::rules::finding::Finding;
 use crate::rules::watchdog::episode::says;
 use crate::rules::watchdog::machine::Machine;
@@ -51,7 +52,8 @@ fn by_reason(reason: &str, machine: &Machine) -> Vec<Finding> {
 }
 
 fn unsynchronized(machine: &Machine) -> Vec<Finding> {
-    let finding = Finding::new("tsc-unsynchronized").forbid(&["tsc=reliable", "tsc=nowatchdog"]);
+    let finding =
+        Finding::new(Label::TscUnsynchronized).forbid(&["tsc=reliable", "tsc=nowatchdog"]);
     if !machine.is_virtual {
         return vec![finding.fix(&["keep"])];
     }
@@ -62,7 +64,7 @@ fn unsynchronized(machine: &Machine) -> Vec<Finding> {
 }
 
 fn halts(reason: &str) -> Finding {
-    let finding = Finding::new("tsc-halts-in-idle").fix(&["keep", "max_cstate"]).forbid(&TRUST);
+    let finding = Finding::new(Label::TscHaltsInIdle).fix(&["keep", "max_cstate"]).forbid(&TRUST);
     if reason.contains("C1E") {
         finding.detail("The state in which it stops is C1E, which the firmware turns on.")
     } else if reason.contains("deeper than C2") {
@@ -74,17 +76,17 @@ fn halts(reason: &str) -> Finding {
 
 /// KVM on this machine saw the counter go back when a CPU came up again, as after a suspend.
 fn host_backwards() -> Vec<Finding> {
-    let back = Finding::new("tsc-went-backwards").follows("after-resume").forbid(&TRUST);
-    let resumed = Finding::new("after-resume").fix(&["bios-update", "reboot"]).forbid(&TRUST);
-    let host = Finding::new("kvm-host-tsc-backwards")
-        .follows("tsc-went-backwards")
+    let back = Finding::new(Label::TscWentBackwards).follows(Label::AfterResume).forbid(&TRUST);
+    let resumed = Finding::new(Label::AfterResume).fix(&["bios-update", "reboot"]).forbid(&TRUST);
+    let host = Finding::new(Label::KvmHostTscBackwards)
+        .follows(Label::TscWentBackwards)
         .fix(&["suspend-guests", "bios-update", "reboot"])
         .forbid(&TRUST);
     vec![host, back, resumed]
 }
 
 fn refused(reason: &str, machine: &Machine) -> Finding {
-    let finding = Finding::new("tsc-refused");
+    let finding = Finding::new(Label::TscRefused);
     if reason.is_empty() {
         return finding.fix(&["read-log"]).detail("The line is cut before the reason.");
     }

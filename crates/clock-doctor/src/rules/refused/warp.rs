@@ -2,6 +2,7 @@
 
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, Kind};
+use crate::rules::catalogue::Label;
 use crate::rules::finding::Finding;
 use crate::rules::watchdog::episode::says;
 use crate::rules::watchdog::figures::{count, duration};
@@ -34,7 +35,7 @@ pub fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let seen = look(facts);
     let Some(first) = seen.first else { return Vec::new() };
     let kind = special(&seen, first, machine);
-    let mut warp = Finding::new("tsc-warp");
+    let mut warp = Finding::new(Label::TscWarp);
     for line in &seen.lines {
         warp = warp.seen(line);
     }
@@ -81,13 +82,13 @@ fn look(facts: &Facts) -> Seen<'_> {
 fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
     let is_late = first.at.is_some_and(|at| at > BOOT_S);
     let mut finding = if seen.hot_added.is_some() || is_late {
-        let mut late = Finding::new("tsc-warp-hotplug");
+        let mut late = Finding::new(Label::TscWarpHotplug);
         if let Some(line) = seen.hot_added {
             late = late.seen(line);
         }
         if seen.woke.is_some() {
             // On waking, the kernel brings the other CPUs up as if they were added.
-            late = late.fix(&["reboot", "bios-update"]).forbid(&TRUST).follows("after-resume");
+            late = late.fix(&["reboot", "bios-update"]).forbid(&TRUST).follows(Label::AfterResume);
         } else {
             late = late.fix(&["cold-boot"]).forbid(&["switch-to-tsc"]);
         }
@@ -112,7 +113,7 @@ fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
 }
 
 fn small_warp(machine: &Machine) -> Finding {
-    let mut finding = Finding::new("tsc-warp-small").fix(&["measure"]);
+    let mut finding = Finding::new(Label::TscWarpSmall).fix(&["measure"]);
     if machine.is_physical {
         return finding.fix(&["bios-update"]).detail(
             "On a machine without a hypervisor even so little is suspicious: its CPUs count from \
@@ -129,7 +130,7 @@ fn small_warp(machine: &Machine) -> Finding {
 }
 
 fn firmware_warp() -> Finding {
-    Finding::new("tsc-warp-firmware").fix(&["bios-update", "keep", "pre-boot-synchroniser"]).forbid(&TRUST).detail(
+    Finding::new(Label::TscWarpFirmware).fix(&["bios-update", "keep", "pre-boot-synchroniser"]).forbid(&TRUST).detail(
         "Programs that read the counter themselves with rdtsc (games, Wine, language runtimes) see \
          time jump when they move between CPUs, whatever the clocksource is.",
     )

@@ -2,23 +2,24 @@
 
 use crate::facts::Facts;
 use crate::log::event::Kind;
+use crate::rules::catalogue::Label;
 use crate::rules::finding::{Finding, Severity, State, Verdict};
 use crate::rules::state::source::{is_tsc, tsc_given_up};
 use crate::rules::{arm, params, refused, watchdog};
 
 /// Findings that say why tsc is gone, the most telling first.
-const CAUSES: [&str; 11] = [
-    "tsc-warp-firmware",
-    "tsc-warp-hotplug",
-    "tsc-warp",
-    "tsc-unsynchronized",
-    "tsc-halts-in-idle",
-    "tsc-warp-runtime",
-    "tsc-refused",
-    "tsc-watchdog-readdelay",
-    "tsc-watchdog-skew",
-    "param-tsc-unstable",
-    "kvm-host-tsc-backwards",
+const CAUSES: [Label; 11] = [
+    Label::TscWarpFirmware,
+    Label::TscWarpHotplug,
+    Label::TscWarp,
+    Label::TscUnsynchronized,
+    Label::TscHaltsInIdle,
+    Label::TscWarpRuntime,
+    Label::TscRefused,
+    Label::TscWatchdogReaddelay,
+    Label::TscWatchdogSkew,
+    Label::ParamTscUnstable,
+    Label::KvmHostTscBackwards,
 ];
 
 /// What these rules find.
@@ -35,7 +36,7 @@ pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 }
 
 /// The finding that says why tsc is gone.
-fn cause(facts: &Facts, verdict: &Verdict) -> Option<&'static str> {
+fn cause(facts: &Facts, verdict: &Verdict) -> Option<Label> {
     let mut told = refused::find(facts, verdict);
     told.extend(watchdog::find(facts, verdict));
     told.extend(params::find(facts, verdict));
@@ -58,7 +59,7 @@ fn on_purpose(facts: &Facts, verdict: &Verdict) -> bool {
     verdict.platforms.contains(&"hyperv") || facts.events().any(|event| said(&event.kind))
 }
 
-fn absent(facts: &Facts, verdict: &Verdict, cause: Option<&'static str>) -> Option<Finding> {
+fn absent(facts: &Facts, verdict: &Verdict, cause: Option<Label>) -> Option<Finding> {
     let list = facts.available.as_ref().filter(|list| !list.value.is_empty())?;
     const OF_PC: [&str; 5] = ["hpet", "acpi_pm", "kvm-clock", "xen", "jiffies"];
     let pc =
@@ -66,7 +67,7 @@ fn absent(facts: &Facts, verdict: &Verdict, cause: Option<&'static str>) -> Opti
     if !pc || list.value.iter().any(|name| is_tsc(name)) || on_purpose(facts, verdict) {
         return None;
     }
-    let found = Finding::new("tsc-absent").seen(&list.evidence);
+    let found = Finding::new(Label::TscAbsent).seen(&list.evidence);
     // The vDSO reads what is current all the same.
     let found = if verdict.state == State::Fast { found.severity(Severity::Note) } else { found };
     let found = match cause {
@@ -98,11 +99,11 @@ fn needs_log(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     if !gone || !pc {
         return Vec::new();
     }
-    let found = Finding::new("cause-needs-dmesg");
+    let found = Finding::new(Label::CauseNeedsDmesg);
     let lines =
         verdict.source_evidence.iter().chain(facts.available.as_ref().map(|list| &list.evidence));
     let found = lines.fold(found, |found, line| found.seen(line));
-    let found = if listed == Some(false) { found.follows("tsc-absent") } else { found };
+    let found = if listed == Some(false) { found.follows(Label::TscAbsent) } else { found };
     match facts.log.as_ref().filter(|log| !log.events.is_empty()) {
         None => vec![found.fix(&["read-log"]).detail(
             "The kernel said why it gave tsc up when it did so, in a log that is not here.",
@@ -112,7 +113,7 @@ fn needs_log(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
             log.file
         ))],
         Some(log) => {
-            let lost = Finding::new("log-incomplete").follows("cause-needs-dmesg").detail(format!(
+            let lost = Finding::new(Label::LogIncomplete).follows(Label::CauseNeedsDmesg).detail(format!(
                 "{} does not reach back to the start of the kernel: the cause may stand in what scrolled out.",
                 log.file
             ));

@@ -3,6 +3,7 @@
 use super::*;
 use crate::facts::Known;
 use crate::measured::{Measured, Pvclock, ReadCost};
+use crate::rules::catalogue::Label;
 
 fn on(source: &str) -> Facts {
     Facts { current: Some(Known::new(source.to_owned(), "current", source)), ..Facts::default() }
@@ -25,7 +26,7 @@ fn a_fallback_that_was_measured_makes_tsc_slow_and_is_said() {
     assert_eq!(verdict.state, State::Slow);
     assert_eq!(verdict.cost.map(|cost| (cost.low_ns, cost.is_measured)), Some((210.0, true)));
     assert!(verdict.because.contains("1.0 times"), "{}", verdict.because);
-    assert_eq!(disagreement(&facts).map(|found| found.label), Some("measurement-disagrees"));
+    assert_eq!(disagreement(&facts).map(|found| found.label), Some(Label::MeasurementDisagrees));
 }
 
 #[test]

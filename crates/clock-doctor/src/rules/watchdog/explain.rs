@@ -6,28 +6,29 @@ use super::interval::Interval;
 use super::labels::CHECK_NS;
 use super::machine::Machine;
 use super::rates::{ACPI_PM_HZ, Origin};
+use crate::rules::catalogue::Label;
 
 /// The sentences for `label`; none if its general explanation says it all.
 #[must_use]
 pub fn sentences(
-    label: &str,
+    label: Label,
     episode: &Episode,
     interval: &Interval,
     machine: &Machine,
 ) -> Vec<String> {
     match label {
-        "tsc-went-backwards" => backwards(interval),
-        "tsc-watchdog-glitch" => glitch(interval),
-        "tsc-watchdog-short-interval" => short(interval),
-        "watchdog-counter-wrapped" => wrapped(interval, machine),
-        "vm-paused" => paused(interval),
-        "tsc-jumped" => jumped(interval),
-        "watchdog-reads-torn" => torn(interval, machine),
-        "tsc-watchdog-long-interval" => long(interval),
-        "watchdog-false-positive-likely" => false_positive(interval),
-        "needs-rate-measurement" => undecided(interval),
-        "tsc-watchdog-readdelay" => delay(episode),
-        "tsc-warp-runtime" => cpus_apart(episode),
+        Label::TscWentBackwards => backwards(interval),
+        Label::TscWatchdogGlitch => glitch(interval),
+        Label::TscWatchdogShortInterval => short(interval),
+        Label::WatchdogCounterWrapped => wrapped(interval, machine),
+        Label::VmPaused => paused(interval),
+        Label::TscJumped => jumped(interval),
+        Label::WatchdogReadsTorn => torn(interval, machine),
+        Label::TscWatchdogLongInterval => long(interval),
+        Label::WatchdogFalsePositiveLikely => false_positive(interval),
+        Label::NeedsRateMeasurement => undecided(interval),
+        Label::TscWatchdogReaddelay => delay(episode),
+        Label::TscWarpRuntime => cpus_apart(episode),
         _ => Vec::new(),
     }
 }

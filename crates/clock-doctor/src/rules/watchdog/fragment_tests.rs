@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::root::{self, Root};
 use crate::rules;
+use crate::rules::catalogue::Label;
 use crate::rules::finding::Diagnosis;
 
 const TSC_3294: &str = "clocksource: tsc: mask: 0xffffffffffffffff max_cycles: 0x2f7a758b259, max_idle_ns: 440795268702 ns\n";
@@ -42,12 +43,12 @@ fn log(text: &str, must: &[&str], must_not: &[&str]) -> Diagnosis {
 
 /// All sentences and asked-for fixes of one finding.
 fn said(found: &Diagnosis, label: &str) -> String {
-    let finding = found.findings.iter().find(|one| one.label == label).unwrap();
+    let finding = found.findings.iter().find(|one| one.label.name() == label).unwrap();
     finding.detail.join(" ")
 }
 
 fn asks(found: &Diagnosis, label: &str) -> Vec<&'static str> {
-    found.findings.iter().find(|one| one.label == label).unwrap().fixes.clone()
+    found.findings.iter().find(|one| one.label.name() == label).unwrap().fixes.clone()
 }
 
 #[test]
@@ -70,8 +71,8 @@ fn a_wrap_is_told_in_the_machines_own_figures() {
         "Between two checks acpi_pm counted 633 ms and the TSC 5.32 s: the difference, 4.687 s, is one \
          wrap of the 24-bit ACPI timer, so the machine stood still for over 4.69 s; the TSC was right."
     );
-    let skew = found.findings.iter().find(|one| one.label == "tsc-watchdog-skew").unwrap();
-    assert_eq!(skew.follows_from, Some("watchdog-counter-wrapped"));
+    let skew = found.findings.iter().find(|one| one.label == Label::TscWatchdogSkew).unwrap();
+    assert_eq!(skew.follows_from, Some(Label::WatchdogCounterWrapped));
     assert!(!asks(&found, "watchdog-counter-wrapped").contains(&"tsc=reliable"));
 }
 
@@ -388,8 +389,8 @@ fn what_comes_right_after_waking_comes_of_it() {
         &["after-resume", "tsc-watchdog-skew"],
         &["tsc-went-backwards"],
     );
-    let skew = found.findings.iter().find(|one| one.label == "tsc-watchdog-skew").unwrap();
-    assert_eq!(skew.follows_from, Some("after-resume"));
+    let skew = found.findings.iter().find(|one| one.label == Label::TscWatchdogSkew).unwrap();
+    assert_eq!(skew.follows_from, Some(Label::AfterResume));
     log(
         &format!("[ 500.0] PM: suspend entry (deep)\n[ 501.0] PM: suspend exit\n[ 9503.0] {mark}"),
         &["tsc-watchdog-skew"],

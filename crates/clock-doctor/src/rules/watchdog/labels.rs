@@ -1,6 +1,7 @@
 //! What the numbers of one comparison mean: pure arithmetic to labels.
 
 use super::interval::Interval;
+use crate::rules::catalogue::Label;
 
 /// Above this, a rate is none of a TSC, in hertz.
 pub(crate) const FASTEST_HZ: f64 = 6.5e9;
@@ -25,35 +26,35 @@ pub(crate) fn counts_ticks(name: &str) -> bool {
 /// Labels that hold for the numbers, the ones that explain most first. Empty: the numbers say only
 /// that the clocks differ, or there are none.
 #[must_use]
-pub fn labels(interval: &Interval) -> Vec<&'static str> {
+pub fn labels(interval: &Interval) -> Vec<Label> {
     if interval.is_backwards {
-        return vec!["tsc-went-backwards"];
+        return vec![Label::TscWentBackwards];
     }
     let reference = interval.reference.as_deref().unwrap_or_default();
     let set_back =
         interval.reference_is_backwards || interval.elapsed_ns.is_some_and(|ns| ns < 0.0);
     if set_back {
-        return if reference == "kvm-clock" { vec!["vm-paused"] } else { Vec::new() };
+        return if reference == "kvm-clock" { vec![Label::VmPaused] } else { Vec::new() };
     }
     let mut labels = Vec::new();
     if stood_still(interval) {
-        labels.push("tsc-watchdog-glitch");
+        labels.push(Label::TscWatchdogGlitch);
     }
     if is_short(interval) {
-        return vec!["tsc-watchdog-short-interval"];
+        return vec![Label::TscWatchdogShortInterval];
     }
     if is_wrapped(interval) {
-        labels.push("watchdog-counter-wrapped");
+        labels.push(Label::WatchdogCounterWrapped);
     } else if reference == "kvm-clock" && interval.skew_ns.is_some_and(|skew| skew > 1e8) {
-        labels.push("vm-paused");
+        labels.push(Label::VmPaused);
     } else if is_far_ahead(interval) {
-        labels.push("tsc-jumped");
+        labels.push(Label::TscJumped);
     }
     if is_torn(interval) {
-        labels.push("watchdog-reads-torn");
+        labels.push(Label::WatchdogReadsTorn);
     }
     if interval.elapsed_ns.is_some_and(|elapsed| elapsed > LATE_NS) {
-        labels.push("tsc-watchdog-long-interval");
+        labels.push(Label::TscWatchdogLongInterval);
     }
     labels.extend(by_size(interval));
     labels
@@ -103,18 +104,18 @@ fn is_torn(interval: &Interval) -> bool {
 }
 
 /// What the size of the difference says where nothing else explains it.
-fn by_size(interval: &Interval) -> Option<&'static str> {
+fn by_size(interval: &Interval) -> Option<Label> {
     let (skew, ppm) = (interval.skew_ns?.abs(), interval.ppm()?);
     let elapsed = interval.elapsed_ns?;
     let doubt_ppm = interval.doubt_ns / elapsed * 1e6;
     if doubt_ppm > CRYSTAL_PPM {
         // The rate is known too badly for so small a difference.
         let undecided = skew <= interval.doubt_ns || skew < UNDECIDED_NS;
-        return undecided.then_some("needs-rate-measurement");
+        return undecided.then_some(Label::NeedsRateMeasurement);
     }
     if ppm <= CRYSTAL_PPM {
-        Some("watchdog-false-positive-likely")
+        Some(Label::WatchdogFalsePositiveLikely)
     } else {
-        (skew < UNDECIDED_NS).then_some("needs-rate-measurement")
+        (skew < UNDECIDED_NS).then_some(Label::NeedsRateMeasurement)
     }
 }

@@ -9,6 +9,7 @@ use super::machine::Machine;
 use super::remedies;
 use crate::facts::{Evidence, Facts};
 use crate::log::event::Kind;
+use crate::rules::catalogue::Label;
 use crate::rules::finding::Finding;
 
 /// The finding `watchdog-bad-reference`, if the reference is one that cannot judge, or a second one
@@ -64,8 +65,8 @@ pub fn find(
         detail.push(explain::inferred(interval));
         lines.extend(episode.fallback.iter().map(|(_, line)| line));
     }
-    let remedy = remedies::of("watchdog-bad-reference", machine, is_doubtful);
-    let mut finding = Finding::new("watchdog-bad-reference").fix(&fixes).fix(&remedy.fixes);
+    let remedy = remedies::of(Label::WatchdogBadReference, machine, is_doubtful);
+    let mut finding = Finding::new(Label::WatchdogBadReference).fix(&fixes).fix(&remedy.fixes);
     finding = finding.forbid(&remedy.forbids);
     finding.detail = detail;
     Some(

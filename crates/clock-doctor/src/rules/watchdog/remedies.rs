@@ -1,6 +1,7 @@
 //! Which fixes a label asks for on this machine, and which it forbids.
 
 use super::machine::Machine;
+use crate::rules::catalogue::Label;
 
 /// Fixes that a label asks for, best first, and fixes that must not be advised because of it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,39 +29,39 @@ pub(crate) fn no_watchdog(machine: &Machine) -> Vec<&'static str> {
 
 /// What `label` asks for.
 #[must_use]
-pub fn of(label: &str, machine: &Machine, rate_is_unchecked: bool) -> Remedy {
+pub fn of(label: Label, machine: &Machine, rate_is_unchecked: bool) -> Remedy {
     let mut fixes = Vec::new();
     let mut forbids = Vec::new();
     let vm = |names: &[&'static str]| if machine.is_virtual { names.to_vec() } else { Vec::new() };
     match label {
-        "watchdog-false-positive-likely" | "tsc-watchdog-glitch" => {
+        Label::WatchdogFalsePositiveLikely | Label::TscWatchdogGlitch => {
             fixes.extend(no_watchdog(machine));
             fixes.push("reboot");
         }
-        "watchdog-counter-wrapped" | "watchdog-reads-torn" => {
+        Label::WatchdogCounterWrapped | Label::WatchdogReadsTorn => {
             fixes.push("find-stall");
             fixes.extend(vm(&["pin-vcpus", "kvm-clock"]));
             fixes.extend(no_watchdog(machine));
         }
-        "tsc-watchdog-long-interval" => {
+        Label::TscWatchdogLongInterval => {
             fixes.push("find-stall");
             fixes.extend(vm(&["pin-vcpus"]));
             fixes.extend(no_watchdog(machine));
         }
-        "tsc-watchdog-readdelay" => {
+        Label::TscWatchdogReaddelay => {
             if machine.since(6, 12) != Some(true) {
                 fixes.push("newer-kernel");
             }
             fixes.extend(no_watchdog(machine));
             fixes.extend(vm(&["pin-vcpus"]));
         }
-        "tsc-watchdog-short-interval" | "vm-paused" => {
+        Label::TscWatchdogShortInterval | Label::VmPaused => {
             if machine.source.as_deref() == Some("kvm-clock") {
                 fixes.push("keep");
             }
             fixes.extend(["reboot", "tsc=nowatchdog"]);
         }
-        "tsc-went-backwards" | "after-resume" => {
+        Label::TscWentBackwards | Label::AfterResume => {
             fixes.extend(vm(&["suspend-guests", "kvm-clock"]));
             if !machine.is_virtual {
                 fixes.push("bios-update");
@@ -68,19 +69,19 @@ pub fn of(label: &str, machine: &Machine, rate_is_unchecked: bool) -> Remedy {
             fixes.push("reboot");
             forbids.extend(TRUST);
         }
-        "tsc-jumped" => fixes.extend(["measure", "find-stall"]),
-        "per-cpu-sync-suspicious" | "tsc-warp-runtime" => {
+        Label::TscJumped => fixes.extend(["measure", "find-stall"]),
+        Label::PerCpuSyncSuspicious | Label::TscWarpRuntime => {
             fixes.push("measure");
             fixes.extend(if machine.is_virtual { ["pin-vcpus"] } else { ["bios-update"] });
             forbids.extend(TRUST);
         }
-        "watchdog-bad-reference" if rate_is_unchecked => {
+        Label::WatchdogBadReference if rate_is_unchecked => {
             fixes.extend(["measure", "enable-hpet", "tsc=recalibrate"]);
             forbids.push("tsc=reliable");
         }
-        "watchdog-bad-reference" => fixes.extend(no_watchdog(machine)),
-        "needs-rate-measurement" => fixes.push("measure"),
-        "tsc-watchdog-skew" => {
+        Label::WatchdogBadReference => fixes.extend(no_watchdog(machine)),
+        Label::NeedsRateMeasurement => fixes.push("measure"),
+        Label::TscWatchdogSkew => {
             fixes.extend(["measure", "reboot"]);
             if rate_is_unchecked {
                 forbids.push("tsc=reliable");

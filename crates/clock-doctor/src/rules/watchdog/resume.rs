@@ -7,6 +7,7 @@ use super::machine::Machine;
 use super::{explain, remedies};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, Kind};
+use crate::rules::catalogue::Label;
 use crate::rules::finding::{Finding, Severity};
 use crate::rules::state::source::is_tsc;
 
@@ -64,8 +65,8 @@ fn after(woke: &Event, loss: &Event, machine: &Machine) -> Finding {
 }
 
 fn lost(machine: &Machine) -> Finding {
-    let remedy = remedies::of("after-resume", machine, false);
-    Finding::new("after-resume").fix(&remedy.fixes).forbid(&remedy.forbids)
+    let remedy = remedies::of(Label::AfterResume, machine, false);
+    Finding::new(Label::AfterResume).fix(&remedy.fixes).forbid(&remedy.forbids)
 }
 
 /// The firmware wrote a CPU's `TSC_ADJUST` while the machine ran, and the kernel put it back.
@@ -78,7 +79,7 @@ fn restored(facts: &Facts) -> Option<Finding> {
         .collect();
     let first = lines.first()?;
     let is_lost = facts.events().any(|event| is_loss(&event.kind));
-    let mut finding = Finding::new("after-resume").seen(first);
+    let mut finding = Finding::new(Label::AfterResume).seen(first);
     if !is_lost {
         finding = finding.severity(Severity::Note).detail(
             "The firmware changed a CPU's counter while the machine ran, as it does on waking; the \

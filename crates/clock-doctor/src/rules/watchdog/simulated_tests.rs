@@ -7,6 +7,7 @@ use super::interval::Interval;
 use super::labels::labels;
 use crate::facts::{Evidence, Facts, Log};
 use crate::log::event::{Event, Kind, Mark, Role};
+use crate::rules::catalogue::Label;
 use crate::rules::finding::{State, Verdict};
 
 const ACPI_PM_HZ: u128 = 3_579_545;
@@ -34,7 +35,7 @@ fn facts(kinds: Vec<Kind>) -> Facts {
 }
 
 /// The labels of the rules.
-fn found(kinds: Vec<Kind>) -> Vec<&'static str> {
+fn found(kinds: Vec<Kind>) -> Vec<Label> {
     find(&facts(kinds), &verdict()).iter().map(|finding| finding.label).collect()
 }
 
@@ -74,7 +75,7 @@ impl Pair {
         ]
     }
 
-    fn labels(self) -> Vec<&'static str> {
+    fn labels(self) -> Vec<Label> {
         found(self.kinds())
     }
 }
@@ -104,9 +105,9 @@ proptest! {
         let wrap_ns = 4_686_970_104_u64;
         let stalled = Pair { elapsed_ns: wraps * wrap_ns + rest * 1_000_000, ..pair };
         let labels = stalled.labels();
-        prop_assert!(labels.contains(&"watchdog-counter-wrapped"), "{labels:?}");
-        prop_assert!(labels.contains(&"tsc-watchdog-skew"));
-        prop_assert!(!labels.contains(&"tsc-jumped"), "{labels:?}");
+        prop_assert!(labels.contains(&Label::WatchdogCounterWrapped), "{labels:?}");
+        prop_assert!(labels.contains(&Label::TscWatchdogSkew));
+        prop_assert!(!labels.contains(&Label::TscJumped), "{labels:?}");
         let facts = facts(stalled.kinds());
         let episode = super::episode::gather(&facts).remove(0);
         let interval = Interval::of(&episode, &super::rates::Rates::of(&facts));
@@ -120,22 +121,22 @@ proptest! {
             false => pair.kernel_khz * 1000 / (1000 + permille),
         };
         let labels = Pair { kernel_khz, ..pair }.labels();
-        prop_assert_eq!(labels, vec!["tsc-watchdog-skew"]);
+        prop_assert_eq!(labels, vec![Label::TscWatchdogSkew]);
     }
 
     #[test]
     fn a_small_rate_error_is_undecided(pair in pair(), ppm in 200_u64..5_000) {
         let kernel_khz = pair.kernel_khz + pair.kernel_khz * ppm / 1_000_000;
         let labels = Pair { kernel_khz, ..pair }.labels();
-        prop_assert!(labels.contains(&"needs-rate-measurement"), "{labels:?}");
-        prop_assert!(!labels.contains(&"watchdog-false-positive-likely"));
+        prop_assert!(labels.contains(&Label::NeedsRateMeasurement), "{labels:?}");
+        prop_assert!(!labels.contains(&Label::WatchdogFalsePositiveLikely));
     }
 
     #[test]
     fn clocks_that_agree_are_a_false_positive(pair in pair(), ms in 400_u64..4_600) {
         let labels = Pair { elapsed_ns: ms * 1_000_000, ..pair }.labels();
-        prop_assert!(labels.contains(&"watchdog-false-positive-likely"), "{labels:?}");
-        prop_assert_eq!(labels.contains(&"tsc-watchdog-long-interval"), ms > 2_000);
+        prop_assert!(labels.contains(&Label::WatchdogFalsePositiveLikely), "{labels:?}");
+        prop_assert_eq!(labels.contains(&Label::TscWatchdogLongInterval), ms > 2_000);
     }
 
     #[test]
@@ -146,9 +147,9 @@ proptest! {
         let labels = torn.labels();
         let is_slow = tsc_hz / 2 * 1_000 / (500 + ms) < 400_000_000 - 1_000_000;
         if is_slow {
-            prop_assert!(labels.contains(&"watchdog-reads-torn"), "{labels:?}");
+            prop_assert!(labels.contains(&Label::WatchdogReadsTorn), "{labels:?}");
         }
-        prop_assert!(!labels.contains(&"watchdog-counter-wrapped"), "{labels:?}");
+        prop_assert!(!labels.contains(&Label::WatchdogCounterWrapped), "{labels:?}");
     }
 
     #[test]
@@ -158,8 +159,8 @@ proptest! {
             role: Role::Watched, name: "tsc".to_owned(), nsec: None, now, last, mask: u64::MAX,
         };
         let labels = found(vec![Kind::DetectedProcessor { mhz: rate }, watched]);
-        prop_assert!(labels.contains(&"tsc-went-backwards"), "{labels:?}");
-        prop_assert!(!labels.contains(&"tsc-jumped"));
+        prop_assert!(labels.contains(&Label::TscWentBackwards), "{labels:?}");
+        prop_assert!(!labels.contains(&Label::TscJumped));
     }
 
     #[test]

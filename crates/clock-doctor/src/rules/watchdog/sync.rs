@@ -4,6 +4,7 @@ use super::machine::Machine;
 use super::remedies;
 use crate::facts::Facts;
 use crate::log::event::Kind;
+use crate::rules::catalogue::Label;
 use crate::rules::finding::Finding;
 
 /// The finding `per-cpu-sync-suspicious`, from `CPUs LIST ahead of CPU N`.
@@ -13,8 +14,8 @@ pub fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
     for event in facts.events() {
         let Kind::CpusApart { cpus, is_ahead } = &event.kind else { continue };
         let finding = found.unwrap_or_else(|| {
-            let remedy = remedies::of("per-cpu-sync-suspicious", machine, false);
-            let label = "per-cpu-sync-suspicious";
+            let remedy = remedies::of(Label::PerCpuSyncSuspicious, machine, false);
+            let label = Label::PerCpuSyncSuspicious;
             let mut new = Finding::new(label).fix(&remedy.fixes).forbid(&remedy.forbids);
             if machine.platforms.contains(&"xen") {
                 new = new.detail("Under nested Xen this comparison gives false alarms.");

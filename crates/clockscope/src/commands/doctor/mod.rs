@@ -83,6 +83,7 @@ fn status(report: &DoctorReport) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clock_doctor::rules::catalogue::Label;
     use clock_doctor::rules::finding::{Diagnosis, Finding, Verdict};
 
     fn status_of(state: State, severity: Option<Severity>) -> i32 {
@@ -94,7 +95,7 @@ mod tests {
             cost: None,
             platforms: Vec::new(),
         };
-        let findings = severity.map(|severity| Finding::new("tsc-warp").severity(severity));
+        let findings = severity.map(|severity| Finding::new(Label::TscWarp).severity(severity));
         let diagnosis = Diagnosis {
             verdict,
             findings: findings.into_iter().collect(),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::metrics::severity;
 use super::platforms;
 use super::text::indented;
-use clock_doctor::rules::catalogue::{self, Fix, Label};
+use clock_doctor::rules::catalogue::{self, Fix, LabelRow};
 use clock_doctor::rules::finding::Severity;
 use clockscope_stats::nearest::nearest;
 
@@ -72,7 +72,7 @@ pub fn page(word: &str) -> Result<Page, NoSuchLabel> {
 pub fn list() -> Vec<Page> {
     let findings = catalogue::GROUPS
         .iter()
-        .flat_map(|group| group.labels.iter().map(|label| of_label(group.title, label)));
+        .flat_map(|group| group.labels.iter().map(|row| of_label(group.title, row)));
     let fixes = catalogue::FIXES.iter().map(of_fix);
     let platforms = platforms::PLATFORMS.iter().map(of_platform);
     findings.chain(fixes).chain(platforms).collect()
@@ -82,18 +82,14 @@ fn exact(word: &str) -> Option<Page> {
     list().into_iter().find(|page| page.label == word)
 }
 
-fn of_label(group: &str, label: &Label) -> Page {
+fn of_label(group: &str, row: &LabelRow) -> Page {
     Page {
-        label: label.name.to_owned(),
+        label: row.label.to_string(),
         group: group.to_owned(),
-        severity: Some(label.severity),
-        title: label.title.to_owned(),
-        paragraphs: filled([
-            ("", label.explanation),
-            ("What helps", label.fix),
-            ("But", label.caveat),
-        ]),
-        references: strings(label.references),
+        severity: Some(row.severity),
+        title: row.title.to_owned(),
+        paragraphs: filled([("", row.explanation), ("What helps", row.fix), ("But", row.caveat)]),
+        references: strings(row.references),
     }
 }
 

@@ -140,7 +140,7 @@ fn findings(report: &DoctorReport) -> Family {
 
 /// The group of docs/labels.md that a label stands in.
 fn group(label: &str) -> &'static str {
-    let has = |group: &&catalogue::Group| group.labels.iter().any(|one| one.name == label);
+    let has = |group: &&catalogue::Group| group.labels.iter().any(|row| row.label.name() == label);
     catalogue::GROUPS.iter().find(has).map_or("", |group| group.title)
 }
 

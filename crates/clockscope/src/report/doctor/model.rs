@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use clock_doctor::facts::{Evidence, Facts, Unread};
 use clock_doctor::measured::Measured;
-use clock_doctor::rules::catalogue;
 use clock_doctor::rules::finding::{Advice, Cost, Diagnosis, Finding, Severity, State};
 
 /// Version of the schema.
@@ -94,25 +93,22 @@ pub struct FindingRow {
 
 impl FindingRow {
     fn new(finding: &Finding, advice: &[Advice]) -> FindingRow {
-        let label = catalogue::label(finding.label);
-        let text = |of: fn(&'static catalogue::Label) -> &'static str| {
-            label.map(of).unwrap_or_default().to_owned()
-        };
+        let row = finding.label.row();
         let written_out = |name: &str| advice.iter().find(|one| one.name == name).cloned();
         let strings = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         FindingRow {
-            id: finding.label.to_owned(),
+            id: finding.label.to_string(),
             severity: finding.severity,
-            title: text(|label| label.title),
+            title: row.title.to_owned(),
             detail: finding.detail.clone(),
             evidence: finding.evidence.clone(),
-            explanation: text(|label| label.explanation),
-            fix: text(|label| label.fix),
-            caveat: text(|label| label.caveat),
+            explanation: row.explanation.to_owned(),
+            fix: row.fix.to_owned(),
+            caveat: row.caveat.to_owned(),
             fixes: finding.fixes.iter().filter_map(|name| written_out(name)).collect(),
             forbids: strings(&finding.forbids),
-            follows_from: finding.follows_from.map(str::to_owned),
-            reference: label.map(|label| strings(label.references)).unwrap_or_default(),
+            follows_from: finding.follows_from.map(|label| label.to_string()),
+            reference: strings(row.references),
         }
     }
 }
@@ -156,6 +152,8 @@ impl DoctorReport {
 
 #[cfg(test)]
 mod tests {
+    use clock_doctor::rules::catalogue::Label;
+
     use super::*;
     use crate::report::doctor::text::samples;
 
@@ -178,7 +176,7 @@ mod tests {
     #[test]
     fn a_finding_carries_the_advice_that_it_asks_for_and_that_is_given() {
         let given = samples::warp().advice;
-        let finding = Finding::new("tsc-warp").fix(&["enable-hpet", "paravirtprovider-kvm"]);
+        let finding = Finding::new(Label::TscWarp).fix(&["enable-hpet", "paravirtprovider-kvm"]);
         let row = FindingRow::new(&finding, &given);
         assert_eq!(row.fixes, given[..1]);
         assert!(!row.fixes[0].commands.is_empty() && !row.fixes[0].caveats.is_empty());
@@ -186,10 +184,10 @@ mod tests {
 
     #[test]
     fn a_finding_carries_what_the_catalogue_says_of_it() {
-        for label in catalogue::labels() {
-            let row = FindingRow::new(&Finding::new(label.name), &[]);
-            assert_eq!((row.id.as_str(), row.title.as_str()), (label.name, label.title));
-            assert_eq!(row.reference.len(), label.references.len());
+        for label in Label::ALL {
+            let (row, known) = (FindingRow::new(&Finding::new(label), &[]), label.row());
+            assert_eq!((row.id.as_str(), row.title.as_str()), (label.name(), known.title));
+            assert_eq!(row.reference.len(), known.references.len());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::report::doctor::model::DoctorReport;
 use clock_doctor::facts::{CommandLine, Evidence, Facts, Kernel, Known, Unread};
+use clock_doctor::rules::catalogue::Label;
 use clock_doctor::rules::finding::{Advice, Cost, Diagnosis, Finding, Severity, State, Verdict};
 
 fn at(line: u64, text: &str) -> Evidence {
@@ -70,17 +71,18 @@ pub(in crate::report::doctor) fn warp() -> DoctorReport {
         "acpi_pm",
     );
     let findings = vec![
-        Finding::new("tsc-warp")
+        Finding::new(Label::TscWarp)
             .detail(
                 "One CPU read a count 66930 cycles lower than another CPU had read just before.",
             )
             .detail("The hypervisor gave the virtual CPUs counters that do not agree.")
             .seen(&warped)
             .seen(&marked),
-        Finding::new("tsc-absent").seen(&available).seen(&marked).follows("tsc-warp"),
-        Finding::new("missing-nonstop_tsc").severity(Severity::Note).follows("tsc-absent"),
-        Finding::new("old-kernel").detail("Linux 3.2 applies tsc=reliable to the watchdog only."),
-        Finding::new("calibration-note-benign"),
+        Finding::new(Label::TscAbsent).seen(&available).seen(&marked).follows(Label::TscWarp),
+        Finding::new(Label::MissingNonstopTsc).severity(Severity::Note).follows(Label::TscAbsent),
+        Finding::new(Label::OldKernel)
+            .detail("Linux 3.2 applies tsc=reliable to the watchdog only."),
+        Finding::new(Label::CalibrationNoteBenign),
     ];
     let verdict = Verdict {
         platforms: vec!["virtualbox"],
@@ -112,7 +114,7 @@ pub(in crate::report::doctor) fn warp() -> DoctorReport {
 /// A healthy machine, measured.
 pub(in crate::report::doctor) fn healthy() -> DoctorReport {
     let verdict = verdict(State::Fast, Some("tsc"), Some((22.0, 22.0, true)));
-    let findings = vec![Finding::new("early-switch-benign")];
+    let findings = vec![Finding::new(Label::EarlySwitchBenign)];
     DoctorReport::new(&facts("6.12.0-1-amd64"), &diagnosis(verdict, findings))
 }
 
@@ -130,7 +132,7 @@ pub(in crate::report::doctor) fn nothing() -> DoctorReport {
 pub(in crate::report::doctor) fn wrong() -> DoctorReport {
     let verdict = verdict(State::Fast, Some("tsc\u{1b}[2J"), Some((18.0, 57.0, false)));
     let findings = vec![
-        Finding::new("tsc-rate-wrong")
+        Finding::new(Label::TscRateWrong)
             .detail("The timer says 3599.997 MHz where the kernel had taken 3600.9 MHz.")
             .seen(&at(7, "tsc: Warning: TSC freq calibrated by CPUID/MSR differs\u{1b}[31m")),
     ];
