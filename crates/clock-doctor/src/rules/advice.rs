@@ -17,6 +17,7 @@ pub(super) use parameter::MEASURE;
 
 use super::finding::{Advice, Finding, Verdict};
 use crate::facts::Facts;
+use crate::rules::catalogue::Fix;
 
 /// Where the kernel tells and takes its clocksource.
 pub(super) const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -63,70 +64,68 @@ impl Place {
     }
 }
 
-/// Writes out the fix `name` for this machine, because of these findings; `None` if there is no
-/// such fix, or if it cannot help here: the kernel is too old for it, the parameter is set already,
+/// Writes out a fix for this machine, because of these findings; `None` if it cannot help here: the kernel is too old for it, the parameter is set already,
 /// the clocksource is not available, the machine is not of that kind.
 #[must_use]
-pub fn write(name: &str, facts: &Facts, verdict: &Verdict, because: &[&Finding]) -> Option<Advice> {
-    let fix = super::catalogue::fix(name)?;
+pub fn write(fix: Fix, facts: &Facts, verdict: &Verdict, because: &[&Finding]) -> Option<Advice> {
     let case = Case { facts, verdict, because };
-    let draft = draft(name, &case)?;
+    let draft = draft(fix, &case)?;
+    let row = fix.row();
     let mut caveats = draft.caveats;
-    if !draft.has_own_risk && !fix.risk.is_empty() {
-        caveats.push(fix.risk.to_owned());
+    if !draft.has_own_risk && !row.risk.is_empty() {
+        caveats.push(row.risk.to_owned());
     }
     Some(Advice {
-        name: fix.name.to_owned(),
-        title: draft.title.unwrap_or_else(|| fix.title.to_owned()),
+        name: fix,
+        title: draft.title.unwrap_or_else(|| row.title.to_owned()),
         why: draft.why,
         place: draft.place.words().to_owned(),
         commands: draft.commands,
         verify: draft.verify,
         caveats,
-        reference: fix.references.iter().map(|&text| text.to_owned()).collect(),
+        reference: row.references.iter().map(|&text| text.to_owned()).collect(),
     })
 }
 
-fn draft(name: &str, case: &Case) -> Option<Draft> {
-    match name {
-        "switch-to-tsc" => clocksource::switch(case, "tsc"),
-        "switch-to-hpet" => clocksource::switch(case, "hpet"),
-        "switch-to-kvm-clock" => clocksource::switch(case, "kvm-clock"),
-        "switch-source" => clocksource::switch_to_best(case),
-        "clocksource=tsc" => clocksource::at_boot(case),
-        "keep" => Some(clocksource::keep(case)),
-        "tsc=nowatchdog" => parameter::no_watchdog(case),
-        "tsc=reliable" => parameter::reliable(case),
-        "tsc=recalibrate" => parameter::recalibrate(case),
-        "tsc_early_khz" => parameter::early_khz(case),
-        "remove-parameter" => parameter::remove(case),
-        "hpet=disable" => parameter::disable_hpet(case),
-        "max_cstate" => Some(parameter::max_cstate(case)),
-        "no-kvmclock" => parameter::no_kvmclock(case),
-        "newer-kernel" => machine::newer_kernel(case),
-        "reboot" => Some(machine::reboot(case)),
-        "bios-update" => machine::bios_update(case),
-        "pre-boot-synchroniser" => machine::pre_boot_synchroniser(case),
-        "enable-hpet" => machine::enable_hpet(case),
-        "64-bit" => Some(machine::use_64_bit(case)),
-        "vsyscall64=1" => Some(machine::vsyscall64(case)),
-        "synchronise" => machine::synchronise(case),
-        "stop-tracing" => Some(machine::stop_tracing(case)),
-        "find-stall" => Some(machine::find_stall(case)),
-        "read-log" => Some(machine::read_log(case)),
-        "measure" => Some(machine::measure(case)),
-        "coarse" => Some(machine::coarse(case)),
-        "set-clock-after-restore" => Some(machine::set_clock(case)),
-        "cold-boot" => Some(guest::cold_boot(case)),
-        "paravirtprovider-kvm" => guest::paravirtprovider(case),
-        "fewer-vcpus" => guest::fewer_vcpus(case),
-        "invtsc" => guest::invtsc(case),
-        "kvm-clock" => guest::kvm_clock(case),
-        "pin-vcpus" => guest::pin_vcpus(case),
-        "guest-support" => guest::guest_support(case),
-        "host-tsc" => guest::host_tsc(case),
-        "suspend-guests" => guest::suspend_guests(case),
-        "wsl-shutdown" => guest::wsl_shutdown(case),
-        _ => None,
+fn draft(fix: Fix, case: &Case) -> Option<Draft> {
+    match fix {
+        Fix::SwitchToTsc => clocksource::switch(case, "tsc"),
+        Fix::SwitchToHpet => clocksource::switch(case, "hpet"),
+        Fix::SwitchToKvmClock => clocksource::switch(case, "kvm-clock"),
+        Fix::SwitchSource => clocksource::switch_to_best(case),
+        Fix::ClocksourceTsc => clocksource::at_boot(case),
+        Fix::Keep => Some(clocksource::keep(case)),
+        Fix::TscNowatchdog => parameter::no_watchdog(case),
+        Fix::TscReliable => parameter::reliable(case),
+        Fix::TscRecalibrate => parameter::recalibrate(case),
+        Fix::TscEarlyKhz => parameter::early_khz(case),
+        Fix::RemoveParameter => parameter::remove(case),
+        Fix::HpetDisable => parameter::disable_hpet(case),
+        Fix::MaxCstate => Some(parameter::max_cstate(case)),
+        Fix::NoKvmclock => parameter::no_kvmclock(case),
+        Fix::NewerKernel => machine::newer_kernel(case),
+        Fix::Reboot => Some(machine::reboot(case)),
+        Fix::BiosUpdate => machine::bios_update(case),
+        Fix::PreBootSynchroniser => machine::pre_boot_synchroniser(case),
+        Fix::EnableHpet => machine::enable_hpet(case),
+        Fix::Use64Bit => Some(machine::use_64_bit(case)),
+        Fix::Vsyscall64 => Some(machine::vsyscall64(case)),
+        Fix::Synchronise => machine::synchronise(case),
+        Fix::StopTracing => Some(machine::stop_tracing(case)),
+        Fix::FindStall => Some(machine::find_stall(case)),
+        Fix::ReadLog => Some(machine::read_log(case)),
+        Fix::Measure => Some(machine::measure(case)),
+        Fix::Coarse => Some(machine::coarse(case)),
+        Fix::SetClockAfterRestore => Some(machine::set_clock(case)),
+        Fix::ColdBoot => Some(guest::cold_boot(case)),
+        Fix::ParavirtproviderKvm => guest::paravirtprovider(case),
+        Fix::FewerVcpus => guest::fewer_vcpus(case),
+        Fix::Invtsc => guest::invtsc(case),
+        Fix::KvmClock => guest::kvm_clock(case),
+        Fix::PinVcpus => guest::pin_vcpus(case),
+        Fix::GuestSupport => guest::guest_support(case),
+        Fix::HostTsc => guest::host_tsc(case),
+        Fix::SuspendGuests => guest::suspend_guests(case),
+        Fix::WslShutdown => guest::wsl_shutdown(case),
     }
 }

@@ -3,7 +3,7 @@
 use super::finding::{Finding, Severity, Verdict};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, Kind};
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 
 /// The erratum of Cortex-A76 and Neoverse-N1 whose workaround concerns 32-bit programs only.
 const COMPAT_ONLY: &str = "1418040";
@@ -82,7 +82,7 @@ fn vdso_off(facts: &Facts) -> Option<Finding> {
         let contrary = "The vDSO was seen to answer by itself all the same.";
         return Some(found.severity(Severity::Note).detail(contrary));
     }
-    Some(found.fix(&["coarse", "keep"]))
+    Some(found.fix(&[Fix::Coarse, Fix::Keep]))
 }
 
 fn compat_only(facts: &Facts) -> Option<Finding> {
@@ -91,7 +91,7 @@ fn compat_only(facts: &Facts) -> Option<Finding> {
     let found = Finding::new(Label::ArmErratumCompatOnly).seen(&event.evidence);
     let found =
         found.detail("64-bit programs read the counter as ever; 32-bit ones make a system call.");
-    Some(found.fix(&["64-bit"]))
+    Some(found.fix(&[Fix::Use64Bit]))
 }
 
 fn trapped(facts: &Facts) -> Option<Finding> {
@@ -128,5 +128,5 @@ fn entries_off(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         ),
         _ => found,
     };
-    Some(found.fix(&["64-bit", "bios-update", "coarse"]))
+    Some(found.fix(&[Fix::Use64Bit, Fix::BiosUpdate, Fix::Coarse]))
 }

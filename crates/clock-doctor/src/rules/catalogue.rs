@@ -1,5 +1,6 @@
 //! Every label and every fix that doctor knows, as data.
 
+mod fix;
 mod fixes;
 mod hardware;
 mod harmless;
@@ -14,6 +15,7 @@ mod watchdog;
 #[cfg(test)]
 mod completeness_tests;
 
+pub use fix::Fix;
 pub use fixes::FIXES;
 pub use label::Label;
 
@@ -39,11 +41,31 @@ macro_rules! named {
                     $($all::$one => $name,)+
                 }
             }
+
+            /// The one of that name.
+            #[must_use]
+            pub fn named(name: &str) -> Option<$all> {
+                $all::ALL.into_iter().find(|one| one.name() == name)
+            }
         }
 
         impl std::fmt::Display for $all {
             fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
                 f.pad(self.name())
+            }
+        }
+
+        impl serde::Serialize for $all {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(self.name())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $all {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<$all, D::Error> {
+                let name = String::deserialize(from)?;
+                let unknown = || serde::de::Error::custom(format!("`{name}` is not known"));
+                $all::named(&name).ok_or_else(unknown)
             }
         }
     };
@@ -120,9 +142,9 @@ pub(crate) enum Says {
 
 /// A fix: what can be advised.
 #[derive(Clone, Copy, Debug)]
-pub struct Fix {
-    /// Its name, as in `fix:NAME`.
-    pub name: &'static str,
+pub struct FixRow {
+    /// Whose row it is.
+    pub fix: Fix,
     /// What it is, in a few words, as an order: `boot with tsc=nowatchdog`.
     pub title: &'static str,
     /// What it does and why that helps: whole sentences.
@@ -187,16 +209,22 @@ impl Label {
     pub fn row(self) -> &'static LabelRow {
         ROWS[self as usize]
     }
-
-    /// The label of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Label> {
-        Label::ALL.into_iter().find(|label| label.name() == name)
-    }
 }
 
-/// The fix of that name.
-#[must_use]
-pub fn fix(name: &str) -> Option<&'static Fix> {
-    FIXES.iter().find(|fix| fix.name == name)
+/// Each fix's row stands at its place, or this does not compile.
+const _: () = {
+    assert!(FIXES.len() == Fix::ALL.len(), "a fix has no row, or two");
+    let mut at = 0;
+    while at < FIXES.len() {
+        assert!(FIXES[at].fix as usize == at, "a fix's row is not at its place");
+        at += 1;
+    }
+};
+
+impl Fix {
+    /// What is known of it.
+    #[must_use]
+    pub fn row(self) -> &'static FixRow {
+        &FIXES[self as usize]
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::{Label, Says};
+use super::catalogue::{Fix, Label, Says};
 use crate::facts::Evidence;
 
 /// How bad a finding is, best first.
@@ -30,10 +30,10 @@ pub struct Finding {
     pub detail: Vec<String>,
     /// The lines that it rests on.
     pub evidence: Vec<Evidence>,
-    /// Fixes that it asks for, best first: names of [`super::catalogue::FIXES`].
-    pub fixes: Vec<&'static str>,
-    /// What must not be advised because of it: names of [`super::catalogue::FIXES`].
-    pub forbids: Vec<&'static str>,
+    /// Fixes that it asks for, best first.
+    pub fixes: Vec<Fix>,
+    /// What must not be advised because of it.
+    pub forbids: Vec<Fix>,
     /// The label of the finding that this one follows from, if that was found too.
     pub follows_from: Option<Label>,
 }
@@ -83,10 +83,10 @@ impl Finding {
 
     /// Adds fixes, best first.
     #[must_use]
-    pub fn fix(mut self, names: &[&'static str]) -> Finding {
-        for name in names {
-            if !self.fixes.contains(name) {
-                self.fixes.push(name);
+    pub fn fix(mut self, fixes: &[Fix]) -> Finding {
+        for &fix in fixes {
+            if !self.fixes.contains(&fix) {
+                self.fixes.push(fix);
             }
         }
         self
@@ -94,8 +94,8 @@ impl Finding {
 
     /// Adds what must not be advised because of it.
     #[must_use]
-    pub fn forbid(mut self, names: &[&'static str]) -> Finding {
-        self.forbids.extend(names);
+    pub fn forbid(mut self, fixes: &[Fix]) -> Finding {
+        self.forbids.extend(fixes);
         self
     }
 
@@ -165,8 +165,8 @@ pub struct Verdict {
 /// A fix, written out for one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
-    /// A name of [`super::catalogue::FIXES`]; the label is `fix:NAME`.
-    pub name: String,
+    /// Which fix it is; the label is `fix:NAME`.
+    pub name: Fix,
     /// What to do, in a few words: `boot with tsc=nowatchdog`.
     pub title: String,
     /// Why it helps here, in a sentence or two.

@@ -5,7 +5,7 @@ use super::watchdog::episode;
 use super::watchdog::machine::Machine;
 use crate::facts::{Evidence, Facts};
 use crate::log::event::Kind;
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
 #[must_use]
@@ -53,7 +53,7 @@ fn adjusted(facts: &Facts) -> Option<Finding> {
     let warped =
         after.into_iter().find(|event| matches!(event.kind, Kind::Warp { .. } | Kind::WarpRandom));
     let Some(warped) = warped else { return Some(finding) };
-    Some(finding.severity(Severity::Wrong).seen(&warped.evidence).fix(&["bios-update"]).detail(
+    Some(finding.severity(Severity::Wrong).seen(&warped.evidence).fix(&[Fix::BiosUpdate]).detail(
         "The kernel put the register right and the CPUs disagreed all the same afterwards: the \
          repair did not hold.",
     ))
@@ -67,11 +67,12 @@ fn without_hpet(finding: Finding, facts: &Facts, verdict: &Verdict, machine: &Ma
             || facts
                 .events()
                 .any(|event| matches!(event.kind, Kind::Warp { .. } | Kind::WarpRandom));
-    if is_lost && !machine.is_virtual { finding.fix(&["enable-hpet"]) } else { finding }
+    if is_lost && !machine.is_virtual { finding.fix(&[Fix::EnableHpet]) } else { finding }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::rules::catalogue::Fix;
     use crate::rules::finding::{Diagnosis, Severity};
     use crate::rules::watchdog::fragment_tests::expect;
 
@@ -111,7 +112,7 @@ mod tests {
             found
                 .findings
                 .iter()
-                .any(|one| one.label.name() == label && one.fixes.contains(&"enable-hpet"))
+                .any(|one| one.label.name() == label && one.fixes.contains(&Fix::EnableHpet))
         };
         assert!(!asks(&log(off, &["hpet-not-enabled-in-bios"], &["hpet-unreliable"])));
         let lost = "[ 0.1] Measured 5000 cycles TSC warp between CPUs, turning off TSC clock.\n";

@@ -13,7 +13,7 @@ use super::platform;
 use super::{arm, watchdog};
 use crate::facts::{Evidence, Facts, Kernel};
 use crate::log::event::Kind;
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
 #[must_use]
@@ -55,7 +55,7 @@ fn missing_nonstop(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return Some(found);
     }
     let lacks = "A hypervisor hides nonstop_tsc from its guests unless it is told to pass it on.";
-    Some(found.detail(lacks).fix(&["invtsc"]))
+    Some(found.detail(lacks).fix(&[Fix::Invtsc]))
 }
 
 /// A virtual machine whose watchdog saw a stall rather than a clock that is off.
@@ -73,7 +73,7 @@ fn nested_or_overloaded(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let (sign, words) = STALLS.iter().find_map(|(label, words)| Some((seen(*label)?, words)))?;
     let found = Finding::new(Label::NestedOrOverloaded)
         .detail(format!("This virtual machine was kept waiting by its host: {words}."));
-    Some(sign.evidence.iter().fold(found, |found, line| found.seen(line)).fix(&["pin-vcpus"]))
+    Some(sign.evidence.iter().fold(found, |found, line| found.seen(line)).fix(&[Fix::PinVcpus]))
 }
 
 /// tsc=reliable where no paravirtual clock would follow a change of rate.
@@ -94,7 +94,7 @@ fn migration_risk(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
              host whose TSC runs at another rate, and there is no paravirtual clock that would be told \
              of it.",
         );
-        return Some(found.fix(&["kvm-clock", "remove-parameter"]).forbid(&["tsc=reliable"]));
+        return Some(found.fix(&[Fix::KvmClock, Fix::RemoveParameter]).forbid(&[Fix::TscReliable]));
     }
     Some(found.severity(Severity::Note).detail(
         "If this is a virtual machine that may be moved while it runs, tsc=reliable hides that its new \
@@ -134,7 +134,7 @@ fn old_kernel(facts: &Facts) -> Option<Finding> {
              tsc=nowatchdog came with 5.2.",
         );
     }
-    Some(found.fix(&["newer-kernel"]))
+    Some(found.fix(&[Fix::NewerKernel]))
 }
 
 /// Xen's clock: the vDSO reads it only from 4.16 on, and if Xen lets it.
@@ -173,20 +173,20 @@ fn xen_clock(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         let found = found.seen(&event.evidence).detail(
             "This machine sleeps: under Xen the TSC may not survive that, so that it stays with Xen's clock.",
         );
-        return Some(found.fix(&["measure"]).forbid(&[
-            "switch-to-tsc",
-            "clocksource=tsc",
-            "tsc=reliable",
+        return Some(found.fix(&[Fix::Measure]).forbid(&[
+            Fix::SwitchToTsc,
+            Fix::ClocksourceTsc,
+            Fix::TscReliable,
         ]));
     }
     let listed = facts.available.as_ref();
     if listed.is_some_and(|list| !list.value.iter().any(|name| name == "tsc")) {
-        return Some(found.fix(&["measure", "newer-kernel"]));
+        return Some(found.fix(&[Fix::Measure, Fix::NewerKernel]));
     }
-    let found = found.fix(&["measure", "switch-to-tsc", "clocksource=tsc"]);
+    let found = found.fix(&[Fix::Measure, Fix::SwitchToTsc, Fix::ClocksourceTsc]);
     // The guests of EC2 do not move to other hosts, and AWS itself advises this for them.
     let aws = verdict.platforms.contains(&"aws");
-    Some(if aws { found.fix(&["tsc=reliable"]) } else { found })
+    Some(if aws { found.fix(&[Fix::TscReliable]) } else { found })
 }
 
 /// A kernel that only looks like one, or runs as a process: sysfs tells nothing of the real clock.

@@ -3,7 +3,7 @@
 use super::finding::{Finding, Severity, Verdict};
 use crate::facts::{Evidence, Facts};
 use crate::measured::{Discipline, Measured, ReadCost, WarpMeasured};
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 
 /// A read by the vDSO from here on, in nanoseconds, ...
 const SLOW_NS: f64 = 300.0;
@@ -44,7 +44,7 @@ fn seen(text: impl Into<String>) -> Evidence {
 /// `gtod->sysctl_enabled` in `arch/x86/kernel/vsyscall_64.c` (Linux 2.6.36).
 fn vsyscall64(facts: &Facts) -> Option<Finding> {
     let known = facts.vsyscall64.as_ref().filter(|known| known.value == 0)?;
-    Some(Finding::new(Label::Vsyscall64Off).seen(&known.evidence).fix(&["vsyscall64=1"]))
+    Some(Finding::new(Label::Vsyscall64Off).seen(&known.evidence).fix(&[Fix::Vsyscall64]))
 }
 
 fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
@@ -57,7 +57,7 @@ fn vdso_off(facts: &Facts, measured: &Measured) -> Option<Finding> {
         .detail("Every read of every clock is a system call here, the coarse ones too.");
     let line = facts.command_line.as_ref().filter(|line| line.value.has("vdso=0"));
     Some(match line {
-        Some(line) => finding.seen(&line.evidence).fix(&["remove-parameter"]),
+        Some(line) => finding.seen(&line.evidence).fix(&[Fix::RemoveParameter]),
         None => finding.detail(
             "The kernel's command line does not say vdso=0: the process was started without one, \
              as by some tracers and sandboxes, or the kernel was built without.",
@@ -114,7 +114,7 @@ fn falls_back(facts: &Facts, measured: &Measured, source: Option<&str>) -> Optio
             cost(ns)
         ));
     }
-    let finding = finding.fix(&["coarse"]);
+    let finding = finding.fix(&[Fix::Coarse]);
     Some(match source {
         _ if facts.vsyscall64.as_ref().is_some_and(|known| known.value == 0) => {
             finding.follows(Label::Vsyscall64Off)
@@ -156,7 +156,7 @@ fn slow_read(measured: &Measured, source: Option<&str>) -> Option<Finding> {
             cost(ns),
             cost(coarse)
         )))
-        .fix(&["coarse"]);
+        .fix(&[Fix::Coarse]);
     Some(if is_guest(measured) && source.is_none_or(|name| !name.starts_with("arch_sys")) {
         finding.detail(
             "The hypervisor traps the instruction that reads the counter: it scales the counter in \
@@ -196,8 +196,12 @@ fn offset(warp: &WarpMeasured, measured: &Measured, source: Option<&str>) -> Opt
         )));
     }
     if is_believed {
-        finding =
-            finding.forbid(&["tsc=reliable", "tsc=nowatchdog", "switch-to-tsc", "clocksource=tsc"]);
+        finding = finding.forbid(&[
+            Fix::TscReliable,
+            Fix::TscNowatchdog,
+            Fix::SwitchToTsc,
+            Fix::ClocksourceTsc,
+        ]);
     }
     let read = read(measured, "CLOCK_MONOTONIC").and_then(|read| read.vdso_ns);
     finding = match (is_believed, reads_tsc, read) {
@@ -215,7 +219,7 @@ fn offset(warp: &WarpMeasured, measured: &Measured, source: Option<&str>) -> Opt
         )),
         (true, true, None) => finding.detail("Threads on different CPUs can see time go back."),
     };
-    Some(if is_believed && reads_tsc { finding.fix(&["measure"]) } else { finding })
+    Some(if is_believed && reads_tsc { finding.fix(&[Fix::Measure]) } else { finding })
 }
 
 fn tsc_denied(measured: &Measured) -> Option<Finding> {
@@ -234,7 +238,7 @@ fn traced(measured: &Measured) -> Option<Finding> {
     if tracing.active != Some(true) {
         return None;
     }
-    let mut finding = Finding::new(Label::SyscallsTraced).fix(&["stop-tracing"]);
+    let mut finding = Finding::new(Label::SyscallsTraced).fix(&[Fix::StopTracing]);
     for who in &tracing.who {
         finding = finding.seen(&seen(who.as_str()));
     }
@@ -302,7 +306,7 @@ fn discipline(one: &Discipline, measured: &Measured) -> Vec<Finding> {
                 "adjtimex: STA_UNSYNC is set, greatest error {:.1} s",
                 one.max_error_us as f64 / 1e6
             )))
-            .fix(&["synchronise"]);
+            .fix(&[Fix::Synchronise]);
         findings.push(if is_guest(measured) {
             finding.detail(
                 "Usual in a virtual machine that lives for minutes, or whose host sets its time.",

@@ -3,7 +3,7 @@
 use super::*;
 use crate::facts::{CommandLine, Known};
 use crate::measured::{Cpuid, Pvclock};
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::State;
 use crate::state::{HostState, SyscallTracing, VdsoState};
 
@@ -150,7 +150,7 @@ fn counters_that_are_apart_forbid_what_would_trust_them() {
         let warp = measured.warp.as_mut().unwrap();
         (warp.offset_ns, warp.backwards, warp.worst_ticks) = (Some((0, 3, -812.0)), 17, 2090);
     });
-    assert!(finding.forbids.contains(&"tsc=reliable"));
+    assert!(finding.forbids.contains(&Fix::TscReliable));
     insta::assert_snapshot!(says(&finding), @"
         [17 of 20000 hand-overs between CPUs went back, by 2090 ticks at worst; pairs of CPUs compared: 1]
         [CPU 3 is 812 ns behind CPU 0, give or take 45.0 ns]
@@ -223,7 +223,7 @@ fn a_process_without_a_vdso_is_told_why_if_the_command_line_says() {
     assert!(findings[0].fixes.is_empty());
     facts.command_line =
         Some(Known::new(CommandLine::parse("ro vdso=0"), "proc/cmdline", "vdso=0"));
-    assert_eq!(find(&facts, &verdict("tsc"))[0].fixes, ["remove-parameter"]);
+    assert_eq!(find(&facts, &verdict("tsc"))[0].fixes, [Fix::RemoveParameter]);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn the_old_switch_of_the_vdso_needs_no_measurement() {
     assert_eq!(with(1), []);
     let findings = with(0);
     assert_eq!((findings[0].label, findings[0].severity), (Label::Vsyscall64Off, Severity::Slow));
-    assert_eq!(findings[0].fixes, ["vsyscall64=1"]);
+    assert_eq!(findings[0].fixes, [Fix::Vsyscall64]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::finding::{Finding, Severity, State, Verdict};
 use super::state::source::is_tsc;
 use crate::facts::{CommandLine, Facts, Known};
 use crate::log::event::{Event, Kind};
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
 #[must_use]
@@ -58,7 +58,7 @@ fn clocksource(facts: &Facts, verdict: &Verdict, line: &Known<CommandLine>) -> V
         _ if is_current && verdict.state == State::Slow && has("tsc") && name != "tsc" => first
             .severity(Severity::Slow)
             .detail(format!("{word} keeps this machine on {name}, although tsc is available."))
-            .fix(&["remove-parameter", "switch-to-tsc"]),
+            .fix(&[Fix::RemoveParameter, Fix::SwitchToTsc]),
         _ if is_current => first.detail(format!("It asks for {name}, which is current.")),
         Some(other) => first.detail(format!("It asks for {name}; {other} is current.")),
         None => first.detail(format!("It asks for {name}.")),
@@ -79,7 +79,7 @@ fn clocksource(facts: &Facts, verdict: &Verdict, line: &Known<CommandLine>) -> V
         ),
         _ => second,
     };
-    vec![first, second.fix(&["remove-parameter"])]
+    vec![first, second.fix(&[Fix::RemoveParameter])]
 }
 
 fn reliable(line: &Known<CommandLine>) -> Option<Finding> {
@@ -87,7 +87,7 @@ fn reliable(line: &Known<CommandLine>) -> Option<Finding> {
     line.value.has(word).then(|| {
         found(Label::ParamTscReliable, line, word)
             .detail("With tsc=reliable nothing on this machine would notice if the TSC went wrong.")
-            .fix(&["measure"])
+            .fix(&[Fix::Measure])
     })
 }
 
@@ -112,7 +112,7 @@ fn reliable_ignored(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding>
         ),
     };
     // What the watchdog saw may be true all the same.
-    Some(found.fix(&["newer-kernel"]).forbid(&["tsc=reliable", "tsc=nowatchdog"]))
+    Some(found.fix(&[Fix::NewerKernel]).forbid(&[Fix::TscReliable, Fix::TscNowatchdog]))
 }
 
 fn no_tsc(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
@@ -130,7 +130,7 @@ fn no_tsc(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding> {
         "{word} makes the kernel refuse the TSC from the start. The kernel's own advice to set tsc=unstable \
          silences its message; it makes the slow clock permanent."
     ));
-    Some(found.fix(&["remove-parameter"]))
+    Some(found.fix(&[Fix::RemoveParameter]))
 }
 
 fn no_hpet(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Finding> {
@@ -142,7 +142,7 @@ fn no_hpet(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Finding> {
             found.severity(Severity::Slow).detail(format!(
                 "{word} leaves {name} as what is current without tsc, which costs more than hpet would or \
                  counts worse."
-            )).fix(&["remove-parameter"]),
+            )).fix(&[Fix::RemoveParameter]),
         ),
         _ => Some(found.detail(format!("{word} takes the HPET away, also from the watchdog as its reference."))),
     }
@@ -158,7 +158,7 @@ fn no_paravirtual(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Findin
         true => Some(
             found.severity(Severity::Slow).detail(format!(
                 "{word} keeps this guest from its hypervisor's clock, and it has no fast one besides."
-            )).fix(&["remove-parameter"]),
+            )).fix(&[Fix::RemoveParameter]),
         ),
         false => Some(found),
     }
@@ -167,13 +167,15 @@ fn no_paravirtual(verdict: &Verdict, line: &Known<CommandLine>) -> Option<Findin
 fn vdso(line: &Known<CommandLine>) -> Vec<Finding> {
     let mut all = Vec::new();
     if line.value.has("vdso=0") {
-        let off = found(Label::ParamVdso, line, "vdso=0").fix(&["remove-parameter"]);
+        let off = found(Label::ParamVdso, line, "vdso=0").fix(&[Fix::RemoveParameter]);
         all.push(
             off.detail("vdso=0 gives programs no vDSO at all: every clock read is a system call."),
         );
     } else if line.value.has("vdso32=0") {
         let off = found(Label::ParamVdso, line, "vdso32=0").severity(Severity::Note);
-        all.push(off.detail("vdso32=0 concerns 32-bit programs only.").fix(&["remove-parameter"]));
+        all.push(
+            off.detail("vdso32=0 concerns 32-bit programs only.").fix(&[Fix::RemoveParameter]),
+        );
     }
     if let Some(value) = line.value.value("vsyscall") {
         let word = format!("vsyscall={value}");

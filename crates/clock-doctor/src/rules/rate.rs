@@ -5,7 +5,7 @@ use super::watchdog::figures::{a_day, hertz, share};
 use super::watchdog::rates::Rates;
 use crate::facts::{Evidence, Facts};
 use crate::log::event::Kind;
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 
 /// Beyond this a clock's rate is wrong, in parts per million: time daemons cannot slew more.
 const WRONG_PPM: f64 = 500.0;
@@ -32,13 +32,13 @@ pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 struct Sign {
     said: Vec<String>,
     evidence: Vec<Evidence>,
-    fixes: Vec<&'static str>,
+    fixes: Vec<Fix>,
 }
 
 fn wrong(signs: Vec<Sign>) -> Finding {
     // A rate that CPUID states falsely passes every comparison of CPUs, and no parameter that
     // makes the kernel trust the TSC mends it.
-    let forbids = ["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"];
+    let forbids = [Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc];
     let mut finding = Finding::new(Label::TscRateWrong).forbid(&forbids);
     for sign in signs {
         finding.detail.extend(sign.said);
@@ -47,11 +47,11 @@ fn wrong(signs: Vec<Sign>) -> Finding {
             finding = finding.seen(line);
         }
     }
-    if finding.fixes.contains(&"tsc_early_khz") {
+    if finding.fixes.contains(&Fix::TscEarlyKhz) {
         // It would only print the rate that is known already.
-        finding.fixes.retain(|name| *name != "tsc=recalibrate");
+        finding.fixes.retain(|fix| *fix != Fix::TscRecalibrate);
     }
-    finding.fix(&["measure"])
+    finding.fix(&[Fix::Measure])
 }
 
 /// Whether the system clock's rate is that of the TSC: not if another counter is read.
@@ -89,9 +89,9 @@ fn by_log(facts: &Facts) -> Option<Sign> {
         evidence.push(event.evidence.clone());
     }
     let mut said = Vec::new();
-    let mut fixes = vec!["bios-update"];
+    let mut fixes = vec![Fix::BiosUpdate];
     if let (Some(stated), Some(timed)) = (stated, timed) {
-        fixes.insert(0, "tsc_early_khz");
+        fixes.insert(0, Fix::TscEarlyKhz);
         said.push(rates_in_words(stated, timed));
         said.push(format!(
             "The kernel only notes it and goes on with {stated:.3} MHz. The parameter that gives it \
@@ -99,7 +99,7 @@ fn by_log(facts: &Facts) -> Option<Sign> {
             timed * 1e3
         ));
     } else {
-        fixes.push("tsc=recalibrate");
+        fixes.push(Fix::TscRecalibrate);
     }
     Some(Sign { said, evidence, fixes })
 }
@@ -129,13 +129,13 @@ fn by_drift(facts: &Facts) -> Option<Sign> {
         a_day(ppm),
         share(NORMAL_PPM)
     )];
-    let mut fixes = vec!["bios-update", "tsc=recalibrate"];
+    let mut fixes = vec![Fix::BiosUpdate, Fix::TscRecalibrate];
     // chrony's drift is what the clock gains; ntpd's sign is the other way round.
     let gains = known.evidence.file.contains("chrony").then_some(ppm);
     if let (Some(gains), Some(rate)) = (gains, Rates::of(facts).tsc("tsc")) {
         let truth = rate.hz / (1.0 - gains / 1e6);
         if (1e8..1e10).contains(&truth) {
-            fixes.insert(0, "tsc_early_khz");
+            fixes.insert(0, Fix::TscEarlyKhz);
             said.push(format!(
                 "With {} as the kernel's rate, the true one is {}: tsc_early_khz={:.0}.",
                 hertz(rate.hz),
@@ -164,7 +164,7 @@ fn by_correction(facts: &Facts) -> Option<Sign> {
         a_day(ppm)
     );
     let evidence = vec![Evidence::of("measured", &text)];
-    Some(Sign { said: vec![said], evidence, fixes: vec!["bios-update", "tsc=recalibrate"] })
+    Some(Sign { said: vec![said], evidence, fixes: vec![Fix::BiosUpdate, Fix::TscRecalibrate] })
 }
 
 /// The TSC was measured against the kernel's clock and differs from what the kernel tells.
@@ -185,7 +185,7 @@ fn by_measurement(facts: &Facts) -> Option<Sign> {
         a_day(ppm)
     );
     let evidence = vec![Evidence::of("measured", &text)];
-    Some(Sign { said: vec![said], evidence, fixes: vec!["bios-update"] })
+    Some(Sign { said: vec![said], evidence, fixes: vec![Fix::BiosUpdate] })
 }
 
 /// By how much two rates differ in parts per million, if that is beyond the measurement's bound.

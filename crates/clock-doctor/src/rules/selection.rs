@@ -7,7 +7,7 @@ use super::state::source::{self, is_tsc};
 use super::{params, state};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, Kind};
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
 #[must_use]
@@ -54,7 +54,7 @@ fn rejected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
             .detail("Once tsc is marked unstable there is no way back to it before the next boot."),
         false => found,
     };
-    Some(found.forbid(&["switch-to-tsc"]).fix(&["reboot"]))
+    Some(found.forbid(&[Fix::SwitchToTsc]).fix(&[Fix::Reboot]))
 }
 
 /// Where tsc can be selected: it is listed, or registered and never given up.
@@ -84,7 +84,7 @@ fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         let found = found.detail(format!(
             "The command line asks for {current}, so that the kernel leaves tsc aside, which it rates higher."
         ));
-        return Some(found.seen(&line.evidence).fix(&["switch-to-tsc", "remove-parameter"]));
+        return Some(found.seen(&line.evidence).fix(&[Fix::SwitchToTsc, Fix::RemoveParameter]));
     }
     let found = found.detail(match current {
         "xen" => "The kernel rates Xen's clock higher than tsc, or somebody selected it.".to_owned(),
@@ -94,13 +94,13 @@ fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         ),
     });
     if current != "xen" {
-        return Some(found.fix(&["switch-to-tsc", "clocksource=tsc"]));
+        return Some(found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]));
     }
     let slept = facts.events().any(|event| matches!(event.kind, Kind::Suspended { .. }));
     let found = found.severity(Severity::Slow).follows(Label::VdsoSupportDependsOnKernel);
     Some(match slept {
-        true => found.forbid(&["switch-to-tsc", "clocksource=tsc"]),
-        false => found.fix(&["switch-to-tsc", "clocksource=tsc"]),
+        true => found.forbid(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]),
+        false => found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]),
     })
 }
 
@@ -140,10 +140,10 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let line = facts.command_line.as_ref();
     let asked =
         line.and_then(|line| params::asked(&line.value)).is_some_and(|name| name == current);
-    let found = if asked { found.fix(&["remove-parameter"]) } else { found };
+    let found = if asked { found.fix(&[Fix::RemoveParameter]) } else { found };
     Some(match *better {
-        "hpet" => found.fix(&["switch-to-hpet"]),
-        "kvm-clock" => found.fix(&["switch-to-kvm-clock"]),
+        "hpet" => found.fix(&[Fix::SwitchToHpet]),
+        "kvm-clock" => found.fix(&[Fix::SwitchToKvmClock]),
         _ => found,
     })
 }
@@ -161,8 +161,8 @@ fn ticks(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         facts.available.iter().any(|list| list.value.iter().any(|other| other == name))
     };
     Some(match () {
-        () if tsc_available(facts).is_some() => found.fix(&["switch-to-tsc", "clocksource=tsc"]),
-        () if has("hpet") => found.fix(&["switch-to-hpet"]),
-        () => found.fix(&["enable-hpet"]),
+        () if tsc_available(facts).is_some() => found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]),
+        () if has("hpet") => found.fix(&[Fix::SwitchToHpet]),
+        () => found.fix(&[Fix::EnableHpet]),
     })
 }

@@ -27,7 +27,7 @@ use self::rates::Rates;
 use super::finding::{Finding, Severity, Verdict};
 use crate::facts::Facts;
 use crate::log::event::{Kind, Mark};
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
 #[must_use]
@@ -74,7 +74,7 @@ fn skewed(episode: &Episode, rates: &Rates, facts: &Facts, machine: &Machine) ->
         let remedy = remedies::of(Label::TscWatchdogSkew, machine, unchecked);
         skew = skew.fix(&remedy.fixes).forbid(&remedy.forbids);
     } else if unchecked {
-        skew = skew.forbid(&["tsc=reliable"]);
+        skew = skew.forbid(&[Fix::TscReliable]);
     }
     skew.follows_from = cause;
     findings.push(skew);
@@ -189,7 +189,7 @@ fn early(episode: &Episode, machine: &Machine) -> Option<Finding> {
         line.or(episode.lines.first()).filter(|_| episode.name.as_deref() == Some("tsc-early"))?;
     let mut finding = Finding::new(Label::TscEarly).seen(line).follows(Label::TscWatchdogSkew);
     if machine.since(5, 5) == Some(false) && machine.since(4, 16) != Some(false) {
-        finding = finding.fix(&["newer-kernel"]);
+        finding = finding.fix(&[Fix::NewerKernel]);
     }
     Some(finding)
 }

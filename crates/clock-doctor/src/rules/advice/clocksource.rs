@@ -2,7 +2,7 @@
 
 use super::wording::{verify_boot, verify_source};
 use super::{CURRENT, Case, Draft, bootloader};
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 
 /// Clocksources from cheap to dear, for a machine that has several.
 const CHEAPEST_FIRST: [&str; 9] = [
@@ -112,7 +112,7 @@ pub(super) fn at_boot(case: &Case) -> Option<Draft> {
 }
 
 fn forbids_reliable(finding: &&crate::rules::finding::Finding) -> bool {
-    finding.forbids.contains(&"tsc=reliable")
+    finding.forbids.contains(&Fix::TscReliable)
 }
 
 /// Nothing to do: said where something else would be tempting.

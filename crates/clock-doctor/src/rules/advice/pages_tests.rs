@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::facts::{CommandLine, Kernel, Known, Sign};
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::State;
 
 /// A machine: its kernel, platforms and current clocksource; `""` where unknown.
@@ -30,15 +30,15 @@ fn with_available(mut machine: (Facts, Verdict), names: &str) -> (Facts, Verdict
     machine
 }
 
-fn write_for(machine: &(Facts, Verdict), name: &str, labels: &[Label]) -> Option<Advice> {
+fn write_for(machine: &(Facts, Verdict), fix: Fix, labels: &[Label]) -> Option<Advice> {
     let findings: Vec<Finding> = labels.iter().map(|&label| Finding::new(label)).collect();
     let because: Vec<&Finding> = findings.iter().collect();
-    write(name, &machine.0, &machine.1, &because)
+    write(fix, &machine.0, &machine.1, &because)
 }
 
 /// What the user reads, without the references.
-fn page(machine: &(Facts, Verdict), name: &str, labels: &[Label]) -> String {
-    let advice = write_for(machine, name, labels).unwrap();
+fn page(machine: &(Facts, Verdict), fix: Fix, labels: &[Label]) -> String {
+    let advice = write_for(machine, fix, labels).unwrap();
     let mut lines = vec![format!("{} ({})", advice.title, advice.place), advice.why];
     lines.extend(advice.commands.iter().map(|line| format!("  {line}")));
     lines.extend(advice.verify.iter().map(|line| format!("? {line}")));
@@ -49,7 +49,7 @@ fn page(machine: &(Facts, Verdict), name: &str, labels: &[Label]) -> String {
 #[test]
 fn virtualbox_after_a_warp() {
     let guest = machine("3.2.0-4-amd64", "acpi_pm", &["virtualbox"]);
-    insta::assert_snapshot!(page(&guest, "paravirtprovider-kvm", &[Label::TscWarp]), @r#"
+    insta::assert_snapshot!(page(&guest, Fix::ParavirtproviderKvm, &[Label::TscWarp]), @r#"
     give the guest KVM's clock: paravirtprovider kvm (on the host)
     The CPUs' counters disagreed when they were compared; kvm-clock gets scale and offset from VirtualBox instead of trusting the guest's comparison.
       VBoxManage --version   # 5.0 or later
@@ -64,7 +64,7 @@ fn virtualbox_after_a_warp() {
     ! This kernel's vDSO does not read kvm-clock (3.6 does not, 4.4 does): a read stays a system call, but not a device's.
     ! With some versions of VirtualBox kvm-clock is irregular: then boot with no-kvmclock.
     "#);
-    insta::assert_snapshot!(page(&guest, "tsc=reliable", &[Label::TscWarp]), @r#"
+    insta::assert_snapshot!(page(&guest, Fix::TscReliable, &[Label::TscWarp]), @r#"
     a kernel from 3.3 on, booted with tsc=reliable (here)
     The CPUs' counters disagreed when they were compared; with tsc=reliable the kernel does not compare the CPUs, and keeps the TSC.
       uname -r   # first a kernel from 3.3 on
@@ -79,7 +79,7 @@ fn virtualbox_after_a_warp() {
     ! Not without a newer kernel: this one compares the CPUs in spite of tsc=reliable.
     ! Only after `clockscope wrongness` measured the offset between all CPUs as smaller than a read, and the drift as under 100 ppm. A TSC that goes wrong later is not noticed.
     "#);
-    insta::assert_snapshot!(page(&guest, "fewer-vcpus", &[Label::TscWarp]), @r#"
+    insta::assert_snapshot!(page(&guest, Fix::FewerVcpus, &[Label::TscWarp]), @r#"
     give the guest fewer CPUs (on the host)
     The CPUs' counters disagreed when they were compared; with one virtual CPU there is nothing to compare; with few the odds are better.
       sudo systemctl poweroff   # in the guest
@@ -93,7 +93,7 @@ fn virtualbox_after_a_warp() {
 #[test]
 fn a_guest_of_kvm_without_an_invariant_tsc() {
     let guest = machine("4.18.0-553.el8.x86_64", "acpi_pm", &["kvm"]);
-    insta::assert_snapshot!(page(&guest, "invtsc", &[Label::GuestLacksInvtsc]), @r#"
+    insta::assert_snapshot!(page(&guest, Fix::Invtsc, &[Label::GuestLacksInvtsc]), @r#"
     give the guest an invariant TSC (on the host)
     The guest is not given an invariant TSC; with an invariant TSC the guest's kernel trusts its counter.
       # libvirt, `virsh edit GUEST`, then shut it down and start it:
@@ -111,7 +111,7 @@ fn a_guest_of_kvm_without_an_invariant_tsc() {
     ? clockscope doctor   # must say: fast
     ! The guest cannot move live to a host with another TSC rate that does not scale it. The host's own TSC must be stable.
     "#);
-    insta::assert_snapshot!(page(&guest, "kvm-clock", &[Label::NestedOrOverloaded]), @r#"
+    insta::assert_snapshot!(page(&guest, Fix::KvmClock, &[Label::NestedOrOverloaded]), @r#"
     give the guest kvm-clock (on the host)
     Virtual CPUs that were not run looked like skew; kvm-clock carries what changes in a pause or a migration.
       # libvirt, `virsh edit GUEST`, below <clock>:
@@ -127,7 +127,7 @@ fn a_guest_of_kvm_without_an_invariant_tsc() {
 #[test]
 fn vmware_without_guest_support() {
     let guest = machine("4.4.302", "hpet", &["vmware"]);
-    insta::assert_snapshot!(page(&guest, "guest-support", &[Label::VmwareGuestSupportMissing]), @r#"
+    insta::assert_snapshot!(page(&guest, Fix::GuestSupport, &[Label::VmwareGuestSupportMissing]), @r#"
     use a kernel with guest support (here)
     The kernel does not know that VMware vouches for the TSC; with it the kernel takes VMware's word for the TSC, and its rate.
       grep -E 'CONFIG_(HYPERVISOR_GUEST|PARAVIRT)=' /boot/config-$(uname -r)   # =y wanted
@@ -142,7 +142,7 @@ fn vmware_without_guest_support() {
 fn xen_on_ec2() {
     let guest = with_available(machine("5.4.0-1103-aws", "xen", &["aws", "xen"]), "xen tsc hpet");
     let labels = [Label::VdsoSupportDependsOnKernel];
-    insta::assert_snapshot!(page(&guest, "switch-to-tsc", &labels), @r#"
+    insta::assert_snapshot!(page(&guest, Fix::SwitchToTsc, &labels), @r#"
     switch to tsc now (here)
     The kernel lists tsc, so it has nothing against it; xen is dearer to read.
       echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource
@@ -152,7 +152,7 @@ fn xen_on_ec2() {
     ! The write reports success even if the kernel refuses.
     ! Not on hosts or guests that suspend, migrate or are restored from snapshots while they keep another source for that reason.
     "#);
-    insta::assert_snapshot!(page(&guest, "clocksource=tsc", &labels), @r#"
+    insta::assert_snapshot!(page(&guest, Fix::ClocksourceTsc, &labels), @r#"
     boot with clocksource=tsc tsc=reliable (here)
     Writing the file lasts until the next boot; this keeps it, as AWS recommends for its Xen instances.
       clockscope wrongness --time 60   # first: must find no warp
@@ -170,7 +170,7 @@ fn xen_on_ec2() {
 #[test]
 fn azure_with_an_old_kernel() {
     let guest = machine("3.10.0-514.26.2.el7.x86_64", "hyperv_clocksource_tsc_page", &["hyperv"]);
-    insta::assert_snapshot!(page(&guest, "newer-kernel", &[Label::VdsoSupportDependsOnKernel]), @r#"
+    insta::assert_snapshot!(page(&guest, Fix::NewerKernel, &[Label::VdsoSupportDependsOnKernel]), @r#"
     use a kernel from 4.12 on (here)
     From 4.12 on the vDSO reads Hyper-V's page. This one is 3.10.0-514.26.2.el7.x86_64.
       # not by an update of this release: RHEL 8 and its like have 4.18
@@ -184,7 +184,7 @@ fn azure_with_an_old_kernel() {
 #[test]
 fn wsl_and_firecracker_have_no_boot_loader() {
     let wsl = machine("6.6.87.2-microsoft-standard-WSL2", "hyperv_clocksource_msr", &["wsl"]);
-    insta::assert_snapshot!(page(&wsl, "wsl-shutdown", &[Label::TscRateWrong]), @r#"
+    insta::assert_snapshot!(page(&wsl, Fix::WslShutdown, &[Label::TscRateWrong]), @r#"
     restart WSL (in Windows)
     The kernel takes the TSC to run at another rate than it does; a restart takes rate and offset of the TSC anew.
       wsl --shutdown
@@ -192,7 +192,7 @@ fn wsl_and_firecracker_have_no_boot_loader() {
     ? clockscope wrongness --time 60   # in WSL; the drift must be below 100 ppm
     ! Ends everything that runs in WSL.
     "#);
-    insta::assert_snapshot!(page(&wsl, "tsc=nowatchdog", &[Label::TscWatchdogGlitch]), @r#"
+    insta::assert_snapshot!(page(&wsl, Fix::TscNowatchdog, &[Label::TscWatchdogGlitch]), @r#"
     boot with tsc=nowatchdog (in Windows)
     One bad sample cost the TSC; without the watchdog the kernel keeps the TSC, and still compares the CPUs at boot.
       # add to kernelCommandLine below [wsl2] in %UserProfile%\.wslconfig:
@@ -205,7 +205,7 @@ fn wsl_and_firecracker_have_no_boot_loader() {
     ! A TSC that goes wrong later is not noticed. Measure again after updates of firmware or kernel.
     "#);
     let microvm = machine("6.1.141", "kvm-clock", &["firecracker"]);
-    insta::assert_snapshot!(page(&microvm, "tsc=nowatchdog", &[Label::VmPaused]), @r#"
+    insta::assert_snapshot!(page(&microvm, Fix::TscNowatchdog, &[Label::VmPaused]), @r#"
     boot with tsc=nowatchdog (on the host)
     The guest was stopped, which looked like skew; without the watchdog the kernel keeps the TSC, and still compares the CPUs at boot.
       # add to boot_args of the VM's boot source, and start it anew: tsc=nowatchdog
@@ -224,7 +224,7 @@ fn a_laptop_whose_firmware_sets_the_counters_apart() {
         Known::new(Sign::Dmi(name.to_owned(), value.to_owned()), "sys/class/dmi/id", value)
     };
     laptop.0.signs = vec![dmi("sys_vendor", "Framework"), dmi("product_name", "Laptop 13")];
-    insta::assert_snapshot!(page(&laptop, "bios-update", &[Label::TscWarpFirmware]), @r#"
+    insta::assert_snapshot!(page(&laptop, Fix::BiosUpdate, &[Label::TscWarpFirmware]), @r#"
     update the firmware (here)
     The firmware left the CPUs' counters far apart; only the firmware can set that right. This machine is Framework Laptop 13.
       grep . /sys/class/dmi/id/bios_{vendor,version,date}
@@ -235,7 +235,7 @@ fn a_laptop_whose_firmware_sets_the_counters_apart() {
     ? clockscope wrongness   # must find no warp
     ! Measure again after it.
     "#);
-    insta::assert_snapshot!(page(&laptop, "keep", &[Label::TscHaltsInIdle]), @r#"
+    insta::assert_snapshot!(page(&laptop, Fix::Keep, &[Label::TscHaltsInIdle]), @r#"
     keep hpet (here)
     The counter stops in deep sleep; the present clocksource is slower and right.
     "#);
@@ -244,7 +244,7 @@ fn a_laptop_whose_firmware_sets_the_counters_apart() {
 #[test]
 fn an_arm_board_with_an_erratum() {
     let board = machine("6.8.0", "arch_sys_counter", &["bare-metal", "arm64"]);
-    insta::assert_snapshot!(page(&board, "coarse", &[Label::ArmErratumVdsoOff]), @r#"
+    insta::assert_snapshot!(page(&board, Fix::Coarse, &[Label::ArmErratumVdsoOff]), @r#"
     read a coarse clock where a tick will do (here)
     A CPU erratum takes the clock out of the vDSO; coarse clocks stay cheap, since they read no device.
       clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -257,7 +257,7 @@ fn parameters_are_taken_off_by_name() {
     let suse = machine("5.3.18-150300.59.112-default", "acpi_pm", &["bare-metal"]);
     let suse = with_command_line(suse, "root=/dev/sda1 clocksource=hpet hpet=disable quiet");
     let suse = with_available(suse, "acpi_pm");
-    insta::assert_snapshot!(page(&suse, "remove-parameter", &[Label::ParamClocksourceUnavailable]), @r#"
+    insta::assert_snapshot!(page(&suse, Fix::RemoveParameter, &[Label::ParamClocksourceUnavailable]), @r#"
     take clocksource=hpet and hpet=disable off the command line (here)
     The command line names a clocksource that does not exist here; without it the kernel chooses by itself.
       sudo sed -i 's/\bclocksource=hpet\b *//' /etc/default/grub
@@ -274,7 +274,7 @@ fn parameters_are_taken_off_by_name() {
 #[test]
 fn a_log_tells_its_reader_what_to_look_for() {
     let unknown = machine("", "hpet", &[]);
-    insta::assert_snapshot!(page(&unknown, "read-log", &[Label::TscAbsent]), @r#"
+    insta::assert_snapshot!(page(&unknown, Fix::ReadLog, &[Label::TscAbsent]), @r#"
     read why the kernel gave the TSC up (here)
     The kernel printed once why it uses hpet; the fix depends on it.
       sudo dmesg | grep -i -e tsc -e clocksource -e hpet -e 'pm-timer'
@@ -287,27 +287,26 @@ fn a_log_tells_its_reader_what_to_look_for() {
 #[test]
 fn a_fix_that_cannot_help_is_not_written() {
     let old = machine("4.19.0", "acpi_pm", &["bare-metal"]);
-    let none = |machine: &(Facts, Verdict), name: &str| {
-        assert!(write_for(machine, name, &[Label::TscWatchdogGlitch]).is_none(), "{name}");
+    let none = |machine: &(Facts, Verdict), fix: Fix| {
+        assert!(write_for(machine, fix, &[Label::TscWatchdogGlitch]).is_none(), "{fix}");
     };
-    none(&old, "tsc=nowatchdog");
-    none(&old, "tsc=recalibrate");
-    none(&old, "invtsc=never-heard-of");
-    none(&old, "wsl-shutdown");
-    none(&old, "paravirtprovider-kvm");
+    none(&old, Fix::TscNowatchdog);
+    none(&old, Fix::TscRecalibrate);
+    none(&old, Fix::WslShutdown);
+    none(&old, Fix::ParavirtproviderKvm);
     let set =
         with_command_line(machine("6.1.0", "hpet", &["kvm"]), "ro tsc=reliable clocksource=tsc");
-    none(&set, "tsc=nowatchdog");
-    none(&set, "tsc=reliable");
-    none(&set, "clocksource=tsc");
-    none(&set, "bios-update");
+    none(&set, Fix::TscNowatchdog);
+    none(&set, Fix::TscReliable);
+    none(&set, Fix::ClocksourceTsc);
+    none(&set, Fix::BiosUpdate);
     let listed = with_available(machine("6.1.0", "hpet", &[]), "hpet acpi_pm");
-    none(&listed, "switch-to-tsc");
-    none(&listed, "clocksource=tsc");
-    none(&listed, "switch-source");
-    none(&with_available(machine("6.1.0", "tsc", &[]), "tsc hpet"), "switch-to-tsc");
+    none(&listed, Fix::SwitchToTsc);
+    none(&listed, Fix::ClocksourceTsc);
+    none(&listed, Fix::SwitchSource);
+    none(&with_available(machine("6.1.0", "tsc", &[]), "tsc hpet"), Fix::SwitchToTsc);
     assert!(
-        write_for(&machine("4.18.0-553.el8_10.x86_64", "hpet", &[]), "tsc=nowatchdog", &[])
+        write_for(&machine("4.18.0-553.el8_10.x86_64", "hpet", &[]), Fix::TscNowatchdog, &[])
             .is_some()
     );
 }
@@ -321,8 +320,8 @@ fn nobody_is_told_to_do_what_must_not_be_done() {
             [platform].into_iter().filter(|name| !name.is_empty()).collect();
         for kernel in ["", "2.6.32", "3.2.0", "5.10.0-18-amd64", "6.12.0", "7.1.0"] {
             let machine = machine(kernel, "acpi_pm", &platforms);
-            let written = super::super::catalogue::FIXES.iter().filter_map(|fix| {
-                write_for(&machine, fix.name, &[Label::TscWatchdogSkew, Label::TscWarp])
+            let written = Fix::ALL.into_iter().filter_map(|fix| {
+                write_for(&machine, fix, &[Label::TscWatchdogSkew, Label::TscWarp])
             });
             for advice in written {
                 let text = advice.commands.join("\n");

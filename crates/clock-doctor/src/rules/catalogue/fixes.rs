@@ -1,11 +1,11 @@
 //! What can be advised.
 
-use super::Fix;
+use super::{Fix, FixRow};
 
 /// All fixes.
-pub static FIXES: &[Fix] = &[
-    Fix {
-        name: "switch-to-tsc",
+pub static FIXES: &[FixRow] = &[
+    FixRow {
+        fix: Fix::SwitchToTsc,
         title: "switch to tsc now",
         what: "Makes tsc the current clocksource at once, until the next boot. The write reports \
             success even when the kernel refuses, so the file has to be read again.",
@@ -15,8 +15,8 @@ pub static FIXES: &[Fix] = &[
         reboots: false,
         references: &["kernel/time/clocksource.c (current_clocksource_store; 2.6.36 to 6.12)"],
     },
-    Fix {
-        name: "clocksource=tsc",
+    FixRow {
+        fix: Fix::ClocksourceTsc,
         title: "boot with clocksource=tsc",
         what: "Puts tsc before all other sources at boot. It does not bring back a TSC that the \
             kernel refuses.",
@@ -29,8 +29,8 @@ pub static FIXES: &[Fix] = &[
             "kernel/time/clocksource.c (boot_override_clocksource; 6.12)",
         ],
     },
-    Fix {
-        name: "switch-to-hpet",
+    FixRow {
+        fix: Fix::SwitchToHpet,
         title: "switch to hpet now",
         what: "hpet takes 1.2 to 1.9 us a read, does not wrap every 4.69 s and resolves better than \
             acpi_pm. Until the next boot.",
@@ -39,8 +39,8 @@ pub static FIXES: &[Fix] = &[
         reboots: false,
         references: &["kernel/time/clocksource.c (current_clocksource_store; 2.6.36 to 6.12)"],
     },
-    Fix {
-        name: "switch-to-kvm-clock",
+    FixRow {
+        fix: Fix::SwitchToKvmClock,
         title: "switch to kvm-clock now",
         what: "kvm-clock is read by the vDSO where the host's TSC is stable, and stays right \
             through pauses and migrations. Until the next boot.",
@@ -52,8 +52,8 @@ pub static FIXES: &[Fix] = &[
             "arch/x86/kernel/kvmclock.c (4.4, 5.10)",
         ],
     },
-    Fix {
-        name: "switch-source",
+    FixRow {
+        fix: Fix::SwitchSource,
         title: "switch to the fastest available clocksource now",
         what: "Makes another available source current at once, until the next boot.",
         since: "",
@@ -61,8 +61,8 @@ pub static FIXES: &[Fix] = &[
         reboots: false,
         references: &["kernel/time/clocksource.c (current_clocksource_store; 2.6.36 to 6.12)"],
     },
-    Fix {
-        name: "tsc=nowatchdog",
+    FixRow {
+        fix: Fix::TscNowatchdog,
         title: "boot with tsc=nowatchdog",
         what: "Turns the watchdog off for the TSC and leaves the comparison of the CPUs at boot: \
             milder than tsc=reliable.",
@@ -75,8 +75,8 @@ pub static FIXES: &[Fix] = &[
             "arch/x86/kernel/tsc.c (5.10)",
         ],
     },
-    Fix {
-        name: "tsc=reliable",
+    FixRow {
+        fix: Fix::TscReliable,
         title: "boot with tsc=reliable, once measured",
         what: "Turns off the watchdog and the comparison of the CPUs at boot.",
         since: "the comparison from about 3.3 (3.6 yes, 2.6.36 no); tsc-early heeds it in 5.10, not \
@@ -90,8 +90,8 @@ pub static FIXES: &[Fix] = &[
             "arch/x86/kernel/tsc_sync.c (2.6.36, 3.6, 6.12)",
         ],
     },
-    Fix {
-        name: "tsc=recalibrate",
+    FixRow {
+        fix: Fix::TscRecalibrate,
         title: "boot with tsc=recalibrate, to have the rate checked",
         what: "Makes the kernel hold a rate from CPUID or an MSR against a timer, and print both if they \
             differ by more than 500 ppm. It goes on with the first all the same.",
@@ -103,8 +103,8 @@ pub static FIXES: &[Fix] = &[
             "arch/x86/kernel/tsc.c (6.12)",
         ],
     },
-    Fix {
-        name: "tsc_early_khz",
+    FixRow {
+        fix: Fix::TscEarlyKhz,
         title: "boot with the right tsc_early_khz",
         what: "States the TSC's rate and overrides a wrong early one.",
         since: "6.12's documentation",
@@ -112,8 +112,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["Documentation/admin-guide/kernel-parameters.txt (6.12)"],
     },
-    Fix {
-        name: "remove-parameter",
+    FixRow {
+        fix: Fix::RemoveParameter,
         title: "take a parameter off the command line",
         what: "Somebody's old work-around decides which clocksource is used; without it the kernel \
             chooses by itself.",
@@ -122,8 +122,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["Documentation/admin-guide/kernel-parameters.txt (6.12)"],
     },
-    Fix {
-        name: "newer-kernel",
+    FixRow {
+        fix: Fix::NewerKernel,
         title: "use a newer kernel",
         what: "Later kernels read more clocks in the vDSO and have fewer false alarms of the \
             watchdog.",
@@ -132,8 +132,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["kernel/time/clocksource.c (2.6.36 to 7.1)"],
     },
-    Fix {
-        name: "reboot",
+    FixRow {
+        fix: Fix::Reboot,
         title: "reboot",
         what: "What is marked unstable stays so until the next boot; a reboot gives the TSC another \
             chance.",
@@ -142,8 +142,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["kernel/time/clocksource.c (4.4 to 6.12)"],
     },
-    Fix {
-        name: "cold-boot",
+    FixRow {
+        fix: Fix::ColdBoot,
         title: "shut down, set the number of CPUs, start",
         what: "CPUs that are there from the start count together; added ones begin at another \
             value.",
@@ -152,8 +152,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["arch/x86/kernel/tsc_sync.c (6.12)"],
     },
-    Fix {
-        name: "bios-update",
+    FixRow {
+        fix: Fix::BiosUpdate,
         title: "update the firmware",
         what: "Firmware sets the counters at boot and on resume, and states the TSC's rate; only it \
             can set them right.",
@@ -162,8 +162,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["bugzilla.kernel.org 202525, 216146"],
     },
-    Fix {
-        name: "pre-boot-synchroniser",
+    FixRow {
+        fix: Fix::PreBootSynchroniser,
         title: "set the counters right before the kernel starts",
         what: "A small program that runs before the boot loader writes the same value into all \
             cores' counters.",
@@ -173,8 +173,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["Zanasin/tscsync"],
     },
-    Fix {
-        name: "enable-hpet",
+    FixRow {
+        fix: Fix::EnableHpet,
         title: "turn the HPET on in the firmware",
         what: "Gives the watchdog a reference of 32 bits or more and the kernel a better fallback \
             than acpi_pm.",
@@ -183,8 +183,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["arch/x86/kernel/hpet.c (6.12)"],
     },
-    Fix {
-        name: "hpet=disable",
+    FixRow {
+        fix: Fix::HpetDisable,
         title: "boot with hpet=disable",
         what: "Keeps an HPET that stops in deep sleep from misjudging the TSC, on kernels that do \
             not set it aside by themselves.",
@@ -196,8 +196,8 @@ pub static FIXES: &[Fix] = &[
             "arch/x86/kernel/hpet.c (5.10)",
         ],
     },
-    Fix {
-        name: "max_cstate",
+    FixRow {
+        fix: Fix::MaxCstate,
         title: "keep the CPUs out of deep sleep",
         what: "A counter that stops in deep sleep does not stop if the CPUs do not go there.",
         since: "",
@@ -208,8 +208,8 @@ pub static FIXES: &[Fix] = &[
             "drivers/acpi/processor_idle.c",
         ],
     },
-    Fix {
-        name: "paravirtprovider-kvm",
+    FixRow {
+        fix: Fix::ParavirtproviderKvm,
         title: "give the guest KVM's clock",
         what: "VirtualBox then offers kvm-clock, which does not depend on the comparison of the \
             guest's CPUs.",
@@ -218,8 +218,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["VirtualBox manual, ch. 10.4", "VirtualBox/virtualbox #580"],
     },
-    Fix {
-        name: "no-kvmclock",
+    FixRow {
+        fix: Fix::NoKvmclock,
         title: "boot with no-kvmclock",
         what: "Leaves an irregular kvm-clock of the hypervisor aside.",
         since: "",
@@ -230,8 +230,8 @@ pub static FIXES: &[Fix] = &[
             "VirtualBox/virtualbox #580",
         ],
     },
-    Fix {
-        name: "fewer-vcpus",
+    FixRow {
+        fix: Fix::FewerVcpus,
         title: "give the guest fewer CPUs",
         what: "Counters of fewer virtual CPUs have less to disagree on; a guest with one CPU is not \
             compared at all.",
@@ -240,8 +240,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["arch/x86/kernel/tsc_sync.c (6.12)"],
     },
-    Fix {
-        name: "invtsc",
+    FixRow {
+        fix: Fix::Invtsc,
         title: "give the guest an invariant TSC",
         what: "The guest's kernel then trusts its TSC, and reads it in the vDSO.",
         since: "",
@@ -250,8 +250,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["QEMU documentation, CPU models", "libvirt documentation, domain XML"],
     },
-    Fix {
-        name: "kvm-clock",
+    FixRow {
+        fix: Fix::KvmClock,
         title: "give the guest kvm-clock",
         what: "A paravirtual clock stays right through pauses and migrations.",
         since: "",
@@ -259,8 +259,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["arch/x86/kernel/kvmclock.c (4.4, 5.10)"],
     },
-    Fix {
-        name: "pin-vcpus",
+    FixRow {
+        fix: Fix::PinVcpus,
         title: "give the virtual CPUs time to run",
         what: "A virtual CPU that is not run for long makes the watchdog see skew where there is \
             none.",
@@ -269,8 +269,8 @@ pub static FIXES: &[Fix] = &[
         reboots: false,
         references: &["libvirt documentation, CPU tuning"],
     },
-    Fix {
-        name: "guest-support",
+    FixRow {
+        fix: Fix::GuestSupport,
         title: "use a kernel with guest support",
         what: "With CONFIG_HYPERVISOR_GUEST the kernel takes the TSC's rate from the hypervisor and \
             trusts it.",
@@ -279,8 +279,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["arch/x86/kernel/cpu/vmware.c", "fbelavenuto/arpl #244"],
     },
-    Fix {
-        name: "host-tsc",
+    FixRow {
+        fix: Fix::HostTsc,
         title: "mend the host's TSC first",
         what: "A guest's clock is as good as its host's TSC: without that the host states no stable \
             bit and the guest's vDSO makes system calls.",
@@ -289,8 +289,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["arch/x86/kvm/x86.c"],
     },
-    Fix {
-        name: "suspend-guests",
+    FixRow {
+        fix: Fix::SuspendGuests,
         title: "suspend the guests with the host",
         what: "A guest that is told of the suspend sets its clock right afterwards; one that is not \
             finds its counter changed.",
@@ -299,8 +299,8 @@ pub static FIXES: &[Fix] = &[
         reboots: false,
         references: &["QubesOS/qubes-issues #7404, #8061"],
     },
-    Fix {
-        name: "set-clock-after-restore",
+    FixRow {
+        fix: Fix::SetClockAfterRestore,
         title: "set the clock after a restore",
         what: "A restored guest goes on with the wall clock of its snapshot.",
         since: "Firecracker: the restore's clock_realtime, with kvm-clock",
@@ -308,8 +308,8 @@ pub static FIXES: &[Fix] = &[
         reboots: false,
         references: &["firecracker-microvm/firecracker #5809"],
     },
-    Fix {
-        name: "wsl-shutdown",
+    FixRow {
+        fix: Fix::WslShutdown,
         title: "restart WSL",
         what: "Starts WSL's virtual machine anew, with counters and rates as they are now.",
         since: "",
@@ -317,8 +317,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["microsoft/WSL #10006, #11790"],
     },
-    Fix {
-        name: "64-bit",
+    FixRow {
+        fix: Fix::Use64Bit,
         title: "use 64-bit user space",
         what: "64-bit programs read the counter in the vDSO where 32-bit ones cannot.",
         since: "",
@@ -326,8 +326,8 @@ pub static FIXES: &[Fix] = &[
         reboots: true,
         references: &["arch/arm/kernel/vdso.c", "raspberrypi/linux #6601"],
     },
-    Fix {
-        name: "vsyscall64=1",
+    FixRow {
+        fix: Fix::Vsyscall64,
         title: "set kernel.vsyscall64 to 1",
         what: "Lets the vDSO answer by itself instead of making system calls, at once.",
         since: "kernels up to 3.0 have it",
@@ -335,8 +335,8 @@ pub static FIXES: &[Fix] = &[
         reboots: false,
         references: &["arch/x86/kernel/vsyscall_64.c (2.6.36)"],
     },
-    Fix {
-        name: "synchronise",
+    FixRow {
+        fix: Fix::Synchronise,
         title: "run a time daemon",
         what: "Disciplines CLOCK_REALTIME by the network's time.",
         since: "",
@@ -344,8 +344,8 @@ pub static FIXES: &[Fix] = &[
         reboots: false,
         references: &["adjtimex(2)"],
     },
-    Fix {
-        name: "stop-tracing",
+    FixRow {
+        fix: Fix::StopTracing,
         title: "stop the tracer",
         what: "System calls cost what they cost again.",
         since: "",
@@ -353,8 +353,8 @@ pub static FIXES: &[Fix] = &[
         reboots: false,
         references: &["kernel/trace/trace_syscalls.c"],
     },
-    Fix {
-        name: "find-stall",
+    FixRow {
+        fix: Fix::FindStall,
         title: "find what stalls the machine",
         what: "The TSC is lost again as long as the machine or guest stands still for long.",
         since: "",
@@ -362,8 +362,8 @@ pub static FIXES: &[Fix] = &[
         reboots: false,
         references: &["Documentation/trace/hwlat_detector.rst"],
     },
-    Fix {
-        name: "read-log",
+    FixRow {
+        fix: Fix::ReadLog,
         title: "read the kernel's log of this boot",
         what: "The kernel prints once, at boot or when it happens, why it refused the TSC.",
         since: "",
@@ -371,8 +371,8 @@ pub static FIXES: &[Fix] = &[
         reboots: false,
         references: &["dmesg(1)", "journalctl(1)"],
     },
-    Fix {
-        name: "measure",
+    FixRow {
+        fix: Fix::Measure,
         title: "measure the clock's rate and the CPUs' offsets",
         what: "A minute of measurement decides what one sample of the watchdog cannot.",
         since: "",
@@ -380,8 +380,8 @@ pub static FIXES: &[Fix] = &[
         reboots: false,
         references: &["clockscope wrongness --help"],
     },
-    Fix {
-        name: "coarse",
+    FixRow {
+        fix: Fix::Coarse,
         title: "read a coarse clock where a tick will do",
         what: "CLOCK_MONOTONIC_COARSE and CLOCK_REALTIME_COARSE cost 4 to 13 ns whatever the \
             clocksource is.",
@@ -390,8 +390,8 @@ pub static FIXES: &[Fix] = &[
         reboots: false,
         references: &["clock_gettime(2)"],
     },
-    Fix {
-        name: "keep",
+    FixRow {
+        fix: Fix::Keep,
         title: "leave the clocksource as it is",
         what: "The present source is the right one here: slower, and correct.",
         since: "",

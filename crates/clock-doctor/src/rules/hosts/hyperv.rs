@@ -2,7 +2,7 @@
 
 use crate::facts::Facts;
 use crate::log::event::Kind;
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Severity, Verdict};
 
 /// What these rules find.
@@ -60,12 +60,12 @@ fn page_needs_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
                      every read asks the hypervisor."
                 ),
             };
-            Some(found.seen(&kernel.evidence).detail(detail).fix(&["measure", "newer-kernel"]))
+            Some(found.seen(&kernel.evidence).detail(detail).fix(&[Fix::Measure, Fix::NewerKernel]))
         }
         Some(_) => None,
         None if page && super::age(facts).at_least < (4, 2) => {
             let found = found.detail("The vDSO reads Hyper-V's TSC page from 4.12 on, and nothing here tells the version.");
-            Some(found.fix(&["measure"]))
+            Some(found.fix(&[Fix::Measure]))
         }
         None => None,
     }
@@ -84,5 +84,5 @@ fn wsl_rate(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         "This is WSL 2, whose clock was seen to run up to 7 % fast, and to stand still after the host slept; \
          nothing in the guest shows it but a comparison with another clock.",
     );
-    Some(found.fix(&["measure", "wsl-shutdown"]))
+    Some(found.fix(&[Fix::Measure, Fix::WslShutdown]))
 }

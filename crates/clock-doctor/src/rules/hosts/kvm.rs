@@ -3,7 +3,7 @@
 use super::flag_evidence;
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, Kind};
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Severity, State, Verdict};
 use crate::rules::platform;
 use crate::rules::state::source::is_tsc;
@@ -78,7 +78,7 @@ fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         )),
         _ => return None,
     };
-    let found = found.fix(&["measure", "host-tsc", "invtsc"]);
+    let found = found.fix(&[Fix::Measure, Fix::HostTsc, Fix::Invtsc]);
     Some(match breaks_kvm_clock(facts).map(|event| &event.kind) {
         Some(Kind::HotAdded) => found.follows(Label::TscWarpHotplug),
         Some(_) => found.follows(Label::TscWarp),
@@ -125,7 +125,7 @@ fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     // Whoever reads kvm-clock by the vDSO needs no more.
     let fast = verdict.state == State::Fast;
     let found = if fast { found.severity(Severity::Note) } else { found };
-    Some(found.fix(&["invtsc", "kvm-clock"]).forbid(&["tsc=reliable", "tsc=nowatchdog"]))
+    Some(found.fix(&[Fix::Invtsc, Fix::KvmClock]).forbid(&[Fix::TscReliable, Fix::TscNowatchdog]))
 }
 
 fn snapshots(facts: &Facts, verdict: &Verdict) -> Option<Finding> {

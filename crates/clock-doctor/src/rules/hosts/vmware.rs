@@ -3,7 +3,7 @@
 use super::flag_evidence;
 use crate::facts::Facts;
 use crate::log::event::{Event, Kind};
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Verdict};
 use crate::rules::state::source::is_tsc;
 
@@ -70,5 +70,5 @@ fn guest_support_missing(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         "This machine is VMware's, and a kernel with guest support would have asked it for the TSC's rate and \
          kept the watchdog off. Nothing in the log shows that this one did.",
     );
-    Some(found.fix(&["guest-support", "tsc=reliable"]))
+    Some(found.fix(&[Fix::GuestSupport, Fix::TscReliable]))
 }

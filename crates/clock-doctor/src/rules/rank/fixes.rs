@@ -1,113 +1,117 @@
 //! Which fixes are advised: what findings ask for, less what any of them forbids.
 
-use super::super::catalogue::{Label, Says};
+use super::super::advice;
+use super::super::catalogue::{Fix, Label, Says};
 use super::super::finding::{Advice, Finding, Severity, State, Verdict};
-use super::super::{advice, catalogue};
 use crate::facts::Facts;
 
 /// What must not be advised after a finding, whether its rule says so or not. The reasons stand in
 /// the catalogue.
-const FORBIDDEN: [(Label, &[&str]); 15] = [
+const FORBIDDEN: [(Label, &[Fix]); 15] = [
     (
         Label::TscWarpFirmware,
-        &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"],
+        &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc],
     ),
     (
         Label::TscWarpRuntime,
-        &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"],
+        &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc],
     ),
     (
         Label::TscOffsetMeasured,
-        &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"],
+        &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc],
     ),
-    (Label::PerCpuSyncSuspicious, &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
-    (Label::TscRateWrong, &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"]),
-    (Label::TscHaltsInIdle, &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
-    (Label::TscUnsynchronized, &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
-    (Label::TscWentBackwards, &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
-    (Label::TscJumped, &["tsc=reliable"]),
-    (Label::AfterResume, &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
-    (Label::MigrationRisk, &["tsc=reliable", "clocksource=tsc"]),
-    (Label::KvmHostTscBackwards, &["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc"]),
+    (Label::PerCpuSyncSuspicious, &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc]),
+    (
+        Label::TscRateWrong,
+        &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc],
+    ),
+    (Label::TscHaltsInIdle, &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc]),
+    (Label::TscUnsynchronized, &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc]),
+    (Label::TscWentBackwards, &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc]),
+    (Label::TscJumped, &[Fix::TscReliable]),
+    (Label::AfterResume, &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc]),
+    (Label::MigrationRisk, &[Fix::TscReliable, Fix::ClocksourceTsc]),
+    (Label::KvmHostTscBackwards, &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc]),
     // An early rate that is wrong looks just like this: only a measurement can tell.
-    (Label::TscEarly, &["tsc=reliable"]),
-    (Label::HpetPc10Benign, &["enable-hpet"]),
-    (Label::HpetUnreliable, &["enable-hpet", "switch-to-hpet"]),
+    (Label::TscEarly, &[Fix::TscReliable]),
+    (Label::HpetPc10Benign, &[Fix::EnableHpet]),
+    (Label::HpetUnreliable, &[Fix::EnableHpet, Fix::SwitchToHpet]),
 ];
 /// Clocksources that an x86 kernel takes when it does not take the TSC.
 const FALLBACKS: [&str; 7] =
     ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "sgi_rtc", "hyperv_clocksource_msr"];
 
 /// Whether any finding forbids that fix.
-pub(super) fn is_forbidden(name: &str, findings: &[Finding]) -> bool {
+pub(super) fn is_forbidden(fix: Fix, findings: &[Finding]) -> bool {
     findings.iter().any(|finding| {
         let by_label = FORBIDDEN.iter().find(|(label, _)| *label == finding.label);
-        finding.forbids.contains(&name) || by_label.is_some_and(|(_, names)| names.contains(&name))
+        finding.forbids.contains(&fix) || by_label.is_some_and(|(_, fixes)| fixes.contains(&fix))
     })
 }
 
 /// What an order of findings asks for, written out; the main cause's best fix first.
 pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> Vec<Advice> {
-    let mut names: Vec<&'static str> = Vec::new();
+    let mut fixes: Vec<Fix> = Vec::new();
     let asked = findings
         .iter()
-        .flat_map(|finding| finding.fixes.iter().filter(|name| may_ask(finding, name)).copied());
-    for name in asked {
-        if !names.contains(&name) && !is_forbidden(name, findings) {
-            names.push(name);
+        .flat_map(|finding| finding.fixes.iter().copied().filter(|fix| may_ask(finding, *fix)));
+    for fix in asked {
+        if !fixes.contains(&fix) && !is_forbidden(fix, findings) {
+            fixes.push(fix);
         }
     }
     if findings.iter().any(|finding| finding.says(Says::CpusWereCompared)) {
-        names.retain(|name| *name != "tsc=nowatchdog");
+        fixes.retain(|fix| *fix != Fix::TscNowatchdog);
     }
-    first_things_first(&mut names);
-    let write = |name: &str, like: &str| {
+    first_things_first(&mut fixes);
+    let write = |fix: Fix, like: Fix| {
         let asking: Vec<&Finding> =
             findings.iter().filter(|finding| finding.fixes.contains(&like)).collect();
-        advice::write(name, facts, verdict, &asking)
+        advice::write(fix, facts, verdict, &asking)
     };
     let mut written = Vec::new();
-    for name in &names {
-        let advice = write(name, name);
+    for &fix in &fixes {
+        let advice = write(fix, fix);
         // What stands in for it on kernels that do not have it.
         let advice = advice.or_else(|| {
-            let stands_in = *name == "tsc=nowatchdog"
+            let stands_in = fix == Fix::TscNowatchdog
                 && lacks_nowatchdog(facts)
-                && !names.contains(&"tsc=reliable")
-                && !is_forbidden("tsc=reliable", findings);
-            if stands_in { write("tsc=reliable", name) } else { None }
+                && !fixes.contains(&Fix::TscReliable)
+                && !is_forbidden(Fix::TscReliable, findings);
+            if stands_in { write(Fix::TscReliable, fix) } else { None }
         });
         written.extend(advice);
     }
-    if written.iter().any(|advice: &Advice| advice.name == "tsc=nowatchdog") {
-        written.retain(|advice| advice.name != "tsc=reliable");
+    if written.iter().any(|advice: &Advice| advice.name == Fix::TscNowatchdog) {
+        written.retain(|advice| advice.name != Fix::TscReliable);
     }
     // Xen's advice for tsc has it in the same command.
-    let is_said =
-        |advice: &Advice| advice.name == "clocksource=tsc" && advice.title.contains("tsc=reliable");
+    let is_said = |advice: &Advice| {
+        advice.name == Fix::ClocksourceTsc && advice.title.contains("tsc=reliable")
+    };
     if written.iter().any(is_said) {
-        written.retain(|advice| advice.name != "tsc=reliable");
+        written.retain(|advice| advice.name != Fix::TscReliable);
     }
     say_measurement_once(&mut written);
     let last_resort = if asks_for_log(verdict, findings, &written) {
-        Some("read-log")
+        Some(Fix::ReadLog)
     } else {
-        (verdict.state == State::Slow && written.is_empty()).then_some("coarse")
+        (verdict.state == State::Slow && written.is_empty()).then_some(Fix::Coarse)
     };
-    written.extend(last_resort.and_then(|name| advice::write(name, facts, verdict, &[])));
+    written.extend(last_resort.and_then(|fix| advice::write(fix, facts, verdict, &[])));
     written
 }
 
 /// A measurement before what rests on it, a mere reboot before a parameter.
-fn first_things_first(names: &mut Vec<&'static str>) {
-    for first in ["reboot", "measure"] {
-        let at = |wanted: &[&str]| names.iter().position(|name| wanted.contains(name));
-        let (first_at, parameter) = (at(&[first]), at(&["tsc=nowatchdog", "tsc=reliable"]));
+fn first_things_first(fixes: &mut Vec<Fix>) {
+    for first in [Fix::Reboot, Fix::Measure] {
+        let at = |wanted: &[Fix]| fixes.iter().position(|fix| wanted.contains(fix));
+        let (first_at, parameter) = (at(&[first]), at(&[Fix::TscNowatchdog, Fix::TscReliable]));
         if let (Some(first_at), Some(parameter)) = (first_at, parameter)
             && parameter < first_at
         {
-            names.remove(first_at);
-            names.insert(parameter, first);
+            fixes.remove(first_at);
+            fixes.insert(parameter, first);
         }
     }
 }
@@ -115,7 +119,7 @@ fn first_things_first(names: &mut Vec<&'static str>) {
 /// Where the measurement is advised by itself, the fixes that rest on it only refer to it.
 fn say_measurement_once(written: &mut [Advice]) {
     let is_measurement = |advice: &Advice| {
-        advice.name == "measure" && advice.commands.iter().any(|line| line.contains("wrongness"))
+        advice.name == Fix::Measure && advice.commands.iter().any(|line| line.contains("wrongness"))
     };
     if !written.iter().any(is_measurement) {
         return;
@@ -128,10 +132,10 @@ fn say_measurement_once(written: &mut [Advice]) {
 }
 
 /// What is harmless asks for nothing; a note asks for nothing that costs a reboot.
-fn may_ask(finding: &Finding, name: &str) -> bool {
+fn may_ask(finding: &Finding, fix: Fix) -> bool {
     match finding.severity {
         Severity::Ok => false,
-        Severity::Note => catalogue::fix(name).is_some_and(|fix| !fix.reboots),
+        Severity::Note => !fix.row().reboots,
         Severity::Slow | Severity::Wrong => true,
     }
 }
@@ -150,5 +154,5 @@ fn asks_for_log(verdict: &Verdict, findings: &[Finding], written: &[Advice]) -> 
     verdict.state == State::Slow
         && is_fallback
         && !has_cause
-        && !written.iter().any(|advice| advice.name == "read-log")
+        && !written.iter().any(|advice| advice.name == Fix::ReadLog)
 }

@@ -1,7 +1,7 @@
 //! What must not be done on this machine, as far as somebody might: an order to go after `Never:`,
 //! with the reason.
 
-use super::super::catalogue::{Label, Says};
+use super::super::catalogue::{Fix, Label, Says};
 use super::super::finding::{Diagnosis, Finding, Severity};
 use super::fixes::is_forbidden;
 use crate::facts::Facts;
@@ -98,7 +98,7 @@ pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let is_switched = diagnosis.advice.iter().any(|advice| advice.name == "switch-to-tsc");
+    let is_switched = diagnosis.advice.iter().any(|advice| advice.name == Fix::SwitchToTsc);
     let is_slow = diagnosis.verdict.state == super::State::Slow;
     if is_slow
         && findings.iter().any(|finding| finding.says(Says::TscIsGoneUntilBoot))
@@ -137,7 +137,7 @@ fn forcing(facts: &Facts, findings: &[Finding]) -> Option<String> {
             kernel.release
         ));
     }
-    is_forbidden("tsc=reliable", findings).then(|| {
+    is_forbidden(Fix::TscReliable, findings).then(|| {
         "add tsc=reliable: nothing shows that the TSC is good, and nothing would notice that it is \
          not."
             .to_owned()

@@ -1,7 +1,7 @@
 //! What clockscope can do until then, and what is not known and would decide.
 
 use super::super::advice::tsc_guards;
-use super::super::catalogue::{Label, Says};
+use super::super::catalogue::{Fix, Label, Says};
 use super::super::finding::{Cost, Diagnosis, Severity, State};
 use crate::facts::{Facts, Log};
 use crate::log::event::{Kind, Role};
@@ -97,7 +97,7 @@ pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
             }
         }
     }
-    let is_advised = diagnosis.advice.iter().any(|advice| advice.name == "read-log");
+    let is_advised = diagnosis.advice.iter().any(|advice| advice.name == Fix::ReadLog);
     if says(diagnosis, Says::LogIsWanted)
         && !is_advised
         && !facts.log.as_ref().is_some_and(Log::is_complete)
@@ -115,7 +115,7 @@ pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
         );
     }
     let depends = diagnosis.advice.iter().any(|advice| {
-        ["newer-kernel", "tsc_early_khz"].contains(&advice.name.as_str())
+        [Fix::NewerKernel, Fix::TscEarlyKhz].contains(&advice.name)
             || advice
                 .caveats
                 .iter()

@@ -108,6 +108,7 @@ mod tests {
 
     use super::*;
     use crate::facts::Evidence;
+    use crate::rules::catalogue::Fix;
 
     fn labels(findings: &[Finding]) -> Vec<Label> {
         findings.iter().map(|finding| finding.label).collect()
@@ -157,9 +158,10 @@ mod tests {
 
     #[test]
     fn a_label_found_twice_is_told_once_with_all_its_evidence() {
-        let one = Finding::new(Label::TscWarp).seen(&Evidence::of("a", "1")).fix(&["reboot"]);
-        let two =
-            Finding::new(Label::TscWarp).seen(&Evidence::of("a", "2")).fix(&["reboot", "measure"]);
+        let one = Finding::new(Label::TscWarp).seen(&Evidence::of("a", "1")).fix(&[Fix::Reboot]);
+        let two = Finding::new(Label::TscWarp)
+            .seen(&Evidence::of("a", "2"))
+            .fix(&[Fix::Reboot, Fix::Measure]);
         let ordered = ordered(vec![one, two]);
         assert_eq!(ordered.len(), 1);
         assert_eq!((ordered[0].evidence.len(), ordered[0].fixes.len()), (2, 2));

@@ -1,6 +1,6 @@
 //! Fragments of logs that refuse the TSC, and the labels that must and must not come of them.
 
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 use crate::rules::watchdog::fragment_tests::expect;
 
 const WARP: &str = "turning off TSC clock.\n[ 0.1] tsc: Marking TSC unstable due to check_tsc_sync_source failed\n";
@@ -42,13 +42,19 @@ fn the_same_warp_in_a_virtual_machine_is_not_the_firmwares() {
         [("var/log/dmesg", text.as_str()), ("proc/sys/kernel/osrelease", "3.2.0-4-amd64\n")];
     let found = expect(&files, &["tsc-warp", "platform:virtualbox"], &["fix:tsc=reliable"]);
     let warp = found.findings.iter().find(|one| one.label == Label::TscWarp).unwrap();
-    assert_eq!(warp.fixes, ["paravirtprovider-kvm", "fewer-vcpus", "newer-kernel", "measure"]);
+    assert_eq!(
+        warp.fixes,
+        [Fix::ParavirtproviderKvm, Fix::FewerVcpus, Fix::NewerKernel, Fix::Measure]
+    );
     assert!(warp.detail.iter().any(|words| words.contains("before 3.3")));
     let files =
         [("var/log/dmesg", text.as_str()), ("proc/sys/kernel/osrelease", "5.10.0-18-amd64\n")];
     let found = expect(&files, &["tsc-warp"], &["tsc-warp-small"]);
     let warp = found.findings.iter().find(|one| one.label == Label::TscWarp).unwrap();
-    assert_eq!(warp.fixes, ["paravirtprovider-kvm", "fewer-vcpus", "measure", "tsc=reliable"]);
+    assert_eq!(
+        warp.fixes,
+        [Fix::ParavirtproviderKvm, Fix::FewerVcpus, Fix::Measure, Fix::TscReliable]
+    );
 }
 
 #[test]

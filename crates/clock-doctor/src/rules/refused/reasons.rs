@@ -4,7 +4,7 @@
 
 use crate::facts::Facts;
 use crate::log::event::Kind;
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::Finding;
 use crate::rules::watchdog::episode::says;
 use crate::rules::watchdog::machine::Machine;
@@ -53,18 +53,19 @@ fn by_reason(reason: &str, machine: &Machine) -> Vec<Finding> {
 
 fn unsynchronized(machine: &Machine) -> Vec<Finding> {
     let finding =
-        Finding::new(Label::TscUnsynchronized).forbid(&["tsc=reliable", "tsc=nowatchdog"]);
+        Finding::new(Label::TscUnsynchronized).forbid(&[Fix::TscReliable, Fix::TscNowatchdog]);
     if !machine.is_virtual {
-        return vec![finding.fix(&["keep"])];
+        return vec![finding.fix(&[Fix::Keep])];
     }
-    vec![finding.fix(&["invtsc"]).detail(
+    vec![finding.fix(&[Fix::Invtsc]).detail(
         "The guest has more than one CPU and its CPU model does not state constant_tsc, so the \
          kernel takes the counters for apart without looking.",
     )]
 }
 
 fn halts(reason: &str) -> Finding {
-    let finding = Finding::new(Label::TscHaltsInIdle).fix(&["keep", "max_cstate"]).forbid(&TRUST);
+    let finding =
+        Finding::new(Label::TscHaltsInIdle).fix(&[Fix::Keep, Fix::MaxCstate]).forbid(&TRUST);
     if reason.contains("C1E") {
         finding.detail("The state in which it stops is C1E, which the firmware turns on.")
     } else if reason.contains("deeper than C2") {
@@ -77,10 +78,11 @@ fn halts(reason: &str) -> Finding {
 /// KVM on this machine saw the counter go back when a CPU came up again, as after a suspend.
 fn host_backwards() -> Vec<Finding> {
     let back = Finding::new(Label::TscWentBackwards).follows(Label::AfterResume).forbid(&TRUST);
-    let resumed = Finding::new(Label::AfterResume).fix(&["bios-update", "reboot"]).forbid(&TRUST);
+    let resumed =
+        Finding::new(Label::AfterResume).fix(&[Fix::BiosUpdate, Fix::Reboot]).forbid(&TRUST);
     let host = Finding::new(Label::KvmHostTscBackwards)
         .follows(Label::TscWentBackwards)
-        .fix(&["suspend-guests", "bios-update", "reboot"])
+        .fix(&[Fix::SuspendGuests, Fix::BiosUpdate, Fix::Reboot])
         .forbid(&TRUST);
     vec![host, back, resumed]
 }
@@ -88,23 +90,23 @@ fn host_backwards() -> Vec<Finding> {
 fn refused(reason: &str, machine: &Machine) -> Finding {
     let finding = Finding::new(Label::TscRefused);
     if reason.is_empty() {
-        return finding.fix(&["read-log"]).detail("The line is cut before the reason.");
+        return finding.fix(&[Fix::ReadLog]).detail("The line is cut before the reason.");
     }
     let finding = finding.detail(format!("The kernel's reason: {reason}."));
     if reason.contains("cpufreq") {
-        return finding.fix(&["keep"]).forbid(&TRUST).detail(
+        return finding.fix(&[Fix::Keep]).forbid(&TRUST).detail(
             "The counter follows the CPU's frequency (no constant_tsc), and the frequency changes.",
         );
     }
     if reason.contains("calibrate") {
-        let fixes: &[&'static str] = match machine.is_virtual {
-            true => &["kvm-clock", "invtsc", "tsc_early_khz"],
-            false => &["bios-update", "tsc_early_khz"],
+        let fixes: &[Fix] = match machine.is_virtual {
+            true => &[Fix::KvmClock, Fix::Invtsc, Fix::TscEarlyKhz],
+            false => &[Fix::BiosUpdate, Fix::TscEarlyKhz],
         };
         return finding
             .fix(fixes)
-            .forbid(&["tsc=reliable", "tsc=nowatchdog"])
+            .forbid(&[Fix::TscReliable, Fix::TscNowatchdog])
             .detail("Without its rate the counter tells no time.");
     }
-    finding.fix(&["keep"]).forbid(&["tsc=reliable", "tsc=nowatchdog"])
+    finding.fix(&[Fix::Keep]).forbid(&[Fix::TscReliable, Fix::TscNowatchdog])
 }

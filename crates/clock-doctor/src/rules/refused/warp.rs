@@ -2,7 +2,7 @@
 
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, Kind};
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::Finding;
 use crate::rules::watchdog::episode::says;
 use crate::rules::watchdog::figures::{count, duration};
@@ -88,9 +88,12 @@ fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
         }
         if seen.woke.is_some() {
             // On waking, the kernel brings the other CPUs up as if they were added.
-            late = late.fix(&["reboot", "bios-update"]).forbid(&TRUST).follows(Label::AfterResume);
+            late = late
+                .fix(&[Fix::Reboot, Fix::BiosUpdate])
+                .forbid(&TRUST)
+                .follows(Label::AfterResume);
         } else {
-            late = late.fix(&["cold-boot"]).forbid(&["switch-to-tsc"]);
+            late = late.fix(&[Fix::ColdBoot]).forbid(&[Fix::SwitchToTsc]);
         }
         match (seen.hot_added, first.at) {
             (None, Some(at)) => late.detail(format!(
@@ -113,9 +116,9 @@ fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
 }
 
 fn small_warp(machine: &Machine) -> Finding {
-    let mut finding = Finding::new(Label::TscWarpSmall).fix(&["measure"]);
+    let mut finding = Finding::new(Label::TscWarpSmall).fix(&[Fix::Measure]);
     if machine.is_physical {
-        return finding.fix(&["bios-update"]).detail(
+        return finding.fix(&[Fix::BiosUpdate]).detail(
             "On a machine without a hypervisor even so little is suspicious: its CPUs count from \
              one reset.",
         );
@@ -130,7 +133,7 @@ fn small_warp(machine: &Machine) -> Finding {
 }
 
 fn firmware_warp() -> Finding {
-    Finding::new(Label::TscWarpFirmware).fix(&["bios-update", "keep", "pre-boot-synchroniser"]).forbid(&TRUST).detail(
+    Finding::new(Label::TscWarpFirmware).fix(&[Fix::BiosUpdate, Fix::Keep, Fix::PreBootSynchroniser]).forbid(&TRUST).detail(
         "Programs that read the counter themselves with rdtsc (games, Wine, language runtimes) see \
          time jump when they move between CPUs, whatever the clocksource is.",
     )
@@ -139,15 +142,15 @@ fn firmware_warp() -> Finding {
 /// `tsc=reliable`, after measuring, where the kernel heeds it for the comparison of the CPUs.
 fn trust_after_measuring(finding: Finding, machine: &Machine) -> Finding {
     match machine.since(3, 3) {
-        Some(true) => finding.fix(&["measure", "tsc=reliable"]),
-        Some(false) => finding.fix(&["newer-kernel", "measure"]).forbid(&["tsc=reliable"]).detail(
+        Some(true) => finding.fix(&[Fix::Measure, Fix::TscReliable]),
+        Some(false) => finding.fix(&[Fix::NewerKernel, Fix::Measure]).forbid(&[Fix::TscReliable]).detail(
             format!(
                 "This is {}: before 3.3 tsc=reliable does not turn this comparison off, so it cannot \
                  help here by itself.",
                 machine.kernel_in_words()
             ),
         ),
-        None => finding.fix(&["measure", "tsc=reliable"]).detail(
+        None => finding.fix(&[Fix::Measure, Fix::TscReliable]).detail(
             "Which kernel this is cannot be told: tsc=reliable turns this comparison off from 3.3 \
              on only.",
         ),
@@ -158,23 +161,23 @@ fn trust_after_measuring(finding: Finding, machine: &Machine) -> Finding {
 fn advise(warp: Finding, machine: &Machine) -> Finding {
     let on = |name: &str| machine.platforms.contains(&name);
     if machine.is_virtual {
-        let host: &[&'static str] = if on("virtualbox") {
-            &["paravirtprovider-kvm", "fewer-vcpus"]
+        let host: &[Fix] = if on("virtualbox") {
+            &[Fix::ParavirtproviderKvm, Fix::FewerVcpus]
         } else if on("hyperv") || on("azure") {
-            &["newer-kernel"]
+            &[Fix::NewerKernel]
         } else if on("vmware") {
-            &["guest-support"]
+            &[Fix::GuestSupport]
         } else if on("xen") {
-            &["host-tsc"]
+            &[Fix::HostTsc]
         } else {
-            &["host-tsc", "invtsc"]
+            &[Fix::HostTsc, Fix::Invtsc]
         };
         return trust_after_measuring(warp.fix(host), machine);
     }
     if machine.is_physical {
         return warp
-            .fix(&["bios-update", "keep"])
-            .forbid(&["tsc=reliable", "switch-to-tsc"])
+            .fix(&[Fix::BiosUpdate, Fix::Keep])
+            .forbid(&[Fix::TscReliable, Fix::SwitchToTsc])
             .detail(
                 "No sign of a hypervisor: on such a machine a warp of this size is real, so do not \
              tell the kernel to trust the counter unless a measurement shows that the CPUs agree \
@@ -186,9 +189,9 @@ fn advise(warp: Finding, machine: &Machine) -> Finding {
     let warp = if machine.since(3, 3) == Some(false) {
         trust_after_measuring(warp, machine)
     } else {
-        warp.fix(&["measure"]).forbid(&["tsc=reliable"])
+        warp.fix(&[Fix::Measure]).forbid(&[Fix::TscReliable])
     };
-    warp.fix(&["bios-update"]).fix(&["paravirtprovider-kvm", "fewer-vcpus"]).detail(
+    warp.fix(&[Fix::BiosUpdate]).fix(&[Fix::ParavirtproviderKvm, Fix::FewerVcpus]).detail(
         "No file says whether this is a virtual machine. If it is one, its hypervisor keeps the \
          counters of its CPUs apart, and that is mended there; if it is none, the warp is the \
          firmware's doing.",

@@ -2,7 +2,7 @@
 
 use crate::facts::Facts;
 use crate::log::event::Kind;
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Severity, State, Verdict};
 use crate::rules::state::source::{is_tsc, tsc_given_up};
 use crate::rules::{arm, params, refused, watchdog};
@@ -78,7 +78,7 @@ fn absent(facts: &Facts, verdict: &Verdict, cause: Option<Label>) -> Option<Find
         "The list of available clocksources holds only {}: the kernel hides one that it marked unstable, and there \
          is no way back before the next boot.",
         list.value.join(" and ")
-    )).forbid(&["switch-to-tsc"]))
+    )).forbid(&[Fix::SwitchToTsc]))
 }
 
 /// tsc is gone, and nothing here says why.
@@ -105,10 +105,10 @@ fn needs_log(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let found = lines.fold(found, |found, line| found.seen(line));
     let found = if listed == Some(false) { found.follows(Label::TscAbsent) } else { found };
     match facts.log.as_ref().filter(|log| !log.events.is_empty()) {
-        None => vec![found.fix(&["read-log"]).detail(
+        None => vec![found.fix(&[Fix::ReadLog]).detail(
             "The kernel said why it gave tsc up when it did so, in a log that is not here.",
         )],
-        Some(log) if log.begins_at_boot => vec![found.fix(&["read-log"]).detail(format!(
+        Some(log) if log.begins_at_boot => vec![found.fix(&[Fix::ReadLog]).detail(format!(
             "{} begins at the boot and does not say why tsc is not used: it may hold only a part.",
             log.file
         ))],
@@ -117,7 +117,7 @@ fn needs_log(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
                 "{} does not reach back to the start of the kernel: the cause may stand in what scrolled out.",
                 log.file
             ));
-            vec![found.fix(&["read-log"]), lost]
+            vec![found.fix(&[Fix::ReadLog]), lost]
         }
     }
 }

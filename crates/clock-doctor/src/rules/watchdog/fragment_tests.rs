@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::root::{self, Root};
 use crate::rules;
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::Diagnosis;
 
 const TSC_3294: &str = "clocksource: tsc: mask: 0xffffffffffffffff max_cycles: 0x2f7a758b259, max_idle_ns: 440795268702 ns\n";
@@ -47,7 +47,7 @@ fn said(found: &Diagnosis, label: &str) -> String {
     finding.detail.join(" ")
 }
 
-fn asks(found: &Diagnosis, label: &str) -> Vec<&'static str> {
+fn asks(found: &Diagnosis, label: &str) -> Vec<Fix> {
     found.findings.iter().find(|one| one.label.name() == label).unwrap().fixes.clone()
 }
 
@@ -73,7 +73,7 @@ fn a_wrap_is_told_in_the_machines_own_figures() {
     );
     let skew = found.findings.iter().find(|one| one.label == Label::TscWatchdogSkew).unwrap();
     assert_eq!(skew.follows_from, Some(Label::WatchdogCounterWrapped));
-    assert!(!asks(&found, "watchdog-counter-wrapped").contains(&"tsc=reliable"));
+    assert!(!asks(&found, "watchdog-counter-wrapped").contains(&Fix::TscReliable));
 }
 
 #[test]
@@ -85,7 +85,10 @@ fn a_wrap_shows_without_the_tscs_rate_too() {
     let found = log(text, &["watchdog-counter-wrapped"], &["tsc-jumped", "watchdog-reads-torn"]);
     assert!(said(&found, "watchdog-counter-wrapped").contains("no TSC runs at the 34."));
     // 4.4 does not know tsc=nowatchdog.
-    assert_eq!(asks(&found, "watchdog-counter-wrapped"), ["find-stall", "measure", "tsc=reliable"]);
+    assert_eq!(
+        asks(&found, "watchdog-counter-wrapped"),
+        [Fix::FindStall, Fix::Measure, Fix::TscReliable]
+    );
 }
 
 #[test]
@@ -164,7 +167,7 @@ fn torn_reads_are_those_of_a_stall() {
         &["tsc-jumped", "tsc-went-backwards", "nested-or-overloaded", "tsc-watchdog-glitch"],
     );
     assert!(said(&found, "watchdog-reads-torn").contains("0.25 GHz"));
-    assert_eq!(asks(&found, "watchdog-reads-torn")[0], "find-stall");
+    assert_eq!(asks(&found, "watchdog-reads-torn")[0], Fix::FindStall);
 }
 
 #[test]
@@ -180,7 +183,7 @@ fn a_late_check_that_differs_little_is_a_false_positive() {
     );
     assert!(said(&found, "watchdog-false-positive-likely").contains("62 ppm"));
     // Words of 6.x: the kernel knows the milder parameter.
-    assert_eq!(asks(&found, "watchdog-false-positive-likely"), ["tsc=nowatchdog", "reboot"]);
+    assert_eq!(asks(&found, "watchdog-false-positive-likely"), [Fix::TscNowatchdog, Fix::Reboot]);
 }
 
 #[test]
@@ -193,10 +196,10 @@ fn the_parameter_asked_for_is_one_that_the_kernel_knows() {
         let files = [("proc/sys/kernel/osrelease", release), ("var/log/dmesg", lines)];
         asks(&examine(&files), "watchdog-false-positive-likely")
     };
-    assert_eq!(asked("5.10.0-18-amd64"), ["tsc=nowatchdog", "reboot"]);
-    assert_eq!(asked("4.18.0-553.16.1.el8_10.x86_64"), ["tsc=nowatchdog", "reboot"]);
-    assert_eq!(asked("4.9.0-9-amd64"), ["measure", "tsc=reliable", "reboot"]);
-    assert_eq!(asked("3.2.0-4-amd64"), ["newer-kernel", "reboot"]);
+    assert_eq!(asked("5.10.0-18-amd64"), [Fix::TscNowatchdog, Fix::Reboot]);
+    assert_eq!(asked("4.18.0-553.16.1.el8_10.x86_64"), [Fix::TscNowatchdog, Fix::Reboot]);
+    assert_eq!(asked("4.9.0-9-amd64"), [Fix::Measure, Fix::TscReliable, Fix::Reboot]);
+    assert_eq!(asked("3.2.0-4-amd64"), [Fix::NewerKernel, Fix::Reboot]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::machine::Machine;
 use super::remedies;
 use crate::facts::{Evidence, Facts};
 use crate::log::event::Kind;
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::Finding;
 
 /// The finding `watchdog-bad-reference`, if the reference is one that cannot judge, or a second one
@@ -33,9 +33,9 @@ pub fn find(
     if counts_ticks(name) {
         detail.extend(ticks_in_words(interval, is_doubtful));
         if machine.is_virtual {
-            fixes.push("kvm-clock");
+            fixes.push(Fix::KvmClock);
         } else if !is_doubtful {
-            fixes.push("enable-hpet");
+            fixes.push(Fix::EnableHpet);
         }
     } else if name == "xen" {
         detail.push(
@@ -52,7 +52,7 @@ pub fn find(
                 .to_owned(),
         );
         if machine.since(5, 4) != Some(true) {
-            fixes.push("hpet=disable");
+            fixes.push(Fix::HpetDisable);
         }
     }
     if interval.reference_is_backwards && name != "kvm-clock" {

@@ -1,29 +1,29 @@
 //! Which fixes a label asks for on this machine, and which it forbids.
 
 use super::machine::Machine;
-use crate::rules::catalogue::Label;
+use crate::rules::catalogue::{Fix, Label};
 
 /// Fixes that a label asks for, best first, and fixes that must not be advised because of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Remedy {
-    /// Names of fixes.
-    pub fixes: Vec<&'static str>,
-    /// Names of fixes.
-    pub forbids: Vec<&'static str>,
+    /// Best first.
+    pub fixes: Vec<Fix>,
+    /// In the order in which they are told.
+    pub forbids: Vec<Fix>,
 }
 
 /// Everything that makes the kernel trust the TSC, or use it.
-pub(crate) const TRUST: [&str; 4] =
-    ["tsc=reliable", "tsc=nowatchdog", "clocksource=tsc", "switch-to-tsc"];
+pub(crate) const TRUST: [Fix; 4] =
+    [Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc];
 
 /// What keeps the watchdog off: `tsc=nowatchdog` where the kernel knows it, which leaves the check
 /// of the CPUs' counters alive; else `tsc=reliable`, which 4.16 to 5.4 ignored for `tsc-early`.
 #[must_use]
-pub(crate) fn no_watchdog(machine: &Machine) -> Vec<&'static str> {
+pub(crate) fn no_watchdog(machine: &Machine) -> Vec<Fix> {
     match (machine.has_nowatchdog(), machine.since(3, 3)) {
-        (Some(true) | None, _) => vec!["tsc=nowatchdog"],
-        (Some(false), Some(true)) => vec!["measure", "tsc=reliable"],
-        (Some(false), _) => vec!["newer-kernel"],
+        (Some(true) | None, _) => vec![Fix::TscNowatchdog],
+        (Some(false), Some(true)) => vec![Fix::Measure, Fix::TscReliable],
+        (Some(false), _) => vec![Fix::NewerKernel],
     }
 }
 
@@ -32,59 +32,59 @@ pub(crate) fn no_watchdog(machine: &Machine) -> Vec<&'static str> {
 pub fn of(label: Label, machine: &Machine, rate_is_unchecked: bool) -> Remedy {
     let mut fixes = Vec::new();
     let mut forbids = Vec::new();
-    let vm = |names: &[&'static str]| if machine.is_virtual { names.to_vec() } else { Vec::new() };
+    let vm = |fixes: &[Fix]| if machine.is_virtual { fixes.to_vec() } else { Vec::new() };
     match label {
         Label::WatchdogFalsePositiveLikely | Label::TscWatchdogGlitch => {
             fixes.extend(no_watchdog(machine));
-            fixes.push("reboot");
+            fixes.push(Fix::Reboot);
         }
         Label::WatchdogCounterWrapped | Label::WatchdogReadsTorn => {
-            fixes.push("find-stall");
-            fixes.extend(vm(&["pin-vcpus", "kvm-clock"]));
+            fixes.push(Fix::FindStall);
+            fixes.extend(vm(&[Fix::PinVcpus, Fix::KvmClock]));
             fixes.extend(no_watchdog(machine));
         }
         Label::TscWatchdogLongInterval => {
-            fixes.push("find-stall");
-            fixes.extend(vm(&["pin-vcpus"]));
+            fixes.push(Fix::FindStall);
+            fixes.extend(vm(&[Fix::PinVcpus]));
             fixes.extend(no_watchdog(machine));
         }
         Label::TscWatchdogReaddelay => {
             if machine.since(6, 12) != Some(true) {
-                fixes.push("newer-kernel");
+                fixes.push(Fix::NewerKernel);
             }
             fixes.extend(no_watchdog(machine));
-            fixes.extend(vm(&["pin-vcpus"]));
+            fixes.extend(vm(&[Fix::PinVcpus]));
         }
         Label::TscWatchdogShortInterval | Label::VmPaused => {
             if machine.source.as_deref() == Some("kvm-clock") {
-                fixes.push("keep");
+                fixes.push(Fix::Keep);
             }
-            fixes.extend(["reboot", "tsc=nowatchdog"]);
+            fixes.extend([Fix::Reboot, Fix::TscNowatchdog]);
         }
         Label::TscWentBackwards | Label::AfterResume => {
-            fixes.extend(vm(&["suspend-guests", "kvm-clock"]));
+            fixes.extend(vm(&[Fix::SuspendGuests, Fix::KvmClock]));
             if !machine.is_virtual {
-                fixes.push("bios-update");
+                fixes.push(Fix::BiosUpdate);
             }
-            fixes.push("reboot");
+            fixes.push(Fix::Reboot);
             forbids.extend(TRUST);
         }
-        Label::TscJumped => fixes.extend(["measure", "find-stall"]),
+        Label::TscJumped => fixes.extend([Fix::Measure, Fix::FindStall]),
         Label::PerCpuSyncSuspicious | Label::TscWarpRuntime => {
-            fixes.push("measure");
-            fixes.extend(if machine.is_virtual { ["pin-vcpus"] } else { ["bios-update"] });
+            fixes.push(Fix::Measure);
+            fixes.extend(if machine.is_virtual { [Fix::PinVcpus] } else { [Fix::BiosUpdate] });
             forbids.extend(TRUST);
         }
         Label::WatchdogBadReference if rate_is_unchecked => {
-            fixes.extend(["measure", "enable-hpet", "tsc=recalibrate"]);
-            forbids.push("tsc=reliable");
+            fixes.extend([Fix::Measure, Fix::EnableHpet, Fix::TscRecalibrate]);
+            forbids.push(Fix::TscReliable);
         }
         Label::WatchdogBadReference => fixes.extend(no_watchdog(machine)),
-        Label::NeedsRateMeasurement => fixes.push("measure"),
+        Label::NeedsRateMeasurement => fixes.push(Fix::Measure),
         Label::TscWatchdogSkew => {
-            fixes.extend(["measure", "reboot"]);
+            fixes.extend([Fix::Measure, Fix::Reboot]);
             if rate_is_unchecked {
-                forbids.push("tsc=reliable");
+                forbids.push(Fix::TscReliable);
             } else {
                 fixes.extend(no_watchdog(machine));
             }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::metrics::severity;
 use super::platforms;
 use super::text::indented;
-use clock_doctor::rules::catalogue::{self, Fix, LabelRow};
+use clock_doctor::rules::catalogue::{self, FixRow, LabelRow};
 use clock_doctor::rules::finding::Severity;
 use clockscope_stats::nearest::nearest;
 
@@ -93,20 +93,20 @@ fn of_label(group: &str, row: &LabelRow) -> Page {
     }
 }
 
-fn of_fix(fix: &Fix) -> Page {
-    let reboots = if fix.reboots { "It needs a reboot." } else { "" };
+fn of_fix(row: &FixRow) -> Page {
+    let reboots = if row.reboots { "It needs a reboot." } else { "" };
     Page {
-        label: format!("fix:{}", fix.name),
+        label: format!("fix:{}", row.fix),
         group: "Fixes".to_owned(),
         severity: None,
-        title: fix.title.to_owned(),
+        title: row.title.to_owned(),
         paragraphs: filled([
-            ("", fix.what),
-            ("Since", fix.since),
-            ("Risk", fix.risk),
+            ("", row.what),
+            ("Since", row.since),
+            ("Risk", row.risk),
             ("Reboot", reboots),
         ]),
-        references: strings(fix.references),
+        references: strings(row.references),
     }
 }
 

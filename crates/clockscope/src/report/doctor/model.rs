@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use clock_doctor::facts::{Evidence, Facts, Unread};
 use clock_doctor::measured::Measured;
+use clock_doctor::rules::catalogue::Fix;
 use clock_doctor::rules::finding::{Advice, Cost, Diagnosis, Finding, Severity, State};
 
 /// Version of the schema.
@@ -94,8 +95,7 @@ pub struct FindingRow {
 impl FindingRow {
     fn new(finding: &Finding, advice: &[Advice]) -> FindingRow {
         let row = finding.label.row();
-        let written_out = |name: &str| advice.iter().find(|one| one.name == name).cloned();
-        let strings = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let written_out = |fix: Fix| advice.iter().find(|one| one.name == fix).cloned();
         FindingRow {
             id: finding.label.to_string(),
             severity: finding.severity,
@@ -105,10 +105,10 @@ impl FindingRow {
             explanation: row.explanation.to_owned(),
             fix: row.fix.to_owned(),
             caveat: row.caveat.to_owned(),
-            fixes: finding.fixes.iter().filter_map(|name| written_out(name)).collect(),
-            forbids: strings(&finding.forbids),
+            fixes: finding.fixes.iter().copied().filter_map(written_out).collect(),
+            forbids: finding.forbids.iter().map(Fix::to_string).collect(),
             follows_from: finding.follows_from.map(|label| label.to_string()),
-            reference: strings(row.references),
+            reference: row.references.iter().map(|&text| text.to_owned()).collect(),
         }
     }
 }
@@ -176,7 +176,8 @@ mod tests {
     #[test]
     fn a_finding_carries_the_advice_that_it_asks_for_and_that_is_given() {
         let given = samples::warp().advice;
-        let finding = Finding::new(Label::TscWarp).fix(&["enable-hpet", "paravirtprovider-kvm"]);
+        let finding =
+            Finding::new(Label::TscWarp).fix(&[Fix::EnableHpet, Fix::ParavirtproviderKvm]);
         let row = FindingRow::new(&finding, &given);
         assert_eq!(row.fixes, given[..1]);
         assert!(!row.fixes[0].commands.is_empty() && !row.fixes[0].caveats.is_empty());

@@ -2,7 +2,7 @@
 
 use crate::report::doctor::model::DoctorReport;
 use clock_doctor::facts::{CommandLine, Evidence, Facts, Kernel, Known, Unread};
-use clock_doctor::rules::catalogue::Label;
+use clock_doctor::rules::catalogue::{Fix, Label};
 use clock_doctor::rules::finding::{Advice, Cost, Diagnosis, Finding, Severity, State, Verdict};
 
 fn at(line: u64, text: &str) -> Evidence {
@@ -46,9 +46,9 @@ fn diagnosis(verdict: Verdict, findings: Vec<Finding>) -> Diagnosis {
     }
 }
 
-fn advice(name: &str, title: &str, place: &str) -> Advice {
+fn advice(fix: Fix, title: &str, place: &str) -> Advice {
     Advice {
-        name: name.to_owned(),
+        name: fix,
         title: title.to_owned(),
         why: String::new(),
         place: place.to_owned(),
@@ -96,11 +96,11 @@ pub(in crate::report::doctor) fn warp() -> DoctorReport {
             "VBoxManage modifyvm NAME --paravirtprovider kvm".to_owned(),
         ],
         caveats: vec!["VirtualBox 5.0 and later have it.".to_owned()],
-        ..advice("paravirtprovider-kvm", "give the guest KVM's clock", "on the host")
+        ..advice(Fix::ParavirtproviderKvm, "give the guest KVM's clock", "on the host")
     };
     let fewer = Advice {
         commands: vec!["VBoxManage modifyvm NAME --cpus 1".to_owned()],
-        ..advice("fewer-vcpus", "give the guest fewer CPUs", "on the host")
+        ..advice(Fix::FewerVcpus, "give the guest fewer CPUs", "on the host")
     };
     let diagnosis = Diagnosis {
         advice: vec![provider, fewer],
