@@ -12,10 +12,8 @@ mod wording;
 mod pages_tests;
 
 pub use guards::tsc_guards;
-/// What to measure before a check is turned off: a command of the fixes that do so.
-pub(super) use parameter::MEASURE;
 
-use super::finding::{Advice, Finding, Verdict};
+use super::finding::{Advice, Basis, Finding, Verdict};
 use crate::facts::Facts;
 use crate::rules::catalogue::Fix;
 
@@ -43,6 +41,7 @@ struct Draft {
     caveats: Vec<String>,
     /// The catalogue's risk is said in `caveats`, or does not apply.
     has_own_risk: bool,
+    basis: Basis,
 }
 
 /// Where a fix is done.
@@ -84,6 +83,7 @@ pub fn write(fix: Fix, facts: &Facts, verdict: &Verdict, because: &[&Finding]) -
         verify: draft.verify,
         caveats,
         reference: row.references.iter().map(|&text| text.to_owned()).collect(),
+        basis: draft.basis,
     })
 }
 

@@ -181,6 +181,22 @@ pub struct Advice {
     pub caveats: Vec<String>,
     /// Where that is documented.
     pub reference: Vec<String>,
+    /// What other advice depends on; the report does not tell it.
+    #[serde(skip)]
+    pub basis: Basis,
+}
+
+/// What a fix does and rests on, beside its words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Basis {
+    /// One of its commands measures the TSC.
+    pub measures: bool,
+    /// Which of its commands is the measurement that must come before the others, if one is.
+    pub measures_first: Option<usize>,
+    /// Which kernel this is decides whether it helps.
+    pub needs_kernel: bool,
+    /// It adds tsc=reliable beside its own parameter.
+    pub adds_reliable: bool,
 }
 
 /// Everything doctor says of a machine.

@@ -3,6 +3,7 @@
 use super::wording::{verify_boot, verify_source};
 use super::{CURRENT, Case, Draft, bootloader};
 use crate::rules::catalogue::{Fix, Label};
+use crate::rules::finding::Basis;
 
 /// Clocksources from cheap to dear, for a machine that has several.
 const CHEAPEST_FIRST: [&str; 9] = [
@@ -78,7 +79,8 @@ pub(super) fn at_boot(case: &Case) -> Option<Draft> {
         return None;
     }
     let is_xen = case.is(&["xen"]) && !case.because.iter().any(forbids_reliable);
-    let words = match is_xen && !case.has_parameter("tsc=reliable") {
+    let adds_reliable = is_xen && !case.has_parameter("tsc=reliable");
+    let words = match adds_reliable {
         true => "clocksource=tsc tsc=reliable",
         false => "clocksource=tsc",
     };
@@ -108,6 +110,7 @@ pub(super) fn at_boot(case: &Case) -> Option<Draft> {
         verify: verify_boot(words),
         has_own_risk: is_xen,
         caveats,
+        basis: Basis { measures: is_xen, adds_reliable, ..Basis::default() },
     })
 }
 

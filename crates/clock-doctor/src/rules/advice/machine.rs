@@ -5,6 +5,7 @@ use super::wording::verify_source;
 use super::{CURRENT, Case, Draft, Place};
 use crate::facts::Sign;
 use crate::rules::catalogue::Label;
+use crate::rules::finding::Basis;
 
 /// What to look for in the log.
 const GREP: &str = "grep -i -e tsc -e clocksource -e hpet -e 'pm-timer'";
@@ -52,6 +53,7 @@ pub(super) fn newer_kernel(case: &Case) -> Option<Draft> {
         commands: own(&[command, "sudo systemctl reboot"]),
         verify: own(&[&format!("uname -r   # must be {version} or later"), "clockscope doctor"]),
         caveats: own(&["Vendors add later parts to kernels with old numbers: measure first."]),
+        basis: Basis { needs_kernel: true, ..Basis::default() },
         ..Draft::default()
     })
 }
@@ -287,6 +289,7 @@ pub(super) fn measure(case: &Case) -> Draft {
             ..Draft::default()
         };
     }
+    let mut basis = Basis { measures: true, ..Basis::default() };
     let effect = if case.found(&[Label::NeedsRateMeasurement]) {
         "a minute of measurement can."
     } else if case.found(&[
@@ -300,11 +303,12 @@ pub(super) fn measure(case: &Case) -> Draft {
     } else if case.verdict.source.as_deref().is_some_and(|name| name.starts_with("tsc")) {
         // The kernel's clock is the TSC: only another clock can judge it.
         commands.remove(0);
+        basis.measures = false;
         "only another clock, the network's, shows by how much."
     } else {
         "a measurement shows whether the TSC is right."
     };
-    Draft { why: case.so(effect), commands, ..Draft::default() }
+    Draft { why: case.so(effect), commands, basis, ..Draft::default() }
 }
 
 /// What programs can do.

@@ -4,9 +4,10 @@ use super::wording::{verify_boot, verify_source};
 use super::{CURRENT, Case, Draft, bootloader};
 use crate::log::event::Kind;
 use crate::rules::catalogue::{Label, Says};
+use crate::rules::finding::Basis;
 
 /// What to measure before a check is turned off.
-pub(in crate::rules) const MEASURE: &str =
+const MEASURE: &str =
     "clockscope wrongness --time 60   # first: no warp, offsets below a read, drift under 100 ppm";
 
 /// `None` if the kernel does not have it, or has it on its command line.
@@ -20,9 +21,11 @@ pub(super) fn no_watchdog(case: &Case) -> Option<Draft> {
     }
     let (place, mut commands) = bootloader::add(case, "tsc=nowatchdog");
     let mut caveats = Vec::new();
+    let mut basis = Basis { needs_kernel: has_it.is_none(), ..Basis::default() };
     let says = |what| case.because.iter().any(|finding| finding.says(what));
     if says(Says::RateIsDoubtful) || !says(Says::TscIsAcquitted) {
         commands.insert(0, MEASURE.to_owned());
+        basis = Basis { measures: true, measures_first: Some(0), ..basis };
         caveats.push(
             "Only if the measurement finds nothing: one sample does not show that the TSC is good."
                 .to_owned(),
@@ -43,6 +46,7 @@ pub(super) fn no_watchdog(case: &Case) -> Option<Draft> {
         commands,
         verify: verify_boot("tsc=nowatchdog"),
         caveats,
+        basis,
         ..Draft::default()
     })
 }
@@ -71,7 +75,8 @@ pub(super) fn reliable(case: &Case) -> Option<Draft> {
         );
     }
     commands.extend(boot);
-    if compared && case.facts.kernel().is_none() {
+    let is_open = compared && case.facts.kernel().is_none();
+    if is_open {
         caveats.push("Kernels before about 3.3 compare the CPUs in spite of it.".to_owned());
     }
     let early = case.kernel_since(5, 5, None) == Some(false)
@@ -90,6 +95,12 @@ pub(super) fn reliable(case: &Case) -> Option<Draft> {
         commands,
         verify: verify_boot("tsc=reliable"),
         caveats,
+        basis: Basis {
+            measures: true,
+            measures_first: Some(usize::from(too_old)),
+            needs_kernel: is_open,
+            ..Basis::default()
+        },
         ..Draft::default()
     })
 }
@@ -105,6 +116,7 @@ pub(super) fn recalibrate(case: &Case) -> Option<Draft> {
     if has_it.is_none() {
         caveats.push("The kernel has to be 6.3 or later.".to_owned());
     }
+    let basis = Basis { needs_kernel: has_it.is_none(), ..Basis::default() };
     Some(Draft {
         why: case
             .so("the kernel then holds it against a timer and prints both rates; it goes on with \
@@ -116,6 +128,7 @@ pub(super) fn recalibrate(case: &Case) -> Option<Draft> {
                 .to_owned(),
         ],
         caveats,
+        basis,
         ..Draft::default()
     })
 }
@@ -164,6 +177,7 @@ pub(super) fn early_khz(case: &Case) -> Option<Draft> {
         commands,
         verify: verify_rate(),
         caveats,
+        basis: Basis { needs_kernel: true, ..Basis::default() },
         ..Draft::default()
     })
 }

@@ -86,10 +86,7 @@ pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> 
         written.retain(|advice| advice.name != Fix::TscReliable);
     }
     // Xen's advice for tsc has it in the same command.
-    let is_said = |advice: &Advice| {
-        advice.name == Fix::ClocksourceTsc && advice.title.contains("tsc=reliable")
-    };
-    if written.iter().any(is_said) {
+    if written.iter().any(|advice| advice.basis.adds_reliable) {
         written.retain(|advice| advice.name != Fix::TscReliable);
     }
     say_measurement_once(&mut written);
@@ -118,16 +115,16 @@ fn first_things_first(fixes: &mut Vec<Fix>) {
 
 /// Where the measurement is advised by itself, the fixes that rest on it only refer to it.
 fn say_measurement_once(written: &mut [Advice]) {
-    let is_measurement = |advice: &Advice| {
-        advice.name == Fix::Measure && advice.commands.iter().any(|line| line.contains("wrongness"))
-    };
-    if !written.iter().any(is_measurement) {
+    if !written.iter().any(|advice| advice.name == Fix::Measure && advice.basis.measures) {
         return;
     }
-    let lines = written.iter_mut().flat_map(|advice| &mut advice.commands);
-    for line in lines.filter(|line| *line == advice::MEASURE) {
-        "# only once `clockscope wrongness` found no warp, offsets below a read, drift under 100 ppm:"
-            .clone_into(line);
+    for advice in written {
+        if let Some(at) = advice.basis.measures_first {
+            advice.commands[at] =
+                "# only once `clockscope wrongness` found no warp, offsets below \
+                a read, drift under 100 ppm:"
+                    .to_owned();
+        }
     }
 }
 

@@ -39,10 +39,7 @@ pub(super) fn meanwhile(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
         }
     }
     let worst = diagnosis.worst();
-    let is_said = |advice: &super::super::finding::Advice| {
-        advice.commands.iter().any(|command| command.contains("clockscope wrongness"))
-    };
-    if worst == Severity::Wrong && !diagnosis.advice.iter().any(is_said) {
+    if worst == Severity::Wrong && !diagnosis.advice.iter().any(|advice| advice.basis.measures) {
         sentences.push(
             "`clockscope wrongness --time 60` measures how wrong it is: warp, offsets of the CPUs, \
              rate."
@@ -114,13 +111,7 @@ pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let depends = diagnosis.advice.iter().any(|advice| {
-        [Fix::NewerKernel, Fix::TscEarlyKhz].contains(&advice.name)
-            || advice
-                .caveats
-                .iter()
-                .any(|text| text.contains("ernels before") || text.contains("kernel has to be"))
-    });
+    let depends = diagnosis.advice.iter().any(|advice| advice.basis.needs_kernel);
     if facts.kernel().is_none() && depends {
         missing.push("the kernel's version: `uname -r`".to_owned());
     }

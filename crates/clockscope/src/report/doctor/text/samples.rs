@@ -3,7 +3,9 @@
 use crate::report::doctor::model::DoctorReport;
 use clock_doctor::facts::{CommandLine, Evidence, Facts, Kernel, Known, Unread};
 use clock_doctor::rules::catalogue::{Fix, Label};
-use clock_doctor::rules::finding::{Advice, Cost, Diagnosis, Finding, Severity, State, Verdict};
+use clock_doctor::rules::finding::{
+    Advice, Basis, Cost, Diagnosis, Finding, Severity, State, Verdict,
+};
 
 fn at(line: u64, text: &str) -> Evidence {
     Evidence { line: Some(line), ..Evidence::of("var/log/dmesg", text) }
@@ -59,6 +61,7 @@ fn advice(fix: Fix, title: &str, place: &str) -> Advice {
         ],
         caveats: Vec::new(),
         reference: Vec::new(),
+        basis: Basis::default(),
     }
 }
 
