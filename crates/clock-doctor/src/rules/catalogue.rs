@@ -102,12 +102,48 @@ pub(crate) struct Bearing {
     pub(crate) follows: &'static [Label],
     /// Why something is done, as a clause, where the title is none or could be said better.
     pub(crate) clause: &'static str,
+    /// What must never be advised after it, and is told so.
+    pub(crate) forbids: &'static [Fix],
+    /// What must not be advised either, though only some of its rules tell so.
+    pub(crate) also_forbids: &'static [Fix],
+    /// Why the TSC must not be forced after it.
+    pub(crate) never: Option<Never>,
     /// What is decided by it.
     pub(crate) says: &'static [Says],
 }
 
 /// The bearing of a label that decides nothing.
-pub(crate) const PLAIN: Bearing = Bearing { weight: 50, follows: &[], clause: "", says: &[] };
+pub(crate) const PLAIN: Bearing = Bearing {
+    weight: 50,
+    follows: &[],
+    clause: "",
+    forbids: &[],
+    also_forbids: &[],
+    never: None,
+    says: &[],
+};
+
+/// Everything that makes the kernel trust the TSC, or use it.
+pub(crate) const TRUST: &[Fix] =
+    &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc];
+
+/// Why the TSC must not be forced.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Never {
+    /// Of several that were found, the one with the least counts.
+    pub(crate) place: u8,
+    /// What is told.
+    pub(crate) order: Order,
+}
+
+/// An order that reads on after `Never:`, and ends with the reason.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order {
+    /// Goes on after `add`, or `keep` where tsc=reliable is set.
+    Add(&'static str),
+    /// Whole as it stands.
+    Do(&'static str),
+}
 
 /// What a label says that something else is decided by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,7 +39,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding with the label's usual severity and nothing else.
+    /// A finding with what its label's row says.
     #[must_use]
     pub fn new(label: Label) -> Finding {
         Finding {
@@ -48,9 +48,14 @@ impl Finding {
             detail: Vec::new(),
             evidence: Vec::new(),
             fixes: Vec::new(),
-            forbids: Vec::new(),
+            forbids: label.row().bearing.forbids.to_vec(),
             follows_from: None,
         }
+    }
+
+    /// Whether that must not be advised because of it.
+    pub(crate) fn rules_out(&self, fix: Fix) -> bool {
+        self.forbids.contains(&fix) || self.label.row().bearing.also_forbids.contains(&fix)
     }
 
     /// Whether its label says so.

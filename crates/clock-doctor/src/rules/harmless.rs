@@ -4,7 +4,7 @@ use super::finding::{Finding, State, Verdict};
 use super::state::source::{gives_tsc_up, is_tsc};
 use crate::facts::Facts;
 use crate::log::event::{Event, Kind};
-use crate::rules::catalogue::{Fix, Label};
+use crate::rules::catalogue::Label;
 
 /// Seconds in which all changes of clocksource at boot take place, on a machine with a slow console
 /// too.
@@ -100,9 +100,7 @@ fn hpet_pc10(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     {
         return None;
     }
-    let found = Finding::new(Label::HpetPc10Benign)
-        .seen(&event.evidence)
-        .forbid(&[Fix::EnableHpet, Fix::SwitchToHpet]);
+    let found = Finding::new(Label::HpetPc10Benign).seen(&event.evidence);
     Some(match verdict.source.as_deref() {
         Some(name) => found.detail(format!("Nothing reads the HPET here: {name} is current.")),
         None => found,

@@ -1,6 +1,6 @@
 //! Labels: ARM, firmware and the other timers.
 
-use super::{Bearing, Label, LabelRow, PLAIN, Says, Severity};
+use super::{Bearing, Fix, Label, LabelRow, PLAIN, Says, Severity};
 
 pub(super) static LABELS: &[LabelRow] = &[
     LabelRow {
@@ -99,7 +99,7 @@ pub(super) static LABELS: &[LabelRow] = &[
         fix: "Nothing, while the TSC is in use.",
         caveat: "Do not force it on (hpet=force).",
         references: &["arch/x86/kernel/hpet.c, early-quirks.c (6.12)"],
-        bearing: PLAIN,
+        bearing: Bearing { also_forbids: &[Fix::EnableHpet, Fix::SwitchToHpet], ..PLAIN },
     },
     LabelRow {
         label: Label::AcpiPmBug,

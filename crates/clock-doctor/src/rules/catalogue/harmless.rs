@@ -1,6 +1,6 @@
 //! Labels: what looks bad and is harmless.
 
-use super::{Label, LabelRow, PLAIN, Severity};
+use super::{Bearing, Fix, Label, LabelRow, PLAIN, Severity};
 
 pub(super) static LABELS: &[LabelRow] = &[
     LabelRow {
@@ -12,7 +12,7 @@ pub(super) static LABELS: &[LabelRow] = &[
         fix: "Nothing to do.",
         caveat: "Never hpet=force here.",
         references: &["arch/x86/kernel/hpet.c (5.10 to 6.12)"],
-        bearing: PLAIN,
+        bearing: Bearing { forbids: &[Fix::EnableHpet, Fix::SwitchToHpet], ..PLAIN },
     },
     LabelRow {
         label: Label::EarlySwitchBenign,

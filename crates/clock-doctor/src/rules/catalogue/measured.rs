@@ -1,6 +1,6 @@
 //! Labels: what this machine measured of itself.
 
-use super::{Bearing, Label, LabelRow, PLAIN, Says, Severity};
+use super::{Bearing, Label, LabelRow, Never, Order, PLAIN, Says, Severity, TRUST};
 
 pub(super) static LABELS: &[LabelRow] = &[
     LabelRow {
@@ -88,7 +88,19 @@ pub(super) static LABELS: &[LabelRow] = &[
             clocksource until then.",
         caveat: "Never tsc=reliable or tsc=nowatchdog.",
         references: &["arch/x86/kernel/tsc_sync.c (6.12)"],
-        bearing: Bearing { weight: 90, says: &[Says::TscIsWrong], ..PLAIN },
+        bearing: Bearing {
+            also_forbids: TRUST,
+            never: Some(Never {
+                place: 3,
+                order: Order::Do(
+                    "force the TSC (tsc=reliable, tsc=nowatchdog, clocksource=tsc): the CPUs' counters \
+         are apart now.",
+                ),
+            }),
+            weight: 90,
+            says: &[Says::TscIsWrong],
+            ..PLAIN
+        },
     },
     LabelRow {
         label: Label::TscDeniedToProcess,

@@ -1,6 +1,6 @@
 //! Labels: hypervisors, clouds and kernels.
 
-use super::{Bearing, Label, LabelRow, PLAIN, Says, Severity};
+use super::{Bearing, Fix, Label, LabelRow, Never, Order, PLAIN, Says, Severity};
 
 pub(super) static LABELS: &[LabelRow] = &[
     LabelRow {
@@ -92,6 +92,14 @@ pub(super) static LABELS: &[LabelRow] = &[
         caveat: "No clocksource=tsc and no tsc=reliable.",
         references: &["QubesOS/qubes-issues #7404, #8061", "docker/for-mac #2747, #3455, #6430"],
         bearing: Bearing {
+            also_forbids: &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc],
+            never: Some(Never {
+                place: 7,
+                order: Order::Do(
+                    "boot with clocksource=tsc or tsc=reliable: the next suspend would change the \
+         counters again, with nothing left to notice.",
+                ),
+            }),
             clause: "a suspend or restore changed the counters",
             says: &[Says::TscIsWrong],
             ..PLAIN
@@ -108,6 +116,14 @@ pub(super) static LABELS: &[LabelRow] = &[
         caveat: "No risk where the guest never migrates.",
         references: &["erigones/esdc-factory #114"],
         bearing: Bearing {
+            also_forbids: &[Fix::TscReliable, Fix::ClocksourceTsc],
+            never: Some(Never {
+                place: 9,
+                order: Order::Do(
+                    "keep tsc=reliable on a guest that migrates live: on a host with another TSC rate \
+         its clock runs wrong, and nothing notices.",
+                ),
+            }),
             clause: "tsc=reliable would hide a changed rate after a migration",
             says: &[Says::TscIsWrong],
             ..PLAIN

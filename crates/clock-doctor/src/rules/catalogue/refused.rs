@@ -1,6 +1,6 @@
 //! Labels: the TSC was refused.
 
-use super::{Bearing, Label, LabelRow, PLAIN, Says, Severity};
+use super::{Bearing, Fix, Label, LabelRow, Never, Order, PLAIN, Says, Severity, TRUST};
 
 pub(super) static LABELS: &[LabelRow] = &[
     LabelRow {
@@ -74,7 +74,19 @@ pub(super) static LABELS: &[LabelRow] = &[
             "Zanasin/tscsync",
             "bugzilla.kernel.org 202525, 216146",
         ],
-        bearing: Bearing { weight: 90, says: &[Says::TscIsWrong, Says::CpusWereCompared], ..PLAIN },
+        bearing: Bearing {
+            forbids: TRUST,
+            never: Some(Never {
+                place: 1,
+                order: Order::Do(
+                    "force the TSC (tsc=reliable, tsc=nowatchdog, clocksource=tsc): the cores' counters \
+         are far apart, and time would jump whenever a program moves.",
+                ),
+            }),
+            weight: 90,
+            says: &[Says::TscIsWrong, Says::CpusWereCompared],
+            ..PLAIN
+        },
     },
     LabelRow {
         label: Label::TscWarpHotplug,
@@ -107,7 +119,19 @@ pub(super) static LABELS: &[LabelRow] = &[
             the slower clocksource.",
         caveat: "Never tsc=reliable or tsc=nowatchdog: they would turn off what found it.",
         references: &["kernel/time/clocksource.c (7.1)"],
-        bearing: Bearing { weight: 90, says: &[Says::TscIsWrong], ..PLAIN },
+        bearing: Bearing {
+            forbids: TRUST,
+            never: Some(Never {
+                place: 4,
+                order: Order::Add(
+                    "tsc=reliable or tsc=nowatchdog: they turn off the very check that found the \
+         CPUs' counters apart.",
+                ),
+            }),
+            weight: 90,
+            says: &[Says::TscIsWrong],
+            ..PLAIN
+        },
     },
     LabelRow {
         label: Label::TscUnsynchronized,
@@ -122,6 +146,15 @@ pub(super) static LABELS: &[LabelRow] = &[
         caveat: "tsc=reliable does not help: there is nothing reliable to skip a test of.",
         references: &["arch/x86/kernel/tsc.c (unsynchronized_tsc; 2.6.36 to 6.12)"],
         bearing: Bearing {
+            forbids: &[Fix::TscReliable, Fix::TscNowatchdog],
+            also_forbids: &[Fix::ClocksourceTsc],
+            never: Some(Never {
+                place: 11,
+                order: Order::Add(
+                    "tsc=reliable: the CPU promises neither a constant rate nor synchronised \
+         counters.",
+                ),
+            }),
             weight: 90,
             follows: &[Label::GuestLacksInvtsc],
             clause: "the CPU does not promise synchronised counters",
@@ -144,6 +177,13 @@ pub(super) static LABELS: &[LabelRow] = &[
             "arch/x86/kernel/tsc.c (6.12)",
         ],
         bearing: Bearing {
+            forbids: TRUST,
+            never: Some(Never {
+                place: 6,
+                order: Order::Add(
+                    "tsc=reliable: the clock would lose the time that the CPUs sleep.",
+                ),
+            }),
             weight: 90,
             clause: "the counter stops in deep sleep",
             says: &[Says::TscIsWrong, Says::WhyTscIsGone, Says::TscIsGoneUntilBoot],
@@ -194,6 +234,7 @@ pub(super) static LABELS: &[LabelRow] = &[
                 Says::LogIsWanted,
                 Says::TscIsGoneUntilBoot,
             ],
+            ..PLAIN
         },
     },
     LabelRow {
@@ -209,7 +250,19 @@ pub(super) static LABELS: &[LabelRow] = &[
             forced.",
         caveat: "The first kernels with it ignored tsc=reliable for it.",
         references: &["arch/x86/kernel/tsc.c (4.19, 5.10, 6.12)", "lkml 20221202222402"],
-        bearing: Bearing { follows: &[Label::TscWatchdogSkew], says: &[Says::EffectOnly], ..PLAIN },
+        bearing: Bearing {
+            also_forbids: &[Fix::TscReliable],
+            never: Some(Never {
+                place: 13,
+                order: Order::Add(
+                    "tsc=reliable before the TSC's rate has been measured: a wrong early rate looks \
+         just like this, and would make the time wrong.",
+                ),
+            }),
+            follows: &[Label::TscWatchdogSkew],
+            says: &[Says::EffectOnly],
+            ..PLAIN
+        },
     },
     LabelRow {
         label: Label::HypervTscUnstableBenign,
@@ -251,6 +304,14 @@ pub(super) static LABELS: &[LabelRow] = &[
         fix: "Reboot the host; do not suspend it while guests run.",
         caveat: "Do not force the TSC on this host.",
         references: &["arch/x86/kvm/x86.c", "martins3/martins3.github.io, notes on clocksource"],
-        bearing: Bearing { says: &[Says::TscIsWrong], ..PLAIN },
+        bearing: Bearing {
+            forbids: TRUST,
+            never: Some(Never {
+                place: 10,
+                order: Order::Do("force the TSC on this host: it was seen to go back."),
+            }),
+            says: &[Says::TscIsWrong],
+            ..PLAIN
+        },
     },
 ];

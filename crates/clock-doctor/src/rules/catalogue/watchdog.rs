@@ -1,6 +1,6 @@
 //! Labels: the watchdog of clocksources.
 
-use super::{Bearing, Label, LabelRow, PLAIN, Says, Severity};
+use super::{Bearing, Fix, Label, LabelRow, Never, Order, PLAIN, Says, Severity, TRUST};
 
 pub(super) static LABELS: &[LabelRow] = &[
     LabelRow {
@@ -125,7 +125,19 @@ pub(super) static LABELS: &[LabelRow] = &[
             guests with their host. On hardware: update the firmware.",
         caveat: "No clocksource=tsc and no tsc=reliable: the next suspend would set the time back.",
         references: &["kernel/time/clocksource.c (4.4 to 6.12)", "QubesOS/qubes-issues #7404"],
-        bearing: Bearing { follows: &[Label::AfterResume], says: &[Says::TscIsWrong], ..PLAIN },
+        bearing: Bearing {
+            forbids: TRUST,
+            never: Some(Never {
+                place: 8,
+                order: Order::Do(
+                    "boot with clocksource=tsc or tsc=reliable: the counter was set back once, and time \
+         would go back with it.",
+                ),
+            }),
+            follows: &[Label::AfterResume],
+            says: &[Says::TscIsWrong],
+            ..PLAIN
+        },
     },
     LabelRow {
         label: Label::TscJumped,
@@ -138,7 +150,18 @@ pub(super) static LABELS: &[LabelRow] = &[
             see which reference it was.",
         caveat: "Do not force the TSC before it is clear which of the two moved.",
         references: &["kernel/time/clocksource.c (4.4 to 6.12)"],
-        bearing: Bearing { says: &[Says::TscIsWrong], ..PLAIN },
+        bearing: Bearing {
+            also_forbids: &[Fix::TscReliable],
+            never: Some(Never {
+                place: 12,
+                order: Order::Add(
+                    "tsc=reliable before it is clear whether the counter jumped or its reference \
+         stood still.",
+                ),
+            }),
+            says: &[Says::TscIsWrong],
+            ..PLAIN
+        },
     },
     LabelRow {
         label: Label::WatchdogNoise,
@@ -187,6 +210,7 @@ pub(super) static LABELS: &[LabelRow] = &[
             follows: &[Label::NestedOrOverloaded],
             clause: "the reference wrapped, the TSC counted right",
             says: &[Says::TscIsAcquitted],
+            ..PLAIN
         },
     },
     LabelRow {
@@ -227,6 +251,7 @@ pub(super) static LABELS: &[LabelRow] = &[
             follows: &[Label::TscWatchdogSkew],
             clause: "the watchdog's own numbers show a good TSC",
             says: &[Says::TscIsAcquitted],
+            ..PLAIN
         },
     },
     LabelRow {
@@ -240,7 +265,18 @@ pub(super) static LABELS: &[LabelRow] = &[
         caveat: "No tsc=reliable and no tsc=nowatchdog. Nested virtualisation gives such lines \
             falsely.",
         references: &["kernel/time/clocksource.c (clocksource_verify_percpu; 6.1, 6.12)"],
-        bearing: Bearing { says: &[Says::TscIsWrong], ..PLAIN },
+        bearing: Bearing {
+            forbids: TRUST,
+            never: Some(Never {
+                place: 5,
+                order: Order::Add(
+                    "tsc=reliable or tsc=nowatchdog before all CPUs have been measured: the kernel \
+         saw some of them apart.",
+                ),
+            }),
+            says: &[Says::TscIsWrong],
+            ..PLAIN
+        },
     },
     LabelRow {
         label: Label::NeedsRateMeasurement,
@@ -277,6 +313,16 @@ pub(super) static LABELS: &[LabelRow] = &[
             "Documentation/admin-guide/kernel-parameters.txt (6.12)",
         ],
         bearing: Bearing {
+            // A rate that CPUID states falsely passes every comparison of CPUs, and no parameter
+            // that makes the kernel trust the TSC mends it.
+            forbids: TRUST,
+            never: Some(Never {
+                place: 2,
+                order: Order::Add(
+                    "tsc=reliable or tsc=nowatchdog: the TSC's rate is taken wrongly, and they would \
+         keep whatever could notice from noticing.",
+                ),
+            }),
             weight: 90,
             clause: "the kernel takes the TSC to run at another rate than it does",
             says: &[Says::TscIsWrong],

@@ -1,52 +1,17 @@
 //! Which fixes are advised: what findings ask for, less what any of them forbids.
 
 use super::super::advice;
-use super::super::catalogue::{Fix, Label, Says};
+use super::super::catalogue::{Fix, Says};
 use super::super::finding::{Advice, Finding, Severity, State, Verdict};
 use crate::facts::Facts;
 
-/// What must not be advised after a finding, whether its rule says so or not. The reasons stand in
-/// the catalogue.
-const FORBIDDEN: [(Label, &[Fix]); 15] = [
-    (
-        Label::TscWarpFirmware,
-        &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc],
-    ),
-    (
-        Label::TscWarpRuntime,
-        &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc],
-    ),
-    (
-        Label::TscOffsetMeasured,
-        &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc],
-    ),
-    (Label::PerCpuSyncSuspicious, &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc]),
-    (
-        Label::TscRateWrong,
-        &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc],
-    ),
-    (Label::TscHaltsInIdle, &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc]),
-    (Label::TscUnsynchronized, &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc]),
-    (Label::TscWentBackwards, &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc]),
-    (Label::TscJumped, &[Fix::TscReliable]),
-    (Label::AfterResume, &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc]),
-    (Label::MigrationRisk, &[Fix::TscReliable, Fix::ClocksourceTsc]),
-    (Label::KvmHostTscBackwards, &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc]),
-    // An early rate that is wrong looks just like this: only a measurement can tell.
-    (Label::TscEarly, &[Fix::TscReliable]),
-    (Label::HpetPc10Benign, &[Fix::EnableHpet]),
-    (Label::HpetUnreliable, &[Fix::EnableHpet, Fix::SwitchToHpet]),
-];
 /// Clocksources that an x86 kernel takes when it does not take the TSC.
 const FALLBACKS: [&str; 7] =
     ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "sgi_rtc", "hyperv_clocksource_msr"];
 
 /// Whether any finding forbids that fix.
 pub(super) fn is_forbidden(fix: Fix, findings: &[Finding]) -> bool {
-    findings.iter().any(|finding| {
-        let by_label = FORBIDDEN.iter().find(|(label, _)| *label == finding.label);
-        finding.forbids.contains(&fix) || by_label.is_some_and(|(_, fixes)| fixes.contains(&fix))
-    })
+    findings.iter().any(|finding| finding.rules_out(fix))
 }
 
 /// What an order of findings asks for, written out; the main cause's best fix first.

@@ -1,72 +1,11 @@
 //! What must not be done on this machine, as far as somebody might: an order to go after `Never:`,
 //! with the reason.
 
-use super::super::catalogue::{Fix, Label, Says};
+use super::super::catalogue::{Fix, Label, Order, Says};
 use super::super::finding::{Diagnosis, Finding, Severity};
 use super::fixes::is_forbidden;
 use crate::facts::Facts;
 use crate::log::event::Kind;
-
-/// Why the TSC must not be forced, by the finding that forbids it; the first that was found counts.
-const FORCED: [(Label, &str); 13] = [
-    (
-        Label::TscWarpFirmware,
-        "force the TSC (tsc=reliable, tsc=nowatchdog, clocksource=tsc): the cores' counters \
-         are far apart, and time would jump whenever a program moves.",
-    ),
-    (
-        Label::TscRateWrong,
-        "add tsc=reliable or tsc=nowatchdog: the TSC's rate is taken wrongly, and they would \
-         keep whatever could notice from noticing.",
-    ),
-    (
-        Label::TscOffsetMeasured,
-        "force the TSC (tsc=reliable, tsc=nowatchdog, clocksource=tsc): the CPUs' counters \
-         are apart now.",
-    ),
-    (
-        Label::TscWarpRuntime,
-        "add tsc=reliable or tsc=nowatchdog: they turn off the very check that found the \
-         CPUs' counters apart.",
-    ),
-    (
-        Label::PerCpuSyncSuspicious,
-        "add tsc=reliable or tsc=nowatchdog before all CPUs have been measured: the kernel \
-         saw some of them apart.",
-    ),
-    (Label::TscHaltsInIdle, "add tsc=reliable: the clock would lose the time that the CPUs sleep."),
-    (
-        Label::AfterResume,
-        "boot with clocksource=tsc or tsc=reliable: the next suspend would change the \
-         counters again, with nothing left to notice.",
-    ),
-    (
-        Label::TscWentBackwards,
-        "boot with clocksource=tsc or tsc=reliable: the counter was set back once, and time \
-         would go back with it.",
-    ),
-    (
-        Label::MigrationRisk,
-        "keep tsc=reliable on a guest that migrates live: on a host with another TSC rate \
-         its clock runs wrong, and nothing notices.",
-    ),
-    (Label::KvmHostTscBackwards, "force the TSC on this host: it was seen to go back."),
-    (
-        Label::TscUnsynchronized,
-        "add tsc=reliable: the CPU promises neither a constant rate nor synchronised \
-         counters.",
-    ),
-    (
-        Label::TscJumped,
-        "add tsc=reliable before it is clear whether the counter jumped or its reference \
-         stood still.",
-    ),
-    (
-        Label::TscEarly,
-        "add tsc=reliable before the TSC's rate has been measured: a wrong early rate looks \
-         just like this, and would make the time wrong.",
-    ),
-];
 
 /// The forbidden advice that fits this machine.
 pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
@@ -121,13 +60,16 @@ fn forcing(facts: &Facts, findings: &[Finding]) -> Option<String> {
         })
     };
     let is_set = facts.command_line.as_ref().is_some_and(|line| line.value.has("tsc=reliable"));
-    if let Some((label, sentence)) = FORCED.iter().find(|(label, _)| found(*label)) {
-        return match is_set {
-            false => Some((*sentence).to_owned()),
-            // It was set in vain there.
-            true if *label == Label::TscEarly => None,
-            true => Some(sentence.replacen("add ", "keep ", 1)),
-        };
+    let reasons = findings.iter().filter(|finding| found(finding.label));
+    let reasons = reasons.filter_map(|finding| Some((finding, finding.label.row().bearing.never?)));
+    if let Some((finding, never)) = reasons.min_by_key(|(_, never)| never.place) {
+        // Kernels that mark tsc-early ignored it: it was set in vain there.
+        let is_in_vain = is_set && finding.label == Label::TscEarly;
+        return (!is_in_vain).then(|| match (never.order, is_set) {
+            (Order::Add(rest), false) => format!("add {rest}"),
+            (Order::Add(rest), true) => format!("keep {rest}"),
+            (Order::Do(whole), _) => whole.to_owned(),
+        });
     }
     let kernel = facts.kernel().filter(|kernel| !kernel.at_least(3, 3));
     if let Some(kernel) = kernel.filter(|_| found(Label::TscWarp)) {

@@ -4,11 +4,10 @@
 
 use crate::facts::Facts;
 use crate::log::event::Kind;
-use crate::rules::catalogue::{Fix, Label};
+use crate::rules::catalogue::{Fix, Label, TRUST};
 use crate::rules::finding::Finding;
 use crate::rules::watchdog::episode::says;
 use crate::rules::watchdog::machine::Machine;
-use crate::rules::watchdog::remedies::TRUST;
 
 /// The findings on every reason that the log gives, except those that other rules judge.
 #[must_use]
@@ -52,8 +51,7 @@ fn by_reason(reason: &str, machine: &Machine) -> Vec<Finding> {
 }
 
 fn unsynchronized(machine: &Machine) -> Vec<Finding> {
-    let finding =
-        Finding::new(Label::TscUnsynchronized).forbid(&[Fix::TscReliable, Fix::TscNowatchdog]);
+    let finding = Finding::new(Label::TscUnsynchronized);
     if !machine.is_virtual {
         return vec![finding.fix(&[Fix::Keep])];
     }
@@ -64,8 +62,7 @@ fn unsynchronized(machine: &Machine) -> Vec<Finding> {
 }
 
 fn halts(reason: &str) -> Finding {
-    let finding =
-        Finding::new(Label::TscHaltsInIdle).fix(&[Fix::Keep, Fix::MaxCstate]).forbid(&TRUST);
+    let finding = Finding::new(Label::TscHaltsInIdle).fix(&[Fix::Keep, Fix::MaxCstate]);
     if reason.contains("C1E") {
         finding.detail("The state in which it stops is C1E, which the firmware turns on.")
     } else if reason.contains("deeper than C2") {
@@ -77,13 +74,14 @@ fn halts(reason: &str) -> Finding {
 
 /// KVM on this machine saw the counter go back when a CPU came up again, as after a suspend.
 fn host_backwards() -> Vec<Finding> {
-    let back = Finding::new(Label::TscWentBackwards).follows(Label::AfterResume).forbid(&TRUST);
+    let back = Finding::new(Label::TscWentBackwards).follows(Label::AfterResume);
     let resumed =
-        Finding::new(Label::AfterResume).fix(&[Fix::BiosUpdate, Fix::Reboot]).forbid(&TRUST);
-    let host = Finding::new(Label::KvmHostTscBackwards)
-        .follows(Label::TscWentBackwards)
-        .fix(&[Fix::SuspendGuests, Fix::BiosUpdate, Fix::Reboot])
-        .forbid(&TRUST);
+        Finding::new(Label::AfterResume).fix(&[Fix::BiosUpdate, Fix::Reboot]).forbid(TRUST);
+    let host = Finding::new(Label::KvmHostTscBackwards).follows(Label::TscWentBackwards).fix(&[
+        Fix::SuspendGuests,
+        Fix::BiosUpdate,
+        Fix::Reboot,
+    ]);
     vec![host, back, resumed]
 }
 
@@ -94,7 +92,7 @@ fn refused(reason: &str, machine: &Machine) -> Finding {
     }
     let finding = finding.detail(format!("The kernel's reason: {reason}."));
     if reason.contains("cpufreq") {
-        return finding.fix(&[Fix::Keep]).forbid(&TRUST).detail(
+        return finding.fix(&[Fix::Keep]).forbid(TRUST).detail(
             "The counter follows the CPU's frequency (no constant_tsc), and the frequency changes.",
         );
     }

@@ -2,13 +2,12 @@
 
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, Kind};
-use crate::rules::catalogue::{Fix, Label};
+use crate::rules::catalogue::{Fix, Label, TRUST};
 use crate::rules::finding::Finding;
 use crate::rules::watchdog::episode::says;
 use crate::rules::watchdog::figures::{count, duration};
 use crate::rules::watchdog::machine::Machine;
 use crate::rules::watchdog::rates::Rates;
-use crate::rules::watchdog::remedies::TRUST;
 use crate::rules::watchdog::resume::is_soon;
 
 /// A warp below this is about what handing the lock over takes, in ticks.
@@ -88,10 +87,8 @@ fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
         }
         if seen.woke.is_some() {
             // On waking, the kernel brings the other CPUs up as if they were added.
-            late = late
-                .fix(&[Fix::Reboot, Fix::BiosUpdate])
-                .forbid(&TRUST)
-                .follows(Label::AfterResume);
+            late =
+                late.fix(&[Fix::Reboot, Fix::BiosUpdate]).forbid(TRUST).follows(Label::AfterResume);
         } else {
             late = late.fix(&[Fix::ColdBoot]).forbid(&[Fix::SwitchToTsc]);
         }
@@ -133,7 +130,7 @@ fn small_warp(machine: &Machine) -> Finding {
 }
 
 fn firmware_warp() -> Finding {
-    Finding::new(Label::TscWarpFirmware).fix(&[Fix::BiosUpdate, Fix::Keep, Fix::PreBootSynchroniser]).forbid(&TRUST).detail(
+    Finding::new(Label::TscWarpFirmware).fix(&[Fix::BiosUpdate, Fix::Keep, Fix::PreBootSynchroniser]).detail(
         "Programs that read the counter themselves with rdtsc (games, Wine, language runtimes) see \
          time jump when they move between CPUs, whatever the clocksource is.",
     )

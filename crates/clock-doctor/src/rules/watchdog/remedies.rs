@@ -1,7 +1,7 @@
 //! Which fixes a label asks for on this machine, and which it forbids.
 
 use super::machine::Machine;
-use crate::rules::catalogue::{Fix, Label};
+use crate::rules::catalogue::{Fix, Label, TRUST};
 
 /// Fixes that a label asks for, best first, and fixes that must not be advised because of it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,10 +11,6 @@ pub struct Remedy {
     /// In the order in which they are told.
     pub forbids: Vec<Fix>,
 }
-
-/// Everything that makes the kernel trust the TSC, or use it.
-pub(crate) const TRUST: [Fix; 4] =
-    [Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc];
 
 /// What keeps the watchdog off: `tsc=nowatchdog` where the kernel knows it, which leaves the check
 /// of the CPUs' counters alive; else `tsc=reliable`, which 4.16 to 5.4 ignored for `tsc-early`.
@@ -67,13 +63,14 @@ pub fn of(label: Label, machine: &Machine, rate_is_unchecked: bool) -> Remedy {
                 fixes.push(Fix::BiosUpdate);
             }
             fixes.push(Fix::Reboot);
-            forbids.extend(TRUST);
+            if label == Label::AfterResume {
+                forbids.extend(TRUST);
+            }
         }
         Label::TscJumped => fixes.extend([Fix::Measure, Fix::FindStall]),
         Label::PerCpuSyncSuspicious | Label::TscWarpRuntime => {
             fixes.push(Fix::Measure);
             fixes.extend(if machine.is_virtual { [Fix::PinVcpus] } else { [Fix::BiosUpdate] });
-            forbids.extend(TRUST);
         }
         Label::WatchdogBadReference if rate_is_unchecked => {
             fixes.extend([Fix::Measure, Fix::EnableHpet, Fix::TscRecalibrate]);
