@@ -28,15 +28,14 @@ pub(crate) fn said(message: &str, first: Option<Found>) -> Said {
     if message.starts_with("(XEN)") {
         return Said::default();
     }
-    let mut tried = 0_u64;
+    let mut tried = [false; keywords::KEYWORDS.len()];
     let mut is_open = false;
     let others = keywords::all(message, first.map_or(0, |first| first.end));
     for found in first.into_iter().chain(others) {
         // A line of nothing but keywords must not take time by the square of its length.
-        if tried & (1 << found.keyword) != 0 {
+        if std::mem::replace(&mut tried[found.keyword], true) {
             continue;
         }
-        tried |= 1 << found.keyword;
         let (text, parser) = keywords::KEYWORDS[found.keyword];
         is_open |= is_cut(text, &message[found.end..]);
         if let Some(kind) = parser(message, found.start) {
