@@ -95,7 +95,7 @@ fn is_heavy(kind: &Kind) -> bool {
                 | Kind::WarpRandom
                 | Kind::AdjustCompensated { .. }
                 | Kind::AdjustDiffers { .. }
-                | Kind::Unstable(_)
+                | Kind::Unstable { .. }
                 | Kind::Marked { .. }
                 | Kind::CpusApart { .. }
                 | Kind::Override { .. }

@@ -40,6 +40,67 @@ pub enum Mark {
     Unstated,
 }
 
+/// Why the kernel gave the TSC up: the reasons of `mark_tsc_unstable` in `arch/x86` from 2.6.18 to
+/// 6.12.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnstableReason {
+    /// `clocksource watchdog`
+    Watchdog,
+    /// `check_tsc_sync_source failed`: the CPUs' counters disagreed.
+    SyncCheck,
+    /// `running on Hyper-V`, which is no fault.
+    HyperV,
+    /// `boot parameter`
+    BootParameter,
+    /// `notsc`, a boot parameter in older words.
+    NoTsc,
+    /// `TSCs unsynchronized`: the CPU does not promise otherwise, and nobody looked.
+    Unsynchronized,
+    /// `TSC halts in idle`
+    HaltsInIdle,
+    /// `TSC halt in AMD C1E`
+    HaltsInC1e,
+    /// `TSC halts in idle for states deeper than C2`
+    HaltsBelowC2,
+    /// `KVM discovered backwards TSC`
+    Backwards,
+    /// `cpufreq changes`: the counter follows the CPU's frequency.
+    CpuFrequency,
+    /// The rate could not be calibrated.
+    NotCalibrated,
+    /// `could not calculate TSC khz`
+    NotCalculated,
+    /// None of these, or cut before it begins.
+    Other,
+}
+
+impl UnstableReason {
+    /// The reason in these words, or cut short of them: not all that a log kept is whole.
+    #[must_use]
+    pub fn of(text: &str) -> UnstableReason {
+        let text = text.trim().trim_start_matches([':', ' ']).trim_end_matches('.').trim();
+        let says =
+            |known: &str| text.contains(known) || (text.len() >= 6 && known.starts_with(text));
+        let halts = text.contains("TSC halt") || text.contains("C1E");
+        match () {
+            () if says("clocksource watchdog") => UnstableReason::Watchdog,
+            () if says("check_tsc_sync_source") => UnstableReason::SyncCheck,
+            () if says("running on Hyper-V") || text.contains("Hyper-V") => UnstableReason::HyperV,
+            () if says("boot parameter") => UnstableReason::BootParameter,
+            () if text == "notsc" => UnstableReason::NoTsc,
+            () if says("TSCs unsynchronized") => UnstableReason::Unsynchronized,
+            () if halts && text.contains("C1E") => UnstableReason::HaltsInC1e,
+            () if halts && text.contains("deeper than C2") => UnstableReason::HaltsBelowC2,
+            () if halts => UnstableReason::HaltsInIdle,
+            () if text.contains("backwards TSC") => UnstableReason::Backwards,
+            () if text.contains("cpufreq") => UnstableReason::CpuFrequency,
+            () if text.contains("calibrate") => UnstableReason::NotCalibrated,
+            () if text.contains("calculate TSC") => UnstableReason::NotCalculated,
+            () => UnstableReason::Other,
+        }
+    }
+}
+
 /// What a line says. Names are as in the log; durations in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
@@ -132,7 +193,12 @@ pub enum Kind {
         restoring: bool,
     },
     /// `Marking TSC unstable due to REASON`
-    Unstable(String),
+    Unstable {
+        /// What it means, by its words.
+        reason: UnstableReason,
+        /// As it stands.
+        text: String,
+    },
     /// `Marking clocksource NAME (as) unstable because/due to ...`
     Marked {
         /// The clocksource.
@@ -274,6 +340,13 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// `Marking TSC unstable due to TEXT`
+    #[must_use]
+    pub fn unstable(text: impl Into<String>) -> Kind {
+        let text = text.into();
+        Kind::Unstable { reason: UnstableReason::of(&text), text }
+    }
+
     /// Whether it gives the figures of one of the watchdog's checks.
     #[must_use]
     pub(crate) fn has_figures(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::finding::{Finding, State, Verdict};
 use super::state::source::{gives_tsc_up, is_tsc};
 use crate::facts::Facts;
-use crate::log::event::{Event, Kind};
+use crate::log::event::{Event, Kind, UnstableReason};
 use crate::rules::catalogue::Label;
 
 /// Seconds in which all changes of clocksource at boot take place, on a machine with a slow console
@@ -63,7 +63,7 @@ fn calibration(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         facts.events().filter(|event| event.kind == Kind::CalibrationNote).collect();
     let first = notes.first()?;
     let failed = |kind: &Kind| match kind {
-        Kind::Unstable(why) => why.contains("calculate TSC"),
+        Kind::Unstable { reason, .. } => *reason == UnstableReason::NotCalculated,
         Kind::RateDiffers => true,
         _ => false,
     };

@@ -1,7 +1,7 @@
 //! Which machine, hypervisor or cloud this is.
 
 use crate::facts::{Facts, Known, Sign};
-use crate::log::event::Kind;
+use crate::log::event::{Kind, UnstableReason};
 
 /// What tells a platform, in lower case.
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ impl Hints {
                 self.names.push("vmware".to_owned());
             }
             Kind::HyperV | Kind::HyperVNoInvariantTsc => self.hyperv = true,
-            Kind::Unstable(why) => self.hyperv |= why.contains("Hyper-V"),
+            Kind::Unstable { reason, .. } => self.hyperv |= *reason == UnstableReason::HyperV,
             Kind::CpuModel(name) => self.cpus.push(name.to_lowercase()),
             Kind::LinuxVersion(text) => self.kernel.push_str(&text.to_lowercase()),
             Kind::Registered { name, .. } | Kind::Switched(name) => self.sources.push(name.clone()),

@@ -1,6 +1,6 @@
 //! Lines of kernels from 2.6.18 to 7.1, and what they are understood as.
 
-use super::super::event::{Kind, Mark, Role};
+use super::super::event::{Kind, Mark, Role, UnstableReason};
 use super::said;
 
 fn kind(line: &str) -> Option<Kind> {
@@ -258,8 +258,31 @@ fn what_the_watchdog_says_besides() {
 }
 
 #[test]
+fn a_reason_is_known_by_its_words_also_cut_short() {
+    for (words, reason) in [
+        ("clocksource watchdog", UnstableReason::Watchdog),
+        (": clocksource watchd", UnstableReason::Watchdog),
+        ("check_tsc_sync_source failed", UnstableReason::SyncCheck),
+        ("running on Hyper-V", UnstableReason::HyperV),
+        ("boot parameter", UnstableReason::BootParameter),
+        ("notsc", UnstableReason::NoTsc),
+        ("TSCs unsynchronized", UnstableReason::Unsynchronized),
+        ("TSC halts in idle", UnstableReason::HaltsInIdle),
+        ("TSC halt in AMD C1E", UnstableReason::HaltsInC1e),
+        ("TSC halts in idle for states deeper than C2.", UnstableReason::HaltsBelowC2),
+        ("KVM discovered backwards TSC", UnstableReason::Backwards),
+        ("cpufreq changes", UnstableReason::CpuFrequency),
+        ("could not calculate TSC khz", UnstableReason::NotCalculated),
+        ("clock", UnstableReason::Other),
+        ("", UnstableReason::Other),
+    ] {
+        assert_eq!(UnstableReason::of(words), reason, "{words}");
+    }
+}
+
+#[test]
 fn the_tsc() {
-    let unstable = |why: &str| Kind::Unstable(text(why));
+    let unstable = |why: &str| Kind::unstable(why);
     check(&[
         ("Marking TSC unstable due to TSC halts in idle", unstable("TSC halts in idle")),
         ("tsc: Marking TSC unstable due to running on Hyper-V", unstable("running on Hyper-V")),

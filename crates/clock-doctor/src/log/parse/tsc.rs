@@ -6,7 +6,7 @@ use crate::log::event::Kind;
 /// `Marking TSC unstable due to REASON`
 pub(crate) fn unstable(message: &str, at: usize) -> Option<Kind> {
     let rest = &message[at + "Marking TSC unstable".len()..];
-    Some(Kind::Unstable(phrase(rest.trim_start().strip_prefix("due to").unwrap_or(""))))
+    Some(Kind::unstable(phrase(rest.trim_start().strip_prefix("due to").unwrap_or(""))))
 }
 
 /// A line with `TSC ` in it.

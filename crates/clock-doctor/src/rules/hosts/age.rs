@@ -1,8 +1,7 @@
 //! The kernel's age by the words of its messages, where nothing tells its version.
 
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, Kind, Mark};
-use crate::rules::watchdog::episode::says;
+use crate::log::event::{Event, Kind, Mark, UnstableReason};
 
 /// Versions between which the kernel lies.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,10 +93,10 @@ fn not_before(event: &Event) -> Option<(u32, u32)> {
             Some((4, 16))
         }
         Kind::SchedClockUnstable => Some((4, 10)),
-        Kind::Unstable(why) if says(why, "clocksource watchdog") => Some((4, 10)),
+        Kind::Unstable { reason: UnstableReason::Watchdog, .. } => Some((4, 10)),
         Kind::Registered { .. } => Some((4, 2)),
         Kind::Switched(_) if text.contains("clocksource: Switched") => Some((4, 2)),
-        Kind::Unstable(_) if text.contains("tsc: Marking") => Some((3, 6)),
+        Kind::Unstable { .. } if text.contains("tsc: Marking") => Some((3, 6)),
         _ => None,
     }
 }
@@ -113,7 +112,7 @@ fn not_after(event: &Event) -> Option<(u32, u32)> {
         Kind::Switched(_) if text.contains("has been installed") => Some((2, 6)),
         Kind::Switched(_) if text.contains("Switching to clocksource") => Some((3, 11)),
         // 3.6 put `tsc: ` in front.
-        Kind::Unstable(_) if text.starts_with("Marking TSC unstable") => Some((3, 5)),
+        Kind::Unstable { .. } if text.starts_with("Marking TSC unstable") => Some((3, 5)),
         Kind::Refined { .. } if text.starts_with("Refined TSC") => Some((3, 5)),
         Kind::SyncSkipped => Some((4, 9)),
         _ => None,

@@ -2,7 +2,7 @@
 
 use super::flag_evidence;
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, Kind};
+use crate::log::event::{Event, Kind, UnstableReason};
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Severity, State, Verdict};
 use crate::rules::platform;
@@ -38,7 +38,7 @@ pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
 pub(in crate::rules) fn breaks_kvm_clock(facts: &Facts) -> Option<&Event> {
     facts.events().find(|event| match &event.kind {
         Kind::Warp { .. } | Kind::WarpRandom | Kind::HotAdded => true,
-        Kind::Unstable(why) => why.contains("check_tsc_sync_source"),
+        Kind::Unstable { reason, .. } => *reason == UnstableReason::SyncCheck,
         _ => false,
     })
 }
@@ -98,9 +98,17 @@ fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if !platform::has_hypervisor(facts, &verdict.platforms) || other {
         return None;
     }
-    let unseen = |why: &str| why.contains("TSCs unsynchronized") || why.contains("TSC halt");
-    let refused =
-        facts.events().find(|event| matches!(&event.kind, Kind::Unstable(why) if unseen(why)));
+    let unseen = |kind: &Kind| match kind {
+        Kind::Unstable { reason, .. } => matches!(
+            reason,
+            UnstableReason::Unsynchronized
+                | UnstableReason::HaltsInIdle
+                | UnstableReason::HaltsInC1e
+                | UnstableReason::HaltsBelowC2
+        ),
+        _ => false,
+    };
+    let refused = facts.events().find(|event| unseen(&event.kind));
     let found = Finding::new(Label::GuestLacksInvtsc);
     let found = match refused {
         Some(event) => found.seen(&event.evidence).detail(

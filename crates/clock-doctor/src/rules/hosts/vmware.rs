@@ -2,7 +2,7 @@
 
 use super::flag_evidence;
 use crate::facts::Facts;
-use crate::log::event::{Event, Kind};
+use crate::log::event::{Event, Kind, UnstableReason};
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Verdict};
 use crate::rules::state::source::is_tsc;
@@ -59,7 +59,7 @@ fn guest_support_missing(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
     let marks = |kind: &Kind| match kind {
         Kind::Marked { name, .. } | Kind::OldDelta { name, .. } => is_tsc(name),
-        Kind::Unstable(why) => why.contains("clocksource watchdog"),
+        Kind::Unstable { reason: UnstableReason::Watchdog, .. } => true,
         _ => false,
     };
     let mark = facts.events().find(|event| marks(&event.kind))?;

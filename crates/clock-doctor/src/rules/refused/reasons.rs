@@ -1,12 +1,9 @@
 //! The TSC was declared bad without a test: the reasons of `Marking TSC unstable due to REASON`.
-//!
-//! The reasons are those of `mark_tsc_unstable` in `arch/x86` from 2.6.18 to 6.12.
 
 use crate::facts::Facts;
-use crate::log::event::Kind;
+use crate::log::event::{Kind, UnstableReason};
 use crate::rules::catalogue::{Fix, Label, TRUST};
 use crate::rules::finding::Finding;
-use crate::rules::watchdog::episode::says;
 use crate::rules::watchdog::machine::Machine;
 
 /// The findings on every reason that the log gives, except those that other rules judge.
@@ -14,8 +11,8 @@ use crate::rules::watchdog::machine::Machine;
 pub fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for event in facts.events() {
-        let Kind::Unstable(reason) = &event.kind else { continue };
-        for finding in by_reason(reason, machine) {
+        let Kind::Unstable { reason, text } = &event.kind else { continue };
+        for finding in by_reason(*reason, text, machine) {
             let finding = finding.seen(&event.evidence);
             match findings.iter_mut().find(|one| one.label == finding.label) {
                 Some(before) => *before = before.clone().seen(&event.evidence),
@@ -28,26 +25,23 @@ pub fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
 
 /// What a reason means here; none for those that the watchdog, the comparison of CPUs, Hyper-V or
 /// a boot parameter gave.
-fn by_reason(reason: &str, machine: &Machine) -> Vec<Finding> {
-    let reason = reason.trim().trim_start_matches(':').trim_end_matches('.').trim();
-    let is_elsewhere =
-        ["clocksource watchdog", "check_tsc_sync_source", "running on Hyper-V", "boot parameter"]
-            .iter()
-            .any(|part| says(reason, part))
-            || reason == "notsc";
-    if is_elsewhere {
-        return Vec::new();
+fn by_reason(reason: UnstableReason, text: &str, machine: &Machine) -> Vec<Finding> {
+    match reason {
+        UnstableReason::Watchdog
+        | UnstableReason::SyncCheck
+        | UnstableReason::HyperV
+        | UnstableReason::BootParameter
+        | UnstableReason::NoTsc => Vec::new(),
+        UnstableReason::Unsynchronized => unsynchronized(machine),
+        UnstableReason::HaltsInIdle | UnstableReason::HaltsInC1e | UnstableReason::HaltsBelowC2 => {
+            vec![halts(reason)]
+        }
+        UnstableReason::Backwards => host_backwards(),
+        UnstableReason::CpuFrequency
+        | UnstableReason::NotCalibrated
+        | UnstableReason::NotCalculated
+        | UnstableReason::Other => vec![refused(reason, text, machine)],
     }
-    if says(reason, "TSCs unsynchronized") {
-        return unsynchronized(machine);
-    }
-    if reason.contains("TSC halt") || reason.contains("C1E") {
-        return vec![halts(reason)];
-    }
-    if reason.contains("backwards TSC") {
-        return host_backwards();
-    }
-    vec![refused(reason, machine)]
 }
 
 fn unsynchronized(machine: &Machine) -> Vec<Finding> {
@@ -61,14 +55,16 @@ fn unsynchronized(machine: &Machine) -> Vec<Finding> {
     )]
 }
 
-fn halts(reason: &str) -> Finding {
+fn halts(reason: UnstableReason) -> Finding {
     let finding = Finding::new(Label::TscHaltsInIdle).fix(&[Fix::Keep, Fix::MaxCstate]);
-    if reason.contains("C1E") {
-        finding.detail("The state in which it stops is C1E, which the firmware turns on.")
-    } else if reason.contains("deeper than C2") {
-        finding.detail("It stops in states deeper than C2; in C1 and C2 it counts.")
-    } else {
-        finding
+    match reason {
+        UnstableReason::HaltsInC1e => {
+            finding.detail("The state in which it stops is C1E, which the firmware turns on.")
+        }
+        UnstableReason::HaltsBelowC2 => {
+            finding.detail("It stops in states deeper than C2; in C1 and C2 it counts.")
+        }
+        _ => finding,
     }
 }
 
@@ -85,18 +81,19 @@ fn host_backwards() -> Vec<Finding> {
     vec![host, back, resumed]
 }
 
-fn refused(reason: &str, machine: &Machine) -> Finding {
+fn refused(reason: UnstableReason, text: &str, machine: &Machine) -> Finding {
+    let text = text.trim().trim_start_matches(':').trim_end_matches('.').trim();
     let finding = Finding::new(Label::TscRefused);
-    if reason.is_empty() {
+    if text.is_empty() {
         return finding.fix(&[Fix::ReadLog]).detail("The line is cut before the reason.");
     }
-    let finding = finding.detail(format!("The kernel's reason: {reason}."));
-    if reason.contains("cpufreq") {
+    let finding = finding.detail(format!("The kernel's reason: {text}."));
+    if reason == UnstableReason::CpuFrequency {
         return finding.fix(&[Fix::Keep]).forbid(TRUST).detail(
             "The counter follows the CPU's frequency (no constant_tsc), and the frequency changes.",
         );
     }
-    if reason.contains("calibrate") {
+    if reason == UnstableReason::NotCalibrated {
         let fixes: &[Fix] = match machine.is_virtual {
             true => &[Fix::KvmClock, Fix::Invtsc, Fix::TscEarlyKhz],
             false => &[Fix::BiosUpdate, Fix::TscEarlyKhz],

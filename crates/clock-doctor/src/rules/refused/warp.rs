@@ -1,10 +1,9 @@
 //! The CPUs' counters disagreed when a CPU came up.
 
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, Kind};
+use crate::log::event::{Event, Kind, UnstableReason};
 use crate::rules::catalogue::{Fix, Label, TRUST};
 use crate::rules::finding::Finding;
-use crate::rules::watchdog::episode::says;
 use crate::rules::watchdog::figures::{count, duration};
 use crate::rules::watchdog::machine::Machine;
 use crate::rules::watchdog::rates::Rates;
@@ -56,7 +55,7 @@ fn look(facts: &Facts) -> Seen<'_> {
         match &event.kind {
             Kind::Warp { cycles } => seen.worst = seen.worst.max(Some(*cycles)),
             Kind::WarpRandom => seen.is_random = true,
-            Kind::Unstable(reason) if says(reason, "check_tsc_sync_source") => {}
+            Kind::Unstable { reason: UnstableReason::SyncCheck, .. } => {}
             Kind::HotAdded => {
                 added = Some(event);
                 continue;

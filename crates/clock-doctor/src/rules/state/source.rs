@@ -40,7 +40,9 @@ pub(in crate::rules) fn gives_tsc_up(event: &Event) -> bool {
         Kind::Marked { name, .. } | Kind::OldDelta { name, .. } | Kind::Skewed { name, .. } => {
             is_tsc(name)
         }
-        Kind::Unstable(_) | Kind::Warp { .. } | Kind::WarpRandom | Kind::SchedClockUnstable => true,
+        Kind::Unstable { .. } | Kind::Warp { .. } | Kind::WarpRandom | Kind::SchedClockUnstable => {
+            true
+        }
         Kind::ReadDelay { marks, .. } => *marks,
         _ => false,
     }

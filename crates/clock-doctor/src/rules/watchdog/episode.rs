@@ -5,7 +5,7 @@
 //! decision that is open if it fits: if its place there is free and its stamp is near.
 
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, Kind, Mark, Role};
+use crate::log::event::{Event, Kind, Mark, Role, UnstableReason};
 use crate::rules::state::source::is_tsc;
 
 /// Seconds between stamps of one decision's lines at most: a slow serial console needs some.
@@ -147,7 +147,7 @@ impl Episode {
                 replaces
             }
             Kind::Current { name, is_other } => put(&mut self.current, (name.clone(), *is_other)),
-            Kind::Unstable(reason) if says(reason, "clocksource watchdog") => {
+            Kind::Unstable { reason: UnstableReason::Watchdog, .. } => {
                 !std::mem::replace(&mut self.is_declared, true)
             }
             _ => false,
@@ -162,13 +162,6 @@ impl Episode {
         self.name = Some(name.to_owned());
         true
     }
-}
-
-/// Whether a reason of `Marking TSC unstable due to REASON` is that one, or cut short of it.
-#[must_use]
-pub fn says(reason: &str, known: &str) -> bool {
-    let reason = reason.trim_start_matches([':', ' ']);
-    reason.contains(known) || (reason.len() >= 6 && known.starts_with(reason))
 }
 
 /// Puts a value where there is none, or the same: logs repeat lines.
@@ -191,7 +184,7 @@ fn belongs(kind: &Kind) -> bool {
         Kind::Reading { role: Role::Watched, name, .. } | Kind::WatchedInterval { name, .. } => {
             is_tsc(name)
         }
-        Kind::Unstable(reason) => says(reason, "clocksource watchdog"),
+        Kind::Unstable { reason, .. } => *reason == UnstableReason::Watchdog,
         Kind::Current { .. } => true,
         kind => kind.has_figures(),
     }

@@ -6,7 +6,7 @@ use super::interval::Interval;
 use super::machine::Machine;
 use super::{explain, remedies};
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, Kind};
+use crate::log::event::{Event, Kind, UnstableReason};
 use crate::rules::catalogue::Label;
 use crate::rules::finding::{Finding, Severity};
 use crate::rules::state::source::is_tsc;
@@ -95,7 +95,9 @@ fn is_loss(kind: &Kind) -> bool {
         Kind::Marked { name, .. } | Kind::OldDelta { name, .. } | Kind::Skewed { name, .. } => {
             is_tsc(name)
         }
-        Kind::Unstable(reason) => !reason.contains("Hyper-V") && !reason.contains("boot parameter"),
+        Kind::Unstable { reason, .. } => {
+            !matches!(reason, UnstableReason::HyperV | UnstableReason::BootParameter)
+        }
         Kind::Warp { .. } | Kind::WarpRandom => true,
         _ => false,
     }

@@ -71,7 +71,7 @@ impl Pair {
             Kind::Marked { name: "tsc".to_owned(), why: Mark::Skew },
             reading(Role::Reference, "acpi_pm", last, reference, ACPI_PM_MASK),
             reading(Role::Watched, "tsc", self.tsc_start, tsc, u64::MAX),
-            Kind::Unstable("clocksource watchdog".to_owned()),
+            Kind::unstable("clocksource watchdog"),
         ]
     }
 
@@ -245,7 +245,7 @@ fn any_kind() -> impl Strategy<Value = Kind> {
         (any_number(), any::<bool>()).prop_map(|(nsec, marks)| Kind::ReadDelay { nsec, marks }),
         any_name().prop_map(Kind::Switched),
         any::<f64>().prop_map(|mhz| Kind::Refined { mhz }),
-        Just(Kind::Unstable("clocksource watchdog".to_owned())),
+        Just(Kind::unstable("clocksource watchdog")),
         Just(Kind::Suspended { woke: true }),
         Just(Kind::HpetPc10),
     ]

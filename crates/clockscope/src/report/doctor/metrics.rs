@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 
 use super::model::DoctorReport;
 use clock_doctor::facts::Facts;
-use clock_doctor::log::event::Kind;
+use clock_doctor::log::event::{Kind, UnstableReason};
 use clock_doctor::measured::Measured;
 use clock_doctor::rules::catalogue;
 use clock_doctor::rules::finding::Severity;
@@ -186,7 +186,7 @@ fn unstable(facts: &Facts) -> Family {
     for event in facts.events() {
         let name = match &event.kind {
             Kind::Marked { name, .. } | Kind::OldDelta { name, .. } => name,
-            Kind::Unstable(reason) if !reason.contains("clocksource watchdog") => "tsc",
+            Kind::Unstable { reason, .. } if *reason != UnstableReason::Watchdog => "tsc",
             _ => continue,
         };
         *times.entry(name).or_default() += 1;
@@ -263,9 +263,9 @@ mod tests {
         let marked = Kind::Marked { name: "tsc".to_owned(), why: Mark::Skew };
         let events = vec![
             event(Kind::Warp { cycles: 220 }),
-            event(Kind::Unstable("check_tsc_sync_source failed".to_owned())),
+            event(Kind::unstable("check_tsc_sync_source failed")),
             event(marked),
-            event(Kind::Unstable("clocksource watchdog".to_owned())),
+            event(Kind::unstable("clocksource watchdog")),
         ];
         Facts { log: Some(Log { events, ..Log::default() }), ..Facts::default() }
     }

@@ -152,7 +152,7 @@ fn is_weighty(event: &Event) -> bool {
         Kind::ReadDelay { marks, .. } => *marks,
         Kind::Reading { role, .. } => *role == event::Role::Watched,
         Kind::Switched(_)
-        | Kind::Unstable(_)
+        | Kind::Unstable { .. }
         | Kind::Marked { .. }
         | Kind::OldDelta { .. }
         | Kind::Skewed { .. }
