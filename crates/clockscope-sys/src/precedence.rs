@@ -1,4 +1,4 @@
-//! Going before other threads for a few milliseconds.
+//! Raises the calling thread to `SCHED_RR` for a few milliseconds.
 
 /// This thread goes before all that have no real-time priority, until this value is dropped.
 #[derive(Debug)]

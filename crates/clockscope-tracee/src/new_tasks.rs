@@ -62,7 +62,7 @@ struct Early {
     tellers: Option<HashMap<i32, u64>>,
 }
 
-/// New threads, until nothing is new about them.
+/// Threads and processes that were made but have not yet reported their first stop.
 #[derive(Debug, Default)]
 pub struct NewTasks {
     /// Stopped before their parent's event told of them.

@@ -45,7 +45,7 @@ fn now() -> u64 {
     u64::try_from(tsc::now(ClockId::Monotonic).0).unwrap_or(u64::MAX)
 }
 
-/// Enters; a thread that died in there has left it whole.
+/// Locks the mutex. A poisoned lock is safe to use: every update leaves the value whole.
 pub fn lock(inbox: &Mutex<Inbox>) -> MutexGuard<'_, Inbox> {
     inbox.lock().unwrap_or_else(PoisonError::into_inner)
 }
