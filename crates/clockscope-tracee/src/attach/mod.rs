@@ -11,7 +11,7 @@
 //! | `seccomp.rs` | what its filters make of that; pure |
 //! | `inject.rs` | making a thread execute them |
 //! | `restart.rs` | calls that a stop would end |
-//! | `displaced.rs` | the jump, and the trampoline with what stood there; pure |
+//! | `trampoline.rs` | the jump, and the trampoline with what stood there; pure |
 //! | `stack_scan.rs` | where a thread that stands still may go on |
 //! | `patch.rs` | redirecting all functions while all threads stand still |
 //! | `detach.rs` | putting everything back |
