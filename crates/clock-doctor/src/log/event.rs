@@ -50,6 +50,8 @@ pub enum UnstableReason {
     SyncCheck,
     /// `running on Hyper-V`, which is no fault.
     HyperV,
+    /// Other words about Hyper-V: they tell the platform, but not that it is no fault.
+    HyperVOtherwise,
     /// `boot parameter`
     BootParameter,
     /// `notsc`, a boot parameter in older words.
@@ -74,18 +76,28 @@ pub enum UnstableReason {
     Other,
 }
 
+/// The reasons that are known by their beginning too.
+const KNOWN_WHEN_CUT: [&str; 5] = [
+    "clocksource watchdog",
+    "check_tsc_sync_source",
+    "running on Hyper-V",
+    "boot parameter",
+    "TSCs unsynchronized",
+];
+
 impl UnstableReason {
-    /// The reason in these words, or cut short of them: not all that a log kept is whole.
+    /// The reason in these words, or cut short of them: not all that a log kept is whole. And whether the
+    /// words are whole.
     #[must_use]
-    pub fn of(text: &str) -> UnstableReason {
+    pub fn of(text: &str) -> (UnstableReason, bool) {
         let text = text.trim().trim_start_matches([':', ' ']).trim_end_matches('.').trim();
-        let says =
-            |known: &str| text.contains(known) || (text.len() >= 6 && known.starts_with(text));
+        let is_cut = |known: &str| text.len() >= 6 && known.starts_with(text) && text != known;
+        let says = |known: &str| text.contains(known) || is_cut(known);
         let halts = text.contains("TSC halt") || text.contains("C1E");
-        match () {
+        let reason = match () {
             () if says("clocksource watchdog") => UnstableReason::Watchdog,
             () if says("check_tsc_sync_source") => UnstableReason::SyncCheck,
-            () if says("running on Hyper-V") || text.contains("Hyper-V") => UnstableReason::HyperV,
+            () if says("running on Hyper-V") => UnstableReason::HyperV,
             () if says("boot parameter") => UnstableReason::BootParameter,
             () if text == "notsc" => UnstableReason::NoTsc,
             () if says("TSCs unsynchronized") => UnstableReason::Unsynchronized,
@@ -96,8 +108,10 @@ impl UnstableReason {
             () if text.contains("cpufreq") => UnstableReason::CpuFrequency,
             () if text.contains("calibrate") => UnstableReason::NotCalibrated,
             () if text.contains("calculate TSC") => UnstableReason::NotCalculated,
+            () if text.contains("Hyper-V") => UnstableReason::HyperVOtherwise,
             () => UnstableReason::Other,
-        }
+        };
+        (reason, !KNOWN_WHEN_CUT.into_iter().any(is_cut))
     }
 }
 
@@ -196,6 +210,8 @@ pub enum Kind {
     Unstable {
         /// What it means, by its words.
         reason: UnstableReason,
+        /// The words are whole: what is cut short may have gone on otherwise, and proves nothing about the machine.
+        is_whole: bool,
         /// As it stands.
         text: String,
     },
@@ -344,7 +360,15 @@ impl Kind {
     #[must_use]
     pub fn unstable(text: impl Into<String>) -> Kind {
         let text = text.into();
-        Kind::Unstable { reason: UnstableReason::of(&text), text }
+        let (reason, is_whole) = UnstableReason::of(&text);
+        Kind::Unstable { reason, is_whole, text }
+    }
+
+    /// Whether the TSC was given up with words about Hyper-V.
+    #[must_use]
+    pub(crate) fn is_about_hyperv(&self) -> bool {
+        use UnstableReason::{HyperV, HyperVOtherwise};
+        matches!(self, Kind::Unstable { reason: HyperV | HyperVOtherwise, is_whole: true, .. })
     }
 
     /// Whether it gives the figures of one of the watchdog's checks.

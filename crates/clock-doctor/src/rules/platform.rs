@@ -1,7 +1,7 @@
 //! Which machine, hypervisor or cloud this is.
 
 use crate::facts::{Facts, Known, Sign};
-use crate::log::event::{Kind, UnstableReason};
+use crate::log::event::Kind;
 
 /// What tells a platform, in lower case.
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ impl Hints {
                 self.names.push("vmware".to_owned());
             }
             Kind::HyperV | Kind::HyperVNoInvariantTsc => self.hyperv = true,
-            Kind::Unstable { reason, .. } => self.hyperv |= *reason == UnstableReason::HyperV,
+            kind @ Kind::Unstable { .. } => self.hyperv |= kind.is_about_hyperv(),
             Kind::CpuModel(name) => self.cpus.push(name.to_lowercase()),
             Kind::LinuxVersion(text) => self.kernel.push_str(&text.to_lowercase()),
             Kind::Registered { name, .. } | Kind::Switched(name) => self.sources.push(name.clone()),

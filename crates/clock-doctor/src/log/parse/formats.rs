@@ -261,9 +261,9 @@ fn what_the_watchdog_says_besides() {
 fn a_reason_is_known_by_its_words_also_cut_short() {
     for (words, reason) in [
         ("clocksource watchdog", UnstableReason::Watchdog),
-        (": clocksource watchd", UnstableReason::Watchdog),
         ("check_tsc_sync_source failed", UnstableReason::SyncCheck),
         ("running on Hyper-V", UnstableReason::HyperV),
+        ("a page of Hyper-V", UnstableReason::HyperVOtherwise),
         ("boot parameter", UnstableReason::BootParameter),
         ("notsc", UnstableReason::NoTsc),
         ("TSCs unsynchronized", UnstableReason::Unsynchronized),
@@ -276,7 +276,16 @@ fn a_reason_is_known_by_its_words_also_cut_short() {
         ("clock", UnstableReason::Other),
         ("", UnstableReason::Other),
     ] {
-        assert_eq!(UnstableReason::of(words), reason, "{words}");
+        assert_eq!(UnstableReason::of(words), (reason, true), "{words}");
+    }
+    for (words, reason) in [
+        (": clocksource watchd", UnstableReason::Watchdog),
+        ("check_tsc_sync", UnstableReason::SyncCheck),
+        ("running on", UnstableReason::HyperV),
+        ("boot par", UnstableReason::BootParameter),
+        ("TSCs unsync", UnstableReason::Unsynchronized),
+    ] {
+        assert_eq!(UnstableReason::of(words), (reason, false), "{words}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Hyper-V, Azure, WSL: the TSC page, and why plain tsc is set aside.
 
 use crate::facts::Facts;
-use crate::log::event::{Kind, UnstableReason};
+use crate::log::event::Kind;
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Severity, Verdict};
 
@@ -18,8 +18,7 @@ fn asks_hypervisor(verdict: &Verdict) -> bool {
 }
 
 fn unstable_on_purpose(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
-    let on_purpose =
-        |kind: &Kind| matches!(kind, Kind::Unstable { reason: UnstableReason::HyperV, .. });
+    let on_purpose = Kind::is_about_hyperv;
     let event = facts.events().find(|event| on_purpose(&event.kind))?;
     let mut found = Finding::new(Label::HypervTscUnstableBenign).seen(&event.evidence);
     if let Some(event) = facts.events().find(|event| event.kind == Kind::HyperVNoInvariantTsc) {

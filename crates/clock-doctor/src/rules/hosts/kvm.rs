@@ -38,7 +38,7 @@ pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
 pub(in crate::rules) fn breaks_kvm_clock(facts: &Facts) -> Option<&Event> {
     facts.events().find(|event| match &event.kind {
         Kind::Warp { .. } | Kind::WarpRandom | Kind::HotAdded => true,
-        Kind::Unstable { reason, .. } => *reason == UnstableReason::SyncCheck,
+        Kind::Unstable { reason: UnstableReason::SyncCheck, is_whole, .. } => *is_whole,
         _ => false,
     })
 }
@@ -99,7 +99,7 @@ fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return None;
     }
     let unseen = |kind: &Kind| match kind {
-        Kind::Unstable { reason, .. } => matches!(
+        Kind::Unstable { reason, is_whole: true, .. } => matches!(
             reason,
             UnstableReason::Unsynchronized
                 | UnstableReason::HaltsInIdle

@@ -59,7 +59,7 @@ fn guest_support_missing(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
     let marks = |kind: &Kind| match kind {
         Kind::Marked { name, .. } | Kind::OldDelta { name, .. } => is_tsc(name),
-        Kind::Unstable { reason: UnstableReason::Watchdog, .. } => true,
+        Kind::Unstable { reason: UnstableReason::Watchdog, is_whole, .. } => *is_whole,
         _ => false,
     };
     let mark = facts.events().find(|event| marks(&event.kind))?;

@@ -28,6 +28,17 @@ fn a_laptop_whose_cores_are_billions_of_ticks_apart() {
 }
 
 #[test]
+fn what_is_said_of_hyper_v_in_other_words_or_cut_short_excuses_nothing() {
+    let other = "[ 0.0] tsc: Marking TSC unstable due to a page of Hyper-V\n\
+                 [ 0.9] clocksource: Switched to clocksource hpet\n";
+    let not = ["fix:tsc=reliable", "fix:tsc=nowatchdog"];
+    log(other, &["tsc-refused", "platform:hyperv", "fix:keep"], &not);
+    let cut = "[ 0.0] tsc: Marking TSC unstable due to running on\n\
+               [ 0.9] clocksource: Switched to clocksource hpet\n";
+    log(cut, &["state:slow"], &["platform:hyperv", "hyperv-tsc-unstable-benign"]);
+}
+
+#[test]
 fn the_same_warp_in_a_virtual_machine_is_not_the_firmwares() {
     let text = format!(
         "[ 0.0] DMI: VMware, Inc. VMware Virtual Platform/440BX Desktop Reference Platform, BIOS 6.00\n\

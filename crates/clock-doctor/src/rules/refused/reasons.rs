@@ -11,7 +11,7 @@ use crate::rules::watchdog::machine::Machine;
 pub fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for event in facts.events() {
-        let Kind::Unstable { reason, text } = &event.kind else { continue };
+        let Kind::Unstable { reason, text, .. } = &event.kind else { continue };
         for finding in by_reason(*reason, text, machine) {
             let finding = finding.seen(&event.evidence);
             match findings.iter_mut().find(|one| one.label == finding.label) {
@@ -40,6 +40,7 @@ fn by_reason(reason: UnstableReason, text: &str, machine: &Machine) -> Vec<Findi
         UnstableReason::CpuFrequency
         | UnstableReason::NotCalibrated
         | UnstableReason::NotCalculated
+        | UnstableReason::HyperVOtherwise
         | UnstableReason::Other => vec![refused(reason, text, machine)],
     }
 }

@@ -95,9 +95,8 @@ fn is_loss(kind: &Kind) -> bool {
         Kind::Marked { name, .. } | Kind::OldDelta { name, .. } | Kind::Skewed { name, .. } => {
             is_tsc(name)
         }
-        Kind::Unstable { reason, .. } => {
-            !matches!(reason, UnstableReason::HyperV | UnstableReason::BootParameter)
-        }
+        Kind::Unstable { reason: UnstableReason::BootParameter, is_whole, .. } => !is_whole,
+        Kind::Unstable { .. } => !kind.is_about_hyperv(),
         Kind::Warp { .. } | Kind::WarpRandom => true,
         _ => false,
     }

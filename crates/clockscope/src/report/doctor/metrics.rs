@@ -186,7 +186,8 @@ fn unstable(facts: &Facts) -> Family {
     for event in facts.events() {
         let name = match &event.kind {
             Kind::Marked { name, .. } | Kind::OldDelta { name, .. } => name,
-            Kind::Unstable { reason, .. } if *reason != UnstableReason::Watchdog => "tsc",
+            Kind::Unstable { reason: UnstableReason::Watchdog, is_whole: true, .. } => continue,
+            Kind::Unstable { .. } => "tsc",
             _ => continue,
         };
         *times.entry(name).or_default() += 1;
