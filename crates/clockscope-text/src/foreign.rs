@@ -72,6 +72,15 @@ pub fn json(value: &(impl Serialize + ?Sized), pretty: bool) -> serde_json::Resu
     Ok(escaped)
 }
 
+/// A JSON document for a terminal or a file: as [`json`] makes it, indented, with a line end.
+///
+/// # Errors
+///
+/// Those of `serde_json`.
+pub fn json_document(value: &(impl Serialize + ?Sized)) -> serde_json::Result<String> {
+    Ok(json(value, true)? + "\n")
+}
+
 /// Text that somebody else wrote.
 ///
 /// It prints as [`printable`] makes it. JSON keeps it as it is. What needs the text itself, to look

@@ -10,6 +10,7 @@ pub mod measure;
 pub mod serve;
 pub mod trace;
 
+use clockscope_model::trace::Clock;
 use explain::{CaptureArgs, DoctorArgs};
 use measure::{BenchArgs, CompareArgs, WrongnessArgs};
 use serve::ServeArgs;
@@ -135,27 +136,4 @@ pub enum Format {
     Text,
     /// for programs
     Json,
-}
-
-/// Clocks that a program can be given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Clock {
-    /// the kernel's vDSO, as without clockscope
-    Kernel,
-    /// a real system call for every read
-    Syscall,
-    /// the time of the last timer tick, from the coarse clock of the same family
-    Coarse,
-    /// the CPU's counter, kept to the kernel's clock by clockscope
-    Tsc,
-    /// the same, read whenever the CPU likes: order between threads is not guaranteed
-    TscFast,
-}
-
-impl Clock {
-    /// Whether the answers come from the clock page.
-    #[must_use]
-    pub(crate) fn is_page(self) -> bool {
-        matches!(self, Self::Tsc | Self::TscFast)
-    }
 }

@@ -7,8 +7,8 @@ use clap::Parser as _;
 use clockscope::cli::measure::BenchArgs;
 use clockscope::cli::{Cli, Command};
 use clockscope::commands::bench::{chosen, extras};
-use clockscope::report::bench::model::{BenchReport, InstructionsRow};
-use clockscope::report::bench::{in_work, instructions, threads};
+use clockscope_model::bench::{BenchReport, InstructionsRow};
+use clockscope_report::bench::{in_work, instructions, threads};
 use clockscope_sys::affinity;
 
 fn args(words: &str) -> BenchArgs {

@@ -8,9 +8,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use clockscope::report::callers::model::{CalledRow, Callers, FrameKind, FrameRow, StackRow};
-use clockscope::report::callers::{flamegraph, folded, pprof};
-use clockscope::report::model::{ProcessDetail, TraceReport, VdsoRow};
+use clockscope_model::callers::{CalledRow, Callers, FrameKind, FrameRow, StackRow};
+use clockscope_model::trace::{ProcessDetail, TraceReport, VdsoRow};
+use clockscope_report::callers::{flamegraph, folded, pprof};
 use support::installed_or_skip;
 use support::running::clockscope;
 use support::terminal::Terminal;

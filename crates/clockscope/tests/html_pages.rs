@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use browser::{Browser, Ground};
-use clockscope::report::{bench, compare, trace_page, wrongness};
+use clockscope_report::{bench, compare, trace_page, wrongness};
 use serde::de::DeserializeOwned;
 
 /// Widths of windows: a desk's, half of it, and a telephone's.
@@ -69,15 +69,15 @@ fn assert_readable(name: &str, html: &str, figures: usize) {
 
 #[test]
 fn the_page_of_bench_is_readable() {
-    let report: bench::model::BenchReport = fixture("bench.json");
+    let report: clockscope_model::bench::BenchReport = fixture("bench.json");
     assert_readable("bench", &bench::html::render(&report), 7);
 }
 
 #[test]
 fn the_page_of_compare_is_readable() {
-    let report: compare::model::CompareReport = fixture("compare.json");
+    let report: clockscope_model::compare::CompareReport = fixture("compare.json");
     assert_readable("compare", &compare::html::render(&report), 2);
-    let plain: compare::model::CompareReport = fixture("compare-plain.json");
+    let plain: clockscope_model::compare::CompareReport = fixture("compare-plain.json");
     let seen = Browser::new().measure(&compare::html::render(&plain), 400, Ground::Light);
     assert!(seen.page_width <= 400.0 && seen.pictures == 2, "{seen:?}");
     assert!(seen.cut_off.is_empty() && seen.overlapping.is_empty(), "{seen:?}");
@@ -85,7 +85,7 @@ fn the_page_of_compare_is_readable() {
 
 #[test]
 fn the_page_of_wrongness_is_readable() {
-    let report: wrongness::model::WrongnessReport = fixture("wrongness.json");
+    let report: clockscope_model::wrongness::WrongnessReport = fixture("wrongness.json");
     assert_readable("wrongness", &wrongness::html::render(&report), 8);
 }
 

@@ -169,7 +169,7 @@ fn unsafe_has_its_place(files: &[File]) -> Vec<String> {
 #[test]
 fn unsafe_code_has_its_place() {
     check(unsafe_has_its_place);
-    let path = "crates/clockscope/src/report/text.rs";
+    let path = "crates/clockscope-report/src/text.rs";
     bites(unsafe_has_its_place, path, "unsafe { f() }", "// unsafe is elsewhere");
     bites(unsafe_has_its_place, path, "#![allow(unsafe_code)]", "#![forbid(unsafe_code)]");
     assert!(unsafe_has_its_place(&[File::new(UNSAFE_IN[0], "unsafe {}")]).is_empty());

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::Format;
+use clockscope_report::text::SortBy;
 
 /// Options of `clockscope trace`.
 #[derive(Debug, Args)]
@@ -153,19 +154,6 @@ pub enum Via {
     Ptrace,
     /// not at all
     None,
-}
-
-/// Columns to sort by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SortBy {
-    /// total time
-    Time,
-    /// number of calls
-    Calls,
-    /// number of errors
-    Errors,
-    /// name
-    Name,
 }
 
 /// Forms of the summary.

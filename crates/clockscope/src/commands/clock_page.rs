@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use fastclock::Decline;
 
 use super::tsc_guard;
-use crate::report::model::{ByKernel, ClockPageReport, VdsoRow, WithdrawalRow};
+use clockscope_model::trace::{ByKernel, ClockPageReport, VdsoRow, WithdrawalRow};
 use clockscope_text::units;
 use clockscope_timekeeper::{Options, Report, Timekeeper, guards};
 use clockscope_tracee::counts::Timings;

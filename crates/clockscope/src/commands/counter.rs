@@ -7,7 +7,7 @@ use anyhow::Context;
 use vdso_image::layout::INSTALL_MARK;
 
 use crate::cli::trace::{TraceArgs, Via};
-use crate::report::model::DeclineRow;
+use clockscope_model::trace::DeclineRow;
 use clockscope_syscalls::bpf::{BpfCounter, BpfOptions};
 use clockscope_syscalls::filter::Filter;
 use clockscope_syscalls::ptrace::PtraceCounter;

@@ -4,8 +4,8 @@
 //! the same. Where the clocksource cannot be read in user space that is every precise read.
 
 use super::vdso::collect as image;
-use crate::report::model::VdsoRow;
-use crate::report::reads;
+use clockscope_model::reads;
+use clockscope_model::trace::VdsoRow;
 use clockscope_sys::vdso_call::{self, Call, Path};
 
 /// The functions that read a clock.

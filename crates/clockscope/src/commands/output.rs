@@ -8,11 +8,11 @@ use anyhow::Context;
 use super::replace_file::Prepared;
 use super::{host_state, streams};
 use crate::cli::trace::TraceFormat;
-use crate::report::callers::{flamegraph, folded, pprof};
-use crate::report::json;
-use crate::report::model::TraceReport;
-use crate::report::text::{self, TextOptions};
-use crate::report::trace_page;
+use clockscope_model::trace::TraceReport;
+use clockscope_report::callers::{flamegraph, folded, pprof};
+use clockscope_report::text::{self, TextOptions};
+use clockscope_report::trace_page;
+use clockscope_text::foreign::json_document;
 use clockscope_text::foreign::printable_lines;
 
 /// Standard error, or a file that is known to be writable before the program starts.
@@ -70,7 +70,7 @@ fn rendered(
 ) -> anyhow::Result<Vec<u8>> {
     Ok(match format {
         TraceFormat::Text => printable_lines(&text::render(report, options)).into_bytes(),
-        TraceFormat::Json => json::render(report, true).context("JSON")?.into_bytes(),
+        TraceFormat::Json => json_document(report).context("JSON")?.into_bytes(),
         TraceFormat::Folded => folded::render(report).into_bytes(),
         TraceFormat::Pprof => pprof::render(report).context("pprof")?,
         TraceFormat::Html => trace_page::render(report, &host_state::collect()).into_bytes(),

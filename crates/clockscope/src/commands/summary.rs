@@ -13,11 +13,11 @@ use super::counter::Counter;
 use super::fallback_reads::{self, FallbackReads};
 use super::launch::Outcome;
 use super::observers::Observed;
-use crate::cli::Clock;
-use crate::report::latency;
-use crate::report::model::{
+use clockscope_model::trace::Clock;
+use clockscope_model::trace::{
     DeclineRow, Latency, Overhead, ProcessDetail, SyscallRow, ThreadDetail, TraceReport, VdsoRow,
 };
+use clockscope_report::latency;
 use clockscope_stats::histogram::Bucket;
 use clockscope_sys::tsc;
 use clockscope_syscalls::{ProbeCost, SyscallTally};

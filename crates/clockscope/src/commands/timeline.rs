@@ -11,7 +11,7 @@ use vdso_image::layout::{COUNTERS, Counted};
 
 use super::counter::Counter;
 use super::fallback_reads;
-use crate::report::model::{Moment, TraceReport};
+use clockscope_model::trace::{Moment, TraceReport};
 use clockscope_syscalls::filter::Filter;
 use clockscope_tracee::observers::{Watcher, Wish};
 use clockscope_tracee::processes::Processes;
@@ -133,7 +133,7 @@ fn nanos(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::VdsoRow;
+    use clockscope_model::trace::VdsoRow;
 
     fn moment(at_ms: u64, calls: u64) -> Moment {
         Moment { at_ns: at_ms * 1_000_000, vdso_calls: calls, ..Moment::default() }

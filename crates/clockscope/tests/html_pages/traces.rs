@@ -1,10 +1,8 @@
 //! Reports of `trace` for the tests of its page: a server that reads the clock too often.
 
 use clock_doctor::state::HostState;
-use clockscope::report::callers::model::{
-    CalledRow, Callers, CutRow, FrameKind, FrameRow, StackRow,
-};
-use clockscope::report::model::{
+use clockscope_model::callers::{CalledRow, Callers, CutRow, FrameKind, FrameRow, StackRow};
+use clockscope_model::trace::{
     Attached, ClockReads, DeclineRow, Latency, Moment, Overhead, ProcessDetail, SyscallRow,
     TraceReport, VdsoRow,
 };

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clockscope::commands::host_state;
-use clockscope::report::bench::model::{BenchReport, PathRow};
+use clockscope_model::bench::{BenchReport, PathRow};
 
 use crate::figure::{Unit, exact_verdict};
 use crate::machine;

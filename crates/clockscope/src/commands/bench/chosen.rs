@@ -3,10 +3,10 @@
 use anyhow::{Result, bail};
 
 use crate::cli::measure::BenchArgs;
-use crate::report::bench::model::{PathDecline, PathName};
 use clockscope_measure::clocks::{self, Declined};
 use clockscope_measure::path::{Path, Route, Subject};
 use clockscope_measure::system_calls::{self, Answers, SystemCalls};
+use clockscope_model::bench::{PathDecline, PathName};
 use clockscope_sys::vdso_functions::Functions;
 
 /// The word that stands for system calls in place of clocks.

@@ -1,13 +1,13 @@
 //! From batches to the report: which batches count, what the paths cost, how they compare.
 
 use super::launches::Collected;
-use crate::report::bench::model::{
-    BenchReport, LaunchRow, Method, PathName, PathRow, RatioRow, SCHEMA,
-};
-use crate::report::bench::notes;
 use clock_doctor::state::HostState;
 use clockscope_measure::clocks::{COUNTERS, EMPTY_LOOP};
 use clockscope_measure::rounds::GATE;
+use clockscope_model::bench::{
+    BenchReport, LaunchRow, Method, PathName, PathRow, RatioRow, SCHEMA,
+};
+use clockscope_report::bench::notes;
 use clockscope_stats::gated::{self, Summary, Verdict};
 
 /// Batches of a path that are in the report by themselves.
@@ -179,7 +179,7 @@ fn rounded(ratio: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::bench::model::BatchRecord;
+    use clockscope_model::bench::BatchRecord;
 
     fn name(clock: &str, route: &str) -> PathName {
         PathName { clock: Some(clock.into()), call: None, route: route.into() }

@@ -8,11 +8,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::chosen::{self, Chosen};
 use super::evaluation::picos;
 use crate::cli::measure::BenchArgs;
-use crate::report::bench::model::{
-    BenchReport, InWorkRow, Instructions, InstructionsRow, PathName, ThreadsRow,
-};
 use clockscope_measure::path::{Path, Route};
 use clockscope_measure::{batch, in_work, instructions, threads};
+use clockscope_model::bench::{
+    BenchReport, InWorkRow, Instructions, InstructionsRow, PathName, ThreadsRow,
+};
 use clockscope_stats::gated::Grade;
 use clockscope_stats::paired::Judged;
 use clockscope_sys::affinity;

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::chosen::{self, Chosen};
 use crate::cli::measure::BenchArgs;
-use crate::report::bench::model::{BatchRecord, PathDecline, PathName};
 use clockscope_measure::batch;
 use clockscope_measure::path::Path;
 use clockscope_measure::rounds::{self, Measured, Paths, Plan};
+use clockscope_model::bench::{BatchRecord, PathDecline, PathName};
 use clockscope_sys::affinity;
 
 /// What a launch says.

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use super::launch::{self, Message};
 use super::progress::Progress;
 use crate::cli::measure::BenchArgs;
-use crate::report::bench::model::{BatchRecord, PathDecline, PathName};
+use clockscope_model::bench::{BatchRecord, PathDecline, PathName};
 use clockscope_stats::gate::Batch;
 
 /// This program, even if its file was replaced.

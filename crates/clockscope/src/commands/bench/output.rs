@@ -8,9 +8,9 @@ use super::launches::Collected;
 use crate::cli::measure::{BenchArgs, BenchFormat};
 use crate::commands::replace_file::Prepared;
 use crate::commands::streams;
-use crate::report::bench::model::{BenchReport, Record, SCHEMA};
-use crate::report::bench::{benchstat, csv, html, text};
-use clockscope_text::foreign::{json, printable_lines};
+use clockscope_model::bench::{BenchReport, Record, SCHEMA};
+use clockscope_report::bench::{benchstat, csv, html, text};
+use clockscope_text::foreign::{json, json_document, printable_lines};
 
 /// A file that ends so gets every batch.
 const BATCHES: &str = "ndjson";
@@ -104,7 +104,7 @@ impl Outputs {
 fn render(format: BenchFormat, report: &BenchReport, collected: &Collected) -> Result<String> {
     match format {
         BenchFormat::Text => Ok(text::render(report)),
-        BenchFormat::Json => Ok(json(report, true)? + "\n"),
+        BenchFormat::Json => Ok(json_document(report)?),
         BenchFormat::Ndjson => ndjson(report, collected),
         BenchFormat::Csv => Ok(csv::render(report)),
         BenchFormat::Benchstat => Ok(benchstat::render(report)),

@@ -11,13 +11,13 @@ use super::collected::{Pair, Seen};
 use super::sampler::Found;
 use super::weights::{self, Counts};
 use crate::commands::summary::clock_name;
-use crate::report::callers::model::{
-    CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow,
-};
-use crate::report::model::DeclineRow;
 use clockscope_callers::frames::{End, FrameAddress};
 use clockscope_callers::sample::Called;
 use clockscope_callers::symbols::{Kind, Name};
+use clockscope_model::callers::{
+    CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow,
+};
+use clockscope_model::trace::DeclineRow;
 use clockscope_syscalls::names;
 use clockscope_syscalls::{Abi, SyscallTally};
 use clockscope_tracee::processes::Processes;

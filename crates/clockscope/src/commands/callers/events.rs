@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::report::model::DeclineRow;
 use clockscope_callers::records::{Reader, Record, Said};
 use clockscope_callers::sample::MemoryEvent;
+use clockscope_model::trace::DeclineRow;
 use clockscope_sys::perf_rings::Ring;
 use clockscope_sys::perf_samples::{self, Subject};
 use clockscope_sys::{access, open_files, tracefs};

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use super::build::{called_row, frame_row};
 use super::collected::Collected;
 use crate::commands::top::LiveCallers;
-use crate::report::callers::sites;
-use crate::report::top::reading::Key;
 use clockscope_callers::frames::FrameAddress;
 use clockscope_callers::sample::Called;
 use clockscope_callers::symbols::Name;
+use clockscope_report::callers::sites;
+use clockscope_report::top::reading::Key;
 
 /// No more often than this, because all stacks are looked at.
 const EVERY: Duration = Duration::from_millis(500);

@@ -38,7 +38,7 @@ use self::rate::Rate;
 use self::sampler::{Found, Inbox, Sampler, lock};
 use super::top::LiveCallers;
 use crate::cli::trace::CallersOf;
-use crate::report::callers::model::Callers;
+use clockscope_model::callers::Callers;
 use clockscope_sys::{access, poll};
 use clockscope_tracee::observers::{Watcher, Wish};
 use clockscope_tracee::processes::Processes;

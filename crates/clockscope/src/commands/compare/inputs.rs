@@ -7,9 +7,9 @@ use std::path::Path;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::cli::measure::CompareArgs;
-use crate::report::compare::bench_file;
-use crate::report::compare::judge::{Content, Source, check_alike};
-use crate::report::compare::plain::{self, PlainFormat};
+use clockscope_report::compare::bench_file;
+use clockscope_report::compare::judge::{Content, Source, check_alike};
+use clockscope_report::compare::plain::{self, PlainFormat};
 
 /// Reads all files.
 ///

@@ -8,11 +8,12 @@ use anyhow::{Context as _, Result, bail};
 use crate::cli::measure::{CompareArgs, FailIf, ReportFormat};
 use crate::commands::{replace_file, streams};
 use crate::exit;
-use crate::report::compare::judge::{self, JudgeOptions};
-use crate::report::compare::model::{CompareReport, Verdict};
-use crate::report::compare::plot::WIDTH_MIN;
-use crate::report::compare::{html, json, text};
+use clockscope_model::compare::{CompareReport, Verdict};
+use clockscope_report::compare::judge::{self, JudgeOptions};
+use clockscope_report::compare::plot::WIDTH_MIN;
+use clockscope_report::compare::{html, text};
 use clockscope_sys::terminal;
+use clockscope_text::foreign::json_document;
 use clockscope_text::foreign::printable_lines;
 
 /// Width of the plot where there is no terminal.
@@ -41,7 +42,7 @@ fn compare(args: &CompareArgs) -> Result<i32> {
     let report = judge::compare(inputs::sources(args)?, &options);
     let printed = match args.format {
         ReportFormat::Text => text::render(&report, plot_width),
-        ReportFormat::Json => json::render(&report)?,
+        ReportFormat::Json => json_document(&report)?,
         ReportFormat::Html => html::render(&report),
     };
     write(args, &printed)?;

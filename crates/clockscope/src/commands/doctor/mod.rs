@@ -16,7 +16,7 @@ use clock_doctor::facts::Facts;
 use clock_doctor::root::{self, Root};
 use clock_doctor::rules;
 use clock_doctor::rules::finding::{Severity, State};
-use clockscope_text::foreign::json;
+use clockscope_text::foreign::json_document;
 
 /// Runs the subcommand; gives the exit status.
 #[must_use]
@@ -41,7 +41,7 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
     let status = status(&report);
     let printed = match args.format {
         DoctorFormat::Text => text::render(&report, &output::text_options(args.output.is_some())),
-        DoctorFormat::Json => json(&report, true)? + "\n",
+        DoctorFormat::Json => json_document(&report)?,
         DoctorFormat::Metrics => metrics::render(&facts, &report, status)?,
     };
     output::write(args.output.as_deref(), &printed)?;
@@ -63,9 +63,9 @@ fn pages(word: Option<&str>, format: DoctorFormat) -> Result<String> {
         (_, DoctorFormat::Metrics) => bail!("labels are no metrics; try --format text or json"),
         (Some(Err(unknown)), _) => bail!("{unknown}"),
         (Some(Ok(page)), DoctorFormat::Text) => Ok(labels::text(&page)),
-        (Some(Ok(page)), DoctorFormat::Json) => Ok(json(&page, true)? + "\n"),
+        (Some(Ok(page)), DoctorFormat::Json) => Ok(json_document(&page)?),
         (None, DoctorFormat::Text) => Ok(labels::list_text()),
-        (None, DoctorFormat::Json) => Ok(json(&labels::list(), true)? + "\n"),
+        (None, DoctorFormat::Json) => Ok(json_document(&labels::list())?),
     }
 }
 

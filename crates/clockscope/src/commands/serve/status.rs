@@ -15,10 +15,10 @@ use fastclock::{ClockId, Decline, Nanos, TickLength};
 use crate::cli::Format;
 use crate::cli::serve::ServeArgs;
 use crate::exit;
-use crate::report::clock_page::{self, ClockPage};
+use clockscope_report::clock_page::{self, ClockPage};
 use clockscope_sys::page_file::{self, Access};
 use clockscope_sys::{tsc, tsc_permission};
-use clockscope_text::foreign::json;
+use clockscope_text::foreign::json_document;
 
 /// Prints it; gives the exit status.
 pub(super) fn run(args: &ServeArgs) -> i32 {
@@ -37,7 +37,7 @@ fn show(path: &Path, format: Format) -> Result<bool> {
     let report = report(path)?;
     let printed = match format {
         Format::Text => clock_page::text(&report),
-        Format::Json => json(&report, true)? + "\n",
+        Format::Json => json_document(&report)?,
     };
     super::print(&printed);
     Ok(report.answers)

@@ -15,9 +15,9 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 
-use crate::report::top::board::{Action, Board};
-use crate::report::top::reading::{CallersOf, Key, Reading};
-use crate::report::top::screen::{self, Heading};
+use clockscope_report::top::board::{Action, Board};
+use clockscope_report::top::reading::{CallersOf, Key, Reading};
+use clockscope_report::top::screen::{self, Heading};
 use clockscope_sys::terminal::{self, Keys};
 
 /// How long to wait for a key, and then look whether there is something to draw.

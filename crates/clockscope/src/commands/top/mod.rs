@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use super::counter::Counter;
 use super::streams;
-use crate::report::top::plain::PlainLines;
-use crate::report::top::reading::{CallersOf, Key, Reading};
-use crate::report::top::screen::Heading;
+use clockscope_report::top::plain::PlainLines;
+use clockscope_report::top::reading::{CallersOf, Key, Reading};
+use clockscope_report::top::screen::Heading;
 use clockscope_sys::terminal::{self, SetAside};
 use clockscope_sys::{ending, signals};
 use clockscope_syscalls::filter::Filter;

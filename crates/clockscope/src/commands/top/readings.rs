@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vdso_image::layout::COUNTERS;
 
 use crate::commands::summary::{self, TickTime};
-use crate::report::model::{SyscallRow, VdsoRow};
-use crate::report::top::reading::{Key, Reading, Row};
+use clockscope_model::trace::{SyscallRow, VdsoRow};
+use clockscope_report::top::reading::{Key, Reading, Row};
 use clockscope_syscalls::filter::Filter;
 use clockscope_syscalls::{ProbeCost, SyscallTally};
 use clockscope_tracee::processes::Processes;

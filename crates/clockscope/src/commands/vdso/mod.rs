@@ -12,7 +12,7 @@ use super::{replace_file, streams};
 use crate::cli::{Format, VdsoArgs};
 use crate::exit;
 use clockscope_sys::vdso_call::{self, Call, Callable};
-use clockscope_text::foreign::json;
+use clockscope_text::foreign::json_document;
 use vdso_reader::accepts::{self, Outcome};
 use vdso_reader::disassembly::disassemble;
 use vdso_reader::maps::Mapping;
@@ -163,7 +163,7 @@ fn print(args: &VdsoArgs, view: &View) -> Result<()> {
         return Ok(());
     }
     if args.format == Format::Json {
-        return streams::print(&(json(view, true)? + "\n"));
+        return streams::print(&json_document(view)?);
     }
     let mut out = Vec::new();
     if let Some(path) = dumped {

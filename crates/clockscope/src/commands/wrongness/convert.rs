@@ -1,10 +1,5 @@
 //! From what was measured to the report's model.
 
-use crate::report::wrongness::model::{
-    ClockRow, Discipline, Distribution, Gaps, OffsetRow, RateRow, Resolution, SCHEMA, StabilityRow,
-    Staleness, Steps, WarpRow, WrongnessReport,
-};
-use crate::report::wrongness::verdict;
 use clockscope_measure::wrongness::machine::Machine;
 use clockscope_measure::wrongness::offset::Offset;
 use clockscope_measure::wrongness::source::Unit;
@@ -13,6 +8,11 @@ use clockscope_measure::wrongness::warp::Warp;
 use clockscope_measure::wrongness::{
     Clock, Compared, Measured, Rated, gaps, is_unordered, staleness,
 };
+use clockscope_model::wrongness::{
+    ClockRow, Discipline, Distribution, Gaps, OffsetRow, RateRow, Resolution, SCHEMA, StabilityRow,
+    Staleness, Steps, WarpRow, WrongnessReport,
+};
+use clockscope_report::wrongness::verdict;
 use clockscope_stats::{allan, distribution};
 use clockscope_sys::timex::Timex;
 

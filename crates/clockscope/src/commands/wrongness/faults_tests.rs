@@ -8,11 +8,11 @@ use std::time::Duration;
 use fastclock::ClockId;
 
 use super::convert;
-use crate::report::wrongness::model::WrongnessReport;
 use clockscope_measure::wrongness::machine::{COUNTERS, Machine, ORDERED};
 use clockscope_measure::wrongness::measure;
 use clockscope_measure::wrongness::plan::Plan;
 use clockscope_measure::wrongness::source::{NotNormal, Source};
+use clockscope_model::wrongness::WrongnessReport;
 use clockscope_sys::{affinity, tsc};
 
 /// One measurement at a time: each wants all CPUs.

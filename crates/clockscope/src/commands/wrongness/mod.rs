@@ -15,13 +15,13 @@ use crate::cli::measure::{ReportFormat, WrongnessArgs};
 use crate::commands::replace_file::Prepared;
 use crate::commands::{host_state, streams};
 use crate::exit;
-use crate::report::wrongness::html;
-use crate::report::wrongness::model::WrongnessReport;
-use crate::report::wrongness::text::{self, TextOptions};
 use clock_doctor::state::HostState;
 use clockscope_measure::wrongness::machine::Machine;
 use clockscope_measure::wrongness::measure;
 use clockscope_measure::wrongness::plan::Plan;
+use clockscope_model::wrongness::WrongnessReport;
+use clockscope_report::wrongness::html;
+use clockscope_report::wrongness::text::{self, TextOptions};
 use clockscope_text::foreign;
 
 /// Less is too short to see the ticks of a coarse clock; more than a day is a mistake.
@@ -118,10 +118,7 @@ fn plan(args: &WrongnessArgs, machine: &Machine) -> Result<(Plan, Option<String>
 fn render(report: &WrongnessReport, format: ReportFormat, options: &TextOptions) -> Result<String> {
     Ok(match format {
         ReportFormat::Text => text::render(report, options),
-        ReportFormat::Json => {
-            let json = foreign::json(report, true).context("cannot make JSON")?;
-            json + "\n"
-        }
+        ReportFormat::Json => foreign::json_document(report).context("cannot make JSON")?,
         ReportFormat::Html => html::render(report),
     })
 }

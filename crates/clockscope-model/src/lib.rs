@@ -1,0 +1,15 @@
+//! What clockscope measures and prints, as data: the schema of its JSON documents.
+//!
+//! One module a document. A field is added, never renamed; the unit is the last part of its name.
+
+pub mod bench;
+pub mod callers;
+pub mod compare;
+pub mod reads;
+pub mod trace;
+pub mod wrongness;
+
+/// The example of the README is tried.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,363 @@
+//! The trace report as data. This is the JSON schema (`"schema": 1`): fields are added, never
+//! renamed; units are in the names; see docs/trace.md.
+
+use clockscope_text::foreign::Foreign;
+use serde::Serialize;
+
+pub use crate::callers::Callers;
+
+/// The result of one `clockscope trace`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TraceReport {
+    /// Version of this schema: 1.
+    pub schema: u32,
+    /// The program and its arguments.
+    pub command: Vec<Foreign>,
+    /// The program's exit code, or `null` if a signal killed it.
+    pub exit_code: Option<i32>,
+    /// The signal that killed the program, if one did.
+    pub signal: Option<i32>,
+    /// From the start of the program to its end, in nanoseconds.
+    pub wall_ns: u64,
+    /// User and system time of all processes that were counted, while they were, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Processes seen.
+    pub processes: u64,
+    /// Threads seen, first threads of processes included.
+    pub threads: u64,
+    /// How system calls were counted: `bpf`, `ptrace` or `none`.
+    pub via: String,
+    /// vDSO calls by function and clock, all processes together.
+    pub vdso: Vec<VdsoRow>,
+    /// System calls, all processes together.
+    pub syscalls: Vec<SyscallRow>,
+    /// The three questions about clock reads.
+    pub clock_reads: ClockReads,
+    /// One entry a process, with its own rows when `--per-process` or `--per-thread` is given.
+    pub processes_detail: Vec<ProcessDetail>,
+    /// What was not counted, and why.
+    pub declines: Vec<DeclineRow>,
+    /// What counting cost, by measurement at the start.
+    pub overhead: Overhead,
+    /// Counts over the run, in the order of time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<Moment>,
+    /// Who makes the calls; with `--callers` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callers: Option<Callers>,
+    /// How the processes were attached to; with `--attach` only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attached: Vec<Attached>,
+    /// What the clock page answered; with `run --clock tsc` and `tsc-fast` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_page: Option<ClockPageReport>,
+}
+
+/// The calls of all processes until a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Moment {
+    /// Since the start, in nanoseconds.
+    pub at_ns: u64,
+    /// vDSO calls until then.
+    pub vdso_calls: u64,
+    /// Of these, reads of a clock.
+    pub clock_reads: u64,
+    /// System calls until then; 0 where they are not counted, or cannot be read meanwhile.
+    pub syscall_calls: u64,
+}
+
+/// A process that was attached to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Attached {
+    /// Process id.
+    pub pid: i32,
+    /// Name of the program.
+    pub command: Foreign,
+    /// Threads that it had.
+    pub threads: u64,
+    /// How long its threads stood still for attaching, in nanoseconds: from the first stop to the
+    /// last resumption.
+    pub pause_ns: u64,
+    /// The same for detaching; 0 if it ended before.
+    pub detach_pause_ns: u64,
+    /// Why counting ended: `duration`, `interrupted`, `exited`, `killed`.
+    pub ended: String,
+}
+
+/// What the clock page answered and how it was kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClockPageReport {
+    /// Whether two threads never see time run backwards.
+    pub ordered: bool,
+    /// Counted reads of the clocks that the page has: `CLOCK_REALTIME`, `CLOCK_MONOTONIC`, their
+    /// coarse forms, `CLOCK_BOOTTIME`, `CLOCK_TAI`, `gettimeofday` and `time`.
+    pub reads: u64,
+    /// Of these, answered from the page.
+    pub answered: u64,
+    /// The others, by the reason why the kernel answered.
+    pub by_kernel: Vec<ByKernel>,
+    /// Lines that were published.
+    pub lines: u64,
+    /// The largest bound that a read can have had, in nanoseconds.
+    pub worst_bound_ns: u64,
+    /// Time in which the page answered, in nanoseconds.
+    pub answered_ns: u64,
+    /// Times in which it did not, the start included, in their order.
+    pub withdrawals: Vec<WithdrawalRow>,
+}
+
+/// Reads that the kernel answered in place of the clock page.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ByKernel {
+    /// Number of the reason, as on a clock page.
+    pub number: u32,
+    /// Why, as a clause.
+    pub reason: String,
+    /// How many.
+    pub reads: u64,
+}
+
+/// A time in which the page gave way to the kernel's clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WithdrawalRow {
+    /// Why, as a clause.
+    pub reason: String,
+    /// For how long, in nanoseconds.
+    pub lasted_ns: u64,
+}
+
+/// Calls of one vDSO function, on one clock where the function takes a clock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct VdsoRow {
+    /// `clock_gettime`, `gettimeofday`, `time`, `getcpu`, `clock_getres`, `getrandom`, ...
+    pub function: String,
+    /// `CLOCK_MONOTONIC` and so on; `null` for functions without a clock; `other` for clock ids
+    /// without a fixed number.
+    pub clock: Option<String>,
+    /// Exact number of calls.
+    pub calls: u64,
+    /// Calls that were timed; the times below are estimated from these.
+    pub timed: u64,
+    /// Estimated time of all calls, in nanoseconds.
+    pub time_total_ns: u64,
+    /// Estimated average, in picoseconds.
+    pub time_avg_ps: u64,
+    /// True if too few were timed, or too different ones, for these two to say anything.
+    pub time_uncertain: bool,
+    /// Distribution of the timed calls.
+    pub latency_ns: Option<Latency>,
+}
+
+impl VdsoRow {
+    /// Whether enough calls were timed to say what one costs.
+    #[must_use]
+    pub fn has_time(&self) -> bool {
+        self.timed > 0 && !self.time_uncertain
+    }
+}
+
+/// Calls of one system call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SyscallRow {
+    /// Name, or `syscall_N` for a number without one.
+    pub name: String,
+    /// Number on x86-64.
+    pub number: u32,
+    /// Exact number of calls.
+    pub calls: u64,
+    /// Calls that returned an error; 0 with `--counts-only`.
+    pub errors: u64,
+    /// Total time in nanoseconds, less what the probe cost; 0 with `--counts-only`.
+    pub time_total_ns: u64,
+    /// Average in picoseconds.
+    pub time_avg_ps: u64,
+    /// Distribution, with `--latency`.
+    pub latency_ns: Option<Latency>,
+}
+
+/// A distribution of call times in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// The longest of the timed calls.
+    pub max: u64,
+    /// `[lower bound in ns, calls]` of each bucket that is not empty.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// The lines below the table.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ClockReads {
+    /// Reads of a clock: `clock_gettime`, `gettimeofday` and `time`, through the vDSO and by
+    /// system call. A read that the vDSO passed on to the kernel is one read.
+    pub reads: u64,
+    /// Reads through the vDSO that it passed on to the kernel, so that each is in the table of
+    /// system calls too; 0 if system calls were not counted.
+    pub passed_on: u64,
+    /// Reads a second of wall time.
+    pub reads_per_second: f64,
+    /// Of these, reads known to ask the kernel's clocksource: not those of coarse clocks, of processor
+    /// time, and by system call of a clock that is not known.
+    pub clocksource_reads: u64,
+    /// Of those, reads through the vDSO that it passed on to the kernel: all where the kernel fell back.
+    pub clocksource_passed_on: u64,
+    /// Time they took here, measured, in nanoseconds; 0 if too few were timed.
+    pub time_ns: u64,
+    /// True if reads were timed, but too few to say what one costs.
+    pub too_few_timed: bool,
+    /// All reads by system call, in nanoseconds: those that were system calls already at what they took, the
+    /// others at what a read of their kind costs on this host.
+    pub by_syscall_ns: u64,
+    /// Cost of one read of a precise clock by system call, measured on this host, in picoseconds.
+    pub syscall_read_ps: u64,
+    /// `clocksource_reads` on a host that fell back to `hpet`, at a typical cost, in nanoseconds.
+    pub typical_hpet_ns: u64,
+    /// `clocksource_reads` on a host that fell back to `acpi_pm`, at a typical cost, in nanoseconds.
+    pub typical_acpi_pm_ns: u64,
+    /// Share (0 to 1) of the reads by the vDSO of `CLOCK_REALTIME`, `CLOCK_MONOTONIC` and
+    /// `gettimeofday` that came within the same timer tick as the thread's read before: a coarse clock
+    /// would have returned the same. Estimated from timed calls; `null` if there were no such reads, or
+    /// too few.
+    pub same_tick_share: Option<f64>,
+    /// Length of a timer tick, in nanoseconds.
+    pub tick_ns: u64,
+}
+
+/// One process.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ProcessDetail {
+    /// Process id.
+    pub pid: i32,
+    /// Process that made it; `null` for the first, and where that was not seen.
+    pub parent: Option<i32>,
+    /// Name of the last program it executed.
+    pub command: Foreign,
+    /// Calls through the vDSO.
+    pub vdso_calls: u64,
+    /// System calls; `null` unless processes were told apart (`--per-process`, `--per-thread`).
+    pub syscall_calls: Option<u64>,
+    /// Its vDSO calls; with `--per-process` and `--per-thread`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vdso: Vec<VdsoRow>,
+    /// Its system calls; with `--per-process` and `--per-thread`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub syscalls: Vec<SyscallRow>,
+    /// Its threads; with `--per-thread`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadDetail>,
+}
+
+/// One thread.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ThreadDetail {
+    /// Thread id.
+    pub tid: i32,
+    /// Its vDSO calls.
+    pub vdso: Vec<VdsoRow>,
+    /// Its system calls.
+    pub syscalls: Vec<SyscallRow>,
+}
+
+/// Something that was not counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeclineRow {
+    /// Process id.
+    pub pid: i32,
+    /// Name of the program.
+    pub command: Foreign,
+    /// What was not counted: `vdso` or `syscalls`; of callers, `callers` were not sampled or `names` not
+    /// found.
+    pub what: String,
+    /// Why, as a clause.
+    pub reason: String,
+}
+
+/// What counting cost.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Overhead {
+    /// Cost of the eBPF probes on one system call, in picoseconds, measured at the start; part of
+    /// it lies inside the timed span and has been subtracted.
+    pub syscall_probe_ps: u64,
+    /// What the probes add to every system call of every other process of this host while they are
+    /// there, in picoseconds, measured at the start.
+    pub bystander_tax_ps: u64,
+    /// Part of it that was subtracted from every timed system call, in picoseconds.
+    pub syscall_subtracted_ps: u64,
+    /// Cost of timing one vDSO call, subtracted from it, in picoseconds.
+    pub vdso_bracket_ps: u64,
+}
+
+/// Clocks that a program can be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum Clock {
+    /// the kernel's vDSO, as without clockscope
+    Kernel,
+    /// a real system call for every read
+    Syscall,
+    /// the time of the last timer tick, from the coarse clock of the same family
+    Coarse,
+    /// the CPU's counter, kept to the kernel's clock by clockscope
+    Tsc,
+    /// the same, read whenever the CPU likes: order between threads is not guaranteed
+    TscFast,
+}
+
+impl Clock {
+    /// Whether the answers come from the clock page.
+    #[must_use]
+    pub fn is_page(self) -> bool {
+        matches!(self, Self::Tsc | Self::TscFast)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clockscope_text::foreign::json;
+
+    fn report() -> TraceReport {
+        TraceReport {
+            schema: 1,
+            command: vec!["date".into(), "-u\n".into()],
+            exit_code: Some(0),
+            vdso: vec![VdsoRow {
+                function: "clock_gettime".into(),
+                clock: Some("CLOCK_MONOTONIC".into()),
+                calls: u64::MAX,
+                timed: 3,
+                time_total_ns: 60,
+                time_avg_ps: 20_500,
+                time_uncertain: false,
+                latency_ns: Some(Latency { p50: 20, buckets: vec![(16, 3)], ..Latency::default() }),
+            }],
+            ..TraceReport::default()
+        }
+    }
+
+    #[test]
+    fn keys_and_values_are_those_of_the_schema() {
+        let json: serde_json::Value =
+            serde_json::from_str(&json(&report(), false).unwrap()).unwrap();
+        assert_eq!(json["schema"], 1);
+        assert_eq!(json["command"][1], "-u\n");
+        assert_eq!(json["signal"], serde_json::Value::Null);
+        assert_eq!(json["vdso"][0]["clock"], "CLOCK_MONOTONIC");
+        assert_eq!(json["vdso"][0]["calls"], u64::MAX);
+        assert_eq!(json["vdso"][0]["time_avg_ps"], 20_500);
+        assert_eq!(json["vdso"][0]["latency_ns"]["buckets"][0][1], 3);
+    }
+
+    #[test]
+    fn a_rate_that_is_no_number_becomes_null() {
+        let mut report = report();
+        report.clock_reads.reads_per_second = f64::INFINITY;
+        let json: serde_json::Value = serde_json::from_str(&json(&report, false).unwrap()).unwrap();
+        assert_eq!(json["clock_reads"]["reads_per_second"], serde_json::Value::Null);
+    }
+}

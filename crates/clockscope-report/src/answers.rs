@@ -1,0 +1,175 @@
+//! The lines below the table: what the clock reads cost here and would cost elsewhere.
+
+use super::latency;
+use clockscope_model::trace::Clock;
+use clockscope_model::trace::{ClockReads, TraceReport};
+use clockscope_text::lines::labelled;
+use clockscope_text::units;
+
+/// From this share of same-tick reads on, a coarse clock is worth a try.
+const COARSE_WORTH: f64 = 0.5;
+
+/// Timing a read adds about as much as a read takes, which is subtracted: so near it is known, on a
+/// busy machine.
+const UNCERTAIN: f64 = 1.25;
+
+/// The lines about clock reads of a program that was given `clock`; one line if there were none.
+///
+/// Nothing is advised or compared that the given clock already does.
+pub(super) fn render(report: &TraceReport, clock: Clock) -> String {
+    let reads = &report.clock_reads;
+    if reads.reads == 0 {
+        return labelled("Clock reads", "none");
+    }
+    let mut out = labelled("Clock reads", &how_many(reads));
+    out += &labelled("Here", &how_long(report));
+    let slow = if clock == Clock::Kernel { latency::slow_reads(report) } else { String::new() };
+    out += &slow;
+    if clock != Clock::Syscall && is_answered_in_user_space(report) {
+        out += &labelled("By syscall", &by_syscall(reads));
+    }
+    if slow.is_empty() && !has_fallen_back(reads) {
+        out += &typical(reads);
+    }
+    let share = reads.same_tick_share.filter(|share| share.is_finite() && clock != Clock::Coarse);
+    if let Some(share) = share {
+        out += &labelled("Same tick", &same_tick(share, reads.tick_ns));
+    }
+    out
+}
+
+pub(super) fn how_many(reads: &ClockReads) -> String {
+    let count = units::count(reads.reads);
+    let counted = match units::rate(reads.reads_per_second) {
+        Some(rate) => format!("{count}, that is {rate} a second (counted)"),
+        None => format!("{count} (counted)"),
+    };
+    match reads.passed_on {
+        0 => counted,
+        calls => {
+            let calls = units::count(calls);
+            format!("{counted}; {calls} of them the vDSO passed on to the kernel")
+        }
+    }
+}
+
+pub(super) fn how_long(report: &TraceReport) -> String {
+    let reads = &report.clock_reads;
+    if reads.time_ns == 0 {
+        return if reads.too_few_timed {
+            "too few reads were timed to say what one costs".to_owned()
+        } else {
+            "not measured, because no read was timed".to_owned()
+        };
+    }
+    // Threads that read at the same time take more time together than passes.
+    let wall_ns = if report.threads > 1 { 0 } else { report.wall_ns };
+    let mut shares = Vec::new();
+    if wall_ns > 0 {
+        shares.push(format!("{} of wall", part_of(reads.time_ns, wall_ns)));
+    }
+    if report.cpu_ns > 0 {
+        shares.push(format!("{} of CPU", part_of(reads.time_ns, report.cpu_ns)));
+    }
+    let time = units::nanos(reads.time_ns);
+    let each = each(reads.time_ns, reads.reads);
+    let colon = if shares.is_empty() { "" } else { ": " };
+    let how = if report.via == "ptrace" && reads.passed_on > 0 {
+        "measured, ptrace's stops included"
+    } else {
+        "measured"
+    };
+    format!("{time}, {each} a read ({how}){colon}{}", shares.join(", "))
+}
+
+pub(super) fn by_syscall(reads: &ClockReads) -> String {
+    match reads.syscall_read_ps {
+        0 => "not measured".to_owned(),
+        ps => {
+            let each = match reads.by_syscall_ns {
+                0 => units::picos(ps),
+                all => each(all, reads.reads),
+            };
+            format!("{}, {each} a read (measured)", units::nanos(reads.by_syscall_ns))
+        }
+    }
+}
+
+/// What the reads would take on a host whose clocksource is not the TSC.
+fn typical(reads: &ClockReads) -> String {
+    let sources: Vec<(u64, &str)> =
+        [(reads.typical_hpet_ns, "hpet"), (reads.typical_acpi_pm_ns, "acpi_pm")]
+            .into_iter()
+            .filter(|(ns, _)| *ns > 0)
+            .collect();
+    if sources.is_empty() {
+        return String::new();
+    }
+    let times: Vec<String> =
+        sources.iter().map(|(ns, name)| format!("{} on {name}", units::nanos(*ns))).collect();
+    let asking = reads.clocksource_reads;
+    let each: Vec<String> = sources.iter().map(|(ns, _)| each(*ns, asking)).collect();
+    let of = match asking {
+        all if all == reads.reads => String::new(),
+        some => {
+            format!(" for the {} that ask the clocksource", units::counted(some, "read", "reads"))
+        }
+    };
+    let typical = format!("{} (typical: {} a read)", times.join(", "), each.join(", "));
+    labelled("Fallen back", &format!("{typical}{of}"))
+}
+
+/// Whether any read was of a clock that the vDSO can answer by itself; the others are system calls
+/// everywhere, and cost what they cost here.
+pub(super) fn is_answered_in_user_space(report: &TraceReport) -> bool {
+    report.vdso.iter().any(latency::stays_in_user_space)
+}
+
+/// Whether this host's own clocksource cannot be read in user space.
+pub(super) fn has_fallen_back(reads: &ClockReads) -> bool {
+    reads.clocksource_passed_on > reads.clocksource_reads / 2
+}
+
+pub(super) fn same_tick(share: f64, tick_ns: u64) -> String {
+    let tick = match tick_ns {
+        0 => "timer tick".to_owned(),
+        ns => format!("{} tick", units::nanos(ns)),
+    };
+    let fact = format!(
+        "{} of the precise reads came within the same {tick} as the thread's read before",
+        units::share(share)
+    );
+    if share >= COARSE_WORTH {
+        format!(
+            "{fact}: a coarse clock would have returned the same \
+             (try: clockscope run --clock coarse)"
+        )
+    } else {
+        format!("{fact}: for the others a coarse clock would have returned a new value")
+    }
+}
+
+/// Time of one of `calls`, rounded to the nearest picosecond.
+pub(super) fn each(time_ns: u64, calls: u64) -> String {
+    let calls = u128::from(calls.max(1));
+    units::picos_wide((u128::from(time_ns) * 1_000 + calls / 2) / calls)
+}
+
+/// The share of a thread's time or of processor time. The time of reads is what passed in them, so it may
+/// be the greater of the two: by what timing is uncertain, and by what other machines took from this one.
+fn part_of(time_ns: u64, whole_ns: u64) -> String {
+    let part = ratio(time_ns, whole_ns);
+    if part <= 1.0 {
+        units::share(part)
+    } else if part <= UNCERTAIN {
+        "about all".to_owned()
+    } else {
+        "more than all".to_owned()
+    }
+}
+
+/// `part / whole`, exact to 15 digits, which is enough to print three.
+#[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
+pub(super) fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64
+}

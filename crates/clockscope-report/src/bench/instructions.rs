@@ -1,0 +1,192 @@
+//! The section on instructions, as text.
+
+use super::names::{list, of_row};
+use crate::table::{Head, draw};
+use clockscope_model::bench::{Instructions, InstructionsRow};
+use clockscope_text::foreign::printable;
+use clockscope_text::lines::labelled;
+
+const NAME_MIN: usize = 12;
+
+/// The section; empty if there are no rows.
+#[must_use]
+pub fn render(instructions: &Instructions) -> String {
+    let rows = &instructions.rows;
+    if rows.is_empty() {
+        return String::new();
+    }
+    let right = |text| Head { text, least: text.len(), is_left: false };
+    let heads = ["user", "in vDSO", "syscalls", "repeats that agree"].map(right);
+    let mut out = "Instructions of one call, executed step by step\n\n".to_owned();
+    out += &table(&heads, rows.iter().map(stepped).collect());
+    let counted: Vec<Vec<String>> = rows.iter().filter_map(counted).collect();
+    if !counted.is_empty() {
+        let heads = ["user and kernel", "user", "cycles", "IPC"].map(right);
+        out += "\nInstructions of one call, by hardware counters\n\n";
+        out += &table(&heads, counted);
+    }
+    out.push('\n');
+    out += &labelled("Stepped", &by_steps(rows));
+    out + &labelled("Counters", &by_counters(instructions))
+}
+
+/// Names and what was found of each.
+fn table(heads: &[Head], cells: Vec<Vec<String>>) -> String {
+    let heads: Vec<Head> = [Head::NAME].iter().chain(heads).copied().collect();
+    draw(&heads, cells, false, NAME_MIN)
+}
+
+fn stepped(row: &InstructionsRow) -> Vec<String> {
+    let whole = |value: Option<u64>| value.map_or_else(dash, |value| value.to_string());
+    let agree = row.agreeing.map_or_else(dash, |(agree, all)| format!("{agree} of {all}"));
+    vec![of_row(&row.name), whole(row.user), whole(row.in_vdso), whole(row.syscalls), agree]
+}
+
+/// `None` for a row that was not counted.
+fn counted(row: &InstructionsRow) -> Option<Vec<String>> {
+    let decimal =
+        |value: Option<f64>, digits| value.map_or_else(dash, |value| format!("{value:.digits$}"));
+    Some(vec![
+        of_row(&row.name),
+        decimal(Some(row.counted?), 1),
+        decimal(row.counted_user, 1),
+        decimal(row.cycles, 1),
+        decimal(row.ipc, 2),
+    ])
+}
+
+/// What stands for a number that is not known.
+fn dash() -> String {
+    "-".to_owned()
+}
+
+/// What the steps say, with certainty.
+fn by_steps(rows: &[InstructionsRow]) -> String {
+    let known: Vec<&InstructionsRow> = rows.iter().filter(|row| row.syscalls.is_some()).collect();
+    if known.is_empty() {
+        return "no call could be executed step by step here.".to_owned();
+    }
+    let what = "each instruction of a child was executed by itself; a turn of the empty loop is \
+                subtracted.";
+    let entering = || known.iter().filter(|row| row.syscalls != Some(0));
+    let (by_syscall, others): (Vec<&InstructionsRow>, Vec<&InstructionsRow>) =
+        entering().partition(|row| row.name.route == "syscall");
+    let others: Vec<String> = others.iter().map(|row| of_row(&row.name)).collect();
+    let verdict = match (by_syscall.len(), others.len()) {
+        (0, 0) => "No call enters the kernel.".to_owned(),
+        (one, other) if one + other == known.len() => "Every call enters the kernel.".to_owned(),
+        (_, 0) => "Only the calls by syscall enter the kernel.".to_owned(),
+        (0, _) => format!("{} the kernel, the others never.", list(&others, "enters", "enter")),
+        _ => format!(
+            "The calls by syscall enter the kernel, and so {}; the others never.",
+            list_after(&others)
+        ),
+    };
+    format!("{what} {verdict}")
+}
+
+/// `does a`, `do a and b`.
+fn list_after(names: &[String]) -> String {
+    let verb = if names.len() == 1 { "does" } else { "do" };
+    format!("{verb} {}", list(names, "", "").trim_end())
+}
+
+/// What the counters say, or why they say nothing.
+fn by_counters(instructions: &Instructions) -> String {
+    match &instructions.no_counters {
+        Some(reason) => format!(
+            "this host shows no hardware counters ({}): instructions inside the kernel and cycles \
+             cannot be counted.",
+            printable(reason)
+        ),
+        None => "instructions in user mode and in the kernel, and cycles: a loop with the call \
+                 minus the same loop without it, divided by the calls."
+            .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clockscope_model::bench::PathName;
+    use clockscope_text::lines::width;
+
+    fn row(clock: &str, route: &str, user: u64, in_vdso: u64, syscalls: u64) -> InstructionsRow {
+        InstructionsRow {
+            name: PathName { clock: Some(clock.to_owned()), call: None, route: route.to_owned() },
+            user: Some(user),
+            in_vdso: Some(in_vdso),
+            syscalls: Some(syscalls),
+            agreeing: Some((14, 15)),
+            ..InstructionsRow::default()
+        }
+    }
+
+    fn rows() -> Vec<InstructionsRow> {
+        vec![
+            row("CLOCK_MONOTONIC", "libc", 75, 61, 0),
+            row("CLOCK_PROCESS_CPUTIME_ID", "vdso", 50, 36, 1),
+            row("rdtsc", "tsc", 3, 0, 0),
+        ]
+    }
+
+    #[test]
+    fn without_counters_one_line_says_so_and_no_column_is_full_of_zeros() {
+        let no_counters = Some("the kernel finds none in this CPU".to_owned());
+        insta::assert_snapshot!(render(&Instructions { no_counters, rows: rows() }));
+    }
+
+    #[test]
+    fn who_enters_the_kernel_is_said_in_a_sentence() {
+        let verdict = |rows: &[InstructionsRow]| by_steps(rows);
+        let (vdso, syscall) = (row("time", "vdso", 9, 8, 0), row("time", "syscall", 2, 0, 1));
+        let (process, libc) = (row("A", "vdso", 50, 36, 1), row("B", "libc", 60, 36, 1));
+        for (rows, end) in [
+            (vec![vdso.clone()], "No call enters the kernel."),
+            (vec![syscall.clone(), libc.clone()], "Every call enters the kernel."),
+            (vec![vdso.clone(), syscall.clone()], "Only the calls by syscall enter the kernel."),
+            (vec![vdso.clone(), process.clone()], "A by vdso enters the kernel, the others never."),
+            (
+                vec![vdso, syscall, process, libc],
+                "The calls by syscall enter the kernel, and so do A by vdso and B by libc; the \
+                 others never.",
+            ),
+        ] {
+            assert!(verdict(&rows).ends_with(end), "{}", verdict(&rows));
+        }
+    }
+
+    #[test]
+    fn with_counters_there_are_columns_for_them() {
+        let mut rows = rows();
+        for row in &mut rows[..2] {
+            row.counted = Some(1005.134);
+            row.counted_user = Some(75.01);
+            row.cycles = Some(593.03);
+            row.ipc = Some(1.695);
+        }
+        insta::assert_snapshot!(render(&Instructions { no_counters: None, rows }));
+    }
+
+    #[test]
+    fn what_could_not_be_stepped_is_a_dash_and_never_zero() {
+        let name =
+            PathName { clock: Some("rdtsc".to_owned()), call: None, route: "tsc".to_owned() };
+        let unknown = InstructionsRow { name, ..InstructionsRow::default() };
+        let text = render(&Instructions { no_counters: None, rows: vec![unknown] });
+        assert!(text.contains("no call could be executed step by step"), "{text}");
+        assert!(!text.contains(" 0"), "{text}");
+    }
+
+    #[test]
+    fn lines_keep_the_width() {
+        let mut long = row(&"x".repeat(90), "syscall", 99_999, 99_999, 9_999);
+        long.counted = Some(1e6);
+        long.cycles = Some(1e6);
+        let no_counters = Some("why ".repeat(40));
+        for line in render(&Instructions { no_counters, rows: vec![long] }).lines() {
+            assert!(width(line) <= 80, "{line}");
+        }
+        assert_eq!(render(&Instructions::default()), "");
+    }
+}

@@ -1,0 +1,290 @@
+//! The bench report for people: the host, a table grouped by clock, notes, what was not measured.
+
+use super::{in_work, instructions, threads};
+use crate::host;
+use clockscope_model::bench::{BenchReport, PathName, PathRow};
+use clockscope_text::foreign::printable;
+use clockscope_text::lines::labelled;
+use clockscope_text::units;
+
+/// Columns of the picture of the spread; its right end is twice its left.
+const SPREAD: usize = 10;
+/// Names of clocks are shown without this.
+const PREFIX: &str = "CLOCK_";
+
+/// Lines of at most 80 columns.
+#[must_use]
+pub fn render(report: &BenchReport) -> String {
+    let mut out = host::render(&report.host);
+    out += &labelled("Method", &method(report));
+    out.push('\n');
+    out += &table(report);
+    let net = if report.method.net { ", less the empty loop" } else { "" };
+    out += &labelled(
+        "Columns",
+        &format!(
+            "ns a call{net}; +/- is the wider side of the median's {:.0} % interval; {}spread: 5th \
+             to 95th percentile of all batches, o the median, from the cheapest batch (left) to \
+             twice that",
+            report.method.confidence_percent,
+            ratio_words(report),
+        ),
+    );
+    for note in &report.notes {
+        out += &labelled("Note", &printable(note));
+    }
+    out += &declines(report);
+    out + &sections(report)
+}
+
+/// What the column of ratios divides by.
+fn ratio_words(report: &BenchReport) -> &'static str {
+    match report.ratios.first() {
+        None => "",
+        Some(row) if row.of.call.is_some() => "ratio: to the first system call; ",
+        Some(_) => "ratio: to the vdso route of the same clock, of counters to the first; ",
+    }
+}
+
+/// What was measured beside the cost of a call, each under an empty line.
+fn sections(report: &BenchReport) -> String {
+    let counted = report.instructions.as_ref().map_or_else(String::new, instructions::render);
+    let sections = [in_work::render(&report.in_work), threads::render(&report.threads), counted];
+    let there = sections.iter().filter(|section| !section.is_empty());
+    there.map(|section| format!("\n{section}")).collect()
+}
+
+fn method(report: &BenchReport) -> String {
+    let method = &report.method;
+    let launches = units::counted(u64::from(method.launches), "launch", "launches");
+    let (least, most) =
+        (method.rounds.iter().min().unwrap_or(&0), method.rounds.iter().max().unwrap_or(&0));
+    let rounds = if least == most { format!("{least}") } else { format!("{least} to {most}") };
+    let place = method.cpu.map_or_else(|| "any CPU".to_owned(), |cpu| format!("CPU {cpu}"));
+    format!(
+        "{launches} of {rounds} rounds on {place} in {:.1} s; kept are batches that kept the CPU, \
+         between control loops within {:.0} % of the best",
+        method.elapsed_ms as f64 / 1e3,
+        method.gate_percent
+    )
+}
+
+/// Widths of the columns before the picture, names first; names and grades stand left.
+const WIDTHS: [usize; 8] = [18, 7, 7, 5, 7, 4, 8, 5];
+const HEADS: [&str; 8] = ["clock", "route", "median", "+/-", "min", "kept", "grade", "ratio"];
+const LEFT: [bool; 8] = [true, true, false, false, false, false, true, false];
+
+fn table(report: &BenchReport) -> String {
+    let mut out = String::new();
+    let mut heads = HEADS.map(str::to_owned);
+    if report.paths.iter().any(|path| path.name.call.is_some()) {
+        heads[0] = "call".to_owned();
+    }
+    line(&mut out, &heads, "spread");
+    line(&mut out, &WIDTHS.map(|width| "-".repeat(width)), &"-".repeat(SPREAD));
+    let mut before: Option<&PathName> = None;
+    for path in &report.paths {
+        let same = before.is_some_and(|name| title(name) == title(&path.name));
+        let name = if same { String::new() } else { title(&path.name) };
+        line(&mut out, &cells(report, path, name), &spread(path));
+        before = Some(&path.name);
+    }
+    out
+}
+
+fn line(out: &mut String, cells: &[String; 8], last: &str) {
+    for ((text, width), left) in cells.iter().zip(WIDTHS).zip(LEFT) {
+        let padded = if left { format!("{text:<width$} ") } else { format!("{text:>width$} ") };
+        out.push_str(&padded);
+    }
+    out.push_str(last);
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+}
+
+/// The name of a clock without its prefix, or that of a system call.
+fn title(name: &PathName) -> String {
+    let name = name.clock.as_deref().or(name.call.as_deref()).unwrap_or("?");
+    let name = name.strip_prefix(PREFIX).unwrap_or(name);
+    printable(name.strip_suffix("_ID").unwrap_or(name))
+}
+
+fn cells(report: &BenchReport, path: &PathRow, name: String) -> [String; 8] {
+    let route = if path.name.route == "none" { "-" } else { &path.name.route };
+    let ratio = report.ratios.iter().find(|row| row.of == path.name);
+    [
+        name,
+        route.to_owned(),
+        nanos(path.cost_ps_median),
+        interval(path),
+        nanos(path.cost_ps_min),
+        format!("{}%", path.accepted * 100 / path.batches.max(1)),
+        path.grade.clone(),
+        ratio.map_or_else(String::new, |row| quotient(row.ratio)),
+    ]
+}
+
+/// Nanoseconds with four digits.
+fn nanos(ps: u64) -> String {
+    let ns = ps as f64 / 1e3;
+    match ps {
+        0..100_000 => format!("{ns:.2}"),
+        100_000..1_000_000 => format!("{ns:.1}"),
+        _ => format!("{ns:.0}"),
+    }
+}
+
+/// The wider side of the interval, in percent of the median.
+fn interval(path: &PathRow) -> String {
+    let median = path.cost_ps_median;
+    let wider =
+        path.cost_ps_ci_high.saturating_sub(median).max(median.saturating_sub(path.cost_ps_ci_low));
+    let percent = wider as f64 * 100.0 / median.max(1) as f64;
+    if percent < 9.95 { format!("{percent:.1}%") } else { format!("{percent:.0}%") }
+}
+
+fn quotient(ratio: f64) -> String {
+    if ratio < 100.0 { format!("{ratio:.2}") } else { format!("{ratio:.0}") }
+}
+
+/// The spread as a picture: `-` from the 5th to the 95th percentile, `o` at the median, `>` where it
+/// goes on beyond the right end.
+fn spread(path: &PathRow) -> String {
+    let place = |ps: u64| {
+        let share = ps as f64 / path.cost_ps_min.max(1) as f64 - 1.0;
+        place_of(share)
+    };
+    let (from, middle, to) =
+        (place(path.cost_ps_p5), place(path.cost_ps_median), place(path.cost_ps_p95));
+    let draw = |column: usize| match column {
+        _ if column == middle.min(SPREAD - 1) => 'o',
+        _ if column == SPREAD - 1 && to >= SPREAD => '>',
+        _ if (from..=to).contains(&column) => '-',
+        _ => ' ',
+    };
+    (0..SPREAD).map(draw).collect::<String>().trim_end().to_owned()
+}
+
+/// The column of a share above the cheapest batch; [`SPREAD`] for what is beyond the picture.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 10")]
+fn place_of(share: f64) -> usize {
+    (share * SPREAD as f64).clamp(0.0, SPREAD as f64) as usize
+}
+
+/// What was not measured; one line for each reason.
+fn declines(report: &BenchReport) -> String {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for decline in &report.declines {
+        let name = format!("{} by {}", title(&decline.name), decline.name.route);
+        match reasons.iter_mut().find(|(reason, _)| *reason == decline.reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((&decline.reason, vec![name])),
+        }
+    }
+    let lines = reasons.into_iter().map(|(reason, names)| {
+        labelled("Not measured", &printable(&format!("{}: {reason}", names.join(", "))))
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clockscope_model::bench::{Method, PathDecline, RatioRow};
+
+    fn name(clock: &str, route: &str) -> PathName {
+        PathName { clock: Some(clock.into()), call: None, route: route.into() }
+    }
+
+    fn row(clock: &str, route: &str, median: u64, p95: u64, grade: &str) -> PathRow {
+        PathRow {
+            name: name(clock, route),
+            cost_ps_min: median - median / 200,
+            cost_ps_median: median,
+            cost_ps_ci_low: median - median / 400,
+            cost_ps_ci_high: median + median / 300,
+            cost_ps_p5: median,
+            cost_ps_p95: p95,
+            batches: 600,
+            accepted: 431,
+            grade: grade.into(),
+            ..PathRow::default()
+        }
+    }
+
+    fn sample() -> BenchReport {
+        BenchReport {
+            schema: 1,
+            method: Method {
+                launches: 3,
+                rounds: vec![200, 231, 200],
+                cpu: Some(1),
+                gate_percent: 3.0,
+                confidence_percent: 95.0,
+                elapsed_ms: 9_840,
+                ..Method::default()
+            },
+            paths: vec![
+                row("empty loop", "none", 316, 320, "quiet"),
+                row("CLOCK_MONOTONIC", "libc", 22_410, 22_900, "quiet"),
+                row("CLOCK_MONOTONIC", "vdso", 21_600, 31_300, "noisy"),
+                row("CLOCK_MONOTONIC", "syscall", 125_600, 402_000, "unusable"),
+                row("CLOCK_PROCESS_CPUTIME_ID", "syscall", 1_223_456, 1_240_000, "quiet"),
+            ],
+            ratios: vec![RatioRow {
+                of: name("CLOCK_MONOTONIC", "syscall"),
+                to: name("CLOCK_MONOTONIC", "vdso"),
+                ratio: 5.8142,
+                ci_low: 5.8,
+                ci_high: 5.9,
+            }],
+            declines: vec![
+                PathDecline { name: name("CLOCK_TAI", "vdso"), reason: "there is none".into() },
+                PathDecline { name: name("time", "vdso"), reason: "there is none".into() },
+            ],
+            notes: vec!["1 of 5 paths is unusable".into()],
+            ..BenchReport::default()
+        }
+    }
+
+    #[test]
+    fn the_table_is_as_it_was_looked_at() {
+        let text = render(&sample());
+        let from = text.find("Method:").unwrap();
+        insta::assert_snapshot!(&text[from..], @r"
+        Method:       3 launches of 200 to 231 rounds on CPU 1 in 9.8 s; kept are
+                      batches that kept the CPU, between control loops within 3 % of the
+                      best
+
+        clock              route    median   +/-     min kept grade    ratio spread
+        ------------------ ------- ------- ----- ------- ---- -------- ----- ----------
+        empty loop         -          0.32  0.3%    0.32  71% quiet          o
+        MONOTONIC          libc      22.41  0.3%   22.30  71% quiet          o
+                           vdso      21.60  0.3%   21.49  71% noisy          o----
+                           syscall   125.6  0.3%   125.0  71% unusable  5.81 o-------->
+        PROCESS_CPUTIME    syscall    1223  0.3%    1217  71% quiet          o
+        Columns:      ns a call; +/- is the wider side of the median's 95 % interval;
+                      ratio: to the vdso route of the same clock, of counters to the
+                      first; spread: 5th to 95th percentile of all batches, o the
+                      median, from the cheapest batch (left) to twice that
+        Note:         1 of 5 paths is unusable
+        Not measured: TAI by vdso, time by vdso: there is none
+        ");
+    }
+
+    #[test]
+    fn every_line_fits_80_columns() {
+        for line in render(&sample()).lines() {
+            assert!(line.chars().count() <= 80, "{line:?}");
+            assert_eq!(line, line.trim_end());
+        }
+    }
+
+    #[test]
+    fn odd_reports_are_rendered_too() {
+        let zero = PathRow { name: name("", ""), ..PathRow::default() };
+        let report = BenchReport { paths: vec![zero], ..BenchReport::default() };
+        assert!(render(&report).contains("0.00"));
+        assert!(!render(&BenchReport::default()).is_empty());
+    }
+}

@@ -1,0 +1,102 @@
+//! How what was called, frames and processes are named wherever stacks are printed.
+
+use clockscope_model::callers::{CalledRow, FrameRow};
+use clockscope_model::trace::TraceReport;
+use clockscope_text::foreign::{Foreign, printable};
+
+/// What a stack that ends early begins with, where its first functions would stand.
+pub(super) const CUT: &str = "[cut]";
+
+/// `clock_gettime(MONOTONIC)`, or `read [syscall]`: a system call may have the name of the
+/// function that makes it.
+pub(super) fn called(row: &CalledRow) -> String {
+    let name = super::super::entries::with_clock(&row.name, row.clock.as_deref());
+    if row.via == "syscall" { format!("{name} [syscall]") } else { name }
+}
+
+/// The function; where none is known the file in brackets, as perf's tools write it.
+pub(super) fn frame(row: &FrameRow) -> String {
+    let known = |text: &Option<Foreign>| {
+        let text = text.as_ref()?.verbatim().trim();
+        (!text.is_empty()).then(|| printable(text))
+    };
+    match (known(&row.function), known(&row.module)) {
+        (Some(function), _) => function,
+        (None, Some(module)) => {
+            let name = file_name(&module).trim();
+            if name.starts_with('[') { name.to_owned() } else { format!("[{name}]") }
+        }
+        (None, None) => "[unknown]".to_owned(),
+    }
+}
+
+/// A path without its folders.
+pub(super) fn file_name(path: &str) -> &str {
+    match path.rsplit('/').next() {
+        Some(name) if !name.is_empty() => name,
+        _ => path,
+    }
+}
+
+/// Name of the program of a process; `process N` if it has none.
+pub(super) fn process(report: &TraceReport, pid: i32) -> String {
+    let found = report.processes_detail.iter().find(|process| process.pid == pid);
+    match found.map(|process| process.command.printable()) {
+        Some(command) if !command.trim().is_empty() => command.trim().to_owned(),
+        _ => format!("process {pid}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clockscope_model::trace::ProcessDetail;
+
+    #[test]
+    fn frames_are_named_by_what_is_known() {
+        let row = |function: Option<&str>, module: Option<&str>| FrameRow {
+            function: function.map(Foreign::from),
+            module: module.map(Foreign::from),
+            ..FrameRow::default()
+        };
+        for (function, module, name) in [
+            (Some("main"), Some("/bin/a"), "main"),
+            (Some("a\nb\u{1b}[1m"), None, "a?b?[1m"),
+            (None, Some("/usr/lib/libfoo.so.1"), "[libfoo.so.1]"),
+            (Some(" "), Some("[jit]"), "[jit]"),
+            (Some("f() "), Some(" "), "f()"),
+            (None, Some("/"), "[/]"),
+            (None, None, "[unknown]"),
+        ] {
+            assert_eq!(frame(&row(function, module)), name);
+        }
+    }
+
+    #[test]
+    fn a_process_without_a_name_has_its_number() {
+        let detail = |pid, command: &str| ProcessDetail {
+            pid,
+            command: command.into(),
+            ..ProcessDetail::default()
+        };
+        let report = TraceReport {
+            processes_detail: vec![detail(1, "sh"), detail(2, " ")],
+            ..TraceReport::default()
+        };
+        assert_eq!(process(&report, 1), "sh");
+        assert_eq!(process(&report, 2), "process 2");
+        assert_eq!(process(&report, 3), "process 3");
+    }
+
+    #[test]
+    fn system_calls_are_told_from_functions() {
+        let row = |via: &str, clock: Option<&str>| CalledRow {
+            via: via.to_owned(),
+            name: "clock_gettime".to_owned(),
+            clock: clock.map(str::to_owned),
+            ..CalledRow::default()
+        };
+        assert_eq!(called(&row("vdso", Some("CLOCK_TAI"))), "clock_gettime(TAI)");
+        assert_eq!(called(&row("syscall", None)), "clock_gettime [syscall]");
+    }
+}

@@ -1,0 +1,253 @@
+//! The stacks as a profile for `go tool pprof`: a gzip'd `perftools.profiles.Profile`.
+
+mod message;
+
+use std::collections::HashMap;
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prost::Message as _;
+
+use self::message::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
+use super::{names, shares, sites};
+use clockscope_model::callers::{CalledRow, Callers, FrameKind, FrameRow, StackRow};
+use clockscope_model::trace::TraceReport;
+use clockscope_text::foreign::{Foreign, joined, printable};
+use clockscope_text::units;
+
+/// The profile. Samples are `calls` in `count`, and where calls were timed `time` in
+/// `nanoseconds`; their labels are `pid`, `command`, `via` and `clock`.
+///
+/// # Errors
+///
+/// None that a report can cause; what the compressor says otherwise.
+pub fn render(report: &TraceReport) -> std::io::Result<Vec<u8>> {
+    // No time in the header: the same report is the same file.
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(&profile(report).encode_to_vec())?;
+    gzip.finish()
+}
+
+fn profile(report: &TraceReport) -> Profile {
+    let nothing = Callers::default();
+    let callers = report.callers.as_ref().unwrap_or(&nothing);
+    let mut builder = Builder::new(report, callers);
+    let whole = shares::whole_calls(callers);
+    for (stack, calls) in callers.stacks.iter().zip(&whole.of_stacks) {
+        if *calls > 0 && stack.called < callers.called.len() {
+            builder.sample(stack, *calls);
+        }
+    }
+    for (row, calls) in whole.without_stack.iter().enumerate().filter(|(_, calls)| **calls > 0) {
+        builder.sample_without_stack(row, *calls);
+    }
+    builder.finish()
+}
+
+struct Builder<'a> {
+    report: &'a TraceReport,
+    callers: &'a Callers,
+    profile: Profile,
+    strings: HashMap<String, i64>,
+    /// Ids by file.
+    mappings: HashMap<String, u64>,
+    /// Ids by name and file.
+    functions: HashMap<(i64, i64), u64>,
+    /// Ids by the frames of one address.
+    locations: HashMap<Vec<usize>, u64>,
+    /// Ids of what was called, by row.
+    called: Vec<u64>,
+    /// Average time of a call in picoseconds, by row.
+    averages: Vec<Option<u64>>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(report: &'a TraceReport, callers: &'a Callers) -> Self {
+        let averages = callers.called.iter().map(|row| sites::average_ps(report, row)).collect();
+        let mut builder = Self {
+            report,
+            callers,
+            profile: Profile::default(),
+            strings: HashMap::new(),
+            mappings: HashMap::new(),
+            functions: HashMap::new(),
+            locations: HashMap::new(),
+            called: Vec::new(),
+            averages,
+        };
+        // The format wants the empty string first.
+        builder.string("");
+        let calls = builder.value_type("calls", "count");
+        builder.profile.sample_type.push(calls);
+        builder.profile.default_sample_type = calls.r#type;
+        if builder.averages.iter().any(Option::is_some) {
+            let time = builder.value_type("time", "nanoseconds");
+            builder.profile.sample_type.push(time);
+        }
+        builder.called = callers.called.iter().map(|row| builder.called_location(row)).collect();
+        builder
+    }
+
+    fn string(&mut self, text: &str) -> i64 {
+        if let Some(index) = self.strings.get(text) {
+            return *index;
+        }
+        let index = i64::try_from(self.profile.string_table.len()).unwrap_or(0);
+        self.profile.string_table.push(text.to_owned());
+        self.strings.insert(text.to_owned(), index);
+        index
+    }
+
+    fn value_type(&mut self, what: &str, unit: &str) -> ValueType {
+        ValueType { r#type: self.string(what), unit: self.string(unit) }
+    }
+
+    fn mapping(&mut self, file: &str) -> u64 {
+        if let Some(id) = self.mappings.get(file) {
+            return *id;
+        }
+        let id = self.profile.mapping.len() as u64 + 1;
+        let filename = self.string(file);
+        self.profile.mapping.push(Mapping {
+            id,
+            filename,
+            // Said of all, so that pprof does not look for symbols by itself: what could be
+            // found has been.
+            has_functions: true,
+            ..Mapping::default()
+        });
+        self.mappings.insert(file.to_owned(), id);
+        id
+    }
+
+    fn function(&mut self, name: &str, file: &str) -> u64 {
+        let (name, filename) = (self.string(name), self.string(file));
+        let next = self.profile.function.len() as u64 + 1;
+        let id = *self.functions.entry((name, filename)).or_insert(next);
+        if id == next {
+            let function = Function { id, name, system_name: name, filename, start_line: 0 };
+            self.profile.function.push(function);
+        }
+        id
+    }
+
+    /// A place for what was called, above the innermost frame.
+    fn called_location(&mut self, row: &CalledRow) -> u64 {
+        let by_syscall = row.via == "syscall";
+        let mapping_id = self.mapping(if by_syscall { "[kernel]" } else { "[vdso]" });
+        let function_id = self.function(&names::called(row), "");
+        self.location(mapping_id, 0, vec![Line { function_id, line: 0, column: 0 }])
+    }
+
+    fn location(&mut self, mapping_id: u64, address: u64, line: Vec<Line>) -> u64 {
+        let id = self.profile.location.len() as u64 + 1;
+        if let Some(mapping) = self.profile.mapping.iter_mut().find(|m| m.id == mapping_id) {
+            mapping.memory_limit = mapping.memory_limit.max(address.saturating_add(1));
+            mapping.has_filenames |= line.iter().any(|line| line.line > 0);
+            mapping.has_line_numbers |= line.iter().any(|line| line.line > 0);
+            mapping.has_inline_frames |= line.len() > 1;
+        }
+        let location = Location { id, mapping_id, address, line, is_folded: false };
+        self.profile.location.push(location);
+        id
+    }
+
+    /// A place of the stack: a function with those that are put into it, the innermost first.
+    fn frames_location(&mut self, frames: &[usize]) -> u64 {
+        if let Some(id) = self.locations.get(frames) {
+            return *id;
+        }
+        let rows: Vec<&FrameRow> =
+            frames.iter().map(|index| &self.callers.frames[*index]).collect();
+        let outer = rows[rows.len() - 1];
+        let mapping_id =
+            outer.module.as_ref().map_or(0, |module| self.mapping(&module.printable()));
+        let lines = rows
+            .iter()
+            .map(|row| Line {
+                function_id: self.function(
+                    &names::frame(row),
+                    &row.file.as_ref().map(Foreign::printable).unwrap_or_default(),
+                ),
+                line: row.line.unwrap_or(0).into(),
+                column: 0,
+            })
+            .collect();
+        let id = self.location(mapping_id, outer.address, lines);
+        self.locations.insert(frames.to_vec(), id);
+        id
+    }
+
+    /// The places of a stack, the innermost first.
+    fn places(&mut self, stack: &StackRow) -> Vec<u64> {
+        let known = |index: &&usize| **index < self.callers.frames.len();
+        let frames: Vec<usize> = stack.frames.iter().filter(known).copied().collect();
+        let callers = self.callers;
+        let inlined = |index: &usize| callers.frames[*index].kind == FrameKind::Inlined;
+        frames
+            .split_inclusive(|index| !inlined(index))
+            .map(|frames| self.frames_location(frames))
+            .collect()
+    }
+
+    fn sample(&mut self, stack: &StackRow, calls: u64) {
+        let mut location_id = vec![self.called[stack.called]];
+        location_id.extend(self.places(stack));
+        if !stack.complete {
+            let function_id = self.function(names::CUT, "");
+            // One for all: looked up by a key that no frame has.
+            let id = match self.locations.get(&Vec::new()) {
+                Some(id) => *id,
+                None => self.location(0, 0, vec![Line { function_id, line: 0, column: 0 }]),
+            };
+            self.locations.insert(Vec::new(), id);
+            location_id.push(id);
+        }
+        let pid = self.string("pid");
+        let mut label = vec![Label { key: pid, num: stack.pid.into(), ..Label::default() }];
+        let command = names::process(self.report, stack.pid);
+        label.push(self.text_label("command", &command));
+        self.push(stack.called, location_id, label, calls);
+    }
+
+    fn sample_without_stack(&mut self, row: usize, calls: u64) {
+        self.push(row, vec![self.called[row]], Vec::new(), calls);
+    }
+
+    fn push(&mut self, row: usize, location_id: Vec<u64>, mut label: Vec<Label>, calls: u64) {
+        let called = &self.callers.called[row];
+        label.push(self.text_label("via", &called.via));
+        if let Some(clock) = &called.clock {
+            label.push(self.text_label("clock", clock));
+        }
+        let mut value = vec![i64::try_from(calls).unwrap_or(i64::MAX)];
+        if self.profile.sample_type.len() > 1 {
+            let picos = u128::from(calls) * u128::from(self.averages[row].unwrap_or(0));
+            value.push(i64::try_from((picos + 500) / 1_000).unwrap_or(i64::MAX));
+        }
+        self.profile.sample.push(Sample { location_id, value, label });
+    }
+
+    fn text_label(&mut self, key: &str, text: &str) -> Label {
+        Label { key: self.string(key), str: self.string(&printable(text)), ..Label::default() }
+    }
+
+    fn finish(mut self) -> Profile {
+        let command = joined(&self.report.command, " ");
+        let comments = [
+            format!("clockscope trace {command}"),
+            format!(
+                "{} sampled, {} lost",
+                units::counted(self.callers.samples, "stack", "stacks"),
+                units::count(self.callers.lost)
+            ),
+        ];
+        self.profile.comment = comments.iter().map(|text| self.string(text)).collect();
+        self.profile.duration_nanos = i64::try_from(self.report.wall_ns).unwrap_or(i64::MAX);
+        self.profile
+    }
+}
+
+#[cfg(test)]
+mod tests;

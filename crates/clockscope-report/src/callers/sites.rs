@@ -1,0 +1,367 @@
+//! The lines to change: the places of the program that read a clock, most reads first.
+
+use std::collections::{BTreeMap, HashMap};
+
+pub use super::advice::Advice;
+
+use super::super::latency;
+use super::{names, wrappers};
+use clockscope_model::callers::{CalledRow, Callers, FrameRow, StackRow};
+use clockscope_model::reads;
+use clockscope_model::trace::{SyscallRow, TraceReport, VdsoRow};
+use clockscope_stats::timed::TIMED_MIN;
+
+/// From this share of same-tick reads on, a coarse clock is worth a try.
+const COARSE_WORTH: f64 = 0.5;
+/// From this share on, reads that follow one another are called a pair.
+const PAIR_WORTH: f64 = 0.5;
+/// Reads further apart are not called a pair, in nanoseconds: a hundred times what a read takes by
+/// system call; what lies between may well be what the program measures.
+const PAIR_GAP_NS: u64 = 10_000;
+
+/// A place that reads a clock: the innermost function that is the program's own, not one of the C
+/// library or of a language's clock (see `wrappers`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Site {
+    /// Name of the function, or the file in brackets where none is known; `None` for reads whose
+    /// callers are not known at all.
+    pub function: Option<String>,
+    /// `file:line` where it is known, otherwise the file of the program and the offset in it as
+    /// `addr2line` takes it; empty for code that is made at run time.
+    pub place: String,
+    /// What it calls, most reads first: `clock_gettime(MONOTONIC)`.
+    pub called: Vec<String>,
+    /// Reads; estimated from the samples.
+    pub reads: f64,
+    /// Reads a second of wall time.
+    pub per_second: f64,
+    /// Share (0 to 1) of all clock reads of the run.
+    pub share: f64,
+    /// Time of these reads in nanoseconds, by the average of what they call; `None` if not timed.
+    pub time_ns: Option<f64>,
+    /// What the figures advise.
+    pub advice: Vec<Advice>,
+}
+
+/// The places that read a clock, most reads first.
+#[must_use]
+pub fn sites(report: &TraceReport) -> Vec<Site> {
+    let Some(callers) = &report.callers else { return Vec::new() };
+    let gathered = Gathered::of(callers);
+    let follows = Follows::of(callers, &gathered);
+    let all: f64 = gathered.sites.iter().map(|site| site.reads).sum();
+    let all = all.max(as_float(report.clock_reads.reads));
+    let mut order: Vec<usize> = (0..gathered.sites.len()).collect();
+    order.retain(|index| gathered.sites[*index].reads > 0.0);
+    order.sort_by(|a, b| {
+        let (a, b) = (&gathered.sites[*a], &gathered.sites[*b]);
+        b.reads.total_cmp(&a.reads).then_with(|| a.name.cmp(&b.name))
+    });
+    let site = |index: usize| {
+        let place = &gathered.sites[index];
+        let mut called: Vec<(usize, f64)> = place.rows.iter().map(|(r, n)| (*r, *n)).collect();
+        called.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let seconds = as_float(report.wall_ns) / 1e9;
+        Site {
+            function: place.name.0.clone(),
+            place: place.name.1.clone(),
+            called: called.iter().map(|(row, _)| names::called(&callers.called[*row])).collect(),
+            reads: place.reads,
+            per_second: if seconds > 0.0 { place.reads / seconds } else { 0.0 },
+            share: place.reads / all,
+            time_ns: time_ns(report, callers, &called),
+            advice: advice(report, callers, &gathered, &follows, index),
+        }
+    };
+    order.into_iter().map(site).collect()
+}
+
+/// Function and place; neither if the callers are not known.
+type Name = (Option<String>, String);
+
+/// What is known of a place.
+#[derive(Debug)]
+struct Place {
+    name: Name,
+    reads: f64,
+    /// Reads by row of `called`.
+    rows: BTreeMap<usize, f64>,
+}
+
+#[derive(Debug)]
+struct Gathered {
+    sites: Vec<Place>,
+    /// Place of each stack; `None` if it is no read of a clock.
+    of_stacks: Vec<Option<usize>>,
+}
+
+impl Gathered {
+    fn of(callers: &Callers) -> Gathered {
+        let mut gathered = Gathered { sites: Vec::new(), of_stacks: Vec::new() };
+        let mut known: HashMap<Name, usize> = HashMap::new();
+        for stack in &callers.stacks {
+            let row = callers.called.get(stack.called).filter(|row| is_read(row, stack, callers));
+            let index = row.map(|row| {
+                let name = place_of(stack, row, callers);
+                let calls = calls(stack);
+                let index = *known.entry(name.clone()).or_insert(gathered.sites.len());
+                if index == gathered.sites.len() {
+                    gathered.sites.push(Place { name, reads: 0.0, rows: BTreeMap::new() });
+                }
+                let place = &mut gathered.sites[index];
+                place.reads += calls;
+                *place.rows.entry(stack.called).or_default() += calls;
+                index
+            });
+            gathered.of_stacks.push(index);
+        }
+        gathered
+    }
+}
+
+/// Whether a stack is one of a read of a clock. A system call that the vDSO makes is the read that
+/// has been counted there.
+fn is_read(row: &CalledRow, stack: &StackRow, callers: &Callers) -> bool {
+    let first = stack.frames.first().and_then(|index| callers.frames.get(*index));
+    let by_vdso =
+        first.is_some_and(|frame| frame.module.as_ref().is_some_and(|module| *module == "[vdso]"));
+    reads::source(&row.name, row.clock.as_deref()).is_some() && !(row.via == "syscall" && by_vdso)
+}
+
+/// The function of the program's own that makes a call, by the frames of its stack, the innermost
+/// first.
+#[must_use]
+pub fn caller(frames: &[FrameRow], called: &CalledRow, complete: bool) -> String {
+    let frames: Vec<&FrameRow> = frames.iter().collect();
+    own_frame(&frames, called, complete).map_or_else(|| names::CUT.to_owned(), names::frame)
+}
+
+/// The first frame of the program's own, if the stack says which it is.
+fn own_frame<'a>(
+    frames: &[&'a FrameRow],
+    called: &CalledRow,
+    complete: bool,
+) -> Option<&'a FrameRow> {
+    let passes_on =
+        |frame: &&&FrameRow| wrappers::is_of_c_library(frame) || wrappers::is_wrapper(frame);
+    let same = frames.first().is_some_and(|frame| wrappers::is_same_call(frame, called));
+    let outer = &frames[usize::from(same)..];
+    // A thread of the C library's own has nothing else; a stack that is cut there may have.
+    let own = outer.iter().find(|frame| !passes_on(frame));
+    own.or_else(|| outer.first().filter(|_| complete)).copied()
+}
+
+/// The first frame of the program's own.
+fn place_of(stack: &StackRow, called: &CalledRow, callers: &Callers) -> Name {
+    let frames: Vec<&FrameRow> =
+        stack.frames.iter().filter_map(|index| callers.frames.get(*index)).collect();
+    match own_frame(&frames, called, stack.complete) {
+        Some(frame) => (Some(names::frame(frame)), place(frame)),
+        None => (None, String::new()),
+    }
+}
+
+fn place(frame: &FrameRow) -> String {
+    match (&frame.file, frame.line, &frame.module) {
+        (Some(file), Some(line), _) => format!("{file}:{line}"),
+        (Some(file), None, _) => file.printable(),
+        (None, _, Some(module)) if frame.address > 0 => format!("{module}+{:#x}", frame.address),
+        (None, _, Some(module)) if !module.verbatim().starts_with('[') => module.printable(),
+        _ => String::new(),
+    }
+}
+
+/// Which place's reads follow which: by the first and the second place.
+#[derive(Debug)]
+struct Follows {
+    pairs: BTreeMap<(usize, usize), Followed>,
+}
+
+/// Reads of a place that another one's follow.
+#[derive(Debug, Default)]
+struct Followed {
+    reads: f64,
+    /// Times between the two in nanoseconds, and the reads for which they stand.
+    gaps: Vec<(u64, f64)>,
+}
+
+impl Follows {
+    fn of(callers: &Callers, gathered: &Gathered) -> Follows {
+        let mut follows = Follows { pairs: BTreeMap::new() };
+        for pair in &callers.pairs {
+            let place = |index: usize| gathered.of_stacks.get(index).copied().flatten();
+            let (Some(first), Some(second)) = (place(pair.first), place(pair.second)) else {
+                continue;
+            };
+            let (of_first, of_second) = (&callers.stacks[pair.first], &callers.stacks[pair.second]);
+            let clock = |stack: &StackRow| clock_of(&callers.called[stack.called]);
+            if clock(of_first).is_none() || clock(of_first) != clock(of_second) {
+                continue;
+            }
+            let followed = calls(of_first) * pair.share.clamp(0.0, 1.0);
+            let known = follows.pairs.entry((first, second)).or_default();
+            known.reads += followed;
+            known.gaps.push((pair.gap_ns, followed));
+        }
+        follows
+    }
+
+    /// The place that most often follows `first`: how many reads are followed, the median of the
+    /// times between, and the place.
+    fn most_often(&self, first: usize) -> Option<(f64, u64, usize)> {
+        let of_first = self.pairs.range((first, 0)..=(first, usize::MAX));
+        of_first
+            .max_by(|a, b| a.1.reads.total_cmp(&b.1.reads))
+            .map(|((_, second), known)| (known.reads, median(&known.gaps), *second))
+    }
+
+    /// Reads of a place that came within the tick of the one before, by the pairs that are known.
+    fn within_tick(&self, second: usize, tick_ns: u64) -> f64 {
+        let before = self.pairs.iter().filter(|((_, place), _)| *place == second);
+        before
+            .flat_map(|(_, known)| &known.gaps)
+            .map(|(gap, reads)| reads * (1.0 - as_float(*gap) / as_float(tick_ns)).max(0.0))
+            .sum()
+    }
+}
+
+/// The clock that a row reads; `None` if that is not known.
+fn clock_of(row: &CalledRow) -> Option<&str> {
+    match row.name.as_str() {
+        "gettimeofday" | "time" => Some("CLOCK_REALTIME"),
+        _ => row.clock.as_deref(),
+    }
+}
+
+/// Whether a coarse clock could answer in its place.
+fn is_precise(row: &CalledRow) -> bool {
+    reads::has_coarse_form(&row.name, row.clock.as_deref())
+}
+
+fn advice(
+    report: &TraceReport,
+    callers: &Callers,
+    gathered: &Gathered,
+    follows: &Follows,
+    index: usize,
+) -> Vec<Advice> {
+    let place = &gathered.sites[index];
+    if place.name.0.is_none() {
+        return Vec::new();
+    }
+    let mut advice = Vec::new();
+    let most = place.rows.iter().max_by(|a, b| a.1.total_cmp(b.1));
+    advice.extend(most.and_then(|(row, _)| by_kernel(report, &callers.called[*row])));
+    let tick_ns = report.clock_reads.tick_ns;
+    let share = same_tick(report, callers, place).max(if tick_ns > 0 {
+        (follows.within_tick(index, tick_ns) / place.reads).min(1.0)
+    } else {
+        0.0
+    });
+    let precise: f64 = precise_reads(callers, place);
+    if share >= COARSE_WORTH && precise >= place.reads / 2.0 && tick_ns > 0 {
+        advice.push(Advice::Coarse { share, tick_ns });
+    }
+    if let Some((followed, gap_ns, second)) = follows.most_often(index) {
+        let share = (followed / place.reads).min(1.0);
+        if share >= PAIR_WORTH && gap_ns <= PAIR_GAP_NS {
+            let with = (second != index).then(|| described(&gathered.sites[second].name));
+            advice.push(Advice::Merge { share, gap_ns, with });
+        }
+    }
+    advice
+}
+
+fn described((function, place): &Name) -> String {
+    let function = function.as_deref().unwrap_or("a caller that is not known");
+    match names::file_name(place) {
+        "" => function.to_owned(),
+        place => format!("{function} ({place})"),
+    }
+}
+
+/// Advice on reads that the kernel answers.
+fn by_kernel(report: &TraceReport, row: &CalledRow) -> Option<Advice> {
+    if row.via == "syscall" {
+        let enough = syscall_row(report, row).filter(|found| found.calls >= TIMED_MIN);
+        let each_ps = enough.map_or(0, |found| found.time_avg_ps);
+        return Some(Advice::PastVdso { each_ps });
+    }
+    let found = vdso_row(report, row)?;
+    let each_ps = if found.has_time() { found.time_avg_ps } else { 0 };
+    if latency::is_by_syscall(found, report) {
+        return Some(Advice::FallenBack { each_ps });
+    }
+    let clock = found.clock.clone().filter(|clock| clock.starts_with("CLOCK_"))?;
+    let never = found.timed > 0 && !latency::stays_in_user_space(found);
+    never.then_some(Advice::AlwaysKernel { clock, each_ps })
+}
+
+/// The least share of a place's precise reads that came within the tick of the read before: of all
+/// precise reads a share is known, and the others may be at fault for all that did not.
+fn same_tick(report: &TraceReport, callers: &Callers, place: &Place) -> f64 {
+    let precise_rows = callers.called.iter().filter(|row| row.via == "vdso" && is_precise(row));
+    let all: f64 = precise_rows.map(|row| as_float(row.calls)).sum();
+    let own = precise_reads(callers, place);
+    match report.clock_reads.same_tick_share {
+        Some(known) if known.is_finite() && own > 0.0 => {
+            let part = (own / all.max(own)).min(1.0);
+            ((known - (1.0 - part)) / part).clamp(0.0, 1.0)
+        }
+        _ => 0.0,
+    }
+}
+
+fn precise_reads(callers: &Callers, place: &Place) -> f64 {
+    let precise = place.rows.iter().filter(|(row, _)| is_precise(&callers.called[**row]));
+    precise.map(|(_, reads)| reads).sum()
+}
+
+fn time_ns(report: &TraceReport, callers: &Callers, rows: &[(usize, f64)]) -> Option<f64> {
+    rows.iter().try_fold(0.0, |sum, (row, reads)| {
+        let average = average_ps(report, &callers.called[*row])?;
+        Some(sum + reads * as_float(average) / 1e3)
+    })
+}
+
+/// Average time of a call in picoseconds; `None` if no call was timed.
+pub(super) fn average_ps(report: &TraceReport, row: &CalledRow) -> Option<u64> {
+    if row.via == "syscall" {
+        syscall_row(report, row).map(|found| found.time_avg_ps).filter(|ps| *ps > 0)
+    } else {
+        vdso_row(report, row).filter(|found| found.has_time()).map(|found| found.time_avg_ps)
+    }
+}
+
+fn vdso_row<'a>(report: &'a TraceReport, row: &CalledRow) -> Option<&'a VdsoRow> {
+    report.vdso.iter().find(|found| found.function == row.name && found.clock == row.clock)
+}
+
+fn syscall_row<'a>(report: &'a TraceReport, row: &CalledRow) -> Option<&'a SyscallRow> {
+    report.syscalls.iter().find(|found| found.name == row.name)
+}
+
+fn calls(stack: &StackRow) -> f64 {
+    if stack.calls.is_finite() { stack.calls.max(0.0) } else { 0.0 }
+}
+
+/// The value in the middle by weight; 0 if there is none.
+fn median(values: &[(u64, f64)]) -> u64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by_key(|(value, _)| *value);
+    let half: f64 = sorted.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
+    let mut passed = 0.0;
+    let middle = sorted.iter().find(|(_, weight)| {
+        passed += weight;
+        passed >= half
+    });
+    middle.map_or(0, |(value, _)| *value)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an estimate with three digits")]
+fn as_float(number: u64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,308 @@
+//! Who makes the calls, as text: a tree of callers for each function, and the lines to change.
+
+use clockscope_text::foreign::Foreign;
+use std::mem::{Discriminant, discriminant};
+
+use super::super::declines;
+use super::names;
+use super::sites::{self, Advice, Site};
+use super::tree::{Classes, Limits, Tree};
+use clockscope_model::callers::{CalledRow, Callers};
+use clockscope_model::trace::{DeclineRow, TraceReport};
+use clockscope_text::foreign::printable;
+use clockscope_text::lines::{cut_middle, hanging, labelled_in, pointed, width as columns};
+use clockscope_text::units;
+
+/// Trees that are drawn.
+const TREES: usize = 6;
+/// Call sites that are listed.
+const SITES: usize = 5;
+/// Reasons for cut stacks that are named.
+const REASONS: usize = 4;
+/// Other functions that are named in one line.
+const OTHERS: usize = 6;
+/// Columns in front of the text of a call site.
+const INDENT: usize = 4;
+
+/// How the text is made.
+#[derive(Clone, Copy, Debug)]
+pub struct CallersOptions {
+    /// Callers below this share (0 to 1) of their function's calls are left out.
+    pub least_share: f64,
+    /// Columns that no line exceeds.
+    pub width: usize,
+}
+
+/// All that is said of callers; empty if they were not asked for.
+#[must_use]
+pub fn render(report: &TraceReport, options: CallersOptions) -> String {
+    let Some(callers) = &report.callers else { return String::new() };
+    let width = options.width;
+    let mut out = labelled_in("Callers", &sampled(callers), width);
+    if let Some(cut) = cut(callers) {
+        out += &labelled_in("Cut stacks", &cut, width);
+    }
+    let (unnamed, unsampled): (Vec<DeclineRow>, Vec<DeclineRow>) =
+        callers.declines.iter().cloned().partition(|row| row.what == "names");
+    out += &declines::labelled("Not sampled", &unsampled, width);
+    out += &declines::labelled("Not named", &unnamed, width);
+    let (trees, notes) = trees(report, callers, options);
+    out += &trees;
+    out += &notes;
+    out + &lines_to_change(report, width)
+}
+
+/// How many stacks there are, of what, and what they cost.
+fn sampled(callers: &Callers) -> String {
+    let calls = callers.called.iter().fold(0_u64, |sum, row| sum.saturating_add(row.calls));
+    let calls = number_of(calls, callers.called.iter().any(|row| row.estimated));
+    if callers.samples == 0 {
+        return match callers.lost {
+            0 => format!("no stack was sampled, of {calls}"),
+            lost => format!("no stack was sampled, of {calls}; {} lost", were(lost)),
+        };
+    }
+    let mut text =
+        format!("{} sampled of {calls}", units::counted(callers.samples, "stack", "stacks"),);
+    if callers.freq > 0 {
+        text += &format!(", at most {} a second", units::count(callers.freq.into()));
+    }
+    if callers.lost > 0 {
+        text += &format!("; {} lost, because they came too fast", were(callers.lost));
+    }
+    text += &rough(callers);
+    if callers.cost_share.is_finite() && callers.cost_share > 0.0 {
+        text += &format!("; sampling took about {} of CPU", units::share(callers.cost_share));
+    }
+    text
+}
+
+/// Says that the shares of what is called most are rough, if its samples say little.
+fn rough(callers: &Callers) -> String {
+    const ENOUGH: f64 = 30.0;
+    let most = callers.called.iter().filter(|row| row.samples > 0).max_by_key(|row| row.calls);
+    match most.filter(|row| row.samples_effective > 0.0 && row.samples_effective < ENOUGH) {
+        Some(row) => format!(
+            "; shares are rough: those of {} say as much as {:.0} that stand for equally many calls \
+             (let it run longer, or raise --freq)",
+            names::called(row),
+            row.samples_effective
+        ),
+        None => String::new(),
+    }
+}
+
+/// Calls; what was not counted is said to be about so many.
+fn number_of(calls: u64, estimated: bool) -> String {
+    let calls = units::counted(calls, "call", "calls");
+    if estimated { format!("about {calls}") } else { calls }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(words: &[String]) -> String {
+    match words {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => words.join(""),
+    }
+}
+
+fn were(lost: u64) -> String {
+    format!("{} more {}", units::count(lost), if lost == 1 { "was" } else { "were" })
+}
+
+/// Which stacks do not reach the first function of their thread, and why; `None` if all do.
+fn cut(callers: &Callers) -> Option<String> {
+    let by_reason = callers.cut.iter().fold(0_u64, |sum, row| sum.saturating_add(row.samples));
+    let short = callers.stacks.iter().filter(|stack| !stack.complete);
+    let by_stack = short.fold(0_u64, |sum, stack| sum.saturating_add(stack.samples));
+    let samples = by_reason.max(by_stack);
+    if samples == 0 {
+        return None;
+    }
+    let mut reasons: Vec<String> = callers
+        .cut
+        .iter()
+        .take(REASONS)
+        .map(|row| {
+            let count = units::count(row.samples);
+            let reason = printable(&row.reason);
+            match row.module.as_ref().map(Foreign::printable) {
+                Some(module) => {
+                    format!("{count} in {}: {reason}", names::file_name(&module))
+                }
+                None => format!("{count}: {reason}"),
+            }
+        })
+        .collect();
+    let named =
+        callers.cut.iter().take(REASONS).fold(0_u64, |s, row| s.saturating_add(row.samples));
+    if samples > named && named > 0 {
+        reasons.push(format!("{} otherwise", units::count(samples - named)));
+    }
+    let reasons =
+        if reasons.is_empty() { "no reason is known".to_owned() } else { reasons.join("; ") };
+    Some(format!(
+        "{} of {} end before the first function of their thread ({reasons})",
+        units::count(samples),
+        units::count(callers.samples.max(samples))
+    ))
+}
+
+/// The trees, and what is to be known of them.
+fn trees(report: &TraceReport, callers: &Callers, options: CallersOptions) -> (String, String) {
+    let classes = Classes::of(callers);
+    let limits = Limits { share: options.least_share, width: options.width };
+    let (mut out, mut others) = (String::new(), Vec::new());
+    let (mut drawn, mut library, mut starters) = (0, Vec::new(), false);
+    let mut order: Vec<usize> = (0..callers.called.len()).collect();
+    order.sort_by(|a, b| callers.called[*b].calls.cmp(&callers.called[*a].calls));
+    for index in order {
+        let row = &callers.called[index];
+        let tree = Tree::of(callers, index, &classes);
+        let lines = if drawn < TREES { tree.render(limits) } else { String::new() };
+        if lines.is_empty() {
+            if row.calls > 0 {
+                others.push(row);
+            }
+            continue;
+        }
+        drawn += 1;
+        starters |= tree.without_starters;
+        if tree.through_library > 0.0 && !library.contains(&row.name) {
+            library.push(row.name.clone());
+        }
+        out += &format!("\n{}\n{lines}", head(row, report.wall_ns, options.width));
+    }
+    (out, notes(&library, starters, &others, options.width))
+}
+
+/// What was called and how often; with fewer figures where they do not fit.
+fn head(row: &CalledRow, wall_ns: u64, width: usize) -> String {
+    let name = names::called(row);
+    let calls = format!(": {}", number_of(row.calls, row.estimated));
+    let rate = units::rate(per_second(row.calls, wall_ns)).filter(|_| wall_ns > 0);
+    let rate = rate.map(|rate| format!(", {rate} a second")).unwrap_or_default();
+    let stacks = format!(" ({})", units::counted(row.samples, "stack", "stacks"));
+    let figures = [format!("{calls}{rate}{stacks}"), format!("{calls}{rate}"), calls];
+    let fits = |figures: &&String| columns(&name) + columns(figures) <= width;
+    let figures = figures.iter().find(fits).unwrap_or(&figures[2]);
+    let room = width.saturating_sub(columns(figures)).max(16);
+    cut_middle(&format!("{}{figures}", cut_middle(&name, room)), width)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
+fn per_second(calls: u64, wall_ns: u64) -> f64 {
+    calls as f64 * 1e9 / wall_ns as f64
+}
+
+/// What is left out of the trees, and functions without one.
+fn notes(library: &[String], starters: bool, others: &[&CalledRow], width: usize) -> String {
+    let mut out = String::new();
+    let mut left_out = Vec::new();
+    if !library.is_empty() {
+        left_out.push(format!("the C library's own {}", printable(&listed(library))));
+    }
+    if starters {
+        left_out.push("what starts programs and threads".to_owned());
+    }
+    if !left_out.is_empty() {
+        let text = format!(
+            "{}, in these trees; --format json, folded and pprof have them",
+            left_out.join(", and ")
+        );
+        out += &labelled_in("Left out", &text, width);
+    }
+    if !others.is_empty() {
+        let named: Vec<String> = others
+            .iter()
+            .take(OTHERS)
+            .map(|row| {
+                let stacks = units::counted(row.samples, "stack", "stacks");
+                let calls = number_of(row.calls, row.estimated);
+                format!("{} ({calls}, {stacks})", names::called(row))
+            })
+            .collect();
+        let more = match others.len().saturating_sub(OTHERS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        out += &labelled_in("Without tree", &format!("{}{more}", named.join(", ")), width);
+    }
+    if out.is_empty() { out } else { format!("\n{out}") }
+}
+
+/// The call sites with most reads.
+fn lines_to_change(report: &TraceReport, width: usize) -> String {
+    let sites = sites::sites(report);
+    if sites.is_empty() {
+        return String::new();
+    }
+    let mut out = "\nThe line to change, by clock reads a second:\n".to_owned();
+    let mut said = Vec::new();
+    for (index, site) in sites.iter().take(SITES).enumerate() {
+        out += &entry(index + 1, site, report, &mut said, width);
+    }
+    let rest = sites.get(SITES..).unwrap_or_default();
+    if !rest.is_empty() {
+        let share: f64 = rest.iter().map(|site| site.share).sum();
+        let more = units::counted(rest.len() as u64, "more call site", "more call sites");
+        out +=
+            &hanging(INDENT, &format!("{more} with {} of the reads", units::share(share)), width);
+    }
+    out
+}
+
+/// A call site; advice of a kind that has been `said` is put shortly.
+fn entry(
+    number: usize,
+    site: &Site,
+    report: &TraceReport,
+    said: &mut Vec<Discriminant<Advice>>,
+    width: usize,
+) -> String {
+    let function = site.function.as_deref().unwrap_or("callers not known");
+    let prefix = format!("{:INDENT$}", format!("{number}."));
+    let mut out = prefix + &cut_middle(function, width.saturating_sub(INDENT));
+    out.push('\n');
+    if !site.place.is_empty() {
+        let place = format!("at {}", printable(&site.place));
+        out += &format!(
+            "{:INDENT$}{}\n",
+            "",
+            cut_middle(place.trim_end(), width.saturating_sub(INDENT))
+        );
+    }
+    let rate = units::rate(site.per_second).filter(|_| report.wall_ns > 0);
+    let mut facts = match rate {
+        Some(rate) => format!("{rate} reads a second, {} of all", units::share(site.share)),
+        None => format!("{} of all reads", units::share(site.share)),
+    };
+    facts += &format!(", of {}", listed(&site.called));
+    if let Some(ns) = site.time_ns.filter(|ns| ns.is_finite()) {
+        facts += &format!("; about {}", estimated_nanos(ns));
+        if report.wall_ns > 0 {
+            facts += &format!(", {} of wall", units::share(ns / in_float(report.wall_ns)));
+        }
+    }
+    out += &hanging(INDENT, &facts, width);
+    for advice in &site.advice {
+        let is_old = said.contains(&discriminant(advice));
+        let sentence = if is_old { advice.again() } else { advice.sentence() };
+        said.push(discriminant(advice));
+        out += &pointed(INDENT, &printable(&sentence), width);
+    }
+    out
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+fn estimated_nanos(ns: f64) -> String {
+    units::nanos(ns as u64)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "two digits are printed")]
+fn in_float(number: u64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests;

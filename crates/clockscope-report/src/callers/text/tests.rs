@@ -1,0 +1,305 @@
+use insta::assert_snapshot;
+
+use super::super::samples::{fallen_back, server, stack, vdso};
+use super::*;
+use clockscope_model::callers::{CutRow, FrameRow};
+
+fn text(report: &TraceReport, width: usize) -> String {
+    render(report, CallersOptions { least_share: 0.02, width })
+}
+
+#[test]
+fn a_server_in_80_columns() {
+    assert_snapshot!(text(&server(), 80), @r"
+    Callers:      3,400 stacks sampled of 500,009 calls, at most 1,000 a second; 12
+                  more were lost, because they came too fast; sampling took about
+                  0.80 % of CPU
+    Cut stacks:   60 of 3,400 end before the first function of their thread (60 in
+                  libplugin.so.2: no unwind information)
+    Not sampled:  callers of helper (process 4022): its CPU has no breakpoint left
+
+    clock_gettime(MONOTONIC): 400,001 calls, 200,000 a second (3,000 stacks)
+      |--53.0%--fd_fifo_post_internal
+      |         fd_fifo_post
+      |         receiver
+      |--30.0%--fd_fifo_timedget
+      |         receiver
+      |--15.0%--stamp (inlined)
+      |         log_line
+      |         |--10.0%--receiver
+      |          ---5.0%--main
+       ---2.0%--[libplugin.so.2]
+                [callers not known]
+
+    gettimeofday: 100,001 calls, 50,000 a second (400 stacks)
+       -100.0%--log_line
+                receiver
+
+    Left out:     the C library's own clock_gettime, and what starts programs and
+                  threads, in these trees; --format json, folded and pprof have them
+    Without tree: getcpu (7 calls, 0 stacks)
+
+    The line to change, by clock reads a second:
+    1.  fd_fifo_post_internal
+        at /src/libfdproto/fifo.c:512
+        106,000 reads a second, 42 % of all, of clock_gettime(MONOTONIC); about 5.09
+        ms, 0.25 % of wall
+        -> at least 83 % of these reads came within the same 4 ms tick as the
+           thread's read before: a coarse clock, or a time that is kept for a while,
+           would have said the same (try: clockscope run --clock coarse)
+        -> 55 % are followed within 120 ns (median) by the one in fd_fifo_timedget
+           (libfdproto.so.7+0x6100): one read can serve both, unless the time
+           between them is what is measured
+    2.  fd_fifo_timedget
+        at /opt/diameter/lib/libfdproto.so.7+0x6100
+        60,000 reads a second, 24 % of all, of clock_gettime(MONOTONIC); about 2.88
+        ms, 0.14 % of wall
+        -> at least 97 % within the same tick, as above
+    3.  log_line
+        at /src/diameterd/log.c:44
+        50,000 reads a second, 20 % of all, of gettimeofday; about 2.5 ms, 0.13 % of
+        wall
+        -> at least 65 % within the same tick, as above
+    4.  stamp
+        at /src/diameterd/log.c:17
+        30,000 reads a second, 12 % of all, of clock_gettime(MONOTONIC); about 1.44
+        ms, 0.07 % of wall
+    5.  [libplugin.so.2]
+        at /opt/plugins/libplugin.so.2+0x77
+        4,000 reads a second, 1.6 % of all, of clock_gettime(MONOTONIC); about 192
+        us, less than 0.01 % of wall
+    ");
+}
+
+#[test]
+fn a_server_in_60_columns() {
+    assert_snapshot!(text(&server(), 60), @r"
+    Callers:      3,400 stacks sampled of 500,009 calls, at most
+                  1,000 a second; 12 more were lost, because
+                  they came too fast; sampling took about 0.80 %
+                  of CPU
+    Cut stacks:   60 of 3,400 end before the first function of
+                  their thread (60 in libplugin.so.2: no unwind
+                  information)
+    Not sampled:  callers of helper (process 4022): its CPU has
+                  no breakpoint left
+
+    clock_gettime(MONOTONIC): 400,001 calls, 200,000 a second
+      |--53.0%--fd_fifo_post_internal
+      |         fd_fifo_post
+      |         receiver
+      |--30.0%--fd_fifo_timedget
+      |         receiver
+      |--15.0%--stamp (inlined)
+      |         log_line
+      |         |--10.0%--receiver
+      |          ---5.0%--main
+       ---2.0%--[libplugin.so.2]
+                [callers not known]
+
+    gettimeofday: 100,001 calls, 50,000 a second (400 stacks)
+       -100.0%--log_line
+                receiver
+
+    Left out:     the C library's own clock_gettime, and what
+                  starts programs and threads, in these trees;
+                  --format json, folded and pprof have them
+    Without tree: getcpu (7 calls, 0 stacks)
+
+    The line to change, by clock reads a second:
+    1.  fd_fifo_post_internal
+        at /src/libfdproto/fifo.c:512
+        106,000 reads a second, 42 % of all, of
+        clock_gettime(MONOTONIC); about 5.09 ms, 0.25 % of wall
+        -> at least 83 % of these reads came within the same 4
+           ms tick as the thread's read before: a coarse clock,
+           or a time that is kept for a while, would have said
+           the same (try: clockscope run --clock coarse)
+        -> 55 % are followed within 120 ns (median) by the one
+           in fd_fifo_timedget (libfdproto.so.7+0x6100): one
+           read can serve both, unless the time between them is
+           what is measured
+    2.  fd_fifo_timedget
+        at /opt/diameter/lib/libfdproto.so.7+0x6100
+        60,000 reads a second, 24 % of all, of
+        clock_gettime(MONOTONIC); about 2.88 ms, 0.14 % of wall
+        -> at least 97 % within the same tick, as above
+    3.  log_line
+        at /src/diameterd/log.c:44
+        50,000 reads a second, 20 % of all, of gettimeofday;
+        about 2.5 ms, 0.13 % of wall
+        -> at least 65 % within the same tick, as above
+    4.  stamp
+        at /src/diameterd/log.c:17
+        30,000 reads a second, 12 % of all, of
+        clock_gettime(MONOTONIC); about 1.44 ms, 0.07 % of wall
+    5.  [libplugin.so.2]
+        at /opt/plugins/libplugin.so.2+0x77
+        4,000 reads a second, 1.6 % of all, of
+        clock_gettime(MONOTONIC); about 192 us, less than 0.01 %
+        of wall
+    ");
+}
+
+#[test]
+fn a_server_in_120_columns() {
+    assert_snapshot!(text(&server(), 120), @r"
+    Callers:      3,400 stacks sampled of 500,009 calls, at most 1,000 a second; 12 more were lost, because they came too
+                  fast; sampling took about 0.80 % of CPU
+    Cut stacks:   60 of 3,400 end before the first function of their thread (60 in libplugin.so.2: no unwind information)
+    Not sampled:  callers of helper (process 4022): its CPU has no breakpoint left
+
+    clock_gettime(MONOTONIC): 400,001 calls, 200,000 a second (3,000 stacks)
+      |--53.0%--fd_fifo_post_internal
+      |         fd_fifo_post
+      |         receiver
+      |--30.0%--fd_fifo_timedget
+      |         receiver
+      |--15.0%--stamp (inlined)
+      |         log_line
+      |         |--10.0%--receiver
+      |          ---5.0%--main
+       ---2.0%--[libplugin.so.2]
+                [callers not known]
+
+    gettimeofday: 100,001 calls, 50,000 a second (400 stacks)
+       -100.0%--log_line
+                receiver
+
+    Left out:     the C library's own clock_gettime, and what starts programs and threads, in these trees; --format json,
+                  folded and pprof have them
+    Without tree: getcpu (7 calls, 0 stacks)
+
+    The line to change, by clock reads a second:
+    1.  fd_fifo_post_internal
+        at /src/libfdproto/fifo.c:512
+        106,000 reads a second, 42 % of all, of clock_gettime(MONOTONIC); about 5.09 ms, 0.25 % of wall
+        -> at least 83 % of these reads came within the same 4 ms tick as the thread's read before: a coarse clock, or a
+           time that is kept for a while, would have said the same (try: clockscope run --clock coarse)
+        -> 55 % are followed within 120 ns (median) by the one in fd_fifo_timedget (libfdproto.so.7+0x6100): one read can
+           serve both, unless the time between them is what is measured
+    2.  fd_fifo_timedget
+        at /opt/diameter/lib/libfdproto.so.7+0x6100
+        60,000 reads a second, 24 % of all, of clock_gettime(MONOTONIC); about 2.88 ms, 0.14 % of wall
+        -> at least 97 % within the same tick, as above
+    3.  log_line
+        at /src/diameterd/log.c:44
+        50,000 reads a second, 20 % of all, of gettimeofday; about 2.5 ms, 0.13 % of wall
+        -> at least 65 % within the same tick, as above
+    4.  stamp
+        at /src/diameterd/log.c:17
+        30,000 reads a second, 12 % of all, of clock_gettime(MONOTONIC); about 1.44 ms, 0.07 % of wall
+    5.  [libplugin.so.2]
+        at /opt/plugins/libplugin.so.2+0x77
+        4,000 reads a second, 1.6 % of all, of clock_gettime(MONOTONIC); about 192 us, less than 0.01 % of wall
+    ");
+}
+
+#[test]
+fn nothing_is_said_of_callers_that_were_not_asked_for() {
+    assert_eq!(text(&TraceReport::default(), 80), "");
+}
+
+#[test]
+fn no_sample_is_said() {
+    let empty = TraceReport { callers: Some(Callers::default()), ..TraceReport::default() };
+    assert_eq!(text(&empty, 80), "Callers:      no stack was sampled, of 0 calls\n");
+    let called = vec![vdso("time", None, 3, 0), vdso("getcpu", None, 1, 0)];
+    let callers = Callers { lost: 1, called, ..Callers::default() };
+    let report = TraceReport { callers: Some(callers), ..TraceReport::default() };
+    assert_snapshot!(text(&report, 80), @r"
+    Callers:      no stack was sampled, of 4 calls; 1 more was lost
+
+    Without tree: time (3 calls, 0 stacks), getcpu (1 call, 0 stacks)
+    ");
+}
+
+#[test]
+fn a_host_that_fell_back_is_sent_to_doctor() {
+    let text = text(&fallen_back(), 80);
+    let sites = &text[text.find("The line to change").unwrap()..];
+    assert_snapshot!(sites, @r"
+    The line to change, by clock reads a second:
+    1.  fd_fifo_post_internal
+        at /src/libfdproto/fifo.c:512
+        106,000 reads a second, 42 % of all, of clock_gettime(MONOTONIC); about 276
+        ms, 14 % of wall
+        -> the vDSO did not answer these in user space (1.3 us each): see clockscope
+           doctor, or try clockscope run --clock tsc
+        -> 55 % are followed within 120 ns (median) by the one in fd_fifo_timedget
+           (libfdproto.so.7+0x6100): one read can serve both, unless the time
+           between them is what is measured
+    2.  fd_fifo_timedget
+        at /opt/diameter/lib/libfdproto.so.7+0x6100
+        60,000 reads a second, 24 % of all, of clock_gettime(MONOTONIC); about 156
+        ms, 7.8 % of wall
+        -> not answered in user space either (1.3 us each)
+        -> at least 97 % of these reads came within the same 4 ms tick as the
+           thread's read before: a coarse clock, or a time that is kept for a while,
+           would have said the same (try: clockscope run --clock coarse)
+    3.  log_line
+        at /src/diameterd/log.c:44
+        50,000 reads a second, 20 % of all, of gettimeofday; about 2.5 ms, 0.13 % of
+        wall
+    4.  stamp
+        at /src/diameterd/log.c:17
+        30,000 reads a second, 12 % of all, of clock_gettime(MONOTONIC); about 78
+        ms, 3.9 % of wall
+        -> not answered in user space either (1.3 us each)
+    5.  [libplugin.so.2]
+        at /opt/plugins/libplugin.so.2+0x77
+        4,000 reads a second, 1.6 % of all, of clock_gettime(MONOTONIC); about 10.4
+        ms, 0.52 % of wall
+        -> not answered in user space either (1.3 us each)
+    ");
+}
+
+#[test]
+fn many_reasons_for_cut_stacks_take_one_paragraph() {
+    let cut = |reason: &str, module: Option<&str>, samples| CutRow {
+        reason: reason.to_owned(),
+        module: module.map(Into::into),
+        samples,
+    };
+    let mut callers = Callers { samples: 100, ..Callers::default() };
+    callers.cut = vec![
+        cut("the copied part of the stack ends", None, 30),
+        cut("no unwind information", Some("/usr/lib/libodd.so"), 20),
+        cut("code made at run time", Some("[jit]"), 5),
+        cut("a\u{1b}[2J", Some("/tmp/x"), 2),
+        cut("and another", None, 1),
+    ];
+    assert_snapshot!(super::cut(&callers).unwrap(), @r"
+    58 of 100 end before the first function of their thread (30: the copied part of the stack ends; 20 in libodd.so: no unwind information; 5 in [jit]: code made at run time; 2 in x: a?[2J; 1 otherwise)
+    ");
+    callers.cut.clear();
+    assert_eq!(super::cut(&callers), None);
+    callers.stacks = vec![StackOf::cut(7)];
+    assert_snapshot!(super::cut(&callers).unwrap(), @r"
+    7 of 100 end before the first function of their thread (no reason is known)
+    ");
+}
+
+/// A stack that is cut, without a word why.
+struct StackOf;
+
+impl StackOf {
+    fn cut(samples: u64) -> clockscope_model::callers::StackRow {
+        clockscope_model::callers::StackRow { complete: false, ..stack(0, &[], samples, 1.0) }
+    }
+}
+
+#[test]
+fn names_that_move_the_cursor_are_made_harmless() {
+    let mut report = server();
+    let callers = report.callers.as_mut().unwrap();
+    callers.frames[1] = FrameRow {
+        function: Some("evil\u{1b}[2J\nname".into()),
+        module: Some("/tmp/\u{202e}x".into()),
+        file: Some("a\tb\n.c".into()),
+        ..callers.frames[1].clone()
+    };
+    let text = text(&report, 80);
+    assert!(text.contains("evil?[2J?name") && text.contains("at a?b?.c:512"), "{text}");
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+}

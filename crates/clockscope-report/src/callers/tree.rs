@@ -1,0 +1,254 @@
+//! The callers of one function as a tree: who calls it, who calls those, and so on.
+
+use clockscope_text::foreign::Foreign;
+use std::collections::HashMap;
+
+use super::{names, wrappers};
+use clockscope_model::callers::{Callers, FrameKind};
+use clockscope_text::lines::cut_middle;
+use clockscope_text::units;
+
+/// Columns of a connector with its share: `|--62.1%--`.
+const CONNECTOR: usize = 10;
+/// Columns that a name has at least; a branch further right is not drawn.
+const NAME_LEAST: usize = 22;
+/// Functions in a row without a branch that are printed; of more the middle is left out.
+const CHAIN: usize = 16;
+const CHAIN_HEAD: usize = 12;
+const CHAIN_TAIL: usize = 3;
+/// From this share on, what is left out has a line: it would be printed as 0.1 % or more.
+const LEAST_SHARE: f64 = 0.000_5;
+/// Stands where a stack should go on.
+pub(super) const NOT_KNOWN: &str = "[callers not known]";
+
+/// A function in the tree; the root is what was called.
+#[derive(Debug, Default)]
+struct Node {
+    name: String,
+    calls: f64,
+    /// Calls whose stack ends here although it should go on.
+    cut: f64,
+    /// The same function called itself.
+    recursive: bool,
+    children: Vec<usize>,
+}
+
+/// The callers of one row of `called`.
+#[derive(Debug)]
+pub(super) struct Tree {
+    nodes: Vec<Node>,
+    /// Calls whose first frame is the C library's function of the same name, which is left out.
+    pub(super) through_library: f64,
+    /// Whether functions that start programs and threads were left out.
+    pub(super) without_starters: bool,
+}
+
+/// How a tree is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Callers below this share (0 to 1) of all calls are left out.
+    pub(super) share: f64,
+    /// Columns.
+    pub(super) width: usize,
+}
+
+/// For each frame the number of its name: frames of one function are one node.
+#[derive(Debug)]
+pub(super) struct Classes {
+    of_frames: Vec<usize>,
+    names: Vec<String>,
+}
+
+impl Classes {
+    /// Of all frames.
+    pub(super) fn of(callers: &Callers) -> Classes {
+        let mut known: HashMap<(String, Option<&Foreign>), usize> = HashMap::new();
+        let mut names = Vec::new();
+        let of_frames = callers.frames.iter().map(|frame| {
+            let mut name = names::frame(frame);
+            if frame.kind == FrameKind::Inlined {
+                name += " (inlined)";
+            }
+            *known.entry((name, frame.module.as_ref())).or_insert_with_key(|(name, _)| {
+                names.push(name.clone());
+                names.len() - 1
+            })
+        });
+        let of_frames = of_frames.collect();
+        Classes { of_frames, names }
+    }
+}
+
+impl Tree {
+    /// The tree of a row of `called`.
+    pub(super) fn of(callers: &Callers, row: usize, classes: &Classes) -> Tree {
+        let mut tree =
+            Tree { nodes: vec![Node::default()], through_library: 0.0, without_starters: false };
+        let mut places: HashMap<(usize, usize), usize> = HashMap::new();
+        let called = &callers.called[row];
+        for stack in callers.stacks.iter().filter(|stack| stack.called == row) {
+            let calls = if stack.calls.is_finite() { stack.calls.max(0.0) } else { 0.0 };
+            let known = |index: &&usize| **index < classes.of_frames.len();
+            let mut frames: Vec<usize> = stack.frames.iter().filter(known).copied().collect();
+            if frames.first().is_some_and(|i| wrappers::is_same_call(&callers.frames[*i], called)) {
+                frames.remove(0);
+                tree.through_library += calls;
+            }
+            let starters = wrappers::starters(&frames, &callers.frames);
+            if starters > 0 && starters < frames.len() {
+                frames.truncate(frames.len() - starters);
+                tree.without_starters = true;
+            }
+            let path = frames.iter().map(|index| classes.of_frames[*index]);
+            tree.add(path, calls, stack.complete, &mut places, classes);
+        }
+        tree
+    }
+
+    fn add(
+        &mut self,
+        path: impl Iterator<Item = usize>,
+        calls: f64,
+        complete: bool,
+        places: &mut HashMap<(usize, usize), usize>,
+        classes: &Classes,
+    ) {
+        let (mut at, mut class_before) = (0, None);
+        self.nodes[0].calls += calls;
+        for class in path {
+            // Direct recursion is one node: its depth is no other caller.
+            if class_before == Some(class) {
+                self.nodes[at].recursive = true;
+                continue;
+            }
+            class_before = Some(class);
+            let next = *places.entry((at, class)).or_insert(self.nodes.len());
+            if next == self.nodes.len() {
+                self.nodes.push(Node { name: classes.names[class].clone(), ..Node::default() });
+                self.nodes[at].children.push(next);
+            }
+            at = next;
+            self.nodes[at].calls += calls;
+        }
+        if !complete {
+            self.nodes[at].cut += calls;
+        }
+    }
+
+    /// Lines of the tree, the callers with most calls first; empty if no stack has calls.
+    pub(super) fn render(&self, limits: Limits) -> String {
+        let mut out = String::new();
+        if self.nodes[0].calls > 0.0 {
+            self.branches(0, "  ", limits, &mut out);
+        }
+        out
+    }
+
+    fn share(&self, calls: f64) -> f64 {
+        calls / self.nodes[0].calls
+    }
+
+    /// The callers of a node that are not below the limit, the greatest first.
+    fn shown(&self, node: usize, limits: Limits) -> Vec<usize> {
+        let mut children = self.nodes[node].children.clone();
+        children.retain(|child| {
+            let calls = self.nodes[*child].calls;
+            // Not left out as below the limit what would be printed as the limit.
+            calls > 0.0 && self.share(calls) + LEAST_SHARE >= limits.share
+        });
+        children.sort_by(|a, b| {
+            let (a, b) = (&self.nodes[*a], &self.nodes[*b]);
+            b.calls.total_cmp(&a.calls).then_with(|| a.name.cmp(&b.name))
+        });
+        children
+    }
+
+    /// The one caller that a node has, but for others that are below the limit together: it is
+    /// printed in the next line without a share.
+    fn only_caller(&self, node: usize, limits: Limits) -> Option<usize> {
+        let shown = self.shown(node, limits);
+        let [only] = shown[..] else { return None };
+        let others = self.share(self.nodes[node].calls - self.nodes[only].calls);
+        (others < limits.share.max(1e-9)).then_some(only)
+    }
+
+    fn branches(&self, node: usize, prefix: &str, limits: Limits, out: &mut String) {
+        let shown = self.shown(node, limits);
+        let mut lines: Vec<(f64, Branch)> =
+            shown.iter().map(|child| (self.nodes[*child].calls, Branch::Caller(*child))).collect();
+        let hidden = self.nodes[node].children.iter().filter(|child| !shown.contains(child));
+        let hidden: Vec<f64> = hidden.map(|child| self.nodes[*child].calls).collect();
+        let rest = [
+            (self.nodes[node].cut, Branch::Cut),
+            (hidden.iter().sum(), Branch::Hidden(hidden.len())),
+        ];
+        lines.extend(rest.into_iter().filter(|(calls, _)| self.share(*calls) >= LEAST_SHARE));
+        if prefix.len() + CONNECTOR + NAME_LEAST > limits.width {
+            if !lines.is_empty() {
+                *out += &format!("{prefix}...\n");
+            }
+            return;
+        }
+        let last = lines.len().saturating_sub(1);
+        for (index, (calls, branch)) in lines.into_iter().enumerate() {
+            let percent = format!("{:.1}%", self.share(calls) * 100.0);
+            let bar = if index == last { ' ' } else { '|' };
+            let connector = format!("{prefix}{bar}{percent:->7}--");
+            let below = format!("{prefix}{bar}{:9}", "");
+            match branch {
+                Branch::Caller(child) => self.chain(child, &connector, &below, limits, out),
+                Branch::Cut => line(&connector, NOT_KNOWN, limits, out),
+                Branch::Hidden(callers) => {
+                    let many = units::counted(callers as u64, "caller", "callers");
+                    let limit = units::share(limits.share);
+                    line(&connector, &format!("[{many} below {limit}]"), limits, out);
+                }
+            }
+        }
+    }
+
+    /// A caller, and below it its callers as long as each has one.
+    fn chain(&self, first: usize, connector: &str, below: &str, limits: Limits, out: &mut String) {
+        let mut chain = vec![first];
+        let mut last = first;
+        while let Some(next) = self.only_caller(last, limits) {
+            chain.push(next);
+            last = next;
+        }
+        let left_out = if chain.len() > CHAIN { chain.len() - CHAIN_HEAD - CHAIN_TAIL } else { 0 };
+        for (index, node) in chain.into_iter().enumerate() {
+            let prefix = if index == 0 { connector } else { below };
+            if left_out > 0 && index == CHAIN_HEAD {
+                line(below, &format!("[{left_out} more functions]"), limits, out);
+            }
+            if left_out == 0 || !(CHAIN_HEAD..CHAIN_HEAD + left_out).contains(&index) {
+                let node = &self.nodes[node];
+                let recursive = if node.recursive { " (recursive)" } else { "" };
+                line(prefix, &format!("{}{recursive}", node.name), limits, out);
+            }
+        }
+        let end = &self.nodes[last];
+        if end.cut > 0.0 && self.share(end.calls - end.cut) < limits.share.max(1e-9) {
+            line(below, NOT_KNOWN, limits, out);
+        } else {
+            self.branches(last, below, limits, out);
+        }
+    }
+}
+
+/// What a line of the tree stands for.
+enum Branch {
+    Caller(usize),
+    Cut,
+    Hidden(usize),
+}
+
+fn line(prefix: &str, name: &str, limits: Limits, out: &mut String) {
+    let room = limits.width.saturating_sub(prefix.len()).max(1);
+    *out += prefix;
+    *out += &cut_middle(name, room);
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+//! Functions that only pass a call on, and those that start programs and threads: nobody changes
+//! these to read the clock less often.
+//!
+//! The lists are short on purpose: a function that is missing here is shown, which misleads
+//! nobody; one too many would hide the line to change.
+
+use super::names::file_name;
+use clockscope_model::callers::{CalledRow, FrameRow};
+use clockscope_text::foreign::Foreign;
+
+/// Beginnings of functions that ask for the time on behalf of their caller.
+const WRAPPERS: [&str; 20] = [
+    // Rust: Instant::now, SystemTime::now, elapsed, and what they call.
+    "std::time::",
+    "std::sys::time::",
+    "std::sys::pal::unix::time::",
+    "std::sys::unix::time::",
+    // C++: steady_clock::now and system_clock::now of libstdc++ (_V2) and libc++.
+    "std::chrono::",
+    "boost::chrono::",
+    "absl::GetCurrentTimeNanos",
+    "absl::Now",
+    // Go: time.Now, and the runtime's functions that call the vDSO for it.
+    "time.Now",
+    "time.now",
+    "time.Since",
+    "time.Until",
+    "time.runtimeNano",
+    "runtime.nanotime",
+    "runtime.walltime",
+    "runtime.time_now",
+    // HotSpot: System.nanoTime and System.currentTimeMillis.
+    "os::javaTime",
+    "os::elapsed_counter",
+    "JVM_NanoTime",
+    "JVM_CurrentTimeMillis",
+];
+/// Functions that stand below the first one of the program.
+const STARTERS: [&str; 15] = [
+    // The C library (glibc and musl).
+    "_start",
+    "_start_c",
+    "start_thread",
+    "clone",
+    "__clone",
+    "clone3",
+    "__clone3",
+    "__libc_start_main",
+    "__libc_start_main_impl",
+    "__libc_start_call_main",
+    "libc_start_main_stage2",
+    // Go.
+    "runtime.goexit",
+    "runtime.goexit.abi0",
+    "runtime.main",
+    // Rust.
+    "__rust_try",
+];
+/// The same of Rust's standard library, by their beginnings.
+const RUST_STARTERS: [&str; 8] = [
+    "std::rt::lang_start",
+    "std::sys::backtrace::__rust_begin_short_backtrace",
+    "std::panicking::",
+    "std::panic::catch_unwind",
+    "std::sys::pal::unix::thread::",
+    "std::sys::thread::unix::",
+    "std::thread::Builder::spawn_unchecked",
+    "core::ops::function::FnOnce::call_once",
+];
+
+/// Whether this innermost frame is the C library's function of the same name as what was called,
+/// which is always there and says nothing: `clock_gettime` of libc below `clock_gettime`.
+pub(super) fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
+    let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
+    let mut plain = plain(function);
+    for prefix in ["vdso_", "libc_", "kernel_"] {
+        plain = plain.strip_prefix(prefix).unwrap_or(plain);
+    }
+    let plain = plain.strip_suffix("64").unwrap_or(plain);
+    let name = called.name.strip_suffix("64").unwrap_or(&called.name);
+    plain == name || (called.via == "syscall" && plain == "syscall")
+}
+
+/// Whether a frame belongs to the C library, the loader or the vDSO.
+pub(super) fn is_of_c_library(frame: &FrameRow) -> bool {
+    const FILES: [&str; 8] = [
+        "libc.so.",
+        "libc-2.",
+        "libpthread",
+        "librt.so",
+        "ld-linux",
+        "ld-musl",
+        "[vdso]",
+        "libc.musl",
+    ];
+    let name = frame.module.as_ref().map_or("", |module| file_name(module.verbatim()));
+    FILES.iter().any(|file| name.starts_with(file))
+}
+
+/// Whether a function asks for the time on behalf of its caller.
+pub(super) fn is_wrapper(frame: &FrameRow) -> bool {
+    let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
+    let path = without_versions(&path_of(function));
+    WRAPPERS.iter().any(|wrapper| path.starts_with(wrapper))
+}
+
+/// How many of the frames (indices, the innermost first) stand below the program's first function:
+/// what starts programs and threads.
+pub(super) fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
+    let starts = |index: usize| frames.get(index).is_some_and(is_starter);
+    let mut count = 0;
+    while count < stack.len() {
+        let at = stack.len() - 1 - count;
+        // The `main` of C that Rust's runtime writes is none of the program's.
+        let is_main = |index: usize| {
+            frames
+                .get(index)
+                .is_some_and(|row| row.function.as_ref().is_some_and(|name| *name == "main"))
+        };
+        let is_runtimes_main = is_main(stack[at]) && at > 0 && starts(stack[at - 1]);
+        if !starts(stack[at]) && !is_runtimes_main {
+            break;
+        }
+        count += 1;
+    }
+    count
+}
+
+fn is_starter(frame: &FrameRow) -> bool {
+    let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
+    let name = function.split('@').next().unwrap_or(function);
+    if STARTERS.contains(&name) {
+        return true;
+    }
+    let path = path_of(function);
+    RUST_STARTERS.iter().any(|starter| path.starts_with(starter))
+        || (path.contains(" as core::ops::function::FnOnce<") && path.ends_with(">::call_once"))
+}
+
+/// A name of the C library without leading underscores, `GI_` and the version.
+fn plain(function: &str) -> &str {
+    let name = function.split('@').next().unwrap_or(function).trim_start_matches('_');
+    name.strip_prefix("GI_").map_or(name, |name| name.trim_start_matches('_'))
+}
+
+/// The path of a demangled function: without template arguments, parameters and the type that it
+/// returns, which C++ writes in front of templates.
+fn path_of(function: &str) -> String {
+    // Rust: `<std::time::Instant as core::ops::Sub>::sub` is a function of the type.
+    if let Some(inner) = function.strip_prefix('<') {
+        let own = |name: &str| ["core::", "std::", "alloc::"].iter().any(|c| name.starts_with(c));
+        return match inner.split_once(" as ") {
+            // A trait of the program's is the program's code, whatever type it is for.
+            Some((_, of)) if !own(of) => of.to_owned(),
+            _ => inner.to_owned(),
+        };
+    }
+    let mut depth = 0_usize;
+    let mut path = String::with_capacity(function.len());
+    for c in function.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            '(' if depth == 0 => break,
+            _ if depth > 0 => {}
+            ' ' => path.clear(),
+            c => path.push(c),
+        }
+    }
+    path
+}
+
+/// Without the version that Abseil puts into its namespace: `absl::lts_20230802::Now`.
+fn without_versions(path: &str) -> String {
+    match path.strip_prefix("absl::lts_").and_then(|rest| rest.split_once("::")) {
+        Some((_, rest)) => format!("absl::{rest}"),
+        None => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(function: &str) -> FrameRow {
+        FrameRow { function: Some(function.into()), ..FrameRow::default() }
+    }
+
+    #[test]
+    fn the_librarys_own_function_is_the_call_itself() {
+        let called = |via: &str, name: &str| CalledRow {
+            via: via.to_owned(),
+            name: name.to_owned(),
+            ..CalledRow::default()
+        };
+        let time = called("vdso", "clock_gettime");
+        for name in [
+            "clock_gettime",
+            "__clock_gettime",
+            "clock_gettime@@GLIBC_2.17",
+            "__GI___clock_gettime",
+            "__vdso_clock_gettime",
+            "__clock_gettime64",
+        ] {
+            assert!(is_same_call(&frame(name), &time), "{name}");
+        }
+        for name in ["gettimeofday", "my_clock_gettime", "clock", "syscall", "read"] {
+            assert!(!is_same_call(&frame(name), &time), "{name}");
+        }
+        assert!(is_same_call(&frame("syscall"), &called("syscall", "futex")));
+        assert!(is_same_call(&frame("__libc_pwrite64"), &called("syscall", "pwrite64")));
+        assert!(!is_same_call(&FrameRow::default(), &time));
+    }
+
+    #[test]
+    fn the_c_library_is_known_by_its_file() {
+        let in_file = |path: &str| FrameRow { module: Some(path.into()), ..FrameRow::default() };
+        for path in ["/lib/x86_64-linux-gnu/libc.so.6", "/lib/ld-musl-x86_64.so.1", "[vdso]"] {
+            assert!(is_of_c_library(&in_file(path)), "{path}");
+        }
+        for path in ["/usr/lib/libcrypto.so.3", "/usr/bin/libc", "/opt/libcapi.so"] {
+            assert!(!is_of_c_library(&in_file(path)), "{path}");
+        }
+    }
+
+    #[test]
+    fn wrappers_are_known_in_their_languages() {
+        for name in [
+            "std::time::Instant::now",
+            "<std::time::Instant as core::ops::arith::Sub>::sub",
+            "std::sys::pal::unix::time::Timespec::now",
+            "std::chrono::_V2::steady_clock::now()",
+            "boost::chrono::steady_clock::now()",
+            "absl::lts_20230802::Now()",
+            "absl::GetCurrentTimeNanos()",
+            "time.Now",
+            "runtime.nanotime1.abi0",
+            "os::javaTimeNanos()",
+        ] {
+            assert!(is_wrapper(&frame(name)), "{name}");
+        }
+        for name in [
+            "main",
+            "std::chrono::duration<long, std::ratio<1l, 1000l> > my::elapsed<int>(int)",
+            "my::Timer<std::chrono::steady_clock>::now()",
+            "time.Sleep",
+            "<std::time::Instant as app::Stamp>::stamp",
+            "timer::now",
+            "my::f(std::chrono::duration<long>)",
+            "(anonymous namespace)::now()",
+        ] {
+            assert!(!is_wrapper(&frame(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_starts_a_program_is_below_its_first_function() {
+        let outermost = |names: &[&str]| {
+            let frames: Vec<FrameRow> = names.iter().map(|name| frame(name)).collect();
+            let stack: Vec<usize> = (0..frames.len()).collect();
+            starters(&stack, &frames)
+        };
+        let c =
+            ["work", "main", "__libc_start_call_main", "__libc_start_main@@GLIBC_2.34", "_start"];
+        assert_eq!(outermost(&c), 3);
+        assert_eq!(outermost(&["work", "worker", "start_thread", "clone3"]), 2);
+        let rust = [
+            "app::main",
+            "core::ops::function::FnOnce::call_once",
+            "std::sys::backtrace::__rust_begin_short_backtrace",
+            "std::rt::lang_start::{{closure}}",
+            "std::rt::lang_start_internal",
+            "main",
+            "__libc_start_call_main",
+        ];
+        assert_eq!(outermost(&rust), 6);
+        assert_eq!(
+            outermost(&["main.work", "main.main", "runtime.main", "runtime.goexit.abi0"]),
+            2
+        );
+        assert_eq!(outermost(&["work", "main"]), 0);
+        assert_eq!(outermost(&["_start"]), 1);
+        assert_eq!(outermost(&[]), 0);
+    }
+}

@@ -1,0 +1,101 @@
+//! What ministat prints, byte for byte.
+
+mod plot;
+
+use std::fmt::Write as _;
+
+use super::c_format::general;
+use clockscope_stats::ministat::{LEVELS, Set, relative};
+
+/// The signs of the sets; the first is that of no set.
+const SYMBOLS: [char; 8] = [' ', 'x', '+', '*', '%', '#', '@', 'O'];
+/// The most sets that it compares.
+pub const SETS_MAX: usize = SYMBOLS.len() - 1;
+/// Width of the plot when the output is no terminal.
+pub const WIDTH: usize = 74;
+
+/// What is to be printed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MinistatOptions {
+    /// Index of [`LEVELS`].
+    pub level: usize,
+    /// Draw the plot (not `-A`).
+    pub plot: bool,
+    /// Compare (not `-n`).
+    pub compare: bool,
+    /// A line for each set's bar (`-s`).
+    pub separate_bars: bool,
+    /// Columns of the plot, at least 2.
+    pub width: usize,
+}
+
+/// The whole output for sets with their names, at least one and at most `SETS_MAX`.
+#[must_use]
+pub fn render(sets: &[(String, Set)], options: &MinistatOptions) -> String {
+    let mut text = String::new();
+    for ((name, _), symbol) in sets.iter().zip(&SYMBOLS[1..]) {
+        line(&mut text, format_args!("{symbol} {name}"));
+    }
+    if options.plot && options.compare {
+        text.push_str(&plot::draw(sets, options));
+    }
+    line(
+        &mut text,
+        format_args!("    N           Min           Max        Median           Avg        Stddev"),
+    );
+    for (index, ((_, set), symbol)) in sets.iter().zip(&SYMBOLS[1..]).enumerate() {
+        vitals(&mut text, set, *symbol);
+        if index > 0 && options.compare {
+            difference(&mut text, set, &sets[0].1, options.level);
+        }
+    }
+    text
+}
+
+fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{line}");
+}
+
+fn vitals(text: &mut String, set: &Set, symbol: char) {
+    let figures =
+        [set.min(), set.max(), set.median(), set.mean(), set.standard_deviation()].map(|figure| {
+            let figure = general(figure, 8);
+            format!(" {figure:>13}")
+        });
+    line(text, format_args!("{symbol} {:>3}{}", set.count(), figures.concat()));
+}
+
+fn difference(text: &mut String, set: &Set, reference: &Set, level: usize) {
+    let confidence = LEVELS[level];
+    let Some(found) = relative(set, reference, level) else {
+        line(text, format_args!("No difference proven at {confidence:.1}% confidence"));
+        return;
+    };
+    let short = |value: f64| general(value, 6);
+    let percent = |value: f64| short(value * 100.0 / reference.mean());
+    line(text, format_args!("Difference at {confidence:.1}% confidence"));
+    line(text, format_args!("\t{} +/- {}", short(found.difference), short(found.error)));
+    line(text, format_args!("\t{}% +/- {}%", percent(found.difference), percent(found.error)));
+    line(text, format_args!("\t(Student's t, pooled s = {})", short(found.pooled)));
+}
+
+/// What it says to a command line that it does not understand: the complaint, then its usage.
+#[must_use]
+pub fn usage(complaint: &str) -> String {
+    let levels: Vec<String> =
+        LEVELS.iter().map(|level| format!("{}%", general(*level, 6))).collect();
+    format!(
+        "{complaint}\n\
+         Usage: ministat [-C column] [-c confidence] [-d delimiter(s)] [-Ans] [-w width] \
+         [file [file ...]]\n\
+         \tconfidence = {{{}}}\n\
+         \t-A : print statistics only. suppress the graph.\n\
+         \t-C : column number to extract (starts and defaults to 1)\n\
+         \t-d : delimiter(s) string, default to \" \\t\"\n\
+         \t-n : print summary statistics only, no graph/test\n\
+         \t-s : print avg/median/stddev bars on separate lines\n\
+         \t-w : width of graph/test output (default 74 or terminal width)\n",
+        levels.join(", ")
+    )
+}

@@ -1,0 +1,13 @@
+//! The report of `clockscope compare`.
+
+pub mod bench_file;
+pub mod c_format;
+pub mod host_changes;
+pub mod html;
+pub mod judge;
+pub mod ministat;
+pub mod plain;
+pub mod plot;
+pub mod sentence;
+pub mod text;
+pub mod verdict;

@@ -1,0 +1,97 @@
+//! What was not counted and why, grouped so that a thousand processes take a few lines.
+
+use clockscope_model::trace::DeclineRow;
+use clockscope_text::foreign::printable;
+use clockscope_text::lines::{WIDTH, cut_middle, labelled_in};
+use clockscope_text::units;
+
+/// Reasons printed; the JSON output has all.
+const GROUPS: usize = 8;
+/// Processes named for a reason.
+const NAMED: usize = 3;
+/// Columns for the name of a program.
+const NAME: usize = 24;
+
+/// A paragraph for each reason, in the order of appearance; empty if everything was counted.
+pub(super) fn render(declines: &[DeclineRow]) -> String {
+    labelled("Not counted", declines, WIDTH)
+}
+
+/// The same under another label, wrapped to a width.
+pub(super) fn labelled(label: &str, declines: &[DeclineRow], width: usize) -> String {
+    let groups = groups(declines);
+    let mut out = String::new();
+    for (index, group) in groups.iter().take(GROUPS).enumerate() {
+        let label = if index == 0 { label } else { "" };
+        out += &labelled_in(label, &sentence(group), width);
+    }
+    if groups.len() > GROUPS {
+        let rest = groups.len() - GROUPS;
+        let more = format!("and {rest} more reasons; --format json lists them all");
+        out += &labelled_in("", &more, width);
+    }
+    out
+}
+
+/// A sentence for each reason, in the order of appearance.
+pub(super) fn sentences(declines: &[DeclineRow]) -> Vec<String> {
+    groups(declines).iter().map(|group| sentence(group)).collect()
+}
+
+fn groups(declines: &[DeclineRow]) -> Vec<Vec<&DeclineRow>> {
+    let mut groups: Vec<Vec<&DeclineRow>> = Vec::new();
+    for row in declines {
+        match groups.iter_mut().find(|g| g[0].what == row.what && g[0].reason == row.reason) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
+        }
+    }
+    groups
+}
+
+fn sentence(group: &[&DeclineRow]) -> String {
+    let what = match group[0].what.as_str() {
+        "vdso" => "vDSO calls".to_owned(),
+        "syscalls" => "system calls".to_owned(),
+        "names" => "names of code that was made at run time".to_owned(),
+        other => printable(other),
+    };
+    let who = match group {
+        // What is so for all of them is of none.
+        [one] if one.pid == 0 && one.command.is_empty() => {
+            let reason = printable(&one.reason);
+            return if what == "callers" { reason } else { format!("{what}: {reason}") };
+        }
+        [one] => format!("{} (process {})", name(one), one.pid),
+        several => format!(
+            "{} ({})",
+            units::counted(several.len() as u64, "process", "processes"),
+            names(several)
+        ),
+    };
+    format!("{what} of {who}: {}", printable(&group[0].reason))
+}
+
+/// The different names in a group, at most [`NAMED`] of them.
+fn names(group: &[&DeclineRow]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for row in group {
+        let name = name(row);
+        if !names.contains(&name) {
+            if names.len() == NAMED {
+                names.push("…".to_owned());
+                break;
+            }
+            names.push(name);
+        }
+    }
+    names.join(", ")
+}
+
+fn name(row: &DeclineRow) -> String {
+    if row.command.is_empty() {
+        "a program without a name".to_owned()
+    } else {
+        cut_middle(&row.command.printable(), NAME)
+    }
+}

@@ -1,0 +1,188 @@
+//! How long single calls took: from histogram buckets to the model, and what the distribution of
+//! vDSO calls says.
+
+use super::entries::{self, Entry};
+use super::text::TextOptions;
+use super::{spread, table};
+use clockscope_model::reads::{self, Source};
+use clockscope_model::trace::Clock;
+use clockscope_model::trace::{Latency, TraceReport, VdsoRow};
+use clockscope_stats::histogram::{self, Bucket};
+use clockscope_stats::timed::TIMED_MIN;
+use clockscope_text::{lines, units};
+
+/// Below this a call has stayed in user space, whatever a system call costs here.
+const USER_SPACE_NS: u64 = 100;
+/// Calls a second below which each finds its code and data out of the caches, and takes as long as a
+/// system call that is made in a loop.
+const RARE: u64 = 1_000;
+
+/// The distribution in `buckets` of nanoseconds, with the longest call if it was kept apart; `None`
+/// if no call was timed.
+#[must_use]
+pub fn from_buckets(buckets: &[Bucket], max_ns: Option<u64>) -> Option<Latency> {
+    let found = histogram::percentiles(buckets, max_ns)?;
+    let mut used: Vec<(u64, u64)> =
+        buckets.iter().filter(|b| b.count > 0).map(|b| (b.lower, b.count)).collect();
+    used.sort_unstable();
+    Some(Latency { p50: found.p50, p90: found.p90, p99: found.p99, max: found.max, buckets: used })
+}
+
+/// The tables of the time of single calls.
+///
+/// With `--latency` each call that has a distribution is in them; otherwise vDSO calls only, and only when
+/// their distribution tells something: that they do not stay in user space, or have two speeds.
+pub(super) fn render(report: &TraceReport, entries: &[Entry], options: &TextOptions) -> String {
+    let is_expected = options.clock != Clock::Kernel;
+    let telling = !is_expected && report.vdso.iter().any(|row| is_telling(row, report));
+    let mut out = String::new();
+    if options.latency {
+        let drawn = table::latencies(entries);
+        if !drawn.is_empty() {
+            out = format!("\nTime of single calls:\n{drawn}");
+        }
+        let drawn = spread::render(entries);
+        if !drawn.is_empty() {
+            out += &format!("\nTheir shares by time, in percent:\n{drawn}");
+        }
+    } else if telling {
+        let calls = entries::Calls { vdso: &report.vdso, syscalls: &[], syscalls_timed: false };
+        let drawn = table::latencies(&calls.entries(options.sort));
+        out = format!("\nTime of single vDSO calls:\n{drawn}");
+    }
+    out
+}
+
+/// Says in words that clock reads are not answered in user space; empty if they are.
+pub(super) fn slow_reads(report: &TraceReport) -> String {
+    match slow_clause(report) {
+        Some(clause) => lines::labelled("Slow reads", &clause),
+        None => String::new(),
+    }
+}
+
+/// [`slow_reads`] without a label; `None` if they are answered in user space.
+pub(super) fn slow_clause(report: &TraceReport) -> Option<String> {
+    let slow: Vec<&VdsoRow> = report.vdso.iter().filter(|r| is_by_syscall(r, report)).collect();
+    slow.first().map(|row| slow_sentence(row, slow.len(), report))
+}
+
+fn slow_sentence(row: &VdsoRow, rows: usize, report: &TraceReport) -> String {
+    let p50 = row.latency_ns.as_ref().map_or(0, |latency| latency.p50);
+    let others = match rows {
+        1 => String::new(),
+        2 => " (and of one more function)".to_owned(),
+        _ => format!(" (and of {} more functions)", rows - 1),
+    };
+    let syscall = match report.clock_reads.syscall_read_ps {
+        0 => "a system call takes".to_owned(),
+        ps => format!("a system call takes ({} here)", units::picos(ps)),
+    };
+    format!(
+        "half of the calls of {}{others} took {} or more, as long as {syscall}: they were not \
+         answered in user space; see /sys/devices/system/clocksource/clocksource0/\
+         current_clocksource: tsc is fast, hpet and acpi_pm are not",
+        entries::vdso_name(row),
+        units::nanos(p50),
+    )
+}
+
+fn is_telling(row: &VdsoRow, report: &TraceReport) -> bool {
+    let has_two_speeds = row.latency_ns.as_ref().is_some_and(|latency| {
+        has_enough(row) && latency.p90 / 3 >= latency.p50.max(USER_SPACE_NS / 4)
+    });
+    has_two_speeds || is_by_syscall(row, report)
+}
+
+/// Whether a function that should be answered in user space took as long as a system call.
+pub(super) fn is_by_syscall(row: &VdsoRow, report: &TraceReport) -> bool {
+    // Three quarters, because the vDSO's system call saves the way through libc.
+    let syscall_ns = report.clock_reads.syscall_read_ps / 1_000 * 3 / 4;
+    let least = syscall_ns.max(USER_SPACE_NS);
+    let per_second = u128::from(row.calls) * 1_000_000_000 / u128::from(report.wall_ns.max(1));
+    stays_in_user_space(row)
+        && has_enough(row)
+        && per_second >= u128::from(RARE)
+        && row.latency_ns.as_ref().is_some_and(|latency| latency.p50 > least)
+}
+
+/// Whether enough calls were timed, and alike enough, to judge by them.
+fn has_enough(row: &VdsoRow) -> bool {
+    row.timed >= TIMED_MIN && !row.time_uncertain
+}
+
+/// Whether the kernel's vDSO answers a call by itself where the clocksource allows it.
+pub(super) fn stays_in_user_space(row: &VdsoRow) -> bool {
+    reads::source(&row.function, row.clock.as_deref()).is_some_and(Source::stays_in_user_space)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(clock: &str, p50: u64, p90: u64) -> VdsoRow {
+        VdsoRow {
+            function: "clock_gettime".into(),
+            clock: Some(clock.into()),
+            calls: 1_000,
+            timed: 100,
+            latency_ns: Some(Latency { p50, p90, p99: p90, max: p90, buckets: Vec::new() }),
+            ..VdsoRow::default()
+        }
+    }
+
+    fn report(syscall_read_ps: u64) -> TraceReport {
+        let mut report = TraceReport::default();
+        report.clock_reads.syscall_read_ps = syscall_read_ps;
+        report
+    }
+
+    #[test]
+    fn buckets_become_a_distribution_in_order() {
+        let bucket = |lower, count| Bucket { lower, width: 1, count };
+        let latency = from_buckets(&[bucket(30, 1), bucket(20, 9), bucket(25, 0)], Some(30));
+        let buckets = vec![(20, 9), (30, 1)];
+        assert_eq!(latency, Some(Latency { p50: 20, p90: 20, p99: 30, max: 30, buckets }));
+        assert_eq!(from_buckets(&[], None), None);
+    }
+
+    #[test]
+    fn a_read_as_slow_as_a_system_call_is_recognised() {
+        for (clock, p50, syscall_ps, expected) in [
+            ("CLOCK_MONOTONIC", 22, 150_000, false),
+            ("CLOCK_MONOTONIC", 140, 150_000, true),
+            ("CLOCK_MONOTONIC", 140, 300_000, false),
+            ("CLOCK_MONOTONIC", 95, 60_000, false),
+            ("CLOCK_MONOTONIC", 140, 0, true),
+            ("CLOCK_PROCESS_CPUTIME_ID", 250, 150_000, false),
+            ("other", 250, 150_000, false),
+        ] {
+            let found = is_by_syscall(&row(clock, p50, p50), &report(syscall_ps));
+            assert_eq!(found, expected, "{clock} {p50} ns against {syscall_ps} ps");
+        }
+    }
+
+    #[test]
+    fn rare_calls_are_slow_because_they_are_rare() {
+        let mut report = report(83_400);
+        let found = row("CLOCK_MONOTONIC_COARSE", 143, 282);
+        report.wall_ns = 1_000_000_000; // 1,000 a second
+        assert!(is_by_syscall(&found, &report));
+        report.wall_ns = 1_100_000_000;
+        assert!(!is_by_syscall(&found, &report));
+    }
+
+    #[test]
+    fn a_handful_of_timed_calls_says_nothing() {
+        let mut few = row("CLOCK_MONOTONIC", 500, 5_000);
+        few.timed = TIMED_MIN - 1;
+        assert!(!is_telling(&few, &report(150_000)));
+    }
+
+    #[test]
+    fn two_speeds_tell_something_and_one_does_not() {
+        assert!(!is_telling(&row("CLOCK_MONOTONIC", 22, 40), &report(150_000)));
+        assert!(is_telling(&row("CLOCK_MONOTONIC", 30, 1_300), &report(150_000)));
+        assert!(!is_telling(&row("CLOCK_MONOTONIC", 2, 9), &report(150_000)));
+    }
+}

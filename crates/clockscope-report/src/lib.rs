@@ -1,0 +1,27 @@
+//! What clockscope prints, made from the models: tables and sentences for people, and the formats of other tools.
+
+mod answers;
+pub mod bench;
+pub mod callers;
+mod chart;
+pub mod clock_page;
+pub mod columns;
+pub mod compare;
+mod declines;
+pub mod entries;
+pub mod host;
+pub mod latency;
+mod overhead;
+mod page;
+mod page_answers;
+mod spread;
+mod table;
+pub mod text;
+pub mod top;
+pub mod trace_page;
+pub mod wrongness;
+
+/// The example of the README is tried.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,90 @@
+//! The line that says what counting cost, and the notes on how the times were taken.
+
+use super::entries;
+use clockscope_model::trace::TraceReport;
+use clockscope_stats::timed::TIMED_MIN;
+use clockscope_text::lines::labelled;
+use clockscope_text::units;
+
+/// How times were taken; empty if there is nothing to say.
+pub(super) fn notes(report: &TraceReport) -> String {
+    let notes = how_timed(report);
+    if notes.is_empty() { String::new() } else { labelled("Times", &notes) }
+}
+
+/// [`notes`] without a label.
+pub(super) fn how_timed(report: &TraceReport) -> String {
+    let mut notes = Vec::new();
+    let calls: u64 = report.vdso.iter().fold(0, |sum, row| sum.saturating_add(row.calls));
+    let timed: u64 = report.vdso.iter().fold(0, |sum, row| sum.saturating_add(row.timed));
+    if calls > 0 && timed == 0 {
+        notes.push("no vDSO call was timed".to_owned());
+    } else if calls > timed {
+        notes.push(format!(
+            "of vDSO calls estimated: {} of {} were timed",
+            units::count(timed),
+            units::count(calls)
+        ));
+    }
+    let uncertain = report.vdso.iter().filter(|row| row.time_uncertain).count() as u64;
+    if uncertain > 0 {
+        notes.push(format!(
+            "too few calls of {} were timed to say what one costs ({TIMED_MIN} alike are needed)",
+            units::counted(uncertain, "function", "functions")
+        ));
+    }
+    if !report.syscalls.is_empty() && !entries::were_timed(&report.syscalls) {
+        notes.push("system calls were counted without time and errors".to_owned());
+    }
+    notes.join("; ")
+}
+
+/// What counting cost.
+pub(super) fn render(report: &TraceReport) -> String {
+    let parts = what_it_cost(report);
+    if parts.is_empty() { String::new() } else { labelled("Overhead", &parts) }
+}
+
+/// [`render`] without a label.
+pub(super) fn what_it_cost(report: &TraceReport) -> String {
+    let overhead = &report.overhead;
+    let syscalls: u64 = report.syscalls.iter().fold(0, |sum, row| sum.saturating_add(row.calls));
+    let mut parts = Vec::new();
+    match report.via.as_str() {
+        "bpf" if overhead.syscall_probe_ps > 0 => {
+            let all = u128::from(overhead.syscall_probe_ps) * u128::from(syscalls);
+            let mut part = format!(
+                "{} a system call by eBPF, {} in all",
+                units::picos(overhead.syscall_probe_ps),
+                units::picos_wide(all),
+            );
+            if overhead.syscall_subtracted_ps > 0 {
+                let subtracted = units::picos(overhead.syscall_subtracted_ps);
+                part += &format!(" ({subtracted} is subtracted from each time)");
+            }
+            part += &format!(
+                "; {} on each system call of every other process of this host",
+                units::picos(overhead.bystander_tax_ps)
+            );
+            parts.push(part);
+        }
+        "bpf" => parts.push(
+            "system calls were counted by eBPF, which every process of this host paid for"
+                .to_owned(),
+        ),
+        "ptrace" => parts.push(
+            "system calls were counted by ptrace, which stops the program twice for each and \
+             costs it tens of microseconds"
+                .to_owned(),
+        ),
+        "none" => parts.push("system calls were not counted".to_owned()),
+        _ => {}
+    }
+    if overhead.vdso_bracket_ps > 0 {
+        parts.push(format!(
+            "timing a vDSO call costs {}, which is subtracted from its time",
+            units::picos(overhead.vdso_bracket_ps)
+        ));
+    }
+    parts.join("; ")
+}

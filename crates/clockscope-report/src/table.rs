@@ -1,0 +1,243 @@
+//! The table: cells of each column, and drawing them below their heads as `strace -c` does.
+
+use super::columns::{self, Column};
+use super::entries::Entry;
+use clockscope_text::lines::{WIDTH, cut_middle, width};
+use clockscope_text::units;
+
+/// Names are not cut below this, even where chosen columns leave less.
+const NAME_MIN: usize = 24;
+/// The same for default columns, which leave at least this much.
+pub(super) const NAME_MIN_DEFAULT: usize = 8;
+
+/// The table of `entries` with a total line; a line that says so if there are none.
+pub(super) fn render(entries: &[Entry], columns: &[Column]) -> String {
+    if entries.is_empty() {
+        return "no calls were counted\n".to_owned();
+    }
+    let total = Total::of(entries);
+    let mut rows: Vec<Vec<String>> = entries
+        .iter()
+        .map(|entry| columns.iter().map(|column| cell(*column, entry, &total)).collect())
+        .collect();
+    rows.push(columns.iter().map(|column| total.cell(*column)).collect());
+    let least = if columns == columns::DEFAULT { NAME_MIN_DEFAULT } else { NAME_MIN };
+    draw(&columns.iter().copied().map(Head::of).collect::<Vec<_>>(), rows, true, least)
+}
+
+/// The distribution of each entry that has one; empty if none has.
+pub(super) fn latencies(entries: &[Entry]) -> String {
+    const COLUMNS: [Column; 6] =
+        [Column::P50, Column::P90, Column::P99, Column::Max, Column::Via, Column::Name];
+    let total = Total::of(entries);
+    let rows: Vec<Vec<String>> = entries
+        .iter()
+        .filter(|entry| entry.latency.is_some())
+        .map(|entry| COLUMNS.iter().map(|column| cell(*column, entry, &total)).collect())
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    draw(&COLUMNS.map(Head::of), rows, false, NAME_MIN_DEFAULT)
+}
+
+/// Sums over all rows; wide, so that no report overflows them.
+struct Total {
+    /// `None` if no row was timed.
+    time_ns: Option<u128>,
+    timed_calls: u128,
+    calls: u128,
+    errors: u128,
+}
+
+impl Total {
+    fn of(entries: &[Entry]) -> Total {
+        let timed = || entries.iter().filter(|e| e.time_ns.is_some());
+        Total {
+            time_ns: timed()
+                .next()
+                .map(|_| timed().filter_map(|e| e.time_ns).map(u128::from).sum()),
+            timed_calls: timed().map(|e| u128::from(e.calls)).sum(),
+            calls: entries.iter().map(|e| u128::from(e.calls)).sum(),
+            errors: entries.iter().map(|e| u128::from(e.errors)).sum(),
+        }
+    }
+
+    fn cell(&self, column: Column) -> String {
+        match column {
+            Column::TimePercent => percent(self.time_ns, self.time_ns),
+            Column::Seconds => self.time_ns.map_or_else(dash, seconds),
+            Column::Average => match self.time_ns {
+                Some(ns) if self.timed_calls > 0 => micros(ns * 1_000 / self.timed_calls),
+                _ => dash(),
+            },
+            Column::Calls => number(self.calls),
+            Column::Errors => number_or_blank(self.errors),
+            Column::Name => "total".to_owned(),
+            Column::Via | Column::P50 | Column::P90 | Column::P99 | Column::Max => String::new(),
+        }
+    }
+}
+
+fn cell(column: Column, entry: &Entry, total: &Total) -> String {
+    let time_ns = entry.time_ns.map(u128::from);
+    let latency = |value: fn(&clockscope_model::trace::Latency) -> u64| {
+        entry.latency.map_or_else(String::new, |l| units::nanos(value(l)).replace(' ', ""))
+    };
+    match column {
+        Column::TimePercent => percent(time_ns, total.time_ns),
+        Column::Seconds => time_ns.map_or_else(dash, seconds),
+        Column::Average => entry.average_ps.map_or_else(dash, |ps| micros(u128::from(ps))),
+        Column::Calls => number(u128::from(entry.calls)),
+        Column::Errors => number_or_blank(u128::from(entry.errors)),
+        Column::Via => entry.via.to_owned(),
+        Column::Name => entry.name.clone(),
+        Column::P50 => latency(|l| l.p50),
+        Column::P90 => latency(|l| l.p90),
+        Column::P99 => latency(|l| l.p99),
+        Column::Max => latency(|l| l.max),
+    }
+}
+
+/// What stands for a time that was not taken.
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn percent(part: Option<u128>, whole: Option<u128>) -> String {
+    let (Some(part), Some(whole)) = (part, whole) else { return dash() };
+    let hundredths = (part * 10_000 + whole / 2).checked_div(whole).unwrap_or(0);
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+fn seconds(ns: u128) -> String {
+    let us = (ns + 500) / 1_000;
+    let text = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    if text.len() > 14 { format!("{:.4e}", us / 1_000_000) } else { text }
+}
+
+/// Microseconds with three decimals, which are nanoseconds.
+fn micros(ps: u128) -> String {
+    let ns = (ps + 500) / 1_000;
+    let text = format!("{}.{:03}", ns / 1_000, ns % 1_000);
+    if text.len() > 14 { format!("{:.4e}", ns / 1_000) } else { text }
+}
+
+fn number(count: u128) -> String {
+    if count < 1_000_000_000_000 { count.to_string() } else { format!("{count:.4e}") }
+}
+
+fn number_or_blank(count: u128) -> String {
+    if count == 0 { String::new() } else { number(count) }
+}
+
+/// What stands above a column, and how its cells stand below it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    pub(super) text: &'static str,
+    /// Least width: that of the usual content, so that the tables of a run look alike.
+    pub(super) least: usize,
+    pub(super) is_left: bool,
+}
+
+impl Head {
+    /// The column of names, which is cut where a line would be too long.
+    pub(super) const NAME: Head = Head { text: "name", least: 4, is_left: true };
+
+    fn of(column: Column) -> Head {
+        let least = match column {
+            Column::Seconds => 8,
+            Column::P50 | Column::P90 | Column::P99 | Column::Max => 7,
+            Column::Calls => 6,
+            Column::Via => "syscall".len(),
+            Column::Name => return Head::NAME,
+            _ => column.head().len(),
+        };
+        Head { text: column.head(), least, is_left: column == Column::Via }
+    }
+}
+
+/// The rows below their heads, with a rule above the last row if that is a total.
+pub(super) fn draw(
+    heads: &[Head],
+    mut rows: Vec<Vec<String>>,
+    has_total: bool,
+    name_min: usize,
+) -> String {
+    let mut widths: Vec<usize> = heads.iter().map(|head| head.least).collect();
+    for row in &rows {
+        for (index, text) in row.iter().enumerate() {
+            widths[index] = widths[index].max(width(text));
+        }
+    }
+    if let Some(name) = heads.iter().position(|head| head.text == Head::NAME.text) {
+        let others: usize = widths.iter().sum::<usize>() - widths[name] + heads.len() - 1;
+        let limit = WIDTH.saturating_sub(others).max(name_min);
+        widths[name] = widths[name].min(limit);
+        for row in &mut rows {
+            row[name] = cut_middle(&row[name], limit);
+        }
+    }
+    let texts: Vec<String> = heads.iter().map(|head| head.text.to_owned()).collect();
+    let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+    let last = rows.len() - 1;
+    let mut out = line(heads, &widths, &texts) + &line(heads, &widths, &rule);
+    for (index, row) in rows.iter().enumerate() {
+        if has_total && index == last {
+            out.push_str(&line(heads, &widths, &rule));
+        }
+        out.push_str(&line(heads, &widths, row));
+    }
+    out
+}
+
+fn line(heads: &[Head], widths: &[usize], cells: &[String]) -> String {
+    let mut out = String::new();
+    for (index, text) in cells.iter().enumerate() {
+        let pad = " ".repeat(widths[index].saturating_sub(width(text)));
+        let (before, after) =
+            if heads[index].is_left { ("", pad.as_str()) } else { (pad.as_str(), "") };
+        if index > 0 {
+            out.push(' ');
+        }
+        out.extend([before, text.as_str(), after]);
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nanoseconds_show_in_usecs_per_call() {
+        assert_eq!(micros(21_400), "0.021");
+        assert_eq!(micros(21_500), "0.022");
+        assert_eq!(micros(1_234_567_890), "1234.568");
+        assert_eq!(micros(u128::from(u64::MAX)), "1.8447e13");
+    }
+
+    #[test]
+    fn seconds_round_to_the_nearest_microsecond() {
+        assert_eq!(seconds(0), "0.000000");
+        assert_eq!(seconds(499), "0.000000");
+        assert_eq!(seconds(500), "0.000001");
+        assert_eq!(seconds(1_999_999_500), "2.000000");
+        assert_eq!(seconds(u128::from(u64::MAX)), "1.8447e10");
+    }
+
+    #[test]
+    fn shares_of_nothing_are_zero_and_of_the_unknown_a_dash() {
+        assert_eq!(percent(Some(1), Some(3)), "33.33");
+        assert_eq!(percent(Some(0), Some(0)), "0.00");
+        assert_eq!(percent(None, Some(3)), "-");
+    }
+
+    #[test]
+    fn counts_too_long_for_a_column_are_rounded() {
+        assert_eq!(number(999_999_999_999), "999999999999");
+        assert_eq!(number(1_000_000_000_000), "1.0000e12");
+    }
+}

@@ -1,0 +1,427 @@
+//! Typical reports, as they are printed.
+
+use insta::assert_snapshot;
+
+use super::samples::{database, declines, latency, processes, syscall, vdso_only};
+use super::*;
+use clockscope_model::trace::{Overhead, TraceReport};
+
+fn text(report: &TraceReport) -> String {
+    render(report, &TextOptions::default())
+}
+
+#[test]
+fn an_empty_report_says_that_nothing_was_counted() {
+    assert_snapshot!(text(&TraceReport::default()), @r"
+    program: still running, 0 ns (CPU 0 ns)
+    no calls were counted
+
+    Clock reads:  none
+    ");
+}
+
+#[test]
+fn a_report_of_vdso_calls_only() {
+    assert_snapshot!(text(&vdso_only()), @r"
+    ./loop: exit code 0, 2.31 s (CPU 1.98 s)
+    % time  seconds usecs/call   calls errors via     name
+    ------ -------- ---------- ------- ------ ------- -----------------------
+    100.00 0.021400      0.021 1000003        vdso    clock_gettime(REALTIME)
+    ------ -------- ---------- ------- ------ ------- -----------------------
+    100.00 0.021400      0.021 1000003                total
+
+    Clock reads:  1,000,024, that is 432,836 a second (counted)
+    Here:         21.4 ms, 21.4 ns a read (measured): 0.93 % of wall, 1.1 % of CPU
+    By syscall:   152 ms, 152 ns a read (measured)
+    Fallen back:  1.2 s on hpet, 2.5 s on acpi_pm (typical: 1.2 us, 2.5 us a read)
+    Same tick:    4.0 % of the precise reads came within the same 4 ms tick as the
+                  thread's read before: for the others a coarse clock would have
+                  returned a new value
+    Times:        of vDSO calls estimated: 10,023 of 1,000,003 were timed
+    Overhead:     system calls were not counted; timing a vDSO call costs 18.2 ns,
+                  which is subtracted from its time
+    ");
+}
+
+#[test]
+fn vdso_calls_and_system_calls_share_a_table() {
+    assert_snapshot!(text(&database()), @r"
+    sqlite3 t.db .read load.sql: exit code 0, 2.31 s (CPU 1.98 s)
+    % time  seconds usecs/call   calls errors via     name
+    ------ -------- ---------- ------- ------ ------- ------------------------------
+     55.94 0.047163      2.310   20417        syscall pwrite64
+     25.38 0.021400      0.021 1000003        vdso    clock_gettime(REALTIME)
+     18.59 0.015675    412.500      38        syscall fdatasync
+      0.08 0.000065      1.900      34     13 syscall openat
+      0.00 0.000003      0.243      12        vdso    clock_gettime(PROCESS_CPUTIME)
+      0.00 0.000000      0.152       2        syscall clock_gettime
+      0.00 0.000000      0.004       7        vdso    time
+    ------ -------- ---------- ------- ------ ------- ------------------------------
+    100.00 0.084306      0.083 1020513     13         total
+
+    Clock reads:  1,000,024, that is 432,836 a second (counted)
+    Here:         21.4 ms, 21.4 ns a read (measured): 0.93 % of wall, 1.1 % of CPU
+    By syscall:   152 ms, 152 ns a read (measured)
+    Fallen back:  1.2 s on hpet, 2.5 s on acpi_pm (typical: 1.2 us, 2.5 us a read)
+    Same tick:    62 % of the precise reads came within the same 4 ms tick as the
+                  thread's read before: a coarse clock would have returned the same
+                  (try: clockscope run --clock coarse)
+    Times:        of vDSO calls estimated: 10,042 of 1,000,022 were timed
+    Overhead:     142 ns a system call by eBPF, 2.91 ms in all (61 ns is subtracted
+                  from each time); 40 ns on each system call of every other process
+                  of this host; timing a vDSO call costs 18.2 ns, which is
+                  subtracted from its time
+    ");
+}
+
+#[test]
+fn summary_only_prints_the_table_and_what_is_missing_from_it() {
+    let mut report = database();
+    report.declines = declines();
+    let options = TextOptions { summary_only: true, sort: SortBy::Calls, ..TextOptions::default() };
+    assert_snapshot!(render(&report, &options), @r"
+    % time  seconds usecs/call   calls errors via     name
+    ------ -------- ---------- ------- ------ ------- ------------------------------
+     25.38 0.021400      0.021 1000003        vdso    clock_gettime(REALTIME)
+     55.94 0.047163      2.310   20417        syscall pwrite64
+     18.59 0.015675    412.500      38        syscall fdatasync
+      0.08 0.000065      1.900      34     13 syscall openat
+      0.00 0.000003      0.243      12        vdso    clock_gettime(PROCESS_CPUTIME)
+      0.00 0.000000      0.004       7        vdso    time
+      0.00 0.000000      0.152       2        syscall clock_gettime
+    ------ -------- ---------- ------- ------ ------- ------------------------------
+    100.00 0.084306      0.083 1020513     13         total
+
+    Not counted:  vDSO calls of wine (process 77): it is a 32-bit program
+                  vDSO calls of 5 processes (sudo, ping, su, …): it runs with the
+                  rights of its owner, which a traced program does not get
+                  system calls of a program without a name (process 90): it ended
+                  before the probes were loaded
+    ");
+}
+
+#[test]
+fn great_numbers_leave_less_for_the_name() {
+    let mut report = database();
+    report.vdso[0].calls = 123_456_789_012;
+    report.vdso[0].time_total_ns = 2_641_975_284_856_000;
+    report.syscalls[2].errors = 1_234_567;
+    let options = TextOptions { summary_only: true, ..TextOptions::default() };
+    assert_snapshot!(render(&report, &options), @r"
+    % time        seconds usecs/call        calls  errors via     name
+    ------ -------------- ---------- ------------ ------- ------- ------------------
+    100.00 2641975.284856      0.021 123456789012         vdso    clock_get…EALTIME)
+      0.00       0.047163      2.310        20417         syscall pwrite64
+      0.00       0.015675    412.500           38         syscall fdatasync
+      0.00       0.000065      1.900           34 1234567 syscall openat
+      0.00       0.000003      0.243           12         vdso    clock_get…CPUTIME)
+      0.00       0.000000      0.152            2         syscall clock_gettime
+      0.00       0.000000      0.004            7         vdso    time
+    ------ -------------- ---------- ------------ ------- ------- ------------------
+    100.00 2641975.347762     21.400 123456809522 1234567         total
+    ");
+}
+
+#[test]
+fn thousands_of_declines_take_a_few_lines() {
+    let mut report = TraceReport { declines: declines(), ..TraceReport::default() };
+    let wine = report.declines[0].clone();
+    for pid in 1_000..4_000 {
+        report.declines.push(clockscope_model::trace::DeclineRow { pid, ..wine.clone() });
+    }
+    assert_snapshot!(text(&report), @r"
+    program: still running, 0 ns (CPU 0 ns)
+    no calls were counted
+
+    Clock reads:  none
+    Not counted:  vDSO calls of 3,001 processes (wine): it is a 32-bit program
+                  vDSO calls of 5 processes (sudo, ping, su, …): it runs with the
+                  rights of its owner, which a traced program does not get
+                  system calls of a program without a name (process 90): it ended
+                  before the probes were loaded
+    ");
+}
+
+#[test]
+fn many_reasons_are_cut_short() {
+    let mut report = TraceReport::default();
+    for pid in 1..=10 {
+        let mut row = declines().remove(0);
+        row.reason = format!("reason number {pid}");
+        report.declines.push(row);
+    }
+    let printed = text(&report);
+    assert!(printed.contains("reason number 8\n"), "{printed}");
+    assert!(!printed.contains("reason number 9"), "{printed}");
+    assert!(printed.contains("and 2 more reasons; --format json lists them all\n"), "{printed}");
+}
+
+#[test]
+fn each_process_has_a_table() {
+    let options = TextOptions { per_process: true, summary_only: true, ..TextOptions::default() };
+    assert_snapshot!(render(&processes(), &options), @r"
+    % time  seconds usecs/call   calls errors via     name
+    ------ -------- ---------- ------- ------ ------- ------------------------------
+     55.94 0.047163      2.310   20417        syscall pwrite64
+     25.38 0.021400      0.021 1000003        vdso    clock_gettime(REALTIME)
+     18.59 0.015675    412.500      38        syscall fdatasync
+      0.08 0.000065      1.900      34     13 syscall openat
+      0.00 0.000003      0.243      12        vdso    clock_gettime(PROCESS_CPUTIME)
+      0.00 0.000000      0.152       2        syscall clock_gettime
+      0.00 0.000000      0.004       7        vdso    time
+    ------ -------- ---------- ------- ------ ------- ------------------------------
+    100.00 0.084306      0.083 1020513     13         total
+
+    process 4021 sh: 0 vDSO calls, 3 system calls
+    % time  seconds usecs/call  calls errors via     name
+    ------ -------- ---------- ------ ------ ------- -----
+    100.00 0.002700    900.000      3      1 syscall wait4
+    ------ -------- ---------- ------ ------ ------- -----
+    100.00 0.002700    900.000      3      1         total
+
+    process 4022 date: 12 vDSO calls, 12 system calls
+    % time  seconds usecs/call  calls errors via     name
+    ------ -------- ---------- ------ ------ ------- -----
+     98.66 0.000004      0.300     12      2 syscall read
+      1.34 0.000000      0.004     12        vdso    time
+    ------ -------- ---------- ------ ------ ------- -----
+    100.00 0.000004      0.152     24      2         total
+
+    process 4024 true: 0 vDSO calls, 0 system calls
+    ");
+}
+
+#[test]
+fn each_thread_has_a_table() {
+    let options = TextOptions { per_thread: true, summary_only: true, ..TextOptions::default() };
+    let printed = render(&processes(), &options);
+    let threads = printed.find("thread 4022 of process 4022").expect("the first thread");
+    assert_snapshot!(&printed[threads..], @r"
+    thread 4022 of process 4022
+    % time  seconds usecs/call  calls errors via     name
+    ------ -------- ---------- ------ ------ ------- -----
+     98.68 0.000002      0.300      5      1 syscall read
+      1.32 0.000000      0.004      5        vdso    time
+    ------ -------- ---------- ------ ------ ------- -----
+    100.00 0.000002      0.152     10      1         total
+
+    thread 4023 of process 4022
+    % time  seconds usecs/call  calls errors via     name
+    ------ -------- ---------- ------ ------ ------- -----
+     98.68 0.000002      0.300      7      1 syscall read
+      1.32 0.000000      0.004      7        vdso    time
+    ------ -------- ---------- ------ ------ ------- -----
+    100.00 0.000002      0.152     14      1         total
+
+    process 4024 true: 0 vDSO calls, 0 system calls
+    ");
+}
+
+#[test]
+fn latency_adds_a_table_of_percentiles() {
+    let mut report = database();
+    report.syscalls[0].latency_ns = Some(latency(2_200));
+    report.syscalls[1].latency_ns = Some(latency(400_000));
+    let options = TextOptions { latency: true, summary_only: true, ..TextOptions::default() };
+    assert_snapshot!(render(&report, &options), @r"
+    % time  seconds usecs/call   calls errors via     name
+    ------ -------- ---------- ------- ------ ------- ------------------------------
+     55.94 0.047163      2.310   20417        syscall pwrite64
+     25.38 0.021400      0.021 1000003        vdso    clock_gettime(REALTIME)
+     18.59 0.015675    412.500      38        syscall fdatasync
+      0.08 0.000065      1.900      34     13 syscall openat
+      0.00 0.000003      0.243      12        vdso    clock_gettime(PROCESS_CPUTIME)
+      0.00 0.000000      0.152       2        syscall clock_gettime
+      0.00 0.000000      0.004       7        vdso    time
+    ------ -------- ---------- ------- ------ ------- ------------------------------
+    100.00 0.084306      0.083 1020513     13         total
+
+    Time of single calls:
+        p50     p90     p99     max via     name
+    ------- ------- ------- ------- ------- ------------------------------
+      2.2us  2.75us   4.4us   264us syscall pwrite64
+       21ns    26ns    42ns  2.52us vdso    clock_gettime(REALTIME)
+      400us   500us   800us    48ms syscall fdatasync
+      243ns   303ns   486ns  29.2us vdso    clock_gettime(PROCESS_CPUTIME)
+        4ns     5ns     8ns   480ns vdso    time
+
+    Their shares by time, in percent:
+    <100ns  <1us <10us <100us  <1ms <10ms <100ms longer name
+    ------ ----- ----- ------ ----- ----- ------ ------ ----------------------------
+                  99.9          0.1                     pwrite64
+      99.9         0.1                                  clock_gettime(REALTIME)
+                               99.9          0.1        fdatasync
+            99.9          0.1                           clock_gettime(…CESS_CPUTIME)
+      99.9   0.1                                        time
+    ");
+}
+
+#[test]
+fn chosen_columns_come_in_the_order_given() {
+    let columns = Column::parse_list(&["name", "calls", "p50", "max"].map(String::from)).unwrap();
+    let options = TextOptions { columns, summary_only: true, ..TextOptions::default() };
+    assert_snapshot!(render(&database(), &options), @r"
+    name                             calls     p50     max
+    ------------------------------ ------- ------- -------
+    pwrite64                         20417
+    clock_gettime(REALTIME)        1000003    21ns  2.52us
+    fdatasync                           38
+    openat                              34
+    clock_gettime(PROCESS_CPUTIME)      12   243ns  29.2us
+    clock_gettime                        2
+    time                                 7     4ns   480ns
+    ------------------------------ ------- ------- -------
+    total                          1020513
+    ");
+}
+
+#[test]
+fn reads_that_fall_back_to_a_system_call_are_pointed_out() {
+    let mut report = vdso_only();
+    report.vdso[0].time_avg_ps = 1_310_000;
+    report.vdso[0].time_total_ns = 1_310_004_000;
+    report.vdso[0].latency_ns = Some(latency(1_290));
+    report.clock_reads.time_ns = 1_310_004_000;
+    report.clock_reads.syscall_read_ps = 1_340_000;
+    report.clock_reads.by_syscall_ns = 1_340_004_000;
+    assert_snapshot!(text(&report), @r"
+    ./loop: exit code 0, 2.31 s (CPU 1.98 s)
+    % time  seconds usecs/call   calls errors via     name
+    ------ -------- ---------- ------- ------ ------- -----------------------
+    100.00 1.310004      1.310 1000003        vdso    clock_gettime(REALTIME)
+    ------ -------- ---------- ------- ------ ------- -----------------------
+    100.00 1.310004      1.310 1000003                total
+
+    Time of single vDSO calls:
+        p50     p90     p99     max via     name
+    ------- ------- ------- ------- ------- -----------------------
+     1.29us  1.61us  2.58us   155us vdso    clock_gettime(REALTIME)
+
+    Clock reads:  1,000,024, that is 432,836 a second (counted)
+    Here:         1.31 s, 1.31 us a read (measured): 57 % of wall, 66 % of CPU
+    Slow reads:   half of the calls of clock_gettime(REALTIME) took 1.29 us or more,
+                  as long as a system call takes (1.34 us here): they were not
+                  answered in user space; see
+                  /sys/devices/system/clocksource/clocksource0/current_clocksource:
+                  tsc is fast, hpet and acpi_pm are not
+    By syscall:   1.34 s, 1.34 us a read (measured)
+    Same tick:    4.0 % of the precise reads came within the same 4 ms tick as the
+                  thread's read before: for the others a coarse clock would have
+                  returned a new value
+    Times:        of vDSO calls estimated: 10,023 of 1,000,003 were timed
+    Overhead:     system calls were not counted; timing a vDSO call costs 18.2 ns,
+                  which is subtracted from its time
+    ");
+}
+
+#[test]
+fn a_read_that_the_vdso_passes_on_is_one_read_and_nothing_is_said_of_other_hosts() {
+    let mut report = vdso_only();
+    report.clock_reads.reads = 1_011;
+    report.clock_reads.passed_on = 1_009;
+    report.clock_reads.clocksource_reads = 1_011;
+    report.clock_reads.clocksource_passed_on = 1_009;
+    report.via = "ptrace".to_owned();
+    let printed = text(&report);
+    assert!(!printed.contains("Fallen back"), "{printed}");
+    let lines = printed.lines().skip_while(|line| !line.starts_with("Clock reads"));
+    let lines: Vec<&str> = lines.take(4).collect();
+    assert_snapshot!(lines.join("\n"), @"
+    Clock reads:  1,011, that is 432,836 a second (counted); 1,009 of them the vDSO
+                  passed on to the kernel
+    Here:         21.4 ms, 21.2 us a read (measured, ptrace's stops included): 0.93
+                  % of wall, 1.1 % of CPU
+    ");
+}
+
+#[test]
+fn a_program_killed_by_a_signal_is_said_to_be() {
+    let mut report = vdso_only();
+    report.exit_code = None;
+    report.signal = Some(9);
+    report.wall_ns = 0;
+    report.vdso[0].timed = 0;
+    report.clock_reads.time_ns = 0;
+    report.clock_reads.reads_per_second = f64::INFINITY;
+    report.clock_reads.same_tick_share = None;
+    report.overhead = Overhead::default();
+    assert_snapshot!(text(&report), @r"
+    ./loop: killed by SIGKILL, 0 ns (CPU 1.98 s)
+    % time  seconds usecs/call   calls errors via     name
+    ------ -------- ---------- ------- ------ ------- -----------------------
+         -        -          - 1000003        vdso    clock_gettime(REALTIME)
+    ------ -------- ---------- ------- ------ ------- -----------------------
+         -        -          - 1000003                total
+
+    Clock reads:  1,000,024 (counted)
+    Here:         not measured, because no read was timed
+    By syscall:   152 ms, 152 ns a read (measured)
+    Fallen back:  1.2 s on hpet, 2.5 s on acpi_pm (typical: 1.2 us, 2.5 us a read)
+    Times:        no vDSO call was timed
+    Overhead:     system calls were not counted
+    ");
+    report.signal = Some(40);
+    assert!(text(&report).starts_with("./loop: killed by signal 40, 0 ns"), "real-time signal");
+}
+
+#[test]
+fn counts_without_times_have_dashes() {
+    let mut report = database();
+    report.vdso.clear();
+    for row in &mut report.syscalls {
+        (row.time_total_ns, row.time_avg_ps, row.errors) = (0, 0, 0);
+    }
+    report.via = "ptrace".into();
+    report.clock_reads = clockscope_model::trace::ClockReads::default();
+    report.overhead = Overhead::default();
+    assert_snapshot!(text(&report), @r"
+    sqlite3 t.db .read load.sql: exit code 0, 2.31 s (CPU 1.98 s)
+    % time  seconds usecs/call  calls errors via     name
+    ------ -------- ---------- ------ ------ ------- -------------
+         -        -          -  20417        syscall pwrite64
+         -        -          -     38        syscall fdatasync
+         -        -          -     34        syscall openat
+         -        -          -      2        syscall clock_gettime
+    ------ -------- ---------- ------ ------ ------- -------------
+         -        -          -  20491                total
+
+    Clock reads:  none
+    Times:        system calls were counted without time and errors
+    Overhead:     system calls were counted by ptrace, which stops the program twice
+                  for each and costs it tens of microseconds
+    ");
+}
+
+#[test]
+fn foreign_text_cannot_break_the_table() {
+    let mut report = TraceReport { schema: 1, exit_code: Some(3), ..TraceReport::default() };
+    report.command = vec!["a\nb\u{1b}[31m".into(), "x".repeat(300).into()];
+    report.syscalls = vec![syscall("evil\nname", 1, 1, 5_000_000)];
+    let options = TextOptions { summary_only: false, ..TextOptions::default() };
+    let printed = render(&report, &options);
+    assert!(!printed.contains('\u{1b}'));
+    assert!(printed.starts_with("a?b?[31m x"), "{printed}");
+    assert!(printed.contains(" evil?name\n"), "{printed}");
+}
+
+#[test]
+fn a_clock_that_was_asked_for_is_not_advised_against() {
+    let mut report = vdso_only();
+    report.vdso[0].latency_ns = Some(latency(150));
+    report.clock_reads.same_tick_share = Some(0.8);
+    let has = |clock: Clock, text: &str| {
+        let options = TextOptions { clock, ..TextOptions::default() };
+        render(&report, &options).contains(text)
+    };
+    for (text, kernel, syscall, coarse) in [
+        ("Time of single vDSO calls", true, false, false),
+        ("Slow reads", true, false, false),
+        ("By syscall", true, false, true),
+        // It has happened here, as the slow reads show.
+        ("Fallen back", false, true, true),
+        ("Same tick", true, true, false),
+    ] {
+        let found = [Clock::Kernel, Clock::Syscall, Clock::Coarse].map(|clock| has(clock, text));
+        assert_eq!(found, [kernel, syscall, coarse], "{text}");
+    }
+}

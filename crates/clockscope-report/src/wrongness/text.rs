@@ -1,0 +1,234 @@
+//! The report as text: one screen.
+
+use super::histogram;
+use super::sentences::{self, short};
+use super::verdict::amount;
+use clockscope_model::wrongness::{ClockRow, Discipline, Steps, WrongnessReport};
+use clockscope_text::units;
+
+/// Columns of the screen.
+const WIDTH: usize = 80;
+const HEADS: [&str; 9] = ["", "back", "step", "getres", "stale p50", "p99", "max", "warp", "floor"];
+
+/// What is shown beside the table.
+#[derive(Clone, Debug, Default)]
+pub struct TextOptions {
+    /// Draw the distributions of this clock.
+    pub histogram: Option<String>,
+}
+
+/// The report, each line at most 80 columns.
+#[must_use]
+pub fn render(report: &WrongnessReport, options: &TextOptions) -> String {
+    let mut text = table(report);
+    text.push('\n');
+    for fault in &report.faults {
+        text.push_str(&wrapped(&format!("FAULT ({}): ", fault.kind), &fault.sentence));
+    }
+    if report.faults.is_empty() {
+        let seconds = report.elapsed_ms as f64 / 1e3;
+        text.push_str(&format!("no fault found in {seconds:.1} s\n"));
+    }
+    text.push_str(&remarks(report));
+    let drawn = options.histogram.as_ref();
+    let drawn = drawn.and_then(|name| report.clocks.iter().find(|clock| clock.clock == *name));
+    if let Some(clock) = drawn {
+        text.push_str(&histogram::render(clock));
+    }
+    text
+}
+
+/// A line a clock.
+fn table(report: &WrongnessReport) -> String {
+    let mut rows: Vec<[String; 9]> = vec![HEADS.map(str::to_owned)];
+    rows[0][0] = format!("on CPU {}", report.cpu);
+    rows.extend(report.clocks.iter().map(|clock| row(report, clock)));
+    let widths: Vec<usize> = (0..HEADS.len())
+        .map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0))
+        .collect();
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = format!("{:<width$}", row[0], width = widths[0]);
+        for (cell, width) in row.iter().zip(&widths).skip(1).filter(|(_, width)| **width > 0) {
+            line.push_str(&format!(" {cell:>width$}"));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn row(report: &WrongnessReport, clock: &ClockRow) -> [String; 9] {
+    let dash = || "-".to_owned();
+    let back = match clock.backward {
+        0 => "0".to_owned(),
+        _ => brief(clock.worst_backward, &clock.unit),
+    };
+    let resolution = clock.resolution.as_ref();
+    let step = resolution.filter(|r| r.min_step > 0).map(|r| brief(r.min_step, &clock.unit));
+    let getres = resolution.and_then(|r| r.getres_ns).map(units::nanos);
+    let ages = clock.staleness.as_ref().map(|staleness| &staleness.busy);
+    let age = |of: fn(&clockscope_model::wrongness::Distribution) -> u64| {
+        ages.map_or_else(dash, |ages| units::nanos(of(ages)))
+    };
+    let warp = sentences::worst_warp(report, &clock.clock);
+    let worst = warp.map(|warp| match (warp.warps, warp.floor) {
+        (0, None) => "?".to_owned(),
+        (0, Some(_)) => "0".to_owned(),
+        _ => brief(warp.max_warp, &warp.unit),
+    });
+    let floor = warp.and_then(|warp| warp.floor.map(|floor| brief(floor, &warp.unit)));
+    [
+        short(&clock.clock).to_owned(),
+        back,
+        step.unwrap_or_else(dash),
+        getres.unwrap_or_else(dash),
+        age(|ages| ages.p50_ns),
+        age(|ages| ages.p99_ns),
+        age(|ages| ages.max_ns),
+        worst.unwrap_or_else(dash),
+        floor.unwrap_or_else(dash),
+    ]
+}
+
+/// A number with its unit, ticks as `t`.
+fn brief(value: u64, unit: &str) -> String {
+    if unit == "ns" { amount(value, unit) } else { format!("{value} t") }
+}
+
+fn remarks(report: &WrongnessReport) -> String {
+    let mut text = String::new();
+    let few = report.clocks.len() <= 3;
+    for clock in report.clocks.iter().filter(|clock| few || clock.staleness.is_some()) {
+        text.push_str(&wrapped("", &clock.sentence));
+    }
+    let unordered = report.warps.iter().filter(|warp| warp.unordered && warp.warps > 0);
+    if let Some(worst) = unordered.max_by_key(|warp| warp.max_warp).filter(|_| !few) {
+        text.push_str(&wrapped("", &sentences::of_unordered(worst)));
+    }
+    let mut label = "rate     ";
+    for rate in sentences::of_rates(&report.rates) {
+        text.push_str(&wrapped(label, &rate));
+        label = "         ";
+    }
+    if let Some(offset) = sentences::of_offsets(&report.offsets) {
+        text.push_str(&wrapped("offset   ", &offset));
+    }
+    text.push_str(&wrapped("steps    ", &of_steps(&report.steps)));
+    if let Some(gaps) = &report.gaps {
+        text.push_str(&wrapped("gaps     ", &sentences::of_gaps(gaps)));
+    }
+    if let Some(discipline) = &report.discipline {
+        text.push_str(&wrapped("kernel   ", &of_discipline(discipline)));
+    }
+    text.push_str(&stability(report));
+    for (what, why) in &report.declines {
+        text.push_str(&wrapped(&format!("not measured: {what}, "), &format!("because {why}")));
+    }
+    text
+}
+
+fn of_steps(steps: &Steps) -> String {
+    let seen = match (steps.steps_ns.len(), steps.notices) {
+        (0, 0) => "none of CLOCK_REALTIME".to_owned(),
+        _ => {
+            let sizes: Vec<String> = steps.steps_ns.iter().take(5).map(|ns| signed(*ns)).collect();
+            format!("CLOCK_REALTIME {} ({} notices)", sizes.join(", "), steps.notices)
+        }
+    };
+    format!("{seen} in {:.1} s", steps.watched_ms as f64 / 1e3)
+}
+
+fn signed(ns: i64) -> String {
+    format!("{}{}", if ns < 0 { '-' } else { '+' }, units::nanos(ns.unsigned_abs()))
+}
+
+fn of_discipline(discipline: &Discipline) -> String {
+    let max = units::nanos(discipline.max_error_us.saturating_mul(1_000));
+    let estimate = units::nanos(discipline.est_error_us.saturating_mul(1_000));
+    let state = if discipline.synchronised {
+        "synchronised"
+    } else {
+        "unsynchronised: REALTIME may be off"
+    };
+    format!("{state}; maxerror {max}, esterror {estimate}")
+}
+
+fn stability(report: &WrongnessReport) -> String {
+    if report.stability.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "\nMONOTONIC against the counter\n{:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+        "tau", "ADEV", "OADEV", "MDEV", "TDEV", "MTIE"
+    );
+    for row in &report.stability {
+        let tau = units::picos(to_picos(row.tau_s));
+        let deviation =
+            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2e}"));
+        let time = |value: Option<f64>| {
+            value.map_or("-".to_owned(), |value| units::picos(to_picos(value)))
+        };
+        let cells = [deviation(row.adev), deviation(row.oadev), deviation(row.mdev)];
+        text.push_str(&format!(
+            "{tau:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+            cells[0],
+            cells[1],
+            cells[2],
+            time(row.tdev_s),
+            time(row.mtie_s)
+        ));
+    }
+    text
+}
+
+fn to_picos(seconds: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    let picos = (seconds * 1e12).round() as u64;
+    picos
+}
+
+/// Breaks at spaces; further lines are indented as far as the label is wide, at most 9.
+fn wrapped(label: &str, text: &str) -> String {
+    const INDENT_MAX: usize = 9;
+    let indent = " ".repeat(label.chars().count().clamp(2, INDENT_MAX));
+    let mut lines = String::new();
+    let mut line = label.trim_end().to_owned();
+    let mut gap = label.len() - label.trim_end().len();
+    for word in text.split(' ') {
+        let is_first = line.trim().is_empty();
+        if !is_first && line.chars().count() + gap.max(1) + word.chars().count() > WIDTH {
+            lines.push_str(&line);
+            lines.push('\n');
+            line = indent.clone();
+            gap = 0;
+        }
+        line.push_str(&" ".repeat(gap));
+        line.push_str(word);
+        gap = 1;
+    }
+    lines.push_str(line.trim_end());
+    lines.push('\n');
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_sentences_are_broken_between_words() {
+        let text = wrapped("kernel   ", &"word ".repeat(40));
+        assert!(text.lines().count() > 1 && text.lines().all(|line| line.len() <= WIDTH));
+        assert!(text.starts_with("kernel   word word"));
+        assert!(text.lines().nth(1).unwrap().starts_with("         word"));
+        assert_eq!(wrapped("", "one two"), "one two\n");
+        assert_eq!(wrapped("         ", "one"), "         one\n");
+    }
+
+    #[test]
+    fn an_empty_report_has_a_head_and_says_that_nothing_is_wrong() {
+        let text = render(&WrongnessReport::default(), &TextOptions::default());
+        assert!(text.contains("no fault found") && text.contains("stale p50"), "{text}");
+    }
+}
