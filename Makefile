@@ -71,12 +71,12 @@ test-root: setup ## all tests as root, also those that are left out otherwise
 test-vm: setup-vm ## boot machines whose clock is slow (without KVM; minutes) and test what clockscope makes of them
 	$(CARGO) build --release --package clockscope --package fastclock-c
 	vm/test $(TARGET)/release/clockscope $(TARGET)/vm $(BOOTS)
-	CLOCKSCOPE_VM_RESULTS=$(abspath $(TARGET)/vm) $(CARGO) test --package clockscope --test vm -- --ignored
+	CLOCKSCOPE_VM_RESULTS=$(abspath $(TARGET)/vm) $(CARGO) test --package clockscope --test quiet -- --ignored vm::
 
 # `make test-signals ATTACHMENTS=20` is a shorter look.
 ATTACHMENTS ?= 200
 test-signals: setup ## attach to programs with timers and signals, 200 times in each cell of a matrix; half an hour
-	CLOCKSCOPE_ATTACHMENTS=$(ATTACHMENTS) $(CARGO) test --package clockscope --test trace_signals -- \
+	CLOCKSCOPE_ATTACHMENTS=$(ATTACHMENTS) $(CARGO) test --package clockscope --test traced -- \
 		--ignored --nocapture the_matrix
 
 # `make test-foreign FOREIGN='--suite go --mode attach'` runs a part of them.
@@ -136,7 +136,7 @@ big-log: ## read logs of 1 GiB: seconds and memory
 	@scripts/big-log.sh $(TARGET)/release/clockscope
 
 header: ## write fastclock.h from the Rust
-	WRITE_HEADER=1 $(CARGO) test --quiet --package fastclock-c --test header the_header_is
+	WRITE_HEADER=1 $(CARGO) test --quiet --package fastclock-c --test c the_header_is
 
 PREFIX ?= /usr/local
 install-c: ## build and install the C library of fastclock below PREFIX (/usr/local); DESTDIR is honoured

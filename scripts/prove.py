@@ -113,7 +113,7 @@ def cargo(root, *arguments, **variables):
 def model(root, name):
     """Runs the models that begin so; gives whether all hold, and what was said."""
     command, options = cargo(
-        root, "test", "--release", "--no-default-features", "--test", "model", RUSTFLAGS="--cfg fastclock_model",
+        root, "test", "--release", "--no-default-features", "--test", "page", RUSTFLAGS="--cfg fastclock_model",
         RUST_BACKTRACE="0", CARGO_PROFILE_RELEASE_LTO="off", CARGO_PROFILE_RELEASE_CODEGEN_UNITS="16")
     built = subprocess.run(command + ["--no-run"], **options)
     assert built.returncode == 0, built.stderr

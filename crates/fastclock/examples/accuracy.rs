@@ -2,7 +2,7 @@
 //!
 //! `accuracy starts N` prints the rate error right after each of N starts; `accuracy run SECONDS`
 //! the error and the bound of a page that is renewed each 100 ms, `accuracy run SECONDS 1000` each
-//! second; `accuracy record COUNT PERIOD_MS` prints readings for tests/data.
+//! second; `accuracy record COUNT PERIOD_MS` prints readings for tests/page/data.
 
 #![allow(clippy::print_stdout, reason = "its purpose")]
 

@@ -25,7 +25,6 @@ pub(crate) fn clockscope() -> PathBuf {
 }
 
 /// A program and its arguments, of any path or text types.
-#[macro_export]
 macro_rules! words {
     ($($word:expr),* $(,)?) => {
         [$(std::ffi::OsString::from(&$word)),*]

@@ -13,7 +13,6 @@ use super::attaching::{signal, wait_until};
 use super::conversation::Conversation;
 use super::running::{finish, untraced};
 use super::{installed_or_skip, is_root_or_skip};
-use crate::words;
 
 /// A server that a test has started.
 pub(crate) struct Server {

@@ -13,7 +13,7 @@ Every word that stands in brackets in doctor's text, and in `labels` of its JSON
 Severities are what a finding usually has; on a machine it may be more or less. `ok` looks bad and is not, `note` is worth knowing,
 `slow` costs time or may, `wrong` makes wrong time possible.
 
-This page is generated: `CLOCKSCOPE_WRITE_LABELS=1 cargo test -p clockscope --test doctor_command labels_page` writes it.
+This page is generated: `CLOCKSCOPE_WRITE_LABELS=1 cargo test -p clockscope --test quiet labels_page` writes it.
 ";
 
 /// The page, from the catalogue.

@@ -1,0 +1,179 @@
+//! Stacks of real programs, whose functions are known because the programs were made so.
+//!
+//! A test binary of its own, because these tests are tracers: they wait for all children of their process.
+
+mod programs;
+#[path = "../../../clockscope/tests/support/skips.rs"]
+mod skips;
+mod stopped;
+
+use std::path::Path;
+
+use clockscope_callers::frames::End;
+use clockscope_callers::symbols::{Kind, Name};
+use stopped::{COPIED, alone, functions, stopped, unwound};
+
+/// Names from the caller to `main`, and the end.
+fn of_program(program: &Path, words: &[&str]) -> (Vec<Name>, End) {
+    let stopped = stopped(program, words, COPIED);
+    let (unwound, names) = unwound(&stopped);
+    (names, unwound.end)
+}
+
+fn assert_stack(names: &[Name], expected: &[&str]) {
+    let found = functions(names);
+    let found = &found[..expected.len().min(found.len())];
+    assert_eq!(found, expected, "of {names:#?}");
+}
+
+#[test]
+fn c_without_frame_pointers() {
+    let _alone = alone();
+    let Some(program) = programs::c("dynamic", &[]) else { return };
+    let (names, end) = of_program(&program, &["plain"]);
+    assert_stack(&names[1..], &["innermost", "middle", "outermost", "main"]);
+    assert_eq!(end, End::Complete);
+    assert_eq!(
+        names[1].file.as_ref().map(|file| file.verbatim().ends_with("stacks.c")),
+        Some(true)
+    );
+    assert!(names[0].module.as_ref().is_some_and(|module| module.verbatim().contains("libc")));
+}
+
+#[test]
+fn c_static() {
+    let _alone = alone();
+    for (name, options) in [("static", &["-static"][..]), ("static-pie", &["-static-pie"])] {
+        let Some(program) = programs::c(name, options) else { return };
+        let (names, end) = of_program(&program, &["plain"]);
+        let expected = ["__clock_gettime", "innermost", "middle", "outermost", "main"];
+        assert_stack(&names, &expected);
+        assert_eq!(end, End::Complete, "{name}: {names:#?}");
+    }
+}
+
+#[test]
+fn threads_signals_and_odd_frames() {
+    let _alone = alone();
+    let Some(program) = programs::c("odd", &[]) else { return };
+    let (names, end) = of_program(&program, &["thread"]);
+    assert_stack(&names[1..], &["innermost", "middle", "outermost", "in_thread"]);
+    assert_eq!(end, End::Complete, "{names:#?}");
+    let (names, end) = of_program(&program, &["realigned"]);
+    assert_stack(&names[1..], &["innermost", "middle", "outermost", "realigned", "main"]);
+    assert_eq!(end, End::Complete, "{names:#?}");
+    let (names, end) = of_program(&program, &["signal"]);
+    assert_stack(&names[1..], &["innermost", "middle", "outermost", "handler"]);
+    let found = functions(&names);
+    assert_eq!(found.iter().filter(|name| **name == "interrupted").count(), 1, "{names:#?}");
+    assert!(found.contains(&"main"), "{names:#?}");
+    assert_eq!(end, End::Complete, "{names:#?}");
+}
+
+#[test]
+fn a_stack_larger_than_the_copy_is_cut() {
+    let _alone = alone();
+    let Some(program) = programs::c("deep", &[]) else { return };
+    let stopped = stopped(&program, &["deep"], 8 << 10);
+    let (unwound, names) = unwound(&stopped);
+    assert_stack(&names[1..], &["innermost", "middle", "outermost", "recursive", "recursive"]);
+    assert_eq!(unwound.end, End::StackTooShort);
+    assert!(!functions(&names).contains(&"main"));
+}
+
+#[test]
+fn rust_release() {
+    let _alone = alone();
+    let words = ["rustc", "--edition=2024", "-O", "-g"];
+    let Some(program) = programs::built("rust", "stacks.rs", &words) else { return };
+    let (names, end) = of_program(&program, &[]);
+    let found = functions(&names);
+    let at = found
+        .iter()
+        .position(|name| name.ends_with("Queue>::post") || name.ends_with("Queue::post"));
+    let at = at.unwrap_or_else(|| panic!("{names:#?}"));
+    assert!(found[at + 1].ends_with("serve"), "{names:#?}");
+    assert!(found[at + 2].ends_with("main"), "{names:#?}");
+    assert_eq!(end, End::Complete, "{names:#?}");
+}
+
+#[test]
+fn cpp_with_inlining_and_exceptions() {
+    let _alone = alone();
+    let words = ["g++", "-O2", "-g", "-fomit-frame-pointer"];
+    let Some(program) = programs::built("cpp", "stacks.cpp", &words) else { return };
+    let (names, end) = of_program(&program, &["plain"]);
+    assert_eq!(end, End::Complete, "{names:#?}");
+    let expected = [
+        "long app::read_clock<long>(long)",
+        "app::inlined(long)",
+        "app::Caller(char const*)",
+        "main",
+    ];
+    assert_stack(&names[1..], &expected);
+    assert_eq!(names[2].kind, Kind::Inlined);
+    let (names, end) = of_program(&program, &["exception"]);
+    let expected =
+        [&expected[..3], &["app::Guard::~Guard()", "app::thrower(int)", "main"]].concat();
+    assert_stack(&names[1..], &expected);
+    assert_eq!(end, End::Complete, "{names:#?}");
+}
+
+#[test]
+fn go_on_the_main_and_another_goroutine() {
+    let _alone = alone();
+    for (name, options) in [("go", &[][..]), ("go-stripped", &["-ldflags=-s -w"])] {
+        let words = [&["go", "build"], options].concat();
+        let Some(program) = programs::built(name, "stacks.go", &words) else { return };
+        for (mode, root) in [("plain", "runtime.main"), ("goroutine", "runtime.goexit")] {
+            assert_stack_of_go(&program, mode, root);
+        }
+    }
+}
+
+/// While the program is stopped its goroutine's time runs out, and then the scheduler may read the
+/// clock before it does: such samples are right too, but another one is wanted.
+fn assert_stack_of_go(program: &Path, mode: &str, root: &str) {
+    for _ in 0..50 {
+        let (names, end) = of_program(program, &[mode]);
+        let found = functions(&names);
+        if found.contains(&"runtime.schedule") || found.last() == Some(&"runtime.morestack") {
+            continue;
+        }
+        let at = found.iter().position(|name| name.ends_with("(*queue).post"));
+        let at = at.unwrap_or_else(|| panic!("{mode}: {end:?} {names:#?}"));
+        assert_eq!(found[at + 1], "main.serve", "{names:#?}");
+        assert!(found.iter().any(|name| name.starts_with(root)), "{names:#?}");
+        assert_eq!(end, End::Complete, "{names:#?}");
+        return;
+    }
+    panic!("the scheduler was always first");
+}
+
+#[test]
+fn code_without_unwind_information_ends_a_stack() {
+    let _alone = alone();
+    let options = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-g0"];
+    let Some(program) = programs::c("bare", &options) else { return };
+    let stopped = stopped(&program, &["plain"], COPIED);
+    let (unwound, names) = unwound(&stopped);
+    assert_stack(&names[1..], &["innermost"]);
+    assert_eq!(names.len(), 2, "{names:#?}");
+    assert!(matches!(unwound.end, End::NoInformation(_)), "{:?}", unwound.end);
+}
+
+#[test]
+fn stripped_and_deleted_programs_are_unwound() {
+    let _alone = alone();
+    let Some(program) = programs::c("stripped", &["-s", "-static"]) else { return };
+    let stopped = stopped(&program, &["plain"], COPIED);
+    std::fs::remove_file(&program).expect("delete the program");
+    let (unwound, names) = unwound(&stopped);
+    // clock_gettime, four functions of the program, three of the C library.
+    assert_eq!(functions(&names), ["?"; 8]);
+    assert_eq!(unwound.end, End::Complete);
+    assert!(
+        names[0].module.as_ref().is_some_and(|module| module.verbatim().ends_with("/stripped"))
+    );
+    assert!(names.iter().all(|name| name.address != 0 && name.kind == Kind::Native));
+}

@@ -1,0 +1,43 @@
+//! Building the programs of `tests/tracees/stacks`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::skips::skip;
+
+fn sources() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/tracees/stacks"))
+}
+
+/// Builds one source file by a compiler with options, or says what is missing.
+pub(crate) fn built(name: &str, source: &str, words: &[&str]) -> Option<PathBuf> {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stacks");
+    std::fs::create_dir_all(&directory).expect("create the directory for programs");
+    let product = directory.join(name);
+    let compiler = match words[0] {
+        "go" if Path::new("/usr/local/go/bin/go").exists() => "/usr/local/go/bin/go",
+        other => other,
+    };
+    let mut command = Command::new(compiler);
+    command.args(&words[1..]).arg("-o").arg(&product).arg(sources().join(source));
+    command.env("GOCACHE", directory.join("go-cache")).env("GOFLAGS", "-mod=mod");
+    command.env("CGO_ENABLED", "0");
+    match command.output() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            skip(&format!("{compiler} is missing"));
+            None
+        }
+        output => {
+            let output = output.expect("run a compiler");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{name} does not compile:\n{said}");
+            Some(product)
+        }
+    }
+}
+
+/// Builds `stacks.c` by `gcc -O2` without frame pointers.
+pub(crate) fn c(name: &str, options: &[&str]) -> Option<PathBuf> {
+    let words = ["gcc", "-O2", "-g", "-fomit-frame-pointer", "-pthread"];
+    built(name, "stacks.c", &[&words[..], options].concat())
+}

@@ -1,0 +1,366 @@
+//! `clockscope doctor` on the machine that it runs on, as a user runs it: what it says of a healthy
+//! machine, of a tracer beside it, of a process with less rights, and `--watch`.
+//!
+//! Some of these tests need root, or a program of the system; without it each says so and returns.
+
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::support::running::{self, rows};
+use crate::support::tracefs::with_tracefs;
+use crate::support::{installed_or_skip, is_root_or_skip, placed, skip};
+
+/// What doctor says of this machine, as JSON, with how it ended.
+struct Said {
+    json: Value,
+    output: Output,
+}
+
+/// Runs doctor below `starter`, which may be empty.
+#[track_caller]
+fn doctor(starter: &[OsString]) -> Said {
+    let words = [starter, &words![running::clockscope(), "doctor", "--format", "json"]].concat();
+    doctor_by(Command::new(&words[0]).args(&words[1..]))
+}
+
+#[track_caller]
+fn doctor_by(command: &mut Command) -> Said {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = running::finish(command.spawn().expect("start doctor"));
+    let json = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    Said { json, output }
+}
+
+impl Said {
+    fn has(&self, label: &str) -> bool {
+        rows(&self.json["labels"]).any(|one| one == label)
+    }
+
+    fn finding(&self, label: &str) -> Option<&Value> {
+        rows(&self.json["findings"]).find(|finding| finding["id"] == label)
+    }
+
+    /// Everything that a finding rests on, in one text.
+    fn evidence(&self, label: &str) -> String {
+        let lines = self.finding(label).into_iter().flat_map(|finding| rows(&finding["evidence"]));
+        lines.filter_map(|line| line["text"].as_str()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Whether this machine reads its TSC, as the machines do on which these tests were written.
+fn reads_tsc_or_skip() -> bool {
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let current = std::fs::read_to_string(path).unwrap_or_default();
+    let reads_tsc = current.trim() == "tsc";
+    if !reads_tsc {
+        skip(&format!("the clocksource is {:?} and not tsc", current.trim()));
+    }
+    reads_tsc
+}
+
+#[track_caller]
+fn assert_fast_and_well(said: &Said) {
+    assert_eq!(said.json["state"], "fast", "{}", said.json);
+    for finding in rows(&said.json["findings"]) {
+        let severity = finding["severity"].as_str();
+        assert!(matches!(severity, Some("ok" | "note")), "{finding}");
+    }
+    assert_eq!(said.output.status.code(), Some(0));
+}
+
+#[test]
+fn a_machine_that_reads_its_tsc_is_fast_and_well() {
+    if !reads_tsc_or_skip() {
+        return;
+    }
+    let said = doctor(&[]);
+    assert_fast_and_well(&said);
+    assert!(said.has("state:fast") && said.has("source:tsc"), "{}", said.json["labels"]);
+    let measured = &said.json["measured"];
+    assert!(rows(&measured["reads"]).any(|read| read["falls_back"] == false), "{measured}");
+    assert!(said.output.stderr.is_empty(), "{:?}", said.output);
+}
+
+/// A process that is ended, with its group, when the test ends.
+struct Beside(Child);
+
+impl Beside {
+    fn start(command: &mut Command) -> Self {
+        use std::os::unix::process::CommandExt as _;
+        let command = command.process_group(0).stdin(Stdio::null());
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"))
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let group = format!("-{}", self.0.id());
+        let _ = Command::new("/bin/kill").args(["-s", "INT", "--", &group]).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs doctor until it names the tracer: that attaches itself, or ends with an error.
+#[track_caller]
+fn assert_named(tracer: &mut Beside) {
+    let marker = format!("(pid {})", tracer.0.id());
+    let start = Instant::now();
+    let mut said = doctor(&[]);
+    while !said.evidence("syscalls-traced").contains(&marker) {
+        assert!(start.elapsed() < running::HUNG_AFTER, "{marker} is not named: {}", said.json);
+        let ended = tracer.0.try_wait().expect("it can be waited for");
+        assert!(ended.is_none(), "the tracer ended: {ended:?}");
+        said = doctor(&[]);
+    }
+    assert!(said.has("syscalls-traced"), "{}", said.json["labels"]);
+    if reads_tsc_or_skip() {
+        assert_fast_and_well(&said);
+    }
+}
+
+#[test]
+fn bpftrace_on_system_calls_is_named() {
+    let (true, Some(bpftrace)) = (is_root_or_skip(), installed_or_skip(&["/usr/bin/bpftrace"]))
+    else {
+        return;
+    };
+    let program = "tracepoint:raw_syscalls:sys_enter { @ = count(); }";
+    assert_named(&mut Beside::start(with_tracefs(&bpftrace).args(["-e", program])));
+}
+
+#[test]
+fn perf_on_system_calls_is_named() {
+    let (true, Some(perf)) = (is_root_or_skip(), installed_or_skip(&["/usr/bin/perf"])) else {
+        return;
+    };
+    let arguments = ["stat", "-e", "raw_syscalls:sys_enter", "-a", "sleep", "1000"];
+    assert_named(&mut Beside::start(with_tracefs(&perf).args(arguments)));
+}
+
+/// A copy of clockscope that everybody may execute, with its directory.
+fn public_copy() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let copy = directory.path().join("clockscope");
+    placed::program(&running::clockscope(), &copy, 0o755);
+    let everybody = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(directory.path(), everybody).expect("change a mode");
+    (directory, copy)
+}
+
+#[test]
+fn without_rights_it_still_judges_and_says_what_it_could_not_read() {
+    let (true, Some(setpriv)) = (is_root_or_skip(), installed_or_skip(&["/usr/bin/setpriv"]))
+    else {
+        return;
+    };
+    let (_directory, copy) = public_copy();
+    let mut command = Command::new(setpriv);
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    let said = doctor_by(
+        command.args(["--bounding-set", "-all"]).arg(copy).args(["doctor", "--format", "json"]),
+    );
+    if reads_tsc_or_skip() {
+        assert_fast_and_well(&said);
+    }
+    let restricted = std::fs::read_to_string("/proc/sys/kernel/dmesg_restrict");
+    if restricted.is_ok_and(|text| text.trim() == "1") {
+        let unread = rows(&said.json["unread"]).find(|file| file["file"] == "dmesg");
+        let why = unread.and_then(|file| file["why"].as_str()).unwrap_or_default();
+        assert!(why.contains("not permitted") && why.contains("try as root"), "{}", said.json);
+    }
+}
+
+#[test]
+fn a_time_namespace_is_said() {
+    if !is_root_or_skip() || !Path::new("/proc/self/ns/time").exists() {
+        return;
+    }
+    // -T puts children of the unsharing process into the namespace.
+    let script = "\"$@\"; exit $?";
+    let starter =
+        words!["unshare", "--time", "--monotonic=86400", "--fork", "sh", "-c", script, "sh"];
+    let said = doctor(&starter);
+    assert!(said.has("in-time-namespace"), "{}", said.json["labels"]);
+    assert!(said.evidence("in-time-namespace").contains("monotonic +86400 s"));
+    if reads_tsc_or_skip() {
+        assert_fast_and_well(&said);
+    }
+}
+
+#[test]
+fn a_tracer_of_this_process_is_said() {
+    let Some(strace) = installed_or_skip(&["/usr/bin/strace"]) else { return };
+    let said = doctor(&words![strace, "-f", "-o", "/dev/null", "-e", "trace=none"]);
+    assert!(said.has("traced-by-ptrace"), "{}", said.json["labels"]);
+}
+
+/// A library that does something before `main`, to be named in `LD_PRELOAD`: what a program that
+/// starts another one leaves to it. Without a C compiler there is none.
+fn preload(body: &str) -> Option<(tempfile::TempDir, PathBuf)> {
+    let cc = installed_or_skip(&["/usr/bin/cc", "/usr/bin/gcc"])?;
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let (source, library) = (directory.path().join("a.c"), directory.path().join("a.so"));
+    let head = "#include <stddef.h>\n#include <sys/prctl.h>\n#include <sys/syscall.h>\n\
+                #include <linux/seccomp.h>\n#include <linux/filter.h>\n\
+                __attribute__((constructor)) static void before_main(void)\n";
+    std::fs::write(&source, format!("{head}{{\n{body}\n}}\n")).expect("write a source");
+    let command = [&words!["-shared", "-fPIC", "-o"][..], &words![library, source]].concat();
+    let built = Command::new(cc).args(command).status().expect("run the compiler");
+    assert!(built.success());
+    Some((directory, library))
+}
+
+const DENY_TSC: &str = "prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);";
+/// A filter that lets every system call pass.
+const FILTER_ALL: &str = "
+    struct sock_filter allow[] = {{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW }};
+    struct sock_fprog program = { 1, allow };
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);";
+/// A filter that refuses `prctl(PR_SET_TSC, ...)`, whose number is 26, and lets all else pass.
+const KEEP_DENIED: &str = "
+    struct sock_filter refuse[] = {
+        { BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr) },
+        { BPF_JMP | BPF_JEQ | BPF_K, 0, 3, SYS_prctl },
+        { BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, args[0]) },
+        { BPF_JMP | BPF_JEQ | BPF_K, 0, 1, PR_SET_TSC },
+        { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | 1 },
+        { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW },
+    };
+    struct sock_fprog program = { 6, refuse };
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);";
+
+#[track_caller]
+fn doctor_after(body: &str) -> Option<Said> {
+    let (_directory, library) = preload(body)?;
+    let mut command = Command::new(running::clockscope());
+    command.args(["doctor", "--format", "json"]).env("LD_PRELOAD", library);
+    Some(doctor_by(&mut command))
+}
+
+#[test]
+fn a_seccomp_filter_is_said() {
+    let Some(said) = doctor_after(FILTER_ALL) else { return };
+    assert!(said.has("seccomp-filter"), "{}", said.json["labels"]);
+    if reads_tsc_or_skip() {
+        assert_fast_and_well(&said);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_process_that_may_not_read_the_tsc_says_so_and_measures_all_the_same() {
+    let Some(said) = doctor_after(DENY_TSC) else { return };
+    assert!(said.has("tsc-denied-to-process"), "{}", said.json["labels"]);
+    assert!(rows(&said.json["measured"]["reads"]).count() > 0);
+    if reads_tsc_or_skip() {
+        assert_fast_and_well(&said);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_process_that_may_never_read_the_tsc_measures_nothing_and_does_not_die() {
+    let Some(said) = doctor_after(&format!("{DENY_TSC}{KEEP_DENIED}")) else { return };
+    assert!(said.has("tsc-denied-to-process"), "{}", said.json["labels"]);
+    assert_eq!(rows(&said.json["measured"]["reads"]).count(), 0);
+    let unmeasured = said.json["measured"]["unmeasured"].to_string();
+    assert!(unmeasured.contains("may not read the TSC"), "{unmeasured}");
+}
+
+/// `doctor --watch` with its output on a pipe.
+struct Watching {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Watching {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("start doctor");
+        let lines = BufReader::new(child.stdout.take().expect("is piped")).lines();
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("a line").expect("of text")
+    }
+
+    /// Ends it by a signal; gives the exit status and what else it wrote.
+    #[track_caller]
+    fn end(mut self, signal: &str) -> (Option<i32>, Vec<String>) {
+        let pid = self.child.id().to_string();
+        Command::new("/bin/kill").args(["-s", signal, &pid]).status().expect("run kill");
+        let rest = self.lines.map(|line| line.expect("of text")).collect();
+        (self.child.wait().expect("it can be waited for").code(), rest)
+    }
+}
+
+fn watch() -> Command {
+    let mut command = Command::new(running::clockscope());
+    command.args(["doctor", "--watch"]);
+    command
+}
+
+#[test]
+fn a_watch_tells_its_first_state_at_once_and_ends_well_by_either_signal() {
+    for signal in ["INT", "TERM"] {
+        let mut watching = Watching::start(&mut watch());
+        let first = watching.line();
+        let (stamp, text) = first.split_once(' ').expect("a stamp and words");
+        assert!(stamp.ends_with('Z') && stamp.len() == 20, "{first}");
+        assert!(text.starts_with("watching: the clocksource is "), "{first}");
+        assert!(!first.contains('\u{1b}'), "no colours on a pipe: {first:?}");
+        let (status, _) = watching.end(signal);
+        assert_eq!(status, Some(0), "{signal}");
+    }
+}
+
+#[test]
+fn a_watch_without_rights_says_what_it_does_not_see_and_goes_on() {
+    let (true, Some(setpriv)) = (is_root_or_skip(), installed_or_skip(&["/usr/bin/setpriv"]))
+    else {
+        return;
+    };
+    let restricted = std::fs::read_to_string("/proc/sys/kernel/dmesg_restrict");
+    if !restricted.is_ok_and(|text| text.trim() == "1") {
+        skip("everybody may read the kernel's log here");
+        return;
+    }
+    let (_directory, copy) = public_copy();
+    let mut command = Command::new(setpriv);
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(copy);
+    let mut watching = Watching::start(command.args(["doctor", "--watch"]));
+    assert!(watching.line().contains(" watching: "));
+    let second = watching.line();
+    assert!(second.contains(" not watched: the kernel's log: not permitted"), "{second}");
+    assert_eq!(watching.end("TERM").0, Some(0));
+}
+
+#[test]
+fn a_watch_adds_to_its_file_and_refuses_one_that_it_cannot_write() {
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let path = directory.path().join("watch.log");
+    std::fs::write(&path, "what was there\n").expect("write a file");
+    let mut child = watch().arg("-o").arg(&path).spawn().expect("start doctor");
+    // Its first line shows that the signal is caught by now.
+    while !std::fs::read_to_string(&path).expect("read it").contains("watching: ") {
+        assert!(child.try_wait().expect("it can be waited for").is_none());
+        std::thread::yield_now();
+    }
+    Command::new("/bin/kill").args(["-s", "TERM", &child.id().to_string()]).status().expect("run");
+    assert_eq!(child.wait().expect("it can be waited for").code(), Some(0));
+    let text = std::fs::read_to_string(&path).expect("read it");
+    assert!(text.starts_with("what was there\n2"), "{text}");
+    let output = watch().args(["-o", "/no/such/directory/file"]).output().expect("run doctor");
+    assert_eq!(output.status.code(), Some(3));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("cannot write to /no/such/directory/file"), "{error}");
+}

@@ -1,0 +1,17 @@
+//! What looks at the machine itself and would see the neighbours: figures of this moment, real-time
+//! priorities, clocks that must be right in time, and who traces the whole host.
+
+#[allow(dead_code, unused_macros, reason = "each of the test binaries uses another part")]
+#[macro_use]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bench_extras;
+mod bpf;
+mod doctor_live;
+mod host_tracing;
+mod serve_command;
+mod timekeeper_kill;
+mod trace_callers_truth;
+mod trace_figures;
+mod trace_real_time;

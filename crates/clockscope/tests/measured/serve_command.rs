@@ -1,0 +1,415 @@
+//! `clockscope serve` as an administrator runs it, and its page as programs read it.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::support::serve::{Program, Served, command, map, run};
+use crate::support::{installed_or_skip, is_root_or_skip};
+use fastclock::Decline;
+use fastclock::page::SIZE;
+use serde_json::Value;
+
+const READ_WHILE_VALID: &[&str] = &["--valid", "1h", "--period", "20ms"];
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[track_caller]
+fn assert_fails(output: &Output, code: i32, words: &str) {
+    let said = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.contains(words) && said.starts_with("clockscope: "), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+/// A folder, and a page's name in a folder in it that is not there yet.
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("run/page");
+    (folder, page)
+}
+
+fn status(page: &Path) -> (Option<i32>, Value) {
+    let output = run(page, &["--status", "--format", "json"]);
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default())
+}
+
+#[test]
+fn a_page_is_made_for_everybody_and_says_what_it_is_worth() {
+    let (_folder, path) = place();
+    let served = Served::start(&path, &[]);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o644, 0o755));
+    assert_eq!(mode(&path.with_extension("lock")), 0o600);
+    assert_eq!(fs::metadata(&path).unwrap().len(), SIZE as u64);
+
+    let (code, json) = status(&path);
+    assert_eq!((code, &json["answers"], &json["reason"]), (Some(0), &true.into(), &Value::Null));
+    assert_eq!(json["writer"], served.id());
+    assert!(json["counter_hz"].as_f64().unwrap() > 1e6, "{json}");
+    assert!((1..1_000_000).contains(&json["bound_ns"].as_u64().unwrap()), "{json}");
+    assert!(json["valid_seconds"].as_f64().unwrap() <= 10.0, "{json}");
+
+    let (code, said) = served.end("-TERM");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("clockscope: the page answered for "), "{said}");
+    // It is left for the next one.
+    assert_eq!(status(&path).0, Some(0));
+}
+
+#[test]
+fn a_status_tells_by_its_code() {
+    let (folder, path) = place();
+    assert_fails(&run(&path, &["--status"]), 2, "there is no page");
+    let bad: [(&str, &[u8], &str); 3] = [
+        ("garbage", &[b'x'; SIZE], "the file is not a clock page"),
+        ("short", b"fstclock", "the page is truncated"),
+        ("long", &[b'x'; SIZE + 1], "the file is not a clock page"),
+    ];
+    for (name, bytes, words) in bad {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let named = run(Path::new("/none"), &["--status", path.to_str().unwrap()]);
+        assert_fails(&named, 2, words);
+    }
+    let served = Served::start(&path, &["--withdraw-on-exit"]);
+    let (code, said) = served.end("-INT");
+    assert_eq!(code, Some(0), "{said}");
+    let (code, json) = status(&path);
+    assert_eq!((code, &json["answers"]), (Some(1), &false.into()));
+    assert_eq!(json["reason_number"], Decline::WriterStopped.as_raw());
+    let text = run(&path, &["--status"]);
+    assert_eq!(text.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("does not answer") && text.contains("has ended its work"), "{text}");
+}
+
+#[test]
+fn there_is_one_timekeeper() {
+    let (_folder, path) = place();
+    let served = Served::start(&path, &[]);
+    let words = format!("another timekeeper (process {}) writes {}", served.id(), path.display());
+    for mode in [&["--foreground"][..], &[]] {
+        assert_fails(&run(&path, mode), 125, &words);
+    }
+    assert_eq!(status(&path).0, Some(0), "the first one is not disturbed");
+    drop(served);
+    Served::start(&path, &[]);
+}
+
+#[test]
+fn readers_notice_nothing_of_a_restart_but_a_wider_bound() {
+    let (_folder, path) = place();
+    let mut served = Served::start(&path, READ_WHILE_VALID);
+    let page = map(&path).unwrap();
+    let inode = fs::metadata(&path).unwrap().ino();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let program = Program::default();
+            let mut reads = 0_u64;
+            while !done.load(Ordering::Acquire) {
+                let read = program.read(page);
+                assert_eq!(read.declined, None, "after {reads} reads");
+                reads += 1;
+            }
+            reads
+        });
+        for _ in 0..4 {
+            let (code, said) = served.end("-TERM");
+            served = Served::start(&path, READ_WHILE_VALID);
+            // A reader that failed has said why.
+            assert!(!reader.is_finished(), "{code:?} {said}");
+        }
+        done.store(true, Ordering::Release);
+        assert!(reader.join().unwrap() > 1000);
+    });
+    assert_eq!(fs::metadata(&path).unwrap().ino(), inode, "the same file");
+}
+
+#[test]
+fn after_sigkill_the_line_holds_to_its_end_and_then_the_kernel_answers() {
+    let (_folder, path) = place();
+    let valid = &["--valid", "300ms", "--period", "20ms"];
+    let program = Program::default();
+    for round in 0..3 {
+        let served = Served::start(&path, valid);
+        let page = map(&path).unwrap();
+        // Both answers are right, and one follows the other without a step back.
+        while program.read(page).declined.is_some() {}
+        drop(served);
+        let reason = loop {
+            if let Some(reason) = program.read(page).declined {
+                break reason;
+            }
+        };
+        assert_eq!(reason, Decline::Expired, "round {round}");
+        let (code, json) = status(&path);
+        assert_eq!((code, &json["reason_number"]), (Some(1), &Decline::Expired.as_raw().into()));
+    }
+}
+
+#[test]
+fn what_is_no_page_is_replaced_and_what_is_no_file_is_not_touched() {
+    let (folder, path) = place();
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    let bad: [(&[u8], &str); 3] = [
+        (&[b'x'; SIZE], "the file is not a clock page: it is replaced"),
+        (b"short", "the page has 5 bytes instead of 4096: it is replaced"),
+        (b"", "the page has 0 bytes instead of 4096: it is replaced"),
+    ];
+    for (bytes, words) in bad {
+        fs::write(&path, bytes).unwrap();
+        let mut old = fs::File::open(&path).unwrap();
+        let (code, said) = Served::start(&path, &[]).end("-TERM");
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains(words), "{said}");
+        let mut kept = Vec::new();
+        std::io::Read::read_to_end(&mut old, &mut kept).unwrap();
+        assert_eq!(kept, bytes, "whoever has the old file keeps it");
+        fs::remove_file(&path).unwrap();
+    }
+    let victim = folder.path().join("victim");
+    fs::write(&victim, [7; SIZE]).unwrap();
+    symlink(&victim, &path).unwrap();
+    assert_fails(&run(&path, &["--foreground"]), 125, "is a symbolic link");
+    assert_eq!(fs::read(&victim).unwrap(), [7; SIZE]);
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert_fails(&run(&path, &[]), 125, path.to_str().unwrap());
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named() {
+    let nowhere = Path::new("/proc/no/page");
+    assert_fails(&run(nowhere, &["--foreground"]), 125, "cannot make the directory /proc/no");
+    assert_fails(&run(nowhere, &[]), 125, "cannot make the directory /proc/no");
+    assert_fails(&run(Path::new("/proc/page"), &[]), 125, "cannot open the lock /proc/page.lock");
+    let output = run(Path::new("/none"), &["--foreground", "--user", "no-such-user"]);
+    assert_fails(&output, 125, "cannot become user no-such-user: there is no such user");
+}
+
+#[test]
+fn wrong_options_are_refused() {
+    for options in [
+        &["--period", "1ms"][..],
+        &["--valid", "2h"],
+        &["--format", "json"],
+        &["--status", "--force"],
+        &["--user"],
+    ] {
+        assert_eq!(run(Path::new("/none"), options).status.code(), Some(2), "{options:?}");
+    }
+}
+
+#[test]
+fn a_full_file_system_is_an_error_and_no_signal() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let (folder, _) = place();
+    let mount = folder.path().to_str().unwrap();
+    // In a mount namespace of its own, gone with its last process.
+    let script = format!(
+        "mount -t tmpfs -o size=16k none {mount} && (cat /dev/zero > {mount}/full; true) 2>/dev/null
+         exec {} serve --foreground --page {mount}/page",
+        env!("CARGO_BIN_EXE_clockscope")
+    );
+    let output = Command::new("unshare").args(["-m", "sh", "-c", &script]).output().unwrap();
+    assert_fails(&output, 125, "No space left on device");
+}
+
+#[test]
+fn it_goes_to_the_background_once_the_page_is_there() {
+    let (_folder, path) = place();
+    let output = run(&path, &[]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    let (code, json) = status(&path);
+    assert_eq!(code, Some(0));
+    let process = json["writer"].as_u64().unwrap();
+    let lock = fs::read_to_string(path.with_extension("lock")).unwrap();
+    assert_eq!(lock.trim(), process.to_string());
+    let directory = fs::read_link(format!("/proc/{process}/cwd")).unwrap();
+    assert_eq!(directory, Path::new("/"));
+    for standard in 0..3 {
+        let target = fs::read_link(format!("/proc/{process}/fd/{standard}")).unwrap();
+        assert_eq!(target, Path::new("/dev/null"));
+    }
+    assert!(Command::new("kill").arg(process.to_string()).status().unwrap().success());
+}
+
+#[test]
+fn privileges_are_dropped() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let (_folder, path) = place();
+    let served = Served::start(&path, &["--user", "nobody"]);
+    for task in fs::read_dir(format!("/proc/{}/task", served.id())).unwrap() {
+        let text = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let line = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let nobody = fs::read_to_string("/etc/passwd").unwrap();
+        let nobody = nobody.lines().find(|line| line.starts_with("nobody:")).unwrap().to_owned();
+        let numbers: Vec<&str> = nobody.split(':').skip(2).take(2).collect();
+        assert_eq!(line("Uid:"), [numbers[0]; 4]);
+        assert_eq!(line("Gid:"), [numbers[1]; 4]);
+        assert_eq!(line("Groups:"), [""; 0]);
+        for set in ["CapPrm:", "CapEff:"] {
+            assert_eq!(line(set), ["0000000000000000"], "{set}");
+        }
+    }
+    assert_eq!(status(&path).0, Some(0));
+}
+
+#[test]
+fn a_supervisor_is_told() {
+    let (folder, path) = place();
+    let address = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&address).unwrap();
+    let mut serve = command(&path, &["--foreground"]);
+    serve.env("NOTIFY_SOCKET", &address).env("WATCHDOG_USEC", "400000");
+    let served = Served::spawn(&mut serve, &path);
+    let mut told = Vec::new();
+    let mut hear_until = |word: &str| {
+        loop {
+            let mut bytes = [0; 512];
+            let length = socket.recv(&mut bytes).unwrap();
+            told.push(String::from_utf8_lossy(&bytes[..length]).trim().to_owned());
+            if told.last().is_some_and(|last| last.contains(word)) {
+                return told.clone();
+            }
+        }
+    };
+    let told = hear_until("STATUS=");
+    assert!(told.iter().any(|word| word == "READY=1"), "{told:?}");
+    assert!(told.last().is_some_and(|last| last == "STATUS=the page answers"), "{told:?}");
+    hear_until("WATCHDOG=1");
+    hear_until("WATCHDOG=1");
+    served.end("-TERM");
+    hear_until("STOPPING=1");
+}
+
+#[test]
+fn the_unit_is_one_that_systemd_understands() {
+    let Some(analyze) = installed_or_skip(&["/usr/bin/systemd-analyze"]) else { return };
+    let unit =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/clockscope-serve.service");
+    let text = fs::read_to_string(unit).unwrap();
+    let here = text.replace("/usr/bin/clockscope", env!("CARGO_BIN_EXE_clockscope"));
+    assert_ne!(text, here);
+    let folder = tempfile::tempdir().unwrap();
+    let unit = folder.path().join("clockscope-serve.service");
+    fs::write(&unit, here).unwrap();
+    let output = Command::new(analyze).arg("verify").arg(&unit).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+/// A page in a directory of its own, as a timekeeper leaves it.
+fn left_page() -> (tempfile::TempDir, PathBuf) {
+    let (folder, path) = place();
+    let (code, said) = Served::start(&path, &[]).end("-TERM");
+    assert_eq!(code, Some(0), "{said}");
+    (folder, path)
+}
+
+#[test]
+fn what_belongs_to_somebody_else_is_not_taken_over() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let (_folder, path) = left_page();
+    let lock = path.with_extension("lock");
+    let give = |path: &Path, user| std::os::unix::fs::chown(path, Some(user), None).unwrap();
+    for file in [&path, &lock] {
+        give(file, 65_534);
+        let before = fs::read(file).unwrap();
+        assert_fails(&run(&path, &["--foreground"]), 125, "belongs to user 65534; remove it");
+        assert_eq!(fs::read(file).unwrap(), before, "{}", file.display());
+        give(file, 0);
+    }
+    let directory = path.parent().unwrap();
+    give(directory, 65_534);
+    assert_fails(&run(&path, &["--foreground"]), 125, "run belongs to user 65534; choose another");
+    give(directory, 0);
+    Served::start(&path, &[]);
+}
+
+#[test]
+fn a_directory_in_which_others_may_write_is_refused() {
+    let (_folder, path) = left_page();
+    let directory = path.parent().unwrap();
+    let open = |mode| fs::set_permissions(directory, fs::Permissions::from_mode(mode)).unwrap();
+    for mode in [0o777, 0o775, 0o757] {
+        open(mode);
+        assert_fails(&run(&path, &["--foreground"]), 125, "others may write to the directory");
+    }
+    // As /tmp is: nobody can take away what is there.
+    open(0o1777);
+    Served::start(&path, &[]);
+}
+
+#[test]
+fn a_file_with_a_second_name_is_refused() {
+    let (folder, path) = left_page();
+    let precious = folder.path().join("precious");
+    fs::write(&precious, "precious").unwrap();
+    let lock = path.with_extension("lock");
+    fs::remove_file(&lock).unwrap();
+    fs::hard_link(&precious, &lock).unwrap();
+    assert_fails(&run(&path, &["--foreground"]), 125, "page.lock has 2 names; remove it");
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+    fs::remove_file(&lock).unwrap();
+    fs::hard_link(&path, folder.path().join("second")).unwrap();
+    assert_fails(&run(&path, &["--foreground"]), 125, "page has 2 names; remove it");
+}
+
+#[test]
+fn whoever_could_write_the_page_once_cannot_end_its_timekeeper() {
+    let (_folder, path) = left_page();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    let kept_open = fs::File::options().write(true).open(&path).unwrap();
+    let mut served = Served::start(&path, &["--period", "10ms"]);
+    kept_open.set_len(0).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), SIZE as u64, "it is another file");
+    let count = || status(&path).1["count"].as_u64().unwrap();
+    let before = count();
+    while count() == before {
+        assert!(served.is_running(), "the timekeeper has died");
+    }
+    let (code, said) = served.end("-TERM");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("others could write to the page: it is replaced"), "{said}");
+}
+
+/// The page stays root's, so that not even a timekeeper that somebody has taken over can end the
+/// programs that read it.
+#[test]
+fn a_timekeeper_without_privileges_cannot_cut_its_page_off() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let (folder, path) = place();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let served = Served::start(&path, &["--user", "nobody"]);
+    let found = fs::metadata(&path).unwrap();
+    assert_eq!((found.uid(), found.mode() & 0o777), (0, 0o644));
+    for entry in fs::read_dir(format!("/proc/{}/fd", served.id())).unwrap() {
+        let target = fs::read_link(entry.unwrap().path()).unwrap();
+        assert_ne!(target, path, "it keeps no descriptor");
+    }
+    let page = path.to_str().unwrap();
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "truncate", "-s", "0", page];
+    let cut = Command::new("setpriv").args(nobody).output().unwrap();
+    assert!(!cut.status.success(), "{cut:?}");
+    assert!(String::from_utf8_lossy(&cut.stderr).contains("Permission denied"), "{cut:?}");
+    assert_eq!(fs::metadata(&path).unwrap().len(), SIZE as u64);
+}

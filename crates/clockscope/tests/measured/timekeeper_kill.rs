@@ -1,0 +1,55 @@
+//! A timekeeper that dies by SIGKILL is noticed at the next read, if it owns its page.
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::support::serve::{Program, map};
+use clockscope_sys::page_file::{self, Access};
+use clockscope_timekeeper::{Options, Timekeeper};
+use fastclock::Decline;
+use fastclock::page::{OWNER_DIED, SIZE};
+
+/// Names the page to the process that keeps it.
+const PAGE: &str = "TIMEKEEPER_KILL_PAGE";
+
+/// Not a test of its own: what the other one starts, to kill it.
+#[test]
+fn keeper_to_be_killed() {
+    let Some(path) = std::env::var_os(PAGE) else { return };
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let page = page_file::map(&file, Access::Write).unwrap();
+    let valid = Duration::from_secs(3600);
+    let keeper = Timekeeper::start(page, Options { valid, ..Options::default() }).unwrap();
+    while keeper.is_alive() {
+        std::thread::park_timeout(Duration::from_secs(1));
+    }
+    panic!("the timekeeper has ended");
+}
+
+#[test]
+fn the_death_of_the_owner_is_noticed_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page");
+    std::fs::write(&path, [0; SIZE]).unwrap();
+    let page = map(&path).unwrap();
+    for round in 0..5 {
+        let program = Program::default();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "timekeeper_kill::keeper_to_be_killed"])
+            .env(PAGE, &path)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while program.read(page).declined.is_some() {
+            assert_eq!(child.try_wait().unwrap(), None, "still there");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let read = program.read(page);
+        assert_eq!(read.declined, Some(Decline::WriterDied), "round {round}: {read:?}");
+        assert_ne!(page.head.load(Ordering::Acquire) & OWNER_DIED, 0);
+    }
+}

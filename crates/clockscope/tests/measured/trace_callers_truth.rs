@@ -1,0 +1,589 @@
+//! The callers that are reported are those that made the calls: every program here says how often
+//! it called what from where.
+//!
+//! A share that is drawn from n samples has a standard error of at most sqrt(0.25 / n), and a little
+//! more because they do not all stand for the same number of calls: 0.4 points for 20,000 samples. So
+//! chance alone is off by two points once in a million times. Programs run until there are as many
+//! samples as that, however long it takes on the machine. What was found is printed.
+#![allow(clippy::print_stdout, reason = "the figures, for who runs it with --nocapture")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::support::builds::{self, Link};
+use crate::support::printed::{Key, Printed};
+use crate::support::running::{Report, rows, trace};
+use crate::support::servers;
+use serde_json::Value;
+
+/// Samples that are enough to compare shares.
+const ENOUGH_FOR_SHARES: u64 = 20_000;
+/// How far a share may be off, in points.
+const ALLOWANCE: f64 = 2.0;
+/// Samples that are enough to say that 99 % are right.
+const ENOUGH: u64 = 10_000;
+/// Samples of each clock among them.
+const ENOUGH_OF_A_CLOCK: u64 = 200;
+/// Share of samples that must have the true caller.
+const TRUE_CALLERS: f64 = 0.99;
+
+/// A way to a call as a program says it.
+#[derive(Clone, Debug)]
+struct Way {
+    /// Names of the functions, the caller first; whether it is there only where inlined functions
+    /// are known.
+    frames: Vec<(String, bool)>,
+    key: Key,
+    calls: u64,
+}
+
+impl Way {
+    /// Reads `path LEAF;...;ROOT FUNCTION CLOCK N`.
+    fn parse(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.strip_prefix("path ")?.split(' ').collect();
+        let [path, function, clock, calls] = words[..] else { return None };
+        let mut frames = Vec::new();
+        for frame in path.split(';') {
+            let (name, times) = frame.split_once('*').unwrap_or((frame, "1"));
+            let times: usize = times.parse().expect("a number of frames");
+            let plain = name.strip_prefix('+');
+            let one = (plain.unwrap_or(name).to_owned(), plain.is_some());
+            frames.extend(std::iter::repeat_n(one, times));
+        }
+        let key = (function.to_owned(), clock.to_owned());
+        Some(Self { frames, key, calls: calls.parse().expect("a number of calls") })
+    }
+
+    /// Its functions, as they are known with and without debugging information.
+    fn names(&self, inlines: bool) -> Vec<&str> {
+        let known = self.frames.iter().filter(|(_, inlined)| inlines || !inlined);
+        known.map(|(name, _)| name.as_str()).collect()
+    }
+}
+
+/// What a program says of its ways.
+fn ways(output: &str) -> Vec<Way> {
+    let ways: Vec<Way> = output.lines().filter_map(Way::parse).collect();
+    assert!(!ways.is_empty(), "no ways: {output:?}");
+    ways
+}
+
+/// A function's name without what languages put around it: `<T as shop::Site>::read::h0123` and
+/// `main.(*wall).read` are `read`.
+fn plain_name(name: &str) -> String {
+    let mut plain = String::new();
+    let mut depth = 0_usize;
+    for c in name.chars() {
+        match c {
+            '<' | '(' | '[' | '{' => depth += 1,
+            '>' | ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => plain.push(c),
+            _ => {}
+        }
+    }
+    let plain = plain.trim_end_matches(" const").trim();
+    let is_hash = |part: &str| {
+        part.len() == 17
+            && part.starts_with('h')
+            && part[1..].chars().all(|c| c.is_ascii_hexdigit())
+    };
+    let parts: Vec<&str> = plain.split("::").filter(|part| !is_hash(part)).collect();
+    let last = parts.last().copied().unwrap_or("");
+    // C++ may say the type before the name, C compilers a kind of clone behind, Go a package before.
+    let last = last.rsplit(' ').next().unwrap_or(last);
+    let go = ["main.", "runtime.", "time.", "sort.", "sync."];
+    match go.iter().any(|package| name.starts_with(package)) {
+        true => last.rsplit('.').next().unwrap_or(last).to_owned(),
+        false => last.split('.').next().unwrap_or(last).to_owned(),
+    }
+}
+
+#[test]
+fn names_of_all_languages_are_made_plain() {
+    for (name, plain) in [
+        ("site_direct", "site_direct"),
+        ("site_direct.constprop.0", "site_direct"),
+        ("shop::Counter<long>::site_template(int)", "site_template"),
+        ("shop::Guard::~Guard()", "~Guard"),
+        ("void shop::site_inlined<100>()", "site_inlined"),
+        ("callers::descend", "descend"),
+        ("callers::site_generic::h0123456789abcdef", "site_generic"),
+        ("<callers::Wall as callers::Site>::site_trait::h0123456789abcdef", "site_trait"),
+        ("main.(*wall).siteMethod", "siteMethod"),
+        ("main.main", "main"),
+    ] {
+        assert_eq!(plain_name(name), plain, "{name}");
+    }
+}
+
+/// The samples of one report, compared with what the program said.
+#[derive(Debug, Default)]
+struct Verdict {
+    samples: u64,
+    /// The caller is right.
+    right: u64,
+    /// So is all that is known of the stack.
+    consistent: u64,
+    /// And it is all there.
+    complete: u64,
+    /// Samples of each way, in the order of the ways.
+    of_way: Vec<u64>,
+    /// Calls that these stand for.
+    calls_of_way: Vec<f64>,
+    /// What was wrong, and how often.
+    wrong: BTreeMap<String, u64>,
+}
+
+/// What a frame is, for somebody who knows the program.
+enum Frame {
+    /// A function of the program, by its plain name.
+    Own(String),
+    /// Something in it that has no name.
+    Nameless,
+    /// A function of a library, or of a runtime.
+    Foreign,
+}
+
+fn frame_of(row: &Value, own: &[String], source: &str, program: &str) -> Frame {
+    let module = row["module"].as_str().unwrap_or("");
+    match row["function"].as_str() {
+        Some(name) => {
+            let name = plain_name(name);
+            let in_source = row["file"].as_str().is_some_and(|file| file.ends_with(source));
+            // A closure has no name of its own.
+            let is_own = own.contains(&name) || in_source && !name.is_empty();
+            if is_own { Frame::Own(name) } else { Frame::Foreign }
+        }
+        None if module.is_empty() || module.ends_with(program) => Frame::Nameless,
+        None => Frame::Foreign,
+    }
+}
+
+/// Compares each stack of the report with the ways of its call.
+fn judge(report: &Report, ways: &[Way], source: &str, program: &Path, inlines: bool) -> Verdict {
+    let callers = report.field("callers");
+    let frames: Vec<&Value> = rows(&callers["frames"]).collect();
+    let called: Vec<&Value> = rows(&callers["called"]).collect();
+    let file = program.file_name().expect("has a name").to_string_lossy().into_owned();
+    let own: Vec<String> =
+        ways.iter().flat_map(|way| way.frames.iter().map(|(name, _)| name.clone())).collect();
+    let mut verdict = Verdict {
+        of_way: vec![0; ways.len()],
+        calls_of_way: vec![0.0; ways.len()],
+        ..Verdict::default()
+    };
+    for stack in rows(&callers["stacks"]) {
+        let samples = stack["samples"].as_u64().expect("a number of samples");
+        let row = called[index(&stack["called"])];
+        let clock = row["clock"].as_str().unwrap_or("-");
+        let key = (row["name"].as_str().expect("a name").to_owned(), clock.to_owned());
+        if !ways.iter().any(|way| way.key == key) {
+            continue;
+        }
+        let mut names = Vec::new();
+        for frame in rows(&stack["frames"]) {
+            match frame_of(frames[index(frame)], &own, source, &file) {
+                Frame::Own(name) => names.push(name),
+                Frame::Nameless => names.push("?".to_owned()),
+                Frame::Foreign => {}
+            }
+        }
+        verdict.samples += samples;
+        let calls = stack["calls"].as_f64().expect("a number of calls");
+        verdict.add(ways, &key, &names, inlines, samples, calls);
+    }
+    verdict
+}
+
+fn index(value: &Value) -> usize {
+    usize::try_from(value.as_u64().expect("an index")).expect("an index")
+}
+
+impl Verdict {
+    fn add(
+        &mut self,
+        ways: &[Way],
+        key: &Key,
+        names: &[String],
+        inlines: bool,
+        samples: u64,
+        calls: f64,
+    ) {
+        let of_call = || ways.iter().enumerate().filter(|(_, way)| way.key == *key);
+        let agrees = |way: &Way| {
+            let true_names = way.names(inlines);
+            names.iter().zip(&true_names).all(|(name, truth)| name == truth)
+        };
+        if of_call().any(|(_, way)| names.first().is_some_and(|name| name == way.names(inlines)[0]))
+        {
+            self.right += samples;
+        }
+        let found = of_call().find(|(_, way)| !names.is_empty() && agrees(way));
+        match found {
+            Some((number, way)) => {
+                self.consistent += samples;
+                self.of_way[number] += samples;
+                self.calls_of_way[number] += calls;
+                if names.len() >= way.names(inlines).len() {
+                    self.complete += samples;
+                }
+            }
+            None => {
+                *self
+                    .wrong
+                    .entry(format!("{} {}: {}", key.0, key.1, names.join(";")))
+                    .or_default() += samples
+            }
+        }
+    }
+
+    /// What was wrong most often.
+    fn worst(&self) -> String {
+        let mut wrong: Vec<_> = self.wrong.iter().collect();
+        wrong.sort_by_key(|(_, samples)| std::cmp::Reverse(**samples));
+        let mut text = format!(
+            "{} samples, {} right, {} consistent, {} complete\n",
+            self.samples, self.right, self.consistent, self.complete
+        );
+        for (stack, samples) in wrong.into_iter().take(12) {
+            let _ = writeln!(text, "{samples} x {stack}");
+        }
+        text
+    }
+
+    /// Says what was found.
+    fn print(&self, name: &str) {
+        let of = |part| percent(part, self.samples);
+        println!(
+            "{name}: {} samples, true callers {:.3} %, true stacks {:.3} %, whole stacks {:.3} %",
+            self.samples,
+            of(self.right),
+            of(self.consistent),
+            of(self.complete)
+        );
+    }
+
+    #[track_caller]
+    fn assert_true_callers(&self) {
+        let least = |share: f64| share_of(self.samples, share);
+        assert!(self.right >= least(TRUE_CALLERS), "true callers: {}", self.worst());
+        assert!(self.consistent >= least(TRUE_CALLERS), "true stacks: {}", self.worst());
+    }
+}
+
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn share_of(samples: u64, share: f64) -> u64 {
+    (samples as f64 * share).floor() as u64
+}
+
+#[expect(clippy::cast_precision_loss)]
+fn percent(part: u64, of: u64) -> f64 {
+    part as f64 * 100.0 / of as f64
+}
+
+/// A program with its ways, sampled.
+struct Sampled {
+    ways: Vec<Way>,
+    report: Report,
+}
+
+/// Runs a program, with so many rounds that there are enough samples: those that a first run lacks
+/// say how many. `missing` is by how much there are too few, at most 1 if there are enough.
+#[track_caller]
+fn sample(
+    command: &[OsString],
+    first_rounds: u64,
+    missing: impl Fn(&Sampled) -> f64,
+) -> Option<Sampled> {
+    let mut rounds = first_rounds;
+    for _ in 0..6 {
+        let command = [command, &words![rounds.to_string()]].concat();
+        let traced = trace(&SAMPLING, &command);
+        assert_eq!(traced.code(), 0, "{traced:?}");
+        let sampled = Sampled { ways: ways(&traced.stdout), report: traced.report() };
+        if may_not_sample(&sampled.report) {
+            return None;
+        }
+        assert_calls_are_exact(&sampled);
+        let missing = missing(&sampled);
+        if missing <= 1.0 {
+            return Some(sampled);
+        }
+        rounds = more(rounds, missing);
+    }
+    panic!("too few samples with {rounds} rounds");
+}
+
+/// So many rounds that there are probably enough samples.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn more(rounds: u64, missing: f64) -> u64 {
+    (rounds as f64 * (missing * 1.3).min(20.0)) as u64
+}
+
+/// Many samples a second, as far as they are allowed.
+const SAMPLING: [&str; 5] = ["--via", "none", "--callers", "--freq", "20000"];
+
+/// Whether the kernel lets nobody sample; the test is skipped then.
+fn may_not_sample(report: &Report) -> bool {
+    let callers = report.field("callers");
+    let decline = rows(&callers["declines"]).find(|row| row["pid"] == 0);
+    if let Some(decline) = decline {
+        crate::support::skip(&format!("nobody may be sampled: {}", decline["reason"]));
+    }
+    decline.is_some()
+}
+
+/// Samples of a call.
+fn samples_of(report: &Report, key: &Key) -> u64 {
+    rows(&report.field("callers")["called"])
+        .filter(|row| row["name"] == *key.0 && row["clock"].as_str().unwrap_or("-") == key.1)
+        .map(|row| row["samples"].as_u64().expect("a number of samples"))
+        .sum()
+}
+
+/// However few are sampled, all are counted, and the stacks of a call add up to its count.
+#[track_caller]
+fn assert_calls_are_exact(sampled: &Sampled) {
+    let mut sums: BTreeMap<&Key, u64> = BTreeMap::new();
+    for way in &sampled.ways {
+        *sums.entry(&way.key).or_default() += way.calls;
+    }
+    let callers = sampled.report.field("callers");
+    for (key, calls) in sums {
+        let counted = sampled.report.vdso_calls(key);
+        // Go's runtime reads CLOCK_REALTIME once.
+        assert!(counted == calls || counted == calls + 1, "{key:?}: {counted}, truly {calls}");
+        let number = rows(&callers["called"])
+            .position(|row| row["name"] == *key.0 && row["clock"].as_str().unwrap_or("-") == key.1);
+        let stacks =
+            rows(&callers["stacks"]).filter(|stack| Some(index(&stack["called"])) == number);
+        let sum: f64 = stacks.filter_map(|stack| stack["calls"].as_f64()).sum();
+        #[expect(clippy::cast_precision_loss)]
+        let calls = counted as f64;
+        assert!(
+            samples_of(&sampled.report, key) == 0 || (sum - calls).abs() <= calls * 1e-6 + 0.5,
+            "the stacks of {key:?} stand for {sum} of {calls} calls"
+        );
+    }
+}
+
+/// By how much there are too few samples, of all and of each clock; clocks that are read rarely are
+/// not asked.
+#[expect(clippy::cast_precision_loss)]
+fn missing(sampled: &Sampled) -> f64 {
+    let all: u64 = sampled.ways.iter().map(|way| way.calls).sum();
+    let often = sampled.ways.iter().filter(|way| way.calls * 20 >= all);
+    let of = |samples: u64, enough: u64| enough as f64 / samples.max(1) as f64;
+    let keys: BTreeSet<&Key> = sampled.ways.iter().map(|way| &way.key).collect();
+    let total = keys.into_iter().map(|key| samples_of(&sampled.report, key)).sum();
+    often
+        .map(|way| of(samples_of(&sampled.report, &way.key), ENOUGH_OF_A_CLOCK))
+        .fold(of(total, ENOUGH), f64::max)
+}
+
+/// `None` where nobody may sample.
+#[track_caller]
+fn true_callers(
+    name: &str,
+    command: &[OsString],
+    rounds: u64,
+    source: &str,
+    inlines: bool,
+) -> Option<Verdict> {
+    let sampled = sample(command, rounds, missing)?;
+    let program = PathBuf::from(&command[0]);
+    let verdict = judge(&sampled.report, &sampled.ways, source, &program, inlines);
+    verdict.print(name);
+    verdict.assert_true_callers();
+    Some(verdict)
+}
+
+#[test]
+fn c_without_frame_pointers() {
+    for link in [Link::Dynamic, Link::Static, Link::StaticPie] {
+        let options = ["-fomit-frame-pointer"];
+        let Some(program) = builds::c_with("callers", link, &options) else { return };
+        let name = format!("C, {link:?}");
+        let verdict = true_callers(&name, &words![program], 150_000, "callers.c", true);
+        let Some(verdict) = verdict else { return };
+        let whole = share_of(verdict.samples, 0.95);
+        assert!(verdict.complete >= whole, "whole stacks: {}", verdict.worst());
+    }
+}
+
+#[test]
+fn c_without_debugging_information() {
+    let options = ["-fomit-frame-pointer", "-g0"];
+    let Some(program) = builds::c_with("callers", Link::Dynamic, &options) else { return };
+    true_callers("C without -g", &words![program], 150_000, "callers.c", false);
+}
+
+#[test]
+fn c_plus_plus_with_inlines_templates_and_exceptions() {
+    let Some(program) = builds::cpp_with("callers", &["-g"]) else { return };
+    true_callers("C++", &words![program], 350_000, "callers.cpp", true);
+}
+
+#[test]
+fn rust_release() {
+    let Some(program) = builds::rust_with("callers", &["-g"]) else { return };
+    let verdict = true_callers("Rust", &words![program], 200_000, "callers.rs", true);
+    let Some(verdict) = verdict else { return };
+    assert!(verdict.complete >= share_of(verdict.samples, 0.95), "{}", verdict.worst());
+}
+
+#[test]
+fn go() {
+    let Some(program) = builds::go_program("callers") else { return };
+    true_callers("Go", &words![program], 200_000, "callers.go", true);
+}
+
+/// Nothing is known of the code of a program without unwind tables, symbols and frame pointers:
+/// then nothing is said of it, besides where it is.
+#[test]
+fn nothing_is_invented_without_unwind_information() {
+    let options = [
+        "-g0",
+        "-s",
+        "-fno-asynchronous-unwind-tables",
+        "-fno-unwind-tables",
+        "-fomit-frame-pointer",
+    ];
+    let Some(program) = builds::c_with("callers", Link::Dynamic, &options) else { return };
+    let Some(sampled) = sample(&words![program], 20_000, |_| 1.0) else { return };
+    let callers = sampled.report.field("callers");
+    let frames: Vec<&Value> = rows(&callers["frames"]).collect();
+    let samples = callers["samples"].as_u64().expect("a number of samples");
+    assert!(samples > 0, "no samples");
+    let file = program.file_name().expect("has a name").to_string_lossy().into_owned();
+    let is_ours = |row: &Value| row["module"].as_str().is_some_and(|name| name.ends_with(&file));
+    let mut cut = 0;
+    for stack in rows(&callers["stacks"]) {
+        let ours: Vec<&&Value> = rows(&stack["frames"])
+            .map(|frame| &frames[index(frame)])
+            .filter(|row| is_ours(row))
+            .collect();
+        assert!(ours.len() <= 1, "frames below code of which nothing is known: {stack}");
+        assert!(ours.iter().all(|row| row["function"].is_null()), "invented: {ours:?}");
+        if stack["complete"] == false {
+            cut += stack["samples"].as_u64().expect("a number");
+        }
+    }
+    let explained: u64 = rows(&callers["cut"]).filter_map(|row| row["samples"].as_u64()).sum();
+    assert!(cut * 10 >= samples * 9, "{cut} of {samples} end early");
+    assert!(explained >= cut, "each has a reason: {explained} of {cut}");
+}
+
+/// freeDiameter's picture: which of its functions read the clock, and on whose behalf.
+#[test]
+fn shares_of_a_server_of_threads_and_queues() {
+    let options = ["-fomit-frame-pointer"];
+    let Some(program) = builds::c_with("diameter", Link::Dynamic, &options) else { return };
+    let realtime: Key = ("clock_gettime".into(), "CLOCK_REALTIME".into());
+    let missing = |sampled: &Sampled| short_of_shares(samples_of(&sampled.report, &realtime));
+    let Some(sampled) = sample(&words![program], 5_000_000, missing) else { return };
+    let verdict = judge(&sampled.report, &sampled.ways, "diameter.c", &program, true);
+    verdict.print("diameter");
+    verdict.assert_true_callers();
+    let of_realtime = |way: &Way| way.key == realtime;
+    let mut worst = 0.0_f64;
+    let calls: u64 = sampled.ways.iter().filter(|way| of_realtime(way)).map(|way| way.calls).sum();
+    let mut functions: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    #[expect(clippy::cast_precision_loss)]
+    let all = calls as f64;
+    for (number, way) in sampled.ways.iter().enumerate().filter(|(_, way)| of_realtime(way)) {
+        let seen = verdict.calls_of_way[number] * 100.0 / all;
+        let truth = percent(way.calls, calls);
+        assert!(
+            (seen - truth).abs() <= ALLOWANCE,
+            "{:?}: {seen:.2} %, truly {truth:.2} %",
+            way.frames
+        );
+        worst = worst.max((seen - truth).abs());
+        let function = functions.entry(way.names(false)[0]).or_default();
+        *function = (function.0 + seen, function.1 + truth);
+    }
+    for (function, (seen, truth)) in functions {
+        println!("diameter: {function} {seen:.2} %, truly {truth:.2} %");
+        worst = worst.max((seen - truth).abs());
+        assert!(worst <= ALLOWANCE, "{function}: {seen:.2} %, truly {truth:.2} %");
+    }
+    println!("diameter: off by {worst:.2} points at most");
+}
+
+/// By how much there are too few samples to compare shares.
+#[expect(clippy::cast_precision_loss)]
+fn short_of_shares(samples: u64) -> f64 {
+    ENOUGH_FOR_SHARES as f64 / samples.max(1) as f64
+}
+
+/// PostgreSQL times each row of each node of an explained query at its start and its end.
+#[test]
+fn a_query_that_postgres_explains() {
+    let Some(programs) = servers::postgres_programs() else { return };
+    let mut rows_of_query = 8_000_000;
+    for _ in 0..6 {
+        let report = explained(&programs, rows_of_query);
+        if may_not_sample(&report) {
+            return;
+        }
+        let missing = short_of_shares(samples_of(&report, &monotonic()));
+        if missing <= 1.0 {
+            assert_halves(&report, rows_of_query);
+            return;
+        }
+        rows_of_query = more(rows_of_query, missing);
+    }
+    panic!("too few samples with {rows_of_query} rows");
+}
+
+fn monotonic() -> Key {
+    ("clock_gettime".into(), "CLOCK_MONOTONIC".into())
+}
+
+/// Has a query over so many rows explained, by a server of its own.
+#[track_caller]
+fn explained(programs: &Path, rows_of_query: u64) -> Report {
+    let place = servers::postgres_cluster(programs);
+    let query = format!(
+        "explain (analyze, timing on) select count(*) from generate_series(1, {rows_of_query})\n"
+    );
+    let single =
+        words![programs.join("postgres"), "--single", "-j", "-D", place.path().join("data")];
+    let command = [&servers::as_postgres()[..], &single, &words!["-c", "jit=off", "postgres"]];
+    let tracing = crate::support::running::Tracing::new(&SAMPLING, &command.concat());
+    let traced = tracing.finish_with_input(&format!("{query};\n\n"));
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    assert!(traced.stdout.contains(&format!("rows={rows_of_query}")), "{traced:?}");
+    traced.report()
+}
+
+/// As many reads are made at the start of a row as at its end.
+#[track_caller]
+fn assert_halves(report: &Report, rows_of_query: u64) {
+    assert!(report.vdso_calls(&monotonic()) >= 2 * rows_of_query, "two reads a row: {report:#?}");
+    let said = ["InstrStartNode", "InstrStopNode"]
+        .map(|function| format!("path {function} clock_gettime CLOCK_MONOTONIC {rows_of_query}\n"));
+    let ways = ways(&said.concat());
+    let verdict = judge(report, &ways, "instrument.c", Path::new("postgres"), true);
+    verdict.print("PostgreSQL");
+    verdict.assert_true_callers();
+    let all: f64 = verdict.calls_of_way.iter().sum();
+    for calls in &verdict.calls_of_way {
+        let share = calls * 100.0 / all;
+        println!("PostgreSQL: {share:.2} % of one, truly 50 %");
+        assert!((share - 50.0).abs() <= ALLOWANCE, "{share:.2} %: {}", verdict.worst());
+    }
+}
+
+#[test]
+fn counts_are_exact_while_callers_are_sampled() {
+    let Some(program) = builds::c("threads", Link::Dynamic) else { return };
+    let options = ["--via", "none", "--callers", "--freq", "100000"];
+    let traced = trace(&options, &words![program, "churn", "5000"]);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    let printed = Printed::parse(&traced.stdout);
+    crate::support::compare::assert_counts(&printed, &traced.report());
+}

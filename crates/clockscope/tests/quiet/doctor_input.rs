@@ -1,0 +1,411 @@
+//! `clockscope doctor` and `capture` on input that is hostile, damaged or odd: each ends with a clear
+//! word and a status, and nothing outside of the root is read.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// After this many seconds a command counts as hung.
+const HUNG_AFTER: &str = "300";
+const SECRET: &str = "planted-secret";
+const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
+
+/// A command that is ended when it hangs; its status is then 124.
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg(HUNG_AFTER).args(words).stdin(Stdio::null());
+    command
+}
+
+/// What a run said, on both outputs, and its status.
+#[derive(Debug)]
+struct Said {
+    status: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Said {
+    fn of(output: Output) -> Said {
+        Said {
+            status: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8, whatever was read"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8, whatever was read"),
+        }
+    }
+
+    /// One line on standard error that has these words, nothing else, and the status for it.
+    #[track_caller]
+    fn is_refusal(&self, words: &[&str]) {
+        assert_eq!(self.status, Some(3), "{self:?}");
+        assert_eq!((self.stdout.as_str(), self.stderr.lines().count()), ("", 1), "{self:?}");
+        assert!(self.stderr.starts_with("clockscope: "), "{self:?}");
+        for word in words {
+            assert!(self.stderr.contains(word), "{word}: {self:?}");
+        }
+    }
+
+    /// A report, with nothing of a panic, of a terminal's commands, or of the secret.
+    #[track_caller]
+    fn is_report(&self) {
+        assert!(matches!(self.status, Some(0..=3)), "{self:?}");
+        assert_eq!(self.stderr, "", "{self:?}");
+        assert!(!self.stdout.is_empty());
+        let is_odd = |c: char| c.is_control() && c != '\n';
+        assert!(!self.stdout.contains(is_odd), "{self:?}");
+        assert!(!self.stdout.contains(SECRET), "{self:?}");
+    }
+}
+
+fn doctor(root: &Path) -> Said {
+    let tool = env!("CARGO_BIN_EXE_clockscope");
+    let output = command(&[tool, "doctor", "--root"]).arg(root).output().unwrap();
+    Said::of(output)
+}
+
+/// What doctor's JSON says was not read: `FILE: WHY`.
+fn unread(root: &Path) -> Vec<String> {
+    let tool = env!("CARGO_BIN_EXE_clockscope");
+    let mut command = command(&[tool, "doctor", "--format", "json", "--root"]);
+    let output = command.arg(root).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let one = |entry: &serde_json::Value| {
+        format!("{}: {}", entry["file"].as_str().unwrap(), entry["why"].as_str().unwrap())
+    };
+    json["unread"].as_array().expect("a list `unread`").iter().map(one).collect()
+}
+
+/// A root with these files, on hpet so that there is something to say.
+fn root(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let current = format!("{CLOCKSOURCE}/current_clocksource");
+    let usual: [(&str, &[u8]); 1] = [(&current, b"hpet\n")];
+    for (path, bytes) in usual.iter().chain(files) {
+        write(root.path(), path, bytes);
+    }
+    root
+}
+
+fn write(root: &Path, path: &str, bytes: &[u8]) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
+/// Makes the folders around `path` and gives its place.
+fn place(root: &Path, path: &str) -> std::path::PathBuf {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    path
+}
+
+#[test]
+fn what_is_no_root_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        fs::write(folder.path().join(name), bytes).unwrap();
+        folder.path().join(name)
+    };
+    doctor(Path::new("/nonexistent/root")).is_refusal(&["/nonexistent/root", "no such file"]);
+    doctor(&file("empty", b"")).is_refusal(&["empty"]);
+    doctor(&file("text", b"[    0.000000] Linux version 5.10.0\n")).is_refusal(&["neither"]);
+    doctor(&file("a.zip", b"PK\x03\x04aaaa")).is_refusal(&["zip"]);
+    doctor(&file("a.tar.bz2", b"BZh91AY")).is_refusal(&["bzip2"]);
+    doctor(&file("a.tar.gz", b"\x1f\x8b\x08")).is_refusal(&["cannot be read"]);
+    doctor(&file("a.tar.xz", b"\xfd7zXZ\0garbage")).is_refusal(&["cannot be read"]);
+    doctor(&file("a.tar.zst", b"\x28\xb5\x2f\xfdgarbage")).is_refusal(&["cannot be read"]);
+    doctor(Path::new("/dev/zero")).is_refusal(&["neither a directory nor a plain file"]);
+    let fifo = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    doctor(&fifo).is_refusal(&["neither a directory nor a plain file"]);
+}
+
+#[test]
+fn an_empty_root_is_not_enough_evidence() {
+    let said = doctor(tempfile::tempdir().unwrap().path());
+    said.is_report();
+    assert_eq!(said.status, Some(3));
+}
+
+#[test]
+fn garbage_in_every_file_is_no_evidence() {
+    let mut garbage = vec![0; 300_000];
+    File::open("/dev/urandom").unwrap().read_exact(&mut garbage).unwrap();
+    let escapes =
+        b"\x1b[2J\x1b]0;title\x07\xff\xfe tsc: \x80Marking TSC unstable due to \x1b[31mred\xff\n";
+    for bytes in [&garbage[..], escapes, b"\0\0\0\0", b"\n\n\n", &[b'['; 70_000]] {
+        let root = tempfile::tempdir().unwrap();
+        for path in [
+            "proc/version",
+            "proc/cmdline",
+            "proc/cpuinfo",
+            "proc/sys/kernel/osrelease",
+            "proc/sys/kernel/vsyscall64",
+            "var/log/dmesg",
+            "var/log/syslog",
+            "dmidecode",
+            "sys/class/dmi/id/sys_vendor",
+            "sys/hypervisor/type",
+            "var/lib/chrony/drift",
+            "clockscope/measured.json",
+            "proc/device-tree/timer/compatible",
+            &format!("{CLOCKSOURCE}/current_clocksource"),
+            &format!("{CLOCKSOURCE}/available_clocksource"),
+        ] {
+            write(root.path(), path, bytes);
+        }
+        doctor(root.path()).is_report();
+    }
+}
+
+#[test]
+fn links_never_lead_out_of_the_root() {
+    let outside = tempfile::tempdir().unwrap();
+    let line = format!("Linux version 5.10.0-{SECRET} tsc: Marking TSC unstable due to {SECRET}\n");
+    fs::write(outside.path().join("file"), &line).unwrap();
+    let out = outside.path().join("file");
+    let root = root(&[]);
+    let climb = format!("{}{}", "../".repeat(30), out.strip_prefix("/").unwrap().display());
+    symlink(&out, place(root.path(), "proc/version")).unwrap();
+    symlink(&climb, place(root.path(), "var/log/dmesg")).unwrap();
+    symlink(outside.path(), place(root.path(), "run/systemd")).unwrap();
+    fs::write(outside.path().join("container"), SECRET).unwrap();
+    // A folder that is a link, with `..` after it.
+    symlink(outside.path(), root.path().join("etc")).unwrap();
+    doctor(root.path()).is_report();
+    let unread = unread(root.path());
+    for file in ["proc/version", "var/log/dmesg", "run/systemd/container"] {
+        let told =
+            unread.iter().filter(|line| line.starts_with(&format!("{file}: a link"))).count();
+        assert_eq!(told, 1, "{file}: {unread:?}");
+    }
+}
+
+#[test]
+fn links_within_the_root_are_followed_also_absolute_ones() {
+    let root = root(&[
+        ("usr/version", b"Linux version 4.9.0-8-amd64\n"),
+        ("real/dmi/sys_vendor", b"QEMU\n"),
+    ]);
+    symlink("/usr/version", place(root.path(), "proc/version")).unwrap();
+    symlink("../../../real/dmi", place(root.path(), "sys/class/dmi/id")).unwrap();
+    let said = doctor(root.path());
+    said.is_report();
+    assert!(said.stdout.contains("Linux 4.9"), "{said:?}");
+    assert_eq!(unread(root.path()), [""; 0]);
+}
+
+#[test]
+fn loops_of_links_end() {
+    let root = root(&[]);
+    symlink("version", place(root.path(), "proc/version")).unwrap();
+    symlink("/proc/b", place(root.path(), "proc/cmdline")).unwrap();
+    symlink("/proc/cmdline", place(root.path(), "proc/b")).unwrap();
+    symlink("../var", root.path().join("var")).unwrap();
+    doctor(root.path()).is_report();
+    let unread = unread(root.path());
+    for file in ["proc/version", "proc/cmdline"] {
+        assert!(unread.contains(&format!("{file}: links in a loop")), "{file}: {unread:?}");
+    }
+}
+
+#[test]
+fn what_is_no_plain_file_is_told_and_never_waited_for() {
+    let root = tempfile::tempdir().unwrap();
+    let fifos = ["proc/version", "var/log/dmesg", "var/log/syslog", "proc/cpuinfo"];
+    for path in fifos {
+        let fifo = place(root.path(), path);
+        assert!(Command::new("mkfifo").arg(fifo).status().unwrap().success());
+    }
+    let current = format!("{CLOCKSOURCE}/current_clocksource");
+    fs::create_dir_all(root.path().join(&current)).unwrap();
+    let _listener = UnixListener::bind(place(root.path(), "proc/cmdline")).unwrap();
+    let said = doctor(root.path());
+    said.is_report();
+    assert_eq!(said.status, Some(3));
+    let unread = unread(root.path());
+    let expect = |file: &str, what: &str| {
+        let line = format!("{file}: {what}, not a file");
+        assert_eq!(unread.iter().filter(|one| **one == line).count(), 1, "{line}: {unread:?}");
+    };
+    fifos.iter().for_each(|file| expect(file, "a FIFO"));
+    expect(&current, "a directory");
+    expect("proc/cmdline", "a socket");
+}
+
+#[test]
+fn a_device_in_place_of_a_file_is_told() {
+    if !crate::support::is_root_or_skip() {
+        return;
+    }
+    let root = root(&[]);
+    let device = place(root.path(), "proc/version");
+    // /dev/zero, which has no end.
+    let made = Command::new("mknod").arg(device).args(["c", "1", "5"]).status().unwrap();
+    if !made.success() {
+        return crate::support::skip("devices cannot be made here");
+    }
+    doctor(root.path()).is_report();
+    assert_eq!(unread(root.path()), ["proc/version: a device, not a file"]);
+}
+
+#[test]
+fn a_file_without_permission_is_told_once() {
+    let root = root(&[("proc/version", b"Linux version 5.10.0\n"), ("var/log/dmesg", b"x\n")]);
+    for path in ["proc/version", "var/log"] {
+        fs::set_permissions(root.path().join(path), Permissions::from_mode(0o000)).unwrap();
+    }
+    fs::set_permissions(root.path(), Permissions::from_mode(0o755)).unwrap();
+    let tool = root.path().join("clockscope");
+    crate::support::placed::program(Path::new(env!("CARGO_BIN_EXE_clockscope")), &tool, 0o755);
+    let mut words = vec![tool.to_str().unwrap(), "doctor", "--format", "json", "--root"];
+    if crate::support::is_root_or_skip() {
+        let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        words = [&nobody[..], &words].concat();
+    }
+    let output = command(&words).arg(root.path()).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let files: Vec<_> = json["unread"].as_array().unwrap().iter().map(|one| &one["file"]).collect();
+    assert_eq!(files, ["proc/version", "var/log"], "{json}");
+    fs::set_permissions(root.path().join("var/log"), Permissions::from_mode(0o755)).unwrap();
+}
+
+/// An archive of members `(name, content)`; names are written as they stand.
+fn tar_of(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (name, content) in members {
+        let mut header = tar::Header::new_gnu();
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_size(content.len() as u64);
+        header.set_cksum();
+        builder.append(&header, *content).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+/// Packs with an installed program.
+fn packed(by: &[&str], bytes: &[u8]) -> Vec<u8> {
+    let mut child = Command::new(by[0])
+        .args(&by[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || stdin.write_all(bytes));
+        let mut packed = Vec::new();
+        child.stdout.take().unwrap().read_to_end(&mut packed).unwrap();
+        assert!(child.wait().unwrap().success());
+        packed
+    })
+}
+
+#[test]
+fn archives_are_known_by_their_bytes_and_cut_ones_refused() {
+    let current = format!("box/{CLOCKSOURCE}/current_clocksource");
+    let noise: Vec<u8> =
+        (0..40_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    let plain = tar_of(&[(&current, b"hpet\n"), ("box/etc/noise", &noise)]);
+    let folder = tempfile::tempdir().unwrap();
+    for packer in ["cat", "gzip", "xz", "zstd"] {
+        let path = folder.path().join("archive-without-a-telling-name");
+        let bytes = match packer {
+            "cat" => plain.clone(),
+            "zstd" => packed(&["zstd", "-q", "-c"], &plain),
+            packer => packed(&[packer, "-c"], &plain),
+        };
+        fs::write(&path, &bytes).unwrap();
+        let said = doctor(&path);
+        said.is_report();
+        assert!(said.stdout.contains("hpet"), "{packer}: {said:?}");
+        fs::write(&path, &bytes[..bytes.len() * 2 / 3]).unwrap();
+        doctor(&path).is_refusal(&["the archive cannot be read", "cut off"]);
+    }
+}
+
+#[test]
+fn members_that_lead_elsewhere_are_told_and_not_read() {
+    let secret = format!("Linux version 5.10.0-{SECRET}\n");
+    let bytes = tar_of(&[
+        ("../../proc/version", secret.as_bytes()),
+        ("/proc/version", secret.as_bytes()),
+        ("x/../../proc/cmdline", secret.as_bytes()),
+        (&format!("{CLOCKSOURCE}/current_clocksource"), b"hpet\n"),
+    ]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.tar");
+    fs::write(&path, bytes).unwrap();
+    doctor(&path).is_report();
+    let unread = unread(&path);
+    assert!(unread[0].contains("`..`") && unread[0].contains("1 more"), "{unread:?}");
+    assert!(unread[1].contains("absolute"), "{unread:?}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is unpacked");
+}
+
+#[test]
+fn an_archive_that_unpacks_to_a_gibibyte_of_zeros_takes_no_memory_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    // One member, a log, of 1 GiB.
+    let mut header = tar::Header::new_gnu();
+    header.set_path("var/log/dmesg").unwrap();
+    header.set_size(1 << 30);
+    header.set_cksum();
+    fs::write(folder.path().join("head"), header.as_bytes()).unwrap();
+    for packer in ["gzip -1c", "zstd -1qc"] {
+        let line = format!("(cat head; head -c 1G /dev/zero) | {packer} >bomb");
+        let made = Command::new("sh").args(["-c", &line]).current_dir(folder.path()).status();
+        assert!(made.unwrap().success());
+        let tool = env!("CARGO_BIN_EXE_clockscope");
+        let words = ["prlimit", "--as=500000000", tool, "doctor", "--root"];
+        let said = Said::of(command(&words).arg(folder.path().join("bomb")).output().unwrap());
+        match packer {
+            // Not far from what a log that repeats itself reaches: it is read to its end.
+            "gzip -1c" => {
+                said.is_report();
+                assert_eq!(said.status, Some(3), "{said:?}");
+            }
+            _ => said.is_refusal(&["1000 times its size"]),
+        }
+    }
+}
+
+#[test]
+fn a_capture_is_the_machine_and_is_written_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let tool = env!("CARGO_BIN_EXE_clockscope");
+    let run = |words: &[&str]| {
+        let words = [&[tool, "capture"], words].concat();
+        command(&words).current_dir(folder.path()).output().unwrap()
+    };
+    let output = run(&[]);
+    let said = Said::of(output);
+    assert_eq!(said.status, Some(0), "{said:?}");
+    let names: Vec<String> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let [name] = &names[..] else { panic!("{names:?}") };
+    assert!(name.starts_with("clockscope-") && name.ends_with("Z.tar.zst"), "{name}");
+    assert!(said.stdout.contains(&format!("clockscope doctor --root {name}")), "{said:?}");
+    doctor(&folder.path().join(name)).is_report();
+    let to_stdout = run(&["-o", "-"]);
+    assert!(to_stdout.stdout.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]));
+    assert!(String::from_utf8_lossy(&to_stdout.stderr).starts_with("taken, in bytes:"));
+    let nowhere = run(&["-o", "none/file"]);
+    assert_eq!(nowhere.status.code(), Some(2));
+    assert_eq!(String::from_utf8_lossy(&nowhere.stderr).lines().count(), 1);
+    let paths = packed(&["tar", "-t"], &unzstd(&folder.path().join(name)).unwrap());
+    let paths = String::from_utf8(paths).unwrap();
+    for line in paths.lines() {
+        assert!(said.stdout.contains(line.strip_prefix("clockscope-capture/").unwrap()), "{line}");
+    }
+}
+
+fn unzstd(path: &Path) -> io::Result<Vec<u8>> {
+    let bytes = fs::read(path)?;
+    Ok(packed(&["zstd", "-dc"], &bytes))
+}

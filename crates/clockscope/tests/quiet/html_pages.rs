@@ -1,0 +1,286 @@
+//! The pages of `--format html` in a real browser: Chromium, without a window.
+//!
+//! Each page is laid out at 1200 and at 400 pixels, on light and on dark ground. A script of the
+//! test, outside the page, measures what a reader would see: whether the page is wider than the
+//! window, whether labels overlap, are cut off or too small.
+
+mod browser;
+mod traces;
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use browser::{Browser, Ground};
+use clockscope_report::{bench, compare, trace_page, wrongness};
+use serde::de::DeserializeOwned;
+
+/// Widths of windows: a desk's, half of it, and a telephone's.
+const WIDTHS: [u32; 3] = [1200, 800, 400];
+/// Letters smaller than this cannot be read.
+const LEAST_LETTER_PX: f64 = 10.0;
+
+fn fixture<T: DeserializeOwned>(name: &str) -> T {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/reports");
+    let path = Path::new(folder).join(name);
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Where pictures of the pages go if somebody wants to look at them.
+fn pictures_wanted() -> Option<PathBuf> {
+    std::env::var_os("CLOCKSCOPE_PICTURES").map(PathBuf::from)
+}
+
+/// Opens the page in all forms and asserts what a reader may expect.
+fn assert_readable(name: &str, html: &str, figures: usize) {
+    if let Some(folder) = pictures_wanted() {
+        fs::write(folder.join(format!("{name}.html")), html).expect("save the page");
+    }
+    let browser = Browser::new();
+    let blank = browser.screenshot("<!DOCTYPE html><title>b</title>", WIDTHS[0], Ground::Light);
+    for ground in [Ground::Light, Ground::Dark] {
+        for width in WIDTHS {
+            let what = format!("{name} at {width} px on {ground:?} ground");
+            let seen = browser.measure(html, width, ground);
+            assert!(seen.page_width <= f64::from(width), "{what} overflows: {seen:?}");
+            assert_eq!(seen.is_dark, ground == Ground::Dark, "{what}: {seen:?}");
+            assert!(seen.contrast >= 7.0, "{what}: {seen:?}");
+            assert!(seen.pictures >= figures, "{what} lacks pictures: {seen:?}");
+            assert!(seen.least_letter_px >= LEAST_LETTER_PX, "{what}: {seen:?}");
+            assert_eq!(seen.cut_off, Vec::<String>::new(), "{what}: cut off");
+            assert_eq!(seen.overlapping, Vec::<String>::new(), "{what}: labels overlap");
+            let picture = browser.screenshot(html, width, ground);
+            assert!(picture.starts_with(b"\x89PNG"), "{what}: no picture");
+            assert!(picture.len() > 10 * blank.len(), "{what}: the picture is blank");
+            if let Some(folder) = pictures_wanted() {
+                let file = format!("{name}-{width}-{ground:?}.png").to_lowercase();
+                fs::write(folder.join(file), &picture).expect("save the picture");
+            }
+        }
+    }
+    assert_eq!(browser.console(), Vec::<String>::new(), "{name}: the console has messages");
+}
+
+#[test]
+fn the_page_of_bench_is_readable() {
+    let report: clockscope_model::bench::BenchReport = fixture("bench.json");
+    assert_readable("bench", &bench::html::render(&report), 7);
+}
+
+#[test]
+fn the_page_of_compare_is_readable() {
+    let report: clockscope_model::compare::CompareReport = fixture("compare.json");
+    assert_readable("compare", &compare::html::render(&report), 2);
+    let plain: clockscope_model::compare::CompareReport = fixture("compare-plain.json");
+    let seen = Browser::new().measure(&compare::html::render(&plain), 400, Ground::Light);
+    assert!(seen.page_width <= 400.0 && seen.pictures == 2, "{seen:?}");
+    assert!(seen.cut_off.is_empty() && seen.overlapping.is_empty(), "{seen:?}");
+}
+
+#[test]
+fn the_page_of_wrongness_is_readable() {
+    let report: clockscope_model::wrongness::WrongnessReport = fixture("wrongness.json");
+    assert_readable("wrongness", &wrongness::html::render(&report), 8);
+}
+
+#[test]
+fn the_page_of_trace_is_readable() {
+    let html = trace_page::render(&traces::server(), &traces::host());
+    assert_readable("trace", &html, 2);
+}
+
+/// The first column of the table of calls, and the heading that it is sorted by.
+const ROWS: &str = "const rows = () => [...table.tBodies[0].rows].map(r => r.cells[0].textContent);
+    const sorted = () => [...table.tHead.rows[0].cells]
+      .filter(c => c.hasAttribute('aria-sort'))
+      .map(c => c.textContent + ' ' + c.getAttribute('aria-sort')).join();";
+
+#[test]
+fn the_table_of_trace_is_sorted_by_its_headings() {
+    let html = trace_page::render(&traces::server(), &traces::host());
+    let browser = Browser::new();
+    let steps = format!(
+        "const table = inner.querySelector('table.sortable'); {ROWS}
+         const heading = name => [...table.querySelectorAll('thead button')]
+           .find(b => b.textContent === name);
+         const seen = [[sorted(), rows()[0], rows().at(-1)]];
+         for (const name of ['calls', 'calls', 'call', 'call', 'errors']) {{
+           heading(name).focus();
+           inner.activeElement.click();
+           seen.push([sorted(), rows()[0], rows().at(-1)]);
+         }}
+         return seen;"
+    );
+    let realtime = "clock_gettime(REALTIME)";
+    let expected = serde_json::json!([
+        ["time descending", "epoll_wait", "clock_gettime(PROCESS_CPUTIME)"],
+        ["calls descending", realtime, "openat"],
+        ["calls ascending", "openat", realtime],
+        ["call ascending", "clock_gettime(PROCESS_CPUTIME)", "read"],
+        ["call descending", "read", "clock_gettime(PROCESS_CPUTIME)"],
+        ["errors descending", "futex", "clock_gettime(PROCESS_CPUTIME)"],
+    ]);
+    let seen = browser.act(&html, 1200, &steps);
+    assert_eq!(seen, expected);
+    assert_eq!(browser.console(), Vec::<String>::new());
+}
+
+#[test]
+fn the_flame_graph_of_trace_zooms_and_finds() {
+    let html = trace_page::render(&traces::server(), &traces::host());
+    let browser = Browser::new();
+    let steps = "
+        const box = inner.querySelector('.flame');
+        const area = box.querySelector('.flame-frames > div');
+        const bar = name => [...area.children].find(b => b.textContent === name);
+        const wide = name => Math.round(100 * bar(name).getBoundingClientRect().width / area.clientWidth);
+        const seen = {};
+        seen.picture = inner.querySelector('.flame-picture').hidden;
+        seen.whole = [box.dataset.view, wide('start_thread'), wide('fd_psm_th')];
+        bar('fd_psm_th').click();
+        seen.zoomed = [box.dataset.view, wide('start_thread'), wide('fd_psm_th'),
+          wide('fd_fifo_post_internal'), bar('fd_msg_rt_th') === undefined];
+        press(box, 'Escape');
+        seen.back = [box.dataset.view, wide('start_thread')];
+        bar('all calls').focus();
+        for (const key of ['ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowRight']) {
+          press(inner.activeElement, key);
+        }
+        seen.walked = inner.activeElement.textContent;
+        seen.told = box.querySelector('.flame-detail').textContent;
+        seen.reached = [...area.children].filter(b => b.tabIndex === 0).length;
+        inner.activeElement.click();
+        seen.entered = [box.dataset.view, inner.activeElement.textContent];
+        box.querySelector('.flame-bar button').click();
+        const search = box.querySelector('input');
+        search.value = 'FD_FIFO_POST';
+        search.dispatchEvent(new view.Event('input'));
+        seen.found = [box.querySelector('output').textContent, area.querySelectorAll('.found').length];
+        press(search, 'Escape');
+        seen.cleared = [search.value, area.querySelectorAll('.found').length];
+        seen.scripts = inner.querySelectorAll('script').length;
+        return seen;";
+    let seen = browser.act(&html, 1200, steps);
+    let expected = serde_json::json!({
+        "picture": true,
+        "whole": ["all calls", 91, 69],
+        "zoomed": ["fd_psm_th", 100, 100, 77, true],
+        "back": ["all calls", 91],
+        "walked": "fd_msg_rt_th",
+        "told": "fd_msg_rt_th [libfdcore.so.7]: 220,000 calls, 22.0 % of all",
+        "reached": 1,
+        "entered": ["fd_msg_rt_th", "fd_msg_rt_th"],
+        "found": ["2 found, in 62.0 % of all calls", 2],
+        "cleared": ["", 0],
+        "scripts": 2,
+    });
+    assert_eq!(seen, expected);
+    assert_eq!(browser.console(), Vec::<String>::new());
+}
+
+/// Counts who connects to it, and hangs up at once.
+struct Listener {
+    address: SocketAddr,
+    callers: Receiver<SocketAddr>,
+}
+
+impl Listener {
+    fn new() -> Listener {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("listen");
+        let address = listener.local_addr().expect("have an address");
+        let (sender, callers) = mpsc::channel();
+        thread::spawn(move || {
+            while let Ok((_, caller)) = listener.accept()
+                && sender.send(caller).is_ok()
+            {}
+        });
+        Listener { address, callers }
+    }
+
+    /// How many have connected before this call: connections are accepted in their order.
+    fn count(self) -> usize {
+        let own = TcpStream::connect(self.address).expect("connect");
+        let own = own.local_addr().expect("have an address");
+        self.callers.iter().take_while(|caller| *caller != own).count()
+    }
+}
+
+/// What the page has loaded besides itself, as far as it was let.
+const LOADED: &str =
+    "return [view.ran || 0, view.performance.getEntriesByType('resource').length];";
+
+#[test]
+fn the_page_of_trace_asks_for_nothing_and_lets_nothing_in() {
+    let html = trace_page::render(&traces::server(), &traces::host());
+    let browser = Browser::new();
+    assert_eq!(browser.act(&html, 400, LOADED), serde_json::json!([0, 0]));
+    assert_eq!(browser.console(), Vec::<String>::new());
+
+    // Markup that got through would neither load nor run; without the policy it would.
+    let listener = Listener::new();
+    let through = format!(
+        "<script>window.ran = 1</script><img src='http://{}/x.png'></main>",
+        listener.address
+    );
+    browser.act(&html.replace("</main>", &through), 400, LOADED);
+    let refused =
+        browser.console().iter().filter(|line| line.contains("Content Security Policy")).count();
+    assert!(refused >= 2, "{:?}", browser.console());
+    assert_eq!(listener.count(), 0);
+
+    let listener = Listener::new();
+    let bad = format!(
+        "<!DOCTYPE html><title>bad</title><script>window.ran = 1</script>\
+         <img src='http://{}/x.png'>",
+        listener.address
+    );
+    assert_eq!(browser.act(&bad, 400, LOADED)[0], 1);
+    assert!(listener.count() > 0, "a page that loads something is noticed");
+}
+
+#[test]
+fn the_page_of_a_traced_program_is_whole() {
+    let folder = tempfile::tempdir().expect("make a folder");
+    let file = folder.path().join("page.html");
+    let command = Command::new(env!("CARGO_BIN_EXE_clockscope"))
+        .args(["trace", "--via", "none", "--per-process", "--format", "html", "-o"])
+        .arg(&file)
+        .args(["--", "sh", "-c", "date; date '+<b>%s'; exit 3"])
+        .output()
+        .expect("run clockscope");
+    assert_eq!(command.status.code(), Some(3), "{command:?}");
+    let html = fs::read_to_string(&file).expect("read the page");
+    for words in ["3 processes with 3 threads", "exit code 3", "<b>date (", "<b>sh ("] {
+        assert!(html.contains(words), "{words}: {html}");
+    }
+    let quoted =
+        "-- sh -c &#39;date; date &#39;\\&#39;&#39;+&lt;b&gt;%s&#39;\\&#39;&#39;; exit 3&#39;";
+    assert!(html.contains(quoted), "{quoted}: {html}");
+    let browser = Browser::new();
+    let seen = browser.measure(&html, 400, Ground::Light);
+    assert!(seen.page_width <= 400.0 && seen.contrast >= 7.0, "{seen:?}");
+    let steps = "const details = [...inner.querySelectorAll('.tree details')];
+        return [details.length > 0, details[0].open, details[0].querySelectorAll('li').length];";
+    assert_eq!(browser.act(&html, 400, steps), serde_json::json!([true, true, 2]));
+    assert_eq!(browser.console(), Vec::<String>::new());
+}
+
+/// A page that breaks the rules is caught, so that the others passed for a reason.
+#[test]
+fn a_bad_page_is_noticed() {
+    let browser = Browser::new();
+    let bad = "<!DOCTYPE html><title>bad</title><p style='width:700px'>wide</p>\
+        <svg role='img' viewBox='0 0 800 40' style='width:100%'>\
+        <text x='10' y='20' font-size='12'>small</text><text x='14' y='20'>over it</text>\
+        <text x='790' y='20'>cut off</text></svg><script>console.error('broken')</script>";
+    let seen = browser.measure(bad, 400, Ground::Light);
+    assert!(seen.page_width >= 700.0, "{seen:?}");
+    assert!(seen.least_letter_px < LEAST_LETTER_PX, "{seen:?}");
+    assert_eq!(seen.cut_off, ["cut off"], "{seen:?}");
+    assert_eq!(seen.overlapping, ["small / over it"], "{seen:?}");
+    assert!(browser.console().iter().any(|line| line.contains("broken")), "console.error is seen");
+}

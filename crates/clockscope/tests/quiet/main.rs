@@ -1,0 +1,18 @@
+//! What needs neither another process nor the machine for itself: the command line, reports of what was
+//! recorded, pages, documents.
+
+#[allow(dead_code, unused_macros, reason = "each of the test binaries uses another part")]
+#[macro_use]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod compare_command;
+mod docs;
+mod doctor_cases;
+mod doctor_command;
+mod doctor_input;
+mod html_pages;
+mod peer_output;
+mod vdso_command;
+mod vm;
+mod wrongness_command;

@@ -1,0 +1,305 @@
+//! What clockscope makes of machines whose clock is slow: the results that `vm/test` brought out of
+//! virtual machines without KVM. `make test-vm` makes them and runs these tests; see vm/README.md.
+//!
+//! Without `CLOCKSCOPE_VM_RESULTS` there is nothing to look at, and nothing is tested.
+
+mod by_counter;
+mod machine;
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::compare::assert_counts;
+use crate::support::printed::Printed;
+use crate::support::running::{Report, clockscope, rows};
+use machine::{Boot, boot, boots, slow_boots};
+
+/// Below this ratio of a system call's cost to that of the vDSO's function, the function has made
+/// the system call itself.
+const FALLS_BACK: f64 = 1.5;
+/// How much cheaper `run --clock coarse` must be than `--clock syscall` at least. It is 2 to 20 on
+/// hpet and 40 to 100 on acpi_pm.
+const COARSE_SAVES: f64 = 1.5;
+
+#[track_caller]
+fn labels(verdict: &Value) -> BTreeSet<String> {
+    let labels: BTreeSet<String> =
+        rows(&verdict["labels"]).filter_map(|label| Some(label.as_str()?.to_owned())).collect();
+    assert!(!labels.is_empty(), "no labels in {verdict:#}");
+    labels
+}
+
+#[track_caller]
+fn assert_has(boot: &Boot, labels: &BTreeSet<String>, wanted: &[&str]) {
+    for label in wanted {
+        assert!(labels.contains(*label), "{} lacks {label}: {labels:?}", boot.name);
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn no_step_was_stuck_or_crashed() {
+    for boot in boots().chain(boot("no-vdso")) {
+        let steps = boot.text("steps");
+        for line in steps.lines() {
+            let mut words = line.split(' ');
+            let step = words.next().expect(line);
+            let status: i32 = words.next().and_then(|n| n.parse().ok()).expect(line);
+            let may_be_refused =
+                boot.name == "no-vdso" || ["refused", "vouched", "taken-away"].contains(&step);
+            assert!(status <= 2 || may_be_refused && status == 125, "{}: {line}", boot.name);
+        }
+        assert_eq!(boot.text("status").trim(), "0", "{}", boot.name);
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn the_clocksource_is_the_one_asked_for_and_the_vdso_falls_back() {
+    for (boot, source) in slow_boots() {
+        assert_eq!(boot.text("before.current").trim(), source, "{}", boot.name);
+        let bench = boot.json("bench.out");
+        let host = &bench["host"];
+        assert_eq!(host["vdso"]["falls_back"], true, "{}: {host:#}", boot.name);
+        let cost = |route: &str| {
+            let path = rows(&bench["paths"])
+                .find(|path| path["clock"] == "CLOCK_MONOTONIC" && path["route"] == route);
+            path.and_then(|path| path["cost_ps_min"].as_f64()).expect("is measured")
+        };
+        let ratio = cost("syscall") / cost("vdso");
+        assert!(ratio < FALLS_BACK, "{}: {ratio}", boot.name);
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn doctor_names_the_slow_clocksource_and_why() {
+    for (boot, source) in slow_boots() {
+        for step in ["doctor", "doctor-json", "doctor-metrics"] {
+            assert_eq!(boot.status(step), 1, "{} {step}", boot.name);
+        }
+        assert!(boot.status("doctor-late") > 0, "{}", boot.name);
+        let verdict = boot.json("doctor-json.out");
+        assert_eq!(verdict["state"], "slow", "{}", boot.name);
+        assert_eq!(verdict["source"], source, "{}", boot.name);
+        assert_eq!(verdict["cost"]["is_measured"], true, "{}", boot.name);
+        let labels = labels(&verdict);
+        assert_has(&boot, &labels, &["state:slow", &format!("source:{source}"), "platform:qemu"]);
+        let asked = boot.name != "fallback";
+        assert_eq!(labels.contains("param-clocksource"), asked, "{}: {labels:?}", boot.name);
+        assert_tells_why(&boot, &labels);
+        let text = boot.text("doctor.out");
+        assert!(text.starts_with(&format!("slow: clocksource {source};")), "{text}");
+    }
+}
+
+/// The labels say what became of the TSC, and blame nothing else.
+#[track_caller]
+fn assert_tells_why(boot: &Boot, labels: &BTreeSet<String>) {
+    // The watchdog may take the TSC away between two looks.
+    let Some((_, available)) = boot.clocksources("before", "after") else { return };
+    if available.contains("tsc") {
+        assert_has(boot, labels, &["tsc-available-not-selected"]);
+        for wrong in ["tsc-absent", "guest-lacks-invtsc", "fix:invtsc"] {
+            assert!(!labels.contains(wrong), "{}: {labels:?}", boot.name);
+        }
+        return;
+    }
+    assert_has(boot, labels, &["tsc-absent"]);
+    let why = ["tsc-unsynchronized", "tsc-watchdog-skew", "tsc-watchdog-readdelay"];
+    assert!(why.iter().any(|label| labels.contains(*label)), "{}: {labels:?}", boot.name);
+    assert!(!labels.contains("cause-needs-dmesg"), "{}: {labels:?}", boot.name);
+    if boot.name != "acpi_pm" {
+        assert_has(boot, labels, &["tsc-unsynchronized"]);
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn doctor_finds_nothing_to_mend_where_the_tsc_is_read() {
+    let Some(boot) = boot("tsc") else { return };
+    for (step, file, before, after) in [
+        ("doctor-json", "doctor-json.out", "before", "after"),
+        ("doctor-late", "doctor-late.out", "before-late", "after-late"),
+    ] {
+        // The kernel's watchdog may take the TSC of an emulated machine away at any time.
+        let Some((current, _)) = boot.clocksources(before, after) else { continue };
+        let labels = labels(&boot.json(file));
+        if current.starts_with("tsc") {
+            assert_has(&boot, &labels, &["state:fast", &format!("source:{current}")]);
+            assert_eq!(boot.status(step), 0, "{labels:?}");
+        } else {
+            assert!(boot.text("kernel-log").contains("Marking"), "{current} without a reason");
+            assert_has(&boot, &labels, &["state:slow", &format!("source:{current}"), "tsc-absent"]);
+            let why = ["tsc-watchdog-skew", "tsc-watchdog-readdelay"];
+            assert!(why.iter().any(|label| labels.contains(*label)), "{labels:?}");
+            assert!(boot.status(step) > 0, "{labels:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn a_capture_is_judged_outside_as_the_machine_was_inside() {
+    for boot in boots().chain(boot("no-vdso")) {
+        assert_eq!(boot.status("capture"), 0, "{}: {}", boot.name, boot.text("capture.err"));
+        if boot.clocksources("before", "after").is_none() {
+            continue;
+        }
+        let archive = boot.out.join("capture.tar.zst");
+        let output = Command::new(clockscope())
+            .args(["doctor", "--format", "json", "--root"])
+            .arg(archive)
+            .output()
+            .expect("run clockscope");
+        assert_eq!(output.status.code(), Some(boot.status("doctor-json")), "{output:?}");
+        let outside: Value = serde_json::from_slice(&output.stdout).expect("doctor prints JSON");
+        let inside = boot.json("doctor-json.out");
+        for field in ["state", "source", "platform", "platforms", "kernel"] {
+            assert_eq!(outside[field], inside[field], "{} {field}", boot.name);
+        }
+        assert_eq!(labels(&outside), labels(&inside), "{}", boot.name);
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn the_coarse_clock_makes_a_slow_clock_cheap() {
+    for (boot, _) in slow_boots() {
+        for program in ["c", "static", "go"] {
+            let by_syscall = boot.took_ns(&format!("run-syscall-{program}"));
+            let coarse = boot.took_ns(&format!("run-coarse-{program}"));
+            assert!(
+                by_syscall > coarse * COARSE_SAVES,
+                "{} {program}: {by_syscall} ns by system call, {coarse} ns coarse",
+                boot.name
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn answers_are_right_with_every_clock() {
+    for boot in boots() {
+        for clock in ["kernel", "syscall", "coarse"] {
+            let printed = Printed::parse(&boot.text(&format!("sandwich-{clock}.out")));
+            let (wrong, right): (Vec<_>, Vec<_>) = printed
+                .results
+                .iter()
+                .filter(|result| result.contains(" wrong "))
+                .partition(|result| !result.ends_with(" wrong 0"));
+            assert!(wrong.is_empty() && right.len() >= 4, "{} {clock}: {printed:?}", boot.name);
+            for program in ["c", "static", "go", "sqlite3"] {
+                let printed = Printed::parse(&boot.text(&format!("run-{clock}-{program}.out")));
+                assert!(printed.has_result("backwards 0"), "{} {clock}: {printed:?}", boot.name);
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn counts_are_exact() {
+    for boot in boots() {
+        for trace in [
+            "bpf-gettimeofday",
+            "bpf-gettimeofday-static",
+            "bpf-now",
+            "bpf-reads",
+            "bpf-sqlite3",
+            "ptrace-gettimeofday",
+            "ptrace-now",
+            "no-tsc",
+        ] {
+            let step = format!("trace-{trace}");
+            assert_eq!(
+                boot.status(&step),
+                0,
+                "{}: {}",
+                boot.name,
+                boot.text(&format!("{step}.err"))
+            );
+            let report = Report::read(&boot.out.join(format!("{step}.json")));
+            let report = report.unwrap_or_else(|| panic!("{} {step}: no report", boot.name));
+            assert_counts(&Printed::parse(&boot.text(&format!("{step}.out"))), &report);
+        }
+        for clock in ["kernel", "syscall", "coarse"] {
+            let step = format!("run-{clock}-sqlite3");
+            let report = Report::read(&boot.out.join(format!("{step}.json")));
+            let report = report.unwrap_or_else(|| panic!("{} {step}: no report", boot.name));
+            assert_counts(&Printed::parse(&boot.text(&format!("{step}.out"))), &report);
+        }
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn a_read_that_the_vdso_passes_on_is_one_read() {
+    for (boot, _) in slow_boots() {
+        for via in ["bpf", "ptrace"] {
+            let file = format!("trace-{via}-gettimeofday.json");
+            let report = boot.json(&file);
+            let calls = rows(&report["vdso"]).find(|row| row["function"] == "gettimeofday");
+            let calls =
+                calls.and_then(|row| row["calls"].as_u64()).expect("gettimeofday was called");
+            let reads = &report["clock_reads"];
+            assert_eq!(reads["passed_on"], calls, "{} {file}", boot.name);
+            // The program reads the clock by system call before and after its loop.
+            assert_eq!(reads["reads"], calls + 2, "{} {file}", boot.name);
+        }
+        let text = boot.text("trace-text.err");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(!text.contains("Fallen back:"), "{text}");
+        // Without `rdtscp` no call is timed, so that only the counts tell.
+        let told = ["Slow reads:", "no vDSO call was timed"].iter().any(|line| text.contains(line));
+        assert!(told && text.contains("10,007 of them the vDSO"), "{text}");
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn a_kernel_that_gives_no_vdso_is_named() {
+    let Some(boot) = boot("no-vdso") else { return };
+    assert_eq!(boot.json("bench.out")["host"]["vdso"]["present"], false);
+    for step in ["trace-text", "run-coarse-c"] {
+        assert_eq!(boot.status(step), 125);
+        assert!(boot.text(&format!("{step}.err")).contains("no vDSO (vdso=0?)"));
+    }
+    let verdict = boot.json("doctor-json.out");
+    let labels = labels(&verdict);
+    assert_has(&boot, &labels, &["state:slow", "vdso-off", "param-vdso", "platform:qemu"]);
+    assert_eq!(boot.status("doctor-json"), 1);
+    if boot.text("before.current").trim() == "tsc" {
+        assert!(!labels.contains("fix:invtsc"), "the TSC is fine: {labels:?}");
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
+fn the_newest_kernel_has_functions_that_nobody_knows_and_everything_works_there() {
+    let Some(boot) = boot("newest") else { return };
+    let known = ["clock_gettime", "gettimeofday", "time", "getcpu", "clock_getres", "getrandom"];
+    let known = |name: &str| known.contains(&name) || name == "sgx_enter_enclave";
+    let said = boot.text("vdso.out");
+    let names = said.split_whitespace().filter_map(|word| word.strip_prefix("__vdso_"));
+    assert!(names.clone().any(|name| !known(name)), "{} knows all: {said}", boot.text("release"));
+    assert_eq!(boot.status("check"), 0, "{}", boot.text("check.out"));
+    for program in ["gettimeofday", "gettimeofday-static", "now"] {
+        for way in ["trace", "run-kernel", "run-syscall", "run-coarse", "run-tsc"] {
+            let step = format!("{way}-{program}");
+            assert_eq!(boot.status(&step), 0, "{step}: {}", boot.text(&format!("{step}.err")));
+            let printed = Printed::parse(&boot.text(&format!("{step}.out")));
+            let report = Report::read(&boot.out.join(format!("{step}.json")));
+            assert_counts(&printed, &report.expect("a report was written"));
+        }
+    }
+    for step in ["attach", "attached"] {
+        assert_eq!(boot.status(step), 0, "{}", boot.text(&format!("{step}.err")));
+    }
+    let report = boot.json("attach.json");
+    let counted = rows(&report["vdso"]).find(|row| row["function"] == "gettimeofday");
+    assert!(counted.is_some_and(|row| row["calls"].as_u64() > Some(0)), "{report:#}");
+}

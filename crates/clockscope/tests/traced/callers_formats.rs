@@ -1,0 +1,176 @@
+//! Profiles and flame graphs in the hands of the tools that they are for, and what `trace` does
+//! with their files before the program starts.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::support::installed_or_skip;
+use crate::support::running::clockscope;
+use crate::support::terminal::Terminal;
+use clockscope_model::callers::{CalledRow, Callers, FrameKind, FrameRow, StackRow};
+use clockscope_model::trace::{ProcessDetail, TraceReport, VdsoRow};
+use clockscope_report::callers::{flamegraph, folded, pprof};
+
+/// A program that reads the clock in two functions, one of them put into its caller.
+fn report() -> TraceReport {
+    let frame = |function: &str, line, kind| FrameRow {
+        function: Some(function.into()),
+        module: Some("/opt/server".into()),
+        address: 0x1000 + u64::from(line),
+        file: Some("/src/server.c".into()),
+        line: Some(line),
+        kind,
+    };
+    let stack = |frames: &[usize], calls| StackRow {
+        pid: 77,
+        frames: frames.to_vec(),
+        samples: 1,
+        calls,
+        complete: true,
+        ..StackRow::default()
+    };
+    let clock = Some("CLOCK_MONOTONIC".to_owned());
+    let callers = Callers {
+        samples: 2,
+        called: vec![CalledRow {
+            via: "vdso".to_owned(),
+            name: "clock_gettime".to_owned(),
+            clock: clock.clone(),
+            calls: 1_000,
+            samples: 2,
+            ..CalledRow::default()
+        }],
+        frames: vec![
+            frame("stamp", 17, FrameKind::Inlined),
+            frame("log_line", 40, FrameKind::Native),
+            frame("receive", 88, FrameKind::Native),
+            frame("main", 200, FrameKind::Native),
+        ],
+        stacks: vec![stack(&[0, 1, 3], 250.4), stack(&[2, 3], 749.6)],
+        ..Callers::default()
+    };
+    TraceReport {
+        command: vec!["server".into()],
+        wall_ns: 2_000_000_000,
+        vdso: vec![VdsoRow {
+            function: "clock_gettime".to_owned(),
+            clock,
+            calls: 1_000,
+            timed: 100,
+            time_avg_ps: 20_000,
+            ..VdsoRow::default()
+        }],
+        processes_detail: vec![ProcessDetail {
+            pid: 77,
+            command: "server".into(),
+            ..ProcessDetail::default()
+        }],
+        callers: Some(callers),
+        ..TraceReport::default()
+    }
+}
+
+fn pprof_of(go: &Path, folder: &Path, options: &[&str]) -> String {
+    let profile = folder.join("clock.pb.gz");
+    fs::write(&profile, pprof::render(&report()).expect("a profile")).expect("write it");
+    let output = Command::new(go)
+        .args(["tool", "pprof"])
+        .args(options)
+        .arg(&profile)
+        .env("PPROF_TMPDIR", folder)
+        .current_dir(folder)
+        .output()
+        .expect("run go tool pprof");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    String::from_utf8(output.stdout).expect("is text")
+}
+
+/// The numbers and the name of a line of `pprof -top`: flat, flat %, sum %, cum, cum %.
+fn top_line<'a>(top: &'a str, name: &str) -> Vec<&'a str> {
+    let line = top.lines().find(|line| line.contains(name));
+    line.unwrap_or_else(|| panic!("no {name} in {top}")).split_whitespace().collect()
+}
+
+#[test]
+fn go_tool_pprof_reads_the_profile() {
+    let Some(go) = installed_or_skip(&["/usr/local/go/bin/go", "/usr/bin/go"]) else { return };
+    let folder = tempfile::tempdir().expect("make a temporary directory");
+    let top = pprof_of(&go, folder.path(), &["-top"]);
+    assert!(top.contains("Type: calls"), "{top}");
+    let numbers = |line: &[&str]| [line[0].to_owned(), line[3].to_owned()];
+    assert_eq!(numbers(&top_line(&top, "clock_gettime(MONOTONIC)")), ["1000", "1000"]);
+    assert_eq!(numbers(&top_line(&top, "receive")), ["0", "750"]);
+    assert_eq!(numbers(&top_line(&top, "stamp")), ["0", "250"]);
+    assert_eq!(numbers(&top_line(&top, "main")), ["0", "1000"]);
+    let inlined = top_line(&top, "stamp");
+    assert_eq!(inlined.last(), Some(&"(inline)"), "{top}");
+    let time = pprof_of(&go, folder.path(), &["-top", "-sample_index=time"]);
+    assert_eq!(top_line(&time, "receive")[3], "15us", "{time}");
+    let lines = pprof_of(&go, folder.path(), &["-top", "-lines"]);
+    assert!(lines.contains("/src/server.c:88"), "{lines}");
+    let tags = pprof_of(&go, folder.path(), &["-tags"]);
+    for tag in ["command", "server", "via", "vdso", "clock", "CLOCK_MONOTONIC", "pid"] {
+        assert!(tags.contains(tag), "{tag} in {tags}");
+    }
+}
+
+#[test]
+fn a_flame_graph_has_every_function_of_the_folded_stacks() {
+    let svg = String::from_utf8(flamegraph::render(&report()).expect("a picture")).expect("text");
+    for part in folded::render(&report()).lines().flat_map(|line| line.split(';')) {
+        let name = part.rsplit_once(' ').map_or(part, |(name, _)| name);
+        assert!(svg.contains(&format!("<title>{name} (")), "{name}");
+    }
+}
+
+fn trace(options: &[&str], folder: &Path) -> Output {
+    Command::new(clockscope())
+        .args(["trace", "--via", "none"])
+        .args(options)
+        .args(["--", "touch", "started"])
+        .current_dir(folder)
+        .output()
+        .expect("run clockscope")
+}
+
+#[test]
+fn a_picture_that_cannot_be_written_stops_before_the_program_starts() {
+    let folder = tempfile::tempdir().expect("make a temporary directory");
+    let output = trace(&["--flamegraph", "no/such/folder.svg"], folder.path());
+    assert_eq!(output.status.code(), Some(125));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("cannot write to no/such/folder.svg"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(!folder.path().join("started").exists());
+}
+
+#[test]
+fn every_form_is_written_to_its_file() {
+    let folder = tempfile::tempdir().expect("make a temporary directory");
+    let output = trace(
+        &["--format", "pprof", "-o", "clock.pb.gz", "--flamegraph", "clock.svg"],
+        folder.path(),
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let profile = fs::read(folder.path().join("clock.pb.gz")).expect("a profile");
+    assert!(profile.starts_with(b"\x1f\x8b"), "is no gzip");
+    let picture = fs::read_to_string(folder.path().join("clock.svg")).expect("a picture");
+    assert!(picture.contains("<svg") && picture.trim_end().ends_with("</svg>"));
+}
+
+#[test]
+fn a_profile_is_not_written_to_a_terminal() {
+    let folder = tempfile::tempdir().expect("make a temporary directory");
+    let started = folder.path().join("started");
+    let command = format!(
+        "{} trace --via none --format pprof -- touch {}",
+        clockscope().display(),
+        started.display()
+    );
+    let Some(mut terminal) = Terminal::start(&command) else { return };
+    terminal.wait_for("try -o FILE");
+    assert_eq!(terminal.finish(), 2);
+    assert!(!started.exists());
+}

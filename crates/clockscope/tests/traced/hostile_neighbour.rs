@@ -1,0 +1,245 @@
+//! A process of the same user that may not look into a program (it is not dumpable) gains nothing by
+//! what clockscope shares: it overwrites all that it can reach, and the program goes on right.
+//!
+//! The user is one that nobody else is, so that other tests are left alone.
+
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::attaching::{Image, wait_until};
+use crate::support::builds::{self, Link};
+use crate::support::conversation::Conversation;
+use crate::support::running::{clockscope, run, untraced};
+use crate::support::{is_root_or_skip, placed, skip};
+
+const ROUNDS: &str = "600";
+const RIGHT: &str = "result wrong times 0
+result wrong order 0
+result wrong children 0
+result words written to its memory 0
+";
+
+/// Programs where an ordinary user finds them, and who that is.
+struct Place {
+    directory: TempDir,
+    user: u32,
+}
+
+impl Place {
+    /// For a user with a number of the test's own.
+    fn new(user: u32) -> Option<Self> {
+        if !is_root_or_skip() {
+            return None;
+        }
+        let hostile = builds::c("hostile", Link::Static)?;
+        let directory = tempfile::tempdir_in("/tmp").expect("make a temporary directory");
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).expect("open it");
+        for (program, name) in [(hostile, "hostile"), (clockscope(), "clockscope")] {
+            placed::program(&program, &directory.path().join(name), 0o755);
+        }
+        Some(Self { directory, user })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn as_user(&self) -> Vec<OsString> {
+        let (user, group) = (format!("--reuid={}", self.user), format!("--regid={}", self.user));
+        words!["setpriv", user, group, "--clear-groups"].to_vec()
+    }
+
+    fn victim(&self) -> Vec<OsString> {
+        words![self.file("hostile"), "victim"].to_vec()
+    }
+
+    /// `clockscope SUBCOMMAND... --format json -o FILE`.
+    fn clockscope(&self, words: &[&str]) -> Vec<OsString> {
+        let mut command = words![self.file("clockscope")].to_vec();
+        command.extend(words.iter().map(OsString::from));
+        command.extend(words!["--format", "json", "-o", self.file("report.json")]);
+        command
+    }
+
+    /// Lets the victim hide, attacks it, and checks that it was right all the time. Gives what the
+    /// attacker has reached.
+    #[track_caller]
+    fn attack(&self, victim: &mut Conversation, canary: &str) -> String {
+        let canary = canary.strip_prefix("canary ").expect("it says where its canary is");
+        victim.say("hide");
+        assert_eq!(victim.line(), "hidden");
+        let attack = words![self.file("hostile"), "attack", canary, ROUNDS];
+        let attacked = untraced(&[&self.as_user(), &attack[..]].concat());
+        assert_eq!(attacked.status.code(), Some(0), "{attacked:?}");
+        assert_eq!(victim.ask("end"), RIGHT);
+        String::from_utf8_lossy(&attacked.stdout).into_owned()
+    }
+
+    #[track_caller]
+    fn assert_reported(&self) {
+        let report = fs::read_to_string(self.file("report.json")).expect("a report");
+        assert!(serde_json::from_str::<Value>(&report).is_ok(), "{report}");
+    }
+}
+
+fn reached(segments: &str, files: &str) -> String {
+    format!(
+        "result segments written {segments}\nresult memory files found {files}\n\
+         result memory files written 0\n"
+    )
+}
+
+#[track_caller]
+fn launched(place: &Place, command: &[Vec<OsString>]) -> String {
+    let mut victim = Conversation::start_silent(&command.concat());
+    let canary = victim.line();
+    let attacked = place.attack(&mut victim, &canary);
+    assert_eq!(victim.status().code(), Some(0), "clockscope ends as its program");
+    attacked
+}
+
+#[test]
+fn a_program_that_a_user_traces() {
+    let Some(place) = Place::new(61_301) else { return };
+    let trace = place.clockscope(&["trace", "--via", "none"]);
+    let command = [place.as_user(), trace, words!["--"].to_vec(), place.victim()];
+    assert_eq!(launched(&place, &command), reached("some", "none"));
+    place.assert_reported();
+}
+
+#[test]
+fn a_program_that_root_traces() {
+    let Some(place) = Place::new(61_302) else { return };
+    let trace = place.clockscope(&["trace", "--via", "none"]);
+    let command = [trace, words!["--"].to_vec(), place.as_user(), place.victim()];
+    assert_eq!(launched(&place, &command), reached("some", "none"));
+    place.assert_reported();
+}
+
+#[test]
+fn a_program_without_counting_shares_nothing() {
+    let Some(place) = Place::new(61_303) else { return };
+    for clock in ["kernel", "syscall", "coarse"] {
+        let run = words![place.file("clockscope"), "run", "--clock", clock, "--"].to_vec();
+        let attacked = launched(&place, &[place.as_user(), run, place.victim()]);
+        assert_eq!(attacked, reached("none", "none"), "{clock}");
+    }
+}
+
+/// The page is used here, or the guards have said why not.
+fn has_counter_or_skip() -> bool {
+    let output = run(&["--clock", "tsc"], &words!["true"]);
+    if !output.status.success() {
+        skip(&format!("this machine's counter is no clock: {output:?}"));
+    }
+    output.status.success()
+}
+
+#[test]
+fn a_program_with_the_clock_by_the_counter_that_a_user_runs() {
+    let Some(place) = Place::new(61_304).filter(|_| has_counter_or_skip()) else { return };
+    let run = place.clockscope(&["run", "--clock", "tsc", "--stats"]);
+    let command = [place.as_user(), run, words!["--"].to_vec(), place.victim()];
+    assert_eq!(launched(&place, &command), reached("some", "some"));
+    place.assert_reported();
+}
+
+#[test]
+fn a_program_with_the_clock_by_the_counter_that_root_runs() {
+    let Some(place) = Place::new(61_305).filter(|_| has_counter_or_skip()) else { return };
+    let run = words![place.file("clockscope"), "run", "--clock", "tsc", "--"].to_vec();
+    let command = [run, place.as_user(), place.victim()];
+    assert_eq!(launched(&place, &command), reached("none", "none"));
+}
+
+fn attached_to(place: &Place, starter: &[OsString]) {
+    let mut victim = Conversation::start_silent(&[place.as_user(), place.victim()].concat());
+    let (pid, canary) = (victim.pid(), victim.line());
+    let before = Image::of(pid).expect("it has a vDSO");
+    let trace = place.clockscope(&["trace", "--via", "none", "-p", &pid.to_string()]);
+    let mut tracer = Conversation::start_silent(&[starter, &trace].concat());
+    wait_until("clockscope has attached", || {
+        tracer.is_running() && Image::of(pid).is_some_and(|now| now.entry() != before.entry())
+    });
+    assert_eq!(place.attack(&mut victim, &canary), reached("some", "none"));
+    assert_eq!(victim.status().code(), Some(0));
+    assert_eq!(tracer.status().code(), Some(0));
+    place.assert_reported();
+}
+
+#[test]
+fn a_program_that_a_user_attaches_to() {
+    let Some(place) = Place::new(61_306) else { return };
+    attached_to(&place, &place.as_user());
+}
+
+#[test]
+fn a_program_that_root_attaches_to() {
+    let Some(place) = Place::new(61_307) else { return };
+    attached_to(&place, &[]);
+}
+
+/// Without the right to open a file, or where `/proc` is another one's, the kernel's clock is kept.
+#[test]
+fn a_page_that_cannot_be_reached_is_not_believed() {
+    let Some(place) = Place::new(61_308).filter(|_| has_counter_or_skip()) else { return };
+    let run = words![place.file("clockscope"), "run", "--clock", "tsc", "--"].to_vec();
+    let limits: [&[OsString]; 2] = [
+        &words!["unshare", "--map-root-user", "--pid", "--fork", "--mount-proc"],
+        &words!["prlimit", "--nofile=3"],
+    ];
+    for limit in limits {
+        // A static program: others open their libraries.
+        let nothing = words![place.file("hostile"), "attack", "0", "0"];
+        if !untraced(&[&place.as_user(), limit, &nothing].concat()).status.success() {
+            skip(&format!("{limit:?} is not allowed"));
+            continue;
+        }
+        let command = [place.as_user(), run.clone(), limit.to_vec(), place.victim()];
+        assert_eq!(launched(&place, &command), reached("none", "some"));
+    }
+}
+
+/// Whose segments are there.
+fn segments_of(user: u32) -> Vec<String> {
+    let text = fs::read_to_string("/proc/sysvipc/shm").expect("read the segments");
+    let owned = |line: &&str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.get(7).is_some_and(|uid| *uid == user.to_string())
+    };
+    text.lines().filter(owned).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_segment_stays_whenever_clockscope_is_killed() {
+    let Some(place) = Place::new(61_309) else { return };
+    let killer = place.file("killer");
+    let Some(program) = builds::c("killer", Link::Static) else { return };
+    placed::program(&program, &killer, 0o755);
+    let (mut early, mut late) = (0, 0);
+    for kill in 0..200_u64 {
+        let micros = crate::support::moments::random(kill) % 12_000;
+        let trace = words![place.file("clockscope"), "trace", "--via", "none", "--"];
+        // Each of them executes: a segment each.
+        let traced = words!["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done"];
+        let killed = words![killer, micros.to_string()];
+        let output = untraced(&[&place.as_user(), &killed[..], &trace, &traced].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if said.contains("tool signal 9") {
+            early += 1
+        } else {
+            late += 1
+        }
+        assert_eq!(
+            segments_of(place.user),
+            Vec::<String>::new(),
+            "killed after {micros} us: {said}"
+        );
+    }
+    assert!(early > 20, "{early} kills came in time, {late} too late");
+}

@@ -1,0 +1,30 @@
+//! Processes that are traced, attached to or given another clock: what they do is counted exactly, and
+//! they are as they would be without clockscope.
+
+#[allow(dead_code, unused_macros, reason = "each of the test binaries uses another part")]
+#[macro_use]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bench_command;
+mod caller_state;
+mod callers_formats;
+mod foreign_text;
+mod hostile_neighbour;
+mod run_clocks;
+mod run_page;
+mod trace_attach;
+mod trace_attach_again;
+mod trace_attach_cycles;
+mod trace_attach_exact;
+mod trace_attach_faults;
+mod trace_attach_words;
+mod trace_callers;
+mod trace_faults;
+mod trace_follow;
+mod trace_kill;
+mod trace_languages;
+mod trace_signals;
+mod trace_terminal;
+mod trace_top;
+mod trace_trees;

@@ -1,0 +1,311 @@
+//! `clockscope run --clock tsc` and `tsc-fast`: right within the bound, in order, and the kernel's
+//! answer wherever the page has none.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Output;
+use std::thread;
+
+use serde_json::Value;
+
+use crate::support::builds::{self, Link};
+use crate::support::moments::{Outcome, RunTime, random};
+use crate::support::printed::Printed;
+use crate::support::running::{clockscope, code_as_shell, run, untraced};
+use crate::support::{is_root_or_skip, placed, skip};
+
+/// The page is used here, or the guards have said why not.
+fn is_allowed_or_skip() -> bool {
+    let output = run(&["--clock", "tsc"], &words!["true"]);
+    if output.status.success() {
+        return true;
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(125), "{stderr}");
+    assert!(stderr.starts_with("clockscope: --clock tsc: the TSC is refused: "), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    skip(&format!("this machine's counter is no clock: {stderr}"));
+    false
+}
+
+fn tracee() -> Option<std::path::PathBuf> {
+    builds::c("page_clock", Link::Dynamic).filter(|_| is_allowed_or_skip())
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs with `--stats` and gives what the program wrote, and the report.
+fn with_stats(clock: &str, command: &[OsString]) -> (Output, Value) {
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let file = directory.path().join("report.json");
+    let path = file.to_str().expect("is UTF-8");
+    let options = ["--clock", clock, "--stats", "--format", "json", "-o", path];
+    let output = run(&options, command);
+    let report = std::fs::read_to_string(&file).expect("the report was written");
+    (output, serde_json::from_str(&report).expect("the report is JSON"))
+}
+
+/// Runs a program that is told for how many milliseconds to wait for the page to begin; for longer
+/// where the machine was too busy for that, and so often that at last it `is_so`.
+#[track_caller]
+fn in_time(
+    clock: &str,
+    command: impl Fn(&str) -> Vec<OsString>,
+    is_so: impl Fn(&Value) -> bool,
+) -> (Output, Value) {
+    let mut runs = ["500", "2000", "8000", "30000"].map(|millis| (millis, None));
+    for (millis, run) in &mut runs {
+        let (output, report) = with_stats(clock, &command(millis));
+        if is_so(&report) {
+            return (output, report);
+        }
+        *run = Some(report);
+    }
+    panic!("the page did not begin in time: {runs:?}");
+}
+
+fn answered(report: &Value) -> u64 {
+    report["clock_page"]["answered"].as_u64().expect("is a number")
+}
+
+/// Reads that the kernel answered for a reason with this number.
+fn by_kernel(report: &Value, number: u64) -> u64 {
+    let rows = report["clock_page"]["by_kernel"].as_array().expect("is a list");
+    let row = rows.iter().find(|row| row["number"] == number);
+    row.map_or(0, |row| row["reads"].as_u64().expect("is a number"))
+}
+
+#[test]
+fn four_threads_never_see_time_run_backwards() {
+    let Some(program) = tracee() else { return };
+    let output = run(&["--clock", "tsc"], &words![program, "order", "4", "1500"]);
+    let printed = Printed::parse(&text(&output));
+    for clock in ["CLOCK_MONOTONIC", "CLOCK_BOOTTIME", "CLOCK_MONOTONIC_COARSE"] {
+        assert!(printed.has_result(&format!("{clock} backwards 0")), "{output:?}");
+    }
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn every_clock_lies_between_two_system_calls_within_the_bound() {
+    let Some(program) = tracee() else { return };
+    for clock in ["tsc", "tsc-fast"] {
+        // The bound is below a microsecond; a step or a slew is seen a renewal late.
+        let output = run(&["--clock", clock], &words![program, "bound", "700", "20000"]);
+        let printed = Printed::parse(&text(&output));
+        for clock in ["CLOCK_REALTIME", "CLOCK_MONOTONIC", "CLOCK_BOOTTIME", "CLOCK_TAI"] {
+            assert!(printed.has_result(&format!("{clock} outside 0")), "{output:?}");
+        }
+    }
+}
+
+#[test]
+fn every_read_is_answered_by_the_page_or_by_the_kernel() {
+    let Some(program) = tracee() else { return };
+    for clock in ["tsc", "tsc-fast"] {
+        let command = |millis: &str| words![program, "count", "10007", millis].to_vec();
+        let (output, report) = in_time(clock, command, |report| answered(report) > 0);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let page = &report["clock_page"];
+        assert_eq!(page["reads"], 5 * 10007, "{page}");
+        assert_eq!(page["ordered"], clock == "tsc");
+        let kernel: u64 = page["by_kernel"]
+            .as_array()
+            .expect("is a list")
+            .iter()
+            .map(|row| row["reads"].as_u64().expect("is a number"))
+            .sum();
+        assert_eq!(page["answered"].as_u64(), Some(5 * 10007 - kernel), "{page}");
+        assert!(page["lines"].as_u64() > Some(0), "{page}");
+        assert!(page["worst_bound_ns"].as_u64() > Some(0), "{page}");
+    }
+}
+
+#[test]
+fn a_short_program_is_answered_by_the_kernel_because_the_counter_is_not_measured_yet() {
+    let Some(program) = tracee() else { return };
+    // A program that had to wait for a CPU may not have been short.
+    let is_short = |_: &u32| {
+        let (_, report) = with_stats("tsc", &words![program, "count", "11", "0"]);
+        let page = &report["clock_page"];
+        assert_eq!(page["reads"], 55);
+        assert_eq!(answered(&report) + by_kernel(&report, 1), 55, "{page}");
+        answered(&report) == 0
+    };
+    assert!((0..50).find(is_short).is_some(), "each was answered by the page");
+}
+
+#[test]
+fn a_program_that_forbids_itself_the_counter_sees_what_it_would_see_without_us() {
+    let Some(program) = tracee() else { return };
+    for mode in ["forbid", "strict"] {
+        let command = words![program, mode];
+        let alone = untraced(&command);
+        for clock in ["tsc", "tsc-fast"] {
+            let output = run(&["--clock", clock], &command);
+            assert_eq!(text(&output), text(&alone), "{mode} {clock}: {output:?}");
+            assert_eq!(code_as_shell(output.status), code_as_shell(alone.status), "{mode}");
+            let (counted, _) = with_stats(clock, &command);
+            assert_eq!(text(&counted), text(&alone), "{mode} {clock}: {counted:?}");
+        }
+    }
+    let command = |millis: &str| words![program, "forbid", millis].to_vec();
+    in_time("tsc", command, |report| by_kernel(report, 16) > 0);
+}
+
+#[test]
+fn children_and_what_they_execute_have_the_clock_and_never_less_than_their_parent() {
+    let Some(program) = tracee() else { return };
+    let script = "\"$0\" fork 3 && exec \"$0\" count 1009 \"$1\"";
+    let command = |millis: &str| words!["sh", "-c", script, program, millis].to_vec();
+    let (output, _) = in_time("tsc", command, |report| answered(report) >= 8 * 1009 / 2);
+    assert!(text(&output).starts_with("result forked\n"), "{output:?}");
+}
+
+#[test]
+fn a_process_in_a_time_namespace_has_the_kernels_clock_of_that_namespace() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = tracee() else { return };
+    for offsets in [["100000", "100000"], ["0", "5"], ["7", "0"]] {
+        let [monotonic, boottime] = offsets;
+        let unshare = words!["unshare", "-T", "--monotonic", monotonic, "--boottime", boottime];
+        let inner = words!["--", program, "bound", "500", "0"];
+        if !untraced(&[&unshare[..], &words!["true"]].concat()).status.success() {
+            return skip("no time namespaces here");
+        }
+        let (output, report) = with_stats("tsc", &[&unshare[..], &inner].concat());
+        let printed = Printed::parse(&text(&output));
+        for clock in ["CLOCK_REALTIME", "CLOCK_MONOTONIC", "CLOCK_BOOTTIME", "CLOCK_TAI"] {
+            assert!(printed.has_result(&format!("{clock} outside 0")), "{offsets:?} {output:?}");
+        }
+        assert!(by_kernel(&report, 5) > 0, "{offsets:?}: {report}");
+        assert_eq!(report["clock_page"]["answered"], 0, "{offsets:?}: {report}");
+    }
+}
+
+/// Another user may read the page, and nobody but clockscope may write it.
+#[test]
+fn a_program_of_another_user_has_the_clock() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = tracee() else { return };
+    let directory = tempfile::tempdir_in("/tmp").expect("make a temporary directory");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode;
+    std::fs::set_permissions(directory.path(), mode(0o755)).expect("open it");
+    let copy = directory.path().join("page_clock");
+    placed::program(&program, &copy, 0o755);
+    let nobody = words!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let command = |millis: &str| [&nobody[..], &words![copy, "count", "1009", millis]].concat();
+    let (output, _) = in_time("tsc", command, |report| answered(report) > 0);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn programs_of_all_kinds_do_what_they_do_without_us() {
+    if !is_allowed_or_skip() {
+        return;
+    }
+    for clock in ["tsc", "tsc-fast"] {
+        for (name, link) in [
+            ("reads", Link::Dynamic),
+            ("reads", Link::Static),
+            ("reads", Link::Bits32),
+            ("own_parser", Link::Dynamic),
+            ("steady", Link::Dynamic),
+            ("shared_vm", Link::Dynamic),
+        ] {
+            let Some(program) = builds::c(name, link) else { continue };
+            let command = words![program, "1009"];
+            let (output, alone) = (run(&["--clock", clock], &command), untraced(&command));
+            assert_eq!(text(&output), text(&alone), "{name} with {clock}: {output:?}");
+            assert_eq!(code_as_shell(output.status), code_as_shell(alone.status), "{name}");
+        }
+    }
+}
+
+#[test]
+fn languages_find_the_functions() {
+    let directory = crate::support::sources();
+    let source = |name: &str| directory.join(name).into_os_string();
+    if !is_allowed_or_skip() {
+        return;
+    }
+    let mut commands = Vec::new();
+    for (place, words) in [
+        ("/usr/bin/python3", words![source("reads.py"), "211"].to_vec()),
+        ("/usr/bin/perl", words![source("reads.pl"), "211"].to_vec()),
+        ("/usr/bin/node", words!["--jitless", source("reads.js"), "211"].to_vec()),
+    ] {
+        if let Some(program) = crate::support::installed_or_skip(&[place]) {
+            commands.push([&words![program][..], &words].concat());
+        }
+    }
+    commands.extend(builds::go().map(|program| words![program, "211"].to_vec()));
+    commands.extend(builds::rust_std().map(|program| words![program, "211"].to_vec()));
+    let java = ["-Xint", "-XX:+UseSerialGC", "-cp"];
+    commands.extend(builds::java().map(|classes| {
+        [&words!["java"][..], &java.map(OsString::from), &words![classes, "Reads", "211"]].concat()
+    }));
+    for command in commands {
+        let (output, alone) = (run(&["--clock", "tsc"], &command), untraced(&command));
+        assert_eq!(text(&output), text(&alone), "{command:?}: {output:?}");
+        assert_eq!(code_as_shell(output.status), code_as_shell(alone.status), "{command:?}");
+    }
+}
+
+#[test]
+fn options_that_contradict_the_clock_are_refused() {
+    for options in [&["--clock", "coarse", "--force"][..], &["--clock", "tsc", "--no-follow"]] {
+        let output = run(options, &words!["true"]);
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1, "{output:?}");
+    }
+}
+
+/// Kills clockscope after so long, and judges how the program ended.
+fn kill_after(killer: &Path, program: &Path, micros: u64) -> Outcome {
+    let starter = words![killer, micros.to_string(), clockscope()];
+    let run = words!["run", "--clock", "tsc", "--", program, "wait-order", "2", "500"];
+    let output = untraced(&[&starter[..], &run].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!stderr.contains("left signal"), "killed after {micros} us: {output:?}");
+    let in_order = text(&output).lines().all(|line| line.ends_with(" backwards 0"));
+    assert!(in_order, "killed after {micros} us: {output:?}");
+    if stderr.contains("left status 7") {
+        Outcome::Survived
+    } else if stderr.contains("tool status 7") {
+        Outcome::TooLate
+    } else {
+        Outcome::BeforeStart
+    }
+}
+
+#[test]
+fn time_goes_on_when_clockscope_is_killed_at_any_moment() {
+    const KILLS: u64 = 60;
+    let Some(program) = tracee() else { return };
+    let Some(killer) = builds::c("killer", Link::Dynamic) else { return };
+    // The page begins to answer after 200 ms or so; the program ends after 500.
+    let time = RunTime::about(600_000);
+    let kills_of_worker = |worker: u64| {
+        let kills = (0..KILLS).filter(|kill| kill % 3 == worker);
+        let outcomes = kills.map(|kill| {
+            let outcome = kill_after(&killer, &program, random(kill) % time.micros());
+            time.learn(outcome);
+            outcome
+        });
+        outcomes.filter(|outcome| *outcome == Outcome::Survived).count()
+    };
+    let kills_of_worker = &kills_of_worker;
+    let survived: usize = thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..3).map(|worker| scope.spawn(move || kills_of_worker(worker))).collect();
+        workers.into_iter().map(|worker| worker.join().expect("no kill did harm")).sum()
+    });
+    assert!(survived >= 15, "too few kills hit a running program: {survived}");
+}

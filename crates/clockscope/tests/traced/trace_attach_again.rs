@@ -1,0 +1,160 @@
+//! Attaching to a process that clockscope traces already, or has left behind: the process goes on, is
+//! counted by one at a time, and is as it was in the end.
+
+use crate::support::attaching::{
+    Attachment, Image, assert_attached_or_refused, assert_nothing_piles_up, assert_refused,
+    attach_for, mappings,
+};
+use crate::support::builds::{self, Link};
+use crate::support::compare::assert_counts;
+use crate::support::conversation::Conversation;
+use crate::support::printed::Printed;
+use crate::support::running::{Report, Tracing, clockscope, untraced};
+
+const VDSO: [&str; 2] = ["--via", "none"];
+
+/// The server of `attach_server.c`.
+fn server(threads: u32) -> Option<Conversation> {
+    let program = builds::c("attach_server", Link::Dynamic)?;
+    Some(Conversation::start(&words![program, threads.to_string()]))
+}
+
+// Attached already.
+
+#[test]
+fn two_attachments_one_after_the_other() {
+    let Some(mut target) = server(4) else { return };
+    let first = Attachment::to(&[target.pid()], &VDSO);
+    target.begin();
+    for _ in 0..3 {
+        let second = attach_for("0.1", &[target.pid()], &VDSO);
+        assert_refused(&second, &["clockscope", &target.pid().to_string()]);
+        target.check_an_answer(1);
+    }
+    assert_counts(&target.end(), &first.detach().report());
+    target.check_health();
+    target.ends_well();
+}
+
+#[test]
+fn two_attachments_at_once() {
+    let Some(mut target) = server(6) else { return };
+    let before = Image::of(target.pid()).expect("it has a vDSO");
+    let mut attached = 0;
+    for round in 0..20 {
+        let options = [&VDSO[..], &["--duration", "0.05"]].concat();
+        let mut both = [0, 1].map(|_| Attachment::start(&[], &[target.pid()], &options));
+        target.check_an_answer(round);
+        for attachment in &mut both {
+            let traced = attachment.wait();
+            attached += u32::from(traced.code() == 0);
+            assert_attached_or_refused(&traced, &["trace"]);
+        }
+        before.assert_as_before(target.pid());
+    }
+    assert!(attached >= 20, "at least one of two: {attached}");
+    target.check_health();
+    target.ends_well();
+}
+
+#[test]
+fn a_program_that_clockscope_has_started() {
+    let Some(program) = builds::c("attach_states", Link::Dynamic) else { return };
+    for options in [&["--via", "none"][..], &["--via", "none", "--no-follow"]] {
+        let tracing = Tracing::new(options, &words![program, "waits"]);
+        let mut target = Conversation::start(&tracing.words());
+        let found = untraced(&words!["pgrep", "-P", target.pid().to_string()]);
+        let pid = String::from_utf8_lossy(&found.stdout).trim().parse().expect("its child");
+        let traced = attach_for("0.1", &[pid], &VDSO);
+        assert_attached_or_refused(&traced, &["clockscope"]);
+        let said = Printed::parse(&target.ask("count"));
+        assert_eq!(target.status().code(), Some(7));
+        let report = Report::read(tracing.report_path()).expect("a report");
+        if traced.code() != 0 {
+            assert_counts(&said, &report);
+        }
+    }
+}
+
+// clockscope is killed.
+
+/// The next attachment works, and leaves nothing behind, also not what the killed one left.
+#[track_caller]
+fn cleans_up(target: &mut Conversation, image: &Image, maps: &[String]) {
+    let pid = target.pid();
+    let traced = attach_for("0.05", &[pid], &VDSO);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    let key = ("clock_gettime".to_owned(), "CLOCK_MONOTONIC".to_owned());
+    assert!(traced.report().vdso_calls(&key) > 0, "it counts: {traced:?}");
+    image.assert_as_before(pid);
+    assert_nothing_piles_up(pid, maps);
+    let again = Attachment::to(&[pid], &VDSO);
+    target.begin();
+    target.check_an_answer(5);
+    let said = target.end();
+    assert_counts(&said, &again.detach().report());
+    image.assert_as_before(pid);
+    assert_nothing_piles_up(pid, maps);
+}
+
+#[test]
+fn clockscope_is_killed_while_attached_and_attaches_again() {
+    let Some(mut target) = server(8) else { return };
+    let image = Image::of(target.pid()).expect("it has a vDSO");
+    let maps = mappings(target.pid());
+    for round in 0..10 {
+        Attachment::to(&[target.pid()], &VDSO).kill();
+        target.check_an_answer(round);
+        target.check_health();
+        cleans_up(&mut target, &image, &maps);
+    }
+    target.check_health();
+    target.ends_well();
+}
+
+#[test]
+fn clockscope_is_killed_at_any_moment() {
+    let Some(killer) = builds::c("killer", Link::Dynamic) else { return };
+    let Some(mut target) = server(8) else { return };
+    let image = Image::of(target.pid()).expect("it has a vDSO");
+    let maps = mappings(target.pid());
+    let pid = target.pid().to_string();
+    for round in 0..60_u64 {
+        // The attachment is made in a few milliseconds; a debug build needs more.
+        let micros = round * 7919 % 120_000;
+        let command = words![
+            killer,
+            micros.to_string(),
+            clockscope(),
+            "trace",
+            "--via",
+            "none",
+            "-p",
+            pid,
+            "--duration",
+            "0.02",
+            "-o",
+            "/dev/null"
+        ];
+        untraced(&command);
+        target.check_an_answer(round);
+    }
+    target.check_health();
+    cleans_up(&mut target, &image, &maps);
+    target.check_health();
+    target.ends_well();
+}
+
+#[test]
+fn clockscope_is_killed_and_the_target_ends_by_itself() {
+    let Some(mut target) = server(4) else { return };
+    Attachment::to(&[target.pid()], &VDSO).kill();
+    target.begin();
+    target.check_an_answer(1);
+    target.end();
+    for kind in ["fork 100", "exec 100"] {
+        target.ask(kind);
+    }
+    target.check_health();
+    target.ends_well();
+}

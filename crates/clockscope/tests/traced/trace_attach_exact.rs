@@ -1,0 +1,405 @@
+//! Attached to a running process, clockscope counts what the process did, no call more or less.
+
+use std::ffi::OsString;
+
+use crate::support::attaching::{Attachment, Image, assert_nothing_piles_up, attach_for, mappings};
+use crate::support::builds::{self, Link};
+use crate::support::compare::assert_counts;
+use crate::support::conversation::Conversation;
+use crate::support::printed::Printed;
+use crate::support::running::{Report, Traced, untraced};
+use crate::support::servers::{self, Postgres};
+use crate::support::{installed_or_skip, is_root_or_skip};
+
+/// The server in C.
+fn c_server(threads: u32) -> Option<Conversation> {
+    let program = builds::c("attach_server", Link::Dynamic)?;
+    Some(Conversation::start(&words![program, threads.to_string()]))
+}
+
+/// Ways to count system calls that can be used here.
+fn ways() -> &'static [&'static str] {
+    if is_root_or_skip() { &["none", "bpf", "ptrace"] } else { &["none", "ptrace"] }
+}
+
+fn without_refusals(traced: &Traced) -> Report {
+    let report = traced.report();
+    assert!(!report.declines("vdso") && !report.declines("syscalls"), "{report:#?}");
+    report
+}
+
+/// Attaches while it works, lets it count itself, and detaches while it works.
+#[track_caller]
+fn counts_between_two_moments(server: Conversation, options: &[&str]) -> Report {
+    counts_but_for_the_runtimes_own(server, options, 0)
+}
+
+/// The same for a server whose runtime makes up to so many calls of the counted kinds by itself.
+#[track_caller]
+fn counts_but_for_the_runtimes_own(
+    mut server: Conversation,
+    options: &[&str],
+    own_calls: u64,
+) -> Report {
+    let attachment = Attachment::to(&[server.pid()], options);
+    server.begin();
+    for number in 0..300 {
+        server.check_an_answer(number);
+    }
+    let mut said = server.end();
+    let traced = attachment.detach();
+    let report = without_refusals(&traced);
+    for (key, calls) in &mut said.vdso {
+        let seen = report.vdso_calls(key);
+        if (*calls..=*calls + own_calls).contains(&seen) {
+            *calls = seen;
+        }
+    }
+    assert_counts(&said, &report);
+    server.check_an_answer(7);
+    server.check_health();
+    server.ends_well();
+    report
+}
+
+#[test]
+fn a_server_in_c_while_all_its_threads_work() {
+    for via in ways() {
+        let Some(server) = c_server(6) else { return };
+        let pid = server.pid();
+        let report = counts_between_two_moments(server, &["--via", via]);
+        let attached = &report.field("attached")[0];
+        assert_eq!(attached["pid"], pid, "{report:#?}");
+        assert_eq!(attached["threads"], 6, "{report:#?}");
+        assert_eq!(attached["ended"], "interrupted", "{report:#?}");
+        assert!(attached["pause_ns"].as_u64().is_some_and(|pause| pause > 0), "{report:#?}");
+        assert!(attached["detach_pause_ns"].as_u64().is_some_and(|pause| pause > 0), "{report:#?}");
+    }
+}
+
+#[test]
+fn servers_in_c_of_every_kind_of_linking() {
+    for link in [Link::Static, Link::StaticPie, Link::StaticFixed] {
+        let Some(program) = builds::c("attach_server", link) else { return };
+        let server = Conversation::start(&words![program, "4"]);
+        counts_between_two_moments(server, &["--via", "none"]);
+    }
+}
+
+#[test]
+fn a_program_in_c_with_musl() {
+    for link in [Link::MuslStatic, Link::MuslDynamic] {
+        let Some(program) = builds::c("waits", link) else { return };
+        let mut program = Conversation::start(&words![program]);
+        let attachment = Attachment::to(&[program.pid()], &["--via", "none"]);
+        program.say("read");
+        let said = program.wait_for("result line read");
+        assert_counts(&Printed::parse(&said), &without_refusals(&attachment.detach()));
+        assert!(program.status().success());
+    }
+}
+
+#[test]
+fn a_server_in_go_while_all_its_goroutines_work() {
+    let Some(program) = builds::go_program("attach_server") else { return };
+    let server = Conversation::start(&words![program, "6"]);
+    counts_between_two_moments(server, &["--via", "none"]);
+}
+
+#[test]
+fn a_server_in_java_while_all_its_threads_work() {
+    let Some(java) = installed_or_skip(&["/usr/bin/java"]) else { return };
+    let Some(classes) = builds::java_class("AttachServer") else { return };
+    for options in [&words!["-XX:+UseSerialGC"][..], &words!["-XX:+UseG1GC"]] {
+        let command = [&words![java][..], options, &words!["-cp", classes, "AttachServer", "4"]];
+        let server = Conversation::start(&command.concat());
+        // One read of the time of day now and then is the virtual machine's own.
+        counts_but_for_the_runtimes_own(server, &["--via", "none"], 5);
+    }
+}
+
+#[test]
+fn attached_again_it_counts_again_from_zero() {
+    let Some(mut server) = c_server(4) else { return };
+    let image = Image::of(server.pid()).expect("it has a vDSO");
+    let maps = mappings(server.pid());
+    for _ in 0..5 {
+        let attachment = Attachment::to(&[server.pid()], &["--via", "none"]);
+        server.begin();
+        server.check_an_answer(11);
+        let said = server.end();
+        assert_counts(&said, &without_refusals(&attachment.detach()));
+        image.assert_as_before(server.pid());
+        assert_nothing_piles_up(server.pid(), &maps);
+    }
+    server.check_health();
+    server.ends_well();
+}
+
+#[test]
+fn what_happens_while_nobody_is_attached_is_not_counted() {
+    let Some(mut server) = c_server(4) else { return };
+    server.begin();
+    server.check_an_answer(1);
+    server.end();
+    let attachment = Attachment::to(&[server.pid()], &["--via", "none"]);
+    server.check_an_answer(2);
+    let report = without_refusals(&attachment.detach());
+    server.begin();
+    server.check_an_answer(3);
+    server.end();
+    let key = ("clock_gettime".to_owned(), "CLOCK_TAI".to_owned());
+    assert_eq!(report.vdso_calls(&key), 0, "{report:#?}");
+    assert!(report.vdso_calls(&("clock_gettime".to_owned(), "CLOCK_MONOTONIC".to_owned())) > 0);
+    server.ends_well();
+}
+
+#[test]
+fn children_forked_and_executed_while_attached_are_counted() {
+    for via in ways() {
+        let Some(mut server) = c_server(4) else { return };
+        let attachment = Attachment::to(&[server.pid()], &["--via", via]);
+        let mut said = String::new();
+        for round in 0..20 {
+            said += &server.ask(&format!("fork {}", 1000 + round));
+            said += &server.ask(&format!("exec {}", 2000 + round));
+        }
+        let report = without_refusals(&attachment.detach());
+        assert_counts(&Printed::parse(&said), &report);
+        assert_eq!(report.number("processes"), 41, "{report:#?}");
+        server.check_health();
+        server.ends_well();
+    }
+}
+
+#[test]
+fn several_processes_at_once() {
+    let Some(mut first) = c_server(3) else { return };
+    let Some(mut second) = c_server(2) else { return };
+    let Some(program) = builds::go_program("attach_server") else { return };
+    let mut third = Conversation::start(&words![program, "2"]);
+    let pids = [first.pid(), second.pid(), third.pid()];
+    let attachment = Attachment::to(&pids, &["--via", "none", "--per-process"]);
+    let mut said = Vec::new();
+    for server in [&mut first, &mut second, &mut third] {
+        server.begin();
+        server.check_an_answer(5);
+        said.push(server.end());
+    }
+    let report = without_refusals(&attachment.detach());
+    assert_eq!(report.field("attached").as_array().map(Vec::len), Some(3), "{report:#?}");
+    for (pid, said) in pids.iter().zip(&said) {
+        let rows = crate::support::running::rows(report.field("processes_detail"));
+        let own: Vec<_> = rows.filter(|row| row["pid"] == *pid).collect();
+        assert_eq!(own.len(), 1, "one entry for {pid}: {report:#?}");
+        let counted = crate::support::running::vdso_rows_of(own[0]);
+        for (key, calls) in &said.vdso {
+            let counted = counted.get(key).copied().unwrap_or(0);
+            assert_eq!(counted, *calls, "{key:?} of {pid}");
+        }
+    }
+    for server in [first, second, third] {
+        server.ends_well();
+    }
+}
+
+#[test]
+fn the_duration_ends_it() {
+    let Some(server) = c_server(3) else { return };
+    let traced = attach_for("0.3", &[server.pid()], &["--via", "none"]);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    let report = without_refusals(&traced);
+    assert_eq!(report.field("attached")[0]["ended"], "duration", "{report:#?}");
+    let wall = report.number("wall_ns");
+    assert!(wall >= 300_000_000, "it lasted {wall} ns");
+    server.ends_well();
+}
+
+#[test]
+fn the_end_of_the_process_ends_it() {
+    let Some(mut server) = c_server(3) else { return };
+    let pid = server.pid();
+    let mut attachment = Attachment::to(&[pid], &["--via", "none"]);
+    server.begin();
+    server.check_an_answer(5);
+    let said = server.end();
+    server.ends_well();
+    let traced = attachment.wait();
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    let report = traced.report();
+    assert_counts(&said, &report);
+    assert_eq!(report.field("attached")[0]["ended"], "exited", "{report:#?}");
+}
+
+// Real servers. What their functions were called is counted beside clockscope by breakpoints of
+// the CPU on the kernel's functions: once while it is attached, and once from before until after.
+// The server is at rest then and does nothing but what the test asks it. An event loop that waits
+// with a limit turns once when it is stopped (epoll_wait(2) returns EINTR), after the one call also.
+
+/// `perf stat` on the functions of a process's vDSO.
+struct Breakpoints {
+    perf: std::process::Child,
+    names: Vec<String>,
+}
+
+impl Breakpoints {
+    /// A CPU has four breakpoints, and two such counts may overlap.
+    fn on(pid: i32) -> Option<Self> {
+        if !is_root_or_skip() {
+            return None;
+        }
+        let perf = installed_or_skip(&["/usr/bin/perf"])?;
+        let image = Image::of(pid).expect("it has a vDSO");
+        let wanted = ["clock_gettime", "gettimeofday"];
+        let functions = image.functions();
+        let chosen = functions.iter().filter(|(name, _)| wanted.contains(&name.as_str()));
+        let (names, events): (Vec<_>, Vec<_>) =
+            chosen.map(|(name, address)| (name.clone(), format!("mem:{address:#x}:x"))).unzip();
+        let mut command = std::process::Command::new(perf);
+        command.args(["stat", "-x", ";", "-e", &events.join(","), "-p", &pid.to_string()]);
+        command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+        let perf = command.spawn().expect("start perf");
+        let child = i32::try_from(perf.id()).expect("is a pid");
+        // It counts when it has opened its events, and waits.
+        crate::support::attaching::wait_until("perf counts", || {
+            let links = std::fs::read_dir(format!("/proc/{child}/fd")).into_iter().flatten();
+            let events = links.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+            let open = events.filter(|to| to.to_string_lossy().contains("perf_event")).count();
+            let asleep = crate::support::attaching::status_of(child, "State");
+            open >= names.len() && asleep.is_some_and(|state| state.starts_with('S'))
+        });
+        Some(Self { perf, names })
+    }
+
+    /// Calls of each function.
+    fn read(self) -> Vec<(String, u64)> {
+        crate::support::attaching::signal("INT", self.perf.id().try_into().expect("is a pid"));
+        let output = crate::support::running::finish(self.perf);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let counts = text.lines().filter_map(|line| line.split(';').next()?.parse().ok());
+        let counts: Vec<u64> = counts.collect();
+        assert_eq!(counts.len(), self.names.len(), "{text}");
+        self.names.into_iter().zip(counts).collect()
+    }
+}
+
+/// Calls of a function on all clocks together.
+fn calls_of(report: &Report, function: &str) -> u64 {
+    let rows = report.vdso_rows();
+    rows.iter().filter(|((name, _), _)| name == function).map(|(_, calls)| calls).sum()
+}
+
+#[track_caller]
+fn assert_as_breakpoints_saw(report: &Report, seen: &[(String, u64)]) {
+    for (function, calls) in seen {
+        assert_eq!(calls_of(report, function), *calls, "calls of {function}\n{report:#?}");
+    }
+}
+
+#[test]
+fn an_nginx_worker_at_rest_but_for_our_requests() {
+    let Some(server) = servers::nginx() else { return };
+    crate::support::attaching::wait_until("nginx has two workers", || server.children().len() == 2);
+    let workers = server.children();
+    let Some(outer) = breakpoints_on(&workers) else { return };
+    let attachment = Attachment::to(&workers, &["--via", "none"]);
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    for _ in 0..50 {
+        let output = untraced(&words!["curl", "-sf", &url]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), servers::nginx_body());
+    }
+    let report = without_refusals(&attachment.detach());
+    assert_as_breakpoints_saw(&report, &sum_of(outer));
+    assert!(calls_of(&report, "gettimeofday") >= 50, "{report:#?}");
+    server.ends_well();
+}
+
+fn breakpoints_on(pids: &[i32]) -> Option<Vec<Breakpoints>> {
+    pids.iter().map(|pid| Breakpoints::on(*pid)).collect()
+}
+
+/// Calls of each function in all processes.
+fn sum_of(counting: Vec<Breakpoints>) -> Vec<(String, u64)> {
+    let counts: Vec<_> = counting.into_iter().map(Breakpoints::read).collect();
+    let sum = |index: usize| counts.iter().map(|counts| counts[index].1).sum();
+    counts[0].iter().enumerate().map(|(index, (name, _))| (name.clone(), sum(index))).collect()
+}
+
+/// Checks that a report has no fewer calls than were seen while clockscope was attached, and no
+/// more than were seen from before until after.
+#[track_caller]
+fn assert_between(report: &Report, least: &[(String, u64)], most: &[(String, u64)]) {
+    for ((function, least), (_, most)) in least.iter().zip(most) {
+        let counted = calls_of(report, function);
+        assert!((*least..=*most).contains(&counted), "{function}: {least} {counted} {most}");
+    }
+}
+
+/// Redis looks at the clock ten times a second when it is at rest.
+#[test]
+fn a_redis_server_under_our_requests() {
+    let Some(server) = servers::redis() else { return };
+    let before = Breakpoints::on(server.pid());
+    let Some(before) = before else { return };
+    let attachment = Attachment::to(&[server.pid()], &["--via", "none"]);
+    let port = server.port.to_string();
+    // TIME in a script reads the clock each time that it is called.
+    let script = "local last = 0 for i = 1, 20011 do local now = redis.call('TIME') \
+                  local us = now[1] * 1000000 + now[2] if us < last then return 'backwards' end \
+                  last = us end return 'in order'";
+    let during = Breakpoints::on(server.pid()).expect("as before");
+    let output = untraced(&words!["redis-cli", "-p", port, "eval", script, "0"]);
+    let during = during.read();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said.trim(), "in order", "{output:?}");
+    let report = without_refusals(&attachment.detach());
+    assert_between(&report, &during, &before.read());
+    assert!(calls_of(&report, "gettimeofday") >= 20_011, "{report:#?}");
+    server.ends_well();
+}
+
+/// The clock reads of a query whose nodes are timed: two for each row of each node, besides some
+/// that do not depend on the number of rows.
+#[track_caller]
+fn reads_of_rows(postgres: &Postgres, rows: u64) -> u64 {
+    let (mut session, pid) = postgres.session();
+    let seen = Breakpoints::on(pid);
+    let attachment = Attachment::to(&[pid], &["--via", "none"]);
+    session.say(&format!(
+        "explain (analyze, timing on, summary off) select count(*) from generate_series(1, {rows});"
+    ));
+    session.say("select 'done';");
+    let plan = session.wait_for("done");
+    assert!(plan.contains(&format!("rows={rows}")), "{plan}");
+    let report = without_refusals(&attachment.detach());
+    if let Some(seen) = seen {
+        assert_as_breakpoints_saw(&report, &seen.read());
+    }
+    session.say("select 6 * 7;");
+    assert_eq!(session.line(), "42", "the backend goes on");
+    assert!(session.status().success());
+    report.vdso_calls(&("clock_gettime".to_owned(), "CLOCK_MONOTONIC".to_owned()))
+}
+
+#[test]
+fn a_postgres_backend_that_explains() {
+    let Some(postgres) = servers::postgres() else { return };
+    let (few, many) = (reads_of_rows(&postgres, 1000), reads_of_rows(&postgres, 51_000));
+    assert_eq!(many - few, 2 * 50_000, "two reads a row: {few}, {many}");
+    postgres.server.ends_well();
+}
+
+#[test]
+fn a_program_that_is_only_starting() {
+    let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
+    let arguments: Vec<OsString> = words![program, "8"].to_vec();
+    for _ in 0..20 {
+        let mut server = Conversation::start_silent(&arguments);
+        let traced = attach_for("0.05", &[server.pid()], &["--via", "none"]);
+        let refused = traced.code() == 125 && traced.stderr.trim_end().lines().count() == 1;
+        assert!(traced.code() == 0 || refused, "{traced:?}");
+        server.wait_for("ready");
+        server.check_health();
+        server.ends_well();
+    }
+}

@@ -1,0 +1,587 @@
+//! Processes that clockscope cannot attach to, or where it is hard: each goes on as if nobody had
+//! tried, and clockscope counts it or says in one line why not.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::attaching::{
+    Attachment, Image, assert_attached_or_refused, assert_refused, attach_below, attach_for,
+    signal, status_of, wait_until,
+};
+use crate::support::builds::{self, Link};
+use crate::support::compare::assert_counts;
+use crate::support::conversation::Conversation;
+use crate::support::printed::Printed;
+use crate::support::running::{Traced, clockscope, finish, untraced};
+use crate::support::{installed_or_skip, is_root_or_skip, skip};
+
+const VDSO: [&str; 2] = ["--via", "none"];
+
+/// A program in a state of `attach_states.c`.
+fn in_state(state: &str) -> Option<Conversation> {
+    let program = builds::c("attach_states", Link::Dynamic)?;
+    Some(Conversation::start(&words![program, state]))
+}
+
+/// The server of `attach_server.c`.
+fn server(threads: u32) -> Option<Conversation> {
+    let program = builds::c("attach_server", Link::Dynamic)?;
+    Some(Conversation::start(&words![program, threads.to_string()]))
+}
+
+/// Attaches to a process that counts when it is told to, and compares.
+#[track_caller]
+fn counts_of(target: &mut Conversation) -> Traced {
+    let attachment = Attachment::to(&[target.pid()], &VDSO);
+    let said = Printed::parse(&target.ask("count"));
+    let traced = attachment.detach();
+    assert_counts(&said, &traced.report());
+    traced
+}
+
+// Targets that end, stand still or sleep.
+
+#[test]
+fn the_target_exits_during_the_attachment() {
+    for round in 0..40_u32 {
+        let Some(mut target) = server(2 + round % 7) else { return };
+        let mut attachment = Attachment::start(&[], &[target.pid()], &VDSO);
+        // It is told to end at a moment that moves through the attachment.
+        for number in 0..u64::from(round) * 4 {
+            target.check_an_answer(number);
+        }
+        target.ends_well();
+        let traced = attachment.wait();
+        assert_attached_or_refused(&traced, &["ended", "no process", "no such", "exited", "gone"]);
+    }
+}
+
+#[test]
+fn the_target_is_killed_during_the_attachment() {
+    for round in 0..20_u32 {
+        let Some(mut target) = server(8) else { return };
+        let mut attachment = Attachment::start(&[], &[target.pid()], &VDSO);
+        for number in 0..u64::from(round) * 8 {
+            target.check_an_answer(number);
+        }
+        signal("KILL", target.pid());
+        let status = target.status();
+        assert_eq!(crate::support::running::code_as_shell(status), 128 + 9);
+        let traced = attachment.wait();
+        assert_attached_or_refused(&traced, &["ended", "no process", "no such", "exited", "gone"]);
+    }
+}
+
+#[test]
+fn a_target_that_is_stopped_stays_stopped() {
+    let Some(mut target) = server(4) else { return };
+    let pid = target.pid();
+    signal("STOP", pid);
+    let is_stopped = || status_of(pid, "State").is_some_and(|state| state.starts_with('T'));
+    wait_until("the target is stopped", is_stopped);
+    for _ in 0..3 {
+        let traced = attach_for("0.1", &[pid], &VDSO);
+        assert_attached_or_refused(&traced, &["stopped"]);
+        wait_until("the target is stopped again", is_stopped);
+    }
+    signal("CONT", pid);
+    target.check_an_answer(3);
+    let attachment = Attachment::to(&[pid], &VDSO);
+    target.begin();
+    target.check_an_answer(4);
+    assert_counts(&target.end(), &attachment.detach().report());
+    target.check_health();
+    target.ends_well();
+}
+
+#[test]
+fn a_target_that_is_stopped_and_continued_while_attached() {
+    let Some(mut target) = server(4) else { return };
+    let pid = target.pid();
+    let attachment = Attachment::to(&[pid], &VDSO);
+    target.begin();
+    for _ in 0..5 {
+        signal("STOP", pid);
+        let is_stopped =
+            || status_of(pid, "State").is_some_and(|s| s.starts_with('T') || s.starts_with('t'));
+        wait_until("the target is stopped", is_stopped);
+        signal("CONT", pid);
+        target.check_an_answer(3);
+    }
+    assert_counts(&target.end(), &attachment.detach().report());
+    target.check_health();
+    target.ends_well();
+}
+
+/// A parent in vfork is in uninterruptible sleep until its child executes or ends.
+#[test]
+fn a_target_in_uninterruptible_sleep_in_vfork() {
+    let Some(mut target) = in_state("vfork") else { return };
+    assert_eq!(
+        status_of(target.pid(), "State").map(|state| state[..1].to_owned()),
+        Some("D".into())
+    );
+    let traced = attach_for("0.2", &[target.pid()], &VDSO);
+    assert_attached_or_refused(&traced, &["vfork", "sleep", "stop"]);
+    target.ask("count");
+    target.ends_well();
+}
+
+#[test]
+fn a_target_on_whose_memory_another_process_runs() {
+    let Some(mut target) = in_state("shares") else { return };
+    let before = Image::of(target.pid()).expect("it has a vDSO");
+    for _ in 0..5 {
+        let traced = attach_for("0.05", &[target.pid()], &VDSO);
+        assert_refused(&traced, &["runs on the same memory", "clockscope trace"]);
+        before.assert_as_before(target.pid());
+    }
+    target.ask("count");
+    target.ends_well();
+}
+
+/// Timers count as signals that the user has queued, of which there is a limit for all programs together.
+#[test]
+fn without_timers_a_target_is_left_as_it_was_and_a_program_is_not_started() {
+    let Some(mut target) = server(2) else { return };
+    let before = Image::of(target.pid()).expect("it has a vDSO");
+    for timers in 0..6 {
+        let starter = words!["prlimit", format!("--sigpending={timers}")];
+        let traced = attach_below(&starter, "0.05", &[target.pid()], &["--callers"]);
+        assert!([0, 125].contains(&traced.code()), "{traced:?}");
+        before.assert_as_before(target.pid());
+    }
+    target.check_an_answer(1);
+    target.ends_well();
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = folder.path().join("made");
+    let mut command = Command::new("prlimit");
+    command.arg("--sigpending=0").arg(clockscope());
+    command.args(["trace", "--callers", "--via", "none", "--", "touch"]);
+    let output = command.arg(&made).output().expect("run clockscope");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(125), 1), "{said}");
+    assert!(said.contains("timer"), "{said}");
+    assert!(!made.exists(), "the program has started");
+}
+
+/// Threads that are in vfork again and again, and the others of which work. A child that is on its
+/// parent's memory may stand in the shim when clockscope leaves; then the mapping stays, unused, and
+/// so it may at the next attachments: what is there in the end is not compared.
+#[test]
+fn a_target_that_makes_children_by_vfork_all_the_time() {
+    let Some(mut target) = in_state("vfork-loop") else { return };
+    let before = Image::of(target.pid()).expect("it has a vDSO");
+    for _ in 0..10 {
+        let traced = attach_for("0.02", &[target.pid()], &VDSO);
+        assert_attached_or_refused(&traced, &["vfork", "did not come to the end"]);
+        before.assert_as_before(target.pid());
+    }
+    target.ask("count");
+    target.ends_well();
+}
+
+/// `/proc/PID` shows no memory of a process whose first thread has ended.
+#[test]
+fn a_target_whose_first_thread_has_ended() {
+    let Some(mut target) = in_state("first-ends") else { return };
+    for _ in 0..5 {
+        counts_of(&mut target);
+    }
+    assert_eq!(target.ask("clean"), "", "nothing of clockscope's is mapped");
+    target.ends_well();
+}
+
+#[test]
+fn a_target_whose_first_thread_ends_while_attached() {
+    let Some(mut target) = in_state("first-ends-later") else { return };
+    let attachment = Attachment::to(&[target.pid()], &VDSO);
+    target.ask("end-first");
+    let said = Printed::parse(&target.ask("count"));
+    assert_counts(&said, &attachment.detach().report());
+    assert_eq!(target.ask("clean"), "", "nothing of clockscope's is mapped");
+    counts_of(&mut target);
+    target.ends_well();
+}
+
+#[test]
+fn a_target_of_which_one_thread_is_in_vfork() {
+    let Some(mut target) = in_state("vfork-thread") else { return };
+    let traced = attach_for("0.2", &[target.pid()], &VDSO);
+    assert_attached_or_refused(&traced, &["vfork", "sleep", "stop"]);
+    target.ask("count");
+    target.ends_well();
+}
+
+/// The kernel resumes these when their thread was stopped and nothing else happened.
+#[test]
+fn system_calls_that_wait_are_not_seen_to_be_interrupted() {
+    let Some(mut target) = in_state("asleep") else { return };
+    for _ in 0..10 {
+        let traced = attach_for("0.02", &[target.pid()], &VDSO);
+        assert_eq!(traced.code(), 0, "{traced:?}");
+    }
+    let said = target.ask("count");
+    let interrupted: Vec<&str> = said.lines().filter(|line| line.starts_with("result")).collect();
+    // With a limit, it returns EINTR after any stop, by any tracer (signal(7)).
+    let unexpected: Vec<&&str> =
+        interrupted.iter().filter(|line| !line.contains("sigtimedwait")).collect();
+    assert!(unexpected.is_empty(), "{unexpected:#?}");
+    target.ends_well();
+}
+
+// Targets that may not or cannot be traced.
+
+#[test]
+fn another_tracer_is_there() {
+    let Some(mut target) = in_state("traced") else { return };
+    let traced = attach_for("0.2", &[target.pid()], &VDSO);
+    assert_refused(&traced, &["trace"]);
+    target.ask("count");
+    target.ends_well();
+}
+
+#[test]
+fn strace_is_there_and_leaves() {
+    let Some(strace) = installed_or_skip(&["/usr/bin/strace"]) else { return };
+    let Some(mut target) = server(3) else { return };
+    let pid = target.pid();
+    let mut other = Command::new(strace)
+        .args(["-f", "-e", "trace=none", "-o", "/dev/null", "-p", &pid.to_string()])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("start strace");
+    wait_until("strace traces it", || status_of(pid, "TracerPid").is_some_and(|id| id != "0"));
+    let traced = attach_for("0.2", &[pid], &VDSO);
+    assert_refused(&traced, &["strace"]);
+    signal("INT", other.id().try_into().expect("is a pid"));
+    other.wait().expect("wait for strace");
+    let traced = attach_for("0.2", &[pid], &VDSO);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    target.check_an_answer(1);
+    target.ends_well();
+}
+
+/// A process id whose flags say that it is a thread of the kernel.
+fn kernel_thread() -> Option<i32> {
+    let entries = fs::read_dir("/proc").expect("list /proc").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let flags_of = |pid: i32| -> Option<u64> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit(')').next()?.split_whitespace().nth(6)?.parse().ok()
+    };
+    pids.into_iter().find(|pid| flags_of(*pid).is_some_and(|flags| flags & 0x0020_0000 != 0))
+}
+
+#[test]
+fn a_kernel_thread() {
+    let Some(pid) = kernel_thread() else { return skip("no kernel thread is to be seen here") };
+    let traced = attach_for("0.1", &[pid], &VDSO);
+    assert_refused(&traced, &["kernel", &pid.to_string()]);
+}
+
+/// A copy of clockscope that every user can execute.
+fn for_everybody() -> tempfile::TempDir {
+    let directory = tempfile::tempdir_in("/tmp").expect("make a temporary directory");
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).expect("open it");
+    place(&clockscope(), &directory.path().join("clockscope"));
+    directory
+}
+
+/// A copy made by another process: one that this process writes could still be open for writing
+/// in a child that another test starts just then.
+fn place(file: &Path, to: &Path) {
+    let placed = untraced(&words!["install", "-m", "755", file, to]);
+    assert!(placed.status.success(), "{placed:?}");
+}
+
+const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+
+#[test]
+fn a_process_of_another_user_without_rights() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(mut target) = server(3) else { return };
+    let directory = for_everybody();
+    let pid = target.pid().to_string();
+    let mut command = Command::new(NOBODY[0]);
+    command.args(&NOBODY[1..]).arg(directory.path().join("clockscope"));
+    command.args(["trace", "--via", "none", "-p", &pid, "--duration", "0.1"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = finish(command.spawn().expect("start setpriv"));
+    let traced = Traced::of(&output, None);
+    assert_refused(&traced, &[&pid]);
+    let says = ["root", "permi", "allow", "user"].iter().any(|word| traced.stderr.contains(word));
+    assert!(says, "{}", traced.stderr);
+    target.check_an_answer(1);
+    target.ends_well();
+}
+
+#[test]
+fn a_process_of_the_same_user_needs_no_root() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = builds::c("attach_server", Link::Static) else { return };
+    let directory = for_everybody();
+    let copy = directory.path().join("attach_server");
+    place(&program, &copy);
+    let nobody = NOBODY.map(std::ffi::OsString::from);
+    let mut target = Conversation::start(&[&nobody[..], &words![copy, "3"]].concat());
+    let before = Image::of(target.pid()).expect("it has a vDSO");
+    let report = directory.path().join("report.json");
+    let mut command = Command::new(NOBODY[0]);
+    command.args(&NOBODY[1..]).arg(directory.path().join("clockscope"));
+    command.args(["trace", "--via", "none", "-p", &target.pid().to_string()]);
+    command.args(["--duration", "0.5", "--format", "json", "-o"]).arg(&report);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("start setpriv");
+    target.check_an_answer(1);
+    let traced = Traced::of(&finish(child), crate::support::running::Report::read(&report));
+    let yama = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    if yama.trim().is_empty() || yama.trim() == "0" {
+        assert_eq!(traced.code(), 0, "{traced:?}");
+        let key = ("clock_gettime".to_owned(), "CLOCK_MONOTONIC".to_owned());
+        assert!(traced.report().vdso_calls(&key) > 0, "{traced:?}");
+    } else {
+        assert_refused(&traced, &["ptrace_scope"]);
+    }
+    before.assert_as_before(target.pid());
+    target.check_health();
+    target.ends_well();
+}
+
+#[test]
+fn a_32_bit_process() {
+    let Some(program) = builds::c("attach_states", Link::Bits32) else { return };
+    let mut target = Conversation::start(&words![program, "waits"]);
+    let traced = attach_for("0.1", &[target.pid()], &VDSO);
+    assert_refused(&traced, &["32"]);
+    target.ask("count");
+    target.ends_well();
+}
+
+#[test]
+fn a_process_without_its_vdso() {
+    let Some(target) = in_state("unmapped") else { return };
+    let traced = attach_for("0.1", &[target.pid()], &VDSO);
+    assert_refused(&traced, &["vDSO"]);
+    target.ends_well();
+}
+
+#[test]
+fn processes_under_seccomp_filters() {
+    // Nothing that has to be done in it is forbidden here.
+    let Some(mut target) = in_state("kill-some") else { return };
+    counts_of(&mut target);
+    target.ends_well();
+    // Here it is.
+    for state in ["kill-all", "refuse-shmat"] {
+        let Some(mut target) = in_state(state) else { return };
+        let traced = attach_for("0.1", &[target.pid()], &VDSO);
+        assert_refused(&traced, &["seccomp"]);
+        target.ask("count");
+        target.ends_well();
+    }
+}
+
+#[test]
+fn a_process_that_must_not_read_the_counter() {
+    let Some(mut target) = in_state("no-tsc") else { return };
+    let attachment =
+        Attachment::start(&[], &[target.pid()], &[&VDSO[..], &["--duration", "0.5"]].concat());
+    for _ in 0..200 {
+        target.ask("count");
+    }
+    drop_when_done(attachment);
+    target.ask("count");
+    target.ends_well();
+}
+
+fn drop_when_done(mut attachment: Attachment) {
+    assert_attached_or_refused(&attachment.wait(), &["TSC", "counter", "rdtsc"]);
+}
+
+// Large, stripped, deleted, elsewhere.
+
+#[test]
+fn a_thousand_threads() {
+    let Some(mut target) = server(1000) else { return };
+    let before = Image::of(target.pid()).expect("it has a vDSO");
+    for _ in 0..2 {
+        let attachment = Attachment::to(&[target.pid()], &VDSO);
+        target.begin();
+        target.check_an_answer(1);
+        let said = target.end();
+        let report = attachment.detach().report();
+        assert_counts(&said, &report);
+        assert_eq!(report.field("attached")[0]["threads"], 1000, "{report:#?}");
+    }
+    before.assert_as_before(target.pid());
+    target.check_health();
+    target.ends_well();
+}
+
+#[test]
+fn a_stripped_program_that_has_been_deleted() {
+    let Some(program) = builds::c_with("attach_server", Link::Dynamic, &["-s", "-g0"]) else {
+        return;
+    };
+    let directory = tempfile::tempdir_in("/tmp").expect("make a temporary directory");
+    let copy = directory.path().join("attach_server");
+    place(&program, &copy);
+    let mut target = Conversation::start(&words![copy, "4"]);
+    fs::remove_file(&copy).expect("delete the program");
+    for options in [&["--via", "none"][..], &["--via", "none", "--callers"]] {
+        let attachment = Attachment::to(&[target.pid()], options);
+        target.begin();
+        target.check_an_answer(1);
+        let said = target.end();
+        assert_counts(&said, &attachment.detach().report());
+    }
+    target.check_health();
+    target.ends_well();
+}
+
+#[test]
+fn a_process_in_other_namespaces() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = builds::c("attach_server", Link::Static) else { return };
+    let spaces =
+        ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc"];
+    for spaces in [&spaces[..], &["--ipc"]] {
+        let unshare = [&["unshare"], spaces, &["--"]].concat();
+        let unshare: Vec<std::ffi::OsString> = unshare.iter().map(Into::into).collect();
+        let mut target = Conversation::start(&[&unshare[..], &words![program, "4"]].concat());
+        let found = untraced(&words!["pgrep", "-P", target.pid().to_string()]);
+        let child = String::from_utf8_lossy(&found.stdout).trim().parse();
+        let pid = child.unwrap_or_else(|_| target.pid());
+        for options in [&["--via", "none"][..], &["--via", "bpf"]] {
+            let attachment = Attachment::to(&[pid], options);
+            target.begin();
+            target.check_an_answer(1);
+            let said = target.end();
+            let children = target.ask("fork 100") + &target.ask("exec 200");
+            let report = attachment.detach().report();
+            let said = Printed::parse(&(said_again(&said) + &children));
+            assert_counts(&said, &report);
+        }
+        target.check_health();
+        target.ends_well();
+    }
+}
+
+/// The lines that were parsed, to be added to others.
+fn said_again(printed: &Printed) -> String {
+    let vdso = printed.vdso.iter();
+    let vdso = vdso.map(|((function, clock), calls)| format!("vdso {function} {clock} {calls}\n"));
+    let calls = printed.syscalls.iter().map(|(name, calls)| format!("syscall {name} {calls}\n"));
+    vdso.chain(calls).collect()
+}
+
+#[test]
+fn clockscope_in_another_pid_namespace_sees_only_what_is_in_it() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(mut target) = server(2) else { return };
+    let starter = words!["unshare", "--pid", "--fork", "--mount-proc"];
+    let traced = attach_below(&starter, "0.1", &[target.pid()], &VDSO);
+    assert_refused(&traced, &["no"]);
+    target.check_an_answer(1);
+    target.ends_well();
+}
+
+// Numbers.
+
+#[test]
+fn pids_that_nobody_has() {
+    let mut gone = Command::new("true").spawn().expect("start true");
+    let pid = i32::try_from(gone.id()).expect("is a pid");
+    gone.wait().expect("wait for it");
+    for pid in [pid, 4_194_304, i32::MAX] {
+        let traced = attach_for("0.1", &[pid], &VDSO);
+        assert_refused(&traced, &[&pid.to_string(), "no "]);
+    }
+}
+
+#[test]
+fn a_process_that_has_ended_and_was_not_waited_for() {
+    let mut gone = Command::new("true").spawn().expect("start true");
+    let pid = i32::try_from(gone.id()).expect("is a pid");
+    wait_until("it has ended", || {
+        status_of(pid, "State").is_some_and(|state| state.starts_with('Z'))
+    });
+    let traced = attach_for("0.1", &[pid], &VDSO);
+    assert_refused(&traced, &[&pid.to_string()]);
+    gone.wait().expect("wait for it");
+}
+
+#[test]
+fn numbers_that_are_no_pids() {
+    for number in ["", "0", "-1", "x", "1,,2", "99999999999999999999", "1.5", "12 34", "0x10"] {
+        let output =
+            untraced(&words![clockscope(), "trace", format!("-p={number}"), "--duration", "0.1"]);
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "-p={number}: {words}");
+        assert!(!words.contains("panicked"), "{words}");
+    }
+}
+
+#[test]
+fn a_process_named_twice_is_attached_to_once() {
+    let Some(mut target) = server(2) else { return };
+    let pid = target.pid();
+    let attachment = Attachment::to(&[pid, pid], &VDSO);
+    target.begin();
+    target.check_an_answer(1);
+    let said = target.end();
+    let report = attachment.detach().report();
+    assert_counts(&said, &report);
+    assert_eq!(report.field("attached").as_array().map(Vec::len), Some(1), "{report:#?}");
+    target.ends_well();
+}
+
+#[test]
+fn the_number_of_a_thread_that_is_not_the_first() {
+    let Some(mut target) = server(3) else { return };
+    let tasks = fs::read_dir(format!("/proc/{}/task", target.pid())).expect("list its threads");
+    let names = tasks.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let other: i32 = names.into_iter().find(|tid| *tid != target.pid()).expect("a second thread");
+    let traced = attach_for("0.1", &[other], &VDSO);
+    assert_attached_or_refused(&traced, &["thread"]);
+    target.check_an_answer(1);
+    target.ends_well();
+}
+
+#[test]
+fn clockscope_itself_and_its_parent() {
+    let own = "exec \"$0\" trace --via none -p $$ --duration 0.1";
+    let output = untraced(&words!["sh", "-c", own, clockscope()]);
+    assert_refused(&Traced::of(&output, None), &[]);
+    let parent = "\"$0\" trace --via none -o /dev/null -p $$ --duration 0.1; echo \"ended $?\"";
+    let output = untraced(&words!["sh", "-c", parent, clockscope()]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ended 0\n", "{output:?}");
+}
+
+#[test]
+fn one_of_several_cannot_be_attached_to() {
+    let Some(mut target) = server(3) else { return };
+    let before = Image::of(target.pid()).expect("it has a vDSO");
+    for list in [[target.pid(), i32::MAX], [i32::MAX, target.pid()]] {
+        let traced = attach_for("0.1", &list, &VDSO);
+        assert_eq!(traced.code(), 1, "not all were attached to: {traced:?}");
+        let said = format!("cannot attach to {}", i32::MAX);
+        assert!(traced.stderr.contains(&said), "it says which: {traced:?}");
+        before.assert_as_before(target.pid());
+        target.check_an_answer(1);
+    }
+    target.check_health();
+    target.ends_well();
+}

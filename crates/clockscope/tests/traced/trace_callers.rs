@@ -1,0 +1,271 @@
+//! `clockscope trace --callers`: the rows of what is called are exact, stacks are sampled in every
+//! thread and process, and what they stand for adds up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::{Command, Stdio};
+
+use crate::support::builds::{self, Link};
+use crate::support::compare::assert_exact_and_nothing_else;
+use crate::support::is_root_or_skip;
+use crate::support::printed::{Key, Printed};
+use crate::support::running::{Report, Traced, clockscope, rows, trace};
+use serde_json::Value;
+
+/// Rounds of the program that makes calls at known places; enough for hundreds of samples.
+const ROUNDS: &str = "20000";
+/// As many that some hundred samples are taken: their shares are compared.
+const MANY_ROUNDS: &str = "400000";
+
+/// Runs the program with its callers sampled, if it can be built; its counts must be exact.
+#[track_caller]
+fn sampled(mode: &str, link: Link, options: &[&str]) -> Option<(Traced, Report)> {
+    sampled_in(mode, ROUNDS, link, options)
+}
+
+/// The same with this number of rounds.
+#[track_caller]
+fn sampled_in(mode: &str, rounds: &str, link: Link, options: &[&str]) -> Option<(Traced, Report)> {
+    let program = builds::c_with("call_sites", link, &["-fomit-frame-pointer"])?;
+    let options = [&["--via", "none", "--callers"], options].concat();
+    let traced = trace(&options, &words![program, mode, rounds]);
+    assert_exact_and_nothing_else(&traced);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    let report = traced.report();
+    // Where the kernel lets nobody sample there is a reason instead, and nothing to compare.
+    let callers = report.field("callers");
+    assert!(callers.is_object(), "{traced:?}");
+    if let Some(decline) = rows(&callers["declines"]).find(|row| row["pid"] == 0) {
+        assert_eq!(callers["samples"], 0);
+        crate::support::skip(&format!("nobody may be sampled: {}", decline["reason"]));
+        return None;
+    }
+    Some((traced, report))
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// The element of `all` that a value is the index of.
+#[track_caller]
+fn at<'a>(all: &'a Value, index: &Value) -> &'a Value {
+    let index = index.as_u64().and_then(|index| usize::try_from(index).ok());
+    &all[index.expect("an index")]
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("-")
+}
+
+/// The rows of what is called, by function and clock.
+fn called(callers: &Value) -> BTreeMap<Key, (u64, u64)> {
+    rows(&callers["called"])
+        .map(|row| {
+            let key = (text(&row["name"]).to_owned(), text(&row["clock"]).to_owned());
+            let count = |name: &str| row[name].as_u64().expect("a count");
+            (key, (count("calls"), count("samples")))
+        })
+        .collect()
+}
+
+/// What must be true of any report.
+#[track_caller]
+fn assert_adds_up(traced: &Traced, callers: &Value) {
+    let printed = Printed::parse(&traced.stdout);
+    let called = called(callers);
+    for (key, calls) in &printed.vdso {
+        let (exact, samples) = called.get(key).copied().unwrap_or_default();
+        assert_eq!(exact, *calls, "{key:?}");
+        assert!(samples > 0, "{key:?} was not sampled: {traced:?}");
+    }
+    for (index, row) in rows(&callers["called"]).enumerate() {
+        let stacks = || rows(&callers["stacks"]).filter(|stack| stack["called"] == index);
+        let calls: f64 = stacks().map(|stack| number(&stack["calls"])).sum();
+        let samples: f64 = stacks().map(|stack| number(&stack["samples"])).sum();
+        assert!((calls / number(&row["calls"]) - 1.0).abs() < 1e-6, "{row}: {calls}");
+        assert!((samples - number(&row["samples"])).abs() < 0.5, "{row}: {samples}");
+    }
+}
+
+/// The functions of a stack, the caller first.
+fn functions<'a>(callers: &'a Value, stack: &Value) -> Vec<&'a str> {
+    let frame = |index| text(&at(&callers["frames"], index)["function"]);
+    rows(&stack["frames"]).map(frame).collect()
+}
+
+/// Calls that stacks stand for, by the function of the program that makes them, what is called, and
+/// the samples that say so.
+fn by_site(callers: &Value) -> BTreeMap<(String, String), (f64, f64)> {
+    let mut sums = BTreeMap::new();
+    for stack in rows(&callers["stacks"]) {
+        let called = at(&callers["called"], &stack["called"]);
+        let site = functions(callers, stack).into_iter().find(|name| name.starts_with("reads_"));
+        let key = (site.unwrap_or("nobody").to_owned(), text(&called["name"]).to_owned());
+        let (calls, samples): &mut (f64, f64) = sums.entry(key).or_default();
+        *calls += number(&stack["calls"]);
+        *samples += number(&stack["samples"]);
+    }
+    sums
+}
+
+/// Every stack is by one of the functions that made such calls.
+#[track_caller]
+fn assert_sites(traced: &Traced, callers: &Value) {
+    let made: BTreeSet<(String, String)> = traced
+        .stdout
+        .lines()
+        .filter_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            (words[0] == "site").then(|| (words[1].to_owned(), words[2].to_owned()))
+        })
+        .collect();
+    for ((site, called), (calls, samples)) in by_site(callers) {
+        assert!(
+            samples == 0.0 || made.contains(&(site.clone(), called.clone())),
+            "{site} made no {called}, but {calls} calls: {callers:#}"
+        );
+    }
+}
+
+#[test]
+fn call_sites_of_a_program_without_frame_pointers() {
+    for link in [Link::Dynamic, Link::Static] {
+        let Some((traced, report)) = sampled_in("flat", MANY_ROUNDS, link, &[]) else { continue };
+        let callers = report.field("callers");
+        assert_adds_up(&traced, callers);
+        assert_sites(&traced, callers);
+        let sites = by_site(callers);
+        let calls = |site: &str| {
+            sites.get(&(site.to_owned(), "clock_gettime".to_owned())).map_or(0.0, |site| site.0)
+        };
+        assert!(calls("reads_often") > calls("reads_seldom"), "{sites:?}");
+        for row in rows(&callers["called"]) {
+            let (samples, effective) = (number(&row["samples"]), number(&row["samples_effective"]));
+            assert!(effective >= 1.0 && effective <= samples * (1.0 + 1e-9), "{row}");
+        }
+        let stacks = rows(&callers["stacks"]);
+        let complete = stacks.filter(|stack| functions(callers, stack).contains(&"main")).count();
+        assert!(complete > 0 && callers["lost"].is_u64(), "{callers:#}");
+    }
+}
+
+#[test]
+fn threads_are_all_sampled() {
+    let Some((traced, report)) = sampled("threads", Link::Dynamic, &[]) else { return };
+    assert_adds_up(&traced, report.field("callers"));
+    assert_sites(&traced, report.field("callers"));
+}
+
+/// The processes in whose stacks samples were taken.
+fn processes(callers: &Value) -> BTreeSet<u64> {
+    let seen = rows(&callers["stacks"]).filter(|stack| number(&stack["samples"]) > 0.0);
+    seen.filter_map(|stack| stack["pid"].as_u64()).collect()
+}
+
+#[test]
+fn forked_children_inherit_the_sampling() {
+    let Some((traced, report)) = sampled("fork", Link::Dynamic, &[]) else { return };
+    assert_adds_up(&traced, report.field("callers"));
+    assert_sites(&traced, report.field("callers"));
+    assert_eq!(processes(report.field("callers")).len(), 4, "{traced:?}");
+}
+
+#[test]
+fn what_children_execute_is_sampled() {
+    let Some((traced, report)) = sampled("exec", Link::Dynamic, &[]) else { return };
+    assert_adds_up(&traced, report.field("callers"));
+    assert_sites(&traced, report.field("callers"));
+    assert_eq!(processes(report.field("callers")).len(), 4, "{traced:?}");
+}
+
+#[test]
+fn slots_of_cpus_are_sampled_too() {
+    let options = ["--count-by", "cpu"];
+    let Some((traced, report)) = sampled("threads", Link::Dynamic, &options) else { return };
+    assert_adds_up(&traced, report.field("callers"));
+    assert_sites(&traced, report.field("callers"));
+}
+
+#[test]
+fn a_call_and_the_next_one_are_paired_within_a_thread() {
+    let Some((_, report)) = sampled("flat", Link::Dynamic, &[]) else { return };
+    let callers = report.field("callers");
+    let site = |index: &Value| {
+        let stack = at(&callers["stacks"], index);
+        functions(callers, stack).into_iter().find(|name| name.starts_with("reads_"))
+    };
+    let mut pairs = 0;
+    for pair in rows(&callers["pairs"]) {
+        let (first, second) = (site(&pair["first"]), site(&pair["second"]));
+        let clock_follows = matches!(
+            (first, second),
+            (Some("reads_often" | "reads_seldom"), Some("reads_often" | "reads_seldom"))
+        );
+        assert!(first == second || clock_follows, "{pair}: {first:?}, then {second:?}");
+        assert!((0.0..=1.0).contains(&number(&pair["share"])), "{pair}");
+        pairs += 1;
+    }
+    assert!(pairs > 0, "{callers:#}");
+}
+
+#[test]
+fn without_the_option_nothing_is_said_of_callers() {
+    let Some(program) = builds::c("call_sites", Link::Dynamic) else { return };
+    let traced = trace(&["--via", "none"], &words![program, "flat", "10"]);
+    assert_exact_and_nothing_else(&traced);
+    assert!(traced.report().field("callers").is_null());
+}
+
+#[test]
+fn system_calls_have_callers_for_root() {
+    let Some(program) = builds::c("tree", Link::Dynamic) else { return };
+    let traced = trace(&["--via", "ptrace", "--callers=syscalls"], &words![program, "fork"]);
+    let report = traced.report();
+    let callers = report.field("callers");
+    let (calls, _) = called(callers)[&("getppid".to_owned(), "-".to_owned())];
+    assert_eq!(calls, report.syscall("getppid", "calls"));
+    assert!(rows(&callers["called"]).all(|row| row["via"] == "syscall"));
+    if rows(&callers["declines"]).next().is_some() || !is_root_or_skip() {
+        assert!(rows(&callers["declines"]).all(|row| row["reason"] != ""));
+        return;
+    }
+    assert!(callers["samples"].as_u64().is_some_and(|samples| samples > 0), "{callers:#}");
+    let ours = ["shmat", "mremap"];
+    let mut sampled = rows(&callers["called"]).filter(|row| row["samples"] != 0);
+    assert!(sampled.all(|row| !ours.contains(&text(&row["name"]))), "{callers:#}");
+}
+
+#[test]
+fn a_user_without_privileges_samples_own_programs_or_is_told_why_not() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = builds::c("call_sites", Link::Dynamic) else { return };
+    // Where the tests build is no other user's to enter.
+    let directory = tempfile::tempdir().expect("make a directory");
+    let [command, tracee] = ["clockscope", "call_sites"].map(|name| directory.path().join(name));
+    for (from, to) in [(clockscope(), &command), (program, &tracee)] {
+        let installed = Command::new("install").args(["-m", "755"]).arg(from).arg(to).status();
+        assert!(installed.expect("run install").success());
+    }
+    let opened = Command::new("chmod").arg("755").arg(directory.path()).status();
+    assert!(opened.expect("run chmod").success());
+    let output = Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .arg(&command)
+        .args(["trace", "--via", "none", "--callers", "--format", "json", "--"])
+        .arg(&tracee)
+        .args(["flat", ROUNDS])
+        .stdin(Stdio::null())
+        .output()
+        .expect("run setpriv");
+    let report: Value = serde_json::from_slice(&output.stderr).expect("a report");
+    let callers = &report["callers"];
+    let samples = callers["samples"].as_u64().expect("a number");
+    let declines = rows(&callers["declines"]).count();
+    assert!((samples > 0) == (declines == 0) && declines <= 1, "{callers:#}");
+    let printed = Printed::parse(&String::from_utf8_lossy(&output.stdout));
+    let exact: BTreeMap<Key, u64> =
+        called(callers).into_iter().map(|(key, (calls, _))| (key, calls)).collect();
+    assert_eq!(exact, printed.vdso);
+}

@@ -1,0 +1,441 @@
+//! Programs that `clockscope trace` cannot count, or that make it hard: each runs as it would
+//! without, and the report says what was not counted.
+
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::support::builds::{self, Link};
+use crate::support::compare::{
+    assert_exact, assert_exact_and_nothing_else, assert_exact_or_declined, assert_same_as_untraced,
+};
+use crate::support::running::{Traced, Tracing, clockscope, trace, trace_vdso, untraced};
+use crate::support::{installed_or_skip, is_root_or_skip, placed, skip};
+
+/// Traces a command and checks that it did the same as untraced.
+#[track_caller]
+fn same_as_untraced(command: &[OsString]) -> Traced {
+    let traced = trace_vdso(command);
+    assert_same_as_untraced(&traced, &untraced(command));
+    traced
+}
+
+/// The program that imposes limits, and a static one to execute under them.
+fn confined() -> Option<(PathBuf, PathBuf)> {
+    Some((builds::c("confined", Link::Dynamic)?, builds::c("confined", Link::Static)?))
+}
+
+// Programs that cannot be counted.
+
+#[test]
+fn a_32_bit_program_runs_and_the_report_says_why_it_was_not_counted() {
+    let Some(program) = builds::c("reads", Link::Bits32) else { return };
+    let traced = same_as_untraced(&words![program]);
+    assert!(traced.report().declines("vdso"));
+    assert!(traced.report().vdso_rows().is_empty());
+}
+
+#[test]
+fn a_32_bit_program_executed_by_a_64_bit_one() {
+    let Some(program) = builds::c("reads", Link::Bits32) else { return };
+    let Some((limiter, _)) = confined() else { return };
+    let traced = same_as_untraced(&words![limiter, "nothing", "exec", program]);
+    assert!(traced.report().declines("vdso"));
+}
+
+/// Copies files to a directory that every user can enter.
+fn for_everybody(files: &[(&Path, &str, u32)]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir_in("/tmp").expect("make a temporary directory");
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).expect("open it");
+    for (file, name, mode) in files {
+        placed::program(file, &directory.path().join(name), *mode);
+    }
+    directory
+}
+
+fn as_nobody() -> [OsString; 4] {
+    words!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+}
+
+#[test]
+fn a_setuid_program_keeps_its_privilege() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = builds::c("privileged", Link::Static) else { return };
+    let Some((_, limiter)) = confined() else { return };
+    let directory = for_everybody(&[
+        (&program, "privileged", 0o4755),
+        (&limiter, "confined", 0o755),
+        (&clockscope(), "clockscope", 0o755),
+    ]);
+    let place = |name: &str| directory.path().join(name);
+    let alone = untraced(&[&as_nobody()[..], &words![place("privileged")]].concat());
+    if !String::from_utf8_lossy(&alone.stdout).contains("effective user 0\n") {
+        return skip("/tmp does not allow setuid programs");
+    }
+    let direct = words![place("privileged")];
+    let by_another = words![place("confined"), "nothing", "exec", place("privileged")];
+    for command in [&direct[..], &by_another[..]] {
+        let starter = [&as_nobody()[..], &words![place("clockscope")]].concat();
+        let report = directory.path().join("report.json");
+        let traced = Tracing::reporting_to(&report, &starter, &["--via", "none"], command).finish();
+        assert_same_as_untraced(&traced, &alone);
+        assert!(traced.report().declines("vdso"), "{traced:?}");
+        let declines = traced.report().field("declines").clone();
+        assert_eq!(declines[0]["command"], "privileged", "{traced:?}");
+        fs::remove_file(report).expect("remove the report");
+        let run = [&starter[..], &words!["run", "--clock", "kernel", "--"], command].concat();
+        let said = untraced(&run).stderr;
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.starts_with("clockscope: privileged (process "), "{said}");
+        // Root may trace it.
+        let by_root = trace_vdso(&[&as_nobody()[..], command].concat());
+        assert_same_as_untraced(&by_root, &alone);
+        assert_exact_or_declined(&by_root);
+    }
+}
+
+// Commands that cannot be started.
+
+#[test]
+fn commands_that_cannot_be_executed_end_as_in_a_shell() {
+    let directory = for_everybody(&[]);
+    let file = |name: &str, text: &str, mode: u32| {
+        let path = directory.path().join(name);
+        placed::script(text, &path, mode);
+        path
+    };
+    let cases = [
+        (directory.path().join("missing"), &[127][..]),
+        (PathBuf::from("clockscope-no-such-command"), &[127]),
+        (directory.path().to_owned(), &[126]),
+        (file("not-executable", "#!/bin/sh\n", 0o644), &[126]),
+        (file("bad-interpreter", "#!/no/such/interpreter\n", 0o755), &[126, 127]),
+        (file("garbage", "\u{7f}ELF, or so it says", 0o755), &[126]),
+    ];
+    for (program, codes) in cases {
+        let traced = trace_vdso(&words![program]);
+        assert!(codes.contains(&traced.code()), "{}: {traced:?}", program.display());
+        let name = program.file_name().expect("has a name").to_string_lossy();
+        assert!(traced.stderr.contains(&*name), "the message names it: {traced:?}");
+        assert_eq!(traced.stderr.trim_end().lines().count(), 1, "one line: {traced:?}");
+    }
+    // Shells run a file without a format as a script, execve does not: either is good.
+    for (name, text, said) in [("empty", "", ""), ("without-shebang", "echo said\n", "said\n")] {
+        let traced = trace_vdso(&words![file(name, text, 0o755)]);
+        let as_a_script = traced.code() == 0 && traced.stdout == said;
+        assert!(traced.code() == 126 || as_a_script, "{name}: {traced:?}");
+    }
+}
+
+#[test]
+fn a_script_with_a_shebang_runs() {
+    let directory = for_everybody(&[]);
+    let script = directory.path().join("script");
+    placed::script("#!/bin/sh\necho \"said $1\"\nexit 4\n", &script, 0o755);
+    assert_eq!(same_as_untraced(&words![script, "this"]).code(), 4);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_said_before_the_program_starts() {
+    let directory = for_everybody(&[]);
+    let trace_left = directory.path().join("started");
+    for output in [directory.path().join("missing/report"), directory.path().to_owned()] {
+        let command = words!["touch", trace_left];
+        let tracing =
+            Tracing::reporting_to(&output, &words![clockscope()], &["--via", "none"], &command);
+        let traced = tracing.finish();
+        assert_eq!(traced.code(), 125, "{traced:?}");
+        assert!(traced.stderr.contains(&*output.to_string_lossy()), "{traced:?}");
+        assert!(!trace_left.exists(), "the program must not start: {traced:?}");
+    }
+}
+
+// Programs under limits.
+
+#[test]
+fn a_seccomp_filter_that_kills_clock_reads_does_not_see_counting() {
+    let Some((program, _)) = confined() else { return };
+    let traced = trace_vdso(&words![program, "clock-calls-kill"]);
+    assert_exact_and_nothing_else(&traced);
+    assert_eq!(traced.code(), 0);
+}
+
+#[test]
+fn limits_that_a_program_sets_for_itself() {
+    let Some((program, _)) = confined() else { return };
+    for limit in ["no-tsc", "undumpable", "files=0", "files=3", "stdout-only", "no-ptrace"] {
+        let traced = same_as_untraced(&words![program, limit]);
+        assert_exact_and_nothing_else(&traced);
+        assert_eq!(traced.code(), 0, "{limit}");
+    }
+}
+
+#[test]
+fn limits_that_hold_when_a_program_is_executed() {
+    let Some((limiter, program)) = confined() else { return };
+    let limits =
+        ["clock-calls-kill", "undumpable", "files=0", "files=3", "stdout-only", "no-ptrace"];
+    for limit in limits {
+        let command = words![limiter, limit, "exec", program, "nothing"];
+        assert_exact_or_declined(&same_as_untraced(&command));
+    }
+    // Not even mmap and openat are allowed here: nothing can be put into the program.
+    let command = words![limiter, "all-but-start-kill", "exec", program, "nothing"];
+    assert_exact_or_declined(&same_as_untraced(&command));
+    // And here rdtsc is not, so nothing may be timed by it.
+    let command = words![limiter, "no-tsc", "exec", program, "no-tsc"];
+    assert_exact_or_declined(&same_as_untraced(&command));
+}
+
+#[test]
+fn a_stack_with_no_room_for_the_image() {
+    let Some((limiter, program)) = confined() else { return };
+    for (kib, is_roomy) in [(16, false), (24, false), (64, true), (256, true)] {
+        let limit = format!("stack={kib}");
+        // With an environment of 3 KiB the program itself dies of 16 KiB in 3 of 100 runs.
+        let command = words!["env", "-i", limiter, limit, "exec", program, "nothing"];
+        let traced = same_as_untraced(&command);
+        assert_exact_or_declined(&traced);
+        assert_eq!(traced.report().declines("vdso"), !is_roomy, "{kib} KiB: {traced:?}");
+    }
+}
+
+/// `timeout` sends its signal twice, and the second may come when the program has ended.
+#[test]
+fn signals_that_come_when_the_program_has_ended_do_not_cost_the_report() {
+    let script = "trap '' TERM; P=$PPID; (while kill -0 $$; do :; done; while kill -TERM $P; do :; done) >/dev/null 2>&1 & exit 3";
+    for _ in 0..10 {
+        let traced = trace(&["--via", "none"], &words!["sh", "-c", script]);
+        assert_eq!(traced.code(), 3, "{traced:?}");
+        assert!(traced.has_report(), "{traced:?}");
+    }
+}
+
+/// systemd's `MemoryDenyWriteExecute=`.
+#[test]
+fn where_memory_that_was_written_is_never_executed() {
+    let Some((limiter, program)) = confined() else { return };
+    let limit = "write-or-execute";
+    if untraced(&words![limiter, limit]).status.code() == Some(77) {
+        return skip("the kernel does not know PR_SET_MDWE");
+    }
+    // It began with the image, or has none.
+    assert_exact_and_nothing_else(&same_as_untraced(&words![limiter, limit]));
+    let traced = same_as_untraced(&words![limiter, limit, "exec", program, "nothing"]);
+    assert_exact_or_declined(&traced);
+    // Where clockscope lives under it too, it knows, and writes the image itself.
+    let starter = words![limiter, limit, "exec", clockscope()];
+    let inside = Tracing::below(&starter, &["--via", "none"], &words![program, "nothing"]);
+    assert_exact_and_nothing_else(&inside.finish());
+}
+
+#[test]
+fn without_room_for_itself_clockscope_says_so_in_one_line() {
+    let Some((limiter, _)) = confined() else { return };
+    for (limit, words) in [
+        ("stack=64", "clockscope: the stack is limited to 64 KiB (ulimit -s); "),
+        ("kib=60000", "clockscope: the address space is limited to 60000 KiB (ulimit -v); "),
+    ] {
+        for subcommand in [&["trace"][..], &["run", "--clock", "kernel"], &["--version"]] {
+            let subcommand: Vec<OsString> = subcommand.iter().map(OsString::from).collect();
+            let starter = words![limiter, limit, "exec", clockscope()];
+            let command = words!["--", "echo", "started"];
+            let output = untraced(&[&starter[..], &subcommand, &command].concat());
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(125), "{limit}: {output:?}");
+            assert!(said.starts_with(words) && said.lines().count() == 1, "{limit}: {said}");
+            assert!(output.stdout.is_empty(), "nothing was started: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn an_address_space_with_no_room_to_spare() {
+    let Some((limiter, program)) = confined() else { return };
+    let command = |kib: u32| words![limiter, format!("kib={kib}"), "exec", program, "nothing"];
+    let (mut too_small, mut enough) = (64, 16_384);
+    assert!(untraced(&command(enough)).status.success());
+    while enough - too_small > 4 {
+        let middle = u32::midpoint(too_small, enough);
+        if untraced(&command(middle)).status.success() {
+            enough = middle
+        } else {
+            too_small = middle
+        }
+    }
+    // The image's randomised place and the stack's make the exact limit vary a little.
+    for spare in [64, 128, 256, 512, 4096] {
+        assert_exact_or_declined(&same_as_untraced(&command(enough + spare)));
+    }
+}
+
+// Programs that handle their vDSO themselves.
+
+#[test]
+fn a_program_that_looks_for_its_vdso_in_three_ways() {
+    let Some(program) = builds::c("own_vdso", Link::Dynamic) else { return };
+    let printed = assert_exact(&same_as_untraced(&words![program, "look"]));
+    assert!(printed.results.iter().all(|result| result.ends_with("answers")), "{printed:?}");
+}
+
+#[test]
+fn a_program_that_unmaps_its_vdso() {
+    let Some(program) = builds::c("own_vdso", Link::Dynamic) else { return };
+    assert_exact(&same_as_untraced(&words![program, "unmap"]));
+}
+
+#[test]
+fn a_program_that_moves_its_vdso() {
+    let Some(program) = builds::c("own_vdso", Link::Dynamic) else { return };
+    let printed = assert_exact(&same_as_untraced(&words![program, "move"]));
+    assert!(printed.has_result("the moved image answers"));
+}
+
+#[test]
+fn no_clock_lies_between_two_system_calls() {
+    let Some(program) = builds::c("sandwich", Link::Dynamic) else { return };
+    assert_exact(&same_as_untraced(&words![program]));
+}
+
+#[test]
+fn a_time_namespace_keeps_its_offset() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = builds::c("sandwich", Link::Dynamic) else { return };
+    let command = words!["unshare", "-T", "--monotonic", "8640000", program, "8640000"];
+    let alone = untraced(&command);
+    if !alone.status.success() {
+        return skip("time namespaces are missing");
+    }
+    let printed = assert_exact(&same_as_untraced(&command));
+    assert!(printed.has_result("after the offset: yes"), "{printed:?}");
+    let starter = words!["unshare", "-T", "--monotonic", "8640000", clockscope()];
+    let inside = Tracing::below(&starter, &["--via", "none"], &words![program, "8640000"]).finish();
+    assert_same_as_untraced(&inside, &alone);
+    assert_exact(&inside);
+}
+
+#[test]
+fn address_randomisation_switched_off() {
+    let Some(setarch) = installed_or_skip(&["/usr/bin/setarch"]) else { return };
+    for link in [Link::Dynamic, Link::Static, Link::StaticPie, Link::StaticFixed] {
+        let Some(program) = builds::c("reads", link) else { return };
+        assert_exact_and_nothing_else(&trace_vdso(&words![setarch, "-R", program]));
+    }
+}
+
+// Tracers and unwinders.
+
+#[test]
+fn a_program_that_is_a_tracer_itself() {
+    let Some(program) = builds::c("traced_inside", Link::Dynamic) else { return };
+    let traced = trace_vdso(&words![program]);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    assert_exact_or_declined(&traced);
+}
+
+#[test]
+fn strace_inside_ends_and_does_not_hang() {
+    let Some(strace) = installed_or_skip(&["/usr/bin/strace"]) else { return };
+    let traced = trace_vdso(&words![strace, "-f", "-o", "/dev/null", "echo", "said"]);
+    let refused = traced.code() != 0 && traced.stderr.contains("not permitted");
+    assert!(refused || traced.stdout == "said\n", "{traced:?}");
+}
+
+#[test]
+fn where_ptrace_is_forbidden_it_says_so() {
+    let Some((limiter, _)) = confined() else { return };
+    let Some(program) = builds::c("reads", Link::Dynamic) else { return };
+    let starter = words![limiter, "no-ptrace", "exec", clockscope()];
+    let traced = Tracing::below(&starter, &["--via", "none"], &words![program]).finish();
+    if traced.code() == 125 {
+        assert!(traced.stderr.contains("ptrace"), "{traced:?}");
+        assert_eq!(traced.stdout, "", "nothing was started");
+    } else {
+        assert_same_as_untraced(&traced, &untraced(&words![program]));
+        assert!(traced.report().declines("vdso"), "{traced:?}");
+    }
+}
+
+/// Debian's compilers leave out frame pointers, so these walks need the image's unwind tables.
+fn walks(result: &str) {
+    let Some(program) = builds::c_with("unwind", Link::Dynamic, &["-rdynamic"]) else { return };
+    let expected = untraced(&words![program]);
+    assert!(String::from_utf8_lossy(&expected.stdout).contains(result), "untraced: {expected:?}");
+    let traced = trace(&["--via", "none"], &words![program]);
+    assert!(traced.stdout.lines().any(|line| line == format!("result {result}")), "{traced:?}");
+}
+
+#[test]
+fn backtraces_from_signal_handlers_hit_the_image() {
+    walks("hits inside the image: some");
+}
+
+#[test]
+fn backtraces_from_inside_the_image_reach_main() {
+    walks("incomplete inside the image 0");
+}
+
+#[test]
+fn backtraces_from_the_kernels_functions_reach_main() {
+    walks("incomplete elsewhere 0");
+}
+
+/// gdb finds the image through the auxiliary vector that the kernel keeps, and its symbols and
+/// unwind tables in the process's memory.
+#[test]
+fn gdb_names_our_function_and_walks_to_main() {
+    let Some(gdb) = installed_or_skip(&["/usr/bin/gdb"]) else { return };
+    let Some(program) = builds::c("spin", Link::Dynamic) else { return };
+    let mut tracing = Tracing::new(&["--via", "none", "--no-follow"], &words![program]);
+    let mut child = tracing.command.stdout(std::process::Stdio::piped()).spawn().expect("trace");
+    let mut line = String::new();
+    let mut lines = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
+    std::io::BufRead::read_line(&mut lines, &mut line).expect("the program says its number");
+    let pid = line.rsplit(' ').next().expect("a number").trim().to_owned();
+    let commands = ["break __vdso_clock_gettime", "continue", "backtrace", "kill"];
+    let mut gdb = words![gdb, "-nx", "-batch", "-p", pid].to_vec();
+    for command in commands {
+        gdb.extend(words!["-ex", command]);
+    }
+    let output = untraced(&gdb);
+    let text = String::from_utf8_lossy(&output.stdout);
+    child.wait().expect("the tracer ends with the program");
+    let frames: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
+    assert!(frames.first().is_some_and(|line| line.contains("clock_gettime")), "{output:?}");
+    assert!(frames.iter().any(|line| line.contains("main")), "{output:?}");
+}
+
+#[test]
+fn a_failure_before_the_start_starts_nothing() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let directory = for_everybody(&[(&clockscope(), "clockscope", 0o755)]);
+    let command = words![
+        directory.path().join("clockscope"),
+        "trace",
+        "--via",
+        "bpf",
+        "--",
+        "echo",
+        "started"
+    ];
+    let output = untraced(&[&as_nobody()[..], &command].concat());
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+}
+
+#[test]
+fn counting_system_calls_says_whom_it_costs() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let output = untraced(&words![clockscope(), "trace", "--", "true"]);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(words.contains("every process of this host"), "{words}");
+}

@@ -1,0 +1,84 @@
+//! A program goes on as if nothing had happened when clockscope is killed with SIGKILL, at any
+//! moment of its launch and run.
+
+use std::path::Path;
+use std::process::Output;
+use std::thread;
+use std::time::Instant;
+
+use crate::support::builds::{self, Link};
+use crate::support::moments::{Outcome, RunTime, random};
+use crate::support::running::{Tracing, clockscope, trace, untraced};
+
+const KILLS: u64 = 200;
+
+/// Judges how the processes ended that a killed clockscope left behind.
+fn judge(killed: &Output, expected: &Output, micros: u64) -> Outcome {
+    let stderr = String::from_utf8_lossy(&killed.stderr);
+    let context = format!("killed after {micros} us: {stderr}");
+    assert!(!stderr.contains("left signal"), "a process died by a signal; {context}");
+    let survived = stderr.contains("left status 7");
+    if killed.stdout.is_empty() && !survived && stderr.contains("tool signal 9") {
+        return Outcome::BeforeStart;
+    }
+    assert_eq!(
+        String::from_utf8_lossy(&killed.stdout),
+        String::from_utf8_lossy(&expected.stdout),
+        "output; {context}"
+    );
+    if survived { Outcome::Survived } else { Outcome::TooLate }
+}
+
+fn kill_after(
+    micros: u64,
+    killer: &Path,
+    program: &Path,
+    options: &[&str],
+    expected: &Output,
+) -> Outcome {
+    let starter = words![killer, micros.to_string(), clockscope()];
+    let tracing = Tracing::below(&starter, options, &words![program]);
+    judge(&untraced(&tracing.words()), expected, micros)
+}
+
+fn survives_a_killed_tracer(options: &[&str]) {
+    let Some(program) = builds::c("steady", Link::Dynamic) else { return };
+    let Some(killer) = builds::c("killer", Link::Dynamic) else { return };
+    let expected = untraced(&words![program]);
+    assert_eq!(expected.status.code(), Some(7));
+    let start = Instant::now();
+    assert_eq!(trace(options, &words![program]).code(), 7);
+    let whole = u64::try_from(start.elapsed().as_micros()).expect("is short");
+    let time = RunTime::about(whole);
+    let kill_at = |moment| kill_after(moment, &killer, &program, options, &expected);
+    let kills_of_worker = &|worker: u64| -> Vec<Outcome> {
+        let kills = (0..KILLS).filter(|kill| kill % 4 == worker);
+        let outcomes = kills.map(|kill| {
+            // Half of the kills fall into the first eighth, where the launch is.
+            if !(kill / 4).is_multiple_of(2) {
+                return kill_at(random(kill) % (time.micros() / 8));
+            }
+            let outcome = kill_at(random(kill) % time.micros());
+            time.learn(outcome);
+            outcome
+        });
+        outcomes.collect()
+    };
+    let outcomes: Vec<Outcome> = thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..4).map(|worker| scope.spawn(move || kills_of_worker(worker))).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("no kill did harm")).collect()
+    });
+    let survived = outcomes.iter().filter(|outcome| **outcome == Outcome::Survived).count();
+    assert!(survived >= outcomes.len() / 10, "too few kills hit a running program: {outcomes:?}");
+}
+
+#[test]
+fn while_counting_vdso_calls() {
+    survives_a_killed_tracer(&["--via", "none"]);
+}
+
+#[test]
+fn while_counting_system_calls_by_ptrace() {
+    survives_a_killed_tracer(&["--via", "ptrace"]);
+}

@@ -1,0 +1,138 @@
+//! `clockscope trace` counts the clock reads of every language exactly. The programs say what they
+//! did; see `tests/tracees/README.md`.
+
+use crate::support::builds::{self, Link};
+use crate::support::compare::{
+    assert_exact, assert_exact_and_nothing_else, assert_exact_by_difference,
+};
+use crate::support::running::{trace, trace_vdso};
+use crate::support::{installed_or_skip, sources};
+
+fn all_counts_of_reads_are_exact(link: Link) {
+    let Some(program) = builds::c("reads", link) else { return };
+    let traced = trace(&[], &words![program]);
+    let printed = assert_exact_and_nothing_else(&traced);
+    assert!(printed.vdso.len() >= 10, "reads makes many kinds of calls: {printed:?}");
+    assert_eq!(traced.code(), 0);
+}
+
+#[test]
+fn glibc_dynamic() {
+    all_counts_of_reads_are_exact(Link::Dynamic);
+}
+
+#[test]
+fn glibc_static() {
+    all_counts_of_reads_are_exact(Link::Static);
+}
+
+#[test]
+fn glibc_static_pie() {
+    all_counts_of_reads_are_exact(Link::StaticPie);
+}
+
+#[test]
+fn glibc_static_at_a_fixed_address() {
+    all_counts_of_reads_are_exact(Link::StaticFixed);
+}
+
+#[test]
+fn musl_static() {
+    all_counts_of_reads_are_exact(Link::MuslStatic);
+}
+
+#[test]
+fn musl_dynamic() {
+    all_counts_of_reads_are_exact(Link::MuslDynamic);
+}
+
+#[test]
+fn address_sanitizer() {
+    let Some(program) = builds::c("reads", Link::AddressSanitizer) else { return };
+    let traced = trace(&[], &words!["env", "ASAN_OPTIONS=detect_leaks=0", program]);
+    assert_exact_and_nothing_else(&traced);
+    assert_eq!(traced.code(), 0);
+}
+
+/// Its leak check traces the program when that ends, which only one tracer can do.
+#[test]
+fn address_sanitizer_with_its_leak_check() {
+    let Some(program) = builds::c("reads", Link::AddressSanitizer) else { return };
+    let traced = trace(&["--via", "none", "--no-follow"], &words![program]);
+    assert_exact_and_nothing_else(&traced);
+    assert_eq!(traced.code(), 0);
+}
+
+#[test]
+fn a_parser_of_its_own_with_dt_hash() {
+    let Some(program) = builds::c("own_parser", Link::Dynamic) else { return };
+    assert_exact_and_nothing_else(&trace(&[], &words![program]));
+}
+
+#[test]
+fn a_parser_of_its_own_with_dt_gnu_hash() {
+    let Some(program) = builds::c_with("own_parser", Link::Static, &["-DUSE_GNU_HASH"]) else {
+        return;
+    };
+    assert_exact_and_nothing_else(&trace(&[], &words![program]));
+}
+
+#[test]
+fn rust_standard_library() {
+    let Some(program) = builds::rust_std() else { return };
+    assert_exact_and_nothing_else(&trace(&[], &words![program]));
+}
+
+#[test]
+fn rustix_trusts_the_image() {
+    let Some(program) = builds::rustix() else { return };
+    assert_exact_and_nothing_else(&trace(&[], &words![program]));
+}
+
+#[test]
+fn go_without_cgo() {
+    let Some(program) = builds::go() else { return };
+    for calls in ["1009", "100003"] {
+        assert_exact(&trace(&[], &words![program, calls, "4"]));
+    }
+}
+
+#[test]
+fn cpython() {
+    let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
+    assert_exact(&trace(&[], &words![python, sources().join("reads.py")]));
+}
+
+#[test]
+fn perl() {
+    let Some(perl) = installed_or_skip(&["/usr/bin/perl"]) else { return };
+    assert_exact(&trace(&[], &words![perl, sources().join("reads.pl")]));
+}
+
+#[test]
+fn node() {
+    let Some(node) = installed_or_skip(&["/usr/bin/node", "/usr/local/bin/node"]) else { return };
+    let script = sources().join("reads.js");
+    let run =
+        |calls: &str| trace(&[], &words![node, "--single-threaded", "--jitless", script, calls]);
+    assert_exact_by_difference(&run("1009"), &run("2003"));
+}
+
+#[test]
+fn java() {
+    let Some(java) = installed_or_skip(&["/usr/bin/java"]) else { return };
+    let Some(class_path) = builds::java() else { return };
+    let run = |calls: &str| {
+        trace(&[], &words![java, "-Xint", "-XX:+UseSerialGC", "-cp", class_path, "Reads", calls])
+    };
+    assert_exact_by_difference(&run("1009"), &run("2003"));
+}
+
+/// A shim that executes the real program counts from the real program's first call. The shell
+/// makes system calls of its own.
+#[test]
+fn python_through_a_shell_and_env() {
+    let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
+    let script = "exec env \"$0\" \"$1\"";
+    assert_exact(&trace_vdso(&words!["sh", "-c", script, python, sources().join("reads.py")]));
+}

@@ -1,0 +1,374 @@
+//! Programs that live with signals, under `trace -p`, `trace` and `run`: nobody dies, no signal is lost, and
+//! no call returns `EINTR` that would not have.
+//!
+//! The ordinary tests attach a few times in each cell. `make test-signals` attaches 200 times in all of them
+//! (`CLOCKSCOPE_ATTACHMENTS=20` is a shorter look), and prints a table.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{Write, stdout};
+use std::time::{Duration, Instant};
+
+use crate::support::attaching::{Image, assert_nothing_piles_up, attach_for, mappings};
+use crate::support::builds::{self, Link};
+use crate::support::compare::assert_counts;
+use crate::support::conversation::Conversation;
+use crate::support::installed_or_skip;
+use crate::support::printed::Printed;
+use crate::support::running::{clockscope, code_as_shell, run, trace};
+
+/// What a program of `timers.c` is given, and what it waits in.
+#[derive(Clone, Copy)]
+struct Cell {
+    source: &'static str,
+    period_us: u32,
+    wait: &'static str,
+    threads: u32,
+}
+
+const fn cell(source: &'static str, period_us: u32, wait: &'static str, threads: u32) -> Cell {
+    Cell { source, period_us, wait, threads }
+}
+
+impl Cell {
+    fn words(self) -> Option<Vec<OsString>> {
+        let program = builds::c("timers", Link::Dynamic)?;
+        let Self { source, period_us, wait, threads } = self;
+        Some(words![program, source, period_us.to_string(), wait, threads.to_string()].to_vec())
+    }
+}
+
+impl Cell {
+    /// Each signal is a stop of some 20 us, and with `--via ptrace` each system call is two: 64 threads with a
+    /// timer of 0.1 ms each, or one whose handler's calls are stopped, come to nothing else under a tracer,
+    /// `strace -f` included.
+    fn can_be_followed(self, starter: &[&str]) -> bool {
+        let least_us = if starter.contains(&"ptrace") { 300 } else { 100 };
+        match self.source {
+            "thread" => self.period_us >= least_us * self.threads,
+            "real" => self.period_us >= least_us,
+            _ => true,
+        }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, period_us, wait, threads } = self;
+        let period = f64::from(*period_us) / 1000.0;
+        write!(f, "{source:<9} {period:>4} ms  {wait:<9} {threads:>2}")
+    }
+}
+
+/// What `timers.c` says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Said {
+    sent: u64,
+    received: u64,
+    interrupted: u64,
+    disorder: u64,
+}
+
+impl Said {
+    #[track_caller]
+    fn parse(text: &str) -> Self {
+        let line = text.lines().find_map(|line| line.strip_prefix("signals "));
+        let line = line.unwrap_or_else(|| panic!("it has not said what it was given: {text}"));
+        let numbers: Vec<u64> =
+            line.split(' ').map(|word| word.parse().expect("a number")).collect();
+        let [sent, received, interrupted, disorder] = numbers[..] else { panic!("{line}") };
+        Self { sent, received, interrupted, disorder }
+    }
+
+    #[track_caller]
+    fn assert_unharmed(self, what: &dyn fmt::Display) {
+        assert_eq!(self.received, self.sent, "signals received and sent: {what}");
+        assert_eq!((self.interrupted, self.disorder), (0, 0), "EINTR and disorder: {what}");
+    }
+}
+
+/// What came of many attachments.
+#[derive(Clone, Copy, Default)]
+struct Slowest {
+    attach_ns: u64,
+    detach_ns: u64,
+    whole: Duration,
+    left_mapped: u32,
+}
+
+/// Attaches to a process again and again, each time for another time.
+#[track_caller]
+fn attach_again_and_again(pid: i32, attachments: u32, what: &dyn fmt::Display) -> Slowest {
+    let before = (Image::of(pid).expect("it has a vDSO"), mappings(pid));
+    let mut slowest = Slowest::default();
+    for number in 0..attachments {
+        let lasting = f64::from(4 + number * 7 % 23) / 1000.0;
+        let begun = Instant::now();
+        let traced = attach_for(&format!("{lasting:.3}"), &[pid], &["--via", "none"]);
+        let whole = begun.elapsed().saturating_sub(Duration::from_secs_f64(lasting));
+        assert_eq!(traced.code(), 0, "attachment {number}: {what}: {traced:?}");
+        let row = traced.report().field("attached")[0].clone();
+        assert_ne!(row["ended"], "killed", "attachment {number}: {what}: {traced:?}");
+        let pause = |name: &str| row[name].as_u64().unwrap_or(0);
+        slowest.attach_ns = slowest.attach_ns.max(pause("pause_ns"));
+        slowest.detach_ns = slowest.detach_ns.max(pause("detach_pause_ns"));
+        slowest.whole = slowest.whole.max(whole);
+        slowest.left_mapped += u32::from(traced.stderr.contains("is still mapped"));
+        before.0.assert_as_before(pid);
+    }
+    if slowest.left_mapped == 0 {
+        assert_nothing_piles_up(pid, &before.1);
+    }
+    slowest
+}
+
+/// One row of the matrix; `None` where the program cannot be built.
+#[track_caller]
+fn attached_to(cell: Cell, attachments: u32) -> Option<(Said, Slowest)> {
+    let target = Conversation::start(&cell.words()?);
+    let slowest = attach_again_and_again(target.pid(), attachments, &cell);
+    let (words, status) = target.last_words();
+    assert_eq!(status.code(), Some(7), "{cell}: {words}");
+    let said = Said::parse(&words);
+    said.assert_unharmed(&cell);
+    Some((said, slowest))
+}
+
+#[track_caller]
+fn unharmed_by_attaching(cells: &[Cell]) {
+    for cell in cells {
+        let Some((_, slowest)) = attached_to(*cell, 12) else { return };
+        assert_eq!(slowest.left_mapped, 0, "{cell}");
+    }
+}
+
+#[test]
+fn a_timer_that_fires_while_the_program_sleeps() {
+    unharmed_by_attaching(&[
+        cell("real", 300, "sleep", 1),
+        cell("real", 1000, "sleep", 1),
+        cell("real", 4000, "sleep", 1),
+        cell("real", 10_000, "sleep", 1),
+    ]);
+}
+
+#[test]
+fn a_timer_that_fires_while_the_program_spins() {
+    unharmed_by_attaching(&[cell("real", 300, "spin", 1), cell("prof", 1000, "spin", 1)]);
+}
+
+#[test]
+fn a_timer_that_fires_ten_thousand_times_a_second() {
+    unharmed_by_attaching(&[cell("real", 100, "all", 1), cell("thread", 100, "all", 1)]);
+}
+
+#[test]
+fn each_wait_goes_on_unnoticed_under_a_timer() {
+    for wait in ["read", "futex", "nanosleep", "epoll", "uring"] {
+        unharmed_by_attaching(&[cell("thread", 4000, wait, 1)]);
+    }
+}
+
+#[test]
+fn each_wait_goes_on_unnoticed_without_signals() {
+    unharmed_by_attaching(&[cell("none", 0, "all", 1), cell("none", 0, "all", 8)]);
+}
+
+#[test]
+fn signals_that_are_read_from_a_descriptor() {
+    unharmed_by_attaching(&[cell("signalfd", 300, "all", 1), cell("signalfd", 4000, "all", 4)]);
+}
+
+#[test]
+fn real_time_signals_that_are_queued_in_hundreds() {
+    unharmed_by_attaching(&[cell("queue", 0, "all", 1), cell("queue", 0, "all", 8)]);
+}
+
+#[test]
+fn children_that_end_all_the_time() {
+    unharmed_by_attaching(&[cell("child", 0, "all", 1), cell("child", 0, "all", 8)]);
+}
+
+/// Waits that a signal ends whatever its handler's flags are; the last one because of them.
+const WAKES: [&str; 7] =
+    ["suspend", "ppoll", "pselect", "epollp", "sigtimed", "pause", "norestart"];
+
+#[test]
+fn a_wait_that_a_signal_ends_is_ended_by_each_signal() {
+    for wait in WAKES {
+        unharmed_by_attaching(&[cell("wake", 0, wait, 1), cell("wake", 0, wait, 4)]);
+    }
+}
+
+#[test]
+fn threads_and_children_that_are_born_while_counting_ends() {
+    for threads in [1, 3] {
+        let cell = cell("none", 0, "births", threads);
+        let Some((_, slowest)) = attached_to(cell, 40) else { return };
+        assert_eq!(slowest.left_mapped, 0, "{cell}");
+    }
+}
+
+#[test]
+fn threads_that_have_a_timer_each() {
+    unharmed_by_attaching(&[cell("thread", 4000, "all", 64)]);
+}
+
+/// Launches the program by these words, for so many turns. It counts its clock reads, which a report must
+/// have.
+#[track_caller]
+fn launched(cell: Cell, starter: &[&str], turns: u32) -> Option<Said> {
+    let command = [cell.words()?, words![turns.to_string()].to_vec()].concat();
+    let (code, output) = if starter[0] == "trace" {
+        let traced = trace(&starter[1..], &command);
+        assert_eq!(traced.code(), 7, "{starter:?} {cell}: {traced:?}");
+        assert_counts(&Printed::parse(&traced.stdout), &traced.report());
+        (traced.code(), traced.stdout)
+    } else {
+        let output = run(&starter[1..], &command);
+        (code_as_shell(output.status), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert_eq!(code, 7, "{cell}: {output}");
+    let said = Said::parse(&output);
+    said.assert_unharmed(&cell);
+    Some(said)
+}
+
+const LAUNCHES: [&[&str]; 6] = [
+    &["trace"],
+    &["trace", "--via", "none"],
+    &["trace", "--via", "ptrace"],
+    &["run", "--clock", "kernel"],
+    &["run", "--clock", "syscall"],
+    &["run", "--clock", "tsc", "--force"],
+];
+
+#[test]
+fn launched_programs_with_timers_and_signals() {
+    for starter in LAUNCHES {
+        for cell in [
+            cell("real", 300, "all", 1),
+            cell("thread", 1000, "all", 8),
+            cell("signalfd", 1000, "all", 1),
+            cell("queue", 0, "all", 1),
+            cell("child", 0, "all", 1),
+            cell("wake", 0, "suspend", 1),
+            cell("wake", 0, "norestart", 1),
+        ] {
+            launched(cell, starter, 60);
+        }
+    }
+}
+
+const PERIODS_US: [u32; 5] = [100, 300, 1000, 4000, 10_000];
+
+/// All cells: each source with each period, waiting in all ways by turns, and each way by itself.
+fn all_cells() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for threads in [1, 64] {
+        for source in ["real", "prof", "thread", "signalfd"] {
+            cells.extend(PERIODS_US.map(|period| cell(source, period, "all", threads)));
+        }
+        cells.extend(["queue", "child", "none"].map(|source| cell(source, 0, "all", threads)));
+    }
+    cells.extend(WAKES.map(|wait| cell("wake", 0, wait, 1)));
+    for wait in ["sleep", "spin", "read", "futex", "nanosleep", "epoll", "uring"] {
+        cells.push(cell("real", 300, wait, 1));
+    }
+    cells
+}
+
+/// Servers whose runtime signals its threads by itself.
+fn servers() -> Vec<(&'static str, Vec<OsString>)> {
+    let go = builds::go_program("attach_server").map(|program| words![program, "6"].to_vec());
+    let java = installed_or_skip(&["/usr/bin/java"]).zip(builds::java_class("AttachServer"));
+    let java =
+        java.map(|(java, classes)| words![java, "-cp", classes, "AttachServer", "4"].to_vec());
+    let named = |name: &'static str| move |command| (name, command);
+    go.map(named("Go, SIGURG preemption")).into_iter().chain(java.map(named("JVM"))).collect()
+}
+
+/// A server that is launched by these words, and asked so many times.
+fn launched_server(name: &str, command: &[OsString], starter: &[&str], times: u32) {
+    let starter: Vec<OsString> = starter.iter().map(OsString::from).collect();
+    let clockscope = [&words![clockscope()], &starter[..], &words!["--"], command].concat();
+    let mut server = Conversation::start(&clockscope);
+    server.begin();
+    (0..times).for_each(|number| server.check_an_answer(number.into()));
+    server.end();
+    server.check_health();
+    server.ends_well();
+    print_row(name, 1, None, &Slowest::default());
+}
+
+fn attached_to_server(name: &str, command: &[OsString], attachments: u32) {
+    let mut server = Conversation::start(command);
+    server.begin();
+    let slowest = attach_again_and_again(server.pid(), attachments, &name);
+    server.end();
+    server.check_health();
+    print_row(name, attachments, None, &slowest);
+    server.ends_well();
+}
+
+fn print_row(what: &str, times: u32, said: Option<Said>, slowest: &Slowest) {
+    let of = |number: fn(Said) -> u64| said.map_or("-".to_owned(), |said| number(said).to_string());
+    let ms = |ns: u64| Duration::from_nanos(ns).as_secs_f64() * 1e3;
+    let _ = writeln!(
+        stdout(),
+        "{what:<31} {times:>5} {:>9} {:>9} {:>6} {:>8.1} {:>8.1} {:>8.0} {:>6}",
+        of(|said| said.sent),
+        of(|said| said.received),
+        0, // a death ends the test
+        ms(slowest.attach_ns),
+        ms(slowest.detach_ns),
+        slowest.whole.as_secs_f64() * 1e3,
+        slowest.left_mapped,
+    );
+}
+
+fn print_head(what: &str) {
+    let _ = writeln!(
+        stdout(),
+        "\n{what:<31} {:>5} {:>9} {:>9} {:>6} {:>8} {:>8} {:>8} {:>6}",
+        "times",
+        "sent",
+        "received",
+        "deaths",
+        "attach",
+        "detach",
+        "command",
+        "left"
+    );
+}
+
+#[test]
+#[ignore = "takes half an hour: make test-signals"]
+fn the_matrix() {
+    let wished = std::env::var("CLOCKSCOPE_ATTACHMENTS").ok();
+    let times = wished.map_or(200, |text| text.parse().expect("a number of attachments"));
+    let _ = writeln!(
+        stdout(),
+        "attach, detach: the longest pause, ms; command: the slowest, without its --duration, ms"
+    );
+    let _ = writeln!(stdout(), "left: how often a mapping was left behind");
+    print_head("trace -p");
+    for cell in all_cells() {
+        let Some((said, slowest)) = attached_to(cell, times) else { return };
+        print_row(&cell.to_string(), times, Some(said), &slowest);
+    }
+    let servers = servers();
+    for (name, command) in &servers {
+        attached_to_server(name, command, times);
+    }
+    for starter in LAUNCHES {
+        print_head(&starter.join(" "));
+        for cell in all_cells().into_iter().filter(|cell| cell.can_be_followed(starter)) {
+            let Some(said) = launched(cell, starter, 5 * times) else { return };
+            print_row(&cell.to_string(), 1, Some(said), &Slowest::default());
+        }
+        for (name, command) in &servers {
+            launched_server(name, command, starter, times);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Signals, terminals, pipes and descriptors: the program under `clockscope trace` is where it
+//! would be without.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+use crate::support::builds::{self, Link};
+use crate::support::compare::{assert_exact, assert_same_as_untraced};
+use crate::support::running::{Report, Tracing, code_as_shell, finish, trace_vdso, untraced};
+use crate::support::terminal::{Terminal, command_line};
+
+fn waiting_program() -> Option<Tracing> {
+    let program = builds::c("waits", Link::Dynamic)?;
+    Some(Tracing::new(&["--via", "none"], &words![program]))
+}
+
+#[test]
+fn ctrl_c_ends_the_program_and_the_report_is_written() {
+    let Some(tracing) = waiting_program() else { return };
+    let Some(mut terminal) = Terminal::start(&command_line(&tracing)) else { return };
+    terminal.wait_for("ready");
+    terminal.press("\x03");
+    terminal.wait_for("caught SIGINT");
+    assert_eq!(terminal.finish(), 34);
+    let report = Report::read(tracing.report_path()).expect("a report after ctrl-c");
+    assert_eq!(report.number("exit_code"), 34);
+    assert_eq!(report.vdso_calls(&("clock_gettime".into(), "CLOCK_TAI".into())), 101);
+}
+
+#[test]
+fn ctrl_z_stops_the_program_and_fg_continues_it() {
+    let Some(tracing) = waiting_program() else { return };
+    let Some(mut terminal) = Terminal::start("bash --norc --noprofile -i") else { return };
+    terminal.press(&format!("{}\r", command_line(&tracing)));
+    terminal.wait_for("ready");
+    terminal.press("\x1a");
+    terminal.wait_for("Stopped");
+    terminal.press("fg\r");
+    terminal.wait_for("caught SIGCONT");
+    terminal.press("a line\r");
+    terminal.wait_for("line a line");
+    terminal.press("\x04");
+    terminal.wait_for("end of input");
+    terminal.press("exit $?\r");
+    assert_eq!(terminal.finish(), 0);
+    let report = Report::read(tracing.report_path()).expect("a report");
+    let calls = report.vdso_calls(&("clock_gettime".into(), "CLOCK_TAI".into()));
+    assert_eq!(calls, 101 + 503 + 211, "one SIGCONT, one line, the end");
+}
+
+#[test]
+fn sigterm_goes_to_the_program_and_the_report_is_written() {
+    let Some(mut tracing) = waiting_program() else { return };
+    let mut child = tracing.command.spawn().expect("start clockscope");
+    let mut said = BufReader::new(child.stdout.take().expect("is piped"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("read the first line");
+    assert_eq!(line, "ready\n");
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(killed.expect("run kill").success());
+    // Its standard input stays open until the end, so that only the signal can end it.
+    let stdin = child.stdin.take();
+    said.read_to_string(&mut line).expect("read the rest");
+    let output = finish(child);
+    drop(stdin);
+    assert!(line.contains("caught SIGTERM"), "{line}");
+    assert_eq!(code_as_shell(output.status), 33);
+    assert_eq!(Report::read(tracing.report_path()).expect("a report").number("exit_code"), 33);
+}
+
+/// A shell that says its process number and becomes timeout(1), whose time is over when somebody
+/// sends it the signal of its timer.
+fn timeout() -> [OsString; 7] {
+    words!["sh", "-c", "echo $$ && exec \"$@\"", "sh", "timeout", "--signal=TERM", "1d"]
+}
+
+#[test]
+fn timeout_outside_and_inside() {
+    let Some(program) = builds::c("waits", Link::Dynamic) else { return };
+    let command = [&timeout()[..], &words![program]].concat();
+    let inside = Tracing::new(&["--via", "none"], &command);
+    let mut outside = Tracing::new(&["--via", "none"], &words![program]);
+    let words = [&timeout()[..], &outside.words()].concat();
+    outside.command = Command::new(&words[0]);
+    outside.command.args(&words[1..]);
+    for mut tracing in [inside, outside] {
+        tracing.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = tracing.command.spawn().expect("start clockscope");
+        let stdin = child.stdin.take();
+        let mut said = BufReader::new(child.stdout.take().expect("is piped"));
+        let mut stdout = String::new();
+        said.read_line(&mut stdout).expect("read the process number");
+        let process = stdout.trim().to_owned();
+        said.read_line(&mut stdout).expect("read that the program is ready");
+        let alarmed = Command::new("kill").args(["-ALRM", &process]).status();
+        assert!(alarmed.expect("run kill").success(), "{stdout}");
+        said.read_to_string(&mut stdout).expect("read the rest");
+        let mut traced = tracing.traced(&finish(child));
+        traced.stdout = stdout;
+        drop(stdin);
+        assert!(traced.stdout.contains("caught SIGTERM"), "{traced:?}");
+        assert_eq!(traced.code(), 124, "{traced:?}");
+        assert_exact(&traced);
+    }
+}
+
+#[test]
+fn standard_input_through_a_pipe() {
+    let Some(tracing) = waiting_program() else { return };
+    let traced = tracing.finish_with_input("one\ntwo\n");
+    let printed = assert_exact(&traced);
+    assert_eq!(printed.results, ["end of input", "line one", "line two"]);
+    assert_eq!(traced.code(), 0);
+}
+
+#[test]
+fn a_program_killed_by_a_signal_ends_with_128_and_its_number() {
+    for (signal, number) in [("KILL", 9), ("SEGV", 11), ("TERM", 15), ("USR1", 10)] {
+        let traced = trace_vdso(&words!["sh", "-c", format!("kill -{signal} $$")]);
+        assert_eq!(traced.code(), 128 + number, "{traced:?}");
+        let report = traced.report();
+        assert_eq!(report.number("signal"), u64::try_from(number).expect("is positive"));
+        assert!(report.field("exit_code").is_null());
+    }
+}
+
+#[test]
+fn the_exit_status_is_the_programs() {
+    for code in [0, 1, 2, 125, 126, 127, 255] {
+        let traced = trace_vdso(&words!["sh", "-c", format!("exit {code}")]);
+        assert_eq!(traced.code(), code);
+        assert_eq!(traced.report().field("exit_code"), code);
+    }
+}
+
+/// Everything that a program inherits and a tracer might change.
+#[test]
+fn the_program_inherits_the_same_as_without_clockscope() {
+    let script = "env | sort; ls /proc/self/fd; grep -E '^(Sig[BIC]|ShdPnd|Seccomp|NoNewPrivs|Cap)' \
+                  /proc/self/status; ulimit -a; umask; nice; pwd; cat /proc/self/oom_score_adj";
+    let command = words!["sh", "-c", script];
+    assert_same_as_untraced(&trace_vdso(&command), &untraced(&command));
+}
+
+#[test]
+fn closed_standard_output_and_error_do_no_harm() {
+    for closed in [">&-", "2>&-", ">&- 2>&-", "<&-", "<&- >&- 2>&-"] {
+        let tracing = Tracing::new(&["--via", "none"], &words!["sh", "-c", "exit 5"]);
+        let shell = words!["sh", "-c", format!("{} {closed}", command_line(&tracing))];
+        let traced = tracing.traced(&untraced(&shell));
+        assert_eq!(traced.code(), 5, "{closed}: {traced:?}");
+        assert!(traced.has_report(), "{closed}: {traced:?}");
+    }
+}
+
+#[test]
+fn two_mebibytes_of_arguments_and_environment() {
+    let big = "x".repeat(100_000);
+    let many = vec![OsString::from(&big); 9];
+    let script = "echo $# ${#1} ${#VARIABLE_0} ${#VARIABLE_8}";
+    let command = [&words!["sh", "-c", script, "sh"], &many[..]].concat();
+    let mut tracing = Tracing::new(&["--via", "none"], &command);
+    tracing.command.envs((0..9).map(|number| (format!("VARIABLE_{number}"), big.as_str())));
+    let traced = tracing.finish();
+    assert_eq!(traced.stdout, "9 100000 100000 100000\n", "{traced:?}");
+}

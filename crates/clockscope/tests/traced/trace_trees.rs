@@ -1,0 +1,200 @@
+//! `clockscope trace` counts exactly in threads, signal handlers, forked children and everything
+//! that they execute.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::process::Command;
+
+use crate::support::builds::{self, Link};
+use crate::support::compare::{assert_exact, assert_exact_and_nothing_else};
+use crate::support::printed::Printed;
+use crate::support::running::{Report, Tracing, rows, trace, trace_vdso, vdso_rows_of};
+
+/// Traces a C program that prints its lines, and checks them all.
+fn counts_are_exact(name: &str, arguments: &[&str]) {
+    let Some(program) = builds::c(name, Link::Dynamic) else { return };
+    let arguments: Vec<OsString> = arguments.iter().map(Into::into).collect();
+    let traced = trace(&[], &[&words![program], &arguments[..]].concat());
+    assert_exact_and_nothing_else(&traced);
+    assert_eq!(traced.code(), 0);
+}
+
+#[test]
+fn threads_64_at_once() {
+    counts_are_exact("threads", &["all", "64"]);
+}
+
+#[test]
+fn threads_1000_at_once() {
+    counts_are_exact("threads", &["all", "1000"]);
+}
+
+#[test]
+fn threads_5000_one_after_another() {
+    counts_are_exact("threads", &["churn", "5000"]);
+}
+
+#[test]
+fn a_signal_handler_that_reads_the_clock_it_interrupts() {
+    counts_are_exact("signals", &[]);
+}
+
+#[test]
+fn forked_children_and_grandchildren() {
+    counts_are_exact("tree", &["fork"]);
+}
+
+#[test]
+fn children_that_execute_another_program() {
+    counts_are_exact("tree", &["exec"]);
+}
+
+#[test]
+fn vfork_and_exec() {
+    counts_are_exact("tree", &["vfork"]);
+}
+
+#[test]
+fn posix_spawn() {
+    counts_are_exact("tree", &["spawn"]);
+}
+
+#[test]
+fn exec_from_another_thread_than_the_first() {
+    counts_are_exact("tree", &["thread-exec"]);
+}
+
+#[test]
+fn prefork_servers_that_all_read_at_once() {
+    counts_are_exact("tree", &["prefork"]);
+}
+
+#[test]
+fn a_process_on_its_parents_memory_and_thread_pointer() {
+    counts_are_exact("shared_vm", &["process"]);
+}
+
+#[test]
+fn a_thread_without_a_thread_pointer_of_its_own() {
+    counts_are_exact("shared_vm", &["thread"]);
+}
+
+#[test]
+fn threads_whose_thread_pointer_is_zero() {
+    counts_are_exact("shared_vm", &["zero"]);
+}
+
+/// The workload of "gettimeofday() system call" (2013): a client that times 60,000 questions.
+#[test]
+fn a_client_that_times_60000_round_trips() {
+    let Some(program) = builds::c("roundtrips", Link::Dynamic) else { return };
+    let printed = assert_exact_and_nothing_else(&trace(&[], &words![program, "60000"]));
+    assert!(printed.has_result("the measured time is plausible"));
+}
+
+#[test]
+fn counting_by_cpu_is_exact_too() {
+    for (name, arguments) in [("threads", ["all", "64"]), ("threads", ["churn", "500"])] {
+        let Some(program) = builds::c(name, Link::Dynamic) else { return };
+        let command = words![program, arguments[0], arguments[1]];
+        assert_exact(&trace(&["--via", "none", "--count-by", "cpu"], &command));
+    }
+}
+
+#[test]
+fn processes_add_up_to_the_whole() {
+    let Some(program) = builds::c("tree", Link::Dynamic) else { return };
+    let report = trace(&["--per-process"], &words![program, "fork"]).report();
+    let processes: Vec<_> = rows(report.field("processes_detail")).collect();
+    assert_eq!(processes.len(), 29);
+    let of_processes = processes.iter().flat_map(|process| vdso_rows_of(process).into_values());
+    assert_eq!(of_processes.sum::<u64>(), report.vdso_rows().into_values().sum::<u64>());
+}
+
+#[test]
+fn threads_add_up_to_their_process() {
+    let Some(program) = builds::c("threads", Link::Dynamic) else { return };
+    let report = trace(&["--per-thread"], &words![program, "all", "64"]).report();
+    let process = rows(report.field("processes_detail")).next().expect("one process");
+    let of_threads: Vec<u64> =
+        rows(&process["threads"]).flat_map(|thread| vdso_rows_of(thread).into_values()).collect();
+    assert_eq!(of_threads.len(), 64, "the first thread reads no clock, the others one each");
+    assert_eq!(of_threads.iter().sum::<u64>(), report.vdso_rows().into_values().sum::<u64>());
+}
+
+#[test]
+fn a_shell_script_of_5000_short_commands() {
+    let script = "i=0; while [ $i -lt 5000 ]; do /bin/true; i=$((i+1)); done; echo result $i";
+    let traced = trace_vdso(&words!["sh", "-c", script]);
+    assert_eq!(traced.stdout, "result 5000\n");
+    assert_eq!(traced.report().number("processes"), 5001);
+    assert_eq!(traced.code(), 0);
+}
+
+/// A daemon that outlives the command: its reads up to the end of the command may be counted, and
+/// with `--wait-all` all are.
+struct Daemon {
+    tracing: Tracing,
+    stdout: std::path::PathBuf,
+    gate: std::path::PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Daemon {
+    fn new(options: &[&str]) -> Option<Self> {
+        let program = builds::c("tree", Link::Dynamic)?;
+        let directory = tempfile::tempdir().expect("make a temporary directory");
+        let (gate, stdout) = (directory.path().join("gate"), directory.path().join("stdout"));
+        assert!(Command::new("mkfifo").arg(&gate).status().expect("run mkfifo").success());
+        let mut tracing = Tracing::new(options, &words![program, "daemon", gate]);
+        // Files, because a daemon keeps pipes open and would keep us waiting for their end.
+        tracing.command.stdout(File::create(&stdout).expect("create a file"));
+        tracing
+            .command
+            .stderr(File::create(directory.path().join("stderr")).expect("create a file"));
+        Some(Self { tracing, stdout, gate, _directory: directory })
+    }
+
+    /// Lets the daemon go on to its end. Returns when it has opened the gate.
+    fn let_go(&self) {
+        OpenOptions::new().write(true).open(&self.gate).expect("open the gate");
+    }
+
+    fn printed(&self) -> Printed {
+        Printed::parse(&std::fs::read_to_string(&self.stdout).expect("read the output"))
+    }
+}
+
+#[test]
+fn a_daemon_is_left_running_when_the_command_ends() {
+    let Some(mut daemon) = Daemon::new(&["--via", "none"]) else { return };
+    // The pipe ends when the last process that holds it has ended: the daemon.
+    let (mut alive, held_by_the_daemon) = std::io::pipe().expect("make a pipe");
+    daemon.tracing.command.stdin(held_by_the_daemon);
+    let status = daemon.tracing.command.status().expect("run clockscope");
+    daemon.tracing.command.stdin(std::process::Stdio::null());
+    assert_eq!(status.code(), Some(3), "clockscope ends with the command, before the daemon");
+    assert!(!daemon.printed().has_result("the daemon is done"));
+    let report = Report::read(daemon.tracing.report_path()).expect("a report");
+    let tai = ("clock_gettime".to_owned(), "CLOCK_TAI".to_owned());
+    assert!(report.vdso_calls(&tai) >= 211, "the command's own reads: {report:#?}");
+    daemon.let_go();
+    alive.read_to_end(&mut Vec::new()).expect("wait for the daemon");
+    let printed = daemon.printed();
+    assert!(printed.has_result("the daemon is done"), "{printed:?}");
+    assert_eq!(printed.vdso[&tai], 211 + 503 + 1009);
+}
+
+#[test]
+fn a_daemon_is_counted_to_its_end_with_wait_all() {
+    let Some(mut daemon) = Daemon::new(&["--via", "none", "--wait-all"]) else { return };
+    let mut clockscope = daemon.tracing.command.spawn().expect("start clockscope");
+    daemon.let_go();
+    let status = clockscope.wait().expect("wait for clockscope");
+    assert_eq!(status.code(), Some(3));
+    let printed = daemon.printed();
+    let report = Report::read(daemon.tracing.report_path()).expect("a report");
+    assert!(printed.has_result("the daemon is done"));
+    assert_eq!(report.vdso_rows(), printed.vdso);
+}

@@ -1,0 +1,263 @@
+//! A writer that is killed again and again, at any instruction, and readers that must not notice.
+//!
+//! The test runs itself as the writer and as a reader in another process: see [`ROLE`].
+#![allow(unsafe_code, reason = "a page lies in a file that is mapped")]
+
+use std::env;
+use std::fs::File;
+use std::os::unix::process::{ExitStatusExt, parent_id};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::thread;
+use std::time::Duration;
+
+use fastclock::arch::CpuCounter;
+use fastclock::page::{
+    Base, Content, Counter, Kernel, Order, Page, PageClock, Reader, SIZE, Slot, State, Trust,
+    Writer,
+};
+use fastclock::{Bound, ClockId, Decline, Line, Nanos, TickLength, Ticks, sys};
+
+const KILLS: u32 = 1_000;
+/// `writer` or `reader`: what the process is started as.
+const ROLE: &str = "FASTCLOCK_KILL_ROLE";
+const PAGE: &str = "FASTCLOCK_KILL_PAGE";
+/// The length of a tick, which a writer that lives for milliseconds cannot measure.
+const TICK: &str = "FASTCLOCK_KILL_TICK";
+/// What the parent writes to [`Page::flags`] when it is over.
+const OVER: u32 = 1;
+/// How long a line holds, ns: longer than it takes to start the next writer on a busy machine, and so
+/// short that a line which is off by the steepest rate stays within a millisecond.
+const SPAN_NS: u64 = 1_000_000_000;
+/// Low bits in which the bound and the distance of `CLOCK_TAI` carry the same mark, so that a slot
+/// whose writing was cut short can be told.
+const MARK: u64 = 0xff;
+
+struct Host<'a>(&'a AtomicU64);
+
+impl Kernel for &Host<'_> {
+    fn read(&self, clock: ClockId) -> Nanos {
+        sys::now(clock)
+    }
+
+    fn declined(&self, _: Decline) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+fn map(path: &str) -> &'static Page {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    // SAFETY: the file belongs to this test, keeps its length, and is only used as a `Page`, which
+    // consists of atomics: other processes may write it at any time.
+    let mapping = Box::leak(Box::new(unsafe { memmap2::MmapMut::map_mut(&file).unwrap() }));
+    assert_eq!(mapping.len(), SIZE);
+    // SAFETY: a mapping begins at a page's boundary, has a page's size and is never unmapped; any
+    // content is a valid `Page`.
+    unsafe { &*mapping.as_mut_ptr().cast::<Page>() }
+}
+
+fn measured() -> TickLength {
+    let first = sys::look(&CpuCounter, 256);
+    loop {
+        let last = sys::look(&CpuCounter, 256);
+        let passed = Nanos(last.mono.0 - first.mono.0);
+        if passed.0 > 200_000_000 {
+            return TickLength::from_elapsed(Ticks(last.ticks.0 - first.ticks.0), passed).unwrap();
+        }
+    }
+}
+
+/// A line that wavers around the kernel's clock by 2 us.
+fn line(tick: TickLength, round: u64, old: Option<&Line>, begin: Ticks) -> Content {
+    let look = sys::look(&CpuCounter, 4);
+    let ahead = begin.0.cast_signed() - look.ticks.0.cast_signed();
+    let nanos = tick.nanos(ahead.unsigned_abs()).cast_signed() * ahead.signum();
+    let kernel = look.mono.0 + nanos;
+    let mono = old.and_then(|old| old.at(begin)).unwrap_or(Nanos(kernel + 100));
+    let off = mono.0 - kernel;
+    let ppm = match off {
+        2_000.. => -500,
+        ..-2_000 => 500,
+        _ => [-400, 400][usize::from(round.is_multiple_of(2))],
+    };
+    let change = (tick.fraction / 1_000_000).cast_signed() * ppm;
+    let fraction = tick.fraction.saturating_add_signed(change);
+    let uncertain = tick.nanos(look.half_width.0) + 500;
+    let content = Content {
+        line: Line { base: begin, mono, tick: TickLength { fraction, ..tick } },
+        span: tick.ticks(SPAN_NS),
+        grace: Ticks(0),
+        previous: None,
+        offsets: look.offsets,
+        bound: Bound { at_base: off.unsigned_abs() + uncertain, growth: fraction / 1_000 },
+        state: State::Running,
+    };
+    marked(content, round)
+}
+
+fn marked(mut content: Content, mark: u64) -> Content {
+    content.bound.at_base = (content.bound.at_base | MARK) + 1 + (mark & MARK);
+    let tai = (content.offsets.tai.0.cast_unsigned() & !MARK) | mark & MARK;
+    content.offsets.tai = Nanos(tai.cast_signed());
+    content
+}
+
+/// Writes as fast as it can until it is killed.
+fn write(page: &Page, tick: TickLength) {
+    let resumed = Writer::resume(page, [0; 2], std::process::id());
+    let mut writer = resumed.unwrap_or_else(|_| Writer::create(page, [0; 2], std::process::id()));
+    let parent = parent_id();
+    let lead = tick.ticks(20_000);
+    for round in 0_u64.. {
+        // If it fails, the next round tries again.
+        let _ = writer.renew(&CpuCounter, lead, |old, begin| line(tick, round, old, begin));
+        // The same line again, so that a good part of the time goes into publishing.
+        let content = writer.current().copied();
+        for (again, content) in content.into_iter().cycle().take(20).enumerate() {
+            writer.publish(marked(content, round + again as u64));
+        }
+        if round.is_multiple_of(256) && parent_id() != parent {
+            return;
+        }
+    }
+}
+
+/// Reads until `over`, and gives how often it did and how often the page answered.
+fn read(page: &Page, trust: &Trust, last: &AtomicI64, over: impl Fn() -> bool) -> [u64; 2] {
+    let declines = AtomicU64::new(0);
+    let host = Host(&declines);
+    let reader = Reader { page, trust, counter: CpuCounter, kernel: &host };
+    let (mut reads, mut answered) = (0, 0);
+    while !over() {
+        for _ in 0..500 {
+            let reached = last.load(Acquire);
+            let before = sys::now(ClockId::Monotonic).0;
+            let answer = reader.bounded(PageClock::Monotonic, Order::Ordered);
+            let after = sys::now(ClockId::Monotonic).0;
+            let (time, bound) = (answer.time.0, answer.bound.0);
+            assert!(time >= reached, "{} ns back: {answer:?}", reached - time);
+            last.fetch_max(time, AcqRel);
+            reads += 1;
+            if answer.declined.is_none() {
+                answered += 1;
+                let outside = (before - bound - time).max(time - after - bound);
+                assert!(outside <= 0, "{outside} ns outside its bound: {answer:?}");
+            } else {
+                // It may be held at what the page has reached.
+                assert!(time >= before && time - after < 1_000_000, "{answer:?}");
+            }
+        }
+        // Writers are to be started and killed meanwhile, on as few CPUs as there are.
+        thread::park_timeout(Duration::from_micros(200));
+    }
+    [reads, answered]
+}
+
+fn start(role: &str, page: &str, tick: TickLength) -> Child {
+    Command::new(env::current_exe().unwrap())
+        .args(["--exact", "kill::a_process_of_the_kill_test", "--nocapture"])
+        .env(ROLE, role)
+        .env(PAGE, page)
+        .env(TICK, tick.as_wide().to_string())
+        .stdout(if role == "reader" { Stdio::piped() } else { Stdio::null() })
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn a_process_of_the_kill_test() {
+    let Ok(role) = env::var(ROLE) else { return };
+    let page = map(&env::var(PAGE).unwrap());
+    let tick = TickLength::from_wide(env::var(TICK).unwrap().parse().unwrap());
+    if role == "writer" {
+        write(page, tick);
+    } else {
+        let parent = parent_id();
+        let over = || page.flags.load(Relaxed) == OVER || parent_id() != parent;
+        let [reads, answered] = read(page, &Trust::new(), &AtomicI64::new(0), over);
+        println!("\nreads {reads}, from the page {answered}");
+        assert!(answered > 0);
+    }
+}
+
+/// What killed writers have left.
+#[derive(Debug, Default)]
+struct Left {
+    /// A line's end was announced, and no line follows.
+    announced: u32,
+    /// The slot that is not current is half old, half new.
+    half_written: u32,
+}
+
+impl Left {
+    fn look(&mut self, page: &Page) {
+        let head = page.head.load(Acquire);
+        let slots = [&page.slots[0], &page.slots[1]];
+        let (current, other) = (slots[(head & 1) as usize], slots[(!head & 1) as usize]);
+        let time = |base: &Base| {
+            Nanos::from_timespec(base.sec.load(Relaxed), base.nsec.load(Relaxed).cast_signed()).0
+        };
+        let torn = |slot: &Slot| {
+            let tai = time(&slot.tai).wrapping_sub(time(&slot.mono));
+            slot.bound.load(Relaxed) & MARK != tai.cast_unsigned() & MARK
+        };
+        assert!(!torn(current), "the page is torn");
+        self.half_written += u32::from(torn(other));
+        let span = |slot: &Slot| slot.span.load(Relaxed);
+        self.announced += u32::from(span(current) < span(other));
+    }
+}
+
+fn kill_writers(page: &'static Page, path: &str, tick: TickLength) -> Left {
+    let mut left = Left::default();
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    for _ in 0..KILLS {
+        let before = page.writer.load(Acquire);
+        let head = page.head.load(Acquire);
+        let mut writer = start("writer", path, tick);
+        while page.writer.load(Acquire) == before || page.head.load(Acquire) == head {
+            assert!(writer.try_wait().unwrap().is_none(), "the writer ended by itself");
+            thread::yield_now();
+        }
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let until = CpuCounter.ordered().0 + tick.ticks(random % 3_000_000).0;
+        while CpuCounter.ordered().0 < until {
+            std::hint::spin_loop();
+        }
+        writer.kill().unwrap();
+        assert_eq!(writer.wait().unwrap().signal(), Some(9));
+        left.look(page);
+    }
+    left
+}
+
+#[test]
+fn a_thousand_killed_writers_leave_a_page_that_readers_can_trust() {
+    let path = env::temp_dir().join(format!("fastclock-kill-{}", std::process::id()));
+    File::create(&path).unwrap().set_len(SIZE as u64).unwrap();
+    let path_text = path.to_str().unwrap();
+    let page = map(path_text);
+    let tick = measured();
+    let (over, trust, last) = (AtomicBool::new(false), Trust::new(), AtomicI64::new(0));
+    let (left, said, ours) = thread::scope(|scope| {
+        let reads = || read(page, &trust, &last, || over.load(Acquire));
+        let readers = [scope.spawn(reads), scope.spawn(reads)];
+        let other = start("reader", path_text, tick);
+        let left = scope.spawn(|| kill_writers(page, path_text, tick)).join();
+        over.store(true, Release);
+        page.flags.store(OVER, Release);
+        let output = other.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}");
+        (left.unwrap(), said, readers.map(|reader| reader.join().unwrap()))
+    });
+    std::fs::remove_file(&path).unwrap();
+    let said = said.lines().find(|line| line.starts_with("reads ")).unwrap();
+    println!("{KILLS} writers killed: {left:?}; another process: {said}");
+    println!("two threads, reads and those from the page: {ours:?}");
+    assert!(ours.iter().all(|[reads, answered]| answered * 2 > *reads), "{ours:?}");
+    assert!(left.half_written > 0 && left.announced > 0, "{left:?}: no kill met a publication");
+}
