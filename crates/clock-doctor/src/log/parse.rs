@@ -61,4 +61,4 @@ fn is_cut(keyword: &str, rest: &str) -> bool {
 }
 
 #[cfg(test)]
-mod formats;
+mod formats_tests;

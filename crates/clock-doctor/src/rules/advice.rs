@@ -69,20 +69,21 @@ impl Place {
 pub fn write(fix: Fix, facts: &Facts, verdict: &Verdict, because: &[&Finding]) -> Option<Advice> {
     let case = Case { facts, verdict, because };
     let draft = draft(fix, &case)?;
-    let row = fix.row();
+    let page = fix.page();
+    let risk = page.paragraph("Risk");
     let mut caveats = draft.caveats;
-    if !draft.has_own_risk && !row.risk.is_empty() {
-        caveats.push(row.risk.to_owned());
+    if !draft.has_own_risk && !risk.is_empty() {
+        caveats.push(risk.to_owned());
     }
     Some(Advice {
-        name: fix,
-        title: draft.title.unwrap_or_else(|| row.title.to_owned()),
+        name: fix.name().to_owned(),
+        title: draft.title.unwrap_or_else(|| page.title.to_owned()),
         why: draft.why,
         place: draft.place.words().to_owned(),
         commands: draft.commands,
         verify: draft.verify,
         caveats,
-        reference: row.references.iter().map(|&text| text.to_owned()).collect(),
+        reference: page.references.iter().map(|&text| text.to_owned()).collect(),
         basis: draft.basis,
     })
 }

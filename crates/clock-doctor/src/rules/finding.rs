@@ -19,6 +19,24 @@ pub enum Severity {
     Wrong,
 }
 
+impl Severity {
+    const ALL: [Severity; 4] = [Severity::Ok, Severity::Note, Severity::Slow, Severity::Wrong];
+
+    /// Its word, as in the JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Ok => "ok",
+            Severity::Note => "note",
+            Severity::Slow => "slow",
+            Severity::Wrong => "wrong",
+        }
+    }
+
+    pub(crate) fn named(word: &str) -> Option<Severity> {
+        Severity::ALL.into_iter().find(|severity| severity.word() == word)
+    }
+}
+
 /// What a rule found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
@@ -44,23 +62,23 @@ impl Finding {
     pub fn new(label: Label) -> Finding {
         Finding {
             label,
-            severity: label.row().severity,
+            severity: label.severity(),
             detail: Vec::new(),
             evidence: Vec::new(),
             fixes: Vec::new(),
-            forbids: label.row().bearing.forbids.to_vec(),
+            forbids: label.bearing().forbids.to_vec(),
             follows_from: None,
         }
     }
 
     /// Whether that must not be advised because of it.
     pub(crate) fn rules_out(&self, fix: Fix) -> bool {
-        self.forbids.contains(&fix) || self.label.row().bearing.also_forbids.contains(&fix)
+        self.forbids.contains(&fix) || self.label.bearing().also_forbids.contains(&fix)
     }
 
     /// Whether its label says so.
     pub(crate) fn says(&self, what: Says) -> bool {
-        self.label.row().bearing.says.contains(&what)
+        self.label.bearing().says.contains(&what)
     }
 
     /// Adds a line that it rests on.
@@ -171,7 +189,7 @@ pub struct Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     /// Which fix it is; the label is `fix:NAME`.
-    pub name: Fix,
+    pub name: String,
     /// What to do, in a few words: `boot with tsc=nowatchdog`.
     pub title: String,
     /// Why it helps here, in a sentence or two.
@@ -189,6 +207,13 @@ pub struct Advice {
     /// What other advice depends on; the report does not tell it.
     #[serde(skip)]
     pub basis: Basis,
+}
+
+impl Advice {
+    /// Whether it is that fix. A report that a later version saved may hold others.
+    pub fn is(&self, fix: Fix) -> bool {
+        self.name == fix.name()
+    }
 }
 
 /// What a fix does and rests on, beside its words.

@@ -172,10 +172,10 @@ fn every_label_is_explained_and_listed() {
     let list = stdout(&doctor(&["--list"]));
     let json = doctor(&["--list", "--format", "json"]);
     let json: Vec<serde_json::Value> = serde_json::from_slice(&json.stdout).unwrap();
-    let pages = labels::list();
+    let pages = clock_doctor::rules::catalogue::pages();
     assert_eq!(json.len(), pages.len());
-    for page in &pages {
-        let label = page.label.as_str();
+    for page in pages {
+        let label = page.label;
         assert!(list.contains(&format!("  {label} ")), "{label} is not listed");
         let output = doctor(&["--explain", label]);
         assert_eq!(output.status.code(), Some(0), "{label}: {}", stderr(&output));

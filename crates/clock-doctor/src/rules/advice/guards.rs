@@ -17,7 +17,7 @@ pub fn tsc_guards(facts: &Facts, findings: &[Finding]) -> Result<(), String> {
     {
         return Err(format!("{} has no TSC", machine.value));
     }
-    let refused = |label: Label, but: &str| Err(format!("{}{but} ({label})", label.row().title));
+    let refused = |label: Label, but: &str| Err(format!("{}{but} ({label})", label.page().title));
     if let Some(finding) = findings.iter().find(|finding| finding.says(Says::TscIsWrong)) {
         return refused(finding.label, "");
     }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn every_reason_against_it_is_named() {
-        let is_wrong = |label: &Label| label.row().bearing.says.contains(&Says::TscIsWrong);
+        let is_wrong = |label: &Label| label.bearing().says.contains(&Says::TscIsWrong);
         for label in Label::ALL.into_iter().filter(is_wrong) {
             let refused = tsc_guards(&invariant_machine(), &findings(&[label])).unwrap_err();
             assert!(refused.contains(label.name()), "{refused}");

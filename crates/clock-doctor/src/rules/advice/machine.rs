@@ -11,17 +11,6 @@ use crate::rules::finding::Basis;
 const GREP: &str = "grep -i -e tsc -e clocksource -e hpet -e 'pm-timer'";
 const CHRONY: &str =
     "chronyc tracking   # Frequency: below 100 ppm is normal, above 500 ppm is not";
-/// From which kernel on a label's cause is gone, and what that kernel does.
-const KERNELS: [(Label, (u32, u32), &str); 7] = [
-    (Label::TscReliableIgnored, (5, 10), "it heeds tsc=reliable for tsc-early too"),
-    (Label::TscWatchdogLongInterval, (6, 3), "it skips checks that come late"),
-    (Label::TscWatchdogReaddelay, (6, 3), "it skips a check when the reference is slow"),
-    (Label::WatchdogReadsTorn, (5, 13), "it reads the reference twice and repeats torn reads"),
-    (Label::WatchdogBadReference, (7, 1), "it takes no tick-based source as reference"),
-    (Label::TscWarp, (3, 3), "it skips the comparison with tsc=reliable, which this one does not"),
-    (Label::OldKernel, (5, 10), "it has today's rules"),
-];
-
 fn own(lines: &[&str]) -> Vec<String> {
     lines.iter().map(|&line| line.to_owned()).collect()
 }
@@ -80,8 +69,8 @@ fn wanted_kernel(case: &Case) -> Option<((u32, u32), &'static str)> {
             _ => {}
         }
     }
-    let found = KERNELS.iter().find(|(label, _, _)| case.found(&[*label]));
-    found.map(|&(_, since, gain)| (since, gain))
+    let mended = case.because.iter().filter_map(|finding| finding.label.bearing().mended);
+    mended.min_by_key(|(place, ..)| *place).map(|(_, since, gain)| (since, gain))
 }
 
 /// Any machine.

@@ -57,9 +57,8 @@ impl Case<'_> {
         let telling = found().filter(costs).find(tells).or_else(|| found().find(costs));
         match telling.or_else(|| found().find(tells)).or(self.because.first()) {
             Some(finding) => {
-                let row = finding.label.row();
-                let clause = row.bearing.clause;
-                if clause.is_empty() { row.title } else { clause }.to_owned()
+                let clause = finding.label.bearing().clause;
+                if clause.is_empty() { finding.label.page().title } else { clause }.to_owned()
             }
             None => match &self.verdict.source {
                 Some(source) => format!("{source} is slow to read"),

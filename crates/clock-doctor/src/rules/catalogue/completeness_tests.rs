@@ -40,33 +40,54 @@ fn sentences(text: &str) -> usize {
 
 #[test]
 fn every_label_has_its_explanation_fix_and_reference() {
-    for label in Label::ALL.map(Label::row) {
-        let name = label.label.name();
-        assert!(label.title.len() > 10 && !label.title.ends_with('.'), "{name}: {}", label.title);
-        assert!(is_prose(label.explanation), "{name}: {}", label.explanation);
+    for label in Label::ALL {
+        let (page, name) = (label.page(), label.name());
+        assert_eq!(page.label, name);
+        assert!(page.severity.is_some(), "{name}: no severity");
+        assert!(page.title.len() > 10 && !page.title.ends_with('.'), "{name}: {}", page.title);
+        assert!(is_prose(page.explanation()), "{name}: {}", page.explanation());
         let least = if name.contains(':') { 1 } else { 2 };
-        let count = sentences(label.explanation);
+        let count = sentences(page.explanation());
         assert!((least..=6).contains(&count), "{name}: {count} sentences");
-        assert!(is_prose(label.fix), "{name}: {}", label.fix);
-        assert!(label.caveat.is_empty() || is_prose(label.caveat), "{name}: {}", label.caveat);
-        assert!(!label.references.is_empty(), "{name}: no reference");
-        assert!(
-            label.references.iter().all(|text| text.len() > 5),
-            "{name}: {:?}",
-            label.references
-        );
+        assert!(is_prose(page.paragraph("What helps")), "{name}");
+        check_the_rest(page, &["", "What helps", "But"]);
+        assert!(!page.references.is_empty(), "{name}: no reference");
+        assert!(page.references.iter().all(|text| text.len() > 5), "{name}");
     }
 }
 
 #[test]
 fn every_fix_says_what_it_does_and_where_that_stands() {
-    for fix in FIXES {
-        let name = fix.fix;
-        assert!(fix.title.len() > 5 && !fix.title.ends_with('.'), "{name}: {}", fix.title);
-        assert!(is_prose(fix.what), "{name}: {}", fix.what);
-        assert!(!fix.since.ends_with('.'), "{name}: {}", fix.since);
-        assert!(fix.risk.is_empty() || is_prose(fix.risk), "{name}: {}", fix.risk);
-        assert!(!fix.references.is_empty(), "{name}: no reference");
+    for fix in Fix::ALL {
+        let (page, name) = (fix.page(), fix.name());
+        assert_eq!(page.label, format!("fix:{name}"));
+        assert_eq!(page.severity, None, "{name}");
+        assert!(page.title.len() > 5 && !page.title.ends_with('.'), "{name}: {}", page.title);
+        assert!(is_prose(page.explanation()), "{name}: {}", page.explanation());
+        assert!(!page.paragraph("Since").ends_with('.'), "{name}");
+        check_the_rest(page, &["", "Since", "Risk", "Reboot"]);
+        assert!(!page.references.is_empty(), "{name}: no reference");
+    }
+}
+
+#[test]
+fn every_platform_has_a_title_and_says_what_is_normal() {
+    let platforms = pages().iter().filter(|page| page.label.starts_with(PLATFORM));
+    for page in platforms.clone() {
+        assert!(!page.title.is_empty() && is_prose(page.explanation()), "{page:?}");
+        check_the_rest(page, &[""]);
+    }
+    assert_eq!(pages().len(), LABELED + platforms.count());
+    assert_eq!(platform("kvm").map(|page| page.title), Some("KVM"));
+    assert_eq!(platform("fix:keep"), None);
+}
+
+/// Each paragraph has one of these headings, in this order, and is prose unless it is a clause.
+fn check_the_rest(page: &Page, headings: &[&str]) {
+    let mut known = headings.iter();
+    for (heading, text) in &page.paragraphs {
+        assert!(known.any(|one| one == heading), "{}: {heading}", page.label);
+        assert!(*heading == "Since" || is_prose(text), "{}: {text}", page.label);
     }
 }
 
@@ -83,9 +104,8 @@ fn names_are_unique_and_fit_a_list_of_labels() {
 #[test]
 fn the_shared_vocabulary_is_here() {
     for name in VOCABULARY.split_whitespace() {
-        assert!(Label::named(name).is_some(), "{name}");
+        assert!(Label::ALL.iter().any(|label| label.name() == name), "{name}");
     }
-    assert!(Label::named("tsc-wrap").is_none() && Fix::named("tsc=reliable-alone").is_none());
 }
 
 #[test]

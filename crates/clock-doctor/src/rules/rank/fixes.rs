@@ -47,12 +47,12 @@ pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> 
         });
         written.extend(advice);
     }
-    if written.iter().any(|advice: &Advice| advice.name == Fix::TscNowatchdog) {
-        written.retain(|advice| advice.name != Fix::TscReliable);
+    if written.iter().any(|advice: &Advice| advice.is(Fix::TscNowatchdog)) {
+        written.retain(|advice| !advice.is(Fix::TscReliable));
     }
     // Xen's advice for tsc has it in the same command.
     if written.iter().any(|advice| advice.basis.adds_reliable) {
-        written.retain(|advice| advice.name != Fix::TscReliable);
+        written.retain(|advice| !advice.is(Fix::TscReliable));
     }
     say_measurement_once(&mut written);
     let last_resort = if asks_for_log(verdict, findings, &written) {
@@ -80,7 +80,7 @@ fn first_things_first(fixes: &mut Vec<Fix>) {
 
 /// Where the measurement is advised by itself, the fixes that rest on it only refer to it.
 fn say_measurement_once(written: &mut [Advice]) {
-    if !written.iter().any(|advice| advice.name == Fix::Measure && advice.basis.measures) {
+    if !written.iter().any(|advice| advice.is(Fix::Measure) && advice.basis.measures) {
         return;
     }
     for advice in written {
@@ -97,7 +97,7 @@ fn say_measurement_once(written: &mut [Advice]) {
 fn may_ask(finding: &Finding, fix: Fix) -> bool {
     match finding.severity {
         Severity::Ok => false,
-        Severity::Note => !fix.row().reboots,
+        Severity::Note => !fix.reboots(),
         Severity::Slow | Severity::Wrong => true,
     }
 }
@@ -116,5 +116,5 @@ fn asks_for_log(verdict: &Verdict, findings: &[Finding], written: &[Advice]) -> 
     verdict.state == State::Slow
         && is_fallback
         && !has_cause
-        && !written.iter().any(|advice| advice.name == Fix::ReadLog)
+        && !written.iter().any(|advice| advice.is(Fix::ReadLog))
 }

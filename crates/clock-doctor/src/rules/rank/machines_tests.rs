@@ -4,6 +4,7 @@ use super::*;
 use crate::facts::{CommandLine, Evidence, Kernel, Known, Log};
 use crate::log::event::{Event, Kind};
 use crate::rules::catalogue::{Fix, Label};
+use crate::rules::finding::Advice;
 
 fn verdict(state: State, source: &str, platforms: &[&'static str]) -> Verdict {
     Verdict {
@@ -25,7 +26,8 @@ fn facts(kernel: &str, log: &[Kind]) -> Facts {
 }
 
 fn names(diagnosis: &Diagnosis) -> Vec<Fix> {
-    diagnosis.advice.iter().map(|advice| advice.name).collect()
+    let fix = |advice: &Advice| Fix::ALL.into_iter().find(|fix| advice.is(*fix)).unwrap();
+    diagnosis.advice.iter().map(fix).collect()
 }
 
 fn never(diagnosis: &Diagnosis, words: &str) -> bool {

@@ -37,7 +37,7 @@ pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let is_switched = diagnosis.advice.iter().any(|advice| advice.name == Fix::SwitchToTsc);
+    let is_switched = diagnosis.advice.iter().any(|advice| advice.is(Fix::SwitchToTsc));
     let is_slow = diagnosis.verdict.state == super::State::Slow;
     if is_slow
         && findings.iter().any(|finding| finding.says(Says::TscIsGoneUntilBoot))
@@ -61,11 +61,11 @@ fn forcing(facts: &Facts, findings: &[Finding]) -> Option<String> {
     };
     let is_set = facts.command_line.as_ref().is_some_and(|line| line.value.has("tsc=reliable"));
     let reasons = findings.iter().filter(|finding| found(finding.label));
-    let reasons = reasons.filter_map(|finding| Some((finding, finding.label.row().bearing.never?)));
-    if let Some((finding, never)) = reasons.min_by_key(|(_, never)| never.place) {
+    let reasons = reasons.filter_map(|finding| Some((finding, finding.label.bearing().never?)));
+    if let Some((finding, (_, order))) = reasons.min_by_key(|(_, (place, _))| *place) {
         // Kernels that mark tsc-early ignored it: it was set in vain there.
         let is_in_vain = is_set && finding.label == Label::TscEarly;
-        return (!is_in_vain).then(|| match (never.order, is_set) {
+        return (!is_in_vain).then(|| match (order, is_set) {
             (Order::Add(rest), false) => format!("add {rest}"),
             (Order::Add(rest), true) => format!("keep {rest}"),
             (Order::Do(whole), _) => whole.to_owned(),

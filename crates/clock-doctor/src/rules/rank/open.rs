@@ -94,7 +94,7 @@ pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
             }
         }
     }
-    let is_advised = diagnosis.advice.iter().any(|advice| advice.name == Fix::ReadLog);
+    let is_advised = diagnosis.advice.iter().any(|advice| advice.is(Fix::ReadLog));
     if says(diagnosis, Says::LogIsWanted)
         && !is_advised
         && !facts.log.as_ref().is_some_and(Log::is_complete)

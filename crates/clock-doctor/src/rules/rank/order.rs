@@ -65,7 +65,7 @@ fn parents(findings: &[Finding]) -> Vec<(Option<Label>, Option<usize>)> {
         parents[index] = said.filter(|&parent| !leads_to(&parents, parent, index));
     }
     for (index, finding) in findings.iter().enumerate() {
-        let mut usual = finding.label.row().bearing.follows.iter();
+        let mut usual = finding.label.bearing().follows.iter();
         if parents[index].is_none() {
             parents[index] = usual.find_map(|&label| {
                 find(label).filter(|&parent| !leads_to(&parents, parent, index))
@@ -86,7 +86,7 @@ impl Tree<'_> {
         let mut here: Vec<usize> = all.filter(|&index| self.parents[index] == parent).collect();
         here.sort_by_key(|&index| {
             let finding = &self.findings[index];
-            (Reverse(self.worst(index)), Reverse(finding.label.row().bearing.weight), index)
+            (Reverse(self.worst(index)), Reverse(finding.label.bearing().weight), index)
         });
         for index in here {
             order.push(index);

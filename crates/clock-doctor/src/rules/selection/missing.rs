@@ -7,40 +7,23 @@ use crate::rules::finding::{Finding, Severity, State, Verdict};
 use crate::rules::state::source::{is_tsc, tsc_given_up};
 use crate::rules::{arm, params, refused, watchdog};
 
-/// Findings that say why tsc is gone, the most telling first.
-const CAUSES: [Label; 11] = [
-    Label::TscWarpFirmware,
-    Label::TscWarpHotplug,
-    Label::TscWarp,
-    Label::TscUnsynchronized,
-    Label::TscHaltsInIdle,
-    Label::TscWarpRuntime,
-    Label::TscRefused,
-    Label::TscWatchdogReaddelay,
-    Label::TscWatchdogSkew,
-    Label::ParamTscUnstable,
-    Label::KvmHostTscBackwards,
-];
-
 /// What these rules find.
 #[must_use]
 pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
-    let cause = cause(facts, verdict);
-    let mut found = Vec::new();
-    found.extend(absent(facts, verdict, cause));
+    let mut found: Vec<Finding> = absent(facts, verdict).into_iter().collect();
     // A line that gives tsc up is a cause, known by name or not.
-    if cause.is_none() && tsc_given_up(facts).is_none() {
+    if !has_cause(facts, verdict) && tsc_given_up(facts).is_none() {
         found.extend(needs_log(facts, verdict));
     }
     found
 }
 
-/// The finding that says why tsc is gone.
-fn cause(facts: &Facts, verdict: &Verdict) -> Option<Label> {
+/// Whether a finding says why tsc is gone.
+fn has_cause(facts: &Facts, verdict: &Verdict) -> bool {
     let mut told = refused::find(facts, verdict);
     told.extend(watchdog::find(facts, verdict));
     told.extend(params::find(facts, verdict));
-    CAUSES.into_iter().find(|label| told.iter().any(|finding| finding.label == *label))
+    told.iter().any(|finding| Label::TscAbsent.bearing().follows.contains(&finding.label))
 }
 
 /// Whether these are the clocksources of a PC.
@@ -59,7 +42,7 @@ fn on_purpose(facts: &Facts, verdict: &Verdict) -> bool {
     verdict.platforms.contains(&"hyperv") || facts.events().any(|event| said(&event.kind))
 }
 
-fn absent(facts: &Facts, verdict: &Verdict, cause: Option<Label>) -> Option<Finding> {
+fn absent(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let list = facts.available.as_ref().filter(|list| !list.value.is_empty())?;
     const OF_PC: [&str; 5] = ["hpet", "acpi_pm", "kvm-clock", "xen", "jiffies"];
     let pc =
@@ -70,10 +53,6 @@ fn absent(facts: &Facts, verdict: &Verdict, cause: Option<Label>) -> Option<Find
     let found = Finding::new(Label::TscAbsent).seen(&list.evidence);
     // The vDSO reads what is current all the same.
     let found = if verdict.state == State::Fast { found.severity(Severity::Note) } else { found };
-    let found = match cause {
-        Some(label) => found.follows(label),
-        None => found,
-    };
     Some(found.detail(format!(
         "The list of available clocksources holds only {}: the kernel hides one that it marked unstable, and there \
          is no way back before the next boot.",

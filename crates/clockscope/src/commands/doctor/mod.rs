@@ -15,6 +15,7 @@ use crate::report::doctor::{labels, metrics, text};
 use clock_doctor::facts::Facts;
 use clock_doctor::root::{self, Root};
 use clock_doctor::rules;
+use clock_doctor::rules::catalogue;
 use clock_doctor::rules::finding::{Severity, State};
 use clockscope_text::foreign::json_document;
 
@@ -62,10 +63,10 @@ fn pages(word: Option<&str>, format: DoctorFormat) -> Result<String> {
     match (word.map(labels::page), format) {
         (_, DoctorFormat::Metrics) => bail!("labels are no metrics; try --format text or json"),
         (Some(Err(unknown)), _) => bail!("{unknown}"),
-        (Some(Ok(page)), DoctorFormat::Text) => Ok(labels::text(&page)),
-        (Some(Ok(page)), DoctorFormat::Json) => Ok(json_document(&page)?),
+        (Some(Ok(page)), DoctorFormat::Text) => Ok(labels::text(page)),
+        (Some(Ok(page)), DoctorFormat::Json) => Ok(json_document(page)?),
         (None, DoctorFormat::Text) => Ok(labels::list_text()),
-        (None, DoctorFormat::Json) => Ok(json_document(&labels::list())?),
+        (None, DoctorFormat::Json) => Ok(json_document(&catalogue::pages())?),
     }
 }
 

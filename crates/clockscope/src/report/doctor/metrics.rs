@@ -21,7 +21,6 @@ use clock_doctor::facts::Facts;
 use clock_doctor::log::event::{Kind, UnstableReason};
 use clock_doctor::measured::Measured;
 use clock_doctor::rules::catalogue;
-use clock_doctor::rules::finding::Severity;
 
 /// `clocksource0` of sysfs: Linux has no other.
 const DEVICE: &str = "0";
@@ -130,7 +129,7 @@ fn verdict(report: &DoctorReport, status: i32) -> Vec<Family> {
 fn findings(report: &DoctorReport) -> Family {
     let family = Family::gauge("clockscope_doctor_finding_info", "What doctor found");
     report.findings.iter().fold(family, |family, finding| {
-        let severity = severity(finding.severity);
+        let severity = finding.severity.word();
         family.with(
             &[("rule", group(&finding.id)), ("label", &finding.id), ("severity", severity)],
             1.0,
@@ -140,18 +139,7 @@ fn findings(report: &DoctorReport) -> Family {
 
 /// The group of docs/labels.md that a label stands in.
 fn group(label: &str) -> &'static str {
-    let has = |group: &&catalogue::Group| group.labels.iter().any(|row| row.label.name() == label);
-    catalogue::GROUPS.iter().find(has).map_or("", |group| group.title)
-}
-
-/// Its word, as in the JSON.
-pub(super) fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Ok => "ok",
-        Severity::Note => "note",
-        Severity::Slow => "slow",
-        Severity::Wrong => "wrong",
-    }
+    catalogue::pages().iter().find(|page| page.label == label).map_or("", |page| page.group)
 }
 
 fn clocksources(report: &DoctorReport) -> [Family; 2] {

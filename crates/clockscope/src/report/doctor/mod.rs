@@ -3,5 +3,4 @@
 pub mod labels;
 pub mod metrics;
 pub mod model;
-mod platforms;
 pub mod text;

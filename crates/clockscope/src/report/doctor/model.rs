@@ -94,21 +94,21 @@ pub struct FindingRow {
 
 impl FindingRow {
     fn new(finding: &Finding, advice: &[Advice]) -> FindingRow {
-        let row = finding.label.row();
-        let written_out = |fix: Fix| advice.iter().find(|one| one.name == fix).cloned();
+        let page = finding.label.page();
+        let written_out = |fix: Fix| advice.iter().find(|one| one.is(fix)).cloned();
         FindingRow {
             id: finding.label.to_string(),
             severity: finding.severity,
-            title: row.title.to_owned(),
+            title: page.title.to_owned(),
             detail: finding.detail.clone(),
             evidence: finding.evidence.clone(),
-            explanation: row.explanation.to_owned(),
-            fix: row.fix.to_owned(),
-            caveat: row.caveat.to_owned(),
+            explanation: page.explanation().to_owned(),
+            fix: page.paragraph("What helps").to_owned(),
+            caveat: page.paragraph("But").to_owned(),
             fixes: finding.fixes.iter().copied().filter_map(written_out).collect(),
             forbids: finding.forbids.iter().map(Fix::to_string).collect(),
             follows_from: finding.follows_from.map(|label| label.to_string()),
-            reference: row.references.iter().map(|&text| text.to_owned()).collect(),
+            reference: page.references.iter().map(|&text| text.to_owned()).collect(),
         }
     }
 }
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_finding_carries_what_the_catalogue_says_of_it() {
         for label in Label::ALL {
-            let (row, known) = (FindingRow::new(&Finding::new(label), &[]), label.row());
+            let (row, known) = (FindingRow::new(&Finding::new(label), &[]), label.page());
             assert_eq!((row.id.as_str(), row.title.as_str()), (label.name(), known.title));
             assert_eq!(row.reference.len(), known.references.len());
         }

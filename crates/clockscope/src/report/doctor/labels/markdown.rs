@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::super::metrics::severity;
-use super::{Page, list};
+use clock_doctor::rules::catalogue::{Page, pages};
 
 const HEAD: &str = "# The labels of clockscope doctor
 
@@ -19,14 +18,13 @@ This page is generated: `CLOCKSCOPE_WRITE_LABELS=1 cargo test -p clockscope --te
 /// The page, from the catalogue.
 #[must_use]
 pub fn markdown() -> String {
-    let pages = list();
     let mut out = HEAD.to_owned();
     let mut group = "";
-    for page in &pages {
+    for page in pages() {
         if page.group != group {
-            group = &page.group;
+            group = page.group;
             out += &format!("\n## {group}\n");
-            out += &contents(pages.iter().filter(|other| other.group == group));
+            out += &contents(pages().iter().filter(|other| other.group == group));
         }
         out += &section(page);
     }
@@ -35,17 +33,17 @@ pub fn markdown() -> String {
 
 /// A line of links.
 fn contents<'a>(pages: impl Iterator<Item = &'a Page>) -> String {
-    let links = pages.map(|page| format!("[{}](#{})", page.label, anchor(&page.label)));
+    let links = pages.map(|page| format!("[{}](#{})", page.label, anchor(page.label)));
     format!("\n{}\n", links.collect::<Vec<_>>().join(" · "))
 }
 
 fn section(page: &Page) -> String {
-    let level = page.severity.map(|level| format!("*{}*: ", severity(level))).unwrap_or_default();
+    let level = page.severity.map(|level| format!("*{}*: ", level.word())).unwrap_or_default();
     let mut out = format!(
         "\n<a id=\"{}\"></a>\n### {}\n\n{level}{}.\n",
-        anchor(&page.label),
+        anchor(page.label),
         page.label,
-        escaped(&page.title)
+        escaped(page.title)
     );
     for (heading, text) in &page.paragraphs {
         let heading = if heading.is_empty() { String::new() } else { format!("**{heading}:** ") };
@@ -85,7 +83,7 @@ mod tests {
     #[test]
     fn the_page_has_every_label_once_and_its_links_lead_somewhere() {
         let page = markdown();
-        for label in list().iter().map(|page| &page.label) {
+        for label in pages().iter().map(|page| page.label) {
             let heading = format!("\n### {label}\n");
             assert_eq!(page.matches(&heading).count(), 1, "{label}");
             assert_eq!(page.matches(&format!("(#{})", anchor(label))).count(), 1, "{label}");

@@ -3,8 +3,8 @@
 use super::TextOptions;
 use super::paragraph::{quoted, wrapped};
 use crate::report::doctor::model::DoctorReport;
-use crate::report::doctor::platforms;
 use clock_doctor::facts::Evidence;
+use clock_doctor::rules::catalogue;
 use clock_doctor::rules::finding::{Cost, Severity, State};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::cut_middle;
@@ -106,8 +106,11 @@ fn digits(value: f64) -> String {
 
 /// What kind of machine it is, if anything is known of that.
 fn machine(report: &DoctorReport) -> String {
-    let mut known: Vec<String> =
-        report.platforms.iter().map(|name| platforms::title(name).to_owned()).collect();
+    let title = |name: &String| match catalogue::platform(name) {
+        Some(page) => page.title.to_owned(),
+        None => name.clone(),
+    };
+    let mut known: Vec<String> = report.platforms.iter().map(title).collect();
     known.extend(report.kernel.iter().map(|release| format!("Linux {release}")));
     if known.is_empty() { String::new() } else { wrapped("  on ", 5, &known.join(", ")) }
 }

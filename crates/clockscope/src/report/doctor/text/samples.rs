@@ -50,7 +50,7 @@ fn diagnosis(verdict: Verdict, findings: Vec<Finding>) -> Diagnosis {
 
 fn advice(fix: Fix, title: &str, place: &str) -> Advice {
     Advice {
-        name: fix,
+        name: fix.to_string(),
         title: title.to_owned(),
         why: String::new(),
         place: place.to_owned(),

@@ -1,6 +1,33 @@
-//! The labels by name.
+//! The labels and the fixes by name, in the order of their pages.
 
-use super::named;
+/// Defines an enum whose values print as the name that stands behind each.
+macro_rules! named {
+    ($(#[$doc:meta])* pub enum $all:ident { $($one:ident = $name:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $all {
+            $(#[doc = concat!("Prints as `", $name, "`; its page says what it is.")] $one,)+
+        }
+
+        impl $all {
+            /// Each once, in the order of docs/labels.md.
+            pub const ALL: [$all; [$($name),+].len()] = [$($all::$one),+];
+
+            /// The name that it prints as.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($all::$one => $name,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $all {
+            fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
 
 named! {
     /// Something that is the case on a machine, in a word.
@@ -102,5 +129,49 @@ named! {
         SourceRefinedJiffies = "source:refined-jiffies",
         SourceJiffies = "source:jiffies",
         SourceSgiRtc = "source:sgi_rtc",
+    }
+}
+
+named! {
+    /// Something that can be advised, in a word; in the list of labels it has `fix:` in front.
+    pub enum Fix {
+        SwitchToTsc = "switch-to-tsc",
+        ClocksourceTsc = "clocksource=tsc",
+        SwitchToHpet = "switch-to-hpet",
+        SwitchToKvmClock = "switch-to-kvm-clock",
+        SwitchSource = "switch-source",
+        TscNowatchdog = "tsc=nowatchdog",
+        TscReliable = "tsc=reliable",
+        TscRecalibrate = "tsc=recalibrate",
+        TscEarlyKhz = "tsc_early_khz",
+        RemoveParameter = "remove-parameter",
+        NewerKernel = "newer-kernel",
+        Reboot = "reboot",
+        ColdBoot = "cold-boot",
+        BiosUpdate = "bios-update",
+        PreBootSynchroniser = "pre-boot-synchroniser",
+        EnableHpet = "enable-hpet",
+        HpetDisable = "hpet=disable",
+        MaxCstate = "max_cstate",
+        ParavirtproviderKvm = "paravirtprovider-kvm",
+        NoKvmclock = "no-kvmclock",
+        FewerVcpus = "fewer-vcpus",
+        Invtsc = "invtsc",
+        KvmClock = "kvm-clock",
+        PinVcpus = "pin-vcpus",
+        GuestSupport = "guest-support",
+        HostTsc = "host-tsc",
+        SuspendGuests = "suspend-guests",
+        SetClockAfterRestore = "set-clock-after-restore",
+        WslShutdown = "wsl-shutdown",
+        Use64Bit = "64-bit",
+        Vsyscall64 = "vsyscall64=1",
+        Synchronise = "synchronise",
+        StopTracing = "stop-tracing",
+        FindStall = "find-stall",
+        ReadLog = "read-log",
+        Measure = "measure",
+        Coarse = "coarse",
+        Keep = "keep",
     }
 }
