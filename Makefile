@@ -10,7 +10,7 @@ GNU := x86_64-unknown-linux-gnu
 MUSL := x86_64-unknown-linux-musl
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-foreign demo check quick tidy test test-root test-signals \
-	test-unit test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz prove setup-prove docs dist header install-c clean
+	test-unit test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged supply prove setup-prove docs dist header install-c clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -124,9 +124,16 @@ dist: setup-build ## stripped binaries, one of them without any shared library
 # A minute finds what is plainly wrong; `make fuzz FUZZ_SECONDS=600` is what a change of a reader
 # deserves.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := log archive
-fuzz: ## give the readers of logs and archives damaged input, FUZZ_SECONDS each (60)
+FUZZ_TARGETS ?= log archive vdso unwind go_table jitdump perf_map records numbers bench_file page
+fuzz: ## give each reader of foreign bytes damaged input, FUZZ_SECONDS each (60)
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+packaged: setup-build ## build every crate from its package alone, and count with the command built so
+	@scripts/packaged.sh $(TARGET)
+
+# `make supply BASELINE=v0.1.0` compares the interface of fastclock with that revision.
+supply: setup-build ## licences and sources of dependencies, the oldest compiler, the interface of fastclock
+	@scripts/supply.sh $(TARGET) $(BASELINE)
 
 prove: setup-prove ## prove the clock page's protocol and arithmetic, and find planted faults (minutes)
 	@scripts/prove.py $(TARGET)

@@ -140,9 +140,10 @@ pub use scale::{RateError, Scale, TickRate};
 pub use sys::AttachError;
 pub use units::{Nanos, Picos, Ticks};
 
-/// The programs in the user's guide are compiled and run.
+/// The programs in the user's guide are compiled and run. `guide.md` is a link to it, which makes it a part of the
+/// package.
 #[cfg(all(doctest, feature = "std"))]
-#[doc = include_str!("../../../docs/fastclock.md")]
+#[doc = include_str!("../guide.md")]
 struct Guide;
 
 /// Where the sources of this crate are, for the build script that compiles them into clockscope's vDSO image.
