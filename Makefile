@@ -59,13 +59,15 @@ quick: setup-build ## formatting, lints, unit tests and examples: what a change 
 tidy: ## the rules of the house
 	$(CARGO) test --quiet --package clockscope --test tidy
 
+# Lists at its end what was skipped; with CI=1 a skip is a failure.
+COUNTING_SKIPS := scripts/counting-skips.sh $(TARGET)/skips
 test: setup ## build the release binary and run all tests
 	$(CARGO) build --release --package clockscope
-	$(CARGO) test --workspace
+	@$(COUNTING_SKIPS) $(CARGO) test --workspace
 
 test-root: setup ## all tests as root, also those that are left out otherwise
 	[ "$$(id -u)" = 0 ] || export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='sudo -E'; \
-		$(CARGO) test --workspace -- --include-ignored
+		$(COUNTING_SKIPS) $(CARGO) test --workspace -- --include-ignored
 
 # `make test-vm BOOTS=hpet` boots that machine only, and so fails for the others.
 test-vm: setup-vm ## boot machines whose clock is slow (without KVM; minutes) and test what clockscope makes of them

@@ -3,8 +3,6 @@
 //! A test binary of its own, because these tests are tracers: they wait for all children of their process.
 
 mod programs;
-#[path = "../../../clockscope/tests/support/skips.rs"]
-mod skips;
 mod stopped;
 
 use std::path::Path;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::skips::skip;
+use skips::skip;
 
 fn sources() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/tracees/stacks"))
@@ -24,7 +24,7 @@ pub(crate) fn built(name: &str, source: &str, words: &[&str]) -> Option<PathBuf>
     command.env("CGO_ENABLED", "0");
     match command.output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            skip(&format!("{compiler} is missing"));
+            skip(format_args!("{compiler} is missing"));
             None
         }
         output => {

@@ -2,7 +2,6 @@
 //!
 //! These tests need root (or CAP_BPF and CAP_PERFMON) and a C compiler; without the privilege each
 //! says so and returns.
-#![allow(clippy::print_stderr)]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -43,7 +42,7 @@ fn start(options: &BpfOptions) -> Option<BpfCounter> {
     match BpfCounter::start(options) {
         Ok(counter) => Some(counter),
         Err(decline @ (BpfDecline::NotAllowed | BpfDecline::NotBuilt | BpfDecline::NoBtf)) => {
-            eprintln!("skipped: {decline}");
+            skips::skip(decline);
             None
         }
         Err(decline) => panic!("{decline}"),

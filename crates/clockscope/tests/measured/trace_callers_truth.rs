@@ -330,7 +330,7 @@ fn may_not_sample(report: &Report) -> bool {
     let callers = report.field("callers");
     let decline = rows(&callers["declines"]).find(|row| row["pid"] == 0);
     if let Some(decline) = decline {
-        crate::support::skip(&format!("nobody may be sampled: {}", decline["reason"]));
+        crate::support::skip(format_args!("nobody may be sampled: {}", decline["reason"]));
     }
     decline.is_some()
 }

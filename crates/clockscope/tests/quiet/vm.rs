@@ -1,7 +1,7 @@
 //! What clockscope makes of machines whose clock is slow: the results that `vm/test` brought out of
 //! virtual machines without KVM. `make test-vm` makes them and runs these tests; see vm/README.md.
 //!
-//! Without `CLOCKSCOPE_VM_RESULTS` there is nothing to look at, and nothing is tested.
+//! Without `CLOCKSCOPE_VM_RESULTS` there is nothing to look at, and they are skipped.
 
 mod by_counter;
 mod machine;

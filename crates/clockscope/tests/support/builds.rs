@@ -155,13 +155,16 @@ fn build(words: &[&str], product: &Path, probe: Option<&[&str]>) -> Option<PathB
     let fresh = product.with_extension(std::process::id().to_string());
     match compile(words, &fresh) {
         Err(missing) => {
-            skip(&missing);
+            skip(missing);
             return None;
         }
         Ok(Some(error)) => {
             let broken = probe.is_none_or(|probe| matches!(compile(probe, &fresh), Ok(None)));
             assert!(!broken, "{} does not compile:\n{error}", words.join(" "));
-            skip(&format!("{} cannot make programs here", words[..words.len().min(3)].join(" ")));
+            skip(format_args!(
+                "{} cannot make programs here",
+                words[..words.len().min(3)].join(" ")
+            ));
             return None;
         }
         Ok(None) => {}

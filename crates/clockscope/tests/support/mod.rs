@@ -14,7 +14,6 @@ pub(crate) mod placed;
 pub(crate) mod printed;
 pub(crate) mod serve;
 pub(crate) mod servers;
-mod skips;
 pub(crate) mod terminal;
 pub(crate) mod tracefs;
 
@@ -41,7 +40,7 @@ pub(crate) fn is_root_or_skip() -> bool {
 pub(crate) fn installed_or_skip(paths: &[&str]) -> Option<PathBuf> {
     let found = paths.iter().map(PathBuf::from).find(|path| path.is_file());
     if found.is_none() {
-        skip(&format!("{} is missing", paths[0]));
+        skip(format_args!("{} is missing", paths[0]));
     }
     found
 }

@@ -135,7 +135,7 @@ fn a_program_without_counting_shares_nothing() {
 fn has_counter_or_skip() -> bool {
     let output = run(&["--clock", "tsc"], &words!["true"]);
     if !output.status.success() {
-        skip(&format!("this machine's counter is no clock: {output:?}"));
+        skip(format_args!("this machine's counter is no clock: {output:?}"));
     }
     output.status.success()
 }
@@ -197,7 +197,7 @@ fn a_page_that_cannot_be_reached_is_not_believed() {
         // A static program: others open their libraries.
         let nothing = words![place.file("hostile"), "attack", "0", "0"];
         if !untraced(&[&place.as_user(), limit, &nothing].concat()).status.success() {
-            skip(&format!("{limit:?} is not allowed"));
+            skip(format_args!("{limit:?} is not allowed"));
             continue;
         }
         let command = [place.as_user(), run.clone(), limit.to_vec(), place.victim()];

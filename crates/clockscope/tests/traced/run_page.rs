@@ -24,7 +24,7 @@ fn is_allowed_or_skip() -> bool {
     assert_eq!(output.status.code(), Some(125), "{stderr}");
     assert!(stderr.starts_with("clockscope: --clock tsc: the TSC is refused: "), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    skip(&format!("this machine's counter is no clock: {stderr}"));
+    skip(format_args!("this machine's counter is no clock: {stderr}"));
     false
 }
 

@@ -36,7 +36,7 @@ fn sampled_in(mode: &str, rounds: &str, link: Link, options: &[&str]) -> Option<
     assert!(callers.is_object(), "{traced:?}");
     if let Some(decline) = rows(&callers["declines"]).find(|row| row["pid"] == 0) {
         assert_eq!(callers["samples"], 0);
-        crate::support::skip(&format!("nobody may be sampled: {}", decline["reason"]));
+        crate::support::skip(format_args!("nobody may be sampled: {}", decline["reason"]));
         return None;
     }
     Some((traced, report))

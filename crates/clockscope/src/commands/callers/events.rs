@@ -376,8 +376,7 @@ mod tests {
         });
         events.drain(&mut records);
         if let Some(decline) = events.declines().first() {
-            assert!(!decline.reason.is_empty()); // nobody may sample here
-            return;
+            return skips::skip(format_args!("nobody may sample here: {}", decline.reason));
         }
         let mut threads = HashMap::new();
         for record in &records {

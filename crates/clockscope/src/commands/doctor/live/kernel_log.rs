@@ -267,7 +267,9 @@ mod tests {
 
     #[test]
     fn both_ways_to_the_ring_buffer_give_the_same_lines() {
-        let (Ok(log), Ok(records)) = (identity::read_kernel_log(), records()) else { return };
+        let (Ok(log), Ok(records)) = (identity::read_kernel_log(), records()) else {
+            return skips::skip("the kernel's log may not be read here");
+        };
         let (log, records) = (
             String::from_utf8_lossy(&log).into_owned(),
             String::from_utf8_lossy(&records).into_owned(),

@@ -1,0 +1,71 @@
+//! Tests that cannot run here, or not all of them. Such a test says why by [`skip`] and returns.
+//!
+//! It shows although the test passes; `make test` counts the skips and lists them at its end. Where the
+//! variable `CI` is set, a skip is a failure.
+
+use std::fmt::Display;
+use std::fs::File;
+use std::io::Write as _;
+use std::thread;
+
+/// Names the file to which a line is added for each skip: the test, a tab, the reason.
+const LIST: &str = "CLOCKSCOPE_SKIPS";
+
+/// Says that the calling test, or a part of it, cannot run here.
+///
+/// # Panics
+///
+/// Where `CI` is set, or the list of skips cannot be written.
+#[track_caller]
+pub fn skip(why: impl Display) {
+    assert!(std::env::var_os("CI").is_none(), "must not be skipped in CI: {why}");
+    // The test harness names a test's thread after it.
+    let test = thread::current().name().unwrap_or("a thread of a test").to_owned();
+    // Past the test harness's capture, so that it shows for tests that pass.
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
+    if let Some(list) = std::env::var_os(LIST) {
+        // Several tests may write at once: one line by one write.
+        let mut list = File::options().create(true).append(true).open(list).expect("open the list");
+        list.write_all(format!("{test}\t{why}\n").as_bytes()).expect("write to the list of skips");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Output, Stdio};
+
+    use super::LIST;
+
+    /// Set for the process in which the test shall skip itself.
+    const TRIED: &str = "SKIPS_TRIED";
+
+    #[test]
+    fn that_skips_itself_where_it_is_tried() {
+        if std::env::var_os(TRIED).is_some() {
+            super::skip("it is tried");
+        }
+    }
+
+    fn tried(list: &std::path::Path, ci: Option<&str>) -> Output {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "tests::that_skips_itself_where_it_is_tried"]);
+        command.env(TRIED, "yes").env(LIST, list).env_remove("CI").stdin(Stdio::null());
+        if let Some(ci) = ci {
+            command.env("CI", ci);
+        }
+        command.output().unwrap()
+    }
+
+    #[test]
+    fn a_skip_is_listed_and_said_and_a_failure_where_ci_is_set() {
+        let list = std::env::temp_dir().join(format!("skips-{}", std::process::id()));
+        let output = tried(&list, None);
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        let test = "tests::that_skips_itself_where_it_is_tried";
+        assert_eq!(said, format!("skipped: {test}: it is tried\n"));
+        assert_eq!(std::fs::read_to_string(&list).unwrap(), format!("{test}\tit is tried\n"));
+        assert!(!tried(&list, Some("1")).status.success());
+        std::fs::remove_file(&list).unwrap();
+    }
+}
