@@ -2,14 +2,7 @@
 
 use std::path::PathBuf;
 
-/// What is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Called {
-    /// A function of the vDSO: number of the counter in `vdso_image::layout`.
-    Vdso(u8),
-    /// A system call, by its number on x86-64.
-    Syscall(u32),
-}
+pub use clockscope_model::callers::Called;
 
 /// User registers that unwinding needs: all that a called function must preserve, and where it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

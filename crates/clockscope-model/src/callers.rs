@@ -123,3 +123,12 @@ pub struct CutRow {
     /// Samples.
     pub samples: u64,
 }
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Called {
+    /// A function of the vDSO: number of the counter in `vdso_image::layout`.
+    Vdso(u8),
+    /// A system call, by its number on x86-64.
+    Syscall(u32),
+}

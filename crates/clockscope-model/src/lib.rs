@@ -5,8 +5,10 @@
 pub mod bench;
 pub mod callers;
 pub mod compare;
+pub mod names;
 pub mod reads;
 pub mod trace;
+pub mod wrappers;
 pub mod wrongness;
 
 /// The example of the README is tried.

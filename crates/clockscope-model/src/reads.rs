@@ -80,6 +80,17 @@ pub fn has_coarse_form(function: &str, clock: Option<&str>) -> bool {
     clock.is_some_and(|clock| clock.coarse().is_some_and(|coarse| coarse != clock))
 }
 
+/// The name of a clock; `other` for ids without a fixed number.
+#[must_use]
+pub fn clock_name(clock: Option<i32>) -> String {
+    match clock {
+        None => "other".to_owned(),
+        Some(raw) => {
+            ClockId::from_raw(raw).map_or_else(|| format!("clock_{raw}"), |id| id.name().to_owned())
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::text::SortBy;
+use clockscope_model::names::with_clock;
 use clockscope_model::trace::{Latency, SyscallRow, VdsoRow};
 use clockscope_text::foreign::printable;
 
@@ -38,19 +39,6 @@ pub(super) fn were_timed(rows: &[SyscallRow]) -> bool {
 /// share and without the `_ID` of the CPU time clocks, so that it fits into its column.
 pub(super) fn vdso_name(row: &VdsoRow) -> String {
     with_clock(&row.function, row.clock.as_deref())
-}
-
-/// [`vdso_name`] of a function and its clock.
-pub(super) fn with_clock(function: &str, clock: Option<&str>) -> String {
-    let function = printable(function);
-    match clock {
-        Some(clock) => {
-            let clock = clock.strip_prefix("CLOCK_").unwrap_or(clock);
-            let clock = clock.strip_suffix("_ID").unwrap_or(clock);
-            format!("{function}({})", printable(clock))
-        }
-        None => function,
-    }
 }
 
 impl<'a> Calls<'a> {

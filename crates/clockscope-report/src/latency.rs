@@ -6,8 +6,7 @@ use super::text::TextOptions;
 use super::{spread, table};
 use clockscope_model::reads::{self, Source};
 use clockscope_model::trace::Clock;
-use clockscope_model::trace::{Latency, TraceReport, VdsoRow};
-use clockscope_stats::histogram::{self, Bucket};
+use clockscope_model::trace::{TraceReport, VdsoRow};
 use clockscope_stats::timed::TIMED_MIN;
 use clockscope_text::{lines, units};
 
@@ -16,17 +15,6 @@ const USER_SPACE_NS: u64 = 100;
 /// Calls a second below which each finds its code and data out of the caches, and takes as long as a
 /// system call that is made in a loop.
 const RARE: u64 = 1_000;
-
-/// The distribution in `buckets` of nanoseconds, with the longest call if it was kept apart; `None`
-/// if no call was timed.
-#[must_use]
-pub fn from_buckets(buckets: &[Bucket], max_ns: Option<u64>) -> Option<Latency> {
-    let found = histogram::percentiles(buckets, max_ns)?;
-    let mut used: Vec<(u64, u64)> =
-        buckets.iter().filter(|b| b.count > 0).map(|b| (b.lower, b.count)).collect();
-    used.sort_unstable();
-    Some(Latency { p50: found.p50, p90: found.p90, p99: found.p99, max: found.max, buckets: used })
-}
 
 /// The tables of the time of single calls.
 ///
@@ -119,6 +107,7 @@ pub(super) fn stays_in_user_space(row: &VdsoRow) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clockscope_model::trace::Latency;
 
     fn row(clock: &str, p50: u64, p90: u64) -> VdsoRow {
         VdsoRow {
@@ -135,15 +124,6 @@ mod tests {
         let mut report = TraceReport::default();
         report.clock_reads.syscall_read_ps = syscall_read_ps;
         report
-    }
-
-    #[test]
-    fn buckets_become_a_distribution_in_order() {
-        let bucket = |lower, count| Bucket { lower, width: 1, count };
-        let latency = from_buckets(&[bucket(30, 1), bucket(20, 9), bucket(25, 0)], Some(30));
-        let buckets = vec![(20, 9), (30, 1)];
-        assert_eq!(latency, Some(Latency { p50: 20, p90: 20, p99: 30, max: 30, buckets }));
-        assert_eq!(from_buckets(&[], None), None);
     }
 
     #[test]

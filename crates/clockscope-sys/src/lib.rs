@@ -15,6 +15,7 @@ pub mod ending;
 pub mod halt;
 pub mod heap;
 pub mod identity;
+pub mod loaded_vdso;
 pub mod loops;
 pub mod memory;
 pub mod open_files;

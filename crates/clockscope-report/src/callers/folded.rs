@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::shares;
-use super::{names, names::CUT};
+use clockscope_model::names::{self, CUT};
 use clockscope_model::trace::TraceReport;
 
 /// A line for each different stack, in the order of their text; the counts of each function add up

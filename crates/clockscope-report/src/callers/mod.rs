@@ -4,7 +4,6 @@
 mod advice;
 pub mod flamegraph;
 pub mod folded;
-mod names;
 pub mod pprof;
 #[cfg(test)]
 pub mod samples;
@@ -12,7 +11,6 @@ mod shares;
 pub mod sites;
 pub mod text;
 mod tree;
-mod wrappers;
 
 use super::declines;
 use clockscope_model::callers::Callers;

@@ -10,8 +10,9 @@ use flate2::write::GzEncoder;
 use prost::Message as _;
 
 use self::message::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
-use super::{names, shares, sites};
+use super::{shares, sites};
 use clockscope_model::callers::{CalledRow, Callers, FrameKind, FrameRow, StackRow};
+use clockscope_model::names;
 use clockscope_model::trace::TraceReport;
 use clockscope_text::foreign::{Foreign, joined, printable};
 use clockscope_text::units;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 pub use super::advice::Advice;
 
 use super::super::latency;
-use super::{names, wrappers};
 use clockscope_model::callers::{CalledRow, Callers, FrameRow, StackRow};
 use clockscope_model::reads;
 use clockscope_model::trace::{SyscallRow, TraceReport, VdsoRow};
+use clockscope_model::{names, wrappers};
 use clockscope_stats::timed::TIMED_MIN;
 
 /// From this share of same-tick reads on, a coarse clock is worth a try.
@@ -128,34 +128,11 @@ fn is_read(row: &CalledRow, stack: &StackRow, callers: &Callers) -> bool {
     reads::source(&row.name, row.clock.as_deref()).is_some() && !(row.via == "syscall" && by_vdso)
 }
 
-/// The function of the program's own that makes a call, by the frames of its stack, the innermost
-/// first.
-#[must_use]
-pub fn caller(frames: &[FrameRow], called: &CalledRow, complete: bool) -> String {
-    let frames: Vec<&FrameRow> = frames.iter().collect();
-    own_frame(&frames, called, complete).map_or_else(|| names::CUT.to_owned(), names::frame)
-}
-
-/// The first frame of the program's own, if the stack says which it is.
-fn own_frame<'a>(
-    frames: &[&'a FrameRow],
-    called: &CalledRow,
-    complete: bool,
-) -> Option<&'a FrameRow> {
-    let passes_on =
-        |frame: &&&FrameRow| wrappers::is_of_c_library(frame) || wrappers::is_wrapper(frame);
-    let same = frames.first().is_some_and(|frame| wrappers::is_same_call(frame, called));
-    let outer = &frames[usize::from(same)..];
-    // A thread of the C library's own has nothing else; a stack that is cut there may have.
-    let own = outer.iter().find(|frame| !passes_on(frame));
-    own.or_else(|| outer.first().filter(|_| complete)).copied()
-}
-
 /// The first frame of the program's own.
 fn place_of(stack: &StackRow, called: &CalledRow, callers: &Callers) -> Name {
     let frames: Vec<&FrameRow> =
         stack.frames.iter().filter_map(|index| callers.frames.get(*index)).collect();
-    match own_frame(&frames, called, stack.complete) {
+    match wrappers::own_frame(&frames, called, stack.complete) {
         Some(frame) => (Some(names::frame(frame)), place(frame)),
         None => (None, String::new()),
     }

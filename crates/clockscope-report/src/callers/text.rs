@@ -4,10 +4,10 @@ use clockscope_text::foreign::Foreign;
 use std::mem::{Discriminant, discriminant};
 
 use super::super::declines;
-use super::names;
 use super::sites::{self, Advice, Site};
 use super::tree::{Classes, Limits, Tree};
 use clockscope_model::callers::{CalledRow, Callers};
+use clockscope_model::names;
 use clockscope_model::trace::{DeclineRow, TraceReport};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::{cut_middle, hanging, labelled_in, pointed, width as columns};

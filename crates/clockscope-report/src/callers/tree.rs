@@ -3,8 +3,8 @@
 use clockscope_text::foreign::Foreign;
 use std::collections::HashMap;
 
-use super::{names, wrappers};
 use clockscope_model::callers::{Callers, FrameKind};
+use clockscope_model::{names, wrappers};
 use clockscope_text::lines::cut_middle;
 use clockscope_text::units;
 

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use super::reading::{CallersOf, Key, Reading, Row};
+use super::reading::{CallersOf, Reading, Row};
+use clockscope_model::callers::Called;
 
 /// Rates kept: one a second for a minute.
 pub(crate) const HISTORY: usize = 60;
@@ -67,7 +68,7 @@ impl Order {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// What is called.
-    pub key: Key,
+    pub key: Called,
     /// Its name.
     pub name: String,
     /// Calls since the start, or since the last reset.
@@ -87,9 +88,9 @@ pub struct Line {
 pub struct Board {
     reading: Reading,
     lines: Vec<Line>,
-    before_reset: HashMap<Key, u64>,
+    before_reset: HashMap<Called, u64>,
     order: Order,
-    selected: Option<Key>,
+    selected: Option<Called>,
     callers: CallersOf,
     /// What stood there when it was paused.
     frozen: Option<Box<Board>>,
@@ -269,7 +270,7 @@ fn line(row: &Row, before: Option<&Row>, base: u64, elapsed: f64) -> Line {
     let so_far = (row.time_ns > 0).then(|| row.time_ns as f64 / row.calls.max(1) as f64);
     // The time of vDSO calls is an estimate from samples: only its average means something.
     let average_ns = match row.key {
-        Key::Syscall(_) if new > 0 && row.time_ns > 0 => {
+        Called::Syscall(_) if new > 0 && row.time_ns > 0 => {
             Some(row.time_ns.saturating_sub(time_before) as f64 / new as f64)
         }
         _ => so_far,

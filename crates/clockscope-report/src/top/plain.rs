@@ -6,15 +6,16 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::reading::{Key, Reading, Row};
+use super::reading::{Reading, Row};
 use clock_doctor::date;
+use clockscope_model::callers::Called;
 use clockscope_text::units;
 
 /// What the lines so far have said.
 #[derive(Clone, Debug, Default)]
 pub struct PlainLines {
     at: Duration,
-    said: HashMap<Key, u64>,
+    said: HashMap<Called, u64>,
 }
 
 impl PlainLines {
@@ -30,7 +31,7 @@ impl PlainLines {
         }
         new.sort_by(|(a, more), (b, less)| less.cmp(more).then(a.key.cmp(&b.key)));
         let sum = |vdso: bool| -> u64 {
-            let rows = new.iter().filter(|(row, _)| matches!(row.key, Key::Vdso(_)) == vdso);
+            let rows = new.iter().filter(|(row, _)| matches!(row.key, Called::Vdso(_)) == vdso);
             rows.map(|(_, calls)| calls).sum()
         };
         let elapsed = reading.at.saturating_sub(self.at).as_nanos();
@@ -43,7 +44,7 @@ impl PlainLines {
             sum(false)
         );
         for (row, calls) in &new {
-            let via = if matches!(row.key, Key::Vdso(_)) { "" } else { "sys_" };
+            let via = if matches!(row.key, Called::Vdso(_)) { "" } else { "sys_" };
             let name = printable(&row.name).replace(char::is_whitespace, "_");
             // Writing to a string does not fail.
             let _ = write!(out, " {via}{name} {calls}");

@@ -2,20 +2,13 @@
 
 use std::time::Duration;
 
-/// What is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Key {
-    /// A function of the vDSO on one clock: number of the counter in `vdso_image::layout`.
-    Vdso(u8),
-    /// A system call, by its number on x86-64.
-    Syscall(u32),
-}
+use clockscope_model::callers::Called;
 
 /// Calls of one function, or one system call, since the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// What is called.
-    pub key: Key,
+    pub key: Called,
     /// Its name, with the clock where it takes one: `clock_gettime(MONOTONIC)`.
     pub name: String,
     /// Exact number of calls until now.
@@ -40,7 +33,7 @@ pub struct Reading {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallersOf {
     /// Of which row.
-    pub key: Option<Key>,
+    pub key: Option<Called>,
     /// Function and share (0 to 1) of the row's calls, most calls first.
     pub callers: Vec<(String, f64)>,
 }

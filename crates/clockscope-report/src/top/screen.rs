@@ -8,7 +8,7 @@ use ratatui::text::{Line as TextLine, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
 use super::board::{Board, Line};
-use super::reading::Key;
+use clockscope_model::callers::Called;
 use clockscope_text::{lines, units};
 
 /// Blocks of an eighth to a whole line of height.
@@ -66,7 +66,7 @@ fn draw_heading(frame: &mut Frame<'_>, area: Rect, board: &Board, heading: &Head
 }
 
 fn draw_totals(frame: &mut Frame<'_>, area: Rect, board: &Board) {
-    let is_vdso = |line: &Line| matches!(line.key, Key::Vdso(_));
+    let is_vdso = |line: &Line| matches!(line.key, Called::Vdso(_));
     let row = |name: &str, rates: &[f64]| {
         let rate = rates.last().and_then(|rate| units::rate(*rate)).unwrap_or_default();
         let head = format!("{name:<13}{rate:>13}/s  ");
@@ -88,7 +88,7 @@ const COLUMNS: [Column; 5] = [
     ("% time", 7, |line| line.share.map_or_else(String::new, percent)),
     ("average", 8, |line| line.average_ps.map_or_else(String::new, units::picos)),
     ("calls", 15, |line| units::count(line.calls)),
-    ("via", 4, |line| if matches!(line.key, Key::Vdso(_)) { "vdso" } else { "sys" }.to_owned()),
+    ("via", 4, |line| if matches!(line.key, Called::Vdso(_)) { "vdso" } else { "sys" }.to_owned()),
 ];
 /// Order in which columns are given room, and how much they leave to the name and the last minute.
 const BY_USE: [(usize, u16); 5] = [(0, 0), (4, 0), (1, 0), (2, 0), (3, NAME_REST + 13)];

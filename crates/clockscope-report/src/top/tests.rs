@@ -9,13 +9,14 @@ use ratatui::text::Span;
 
 use super::board::{Action, Board, HISTORY, Order};
 use super::plain::PlainLines;
-use super::reading::{CallersOf, Key, Reading, Row};
+use super::reading::{CallersOf, Reading, Row};
 use super::screen::{Heading, draw};
+use clockscope_model::callers::Called;
 
-const MONOTONIC: Key = Key::Vdso(1);
-const FUTEX: Key = Key::Syscall(202);
+const MONOTONIC: Called = Called::Vdso(1);
+const FUTEX: Called = Called::Syscall(202);
 
-fn row(key: Key, name: &str, calls: u64, time_ns: u64) -> Row {
+fn row(key: Called, name: &str, calls: u64, time_ns: u64) -> Row {
     Row { key, name: name.to_owned(), calls, time_ns }
 }
 
@@ -25,7 +26,7 @@ fn reading(seconds: u64) -> Reading {
     let rows = vec![
         row(FUTEX, "futex", seconds * 200, seconds * 200 * 3_000),
         row(MONOTONIC, "clock_gettime(MONOTONIC)", calls, calls * 25),
-        row(Key::Vdso(24), "gettimeofday", 7, 0),
+        row(Called::Vdso(24), "gettimeofday", 7, 0),
     ];
     Reading { at: Duration::from_secs(seconds), processes: 2, rows }
 }
@@ -95,13 +96,13 @@ fn long_wide_and_hostile_names() {
     let mut board = Board::default();
     let wide = "時計を読む関数の名前はとても長いことがあります時計を読む関数";
     let rows = vec![
-        row(Key::Vdso(29), &"very_long_name_".repeat(20), 3, 0),
-        row(Key::Vdso(30), wide, 2, 0),
-        row(Key::Vdso(31), "a\x1b[31mred\u{202e}\n", 1, 0),
+        row(Called::Vdso(29), &"very_long_name_".repeat(20), 3, 0),
+        row(Called::Vdso(30), wide, 2, 0),
+        row(Called::Vdso(31), "a\x1b[31mred\u{202e}\n", 1, 0),
     ];
     board.read(Reading { at: Duration::from_secs(1), processes: 1, rows });
     board.set_callers(CallersOf {
-        key: Some(Key::Vdso(29)),
+        key: Some(Called::Vdso(29)),
         callers: vec![(wide.repeat(3), 0.9), ("b\x1b[2J".to_owned(), 0.1)],
     });
     let heading = Heading { program: "名前".repeat(50), ..heading() };
@@ -121,7 +122,7 @@ fn rates_are_those_of_the_last_second_and_shares_those_of_a_processor() {
     let futex = board.lines().iter().find(|line| line.key == FUTEX).expect("is there");
     assert!((futex.rate - 200.0).abs() < 1e-6);
     assert_eq!(futex.average_ps, Some(3_000_000));
-    let total = board.total(|line| matches!(line.key, Key::Vdso(_)));
+    let total = board.total(|line| matches!(line.key, Called::Vdso(_)));
     assert!((total.last().expect("a rate") - 12_000.0).abs() < 1e-6);
 }
 
@@ -210,7 +211,7 @@ proptest! {
         let mut board = Board::default();
         for at in seconds {
             let rows = rows.iter().map(|(number, name, calls, time)| {
-                let key = if number % 2 == 0 { Key::Syscall(*number) } else { Key::Vdso(5) };
+                let key = if number % 2 == 0 { Called::Syscall(*number) } else { Called::Vdso(5) };
                 row(key, name, calls.wrapping_add(at), *time)
             });
             board.read(Reading {

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::super::entries::with_clock;
 use super::super::page::FlameView;
 use clockscope_model::callers::{CalledRow, Callers, FrameKind, FrameRow};
+use clockscope_model::names::with_clock;
 use clockscope_text::foreign::Foreign;
 
 /// Frames below this share of all calls are put together.

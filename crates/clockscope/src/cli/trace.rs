@@ -8,6 +8,8 @@ use clap::{Args, ValueEnum};
 
 use super::Format;
 use clockscope_report::text::SortBy;
+use clockscope_syscalls::Breakdown;
+use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
 
 /// Options of `clockscope trace`.
 #[derive(Debug, Args)]
@@ -126,6 +128,21 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
+    /// How system calls are to be counted.
+    #[must_use]
+    pub(crate) fn counting(&self) -> CountOptions {
+        CountOptions {
+            via: if self.no_syscalls { Via::None } else { self.via },
+            time: !self.counts_only,
+            latency: self.keeps_latency(),
+            breakdown: match (self.per_thread, self.per_process) {
+                (true, _) => Breakdown::Thread,
+                (false, true) => Breakdown::Process,
+                (false, false) => Breakdown::Total,
+            },
+        }
+    }
+
     /// Whether the distribution of time of each system call is kept: a page draws them.
     #[must_use]
     pub(crate) fn keeps_latency(&self) -> bool {
@@ -141,19 +158,6 @@ impl TraceArgs {
             || matches!(self.format, TraceFormat::Html | TraceFormat::Folded | TraceFormat::Pprof);
         self.callers.or_else(|| implied.then_some(CallersOf::Vdso))
     }
-}
-
-/// Ways to count system calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Via {
-    /// eBPF where allowed, ptrace otherwise
-    Auto,
-    /// eBPF on raw_syscalls; needs root, or CAP_BPF and CAP_PERFMON
-    Bpf,
-    /// ptrace: works everywhere, costs about 20 us a call
-    Ptrace,
-    /// not at all
-    None,
 }
 
 /// Forms of the summary.
@@ -178,26 +182,6 @@ impl From<Format> for TraceFormat {
             Format::Json => Self::Json,
         }
     }
-}
-
-/// Calls whose callers are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CallersOf {
-    /// vDSO calls
-    Vdso,
-    /// system calls
-    Syscalls,
-    /// both
-    All,
-}
-
-/// Where vDSO calls are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CountBy {
-    /// a slot owned by the thread, plain add
-    Thread,
-    /// a slot of the CPU, locked add
-    Cpu,
 }
 
 /// A time as people write it: seconds, or with a unit.

@@ -7,11 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::clock_reads::SyscallCosts;
-use super::counter::Counter;
-use super::launch::{self, Outcome};
 use super::observers::{self, Observing};
-use super::summary;
 use super::top::Stage;
 use super::trace::{Outputs, text_options};
 use crate::cli::trace::TraceArgs;
@@ -22,6 +18,10 @@ use clockscope_sys::access;
 use clockscope_sys::ending::{Asked, Ending};
 use clockscope_sys::real_time::Service;
 use clockscope_syscalls::filter::Filter;
+use clockscope_trace::clock_reads::SyscallCosts;
+use clockscope_trace::counter::Counter;
+use clockscope_trace::launch::{self, Outcome};
+use clockscope_trace::summary;
 use clockscope_tracee::attach::detach::{Detached, restore_all};
 use clockscope_tracee::attach::{self, Attached, Refusal, command_name};
 use clockscope_tracee::follow::{self, End, Followed, Follower, Left};
@@ -59,7 +59,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     // Where that is not allowed, attaching says so.
     let _ = access::join_ipc_namespace(pids[0]);
     let session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
-    let counter = Counter::start(args, &filter, None)?;
+    let counter = Counter::start(&args.counting(), &filter, None, &super::warn_user)?;
     session.allow_timing()?;
     let mut observer = counter.observer();
     let syscalls = observer.as_mut().map(|observer| observer as &mut dyn SyscallObserver);

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 
 use anyhow::Context as _;
 
-use super::callers::Sampling;
-use super::counter::Counter;
-use super::timeline::Timeline;
 use super::top::{Stage, Top};
 use crate::cli::trace::{TraceArgs, TraceFormat};
 use clockscope_syscalls::filter::Filter;
+use clockscope_trace::counter::Counter;
+use clockscope_trace::sampling::Sampling;
+use clockscope_trace::summary::Observed;
+use clockscope_trace::timeline::Timeline;
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
 use clockscope_tracee::watchers::Watchers;
@@ -19,15 +20,6 @@ pub(crate) struct Observing<'a> {
     sampling: Option<Sampling>,
     timeline: Option<Timeline<'a>>,
     top: Option<Top<'a>>,
-}
-
-/// What they have seen, for the report.
-#[derive(Default)]
-pub struct Observed<'a> {
-    /// Who makes the calls.
-    pub sampling: Option<Sampling>,
-    /// Calls over the run.
-    pub timeline: Option<Timeline<'a>>,
 }
 
 /// Where the live view is shown, if it is. To be called before the program is made.

@@ -57,6 +57,23 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotFound> {
     }))
 }
 
+/// The exit code and message for a program that `execve` refused.
+#[must_use]
+pub fn refused(path: &Path, error: &std::io::Error) -> (i32, String) {
+    let code = match error.raw_os_error() {
+        Some(libc::ENOENT) => exit::NOT_FOUND,
+        _ => exit::NOT_EXECUTABLE,
+    };
+    let hint = match error.raw_os_error() {
+        Some(libc::ENOENT) => "; does its interpreter (first line, or ELF interpreter) exist?",
+        Some(libc::ENOEXEC) => "; a script needs a first line like #!/bin/sh",
+        _ => "",
+    };
+    let reason = error.to_string();
+    let reason = reason.split(" (os error").next().unwrap_or(&reason).to_lowercase();
+    (code, format!("cannot execute {}: {reason}{hint}", path.display()))
+}
+
 fn check(path: &Path) -> Result<(), NotFound> {
     let refuse =
         |code, why: &str| Err(NotFound { code, message: format!("{}: {why}", path.display()) });

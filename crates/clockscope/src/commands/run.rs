@@ -1,18 +1,19 @@
 //! `clockscope run`.
 
-use super::clock_reads::SyscallCosts;
-use super::counter::Counter;
-use super::launch::{self, Outcome, Prepared};
-use super::observers::Observed;
 use super::output::Output;
-use super::{clock_page, program, summary};
+use super::{program, tsc_guard};
 use crate::cli::RunArgs;
-use crate::cli::trace::CountBy;
 use crate::exit;
 use clockscope_model::trace::Clock;
 use clockscope_report::text::TextOptions;
 use clockscope_sys::signals;
 use clockscope_timekeeper::Timekeeper;
+use clockscope_trace::clock_page;
+use clockscope_trace::clock_reads::SyscallCosts;
+use clockscope_trace::counter::Counter;
+use clockscope_trace::launch::{self, Outcome, Prepared};
+use clockscope_trace::options::CountBy;
+use clockscope_trace::summary::{self, Observed};
 use clockscope_tracee::follow::{End, Following};
 use clockscope_tracee::image::{Counting, Route};
 use clockscope_tracee::session::Session;
@@ -40,7 +41,7 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
     };
     let output = Output::open(args.output.as_deref())?;
     if args.clock.is_page() {
-        clock_page::ask(args.force)?;
+        tsc_guard::ask(args.force)?;
     }
     let costs = if args.stats { SyscallCosts::here() } else { SyscallCosts::default() };
     let mask = signals::block()?;
@@ -56,7 +57,7 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
     session.stop_timing();
     let kept = keeper.map(Timekeeper::stop);
     if let Some(error) = &outcome.failure {
-        let (code, message) = launch::refused(&path, error);
+        let (code, message) = program::refused(&path, error);
         super::warn_user(&message);
         return Ok(code);
     }

@@ -2,12 +2,9 @@
 
 use std::io::{self, IsTerminal as _};
 
-use super::clock_reads::SyscallCosts;
-use super::counter::Counter;
-use super::launch::{self, Prepared};
 use super::observers::{Observing, stage};
 use super::output::{Output, Picture};
-use super::{program, summary};
+use super::program;
 use crate::cli::trace::{TraceArgs, TraceFormat};
 use crate::exit;
 use clockscope_model::trace::Clock;
@@ -18,6 +15,10 @@ use clockscope_report::columns::Column;
 use clockscope_report::text::TextOptions;
 use clockscope_sys::{signals, terminal};
 use clockscope_syscalls::filter::Filter;
+use clockscope_trace::clock_reads::SyscallCosts;
+use clockscope_trace::counter::Counter;
+use clockscope_trace::launch::{self, Prepared};
+use clockscope_trace::summary;
 use clockscope_tracee::follow::Following;
 use clockscope_tracee::image::Route;
 use clockscope_tracee::observers::SyscallObserver;
@@ -58,7 +59,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let mask = signals::block()?;
     let prepared = Prepared::fork(&path, &args.command, &mask)?;
     let session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
-    let counter = Counter::start(args, &filter, prepared.pid())?;
+    let counter = Counter::start(&args.counting(), &filter, prepared.pid(), &super::warn_user)?;
     let how = following(args);
     if how != Following::Start {
         session.allow_timing()?;
@@ -72,7 +73,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let seen = observers.finish(&outcome.processes);
     drop(stage);
     if let Some(error) = &outcome.failure {
-        let (code, message) = launch::refused(&path, error);
+        let (code, message) = program::refused(&path, error);
         super::warn_user(&message);
         return Ok(code);
     }

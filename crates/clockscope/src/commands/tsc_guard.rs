@@ -2,12 +2,25 @@
 
 use std::fmt::Write as _;
 
+use anyhow::bail;
 use fastclock::Decline;
 
 use super::doctor::live;
 use clock_doctor::rules;
 use clock_doctor::rules::advice::tsc_guards;
-use clockscope_timekeeper::guards::Refusal;
+use clockscope_timekeeper::guards::{self, Refusal};
+
+/// Asks whether this machine's counter may be used.
+///
+/// # Errors
+///
+/// Why not, and what to try.
+pub fn ask(force: bool) -> anyhow::Result<()> {
+    match guards::check(force) {
+        Ok(_) => Ok(()),
+        Err(refusal) => bail!("--clock tsc: {}", explained(&refusal)),
+    }
+}
 
 /// The refusal in one line, with what to try. Where the kernel's word is all that speaks against
 /// the TSC, this looks through what doctor knows, which takes a second or so.

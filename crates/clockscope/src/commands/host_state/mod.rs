@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use fastclock::ClockId;
 
-use super::vdso::collect as image;
 use clock_doctor::state::{HostState, VdsoState};
 use clock_doctor::tsc::{Bracket, hz_between, hz_from_log, hz_from_scale};
 use clock_doctor::{collect as files, date, virtualisation};
+use clockscope_sys::loaded_vdso as image;
 use clockscope_sys::vdso_call::{self, Call, Callable};
 use clockscope_sys::{identity, perf_clock, tsc};
 

@@ -15,8 +15,9 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 
+use clockscope_model::callers::Called;
 use clockscope_report::top::board::{Action, Board};
-use clockscope_report::top::reading::{CallersOf, Key, Reading};
+use clockscope_report::top::reading::{CallersOf, Reading};
 use clockscope_report::top::screen::{self, Heading};
 use clockscope_sys::terminal::{self, Keys};
 
@@ -38,7 +39,7 @@ enum Message {
 #[derive(Default)]
 struct Told {
     leave: AtomicBool,
-    selected: Mutex<Option<Key>>,
+    selected: Mutex<Option<Called>>,
 }
 
 /// The screen, until this is dropped.
@@ -85,7 +86,7 @@ impl Display {
     }
 
     /// The selected row.
-    pub(super) fn selected(&self) -> Option<Key> {
+    pub(super) fn selected(&self) -> Option<Called> {
         *self.told.selected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

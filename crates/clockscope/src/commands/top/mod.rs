@@ -15,14 +15,16 @@ mod readings;
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
-use super::counter::Counter;
 use super::streams;
+use clockscope_model::callers::Called;
 use clockscope_report::top::plain::PlainLines;
-use clockscope_report::top::reading::{CallersOf, Key, Reading};
+use clockscope_report::top::reading::{CallersOf, Reading};
 use clockscope_report::top::screen::Heading;
 use clockscope_sys::terminal::{self, SetAside};
 use clockscope_sys::{ending, signals};
 use clockscope_syscalls::filter::Filter;
+use clockscope_trace::counter::Counter;
+use clockscope_trace::sampling::live::Live;
 use clockscope_tracee::observers::{Watcher, Wish};
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
@@ -32,13 +34,6 @@ use display::Display;
 const REFRESH: Duration = Duration::from_secs(1);
 /// Time within which a key is answered.
 const PROMPT: Duration = Duration::from_millis(100);
-
-/// Somebody who knows who makes the calls, while the programs run.
-pub trait LiveCallers {
-    /// The functions that call `key`, most calls first, with their share (0 to 1) of its calls so
-    /// far.
-    fn callers_of(&self, key: Key) -> Vec<(String, f64)>;
-}
 
 /// Where it is shown.
 pub enum Stage {
@@ -75,12 +70,12 @@ pub(crate) struct Top<'a> {
     counter: &'a Counter,
     filter: &'a Filter,
     session: &'a Session,
-    callers: Option<Box<dyn LiveCallers + 'a>>,
+    callers: Option<Live>,
     start: Instant,
     /// When the next reading is due.
     due: Instant,
     /// The row whose callers were passed on last.
-    asked: Option<Key>,
+    asked: Option<Called>,
     /// A failure to write; nothing more is written then.
     closed: bool,
 }
@@ -98,7 +93,7 @@ impl<'a> Top<'a> {
         counter: &'a Counter,
         filter: &'a Filter,
         session: &'a Session,
-        callers: Result<Box<dyn LiveCallers + 'a>, String>,
+        callers: Result<Live, String>,
     ) -> io::Result<Self> {
         let (callers, no_callers) = match callers {
             Ok(callers) => (Some(callers), String::new()),

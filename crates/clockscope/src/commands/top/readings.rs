@@ -4,11 +4,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vdso_image::layout::COUNTERS;
 
-use crate::commands::summary::{self, TickTime};
+use clockscope_model::callers::Called;
 use clockscope_model::trace::{SyscallRow, VdsoRow};
-use clockscope_report::top::reading::{Key, Reading, Row};
+use clockscope_report::top::reading::{Reading, Row};
 use clockscope_syscalls::filter::Filter;
 use clockscope_syscalls::{ProbeCost, SyscallTally};
+use clockscope_trace::summary::{self, TickTime};
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
 
@@ -52,7 +53,7 @@ fn vdso(counter: usize, row: &VdsoRow) -> Option<Row> {
         None => row.function.clone(),
     };
     Some(Row {
-        key: Key::Vdso(u8::try_from(counter).ok()?),
+        key: Called::Vdso(u8::try_from(counter).ok()?),
         name,
         calls: row.calls,
         time_ns: if row.has_time() { row.time_total_ns } else { 0 },
@@ -62,7 +63,7 @@ fn vdso(counter: usize, row: &VdsoRow) -> Option<Row> {
 /// A row of system calls.
 fn syscall(row: &SyscallRow) -> Row {
     Row {
-        key: Key::Syscall(row.number),
+        key: Called::Syscall(row.number),
         name: row.name.clone(),
         calls: row.calls,
         time_ns: row.time_total_ns,

@@ -1,7 +1,5 @@
 //! `clockscope vdso`: finds an image, reads it, and shows what was asked for.
 
-pub(crate) mod collect;
-
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -11,6 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use super::{replace_file, streams};
 use crate::cli::{Format, VdsoArgs};
 use crate::exit;
+use clockscope_sys::loaded_vdso;
 use clockscope_sys::vdso_call::{self, Call, Callable};
 use clockscope_text::foreign::json_document;
 use vdso_reader::accepts::{self, Outcome};
@@ -86,7 +85,7 @@ fn find(args: &VdsoArgs) -> Result<Found> {
         None => "cannot read this process's vDSO".to_owned(),
     };
     let pid = args.pid.map(|pid| u32::try_from(pid).unwrap_or(0));
-    let loaded = collect::load(pid).with_context(what)?;
+    let loaded = loaded_vdso::load(pid).with_context(what)?;
     let image = Image::parse(&loaded.bytes).with_context(what)?;
     let source = match args.pid {
         Some(_) => Source::Process { pid: loaded.pid },

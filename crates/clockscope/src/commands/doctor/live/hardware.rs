@@ -1,8 +1,8 @@
 //! What the CPU, the hypervisor and the page of a paravirtual clock say.
 
-use crate::commands::vdso::collect as image;
 use clock_doctor::facts::Kernel;
 use clock_doctor::measured::{Cpuid, Pvclock};
+use clockscope_sys::loaded_vdso as image;
 use clockscope_sys::{cpuid as leaves, identity, memory};
 use vdso_reader::maps::Mapping;
 

@@ -19,7 +19,7 @@ type Delivered = Vec<(i32, i32, Instant)>;
 
 /// Signals that the program was given lately.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     delivered: Mutex<Delivered>,
     changed: Condvar,
     /// The program has ended; its number may be another's.
@@ -57,7 +57,7 @@ impl Seen {
 }
 
 /// Starts passing signals on to the program. The signals must be blocked already.
-pub fn forward(program: i32) -> Arc<Seen> {
+pub(crate) fn forward(program: i32) -> Arc<Seen> {
     let seen = Arc::new(Seen::default());
     let shared = Arc::clone(&seen);
     // If no thread can be had, signals to clockscope alone stay unanswered; the program is safe.

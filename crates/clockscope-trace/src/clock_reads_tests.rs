@@ -1,7 +1,7 @@
 //! Reads of each kind, and what is made of them.
 
 use super::*;
-use crate::commands::summary::clock_name;
+use clockscope_model::reads::clock_name;
 use vdso_image::layout::{COUNTERS, Counted};
 use vdso_image::plan::HAS_COARSE_FORM;
 

@@ -9,18 +9,16 @@ use std::time::{Duration, Instant};
 
 use super::build::{called_row, frame_row};
 use super::collected::Collected;
-use crate::commands::top::LiveCallers;
 use clockscope_callers::frames::FrameAddress;
 use clockscope_callers::sample::Called;
 use clockscope_callers::symbols::Name;
-use clockscope_report::callers::sites;
-use clockscope_report::top::reading::Key;
+use clockscope_model::wrappers;
 
 /// No more often than this, because all stacks are looked at.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Functions and their shares (0 to 1) of a call, most calls first.
-pub(crate) type Shares = Vec<(String, f64)>;
+pub type Shares = Vec<(String, f64)>;
 
 /// What is known, for everybody who has a copy of this.
 #[derive(Clone, Debug, Default)]
@@ -34,19 +32,15 @@ struct Known {
 }
 
 impl Live {
-    fn shares(&self) -> MutexGuard<'_, HashMap<Called, Shares>> {
-        self.0.shares.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl LiveCallers for Live {
-    fn callers_of(&self, key: Key) -> Shares {
-        let called = match key {
-            Key::Vdso(counter) => Called::Vdso(counter),
-            Key::Syscall(number) => Called::Syscall(number),
-        };
+    /// The functions that make a call, most calls first, with their share (0 to 1) of its calls so far.
+    #[must_use]
+    pub fn callers_of(&self, called: Called) -> Shares {
         self.0.asked.store(true, Relaxed);
         self.shares().get(&called).cloned().unwrap_or_default()
+    }
+
+    fn shares(&self) -> MutexGuard<'_, HashMap<Called, Shares>> {
+        self.0.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,7 +84,7 @@ fn shares(
     for (stack, seen) in collected.stacks().iter().filter(|(_, seen)| seen.weight > 0) {
         let Some(called) = called_row(stack.called) else { continue };
         let frames = stack.frames.iter().flat_map(|frame| names(*frame)).map(frame_row);
-        let caller = sites::caller(&frames.collect::<Vec<_>>(), &called, stack.complete);
+        let caller = wrappers::caller(&frames.collect::<Vec<_>>(), &called, stack.complete);
         *weights.entry(stack.called).or_default().entry(caller).or_default() += seen.weight as f64;
     }
     weights.into_iter().map(|(called, weights)| (called, ordered(weights))).collect()
@@ -149,13 +143,13 @@ mod tests {
     fn shares_are_those_of_the_programs_own_functions() {
         let live = Live::default();
         let mut writer = Writer::new(live.clone());
-        assert_eq!(live.callers_of(Key::Vdso(1)), []);
+        assert_eq!(live.callers_of(Called::Vdso(1)), []);
         writer.written_at -= EVERY;
         writer.write(&collected(&[(1, 2), (2, 4), (10, 18), (11, 0)]), names);
         let expected = [("pop".to_owned(), 0.75), ("post".to_owned(), 0.25)];
-        assert_eq!(live.callers_of(Key::Vdso(1)), expected);
-        assert_eq!(live.callers_of(Key::Vdso(2)), []);
-        assert_eq!(live.callers_of(Key::Syscall(1)), []);
+        assert_eq!(live.callers_of(Called::Vdso(1)), expected);
+        assert_eq!(live.callers_of(Called::Vdso(2)), []);
+        assert_eq!(live.callers_of(Called::Syscall(1)), []);
     }
 
     #[test]
@@ -164,10 +158,10 @@ mod tests {
         let mut writer = Writer::new(live.clone());
         writer.written_at -= EVERY;
         writer.write(&collected(&[(1, 2)]), names);
-        assert_eq!(live.callers_of(Key::Vdso(1)), []);
+        assert_eq!(live.callers_of(Called::Vdso(1)), []);
         writer.write(&collected(&[(1, 2)]), names);
-        assert_eq!(live.callers_of(Key::Vdso(1)).len(), 1);
+        assert_eq!(live.callers_of(Called::Vdso(1)).len(), 1);
         writer.write(&Collected::default(), names);
-        assert_eq!(live.callers_of(Key::Vdso(1)).len(), 1);
+        assert_eq!(live.callers_of(Called::Vdso(1)).len(), 1);
     }
 }

@@ -7,18 +7,19 @@ use fastclock::{ClockId, Scale, Ticks};
 use vdso_image::histogram::bucket_start;
 use vdso_image::layout::Counted;
 
-use super::callers::Exact;
-use super::clock_reads::{Context, SyscallCosts, clock_reads, same_tick_share};
-use super::counter::Counter;
-use super::fallback_reads::{self, FallbackReads};
-use super::launch::Outcome;
-use super::observers::Observed;
+use crate::clock_reads::{Context, SyscallCosts, clock_reads, same_tick_share};
+use crate::counter::Counter;
+use crate::fallback_reads::{self, FallbackReads};
+use crate::launch::Outcome;
+use crate::sampling::Exact;
+use crate::sampling::Sampling;
+use crate::timeline::Timeline;
+use clockscope_model::reads;
 use clockscope_model::trace::Clock;
 use clockscope_model::trace::{
     DeclineRow, Latency, Overhead, ProcessDetail, SyscallRow, ThreadDetail, TraceReport, VdsoRow,
 };
-use clockscope_report::latency;
-use clockscope_stats::histogram::Bucket;
+use clockscope_stats::histogram::{self, Bucket};
 use clockscope_sys::tsc;
 use clockscope_syscalls::{ProbeCost, SyscallTally};
 use clockscope_tracee::counts::{Calls, Times, Timings};
@@ -79,7 +80,7 @@ pub fn vdso_rows(calls: &Calls, timings: Option<&Timings>, time: &TickTime) -> V
         let total = u128::from(average_ps) * u128::from(*calls) / 1000;
         Some(VdsoRow {
             function: counted.function.name().to_owned(),
-            clock: counted.clock.map(clock_name),
+            clock: counted.clock.map(reads::clock_name),
             calls: *calls,
             timed,
             time_uncertain: timed > 0 && !is_known,
@@ -91,14 +92,14 @@ pub fn vdso_rows(calls: &Calls, timings: Option<&Timings>, time: &TickTime) -> V
     .collect()
 }
 
-/// The name of a clock; `other` for ids without a fixed number.
-pub(super) fn clock_name(clock: Option<i32>) -> String {
-    match clock {
-        None => "other".to_owned(),
-        Some(raw) => {
-            ClockId::from_raw(raw).map_or_else(|| format!("clock_{raw}"), |id| id.name().to_owned())
-        }
-    }
+/// The distribution in `buckets` of nanoseconds, with the longest call if it was kept apart; `None`
+/// if no call was timed.
+fn from_buckets(buckets: &[Bucket], max_ns: Option<u64>) -> Option<Latency> {
+    let found = histogram::percentiles(buckets, max_ns)?;
+    let mut used: Vec<(u64, u64)> =
+        buckets.iter().filter(|b| b.count > 0).map(|b| (b.lower, b.count)).collect();
+    used.sort_unstable();
+    Some(Latency { p50: found.p50, p90: found.p90, p99: found.p99, max: found.max, buckets: used })
 }
 
 fn distribution(times: &Times, time: &TickTime) -> Option<Latency> {
@@ -113,12 +114,12 @@ fn distribution(times: &Times, time: &TickTime) -> Option<Latency> {
             Bucket { lower, width: upper.saturating_sub(lower).max(1), count: *weight }
         })
         .collect();
-    latency::from_buckets(&buckets, Some(time.nanos(times.max_ticks)))
+    from_buckets(&buckets, Some(time.nanos(times.max_ticks)))
 }
 
 /// The rows of system calls: the tallies of the same call together.
 #[must_use]
-pub(crate) fn syscall_rows<'a>(
+pub fn syscall_rows<'a>(
     tallies: impl IntoIterator<Item = &'a SyscallTally>,
     cost: &ProbeCost,
     with_latency: bool,
@@ -148,7 +149,7 @@ fn syscall_distribution(tally: &SyscallTally, cost: &ProbeCost) -> Option<Latenc
         .into_iter()
         .map(|(lower, count)| Bucket { lower, width: (lower / 16).max(1), count })
         .collect();
-    latency::from_buckets(&buckets, Some(tally.corrected_max_ns(cost)))
+    from_buckets(&buckets, Some(tally.corrected_max_ns(cost)))
 }
 
 /// What was not counted.
@@ -172,7 +173,7 @@ pub fn declines(processes: &Processes) -> Vec<DeclineRow> {
 }
 
 /// How finely to tell processes apart, and with what.
-pub struct Details<'a> {
+struct Details<'a> {
     /// System calls by process (and thread); empty if they were not told apart.
     pub tallies: &'a [SyscallTally],
     /// What the probes cost.
@@ -189,7 +190,7 @@ pub struct Details<'a> {
 
 /// One entry a process.
 #[must_use]
-pub fn processes_detail(
+fn processes_detail(
     processes: &Processes,
     time: &TickTime,
     details: &Details<'_>,
@@ -264,6 +265,15 @@ pub struct Source<'a> {
     pub per_thread: bool,
     /// Which rows are wanted.
     pub wanted: &'a dyn Fn(&str) -> bool,
+}
+
+/// What the observers have seen.
+#[derive(Default)]
+pub struct Observed<'a> {
+    /// Who makes the calls.
+    pub sampling: Option<Sampling>,
+    /// Calls over the run.
+    pub timeline: Option<Timeline<'a>>,
 }
 
 /// Makes the report, with what the observers have seen.
@@ -355,4 +365,18 @@ fn exit_code_and_signal(end: Option<End>) -> (Option<i32>, Option<i32>) {
 
 fn nanos(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_become_a_distribution_in_order() {
+        let bucket = |lower, count| Bucket { lower, width: 1, count };
+        let latency = from_buckets(&[bucket(30, 1), bucket(20, 9), bucket(25, 0)], Some(30));
+        let buckets = vec![(20, 9), (30, 1)];
+        assert_eq!(latency, Some(Latency { p50: 20, p90: 20, p99: 30, max: 30, buckets }));
+        assert_eq!(from_buckets(&[], None), None);
+    }
 }

@@ -10,13 +10,13 @@ use vdso_image::layout::Counted;
 use super::collected::{Pair, Seen};
 use super::sampler::Found;
 use super::weights::{self, Counts};
-use crate::commands::summary::clock_name;
 use clockscope_callers::frames::{End, FrameAddress};
 use clockscope_callers::sample::Called;
 use clockscope_callers::symbols::{Kind, Name};
 use clockscope_model::callers::{
     CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow,
 };
+use clockscope_model::reads::clock_name;
 use clockscope_model::trace::DeclineRow;
 use clockscope_syscalls::names;
 use clockscope_syscalls::{Abi, SyscallTally};

@@ -3,9 +3,9 @@
 //! Such a read is counted twice, as a call of the vDSO and as a system call, and is one read all
 //! the same. Where the clocksource cannot be read in user space that is every precise read.
 
-use super::vdso::collect as image;
 use clockscope_model::reads;
 use clockscope_model::trace::VdsoRow;
+use clockscope_sys::loaded_vdso as image;
 use clockscope_sys::vdso_call::{self, Call, Path};
 
 /// The functions that read a clock.
@@ -23,7 +23,7 @@ impl FallbackReads {
     ///
     /// Where that is not possible, only what no vDSO answers counts as passed on.
     #[must_use]
-    pub fn here() -> Self {
+    pub(crate) fn here() -> Self {
         let bytes = image::load(None).map(|loaded| loaded.bytes).unwrap_or_default();
         let mut callables = vdso_call::callables(&bytes).unwrap_or_default();
         callables.retain(|callable| is_read(callable.call().name()));
@@ -33,7 +33,7 @@ impl FallbackReads {
 
     /// Whether calls of this row become system calls.
     #[must_use]
-    pub fn has(&self, row: &VdsoRow) -> bool {
+    pub(crate) fn has(&self, row: &VdsoRow) -> bool {
         let is_same = |call: Call| match call {
             Call::ClockGettime(clock) => row.clock.as_deref() == Some(clock.name()),
             _ => row.clock.is_none(),

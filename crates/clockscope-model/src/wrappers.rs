@@ -4,8 +4,8 @@
 //! The lists are short on purpose: a function that is missing here is shown, which misleads
 //! nobody; one too many would hide the line to change.
 
-use super::names::file_name;
-use clockscope_model::callers::{CalledRow, FrameRow};
+use super::names::{self, file_name};
+use crate::callers::{CalledRow, FrameRow};
 use clockscope_text::foreign::Foreign;
 
 /// Beginnings of functions that ask for the time on behalf of their caller.
@@ -70,7 +70,8 @@ const RUST_STARTERS: [&str; 8] = [
 
 /// Whether this innermost frame is the C library's function of the same name as what was called,
 /// which is always there and says nothing: `clock_gettime` of libc below `clock_gettime`.
-pub(super) fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
+#[must_use]
+pub fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
     let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
     let mut plain = plain(function);
     for prefix in ["vdso_", "libc_", "kernel_"] {
@@ -82,7 +83,8 @@ pub(super) fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
 }
 
 /// Whether a frame belongs to the C library, the loader or the vDSO.
-pub(super) fn is_of_c_library(frame: &FrameRow) -> bool {
+#[must_use]
+pub(crate) fn is_of_c_library(frame: &FrameRow) -> bool {
     const FILES: [&str; 8] = [
         "libc.so.",
         "libc-2.",
@@ -98,7 +100,8 @@ pub(super) fn is_of_c_library(frame: &FrameRow) -> bool {
 }
 
 /// Whether a function asks for the time on behalf of its caller.
-pub(super) fn is_wrapper(frame: &FrameRow) -> bool {
+#[must_use]
+pub(crate) fn is_wrapper(frame: &FrameRow) -> bool {
     let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
     let path = without_versions(&path_of(function));
     WRAPPERS.iter().any(|wrapper| path.starts_with(wrapper))
@@ -106,7 +109,8 @@ pub(super) fn is_wrapper(frame: &FrameRow) -> bool {
 
 /// How many of the frames (indices, the innermost first) stand below the program's first function:
 /// what starts programs and threads.
-pub(super) fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
+#[must_use]
+pub fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
     let starts = |index: usize| frames.get(index).is_some_and(is_starter);
     let mut count = 0;
     while count < stack.len() {
@@ -176,6 +180,29 @@ fn without_versions(path: &str) -> String {
         Some((_, rest)) => format!("absl::{rest}"),
         None => path.to_owned(),
     }
+}
+
+/// The function of the program's own that makes a call, by the frames of its stack, the innermost
+/// first.
+#[must_use]
+pub fn caller(frames: &[FrameRow], called: &CalledRow, complete: bool) -> String {
+    let frames: Vec<&FrameRow> = frames.iter().collect();
+    own_frame(&frames, called, complete).map_or_else(|| names::CUT.to_owned(), names::frame)
+}
+
+/// The first frame of the program's own, if the stack says which it is.
+#[must_use]
+pub fn own_frame<'a>(
+    frames: &[&'a FrameRow],
+    called: &CalledRow,
+    complete: bool,
+) -> Option<&'a FrameRow> {
+    let passes_on = |frame: &&&FrameRow| is_of_c_library(frame) || is_wrapper(frame);
+    let same = frames.first().is_some_and(|frame| is_same_call(frame, called));
+    let outer = &frames[usize::from(same)..];
+    // A thread of the C library's own has nothing else; a stack that is cut there may have.
+    let own = outer.iter().find(|frame| !passes_on(frame));
+    own.or_else(|| outer.first().filter(|_| complete)).copied()
 }
 
 #[cfg(test)]

@@ -1,21 +1,37 @@
 //! How what was called, frames and processes are named wherever stacks are printed.
 
-use clockscope_model::callers::{CalledRow, FrameRow};
-use clockscope_model::trace::TraceReport;
+use crate::callers::{CalledRow, FrameRow};
+use crate::trace::TraceReport;
 use clockscope_text::foreign::{Foreign, printable};
 
 /// What a stack that ends early begins with, where its first functions would stand.
-pub(super) const CUT: &str = "[cut]";
+pub const CUT: &str = "[cut]";
 
 /// `clock_gettime(MONOTONIC)`, or `read [syscall]`: a system call may have the name of the
 /// function that makes it.
-pub(super) fn called(row: &CalledRow) -> String {
-    let name = super::super::entries::with_clock(&row.name, row.clock.as_deref());
+#[must_use]
+pub fn called(row: &CalledRow) -> String {
+    let name = with_clock(&row.name, row.clock.as_deref());
     if row.via == "syscall" { format!("{name} [syscall]") } else { name }
 }
 
+/// A function, with its clock where it takes one: `clock_gettime(MONOTONIC)`.
+#[must_use]
+pub fn with_clock(function: &str, clock: Option<&str>) -> String {
+    let function = printable(function);
+    match clock {
+        Some(clock) => {
+            let clock = clock.strip_prefix("CLOCK_").unwrap_or(clock);
+            let clock = clock.strip_suffix("_ID").unwrap_or(clock);
+            format!("{function}({})", printable(clock))
+        }
+        None => function,
+    }
+}
+
 /// The function; where none is known the file in brackets, as perf's tools write it.
-pub(super) fn frame(row: &FrameRow) -> String {
+#[must_use]
+pub fn frame(row: &FrameRow) -> String {
     let known = |text: &Option<Foreign>| {
         let text = text.as_ref()?.verbatim().trim();
         (!text.is_empty()).then(|| printable(text))
@@ -31,7 +47,8 @@ pub(super) fn frame(row: &FrameRow) -> String {
 }
 
 /// A path without its folders.
-pub(super) fn file_name(path: &str) -> &str {
+#[must_use]
+pub fn file_name(path: &str) -> &str {
     match path.rsplit('/').next() {
         Some(name) if !name.is_empty() => name,
         _ => path,
@@ -39,7 +56,8 @@ pub(super) fn file_name(path: &str) -> &str {
 }
 
 /// Name of the program of a process; `process N` if it has none.
-pub(super) fn process(report: &TraceReport, pid: i32) -> String {
+#[must_use]
+pub fn process(report: &TraceReport, pid: i32) -> String {
     let found = report.processes_detail.iter().find(|process| process.pid == pid);
     match found.map(|process| process.command.printable()) {
         Some(command) if !command.trim().is_empty() => command.trim().to_owned(),
@@ -50,7 +68,7 @@ pub(super) fn process(report: &TraceReport, pid: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clockscope_model::trace::ProcessDetail;
+    use crate::trace::ProcessDetail;
 
     #[test]
     fn frames_are_named_by_what_is_known() {

@@ -2,9 +2,9 @@
 
 use fastclock::{ClockId, Nanos, Picos, Ticks};
 
-use super::clock_page::is_on_page;
-use super::fallback_reads::{self, FallbackReads};
-use super::summary::TickTime;
+use crate::clock_page::is_on_page;
+use crate::fallback_reads::{self, FallbackReads};
+use crate::summary::TickTime;
 use clockscope_model::reads::{self, Source};
 use clockscope_model::trace::Clock;
 use clockscope_model::trace::{ClockReads, SyscallRow, VdsoRow};

@@ -1,29 +1,15 @@
-//! The clock page of `run --clock tsc`: asking whether the counter may be used, keeping the page
-//! while the program runs, and what became of it.
+//! The clock page of `run --clock tsc`: keeping the page while the program runs, and what became of it.
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context as _;
 use fastclock::Decline;
 
-use super::tsc_guard;
 use clockscope_model::trace::{ByKernel, ClockPageReport, VdsoRow, WithdrawalRow};
 use clockscope_text::units;
-use clockscope_timekeeper::{Options, Report, Timekeeper, guards};
+use clockscope_timekeeper::{Options, Report, Timekeeper};
 use clockscope_tracee::counts::Timings;
 use clockscope_tracee::session::Session;
-
-/// Asks whether this machine's counter may be used.
-///
-/// # Errors
-///
-/// Why not, and what to try.
-pub fn ask(force: bool) -> anyhow::Result<()> {
-    match guards::check(force) {
-        Ok(_) => Ok(()),
-        Err(refusal) => bail!("--clock tsc: {}", tsc_guard::explained(&refusal)),
-    }
-}
 
 /// Starts to keep the session's page, if it has one.
 ///
@@ -78,7 +64,7 @@ pub fn report(
 }
 
 /// Whether a row counts reads that the page answers.
-pub(super) fn is_on_page(row: &VdsoRow) -> bool {
+pub(crate) fn is_on_page(row: &VdsoRow) -> bool {
     const CLOCKS: [&str; 4] = ["CLOCK_REALTIME", "CLOCK_MONOTONIC", "CLOCK_BOOTTIME", "CLOCK_TAI"];
     match row.function.as_str() {
         "gettimeofday" => true,
@@ -90,7 +76,7 @@ pub(super) fn is_on_page(row: &VdsoRow) -> bool {
 /// The sentence about times in which the page gave way after it had begun; `None` if there were
 /// none.
 #[must_use]
-pub(crate) fn gave_way(kept: &Report) -> Option<String> {
+pub fn gave_way(kept: &Report) -> Option<String> {
     let gone = || kept.withdrawals.iter().filter(|gone| gone.reason != Decline::Starting);
     let times = u64::try_from(gone().count()).unwrap_or(u64::MAX);
     if times == 0 {

@@ -53,13 +53,13 @@ pub fn lock(inbox: &Mutex<Inbox>) -> MutexGuard<'_, Inbox> {
 impl Inbox {
     /// Without anything in it.
     #[must_use]
-    pub fn new(events: Events) -> Self {
+    pub(crate) fn new(events: Events) -> Self {
         Self { events, waiting: Vec::new(), dropped: 0 }
     }
 
     /// The shim lies at `image` in a process, whose threads stand still; the sample probe at `probe`, if calls
     /// of the vDSO are wanted.
-    pub fn mapped(&mut self, pid: i32, image: u64, probe: Option<u64>) {
+    pub(crate) fn mapped(&mut self, pid: i32, image: u64, probe: Option<u64>) {
         self.drain();
         if let Ok(mappings) = modules::mappings_of(pid) {
             self.tell(MemoryEvent::Begun { pid, mappings });
@@ -72,7 +72,7 @@ impl Inbox {
     }
 
     /// A process has ended, or executed a program.
-    pub fn gone(&mut self, pid: i32) {
+    pub(crate) fn gone(&mut self, pid: i32) {
         self.drain();
         self.tell(MemoryEvent::Ended { pid });
         self.events.gone(pid);

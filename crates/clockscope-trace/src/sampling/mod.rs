@@ -36,8 +36,7 @@ use self::events::Events;
 use self::live::Live;
 use self::rate::Rate;
 use self::sampler::{Found, Inbox, Sampler, lock};
-use super::top::LiveCallers;
-use crate::cli::trace::CallersOf;
+use crate::options::CallersOf;
 use clockscope_model::callers::Callers;
 use clockscope_sys::{access, poll};
 use clockscope_tracee::observers::{Watcher, Wish};
@@ -98,11 +97,11 @@ impl Sampling {
     /// # Errors
     ///
     /// The reason why nobody is sampled.
-    pub fn live(&self) -> Result<Box<dyn LiveCallers>, String> {
+    pub fn live(&self) -> Result<Live, String> {
         let inbox = lock(&self.inbox);
         match inbox.events.declines().iter().find(|decline| decline.pid == 0) {
             Some(decline) => Err(format!("not sampled: {}", decline.reason)),
-            None => Ok(Box::new(self.live.clone())),
+            None => Ok(self.live.clone()),
         }
     }
 

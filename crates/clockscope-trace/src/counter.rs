@@ -6,12 +6,12 @@ use std::rc::Rc;
 use anyhow::Context;
 use vdso_image::layout::INSTALL_MARK;
 
-use crate::cli::trace::{TraceArgs, Via};
+use crate::options::{CountOptions, Via};
 use clockscope_model::trace::DeclineRow;
 use clockscope_syscalls::bpf::{BpfCounter, BpfOptions};
 use clockscope_syscalls::filter::Filter;
 use clockscope_syscalls::ptrace::PtraceCounter;
-use clockscope_syscalls::{BpfDecline, Breakdown, ProbeCost, SyscallTally};
+use clockscope_syscalls::{BpfDecline, ProbeCost, SyscallTally};
 use clockscope_text::foreign::Foreign;
 use clockscope_text::units;
 use clockscope_tracee::observers::SyscallObserver;
@@ -56,45 +56,52 @@ impl SyscallObserver for Observing {
 
 impl Counter {
     /// Starts to count the system calls of a process that waits to execute the program, or of nobody
-    /// yet, see [`Self::follow`].
+    /// yet, see [`Self::follow`]. `warn` is told what the user should know of the way that was taken.
     ///
     /// # Errors
     ///
     /// When eBPF was asked for by name and is not possible.
     pub fn start(
-        args: &TraceArgs,
+        options: &CountOptions,
         filter: &Filter,
         program: impl Into<Option<i32>>,
+        warn: &dyn Fn(&str),
     ) -> anyhow::Result<Self> {
         let program = program.into();
-        let wanted = if args.no_syscalls { Via::None } else { args.via };
-        match wanted {
+        match options.via {
             Via::None => Ok(Self::None),
-            Via::Ptrace => Ok(Self::by_ptrace(args, program)),
-            Via::Bpf => Self::by_bpf(args, filter, program).context("cannot count by eBPF"),
-            Via::Auto => Self::by_bpf(args, filter, program).or_else(|why| {
-                super::warn_user(&format!(
+            Via::Ptrace => Ok(Self::by_ptrace(options, program)),
+            Via::Bpf => {
+                Self::by_bpf(options, filter, program, warn).context("cannot count by eBPF")
+            }
+            Via::Auto => Self::by_bpf(options, filter, program, warn).or_else(|why| {
+                warn(&format!(
                     "counting system calls by ptrace, about 20 us each, because {why}; \
                      --via none counts vDSO calls only and costs almost nothing"
                 ));
-                Ok(Self::by_ptrace(args, program))
+                Ok(Self::by_ptrace(options, program))
             }),
         }
     }
 
-    fn by_ptrace(args: &TraceArgs, program: Option<i32>) -> Self {
-        let mut counter = PtraceCounter::new(breakdown(args), INSTALL_MARK);
+    fn by_ptrace(options: &CountOptions, program: Option<i32>) -> Self {
+        let mut counter = PtraceCounter::new(options.breakdown, INSTALL_MARK);
         if let Some(program) = program {
             counter.begun(program, program, SYS_EXECVE);
         }
         Self::Ptrace(Rc::new(RefCell::new(counter)))
     }
 
-    fn by_bpf(args: &TraceArgs, filter: &Filter, program: Option<i32>) -> Result<Self, BpfDecline> {
+    fn by_bpf(
+        options: &CountOptions,
+        filter: &Filter,
+        program: Option<i32>,
+        warn: &dyn Fn(&str),
+    ) -> Result<Self, BpfDecline> {
         let mut counter = BpfCounter::start(&BpfOptions {
-            time: !args.counts_only,
-            latency: args.keeps_latency(),
-            breakdown: breakdown(args),
+            time: options.time,
+            latency: options.latency,
+            breakdown: options.breakdown,
             mark: INSTALL_MARK,
             numbers: filter.numbers(NUMBERS),
             ..BpfOptions::default()
@@ -107,7 +114,7 @@ impl Counter {
         }
         clockscope_sys::heap::trim();
         let tax = counter.calibration().bystander_tax_ps();
-        super::warn_user(&format!(
+        warn(&format!(
             "counting system calls by eBPF adds {} to each of every process of this host while \
              this runs; --via none adds nothing to others",
             units::picos(tax)
@@ -207,13 +214,5 @@ impl Counter {
             rows.push(row(format!("{calls} calls are counted, but in no distribution: too many")));
         }
         rows
-    }
-}
-
-fn breakdown(args: &TraceArgs) -> Breakdown {
-    match (args.per_thread, args.per_process) {
-        (true, _) => Breakdown::Thread,
-        (false, true) => Breakdown::Process,
-        (false, false) => Breakdown::Total,
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use vdso_image::layout::{COUNTERS, Counted};
 
-use super::counter::Counter;
-use super::fallback_reads;
+use crate::counter::Counter;
+use crate::fallback_reads;
 use clockscope_model::trace::{Moment, TraceReport};
 use clockscope_syscalls::filter::Filter;
 use clockscope_tracee::observers::{Watcher, Wish};

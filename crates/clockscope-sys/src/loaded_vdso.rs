@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use clockscope_sys::{proc_text, vdso_call};
+use crate::{proc_text, vdso_call};
 use vdso_reader::maps::{self, Mapping};
 use vdso_reader::{Class, auxv};
 
@@ -13,21 +13,21 @@ const SIZE_MAX: u64 = 1 << 20;
 
 /// The vDSO image of a process as it lies in its memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Loaded {
+pub struct Loaded {
     /// The process.
-    pub(crate) pid: u32,
+    pub pid: u32,
     /// The address of the image.
-    pub(crate) base: u64,
+    pub base: u64,
     /// From `base` to the end of the mapping.
-    pub(crate) bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// All mappings of the process.
-    pub(crate) mappings: Vec<Mapping>,
+    pub mappings: Vec<Mapping>,
 }
 
 /// Why a process's image cannot be read.
 #[derive(Debug)]
 #[non_exhaustive]
-pub(crate) enum LoadError {
+pub enum LoadError {
     /// There is no such process.
     NoProcess,
     /// The kernel does not let us read the process's memory.
@@ -63,7 +63,7 @@ impl std::error::Error for LoadError {}
 /// # Errors
 ///
 /// If the process does not exist, may not be read or has no image.
-pub(crate) fn load(pid: Option<u32>) -> Result<Loaded, LoadError> {
+pub fn load(pid: Option<u32>) -> Result<Loaded, LoadError> {
     let dir = pid.map_or_else(|| "/proc/self".to_owned(), |pid| format!("/proc/{pid}"));
     let vector = read(fs::read(format!("{dir}/auxv")), "its auxiliary vector")?;
     let copied = auxv::sysinfo_ehdr(&vector, class_of(&dir));

@@ -7,9 +7,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use super::signals;
-use crate::cli::trace::CountBy;
-use crate::exit;
+use crate::options::CountBy;
+use crate::signals;
 use clockscope_sys::signals::Mask;
 use clockscope_sys::spawn::{self, Waiting};
 use clockscope_sys::{access, ptrace, tsc};
@@ -109,21 +108,4 @@ pub fn counting(by: CountBy) -> Counting {
         CountBy::Thread if tsc::has_rdfsbase() => Counting::ByThread,
         CountBy::Thread | CountBy::Cpu => Counting::ByCpu,
     }
-}
-
-/// The exit code and message for a program that `execve` refused.
-#[must_use]
-pub fn refused(path: &Path, error: &std::io::Error) -> (i32, String) {
-    let code = match error.raw_os_error() {
-        Some(libc::ENOENT) => exit::NOT_FOUND,
-        _ => exit::NOT_EXECUTABLE,
-    };
-    let hint = match error.raw_os_error() {
-        Some(libc::ENOENT) => "; does its interpreter (first line, or ELF interpreter) exist?",
-        Some(libc::ENOEXEC) => "; a script needs a first line like #!/bin/sh",
-        _ => "",
-    };
-    let reason = error.to_string();
-    let reason = reason.split(" (os error").next().unwrap_or(&reason).to_lowercase();
-    (code, format!("cannot execute {}: {reason}{hint}", path.display()))
 }

@@ -1,0 +1,50 @@
+//! What a user chooses of how a program is traced.
+
+/// Ways to count system calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum Via {
+    /// eBPF where allowed, ptrace otherwise
+    Auto,
+    /// eBPF on raw_syscalls; needs root, or CAP_BPF and CAP_PERFMON
+    Bpf,
+    /// ptrace: works everywhere, costs about 20 us a call
+    Ptrace,
+    /// not at all
+    None,
+}
+
+/// Calls whose callers are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum CallersOf {
+    /// vDSO calls
+    Vdso,
+    /// system calls
+    Syscalls,
+    /// both
+    All,
+}
+
+/// Where vDSO calls are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum CountBy {
+    /// a slot owned by the thread, plain add
+    Thread,
+    /// a slot of the CPU, locked add
+    Cpu,
+}
+
+/// How system calls are counted.
+#[derive(Clone, Copy, Debug)]
+pub struct CountOptions {
+    /// By whom.
+    pub via: Via,
+    /// Measure the time of each call, too.
+    pub time: bool,
+    /// Keep the distribution of these times.
+    pub latency: bool,
+    /// What is told apart.
+    pub breakdown: clockscope_syscalls::Breakdown,
+}
