@@ -16,17 +16,17 @@ use measure::{BenchArgs, CompareArgs, WrongnessArgs};
 use serve::ServeArgs;
 use trace::TraceArgs;
 
-/// What it costs a Linux program to ask what time it is, and to call the kernel at all.
+/// See, measure, explain and fix what it costs a Linux program to read the clock.
 #[derive(Debug, Parser)]
 #[command(name = "clockscope", version, max_term_width = 100, propagate_version = true)]
 #[command(after_help = "Examples:
   clockscope trace -- date                 count every system call and every vDSO call of date
-  clockscope run --clock syscall -- date   give it clock reads by system call
-  clockscope bench                         what every clock costs here, by every route
+  clockscope run --clock syscall -- date   make each clock read of date a system call
+  clockscope bench                         measure what every clock costs here, by every route
   clockscope compare before.json after.json
-  clockscope wrongness                     how wrong every clock is here
-  clockscope doctor                        why is the clock slow or wrong here, and what fixes it?
-  clockscope vdso                          show this process's vDSO")]
+  clockscope wrongness                     measure how wrong every clock is here
+  clockscope doctor                        say why the clock is slow or wrong here, and what fixes it
+  clockscope vdso                          show the vDSO of this process")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -40,19 +40,19 @@ pub enum Command {
     Trace(TraceArgs),
     /// Run a program with another clock
     Run(RunArgs),
-    /// Keep a clock page up that every program of this host can read the time from
+    /// Serve the time to every program on this host through a shared memory page
     Serve(ServeArgs),
-    /// Measure what every clock costs by every route, and system calls
+    /// Measure what each clock costs through the C library, the vDSO and a system call
     Bench(BenchArgs),
-    /// Compare measurements: what changed, and how sure that is
+    /// Compare measurements: say what changed, and how certain that is
     Compare(CompareArgs),
-    /// Measure how wrong every clock is: order, warp, staleness, resolution, rate
+    /// Measure how wrong each clock is: order, warp, staleness, resolution, rate
     Wrongness(WrongnessArgs),
     /// Say why this machine's clock is slow or wrong, and exactly what fixes it
     Doctor(DoctorArgs),
-    /// Save what doctor reads, to judge it on another machine
+    /// Save the files that doctor reads, so that doctor can judge this machine elsewhere
     Capture(CaptureArgs),
-    /// Show a vDSO image: addresses, symbols, versions, code, and who would accept it
+    /// Show a vDSO image: addresses, symbols, versions, code, and which programs accept it
     Vdso(VdsoArgs),
 }
 
@@ -62,13 +62,13 @@ pub enum Command {
   clockscope run --clock syscall -- ./bench          every clock read is a real system call
   clockscope run --clock coarse -- ./server          cheaper reads, up to two ticks old
   clockscope run --clock kernel --stats -- ./server  the kernel's vDSO, counted
-  clockscope run --clock tsc -- ./server             the CPU's counter, kept to the kernel's clock
-  clockscope run --clock tsc --force -- ./server     also where the kernel gave the counter up
-  clockscope run --clock tsc-fast --stats -- ./sim   cheapest; order between threads not guaranteed
+  clockscope run --clock tsc -- ./server             the CPU's counter, following the kernel's clock
+  clockscope run --clock tsc --force -- ./server     the same where the kernel gave the counter up
+  clockscope run --clock tsc-fast --stats -- ./sim   cheapest; no order between threads
 
-With --clock tsc and tsc-fast the program starts at once; for the first 0.2 s, and whenever the
-counter is in doubt, the kernel answers. The clock agrees with system calls within a bound of
-about a microsecond, not exactly.
+With --clock tsc and tsc-fast the program starts at once. For the first 0.2 s, and whenever the
+counter cannot be trusted, the kernel answers. A reading differs from a system call's answer by
+a bound of about a microsecond.
 
 Exit status: the program's own; 128+N if signal N killed it; 125 if clockscope failed before the
 program started; 126 if it cannot be executed; 127 if it is not found; 2 if the options are wrong.")]
@@ -79,12 +79,12 @@ pub struct RunArgs {
     /// Count vDSO calls and print a summary at the end
     #[arg(long)]
     pub stats: bool,
-    /// With --clock tsc or tsc-fast: use the counter although the kernel does not, or the CPU does
-    /// not say that its rate is constant; what is measured still counts
+    /// With --clock tsc or tsc-fast: use the counter even if the kernel does not use it, or the CPU
+    /// does not say that its rate is constant; a measured fault still refuses it
     #[arg(long)]
     pub force: bool,
-    /// Let the program go after its start: what it executes later gets the kernel's clock again
-    /// (not with --clock tsc or tsc-fast)
+    /// Detach from the program after its start: programs that it executes later get the kernel's
+    /// clock again (not with --clock tsc or tsc-fast)
     #[arg(long)]
     pub no_follow: bool,
     /// With --stats: write the summary to FILE instead of standard error
@@ -101,18 +101,18 @@ pub struct RunArgs {
 /// Options of `clockscope vdso`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  clockscope vdso                         the image that this process was given
-  clockscope vdso --pid 1                 that of another process
-  clockscope vdso --dump vdso.so          save it, for objdump and gdb
+  clockscope vdso                         the image of this process
+  clockscope vdso --pid 1                 the image of another process
+  clockscope vdso --dump vdso.so          save the image, for objdump and gdb
   clockscope vdso --disassemble __vdso_time
   clockscope vdso --check --file my.so    would glibc, musl, Go, rustix and others accept it?
 
 Exit status: 0; 1 if --check finds a reader that rejects the image; 2 on errors.")]
 pub struct VdsoArgs {
-    /// The image of this process instead of clockscope's own
+    /// Show the image of this process instead of clockscope's own
     #[arg(long, value_name = "PID", conflicts_with = "file")]
     pub pid: Option<i32>,
-    /// The image in this file, of any architecture
+    /// Show the image in this file, of any architecture
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Save the image's bytes; - is standard output

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 /// Options of `clockscope doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  clockscope doctor                       why is the clock slow or wrong here?
+  clockscope doctor                       say why the clock is slow or wrong here
   clockscope doctor --root sosreport.tar.xz
   clockscope doctor --root /mnt/other     another machine's files, a capture, or a sosreport
   clockscope doctor --explain tsc-warp    what a label means
@@ -20,7 +20,7 @@ pub struct DoctorArgs {
     /// Judge the machine whose files are in this directory or archive (.tar, .tar.zst, .tar.gz, .tar.xz) instead of this one
     #[arg(long, value_name = "PATH")]
     pub root: Option<PathBuf>,
-    /// Stay, and print one line when something changes: clocksource, watchdog, step of the time, suspend
+    /// Keep running, and print one line when something changes: clocksource, watchdog, step of the time, suspend
     #[arg(long, conflicts_with_all = ["root", "explain", "list", "format"])]
     pub watch: bool,
     /// Explain a label
@@ -32,7 +32,7 @@ pub struct DoctorArgs {
     /// How to print it
     #[arg(long, value_enum, default_value_t = DoctorFormat::Text)]
     pub format: DoctorFormat,
-    /// Write to FILE instead of standard output, at once or not at all
+    /// Write to FILE instead of standard output, as a whole or not at all
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -55,8 +55,8 @@ pub enum DoctorFormat {
   clockscope capture -o sick.tar.zst
   clockscope doctor --root sick.tar.zst   on any other machine
 
-What is taken is printed: the files that doctor reads, of the kernel's log only lines that speak of
-clocks and machine, and measurements. Nothing else.
+capture saves the files that doctor reads, the lines of the kernel's log about clocks and the
+machine, and measurements. It prints what it saved, and saves nothing else.
 
 Exit status: 0; 2 on errors.")]
 pub struct CaptureArgs {

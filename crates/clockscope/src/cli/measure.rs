@@ -24,10 +24,10 @@ pub struct BenchArgs {
     /// Only these routes, separated by commas: libc, vdso, syscall, tsc
     #[arg(long, value_delimiter = ',', value_name = "ROUTES")]
     pub route: Vec<String>,
-    /// A look in three seconds, not a measurement
+    /// Take a first look, in three seconds
     #[arg(long)]
     pub quick: bool,
-    /// Fresh processes that measure one after another; their difference is part of the answer
+    /// Measure in this many fresh processes, one after another
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub launches: Option<u32>,
     /// The CPU to measure on, instead of the one that clockscope started on
@@ -36,13 +36,13 @@ pub struct BenchArgs {
     /// Subtract the cost of the empty loop from every figure
     #[arg(long)]
     pub net: bool,
-    /// Measure also what one call adds inside compute-bound and memory-bound work
+    /// Also measure what one call adds inside compute-bound and memory-bound work
     #[arg(long)]
     pub in_work: bool,
-    /// Measure also with this many threads on different CPUs, separated by commas
+    /// Also measure with these numbers of threads on different CPUs, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub threads: Vec<u32>,
-    /// Count also the instructions of one call
+    /// Also count the instructions of one call
     #[arg(long)]
     pub instructions: bool,
     /// How to print the result
@@ -51,7 +51,7 @@ pub struct BenchArgs {
     /// Write the result to FILE instead of standard output
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Save the measurement to FILE beside printing it, for compare: as JSON, or every batch if the
+    /// Print the measurement, and save it to FILE for compare: as JSON, or every batch if the
     /// name ends in .ndjson
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
@@ -74,7 +74,7 @@ pub struct CompareArgs {
     /// Files to compare with the first one; - is standard input
     #[arg(required = true, num_args = 1.., value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Print what ministat prints, to the last digit, faults included
+    /// Print what ministat prints, to the last digit, including its faults
     #[arg(long)]
     pub ministat: bool,
     /// Take this column of each line (from 1)
@@ -126,10 +126,10 @@ pub struct CompareArgs {
   clockscope wrongness --histogram monotonic_coarse how old its answers are
   clockscope wrongness --time 60 --stability --format json
 
-It reads clocks and never sets one.
-Exit status: 0; 1 if a clock was found to be wrong; 2 on errors.")]
+wrongness reads clocks and never sets one.
+Exit status: 0; 1 if a clock is wrong; 2 on errors.")]
 pub struct WrongnessArgs {
-    /// Clocks to look at: names such as monotonic or CLOCK_TAI
+    /// Clocks to test: names such as monotonic or CLOCK_TAI
     #[arg(value_name = "CLOCK")]
     pub clocks: Vec<String>,
     /// Seconds to measure for, all tests together

@@ -16,37 +16,36 @@ pub const PAGE: &str = "/run/clockscope/page";
   clockscope serve                          publish /run/clockscope/page and go to the background
   clockscope serve --foreground             under a supervisor; see packaging/clockscope-serve.service
   clockscope serve --user nobody            drop privileges once the page is open
-  clockscope serve --status                 what is the page worth?
+  clockscope serve --status                 print the state of the page
 
 Exit status: 0; with --status 0 if the page answers, 1 if it does not, 2 if it cannot be read or is
-none; 125 if nothing could be published: the TSC is refused, another timekeeper writes the page, the
-file cannot be made; 2 if the options are wrong.")]
+no page; 125 if serve could not publish: it refused the TSC, another timekeeper writes the page, or
+the file cannot be made; 2 if the options are wrong.")]
 pub struct ServeArgs {
-    /// The page
+    /// The file of the page
     #[arg(long, value_name = "FILE", default_value = PAGE)]
     pub page: PathBuf,
     /// Time between two looks at the kernel's clock, from 10ms to 10s
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = period)]
     pub period: Duration,
-    /// For how long readers use the page without hearing from the timekeeper: so long it may take
-    /// to restart it, and so long a step of the time goes unnoticed if it died; from 100ms to 1h
+    /// How long readers use the page without news from the timekeeper, from 100ms to 1h. A restart
+    /// may take this long. If the timekeeper dies, readers may miss a step of the time for as long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = valid)]
     pub valid: Duration,
     /// Become this user (a name or a number) once the page is open; needs root
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// Stay in the foreground, and say on standard error when the page gives way to the kernel
+    /// Stay in the foreground, and report on standard error when the page gives way to the kernel
     #[arg(long)]
     pub foreground: bool,
-    /// Use the TSC although the kernel does not, or the CPU does not promise that its rate is
-    /// constant. What is measured (warp, another rate) is never overridden
+    /// Use the TSC even if the kernel does not use it, or the CPU does not promise that its rate is
+    /// constant. A measured fault (a warp, another rate) still refuses it
     #[arg(long)]
     pub force: bool,
-    /// When told to end (SIGTERM, SIGINT), end the page too, instead of leaving it to the next
-    /// timekeeper for the rest of its validity
+    /// On SIGTERM and SIGINT, end the page too, instead of leaving it valid for the next timekeeper
     #[arg(long)]
     pub withdraw_on_exit: bool,
-    /// Say what a page is worth, that of --page if no FILE is given, and publish nothing
+    /// Print the state of a page (of --page if no FILE is given) and publish nothing
     #[arg(
         long,
         value_name = "FILE",

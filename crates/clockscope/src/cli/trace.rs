@@ -20,23 +20,23 @@ use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
   clockscope trace -S calls --per-process -- make -j4
   clockscope trace --format json -o out.json -- ./server
   clockscope trace --via none -- ./server     vDSO calls only; needs no privileges
-  clockscope trace --callers -- ./server      and who makes them
+  clockscope trace --callers -- ./server      show who makes the calls, too
   clockscope trace -p 1234 --duration 10      a running process, for ten seconds
-  clockscope trace -p 1234,1240 --top         live, two of them, until q or Ctrl-C
+  clockscope trace -p 1234,1240 --top         two processes live, until q or Ctrl-C
   clockscope trace --format html -o report.html -- ./server
   clockscope trace --flamegraph clock.svg -- ./server
 
 Cost: counting adds a few nanoseconds to a vDSO call. Counting system calls by eBPF adds 50 to
-250 ns to each, by machine (the line Overhead says how much here), and while it runs up to the
-same to every system call of every process of this host; --counts-only costs less than half,
---via none costs nobody else anything.
+250 ns to each, depending on the machine; the line Overhead says how much here. While clockscope
+runs, it adds up to the same to every system call of every process of this host. --counts-only
+costs less than half of that; --via none costs other processes nothing.
 
 Exit status: the program's own; 128+N if signal N killed it; 125 if clockscope failed before the
 program started; 126 if it cannot be executed; 127 if it is not found; 2 if the options are wrong.
-With -p: 0 when the processes were let go or have ended, however they ended; 125 if none could be
-attached to.")]
+With -p: 0 when clockscope has detached from the processes or they have ended, however they ended;
+1 if it could not attach to some of them; 125 if it could not attach to any.")]
 pub struct TraceArgs {
-    /// How to count system calls: eBPF where allowed and ptrace otherwise, or as said
+    /// How to count system calls
     #[arg(long, value_enum, default_value_t = Via::Auto)]
     pub via: Via,
     /// Do not count system calls (the same as --via none)
@@ -45,7 +45,7 @@ pub struct TraceArgs {
     /// Count system calls without their time and errors, which is cheaper
     #[arg(long)]
     pub counts_only: bool,
-    /// Show the distribution of time of each system call; always on with --format html
+    /// Show the distribution of the times of each system call; always on with --format html
     #[arg(long)]
     pub latency: bool,
     /// Sort by this column
@@ -54,19 +54,19 @@ pub struct TraceArgs {
     /// Columns to show, separated by commas: time-percent, seconds, avg, calls, errors, via, name, p50, p90, p99, max
     #[arg(short = 'U', long = "columns", value_delimiter = ',', value_name = "COLUMNS")]
     pub columns: Vec<String>,
-    /// Only these calls, as in strace: names, prefix*, %clock, %desc, %file, %ipc, %memory, %network, %process, %signal, separated by commas; ! in front: all but these
+    /// Only these calls, as in strace: names, prefix*, %clock, %desc, %file, %ipc, %memory, %network, %process, %signal, separated by commas; a leading ! means all but these
     #[arg(short = 'e', long = "expr", value_name = "SET")]
     pub filter: Vec<String>,
-    /// A table for each process
+    /// Print a table for each process, too
     #[arg(long)]
     pub per_process: bool,
-    /// A table for each thread
+    /// Print a table for each thread, too
     #[arg(long)]
     pub per_thread: bool,
     /// Print the table only, without the lines about clock reads below it
     #[arg(long)]
     pub summary_only: bool,
-    /// Follow forks; always on, accepted for strace's sake
+    /// Follow forks; always on, accepted because strace has it
     #[arg(short = 'f', long = "follow-forks")]
     pub follow_forks: bool,
     /// Write the summary to FILE instead of standard error
@@ -75,11 +75,11 @@ pub struct TraceArgs {
     /// How to print the summary; html, folded and pprof turn --callers on
     #[arg(long, value_enum, default_value_t = TraceFormat::Text)]
     pub format: TraceFormat,
-    /// Say who makes the calls: sample their stacks, of vDSO calls, of system calls, or of all
+    /// Show who makes the calls: sample the stacks of vDSO calls, of system calls, or of both
     #[arg(long, value_enum, value_name = "OF", num_args = 0..=1, require_equals = true,
           default_missing_value = "vdso")]
     pub callers: Option<CallersOf>,
-    /// Stacks a second to sample over the whole tree, at most
+    /// Sample at most this many stacks a second, over the whole tree
     #[arg(short = 'F', long = "freq", value_name = "N", default_value_t = 1000,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub freq: u32,
@@ -98,14 +98,14 @@ pub struct TraceArgs {
     #[arg(long, value_name = "TIME", requires = "attach", conflicts_with = "command",
           value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Show rates and callers live, once a second; on a pipe, lines; turns --callers on
+    /// Show rates and callers live, once a second; on a pipe, print lines; turns --callers on
     ///
-    /// Keys are shown at the bottom. q stops counting and leaves the program running; Ctrl-C goes
-    /// to the program, as without clockscope. What the program writes to the terminal is kept, and
-    /// shown when the screen is left; where its input is the terminal, it reads nothing: redirect
-    /// its streams to have them otherwise. Where standard output is no terminal, a line is written
-    /// to it each second: the time, and each call's number since the line before; these add up to
-    /// the summary.
+    /// The screen shows the keys at the bottom. q stops counting and leaves the program running;
+    /// Ctrl-C goes to the program, as without clockscope. clockscope keeps the program's output to
+    /// the terminal and shows it when you leave the screen. If the program's input is the terminal,
+    /// the program reads nothing; redirect its streams to avoid both. If standard output is no
+    /// terminal, clockscope writes a line to it each second: the time, and the number of each call
+    /// since the previous line. These numbers add up to the summary.
     #[arg(long)]
     pub top: bool,
     /// Keep counting until the last process of the tree has ended, not only the command
@@ -114,12 +114,12 @@ pub struct TraceArgs {
     /// When the command ends, stop counting and leave its daemons running (the default)
     #[arg(long)]
     pub detach_on_exit: bool,
-    /// Let the program go after its start: no ptrace while it runs (LeakSanitizer and debuggers in
-    /// it work, signals and forks cost nothing); vDSO calls are not timed, and what it executes
-    /// later is not counted
+    /// Detach from the program after its start: LeakSanitizer and debuggers work in it, signals and
+    /// forks cost nothing; vDSO calls are not timed, and programs that it executes later are not
+    /// counted
     #[arg(long, conflicts_with = "wait_all")]
     pub no_follow: bool,
-    /// Where vDSO calls are counted: in a slot of the thread, or of the CPU (slower; where the CPU lacks rdfsbase)
+    /// Where vDSO calls are counted: in a slot of the thread, or of the CPU (slower; used if the CPU lacks rdfsbase)
     #[arg(long, value_enum, default_value_t = CountBy::Thread, hide_short_help = true)]
     pub count_by: CountBy,
     /// The program and its arguments
