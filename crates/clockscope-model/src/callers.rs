@@ -1,10 +1,13 @@
 //! Who makes the calls, as data: the field `callers` of the JSON schema of `trace`.
 
 use clockscope_text::foreign::Foreign;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::trace::null_is_no_number;
 
 /// Sampled stacks of calls.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Callers {
     /// Stacks sampled.
     pub samples: u64,
@@ -26,11 +29,13 @@ pub struct Callers {
     pub declines: Vec<crate::trace::DeclineRow>,
     /// Estimated cost of sampling as a share of the processor time of the program: more than 1 where sampling
     /// took more than that.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub cost_share: f64,
 }
 
 /// Calls of one function (on one clock), or one system call.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CalledRow {
     /// `vdso` or `syscall`.
     pub via: String,
@@ -44,13 +49,15 @@ pub struct CalledRow {
     pub samples: u64,
     /// As many samples of equal weight say as much about who makes the calls. Samples stand for different
     /// numbers of calls, those of a program's first calls for the fewest.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub samples_effective: f64,
     /// Whether `calls` is an estimate, made from the samples.
     pub estimated: bool,
 }
 
 /// A function (or an unknown address) in stacks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FrameRow {
     /// Name, demangled; `null` if nothing is known.
     pub function: Option<Foreign>,
@@ -67,7 +74,7 @@ pub struct FrameRow {
 }
 
 /// Kinds of frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FrameKind {
     /// Machine code of a file.
@@ -82,7 +89,8 @@ pub enum FrameKind {
 }
 
 /// A stack of callers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct StackRow {
     /// What was called: index into `called`.
     pub called: usize,
@@ -93,13 +101,15 @@ pub struct StackRow {
     /// Samples of it.
     pub samples: u64,
     /// Calls that these stand for: of each row of `called` they add up to its exact calls.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub calls: f64,
     /// Whether it reaches the thread's first function.
     pub complete: bool,
 }
 
 /// A call and the next one of the same thread.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PairRow {
     /// Stack of the first: index into `stacks`.
     pub first: usize,
@@ -108,13 +118,15 @@ pub struct PairRow {
     /// Samples of the pair.
     pub samples: u64,
     /// Share (0 to 1) of the first's calls that are followed by the second.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub share: f64,
     /// Median of the time between the two, in nanoseconds.
     pub gap_ns: u64,
 }
 
 /// Stacks that end early.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CutRow {
     /// Why, as a clause.
     pub reason: String,

@@ -2,12 +2,13 @@
 //! renamed; units are in the names; see docs/trace.md.
 
 use clockscope_text::foreign::Foreign;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::callers::Callers;
 
 /// The result of one `clockscope trace`.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TraceReport {
     /// Version of this schema: 1.
     pub schema: u32,
@@ -54,7 +55,8 @@ pub struct TraceReport {
 }
 
 /// The calls of all processes until a moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Moment {
     /// Since the start, in nanoseconds.
     pub at_ns: u64,
@@ -67,7 +69,8 @@ pub struct Moment {
 }
 
 /// A process that was attached to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Attached {
     /// Process id.
     pub pid: i32,
@@ -85,7 +88,8 @@ pub struct Attached {
 }
 
 /// What the clock page answered and how it was kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClockPageReport {
     /// Whether two threads never see time run backwards.
     pub ordered: bool,
@@ -107,7 +111,8 @@ pub struct ClockPageReport {
 }
 
 /// Reads that the kernel answered in place of the clock page.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ByKernel {
     /// Number of the reason, as on a clock page.
     pub number: u32,
@@ -118,7 +123,8 @@ pub struct ByKernel {
 }
 
 /// A time in which the page gave way to the kernel's clock.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WithdrawalRow {
     /// Why, as a clause.
     pub reason: String,
@@ -127,7 +133,8 @@ pub struct WithdrawalRow {
 }
 
 /// Calls of one vDSO function, on one clock where the function takes a clock.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct VdsoRow {
     /// `clock_gettime`, `gettimeofday`, `time`, `getcpu`, `clock_getres`, `getrandom`, ...
     pub function: String,
@@ -157,7 +164,8 @@ impl VdsoRow {
 }
 
 /// Calls of one system call.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SyscallRow {
     /// Name, or `syscall_N` for a number without one.
     pub name: String,
@@ -176,7 +184,8 @@ pub struct SyscallRow {
 }
 
 /// A distribution of call times in nanoseconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Latency {
     /// Median.
     pub p50: u64,
@@ -191,7 +200,8 @@ pub struct Latency {
 }
 
 /// The lines below the table.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClockReads {
     /// Reads of a clock: `clock_gettime`, `gettimeofday` and `time`, through the vDSO and by
     /// system call. A read that the vDSO passed on to the kernel is one read.
@@ -200,6 +210,7 @@ pub struct ClockReads {
     /// system calls too; 0 if system calls were not counted.
     pub passed_on: u64,
     /// Reads a second of wall time.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub reads_per_second: f64,
     /// Of these, reads known to ask the kernel's clocksource: not those of coarse clocks, of processor
     /// time, and by system call of a clock that is not known.
@@ -229,7 +240,8 @@ pub struct ClockReads {
 }
 
 /// One process.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ProcessDetail {
     /// Process id.
     pub pid: i32,
@@ -253,7 +265,8 @@ pub struct ProcessDetail {
 }
 
 /// One thread.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ThreadDetail {
     /// Thread id.
     pub tid: i32,
@@ -264,7 +277,8 @@ pub struct ThreadDetail {
 }
 
 /// Something that was not counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DeclineRow {
     /// Process id.
     pub pid: i32,
@@ -278,7 +292,8 @@ pub struct DeclineRow {
 }
 
 /// What counting cost.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Overhead {
     /// Cost of the eBPF probes on one system call, in picoseconds, measured at the start; part of
     /// it lies inside the timed span and has been subtracted.
@@ -314,6 +329,11 @@ impl Clock {
     pub fn is_page(self) -> bool {
         matches!(self, Self::Tsc | Self::TscFast)
     }
+}
+
+/// JSON has `null` for what is no number, such as a rate over no time.
+pub(crate) fn null_is_no_number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 #[cfg(test)]

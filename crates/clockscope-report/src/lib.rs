@@ -3,7 +3,6 @@
 mod answers;
 pub mod bench;
 pub mod callers;
-mod chart;
 pub mod clock_page;
 pub mod columns;
 pub mod compare;
@@ -12,13 +11,12 @@ pub mod entries;
 pub mod host;
 pub mod latency;
 mod overhead;
-mod page;
 mod page_answers;
+pub mod pages;
 mod spread;
 mod table;
 pub mod text;
 pub mod top;
-pub mod trace_page;
 pub mod wrongness;
 
 /// The example of the README is tried.

@@ -25,6 +25,7 @@ use trace::TraceArgs;
   clockscope bench                         measure what every clock costs here, by every route
   clockscope compare before.json after.json
   clockscope wrongness                     measure how wrong every clock is here
+  clockscope view report.json -o page.html make a page of a report that was saved as JSON
   clockscope doctor                        say why the clock is slow or wrong here, and what fixes it
   clockscope vdso                          show the vDSO of this process")]
 pub struct Cli {
@@ -48,6 +49,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Measure how wrong each clock is: order, warp, staleness, resolution, rate
     Wrongness(WrongnessArgs),
+    /// Make a page of a report that was saved as JSON
+    View(ViewArgs),
     /// Say why this machine's clock is slow or wrong, and exactly what fixes it
     Doctor(DoctorArgs),
     /// Save the files that doctor reads, so that doctor can judge this machine elsewhere
@@ -96,6 +99,28 @@ pub struct RunArgs {
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+/// Options of `clockscope view`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  clockscope trace --callers --format json -o trace.json -- ./server
+  clockscope view trace.json -o trace.html           make the page that --format html makes
+  clockscope bench --save bench.json
+  clockscope view bench.json -o bench.html
+  clockscope view - < report.json > page.html
+
+FILE is what trace, bench, compare or wrongness printed with --format json, or what bench saved
+with --save FILE.json. The page is one file that needs no network.
+
+Exit status: 0; 2 if FILE cannot be read or is no such report, or the page cannot be written.")]
+pub struct ViewArgs {
+    /// The report; - is standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Write the page to PAGE instead of standard output
+    #[arg(short = 'o', long = "output", value_name = "PAGE")]
+    pub output: Option<PathBuf>,
 }
 
 /// Options of `clockscope vdso`.

@@ -37,6 +37,7 @@ fn in_room() -> ExitCode {
         cli::Command::Bench(args) => commands::bench::run(args),
         cli::Command::Compare(args) => commands::compare::run(args),
         cli::Command::Wrongness(args) => commands::wrongness::run(args),
+        cli::Command::View(args) => commands::view::run(args),
         cli::Command::Doctor(args) => commands::doctor::run(args),
         cli::Command::Capture(args) => commands::capture::run(args),
         cli::Command::Trace(args) => commands::trace::run(args),

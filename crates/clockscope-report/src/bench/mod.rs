@@ -2,7 +2,6 @@
 
 pub mod benchstat;
 pub mod csv;
-pub mod html;
 pub mod in_work;
 pub mod instructions;
 pub mod names;

@@ -3,7 +3,6 @@
 pub mod bench_file;
 pub mod c_format;
 pub mod host_changes;
-pub mod html;
 pub mod judge;
 pub mod ministat;
 pub mod plain;

@@ -17,6 +17,7 @@ pub mod top;
 pub mod trace;
 pub mod tsc_guard;
 pub mod vdso;
+pub mod view;
 pub mod wrongness;
 
 pub(crate) use streams::warn_user;

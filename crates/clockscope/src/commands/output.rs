@@ -10,8 +10,8 @@ use super::{host_state, streams};
 use crate::cli::trace::TraceFormat;
 use clockscope_model::trace::TraceReport;
 use clockscope_report::callers::{flamegraph, folded, pprof};
+use clockscope_report::pages;
 use clockscope_report::text::{self, TextOptions};
-use clockscope_report::trace_page;
 use clockscope_text::foreign::json_document;
 use clockscope_text::foreign::printable_lines;
 
@@ -73,7 +73,7 @@ fn rendered(
         TraceFormat::Json => json_document(report).context("JSON")?.into_bytes(),
         TraceFormat::Folded => folded::render(report).into_bytes(),
         TraceFormat::Pprof => pprof::render(report).context("pprof")?,
-        TraceFormat::Html => trace_page::render(report, &host_state::collect()).into_bytes(),
+        TraceFormat::Html => pages::of_report(report, Some(&host_state::collect()))?.into_bytes(),
     })
 }
 

@@ -15,19 +15,30 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use browser::{Browser, Ground};
-use clockscope_report::{bench, compare, trace_page, wrongness};
-use serde::de::DeserializeOwned;
+use clockscope_page::Document;
+use clockscope_report::pages;
+use clockscope_text::units;
+use serde_json::{Value, json};
 
 /// Widths of windows: a desk's, half of it, and a telephone's.
 const WIDTHS: [u32; 3] = [1200, 800, 400];
 /// Letters smaller than this cannot be read.
 const LEAST_LETTER_PX: f64 = 10.0;
 
-fn fixture<T: DeserializeOwned>(name: &str) -> T {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/reports");
-    let path = Path::new(folder).join(name);
-    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+fn fixture(name: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/reports")).join(name)
+}
+
+/// The page of a saved report.
+fn page_of(name: &str) -> String {
+    let report = fs::read(fixture(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let document = Document::parse(&report).unwrap_or_else(|e| panic!("{name}: {e}"));
+    pages::of_document(&document, None).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// The page of a traced server.
+fn page_of_trace() -> String {
+    pages::of_report(&traces::server(), Some(&traces::host())).expect("make the page")
 }
 
 /// Where pictures of the pages go if somebody wants to look at them.
@@ -67,30 +78,25 @@ fn assert_readable(name: &str, html: &str, figures: usize) {
 
 #[test]
 fn the_page_of_bench_is_readable() {
-    let report: clockscope_model::bench::BenchReport = fixture("bench.json");
-    assert_readable("bench", &bench::html::render(&report), 7);
+    assert_readable("bench", &page_of("bench.json"), 7);
 }
 
 #[test]
 fn the_page_of_compare_is_readable() {
-    let report: clockscope_model::compare::CompareReport = fixture("compare.json");
-    assert_readable("compare", &compare::html::render(&report), 2);
-    let plain: clockscope_model::compare::CompareReport = fixture("compare-plain.json");
-    let seen = Browser::new().measure(&compare::html::render(&plain), 400, Ground::Light);
+    assert_readable("compare", &page_of("compare.json"), 2);
+    let seen = Browser::new().measure(&page_of("compare-plain.json"), 400, Ground::Light);
     assert!(seen.page_width <= 400.0 && seen.pictures == 2, "{seen:?}");
     assert!(seen.cut_off.is_empty() && seen.overlapping.is_empty(), "{seen:?}");
 }
 
 #[test]
 fn the_page_of_wrongness_is_readable() {
-    let report: clockscope_model::wrongness::WrongnessReport = fixture("wrongness.json");
-    assert_readable("wrongness", &wrongness::html::render(&report), 8);
+    assert_readable("wrongness", &page_of("wrongness.json"), 8);
 }
 
 #[test]
 fn the_page_of_trace_is_readable() {
-    let html = trace_page::render(&traces::server(), &traces::host());
-    assert_readable("trace", &html, 2);
+    assert_readable("trace", &page_of_trace(), 2);
 }
 
 /// The first column of the table of calls, and the heading that it is sorted by.
@@ -101,10 +107,10 @@ const ROWS: &str = "const rows = () => [...table.tBodies[0].rows].map(r => r.cel
 
 #[test]
 fn the_table_of_trace_is_sorted_by_its_headings() {
-    let html = trace_page::render(&traces::server(), &traces::host());
+    let html = page_of_trace();
     let browser = Browser::new();
     let steps = format!(
-        "const table = inner.querySelector('table.sortable'); {ROWS}
+        "const table = inner.querySelector('table'); {ROWS}
          const heading = name => [...table.querySelectorAll('thead button')]
            .find(b => b.textContent === name);
          const seen = [[sorted(), rows()[0], rows().at(-1)]];
@@ -116,7 +122,7 @@ fn the_table_of_trace_is_sorted_by_its_headings() {
          return seen;"
     );
     let realtime = "clock_gettime(REALTIME)";
-    let expected = serde_json::json!([
+    let expected = json!([
         ["time descending", "epoll_wait", "clock_gettime(PROCESS_CPUTIME)"],
         ["calls descending", realtime, "openat"],
         ["calls ascending", "openat", realtime],
@@ -131,7 +137,7 @@ fn the_table_of_trace_is_sorted_by_its_headings() {
 
 #[test]
 fn the_flame_graph_of_trace_zooms_and_finds() {
-    let html = trace_page::render(&traces::server(), &traces::host());
+    let html = page_of_trace();
     let browser = Browser::new();
     let steps = "
         const box = inner.querySelector('.flame');
@@ -139,7 +145,6 @@ fn the_flame_graph_of_trace_zooms_and_finds() {
         const bar = name => [...area.children].find(b => b.textContent === name);
         const wide = name => Math.round(100 * bar(name).getBoundingClientRect().width / area.clientWidth);
         const seen = {};
-        seen.picture = inner.querySelector('.flame-picture').hidden;
         seen.whole = [box.dataset.view, wide('start_thread'), wide('fd_psm_th')];
         bar('fd_psm_th').click();
         seen.zoomed = [box.dataset.view, wide('start_thread'), wide('fd_psm_th'),
@@ -165,8 +170,7 @@ fn the_flame_graph_of_trace_zooms_and_finds() {
         seen.scripts = inner.querySelectorAll('script').length;
         return seen;";
     let seen = browser.act(&html, 1200, steps);
-    let expected = serde_json::json!({
-        "picture": true,
+    let expected = json!({
         "whole": ["all calls", 91, 69],
         "zoomed": ["fd_psm_th", 100, 100, 77, true],
         "back": ["all calls", 91],
@@ -176,7 +180,7 @@ fn the_flame_graph_of_trace_zooms_and_finds() {
         "entered": ["fd_msg_rt_th", "fd_msg_rt_th"],
         "found": ["2 found, in 62.0 % of all calls", 2],
         "cleared": ["", 0],
-        "scripts": 2,
+        "scripts": 3,
     });
     assert_eq!(seen, expected);
     assert_eq!(browser.console(), Vec::<String>::new());
@@ -215,9 +219,9 @@ const LOADED: &str =
 
 #[test]
 fn the_page_of_trace_asks_for_nothing_and_lets_nothing_in() {
-    let html = trace_page::render(&traces::server(), &traces::host());
+    let html = page_of_trace();
     let browser = Browser::new();
-    assert_eq!(browser.act(&html, 400, LOADED), serde_json::json!([0, 0]));
+    assert_eq!(browser.act(&html, 400, LOADED), json!([0, 0]));
     assert_eq!(browser.console(), Vec::<String>::new());
 
     // Markup that got through would neither load nor run; without the policy it would.
@@ -254,19 +258,142 @@ fn the_page_of_a_traced_program_is_whole() {
         .expect("run clockscope");
     assert_eq!(command.status.code(), Some(3), "{command:?}");
     let html = fs::read_to_string(&file).expect("read the page");
-    for words in ["3 processes with 3 threads", "exit code 3", "<b>date (", "<b>sh ("] {
-        assert!(html.contains(words), "{words}: {html}");
-    }
-    let quoted =
-        "-- sh -c &#39;date; date &#39;\\&#39;&#39;+&lt;b&gt;%s&#39;\\&#39;&#39;; exit 3&#39;";
-    assert!(html.contains(quoted), "{quoted}: {html}");
     let browser = Browser::new();
+    let shown = browser.act(&html, 400, "return inner.querySelector('main').innerText;");
+    let shown = shown.as_str().expect("text");
+    let quoted = r"-- sh -c 'date; date '\''+<b>%s'\''; exit 3'";
+    for words in ["3 processes with 3 threads", "exit code 3", "date (", "sh (", quoted] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
     let seen = browser.measure(&html, 400, Ground::Light);
     assert!(seen.page_width <= 400.0 && seen.contrast >= 7.0, "{seen:?}");
     let steps = "const details = [...inner.querySelectorAll('.tree details')];
         return [details.length > 0, details[0].open, details[0].querySelectorAll('li').length];";
-    assert_eq!(browser.act(&html, 400, steps), serde_json::json!([true, true, 2]));
+    assert_eq!(browser.act(&html, 400, steps), json!([true, true, 2]));
     assert_eq!(browser.console(), Vec::<String>::new());
+}
+
+/// What a reader without script sees at 400 px: the text report, in a box that scrolls by itself.
+#[test]
+fn without_script_the_report_is_there_as_text() {
+    for (html, words) in [
+        (page_of("bench.json"), "rdtscp             tsc       14.09"),
+        (page_of("compare.json"), "MONOTONIC by syscall       125 ns   145 ns"),
+        (page_of("wrongness.json"), "no fault found in"),
+        (page_of_trace(), "clock_gettime(REALTIME)"),
+    ] {
+        let browser = Browser::new();
+        let seen = browser.without_script(&html, 400);
+        assert!(seen.text.contains(words), "{words}: {}", seen.text);
+        assert!(seen.text.lines().count() > 10 && seen.page_width <= 400.0, "{}", seen.page_width);
+    }
+}
+
+/// The cells of a column of the page's first table, as they are shown, and the heading above them.
+fn column(html: &str, heading: &str) -> Vec<String> {
+    let steps = format!(
+        "const table = inner.querySelector('table');
+         const at = [...table.tHead.rows[0].cells].findIndex(c => c.textContent === '{heading}');
+         return [...table.tBodies[0].rows].map(row => row.cells[at].textContent);"
+    );
+    let browser = Browser::new();
+    let cells = serde_json::from_value(browser.act(html, 1200, &steps)).expect("texts");
+    assert_eq!(browser.console(), Vec::<String>::new());
+    cells
+}
+
+fn report(name: &str) -> Value {
+    let text = fs::read_to_string(fixture(name)).expect("read a report");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[test]
+fn figures_are_those_of_the_json() {
+    let bench = report("bench.json");
+    let paths = bench["paths"].as_array().expect("paths");
+    let ps = |path: &Value, name: &str| path[name].as_u64().expect("picoseconds");
+    let html = page_of("bench.json");
+    for (heading, name) in [("median", "cost_ps_median"), ("minimum", "cost_ps_min")] {
+        let expected: Vec<String> = paths.iter().map(|path| units::picos(ps(path, name))).collect();
+        assert_eq!(column(&html, heading), expected, "{heading}");
+    }
+    let wrongness = report("wrongness.json");
+    let ages = wrongness["clocks"].as_array().expect("clocks").iter();
+    let ages = ages.filter_map(|clock| clock["staleness"].as_object());
+    let medians: Vec<String> = ages
+        .flat_map(|ages| ["busy", "idle"].map(|how| units::nanos(ps(&ages[how], "p50_ns"))))
+        .collect();
+    assert!(medians.len() >= 4);
+    assert_eq!(column(&page_of("wrongness.json"), "median"), medians);
+    let calls = column(&page_of_trace(), "calls");
+    assert!(calls.contains(&units::count(402_113)) && calls.contains(&units::count(970_000)));
+}
+
+fn clockscope(words: &[&str], folder: &Path) -> std::process::Output {
+    let command =
+        Command::new(env!("CARGO_BIN_EXE_clockscope")).args(words).current_dir(folder).output();
+    command.expect("run clockscope")
+}
+
+#[test]
+fn the_page_of_a_saved_report_is_that_of_the_command() {
+    let folder = tempfile::tempdir().expect("make a folder");
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("read a file");
+    fs::write(folder.path().join("a"), "10.5\n11.25\n10.75\n11.1\n10.3\n").expect("write");
+    fs::write(folder.path().join("b"), "12.5\n13.25\n12.75\n13.1\n12.3\n").expect("write");
+    for format in ["json", "html"] {
+        let output =
+            clockscope(&["compare", "a", "b", "--format", format, "-o", format], folder.path());
+        assert!(output.status.success(), "{output:?}");
+    }
+    let output = clockscope(&["view", "json", "-o", "page"], folder.path());
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    assert_eq!(read("page"), read("html"));
+    let printed = clockscope(&["view", "json"], folder.path());
+    assert_eq!(String::from_utf8(printed.stdout).expect("text"), read("html"));
+    // A report of trace does not say where it was made; its page is the command's without the machine.
+    let output = clockscope(
+        &["run", "--stats", "--clock", "kernel", "--format", "json", "-o", "run", "--", "date"],
+        folder.path(),
+    );
+    assert!(output.status.success(), "{output:?}");
+    let output = clockscope(&["view", "run", "-o", "page"], folder.path());
+    assert!(output.status.success(), "{output:?}");
+    let shown =
+        Browser::new().act(&read("page"), 400, "return inner.querySelector('main').innerText;");
+    let shown = shown.as_str().expect("text");
+    assert!(shown.contains("How often date reads the clock") && !shown.contains("The machine"));
+}
+
+#[test]
+fn what_is_no_report_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().expect("make a folder");
+    let whole = fs::read(fixture("bench.json")).expect("read a report");
+    let newer = String::from_utf8_lossy(&whole).replacen("\"schema\": 1", "\"schema\": 2", 1);
+    let wrong = String::from_utf8_lossy(&whole).replace("\"batches\":", "\"batches\":-");
+    let deep = "{\"schema\":1,\"paths\":".to_owned() + &"[".repeat(100_000);
+    for (name, content, reason) in [
+        ("cut", &whole[..5_000], "the JSON ends in the middle"),
+        ("newer", newer.as_bytes(), "it has schema 2, and this clockscope understands schema 1"),
+        ("wrong", wrong.as_bytes(), "not as clockscope bench prints it: invalid value"),
+        ("deep", deep.as_bytes(), "the JSON ends in the middle"),
+        ("bytes", b"\xff\xfe\0", "it is not text: byte 0 is not UTF-8"),
+        ("empty", b"", "it is empty"),
+        ("other", b"{\"schema\":1,\"findings\":[]}", "JSON, but not a report of clockscope"),
+        ("records", b"{\"record\":\"host\",\"schema\":1}\n{", "it holds the batches"),
+    ] {
+        fs::write(folder.path().join(name), content).expect("write a file");
+        let output = clockscope(&["view", name, "-o", "page"], folder.path());
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let start = format!("clockscope: cannot show {name}: {reason}");
+        assert!(said.starts_with(&start) && said.trim_end().lines().count() == 1, "{said}");
+        assert!(!folder.path().join("page").exists(), "nothing is written");
+    }
+    let output = clockscope(&["view", "absent"], folder.path());
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.starts_with("clockscope: cannot read absent: "), "{said}");
 }
 
 /// A page that breaks the rules is caught, so that the others passed for a reason.

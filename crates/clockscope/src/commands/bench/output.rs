@@ -9,7 +9,8 @@ use crate::cli::measure::{BenchArgs, BenchFormat};
 use crate::commands::replace_file::Prepared;
 use crate::commands::streams;
 use clockscope_model::bench::{BenchReport, Record, SCHEMA};
-use clockscope_report::bench::{benchstat, csv, html, text};
+use clockscope_report::bench::{benchstat, csv, text};
+use clockscope_report::pages;
 use clockscope_text::foreign::{json, json_document, printable_lines};
 
 /// A file that ends so gets every batch.
@@ -108,7 +109,7 @@ fn render(format: BenchFormat, report: &BenchReport, collected: &Collected) -> R
         BenchFormat::Ndjson => ndjson(report, collected),
         BenchFormat::Csv => Ok(csv::render(report)),
         BenchFormat::Benchstat => Ok(benchstat::render(report)),
-        BenchFormat::Html => Ok(html::render(report)),
+        BenchFormat::Html => pages::of_report(report, None),
     }
 }
 

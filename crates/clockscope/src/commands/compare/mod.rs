@@ -11,7 +11,8 @@ use crate::exit;
 use clockscope_model::compare::{CompareReport, Verdict};
 use clockscope_report::compare::judge::{self, JudgeOptions};
 use clockscope_report::compare::plot::WIDTH_MIN;
-use clockscope_report::compare::{html, text};
+use clockscope_report::compare::text;
+use clockscope_report::pages;
 use clockscope_sys::terminal;
 use clockscope_text::foreign::json_document;
 use clockscope_text::foreign::printable_lines;
@@ -43,7 +44,7 @@ fn compare(args: &CompareArgs) -> Result<i32> {
     let printed = match args.format {
         ReportFormat::Text => text::render(&report, plot_width),
         ReportFormat::Json => json_document(&report)?,
-        ReportFormat::Html => html::render(&report),
+        ReportFormat::Html => pages::of_report(&report, None)?,
     };
     write(args, &printed)?;
     Ok(if args.fail_if.is_some_and(|what| fails(what, &report)) { exit::FOUND } else { exit::OK })

@@ -20,7 +20,7 @@ use clockscope_measure::wrongness::machine::Machine;
 use clockscope_measure::wrongness::measure;
 use clockscope_measure::wrongness::plan::Plan;
 use clockscope_model::wrongness::WrongnessReport;
-use clockscope_report::wrongness::html;
+use clockscope_report::pages;
 use clockscope_report::wrongness::text::{self, TextOptions};
 use clockscope_text::foreign;
 
@@ -119,7 +119,7 @@ fn render(report: &WrongnessReport, format: ReportFormat, options: &TextOptions)
     Ok(match format {
         ReportFormat::Text => text::render(report, options),
         ReportFormat::Json => foreign::json_document(report).context("cannot make JSON")?,
-        ReportFormat::Html => html::render(report),
+        ReportFormat::Html => pages::of_report(report, None)?,
     })
 }
 

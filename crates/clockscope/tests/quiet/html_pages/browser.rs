@@ -63,6 +63,15 @@ pub(crate) struct Seen {
     pub(crate) overlapping: Vec<String>,
 }
 
+/// What a reader without script sees.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Plain {
+    /// The text of the page's `pre`.
+    pub(crate) text: String,
+    /// Width of the page with all that sticks out of it.
+    pub(crate) page_width: f64,
+}
+
 /// Chromium, with a folder for its files.
 pub(crate) struct Browser {
     program: PathBuf,
@@ -92,8 +101,21 @@ impl Browser {
         self.result(html, width, Ground::Light, &script)
     }
 
+    /// Lays the page out without running its script.
+    pub(crate) fn without_script(&self, html: &str, width: u32) -> Plain {
+        let script = ACT.replace("STEPS", PLAIN);
+        // Documents in such a frame may run no script; that of the test is outside.
+        let outer = framed(html, width, &script)
+            .replace("<iframe ", "<iframe sandbox=\"allow-same-origin\" ");
+        self.result_of(&outer, width, Ground::Light)
+    }
+
     fn result<T: DeserializeOwned>(&self, html: &str, width: u32, on: Ground, script: &str) -> T {
-        let page = self.write("measure.html", &framed(html, width, script));
+        self.result_of(&framed(html, width, script), width, on)
+    }
+
+    fn result_of<T: DeserializeOwned>(&self, outer: &str, width: u32, on: Ground) -> T {
+        let page = self.write("measure.html", outer);
         let dom = self.run(&page, width, on, &["--dump-dom"]);
         let dom = String::from_utf8(dom).expect("the DOM is text");
         let result =
@@ -206,6 +228,10 @@ window.onload = () => {
   document.body.append(pre);
 };
 "##;
+
+/// The text that is there without script.
+const PLAIN: &str = "const pre = inner.querySelector('noscript > pre');
+    return { text: pre.textContent, page_width: inner.documentElement.scrollWidth };";
 
 /// Runs in the outer page once the frame is there: acts on it as a reader would.
 const ACT: &str = r##"

@@ -1,0 +1,237 @@
+//! Reports of clockscope as JSON: which command made one, and whether it can be shown.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// The schema of the reports that this version understands.
+pub const SCHEMA: u64 = 1;
+/// The longest report, in bytes.
+pub const MAX_BYTES: usize = 256 << 20;
+
+/// Commands whose reports have a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Calls of a program, by `trace` and `run --stats`.
+    Trace,
+    /// What clock reads and system calls cost.
+    Bench,
+    /// What changed between measurements.
+    Compare,
+    /// How wrong each clock is.
+    Wrongness,
+}
+
+impl Kind {
+    /// The command's name, which the viewer knows it by.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+            Self::Bench => "bench",
+            Self::Compare => "compare",
+            Self::Wrongness => "wrongness",
+        }
+    }
+}
+
+/// A report that can be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    kind: Kind,
+    json: String,
+}
+
+/// Why a file is not a report that can be shown, with what to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// Of more bytes than [`MAX_BYTES`].
+    TooLong,
+    /// Nothing but blanks.
+    Empty,
+    /// Not UTF-8 from this byte on, from 0.
+    NotText(usize),
+    /// The JSON ends in the middle, at this line and column.
+    CutOff(usize, usize),
+    /// Not JSON: line, column and what is wrong.
+    NotJson(usize, usize, String),
+    /// The batches of `bench --save FILE.ndjson`, of which no report is made.
+    Batches,
+    /// JSON of something else.
+    Unknown,
+    /// Of another schema, which is given as JSON.
+    Schema(String),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong => write!(f, "it is longer than {} MiB", MAX_BYTES >> 20),
+            Self::Empty => f.write_str("it is empty; save a report with --format json -o FILE"),
+            Self::NotText(at) => write!(
+                f,
+                "it is not text: byte {at} is not UTF-8; save a report with --format json -o FILE"
+            ),
+            Self::CutOff(line, column) => write!(
+                f,
+                "the JSON ends in the middle, at line {line} column {column}; the file may be cut \
+                 off: save it again"
+            ),
+            Self::NotJson(line, column, what) => write!(
+                f,
+                "not JSON at line {line} column {column}: {what}; save a report with --format json \
+                 -o FILE"
+            ),
+            Self::Batches => f.write_str(
+                "it holds the batches of clockscope bench, not the report; save that with a name \
+                 that ends in .json",
+            ),
+            Self::Unknown => f.write_str(
+                "JSON, but not a report of clockscope trace, bench, compare or wrongness; save one \
+                 with --format json -o FILE",
+            ),
+            Self::Schema(schema) => write!(
+                f,
+                "it has schema {schema:.40}, and this clockscope understands schema {SCHEMA} only; \
+                 update clockscope, or measure again with this one"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// The fields by which reports are told apart.
+#[derive(Deserialize)]
+struct Head {
+    schema: Option<serde_json::Value>,
+    record: Option<IgnoredAny>,
+    clock_reads: Option<IgnoredAny>,
+    paths: Option<IgnoredAny>,
+    comparisons: Option<IgnoredAny>,
+    clocks: Option<IgnoredAny>,
+    warps: Option<IgnoredAny>,
+}
+
+impl Head {
+    fn kind(&self) -> Option<Kind> {
+        match self {
+            Self { clock_reads: Some(_), .. } => Some(Kind::Trace),
+            Self { comparisons: Some(_), .. } => Some(Kind::Compare),
+            Self { clocks: Some(_), warps: Some(_), .. } => Some(Kind::Wrongness),
+            Self { paths: Some(_), .. } => Some(Kind::Bench),
+            _ => None,
+        }
+    }
+}
+
+impl Document {
+    /// Reads a report as `--format json` prints it; a byte order mark may stand before it.
+    ///
+    /// # Errors
+    ///
+    /// When it is no JSON document, not of clockscope, or of another schema.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ReadError> {
+        if bytes.len() > MAX_BYTES {
+            return Err(ReadError::TooLong);
+        }
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let text =
+            std::str::from_utf8(bytes).map_err(|error| ReadError::NotText(error.valid_up_to()))?;
+        if text.trim().is_empty() {
+            return Err(ReadError::Empty);
+        }
+        let first = text.trim_start().lines().next().unwrap_or("");
+        if serde_json::from_str::<Head>(first).is_ok_and(|head| head.record.is_some()) {
+            return Err(ReadError::Batches);
+        }
+        let head: Head = serde_json::from_str(text).map_err(|error| Self::error(&error))?;
+        let kind = head.kind().ok_or(ReadError::Unknown)?;
+        match head.schema {
+            None => Err(ReadError::Unknown),
+            Some(schema) if schema.as_u64() == Some(SCHEMA) => {
+                Ok(Self { kind, json: text.trim().to_owned() })
+            }
+            Some(schema) => Err(ReadError::Schema(schema.to_string())),
+        }
+    }
+
+    fn error(error: &serde_json::Error) -> ReadError {
+        let text = error.to_string();
+        let what = text.split(" at line ").next().unwrap_or(&text).to_owned();
+        match error.classify() {
+            serde_json::error::Category::Eof => ReadError::CutOff(error.line(), error.column()),
+            serde_json::error::Category::Data => ReadError::Unknown,
+            _ => ReadError::NotJson(error.line(), error.column(), what),
+        }
+    }
+
+    /// The command that made it.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The report as it was read, without blanks around it.
+    #[must_use]
+    pub fn json(&self) -> &str {
+        &self.json
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(text: &str) -> Result<Kind, ReadError> {
+        Document::parse(text.as_bytes()).map(|document| document.kind())
+    }
+
+    #[test]
+    fn each_kind_is_known_by_its_fields() {
+        for (fields, kind) in [
+            ("\"clock_reads\": {}", Kind::Trace),
+            ("\"paths\": [], \"host\": {}", Kind::Bench),
+            ("\"sets\": [], \"comparisons\": []", Kind::Compare),
+            ("\"clocks\": [], \"warps\": []", Kind::Wrongness),
+        ] {
+            assert_eq!(read(&format!("\u{feff} {{\"schema\": 1, {fields}}}\n")), Ok(kind));
+            let newer = read(&format!("{{\"schema\": 2, {fields}}}"));
+            assert_eq!(newer, Err(ReadError::Schema("2".to_owned())));
+            assert_eq!(read(&format!("{{{fields}}}")), Err(ReadError::Unknown));
+        }
+    }
+
+    #[test]
+    fn what_is_no_report_is_refused_with_a_reason() {
+        let deep = "[".repeat(1_000_000);
+        for (text, start) in [
+            ("", "it is empty"),
+            ("  \n", "it is empty"),
+            ("12", "JSON, but not a report"),
+            ("[]", "JSON, but not a report"),
+            ("{\"schema\": 1, \"findings\": []}", "JSON, but not a report"),
+            ("{\"schema\": 1, \"paths\": [", "the JSON ends in the middle, at line 1 column 24"),
+            ("{\"schema\": 1,\n nonsense", "not JSON at line 2 column 2: key must be a string"),
+            ("{\"record\": \"host\", \"schema\": 1}\n{\"record\"", "it holds the batches"),
+            (deep.as_str(), "JSON, but not a report"),
+        ] {
+            let error = read(text).expect_err("no report").to_string();
+            assert!(error.starts_with(start) && !error.contains('\n'), "{text:.60}: {error}");
+        }
+        let error = Document::parse(b"{\"schema\": 1, \"\xff\"}").expect_err("not UTF-8");
+        assert_eq!(error, ReadError::NotText(15));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Err(error) = Document::parse(&bytes) {
+                prop_assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+// The page of `clockscope bench`: what each path costs, and how sure that is.
+
+// Batches that do not count are shown up to this many times the greatest median: a few of them are so
+// dear that they would squeeze all else.
+const BEYOND = 4;
+// Panels of the picture of threads; the table has all paths.
+const PANELS_MAX = 12;
+// Below this efficiency threads wait for each other.
+const SERIALISES_BELOW = 0.7;
+
+const ROUTES = { libc: 'blue', vdso: 'green', syscall: 'vermillion', tsc: 'purple' };
+const routeColour = route => ROUTES[route] || 'orange';
+const byRoute = route => ({ libc: 'through libc', vdso: 'by the vDSO', syscall: 'by system call', '': 'as it is' })[route] || 'by ' + route;
+const subject = path => path.clock || path.call || '?';
+const isEmptyLoop = path => subject(path) === 'empty loop';
+const pathName = path => path.route && !isEmptyLoop(path) ? `${subject(path)} by ${path.route}` : subject(path);
+
+function benchPage(report) {
+  const { paths, ratios = [], notes = [], in_work: inWork = [], threads = [], declines = [] } = report;
+  return [
+    inShort([routesOfOneClock(paths, ratios), cheapestAndDearest(paths), benchQuality(paths)]),
+    hostWarnings(report.host),
+    warning('Notes', notes),
+    benchCosts(paths),
+    ratios.length > 0 && benchRatios(ratios),
+    threads.length > 0 && benchThreads(threads),
+    inWork.length > 0 && benchInWork(inWork),
+    report.instructions && benchInstructions(report.instructions),
+    declines.length > 0 && section('Not measured',
+      table('What was not measured, and why', ['path', 'why'], declines.map(row => [pathName(row), row.reason]))),
+    hostFacts(report.host),
+    report.method && section('How it was measured', paragraph(benchMethod(report.method)), ...again(benchCommand(report))),
+  ];
+}
+
+// ---- On top ----
+
+// What one clock costs by its routes: CLOCK_MONOTONIC if it is there, or else that with most routes.
+function routesOfOneClock(paths, ratios) {
+  const groups = [...grouped(paths, subject)].filter(([, of]) => of.length > 1);
+  const group = groups.find(([name]) => name === 'CLOCK_MONOTONIC') || greatest(groups, ([, of]) => of.length);
+  if (!group) return null;
+  const [name, of] = group;
+  const costs = of.map(path => `${picos(path.cost_ps_median)} ${byRoute(path.route)}`);
+  const ratio = greatest(ratios.filter(row => row.of.clock === name && row.to.clock === name), row => row.ratio);
+  return `${name} costs ${joined(costs, 5)}.` + (ratio ?
+    ` It costs ${digits(ratio.ratio)} times as much ${byRoute(ratio.of.route)} as ${byRoute(ratio.to.route)}.` : '');
+}
+
+// The ends of the list, the empty loop left out.
+function cheapestAndDearest(paths) {
+  const real = paths.filter(path => !isEmptyLoop(path));
+  const low = greatest(real, path => -path.cost_ps_median);
+  const high = greatest(real, path => path.cost_ps_median);
+  if (!low || low.cost_ps_median === high.cost_ps_median) return null;
+  const times = high.cost_ps_median / Math.max(low.cost_ps_median, 1);
+  return `The cheapest is ${pathName(low)} at ${picos(low.cost_ps_median)}; the dearest is ${pathName(high)} at ` +
+    `${picos(high.cost_ps_median)}, ${digits(times)} times as much.`;
+}
+
+// How far the figures are to be trusted.
+function benchQuality(paths) {
+  const made = sum(paths, path => path.batches);
+  if (made === 0) return null;
+  const graded = grade => paths.filter(path => path.grade === grade).map(pathName);
+  const [noisy, unusable] = [graded('noisy'), graded('unusable')];
+  const grades = [
+    noisy.length > 0 && `Noisy, and less sure: ${joined(noisy, 4)}`,
+    unusable.length > 0 && `Unusable: ${joined(unusable, 4)}`,
+  ].filter(Boolean);
+  const part = share(sum(paths, path => path.accepted) / made);
+  return `${grades.join('. ') || 'All figures are of grade quiet'}; ${part} of ${count(made)} batches ran undisturbed and count.`;
+}
+
+// ---- Costs and ratios ----
+
+function benchCosts(paths) {
+  if (paths.length === 0) return section('Costs by path', paragraph('No path was measured.'));
+  const end = BEYOND * Math.max(...paths.map(path => path.cost_ps_median));
+  const beyond = sum(paths, path => (path.rejected_ps || []).filter(ps => ps > end).length);
+  const points = values => (values || []).map(value => [value, value, 1]);
+  const row = path => {
+    const colour = routeColour(path.route);
+    const grade = path.grade === 'quiet' ? '' : path.grade;
+    const rejected = (path.rejected_ps || []).filter(ps => ps <= end);
+    return {
+      label: [isEmptyLoop(path) ? '' : path.route, grade].filter(Boolean).join(', '),
+      value: picos(path.cost_ps_median),
+      marks: [
+        rejected.length > 0 && { kind: 'hill', spans: points(rejected), colour: 'faint', below: true },
+        { kind: 'hill', spans: points(path.samples_ps), colour },
+        { kind: 'interval', at: [path.cost_ps_ci_low, path.cost_ps_median, path.cost_ps_ci_high], colour },
+      ].filter(Boolean),
+    };
+  };
+  const groups = [...grouped(paths, subject)].map(([name, of]) => ({ name, rows: of.map(row) }));
+  const body = paths.map(path => {
+    const launches = (path.launches || []).map(launch => launch.cost_ps_median);
+    return [
+      pathName(path), cell(path.cost_ps_median, picos), rangeCell(path.cost_ps_ci_low, path.cost_ps_ci_high),
+      cell(path.cost_ps_min, picos), rangeCell(path.cost_ps_p5, path.cost_ps_p95),
+      { text: `${count(path.accepted)} of ${count(path.batches)}`, key: ofWhole(path.accepted, path.batches) },
+      launches.length ? rangeCell(Math.min(...launches), Math.max(...launches)) : '', path.grade,
+    ];
+  });
+  const columns = ['path', 'median', 'interval', 'minimum', '5 to 95 % of all', 'batches that count', 'by launch', 'grade'];
+  const regimes = paths.filter(path => path.regimes).map(path => `${pathName(path)}: ${path.regimes}`);
+  const [first] = paths;
+  return section('Costs by path',
+    figure(cheapestAndDearest(paths) || `${pathName(first)} costs ${picos(first.cost_ps_median)}.`,
+      'In colour, above each line: batches that ran undisturbed. In grey, below it: batches that did not, and do not ' +
+      'count. The higher, the more batches. The dot is the median, with the ends of its interval.' +
+      (beyond > 0 ? ` Not shown: ${counted(beyond, 'batch', 'batches')} that did not count, above ${picos(end)}.` : ''),
+      rows({
+        title: 'Cost of one call by path, with the spread of its batches', axis: 'cost of one call', text: picos,
+        wish: 'fit', groups,
+      })),
+    table('Cost of one call', columns, body),
+    regimes.length > 0 && [subheading('Launches that differ by more than 5 %'), list(regimes)]);
+}
+
+const rangeCell = (low, high) => ({ text: range(picos(low), picos(high)), key: low });
+
+function benchRatios(ratios) {
+  const groups = [...grouped(ratios, ratio => subject(ratio.of))].map(([name, of]) => ({
+    name,
+    rows: of.map(({ of, to, ratio, ci_low: low, ci_high: high }) => ({
+      label: `${of.route} / ${subject(to) === name ? to.route : subject(to)}`, value: digits(ratio),
+      marks: [{ kind: 'interval', at: [low, ratio, high], colour: routeColour(of.route) }],
+    })),
+  }));
+  const body = ratios.map(row => [pathName(row.of), pathName(row.to), cell(row.ratio, digits),
+    { text: `${digits(row.ci_low)} to ${digits(row.ci_high)}`, key: row.ci_low }]);
+  const most = greatest(ratios, row => row.ratio);
+  return section('Ratios',
+    figure(most ? `${pathName(most.of)} costs ${digits(most.ratio)} times as much as ${pathName(most.to)} ` +
+        `(from ${digits(most.ci_low)} to ${digits(most.ci_high)}).` : 'No ratio could be computed.',
+      'Both costs of a quotient are of the same rounds, so that what disturbed one disturbed the other. The line is the interval.',
+      rows({
+        title: 'Costs of pairs of paths divided', axis: 'quotient of the costs', text: digits, wish: 'fit', groups,
+        markers: [[1, 'equal']],
+      })),
+    table('Costs divided, from the same rounds', ['of', 'to', 'ratio', 'interval'], body));
+}
+
+// ---- Threads ----
+
+function benchThreads(threads) {
+  const paths = [...grouped(threads, pathName)].map(([name, of]) => [name, of.toSorted((a, b) => a.threads - b.threads)]);
+  const panel = ([name, of]) => {
+    // Calls a second of one thread: as measured, or as the efficiency of more threads implies.
+    const one = of.find(row => row.threads === 1) || of[0];
+    const ideal = one.threads === 1 ? one.calls_per_second : one.calls_per_second / (one.threads * one.efficiency);
+    return curves({
+      title: `Calls a second of ${name} against threads, with the ideal line`, height: 160,
+      x: { name: 'threads, each on a CPU of its own', text: digits, wish: 'whole' },
+      y: { name: 'calls a second, all threads', text: perSecond, wish: 'zero' },
+      series: [
+        { name: 'ideal', colour: 'faint', shape: 'dashed', points: [1, of.at(-1).threads].map(n => [n, n * ideal]) },
+        { name, colour: routeColour(of[0].route), shape: 'dotted', points: of.map(row => [row.threads, row.calls_per_second]) },
+      ],
+    });
+  };
+  const ends = costs => costs.length ? rangeCell(Math.min(...costs), Math.max(...costs)) : '';
+  const body = threads.map(row => [
+    pathName(row), cell(row.threads, String), row.cpus.join(', '), cell(row.calls_per_second, perSecond),
+    cell(row.efficiency, share), ends(row.cost_ps_by_thread), ends(row.cost_ps_min_by_thread), row.grade,
+  ]);
+  const columns = ['path', 'threads', 'CPUs', 'calls a second', 'efficiency', 'median by thread', 'minimum by thread', 'grade'];
+  const more = paths.length - PANELS_MAX;
+  return section('Threads',
+    figure(threadsConclusion(paths.map(([, of]) => of.at(-1))),
+      'A path that nothing serialises stays on the dashed line: each thread calls as often as one alone does.',
+      ...paths.slice(0, PANELS_MAX).map(panel)),
+    paragraph(more > 0 && `${more} more paths are in the table only.`),
+    table('Threads at once', columns, body));
+}
+
+function threadsConclusion(most) {
+  const known = most.filter(row => row.threads > 1 && isNumber(row.efficiency));
+  if (known.length === 0) return 'Only one thread was measured: nothing can be said about scaling.';
+  const serial = known.filter(row => row.efficiency < SERIALISES_BELOW);
+  if (serial.length === 0) {
+    const least = Math.min(...known.map(row => row.efficiency));
+    return `Every path scales with threads: none falls below ${share(least)} of the ideal rate.`;
+  }
+  const said = serial.map(row => `${pathName(row)} (${share(row.efficiency)} with ${row.threads})`);
+  return `Threads slow each other down in ${joined(said, 4)}.`;
+}
+
+// ---- Inside work, and instructions ----
+
+function benchInWork(inWork) {
+  const bar = (label, value, interval, colour) => ({
+    label, value: picos(value),
+    marks: [{ kind: 'bar', at: [value], colour }, interval && { kind: 'whisker', at: interval }].filter(Boolean),
+  });
+  const groups = inWork.map(row => ({
+    name: pathName(row),
+    rows: [
+      bar('alone', row.alone_ps, null, 'faint'),
+      bar('compute', row.compute_ps, row.compute_ci_ps, 'blue'),
+      bar('memory', row.memory_ps, row.memory_ci_ps, 'orange'),
+    ],
+  }));
+  const times = row => Math.max(row.memory_ps, row.compute_ps) / Math.max(row.alone_ps, 1);
+  const most = greatest(inWork, times);
+  const body = inWork.map(row => [
+    pathName(row), cell(row.alone_ps, picos), cell(row.compute_ps, picos), rangeCell(...row.compute_ci_ps),
+    cell(row.memory_ps, picos), rangeCell(...row.memory_ci_ps), row.grade,
+  ]);
+  const columns = ['path', 'alone', 'compute-bound', 'its interval', 'memory-bound', 'its interval', 'grade'];
+  return section('Inside work',
+    figure(`${pathName(most)} costs ${picos(most.alone_ps)} back to back, and adds ${picos(most.compute_ps)} to ` +
+        `compute-bound and ${picos(most.memory_ps)} to memory-bound work: up to ${digits(times(most))} times as much.`,
+      'Alone: calls back to back. Compute: added to about 10 ns of independent multiplications. Memory: added to one ' +
+      'random load from 64 MiB. An ordered read makes the work around it wait, which back-to-back calls do not show. ' +
+      'The line is the interval.',
+      rows({
+        title: 'Cost of one call alone, and what it adds inside work', axis: 'time of one call', text: picos,
+        wish: 'zero', groups,
+      })),
+    table('What one call adds', columns, body));
+}
+
+function benchInstructions({ no_counters: noCounters, rows: all }) {
+  const named = enters => all.filter(row => isNumber(row.syscalls) && (row.syscalls > 0) === enters).map(pathName);
+  const [outside, inside] = [named(false), named(true)];
+  const hasCounters = all.some(row => isNumber(row.counted));
+  const body = all.map(row => [
+    pathName(row), cell(row.user, count), cell(row.in_vdso, count), cell(row.syscalls, count),
+    row.agreeing ? { text: row.agreeing.join(' of '), key: row.agreeing[0] } : '-',
+    ...(hasCounters ? [row.counted, row.counted_user, row.cycles, row.ipc].map(value => cell(value, digits)) : []),
+  ]);
+  const columns = ['path', 'user', 'of them in the vDSO', 'system calls', 'repeats alike',
+    ...(hasCounters ? ['user and kernel', 'user by counters', 'cycles', 'per cycle'] : [])];
+  return section('Instructions of one call',
+    list([
+      outside.length > 0 && `Never enter the kernel: ${joined(outside, 12)}.`,
+      inside.length > 0 && `Enter the kernel: ${joined(inside, 12)}.`,
+    ].filter(Boolean)),
+    paragraph(noCounters && `Hardware counters: ${noCounters}.`),
+    table('Instructions of one call, the loop subtracted', columns, body));
+}
+
+// ---- How ----
+
+function benchMethod(method) {
+  const launches = method.launches > 1 ? `${method.launches} fresh processes, one after another` : 'one process';
+  const rounds = method.rounds.length ? ` in ${joined(method.rounds.map(String), 8)} rounds` : '';
+  const cpu = isNumber(method.cpu) ? `pinned to CPU ${method.cpu}` : 'not pinned to a CPU, because that was refused';
+  return `Measured by ${launches}${rounds}, ${cpu}, in ${nanos(method.elapsed_ms * 1e6)}. In each round every path has one ` +
+    'batch, with a control loop before and after it. A batch counts if neither control loop was more than ' +
+    `${digits(method.gate_percent)} % slower than the best one. A figure is the median of those batches; its interval ` +
+    `holds the true median with a confidence of ${digits(method.confidence_percent)} %. One turn of the empty loop, ` +
+    `${picos(method.empty_loop_ps)}, is ${method.net ? 'subtracted from' : 'not subtracted from'} every figure.`;
+}
+
+function benchCommand(report) {
+  const real = report.paths.filter(path => !isEmptyLoop(path));
+  const threads = [...new Set((report.threads || []).map(row => row.threads))].sort((a, b) => a - b);
+  return ['clockscope bench', real.length > 0 && real.every(path => path.call) && 'syscalls',
+    threads.length > 0 && '--threads ' + threads.join(','), (report.in_work || []).length > 0 && '--in-work',
+    report.instructions && '--instructions', report.method.net && '--net', '--format html -o bench.html',
+  ].filter(Boolean).join(' ');
+}

@@ -1,0 +1,148 @@
+//! The pages of reports: what a page says beside the report's JSON, its title, and the text for readers
+//! without script. A page of a saved report and that of the command itself are made here alike, from
+//! the JSON.
+
+use anyhow::{Result, anyhow};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::callers::sites::sites;
+use crate::text::TextOptions;
+use crate::{answers, bench, compare, declines, latency, overhead, text, wrongness};
+use clock_doctor::state::HostState;
+use clockscope_model::bench::BenchReport;
+use clockscope_model::compare::CompareReport;
+use clockscope_model::trace::{ProcessDetail, TraceReport};
+use clockscope_model::wrongness::WrongnessReport;
+use clockscope_page::{Document, Kind};
+use clockscope_text::foreign::{joined, printable};
+use clockscope_text::lines::cut_middle;
+
+/// Letters of the command in the title.
+const TITLE_MAX: usize = 60;
+/// Columns of the plot of a comparison in the text for readers without script.
+const PLOT_WIDTH: usize = 74;
+
+/// The page of a report that was just made, on this host if that is not in the report.
+///
+/// # Errors
+///
+/// None that the models can cause; what `serde_json` says otherwise.
+pub fn of_report(report: &impl Serialize, host: Option<&HostState>) -> Result<String> {
+    of_document(&Document::parse(&serde_json::to_vec(report)?)?, host)
+}
+
+/// The page of a saved report; `host` is where it was made, if that is known and not in the report.
+///
+/// # Errors
+///
+/// When a field of the report is missing or of the wrong kind.
+pub fn of_document(document: &Document, host: Option<&HostState>) -> Result<String> {
+    let (title, beside, text) = match document.kind() {
+        Kind::Trace => of_trace(&model(document)?, host),
+        Kind::Bench => of_bench(&model(document)?),
+        Kind::Compare => of_compare(&model(document)?),
+        Kind::Wrongness => of_wrongness(&model(document)?),
+    };
+    Ok(clockscope_page::page(document, &title, &beside, &text))
+}
+
+fn model<T: DeserializeOwned>(document: &Document) -> Result<T> {
+    serde_json::from_str(document.json()).map_err(|error| {
+        let name = document.kind().name();
+        anyhow!(printable(&error.to_string()))
+            .context(format!("not as clockscope {name} prints it"))
+    })
+}
+
+/// Title, what stands beside the report, and text.
+type Parts = (String, Value, String);
+
+fn of_trace(report: &TraceReport, host: Option<&HostState>) -> Parts {
+    let names: Vec<String> = report.attached.iter().map(|a| a.command.printable()).collect();
+    let command =
+        if report.command.is_empty() { names.join(", ") } else { joined(&report.command, " ") };
+    let title = match cut_middle(&command, TITLE_MAX).as_str() {
+        "" => "How often the clock is read".to_owned(),
+        command => format!("How often {command} reads the clock"),
+    };
+    let told_apart = |process: &ProcessDetail| process.syscall_calls.is_some();
+    let options = TextOptions {
+        latency: true,
+        per_process: report.processes_detail.iter().any(told_apart),
+        ..TextOptions::default()
+    };
+    (title, beside_trace(report, host), text::render(report, &options))
+}
+
+/// The sentences that the text report prints too.
+fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
+    let reads = &report.clock_reads;
+    let sentences = if reads.reads == 0 {
+        vec!["It read no clock".to_owned()]
+    } else {
+        let (how_many, how_long) = (answers::how_many(reads), answers::how_long(report));
+        vec![format!("Clock reads: {how_many}"), format!("Here they took {how_long}")]
+    };
+    let same_tick = reads.same_tick_share.filter(|share| share.is_finite());
+    let same_tick = same_tick.map(|share| answers::same_tick(share, reads.tick_ns));
+    let declines_of = |is_wanted: fn(&str) -> bool| {
+        let rows = report.callers.iter().flat_map(|callers| &callers.declines);
+        let rows: Vec<_> = rows.filter(|row| is_wanted(&row.what)).cloned().collect();
+        declines::sentences(&rows)
+    };
+    let sites = sites(report);
+    let sites = sites.iter().map(|site| {
+        let advice: Vec<String> = site.advice.iter().map(|advice| advice.sentence()).collect();
+        json!({
+            "function": site.function, "place": site.place, "called": site.called,
+            "per_second": site.per_second, "share": site.share, "time_ns": site.time_ns, "advice": advice,
+        })
+    });
+    json!({
+        "host": host,
+        "reads": sentences,
+        "same_tick": same_tick.as_slice(),
+        "slow": latency::slow_clause(report).as_slice(),
+        "in_user_space": answers::is_answered_in_user_space(report),
+        "not_counted": declines::sentences(&report.declines),
+        "sites": sites.collect::<Vec<_>>(),
+        "not_sampled": declines_of(|what| what != "names"),
+        "not_named": declines_of(|what| what == "names"),
+        "times": overhead::how_timed(report),
+        "cost": overhead::what_it_cost(report),
+    })
+}
+
+fn of_bench(report: &BenchReport) -> Parts {
+    let has_clocks = report.paths.iter().any(|path| path.name.clock.is_some());
+    let what = if has_clocks { "clock reads" } else { "system calls" };
+    let on = on_cpu(&report.host);
+    (format!("What {what} cost{on}"), json!({}), bench::text::render(report))
+}
+
+fn of_compare(report: &CompareReport) -> Parts {
+    let mut files: Vec<&str> = Vec::new();
+    for set in &report.sets {
+        if !files.contains(&set.file.as_str()) {
+            files.push(&set.file);
+        }
+    }
+    let title = match files.as_slice() {
+        [] => "A comparison of nothing".to_owned(),
+        [one] => format!("{one} by itself"),
+        [base, others @ ..] => format!("{base} against {}", others.join(", ")),
+    };
+    (title, json!({}), compare::text::render(report, PLOT_WIDTH))
+}
+
+fn of_wrongness(report: &WrongnessReport) -> Parts {
+    let on = on_cpu(&report.host);
+    let options = wrongness::text::TextOptions::default();
+    (format!("How wrong each clock is{on}"), json!({}), wrongness::text::render(report, &options))
+}
+
+fn on_cpu(host: &HostState) -> String {
+    host.cpu_model.as_ref().map(|cpu| format!(" on {cpu}")).unwrap_or_default()
+}

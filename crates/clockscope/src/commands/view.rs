@@ -1,0 +1,51 @@
+//! `clockscope view`: makes the page of a report that was saved as JSON.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use crate::cli::ViewArgs;
+use crate::commands::{replace_file, streams};
+use crate::exit;
+use clockscope_page::{Document, MAX_BYTES};
+use clockscope_report::pages;
+
+/// Runs the subcommand; gives the exit code.
+#[must_use]
+pub fn run(args: &ViewArgs) -> i32 {
+    match view(args) {
+        Ok(()) => exit::OK,
+        Err(error) => {
+            super::warn_user(&error);
+            exit::FAILURE
+        }
+    }
+}
+
+fn view(args: &ViewArgs) -> Result<()> {
+    let is_standard_input = args.file == Path::new("-");
+    let name =
+        if is_standard_input { "standard input".into() } else { args.file.display().to_string() };
+    let bytes = if is_standard_input {
+        read(io::stdin().lock())
+    } else {
+        File::open(&args.file).and_then(read)
+    };
+    let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
+    let page = Document::parse(&bytes)
+        .map_err(Into::into)
+        .and_then(|document| pages::of_document(&document, None));
+    let page = page.with_context(|| format!("cannot show {name}"))?;
+    let Some(path) = &args.output else { return streams::print(&page) };
+    replace_file::replace(path, page.as_bytes())
+        .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display()))
+}
+
+/// All bytes, or one more than a report may have.
+fn read(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
