@@ -143,6 +143,10 @@ impl Document {
         if text.trim().is_empty() {
             return Err(ReadError::Empty);
         }
+        // serde takes a list for the fields of a struct.
+        if text.trim_start().starts_with('[') {
+            return Err(ReadError::Unknown);
+        }
         let first = text.trim_start().lines().next().unwrap_or("");
         if serde_json::from_str::<Head>(first).is_ok_and(|head| head.record.is_some()) {
             return Err(ReadError::Batches);
