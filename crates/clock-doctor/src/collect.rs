@@ -16,7 +16,6 @@ use super::virtualisation::Signs;
 const INITIAL_TIME_NAMESPACE: &str = "time:[4026531834]";
 
 /// Fills in what files below `root` tell; the rest stays unknown.
-#[must_use]
 pub fn from_files(root: &Path) -> HostState {
     let files = Files(root);
     let status = files.text("proc/self/status").unwrap_or_default();
@@ -45,7 +44,6 @@ pub fn from_files(root: &Path) -> HostState {
 }
 
 /// What files tell of a hypervisor. `kernel` is the release; CPUID is for the caller to add.
-#[must_use]
 pub fn signs_of_virtualisation(root: &Path, kernel: &str) -> Signs {
     let files = Files(root);
     let dmi = ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"];
@@ -68,7 +66,6 @@ pub fn signs_of_virtualisation(root: &Path, kernel: &str) -> Signs {
 }
 
 /// The state of ftrace; `None` where tracefs is not mounted or may not be read.
-#[must_use]
 pub fn ftrace(root: &Path) -> Option<Ftrace> {
     let files = Files(root);
     let place = ["sys/kernel/tracing", "sys/kernel/debug/tracing"]

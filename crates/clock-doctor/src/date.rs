@@ -7,7 +7,6 @@ const DAYS_OF_ERA: i64 = 146_097;
 const DAYS_TO_1970: i64 = 719_468;
 
 /// Seconds since 1970, UTC, as `2026-11-21T12:17:31Z`.
-#[must_use]
 pub fn rfc3339(unix_seconds: i64) -> String {
     let (year, month, day) = civil_from_days(unix_seconds.div_euclid(SECONDS_A_DAY));
     let second = unix_seconds.rem_euclid(SECONDS_A_DAY);
@@ -18,7 +17,6 @@ pub fn rfc3339(unix_seconds: i64) -> String {
 /// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
 ///
 /// Counts years from 1 March, so that the leap day is the last day of its year.
-#[must_use]
 pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days.saturating_add(DAYS_TO_1970);
     let (era, of_era) = (days.div_euclid(DAYS_OF_ERA), days.rem_euclid(DAYS_OF_ERA));

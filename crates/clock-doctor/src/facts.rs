@@ -24,7 +24,6 @@ pub struct Evidence {
 
 impl Evidence {
     /// Something that stands in `file`, which is short.
-    #[must_use]
     pub fn of(file: &str, text: &str) -> Evidence {
         Evidence { file: file.to_owned(), line: None, text: text.to_owned() }
     }
@@ -50,7 +49,6 @@ pub struct Known<T> {
 
 impl<T> Known<T> {
     /// A fact from a file that is short.
-    #[must_use]
     pub fn new(value: T, file: &str, text: &str) -> Known<T> {
         Known { value, evidence: Evidence::of(file, text) }
     }
@@ -67,7 +65,6 @@ pub struct Kernel {
 
 impl Kernel {
     /// Reads a release; `None` if it does not begin with two numbers.
-    #[must_use]
     pub fn parse(release: &str) -> Option<Kernel> {
         let release = release.split_whitespace().next()?;
         let mut numbers = release.split(|c: char| !c.is_ascii_digit());
@@ -78,14 +75,12 @@ impl Kernel {
     }
 
     /// Whether this is that version or a later one. Vendors backport: see `Kernel::el`.
-    #[must_use]
     pub fn at_least(&self, major: u32, minor: u32) -> bool {
         self.version >= (major, minor)
     }
 
     /// The number of the Red Hat Enterprise Linux release that this kernel was built for
     /// (`.el8_10` is 8); its kernels have parts of later versions.
-    #[must_use]
     pub(crate) fn el(&self) -> Option<u32> {
         let after = self.release.split(".el").nth(1)?;
         let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
@@ -102,19 +97,16 @@ pub struct CommandLine {
 
 impl CommandLine {
     /// Splits a line into its words.
-    #[must_use]
     pub fn parse(text: &str) -> CommandLine {
         CommandLine { words: text.split_whitespace().map(str::to_owned).collect() }
     }
 
     /// Whether this very word is there, such as `tsc=reliable`.
-    #[must_use]
     pub fn has(&self, word: &str) -> bool {
         self.words.iter().any(|one| one == word)
     }
 
     /// What is said of NAME in `NAME=VALUE`: the last one wins, as in the kernel for `clocksource=`.
-    #[must_use]
     pub fn value(&self, name: &str) -> Option<&str> {
         self.words.iter().rev().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     }
@@ -141,7 +133,6 @@ pub struct CpuFacts {
 
 impl CpuFacts {
     /// Whether the flag is seen; `None` if it is not but may be there.
-    #[must_use]
     pub fn flag(&self, name: &str) -> Option<bool> {
         let flags = &self.flags.as_ref()?.value;
         match flags.contains(name) {
@@ -202,7 +193,6 @@ impl Log {
     /// Whether what is not in it did not happen: it begins at the boot and nothing was left out.
     /// A fragment may begin at the boot and lack lines all the same: this is necessary, not
     /// sufficient.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.begins_at_boot && self.left_out == 0
     }
@@ -253,7 +243,6 @@ impl Facts {
     }
 
     /// Adds to the signs what the measurement tells: the hypervisor's signature.
-    #[must_use]
     pub fn with_signature(mut self) -> Facts {
         let cpuid = self.measured.as_ref().and_then(|measured| measured.cpuid.as_ref());
         if let Some(signature) = cpuid.and_then(|cpuid| cpuid.hypervisor.clone()) {
@@ -264,7 +253,6 @@ impl Facts {
     }
 
     /// The kernel's version, if known.
-    #[must_use]
     pub fn kernel(&self) -> Option<&Kernel> {
         self.kernel.as_ref().map(|known| &known.value)
     }

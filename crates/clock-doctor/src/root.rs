@@ -87,7 +87,6 @@ impl Root {
     }
 
     /// What was refused when it was opened.
-    #[must_use]
     pub fn refused(&self) -> &[Unread] {
         match &self.tree {
             Tree::Directory(_) => &[],
@@ -180,7 +179,6 @@ impl Root {
     }
 
     /// The logs that there may be, in the order of `paths::LOGS`.
-    #[must_use]
     pub fn logs(&self) -> Vec<String> {
         let one = |pattern: &&str| match pattern.strip_suffix('*') {
             None => vec![(*pattern).to_owned()],
@@ -218,7 +216,6 @@ pub(crate) fn in_words(error: &io::Error) -> String {
 
 /// The text without what would act on a terminal or hide in it; line ends and tabs stay, and a zero
 /// byte is a line end.
-#[must_use]
 pub fn clean(text: &str) -> String {
     printable_lines(&text.replace('\0', "\n").replace('\r', " "))
 }

@@ -63,7 +63,6 @@ pub struct Evidence {
 const PERF_EVENTS: &str = "perf events";
 
 /// Decides.
-#[must_use]
 pub fn judge(evidence: &Evidence) -> SyscallTracing {
     let mut who = certain(evidence);
     let suspects = suspects(evidence);
@@ -99,7 +98,6 @@ fn note(evidence: &Evidence, is_wanted: bool) -> Option<String> {
 }
 
 /// A tracepoint that every system call passes, or one system call's own, which hangs on it.
-#[must_use]
 pub fn is_of_syscalls(tracepoint: &str) -> bool {
     ["sys_enter", "sys_exit"].iter().any(|point| {
         tracepoint.strip_prefix(point).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))

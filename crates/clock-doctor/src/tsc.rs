@@ -3,7 +3,6 @@
 /// Hertz from the scale of a perf page: a tick is `mult / 2^shift` nanoseconds.
 ///
 /// The kernel makes the scale from whole kilohertz; so the result is given in whole kilohertz too.
-#[must_use]
 pub fn hz_from_scale(shift: u16, mult: u32) -> f64 {
     let hertz = 1e9 * f64::from(shift).exp2() / f64::from(mult);
     (hertz / 1e3).round() * 1e3
@@ -13,7 +12,6 @@ pub fn hz_from_scale(shift: u16, mult: u32) -> f64 {
 ///
 /// Known lines: `tsc: Detected 2596.152 MHz processor` (also `... TSC`),
 /// `tsc: Refined TSC clocksource calibration: 2593.906 MHz`.
-#[must_use]
 pub fn hz_from_log(log: &str) -> Option<f64> {
     let rate = |line: &str| {
         let (_, rest) = line.split_once("tsc: ")?;
@@ -42,7 +40,6 @@ pub struct Bracket {
 
 impl Bracket {
     /// Its width, in ticks.
-    #[must_use]
     pub fn width(&self) -> u64 {
         self.after.saturating_sub(self.before)
     }
@@ -54,7 +51,6 @@ impl Bracket {
 
 /// Hertz between two brackets, and how wrong that can be in parts per million: half of both widths
 /// over the interval. `None` if no time passed between them.
-#[must_use]
 pub fn hz_between(first: &Bracket, last: &Bracket) -> Option<(f64, f64)> {
     let nanos = last.clock_ns.checked_sub(first.clock_ns).filter(|nanos| *nanos > 0)?;
     let ticks = last.middle() - first.middle();

@@ -62,7 +62,6 @@ const CPUID: [(&str, &str); 12] = [
 
 /// The hypervisor's short name as `systemd-detect-virt` has it, `wsl` for the Windows Subsystem for
 /// Linux, `none` without one, `unknown` if there is one without a name; `None` if nothing tells.
-#[must_use]
 pub fn name(signs: &Signs) -> Option<String> {
     let kernel = signs.kernel.to_ascii_lowercase();
     if kernel.contains("microsoft") || kernel.ends_with("-wsl2") {

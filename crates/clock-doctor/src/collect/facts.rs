@@ -12,14 +12,12 @@ use crate::root::{Root, paths};
 const EVIDENCE: usize = 300;
 
 /// Reads everything that files below a root tell.
-#[must_use]
 pub fn facts(root: &Root) -> Facts {
     facts_with_log(root, None)
 }
 
 /// As [`facts`], with the running kernel's own log, and what to call it. Files of logs add to it
 /// only what is of the same boot.
-#[must_use]
 pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)>) -> Facts {
     let mut files = Files::of(root);
     let kernel = kernel(&mut files);

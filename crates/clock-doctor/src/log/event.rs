@@ -88,7 +88,6 @@ const KNOWN_WHEN_CUT: [&str; 5] = [
 impl UnstableReason {
     /// The reason in these words, or cut short of them: not all that a log kept is whole. And whether the
     /// words are whole.
-    #[must_use]
     pub fn of(text: &str) -> (UnstableReason, bool) {
         let text = text.trim().trim_start_matches([':', ' ']).trim_end_matches('.').trim();
         let is_cut = |known: &str| text.len() >= 6 && known.starts_with(text) && text != known;
@@ -357,7 +356,6 @@ pub enum Kind {
 
 impl Kind {
     /// `Marking TSC unstable due to TEXT`
-    #[must_use]
     pub fn unstable(text: impl Into<String>) -> Kind {
         let text = text.into();
         let (reason, is_whole) = UnstableReason::of(&text);
@@ -365,14 +363,12 @@ impl Kind {
     }
 
     /// Whether the TSC was given up with words about Hyper-V.
-    #[must_use]
     pub(crate) fn is_about_hyperv(&self) -> bool {
         use UnstableReason::{HyperV, HyperVOtherwise};
         matches!(self, Kind::Unstable { reason: HyperV | HyperVOtherwise, is_whole: true, .. })
     }
 
     /// Whether it gives the figures of one of the watchdog's checks.
-    #[must_use]
     pub(crate) fn has_figures(&self) -> bool {
         matches!(
             self,

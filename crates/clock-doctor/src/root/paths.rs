@@ -81,7 +81,6 @@ pub(crate) const LOGS: [&str; 10] = [
 ];
 
 /// All short files, sorted.
-#[must_use]
 pub fn small() -> Vec<String> {
     let below = |places: &[&str], names: &[&str]| -> Vec<String> {
         let paths =
@@ -97,7 +96,6 @@ pub fn small() -> Vec<String> {
 }
 
 /// What the file is, if doctor reads it. `below` is relative to the root, with single slashes.
-#[must_use]
 pub fn content(below: &str) -> Option<Content> {
     let is_log = |pattern: &str| match pattern.strip_suffix('*') {
         Some(start) => below.strip_prefix(start).is_some_and(is_plain_ending),
@@ -120,7 +118,6 @@ pub fn content(below: &str) -> Option<Content> {
 }
 
 /// What may stand for the `*` of a pattern: a short name of plain characters, uncompressed.
-#[must_use]
 pub(crate) fn is_plain_ending(rest: &str) -> bool {
     const LENGTH: RangeInclusive<usize> = 0..=64;
     const PACKED: [&str; 4] = [".gz", ".xz", ".zst", ".bz2"];

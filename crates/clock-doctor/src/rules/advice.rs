@@ -65,7 +65,6 @@ impl Place {
 
 /// Writes out a fix for this machine, because of these findings; `None` if it cannot help here: the kernel is too old for it, the parameter is set already,
 /// the clocksource is not available, the machine is not of that kind.
-#[must_use]
 pub fn write(fix: Fix, facts: &Facts, verdict: &Verdict, because: &[&Finding]) -> Option<Advice> {
     let case = Case { facts, verdict, because };
     let draft = draft(fix, &case)?;

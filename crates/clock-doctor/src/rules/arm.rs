@@ -9,14 +9,12 @@ use crate::rules::catalogue::{Fix, Label};
 const COMPAT_ONLY: &str = "1418040";
 
 /// What these rules find.
-#[must_use]
 pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let found = [vdso_off(facts), compat_only(facts), trapped(facts), entries_off(facts, verdict)];
     found.into_iter().flatten().collect()
 }
 
 /// Whether this is an ARM.
-#[must_use]
 pub(super) fn is_arm(facts: &Facts) -> bool {
     let machine = facts.cpu.machine.as_ref();
     let named =
@@ -32,7 +30,6 @@ pub(super) fn is_arm(facts: &Facts) -> bool {
 }
 
 /// The first workaround that takes the counter out of the vDSO, and the erratum's name.
-#[must_use]
 pub(super) fn erratum(facts: &Facts) -> Option<(&Event, Option<String>)> {
     let affects = |event: &&Event| matches!(&event.kind, Kind::ArmWorkaround(name) if !name.contains(COMPAT_ONLY));
     let event = facts.events().find(affects)?;
@@ -44,7 +41,6 @@ pub(super) fn erratum(facts: &Facts) -> Option<(&Event, Option<String>)> {
 
 /// The device tree makes a 32-bit kernel take the clock functions out of the vDSO
 /// (`cntvct_functional` in `arch/arm/kernel/vdso.c`).
-#[must_use]
 pub(super) fn entries_removed(facts: &Facts) -> Option<(Evidence, &'static str)> {
     let machine = facts.cpu.machine.as_ref().map(|machine| &machine.value[..]);
     if matches!(machine, Some("aarch64" | "arm64")) && !facts.cpu.is_arm32 {

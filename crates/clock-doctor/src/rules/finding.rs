@@ -38,6 +38,7 @@ impl Severity {
 }
 
 /// What a rule found.
+#[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// What it is, in a word.
@@ -58,7 +59,6 @@ pub struct Finding {
 
 impl Finding {
     /// A finding with what its label's row says.
-    #[must_use]
     pub fn new(label: Label) -> Finding {
         Finding {
             label,
@@ -82,7 +82,6 @@ impl Finding {
     }
 
     /// Adds a line that it rests on.
-    #[must_use]
     pub fn seen(mut self, evidence: &Evidence) -> Finding {
         if !self.evidence.contains(evidence) {
             self.evidence.push(evidence.clone());
@@ -91,21 +90,18 @@ impl Finding {
     }
 
     /// Adds a sentence on what is special here.
-    #[must_use]
     pub fn detail(mut self, sentence: impl Into<String>) -> Finding {
         self.detail.push(sentence.into());
         self
     }
 
     /// Sets how bad it is here.
-    #[must_use]
     pub fn severity(mut self, severity: Severity) -> Finding {
         self.severity = severity;
         self
     }
 
     /// Adds fixes, best first.
-    #[must_use]
     pub fn fix(mut self, fixes: &[Fix]) -> Finding {
         for &fix in fixes {
             if !self.fixes.contains(&fix) {
@@ -116,14 +112,12 @@ impl Finding {
     }
 
     /// Adds what must not be advised because of it.
-    #[must_use]
     pub fn forbid(mut self, fixes: &[Fix]) -> Finding {
         self.forbids.extend(fixes);
         self
     }
 
     /// Names the finding that it follows from.
-    #[must_use]
     pub fn follows(mut self, label: Label) -> Finding {
         self.follows_from = Some(label);
         self
@@ -146,7 +140,6 @@ pub enum State {
 
 impl State {
     /// Its word, as in the label `state:WORD`.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             State::Fast => "fast",
@@ -248,13 +241,11 @@ pub struct Diagnosis {
 
 impl Diagnosis {
     /// Whether there is nothing to mend (`Ok` or `Note`), slowness, wrongness.
-    #[must_use]
     pub fn worst(&self) -> Severity {
         self.findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok)
     }
 
     /// The flat list of labels: state, source, platforms, findings, fixes.
-    #[must_use]
     pub fn labels(&self) -> Vec<String> {
         let mut labels = vec![format!("state:{}", self.verdict.state.word())];
         labels.extend(self.verdict.source.iter().map(|name| format!("source:{name}")));

@@ -11,7 +11,6 @@ use crate::rules::catalogue::Label;
 const BOOT_S: f64 = 120.0;
 
 /// What these rules find.
-#[must_use]
 pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let found =
         [early_switch(facts, verdict), calibration(facts, verdict), hpet_pc10(facts, verdict)];

@@ -16,7 +16,6 @@ use crate::log::event::Kind;
 use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
-#[must_use]
 pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut found = kvm::find(facts, verdict);
     found.extend(hyperv::find(facts, verdict));

@@ -19,7 +19,6 @@ const DEVICES: [&str; 7] =
 const BELIEVED: u64 = 2;
 
 /// What these rules find.
-#[must_use]
 pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut findings: Vec<Finding> = vsyscall64(facts).into_iter().collect();
     let Some(measured) = &facts.measured else { return findings };
@@ -135,7 +134,6 @@ fn is_paravirtual(source: Option<&str>) -> bool {
 
 /// Whether the vDSO answers by itself and is so slow that something must be trapping the instruction
 /// that it reads the counter with: nothing tells a trapped `rdtsc` but its price.
-#[must_use]
 pub(crate) fn is_trapped(measured: &Measured) -> bool {
     trapped(measured).is_some()
 }

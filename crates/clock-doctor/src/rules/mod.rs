@@ -42,7 +42,6 @@ const RULES: [Rules; 10] = [
 ];
 
 /// Judges a machine by what is known of it.
-#[must_use]
 pub fn examine(facts: &Facts) -> Diagnosis {
     let verdict = state::verdict(facts);
     let findings = RULES.iter().flat_map(|find| find(facts, &verdict)).collect();

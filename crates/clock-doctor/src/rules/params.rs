@@ -7,7 +7,6 @@ use crate::log::event::{Event, Kind};
 use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
-#[must_use]
 pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let Some(line) = &facts.command_line else {
         return Vec::new();
@@ -38,7 +37,6 @@ fn found(label: Label, line: &Known<CommandLine>, what: &str) -> Finding {
 }
 
 /// Which clocksource the line asks for; `clock=` is the old name of the parameter.
-#[must_use]
 pub(super) fn asked(line: &CommandLine) -> Option<&str> {
     line.value("clocksource").or_else(|| line.value("clock")).filter(|name| !name.is_empty())
 }

@@ -229,7 +229,6 @@ fn is_bare_metal(hints: &Hints, facts: &Facts) -> bool {
 }
 
 /// All platforms that are seen, the most telling first.
-#[must_use]
 pub fn platforms(facts: &Facts) -> Vec<&'static str> {
     let hints = Hints::of(facts);
     let mut found = virtual_platforms(&hints, facts);
@@ -295,21 +294,18 @@ fn boots_arm64(facts: &Facts) -> bool {
 }
 
 /// Whether these are a virtual machine's. A cloud alone is none: clouds rent whole machines too.
-#[must_use]
 pub(super) fn is_vm(platforms: &[&str]) -> bool {
     let other = ["aws", "bare-metal", "arm64", "arm32"];
     platforms.iter().any(|name| !other.contains(name))
 }
 
 /// Whether a CPU or a log tells of a hypervisor, known or not.
-#[must_use]
 pub(super) fn has_hypervisor(facts: &Facts, platforms: &[&str]) -> bool {
     is_vm(platforms) || Hints::of(facts).flag
 }
 
 /// Whether something says that this is a guest. A cloud's machine is one unless it is said to be a
 /// whole one; a hypervisor without a name is one too.
-#[must_use]
 pub(super) fn is_guest(facts: &Facts, platforms: &[&str]) -> bool {
     let signed = |sign: &Known<Sign>| {
         matches!(sign.value, Sign::Cpuid(_) | Sign::SysHypervisor(_) | Sign::DeviceTree(_))

@@ -13,7 +13,6 @@ const WRONG_PPM: f64 = 500.0;
 const NORMAL_PPM: f64 = 100.0;
 
 /// What these rules find.
-#[must_use]
 pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut signs = Vec::new();
     signs.extend(by_log(facts));

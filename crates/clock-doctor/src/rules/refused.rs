@@ -10,7 +10,6 @@ use super::watchdog::machine::Machine;
 use crate::facts::Facts;
 
 /// What these rules find.
-#[must_use]
 pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let machine = Machine::of(facts, verdict);
     let mut findings = warp::find(facts, &machine);

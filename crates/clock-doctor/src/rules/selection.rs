@@ -10,7 +10,6 @@ use crate::log::event::{Event, Kind};
 use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
-#[must_use]
 pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut found = missing::find(facts, verdict);
     found.extend(rejected(facts, verdict));

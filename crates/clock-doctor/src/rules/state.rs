@@ -34,7 +34,6 @@ const DEVICES: [(&str, &str); 12] = [
 const ELSEWHERE: [&str; 6] = ["riscv_clocksource", "timebase", "tod", "Constant", "stick", "MIPS"];
 
 /// Decides source, state, cost and platforms.
-#[must_use]
 pub fn verdict(facts: &Facts) -> Verdict {
     let platforms = platform::platforms(facts);
     let current = source::current(facts);
@@ -96,7 +95,6 @@ fn refine(seen: &Seen, source: Option<&str>, facts: &Facts) -> (State, String) {
 
 /// The measurement says the opposite of the table: the table is wrong for this kernel, or the
 /// facts about it are.
-#[must_use]
 pub(super) fn disagreement(facts: &Facts) -> Option<Finding> {
     let seen = measured(facts)?;
     let current = source::current(facts);

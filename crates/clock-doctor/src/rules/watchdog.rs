@@ -30,7 +30,6 @@ use crate::log::event::{Kind, Mark};
 use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
-#[must_use]
 pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let machine = Machine::of(facts, verdict);
     let rates = Rates::of(facts);

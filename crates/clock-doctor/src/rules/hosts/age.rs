@@ -27,7 +27,6 @@ impl Default for Age {
 
 impl Age {
     /// Whether the kernel is that version or a later one; `None` if it cannot be told.
-    #[must_use]
     pub(in crate::rules) fn since(&self, major: u32, minor: u32) -> Option<bool> {
         let wanted = (major, minor);
         match (self.at_least >= wanted, self.at_most < wanted) {
@@ -38,7 +37,6 @@ impl Age {
     }
 
     /// Between which versions a log's words lie, as a noun.
-    #[must_use]
     pub(in crate::rules) fn in_words(&self) -> String {
         let (from, to) = (self.at_least, self.at_most);
         let bounds = match (from > OLDEST, to < UNBOUNDED) {
@@ -52,7 +50,6 @@ impl Age {
 }
 
 /// Brackets the kernel by its version, or by the messages that only some versions print.
-#[must_use]
 pub(in crate::rules) fn age(facts: &Facts) -> Age {
     if let Some(kernel) = &facts.kernel {
         let version = kernel.value.version;

@@ -10,14 +10,12 @@ use crate::rules::state::source::is_tsc;
 use crate::rules::watchdog::figures::count;
 
 /// What these rules find.
-#[must_use]
 pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let rules = [clock_present, clock_without_vdso, lacks_invtsc, snapshots];
     rules.iter().filter_map(|rule| rule(facts, verdict)).collect()
 }
 
 /// Where kvm-clock is seen: a line of its driver, or its name in a list.
-#[must_use]
 pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
     let names = |event: &&Event| match &event.kind {
         Kind::KvmClock => true,
@@ -34,7 +32,6 @@ pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
 
 /// A line that says that the host does not keep the virtual CPUs' counters together: it then
 /// cannot set the stable bit (`kvm_track_tsc_matching` in `arch/x86/kvm/x86.c`).
-#[must_use]
 pub(in crate::rules) fn breaks_kvm_clock(facts: &Facts) -> Option<&Event> {
     facts.events().find(|event| match &event.kind {
         Kind::Warp { .. } | Kind::WarpRandom | Kind::HotAdded => true,

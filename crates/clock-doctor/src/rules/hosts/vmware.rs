@@ -8,7 +8,6 @@ use crate::rules::finding::{Finding, Verdict};
 use crate::rules::state::source::is_tsc;
 
 /// What these rules find.
-#[must_use]
 pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     trusted(facts).into_iter().chain(guest_support_missing(facts, verdict)).collect()
 }

@@ -7,7 +7,6 @@ use crate::rules::finding::Finding;
 use crate::rules::watchdog::machine::Machine;
 
 /// The findings on every reason that the log gives, except those that other rules judge.
-#[must_use]
 pub fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for event in facts.events() {

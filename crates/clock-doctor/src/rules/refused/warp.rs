@@ -28,7 +28,6 @@ struct Seen<'a> {
 }
 
 /// The findings on a warp; none if no line tells of one.
-#[must_use]
 pub fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let seen = look(facts);
     let Some(first) = seen.first else { return Vec::new() };

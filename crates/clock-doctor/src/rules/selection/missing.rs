@@ -8,7 +8,6 @@ use crate::rules::state::source::{is_tsc, tsc_given_up};
 use crate::rules::{arm, params, refused, watchdog};
 
 /// What these rules find.
-#[must_use]
 pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut found: Vec<Finding> = absent(facts, verdict).into_iter().collect();
     // A line that gives tsc up is a cause, known by name or not.

@@ -5,7 +5,6 @@ use crate::rules::finding::{Cost, State};
 
 /// What a read of `CLOCK_MONOTONIC` costs: as measured on that machine, else as published for the
 /// clocksource `source`; `None` where nobody has published anything.
-#[must_use]
 pub(super) fn cost(facts: &Facts, state: State, source: &str, is_vm: bool) -> Option<Cost> {
     measured(facts).or_else(|| expected(state, source, is_vm))
 }

@@ -28,13 +28,11 @@ impl Current {
 }
 
 /// Whether the name is that of the TSC's own clocksources.
-#[must_use]
 pub(in crate::rules) fn is_tsc(name: &str) -> bool {
     matches!(name, "tsc" | "tsc-early")
 }
 
 /// Whether the line gives tsc up, or cannot stand without such a line.
-#[must_use]
 pub(in crate::rules) fn gives_tsc_up(event: &Event) -> bool {
     match &event.kind {
         Kind::Marked { name, .. } | Kind::OldDelta { name, .. } | Kind::Skewed { name, .. } => {
@@ -49,14 +47,12 @@ pub(in crate::rules) fn gives_tsc_up(event: &Event) -> bool {
 }
 
 /// The first line that gives tsc up.
-#[must_use]
 pub(in crate::rules) fn tsc_given_up(facts: &Facts) -> Option<&Event> {
     facts.events().find(|event| gives_tsc_up(event))
 }
 
 /// Which clocksource is current. In this order: the file; the log's last line that names it; the
 /// only one that is available; ARM's counter where it is registered.
-#[must_use]
 pub(in crate::rules) fn current(facts: &Facts) -> Current {
     if let Some(file) = facts.current.as_ref().filter(|file| !file.value.trim().is_empty()) {
         return Current::known(&file.value, &file.evidence);

@@ -69,13 +69,11 @@ pub struct Episode {
 
 impl Episode {
     /// The watchdog gave the TSC up for how it counted.
-    #[must_use]
     pub(crate) fn is_skew(&self) -> bool {
         self.has_comparison() || (self.is_declared && self.delay.is_none())
     }
 
     /// The watchdog gave the TSC up because the reference was slow to read.
-    #[must_use]
     pub(crate) fn is_delay(&self) -> bool {
         let marks = self.delay.is_some_and(|(_, marks)| marks);
         marks || (self.delay.is_some() && self.is_declared && !self.has_comparison())
@@ -192,7 +190,6 @@ fn belongs(kind: &Kind) -> bool {
 
 /// All decisions on the TSC that the log tells of, in its order. Delays without consequence are
 /// among them: see [`Episode::is_skew`] and [`Episode::is_delay`].
-#[must_use]
 pub(crate) fn gather(facts: &Facts) -> Vec<Episode> {
     let mut episodes: Vec<Episode> = Vec::new();
     for event in facts.events() {

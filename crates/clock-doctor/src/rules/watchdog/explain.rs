@@ -9,7 +9,6 @@ use super::rates::{ACPI_PM_HZ, Origin};
 use crate::rules::catalogue::Label;
 
 /// The sentences for `label`; none if its general explanation says it all.
-#[must_use]
 pub fn sentences(
     label: Label,
     episode: &Episode,
@@ -34,7 +33,6 @@ pub fn sentences(
 }
 
 /// What both clocks counted, in one clause: `hpet counted 511.303 ms and the TSC 512.006 ms`.
-#[must_use]
 pub fn both(interval: &Interval) -> Option<String> {
     let (elapsed, counted) = (interval.elapsed_ns?, interval.counted_ns?);
     let detail = (counted - elapsed).abs() / 100.0;
@@ -43,13 +41,11 @@ pub fn both(interval: &Interval) -> Option<String> {
 }
 
 /// The reference in a sentence.
-#[must_use]
 pub fn name(interval: &Interval) -> &str {
     interval.reference.as_deref().unwrap_or("the reference")
 }
 
 /// What the numbers say where no other label explains them.
-#[must_use]
 pub fn alone(interval: &Interval) -> Vec<String> {
     let mut said = Vec::new();
     match (interval.skew_ns, both(interval)) {
@@ -154,7 +150,6 @@ fn backwards(interval: &Interval) -> Vec<String> {
 }
 
 /// The counter began anew, rather than stepped back a little.
-#[must_use]
 pub(crate) fn restarted(now: u64, last: u64) -> bool {
     now < last / 2
 }
@@ -241,7 +236,6 @@ fn wrapped(interval: &Interval, machine: &Machine) -> Vec<String> {
 }
 
 /// Where the reference's name comes from, if no line of the decision names it.
-#[must_use]
 pub(crate) fn inferred(interval: &Interval) -> String {
     format!(
         "No line names the reference; the kernel fell back to {}, and the watchdog's reference is \

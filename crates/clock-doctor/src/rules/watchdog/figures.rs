@@ -4,13 +4,11 @@
 const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
 
 /// A duration in nanoseconds with three digits: `704 us`, `4.69 s`, `-485 ms`.
-#[must_use]
 pub fn duration(ns: f64) -> String {
     fine(ns, ns.abs() / 100.0)
 }
 
 /// A duration in nanoseconds, so fine that a difference of `detail_ns` shows: `511.303 ms`.
-#[must_use]
 pub fn fine(ns: f64, detail_ns: f64) -> String {
     if !ns.is_finite() {
         return "an unknown time".to_owned();
@@ -29,7 +27,6 @@ pub fn fine(ns: f64, detail_ns: f64) -> String {
 }
 
 /// Seconds since the start: `12 s`, `40 min`, `2.5 h`, `12 days`.
-#[must_use]
 pub(crate) fn since_start(seconds: f64) -> String {
     match seconds {
         s if s >= 172_800.0 => format!("{:.0} days", s / 86_400.0),
@@ -40,7 +37,6 @@ pub(crate) fn since_start(seconds: f64) -> String {
 }
 
 /// A rate in hertz: `2593.906 MHz`, `3.580 MHz`, `250 Hz`.
-#[must_use]
 pub fn hertz(hz: f64) -> String {
     match hz {
         hz if hz >= 1e4 => format!("{:.3} MHz", hz / 1e6),
@@ -49,13 +45,11 @@ pub fn hertz(hz: f64) -> String {
 }
 
 /// A rate in gigahertz, where no more is known: `3.49 GHz`.
-#[must_use]
 pub(crate) fn gigahertz(hz: f64) -> String {
     if hz >= 1e7 { format!("{:.2} GHz", hz / 1e9) } else { hertz(hz) }
 }
 
 /// Parts per million: `1376 ppm`, `4.17 %`, `0.97 ppm`.
-#[must_use]
 pub fn share(ppm: f64) -> String {
     match ppm.abs() {
         size if size >= 1e5 => format!("{:.0} %", size / 1e4),
@@ -66,7 +60,6 @@ pub fn share(ppm: f64) -> String {
 }
 
 /// What a rate error makes in a day: `1.0 h a day`, `3.5 s a day`.
-#[must_use]
 pub(crate) fn a_day(ppm: f64) -> String {
     let seconds = ppm.abs() * 0.0864;
     match seconds {
@@ -78,7 +71,6 @@ pub(crate) fn a_day(ppm: f64) -> String {
 }
 
 /// A count with a comma after each three digits.
-#[must_use]
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

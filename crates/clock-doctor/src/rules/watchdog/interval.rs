@@ -48,7 +48,6 @@ const FULL_WIDTH: u64 = 1 << 58;
 
 impl Interval {
     /// Computes what follows from the lines of `episode`.
-    #[must_use]
     pub fn of(episode: &Episode, rates: &Rates) -> Interval {
         let mut interval = Interval {
             is_new_format: episode.reference_interval.is_some()
@@ -69,7 +68,6 @@ impl Interval {
     }
 
     /// How far apart the clocks were, in parts per million of the reference's interval.
-    #[must_use]
     pub fn ppm(&self) -> Option<f64> {
         let elapsed = self.elapsed_ns.filter(|ns| *ns > 0.0)?;
         Some(self.skew_ns?.abs() / elapsed * 1e6)
@@ -77,7 +75,6 @@ impl Interval {
 
     /// How often the reference wrapped unseen, if that explains the skew: `k` such that the skew is
     /// within 2 % of `k` wraps.
-    #[must_use]
     pub fn wraps(&self) -> Option<u32> {
         let (skew, wrap) = (self.skew_ns?, self.wrap_ns?);
         let wraps = (skew / wrap).round();
@@ -93,7 +90,6 @@ impl Interval {
     }
 
     /// The second reference agrees with the TSC rather than with the reference.
-    #[must_use]
     pub(crate) fn second_agrees(&self) -> Option<bool> {
         let (_, second) = self.second.as_ref()?;
         let (elapsed, counted) = (self.elapsed_ns?, self.counted_ns?);

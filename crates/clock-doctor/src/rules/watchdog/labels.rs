@@ -18,14 +18,12 @@ const UNDECIDED_NS: f64 = 5e6;
 const MILLISECOND: f64 = 1e6;
 
 /// Clocksources that count timer interrupts.
-#[must_use]
 pub(crate) fn counts_ticks(name: &str) -> bool {
     matches!(name, "jiffies" | "refined-jiffies")
 }
 
 /// Labels that hold for the numbers, the ones that explain most first. Empty: the numbers say only
 /// that the clocks differ, or there are none.
-#[must_use]
 pub fn labels(interval: &Interval) -> Vec<Label> {
     if interval.is_backwards {
         return vec![Label::TscWentBackwards];

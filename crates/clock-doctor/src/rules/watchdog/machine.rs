@@ -27,7 +27,6 @@ pub struct Machine {
 
 impl Machine {
     /// Reads what advice depends on from the facts.
-    #[must_use]
     pub fn of(facts: &Facts, verdict: &Verdict) -> Machine {
         let is_physical = verdict.platforms.contains(&"bare-metal");
         let is_virtual = platform::is_guest(facts, &verdict.platforms);
@@ -49,21 +48,18 @@ impl Machine {
     }
 
     /// Whether the kernel is that version or a later one; `None` if it cannot be told.
-    #[must_use]
     pub fn since(&self, major: u32, minor: u32) -> Option<bool> {
         self.age.since(major, minor)
     }
 
     /// Whether the kernel understands `tsc=nowatchdog`: 5.2 and later, and Red Hat's from 8 on;
     /// `None` if it cannot be told.
-    #[must_use]
     pub(crate) fn has_nowatchdog(&self) -> Option<bool> {
         let el = self.kernel.as_ref().and_then(Kernel::el);
         if el.is_some_and(|release| release >= 8) { Some(true) } else { self.since(5, 2) }
     }
 
     /// The kernel in words: its release, or between which versions its log's words lie.
-    #[must_use]
     pub(crate) fn kernel_in_words(&self) -> String {
         let stated = self.kernel.as_ref().map(|kernel| format!("kernel {}", kernel.release));
         stated.unwrap_or_else(|| self.age.in_words())

@@ -35,7 +35,6 @@ pub struct Rate {
 
 impl Rate {
     /// How wrong it can be against the kernel's own idea of it, as a share: 1e-6 is a ppm.
-    #[must_use]
     pub fn doubt(&self) -> f64 {
         match self.origin {
             Origin::Registration => 1e-6,
@@ -52,7 +51,6 @@ impl Rate {
 /// `clocks_calc_max_nsecs` of `kernel/time/clocksource.c` makes `max_cycles` from
 /// `2^64 / (1.11 mult)` and `max_idle_ns` from half of what those last; the ratio keeps the rate to
 /// a few parts in 10^7. `None` if a number is 0 or the result is no rate.
-#[must_use]
 pub(crate) fn from_registration(max_cycles: u64, max_idle_ns: u64) -> Option<f64> {
     let hz = 0.445e9 * max_cycles as f64 / max_idle_ns as f64;
     (hz.is_finite() && hz > 0.0).then_some(hz)
@@ -69,7 +67,6 @@ pub struct Rates {
 
 impl Rates {
     /// Reads the rates from the log, and the model name.
-    #[must_use]
     pub fn of(facts: &Facts) -> Rates {
         let mut rates = Rates::default();
         for event in facts.events() {
@@ -109,7 +106,6 @@ impl Rates {
     }
 
     /// Rate of the TSC as the clocksource `name` (`tsc` or `tsc-early`) is taken to have.
-    #[must_use]
     pub fn tsc(&self, name: &str) -> Option<&Rate> {
         let other = if name == "tsc" { "tsc-early" } else { "tsc" };
         self.registration(name)
@@ -120,7 +116,6 @@ impl Rates {
     }
 
     /// Rate of a reference, by its registration line or as it usually is.
-    #[must_use]
     pub fn reference(&self, name: &str) -> Option<Rate> {
         if let Some(rate) = self.registration(name) {
             return Some(rate.clone());

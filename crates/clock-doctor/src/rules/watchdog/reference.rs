@@ -14,7 +14,6 @@ use crate::rules::finding::Finding;
 
 /// The finding `watchdog-bad-reference`, if the reference is one that cannot judge, or a second one
 /// agrees with the TSC.
-#[must_use]
 pub fn find(
     episode: &Episode,
     interval: &Interval,

@@ -14,7 +14,6 @@ pub struct Remedy {
 
 /// What keeps the watchdog off: `tsc=nowatchdog` where the kernel knows it, which leaves the check
 /// of the CPUs' counters alive; else `tsc=reliable`, which 4.16 to 5.4 ignored for `tsc-early`.
-#[must_use]
 pub(crate) fn no_watchdog(machine: &Machine) -> Vec<Fix> {
     match (machine.has_nowatchdog(), machine.since(3, 3)) {
         (Some(true) | None, _) => vec![Fix::TscNowatchdog],
@@ -24,7 +23,6 @@ pub(crate) fn no_watchdog(machine: &Machine) -> Vec<Fix> {
 }
 
 /// What `label` asks for.
-#[must_use]
 pub fn of(label: Label, machine: &Machine, rate_is_unchecked: bool) -> Remedy {
     let mut fixes = Vec::new();
     let mut forbids = Vec::new();

@@ -15,7 +15,6 @@ use crate::rules::state::source::is_tsc;
 const AFTER_S: f64 = 60.0;
 
 /// The finding `after-resume`, from the log's lines on sleeping and waking.
-#[must_use]
 pub fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
     let mut woke: Option<&Event> = None;
     for event in facts.events() {
@@ -33,7 +32,6 @@ pub fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
 }
 
 /// `after-resume` where the counter itself tells: it began anew, or is before its start.
-#[must_use]
 pub fn by_counter(episode: &Episode, interval: &Interval, machine: &Machine) -> Option<Finding> {
     let (now, last) = interval.readings.filter(|_| interval.is_backwards)?;
     if !interval.is_before_zero && !explain::restarted(now, last) {
@@ -47,7 +45,6 @@ pub fn by_counter(episode: &Episode, interval: &Interval, machine: &Machine) -> 
 }
 
 /// Whether the line before, by file order, comes so soon before that it is the reason.
-#[must_use]
 pub(crate) fn is_soon(before: &Event, event: &Event) -> bool {
     match (before.at, event.at) {
         (Some(before), Some(now)) => (-1.0..=AFTER_S).contains(&(now - before)),

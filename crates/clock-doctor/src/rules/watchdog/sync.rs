@@ -8,7 +8,6 @@ use crate::rules::catalogue::Label;
 use crate::rules::finding::Finding;
 
 /// The finding `per-cpu-sync-suspicious`, from `CPUs LIST ahead of CPU N`.
-#[must_use]
 pub fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
     let mut found: Option<Finding> = None;
     for event in facts.events() {
