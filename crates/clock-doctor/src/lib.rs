@@ -4,16 +4,12 @@
 
 pub mod capture;
 pub mod collect;
-pub mod date;
 pub mod facts;
 pub mod log;
 pub mod measured;
 pub mod root;
 pub mod rules;
 pub mod state;
-pub mod tracing;
-pub mod tsc;
-pub mod virtualisation;
 
 /// The example of the README is tried.
 #[cfg(doctest)]

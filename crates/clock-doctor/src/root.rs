@@ -16,7 +16,7 @@ use archive::Archive;
 use clockscope_text::foreign::printable_lines;
 use directory::Directory;
 
-pub use super::collect::facts::{facts, facts_with_log};
+pub use super::collect::{facts, facts_with_log};
 
 /// Where a log is cut, its first line is looked for within so many bytes.
 const LINE: u64 = 1 << 20;

@@ -2,8 +2,10 @@
 
 pub mod batch;
 pub mod clocks;
+pub mod host;
 pub mod in_work;
 pub mod instructions;
+pub mod live;
 pub mod names;
 pub mod path;
 pub mod rounds;

@@ -1,5 +1,6 @@
 //! Lines for a terminal: [`units`], [`lines`] and the texts of others ([`foreign`]).
 
+pub mod date;
 pub mod foreign;
 pub mod lines;
 pub mod units;

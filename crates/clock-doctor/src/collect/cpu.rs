@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::facts::{Files, first_line};
-use super::{count_cpus, field};
+use super::{Files, count_cpus, field, first_line};
 use crate::facts::{CpuFacts, Known};
 use crate::root::{SMALL, paths};
 

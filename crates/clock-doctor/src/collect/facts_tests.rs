@@ -124,3 +124,12 @@ fn this_machine_can_be_read() {
     assert!(facts.kernel.is_some());
     assert!(facts.command_line.is_some());
 }
+
+#[test]
+fn lists_of_cpus_are_counted_or_refused() {
+    assert_eq!(super::count_cpus("0\n"), Some(1));
+    assert_eq!(super::count_cpus("0-3,8,10-11"), Some(7));
+    for bad in ["", "3-1", "a", "0-4294967295"] {
+        assert_eq!(super::count_cpus(bad), None, "{bad}");
+    }
+}

@@ -11,7 +11,7 @@
 use std::cmp::Reverse;
 use std::io::Read;
 
-use super::facts::Files;
+use super::Files;
 use crate::facts::{Kernel, Known, Log, Unread};
 use crate::log::event::{Event, Kind};
 use crate::log::reader;

@@ -1,7 +1,6 @@
 //! What tells the machine, the hypervisor or the container, and the device tree's timer.
 
-use super::facts::{Files, first_line};
-use super::field;
+use super::{Files, field, first_line};
 use crate::facts::{Evidence, Known, Sign};
 use crate::root::paths;
 

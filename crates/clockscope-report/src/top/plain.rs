@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::reading::{Reading, Row};
-use clock_doctor::date;
 use clockscope_model::callers::Called;
+use clockscope_text::date;
 use clockscope_text::units;
 
 /// What the lines so far have said.

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::doctor::live;
 use super::replace_file::replace;
 use super::streams;
 use crate::cli::explain::CaptureArgs;
 use crate::exit;
 use clock_doctor::capture::{self, Capture};
-use clock_doctor::date::rfc3339;
 use clock_doctor::root::Root;
+use clockscope_measure::live;
 use clockscope_sys::identity;
+use clockscope_text::date::rfc3339;
 
 /// Longest part of a host's name in a file's name, in characters; as Linux allows
 /// (`__NEW_UTS_LEN` of include/uapi/linux/utsname.h).

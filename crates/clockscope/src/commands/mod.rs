@@ -5,7 +5,6 @@ pub mod bench;
 pub mod capture;
 pub mod compare;
 pub mod doctor;
-pub mod host_state;
 pub mod observers;
 pub mod output;
 pub mod program;

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::replace_file::Prepared;
-use super::{host_state, streams};
+use super::streams;
 use crate::cli::trace::TraceFormat;
+use clockscope_measure::host;
 use clockscope_model::trace::TraceReport;
 use clockscope_report::callers::{flamegraph, folded, pprof};
 use clockscope_report::pages;
@@ -73,7 +74,7 @@ fn rendered(
         TraceFormat::Json => json_document(report).context("JSON")?.into_bytes(),
         TraceFormat::Folded => folded::render(report).into_bytes(),
         TraceFormat::Pprof => pprof::render(report).context("pprof")?,
-        TraceFormat::Html => pages::of_report(report, Some(&host_state::collect()))?.into_bytes(),
+        TraceFormat::Html => pages::of_report(report, Some(&host::collect()))?.into_bytes(),
     })
 }
 

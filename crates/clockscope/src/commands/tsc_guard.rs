@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use anyhow::bail;
 use fastclock::Decline;
 
-use super::doctor::live;
 use clock_doctor::rules;
 use clock_doctor::rules::advice::tsc_guards;
+use clockscope_measure::live;
 use clockscope_timekeeper::guards::{self, Refusal};
 
 /// Asks whether this machine's counter may be used.

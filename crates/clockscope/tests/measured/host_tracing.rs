@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use clock_doctor::state::SyscallTracing;
-use clockscope::commands::host_state;
+use clockscope_measure::host;
 
 use crate::support::tracefs::with_tracefs;
 use crate::support::{installed_or_skip, is_root_or_skip, running};
@@ -30,7 +30,7 @@ impl Tracer {
         let marker = format!("(pid {pid})");
         let start = Instant::now();
         while start.elapsed() < running::HUNG_AFTER {
-            let tracing = host_state::collect().syscall_tracing;
+            let tracing = host::collect().syscall_tracing;
             let is_it = |who: &&String| who.contains(&marker) && who.contains(means);
             if let Some(who) = tracing.who.iter().find(is_it) {
                 assert_eq!(tracing.active, Some(true), "{tracing:?}");
@@ -39,7 +39,7 @@ impl Tracer {
             let ended = self.0.try_wait().expect("it can be waited for");
             assert!(ended.is_none(), "the tracer ended: {ended:?}");
         }
-        panic!("{marker} was not seen by {means}: {:?}", host_state::collect().syscall_tracing);
+        panic!("{marker} was not seen by {means}: {:?}", host::collect().syscall_tracing);
     }
 
     fn pid(&self) -> u32 {
@@ -81,7 +81,7 @@ fn another_clockscope_is_seen_and_gone_when_it_ends() {
     assert!(who.starts_with("clockscope"), "{who}");
     drop(hold);
     tracer.0.wait().expect("it ends");
-    assert!(!is_named(&host_state::collect().syscall_tracing, pid));
+    assert!(!is_named(&host::collect().syscall_tracing, pid));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn bpftrace_is_seen() {
     let who = tracer.seen(pid, "sys_enter");
     assert_eq!(who, format!("bpftrace (pid {pid}): BPF on sys_enter"));
     let pid = tracer.end();
-    assert!(!is_named(&host_state::collect().syscall_tracing, pid));
+    assert!(!is_named(&host::collect().syscall_tracing, pid));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use clockscope::commands::host_state;
+use clockscope_measure::host;
 use clockscope_model::bench::{BenchReport, PathRow};
 
 use crate::figure::{Unit, exact_verdict};
@@ -178,7 +178,7 @@ fn measure(suite: &Suite, rounds: usize, cpu: usize) -> Best {
 
 /// Whether somebody traces system calls on this host, which makes them dearer for all.
 fn is_traced() -> bool {
-    host_state::collect().syscall_tracing.active == Some(true)
+    host::collect().syscall_tracing.active == Some(true)
 }
 
 /// Waits until nobody traces system calls any more; false if that takes too long.

@@ -43,7 +43,7 @@ fn bench(args: &BenchArgs) -> Result<Outcome> {
     }
     let cpu = cpu(args.cpu, affinity::allowed())?;
     let outputs = Outputs::open(args)?;
-    let host = crate::commands::host_state::collect();
+    let host = clockscope_measure::host::collect();
     let mut collected = launches::run(args, launches::count(args), cpu)?;
     let mut report = evaluation::report(&mut collected, host, args.net);
     extras::add(args, &chosen, &mut report);

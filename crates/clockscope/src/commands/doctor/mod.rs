@@ -1,6 +1,5 @@
 //! `clockscope doctor`: collect, judge, print.
 
-pub mod live;
 mod output;
 pub mod watch;
 
@@ -17,6 +16,7 @@ use clock_doctor::root::{self, Root};
 use clock_doctor::rules;
 use clock_doctor::rules::catalogue;
 use clock_doctor::rules::finding::{Severity, State};
+use clockscope_measure::live;
 use clockscope_text::foreign::json_document;
 
 /// Runs the subcommand; gives the exit status.

@@ -13,9 +13,10 @@ use indicatif::ProgressBar;
 
 use crate::cli::measure::{ReportFormat, WrongnessArgs};
 use crate::commands::replace_file::Prepared;
-use crate::commands::{host_state, streams};
+use crate::commands::streams;
 use crate::exit;
 use clock_doctor::state::HostState;
+use clockscope_measure::host;
 use clockscope_measure::wrongness::machine::Machine;
 use clockscope_measure::wrongness::measure;
 use clockscope_measure::wrongness::plan::Plan;
@@ -48,7 +49,7 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
             SECONDS.end()
         );
     }
-    let host = host_state::collect();
+    let host = host::collect();
     let mut machine = Machine::this();
     machine.nominal_hz = nominal_hz(&host);
     let (plan, histogram) = plan(args, &machine)?;

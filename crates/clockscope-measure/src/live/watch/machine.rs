@@ -9,11 +9,11 @@ use fastclock::ClockId;
 
 use super::changes::Snapshot;
 use super::{Watched, Woken};
-use crate::commands::doctor::live::kernel_log;
-use clock_doctor::date;
+use crate::live::kernel_log;
 use clockscope_sys::poll::{self, EndSignals};
 use clockscope_sys::set_watch::SetWatch;
 use clockscope_sys::{identity, timex, tsc};
+use clockscope_text::date;
 
 /// The kernel gives no notice of another clocksource: it is looked at this often.
 const EVERY: Duration = Duration::from_secs(1);

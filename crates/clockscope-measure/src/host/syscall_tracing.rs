@@ -3,20 +3,20 @@
 //! That is: whether something is done beside every system call. Probes on the kernel function of one
 //! system call are not looked for; they make only that one dearer.
 
-use super::state::SyscallTracing;
+use clock_doctor::state::SyscallTracing;
 
 /// What the kernel does beside each system call of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
+pub(super) struct Work {
     /// A probe is attached to `sys_enter` or `sys_exit`, by whomever.
-    pub tracepoint: bool,
+    pub(super) tracepoint: bool,
     /// The calls of this process are given to the audit subsystem.
-    pub audit: bool,
+    pub(super) audit: bool,
 }
 
 /// What a process holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Held {
+pub(super) enum Held {
     /// A BPF program on the tracepoint of this name.
     Bpf(String),
     /// Perf events without a BPF program; the kernel does not tell on what.
@@ -25,45 +25,45 @@ pub enum Held {
 
 /// A process with something that may trace system calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub(super) struct Holder {
     /// The process.
-    pub pid: u32,
+    pub(super) pid: u32,
     /// Its name.
-    pub name: String,
+    pub(super) name: String,
     /// Its command line.
-    pub arguments: Vec<String>,
+    pub(super) arguments: Vec<String>,
     /// What it holds.
-    pub held: Held,
+    pub(super) held: Held,
 }
 
 /// The state of ftrace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ftrace {
+pub(super) struct Ftrace {
     /// Of the events `raw_syscalls` and `syscalls`, those that are on.
-    pub events: Vec<String>,
+    pub(super) events: Vec<String>,
     /// The current tracer, such as `nop` or `function_graph`.
-    pub tracer: Option<String>,
+    pub(super) tracer: Option<String>,
 }
 
 /// All that was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Evidence {
+pub(super) struct Evidence {
     /// What the kernel does beside each system call, if that can be read. It settles the question.
-    pub work: Option<Work>,
+    pub(super) work: Option<Work>,
     /// Processes with probes; not this one.
-    pub holders: Vec<Holder>,
+    pub(super) holders: Vec<Holder>,
     /// Tracepoints of BPF links that no process holds, being pinned or held by another program.
-    pub unheld: Vec<String>,
+    pub(super) unheld: Vec<String>,
     /// The state of ftrace, if tracefs can be read.
-    pub ftrace: Option<Ftrace>,
+    pub(super) ftrace: Option<Ftrace>,
     /// What could not be looked at, as clauses.
-    pub unseen: Vec<String>,
+    pub(super) unseen: Vec<String>,
 }
 
 const PERF_EVENTS: &str = "perf events";
 
 /// Decides.
-pub fn judge(evidence: &Evidence) -> SyscallTracing {
+pub(super) fn judge(evidence: &Evidence) -> SyscallTracing {
     let mut who = certain(evidence);
     let suspects = suspects(evidence);
     let active = match evidence.work {
@@ -98,7 +98,7 @@ fn note(evidence: &Evidence, is_wanted: bool) -> Option<String> {
 }
 
 /// A tracepoint that every system call passes, or one system call's own, which hangs on it.
-pub fn is_of_syscalls(tracepoint: &str) -> bool {
+pub(super) fn is_of_syscalls(tracepoint: &str) -> bool {
     ["sys_enter", "sys_exit"].iter().any(|point| {
         tracepoint.strip_prefix(point).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
     })

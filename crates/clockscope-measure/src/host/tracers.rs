@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-use clock_doctor::collect;
+use super::files;
+use super::syscall_tracing::{Evidence, Held, Holder, Work, is_of_syscalls, judge};
 use clock_doctor::state::SyscallTracing;
-use clock_doctor::tracing::{Evidence, Held, Holder, Work, is_of_syscalls, judge};
 use clockscope_sys::bpf::{self, Link, ProbeKind};
 use clockscope_sys::syscall_work;
 
@@ -17,7 +17,7 @@ pub(super) fn look() -> SyscallTracing {
 }
 
 fn evidence() -> Evidence {
-    let mut evidence = Evidence { ftrace: collect::ftrace(Path::new("/")), ..Evidence::default() };
+    let mut evidence = Evidence { ftrace: files::ftrace(Path::new("/")), ..Evidence::default() };
     match syscall_work::read() {
         Ok(work) => {
             evidence.work = Some(Work { tracepoint: work.tracepoint, audit: work.audit });

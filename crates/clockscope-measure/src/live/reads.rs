@@ -2,8 +2,8 @@
 
 use fastclock::{ClockId, Nanos};
 
+use crate::wrongness::machine::DEFAULT;
 use clock_doctor::measured::ReadCost;
-use clockscope_measure::wrongness::machine::DEFAULT;
 use clockscope_sys::loaded_vdso as image;
 use clockscope_sys::loops::Loops;
 use clockscope_sys::vdso_call::{self, Call, Path};

@@ -17,7 +17,7 @@ pub fn rfc3339(unix_seconds: i64) -> String {
 /// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
 ///
 /// Counts years from 1 March, so that the leap day is the last day of its year.
-pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days.saturating_add(DAYS_TO_1970);
     let (era, of_era) = (days.div_euclid(DAYS_OF_ERA), days.rem_euclid(DAYS_OF_ERA));
     let leap_days = of_era / 1_460 - of_era / 36_524 + of_era / (DAYS_OF_ERA - 1);

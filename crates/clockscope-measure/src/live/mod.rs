@@ -2,14 +2,14 @@
 
 mod counters;
 mod hardware;
-pub(super) mod kernel_log;
+mod kernel_log;
 mod reads;
+pub mod watch;
 
 use std::path::Path;
 use std::time::Instant;
 
-use crate::commands::host_state;
-use clock_doctor::collect as files;
+use crate::host::{self, files};
 use clock_doctor::facts::Facts;
 use clock_doctor::measured::{Discipline, Measured};
 use clockscope_sys::timex::{self, Timex};
@@ -37,7 +37,7 @@ pub fn measure() -> Measured {
         return untimed();
     }
     let start = Instant::now();
-    let host = host_state::collect();
+    let host = host::collect();
     let mut unmeasured = Vec::new();
     let reads = reads::all(&mut unmeasured);
     let hz = host.tsc_hz_measured.or(host.tsc_hz_kernel);

@@ -2,23 +2,23 @@
 
 /// What tells a hypervisor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Signs {
+pub(super) struct Signs {
     /// The name that the hypervisor gives by CPUID, if the CPU says that there is one.
-    pub cpuid: Option<String>,
+    pub(super) cpuid: Option<String>,
     /// Contents of the DMI fields that name a vendor or product.
-    pub dmi: Vec<String>,
+    pub(super) dmi: Vec<String>,
     /// `/proc/xen` exists; with its capabilities.
-    pub xen: Option<String>,
+    pub(super) xen: Option<String>,
     /// `/sys/hypervisor/type`.
-    pub sys_hypervisor: Option<String>,
+    pub(super) sys_hypervisor: Option<String>,
     /// `hypervisor/compatible` in the device tree.
-    pub device_tree: Option<String>,
+    pub(super) device_tree: Option<String>,
     /// The release of the kernel, which tells WSL.
-    pub kernel: String,
+    pub(super) kernel: String,
     /// `/proc/cpuinfo` names User Mode Linux.
-    pub user_mode: bool,
+    pub(super) user_mode: bool,
     /// `/proc/cpuinfo` has the flag `hypervisor`.
-    pub flag: bool,
+    pub(super) flag: bool,
 }
 
 /// Beginnings of DMI fields. Clouds come first, which set their names over that of the hypervisor.
@@ -62,7 +62,7 @@ const CPUID: [(&str, &str); 12] = [
 
 /// The hypervisor's short name as `systemd-detect-virt` has it, `wsl` for the Windows Subsystem for
 /// Linux, `none` without one, `unknown` if there is one without a name; `None` if nothing tells.
-pub fn name(signs: &Signs) -> Option<String> {
+pub(super) fn name(signs: &Signs) -> Option<String> {
     let kernel = signs.kernel.to_ascii_lowercase();
     if kernel.contains("microsoft") || kernel.ends_with("-wsl2") {
         return Some("wsl".to_owned());

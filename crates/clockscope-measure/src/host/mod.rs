@@ -1,18 +1,22 @@
 //! The state of this host: what files, the kernel and the CPU say, put together.
 
-mod tracing;
+pub(crate) mod files;
+mod syscall_tracing;
+mod tracers;
+mod tsc_rate;
+mod virtualisation;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fastclock::ClockId;
 
+use self::tsc_rate::{Bracket, hz_between, hz_from_log, hz_from_scale};
 use clock_doctor::state::{HostState, VdsoState};
-use clock_doctor::tsc::{Bracket, hz_between, hz_from_log, hz_from_scale};
-use clock_doctor::{collect as files, date, virtualisation};
 use clockscope_sys::loaded_vdso as image;
 use clockscope_sys::vdso_call::{self, Call, Callable};
 use clockscope_sys::{identity, perf_clock, tsc};
+use clockscope_text::date;
 
 /// How long the TSC is measured for.
 const BASELINE: Duration = Duration::from_millis(50);
@@ -45,7 +49,7 @@ pub fn collect() -> HostState {
         state.tsc_hz_kernel = Some(hertz);
         state.tsc_hz_source = Some(source.to_owned());
     }
-    state.syscall_tracing = tracing::look();
+    state.syscall_tracing = tracers::look();
     state.vdso = vdso();
     std::thread::sleep(BASELINE.saturating_sub(started.elapsed()));
     if let Some((hertz, ppm)) = first.and_then(|first| hz_between(&first, &narrowest_bracket()?)) {

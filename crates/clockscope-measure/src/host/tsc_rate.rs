@@ -3,7 +3,7 @@
 /// Hertz from the scale of a perf page: a tick is `mult / 2^shift` nanoseconds.
 ///
 /// The kernel makes the scale from whole kilohertz; so the result is given in whole kilohertz too.
-pub fn hz_from_scale(shift: u16, mult: u32) -> f64 {
+pub(super) fn hz_from_scale(shift: u16, mult: u32) -> f64 {
     let hertz = 1e9 * f64::from(shift).exp2() / f64::from(mult);
     (hertz / 1e3).round() * 1e3
 }
@@ -12,7 +12,7 @@ pub fn hz_from_scale(shift: u16, mult: u32) -> f64 {
 ///
 /// Known lines: `tsc: Detected 2596.152 MHz processor` (also `... TSC`),
 /// `tsc: Refined TSC clocksource calibration: 2593.906 MHz`.
-pub fn hz_from_log(log: &str) -> Option<f64> {
+pub(super) fn hz_from_log(log: &str) -> Option<f64> {
     let rate = |line: &str| {
         let (_, rest) = line.split_once("tsc: ")?;
         let known = rest.starts_with("Detected ") || rest.starts_with("Refined TSC clocksource");
@@ -29,18 +29,18 @@ pub fn hz_from_log(log: &str) -> Option<f64> {
 
 /// A reading of the counter between two readings of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bracket {
+pub(super) struct Bracket {
     /// The counter before, in ticks.
-    pub before: u64,
+    pub(super) before: u64,
     /// The clock, in nanoseconds.
-    pub clock_ns: i64,
+    pub(super) clock_ns: i64,
     /// The counter after, in ticks.
-    pub after: u64,
+    pub(super) after: u64,
 }
 
 impl Bracket {
     /// Its width, in ticks.
-    pub fn width(&self) -> u64 {
+    pub(super) fn width(&self) -> u64 {
         self.after.saturating_sub(self.before)
     }
 
@@ -51,7 +51,7 @@ impl Bracket {
 
 /// Hertz between two brackets, and how wrong that can be in parts per million: half of both widths
 /// over the interval. `None` if no time passed between them.
-pub fn hz_between(first: &Bracket, last: &Bracket) -> Option<(f64, f64)> {
+pub(super) fn hz_between(first: &Bracket, last: &Bracket) -> Option<(f64, f64)> {
     let nanos = last.clock_ns.checked_sub(first.clock_ns).filter(|nanos| *nanos > 0)?;
     let ticks = last.middle() - first.middle();
     if ticks <= 0.0 {

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use fastclock::ClockId;
 
-use clock_doctor::collect::facts as collect;
+use clock_doctor::collect;
 use clock_doctor::facts::{Facts, Log, Unread};
 use clock_doctor::log::reader;
 use clock_doctor::root::Root;
@@ -87,14 +87,14 @@ fn records() -> io::Result<Vec<u8>> {
 }
 
 /// No record of `/dev/kmsg` is longer, in bytes (`PRINTKRB_RECORD_MAX`, kernel/printk/internal.h).
-pub(in crate::commands::doctor) const RECORD_MAX: usize = 8192;
+pub(super) const RECORD_MAX: usize = 8192;
 
 /// Opens `/dev/kmsg` for reading records one by one without waiting.
 ///
 /// # Errors
 ///
 /// `EPERM` with `kernel.dmesg_restrict`; `ENOENT` in many containers.
-pub(in crate::commands::doctor) fn open_device() -> io::Result<fs::File> {
+pub(super) fn open_device() -> io::Result<fs::File> {
     let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
     fs::OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg")
 }
@@ -105,7 +105,7 @@ pub(in crate::commands::doctor) fn open_device() -> io::Result<fs::File> {
 ///
 /// - `Documentation/ABI/testing/dev-kmsg` (Linux 6.12): `priority,number,microseconds,flags;text`,
 ///   then lines that begin with a space
-pub(in crate::commands::doctor) fn line(record: &[u8]) -> Option<String> {
+pub(super) fn line(record: &[u8]) -> Option<String> {
     let record = String::from_utf8_lossy(record);
     let (head, text) = record.split_once(';')?;
     let mut fields = head.split(',');
@@ -119,7 +119,7 @@ pub(in crate::commands::doctor) fn line(record: &[u8]) -> Option<String> {
 }
 
 /// Why the log cannot be read, with what to try.
-pub(in crate::commands::doctor) fn refusal(error: &io::Error) -> String {
+pub(super) fn refusal(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::PermissionDenied => {
             "not permitted (kernel.dmesg_restrict, or a container); try as root, or \

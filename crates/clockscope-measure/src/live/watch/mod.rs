@@ -4,14 +4,10 @@ mod changes;
 mod machine;
 
 use std::fmt::Display;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
-use std::path::Path;
+use std::io;
 
 use self::changes::{Change, Snapshot, changes, weighty};
 use self::machine::Machine;
-use crate::commands::streams;
-use crate::exit;
 use clockscope_text::foreign::printable;
 
 /// What happened while the watch waited.
@@ -39,38 +35,15 @@ trait Watched {
     fn unwatched(&self) -> Vec<String>;
 }
 
-/// Watches until it is interrupted, and prints to standard output or at the end of a file.
+/// Watches this machine until it is interrupted; gives the lines to `out`.
 ///
 /// The clocksource is looked at once a second, because the kernel gives no notice of it.
-#[must_use]
-pub fn run(output: Option<&Path>) -> i32 {
-    let file = match output.map(open).transpose() {
-        Ok(file) => file,
-        Err(error) => {
-            streams::warn_user(&error);
-            return exit::UNKNOWN;
-        }
-    };
-    let watched = Machine::new().and_then(|mut machine| match file {
-        Some(mut file) => watch(&mut machine, &mut |line| file.write_all(line.as_bytes())),
-        None => watch(&mut machine, &mut streams::print_line),
-    });
-    match watched {
-        Ok(()) => exit::OK,
-        // A reader that left has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit::OK,
-        Err(error) => {
-            streams::warn_user(&format!("cannot go on watching: {error}; try -o FILE elsewhere"));
-            exit::UNKNOWN
-        }
-    }
-}
-
-fn open(path: &Path) -> Result<File, String> {
-    let file = OpenOptions::new().append(true).create(true).open(path);
-    file.map_err(|error| {
-        format!("cannot write to {}: {error}; try -o FILE elsewhere", path.display())
-    })
+///
+/// # Errors
+///
+/// Those of `out`, or when the signals that end the watch cannot be caught.
+pub fn run(out: &mut dyn FnMut(&str) -> io::Result<()>) -> io::Result<()> {
+    watch(&mut Machine::new()?, out)
 }
 
 /// Prints the first state and then each change, until the machine says that it is over.
@@ -106,6 +79,7 @@ fn watch(machine: &mut dyn Watched, out: &mut dyn FnMut(&str) -> io::Result<()>)
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::io::Write as _;
 
     use super::*;
 

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use crate::wrongness::machine::pairs;
+use crate::wrongness::offset::{self, Offset};
+use crate::wrongness::source::{FencedCounter, Source};
+use crate::wrongness::warp::{self, Warp};
 use clock_doctor::measured::WarpMeasured;
-use clockscope_measure::wrongness::machine::pairs;
-use clockscope_measure::wrongness::offset::{self, Offset};
-use clockscope_measure::wrongness::source::{FencedCounter, Source};
-use clockscope_measure::wrongness::warp::{self, Warp};
 use clockscope_sys::affinity;
 
 /// All pairs together take about this long.
