@@ -28,7 +28,7 @@ enum Source {
 }
 
 /// The name of the loop without a call.
-pub const EMPTY_LOOP: &str = "empty loop";
+pub(crate) const EMPTY_LOOP: &str = "empty loop";
 
 /// Every clock that `bench` measures, in the order in which they are shown.
 pub const ALL: [Clock; 17] = [

@@ -117,7 +117,7 @@ fn in_work(with: &Batches, without: &Batches) -> Option<InWork> {
 impl InWork {
     /// The worst of the three grades.
     #[must_use]
-    pub fn grade(&self) -> Grade {
+    pub(crate) fn grade(&self) -> Grade {
         self.alone.grade.max(self.compute.grade).max(self.memory.grade)
     }
 }

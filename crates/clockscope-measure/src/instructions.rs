@@ -45,7 +45,7 @@ pub struct Counted {
 impl Counted {
     /// Instructions a cycle; `None` if no cycle was counted.
     #[must_use]
-    pub fn per_cycle(&self) -> Option<f64> {
+    pub(crate) fn per_cycle(&self) -> Option<f64> {
         (self.cycles > 0.0).then_some(self.instructions / self.cycles)
     }
 }

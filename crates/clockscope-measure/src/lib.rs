@@ -1,6 +1,7 @@
 //! Measuring: what a call costs, and how wrong a clock is.
 
 pub mod batch;
+pub mod bench;
 pub mod clocks;
 pub mod host;
 pub mod in_work;

@@ -26,7 +26,7 @@ pub struct Plan {
 }
 
 /// How much slower than the best a control loop may be for its batch to count: 1 is as long again.
-pub const GATE: f64 = 0.03;
+pub(crate) const GATE: f64 = 0.03;
 /// A batch that is cheaper by less than this share does not beat the cheapest.
 const BEATEN_BY: f64 = 0.001;
 

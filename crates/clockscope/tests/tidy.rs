@@ -236,7 +236,7 @@ const OF_THE_COMMAND: [&str; 3] =
 /// The only files of the command that write to standard output and error: `streams.rs`, and a launch of
 /// `bench`, whose numbers `bench` itself reads.
 const SPEAKERS: [&str; 2] =
-    ["crates/clockscope/src/commands/streams.rs", "crates/clockscope/src/commands/bench/launch.rs"];
+    ["crates/clockscope/src/commands/streams.rs", "crates/clockscope/src/commands/bench/mod.rs"];
 
 fn only_the_door_speaks(files: &[File]) -> Vec<String> {
     let speaks = |line: &str| {

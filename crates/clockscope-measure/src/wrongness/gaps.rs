@@ -9,7 +9,7 @@ use clockscope_stats::distribution::Distribution;
 use clockscope_sys::affinity;
 
 /// What counts as a gap, in nanoseconds.
-pub const THRESHOLD_NS: u64 = 1_000;
+pub(crate) const THRESHOLD_NS: u64 = 1_000;
 /// Turns of the loop between two looks at the time.
 const BATCH: u32 = 4_096;
 /// If a look at the interrupts takes longer than this, gaps are not classified.

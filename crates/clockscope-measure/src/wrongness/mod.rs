@@ -8,6 +8,7 @@ pub mod order;
 pub mod pair;
 pub mod plan;
 pub mod rate;
+pub mod report;
 pub mod sandwich;
 pub mod source;
 pub mod stability;
@@ -417,6 +418,6 @@ fn join(first: order::Order, other: order::Order) -> order::Order {
 
 /// Whether a warp of this source is expected of a healthy machine.
 #[must_use]
-pub fn is_unordered(source: &str) -> bool {
+pub(crate) fn is_unordered(source: &str) -> bool {
     source == UNORDERED
 }

@@ -40,7 +40,7 @@ impl Disorder {
 
 impl Sandwich {
     /// Adds three readings in the order in which they were taken.
-    pub fn add(&mut self, readings: [Result<i64, NotNormal>; 3]) {
+    pub(crate) fn add(&mut self, readings: [Result<i64, NotNormal>; 3]) {
         self.count += 1;
         match readings {
             [Ok(before), Ok(inner), Ok(after)] => {
@@ -55,7 +55,7 @@ impl Sandwich {
 
     /// What was wrong, one clause each, with the names of the two routes.
     #[must_use]
-    pub fn faults(&self, outer: &str, inner: &str) -> Vec<String> {
+    pub(crate) fn faults(&self, outer: &str, inner: &str) -> Vec<String> {
         let clause = |disorder: Disorder, what: &str| {
             (disorder.count > 0).then(|| {
                 format!(

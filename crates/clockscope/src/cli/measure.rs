@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use clockscope_measure::bench::Request;
+use clockscope_measure::bench::extras::Extras;
+
 /// Options of `clockscope bench`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -58,6 +61,24 @@ pub struct BenchArgs {
     /// Measure as launch number N of a parent and print batches (used by bench itself)
     #[arg(long, hide = true, value_name = "N")]
     pub as_launch: Option<u32>,
+}
+
+impl BenchArgs {
+    /// What is to be measured.
+    #[must_use]
+    pub fn request(&self) -> Request {
+        Request { names: self.names.clone(), routes: self.route.clone(), quick: self.quick }
+    }
+
+    /// What is wanted beside the cost of a call.
+    #[must_use]
+    pub fn extras(&self) -> Extras {
+        Extras {
+            in_work: self.in_work,
+            threads: self.threads.clone(),
+            instructions: self.instructions,
+        }
+    }
 }
 
 /// Options of `clockscope compare`.

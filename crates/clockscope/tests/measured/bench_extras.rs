@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use clap::Parser as _;
 use clockscope::cli::measure::BenchArgs;
 use clockscope::cli::{Cli, Command};
-use clockscope::commands::bench::{chosen, extras};
+use clockscope_measure::bench::{chosen, extras};
 use clockscope_model::bench::{BenchReport, InstructionsRow};
 use clockscope_report::bench::{in_work, instructions, threads};
 use clockscope_sys::affinity;
@@ -22,9 +22,9 @@ fn args(words: &str) -> BenchArgs {
 /// What is beside the costs in the report of `clockscope bench WORDS`.
 fn measured(words: &str) -> BenchReport {
     let args = args(words);
-    let chosen = chosen::choose(&args).expect("names that exist");
+    let chosen = chosen::choose(&args.request()).expect("names that exist");
     let mut report = BenchReport::default();
-    extras::add(&args, &chosen, &mut report);
+    extras::add(&args.extras(), &args.request(), &chosen, &mut report, &|_| {});
     report
 }
 

@@ -1,28 +1,29 @@
 //! `clockscope bench`: chooses paths, lets launches measure them, and prints what follows.
 
-pub mod chosen;
-pub mod evaluation;
-pub mod extras;
-pub mod launch;
-pub mod launches;
-pub mod output;
-pub mod progress;
+mod output;
+mod progress;
 
-use std::io;
+use std::io::{self, BufWriter};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
 use crate::cli::measure::BenchArgs;
 use crate::exit;
+use clockscope_measure::bench::{chosen, evaluation, extras, launch, launches};
+use clockscope_report::bench::notes;
 use clockscope_sys::affinity;
 use output::{Outcome, Outputs};
+use progress::{Progress, Saying};
 
 /// Runs the subcommand; gives the exit code.
 #[must_use]
 pub fn run(args: &BenchArgs) -> i32 {
     let result = match args.as_launch {
-        Some(number) => launch::run(args, number).map(|()| Outcome::Complete),
+        Some(number) => {
+            let out = BufWriter::new(io::stdout().lock());
+            launch::run(&args.request(), args.cpu, number, out).map(|()| Outcome::Complete)
+        }
         None => bench(args),
     };
     match result {
@@ -36,7 +37,8 @@ pub fn run(args: &BenchArgs) -> i32 {
 
 fn bench(args: &BenchArgs) -> Result<Outcome> {
     let start = Instant::now();
-    let chosen = chosen::choose(args)?;
+    let request = args.request();
+    let chosen = chosen::choose(&request)?;
     if chosen.paths.len() == 1 {
         let reasons: Vec<&str> = chosen.declined.iter().map(|one| one.reason.as_str()).collect();
         bail!("nothing can be measured: {}", reasons.first().unwrap_or(&"nothing was asked for"));
@@ -44,9 +46,17 @@ fn bench(args: &BenchArgs) -> Result<Outcome> {
     let cpu = cpu(args.cpu, affinity::allowed())?;
     let outputs = Outputs::open(args)?;
     let host = clockscope_measure::host::collect();
-    let mut collected = launches::run(args, launches::count(args), cpu)?;
+    let count = args.launches.unwrap_or(if args.quick { 1 } else { launch::LAUNCHES });
+    let mut progress = Progress::new(count);
+    let mut show = |launch, share| progress.show(launch, share);
+    let collected = launches::run(&request, count, cpu, &mut show);
+    progress.end();
+    let mut collected = collected?;
     let mut report = evaluation::report(&mut collected, host, args.net);
-    extras::add(args, &chosen, &mut report);
+    report.notes = notes::of(&report, collected.pinning_refused.as_deref());
+    let saying = Saying::new();
+    extras::add(&args.extras(), &request, &chosen, &mut report, &|what| saying.begin(what));
+    drop(saying);
     report.method.elapsed_ms = millis(start.elapsed());
     outputs.write(args, &report, &collected)
 }

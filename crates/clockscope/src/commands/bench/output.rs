@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Error, Result};
 
-use super::launches::Collected;
 use crate::cli::measure::{BenchArgs, BenchFormat};
 use crate::commands::replace_file::Prepared;
 use crate::commands::streams;
+use clockscope_measure::bench::launches::Collected;
 use clockscope_model::bench::{BenchReport, Record, SCHEMA};
 use clockscope_report::bench::{benchstat, csv, text};
 use clockscope_report::pages;
@@ -18,7 +18,7 @@ const BATCHES: &str = "ndjson";
 
 /// How the writing ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// Everything is where it belongs.
     Complete,
     /// The report was printed, but a file was not written.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastclock::ClockId;
 
-use super::convert;
+use super::judged;
 use clockscope_measure::wrongness::machine::{COUNTERS, Machine, ORDERED};
 use clockscope_measure::wrongness::measure;
 use clockscope_measure::wrongness::plan::Plan;
@@ -28,7 +28,7 @@ fn report(machine: &Machine, names: &[&'static str]) -> WrongnessReport {
     let names = if is_choice { names.to_vec() } else { machine.default_names() };
     let time = Duration::from_secs(1);
     let plan = Plan { names, is_choice, time, stability: false };
-    convert::report(&measure(machine, &plan, &|_| {}), machine)
+    judged(&measure(machine, &plan, &|_| {}), machine)
 }
 
 /// Kind and clock of each fault.

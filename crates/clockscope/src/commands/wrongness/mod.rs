@@ -1,6 +1,5 @@
 //! `clockscope wrongness`: chooses clocks, measures, judges and prints.
 
-mod convert;
 #[cfg(test)]
 mod faults_tests;
 mod names;
@@ -18,11 +17,12 @@ use crate::exit;
 use clock_doctor::state::HostState;
 use clockscope_measure::host;
 use clockscope_measure::wrongness::machine::Machine;
-use clockscope_measure::wrongness::measure;
 use clockscope_measure::wrongness::plan::Plan;
+use clockscope_measure::wrongness::{Measured, measure, report};
 use clockscope_model::wrongness::WrongnessReport;
 use clockscope_report::pages;
 use clockscope_report::wrongness::text::{self, TextOptions};
+use clockscope_report::wrongness::verdict;
 use clockscope_text::foreign;
 
 /// Less is too short to see the ticks of a coarse clock; more than a day is a mistake.
@@ -67,7 +67,7 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
         progress.end();
         measured
     };
-    let mut report = convert::report(&measured, &machine);
+    let mut report = judged(&measured, &machine);
     report.host = host;
     let rendered = render(&report, args.format, &TextOptions { histogram })?;
     match file {
@@ -78,6 +78,13 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
         None => streams::print(&rendered)?,
     }
     Ok(if report.faults.is_empty() { exit::OK } else { exit::FOUND })
+}
+
+/// What was measured, with the verdict.
+fn judged(measured: &Measured, machine: &Machine) -> WrongnessReport {
+    let mut report = report::report(measured, machine);
+    verdict::judge(&mut report);
+    report
 }
 
 /// The rate that the counter must have against `CLOCK_MONOTONIC_RAW`: that by which the kernel turns

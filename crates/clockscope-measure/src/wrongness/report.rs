@@ -1,27 +1,24 @@
 //! From what was measured to the report's model.
 
-use clockscope_measure::wrongness::machine::Machine;
-use clockscope_measure::wrongness::offset::Offset;
-use clockscope_measure::wrongness::source::Unit;
-use clockscope_measure::wrongness::stability::Phases;
-use clockscope_measure::wrongness::warp::Warp;
-use clockscope_measure::wrongness::{
-    Clock, Compared, Measured, Rated, gaps, is_unordered, staleness,
-};
+use crate::wrongness::machine::Machine;
+use crate::wrongness::offset::Offset;
+use crate::wrongness::source::Unit;
+use crate::wrongness::stability::Phases;
+use crate::wrongness::warp::Warp;
+use crate::wrongness::{Clock, Compared, Measured, Rated, gaps, is_unordered, staleness};
 use clockscope_model::wrongness::{
     ClockRow, Discipline, Distribution, Gaps, OffsetRow, RateRow, Resolution, SCHEMA, StabilityRow,
     Staleness, Steps, WarpRow, WrongnessReport,
 };
-use clockscope_report::wrongness::verdict;
 use clockscope_stats::{allan, distribution};
 use clockscope_sys::timex::Timex;
 
-/// The report, with its verdict; the host is left for the caller.
+/// The report without a verdict; the host is left for the caller.
 #[must_use]
-pub(crate) fn report(measured: &Measured, machine: &Machine) -> WrongnessReport {
+pub fn report(measured: &Measured, machine: &Machine) -> WrongnessReport {
     let discipline = measured.discipline.map(|(first, last)| discipline(first, last));
     let rates = measured.rates.iter();
-    let mut report = WrongnessReport {
+    WrongnessReport {
         schema: SCHEMA,
         elapsed_ms: to_ms(measured.elapsed),
         cpu: measured.cpu,
@@ -35,9 +32,7 @@ pub(crate) fn report(measured: &Measured, machine: &Machine) -> WrongnessReport 
         discipline,
         declines: declines(measured),
         ..WrongnessReport::default()
-    };
-    verdict::judge(&mut report);
-    report
+    }
 }
 
 fn to_ms(time: std::time::Duration) -> u64 {

@@ -2,10 +2,10 @@
 
 use anyhow::{Result, bail};
 
-use crate::cli::measure::BenchArgs;
-use clockscope_measure::clocks::{self, Declined};
-use clockscope_measure::path::{Path, Route, Subject};
-use clockscope_measure::system_calls::{self, Answers, SystemCalls};
+use super::Request;
+use crate::clocks::{self, Declined};
+use crate::path::{Path, Route, Subject};
+use crate::system_calls::{self, Answers, SystemCalls};
 use clockscope_model::bench::{PathDecline, PathName};
 use clockscope_sys::vdso_functions::Functions;
 
@@ -28,13 +28,13 @@ pub struct Chosen {
 /// # Errors
 ///
 /// A name that does not exist.
-pub fn choose(args: &BenchArgs) -> Result<Chosen> {
-    let SystemCalls { mut paths, declined, answers } = match args.names.split_first() {
+pub fn choose(request: &Request) -> Result<Chosen> {
+    let SystemCalls { mut paths, declined, answers } = match request.names.split_first() {
         Some((first, names)) if first.eq_ignore_ascii_case(SYSTEM_CALLS) => {
-            system_calls(names, &args.route)?
+            system_calls(names, &request.routes)?
         }
         _ => {
-            let chosen = clocks::choose(&args.names, &args.route)?;
+            let chosen = clocks::choose(&request.names, &request.routes)?;
             let (paths, declined) = clocks::paths(&chosen, &Functions::own());
             SystemCalls { paths, declined, answers: Answers::default() }
         }
@@ -54,13 +54,13 @@ fn system_calls(names: &[String], routes: &[String]) -> Result<SystemCalls> {
 
 /// What a path is called in reports.
 #[must_use]
-pub(crate) fn name_of(path: &Path) -> PathName {
+pub(super) fn name_of(path: &Path) -> PathName {
     name(&path.subject, path.route.name())
 }
 
 /// What was declined, as in reports.
 #[must_use]
-pub(crate) fn decline_of(declined: &Declined) -> PathDecline {
+pub(super) fn decline_of(declined: &Declined) -> PathDecline {
     PathDecline {
         name: name(&declined.subject, declined.route.name()),
         reason: declined.reason.clone(),

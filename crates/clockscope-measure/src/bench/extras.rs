@@ -1,15 +1,12 @@
 //! What is measured beside the cost of a call: in work, on threads, and its instructions.
 
-use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
+use super::Request;
 use super::chosen::{self, Chosen};
 use super::evaluation::picos;
-use crate::cli::measure::BenchArgs;
-use clockscope_measure::path::{Path, Route};
-use clockscope_measure::{batch, in_work, instructions, threads};
+use crate::path::{Path, Route};
+use crate::{batch, in_work, instructions, threads};
 use clockscope_model::bench::{
     BenchReport, InWorkRow, Instructions, InstructionsRow, PathName, ThreadsRow,
 };
@@ -28,45 +25,45 @@ const THREADS_TIME_QUICK: Duration = Duration::from_secs(1);
 const WINDOW_MIN: Duration = Duration::from_millis(60);
 const WINDOW_MAX: Duration = Duration::from_millis(600);
 
-/// Measures what the command line asks for beside the cost of a call, and adds it to the report.
-/// The paths are those of `choose`, which the threads make anew for themselves.
-pub fn add(args: &BenchArgs, chosen: &Chosen, report: &mut BenchReport) {
-    if args.in_work {
+/// What is wanted beside the cost of a call.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// What one call adds inside compute-bound and memory-bound work.
+    pub in_work: bool,
+    /// Numbers of threads.
+    pub threads: Vec<u32>,
+    /// The instructions of one call.
+    pub instructions: bool,
+}
+
+/// Measures what is wanted and adds it to the report. The paths are those of the request, which the threads
+/// make anew for themselves. `begin` is told what is measured next.
+pub fn add(
+    extras: &Extras,
+    request: &Request,
+    chosen: &Chosen,
+    report: &mut BenchReport,
+    begin: &dyn Fn(&str),
+) {
+    if extras.in_work {
+        begin("in work");
         let cpu = report.method.cpu;
-        let work = || on_cpu(cpu, || in_work(&chosen.paths, args.quick));
-        report.in_work = saying("in work", work);
+        report.in_work = on_cpu(cpu, || in_work(&chosen.paths, request.quick));
     }
-    if !args.threads.is_empty() {
-        let copies = || chosen::choose(args).map(|chosen| chosen.paths).unwrap_or_default();
+    if !extras.threads.is_empty() {
+        begin("threads");
+        let copies = || chosen::choose(request).map(|chosen| chosen.paths).unwrap_or_default();
         let cpus = cpus(report.method.cpu, affinity::allowed().unwrap_or_default());
-        let work = || threads(&copies, &args.threads, &cpus, args.quick);
-        let (rows, notes) = saying("threads", work);
+        let (rows, notes) = threads(&copies, &extras.threads, &cpus, request.quick);
         report.threads = rows;
         report.notes.extend(notes);
     }
-    if args.instructions {
-        let (instructions, notes) = saying("instructions", || instructions(&chosen.paths));
+    if extras.instructions {
+        begin("instructions");
+        let (instructions, notes) = instructions(&chosen.paths);
         report.instructions = Some(instructions);
         report.notes.extend(notes);
     }
-}
-
-/// Says on a terminal what is measured while it is; nothing else runs meanwhile.
-fn saying<T>(what: &str, work: impl FnOnce() -> T) -> T {
-    let bar = stderr().is_terminal().then(|| {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("measuring {msg}") {
-            bar.set_style(style);
-        }
-        bar.set_message(what.to_owned());
-        bar.tick();
-        bar
-    });
-    let answer = work();
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
-    answer
 }
 
 /// Works on one CPU, as the launches did, and gives the thread its CPUs back.

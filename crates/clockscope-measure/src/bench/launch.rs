@@ -1,17 +1,17 @@
 //! One launch: a fresh process that measures and prints its batches, for the process that compares
 //! launches. A line of JSON each; the whole is written when nothing is measured any more.
 
-use std::io::{self, BufWriter, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
+use super::Request;
 use super::chosen::{self, Chosen};
-use crate::cli::measure::BenchArgs;
-use clockscope_measure::batch;
-use clockscope_measure::path::Path;
-use clockscope_measure::rounds::{self, Measured, Paths, Plan};
+use crate::batch;
+use crate::path::Path;
+use crate::rounds::{self, Measured, Paths, Plan};
 use clockscope_model::bench::{BatchRecord, PathDecline, PathName};
 use clockscope_sys::affinity;
 
@@ -92,16 +92,15 @@ pub fn plan(quick: bool) -> Plan {
     }
 }
 
-/// Measures as launch number `launch` and prints what it found.
+/// Measures as launch number `launch` on `cpu`, or where it is, and writes what it found.
 ///
 /// # Errors
 ///
-/// A name that does not exist, or standard output that nobody reads.
-pub fn run(args: &BenchArgs, launch: u32) -> Result<()> {
-    let chosen = chosen::choose(args)?;
-    let (cpu, refused) = pin(args.cpu, &affinity::restrict_to);
-    let mut out = BufWriter::new(io::stdout().lock());
-    let measured = measure(&chosen.paths, &plan(args.quick), &mut out);
+/// A name that does not exist, or an output that nobody reads.
+pub fn run(request: &Request, cpu: Option<u32>, launch: u32, mut out: impl Write) -> Result<()> {
+    let chosen = chosen::choose(request)?;
+    let (cpu, refused) = pin(cpu, &affinity::restrict_to);
+    let measured = measure(&chosen.paths, &plan(request.quick), &mut out);
     measured
         .and_then(|measured| {
             write(&mut out, &Message::Pinned { cpu, refused })?;

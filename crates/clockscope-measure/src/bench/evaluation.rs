@@ -1,13 +1,12 @@
 //! From batches to the report: which batches count, what the paths cost, how they compare.
 
 use super::launches::Collected;
+use crate::clocks::{COUNTERS, EMPTY_LOOP};
+use crate::rounds::GATE;
 use clock_doctor::state::HostState;
-use clockscope_measure::clocks::{COUNTERS, EMPTY_LOOP};
-use clockscope_measure::rounds::GATE;
 use clockscope_model::bench::{
     BenchReport, LaunchRow, Method, PathName, PathRow, RatioRow, SCHEMA,
 };
-use clockscope_report::bench::notes;
 use clockscope_stats::gated::{self, Summary, Verdict};
 
 /// Batches of a path that are in the report by themselves.
@@ -32,7 +31,7 @@ pub fn report(collected: &mut Collected, host: HostState, net: bool) -> BenchRep
         .find(|path| path.name.clock.as_deref() == Some(EMPTY_LOOP))
         .map_or(0.0, |path| path.summary.median.median);
     let minus_ns = if net { empty_ns } else { 0.0 };
-    let mut report = BenchReport {
+    BenchReport {
         schema: SCHEMA,
         host,
         method: Method {
@@ -50,9 +49,7 @@ pub fn report(collected: &mut Collected, host: HostState, net: bool) -> BenchRep
         ratios: ratios(&paths, minus_ns),
         declines: collected.declines.clone(),
         ..BenchReport::default()
-    };
-    report.notes = notes::of(&report, collected.pinning_refused.as_deref());
-    report
+    }
 }
 
 fn shortest_control(collected: &Collected) -> u64 {
@@ -252,7 +249,6 @@ mod tests {
         assert_eq!(report.paths[1].regimes, None);
         let regimes = report.paths[0].regimes.as_deref();
         assert_eq!(regimes, Some("126.5 ns in launches 1, 3; 145.0 ns in launch 2"));
-        assert!(report.notes.iter().any(|note| note.contains("tracing")), "{:?}", report.notes);
     }
 
     #[test]

@@ -5,9 +5,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
-use super::launch::{self, Message};
-use super::progress::Progress;
-use crate::cli::measure::BenchArgs;
+use super::Request;
+use super::launch::Message;
 use clockscope_model::bench::{BatchRecord, PathDecline, PathName};
 use clockscope_stats::gate::Batch;
 
@@ -76,18 +75,23 @@ impl Collected {
     }
 }
 
-/// Starts `count` launches one after another on `cpu` and collects what they say.
+/// Starts `count` launches one after another on `cpu` and collects what they say. `show` is told the number of the
+/// launch and which share (0 to 1) of it is done; nothing is measured meanwhile.
 ///
 /// # Errors
 ///
 /// When one cannot be started or does not come to its end.
-pub fn run(args: &BenchArgs, count: u32, cpu: u32) -> Result<Collected> {
+pub fn run(
+    request: &Request,
+    count: u32,
+    cpu: u32,
+    show: &mut dyn FnMut(u32, f64),
+) -> Result<Collected> {
     let mut collected = Collected::default();
-    let mut progress = Progress::new(count);
     for launch in 0..count {
         let what = || format!("launch {} of {count} failed", launch + 1);
-        let mut child = start(args, launch, cpu).with_context(what)?;
-        let result = listen(&mut child, launch, &mut collected, &mut progress);
+        let mut child = start(request, launch, cpu).with_context(what)?;
+        let result = listen(&mut child, launch, &mut collected, show);
         // Its input is closed by now: it ends, or dies of writing to nobody.
         let status = child.wait().with_context(what)?;
         if !status.success() {
@@ -95,20 +99,19 @@ pub fn run(args: &BenchArgs, count: u32, cpu: u32) -> Result<Collected> {
         }
         result.with_context(what)?;
     }
-    progress.end();
     Ok(collected)
 }
 
-fn start(args: &BenchArgs, launch: u32, cpu: u32) -> Result<Child> {
+fn start(request: &Request, launch: u32, cpu: u32) -> Result<Child> {
     let mut command = Command::new(MYSELF);
     command.args(["bench", "--as-launch", &launch.to_string(), "--cpu", &cpu.to_string()]);
-    if args.quick {
+    if request.quick {
         command.arg("--quick");
     }
-    if !args.route.is_empty() {
-        command.args(["--route", &args.route.join(",")]);
+    if !request.routes.is_empty() {
+        command.args(["--route", &request.routes.join(",")]);
     }
-    command.arg("--").args(&args.names);
+    command.arg("--").args(&request.names);
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -120,7 +123,7 @@ fn listen(
     child: &mut Child,
     launch: u32,
     collected: &mut Collected,
-    progress: &mut Progress,
+    show: &mut dyn FnMut(u32, f64),
 ) -> Result<()> {
     let (Some(mut answers), Some(said)) = (child.stdin.take(), child.stdout.take()) else {
         bail!("it has no pipes");
@@ -128,7 +131,7 @@ fn listen(
     let number = usize::try_from(launch)?;
     read(said, |message| {
         if let Message::Progress { share } = message {
-            progress.show(launch, share);
+            show(launch, share);
             return answer(&mut answers).map(|()| false);
         }
         Ok(collected.take(number, message))
@@ -150,12 +153,6 @@ fn read(said: ChildStdout, mut take: impl FnMut(Message) -> Result<bool>) -> Res
         }
     }
     Err(anyhow!("it ended early"))
-}
-
-/// Launches that are made if the command line does not say.
-#[must_use]
-pub fn count(args: &BenchArgs) -> u32 {
-    args.launches.unwrap_or(if args.quick { 1 } else { launch::LAUNCHES })
 }
 
 #[cfg(test)]

@@ -1,0 +1,18 @@
+//! A run of `clockscope bench`: which paths, fresh processes that measure them, and what follows from their batches.
+
+pub mod chosen;
+pub mod evaluation;
+pub mod extras;
+pub mod launch;
+pub mod launches;
+
+/// What is to be measured, and how long.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Names of clocks and counters, or the word `syscalls` and names of system calls; empty for all clocks.
+    pub names: Vec<String>,
+    /// Only these routes; empty for all.
+    pub routes: Vec<String>,
+    /// A look in three seconds, not a measurement.
+    pub quick: bool,
+}
