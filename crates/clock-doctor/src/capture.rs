@@ -98,9 +98,7 @@ fn bytes(root: &Root, path: &str) -> Result<Option<Vec<u8>>, Unread> {
     let Some(file) = root.file(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
     let read = file.take(SMALL).read_to_end(&mut bytes);
-    let unread =
-        |error: io::Error| Unread { file: path.to_owned(), why: super::root::in_words(&error) };
-    read.map(|_| Some(bytes)).map_err(unread)
+    read.map(|_| Some(bytes)).map_err(|error| Unread::of(path, &error))
 }
 
 /// The part of a file that doctor uses.

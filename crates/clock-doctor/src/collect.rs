@@ -179,7 +179,7 @@ fn measured(files: &mut Files) -> Option<Measured> {
         Err(error) => {
             files.read.retain(|file| file != measured::FILE);
             let why = crate::root::clean(&format!("not a capture's measurements: {error}"));
-            files.unread.push(Unread { file: measured::FILE.to_owned(), why });
+            files.unread.push(Unread::new(measured::FILE, why));
             None
         }
     }

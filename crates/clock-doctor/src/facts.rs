@@ -4,12 +4,13 @@
 //! that it is not there: see [`Log::is_complete`] and [`CpuFacts::flags_are_complete`].
 
 use std::collections::BTreeSet;
-use std::fmt;
+use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
 use super::log::Event;
 use super::measured::Measured;
+use super::root::{clean, in_words};
 
 /// Where something was seen, and the words that were seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -168,6 +169,22 @@ pub struct Unread {
     pub file: String,
     /// Such as `permission denied`, `a FIFO, not a file`, `leads out of the root`.
     pub why: String,
+    /// Root could read it.
+    #[serde(skip)]
+    pub is_denied: bool,
+}
+
+impl Unread {
+    /// A file that is there but was not read, and why, as a clause.
+    pub fn new(file: &str, why: impl Into<String>) -> Unread {
+        Unread { file: file.to_owned(), why: why.into(), is_denied: false }
+    }
+
+    /// A file whose reading ended with this error.
+    pub fn of(file: &str, error: &io::Error) -> Unread {
+        let is_denied = error.raw_os_error() == Some(libc::EACCES);
+        Unread { is_denied, ..Unread::new(file, clean(&in_words(error))) }
+    }
 }
 
 /// The log of the last boot, as far as it speaks of clocks.

@@ -104,7 +104,7 @@ impl Root {
         debug_assert!(paths::content(below).is_some(), "{below} is not in the table of paths");
         match &self.tree {
             Tree::Directory(directory) => {
-                let file = Root::opened_below(directory, below)?;
+                let file = directory.file(below)?;
                 Ok(file.map(|file| Box::new(file) as Box<dyn Read>))
             }
             Tree::Archive(archive) => match archive.file(below) {
@@ -112,17 +112,6 @@ impl Root {
                 Err(why) => Err(unread(below, &why)),
             },
         }
-    }
-
-    fn opened_below(
-        directory: &Directory,
-        below: &str,
-    ) -> Result<Option<cap_std::fs::File>, Unread> {
-        directory.file(below).map_err(|why| {
-            // A folder that is closed is told once, not with each file.
-            let closed = (why == directory::DENIED).then(|| directory.closed_folder(below));
-            unread(&closed.flatten().unwrap_or_else(|| below.to_owned()), &why)
-        })
     }
 
     /// The text of a short file: at most `SMALL` bytes, what is not UTF-8 replaced, control
@@ -134,9 +123,7 @@ impl Root {
     pub fn text(&self, below: &str) -> Result<Option<String>, Unread> {
         let Some(file) = self.file(below)? else { return Ok(None) };
         let mut bytes = Vec::new();
-        file.take(SMALL)
-            .read_to_end(&mut bytes)
-            .map_err(|error| unread(below, &in_words(&error)))?;
+        file.take(SMALL).read_to_end(&mut bytes).map_err(|error| Unread::of(below, &error))?;
         Ok(Some(clean(&String::from_utf8_lossy(&bytes))))
     }
 
@@ -151,8 +138,8 @@ impl Root {
             return Ok(log.cloned());
         }
         let Tree::Directory(directory) = &self.tree else { return Ok(None) };
-        let Some(file) = Root::opened_below(directory, below)? else { return Ok(None) };
-        self.end_of_log(file, below).map(Some).map_err(|error| unread(below, &in_words(&error)))
+        let Some(file) = directory.file(below)? else { return Ok(None) };
+        self.end_of_log(file, below).map(Some).map_err(|error| Unread::of(below, &error))
     }
 
     /// Reads as much of a log as may be read, from its end.
@@ -202,7 +189,7 @@ impl Root {
 }
 
 fn unread(below: &str, why: &str) -> Unread {
-    Unread { file: below.to_owned(), why: clean(why) }
+    Unread::new(below, clean(why))
 }
 
 /// An error in lower case, without its number.

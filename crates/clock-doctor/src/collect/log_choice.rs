@@ -31,8 +31,7 @@ pub(super) fn choose(
             Some(log)
         }
         Err(error) => {
-            let why = crate::root::in_words(&error);
-            files.unread.push(Unread { file: name.to_owned(), why });
+            files.unread.push(Unread::of(name, &error));
             None
         }
     });
@@ -60,7 +59,7 @@ fn from_files(files: &mut Files) -> Vec<Log> {
         if let Some(skipped) = log.as_ref().map(|log| log.skipped_bytes).filter(|bytes| *bytes > 0)
         {
             let why = format!("{skipped} bytes at its beginning, because it is too long");
-            files.unread.push(Unread { file: below.clone(), why });
+            files.unread.push(Unread::new(&below, why));
         }
         logs.extend(log.filter(|log| log.begins_at_boot || !log.events.is_empty()));
     }

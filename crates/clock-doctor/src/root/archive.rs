@@ -60,8 +60,8 @@ impl Archive {
         let has_end = ended.map_err(|error| io::Error::other(members.stopped(&error)))?;
         let mut archive = members.choose();
         if !has_end {
-            let why = "the archive has no end mark: it may be cut off".to_owned();
-            archive.refused.push(Unread { file: name.to_owned(), why });
+            let why = "the archive has no end mark: it may be cut off";
+            archive.refused.push(Unread::new(name, why));
         }
         Ok(archive)
     }
@@ -134,7 +134,7 @@ impl Tally {
             1 => format!("has {what}: not read"),
             count => format!("has {what}, as have {} more members: not read", count - 1),
         };
-        Some(Unread { file: self.example.clone(), why })
+        Some(Unread::new(&self.example, why))
     }
 }
 
@@ -269,7 +269,7 @@ impl Members {
             self.with_dots.said("`..` in its path").into_iter().collect();
         refused.extend(self.absolute.said("an absolute path"));
         let mut say = |file: &str, why: &str| {
-            refused.push(Unread { file: file.to_owned(), why: why.to_owned() });
+            refused.push(Unread::new(file, why));
         };
         self.twice.retain(|(at, _)| *at == root);
         self.twice.dedup();

@@ -7,7 +7,9 @@ use std::path::{Component, Path, PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, FileType, FileTypeExt, OpenOptions, OpenOptionsExt};
 
+use super::clean;
 use super::paths::TOP;
+use crate::facts::Unread;
 
 /// Links that lead elsewhere by an absolute path which are followed for one file; as in the kernel
 /// (`MAXSYMLINKS` of include/linux/namei.h).
@@ -16,9 +18,6 @@ const LINKS: usize = 40;
 const NAMES: usize = 4096;
 /// Folders in folders that are looked into for a machine's root.
 const DEPTH: usize = 3;
-
-/// Why a file may not be read.
-pub(super) const DENIED: &str = "permission denied";
 
 /// A directory that is taken for a machine's root.
 #[derive(Debug)]
@@ -40,12 +39,19 @@ impl Directory {
     }
 
     /// Opens a regular file; `None` if there is none.
-    pub(super) fn file(&self, below: &str) -> Result<Option<File>, String> {
+    pub(super) fn file(&self, below: &str) -> Result<Option<File>, Unread> {
         self.resolved(below, |path| self.open_regular(path))
     }
 
+    /// A folder that is closed is told once, not with each file.
+    fn denied(&self, below: &str) -> Unread {
+        let folder = self.closed_folder(below);
+        let file = folder.as_deref().unwrap_or(below);
+        Unread { is_denied: true, ..Unread::new(file, "permission denied") }
+    }
+
     /// The outermost folder of a path that may not be looked into.
-    pub(super) fn closed_folder(&self, below: &str) -> Option<String> {
+    fn closed_folder(&self, below: &str) -> Option<String> {
         let folders: Vec<&Path> = Path::new(below).ancestors().skip(1).collect();
         let is_closed = |folder: &&&Path| {
             let inside = self.top.metadata(folder.join("."));
@@ -86,21 +92,23 @@ impl Directory {
         &self,
         below: &str,
         mut act: impl FnMut(&Path) -> Result<T, Refusal>,
-    ) -> Result<Option<T>, String> {
+    ) -> Result<Option<T>, Unread> {
+        let refused = |why: &str| Err(Unread::new(below, clean(why)));
         let mut path = PathBuf::from(below);
         for _ in 0..LINKS {
             match act(&path) {
                 Ok(value) => return Ok(Some(value)),
                 Err(Refusal::Absent) if path.as_os_str() == below => return Ok(None),
-                Err(Refusal::Absent) => return Err("a link to what is not in the root".to_owned()),
-                Err(Refusal::Other(why)) => return Err(why),
+                Err(Refusal::Absent) => return refused("a link to what is not in the root"),
+                Err(Refusal::Other(why)) => return refused(&why),
+                Err(Refusal::Denied) => return Err(self.denied(below)),
                 Err(Refusal::Escapes) => match self.past_absolute_link(&path) {
                     Some(there) => path = there,
-                    None => return Err("a link that leads out of the root".to_owned()),
+                    None => return refused("a link that leads out of the root"),
                 },
             }
         }
-        Err("links in a loop".to_owned())
+        refused("links in a loop")
     }
 
     /// Where `path` leads by its first link that is absolute, taken from the root.
@@ -129,6 +137,7 @@ enum Refusal {
     Absent,
     /// It leads out, as far as can be told without following absolute links.
     Escapes,
+    Denied,
     Other(String),
 }
 
@@ -138,7 +147,7 @@ impl Refusal {
             (io::ErrorKind::NotFound | io::ErrorKind::NotADirectory, _) => Refusal::Absent,
             // `cap-std` answers so, without a number, for what leads out.
             (io::ErrorKind::PermissionDenied, None) | (_, Some(libc::EXDEV)) => Refusal::Escapes,
-            (io::ErrorKind::PermissionDenied, _) => Refusal::Other(DENIED.to_owned()),
+            (io::ErrorKind::PermissionDenied, _) => Refusal::Denied,
             (_, Some(libc::ELOOP)) => Refusal::Other("links in a loop".to_owned()),
             _ => Refusal::Other(error.to_string()),
         }
@@ -181,7 +190,7 @@ mod tests {
     use super::*;
 
     fn text(directory: &Directory, below: &str) -> Result<Option<String>, String> {
-        let file = directory.file(below)?;
+        let file = directory.file(below).map_err(|unread| unread.why)?;
         Ok(file.map(|file| io::read_to_string(file).unwrap()))
     }
 

@@ -89,6 +89,11 @@ impl Finding {
         self
     }
 
+    /// Adds lines that it rests on.
+    pub(crate) fn seen_all<'a>(self, lines: impl IntoIterator<Item = &'a Evidence>) -> Finding {
+        lines.into_iter().fold(self, Finding::seen)
+    }
+
     /// Adds a sentence on what is special here.
     pub fn detail(mut self, sentence: impl Into<String>) -> Finding {
         self.detail.push(sentence.into());
@@ -121,6 +126,37 @@ impl Finding {
     pub fn follows(mut self, label: Label) -> Finding {
         self.follows_from = Some(label);
         self
+    }
+}
+
+/// One finding for each label, in the order in which the labels come, with all that was said under it;
+/// `forbid` adds what the later ones forbid.
+pub(crate) fn merged(
+    findings: Vec<Finding>,
+    forbid: impl Fn(&mut Vec<Fix>, Vec<Fix>),
+) -> Vec<Finding> {
+    let mut merged: Vec<Finding> = Vec::with_capacity(findings.len());
+    for finding in findings {
+        let Some(first) = merged.iter_mut().find(|one| one.label == finding.label) else {
+            merged.push(finding);
+            continue;
+        };
+        first.severity = first.severity.max(finding.severity);
+        first.follows_from = first.follows_from.or(finding.follows_from);
+        append(&mut first.detail, finding.detail);
+        append(&mut first.evidence, finding.evidence);
+        append(&mut first.fixes, finding.fixes);
+        forbid(&mut first.forbids, finding.forbids);
+    }
+    merged
+}
+
+/// Adds what is not there yet.
+pub(crate) fn append<T: PartialEq>(to: &mut Vec<T>, from: Vec<T>) {
+    for one in from {
+        if !to.contains(&one) {
+            to.push(one);
+        }
     }
 }
 

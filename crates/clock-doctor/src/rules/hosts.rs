@@ -72,7 +72,7 @@ fn nested_or_overloaded(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let (sign, words) = STALLS.iter().find_map(|(label, words)| Some((seen(*label)?, words)))?;
     let found = Finding::new(Label::NestedOrOverloaded)
         .detail(format!("This virtual machine was kept waiting by its host: {words}."));
-    Some(sign.evidence.iter().fold(found, |found, line| found.seen(line)).fix(&[Fix::PinVcpus]))
+    Some(found.seen_all(&sign.evidence).fix(&[Fix::PinVcpus]))
 }
 
 /// tsc=reliable where no paravirtual clock would follow a change of rate.
@@ -107,8 +107,7 @@ fn old_kernel(facts: &Facts) -> Option<Finding> {
     if age.at_most >= (4, 0) {
         return None;
     }
-    let found =
-        age.evidence.iter().fold(Finding::new(Label::OldKernel), |found, line| found.seen(line));
+    let found = Finding::new(Label::OldKernel).seen_all(&age.evidence);
     let (major, minor) = age.at_most;
     let mut found = match facts.kernel() {
         Some(kernel) => found.detail(format!(
@@ -142,10 +141,8 @@ fn xen_clock(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if verdict.source.as_deref() != Some("xen") || measured == Some(false) {
         return None;
     }
-    let mut found = Finding::new(Label::VdsoSupportDependsOnKernel);
-    for line in &verdict.source_evidence {
-        found = found.seen(line);
-    }
+    let found = Finding::new(Label::VdsoSupportDependsOnKernel);
+    let mut found = found.seen_all(&verdict.source_evidence);
     let detail = match facts.kernel.as_ref() {
         Some(kernel) if !kernel.value.at_least(4, 16) => {
             found = found.seen(&kernel.evidence);

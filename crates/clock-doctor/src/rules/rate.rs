@@ -39,9 +39,7 @@ fn wrong(signs: Vec<Sign>) -> Finding {
     for sign in signs {
         finding.detail.extend(sign.said);
         finding = finding.fix(&sign.fixes);
-        for line in &sign.evidence {
-            finding = finding.seen(line);
-        }
+        finding = finding.seen_all(&sign.evidence);
     }
     if finding.fixes.contains(&Fix::TscEarlyKhz) {
         // It would only print the rate that is known already.

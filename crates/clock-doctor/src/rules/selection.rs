@@ -37,7 +37,7 @@ fn rejected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return None;
     }
     let found = Finding::new(Label::OverrideRejected).seen(&event.evidence);
-    let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
+    let found = found.seen_all(&verdict.source_evidence);
     let found = found.detail(match verdict.source.as_deref() {
         Some(current) => format!(
             "Somebody asked for {name}, and the kernel kept {current}; the write to current_clocksource \
@@ -76,7 +76,7 @@ fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let worse = !is_tsc(current) && !matches!(current, "kvm-clock" | "hyperv_clocksource_tsc_page");
     let evidence = tsc_available(facts).filter(|_| slow && worse)?;
     let found = Finding::new(Label::TscAvailableNotSelected).seen(&evidence);
-    let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
+    let found = found.seen_all(&verdict.source_evidence);
     let line = facts.command_line.as_ref();
     let asked = line.and_then(|line| params::asked(&line.value)).filter(|name| *name == current);
     if let (Some(_), Some(line)) = (asked, line) {
@@ -128,7 +128,7 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return None;
     }
     let found = Finding::new(Label::BetterSourceAvailable).seen(&list.evidence);
-    let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
+    let found = found.seen_all(&verdict.source_evidence);
     let found = found.detail(match *better {
         "hpet" => format!("hpet is available too, and costs less than {current} or counts better."),
         "acpi_pm" => {
@@ -151,7 +151,7 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
 fn ticks(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let current = verdict.source.as_deref().filter(|name| name.ends_with("jiffies"))?;
     let found = Finding::new(Label::RateRiskTicks);
-    let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
+    let found = found.seen_all(&verdict.source_evidence);
     let found = found.detail(format!(
         "{current} counts timer interrupts: time goes in steps of 1 ms to 10 ms, and an interrupt that is lost \
          while a CPU sleeps or is kept busy is time lost."

@@ -24,7 +24,7 @@ use self::episode::Episode;
 use self::interval::Interval;
 use self::machine::Machine;
 use self::rates::Rates;
-use super::finding::{Finding, Severity, Verdict};
+use super::finding::{Finding, Severity, Verdict, merged};
 use crate::facts::Facts;
 use crate::log::event::{Kind, Mark};
 use crate::rules::catalogue::{Fix, Label};
@@ -48,7 +48,7 @@ pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     }
     findings.extend(sync::find(facts, &machine));
     findings.extend(resume::find(facts, &machine));
-    after_resume(merged(findings))
+    after_resume(merged(findings, Vec::extend))
 }
 
 /// Everything that one decision tells.
@@ -64,10 +64,7 @@ fn skewed(episode: &Episode, rates: &Rates, facts: &Facts, machine: &Machine) ->
     findings.extend(reference::find(episode, &interval, facts, machine, unchecked));
     link(&mut findings);
     let cause = findings.iter().find(|finding| is_cause(finding.label)).map(|found| found.label);
-    let mut skew = Finding::new(Label::TscWatchdogSkew);
-    for line in &episode.lines {
-        skew = skew.seen(line);
-    }
+    let mut skew = Finding::new(Label::TscWatchdogSkew).seen_all(&episode.lines);
     skew.detail = event_in_words(episode, &interval, cause.is_none());
     if findings.is_empty() || cause.is_none() {
         let remedy = remedies::of(Label::TscWatchdogSkew, machine, unchecked);
@@ -96,9 +93,7 @@ fn specific(
         finding.severity = Severity::Note;
     }
     let lines = if episode.numbers.is_empty() { &episode.lines } else { &episode.numbers };
-    for line in lines {
-        finding = finding.seen(line);
-    }
+    finding = finding.seen_all(lines);
     if interval.reference_is_inferred
         && let Some((_, line)) = &episode.fallback
     {
@@ -162,11 +157,8 @@ fn event_in_words(episode: &Episode, interval: &Interval, is_alone: bool) -> Vec
 /// The watchdog's reference was slow to read.
 fn too_slow(episode: &Episode, machine: &Machine) -> Finding {
     let label = Label::TscWatchdogReaddelay;
-    let mut finding = specific(label, episode, &Interval::default(), machine, false);
-    for line in &episode.lines {
-        finding = finding.seen(line);
-    }
-    finding
+    let finding = specific(label, episode, &Interval::default(), machine, false);
+    finding.seen_all(&episode.lines)
 }
 
 /// The decision was that two CPUs disagree (7.1 and later).
@@ -207,12 +199,9 @@ fn noise(facts: &Facts, delays: &[Episode]) -> Option<Finding> {
     let lines: Vec<_> = lines.map(|event| &event.evidence).collect();
     let delayed = delays.iter().filter(|episode| episode.delay.is_some());
     let all: Vec<_> = lines.into_iter().chain(delayed.flat_map(|one| &one.lines)).collect();
-    let (first, rest) = all.split_first()?;
-    let mut finding = Finding::new(Label::WatchdogNoise).seen(first);
-    for line in rest.iter().take(4) {
-        finding = finding.seen(line);
-    }
     let lines = all.len();
+    let mut finding = Finding::new(Label::WatchdogNoise).seen_all(all.into_iter().take(5));
+    finding.evidence.first()?;
     if lines > 5 {
         finding = finding.detail(format!("There are {lines} such lines."));
     }
@@ -229,34 +218,4 @@ fn after_resume(mut findings: Vec<Finding>) -> Vec<Finding> {
         }
     }
     findings
-}
-
-/// One finding a label: later ones of the same label add what they have.
-fn merged(findings: Vec<Finding>) -> Vec<Finding> {
-    let mut all: Vec<Finding> = Vec::new();
-    for finding in findings {
-        let Some(before) = all.iter_mut().find(|one| one.label == finding.label) else {
-            all.push(finding);
-            continue;
-        };
-        before.severity = before.severity.max(finding.severity);
-        for line in finding.evidence {
-            if !before.evidence.contains(&line) {
-                before.evidence.push(line);
-            }
-        }
-        for sentence in finding.detail {
-            if !before.detail.contains(&sentence) {
-                before.detail.push(sentence);
-            }
-        }
-        for fix in finding.fixes {
-            if !before.fixes.contains(&fix) {
-                before.fixes.push(fix);
-            }
-        }
-        before.forbids.extend(finding.forbids);
-        before.follows_from = before.follows_from.or(finding.follows_from);
-    }
-    all
 }

@@ -37,7 +37,7 @@ pub(super) fn facts() -> Facts {
         Ok(_) if facts.read.iter().any(|file| file == RING) => {}
         Ok(_) => facts.read.push(RING.to_owned()),
         Err(error) => {
-            facts.unread.push(Unread { file: RING.to_owned(), why: refusal(&error) });
+            facts.unread.push(Unread::new(RING, refusal(&error)));
             facts.log = facts.log.filter(|log| is_of_this_boot(&log.file));
         }
     }
@@ -149,7 +149,6 @@ fn now(clock: ClockId) -> Duration {
 
 /// What the journal kept of this boot's kernel log; as much as it gives within its time.
 fn journal(unread: &mut Vec<Unread>) -> Option<Log> {
-    let mut unread = |why: String| unread.push(Unread { file: JOURNAL.to_owned(), why });
     let arguments = ["-k", "-b", "-q", "-o", "short-monotonic", "--no-pager"];
     let child = Command::new("journalctl")
         .args(arguments)
@@ -162,7 +161,7 @@ fn journal(unread: &mut Vec<Unread>) -> Option<Log> {
         // Without systemd nobody misses it.
         Err(error) if error.kind() == ErrorKind::NotFound => return None,
         Err(error) => {
-            unread(error.to_string());
+            unread.push(Unread { why: error.to_string(), ..Unread::of(JOURNAL, &error) });
             return None;
         }
     };
@@ -170,7 +169,8 @@ fn journal(unread: &mut Vec<Unread>) -> Option<Log> {
     let _ = child.kill();
     let _ = child.wait();
     if !is_whole {
-        unread(format!("took longer than {} ms, and was left", JOURNAL_TIME.as_millis()));
+        let why = format!("took longer than {} ms, and was left", JOURNAL_TIME.as_millis());
+        unread.push(Unread::new(JOURNAL, why));
     }
     let log = reader::read(&mut text.as_slice(), JOURNAL);
     log.ok().filter(|log| log.lines > 0)

@@ -112,7 +112,7 @@ mod tests {
             bytes: vec![0; 12],
             remark: remark.map(str::to_owned),
         };
-        let unread = Unread { file: "dmesg".to_owned(), why: "operation not permitted".to_owned() };
+        let unread = Unread::new("dmesg", "operation not permitted");
         let capture = Capture {
             members: vec![member("dmesg", Some("3 lines")), member("proc/version", None)],
             unread: vec![unread],

@@ -45,7 +45,7 @@ fn page_needs_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         return None;
     }
     let found = Finding::new(Label::VdsoSupportDependsOnKernel);
-    let found = verdict.source_evidence.iter().fold(found, |found, line| found.seen(line));
+    let found = found.seen_all(&verdict.source_evidence);
     match &facts.kernel {
         Some(kernel) if !kernel.value.at_least(4, 12) => {
             let release = &kernel.value.release;

@@ -115,7 +115,7 @@ pub(super) fn missing(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     if facts.kernel().is_none() && depends {
         missing.push("the kernel's version: `uname -r`".to_owned());
     }
-    let unread = facts.unread.iter().filter(|unread| unread.why.contains("denied"));
+    let unread = facts.unread.iter().filter(|unread| unread.is_denied);
     missing
         .extend(unread.map(|unread| format!("{} ({}): run it as root", unread.file, unread.why)));
     missing

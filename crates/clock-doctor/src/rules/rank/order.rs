@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 
 use super::super::catalogue::Label;
-use super::super::finding::Finding;
+use super::super::finding::{Finding, append, merged};
 
 /// Each label once, in order; `follows_from` names a finding that is there, or nothing.
 pub(super) fn ordered(findings: Vec<Finding>) -> Vec<Finding> {
-    let mut findings = merged(findings);
+    let mut findings = merged(findings, append);
     let parents = parents(&findings);
     for (index, finding) in findings.iter_mut().enumerate() {
         finding.follows_from = parents[index].0;
@@ -18,32 +18,6 @@ pub(super) fn ordered(findings: Vec<Finding>) -> Vec<Finding> {
     tree.visit(None, &mut order);
     let mut taken: Vec<Option<Finding>> = findings.into_iter().map(Some).collect();
     order.into_iter().filter_map(|index| taken[index].take()).collect()
-}
-
-/// One finding for each label, with all that was said under it.
-fn merged(findings: Vec<Finding>) -> Vec<Finding> {
-    let mut merged: Vec<Finding> = Vec::with_capacity(findings.len());
-    for finding in findings {
-        let Some(first) = merged.iter_mut().find(|one| one.label == finding.label) else {
-            merged.push(finding);
-            continue;
-        };
-        first.severity = first.severity.max(finding.severity);
-        first.follows_from = first.follows_from.or(finding.follows_from);
-        append(&mut first.detail, finding.detail);
-        append(&mut first.evidence, finding.evidence);
-        append(&mut first.fixes, finding.fixes);
-        append(&mut first.forbids, finding.forbids);
-    }
-    merged
-}
-
-fn append<T: PartialEq>(to: &mut Vec<T>, from: Vec<T>) {
-    for one in from {
-        if !to.contains(&one) {
-            to.push(one);
-        }
-    }
 }
 
 /// Each finding's parent, without circles: what rules say comes before what the labels' rows say.

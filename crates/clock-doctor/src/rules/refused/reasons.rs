@@ -12,10 +12,9 @@ pub fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     for event in facts.events() {
         let Kind::Unstable { reason, text, .. } = &event.kind else { continue };
         for finding in by_reason(*reason, text, machine) {
-            let finding = finding.seen(&event.evidence);
             match findings.iter_mut().find(|one| one.label == finding.label) {
                 Some(before) => *before = before.clone().seen(&event.evidence),
-                None => findings.push(finding),
+                None => findings.push(finding.seen(&event.evidence)),
             }
         }
     }

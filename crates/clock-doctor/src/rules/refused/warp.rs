@@ -32,10 +32,7 @@ pub fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let seen = look(facts);
     let Some(first) = seen.first else { return Vec::new() };
     let kind = special(&seen, first, machine);
-    let mut warp = Finding::new(Label::TscWarp);
-    for line in &seen.lines {
-        warp = warp.seen(line);
-    }
+    let mut warp = Finding::new(Label::TscWarp).seen_all(seen.lines.iter().copied());
     warp.detail = in_words(&seen, facts, machine);
     warp.follows_from = kind.as_ref().map(|finding| finding.label);
     if kind.is_none() {
@@ -78,7 +75,7 @@ fn look(facts: &Facts) -> Seen<'_> {
 /// The finding that says more than that there was a warp.
 fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
     let is_late = first.at.is_some_and(|at| at > BOOT_S);
-    let mut finding = if seen.hot_added.is_some() || is_late {
+    let finding = if seen.hot_added.is_some() || is_late {
         let mut late = Finding::new(Label::TscWarpHotplug);
         if let Some(line) = seen.hot_added {
             late = late.seen(line);
@@ -104,10 +101,7 @@ fn special(seen: &Seen, first: &Event, machine: &Machine) -> Option<Finding> {
             _ => return None,
         }
     };
-    for line in &seen.lines {
-        finding = finding.seen(line);
-    }
-    Some(finding)
+    Some(finding.seen_all(seen.lines.iter().copied()))
 }
 
 fn small_warp(machine: &Machine) -> Finding {

@@ -37,11 +37,7 @@ pub fn by_counter(episode: &Episode, interval: &Interval, machine: &Machine) -> 
     if !interval.is_before_zero && !explain::restarted(now, last) {
         return None;
     }
-    let mut finding = lost(machine);
-    for line in &episode.numbers {
-        finding = finding.seen(line);
-    }
-    Some(finding)
+    Some(lost(machine).seen_all(&episode.numbers))
 }
 
 /// Whether the line before, by file order, comes so soon before that it is the reason.

@@ -124,8 +124,7 @@ pub(in crate::report::doctor) fn healthy() -> DoctorReport {
 /// A root in which nothing was found.
 pub(in crate::report::doctor) fn nothing() -> DoctorReport {
     let missing = vec!["the current clocksource: cat /sys/devices/system/clocksource/clocksource0/current_clocksource".to_owned()];
-    let unread =
-        vec![Unread { file: "var/log/kern.log".to_owned(), why: "permission denied".to_owned() }];
+    let unread = vec![Unread::new("var/log/kern.log", "permission denied")];
     let diagnosis =
         Diagnosis { missing, ..diagnosis(verdict(State::Unknown, None, None), Vec::new()) };
     DoctorReport::new(&Facts { unread, ..Facts::default() }, &diagnosis)
