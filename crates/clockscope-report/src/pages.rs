@@ -21,6 +21,8 @@ use clockscope_text::lines::cut_middle;
 
 /// Letters of the command in the title.
 const TITLE_MAX: usize = 60;
+/// Places that read a clock that a page has; the JSON has all stacks.
+const SITES_MAX: usize = 40;
 /// Columns of the plot of a comparison in the text for readers without script.
 const PLOT_WIDTH: usize = 74;
 
@@ -93,7 +95,8 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
         declines::sentences(&rows)
     };
     let sites = sites(report);
-    let sites = sites.iter().map(|site| {
+    let more_sites = sites.len().saturating_sub(SITES_MAX);
+    let sites = sites.iter().take(SITES_MAX).map(|site| {
         let advice: Vec<String> = site.advice.iter().map(|advice| advice.sentence()).collect();
         json!({
             "function": site.function, "place": site.place, "called": site.called,
@@ -108,6 +111,7 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
         "in_user_space": answers::is_answered_in_user_space(report),
         "not_counted": declines::sentences(&report.declines),
         "sites": sites.collect::<Vec<_>>(),
+        "more_sites": more_sites,
         "not_sampled": declines_of(|what| what != "names"),
         "not_named": declines_of(|what| what == "names"),
         "times": overhead::how_timed(report),

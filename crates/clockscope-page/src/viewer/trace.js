@@ -1,10 +1,9 @@
 // The page of `clockscope trace`: how often the clock is read, by whom, and what it costs. `beside` has
 // the sentences that the text report prints too.
 
-// Rows of the picture of times, points of the curve of rates, rows of call sites, and sites with advice.
+// Rows of the picture of times, points of the curve of rates, and call sites with advice.
 const SPREADS_MAX = 24;
 const POINTS_MAX = 300;
-const SITES_MAX = 40;
 const ADVISED_MAX = 10;
 
 function tracePage(report, beside) {
@@ -225,17 +224,16 @@ function traceCallers(report, beside) {
     make('figure', {}, flame(all, conclusion), caption(conclusion,
       'Each bar is a function, as wide as its share of the calls; above it is its caller, below it what it calls. ' +
       `Colours are files (${legendWords.join(', ')}).`)),
-    linesToChange(beside.sites), callersQuality(callers, beside));
+    linesToChange(beside.sites, beside.more_sites), callersQuality(callers, beside));
 }
 
-function linesToChange(sites) {
+function linesToChange(sites, more) {
   if (sites.length === 0) return null;
   const name = site => site.function || 'not known';
-  const body = sites.slice(0, SITES_MAX).map(site => [
+  const body = sites.map(site => [
     name(site), cell(site.per_second, rate), cell(site.share, share), cell(site.time_ns, nanos), site.place,
     site.called.join(', '),
   ]);
-  const more = sites.length - SITES_MAX;
   return [
     subheading('The lines to change'),
     table('Places that read a clock, most reads first', ['function', 'reads/s', 'share', 'time', 'place', 'calls'], body, 1),
