@@ -4,7 +4,10 @@
 //   waits         the state of an ordinary program
 //   vfork         in vfork, whose child waits
 //   vfork-thread  another thread is in vfork
+//                 (every state with one thread: "vfork" makes it wait in vfork from then on; its child,
+//                 on the same memory, goes on with the input)
 //   vfork-loop    two threads make children by vfork all the time
+//   vfork-sleep   makes children by vfork all the time, each of which executes a program that stays
 //   shares        another process, no thread of it, runs on its memory and reads the clock all the time
 //   first-ends    its first thread has ended, another one answers; "clean": says what is mapped of
 //                 System V shared memory, then "done"
@@ -67,6 +70,8 @@ static void end_first(void)
     if (pthread_join(first, NULL) != 0) wrong++;
 }
 
+static void in_vfork(const char *said);
+
 static void until_the_end_of_input(void)
 {
     static char line[64];
@@ -80,6 +85,10 @@ static void until_the_end_of_input(void)
         line[length] = 0;
         length = 0;
         if (strcmp(line, "clean") == 0) say_shared_memory();
+        if (strcmp(line, "vfork") == 0) {
+            in_vfork("done\n");
+            continue; // the child has read other lines into the same memory
+        }
         if (strcmp(line, "end-first") == 0) {
             end_first();
             SAY("done\n");
@@ -112,11 +121,11 @@ static void shares(void)
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) wrong++;
 }
 
-static void in_vfork(void)
+static void in_vfork(const char *said)
 {
     pid_t child = vfork();
     if (child == 0) {
-        SAY("ready\n");
+        SAY("%s", said);
         until_the_end_of_input();
         _exit(0);
     }
@@ -126,7 +135,7 @@ static void in_vfork(void)
 
 static void *in_vfork_thread(void *unused)
 {
-    in_vfork();
+    in_vfork("ready\n");
     return unused;
 }
 
@@ -164,6 +173,37 @@ static void vfork_loop(void)
     until_the_end_of_input();
     leaving = 1;
     for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+}
+
+static void *makes_sleepers(void *unused)
+{
+    static pid_t children[1000];
+    int count = 0;
+    struct timespec now;
+    while (!leaving) {
+        if (count < 1000) {
+            children[count] = vfork();
+            if (children[count] == 0) {
+                execl("/bin/sleep", "sleep", "1000", (char *)NULL);
+                _exit(1);
+            }
+            if (children[count++] < 0) _exit(3);
+        }
+        for (int reads = 0; reads < 20000 && !leaving; reads++) clock_gettime(CLOCK_MONOTONIC, &now);
+    }
+    while (count-- > 0)
+        if (kill(children[count], SIGKILL) != 0 || waitpid(children[count], NULL, 0) < 0) wrong++;
+    return unused;
+}
+
+static void vfork_sleep(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, makes_sleepers, NULL) != 0) _exit(3);
+    SAY("ready\n");
+    until_the_end_of_input();
+    leaving = 1;
+    pthread_join(thread, NULL);
 }
 
 static void *second(void *ends_at_once)
@@ -329,10 +369,11 @@ static void asleep(void)
 int main(int count, char **arguments)
 {
     const char *state = count == 2 ? arguments[1] : "waits";
-    if (strcmp(state, "vfork") == 0) in_vfork();
+    if (strcmp(state, "vfork") == 0) in_vfork("ready\n");
     else if (strcmp(state, "shares") == 0) shares();
     else if (strcmp(state, "vfork-thread") == 0) vfork_beside_work();
     else if (strcmp(state, "vfork-loop") == 0) vfork_loop();
+    else if (strcmp(state, "vfork-sleep") == 0) vfork_sleep();
     else if (strncmp(state, "first-ends", 10) == 0) first_ends(state[10] == 0);
     else if (strcmp(state, "unmapped") == 0) unmap();
     else if (strcmp(state, "asleep") == 0) asleep();

@@ -112,8 +112,15 @@ pub(crate) fn image_of(process: &Process, through: i32) -> Option<u64> {
         return Some(patch.base);
     }
     let base = memory::read_u64(through, process.image_slot?).ok()?;
-    let mark = base.checked_add((SESSION_OFFSET + offset_of!(Constants, mark)) as u64)?;
-    memory::read_u64(through, mark).is_ok_and(|mark| mark == SESSION_MARK).then_some(base)
+    has_image(through, base).then_some(base)
+}
+
+/// Whether an image of ours is at this address, seen through a thread. What a process executes later has
+/// other things there.
+#[must_use]
+pub(crate) fn has_image(thread: i32, base: u64) -> bool {
+    let mark = base.checked_add((SESSION_OFFSET + offset_of!(Constants, mark)) as u64);
+    mark.and_then(|mark| memory::read_u64(thread, mark).ok()) == Some(SESSION_MARK)
 }
 
 /// Makes a process that stands at the end of its `execve` execute the same program once more. For

@@ -1,17 +1,17 @@
 //! Which processes and threads there are, and what each has counted so far.
 
 use std::collections::{HashMap, HashSet};
-use std::mem::offset_of;
 use std::rc::Rc;
 use std::time::Duration;
 
-use vdso_image::layout::{COUNTERS, SESSION_MARK, SESSION_OFFSET, Session, Shared};
+use vdso_image::layout::{COUNTERS, Shared};
 
 use super::attach::Patch;
 use super::counts::{self, Calls, Timings, Whose};
 use super::decline::Decline;
+use super::install::has_image;
+use clockscope_sys::access;
 use clockscope_sys::shm::Segment;
-use clockscope_sys::{access, memory};
 use clockscope_text::foreign::Foreign;
 
 /// A process of the tree.
@@ -311,12 +311,6 @@ impl Processes {
     pub fn timings(&self) -> &Timings {
         &self.timings
     }
-}
-
-/// Whether an image of ours is at this address of a process. What a process executes has other things there.
-fn has_image(pid: i32, base: u64) -> bool {
-    let mark = base + (SESSION_OFFSET + offset_of!(Session, mark)) as u64;
-    memory::read_u64(pid, mark).is_ok_and(|mark| mark == SESSION_MARK)
 }
 
 impl Process {

@@ -8,14 +8,12 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use vdso_image::layout::TOTAL_SIZE;
-
-use super::inject::run;
-use super::injected::Work;
 use super::patch::Patch;
+use super::process::is_ending;
 use super::refusal::Refusal;
 use super::stack_scan::{self, Looking};
-use super::threads::{Look, Threads, listed};
+use super::threads::{Look, SEIZED, Threads, listed};
+use super::unmap::{somebody_takes_out, take_out};
 use crate::new_tasks::NewTasks;
 use crate::processes::Processes;
 use clockscope_sys::precedence::Precedence;
@@ -28,6 +26,8 @@ use clockscope_sys::{memory, wait};
 const RESTORES_WITHIN: Duration = Duration::from_secs(5);
 /// The same for one mapping, and for how much longer for all of them.
 const UNMAPS_WITHIN: Duration = Duration::from_secs(2);
+/// How long is waited for threads in vfork, when everything is as it was.
+const WAKES_WITHIN: Duration = Duration::from_millis(100);
 /// The longest time between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
 /// Between two looks at threads that have been asked to stop. A thread that has stopped for a signal goes
@@ -35,9 +35,6 @@ const LONGEST_WAIT: Duration = Duration::from_millis(20);
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 /// How long the stacks of threads are searched while all stand still; the rest are looked at later.
 const LOOKS_WITHIN: Duration = Duration::from_millis(4);
-/// Images that one piece of code unmaps: there is room for so many.
-const IMAGES_AT_ONCE: usize = 12;
-
 /// How a process was let go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detached {
@@ -108,8 +105,10 @@ struct Leaving<'a> {
 
 /// What a stop has found.
 enum Stopped {
-    /// All stand still but these.
+    /// All stand still but these, which have been asked to.
     But(Vec<i32>),
+    /// There are others.
+    NotAll,
     /// It has ended, or executed a program: the kernel's image is new and whole.
     Whole,
 }
@@ -134,23 +133,21 @@ impl Leaving<'_> {
                     threads.release();
                     return None;
                 }
-                Stopped::But(late) => match self.put_back(&threads, &late) {
-                    Ok(()) => Ok(late),
-                    Err(thread) => Err(Remains::Redirected(thread)),
-                },
+                Stopped::NotAll => Err(pid),
+                Stopped::But(late) => self.put_back(&threads, &late).map(|()| late),
             };
             match tried {
                 Ok(late) => {
                     let unmapped = self.unmap(threads, late, started, &mut pause);
-                    let remains = (!unmapped && !super::is_ending(pid)).then_some(Remains::Mapped);
+                    let remains = (!unmapped && !is_ending(pid)).then_some(Remains::Mapped);
                     return Some(Detached { pid, pause, remains });
                 }
-                Err(remains) => {
+                Err(thread) => {
                     threads.resume_all(Resume::Run);
                     pause = pause.max(started.elapsed());
                     if Instant::now() >= self.deadline {
                         threads.release();
-                        let remains = (!super::is_ending(pid)).then_some(remains);
+                        let remains = (!is_ending(pid)).then_some(Remains::Redirected(thread));
                         return Some(Detached { pid, pause, remains });
                     }
                     threads.let_run(wait);
@@ -167,17 +164,11 @@ impl Leaving<'_> {
             for other in self.sharers() {
                 threads.add(self.processes.threads_of(other));
             }
-            // A new thread that cannot be traced is in the way, whatever it does.
-            let late = threads.stop_all().unwrap_or_else(|_| vec![self.pid()]);
+            let late = threads.stop_all();
             let mut born = false;
             for thread in threads.stopped().collect::<Vec<_>>() {
                 match threads.status(thread) {
-                    Some(Status::Event(
-                        libc::PTRACE_EVENT_FORK
-                        | libc::PTRACE_EVENT_VFORK
-                        | libc::PTRACE_EVENT_CLONE,
-                        _,
-                    )) => born |= self.announce(thread),
+                    Some(status) if tells_of_a_child(status) => born |= self.announce(thread),
                     Some(Status::Event(libc::PTRACE_EVENT_EXEC, _)) => {
                         wait::take_stop(thread);
                         let of = self.processes.index_of(thread).unwrap_or(self.index);
@@ -194,8 +185,11 @@ impl Leaving<'_> {
             if threads.all().is_empty() {
                 return Stopped::Whole;
             }
-            if !born {
-                return Stopped::But(late);
+            match late {
+                _ if born => {}
+                Ok(late) => return Stopped::But(late),
+                // A new thread that cannot be traced may be anywhere.
+                Err(_) => return Stopped::NotAll,
             }
         }
     }
@@ -218,81 +212,113 @@ impl Leaving<'_> {
         others.filter(|(_, p)| memory::is_shared_with(pid, p.pid)).map(|(other, _)| other).collect()
     }
 
-    /// Puts the kernel's bytes back; otherwise the thread that is in the way.
-    fn put_back(&self, threads: &Threads, late: &[i32]) -> Result<(), i32> {
-        if let Some(thread) =
-            late.iter().find(|t| threads.status(**t).is_some() || is_inside(**t, self.patch))
-        {
+    /// Puts the kernel's bytes back, for all processes that have this memory; otherwise the thread that is
+    /// in the way.
+    fn put_back(&mut self, threads: &Threads, late: &[i32]) -> Result<(), i32> {
+        let in_the_way =
+            |thread: &&i32| threads.status(**thread).is_some() || is_inside(**thread, self.patch);
+        if let Some(thread) = late.iter().find(in_the_way) {
             return Err(*thread);
         }
         let through = threads.stopped().next().or(late.first().copied()).ok_or(self.pid())?;
-        self.patch.write(through, false).map_err(|_| through)?;
+        self.patch.put_back(through).map_err(|_| through)?;
         threads.stopped().for_each(|thread| leave_trampoline(thread, self.patch));
+        // These may execute a program as soon as they go on, where nothing may be put back any more.
+        for other in self.sharers() {
+            self.processes.get_mut(other).patch = None;
+        }
         Ok(())
     }
 
-    /// Lets all threads go, each when it cannot come back to our images. When none can, the last one
+    /// Lets all threads go, each when it cannot come back to our images. When none can, one of them
     /// unmaps them. All but the late ones stand still, since `started`. `false`: they stay mapped.
+    ///
+    /// A thread waits in vfork for longer than anybody can wait for it. It has been asked to stop, and does
+    /// so before it executes anything: where it stands in the meantime is certain. Its child, which has the
+    /// same memory, can unmap the images as well as the process itself.
     fn unmap(
-        &self,
+        &mut self,
         mut threads: Threads,
         late: Vec<i32>,
         mut started: Instant,
         pause: &mut Duration,
     ) -> bool {
         let mut looking = Looking::new();
-        let mut inside = late;
-        let mut outside = Vec::new();
         let looks_until = Instant::now() + LOOKS_WITHIN;
+        let mut outside = Vec::new();
+        let mut inside = Vec::new();
         for thread in threads.stopped().collect::<Vec<_>>() {
             // From here on its children are nobody's business.
-            let _ = ptrace::set_options(thread, libc::PTRACE_O_TRACESYSGOOD);
+            let _ = ptrace::set_options(thread, SEIZED);
             let stays = Instant::now() >= looks_until || self.may_come_back(&mut looking, thread);
             if stays { inside.push(thread) } else { outside.push(thread) }
         }
+        let is_asleep = |thread: &i32| {
+            stack_scan::sleeps_at(*thread)
+                .is_some_and(|at| !self.leads_back(&mut looking, *thread, at))
+        };
+        let (asleep, awake) = late.into_iter().partition::<Vec<_>, _>(is_asleep);
+        inside.extend(awake);
+        let mut asleep = threads.split_off(&asleep);
         let mut worker = None;
         if inside.is_empty() {
-            worker = outside.pop();
+            let own = listed(self.pid());
+            let index = outside.iter().position(|thread| own.contains(thread)).unwrap_or(0);
+            worker = (index < outside.len()).then(|| outside.swap_remove(index));
         }
         outside.iter().for_each(|thread| threads.detach(*thread));
         let deadline = self.deadline.min(Instant::now()) + UNMAPS_WITHIN;
         let mut wait = Duration::from_millis(1);
-        loop {
-            if inside.is_empty() && self.sharers().is_empty() {
-                let done = worker.map(|worker| take_out(&mut threads, worker, self.patch));
-                *pause = started.elapsed().max(*pause);
-                threads.release();
-                return match done {
-                    Some(Ok(())) => true,
-                    // It is in our code still, which nobody else may change.
-                    Some(Err(Refusal::Stuck)) => false,
-                    _ => self.another_takes_out(deadline),
-                };
-            }
+        while !inside.is_empty() {
             threads.resume_all(Resume::Run);
             *pause = started.elapsed().max(*pause);
             if Instant::now() >= deadline {
                 threads.release();
+                asleep.release();
                 return false;
             }
             let until = Instant::now() + wait;
             wait = (wait * 2).min(LONGEST_WAIT);
-            if inside.is_empty() {
-                threads.let_run(until - Instant::now());
-                worker = worker.filter(|worker| threads.stop(*worker));
-                started = Instant::now();
-            } else if let Some(last) = self.let_out(&mut threads, &mut looking, &mut inside, until)
-            {
-                worker = Some(last);
-                started = Instant::now();
-            }
+            worker = self.let_out(&mut threads, &mut looking, &mut inside, until);
+            started = Instant::now();
         }
+        let images: Vec<u64> = self.patch.images().collect();
+        let room = &self.patch.room;
+        let done = worker.map(|worker| take_out(&mut threads, worker, self.pid(), room, &images));
+        *pause = started.elapsed().max(*pause);
+        threads.release();
+        let unmapped = match done {
+            Some(Ok(())) => true,
+            // It is in our code still, which nobody else may change.
+            Some(Err(Refusal::Stuck)) => false,
+            _ => somebody_takes_out(self.pid(), &mut asleep, room, &images, deadline),
+        };
+        self.let_wake(asleep);
+        unmapped
+    }
+
+    /// Lets go of those that were asleep, each when it wakes. Those that sleep on are let go by the kernel when
+    /// this process ends.
+    fn let_wake(&mut self, mut asleep: Threads) {
+        let deadline = Instant::now() + WAKES_WITHIN;
+        while !asleep.all().is_empty() && Instant::now() < deadline {
+            for thread in asleep.all() {
+                if asleep.look(thread) == Look::Stands {
+                    if asleep.status(thread).is_some_and(tells_of_a_child) {
+                        self.announce(thread);
+                    }
+                    asleep.detach(thread);
+                }
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        asleep.release();
     }
 
     /// Lets go of those threads that stand outside, each as soon as it does, until a moment; the last one
     /// is kept.
     fn let_out(
-        &self,
+        &mut self,
         threads: &mut Threads,
         looking: &mut Looking,
         inside: &mut Vec<i32>,
@@ -304,12 +330,18 @@ impl Leaving<'_> {
                 match threads.look(thread) {
                     Look::Runs => inside.push(thread),
                     Look::Ended => {}
-                    Look::Stands if self.may_come_back(looking, thread) => {
-                        threads.resume(thread, Resume::Run);
-                        inside.push(thread);
+                    Look::Stands => {
+                        inside.extend(self.children_told_of(threads, thread));
+                        let _ = ptrace::set_options(thread, SEIZED);
+                        if self.may_come_back(looking, thread) {
+                            threads.resume(thread, Resume::Run);
+                            inside.push(thread);
+                        } else if threads.all().len() == 1 {
+                            return Some(thread);
+                        } else {
+                            threads.detach(thread);
+                        }
                     }
-                    Look::Stands if threads.all().len() == 1 => return Some(thread),
-                    Look::Stands => threads.detach(thread),
                 }
             }
             if inside.is_empty() {
@@ -320,43 +352,48 @@ impl Leaving<'_> {
         None
     }
 
-    fn may_come_back(&self, looking: &mut Looking, thread: i32) -> bool {
-        looking.may_come_back(thread, &|address| self.patch.is_ours(address), &self.patch.vdso)
+    /// The threads of a child on this memory that a thread tells of which was late: they stop, and have to be
+    /// looked at. A child on memory of its own is restored in its turn.
+    fn children_told_of(&mut self, threads: &mut Threads, thread: i32) -> Vec<i32> {
+        if !threads.status(thread).is_some_and(tells_of_a_child) || !self.announce(thread) {
+            return Vec::new();
+        }
+        let sharers = self.sharers().into_iter().chain([self.index]);
+        let all = sharers.flat_map(|of| self.processes.threads_of(of));
+        let new: Vec<i32> = all.filter(|thread| !threads.is_known(*thread)).collect();
+        threads.add(new.iter().copied());
+        new
     }
 
-    /// Where the thread that was to unmap cannot, or not in time: any other one does, as all are
-    /// outside.
-    fn another_takes_out(&self, deadline: Instant) -> bool {
-        let pid = self.pid();
-        let takes_out = |thread: i32| {
-            ptrace::seize(thread, libc::PTRACE_O_TRACESYSGOOD).ok()?;
-            let mut one = Threads::of(pid, [thread]);
-            let done = match take_out(&mut one, thread, self.patch) {
-                Ok(()) => Some(true),
-                Err(Refusal::Stuck) => Some(false),
-                Err(_) => None,
-            };
-            one.release();
-            done
-        };
-        while !super::is_ending(pid) {
-            if let Some(done) = listed(pid).into_iter().find_map(takes_out) {
-                return done;
-            }
-            if Instant::now() >= deadline {
-                break;
-            }
-            std::thread::sleep(LONGEST_WAIT);
-        }
-        false
+    /// Whether a thread that stands still may come back to our images. One that has been killed since goes
+    /// nowhere, and what executes a program is not in them any more.
+    fn may_come_back(&self, looking: &mut Looking, thread: i32) -> bool {
+        ptrace::registers(thread)
+            .is_ok_and(|registers| self.leads_back(looking, thread, (registers.rip, registers.rsp)))
     }
+
+    /// The same of a thread that goes on with this instruction and stack pointer.
+    fn leads_back(&self, looking: &mut Looking, thread: i32, at: (u64, u64)) -> bool {
+        looking.may_come_back(thread, at, &|address| self.patch.is_ours(address), &self.patch.vdso)
+    }
+}
+
+/// Whether a thread has stopped because it has made a child or another thread.
+fn tells_of_a_child(status: Status) -> bool {
+    matches!(
+        status,
+        Status::Event(
+            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
+            _
+        )
+    )
 }
 
 /// Whether a thread that does not stop would go on in the bytes that change. It is in the kernel, and
 /// stops before it comes out; of one that runs the kernel does not say where.
 fn is_inside(thread: i32, patch: &Patch) -> bool {
     stack_scan::sleeps_at(thread)
-        .is_none_or(|at| patch.functions.iter().any(|function| function.covers(at)))
+        .is_none_or(|(at, _)| patch.functions.iter().any(|function| function.covers(at)))
 }
 
 /// A thread at a displaced instruction goes on at the same in its old place.
@@ -366,21 +403,4 @@ fn leave_trampoline(thread: i32, patch: &Patch) {
         registers.rip = at;
         let _ = ptrace::set_registers(thread, &registers);
     }
-}
-
-/// Makes a thread unmap our images, where nobody is any more.
-///
-/// # Errors
-///
-/// Those of [`run`]; `Gone` where the thread does not stand still.
-fn take_out(threads: &mut Threads, thread: i32, patch: &Patch) -> Result<(), Refusal> {
-    let images: Vec<u64> = patch.images().collect();
-    for some in images.chunks(IMAGES_AT_ONCE) {
-        let work = Work::Unmap(some.iter().map(|base| (*base, TOTAL_SIZE as u64)).collect());
-        if !threads.settle(thread) {
-            return Err(Refusal::Gone);
-        }
-        run(threads, thread, &patch.room, &work)?;
-    }
-    Ok(())
 }

@@ -148,7 +148,7 @@ fn watch(thread: i32, patience: Duration, is_wanted: &dyn Fn(u64) -> bool) {
     let begun = Instant::now();
     let mut nap = SHORTEST_NAP;
     while begun.elapsed() < patience && matches!(wait::look(thread), Ok(None)) {
-        if stack_scan::sleeps_at(thread).is_some_and(is_wanted) {
+        if stack_scan::sleeps_at(thread).is_some_and(|(at, _)| is_wanted(at)) {
             return;
         }
         std::thread::sleep(nap);

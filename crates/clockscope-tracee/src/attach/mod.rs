@@ -14,6 +14,7 @@
 //! | `trampoline.rs` | the jump, and the trampoline with what stood there; pure |
 //! | `stack_scan.rs` | where a thread that stands still may go on |
 //! | `patch.rs` | redirecting all functions while all threads stand still |
+//! | `unmap.rs` | making a thread unmap the images |
 //! | `detach.rs` | putting everything back |
 
 pub mod detach;
@@ -28,11 +29,12 @@ mod seccomp;
 mod stack_scan;
 mod threads;
 pub mod trampoline;
+mod unmap;
 
 use clockscope_text::foreign::Foreign;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Acquire;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vdso_image::layout::{Shared, TOTAL_SIZE};
 
@@ -87,6 +89,9 @@ pub struct How<'a> {
     /// Told of the process when all its threads are traced, before any of them is stopped.
     pub traced: &'a mut dyn FnMut(i32),
 }
+
+/// How long it is tried to unmap what a failed attachment has mapped.
+const UNMAPS_WITHIN: Duration = Duration::from_secs(2);
 
 /// So many programs are tried, where a process executes one after the other.
 const PROGRAMS: u32 = 8;
@@ -163,15 +168,8 @@ fn attach_traced(
     if patch.room_is_used {
         patch::wait_for_room(threads, &patch)?;
     }
-    let ready = how.session.ready();
     let shared_id = u64::from(pages.id().cast_unsigned());
     let map = Work::Map { at: base, shared_id, live_id: how.session.live_id() };
-    let work = Work::Attach {
-        at: base,
-        attach_offset: ready.attach_offset,
-        shared_id,
-        process: how.number,
-    };
     // The first threads that go on would otherwise keep the last ones waiting for us.
     let _first = Precedence::ask();
     // All at once: a thread that executes our code while the others compete with it for processors
@@ -187,26 +185,13 @@ fn attach_traced(
     if !process::has_mapped(thread, base..base + TOTAL_SIZE as u64) {
         return Err(Refusal::Declined(Decline::NotAttached));
     }
-    write_image(how.session, thread, base).map_err(Refusal::at("writing the image"))?;
-    if !threads.settle(thread) {
-        return Err(patch::why_late(pid, thread));
-    }
-    if threads.has_executed() {
-        return Err(Refusal::Executed);
-    }
-    run(threads, thread, &patch.room, &work)?;
-    installed(pages)?;
-    let written = patch.write_trampolines(thread);
-    if how.mapped_takes_long {
-        threads.resume_all(Resume::Run);
-    }
-    (how.mapped)(pid, base);
-    if let Err(refusal) = written.and_then(|()| redirect(threads, (pid, &sharers), thread, &patch))
+    if let Err(refusal) = fill_and_redirect(how, threads, (pid, &sharers), thread, (pages, &patch))
     {
         // What cannot be undone does no harm: nobody uses the mapping.
-        let new = Work::Unmap(vec![(base, TOTAL_SIZE as u64)]);
-        if threads.settle(thread) {
-            let _ = run(threads, thread, &patch.room, &new);
+        let taken_out = unmap::take_out(threads, thread, pid, &patch.room, &[base]);
+        if !matches!(taken_out, Ok(()) | Err(Refusal::Stuck)) {
+            let deadline = Instant::now() + UNMAPS_WITHIN;
+            unmap::somebody_takes_out(pid, threads, &patch.room, &[base], deadline);
         }
         return Err(refusal);
     }
@@ -220,6 +205,38 @@ fn attach_traced(
     }
     threads.resume_all(how.resume);
     Ok((patch, threads.longest_stop(), all))
+}
+
+/// Gives the process the image where a thread has mapped memory for it, and redirects its functions.
+fn fill_and_redirect(
+    how: &mut How<'_>,
+    threads: &mut Threads,
+    (pid, sharers): (i32, &[i32]),
+    thread: i32,
+    (pages, patch): (&Segment<Shared>, &Patch),
+) -> Result<(), Refusal> {
+    write_image(how.session, thread, patch.base).map_err(Refusal::at("writing the image"))?;
+    if !threads.settle(thread) {
+        return Err(patch::why_late(pid, thread));
+    }
+    if threads.has_executed() {
+        return Err(Refusal::Executed);
+    }
+    let work = Work::Attach {
+        at: patch.base,
+        attach_offset: how.session.ready().attach_offset,
+        shared_id: u64::from(pages.id().cast_unsigned()),
+        process: how.number,
+    };
+    run(threads, thread, &patch.room, &work)?;
+    installed(pages)?;
+    let written = patch.write_trampolines(thread);
+    if how.mapped_takes_long {
+        threads.resume_all(Resume::Run);
+    }
+    (how.mapped)(pid, patch.base);
+    written?;
+    redirect(threads, (pid, sharers), thread, patch)
 }
 
 /// A thread that can execute our code: it stands still.
@@ -272,8 +289,8 @@ fn redirect(
         threads.resume_all(Resume::Run);
         return Err(Refusal::Executed);
     }
-    patch.write(through, true).inspect_err(|_| {
-        let _ = patch.write(through, false);
+    patch.redirect(through).inspect_err(|_| {
+        let _ = patch.put_back(through);
         threads.resume_all(Resume::Run);
     })
 }

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use vdso_image::layout::{
-    CONFIG_OFFSET, FUNCTIONS, Function, INSTALL_MARK, PAGE, SESSION_MARK, SESSION_OFFSET,
-    Session as Constants, TOTAL_SIZE, TRAMPOLINE_OFFSET, TRAMPOLINE_SIZE,
+    CONFIG_OFFSET, FUNCTIONS, Function, INSTALL_MARK, PAGE, TOTAL_SIZE, TRAMPOLINE_OFFSET,
+    TRAMPOLINE_SIZE,
 };
 
 use super::inject::Room;
@@ -13,6 +13,7 @@ use super::refusal::Refusal;
 use super::stack_scan::returns_into;
 use super::threads::{Threads, state};
 use super::trampoline::{self, JUMP, Redirected, Text};
+use crate::install::has_image;
 use crate::session::Session;
 use clockscope_sys::memory;
 use clockscope_sys::own_vdso::OwnVdso;
@@ -153,12 +154,24 @@ impl Patch {
         memory::write_text(pid, first, &page).map_err(Refusal::at("writing trampolines"))
     }
 
-    /// Redirects the functions, or puts the kernel's bytes back. All threads stand still.
-    pub(super) fn write(&self, pid: i32, redirect: bool) -> Result<(), Refusal> {
+    /// Redirects the functions. All threads stand still.
+    pub(super) fn redirect(&self, pid: i32) -> Result<(), Refusal> {
+        let write = |function: &Redirected| {
+            memory::write_text(pid, function.start, &function.jump)
+                .map_err(Refusal::at("writing to its vDSO"))
+        };
+        self.functions.iter().try_for_each(write)
+    }
+
+    /// Puts the kernel's bytes back wherever our jumps stand, and nowhere else. All threads stand still.
+    pub(super) fn put_back(&self, pid: i32) -> Result<(), Refusal> {
         for function in &self.functions {
-            let bytes = if redirect { function.jump } else { function.original };
-            memory::write_text(pid, function.start, &bytes)
-                .map_err(Refusal::at("writing to its vDSO"))?;
+            let mut found = [0; JUMP];
+            let read = memory::read(pid, function.start, &mut found);
+            if read.is_ok_and(|read| read == JUMP) && found == function.jump {
+                memory::write_text(pid, function.start, &function.original)
+                    .map_err(Refusal::at("writing to its vDSO"))?;
+            }
         }
         Ok(())
     }
@@ -197,12 +210,11 @@ fn is_in_one(images: &[u64], address: u64) -> bool {
 
 /// Our images in a process, but not one that it was started with: the kernel's lies in that.
 fn leftovers(pid: i32, maps: &[Mapping]) -> Vec<u64> {
-    let mark = SESSION_OFFSET + std::mem::offset_of!(Constants, mark);
     let is_marked = |mapping: &&Mapping| {
         mapping.name.is_empty()
             && mapping.perms == "r-xp"
             && mapping.size() >= CONFIG_OFFSET as u64
-            && memory::read_u64(pid, mapping.start + mark as u64).is_ok_and(|m| m == SESSION_MARK)
+            && has_image(pid, mapping.start)
     };
     let kernels =
         |base: u64| maps.iter().any(|m| m.name.starts_with("[v") && is_in_one(&[base], m.start));

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::install::USER_CS;
-use clockscope_sys::{memory, ptrace};
+use clockscope_sys::memory;
 
 /// How much of a stack is searched for what signal handlers return to.
 const WHOLE_STACK: usize = 256 * 1024;
@@ -22,36 +22,38 @@ impl Looking {
         Self { stack: vec![0; WHOLE_STACK] }
     }
 
-    /// Whether a thread that stands still may execute an instruction of ours again, where no call
-    /// comes in any more: it or a handler of it stands in ours, or in a function of the kernel's image
-    /// that ours may have called. Then the address to return to is on the stack right there.
+    /// Whether a thread that executes nothing at present, and goes on with this instruction and stack pointer,
+    /// may execute an instruction of ours again, where no call comes in any more: it or a handler of it stands
+    /// in ours, or in a function of the kernel's image that ours may have called. Then the address to return
+    /// to is on the stack right there.
     pub(super) fn may_come_back(
         &mut self,
         thread: i32,
+        (ip, sp): (u64, u64),
         is_ours: &dyn Fn(u64) -> bool,
         vdso: &Range<u64>,
     ) -> bool {
-        // One that has been killed since goes nowhere.
-        let Ok(registers) = ptrace::registers(thread) else { return false };
-        if is_ours(registers.rip) {
+        if is_ours(ip) {
             return true;
         }
-        let from = registers.rsp & !7;
+        let from = sp & !7;
         let read = memory::read(thread, from, &mut self.stack).unwrap_or(0);
         let stack = &self.stack[..read];
         let called_by_us = |ip: u64, sp: u64| {
             vdso.contains(&ip) && words_at(thread, from, stack, sp).into_iter().any(is_ours)
         };
-        called_by_us(registers.rip, registers.rsp)
+        called_by_us(ip, sp)
             || handlers(from, stack).any(|(ip, sp)| is_ours(ip) || called_by_us(ip, sp))
     }
 }
 
-/// Where a thread that sleeps in a system call goes on; `None` of one that runs, or wants to.
-pub(super) fn sleeps_at(thread: i32) -> Option<u64> {
+/// Instruction and stack pointer with which a thread that sleeps in a system call goes on; `None` of one that
+/// runs, or wants to.
+pub(super) fn sleeps_at(thread: i32) -> Option<(u64, u64)> {
     let line = std::fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
-    let at = line.split_whitespace().last()?;
-    u64::from_str_radix(at.trim_start_matches("0x"), 16).ok()
+    let mut last = line.split_whitespace().rev();
+    let mut number = || u64::from_str_radix(last.next()?.strip_prefix("0x")?, 16).ok();
+    Some((number()?, number()?))
 }
 
 /// The words of a function's frame, from what has been read of the stack or from another one.

@@ -10,7 +10,7 @@ use clockscope_sys::signals;
 use clockscope_sys::wait::{self, Status};
 
 /// A program that is executed is told of.
-const SEIZED: i32 = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
+pub(super) const SEIZED: i32 = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
 
 /// How long a thread may take to stop.
 const STOPS_WITHIN: Duration = Duration::from_millis(500);
@@ -354,6 +354,12 @@ impl Threads {
             }
             std::thread::sleep(BETWEEN_SIGNALS);
         }
+    }
+
+    /// Takes some threads out of these.
+    pub(super) fn split_off(&mut self, threads: &[i32]) -> Self {
+        let taken = threads.iter().filter_map(|thread| self.all.remove_entry(thread)).collect();
+        Self { all: taken, ..Self::of(self.pid, []) }
     }
 
     /// Says how a thread stands after somebody else has moved it on.

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::support::attaching::{
-    Attachment, Image, assert_attached_or_refused, assert_refused, attach_below, attach_for,
-    signal, status_of, wait_until,
+    Attachment, Image, assert_attached_or_refused, assert_nothing_piles_up, assert_refused,
+    attach_below, attach_for, mappings, signal, status_of, wait_until,
 };
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_counts;
@@ -167,19 +167,53 @@ fn without_timers_a_target_is_left_as_it_was_and_a_program_is_not_started() {
     assert!(!made.exists(), "the program has started");
 }
 
-/// Threads that are in vfork again and again, and the others of which work. A child that is on its
-/// parent's memory may stand in the shim when clockscope leaves; then the mapping stays, unused, and
-/// so it may at the next attachments: what is there in the end is not compared.
+/// Threads that are in vfork again and again, and the others of which work.
 #[test]
 fn a_target_that_makes_children_by_vfork_all_the_time() {
     let Some(mut target) = in_state("vfork-loop") else { return };
     let before = Image::of(target.pid()).expect("it has a vDSO");
-    for _ in 0..10 {
+    let maps = mappings(target.pid());
+    for _ in 0..20 {
         let traced = attach_for("0.02", &[target.pid()], &VDSO);
         assert_attached_or_refused(&traced, &["vfork", "did not come to the end"]);
         before.assert_as_before(target.pid());
+        assert_nothing_piles_up(target.pid(), &maps);
     }
     target.ask("count");
+    target.ends_well();
+}
+
+/// The only thread of the target waits for its child, which has the same memory, and goes on when all is
+/// over.
+#[test]
+fn a_target_that_waits_in_vfork_when_clockscope_leaves() {
+    let Some(mut target) = in_state("waits") else { return };
+    let before = Image::of(target.pid()).expect("it has a vDSO");
+    let maps = mappings(target.pid());
+    let attachment = Attachment::to(&[target.pid()], &VDSO);
+    let said = Printed::parse(&target.ask("count"));
+    target.ask("vfork");
+    let traced = attachment.detach();
+    assert_counts(&said, &traced.report());
+    before.assert_as_before(target.pid());
+    assert_nothing_piles_up(target.pid(), &maps);
+    target.ask("count");
+    target.ends_well();
+}
+
+/// A child of vfork that executes a program is not traced any more then, and nothing is put back in it.
+#[test]
+fn children_of_vfork_that_live_on_keep_nobody_waiting() {
+    let Some(target) = in_state("vfork-sleep") else { return };
+    let before = Image::of(target.pid()).expect("it has a vDSO");
+    let maps = mappings(target.pid());
+    for _ in 0..10 {
+        let traced = attach_for("0.05", &[target.pid()], &VDSO);
+        assert_attached_or_refused(&traced, &["vfork", "did not come to the end"]);
+        assert!(!traced.stderr.contains("does not stop"), "{}", traced.stderr);
+        before.assert_as_before(target.pid());
+        assert_nothing_piles_up(target.pid(), &maps);
+    }
     target.ends_well();
 }
 

@@ -1,0 +1,95 @@
+//! Making a thread unmap our images, where nobody is any more.
+
+use std::time::{Duration, Instant};
+
+use vdso_image::layout::TOTAL_SIZE;
+
+use super::inject::{Room, run};
+use super::injected::Work;
+use super::process::{has_mapped, is_ending, sharers_of};
+use super::refusal::Refusal;
+use super::threads::{Look, SEIZED, Threads, listed};
+use crate::install::has_image;
+use clockscope_sys::ptrace;
+
+/// Images that one piece of code unmaps: there is room for so many.
+const IMAGES_AT_ONCE: usize = 12;
+/// Between two attempts.
+const WAIT: Duration = Duration::from_millis(2);
+
+/// Makes a thread unmap those of these images of ours that are there.
+///
+/// # Errors
+///
+/// Those of [`run`]; `Gone` where the thread does not stand still, or is one of another process than `pid`
+/// and has executed a program.
+pub(super) fn take_out(
+    threads: &mut Threads,
+    thread: i32,
+    pid: i32,
+    room: &Room,
+    images: &[u64],
+) -> Result<(), Refusal> {
+    for some in images.chunks(IMAGES_AT_ONCE) {
+        if !threads.settle(thread) {
+            return Err(Refusal::Gone);
+        }
+        // What a program has that was executed since is no image of ours.
+        let there = some.iter().filter(|base| is_there(thread, **base));
+        let ranges: Vec<_> = there.map(|base| (*base, TOTAL_SIZE as u64)).collect();
+        if ranges.is_empty() {
+            let is_own = listed(pid).contains(&thread);
+            return if is_own { Ok(()) } else { Err(Refusal::Gone) };
+        }
+        run(threads, thread, room, &Work::Unmap(ranges))?;
+    }
+    Ok(())
+}
+
+/// Whether an image, or the memory for it, is at an address.
+fn is_there(thread: i32, base: u64) -> bool {
+    has_image(thread, base) || has_mapped(thread, base..base + TOTAL_SIZE as u64)
+}
+
+/// Where the thread that was to unmap cannot, or not in time: any other one does, as all are outside. A
+/// child of vfork, where the process waits for it. `traced` are those that this process traces already.
+pub(super) fn somebody_takes_out(
+    pid: i32,
+    traced: &mut Threads,
+    room: &Room,
+    images: &[u64],
+    deadline: Instant,
+) -> bool {
+    let done = |result: Result<(), Refusal>| match result {
+        Ok(()) => Some(true),
+        Err(Refusal::Stuck) => Some(false),
+        Err(_) => None,
+    };
+    while !is_ending(pid) {
+        for thread in traced.all() {
+            traced.ask(thread);
+            if traced.look(thread) == Look::Stands
+                && let Some(done) = done(take_out(traced, thread, pid, room, images))
+            {
+                return done;
+            }
+        }
+        let others = listed(pid).into_iter().chain(sharers_of(pid));
+        for thread in others.filter(|thread| !traced.is_known(*thread)).collect::<Vec<_>>() {
+            if ptrace::seize(thread, SEIZED).is_err() {
+                continue;
+            }
+            let mut one = Threads::of(thread, [thread]);
+            let result = take_out(&mut one, thread, pid, room, images);
+            one.release();
+            if let Some(done) = done(result) {
+                return done;
+            }
+        }
+        if Instant::now() >= deadline {
+            break;
+        }
+        std::thread::sleep(WAIT);
+    }
+    false
+}
