@@ -15,9 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::{Object, ObjectSection, ObjectSymbol};
-
-/// Bytes that the image may fill; `vdso_image::layout::IMAGE_SIZE`.
-const IMAGE_SIZE: usize = 7 * 4096 - 256;
+use vdso_image::layout::IMAGE_SIZE;
 
 fn main() {
     if let Err(message) = build() {
@@ -26,7 +24,7 @@ fn main() {
     }
 }
 
-/// Builds the image into `OUT_DIR`: `vdso_image.so` and `image_entries.rs`.
+/// Builds the image into `OUT_DIR`: `vdso_image.so`, `image_entries.rs` and `stubs.rs`.
 fn build() -> Result<(), String> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     let fastclock = source("fastclock", fastclock::SOURCE_DIR)?;
@@ -40,9 +38,14 @@ fn build() -> Result<(), String> {
     let with_symbols = link(&image_source, &out, "vdso_image_symbols.so", None)?;
     let image = link(&image_source, &out, "vdso_image.so", Some("-Wl,-s"))?;
     check(&image, &with_symbols)?;
-    let entries = entries(&with_symbols)?;
-    fs::write(out.join("image_entries.rs"), entries)
-        .map_err(|error| format!("cannot write image_entries.rs: {error}"))
+    write(&out, "image_entries.rs", &entries(&with_symbols)?)?;
+    let object = out.join("vdso_image.o");
+    let object = fs::read(&object).map_err(|error| format!("cannot read the object: {error}"))?;
+    write(&out, "stubs.rs", &stubs(&object)?)
+}
+
+fn write(out: &Path, name: &str, text: &str) -> Result<(), String> {
+    fs::write(out.join(name), text).map_err(|error| format!("cannot write {name}: {error}"))
 }
 
 /// Where the sources of a crate are: beside this one in a checkout, which may have been moved with what was
@@ -86,7 +89,15 @@ fn compile_image(source: &Path, out: &Path) -> Result<(), String> {
     let listing = out.join("vdso_image.s");
     let text = fs::read_to_string(&listing)
         .map_err(|error| format!("cannot read {}: {error}", listing.display()))?;
-    match text.lines().find(|line| changes_too_much(line)) {
+    let mut is_stub = false;
+    let mut of_image = text.lines().filter(|line| {
+        let line = line.trim();
+        if line.starts_with(".section") || line == ".text" {
+            is_stub = line.contains(STUB);
+        }
+        !is_stub
+    });
+    match of_image.find(|line| changes_too_much(line)) {
         Some(line) => Err(format!("the vDSO image must not contain `{}`", line.trim())),
         None => Ok(()),
     }
@@ -178,6 +189,36 @@ fn entries(with_symbols: &[u8]) -> Result<String, String> {
         }
     }
     source.push(']');
+    Ok(source)
+}
+
+/// Beginning of the names of the sections that `stubs.rs` of the image's crate makes.
+const STUB: &str = ".stub.";
+
+/// Rust source with a module for each stub: its code, and the offsets of its labels, which are called
+/// `STUB__LABEL` in the assembly.
+fn stubs(object: &[u8]) -> Result<String, String> {
+    let file = parse(object)?;
+    let mut source = String::new();
+    for section in file.sections() {
+        let Some(stub) = section.name().ok().and_then(|name| name.strip_prefix(STUB)) else {
+            continue;
+        };
+        if section.relocations().next().is_some() {
+            return Err(format!("the stub {stub} needs a relocation"));
+        }
+        let code = section.data().map_err(|error| format!("cannot read a stub: {error}"))?;
+        let _ = writeln!(source, "pub(crate) mod {stub} {{");
+        let _ = writeln!(source, "    pub(crate) const CODE: &[u8] = &{code:?};");
+        for symbol in file.symbols().filter(|s| s.section_index() == Some(section.index())) {
+            let name = symbol.name().unwrap_or_default();
+            if let Some((_, label)) = name.split_once("__").filter(|(of, _)| *of == stub) {
+                let (label, at) = (label.to_uppercase(), symbol.address());
+                let _ = writeln!(source, "    pub(crate) const {label}: usize = {at:#x};");
+            }
+        }
+        source.push_str("}\n");
+    }
     Ok(source)
 }
 

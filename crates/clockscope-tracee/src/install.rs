@@ -4,12 +4,12 @@ use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
 
 use vdso_image::layout::{
-    LaunchParams, MemoryMap, PAGE, SESSION_MARK, SESSION_OFFSET, SHARED_SIZE, Session as Constants,
-    Shared,
+    ExecveSlots, LaunchParams, MemoryMap, PAGE, SESSION_MARK, SESSION_OFFSET, SHARED_SIZE,
+    Session as Constants, Shared,
 };
 
 use super::decline::Decline;
-use super::launch_code::{Execve, Launch, assemble, assemble_execve};
+use super::launch_code::{Launch, assemble, assemble_execve};
 use super::processes::Process;
 use super::session::{Session, seccomp_filters};
 use super::stack::{AT_EXECFN, VdsoEntry, find_value, find_vdso};
@@ -141,7 +141,7 @@ pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> 
     let vdso = find_vdso(stack, read).ok_or(Decline::NoVdso)?;
     let path = find_value(stack, AT_EXECFN, read).ok_or(Decline::NoVdso)?;
     let arguments = memory::read_u64(pid, stack).map_err(access)?;
-    let code = assemble_execve(&Execve {
+    let code = assemble_execve(&ExecveSlots {
         path,
         arguments: stack + 8,
         environment: stack + 8 * (arguments + 2),

@@ -19,7 +19,7 @@ use crate::layout::{
 };
 use crate::slots::{image_base, session};
 
-const PROT_READ_EXECUTE: usize = 1 | 4;
+pub(crate) const PROT_READ_EXECUTE: usize = 1 | 4;
 
 /// Where the injected code jumps to, with its parameters in `rdi`. Changes general registers, the
 /// flags and the stack pointer, which the injected code puts back; the image uses no others.

@@ -20,7 +20,7 @@ use crate::slots::{image_base, session};
 
 pub(crate) const SYS_MMAP: usize = 9;
 pub(crate) const SYS_MPROTECT: usize = 10;
-const SYS_MUNMAP: usize = 11;
+pub(crate) const SYS_MUNMAP: usize = 11;
 const SYS_MREMAP: usize = 25;
 pub(crate) const SYS_MADVISE: usize = 28;
 pub(crate) const SYS_SHMAT: usize = 30;

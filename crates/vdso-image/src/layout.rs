@@ -466,6 +466,80 @@ pub struct AttachParams {
     pub process: u64,
 }
 
+/// How memory for the image is mapped in a running process: `MAP_PRIVATE | MAP_ANONYMOUS |
+/// MAP_FIXED_NOREPLACE`. Linux before 4.17 takes the address for a wish.
+pub const MAP_PRIVATE_THERE: u32 = 0x02 | 0x20 | 0x10_0000;
+
+/// What the tracer fills in behind the code that launches a program (`stubs.rs`).
+#[derive(Debug)]
+#[repr(C)]
+pub struct LaunchSlots {
+    /// Where the image lies below the stack pointer, at the start of a page.
+    pub image: u64,
+    /// Offset of `clockscope_install` in the image.
+    pub install_offset: u64,
+    /// What the installer is given.
+    pub params: LaunchParams,
+}
+
+/// What the tracer fills in behind the code that executes a program once more.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ExecveSlots {
+    /// Address of the path.
+    pub path: u64,
+    /// Address of the arguments.
+    pub arguments: u64,
+    /// Address of the environment.
+    pub environment: u64,
+    /// The program's first instruction, where it goes on if the call fails.
+    pub entry: u64,
+}
+
+/// What the tracer fills in behind any code that a thread of a running process executes: how the thread
+/// goes on afterwards. What the code works on follows.
+#[derive(Debug)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the registers have their own names")]
+pub struct InjectedSlots {
+    /// A mask of all signals.
+    pub all_signals: u64,
+    /// The thread's signal mask.
+    pub mask: u64,
+    /// Its flags.
+    pub flags: u64,
+    /// Its next instruction.
+    pub resume: u64,
+    /// How long it waits for the tracer at a time: `struct timeval`, seconds and microseconds.
+    pub pause: [u64; 2],
+    pub rax: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rbx: u64,
+    pub rsp: u64,
+    pub rbp: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub r8: u64,
+    pub r9: u64,
+    pub r10: u64,
+    pub r11: u64,
+    pub r12: u64,
+    pub r13: u64,
+    pub r14: u64,
+    pub r15: u64,
+}
+
+/// What follows [`InjectedSlots`] where the image's installer runs.
+#[derive(Debug)]
+#[repr(C)]
+pub struct AttachSlots {
+    /// What the installer is given.
+    pub params: AttachParams,
+    /// Address of `clockscope_attach`.
+    pub installer: u64,
+}
+
 /// `struct prctl_mm_map` of `prctl(PR_SET_MM, PR_SET_MM_MAP)`: the addresses of a process that the
 /// kernel keeps, with the auxiliary vector that it gives to who asks for it (`/proc/PID/auxv`,
 /// `PR_GET_AUXV`).

@@ -18,6 +18,7 @@
 //! | `clock_file.rs` | attaching the clock page |
 //! | `install.rs` | runs once, before the program's first instruction |
 //! | `attach.rs` | runs once, in a program that is running already |
+//! | `stubs.rs` | the instructions that the tracer writes into a process to bring the image there |
 #![no_std]
 
 pub mod histogram;
@@ -57,6 +58,10 @@ mod slots;
 #[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
 #[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod tsc;
+
+#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
+mod stubs;
 
 /// Where the sources of this crate are, for the build script that compiles them into clockscope's vDSO image.
 #[doc(hidden)]

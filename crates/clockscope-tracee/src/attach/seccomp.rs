@@ -19,7 +19,7 @@ pub(super) struct Call {
     /// Its name, for words.
     pub(super) name: &'static str,
     /// Its number.
-    pub(super) number: u32,
+    pub(super) number: i64,
     /// Address of the instruction behind it.
     pub(super) at: u64,
     /// Its arguments.
@@ -47,7 +47,7 @@ fn word(call: &Call, offset: u32) -> Option<u32> {
         Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
     };
     match offset {
-        0 => Some(call.number),
+        0 => u32::try_from(call.number).ok(),
         4 => Some(ARCH),
         8 | 12 => half(call.at, offset - 8),
         16..64 if offset.is_multiple_of(4) => {
