@@ -2,11 +2,11 @@
 
 /// A file with code, or an image that clockscope knows, in the order of first sight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ModuleId(pub(super) u32);
+pub struct ModuleId(pub(super) usize);
 
 /// A program's life in a process: code made at run time is known only within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProgramId(pub(super) u32);
+pub struct ProgramId(pub(super) usize);
 
 /// Where a frame's code is: the same code has the same value in every process that maps the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

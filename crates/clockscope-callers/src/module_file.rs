@@ -120,8 +120,7 @@ impl Elf {
             .and_then(|names| bytes.read(names.sh_offset.get(LE), names.sh_size.get(LE)))
             .unwrap_or_default();
         let name = |section: &SectionHeader64<LE>| -> Vec<u8> {
-            let at = usize::try_from(section.sh_name.get(LE)).unwrap_or(usize::MAX);
-            let rest = names.get(at..).unwrap_or_default();
+            let rest = names.get(section.sh_name.get(LE) as usize..).unwrap_or_default();
             rest.iter().take(64).take_while(|byte| **byte != 0).copied().collect()
         };
         let sections = sections.into_iter().map(|section| (name(&section), section)).collect();

@@ -248,7 +248,7 @@ impl Modules {
 
     fn module(&mut self, pid: i32, mapping: &Mapping) -> ModuleId {
         if let Some(id) = self.by_file.get(&mapping.inode) {
-            let module = &mut self.modules[id.0 as usize];
+            let module = &mut self.modules[id.0];
             if module.bytes.is_none() && self.by_file.len() <= FILES_MAX {
                 module.bytes =
                     module_file::open(pid, mapping).map(|file| Bytes::File(Rc::new(file)));
@@ -263,7 +263,7 @@ impl Modules {
             bytes: file.map(|file| Bytes::File(Rc::new(file))),
             content: None,
         });
-        let id = ModuleId(u32::try_from(self.modules.len() - 1).unwrap_or(u32::MAX));
+        let id = ModuleId(self.modules.len() - 1);
         self.by_file.insert(mapping.inode, id);
         id
     }
@@ -280,7 +280,7 @@ impl Modules {
 
     /// A module.
     pub(super) fn module_mut(&mut self, id: ModuleId) -> Option<&mut Module> {
-        self.modules.get_mut(id.0 as usize)
+        self.modules.get_mut(id.0)
     }
 
     /// Takes in what `/proc/PID/maps` has more than is known; once in a while only.
@@ -309,7 +309,7 @@ impl Modules {
     pub(super) fn program(&mut self, pid: i32) -> Option<ProgramId> {
         let process = self.processes.get_mut(&pid)?;
         Some(*process.program.get_or_insert_with(|| {
-            let id = ProgramId(u32::try_from(self.programs.len()).unwrap_or(u32::MAX));
+            let id = ProgramId(self.programs.len());
             self.programs.push(Program::seen(pid, process.parent, process.dumps.clone()));
             id
         }))

@@ -192,7 +192,9 @@ fn unwinding_registers(registers: &Regs<'_>) -> Option<Registers> {
 fn stack(sample: &SampleRecord<'_>) -> Vec<u8> {
     let Some((stack, copied)) = &sample.user_stack else { return Vec::new() };
     let mut bytes = stack.as_slice().into_owned();
-    bytes.truncate(usize::try_from(*copied).unwrap_or(0));
+    if let Ok(copied) = usize::try_from(*copied) {
+        bytes.truncate(copied);
+    }
     bytes
 }
 

@@ -9,7 +9,7 @@ use super::unwind_cfi::{RBP, RSP, Registers, Stack, Stop};
 use clockscope_text::foreign::Foreign;
 
 /// Most bytes before a return address that a call instruction has.
-const CALL_MAX: u64 = 7;
+const CALL_MAX: usize = 7;
 
 /// Unwinds stacks of any processes.
 pub struct Unwinder {
@@ -47,7 +47,7 @@ impl Unwinder {
     }
 
     pub(super) fn module(&self, id: ModuleId) -> Option<&Module> {
-        self.modules.modules.get(id.0 as usize)
+        self.modules.modules.get(id.0)
     }
 
     /// What Go's own table calls the function at a place in a module.
@@ -59,14 +59,14 @@ impl Unwinder {
     /// What a program's runtime calls the code that it has made at an address; a copy of a process
     /// has its parent's names.
     pub(super) fn run_time_name(&mut self, program: ProgramId, at: u64) -> Option<Foreign> {
-        let known = self.modules.programs.get(program.0 as usize);
+        let known = self.modules.programs.get(program.0);
         if known.is_some_and(|known| !known.has_looked_up(at)) {
             self.look_up([FrameAddress::RunTime { program, at }], 0);
         }
         let programs = &self.modules.programs;
         let mut next = Some(program);
         // A parent has a lower number than its copies.
-        while let Some(program) = next.and_then(|id| programs.get(id.0 as usize)) {
+        while let Some(program) = next.and_then(|id| programs.get(id.0)) {
             if let Some(name) = program.name(at) {
                 return Some(name);
             }
@@ -79,7 +79,7 @@ impl Unwinder {
     /// than one by one. Of what may be read of files with names in one run, a share is left for
     /// later: one part in `keep`, all of it for 1, nothing for 0.
     pub(super) fn look_up(&mut self, frames: impl IntoIterator<Item = FrameAddress>, keep: u64) {
-        let mut wanted: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        let mut wanted: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
         for frame in frames {
             if let FrameAddress::RunTime { program, at } = frame {
                 wanted.entry(program.0).or_default().push(at);
@@ -90,7 +90,7 @@ impl Unwinder {
         let before = left;
         // Copies before what they are copies of, which is asked for the rest.
         while let Some((id, places)) = wanted.pop_last() {
-            let Some(program) = self.modules.programs.get_mut(id as usize) else { continue };
+            let Some(program) = self.modules.programs.get_mut(id) else { continue };
             program.look_up(places.clone(), &mut left);
             if let Some(parent) = program.parent.filter(|parent| parent.0 < id) {
                 let rest = places.into_iter().filter(|at| program.name(*at).is_none());
@@ -264,14 +264,18 @@ impl Unwinder {
     fn is_behind_call(&mut self, sample: &Sample, address: u64) -> bool {
         let Some(before) = address.checked_sub(1) else { return false };
         let Some(region) = self.region(sample, before) else { return false };
-        let from = address.saturating_sub(CALL_MAX).max(region.start);
+        let from = address.saturating_sub(CALL_MAX as u64).max(region.start);
         match region.filling {
             Filling::Other => false,
             Filling::Anonymous => {
-                let mut bytes = vec![0; usize::try_from(address - from).unwrap_or(0)];
+                let mut bytes = [0; CALL_MAX];
+                let wanted = usize::try_from(address - from).ok();
+                let Some(bytes) = wanted.and_then(|size| bytes.get_mut(..size)) else {
+                    return false;
+                };
                 // Code that is gone cannot be checked, and is not believed.
-                clockscope_sys::memory::read(sample.pid, from, &mut bytes)
-                    .is_ok_and(|read| read == bytes.len() && ends_with_call(&bytes))
+                clockscope_sys::memory::read(sample.pid, from, bytes)
+                    .is_ok_and(|read| read == bytes.len() && ends_with_call(bytes))
             }
             Filling::File(id) => {
                 let Some(module) = self.modules.module_mut(id) else { return false };

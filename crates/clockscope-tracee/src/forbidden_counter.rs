@@ -24,11 +24,9 @@ pub(super) fn step_over(session: &Session, thread: i32, pages: Option<&Shared>) 
     if pages.is_none() && !has_clock {
         return false;
     }
-    let base = image_base(thread, registers.rip, image);
-    let offset = registers.rip.wrapping_sub(base);
-    let Some(code) =
-        usize::try_from(offset).ok().filter(|at| *at < IMAGE_SIZE).and_then(|at| image.get(at..))
-    else {
+    let Some(base) = image_base(thread, registers.rip, image) else { return false };
+    let offset = usize::try_from(registers.rip - base).ok();
+    let Some(code) = offset.filter(|at| *at < IMAGE_SIZE).and_then(|at| image.get(at..)) else {
         return false;
     };
     let length = match code {
@@ -57,8 +55,8 @@ const SI_KERNEL: i32 = 0x80;
 /// before it trusts the page.
 const AHEAD: i64 = 20_000;
 
-/// Where the shim begins in a process that executes an instruction of it; 0 if it does not.
-fn image_base(thread: i32, at: u64, image: &[u8]) -> u64 {
+/// Where the shim begins in a process that executes an instruction of it.
+fn image_base(thread: i32, at: u64, image: &[u8]) -> Option<u64> {
     let page = PAGE as u64;
     let mut header = [0; 64];
     let begins = |base: &u64| {
@@ -66,7 +64,7 @@ fn image_base(thread: i32, at: u64, image: &[u8]) -> u64 {
             && image.get(..header.len()) == Some(&header[..])
     };
     let pages = (IMAGE_SIZE as u64).div_ceil(page);
-    (0..pages).map(|n| (at & !(page - 1)).saturating_sub(n * page)).find(begins).unwrap_or(0)
+    (0..pages).filter_map(|n| (at & !(page - 1)).checked_sub(n * page)).find(begins)
 }
 
 /// Lets the kernel answer in a process for good, never before what the page may have said.

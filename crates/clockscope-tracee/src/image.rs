@@ -149,7 +149,7 @@ fn has(kernel: &Image, name: &str) -> bool {
 fn forward_unknown(editor: &mut Editor, kernel: &Image) -> Result<(), Damaged> {
     let known = |name: &str| Function::ALL.iter().any(|function| function.name() == name);
     let (code, _) = entry("clockscope_forward")?;
-    let table = usize::try_from(entry("clockscope_forwarded")?.0).unwrap_or(usize::MAX);
+    let table = entry("clockscope_forwarded")?.0 as usize;
     let mut offsets: Vec<u32> = Vec::new();
     for symbol in kernel.functions().filter(|symbol| symbol.defined && symbol.offset != 0) {
         let Ok(offset) = u32::try_from(symbol.offset) else { continue };
@@ -164,9 +164,9 @@ fn forward_unknown(editor: &mut Editor, kernel: &Image) -> Result<(), Damaged> {
             offsets.push(offset);
             editor.put(table + 4 * place, &offset.to_le_bytes());
         }
-        let [at, size] =
-            [place * FORWARD_SIZE, FORWARD_SIZE].map(|number| u32::try_from(number).unwrap_or(0));
-        editor.add(&symbol.name, symbol.binding == Binding::Weak, (code + at, size))?;
+        let number = |n: usize| u32::try_from(n).map_err(|_| Damaged("too many functions"));
+        let entry = (code + number(place * FORWARD_SIZE)?, number(FORWARD_SIZE)?);
+        editor.add(&symbol.name, symbol.binding == Binding::Weak, entry)?;
     }
     Ok(())
 }
@@ -255,8 +255,9 @@ impl Editor {
             .iter()
             .find(|segment| segment.p_type.get(LE) == object::elf::PT_DYNAMIC)
             .ok_or(damaged("no dynamic segment"))?;
-        let from = usize::try_from(dynamic.p_offset.get(LE)).unwrap_or(usize::MAX);
-        let count = usize::try_from(dynamic.p_filesz.get(LE)).unwrap_or(0) / size_of::<Dyn64<LE>>();
+        let number = |n: u64| usize::try_from(n).map_err(|_| damaged("no dynamic section"));
+        let from = number(dynamic.p_offset.get(LE))?;
+        let count = number(dynamic.p_filesz.get(LE))? / size_of::<Dyn64<LE>>();
         let bytes = built.get(from..).ok_or(damaged("no dynamic section"))?;
         let (dynamic, _) = pod::slice_from_bytes::<Dyn64<LE>>(bytes, count)
             .map_err(|()| damaged("no dynamic section"))?;
@@ -279,7 +280,7 @@ impl Editor {
             gnu_hash: value(DT_GNU_HASH)?,
             room: ROOM,
         };
-        editor.count = usize::try_from(editor.word(editor.sysv_hash + 4)?).unwrap_or(0);
+        editor.count = editor.word(editor.sysv_hash + 4)? as usize;
         Ok(editor)
     }
 

@@ -53,7 +53,7 @@ pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, De
     if let Some(limit) = access::address_space_limit(pid).filter(|limit| *limit < ROOMY) {
         return Err(Decline::AddressSpace(limit));
     }
-    let (code_offset, room) = session.code_place();
+    let room = session.room();
     if has_foreign_filter(session, pid) {
         return Err(Decline::Seccomp);
     }
@@ -74,13 +74,13 @@ pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, De
             memory: memory_map(pid, &vdso).unwrap_or_default(),
         },
     });
-    if code.len() > room {
+    if code.len() > room.len() {
         return Err(Decline::NoRoom);
     }
     if let Some(image) = image {
         memory::write(pid, image, session.image()).map_err(|_| Decline::Stack)?;
     }
-    let at = vdso.base + code_offset;
+    let at = vdso.base + room.start as u64;
     memory::write_text(pid, at, &code).map_err(|error| Decline::Access(error.kind()))?;
     registers.rip = at;
     ptrace::set_registers(pid, &registers).map_err(|error| Decline::Access(error.kind()))?;
@@ -141,17 +141,20 @@ pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> 
     let vdso = find_vdso(stack, read).ok_or(Decline::NoVdso)?;
     let path = find_value(stack, AT_EXECFN, read).ok_or(Decline::NoVdso)?;
     let arguments = memory::read_u64(pid, stack).map_err(access)?;
+    // The count, the arguments and a zero come before the environment.
+    let size = arguments.checked_add(2).and_then(|words| words.checked_mul(8));
+    let environment = size.and_then(|size| stack.checked_add(size)).ok_or(Decline::NoVdso)?;
     let code = assemble_execve(&ExecveSlots {
         path,
         arguments: stack + 8,
-        environment: stack + 8 * (arguments + 2),
+        environment,
         entry: registers.rip,
     });
-    let (code_offset, room) = session.code_place();
-    if code.len() > room {
+    let room = session.room();
+    if code.len() > room.len() {
         return Err(Decline::NoRoom);
     }
-    let at = vdso.base + code_offset;
+    let at = vdso.base + room.start as u64;
     memory::write_text(pid, at, &code).map_err(access)?;
     registers.rip = at;
     ptrace::set_registers(pid, &registers).map_err(access)
@@ -161,29 +164,23 @@ pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> 
 /// `/proc/PID/stat` does not say.
 fn memory_map(pid: i32, vdso: &VdsoEntry) -> Option<MemoryMap> {
     let stat = clockscope_sys::proc_text::read(format!("/proc/{pid}/stat")).ok()?;
-    let fields = stat_fields(&stat)?;
-    // The heap is empty before the first instruction: its end is its start.
-    let [start_code, end_code, start_stack, start_data, end_data, start_brk] =
-        [26, 27, 28, 45, 46, 47].map(|number: usize| fields.get(number - 3).copied().unwrap_or(0));
-    let strings =
-        [48, 49, 50, 51].map(|number: usize| fields.get(number - 3).copied().unwrap_or(0));
-    if start_code == 0 || strings[3] == 0 {
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = behind_name.split_whitespace().collect();
+    // Numbered from 1 in proc_pid_stat(5), with two before these.
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    let (start_code, start_brk, env_end) = (field(26)?, field(47)?, field(51)?);
+    if start_code == 0 || env_end == 0 {
         return None;
     }
     Some(MemoryMap {
-        segments: [start_code, end_code, start_data, end_data, start_brk, start_brk],
-        start_stack,
-        strings,
+        // The heap is empty before the first instruction: its end is its start.
+        segments: [start_code, field(27)?, field(45)?, field(46)?, start_brk, start_brk],
+        start_stack: field(28)?,
+        strings: [field(48)?, field(49)?, field(50)?, env_end],
         auxv: vdso.vector,
         auxv_size: vdso.vector_size,
         exe_fd: u32::MAX,
     })
-}
-
-/// The numbers of `/proc/PID/stat` behind the name, from field 3 on; what is not a number is 0.
-fn stat_fields(stat: &str) -> Option<Vec<u64>> {
-    let (_, behind_name) = stat.rsplit_once(')')?;
-    Some(behind_name.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect())
 }
 
 /// Pages for the counts, that the process may attach.
@@ -211,6 +208,6 @@ pub(super) fn shared_pages(
 fn has_foreign_filter(session: &Session, pid: i32) -> bool {
     match ptrace::has_seccomp_filter(pid) {
         Some(answer) => answer && session.seccomp_filters() == 0,
-        None => seccomp_filters(&pid.to_string()).unwrap_or(0) > session.seccomp_filters(),
+        None => seccomp_filters(&pid.to_string()).is_none_or(|n| n > session.seccomp_filters()),
     }
 }

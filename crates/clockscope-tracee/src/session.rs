@@ -2,6 +2,7 @@
 //! that the tracer changes while they run.
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
@@ -43,8 +44,7 @@ pub struct Session {
     counting: Counting,
     clock: Option<ClockMemory>,
     copies_itself: bool,
-    code_offset: u64,
-    code_room: usize,
+    room: Range<usize>,
     start: ClockPair,
     bracket: Bracket,
     seccomp_filters: u32,
@@ -91,8 +91,9 @@ impl Session {
         bytes.resize(SESSION_OFFSET, 0);
         bytes.extend(constants);
         bytes.resize(CONFIG_OFFSET, 0);
-        let end = kernel.content_end().next_multiple_of(16);
-        let room = end.next_multiple_of(PAGE as u64) - end;
+        let end = usize::try_from(kernel.content_end())
+            .context("this kernel's vDSO is too large")?
+            .next_multiple_of(16);
         Ok(Self {
             bytes,
             live,
@@ -100,8 +101,7 @@ impl Session {
             counting,
             clock,
             copies_itself: !write_execute::is_denied(),
-            code_offset: end,
-            code_room: usize::try_from(room).unwrap_or(0),
+            room: end..end.next_multiple_of(PAGE),
             start,
             bracket: Bracket::measure(),
             seccomp_filters: seccomp_filters("self").unwrap_or(0),
@@ -184,10 +184,10 @@ impl Session {
         }
     }
 
-    /// Where in the kernel's image the launch code goes, and how many bytes are free there.
+    /// Offsets of the unused end of the kernel's image, where code goes.
     #[must_use]
-    pub(crate) fn code_place(&self) -> (u64, usize) {
-        (self.code_offset, self.code_room)
+    pub(crate) fn room(&self) -> Range<usize> {
+        self.room.clone()
     }
 
     /// Number of seccomp filters that this process has itself.
@@ -274,14 +274,14 @@ impl ClockPair {
     }
 }
 
-/// The number of seccomp filters of a process, as far as `/proc/PID/status` tells.
+/// The number of seccomp filters of a process; 0 where the kernel has none, `None` if it is gone.
 #[must_use]
 pub(crate) fn seccomp_filters(pid: &str) -> Option<u32> {
     let status = clockscope_sys::proc_text::read(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| {
         status.lines().find_map(|line| line.strip_prefix(name)).and_then(|n| n.trim().parse().ok())
     };
-    field("Seccomp_filters:").or_else(|| field("Seccomp:"))
+    Some(field("Seccomp_filters:").or_else(|| field("Seccomp:")).unwrap_or(0))
 }
 
 /// About [`SAMPLE_GAP`] in ticks.
@@ -292,7 +292,7 @@ fn gap_ticks() -> u64 {
     }
     let (elapsed, ticks) = (start.elapsed(), tsc::before().0.saturating_sub(begin.0));
     let gap = u128::from(ticks) * SAMPLE_GAP.as_nanos() / elapsed.as_nanos().max(1);
-    u64::try_from(gap).unwrap_or(u64::MAX)
+    u64::try_from(gap).expect("half of the ticks: the loop takes twice as long as a gap")
 }
 
 /// What timing a call adds to it, as measured before anybody was traced; sums of 64 calls, in ticks.
@@ -375,12 +375,11 @@ fn kernel_mappings(own: &OwnVdso) -> Vec<KernelMapping> {
     if whole > KERNEL_SIZE as u64 || own.mappings.len() > KERNEL_MAPPINGS {
         return Vec::new();
     }
-    let number = |value: u64| u32::try_from(value).unwrap_or(0);
-    let mapping = |(offset, size): &(u64, u64)| KernelMapping {
-        offset: number(*offset),
-        size: number(*size),
+    let mapping = |(offset, size): &(u64, u64)| {
+        let (offset, size) = (u32::try_from(*offset).ok()?, u32::try_from(*size).ok()?);
+        Some(KernelMapping { offset, size })
     };
-    own.mappings.iter().map(mapping).collect()
+    own.mappings.iter().map(mapping).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// The bytes of the session's page.

@@ -12,7 +12,7 @@ use super::inject::Room;
 use super::refusal::Refusal;
 use super::stack_scan::returns_into;
 use super::threads::{Threads, state};
-use super::trampoline::{self, JUMP, Redirected, Text};
+use super::trampoline::{self, JUMP, NotMovable, Redirected, Text};
 use crate::install::has_image;
 use crate::session::Session;
 use clockscope_sys::memory;
@@ -67,16 +67,15 @@ impl Patch {
         let mapping = vdso_of(maps).ok_or(no_vdso())?;
         let kernel = Image::parse(&own.bytes).map_err(|_| no_vdso())?;
         let theirs = read_whole(pid, mapping)?;
-        let (code_offset, room) = session.code_place();
-        let at = usize::try_from(code_offset).unwrap_or(usize::MAX);
-        let end = at.saturating_add(room);
-        let found = theirs.get(at..end).ok_or(Refusal::OtherImage)?;
-        let content = own.bytes.get(at..end).ok_or(Refusal::OtherImage)?.to_vec();
+        let room = session.room();
+        let at = room.start;
+        let found = theirs.get(room.clone()).ok_or(Refusal::OtherImage)?;
+        let content = own.bytes.get(room).ok_or(Refusal::OtherImage)?.to_vec();
         let room_is_used = found != content;
         if room_is_used && !is_our_code(found) {
             return Err(Refusal::Changed("unused end".to_owned()));
         }
-        let room = Room { at: mapping.start + code_offset, content };
+        let room = Room { at: mapping.start + at as u64, content };
         let mut patch = Self {
             base,
             vdso: mapping.start..mapping.end,
@@ -87,7 +86,8 @@ impl Patch {
             room_is_used,
         };
         let functions = kernel.functions().map(|symbol| (symbol.offset, symbol.size));
-        let code = trampoline::pieces(functions, trampoline::text_start(&kernel));
+        let text_start = trampoline::text_start(&kernel).ok_or(Refusal::OtherImage)?;
+        let code = trampoline::pieces(functions, text_start);
         let bytes = own.bytes.get(..at).unwrap_or(&own.bytes);
         let text = Text { bytes, base: mapping.start, code: &code };
         let mut seen = theirs.get(..at).unwrap_or_default().to_vec();
@@ -104,11 +104,13 @@ impl Patch {
             let entry = base + u64::from(session.ready().entries[index]);
             let trampoline = base + (TRAMPOLINE_OFFSET + index * TRAMPOLINE_SIZE) as u64;
             match trampoline::redirect(text, (start, size), entry, trampoline) {
-                Ok(redirected) => patch.functions.push(redirected),
+                Ok(redirected) if redirected.code.len() <= TRAMPOLINE_SIZE => {
+                    patch.functions.push(redirected);
+                }
+                Ok(_) => patch.left.push((function.name(), NotMovable::TooLong.to_string())),
                 Err(why) => patch.left.push((function.name(), why.to_string())),
             }
-            let place = usize::try_from(offset).unwrap_or(usize::MAX);
-            let found = patch.look_at_first_bytes(start, &mut seen, place);
+            let found = patch.look_at_first_bytes(start, &mut seen, target.offset as usize);
             found.then_some(()).ok_or_else(|| Refusal::Changed(function.name().to_owned()))?;
         }
         if seen != text.bytes {
@@ -144,12 +146,9 @@ impl Patch {
         let mut page = vec![0xcc; PAGE];
         let first = self.base + TRAMPOLINE_OFFSET as u64;
         for function in &self.functions {
-            let at = usize::try_from(function.trampoline - first).unwrap_or(PAGE);
-            if let Some(place) = page.get_mut(at..at + function.code.len())
-                && function.code.len() <= TRAMPOLINE_SIZE
-            {
-                place.copy_from_slice(&function.code);
-            }
+            let at = usize::try_from(function.trampoline - first).ok();
+            let place = at.and_then(|at| page.get_mut(at..at + function.code.len()));
+            place.ok_or(Refusal::NoPlace)?.copy_from_slice(&function.code);
         }
         memory::write_text(pid, first, &page).map_err(Refusal::at("writing trampolines"))
     }
@@ -197,7 +196,8 @@ pub(super) fn vdso_of(maps: &[Mapping]) -> Option<&Mapping> {
 }
 
 fn read_whole(pid: i32, mapping: &Mapping) -> Result<Vec<u8>, Refusal> {
-    let mut bytes = vec![0; usize::try_from(mapping.size()).unwrap_or(0)];
+    let size = usize::try_from(mapping.size()).map_err(|_| Refusal::OtherImage)?;
+    let mut bytes = vec![0; size];
     match memory::read(pid, mapping.start, &mut bytes).map_err(Refusal::at("reading its vDSO"))? {
         read if read == bytes.len() => Ok(bytes),
         _ => Err(Refusal::OtherImage),

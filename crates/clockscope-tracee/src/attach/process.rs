@@ -103,8 +103,8 @@ fn parse(status: &str) -> Option<Known> {
     Some(Known {
         pid: field("Tgid:").parse().ok()?,
         command: field("Name:").into(),
-        tracer: field("TracerPid:").parse().unwrap_or(0),
-        user: first("Uid:").parse().unwrap_or(0),
+        tracer: field("TracerPid:").parse().ok()?,
+        user: first("Uid:").parse().ok()?,
         is_zombie: matches!(first("State:").as_str(), "Z" | "X"),
     })
 }

@@ -59,9 +59,8 @@ pub(super) fn sleeps_at(thread: i32) -> Option<(u64, u64)> {
 /// The words of a function's frame, from what has been read of the stack or from another one.
 fn words_at(thread: i32, from: u64, stack: &[u8], sp: u64) -> Vec<u64> {
     let sp = sp & !7;
-    let at = usize::try_from(sp.wrapping_sub(from)).unwrap_or(usize::MAX);
     let mut other = [0; FRAME];
-    let bytes = match stack.get(at..) {
+    let bytes = match usize::try_from(sp.wrapping_sub(from)).ok().and_then(|at| stack.get(at..)) {
         Some(rest) if !rest.is_empty() => &rest[..rest.len().min(FRAME)],
         _ => {
             let read = memory::read(thread, sp, &mut other).unwrap_or(0);

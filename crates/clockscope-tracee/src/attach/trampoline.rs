@@ -25,6 +25,8 @@ pub enum NotMovable {
     Instruction(String),
     /// The trampoline or the shim is too far away.
     TooFar,
+    /// Its first instructions do not fit into a trampoline.
+    TooLong,
 }
 
 impl fmt::Display for NotMovable {
@@ -34,6 +36,7 @@ impl fmt::Display for NotMovable {
             Self::JumpedInto => f.write_str("the kernel's code jumps to its first instructions"),
             Self::Instruction(what) => write!(f, "it begins with `{what}`"),
             Self::TooFar => f.write_str("there was no room near it"),
+            Self::TooLong => f.write_str("its first instructions are too long"),
         }
     }
 }
@@ -51,10 +54,10 @@ pub struct Text<'a> {
 
 /// Where the code of an image begins; at its first function, if it has no table of sections.
 #[must_use]
-pub(crate) fn text_start(image: &Image) -> u64 {
+pub(crate) fn text_start(image: &Image) -> Option<u64> {
     let section = image.sections().iter().find(|section| section.name == ".text");
     let first = image.functions().map(|symbol| symbol.offset).min();
-    section.map(|section| section.offset).or(first).unwrap_or(0)
+    section.map(|section| section.offset).or(first)
 }
 
 /// The pieces of an image's code, each of which begins with an instruction: the functions, and what is
@@ -189,9 +192,10 @@ fn ends(instruction: &Instruction) -> bool {
 
 /// The instructions that the jump would cover, wholly or in part.
 fn displaced(text: Text<'_>, start: u64, size: u64) -> Result<Vec<Instruction>, NotMovable> {
-    let length = usize::try_from(size).unwrap_or(0);
+    let length = usize::try_from(size).map_err(|_| NotMovable::TooShort)?;
     let code = slice(text, start, length).ok_or(NotMovable::TooShort)?;
     let mut instructions = Vec::new();
+    let mut covered = 0;
     for instruction in Decoder::with_ip(64, code, start, DecoderOptions::NONE).iter() {
         let may_move = matches!(
             instruction.flow_control(),
@@ -204,14 +208,13 @@ fn displaced(text: Text<'_>, start: u64, size: u64) -> Result<Vec<Instruction>, 
             return Err(NotMovable::Instruction(instruction.to_string()));
         }
         instructions.push(instruction);
-        let covered = instruction.next_ip() - start;
-        if covered >= JUMP as u64 {
+        covered += instruction.len();
+        if covered >= JUMP {
             return Ok(instructions);
         }
         if ends(&instruction) {
             // What follows is covered too, which does no harm if it is padding.
-            let at = usize::try_from(covered).unwrap_or(0);
-            let rest = slice(text, start, JUMP).and_then(|bytes| bytes.get(at..));
+            let rest = slice(text, start, JUMP).and_then(|bytes| bytes.get(covered..));
             let is_padding = rest.is_some_and(|rest| rest.iter().all(|byte| is_pad(*byte)));
             return if is_padding { Ok(instructions) } else { Err(NotMovable::TooShort) };
         }
@@ -224,13 +227,15 @@ fn is_pad(byte: u8) -> bool {
     matches!(byte, 0x90 | 0xcc | 0x00)
 }
 
-/// True if any instruction of the image jumps into the bytes that the jump would cover.
+/// True if any instruction of the image jumps into the bytes that the jump would cover, as far as is known.
 fn is_jumped_into(text: Text<'_>, start: u64) -> bool {
     let inside = |target: u64| target > start && target < start + JUMP as u64;
     text.code.iter().any(|(offset, size)| {
         let from = text.base + offset;
-        let length = usize::try_from(*size).unwrap_or(0);
-        let code = slice(text, from, length).unwrap_or_default();
+        let Some(code) = usize::try_from(*size).ok().and_then(|size| slice(text, from, size))
+        else {
+            return true;
+        };
         Decoder::with_ip(64, code, from, DecoderOptions::NONE)
             .iter()
             .any(|instruction| inside(instruction.near_branch_target()))
@@ -268,7 +273,7 @@ mod tests {
         let Some(own) = own_vdso::read() else { return skips::skip("this kernel has no vDSO") };
         let image = Image::parse(&own.bytes).unwrap();
         let functions = image.functions().map(|symbol| (symbol.offset, symbol.size));
-        let code = pieces(functions, text_start(&image));
+        let code = pieces(functions, text_start(&image).unwrap());
         let text = Text { bytes: &own.bytes, base: BASE, code: &code };
         for symbol in image.functions().filter(|symbol| symbol.defined) {
             let start = BASE + symbol.offset;

@@ -135,7 +135,7 @@ impl Mapping {
             return Err(Decline::PageForeign.into());
         }
         // Memory behind the end of a file is SIGBUS.
-        if usize::try_from(stat.st_size).unwrap_or(0) < SIZE {
+        if !usize::try_from(stat.st_size).is_ok_and(|size| size >= SIZE) {
             return Err(Decline::PageTruncated.into());
         }
         let mapping = Self::anonymous();
