@@ -38,7 +38,6 @@ pub(super) const ALL_MAX: u64 = 512 << 20;
 pub(super) struct Program {
     /// That of the process that it was forked from.
     pub(super) parent: Option<ProgramId>,
-    /// Its number here.
     pub(super) pid: i32,
     /// Its root directory, which stays when the process ends.
     root: Option<Dir>,

@@ -42,7 +42,6 @@ pub(super) enum Content {
     Code(Box<CodeFile>),
 }
 
-/// An ELF file.
 pub(super) struct CodeFile {
     pub(super) elf: Elf,
     pub(super) frames: Option<Frames>,
@@ -124,7 +123,6 @@ impl Space {
     }
 }
 
-/// A process.
 struct Process {
     space: Rc<Space>,
     /// Given when first needed.
@@ -278,7 +276,6 @@ impl Modules {
         self.processes.contains_key(&pid)
     }
 
-    /// A module.
     pub(super) fn module_mut(&mut self, id: ModuleId) -> Option<&mut Module> {
         self.modules.get_mut(id.0)
     }

@@ -135,7 +135,6 @@ impl Symbols {
     }
 }
 
-/// Nothing is known.
 fn nothing() -> Name {
     Name { function: None, module: None, address: 0, file: None, line: None, kind: Kind::Unknown }
 }

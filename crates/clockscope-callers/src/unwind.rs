@@ -22,7 +22,6 @@ enum Step {
     Caller(Registers, bool),
     /// Along the kernel's chain, from the frame that the register names.
     FramePointers(Registers),
-    /// Not.
     End(End),
 }
 

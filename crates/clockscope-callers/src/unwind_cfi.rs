@@ -46,7 +46,6 @@ const PRESERVED: [usize; 6] = [3, RBP, 12, 13, 14, 15];
 pub(super) struct Registers {
     /// Where it goes on.
     pub(super) ip: u64,
-    /// By DWARF's numbers.
     pub(super) general: [Option<u64>; GENERAL],
 }
 
@@ -55,7 +54,6 @@ pub(super) struct Registers {
 pub(super) struct Stack<'a> {
     /// Address of the first.
     pub(super) start: u64,
-    /// What was copied.
     pub(super) bytes: &'a [u8],
 }
 

@@ -37,7 +37,6 @@ pub struct Report {
 /// No more are kept one by one.
 const WITHDRAWALS_MAX: usize = 1000;
 
-/// Keeps the report.
 #[derive(Clone, Debug)]
 pub(crate) struct Availability {
     /// What is known so far.
@@ -50,19 +49,16 @@ pub(crate) struct Availability {
 impl Availability {
     /// Begins at this time of `CLOCK_MONOTONIC`, with a page that does not answer, or that another
     /// writer has left answering.
-    #[must_use]
     pub(crate) fn new(now: Nanos, declined: Option<Decline>) -> Self {
         Self { report: Report::default(), declined, since: now }
     }
 
     /// Why the page does not answer.
-    #[must_use]
     pub(crate) const fn declined(&self) -> Option<Decline> {
         self.declined
     }
 
     /// For how long it has been so.
-    #[must_use]
     pub(crate) fn lasted(&self, now: Nanos) -> Duration {
         Duration::from_nanos(now.0.saturating_sub(self.since.0).max(0).unsigned_abs())
     }
@@ -77,7 +73,6 @@ impl Availability {
     }
 
     /// The report at the end.
-    #[must_use]
     pub(crate) fn finish(mut self, now: Nanos) -> Report {
         self.close(now);
         self.report

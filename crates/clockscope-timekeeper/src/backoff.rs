@@ -6,7 +6,6 @@ use fastclock::Decline;
 
 /// First penalty; doubled with each failure.
 const FIRST: Duration = Duration::from_secs(1);
-/// Longest penalty.
 const LONGEST: Duration = Duration::from_secs(60);
 /// A page that has answered for so much longer than the penalty before it has made up for it.
 const MADE_UP: u32 = 10;
@@ -20,7 +19,6 @@ pub(crate) struct Backoff {
 impl Backoff {
     /// How long the counter must be seen to be right before its page answers again, after the
     /// discipline's own baseline.
-    #[must_use]
     pub(crate) fn penalty(&self) -> Duration {
         match self.failures.checked_sub(1) {
             None => Duration::ZERO,

@@ -165,7 +165,6 @@ fn clocksource(probe: &CounterProbe) -> Point {
 }
 
 /// Clocksources that are the counter itself.
-#[must_use]
 pub(crate) fn is_the_counter(clocksource: &str) -> bool {
     matches!(clocksource, "tsc" | "arch_sys_counter")
 }
@@ -173,7 +172,6 @@ pub(crate) fn is_the_counter(clocksource: &str) -> bool {
 /// Clocksources of hypervisors that correct the counter by a page; they answer in user space only
 /// while the host says that one correction holds for all CPUs (`PVCLOCK_TSC_STABLE_BIT`; a
 /// sequence number other than zero in Hyper-V's page).
-#[must_use]
 pub(crate) fn is_made_from_the_counter(clocksource: &str) -> bool {
     matches!(clocksource, "kvm-clock" | "hyperv_clocksource_tsc_page")
 }

@@ -229,7 +229,6 @@ struct Editor {
     count: usize,
     strings: usize,
     strings_size: usize,
-    /// Where that stands.
     strings_size_at: usize,
     versions: usize,
     sysv_hash: usize,

@@ -18,7 +18,7 @@ const ERRORS_FROM: u64 = u64::MAX - 4095;
 
 /// Threads whose launch code has not mapped the image yet.
 #[derive(Debug, Default)]
-pub(crate) struct Arrivals {
+pub(crate) struct AwaitedImages {
     waiting: HashMap<i32, Waiting>,
 }
 
@@ -28,7 +28,7 @@ struct Waiting {
     mapping: bool,
 }
 
-impl Arrivals {
+impl AwaitedImages {
     /// The launch code has been put into a process whose only thread is this one.
     pub(crate) fn expect(&mut self, thread: i32) {
         self.waiting.insert(thread, Waiting::default());
@@ -40,7 +40,6 @@ impl Arrivals {
     }
 
     /// True if the thread must stop at its next system call.
-    #[must_use]
     pub(crate) fn is_expected(&self, thread: i32) -> bool {
         self.waiting.contains_key(&thread)
     }

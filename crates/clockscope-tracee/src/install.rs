@@ -53,13 +53,13 @@ pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, De
     if let Some(limit) = access::address_space_limit(pid).filter(|limit| *limit < ROOMY) {
         return Err(Decline::AddressSpace(limit));
     }
-    let room = session.room();
+    let room = session.room.clone();
     if has_foreign_filter(session, pid) {
         return Err(Decline::Seccomp);
     }
     let shared = shared_pages(session, pid)?;
     let (clock, clock_inode) = session.clock_place();
-    let image = session.copies_itself().then(|| below(registers.rsp, session.image()));
+    let image = session.copies_itself.then(|| below(registers.rsp, session.image()));
     let code = assemble(&Launch {
         image,
         install_offset: session.ready().install_offset,
@@ -106,7 +106,6 @@ pub(crate) fn write_image(session: &Session, pid: i32, base: u64) -> std::io::Re
 /// Where the shim is in a process, seen through one of its threads: where it was put when it was
 /// attached to, or what its auxiliary vector says, if that is true. The shared pages say it too, but
 /// another process of the user can write these.
-#[must_use]
 pub(crate) fn image_of(process: &Process, through: i32) -> Option<u64> {
     if let Some(patch) = &process.patch {
         return Some(patch.base);
@@ -117,7 +116,6 @@ pub(crate) fn image_of(process: &Process, through: i32) -> Option<u64> {
 
 /// Whether an image of ours is at this address, seen through a thread. What a process executes later has
 /// other things there.
-#[must_use]
 pub(crate) fn has_image(thread: i32, base: u64) -> bool {
     let mark = base.checked_add((SESSION_OFFSET + offset_of!(Constants, mark)) as u64);
     mark.and_then(|mark| memory::read_u64(thread, mark).ok()) == Some(SESSION_MARK)
@@ -150,7 +148,7 @@ pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> 
         environment,
         entry: registers.rip,
     });
-    let room = session.room();
+    let room = session.room.clone();
     if code.len() > room.len() {
         return Err(Decline::NoRoom);
     }
@@ -207,7 +205,7 @@ pub(super) fn shared_pages(
 /// for the system calls of the launch code.
 fn has_foreign_filter(session: &Session, pid: i32) -> bool {
     match ptrace::has_seccomp_filter(pid) {
-        Some(answer) => answer && session.seccomp_filters() == 0,
-        None => seccomp_filters(&pid.to_string()).is_none_or(|n| n > session.seccomp_filters()),
+        Some(answer) => answer && session.seccomp_filters == 0,
+        None => seccomp_filters(&pid.to_string()).is_none_or(|n| n > session.seccomp_filters),
     }
 }

@@ -36,7 +36,7 @@ impl Stub {
 
 /// What the instructions need to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Launch {
+pub(crate) struct Launch {
     /// Where the image lies, at the start of a page; `None`: the tracer writes it when it is mapped.
     pub image: Option<u64>,
     /// Offset of `clockscope_install` in the image.
@@ -46,7 +46,6 @@ pub struct Launch {
 }
 
 /// Makes the code; position-independent, about 400 bytes with the parameters.
-#[must_use]
 pub(crate) fn assemble(launch: &Launch) -> Vec<u8> {
     let LaunchParams {
         kernel_base,
@@ -88,7 +87,6 @@ pub(crate) fn assemble(launch: &Launch) -> Vec<u8> {
 }
 
 /// Makes code that executes a program once more; nobody needs to be there while it runs.
-#[must_use]
 pub(crate) fn assemble_execve(again: &ExecveSlots) -> Vec<u8> {
     Stub::new(execute_again::CODE, execute_again::SLOTS)
         .fill(&[

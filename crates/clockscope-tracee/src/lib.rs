@@ -8,7 +8,7 @@
 //! | `stack.rs` | finding the auxiliary vector on a new program's stack; pure |
 //! | `launch_code.rs` | the few instructions that attach the image; pure |
 //! | `install.rs` | at `execve`: putting the launch code into the process |
-//! | `follow.rs` | the loop over everything that the kernel tells of the tracees |
+//! | `follow/` | the two loops over everything that the kernel tells of the tracees |
 //! | `forbidden_counter.rs` | a program that has forbidden itself the counter, which the shim reads |
 //! | `image_mapped.rs` | when the image has come to lie in a process |
 //! | `attach/` | counting in a process that is running already |
@@ -25,15 +25,15 @@ pub mod decline;
 pub mod follow;
 mod forbidden_counter;
 pub mod image;
-pub mod image_mapped;
+mod image_mapped;
 pub mod install;
-pub mod launch_code;
+mod launch_code;
 pub mod new_tasks;
 pub mod observers;
 pub mod processes;
 pub mod session;
-pub mod stack;
-pub mod unwind;
+mod stack;
+mod unwind;
 pub mod watchers;
 
 /// The example of the README is tried.

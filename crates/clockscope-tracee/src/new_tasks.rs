@@ -171,7 +171,6 @@ impl NewTasks {
     }
 
     /// True if the thread must stop at its next system call.
-    #[must_use]
     pub(crate) fn is_watched(&self, thread: i32) -> bool {
         self.sharing_tls.get(&thread).is_some_and(|task| task.syscalls.is_some())
     }

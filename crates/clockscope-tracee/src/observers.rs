@@ -42,7 +42,7 @@ pub trait Watcher {
     fn interval(&self) -> Duration;
     /// This process is about to stop, as the program was stopped from the terminal.
     fn stopping(&mut self) {}
-    /// It goes on.
+    /// The program goes on, and this process with it.
     fn continued(&mut self) {}
 }
 

@@ -43,11 +43,14 @@ pub struct Session {
     ready: Ready,
     counting: Counting,
     clock: Option<ClockMemory>,
-    copies_itself: bool,
-    room: Range<usize>,
+    /// Whether processes may execute what they have written, and so copy the image themselves.
+    pub(crate) copies_itself: bool,
+    /// Offsets of the unused end of the kernel's image, where code goes.
+    pub(crate) room: Range<usize>,
     start: ClockPair,
     bracket: Bracket,
-    seccomp_filters: u32,
+    /// Number of seccomp filters that this process has itself.
+    pub(crate) seccomp_filters: u32,
 }
 
 impl Session {
@@ -136,7 +139,6 @@ impl Session {
     }
 
     /// System V id of the page with what the tracer changes; 0 if calls are not counted.
-    #[must_use]
     pub(crate) fn live_id(&self) -> u64 {
         self.live.map_or(0, |live| u64::from(live.id().cast_unsigned()))
     }
@@ -147,12 +149,6 @@ impl Session {
         &self.bytes
     }
 
-    /// Whether processes may execute what they have written, and so copy the image themselves.
-    #[must_use]
-    pub(crate) fn copies_itself(&self) -> bool {
-        self.copies_itself
-    }
-
     /// The prepared image.
     #[must_use]
     pub fn ready(&self) -> &Ready {
@@ -160,7 +156,6 @@ impl Session {
     }
 
     /// True if vDSO calls are counted.
-    #[must_use]
     pub(crate) fn is_counting(&self) -> bool {
         self.counting != Counting::No
     }
@@ -172,7 +167,6 @@ impl Session {
     }
 
     /// How a process finds that page, and the inode that it must be: `LaunchParams::clock`.
-    #[must_use]
     pub(crate) fn clock_place(&self) -> (u64, u64) {
         match &self.clock {
             None => (0, 0),
@@ -182,18 +176,6 @@ impl Session {
                 (u64::from(std::process::id()) << 32 | descriptor, sealed.inode())
             }
         }
-    }
-
-    /// Offsets of the unused end of the kernel's image, where code goes.
-    #[must_use]
-    pub(crate) fn room(&self) -> Range<usize> {
-        self.room.clone()
-    }
-
-    /// Number of seccomp filters that this process has itself.
-    #[must_use]
-    pub(crate) fn seccomp_filters(&self) -> u32 {
-        self.seccomp_filters
     }
 
     /// What timing a call adds to its time.
@@ -275,7 +257,6 @@ impl ClockPair {
 }
 
 /// The number of seccomp filters of a process; 0 where the kernel has none, `None` if it is gone.
-#[must_use]
 pub(crate) fn seccomp_filters(pid: &str) -> Option<u32> {
     let status = clockscope_sys::proc_text::read(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| {

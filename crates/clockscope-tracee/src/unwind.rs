@@ -31,7 +31,6 @@ struct Table {
 /// The shim with a table that knows the kernel's functions too, which lie `kernel_at` behind its
 /// base, and a segment that spans both; `None` if one of the tables is of another form or there is
 /// no room: unwinding then ends in the kernel's functions.
-#[must_use]
 pub(crate) fn with_kernel_functions(ours: &[u8], kernel: &[u8], kernel_at: u64) -> Option<Vec<u8>> {
     let own = read(ours)?;
     let theirs = read(kernel)?;

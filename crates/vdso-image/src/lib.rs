@@ -20,6 +20,11 @@
 //! | `attach.rs` | runs once, in a program that is running already |
 //! | `stubs.rs` | the instructions that the tracer writes into a process to bring the image there |
 #![no_std]
+#![cfg_attr(
+    clockscope_image,
+    allow(unsafe_code, reason = "code that runs inside other programs, below any library"),
+    allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")
+)]
 
 pub mod histogram;
 pub mod layout;
@@ -27,41 +32,23 @@ pub mod layout;
 pub mod plan;
 
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
-#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
-#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod attach;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
-#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
-#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod clock_file;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
-#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
-#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod entry;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
-#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
-#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod install;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
-#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
-#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod routes;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
-#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
-#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod sample;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
-#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
-#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
 mod slots;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
-#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
-#[allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")]
-mod tsc;
-
-#[cfg(all(clockscope_image, target_arch = "x86_64"))]
-#[allow(unsafe_code, reason = "code that runs inside other programs, below any library")]
 mod stubs;
+#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+mod tsc;
 
 /// Where the sources of this crate are, for the build script that compiles them into clockscope's vDSO image.
 #[doc(hidden)]

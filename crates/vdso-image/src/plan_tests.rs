@@ -17,7 +17,6 @@ use super::*;
 
 /// About as long as the image lets pass between two timed calls, in ticks.
 const AIM: u64 = 100_000;
-/// Places that call.
 const PLACES: usize = 4;
 
 /// A call: by which place, on which counter, and how many ticks after the one before.

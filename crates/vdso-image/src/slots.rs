@@ -27,7 +27,6 @@ pub(crate) fn image_base() -> usize {
     base
 }
 
-/// The session's constants.
 #[inline(always)]
 pub(crate) fn session() -> &'static Session {
     // SAFETY: the page lies behind the image in every process that has the image, is never

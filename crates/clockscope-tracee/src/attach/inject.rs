@@ -27,7 +27,6 @@ const ALL_SIGNALS: u64 = u64::MAX;
 /// The unused end of the kernel's vDSO page in a process, and what stands there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Room {
-    /// Its address.
     pub(super) at: u64,
     /// What stood there before.
     pub(super) content: Vec<u8>,

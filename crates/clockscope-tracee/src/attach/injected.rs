@@ -29,12 +29,10 @@ const ERESTARTNOINTR: i64 = -513;
 const ERESTARTNOHAND: i64 = -514;
 const ERESTART_RESTARTBLOCK: i64 = -516;
 
-/// What is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     /// Maps private memory for the image, which the tracer writes then.
     Map {
-        /// The address.
         at: u64,
         /// System V id of the shared pages that the image's installer will attach.
         shared_id: u64,
@@ -43,7 +41,6 @@ pub(super) enum Work {
     },
     /// Runs the installer of the image.
     Attach {
-        /// The image's address.
         at: u64,
         /// Offset of `clockscope_attach`.
         attach_offset: u32,
@@ -71,7 +68,6 @@ const PAUSE_US: u64 = 1000;
 /// The code, and where in it the thread waits for the tracer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Injected {
-    /// The bytes.
     pub(super) bytes: Vec<u8>,
     /// Addresses of the instructions that wait.
     pub(super) waiting: Range<u64>,
@@ -90,7 +86,6 @@ impl Injected {
 
 /// Makes the code, to stand at `at`, for a thread that stopped with these registers and blocks the
 /// signals in `mask`.
-#[must_use]
 pub(super) fn assemble(work: &Work, at: u64, registers: &Registers, mask: u64) -> Injected {
     let (code, slots, waiting, last) = match work {
         Work::Map { .. } => {
@@ -154,7 +149,6 @@ pub(super) fn assemble(work: &Work, at: u64, registers: &Registers, mask: u64) -
 }
 
 /// The system calls that this work makes, as a filter sees them, and the one that undoes it.
-#[must_use]
 pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
     let call = |name, number, arguments: [u64; 5]| {
         let [a, b, c, d, e] = arguments;
@@ -202,7 +196,6 @@ const TRAP_FLAG: u64 = 0x100;
 
 /// `rax` and `rip` of a thread that goes on after an interrupted system call, if the kernel finds no
 /// signal for it: `arch_do_signal_or_restart` in arch/x86/kernel/signal.c (Linux 6.18).
-#[must_use]
 pub(super) fn resumed(registers: &Registers) -> (u64, u64) {
     let in_call = registers.orig_rax.cast_signed() >= 0;
     match registers.rax.cast_signed() {

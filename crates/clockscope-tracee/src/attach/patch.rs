@@ -33,7 +33,6 @@ pub struct Patch {
     pub base: u64,
     /// Where the kernel's image is.
     pub(super) vdso: Range<u64>,
-    /// The functions.
     pub(super) functions: Vec<Redirected>,
     /// Functions that could not be redirected: name and reason.
     pub(super) left: Vec<(&'static str, String)>,
@@ -67,7 +66,7 @@ impl Patch {
         let mapping = vdso_of(maps).ok_or(no_vdso())?;
         let kernel = Image::parse(&own.bytes).map_err(|_| no_vdso())?;
         let theirs = read_whole(pid, mapping)?;
-        let room = session.room();
+        let room = session.room.clone();
         let at = room.start;
         let found = theirs.get(room.clone()).ok_or(Refusal::OtherImage)?;
         let content = own.bytes.get(room).ok_or(Refusal::OtherImage)?.to_vec();

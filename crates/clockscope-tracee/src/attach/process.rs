@@ -12,7 +12,6 @@ use vdso_reader::maps::{self, Mapping};
 const PF_KTHREAD: u64 = 0x0020_0000;
 /// `PF_EXITING`, the same.
 const PF_EXITING: u64 = 0x4;
-/// `ELFCLASS64`.
 const CLASS_64: u8 = 2;
 
 /// The fields of `/proc/PID/status` that matter.
@@ -94,7 +93,6 @@ impl Known {
     }
 }
 
-/// Pure.
 fn parse(status: &str) -> Option<Known> {
     let field = |name: &str| {
         status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap_or_default()

@@ -3,13 +3,11 @@
 /// One instruction of a filter, `struct sock_filter`: include/uapi/linux/filter.h (Linux 6.18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Instruction {
-    /// What to do.
     pub(super) code: u16,
     /// How many instructions to skip if true.
     pub(super) if_true: u8,
     /// How many to skip if not.
     pub(super) if_false: u8,
-    /// The constant.
     pub(super) k: u32,
 }
 
@@ -18,11 +16,9 @@ pub(super) struct Instruction {
 pub(super) struct Call {
     /// Its name, for words.
     pub(super) name: &'static str,
-    /// Its number.
     pub(super) number: i64,
     /// Address of the instruction behind it.
     pub(super) at: u64,
-    /// Its arguments.
     pub(super) arguments: [u64; 6],
 }
 
@@ -34,7 +30,6 @@ const ALLOW: u32 = 0x7fff_0000;
 const LOG: u32 = 0x7ffc_0000;
 
 /// Whether all filters let a call pass.
-#[must_use]
 pub(super) fn lets_pass(filters: &[Vec<Instruction>], call: &Call) -> bool {
     filters.iter().all(|filter| matches!(run(filter, call).map(|r| r & ACTION), Some(ALLOW | LOG)))
 }
@@ -101,7 +96,6 @@ fn run(filter: &[Instruction], call: &Call) -> Option<u32> {
 }
 
 impl Machine {
-    /// Loads, stores, arithmetic.
     fn step(&mut self, instruction: &Instruction, source: u32, call: &Call) -> Option<()> {
         let k = instruction.k;
         let place = usize::try_from(k).ok();

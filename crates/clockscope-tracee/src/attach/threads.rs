@@ -28,14 +28,12 @@ const BETWEEN_SIGNALS: Duration = Duration::from_micros(50);
 const SPIN: Duration = Duration::from_micros(20);
 
 /// The threads of a process, as the kernel lists them; empty if it has ended.
-#[must_use]
 pub(crate) fn listed(pid: i32) -> Vec<i32> {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The letter by which `ps` shows the state of a thread: `D` for uninterruptible, `Z` for ended.
-#[must_use]
 pub(super) fn state(pid: i32, thread: i32) -> Option<char> {
     let stat = clockscope_sys::proc_text::read(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()
@@ -46,9 +44,7 @@ pub(super) fn state(pid: i32, thread: i32) -> Option<char> {
 pub(super) enum Look {
     /// It has not stopped.
     Runs,
-    /// It stands still.
     Stands,
-    /// It has ended.
     Ended,
 }
 

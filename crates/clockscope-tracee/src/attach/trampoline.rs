@@ -53,7 +53,6 @@ pub struct Text<'a> {
 }
 
 /// Where the code of an image begins; at its first function, if it has no table of sections.
-#[must_use]
 pub(crate) fn text_start(image: &Image) -> Option<u64> {
     let section = image.sections().iter().find(|section| section.name == ".text");
     let first = image.functions().map(|symbol| symbol.offset).min();
@@ -105,13 +104,11 @@ impl Redirected {
     }
 
     /// Where the instruction at an address is in the trampoline.
-    #[must_use]
     pub(crate) fn to_trampoline(&self, address: u64) -> Option<u64> {
         self.moved.iter().find(|(from, _)| *from == address).map(|(_, to)| *to)
     }
 
     /// Where the instruction at an address in the trampoline has come from.
-    #[must_use]
     pub(crate) fn to_function(&self, address: u64) -> Option<u64> {
         self.moved.iter().find(|(_, to)| *to == address).map(|(from, _)| *from)
     }
@@ -171,7 +168,6 @@ pub fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
 }
 
 /// Where a near jump at `from` goes, if these bytes are one.
-#[must_use]
 pub(crate) fn jump_target(from: u64, bytes: [u8; JUMP]) -> Option<u64> {
     let [0xe9, a, b, c, d] = bytes else { return None };
     let distance = i64::from(i32::from_le_bytes([a, b, c, d]));

@@ -14,7 +14,6 @@ use clockscope_sys::ptrace;
 
 /// Images that one piece of code unmaps: there is room for so many.
 const IMAGES_AT_ONCE: usize = 12;
-/// Between two attempts.
 const WAIT: Duration = Duration::from_millis(2);
 
 /// Makes a thread unmap those of these images of ours that are there.

@@ -241,7 +241,6 @@ impl Slot {
         self.previous_mono.store(other.previous_mono.load(Relaxed), Relaxed);
     }
 
-    /// The line before.
     #[inline(always)]
     pub(super) fn previous(&self) -> Option<Line> {
         let load = |word: &AtomicU64| word.load(Relaxed);
@@ -256,7 +255,6 @@ impl Slot {
         (previous != Line::default()).then_some(previous)
     }
 
-    /// The line.
     #[inline(always)]
     pub(super) fn line(&self) -> Line {
         Line { base: Ticks(self.base.load(Relaxed)), mono: self.mono.nanos(), tick: self.tick() }

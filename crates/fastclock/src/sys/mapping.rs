@@ -21,7 +21,6 @@ const COUNTERS: usize = 32;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Pair {
-    /// The page.
     pub(crate) page: Page,
     /// Zero in the beginning, and again in a forked child.
     pub(crate) trust: Trust,
@@ -150,7 +149,6 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// What is mapped.
     pub(crate) fn pair(&self) -> &Pair {
         // SAFETY: mapped until `self` is dropped; any content of it is a valid value. The first
         // page may be read-only: only its owner, a writer, writes to it.

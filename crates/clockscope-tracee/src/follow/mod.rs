@@ -1,34 +1,40 @@
-//! The loop over everything that the kernel tells of the tracees.
+//! What the kernel tells of the tracees, in two loops: over a program that was launched (`launched.rs`), and
+//! over processes that were attached to (`attached.rs`).
 //!
 //! One thread does all of it. A tracee that has stopped is looked at and resumed before the next is waited
-//! for. What is remembered of a stop: `processes.rs`, `new_tasks.rs`, `image_mapped.rs`, and who was halted.
+//! for. What is remembered of a stop: `processes.rs`, `new_tasks.rs`, `image_mapped.rs`, and who was
+//! halted.
+
+mod attached;
+mod launched;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Acquire;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use vdso_image::layout::InstallStep;
 
+pub use attached::Left;
+pub use launched::{Followed, Following};
+
 use super::attach::command_name;
-use super::attach::{self, Attached, restart};
+use super::attach::restart;
 use super::decline::Decline;
 use super::forbidden_counter;
-use super::image_mapped::Arrivals;
+use super::image_mapped::AwaitedImages;
 use super::install::{Installed, execute_again, install, write_image};
 use super::new_tasks::NewTasks;
 use super::observers::{Observers, Wish};
 use super::processes::Processes;
 use super::session::Session;
-use clockscope_sys::ending::{Asked, Ending};
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::real_time::Service;
 use clockscope_sys::shm::Segment;
 use clockscope_sys::ticker::Ticker;
 use clockscope_sys::wait::{self, Status};
 use clockscope_sys::{access, halt, signals};
-use clockscope_text::foreign::Foreign;
 
 /// How often is looked at new processes of whom nobody tells, and whether a priority is still needed.
 const LOOK: Duration = Duration::from_millis(100);
@@ -42,37 +48,6 @@ pub enum End {
     Killed(i32),
 }
 
-/// What came of following the program.
-#[derive(Clone, Copy, Debug)]
-pub struct Followed {
-    /// How the program ended; `None` if it was lost.
-    pub end: Option<End>,
-    /// When.
-    pub ended: Instant,
-    /// Processor time of the program and the children it waited for.
-    pub cpu: Duration,
-    /// True if a watcher wanted to leave while the program ran; it goes on uncounted.
-    pub left: bool,
-}
-
-impl Followed {
-    /// Nothing is known of the program's end; until now.
-    fn lost() -> Self {
-        Self { end: None, ended: Instant::now(), cpu: Duration::ZERO, left: false }
-    }
-}
-
-/// How far the program is followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Following {
-    /// Not beyond its start: what it executes later has the kernel's image.
-    Start,
-    /// Until it has ended; processes of it that still run then go on uncounted.
-    Program,
-    /// Until the last process of the tree has ended.
-    All,
-}
-
 /// State of the loop.
 pub struct Follower<'a> {
     /// The processes of the tree.
@@ -80,7 +55,7 @@ pub struct Follower<'a> {
     session: &'a Session,
     program: i32,
     new_tasks: NewTasks,
-    arrivals: Arrivals,
+    awaited_images: AwaitedImages,
     observers: Observers<'a>,
     /// Processes that were attached to, and how each has ended.
     targets: HashMap<i32, Option<End>>,
@@ -92,32 +67,24 @@ pub struct Follower<'a> {
     stops_itself: bool,
 }
 
-/// Why nobody is followed any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
-    /// The last process that was attached to has ended.
-    Ended,
-    /// The time is over, or a signal asked for it.
-    Asked(Asked),
-    /// The watcher wished it.
+/// What a loop has waited for.
+enum Next {
+    Nothing,
+    /// A watcher wants to leave.
     Wished,
+    /// There is nobody left to wait for.
+    Nobody,
+    /// A thread has stopped.
+    Stopped(i32, Status),
+    /// A thread or process has ended; and the processor time of a process and the children it waited for.
+    Ended {
+        task: i32,
+        end: End,
+        cpu: Duration,
+    },
 }
 
 impl<'a> Follower<'a> {
-    /// Makes the loop for a program of this name that is seized and waits to execute.
-    #[must_use]
-    pub fn new(
-        session: &'a Session,
-        program: i32,
-        name: Foreign,
-        observers: Observers<'a>,
-    ) -> Self {
-        let mut follower = Self::of_running(session, observers);
-        follower.program = program;
-        follower.processes.add(program, name, None);
-        follower
-    }
-
     /// Makes the loop for processes that run already; see [`Self::attach`].
     #[must_use]
     pub fn of_running(session: &'a Session, observers: Observers<'a>) -> Self {
@@ -126,7 +93,7 @@ impl<'a> Follower<'a> {
             session,
             program: 0,
             new_tasks: NewTasks::default(),
-            arrivals: Arrivals::default(),
+            awaited_images: AwaitedImages::default(),
             observers,
             targets: HashMap::new(),
             service: None,
@@ -135,158 +102,28 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Attaches to a running process; `traced` is told of it when all its threads are traced.
-    ///
-    /// # Errors
-    ///
-    /// Why not; the process is then as it was.
-    pub fn attach(
-        &mut self,
-        pid: i32,
-        traced: &mut dyn FnMut(i32),
-    ) -> Result<Attached, attach::Refusal> {
-        let watcher = &mut self.observers.watcher;
-        let wants_images = watcher.as_ref().is_some_and(|watcher| watcher.wants_images());
-        let attached = attach::attach(
-            pid,
-            &mut attach::How {
-                session: self.session,
-                number: Processes::number(self.processes.all().len()),
-                resume: match self.observers.syscalls {
-                    Some(_) => Resume::ToSyscall,
-                    None => Resume::Run,
-                },
-                mapped: &mut |pid, image| {
-                    if let Some(watcher) = watcher {
-                        watcher.mapped(pid, image);
-                    }
-                },
-                mapped_takes_long: wants_images,
-                traced,
-            },
-        )?;
-        let pages = Some(Rc::clone(&attached.pages));
-        let index = self.processes.add(attached.pid, attached.command.clone(), pages);
-        self.processes.redirect(index, &attached.patch);
-        self.targets.insert(attached.pid, None);
-        let mut keys = HashSet::new();
-        for (thread, key) in &attached.threads {
-            if *thread != attached.pid {
-                self.processes.add_thread(*thread, attached.pid);
-            }
-            self.processes.name_key(*thread, *key);
-            keys.insert(*key);
-        }
-        if keys.len() < attached.threads.len() {
-            NewTasks::attached_to_tasks_that_share_tls(&self.processes, index);
-        }
-        Ok(attached)
-    }
-
-    /// Follows the processes that were attached to, until the last of them has ended or somebody asks
-    /// for the end.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not let us wait.
-    pub fn run_until(&mut self, ending: &Ending) -> io::Result<Left> {
-        let mut ticker = self.ticker()?;
-        self.service = Some(Service::begin());
-        loop {
-            self.review_service();
-            if let Some(asked) = ending.asked() {
-                return Ok(Left::Asked(asked));
-            }
-            let waited = match wait::next_or_tick() {
-                Ok(Some(waited)) => waited,
-                Ok(None) if self.tick(ticker.as_mut()) == Wish::GoOn => continue,
-                Ok(None) => return Ok(Left::Wished),
-                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Left::Ended),
-                Err(error) => return Err(error),
-            };
-            let end = match waited.status {
-                Status::Exited(code) => End::Exited(code),
-                Status::Killed(signal) => End::Killed(signal),
-                stop => {
-                    self.stopped(waited.pid, stop);
-                    continue;
-                }
-            };
-            self.processes.ended(waited.pid, waited.own_cpu);
-            self.gone(waited.pid);
-            if let Some(target) = self.targets.get_mut(&waited.pid) {
-                *target = Some(end);
-                if self.targets.values().all(Option::is_some) {
-                    return Ok(Left::Ended);
-                }
-            }
-        }
-    }
-
-    /// What remains when nobody is followed any more: the processes, what is known of new ones, and
-    /// how those that were attached to have ended.
-    #[must_use]
-    pub fn into_parts(self) -> (Processes, NewTasks, HashMap<i32, Option<End>>) {
-        (self.processes, self.new_tasks, self.targets)
-    }
-
-    /// Follows the program until it has ended, and what it starts, as far as `how` says; with the timer of
-    /// [`Self::ticker`], which is there before the program starts, because a program must not be left alone.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not let us wait.
-    pub fn run(&mut self, how: Following, mut ticker: Option<Ticker>) -> io::Result<Followed> {
-        let mut followed = Followed::lost();
-        self.service = Some(Service::begin());
-        loop {
-            self.review_service();
-            let waited = match wait::next_or_tick() {
-                Ok(Some(waited)) => waited,
-                Ok(None) if self.tick(ticker.as_mut()) == Wish::GoOn => continue,
-                Ok(None) => {
-                    followed = Followed { left: true, ..Followed::lost() };
-                    break;
-                }
-                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => break,
-                Err(error) => return Err(error),
-            };
-            let end = match waited.status {
-                Status::Exited(code) => End::Exited(code),
-                Status::Killed(signal) => End::Killed(signal),
-                Status::Event(libc::PTRACE_EVENT_EXEC, _) if how == Following::Start => {
-                    self.executed(waited.pid);
-                    // If it was killed meanwhile, its end comes next.
-                    let _ = ptrace::detach_with(waited.pid, 0);
-                    continue;
-                }
-                stop => {
-                    self.stopped(waited.pid, stop);
-                    continue;
-                }
-            };
-            self.processes.ended(waited.pid, waited.own_cpu);
-            self.gone(waited.pid);
-            if waited.pid == self.program {
-                followed = Followed { end: Some(end), cpu: waited.cpu, ..Followed::lost() };
-                if how != Following::All {
-                    break;
-                }
-            }
-        }
-        drop(ticker);
-        self.service = None;
-        finish(&mut self.processes);
-        Ok(followed)
-    }
-
-    /// Takes the precedence that the threads of the tree need, if it is time to look at all of them.
-    fn review_service(&mut self) {
+    /// Waits for what happens next.
+    fn next(&mut self, ticker: Option<&mut Ticker>) -> io::Result<Next> {
         if let Some(service) = &mut self.service
             && service.is_due()
         {
             service.review(self.processes.living());
         }
+        let waited = match wait::next_or_tick() {
+            Ok(Some(waited)) => waited,
+            Ok(None) if self.tick(ticker) == Wish::GoOn => return Ok(Next::Nothing),
+            Ok(None) => return Ok(Next::Wished),
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Next::Nobody),
+            Err(error) => return Err(error),
+        };
+        let end = match waited.status {
+            Status::Exited(code) => End::Exited(code),
+            Status::Killed(signal) => End::Killed(signal),
+            stop => return Ok(Next::Stopped(waited.pid, stop)),
+        };
+        self.processes.ended(waited.pid, waited.own_cpu);
+        self.gone(waited.pid);
+        Ok(Next::Ended { task: waited.pid, end, cpu: waited.cpu })
     }
 
     /// Starts the timer for the watcher, or for what nobody tells. `EAGAIN`: the user may not queue more signals.
@@ -320,7 +157,7 @@ impl<'a> Follower<'a> {
             self.let_orphans_go(thread);
         }
         self.halted.remove(&thread);
-        self.arrivals.forget(thread);
+        self.awaited_images.forget(thread);
         self.new_tasks.forget(&self.processes, thread);
         self.processes.remove(thread);
         if let Some(observer) = &mut self.observers.syscalls {
@@ -377,7 +214,7 @@ impl<'a> Follower<'a> {
     fn resume(&self, thread: i32, signal: i32) {
         let all = self.observers.syscalls.is_some();
         let watched = self.new_tasks.is_watched(thread)
-            || self.arrivals.is_expected(thread)
+            || self.awaited_images.is_expected(thread)
             || self.halted.contains(&thread);
         let how = if all || watched { Resume::ToSyscall } else { Resume::Run };
         // It may have been killed since it stopped; then its end comes next.
@@ -391,7 +228,7 @@ impl<'a> Follower<'a> {
         self.let_orphans_go(pid);
         self.tell_gone(pid);
         self.new_tasks.forget(&self.processes, pid);
-        self.arrivals.forget(pid);
+        self.awaited_images.forget(pid);
         self.processes.executed(index);
         let result = install(self.session, pid, Processes::number(index));
         let process = self.processes.get_mut(index);
@@ -402,7 +239,7 @@ impl<'a> Follower<'a> {
                 process.image_slot = Some(slot);
                 let watched = self.observers.watcher.as_ref().is_some_and(|w| w.wants_images());
                 if watched || wants_image {
-                    self.arrivals.expect(pid);
+                    self.awaited_images.expect(pid);
                 }
             }
             Err(decline) => process.declines.push((process.command.clone(), decline)),
@@ -446,10 +283,10 @@ impl<'a> Follower<'a> {
 
     fn at_syscall(&mut self, thread: i32) {
         self.halted.remove(&thread);
-        if let Some(image) = self.arrivals.at_syscall(thread) {
+        if let Some(image) = self.awaited_images.at_syscall(thread) {
             // A process that cannot be given it starts without.
             let written =
-                self.session.copies_itself() || write_image(self.session, thread, image).is_ok();
+                self.session.copies_itself || write_image(self.session, thread, image).is_ok();
             if written && let Some(watcher) = &mut self.observers.watcher {
                 watcher.mapped(thread, image);
             }
