@@ -29,11 +29,11 @@ pub(super) struct Module {
     pub(super) name: PathBuf,
     /// Its bytes, if it could be opened.
     pub(super) bytes: Option<Bytes>,
-    content: Option<Content>,
+    content: Option<FileContent>,
 }
 
 /// What is in a module's file.
-pub(super) enum Content {
+pub(super) enum FileContent {
     /// It could not be read.
     Unreadable,
     /// No ELF file: a runtime's own code, such as that of a `memfd`.
@@ -50,15 +50,15 @@ pub(super) struct CodeFile {
 
 impl Module {
     /// What is in it, read when it is first needed.
-    pub(super) fn content(&mut self) -> &mut Content {
+    pub(super) fn content(&mut self) -> &mut FileContent {
         self.content.get_or_insert_with(|| match self.bytes.clone() {
-            None => Content::Unreadable,
+            None => FileContent::Unreadable,
             Some(bytes) => match Elf::read(bytes) {
-                None => Content::Other,
+                None => FileContent::Other,
                 Some(elf) => {
                     let go = GoTable::read(&elf);
                     let frames = Frames::read(&elf, go.is_none());
-                    Content::Code(Box::new(CodeFile { elf, frames, go }))
+                    FileContent::Code(Box::new(CodeFile { elf, frames, go }))
                 }
             },
         })

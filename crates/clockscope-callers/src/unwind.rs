@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::frames::{End, FrameAddress, ModuleId, ProgramId, Unwound};
-use super::modules::{CodeFile, Content, Filling, Module, Modules, Region};
+use super::modules::{CodeFile, FileContent, Filling, Module, Modules, Region};
 use super::sample::{Called, MemoryEvent, Sample};
 use super::unwind_cfi::{RBP, RSP, Registers, Stack, Stop};
 use clockscope_text::foreign::Foreign;
@@ -51,7 +51,7 @@ impl Unwinder {
 
     /// What Go's own table calls the function at a place in a module.
     pub(super) fn go_name(&mut self, id: ModuleId, at: u64) -> Option<Foreign> {
-        let Content::Code(code) = self.modules.module_mut(id)?.content() else { return None };
+        let FileContent::Code(code) = self.modules.module_mut(id)?.content() else { return None };
         code.go.as_ref()?.function(at).map(|function| function.name.into())
     }
 
@@ -204,9 +204,9 @@ impl Unwinder {
             return Step::End(End::NotMapped);
         };
         let code = match module.content() {
-            Content::Code(code) => code,
-            Content::Other => return self.made_at_run_time(sample, stack, registers, frames),
-            Content::Unreadable => {
+            FileContent::Code(code) => code,
+            FileContent::Other => return self.made_at_run_time(sample, stack, registers, frames),
+            FileContent::Unreadable => {
                 let at = region.offset.wrapping_add(address - region.start);
                 frames.push(FrameAddress::Code { module: id, at });
                 return Step::End(End::Unreadable(id));
@@ -319,7 +319,7 @@ impl Unwinder {
     fn go_code(&mut self, sample: &Sample, address: u64) -> Option<(ModuleId, u64, bool)> {
         let region = self.region(sample, address)?;
         let Filling::File(id) = region.filling else { return None };
-        let Content::Code(code) = self.modules.module_mut(id)?.content() else { return None };
+        let FileContent::Code(code) = self.modules.module_mut(id)?.content() else { return None };
         let go = code.go.as_ref()?;
         let at = code.elf.address_of(region.offset.wrapping_add(address - region.start))?;
         Some((id, at, go.function(at).is_some_and(|function| function.is_first)))

@@ -4,8 +4,8 @@ use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
 
 use vdso_image::layout::{
-    ExecveSlots, LaunchParams, MemoryMap, PAGE, SESSION_MARK, SESSION_OFFSET, SHARED_SIZE,
-    Session as Constants, Shared,
+    Constants, ExecveSlots, LaunchParams, MemoryMap, PAGE, SESSION_MARK, SESSION_OFFSET,
+    SHARED_SIZE, Shared,
 };
 
 use super::decline::Decline;

@@ -11,8 +11,8 @@ use anyhow::{Context, bail};
 use fastclock::page::Page;
 use fastclock::{ClockId, Nanos, Scale, TickRate, Ticks};
 use vdso_image::layout::{
-    CONFIG_OFFSET, FUNCTIONS, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, Live, PAGE,
-    SESSION_MARK, SESSION_OFFSET, Session as Constants, Target,
+    CONFIG_OFFSET, Constants, FUNCTIONS, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, Live, PAGE,
+    SESSION_MARK, SESSION_OFFSET, Target,
 };
 
 use super::image::{self, Counting, Ready, Route};

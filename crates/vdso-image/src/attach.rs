@@ -13,9 +13,9 @@ use crate::install::{
     SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_SHMAT, attach_live, check, failed, syscall,
 };
 use crate::layout::{
-    AttachParams, CONFIG_OFFSET, Config, FUNCTIONS, INSTALL_MARK, InstallStep, PAGE, SHARED_OFFSET,
-    Session, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TRAMPOLINE_OFFSET,
-    TRAMPOLINE_SIZE, TRUST_OFFSET, Target, Threads,
+    AttachParams, CONFIG_OFFSET, Config, Constants, FUNCTIONS, INSTALL_MARK, InstallStep, PAGE,
+    SHARED_OFFSET, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE,
+    TRAMPOLINE_OFFSET, TRAMPOLINE_SIZE, TRUST_OFFSET, Target, Threads,
 };
 use crate::slots::{image_base, session};
 
@@ -93,7 +93,7 @@ fn map(base: usize, process: u64) -> Result<(), Failure> {
 
 /// Our entries jump to the trampolines, which the tracer writes before it redirects a call.
 fn fill(config: &mut Config, base: usize) {
-    let session: &Session = session();
+    let session: &Constants = session();
     for index in 0..FUNCTIONS {
         let resolve = |target: &Target| match target.image {
             TARGET_KERNEL => (base + TRAMPOLINE_OFFSET + index * TRAMPOLINE_SIZE) as u64,

@@ -11,10 +11,10 @@ use core::sync::atomic::Ordering::Release;
 
 use crate::clock_file::map_clock;
 use crate::layout::{
-    CONFIG_OFFSET, Config, FORWARDED, FUNCTIONS, INSTALL_MARK, InstallStep, KERNEL_OFFSET,
-    KernelMapping, LIVE_OFFSET, LaunchParams, MemoryMap, PAGE, SHARED_OFFSET, START_FLAGS, Session,
-    Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE, TRUST_OFFSET,
-    Target, Threads,
+    CONFIG_OFFSET, Config, Constants, FORWARDED, FUNCTIONS, INSTALL_MARK, InstallStep,
+    KERNEL_OFFSET, KernelMapping, LIVE_OFFSET, LaunchParams, MemoryMap, PAGE, SHARED_OFFSET,
+    START_FLAGS, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE,
+    TRUST_OFFSET, Target, Threads,
 };
 use crate::slots::{image_base, session};
 
@@ -148,7 +148,7 @@ extern "C" fn install(params: &LaunchParams) -> u64 {
 /// Gives back what was reserved behind the kernel's image, if that was moved. What lies before it
 /// stays ours, used or not: our segment says that it spans all of it.
 fn release_rest(base: usize, kernel_base: u64) {
-    let session: &Session = session();
+    let session: &Constants = session();
     let size: usize = session.mappings.iter().map(|mapping| mapping.size as usize).sum();
     let (used, end) = (base + KERNEL_OFFSET + size, base + TOTAL_SIZE);
     let moved = kernel_base as usize > base && (kernel_base as usize) < used;
@@ -160,7 +160,7 @@ fn release_rest(base: usize, kernel_base: u64) {
 /// Moves the kernel's image to its place behind ours; gives where it is then. If the kernel does
 /// not let go of a part, all parts stay where they were.
 fn move_kernel_image(base: usize, kernel_base: u64) -> u64 {
-    let session: &Session = session();
+    let session: &Constants = session();
     let to = base + KERNEL_OFFSET;
     let from = kernel_base as usize - session.code_offset as usize;
     for (index, mapping) in session.mappings.iter().enumerate() {
@@ -239,7 +239,7 @@ fn mmap_anonymous(at: usize, size: usize) -> usize {
 
 /// Computes the addresses to jump to.
 fn fill(config: &mut Config, base: usize, kernel_base: u64) {
-    let session: &Session = session();
+    let session: &Constants = session();
     let resolve = |target: &Target| match target.image {
         TARGET_KERNEL => kernel_base + u64::from(target.offset),
         TARGET_OURS => base as u64 + u64::from(target.offset),

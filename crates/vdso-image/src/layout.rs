@@ -31,7 +31,7 @@ use crate::histogram::Histogram;
 pub const PAGE: usize = 4096;
 /// Bytes of the ELF image, at most.
 pub const IMAGE_SIZE: usize = 7 * PAGE - 256;
-/// Offset of [`Session`] from the image's base.
+/// Offset of [`Constants`] from the image's base.
 pub const SESSION_OFFSET: usize = IMAGE_SIZE;
 /// Offset of [`Config`] from the image's base.
 pub const CONFIG_OFFSET: usize = 7 * PAGE;
@@ -72,7 +72,7 @@ pub const INSTALL_MARK: u64 = 0x0063_6c6f_636b_7000;
 /// `start_thread_common` in arch/x86/kernel/process_64.c (Linux 6.18).
 pub const START_FLAGS: u32 = 0x202;
 
-/// [`Session::mark`]: says that this is an image of clockscope's, in an order of bytes that no text has.
+/// [`Constants::mark`]: says that this is an image of clockscope's, in an order of bytes that no text has.
 pub const SESSION_MARK: u64 = 0x8c6c_6f63_6b73_63f1;
 
 /// Number of functions that the image can forward.
@@ -225,7 +225,7 @@ pub struct KernelMapping {
 /// Constants of a session, at the end of the image's pages; every process has its own copy.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Session {
+pub struct Constants {
     /// 1 if vDSO calls are counted, 0 if the image only forwards.
     pub counting: u64,
     /// Aim of the adaptive sampling: ticks between two timed calls of a thread.
@@ -266,7 +266,7 @@ pub struct ImagePages {
     /// The ELF image.
     pub image: [u8; IMAGE_SIZE],
     /// The constants.
-    pub session: Session,
+    pub session: Constants,
 }
 
 /// The addresses that the image jumps to, filled at installation, then read-only.

@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::layout::{
-    CPU_SLOTS, LIVE_OFFSET, Live, POISON, PROBES, SESSION_OFFSET, SHARED_OFFSET, SLOTS, Session,
+    CPU_SLOTS, Constants, LIVE_OFFSET, Live, POISON, PROBES, SESSION_OFFSET, SHARED_OFFSET, SLOTS,
     Shared, Slot, THREADS_OFFSET, ThreadEntry, Threads, thread_hash,
 };
 use crate::plan::seed;
@@ -28,10 +28,10 @@ pub(crate) fn image_base() -> usize {
 }
 
 #[inline(always)]
-pub(crate) fn session() -> &'static Session {
+pub(crate) fn session() -> &'static Constants {
     // SAFETY: the page lies behind the image in every process that has the image, is never
     // unmapped by us and nothing in it changes.
-    unsafe { &*((image_base() + SESSION_OFFSET) as *const Session) }
+    unsafe { &*((image_base() + SESSION_OFFSET) as *const Constants) }
 }
 
 /// What the tracer changes.

@@ -24,8 +24,8 @@ use core::mem::offset_of;
 use crate::attach::PROT_READ_EXECUTE;
 use crate::install::{PROT_READ_WRITE, SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_MUNMAP};
 use crate::layout::{
-    AttachSlots, CONFIG_OFFSET, ExecveSlots, INSTALL_MARK, InjectedSlots, LaunchParams,
-    LaunchSlots, MAP_PRIVATE_THERE, SESSION_MARK, SESSION_OFFSET, START_FLAGS, Session, TOTAL_SIZE,
+    AttachSlots, CONFIG_OFFSET, Constants, ExecveSlots, INSTALL_MARK, InjectedSlots, LaunchParams,
+    LaunchSlots, MAP_PRIVATE_THERE, SESSION_MARK, SESSION_OFFSET, START_FLAGS, TOTAL_SIZE,
 };
 
 const SYS_RT_SIGPROCMASK: usize = 14;
@@ -240,7 +240,7 @@ global_asm!(
     image_size = const CONFIG_OFFSET,
     image_words = const CONFIG_OFFSET / 8,
     session_mark = const SESSION_MARK,
-    mark_offset = const SESSION_OFFSET + offset_of!(Session, mark),
+    mark_offset = const SESSION_OFFSET + offset_of!(Constants, mark),
     image = const offset_of!(LaunchSlots, image),
     install_offset = const offset_of!(LaunchSlots, install_offset),
     launch_params = const offset_of!(LaunchSlots, params),

@@ -53,9 +53,8 @@ fn word(call: &Call, offset: u32) -> Option<u32> {
     }
 }
 
-/// The registers of a filter.
 #[derive(Default)]
-struct Machine {
+struct FilterRegisters {
     a: u32,
     x: u32,
     memory: [u32; 16],
@@ -63,7 +62,7 @@ struct Machine {
 
 /// What a filter returns; `None` if it is none that the kernel would take.
 fn run(filter: &[Instruction], call: &Call) -> Option<u32> {
-    let mut machine = Machine::default();
+    let mut machine = FilterRegisters::default();
     let mut at = 0_usize;
     // Jumps go forward only, so that every instruction is executed once at most.
     while let Some(instruction) = filter.get(at) {
@@ -95,7 +94,7 @@ fn run(filter: &[Instruction], call: &Call) -> Option<u32> {
     None
 }
 
-impl Machine {
+impl FilterRegisters {
     fn step(&mut self, instruction: &Instruction, source: u32, call: &Call) -> Option<()> {
         let k = instruction.k;
         let place = usize::try_from(k).ok();
