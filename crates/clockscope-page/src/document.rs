@@ -89,7 +89,7 @@ impl fmt::Display for ReadError {
                  that ends in .json",
             ),
             Self::Unknown => f.write_str(
-                "JSON, but not a report of clockscope trace, bench, compare or wrongness; save one \
+                "it is no report of clockscope trace, bench, compare or wrongness; save one \
                  with --format json -o FILE",
             ),
             Self::Schema(schema) => write!(
@@ -215,13 +215,13 @@ mod tests {
         for (text, start) in [
             ("", "it is empty"),
             ("  \n", "it is empty"),
-            ("12", "JSON, but not a report"),
-            ("[]", "JSON, but not a report"),
-            ("{\"schema\": 1, \"findings\": []}", "JSON, but not a report"),
+            ("12", "it is no report"),
+            ("[]", "it is no report"),
+            ("{\"schema\": 1, \"findings\": []}", "it is no report"),
             ("{\"schema\": 1, \"paths\": [", "the JSON ends in the middle, at line 1 column 24"),
             ("{\"schema\": 1,\n nonsense", "not JSON at line 2 column 2: key must be a string"),
             ("{\"record\": \"host\", \"schema\": 1}\n{\"record\"", "it holds the batches"),
-            (deep.as_str(), "JSON, but not a report"),
+            (deep.as_str(), "it is no report"),
         ] {
             let error = read(text).expect_err("no report").to_string();
             assert!(error.starts_with(start) && !error.contains('\n'), "{text:.60}: {error}");

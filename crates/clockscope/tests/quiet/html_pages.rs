@@ -379,7 +379,7 @@ fn what_is_no_report_is_refused_in_one_line() {
         ("deep", deep.as_bytes(), "the JSON ends in the middle"),
         ("bytes", b"\xff\xfe\0", "it is not text: byte 0 is not UTF-8"),
         ("empty", b"", "it is empty"),
-        ("other", b"{\"schema\":1,\"findings\":[]}", "JSON, but not a report of clockscope"),
+        ("other", b"{\"schema\":1,\"findings\":[]}", "it is no report of clockscope"),
         ("records", b"{\"record\":\"host\",\"schema\":1}\n{", "it holds the batches"),
     ] {
         fs::write(folder.path().join(name), content).expect("write a file");
