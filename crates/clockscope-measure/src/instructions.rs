@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::path::{Route, Subject};
     use clockscope_sys::own_vdso;
-    use clockscope_sys::perf_counters::Counts;
+    use clockscope_sys::perf_counters::WorkCounts;
 
     fn steps(user: u64, in_range: u64, syscalls: u64) -> Steps {
         Steps { user, in_range, syscalls }
@@ -229,18 +229,18 @@ mod tests {
     /// come in that order, first the empty one.
     struct Planted {
         runs: Cell<u32>,
-        a_turn: Counts,
-        a_call: Counts,
+        a_turn: WorkCounts,
+        a_call: WorkCounts,
     }
 
     impl Counters for Planted {
-        fn count(&mut self, work: &dyn Fn()) -> io::Result<Counts> {
+        fn count(&mut self, work: &dyn Fn()) -> io::Result<WorkCounts> {
             work();
             self.runs.set(self.runs.get() + 1);
             // Every run but one is disturbed.
             let extra = u64::from(!self.runs.get().is_multiple_of(COUNTED_REPEATS)) * 777;
             let of = if self.runs.get() <= COUNTED_REPEATS { self.a_turn } else { self.a_call };
-            Ok(Counts {
+            Ok(WorkCounts {
                 instructions: of.instructions + extra,
                 instructions_user: of.instructions_user + extra,
                 cycles: of.cycles + extra,
@@ -249,8 +249,8 @@ mod tests {
         }
     }
 
-    fn counts(instructions: u64, instructions_user: u64, cycles: u64) -> Counts {
-        Counts { instructions, instructions_user, cycles, is_complete: true }
+    fn counts(instructions: u64, instructions_user: u64, cycles: u64) -> WorkCounts {
+        WorkCounts { instructions, instructions_user, cycles, is_complete: true }
     }
 
     /// The experiment with a loop of reads: 1,008,492,870 and 3,359,090 instructions, 600,644,444
@@ -270,10 +270,10 @@ mod tests {
 
     #[test]
     fn counters_that_stand_still_or_are_shared_are_no_counters() {
-        let planted = |a_turn: Counts| Planted { runs: Cell::new(0), a_turn, a_call: a_turn };
+        let planted = |a_turn: WorkCounts| Planted { runs: Cell::new(0), a_turn, a_call: a_turn };
         let error = count(&[&path(|| ())], &mut planted(counts(0, 0, 0))).unwrap_err();
         assert!(error.starts_with("they stand still"), "{error}");
-        let shared = Counts { is_complete: false, ..counts(500_000, 400_000, 300_000) };
+        let shared = WorkCounts { is_complete: false, ..counts(500_000, 400_000, 300_000) };
         let error = count(&[&path(|| ())], &mut planted(shared)).unwrap_err();
         assert!(error.starts_with("somebody else uses them"), "{error}");
     }
@@ -282,7 +282,7 @@ mod tests {
     fn counters_that_cannot_be_read_say_why() {
         struct Broken;
         impl Counters for Broken {
-            fn count(&mut self, _work: &dyn Fn()) -> io::Result<Counts> {
+            fn count(&mut self, _work: &dyn Fn()) -> io::Result<WorkCounts> {
                 Err(io::Error::from_raw_os_error(libc::EBADF))
             }
         }

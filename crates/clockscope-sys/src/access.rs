@@ -1,38 +1,31 @@
-//! What this process may do with files, and who it is.
+//! What this process may do with files, memory and namespaces, and who it is.
 
-use std::ffi::CString;
-use std::os::fd::AsRawFd as _;
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::{Access, AtFlags, CWD};
+use rustix::process::{getegid, geteuid};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
 /// True if this process may execute the file.
 #[must_use]
 pub fn is_executable(path: &Path) -> bool {
-    CString::new(path.as_os_str().as_bytes()).is_ok_and(|path| {
-        // SAFETY: the pointer is to a null-terminated string.
-        unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::X_OK, libc::AT_EACCESS) == 0 }
-    })
+    rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// True if the file gives capabilities to who executes it.
-#[must_use]
-pub(crate) fn has_file_capabilities(path: &Path) -> bool {
-    CString::new(path.as_os_str().as_bytes()).is_ok_and(|path| {
-        // SAFETY: both pointers are to null-terminated strings; no value is asked for.
-        unsafe {
-            libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0)
-                > 0
-        }
-    })
+/// True if a process that executes the file gets capabilities.
+fn has_file_capabilities(path: &Path) -> bool {
+    // The longest version of `struct vfs_ns_cap_data` has 24 bytes.
+    let mut value = [0_u8; 64];
+    rustix::fs::getxattr(path, c"security.capability", &mut value).is_ok_and(|size| size > 0)
 }
 
-/// The effective user id.
+/// The effective user id, which decides what this process may do.
 #[must_use]
 pub fn effective_uid() -> u32 {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
+    geteuid().as_raw()
 }
 
 /// The limit on the address space of a process in bytes (`RLIMIT_AS`); `None` if there is none or
@@ -63,9 +56,8 @@ pub fn join_ipc_namespace(pid: i32) -> std::io::Result<()> {
         return Ok(());
     }
     let file = std::fs::File::open(format!("/proc/{pid}/ns/ipc"))?;
-    // SAFETY: takes numbers; the descriptor is open.
-    let result = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWIPC) };
-    if result == -1 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    let ipc = Some(LinkNameSpaceType::InterProcessCommunication);
+    Ok(move_into_link_name_space(file.as_fd(), ipc)?)
 }
 
 /// User and system time of a process so far, to the nanosecond, its ended threads included and no
@@ -96,7 +88,7 @@ pub fn gives_privileges(path: &Path) -> bool {
     let bits = path.metadata().is_ok_and(|file| {
         let mode = file.permissions().mode();
         (mode & 0o4000 != 0 && file.uid() != effective_uid())
-            || (mode & 0o2010 == 0o2010 && file.gid() != effective_gid())
+            || (mode & 0o2010 == 0o2010 && file.gid() != getegid().as_raw())
     });
     bits || has_file_capabilities(path)
 }
@@ -107,10 +99,13 @@ pub fn lacks_privileges(pid: i32) -> bool {
     gives_privileges(Path::new(&format!("/proc/{pid}/exe")))
 }
 
-/// The effective group id.
-fn effective_gid() -> u32 {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::getegid() }
+/// True if the kernel denies this process and its children to execute memory that they have written
+/// (`PR_SET_MDWE`, by which systemd does `MemoryDenyWriteExecute=`). Nobody can take it back.
+#[must_use]
+pub fn denies_written_code() -> bool {
+    // SAFETY: takes numbers. Kernels before Linux 6.3 give an error, which is negative.
+    let flags = unsafe { libc::prctl(libc::PR_GET_MDWE, 0, 0, 0, 0) };
+    u32::try_from(flags).is_ok_and(|flags| flags & libc::PR_MDWE_REFUSE_EXEC_GAIN != 0)
 }
 
 #[cfg(test)]

@@ -1,73 +1,60 @@
-//! Asking the kernel about BPF programs: `bpf(2)` without a library.
+//! Asking the kernel about BPF programs by `bpf(2)`, for what `aya` does not ask: whether a program
+//! can be run once, and the names that links and perf events hang on.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
-/// Arguments of `bpf(2)`: room for the part of `union bpf_attr` that is used here, zeroed.
-#[repr(C, align(8))]
-struct Attributes([u8; 128]);
+use aya_obj::generated::bpf_cmd::{
+    self, BPF_LINK_GET_FD_BY_ID, BPF_LINK_GET_NEXT_ID, BPF_OBJ_GET_INFO_BY_FD, BPF_PROG_LOAD,
+    BPF_PROG_TEST_RUN, BPF_TASK_FD_QUERY,
+};
+use aya_obj::generated::bpf_link_type::{BPF_LINK_TYPE_PERF_EVENT, BPF_LINK_TYPE_RAW_TRACEPOINT};
+use aya_obj::generated::bpf_perf_event_type::{
+    BPF_PERF_EVENT_KPROBE, BPF_PERF_EVENT_KRETPROBE, BPF_PERF_EVENT_TRACEPOINT,
+};
+use aya_obj::generated::bpf_prog_type::BPF_PROG_TYPE_RAW_TRACEPOINT;
+use aya_obj::generated::bpf_task_fd_type::{
+    BPF_FD_TYPE_KPROBE, BPF_FD_TYPE_KRETPROBE, BPF_FD_TYPE_RAW_TRACEPOINT, BPF_FD_TYPE_TRACEPOINT,
+};
+use aya_obj::generated::{bpf_attr, bpf_link_info};
 
-impl Attributes {
-    const fn new() -> Self {
-        Self([0; 128])
-    }
+use super::descriptor;
 
-    fn with_u32(mut self, offset: usize, value: u32) -> Self {
-        self.0[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
-        self
-    }
-
-    fn with_address<T>(mut self, offset: usize, pointer: *const T) -> Self {
-        let address = u64::try_from(pointer.expose_provenance()).unwrap_or(0);
-        self.0[offset..offset + 8].copy_from_slice(&address.to_ne_bytes());
-        self
-    }
-
-    fn u32_at(&self, offset: usize) -> u32 {
-        u32_at(&self.0, offset)
-    }
-
-    /// Calls the kernel with the first `size` bytes.
-    fn call(&mut self, command: u32, size: usize) -> io::Result<i32> {
-        // SAFETY: the kernel reads and writes at most `size` bytes of `self` and, beyond it, only
-        // what the addresses in it point to, which each caller answers for.
-        let result =
-            unsafe { libc::syscall(libc::SYS_bpf, command, self.0.as_mut_ptr(), size.min(128)) };
-        match i32::try_from(result) {
-            Ok(value) if value >= 0 => Ok(value),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
-    /// Calls the kernel with the first `size` bytes for a descriptor.
-    fn open(&mut self, command: u32, size: usize) -> io::Result<OwnedFd> {
-        let fd = self.call(command, size)?;
-        // SAFETY: the commands used with this return a fresh descriptor, nobody else's.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-    }
+/// Arguments of `bpf(2)`, all zero.
+fn attributes() -> bpf_attr {
+    // SAFETY: all-zero is a value of this union of plain structs.
+    unsafe { std::mem::zeroed() }
 }
 
-fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    let bytes = bytes.get(offset..offset + 4).and_then(|four| four.try_into().ok());
-    bytes.map_or(0, u32::from_ne_bytes)
+/// Calls the kernel; gives its answer, which is not negative.
+fn call(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<libc::c_long> {
+    let (attributes, size) = (std::ptr::from_mut(attributes), size_of::<bpf_attr>());
+    // SAFETY: the kernel reads and writes at most `size` bytes of the attributes and, beyond them, only
+    // what the addresses in them point to, which each caller answers for.
+    super::check(unsafe { libc::syscall(libc::SYS_bpf, command as u32, attributes, size) })
+}
+
+/// Calls the kernel for a descriptor.
+fn open(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<OwnedFd> {
+    let number = call(command, attributes)?;
+    // SAFETY: the commands used with this return a fresh descriptor, nobody else's.
+    unsafe { descriptor(number) }
 }
 
 fn raw_fd(fd: &OwnedFd) -> u32 {
     fd.as_raw_fd().cast_unsigned()
 }
 
-const BPF_PROG_LOAD: u32 = 5;
-const BPF_PROG_TEST_RUN: u32 = 10;
-const BPF_OBJ_GET_INFO_BY_FD: u32 = 15;
-const BPF_TASK_FD_QUERY: u32 = 20;
-const BPF_LINK_GET_FD_BY_ID: u32 = 30;
-const BPF_LINK_GET_NEXT_ID: u32 = 31;
+/// The address of memory that the kernel reads or writes, as it takes it.
+fn address<T>(pointer: *const T) -> u64 {
+    pointer.expose_provenance() as u64
+}
 
-/// An instruction of the BPF machine.
+/// An instruction of the BPF machine: `struct bpf_insn`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Instruction {
+pub(crate) struct Instruction {
     code: u8,
     /// Destination in the low half, source in the high half.
     registers: u8,
@@ -76,50 +63,10 @@ pub struct Instruction {
 }
 
 impl Instruction {
-    const fn new(code: u8, to: u8, from: u8, offset: i16, value: i32) -> Self {
+    /// An instruction by its code (`BPF_*`), the registers that it goes to and from, its offset and its
+    /// immediate value.
+    pub(crate) const fn new(code: u8, to: u8, from: u8, offset: i16, value: i32) -> Self {
         Self { code, registers: to | from << 4, offset, value }
-    }
-
-    /// Calls a helper function of the kernel.
-    #[must_use]
-    pub const fn call(helper: i32) -> Self {
-        Self::new(0x85, 0, 0, 0, helper)
-    }
-
-    /// Copies a register.
-    #[must_use]
-    pub const fn copy(to: u8, from: u8) -> Self {
-        Self::new(0xbf, to, from, 0, 0)
-    }
-
-    /// Adds a number to a register.
-    #[must_use]
-    pub const fn add(to: u8, value: i32) -> Self {
-        Self::new(0x07, to, 0, 0, value)
-    }
-
-    /// Sets a register.
-    #[must_use]
-    pub const fn set(to: u8, value: i32) -> Self {
-        Self::new(0xb7, to, 0, 0, value)
-    }
-
-    /// Skips instructions if a register is zero.
-    #[must_use]
-    pub(crate) const fn jump_if_zero(register: u8, skipped: i16) -> Self {
-        Self::new(0x15, register, 0, skipped, 0)
-    }
-
-    /// Loads eight bytes from an address in a register.
-    #[must_use]
-    pub const fn load(to: u8, address: u8, offset: i16) -> Self {
-        Self::new(0x79, to, address, offset, 0)
-    }
-
-    /// Returns register 0.
-    #[must_use]
-    pub const fn exit() -> Self {
-        Self::new(0x95, 0, 0, 0, 0)
     }
 }
 
@@ -129,16 +76,15 @@ impl Instruction {
 ///
 /// `EPERM` without the right to, `EINVAL` or `EACCES` if the kernel's verifier refuses it.
 pub(crate) fn load_raw_tracepoint(instructions: &[Instruction]) -> io::Result<OwnedFd> {
-    const BPF_PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
     const LICENSE: &CStr = c"Dual MIT/GPL";
-    let count = u32::try_from(instructions.len()).map_err(io::Error::other)?;
+    let mut wanted = attributes();
     // The instructions and the licence outlive the call, in which the kernel copies them.
-    Attributes::new()
-        .with_u32(0, BPF_PROG_TYPE_RAW_TRACEPOINT)
-        .with_u32(4, count)
-        .with_address(8, instructions.as_ptr())
-        .with_address(16, LICENSE.as_ptr())
-        .open(BPF_PROG_LOAD, 48)
+    wanted.__bindgen_anon_3.prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT as u32;
+    wanted.__bindgen_anon_3.insn_cnt =
+        u32::try_from(instructions.len()).map_err(io::Error::other)?;
+    wanted.__bindgen_anon_3.insns = address(instructions.as_ptr());
+    wanted.__bindgen_anon_3.license = address(LICENSE.as_ptr());
+    open(BPF_PROG_LOAD, &mut wanted)
 }
 
 /// Runs a program once on the calling thread; gives what it returns.
@@ -146,10 +92,12 @@ pub(crate) fn load_raw_tracepoint(instructions: &[Instruction]) -> io::Result<Ow
 /// # Errors
 ///
 /// The kernel's; before Linux 5.10 there is no such call for these programs.
-pub fn run(program: &OwnedFd) -> io::Result<u32> {
-    let mut attributes = Attributes::new().with_u32(0, raw_fd(program));
-    attributes.call(BPF_PROG_TEST_RUN, 80)?;
-    Ok(attributes.u32_at(4))
+pub(crate) fn run(program: &OwnedFd) -> io::Result<u32> {
+    let mut wanted = attributes();
+    wanted.test.prog_fd = raw_fd(program);
+    call(BPF_PROG_TEST_RUN, &mut wanted)?;
+    // SAFETY: a number, which the kernel has filled in.
+    Ok(unsafe { wanted.test.retval })
 }
 
 /// What a BPF link or a descriptor of perf events hangs on.
@@ -159,7 +107,7 @@ pub enum ProbeKind {
     RawTracepoint,
     /// A tracepoint, by a perf event.
     Tracepoint,
-    /// A kernel function.
+    /// A kernel function (kprobe or kretprobe).
     Function,
     /// Anything else.
     Other,
@@ -168,7 +116,7 @@ pub enum ProbeKind {
 /// A BPF link: a program attached to something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its number.
+    /// Its number, by which the kernel lists it.
     pub id: u32,
     /// What it hangs on.
     pub kind: ProbeKind,
@@ -185,9 +133,11 @@ pub fn links() -> io::Result<Vec<Link>> {
     let mut links = Vec::new();
     let mut id = 0;
     loop {
-        let mut next = Attributes::new().with_u32(0, id);
-        match next.call(BPF_LINK_GET_NEXT_ID, 12) {
-            Ok(_) => id = next.u32_at(4),
+        let mut wanted = attributes();
+        wanted.__bindgen_anon_6.__bindgen_anon_1.start_id = id;
+        match call(BPF_LINK_GET_NEXT_ID, &mut wanted) {
+            // SAFETY: a number, which the kernel has filled in.
+            Ok(_) => id = unsafe { wanted.__bindgen_anon_6.next_id },
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(links),
             Err(error) => return Err(error),
         }
@@ -196,62 +146,60 @@ pub fn links() -> io::Result<Vec<Link>> {
     }
 }
 
-const LINK_RAW_TRACEPOINT: u32 = 1;
-const LINK_PERF_EVENT: u32 = 7;
-const PERF_EVENT_KPROBE: u32 = 3;
-const PERF_EVENT_KRETPROBE: u32 = 4;
-const PERF_EVENT_TRACEPOINT: u32 = 5;
-
-/// `struct bpf_link_info`, as far as it is used: type, number, program; then for a raw tracepoint
-/// the address and size of the name; for perf events the kind, and from 24 on the same.
-const INFO_BYTES: usize = 80;
-
 fn link(id: u32) -> io::Result<Link> {
-    let fd = Attributes::new().with_u32(0, id).open(BPF_LINK_GET_FD_BY_ID, 12)?;
-    let mut name = [0_u8; NAME_BYTES];
-    let first = link_info(&fd, None, &mut name)?;
-    let (kind, name_at) = match (u32_at(&first, 0), u32_at(&first, 16)) {
-        (LINK_RAW_TRACEPOINT, _) => (ProbeKind::RawTracepoint, 16),
-        (LINK_PERF_EVENT, PERF_EVENT_TRACEPOINT) => (ProbeKind::Tracepoint, 24),
-        (LINK_PERF_EVENT, PERF_EVENT_KPROBE | PERF_EVENT_KRETPROBE) => (ProbeKind::Function, 24),
+    const RAW_TRACEPOINT: u32 = BPF_LINK_TYPE_RAW_TRACEPOINT as u32;
+    const PERF_EVENT: u32 = BPF_LINK_TYPE_PERF_EVENT as u32;
+    const TRACEPOINT: u32 = BPF_PERF_EVENT_TRACEPOINT as u32;
+    const KPROBE: u32 = BPF_PERF_EVENT_KPROBE as u32;
+    const KRETPROBE: u32 = BPF_PERF_EVENT_KRETPROBE as u32;
+    let mut wanted = attributes();
+    wanted.__bindgen_anon_6.__bindgen_anon_1.link_id = id;
+    let fd = open(BPF_LINK_GET_FD_BY_ID, &mut wanted)?;
+    // SAFETY: all-zero is a value of this struct of numbers.
+    let mut info: bpf_link_info = unsafe { std::mem::zeroed() };
+    link_info(&fd, &mut info)?;
+    // SAFETY: a number; whether it is one that the kernel has filled in, the type of the link says.
+    let of_perf_event = unsafe { info.__bindgen_anon_1.perf_event.type_ };
+    let mut name = [0_u8; NAME_BYTES as usize];
+    let (buffer, length) = (address(name.as_mut_ptr()), NAME_BYTES);
+    let kind = match (info.type_, of_perf_event) {
+        (RAW_TRACEPOINT, _) => {
+            info.__bindgen_anon_1.raw_tracepoint.tp_name = buffer;
+            info.__bindgen_anon_1.raw_tracepoint.tp_name_len = length;
+            ProbeKind::RawTracepoint
+        }
+        (PERF_EVENT, TRACEPOINT) => {
+            info.__bindgen_anon_1.perf_event.__bindgen_anon_1.tracepoint.tp_name = buffer;
+            info.__bindgen_anon_1.perf_event.__bindgen_anon_1.tracepoint.name_len = length;
+            ProbeKind::Tracepoint
+        }
+        (PERF_EVENT, KPROBE | KRETPROBE) => {
+            info.__bindgen_anon_1.perf_event.__bindgen_anon_1.kprobe.func_name = buffer;
+            info.__bindgen_anon_1.perf_event.__bindgen_anon_1.kprobe.name_len = length;
+            ProbeKind::Function
+        }
         _ => return Ok(Link { id, kind: ProbeKind::Other, name: String::new() }),
     };
-    link_info(&fd, Some(name_at), &mut name)?;
+    link_info(&fd, &mut info)?;
     Ok(Link { id, kind, name: text(&name) })
 }
 
-const NAME_BYTES: usize = 128;
+/// Room for a name, with the zero byte at its end.
+const NAME_BYTES: u32 = 128;
 
-/// Asks for the description of a link; with the offset of the name's address, also for the name.
-fn link_info(
-    fd: &OwnedFd,
-    name_at: Option<usize>,
-    name: &mut [u8; NAME_BYTES],
-) -> io::Result<[u8; INFO_BYTES]> {
-    let mut info = Attributes::new();
-    if let Some(at) = name_at {
-        info = info
-            .with_address(at, name.as_mut_ptr())
-            .with_u32(at + 8, u32::try_from(NAME_BYTES).unwrap_or(0));
-    }
-    let size = u32::try_from(INFO_BYTES).unwrap_or(0);
-    // The kernel writes at most INFO_BYTES to `info` and NAME_BYTES to `name`; both are ours.
-    Attributes::new()
-        .with_u32(0, raw_fd(fd))
-        .with_u32(4, size)
-        .with_address(8, info.0.as_mut_ptr())
-        .call(BPF_OBJ_GET_INFO_BY_FD, 16)?;
-    let mut bytes = [0; INFO_BYTES];
-    bytes.copy_from_slice(&info.0[..INFO_BYTES]);
-    Ok(bytes)
+/// Asks for the description of a link; also for a name, if there is an address for one.
+fn link_info(fd: &OwnedFd, info: &mut bpf_link_info) -> io::Result<()> {
+    let mut wanted = attributes();
+    wanted.info.bpf_fd = raw_fd(fd);
+    wanted.info.info_len = u32::try_from(size_of_val(info)).map_err(io::Error::other)?;
+    wanted.info.info = address(std::ptr::from_mut(info));
+    // The kernel writes at most `info_len` bytes to `info`, and the name where `info` says.
+    call(BPF_OBJ_GET_INFO_BY_FD, &mut wanted).map(drop)
 }
 
 fn text(bytes: &[u8]) -> String {
-    CStr::from_bytes_until_nul(bytes)
-        .map(CString::from)
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+    let text = CStr::from_bytes_until_nul(bytes).unwrap_or_default();
+    text.to_string_lossy().into_owned()
 }
 
 /// What a descriptor of a process hangs on, if a BPF program hangs there too.
@@ -265,18 +213,23 @@ fn text(bytes: &[u8]) -> String {
 ///
 /// - `BPF_TASK_FD_QUERY` in include/uapi/linux/bpf.h (Linux 6.18)
 pub fn probe_of(pid: u32, fd: u32) -> io::Result<(ProbeKind, String)> {
-    let mut name = [0_u8; NAME_BYTES];
-    let mut attributes = Attributes::new()
-        .with_u32(0, pid)
-        .with_u32(4, fd)
-        .with_u32(12, u32::try_from(NAME_BYTES).unwrap_or(0))
-        .with_address(16, name.as_mut_ptr());
-    // The kernel writes at most NAME_BYTES to `name`.
-    attributes.call(BPF_TASK_FD_QUERY, 48)?;
-    let kind = match attributes.u32_at(28) {
-        0 => ProbeKind::RawTracepoint,
-        1 => ProbeKind::Tracepoint,
-        2 | 3 => ProbeKind::Function,
+    const RAW_TRACEPOINT: u32 = BPF_FD_TYPE_RAW_TRACEPOINT as u32;
+    const TRACEPOINT: u32 = BPF_FD_TYPE_TRACEPOINT as u32;
+    const KPROBE: u32 = BPF_FD_TYPE_KPROBE as u32;
+    const KRETPROBE: u32 = BPF_FD_TYPE_KRETPROBE as u32;
+    let mut name = [0_u8; NAME_BYTES as usize];
+    let mut wanted = attributes();
+    wanted.task_fd_query.pid = pid;
+    wanted.task_fd_query.fd = fd;
+    wanted.task_fd_query.buf_len = NAME_BYTES;
+    wanted.task_fd_query.buf = address(name.as_mut_ptr());
+    // The kernel writes at most `buf_len` bytes to `name`.
+    call(BPF_TASK_FD_QUERY, &mut wanted)?;
+    // SAFETY: a number, which the kernel has filled in.
+    let kind = match unsafe { wanted.task_fd_query.fd_type } {
+        RAW_TRACEPOINT => ProbeKind::RawTracepoint,
+        TRACEPOINT => ProbeKind::Tracepoint,
+        KPROBE | KRETPROBE => ProbeKind::Function,
         _ => ProbeKind::Other,
     };
     Ok((kind, text(&name)))
@@ -294,14 +247,16 @@ mod tests {
             [one.code, one.registers, low, high, a, b, c, d]
         };
         assert_eq!(size_of::<Instruction>(), 8);
-        assert_eq!(bytes(Instruction::copy(3, 0)), [0xbf, 0x03, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(bytes(Instruction::load(0, 10, -8)), [0x79, 0xa0, 0xf8, 0xff, 0, 0, 0, 0]);
-        assert_eq!(bytes(Instruction::call(35)), [0x85, 0, 0, 0, 35, 0, 0, 0]);
+        let (copy, load) =
+            (Instruction::new(0xbf, 3, 0, 0, 0), Instruction::new(0x79, 0, 10, -8, 0));
+        assert_eq!(bytes(copy), [0xbf, 0x03, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes(load), [0x79, 0xa0, 0xf8, 0xff, 0, 0, 0, 0]);
+        assert_eq!(bytes(Instruction::new(0x85, 0, 0, 0, 35)), [0x85, 0, 0, 0, 35, 0, 0, 0]);
     }
 
     #[test]
     fn a_program_that_returns_a_number_returns_it_or_is_forbidden() {
-        let program = [Instruction::set(0, 4711), Instruction::exit()];
+        let program = [Instruction::new(0xb7, 0, 0, 0, 4711), Instruction::new(0x95, 0, 0, 0, 0)];
         match load_raw_tracepoint(&program) {
             Ok(program) => assert_eq!(run(&program).unwrap(), 4711),
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM)),
@@ -310,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_program_without_an_end_is_refused() {
-        assert!(load_raw_tracepoint(&[Instruction::set(0, 1)]).is_err());
+        assert!(load_raw_tracepoint(&[Instruction::new(0xb7, 0, 0, 0, 1)]).is_err());
     }
 
     #[test]

@@ -2,24 +2,25 @@
 //!
 //! The answer goes to a place on the stack, or to a register, at each turn; nobody looks at it.
 
+use std::arch::asm;
 use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 
 use super::loops::Loops;
-use super::raw_syscall;
 use super::vdso_call::Call;
 use super::vdso_functions::Functions;
+use super::{raw_syscall, tsc};
 use fastclock::ClockId;
 
 /// A counter of the CPU, with what keeps its reading in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
-    /// `rdtsc` (`cntvct_el0` on aarch64): may be read early or late.
+    /// `rdtsc`: may be read early or late.
     Bare,
-    /// `lfence; rdtsc` (`isb; cntvct_el0`): read after everything before it is done.
+    /// `lfence; rdtsc`: read after everything before it is done.
     Fenced,
-    /// `rdtscp`: read when everything before it is done; x86-64 only.
+    /// `rdtscp`: read when everything before it is done.
     Rdtscp,
 }
 
@@ -68,11 +69,6 @@ pub fn instant() -> Loops {
     })
 }
 
-/// The number of a clock as C has it.
-fn raw(clock: ClockId) -> libc::clockid_t {
-    clock.as_raw()
-}
-
 /// A place for an answer, written at each turn and never read.
 ///
 /// It never crosses a cache line; whether one that may does so would depend on where the kernel put
@@ -101,7 +97,7 @@ pub fn by_libc(call: Call) -> Result<Loops, NoLoop> {
     refusal(call)?;
     Ok(match call {
         Call::ClockGettime(clock) => {
-            let id = raw(clock);
+            let id = clock.as_raw();
             // SAFETY: the pointer is to a local of the type that the function writes.
             Loops::around(move || unsafe {
                 libc::clock_gettime(id, answer().as_mut_ptr());
@@ -144,7 +140,7 @@ pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loops, NoLoop> {
     let pointer = std::ptr::with_exposed_provenance::<()>(address);
     Ok(match call {
         Call::ClockGettime(clock) => {
-            let id = raw(clock);
+            let id = clock.as_raw();
             // SAFETY: the image of this process exports the function of this name there; it stays
             // mapped for the life of the process, and has the signature of its system call.
             let function = unsafe { std::mem::transmute::<*const (), ClockFunction>(pointer) };
@@ -196,7 +192,7 @@ pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loops, NoLoop> {
 /// When the kernel refuses the call, or has none of this name.
 pub fn by_syscall(call: Call) -> Result<Loops, NoLoop> {
     refusal(call)?;
-    let number = call.number().ok_or(NoLoop::NoSystemCall)?;
+    let number = call.number();
     Ok(match call {
         Call::ClockGettime(clock) => by_number(number, clock),
         Call::ClockGetres => by_number(number, ClockId::Monotonic),
@@ -222,7 +218,7 @@ pub fn by_syscall(call: Call) -> Result<Loops, NoLoop> {
 
 /// The loops around a system call that takes a clock and a place for a `timespec`.
 fn by_number(number: libc::c_long, clock: ClockId) -> Loops {
-    let id = usize::try_from(raw(clock)).unwrap_or(0);
+    let id = raw_syscall::argument(clock.as_raw());
     // SAFETY: the pointer is to a local of the type that the kernel writes.
     Loops::around(move || unsafe {
         let mut time = answer::<libc::timespec>();
@@ -235,7 +231,7 @@ fn refusal(call: Call) -> Result<(), NoLoop> {
     let status = match call {
         // SAFETY: the pointer is to a local of the type that is written.
         Call::ClockGettime(clock) => unsafe {
-            libc::clock_gettime(raw(clock), answer().as_mut_ptr())
+            libc::clock_gettime(clock.as_raw(), answer().as_mut_ptr())
         },
         // SAFETY: as above.
         Call::ClockGetres => unsafe {
@@ -257,11 +253,8 @@ fn refusal(call: Call) -> Result<(), NoLoop> {
 /// # Errors
 ///
 /// When the CPU lacks it or this process may not use it.
-#[cfg(target_arch = "x86_64")]
 pub fn of_counter(counter: Counter) -> Result<Loops, NoLoop> {
-    use std::arch::asm;
-
-    if counter_is_forbidden() {
+    if tsc::is_permitted() == Some(false) {
         return Err(NoLoop::CounterForbidden);
     }
     Ok(match counter {
@@ -274,51 +267,13 @@ pub fn of_counter(counter: Counter) -> Result<Loops, NoLoop> {
             asm!("lfence", "rdtsc", out("eax") _, out("edx") _,
                  options(nomem, nostack, preserves_flags));
         }),
-        Counter::Rdtscp if !super::tsc::has_rdtscp() => return Err(NoLoop::NoInstruction),
+        Counter::Rdtscp if !tsc::has_rdtscp() => return Err(NoLoop::NoInstruction),
         // SAFETY: as above.
         Counter::Rdtscp => Loops::around(|| unsafe {
             asm!("rdtscp", out("eax") _, out("edx") _, out("ecx") _,
                  options(nomem, nostack, preserves_flags));
         }),
     })
-}
-
-/// The loops around the instruction that reads the counter.
-///
-/// # Errors
-///
-/// When the CPU lacks it.
-#[cfg(target_arch = "aarch64")]
-pub fn of_counter(counter: Counter) -> Result<Loops, NoLoop> {
-    use std::arch::asm;
-
-    Ok(match counter {
-        // SAFETY: the kernel lets programs read this register; no memory changes.
-        Counter::Bare => Loops::around(|| unsafe {
-            let _now: u64;
-            asm!("mrs {}, cntvct_el0", out(reg) _now, options(nomem, nostack, preserves_flags));
-        }),
-        // SAFETY: as above.
-        Counter::Fenced => Loops::around(|| unsafe {
-            let _now: u64;
-            asm!("isb", "mrs {}, cntvct_el0", out(reg) _now,
-                 options(nomem, nostack, preserves_flags));
-        }),
-        Counter::Rdtscp => return Err(NoLoop::NoInstruction),
-    })
-}
-
-/// Whether `rdtsc` and `rdtscp` raise `SIGSEGV` in this thread.
-///
-/// # References
-///
-/// - `prctl(2)`, `PR_GET_TSC`
-#[cfg(target_arch = "x86_64")]
-fn counter_is_forbidden() -> bool {
-    let mut mode: libc::c_int = 0;
-    // SAFETY: the pointer is to a local int, which the kernel writes.
-    let known = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) } == 0;
-    known && mode == libc::PR_TSC_SIGSEGV
 }
 
 #[cfg(test)]
@@ -343,15 +298,12 @@ mod tests {
         empty().plain.run(3);
     }
 
-    #[cfg(target_arch = "x86_64")]
     #[test]
     fn a_forbidden_counter_is_declined() {
         let thread = std::thread::spawn(|| {
-            // SAFETY: concerns this thread only, which reads no counter from here on.
-            unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) };
+            assert!(tsc::forbid());
             let declined = matches!(of_counter(Counter::Bare), Err(NoLoop::CounterForbidden));
-            // SAFETY: as above.
-            unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
+            assert!(tsc::permit());
             declined
         });
         assert!(thread.join().unwrap());

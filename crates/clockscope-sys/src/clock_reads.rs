@@ -1,12 +1,9 @@
 //! One reading of a clock by each route, and of the counter in each order.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
-
 use fastclock::ClockId;
-use object::{Object as _, ObjectSymbol as _};
 
-use super::vdso_call::{Call, own_base};
+use super::vdso_call::Call;
+use super::vdso_functions::Functions;
 
 /// Seconds and nanoseconds as the kernel gave them, in normal form or not.
 pub type Timespec = (i64, i64);
@@ -21,16 +18,8 @@ impl VdsoClock {
     /// Finds the function; `None` if there is no vDSO (`vdso=0`) or it has no such function.
     #[must_use]
     pub fn find() -> Option<Self> {
-        let base = own_base()?;
-        let maps = crate::proc_text::read("/proc/self/maps").ok()?;
-        let size = usize::try_from(end_of_mapping(&maps, base)? - base).ok()?;
-        let mut image = vec![0; size];
-        File::open("/proc/self/mem").ok()?.read_exact_at(&mut image, base).ok()?;
-        let file = object::File::parse(&image[..]).ok()?;
-        let name = Call::ClockGettime(ClockId::Monotonic).symbol();
-        let symbol = file.dynamic_symbols().find(|symbol| symbol.name() == Ok(&name))?;
-        let offset = symbol.address().checked_sub(file.relative_address_base())?;
-        let address = usize::try_from(base.checked_add(offset)?).ok()?;
+        let function = Call::ClockGettime(ClockId::Monotonic);
+        let address = Functions::own().ok()?.address(function)?;
         let pointer = std::ptr::with_exposed_provenance::<()>(address);
         // SAFETY: the image at this address exports the function there, it has this signature in
         // C, and the vDSO stays mapped for the life of the process.
@@ -50,16 +39,6 @@ impl VdsoClock {
 
 const UNWRITTEN: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: -1 };
 
-/// The end of the mapping that `address` lies in, in the text of `/proc/PID/maps`; pure.
-fn end_of_mapping(maps: &str, address: u64) -> Option<u64> {
-    maps.lines().find_map(|line| {
-        let (start, end) = line.split_whitespace().next()?.split_once('-')?;
-        let start = u64::from_str_radix(start, 16).ok()?;
-        let end = u64::from_str_radix(end, 16).ok()?;
-        (start <= address && address < end).then_some(end)
-    })
-}
-
 /// A reading through the C library; `None` on an error.
 #[inline]
 #[must_use]
@@ -71,7 +50,6 @@ pub fn by_libc(clock: ClockId) -> Option<Timespec> {
 }
 
 /// A reading by the system call instruction itself; `None` on an error.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 #[must_use]
 pub fn by_syscall(clock: ClockId) -> Option<Timespec> {
@@ -92,17 +70,6 @@ pub fn by_syscall(clock: ClockId) -> Option<Timespec> {
     (status == 0).then_some((time.tv_sec, time.tv_nsec))
 }
 
-/// A reading by the system call, never by the vDSO; `None` on an error.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-#[must_use]
-pub fn by_syscall(clock: ClockId) -> Option<Timespec> {
-    let mut time = UNWRITTEN;
-    // SAFETY: the pointer is to a local of the right type.
-    let status = unsafe { libc::syscall(libc::SYS_clock_gettime, clock.as_raw(), &raw mut time) };
-    (status == 0).then_some((time.tv_sec, time.tv_nsec))
-}
-
 /// What `clock_getres(2)` says, in nanoseconds; `None` on an error.
 #[must_use]
 pub fn resolution_ns(clock: ClockId) -> Option<u64> {
@@ -113,37 +80,20 @@ pub fn resolution_ns(clock: ClockId) -> Option<u64> {
     u64::try_from(nanos).ok().filter(|_| status == 0)
 }
 
-/// The counter, read whenever the CPU sees fit: `rdtsc`, `cntvct_el0`.
+/// The counter, read whenever the CPU sees fit: `rdtsc`.
 #[inline]
 #[must_use]
 pub fn counter() -> i64 {
-    #[cfg(target_arch = "x86_64")]
     // SAFETY: reads a register that exists on every x86-64.
-    let ticks = unsafe { std::arch::x86_64::_rdtsc() };
-    #[cfg(target_arch = "aarch64")]
-    let ticks = {
-        let ticks: u64;
-        // SAFETY: reads a register that Linux lets every program read.
-        unsafe { std::arch::asm!("mrs {0}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
-        ticks
-    };
-    ticks.cast_signed()
+    unsafe { std::arch::x86_64::_rdtsc() }.cast_signed()
 }
 
-/// The counter, read after everything before it: `lfence; rdtsc`, `isb; cntvct_el0`.
+/// The counter, read after everything before it: `lfence; rdtsc`.
 #[inline]
 #[must_use]
 pub fn counter_fenced() -> i64 {
-    #[cfg(target_arch = "x86_64")]
     // SAFETY: exists on every x86-64 and changes nothing.
-    unsafe {
-        std::arch::x86_64::_mm_lfence();
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: a barrier changes nothing.
-    unsafe {
-        std::arch::asm!("isb", options(nostack));
-    }
+    unsafe { std::arch::x86_64::_mm_lfence() };
     counter()
 }
 
@@ -160,14 +110,6 @@ mod tests {
         let after = by_syscall(clock).unwrap();
         assert!(before <= by_libc && by_libc <= by_vdso && by_vdso <= after);
         assert_eq!(resolution_ns(clock), Some(1));
-    }
-
-    #[test]
-    fn the_mapping_of_an_address_is_found() {
-        let maps = "1000-2000 r--p 0 00:00 0 /bin/a\nb000-d000 r-xp 0 00:00 0 [vdso]\n";
-        assert_eq!(end_of_mapping(maps, 0xb000), Some(0xd000));
-        assert_eq!(end_of_mapping(maps, 0xcfff), Some(0xd000));
-        assert_eq!(end_of_mapping(maps, 0x2000), None);
     }
 
     #[test]

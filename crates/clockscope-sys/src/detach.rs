@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
-use std::os::fd::AsRawFd as _;
+
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 /// Which of the two this process is after the fork.
 #[derive(Debug)]
@@ -50,13 +51,11 @@ impl Word {
     /// Where `/dev/null` cannot be opened.
     pub fn give(mut self) -> io::Result<()> {
         let null = File::options().read(true).write(true).open("/dev/null")?;
-        // SAFETY: numbers of open descriptors; nothing in this process has borrowed the first three.
-        unsafe {
-            libc::setsid();
-            for standard in 0..3 {
-                libc::dup2(null.as_raw_fd(), standard);
-            }
-        }
+        // A process that leads a group already stays in its session.
+        let _ = rustix::process::setsid();
+        dup2_stdin(&null)?;
+        dup2_stdout(&null)?;
+        dup2_stderr(&null)?;
         std::env::set_current_dir("/")?;
         // A parent that is gone needs no word.
         let _ = self.0.write_all(b".");

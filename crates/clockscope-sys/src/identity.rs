@@ -1,9 +1,9 @@
 //! What the kernel and the CPU say of themselves.
 
-use std::ffi::CStr;
+use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::io;
 
-/// `uname(2)`.
+/// The kernel as `uname(2)` names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kernel {
     /// Its release, such as `6.1.0-18-amd64`.
@@ -15,20 +15,39 @@ pub struct Kernel {
 /// Asks the kernel for its release and architecture.
 #[must_use]
 pub fn kernel() -> Kernel {
-    // SAFETY: all-zero is a value of this plain struct; the kernel fills it in with strings that
-    // end in a zero byte.
-    let names = unsafe {
-        let mut names: libc::utsname = std::mem::zeroed();
-        libc::uname(&raw mut names);
-        names
-    };
-    let text = |field: &[libc::c_char]| {
-        let bytes: Vec<u8> = field.iter().map(|byte| byte.cast_unsigned()).collect();
-        CStr::from_bytes_until_nul(&bytes)
-            .map(|text| text.to_string_lossy().into_owned())
-            .unwrap_or_default()
-    };
-    Kernel { release: text(&names.release), machine: text(&names.machine) }
+    let names = rustix::system::uname();
+    let text = |field: &std::ffi::CStr| field.to_string_lossy().into_owned();
+    Kernel { release: text(names.release()), machine: text(names.machine()) }
+}
+
+/// The first CPUID leaf that hypervisors answer.
+const HYPERVISOR: u32 = 0x4000_0000;
+
+/// EAX, EBX, ECX and EDX of a CPUID leaf, with subleaf 0; `None` if the CPU or hypervisor does not
+/// have it.
+///
+/// # References
+///
+/// - leaves 0, 0x4000_0000 and 0x8000_0000 state in EAX the last leaf of their range
+#[must_use]
+pub fn cpuid(leaf: u32) -> Option<[u32; 4]> {
+    let range = leaf & 0xffff_0000;
+    // Without a hypervisor Intel's CPUs answer for these leaves with those of another.
+    if range == HYPERVISOR && !has_hypervisor() {
+        return None;
+    }
+    let last = __cpuid(range).eax;
+    // Old KVM states 0, which means 0x4000_0001.
+    let last = if range == HYPERVISOR && last == 0 { HYPERVISOR + 1 } else { last };
+    if !(range..=range | 0xffff).contains(&last) || leaf > last {
+        return None;
+    }
+    let found = __cpuid_count(leaf, 0);
+    Some([found.eax, found.ebx, found.ecx, found.edx])
+}
+
+fn has_hypervisor() -> bool {
+    __cpuid(1).ecx >> 31 != 0
 }
 
 /// The 12 bytes by which a hypervisor names itself to its guests; `None` without a hypervisor.
@@ -37,24 +56,15 @@ pub fn kernel() -> Kernel {
 ///
 /// - CPUID leaf 1, ECX bit 31, and leaf 0x4000_0000: Intel's and AMD's manuals leave them to
 ///   hypervisors, which agreed on this use
-#[cfg(target_arch = "x86_64")]
 #[must_use]
 pub fn hypervisor() -> Option<String> {
-    use std::arch::x86_64::__cpuid;
-    if __cpuid(1).ecx >> 31 == 0 {
+    if !has_hypervisor() {
         return None;
     }
-    let leaf = __cpuid(0x4000_0000);
+    let leaf = __cpuid(HYPERVISOR);
     let bytes: Vec<u8> =
         [leaf.ebx, leaf.ecx, leaf.edx].iter().flat_map(|r| r.to_le_bytes()).collect();
     Some(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
-}
-
-/// The 12 bytes by which a hypervisor names itself to its guests; only x86-64 has them.
-#[cfg(not(target_arch = "x86_64"))]
-#[must_use]
-pub fn hypervisor() -> Option<String> {
-    None
 }
 
 /// The rate of the TSC in hertz by CPUID, and the leaf that says it.
@@ -63,33 +73,21 @@ pub fn hypervisor() -> Option<String> {
 ///
 /// - Intel's manual, CPUID leaf 0x15: crystal in ECX, times EBX / EAX
 /// - leaf 0x4000_0010, EAX: kilohertz, as VMware's and KVM's guests read it
-#[cfg(target_arch = "x86_64")]
 #[must_use]
 pub fn tsc_hz_by_cpuid() -> Option<(f64, &'static str)> {
-    use std::arch::x86_64::__cpuid;
-    if __cpuid(0).eax >= 0x15 {
-        let leaf = __cpuid(0x15);
-        if leaf.eax != 0 && leaf.ebx != 0 && leaf.ecx != 0 {
-            let hertz = f64::from(leaf.ecx) * f64::from(leaf.ebx) / f64::from(leaf.eax);
-            return Some((hertz, "CPUID leaf 0x15"));
-        }
+    if let Some([denominator, numerator, crystal_hz, _]) = cpuid(0x15)
+        && denominator != 0
+        && numerator != 0
+        && crystal_hz != 0
+    {
+        let hertz = f64::from(crystal_hz) * f64::from(numerator) / f64::from(denominator);
+        return Some((hertz, "CPUID leaf 0x15"));
     }
-    if hypervisor().is_some() && __cpuid(0x4000_0000).eax >= 0x4000_0010 {
-        let kilohertz = __cpuid(0x4000_0010).eax;
-        if kilohertz != 0 {
-            return Some((f64::from(kilohertz) * 1e3, "CPUID leaf 0x40000010"));
-        }
-    }
-    None
+    let [kilohertz, ..] = cpuid(0x4000_0010)?;
+    (kilohertz != 0).then(|| (f64::from(kilohertz) * 1e3, "CPUID leaf 0x40000010"))
 }
 
-/// The rate of the TSC in hertz by CPUID, and the leaf that says it; only x86-64 has a TSC.
-#[cfg(not(target_arch = "x86_64"))]
-#[must_use]
-pub fn tsc_hz_by_cpuid() -> Option<(f64, &'static str)> {
-    None
-}
-
+/// Actions of `syslog(2)`, include/linux/syslog.h (Linux 6.18).
 const SYSLOG_ACTION_READ_ALL: libc::c_int = 3;
 const SYSLOG_ACTION_SIZE_BUFFER: libc::c_int = 10;
 /// No more than this of the log is read, in bytes.
@@ -122,10 +120,9 @@ pub fn read_kernel_log() -> io::Result<Vec<u8>> {
     // Written out with stamps a log is longer than in the buffer, and what does not fit is left
     // out at its beginning, where the boot is.
     let mut bytes = vec![0_u8; size.saturating_mul(LOG_WRITTEN_OUT).min(LOG_MAX)];
-    let room = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
     // SAFETY: the pointer and the size are those of a local; the messages stay in the log.
     let read = unsafe {
-        libc::syscall(libc::SYS_syslog, SYSLOG_ACTION_READ_ALL, bytes.as_mut_ptr(), room)
+        libc::syscall(libc::SYS_syslog, SYSLOG_ACTION_READ_ALL, bytes.as_mut_ptr(), bytes.len())
     };
     bytes.truncate(usize::try_from(read).map_err(|_| io::Error::last_os_error())?);
     Ok(bytes)
@@ -134,8 +131,7 @@ pub fn read_kernel_log() -> io::Result<Vec<u8>> {
 /// Seconds since 1970, UTC.
 #[must_use]
 pub fn unix_seconds() -> i64 {
-    // SAFETY: a null pointer asks for the value only.
-    unsafe { libc::time(std::ptr::null_mut()) }
+    rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec
 }
 
 #[cfg(test)]
@@ -167,5 +163,13 @@ mod tests {
         if let Some(log) = kernel_log() {
             assert!(!log.contains('\0'));
         }
+    }
+
+    #[test]
+    fn leaves_are_there_up_to_the_last_of_their_range() {
+        let last = cpuid(0).unwrap()[0];
+        assert!(cpuid(last).is_some() && cpuid(last + 1).is_none());
+        assert!(cpuid(0x8000_0001).unwrap()[3] >> 29 & 1 == 1, "long mode");
+        assert_eq!(cpuid(HYPERVISOR).is_some(), hypervisor().is_some());
     }
 }

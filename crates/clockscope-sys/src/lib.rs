@@ -3,27 +3,25 @@
 //! Each file wraps one facility and gives out safe functions with `io::Result`.
 #![allow(unsafe_code, reason = "system calls and shared memory; every block says why it is sound")]
 
+use std::io;
+use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+
 pub mod access;
 pub mod affinity;
 pub mod bpf;
 pub mod clock_loops;
 pub mod clock_reads;
-pub mod cpuid;
-mod descriptor;
 pub mod detach;
 pub mod ending;
 pub mod halt;
-pub mod heap;
 pub mod identity;
 pub mod loaded_vdso;
 pub mod loops;
 pub mod memory;
-pub mod open_files;
 pub mod own_vdso;
 pub mod page_file;
 pub mod perf_clock;
 pub mod perf_counters;
-mod perf_event;
 pub mod perf_rings;
 pub mod perf_samples;
 pub mod poll;
@@ -48,12 +46,29 @@ pub mod ticker;
 pub mod timex;
 pub mod tracefs;
 pub mod tsc;
-pub mod tsc_permission;
 pub mod vdso_call;
 pub mod vdso_functions;
 pub mod wait;
-pub mod work_memory;
-pub mod write_execute;
+
+/// What a C function returned, or its error if that is -1; to be asked at once.
+fn check<T: Copy + PartialEq + From<i8>>(returned: T) -> io::Result<T> {
+    if returned == T::from(-1) { Err(io::Error::last_os_error()) } else { Ok(returned) }
+}
+
+/// The descriptor that `libc::syscall` has returned.
+///
+/// # Errors
+///
+/// That of the call, if it has failed; to be asked at once.
+///
+/// # Safety
+///
+/// A result that is not negative is a new descriptor, which nobody else owns.
+unsafe fn descriptor(returned: libc::c_long) -> io::Result<OwnedFd> {
+    let number = RawFd::try_from(check(returned)?).map_err(io::Error::other)?;
+    // SAFETY: the descriptor is new and nobody else's, as the caller says.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
 
 /// The example of the README is tried.
 #[cfg(doctest)]

@@ -2,6 +2,7 @@
 //! into each of the loops, so that nothing but the loop itself is added to it.
 
 use std::hint::black_box;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that the memory-bound work reaches into: more than a cache holds.
@@ -114,7 +115,7 @@ fn in_compute(turns: u64, call: &impl Fn()) {
 
 #[inline(always)]
 fn in_memory(turns: u64, call: &impl Fn()) {
-    let memory = super::work_memory::shared();
+    let memory = work_memory();
     let mask = memory.len() - 1;
     let mut place = NEXT_PLACE.load(Ordering::Relaxed);
     let mut sum = 0_u64;
@@ -123,13 +124,23 @@ fn in_memory(turns: u64, call: &impl Fn()) {
         // A linear congruential generator: the place is known early, the load is what takes time.
         place =
             place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let at = usize::try_from(place >> 33).unwrap_or(0) & mask;
+        let at = (place >> 33) as usize & mask;
         sum = black_box_register(sum.wrapping_add(memory[at]));
         call();
         turn = black_box_register(turn + 1);
     }
     NEXT_PLACE.store(place, Ordering::Relaxed);
     black_box(sum);
+}
+
+/// The words of the memory that memory-bound work reaches into, every page touched; a power of two of
+/// them.
+fn work_memory() -> &'static [u64] {
+    static MEMORY: OnceLock<Vec<u64>> = OnceLock::new();
+    MEMORY.get_or_init(|| {
+        let words = (WORK_MEMORY / size_of::<u64>()) as u64;
+        (0..words).map(|word| word.wrapping_mul(FACTOR)).collect()
+    })
 }
 
 /// Hides a value from the compiler without a trip through memory, unlike [`black_box`].

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use super::proc_text;
+
 /// The kernel's image as it is mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnVdso {
@@ -19,7 +21,7 @@ pub struct OwnVdso {
 /// Not by `AT_SYSINFO_EHDR`: under another clockscope that names its image, not the kernel's.
 #[must_use]
 pub fn read() -> Option<OwnVdso> {
-    let maps = crate::proc_text::read("/proc/self/maps").ok()?;
+    let maps = proc_text::read("/proc/self/maps").ok()?;
     let mappings = mappings(&maps);
     let (start, end) = *mappings.last()?;
     let mut bytes = vec![0; usize::try_from(end - start).ok()?];
@@ -32,20 +34,14 @@ pub fn read() -> Option<OwnVdso> {
 /// The addresses of the kernel's image in this process; empty if there is none.
 #[must_use]
 pub fn code() -> Range<u64> {
-    let maps = crate::proc_text::read("/proc/self/maps").unwrap_or_default();
+    let maps = proc_text::read("/proc/self/maps").unwrap_or_default();
     mappings(&maps).last().map_or(0..0, |(start, end)| *start..*end)
 }
 
 /// The ranges of `[vdso]` and of the data right before it, in ascending order; pure.
 fn mappings(maps: &str) -> Vec<(u64, u64)> {
-    let range = |line: &str| {
-        let (start, end) = line.split_whitespace().next()?.split_once('-')?;
-        Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
-    };
     let mut data: Vec<(u64, u64)> = Vec::new();
-    for line in maps.lines() {
-        let Some((start, end)) = range(line).filter(|(start, end)| start < end) else { continue };
-        let name = line.split_whitespace().nth(5).unwrap_or_default();
+    for (start, end, name) in proc_text::mappings(maps).filter(|(start, end, _)| start < end) {
         if name != "[vdso]" && !name.starts_with("[vvar") {
             continue;
         }

@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::ptr;
 
 use fastclock::page::{Page, SIZE};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
 
 /// What a mapping is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +27,9 @@ pub enum Access {
 ///
 /// # References
 ///
-/// - `posix_fallocate(3)`
+/// - `posix_fallocate(3)`, which writes zeros where the file system knows no `fallocate(2)`
 pub fn reserve(file: &File) -> io::Result<()> {
-    let size = libc::off_t::try_from(SIZE).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let size = libc::off_t::try_from(SIZE).map_err(io::Error::other)?;
     // SAFETY: takes numbers; the descriptor is open.
     match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size) } {
         0 => Ok(()),
@@ -47,17 +49,18 @@ pub fn map(file: &File, access: Access) -> io::Result<&'static Page> {
     if file.metadata()?.len() != SIZE as u64 {
         return Err(io::ErrorKind::InvalidData.into());
     }
+    map_at(file, 0, access)
+}
+
+/// Maps the page that begins at `offset` of a file that is long enough, for the life of this process.
+pub(super) fn map_at(file: &File, offset: u64, access: Access) -> io::Result<&'static Page> {
     let protection = match access {
-        Access::Read => libc::PROT_READ,
-        Access::Write => libc::PROT_READ | libc::PROT_WRITE,
+        Access::Read => ProtFlags::READ,
+        Access::Write => ProtFlags::READ | ProtFlags::WRITE,
     };
+    let null = std::ptr::null_mut();
     // SAFETY: a new mapping at an address of the kernel's choice.
-    let at = unsafe {
-        libc::mmap(ptr::null_mut(), SIZE, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
-    };
-    if at == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
+    let at = unsafe { rustix::mm::mmap(null, SIZE, protection, MapFlags::SHARED, file, offset)? };
     // SAFETY: mapped for ever, page-aligned and large enough; a page is atomics, valid with any
     // content and whoever writes it.
     Ok(unsafe { &*at.cast::<Page>() })
@@ -70,12 +73,10 @@ pub fn map(file: &File, access: Access) -> io::Result<&'static Page> {
 ///
 /// Those of `flock(2)` besides that one.
 pub fn lock(file: &File) -> io::Result<bool> {
-    // SAFETY: takes numbers; the descriptor is open.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(true);
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        result => Ok(result.map(|()| true)?),
     }
-    let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
 }
 
 #[cfg(test)]

@@ -1,27 +1,13 @@
 //! The rate of the TSC as the kernel tells it to programs that count for themselves.
 
-use std::os::fd::AsRawFd as _;
+use aya_obj::generated::perf_event_mmap_page;
+use aya_obj::generated::perf_sw_ids::PERF_COUNT_SW_DUMMY;
+use aya_obj::generated::perf_type_id::PERF_TYPE_SOFTWARE;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::perf_event::{EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, Event};
+use super::perf_samples::{attributes, open_with};
 
-/// The beginning of `struct perf_event_mmap_page`.
-#[repr(C)]
-struct Page {
-    version: u32,
-    compatible: u32,
-    lock: u32,
-    index: u32,
-    offset: i64,
-    time_enabled: u64,
-    time_running: u64,
-    capabilities: u64,
-    counter_width: u16,
-    time_shift: u16,
-    time_mult: u32,
-}
-
-const PERF_TYPE_SOFTWARE: u32 = 1;
-const PERF_COUNT_SW_DUMMY: u64 = 9;
+/// `cap_user_time`: scale and offset of the time are there.
 const CAP_USER_TIME: u64 = 1 << 3;
 const PAGE_BYTES: usize = 4096;
 
@@ -36,46 +22,31 @@ const PAGE_BYTES: usize = 4096;
 /// - `perf_event_open(2)`, `cap_user_time`
 #[must_use]
 pub fn scale() -> Option<(u16, u32)> {
-    let event = Event {
-        kind: PERF_TYPE_SOFTWARE,
-        config: PERF_COUNT_SW_DUMMY,
-        flags: EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR,
-        ..Event::default()
-    };
-    let event = event.open().ok()?;
+    let mut wanted = attributes(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY as u64);
+    wanted.set_exclude_kernel(1);
+    wanted.set_exclude_hv(1);
+    let event = open_with(&wanted, 0, -1, -1).ok()?;
+    let null = std::ptr::null_mut();
     // SAFETY: a fresh mapping at an address of the kernel's choice touches no other memory.
-    let page = unsafe {
-        let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED);
-        libc::mmap(std::ptr::null_mut(), PAGE_BYTES, protection, flags, event.as_raw_fd(), 0)
-    };
-    if page == libc::MAP_FAILED {
-        return None;
-    }
-    let page = page.cast::<Page>();
+    let page = unsafe { mmap(null, PAGE_BYTES, ProtFlags::READ, MapFlags::SHARED, &event, 0) };
+    let page = page.ok()?.cast::<perf_event_mmap_page>();
     // SAFETY: the mapping is readable and larger than the fields read, which lie in it aligned. The
     // kernel writes them; rate and shift do not change while the counter keeps its rate.
     let (capabilities, shift, mult) = unsafe {
         (
-            (&raw const (*page).capabilities).read_volatile(),
+            (&raw const (*page).__bindgen_anon_1.capabilities).read_volatile(),
             (&raw const (*page).time_shift).read_volatile(),
             (&raw const (*page).time_mult).read_volatile(),
         )
     };
     // SAFETY: the mapping is our own, and nothing refers to it any more.
-    let _ = unsafe { libc::munmap(page.cast(), PAGE_BYTES) };
+    let _ = unsafe { munmap(page.cast(), PAGE_BYTES) };
     (capabilities & CAP_USER_TIME != 0 && mult != 0 && shift < 64).then_some((shift, mult))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_page_has_the_fields_where_the_kernel_puts_them() {
-        assert_eq!(std::mem::offset_of!(Page, capabilities), 40);
-        assert_eq!(std::mem::offset_of!(Page, time_shift), 50);
-        assert_eq!(std::mem::offset_of!(Page, time_mult), 52);
-    }
 
     #[test]
     fn the_scale_is_that_of_a_counter_of_some_hundred_megahertz_or_more() {

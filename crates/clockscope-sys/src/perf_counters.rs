@@ -4,22 +4,21 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 
-use super::perf_event::{DISABLED, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, Event};
+use aya_obj::generated::perf_hw_id::{self, PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_HW_INSTRUCTIONS};
+use aya_obj::generated::perf_type_id::PERF_TYPE_HARDWARE;
+use aya_obj::generated::{PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_RESET};
 
-/// `PERF_TYPE_HARDWARE` and its events, include/uapi/linux/perf_event.h (Linux 6.18).
-const HARDWARE: u32 = 0;
-const CPU_CYCLES: u64 = 0;
-const INSTRUCTIONS: u64 = 1;
-/// `PERF_FORMAT_TOTAL_TIME_ENABLED`, `_RUNNING` and `_GROUP`.
+use super::check;
+use super::perf_samples::{attributes, open_with};
+
+/// `PERF_FORMAT_TOTAL_TIME_ENABLED`, `_RUNNING` and `_GROUP`, include/uapi/linux/perf_event.h (Linux 6.18).
 const TIMES_AND_GROUP: u64 = 1 | 2 | 8;
-/// `PERF_EVENT_IOC_ENABLE`, `_DISABLE` and `_RESET`, and the flag for the whole group.
-const ENABLE: u64 = 0x2400;
-const DISABLE: u64 = 0x2401;
-const RESET: u64 = 0x2403;
+/// `PERF_IOC_FLAG_GROUP`, include/uapi/linux/perf_event.h (Linux 6.18).
 const WHOLE_GROUP: usize = 1;
+
 /// What the counters say of some work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct WorkCounts {
     /// Instructions in user mode and in the kernel.
     pub instructions: u64,
     /// Instructions in user mode.
@@ -37,7 +36,7 @@ pub trait Counters {
     /// # Errors
     ///
     /// When the counters cannot be read.
-    fn count(&mut self, work: &dyn Fn()) -> io::Result<Counts>;
+    fn count(&mut self, work: &dyn Fn()) -> io::Result<WorkCounts>;
 }
 
 /// The counters of the calling thread.
@@ -48,7 +47,7 @@ pub struct PerfCounters {
 }
 
 impl PerfCounters {
-    /// Opens them.
+    /// Opens the three counters as one group, which is scheduled together.
     ///
     /// # Errors
     ///
@@ -56,25 +55,25 @@ impl PerfCounters {
     /// `EPERM` where the caller may not count the kernel (`perf_event_paranoid`); `ENOSYS` where
     /// a filter forbids the call or the kernel was built without it.
     pub fn open() -> io::Result<Self> {
-        let leader = event(INSTRUCTIONS, 0, None)?;
-        let user = event(INSTRUCTIONS, EXCLUDE_KERNEL, Some(leader.as_raw_fd()))?;
-        let cycles = event(CPU_CYCLES, 0, Some(leader.as_raw_fd()))?;
+        let leader = event(PERF_COUNT_HW_INSTRUCTIONS, false, None)?;
+        let user = event(PERF_COUNT_HW_INSTRUCTIONS, true, Some(leader.as_raw_fd()))?;
+        let cycles = event(PERF_COUNT_HW_CPU_CYCLES, false, Some(leader.as_raw_fd()))?;
         Ok(Self { group: [leader, user, cycles] })
     }
 
-    fn control(&self, request: u64) -> io::Result<()> {
+    fn control(&self, request: u32) -> io::Result<()> {
         // SAFETY: the request takes a number.
-        let result = unsafe { libc::ioctl(self.group[0].as_raw_fd(), request, WHOLE_GROUP) };
-        if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        let result = unsafe { libc::ioctl(self.group[0].as_raw_fd(), request.into(), WHOLE_GROUP) };
+        check(result).map(drop)
     }
 }
 
 impl Counters for PerfCounters {
-    fn count(&mut self, work: &dyn Fn()) -> io::Result<Counts> {
-        self.control(RESET)?;
-        self.control(ENABLE)?;
+    fn count(&mut self, work: &dyn Fn()) -> io::Result<WorkCounts> {
+        self.control(PERF_EVENT_IOC_RESET)?;
+        self.control(PERF_EVENT_IOC_ENABLE)?;
         work();
-        self.control(DISABLE)?;
+        self.control(PERF_EVENT_IOC_DISABLE)?;
         let mut bytes = [0; 6 * 8];
         self.group[0].read_exact(&mut bytes)?;
         Ok(from_group(&bytes))
@@ -82,29 +81,23 @@ impl Counters for PerfCounters {
 }
 
 /// Takes apart what a group reads as: number, time enabled, time running, and a value each.
-fn from_group(bytes: &[u8; 48]) -> Counts {
-    let mut words =
-        bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
-    let mut next = || words.next().unwrap_or(0);
-    let (_number, enabled, running) = (next(), next(), next());
-    Counts {
-        instructions: next(),
-        instructions_user: next(),
-        cycles: next(),
-        is_complete: running > 0 && enabled == running,
+fn from_group(bytes: &[u8; 48]) -> WorkCounts {
+    let mut words = [0; 6];
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_ne_bytes(*bytes);
     }
+    let [_number, enabled, running, instructions, instructions_user, cycles] = words;
+    let is_complete = running > 0 && enabled == running;
+    WorkCounts { instructions, instructions_user, cycles, is_complete }
 }
 
-fn event(config: u64, flags: u64, group: Option<RawFd>) -> io::Result<File> {
-    let leads = if group.is_none() { DISABLED } else { 0 };
-    let event = Event {
-        kind: HARDWARE,
-        config,
-        read_format: TIMES_AND_GROUP,
-        flags: flags | leads | EXCLUDE_HYPERVISOR,
-        group,
-    };
-    event.open().map(File::from)
+fn event(what: perf_hw_id, is_user_only: bool, group: Option<RawFd>) -> io::Result<File> {
+    let mut wanted = attributes(PERF_TYPE_HARDWARE, what as u64);
+    wanted.read_format = TIMES_AND_GROUP;
+    wanted.set_disabled(group.is_none().into());
+    wanted.set_exclude_kernel(is_user_only.into());
+    wanted.set_exclude_hv(1);
+    open_with(&wanted, 0, -1, group.unwrap_or(-1)).map(File::from)
 }
 
 #[cfg(test)]
@@ -120,8 +113,12 @@ mod tests {
             }
             bytes
         };
-        let expected =
-            Counts { instructions: 1005, instructions_user: 10, cycles: 600, is_complete: true };
+        let expected = WorkCounts {
+            instructions: 1005,
+            instructions_user: 10,
+            cycles: 600,
+            is_complete: true,
+        };
         assert_eq!(from_group(&bytes([3, 900, 900, 1005, 10, 600])), expected);
         assert!(!from_group(&bytes([3, 900, 450, 500, 5, 300])).is_complete);
         assert!(!from_group(&bytes([3, 900, 0, 0, 0, 0])).is_complete, "they never ran");

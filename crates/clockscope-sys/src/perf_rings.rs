@@ -5,17 +5,20 @@
 //! threads and processes.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::mem::offset_of;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use aya_obj::generated::perf_event_mmap_page;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
 use super::perf_samples::{self, Subject};
 
-/// The page before the data: `struct perf_event_mmap_page` in include/uapi/linux/perf_event.h
-/// (Linux 6.18). Where the kernel will write next, and where we have read to.
-const DATA_HEAD: usize = 1024;
-const DATA_TAIL: usize = 1032;
+/// In the page before the data: where the kernel will write next, and where we have read to.
+const DATA_HEAD: usize = offset_of!(perf_event_mmap_page, data_head);
+const DATA_TAIL: usize = offset_of!(perf_event_mmap_page, data_tail);
 const PAGE: usize = 4096;
 /// Type, misc and size of a record.
 const HEADER: usize = 8;
@@ -66,23 +69,11 @@ impl Ring {
     }
 
     fn of_size(cpu: i32, size: usize) -> io::Result<Self> {
-        let wake_at = u32::try_from(size / 4).unwrap_or(u32::MAX);
+        let wake_at = u32::try_from(size / 4).map_err(io::Error::other)?;
         let event = perf_samples::open_event(Subject::Nothing { wake_at }, 0, cpu)?;
+        let (null, access) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a fresh mapping at an address of the kernel's choice touches no other memory.
-        let at = unsafe {
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(
-                std::ptr::null_mut(),
-                PAGE + size,
-                protection,
-                libc::MAP_SHARED,
-                event.as_raw_fd(),
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let at = unsafe { mmap(null, PAGE + size, access, MapFlags::SHARED, &event, 0)? };
         let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { cpu, event, at, size, scratch: Vec::new() })
     }
@@ -138,8 +129,7 @@ impl Ring {
 
     /// Copies from the ring, where a record may go on at the beginning.
     fn copy(&self, from: u64, into: &mut [u8]) {
-        let mask = self.size as u64 - 1;
-        let start = usize::try_from(from & mask).unwrap_or(0);
+        let start = usize::try_from(from % self.size as u64).expect("less than the size");
         let first = into.len().min(self.size - start);
         let (before, after) = into.split_at_mut(first);
         let data = self.at.as_ptr().wrapping_add(PAGE);
@@ -162,7 +152,7 @@ impl AsFd for Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the mapping is our own, of this size, and nothing refers to it any more.
-        let _ = unsafe { libc::munmap(self.at.as_ptr().cast(), PAGE + self.size) };
+        let _ = unsafe { munmap(self.at.as_ptr().cast(), PAGE + self.size) };
     }
 }
 
@@ -187,18 +177,11 @@ mod tests {
 
     /// A ring over memory of this process, as the kernel would have filled it.
     fn ring(size: usize, tail: u64, bytes: &[u8]) -> Ring {
+        let (null, access) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a fresh anonymous mapping; as large as the one that `Drop` unmaps.
         let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                PAGE + size,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
+            rustix::mm::mmap_anonymous(null, PAGE + size, access, MapFlags::PRIVATE).unwrap()
         };
-        assert_ne!(at, libc::MAP_FAILED);
         let event = std::fs::File::open("/dev/null").unwrap().into();
         let at = NonNull::new(at.cast::<u8>()).unwrap();
         for (index, byte) in bytes.iter().enumerate() {

@@ -6,10 +6,18 @@
 //! measured.
 
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
-use super::descriptor;
+use aya_obj::generated::perf_sw_ids::PERF_COUNT_SW_DUMMY;
+use aya_obj::generated::perf_type_id::{
+    self, PERF_TYPE_BREAKPOINT, PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT,
+};
+use aya_obj::generated::{
+    HW_BREAKPOINT_X, PERF_EVENT_IOC_SET_OUTPUT, PERF_FLAG_FD_CLOEXEC, perf_event_attr,
+};
+
 use super::perf_rings::Ring;
+use super::{check, descriptor};
 
 /// Registers in a sample, in this order, by their numbers in arch/x86/include/uapi/asm/perf_regs.h
 /// (Linux 6.18): `rbx`, `rdx`, `rbp`, `rsp`, `rip`, `r9`, `r10`, `r12` to `r15`.
@@ -35,57 +43,10 @@ pub const R12: u64 = 20;
 /// What a sample holds, in the order of the record: `PERF_SAMPLE_IP`, `TID`, `TIME`, `CALLCHAIN`,
 /// `PERIOD`, `RAW`, `REGS_USER`, `STACK_USER`.
 pub const CONTENT: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 13;
+/// `PERF_ATTR_SIZE_VER5` (Linux 4.8 and later), include/uapi/linux/perf_event.h.
+const PERF_ATTR_SIZE_VER5: u32 = 112;
 /// Bytes of stack in a sample, at most.
 pub(crate) const STACK_BYTES: u32 = 16 << 10;
-
-const TYPE_SOFTWARE: u32 = 1;
-const TYPE_TRACEPOINT: u32 = 2;
-const TYPE_BREAKPOINT: u32 = 5;
-const COUNT_DUMMY: u64 = 9;
-/// `HW_BREAKPOINT_X`, include/uapi/linux/hw_breakpoint.h.
-const EXECUTION: u32 = 4;
-const INHERIT: u64 = 1 << 1;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-const MMAP: u64 = 1 << 8;
-const COMM: u64 = 1 << 9;
-const FREQUENCY: u64 = 1 << 10;
-const TASK: u64 = 1 << 13;
-const WATERMARK: u64 = 1 << 14;
-const SAMPLE_ID_ALL: u64 = 1 << 18;
-const EXCLUDE_CALLCHAIN_KERNEL: u64 = 1 << 21;
-const MMAP2: u64 = 1 << 23;
-const USE_CLOCK: u64 = 1 << 25;
-/// Linux 5.13 and later.
-const REMOVE_ON_EXEC: u64 = 1 << 36;
-const CLOEXEC: usize = 8;
-/// `PERF_EVENT_IOC_SET_OUTPUT`: `_IO('$', 5)`.
-const SET_OUTPUT: libc::c_ulong = 0x2405;
-
-/// `struct perf_event_attr` in its fifth size (Linux 4.8 and later).
-#[repr(C)]
-#[derive(Debug, Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    period_or_frequency: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup: u32,
-    breakpoint_kind: u32,
-    breakpoint_address: u64,
-    breakpoint_length: u64,
-    branch_sample_type: u64,
-    sample_regs_user: u64,
-    sample_stack_user: u32,
-    clock: i32,
-    sample_regs_intr: u64,
-    aux_watermark: u32,
-    sample_max_stack: u16,
-    reserved: u16,
-}
 
 /// What an event is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,94 +79,114 @@ pub enum Subject {
 /// gone, `ENOSPC` if all breakpoints of the CPU are in use, `EMFILE` if there are too many.
 pub fn open(subject: Subject, thread: i32, ring: &Ring) -> io::Result<OwnedFd> {
     let event = open_event(subject, thread, ring.cpu())?;
+    let output = ring.as_fd().as_raw_fd();
     // SAFETY: takes two descriptors that are open.
-    let result = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, ring.as_fd().as_raw_fd()) };
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(event) }
+    check(unsafe { libc::ioctl(event.as_raw_fd(), PERF_EVENT_IOC_SET_OUTPUT.into(), output) })?;
+    Ok(event)
 }
 
 /// Opens an event that writes nowhere yet.
 pub(super) fn open_event(subject: Subject, thread: i32, cpu: i32) -> io::Result<OwnedFd> {
-    let mut attributes = attributes(subject);
-    let mut result = open_with(&attributes, thread, cpu);
+    let mut wanted = subject.attributes();
+    let result = open_with(&wanted, thread, cpu, -1);
     let unknown = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
-    if attributes.flags & REMOVE_ON_EXEC != 0 && result.as_ref().is_err_and(unknown) {
-        // An older kernel. The breakpoint then stays where no code of the next program is.
-        attributes.flags &= !REMOVE_ON_EXEC;
-        result = open_with(&attributes, thread, cpu);
+    if wanted.remove_on_exec() == 0 || !result.as_ref().is_err_and(unknown) {
+        return result;
     }
-    result
+    // A kernel before Linux 5.13. The breakpoint then stays where no code of the next program is.
+    wanted.set_remove_on_exec(0);
+    open_with(&wanted, thread, cpu, -1)
 }
 
-fn attributes(subject: Subject) -> Attributes {
-    let both = Attributes {
-        size: u32::try_from(size_of::<Attributes>()).unwrap_or(0),
-        clock: libc::CLOCK_MONOTONIC,
-        flags: USE_CLOCK | EXCLUDE_HYPERVISOR | WATERMARK,
-        wakeup: 1,
-        ..Attributes::default()
-    };
-    let sampling = Attributes {
-        sample_type: CONTENT,
-        sample_regs_user: REGISTERS,
-        sample_stack_user: STACK_BYTES,
-        flags: both.flags
-            | INHERIT
-            | MMAP
-            | MMAP2
-            | COMM
-            | TASK
-            | SAMPLE_ID_ALL
-            | EXCLUDE_CALLCHAIN_KERNEL,
-        ..both
-    };
-    match subject {
-        Subject::Nothing { wake_at } => Attributes {
-            kind: TYPE_SOFTWARE,
-            config: COUNT_DUMMY,
-            wakeup: wake_at,
-            flags: both.flags | EXCLUDE_KERNEL,
-            ..both
-        },
-        Subject::Execution { address } => Attributes {
-            kind: TYPE_BREAKPOINT,
-            period_or_frequency: 1,
-            breakpoint_kind: EXECUTION,
-            breakpoint_address: address,
-            breakpoint_length: size_of::<libc::c_long>() as u64,
-            flags: sampling.flags | EXCLUDE_KERNEL | REMOVE_ON_EXEC,
-            ..sampling
-        },
-        // The tracepoint itself is in the kernel.
-        Subject::SystemCalls { tracepoint, frequency } => Attributes {
-            kind: TYPE_TRACEPOINT,
-            config: tracepoint,
-            period_or_frequency: frequency.into(),
-            flags: sampling.flags | FREQUENCY,
-            ..sampling
-        },
+impl Subject {
+    fn attributes(self) -> perf_event_attr {
+        let mut event = match self {
+            Self::Nothing { wake_at } => {
+                let mut event = attributes(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY as u64);
+                event.__bindgen_anon_2.wakeup_watermark = wake_at;
+                event.set_exclude_kernel(1);
+                event
+            }
+            Self::Execution { address } => {
+                let mut event = sampling(PERF_TYPE_BREAKPOINT, 0);
+                event.__bindgen_anon_1.sample_period = 1;
+                event.bp_type = HW_BREAKPOINT_X;
+                event.__bindgen_anon_3.bp_addr = address;
+                event.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
+                event.set_exclude_kernel(1);
+                event.set_remove_on_exec(1);
+                event
+            }
+            // The tracepoint itself is in the kernel.
+            Self::SystemCalls { tracepoint, frequency } => {
+                let mut event = sampling(PERF_TYPE_TRACEPOINT, tracepoint);
+                event.__bindgen_anon_1.sample_freq = frequency.into();
+                event.set_freq(1);
+                event
+            }
+        };
+        event.clockid = libc::CLOCK_MONOTONIC;
+        event.set_use_clockid(1);
+        event.set_exclude_hv(1);
+        event.set_watermark(1);
+        event
     }
 }
 
-fn open_with(attributes: &Attributes, thread: i32, cpu: i32) -> io::Result<OwnedFd> {
-    let attributes = std::ptr::from_ref(attributes);
-    // SAFETY: the attributes are valid and of the size that they state; the kernel only reads them.
-    let number =
-        unsafe { libc::syscall(libc::SYS_perf_event_open, attributes, thread, cpu, -1, CLOEXEC) };
+/// Attributes of an event whose samples hold [`CONTENT`], and that tells of the programs and mappings
+/// of what it watches.
+fn sampling(kind: perf_type_id, config: u64) -> perf_event_attr {
+    let mut event = attributes(kind, config);
+    event.__bindgen_anon_2.wakeup_watermark = 1;
+    event.sample_type = CONTENT;
+    event.sample_regs_user = REGISTERS;
+    event.sample_stack_user = STACK_BYTES;
+    event.set_inherit(1);
+    event.set_mmap(1);
+    event.set_mmap2(1);
+    event.set_comm(1);
+    event.set_task(1);
+    event.set_sample_id_all(1);
+    event.set_exclude_callchain_kernel(1);
+    event
+}
+
+/// Attributes of an event that counts without samples, in the size of Linux 4.8, which every later
+/// kernel takes.
+pub(super) fn attributes(kind: perf_type_id, config: u64) -> perf_event_attr {
+    // SAFETY: all-zero is a value of this plain struct.
+    let mut event: perf_event_attr = unsafe { std::mem::zeroed() };
+    event.type_ = kind as u32;
+    event.size = PERF_ATTR_SIZE_VER5;
+    event.config = config;
+    event
+}
+
+/// Opens an event for a thread (0: the calling one; -1: all) on a CPU (-1: any), in the group of a
+/// leader (-1: none).
+///
+/// # Errors
+///
+/// Those of `perf_event_open(2)`.
+pub(super) fn open_with(
+    event: &perf_event_attr,
+    thread: i32,
+    cpu: i32,
+    leader: RawFd,
+) -> io::Result<OwnedFd> {
+    let event = std::ptr::from_ref(event);
+    // SAFETY: the attributes are larger than the size that they state; the kernel only reads them.
+    let number = unsafe {
+        let flags = PERF_FLAG_FD_CLOEXEC;
+        libc::syscall(libc::SYS_perf_event_open, event, thread, cpu, leader, flags)
+    };
     // SAFETY: the call gives a new descriptor.
-    unsafe { descriptor::of_call(number) }
+    unsafe { descriptor(number) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_attributes_have_the_size_of_linux_4_8() {
-        assert_eq!(size_of::<Attributes>(), 112);
-        assert_eq!(std::mem::offset_of!(Attributes, sample_regs_user), 80);
-        assert_eq!(std::mem::offset_of!(Attributes, clock), 92);
-        assert_eq!(std::mem::offset_of!(Attributes, sample_max_stack), 108);
-    }
 
     #[test]
     fn all_events_of_a_ring_have_the_same_clock_and_the_same_content() {
@@ -214,11 +195,17 @@ mod tests {
             Subject::Execution { address: 0x1000 },
             Subject::SystemCalls { tracepoint: 3, frequency: 9 },
         ]
-        .map(attributes);
+        .map(Subject::attributes);
         assert_eq!(execution.sample_type, system_calls.sample_type);
         assert_eq!(execution.sample_regs_user, system_calls.sample_regs_user);
         for event in [nothing, execution, system_calls] {
-            assert_eq!((event.flags & USE_CLOCK, event.clock), (USE_CLOCK, libc::CLOCK_MONOTONIC));
+            assert_eq!((event.use_clockid(), event.clockid), (1, libc::CLOCK_MONOTONIC));
         }
+    }
+
+    #[test]
+    fn the_attributes_reach_as_far_as_the_size_that_they_state() {
+        let end = std::mem::offset_of!(perf_event_attr, __reserved_2) + size_of::<u16>();
+        assert_eq!(usize::try_from(PERF_ATTR_SIZE_VER5), Ok(end));
     }
 }

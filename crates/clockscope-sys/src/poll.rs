@@ -3,8 +3,13 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _};
+use std::os::fd::{BorrowedFd, FromRawFd as _};
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+
+use super::check;
 
 /// Waits until one of them can be read, or the time is over; gives for each whether it is ready.
 /// A descriptor with an error or a peer that left counts as ready. The end is as exact as the
@@ -14,25 +19,23 @@ use std::time::Duration;
 ///
 /// Those of `ppoll(2)` besides `EINTR`, which gives that none is ready.
 pub fn wait(descriptors: &[BorrowedFd], at_most: Duration) -> io::Result<Vec<bool>> {
-    let one =
-        |fd: &BorrowedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let mut polled: Vec<libc::pollfd> = descriptors.iter().map(one).collect();
-    let at_most = libc::timespec {
-        tv_sec: libc::time_t::try_from(at_most.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(at_most.subsec_nanos().cast_signed()),
-    };
-    let count = polled.len() as libc::nfds_t;
-    // SAFETY: the pointers and the count are those of locals; the signal mask stays as it is.
-    let ready =
-        unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const at_most, std::ptr::null()) };
-    if ready < 0 {
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
+    let seen = events(descriptors, at_most)?;
+    Ok(seen.into_iter().map(|events| !events.is_empty()).collect())
+}
+
+/// [`wait`], with what has happened to each: `IN`, `HUP`, `ERR`, `NVAL`.
+pub(super) fn events(descriptors: &[BorrowedFd], at_most: Duration) -> io::Result<Vec<PollFlags>> {
+    // A time beyond what the kernel takes, some 292 billion years, is without end.
+    let at_most = Timespec::try_from(at_most).ok();
+    let mut polled: Vec<PollFd> =
+        descriptors.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    match rustix::event::poll(&mut polled, at_most.as_ref()) {
+        Err(Errno::INTR) => Ok(vec![PollFlags::empty(); polled.len()]),
+        result => {
+            result?;
+            Ok(polled.iter().map(PollFd::revents).collect())
         }
-        return Ok(vec![false; polled.len()]);
     }
-    Ok(polled.iter().map(|one| one.revents != 0).collect())
 }
 
 /// `SIGINT` and `SIGTERM`, kept away from this process and given out by a descriptor.
@@ -52,15 +55,12 @@ impl EndSignals {
     pub fn catch() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
         // SAFETY: the set is a local, made valid by the first call; both signals exist.
-        let fd = unsafe {
+        let fd = check(unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
             libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
             libc::signalfd(-1, set.as_ptr(), libc::SFD_NONBLOCK | libc::SFD_CLOEXEC)
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        })?;
         // SAFETY: a new descriptor that nobody else owns.
         let signals = Self(unsafe { File::from_raw_fd(fd) });
         // SAFETY: the set is valid; the old mask is not asked for.

@@ -1,7 +1,9 @@
 //! `ptrace(2)`, as far as it is used here: seized tracees only.
 
 use std::io;
-use std::ptr::{null_mut, without_provenance_mut};
+use std::ptr::without_provenance_mut;
+
+use super::check;
 
 /// General registers of a stopped tracee.
 pub type Registers = libc::user_regs_struct;
@@ -17,8 +19,7 @@ pub const FOLLOW: i32 = libc::PTRACE_O_TRACEEXEC
 const SECCOMP_GET_FILTER: libc::c_uint = 0x420c;
 /// `PTRACE_SECCOMP_GET_METADATA`, include/uapi/linux/ptrace.h (Linux 4.16 and later).
 const SECCOMP_GET_METADATA: libc::c_uint = 0x420d;
-
-/// `PTRACE_GET_RSEQ_CONFIGURATION`, include/uapi/linux/ptrace.h (Linux 5.13 and later).
+/// `PTRACE_GET_RSEQ_CONFIGURATION`, the same (Linux 5.13 and later).
 const GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
 /// `PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG`, the same (Linux 6.4 and later).
 const GET_SYSCALL_USER_DISPATCH: libc::c_uint = 0x4211;
@@ -43,7 +44,12 @@ fn call(request: libc::c_uint, pid: i32, address: usize, data: usize) -> io::Res
             without_provenance_mut::<libc::c_void>(data),
         )
     };
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    check(result)
+}
+
+/// A signal or a set of options as `ptrace` takes it.
+fn number(number: i32) -> io::Result<usize> {
+    usize::try_from(number).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
 /// Becomes the tracer of a process without stopping it.
@@ -52,8 +58,7 @@ fn call(request: libc::c_uint, pid: i32, address: usize, data: usize) -> io::Res
 ///
 /// `EPERM` when it is already traced or tracing is forbidden.
 pub fn seize(pid: i32, options: i32) -> io::Result<()> {
-    let options = usize::try_from(options).map_err(|_| io::ErrorKind::InvalidInput)?;
-    call(libc::PTRACE_SEIZE, pid, 0, options).map(drop)
+    call(libc::PTRACE_SEIZE, pid, 0, number(options)?).map(drop)
 }
 
 /// Lets a stopped tracee go on, with a signal (0: none).
@@ -66,7 +71,7 @@ pub fn resume(pid: i32, how: Resume, signal: i32) -> io::Result<()> {
         Resume::Run => libc::PTRACE_CONT,
         Resume::ToSyscall => libc::PTRACE_SYSCALL,
     };
-    call(request, pid, 0, usize::try_from(signal).unwrap_or(0)).map(drop)
+    call(request, pid, 0, number(signal)?).map(drop)
 }
 
 /// Leaves a tracee in its group-stop, but hears of what ends it.
@@ -95,7 +100,7 @@ pub fn interrupt(pid: i32) -> io::Result<()> {
 /// `ESRCH` when it has died meanwhile.
 pub fn signal_mask(pid: i32) -> io::Result<u64> {
     let mut mask = 0_u64;
-    call(libc::PTRACE_GETSIGMASK, pid, size_of::<u64>(), (&raw mut mask).addr_exposed())?;
+    call(libc::PTRACE_GETSIGMASK, pid, size_of::<u64>(), (&raw mut mask).expose_provenance())?;
     Ok(mask)
 }
 
@@ -105,7 +110,7 @@ pub fn signal_mask(pid: i32) -> io::Result<u64> {
 ///
 /// `ESRCH` when it has died meanwhile.
 pub fn set_signal_mask(pid: i32, mask: u64) -> io::Result<()> {
-    let address = std::ptr::from_ref(&mask).addr_exposed();
+    let address = std::ptr::from_ref(&mask).expose_provenance();
     call(libc::PTRACE_SETSIGMASK, pid, size_of::<u64>(), address).map(drop)
 }
 
@@ -115,7 +120,7 @@ pub fn set_signal_mask(pid: i32, mask: u64) -> io::Result<()> {
 ///
 /// `ESRCH` when it has died meanwhile.
 pub fn detach_with(pid: i32, signal: i32) -> io::Result<()> {
-    call(libc::PTRACE_DETACH, pid, 0, usize::try_from(signal).unwrap_or(0)).map(drop)
+    call(libc::PTRACE_DETACH, pid, 0, number(signal)?).map(drop)
 }
 
 /// Address of the area that a stopped tracee has registered with `rseq(2)`; `None` if it
@@ -125,7 +130,7 @@ pub fn rseq_area(pid: i32) -> Option<u64> {
     // `struct ptrace_rseq_configuration`: pointer, size, signature, flags, padding.
     let mut area = [0_u64; 3];
     let size = size_of_val(&area);
-    call(GET_RSEQ_CONFIGURATION, pid, size, area.as_mut_ptr().addr_exposed()).ok()?;
+    call(GET_RSEQ_CONFIGURATION, pid, size, area.as_mut_ptr().expose_provenance()).ok()?;
     (area[0] != 0).then_some(area[0])
 }
 
@@ -136,7 +141,7 @@ pub fn dispatches_system_calls(pid: i32) -> bool {
     // `struct ptrace_sud_config`: mode, selector, offset, length.
     let mut config = [0_u64; 4];
     let size = size_of_val(&config);
-    call(GET_SYSCALL_USER_DISPATCH, pid, size, config.as_mut_ptr().addr_exposed()).is_ok()
+    call(GET_SYSCALL_USER_DISPATCH, pid, size, config.as_mut_ptr().expose_provenance()).is_ok()
         && config[0] != 0
 }
 
@@ -153,8 +158,7 @@ pub fn no_registers() -> Registers {
 ///
 /// `ESRCH` when it has died meanwhile.
 pub fn set_options(pid: i32, options: i32) -> io::Result<()> {
-    let options = usize::try_from(options).map_err(|_| io::ErrorKind::InvalidInput)?;
-    call(libc::PTRACE_SETOPTIONS, pid, 0, options).map(drop)
+    call(libc::PTRACE_SETOPTIONS, pid, 0, number(options)?).map(drop)
 }
 
 /// Lets a stopped tracee execute one instruction.
@@ -172,31 +176,27 @@ pub fn single_step(pid: i32) -> io::Result<()> {
 ///
 /// `EIO` where nothing is mapped.
 pub(crate) fn two_bytes(pid: i32, address: u64) -> io::Result<[u8; 2]> {
-    const WORD: u64 = 8;
+    let at = usize::try_from(address).map_err(io::Error::other)?;
+    let offset = at % size_of::<u64>();
     // An aligned word does not reach into a page that may not be there.
-    let word = |address: u64| Ok::<_, io::Error>(peek(pid, address & !(WORD - 1))?.to_le_bytes());
-    let byte = |bytes: [u8; 8], at: u64| bytes[usize::try_from(at % WORD).unwrap_or(0)];
-    let first = word(address)?;
-    let second = if address % WORD == WORD - 1 { word(address + 1)? } else { first };
-    Ok([byte(first, address), byte(second, address + 1)])
+    let word = |at| peek(libc::PTRACE_PEEKTEXT, pid, at).map(u64::to_le_bytes);
+    let first = word(at - offset)?;
+    let second = match first.get(offset + 1) {
+        Some(byte) => *byte,
+        None => word(at + 1)?[0],
+    };
+    Ok([first[offset], second])
 }
 
-fn peek(pid: i32, address: u64) -> io::Result<i64> {
-    let mut word: libc::c_long = 0;
-    let address = usize::try_from(address).map_err(|_| io::ErrorKind::InvalidInput)?;
+/// A word of a stopped tracee.
+fn peek(request: libc::c_uint, pid: i32, address: usize) -> io::Result<u64> {
+    let mut word = 0_u64;
+    let into = (&raw mut word).expose_provenance();
     // The system call itself stores the word where `data` points; the wrapper of the C library has
     // a variable of its own for that.
     // SAFETY: the pointer is to a local of the right size.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_ptrace,
-            libc::PTRACE_PEEKTEXT,
-            pid,
-            address,
-            (&raw mut word).addr_exposed(),
-        )
-    };
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(word) }
+    check(unsafe { libc::syscall(libc::SYS_ptrace, request, pid, address, into) })?;
+    Ok(word)
 }
 
 /// The number that comes with an event: the new process, or the former thread id.
@@ -206,7 +206,7 @@ fn peek(pid: i32, address: u64) -> io::Result<i64> {
 /// `ESRCH` when it has died meanwhile.
 pub fn event_message(pid: i32) -> io::Result<i32> {
     let mut message: libc::c_ulong = 0;
-    call(libc::PTRACE_GETEVENTMSG, pid, 0, (&raw mut message).addr_exposed())?;
+    call(libc::PTRACE_GETEVENTMSG, pid, 0, (&raw mut message).expose_provenance())?;
     i32::try_from(message).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
@@ -217,7 +217,7 @@ pub fn event_message(pid: i32) -> io::Result<i32> {
 /// `ESRCH` when it has died meanwhile.
 pub fn registers(pid: i32) -> io::Result<Registers> {
     let mut registers = no_registers();
-    call(libc::PTRACE_GETREGS, pid, 0, (&raw mut registers).addr_exposed())?;
+    call(libc::PTRACE_GETREGS, pid, 0, (&raw mut registers).expose_provenance())?;
     Ok(registers)
 }
 
@@ -227,7 +227,7 @@ pub fn registers(pid: i32) -> io::Result<Registers> {
 ///
 /// `ESRCH` when it has died meanwhile.
 pub fn set_registers(pid: i32, registers: &Registers) -> io::Result<()> {
-    call(libc::PTRACE_SETREGS, pid, 0, std::ptr::from_ref(registers).addr_exposed()).map(drop)
+    call(libc::PTRACE_SETREGS, pid, 0, std::ptr::from_ref(registers).expose_provenance()).map(drop)
 }
 
 /// The FS base of a stopped tracee: where the thread's local storage is.
@@ -236,21 +236,7 @@ pub fn set_registers(pid: i32, registers: &Registers) -> io::Result<()> {
 ///
 /// `ESRCH` when it has died meanwhile.
 pub fn fs_base(pid: i32) -> io::Result<u64> {
-    let offset = std::mem::offset_of!(Registers, fs_base);
-    // SAFETY: the request returns a word; errno tells -1 from an error.
-    let word = unsafe {
-        *libc::__errno_location() = 0;
-        libc::ptrace(
-            libc::PTRACE_PEEKUSER,
-            pid,
-            without_provenance_mut::<libc::c_void>(offset),
-            null_mut::<libc::c_void>(),
-        )
-    };
-    if word == -1 && io::Error::last_os_error().raw_os_error() != Some(0) {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(word.cast_unsigned())
+    peek(libc::PTRACE_PEEKUSER, pid, std::mem::offset_of!(Registers, fs_base))
 }
 
 /// Who sent the signal that a tracee has stopped for: sender's process id, and the code.
@@ -261,7 +247,7 @@ pub fn fs_base(pid: i32) -> io::Result<u64> {
 pub fn signal_sender(pid: i32) -> io::Result<(i32, i32)> {
     // SAFETY: all-zero is a value of this plain union.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    call(libc::PTRACE_GETSIGINFO, pid, 0, (&raw mut info).addr_exposed())?;
+    call(libc::PTRACE_GETSIGINFO, pid, 0, (&raw mut info).expose_provenance())?;
     // SAFETY: the field is a plain integer in every variant of the union.
     Ok((unsafe { info.si_pid() }, info.si_code))
 }
@@ -296,7 +282,7 @@ pub fn syscall_info(pid: i32) -> io::Result<SyscallStop> {
     // SAFETY: all-zero is a value of this plain struct.
     let mut info: libc::ptrace_syscall_info = unsafe { std::mem::zeroed() };
     let size = size_of::<libc::ptrace_syscall_info>();
-    call(libc::PTRACE_GET_SYSCALL_INFO, pid, size, (&raw mut info).addr_exposed())?;
+    call(libc::PTRACE_GET_SYSCALL_INFO, pid, size, (&raw mut info).expose_provenance())?;
     // SAFETY: `op` says which variant of the union the kernel has filled in.
     Ok(unsafe {
         match info.op {
@@ -322,7 +308,7 @@ pub fn syscall_info(pid: i32) -> io::Result<SyscallStop> {
 pub fn has_seccomp_filter(pid: i32) -> Option<bool> {
     let mut metadata = [0_u64; 2];
     let size = size_of_val(&metadata);
-    match call(SECCOMP_GET_METADATA, pid, size, metadata.as_mut_ptr().addr_exposed()) {
+    match call(SECCOMP_GET_METADATA, pid, size, metadata.as_mut_ptr().expose_provenance()) {
         Ok(_) => Some(true),
         Err(error) => match error.raw_os_error() {
             Some(libc::EINVAL | libc::ENOENT) => Some(false),
@@ -340,28 +326,11 @@ pub fn has_seccomp_filter(pid: i32) -> Option<bool> {
 pub fn seccomp_filter(pid: i32, index: usize) -> io::Result<Option<Vec<[u8; 8]>>> {
     const NONE: [i32; 2] = [libc::ENOENT, libc::EINVAL];
     let length = match call(SECCOMP_GET_FILTER, pid, index, 0) {
-        Ok(length) => usize::try_from(length).unwrap_or(0),
+        Ok(length) => usize::try_from(length).map_err(io::Error::other)?,
         Err(error) if error.raw_os_error().is_some_and(|e| NONE.contains(&e)) => return Ok(None),
         Err(error) => return Err(error),
     };
     let mut filter = vec![[0; 8]; length];
-    call(SECCOMP_GET_FILTER, pid, index, filter.as_mut_ptr().addr_exposed())?;
+    call(SECCOMP_GET_FILTER, pid, index, filter.as_mut_ptr().expose_provenance())?;
     Ok(Some(filter))
-}
-
-/// Exposes a pointer's provenance, because `ptrace` takes addresses as numbers.
-trait Exposed {
-    fn addr_exposed(self) -> usize;
-}
-
-impl<T> Exposed for *mut T {
-    fn addr_exposed(self) -> usize {
-        self.expose_provenance()
-    }
-}
-
-impl<T> Exposed for *const T {
-    fn addr_exposed(self) -> usize {
-        self.expose_provenance()
-    }
 }

@@ -6,11 +6,15 @@
 //!
 //! - `syscall(2)`, section "Architecture calling conventions"
 
+/// A number as the kernel takes it in a register.
+pub(super) fn argument(number: i32) -> usize {
+    (number as isize).cast_unsigned()
+}
+
 /// Writes the functions, one for each number of arguments.
 macro_rules! system_call {
-    ($(#[$about:meta])* $name:ident($($argument:ident in $x86:tt / $arm:tt),*)) => {
+    ($(#[$about:meta])* $name:ident($($argument:ident in $register:tt),*)) => {
         $(#[$about])*
-        #[cfg(target_arch = "x86_64")]
         #[inline(always)]
         pub(super) unsafe fn $name(number: libc::c_long $(, $argument: usize)*) -> isize {
             let answer: isize;
@@ -20,27 +24,9 @@ macro_rules! system_call {
                 std::arch::asm!(
                     "syscall",
                     inlateout("rax") number => answer,
-                    $(in($x86) $argument,)*
+                    $(in($register) $argument,)*
                     lateout("rcx") _,
                     lateout("r11") _,
-                    options(nostack),
-                );
-            }
-            answer
-        }
-
-        $(#[$about])*
-        #[cfg(target_arch = "aarch64")]
-        #[inline(always)]
-        pub(super) unsafe fn $name(number: libc::c_long $(, $argument: usize)*) -> isize {
-            let answer: isize;
-            // SAFETY: the instruction changes x0, and the memory that the caller has vouched for.
-            unsafe {
-                std::arch::asm!(
-                    "svc 0",
-                    in("x8") number,
-                    $(in($arm) $argument,)*
-                    lateout("x0") answer,
                     options(nostack),
                 );
             }
@@ -63,7 +49,7 @@ system_call! {
     /// # Safety
     ///
     /// What the call does to the process must be sound, and a pointer must be valid.
-    one(first in "rdi" / "x0")
+    one(first in "rdi")
 }
 system_call! {
     /// A call with two arguments.
@@ -71,7 +57,7 @@ system_call! {
     /// # Safety
     ///
     /// As [`one`].
-    two(first in "rdi" / "x0", second in "rsi" / "x1")
+    two(first in "rdi", second in "rsi")
 }
 system_call! {
     /// A call with three arguments.
@@ -79,7 +65,7 @@ system_call! {
     /// # Safety
     ///
     /// As [`one`].
-    three(first in "rdi" / "x0", second in "rsi" / "x1", third in "rdx" / "x2")
+    three(first in "rdi", second in "rsi", third in "rdx")
 }
 system_call! {
     /// A call with six arguments; calls with four and five take it too.
@@ -88,8 +74,8 @@ system_call! {
     ///
     /// As [`one`].
     six(
-        first in "rdi" / "x0", second in "rsi" / "x1", third in "rdx" / "x2",
-        fourth in "r10" / "x3", fifth in "r8" / "x4", sixth in "r9" / "x5"
+        first in "rdi", second in "rsi", third in "rdx",
+        fourth in "r10", fifth in "r8", sixth in "r9"
     )
 }
 

@@ -28,7 +28,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::room;
+use rustix::process::{Resource, getrlimit};
 
 /// How often the sentinel looks; it lifts a thread that has not run from one look to the next.
 const LOOK: Duration = Duration::from_millis(100);
@@ -164,7 +164,7 @@ pub fn take_the_highest() {
 
 /// The same; gives the priority, or `None` where there may be none.
 fn highest() -> Option<i32> {
-    let limit = room::soft_limit(libc::RLIMIT_RTPRIO).and_then(|limit| i32::try_from(limit).ok());
+    let limit = getrlimit(Resource::Rtprio).current.and_then(|limit| i32::try_from(limit).ok());
     let limit = limit.unwrap_or(HIGHEST).min(HIGHEST);
     [HIGHEST, limit].into_iter().find(|priority| *priority > 0 && set(0, (FIRST, *priority)))
 }

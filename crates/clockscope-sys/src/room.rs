@@ -1,7 +1,10 @@
-//! Whether this process has the memory that it needs, before it is too late to say so: a stack that
-//! cannot grow and memory that is refused end a program without a word that anybody understands.
+//! Memory and descriptors of this process: whether it has as many as it needs, and how it comes by
+//! more. A stack that cannot grow and memory that is refused end a program without a word that anybody
+//! understands, so the limits are read first.
 
-/// What the deepest path needs, with a margin; measured in a build without optimisation.
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// What the deepest path needs, in bytes, with a margin; measured in a build without optimisation.
 const STACK: u64 = 512 << 10;
 /// The same for all memory that is mapped, threads' stacks and libraries among it.
 const ADDRESSES: u64 = 64 << 20;
@@ -10,11 +13,11 @@ const ADDRESSES: u64 = 64 << 20;
 #[must_use]
 pub fn lacks() -> Option<String> {
     let all = [
-        (libc::RLIMIT_STACK, STACK, "stack", "ulimit -s"),
-        (libc::RLIMIT_AS, ADDRESSES, "address space", "ulimit -v"),
+        (Resource::Stack, STACK, "stack", "ulimit -s"),
+        (Resource::As, ADDRESSES, "address space", "ulimit -v"),
     ];
     all.into_iter().find_map(|(resource, needed, what, set_by)| {
-        let limit = soft_limit(resource).filter(|limit| *limit < needed)?;
+        let limit = getrlimit(resource).current.filter(|limit| *limit < needed)?;
         let (limit, needed) = (limit >> 10, needed >> 10);
         Some(format!(
             "the {what} is limited to {limit} KiB ({set_by}); at least {needed} KiB are needed"
@@ -22,10 +25,20 @@ pub fn lacks() -> Option<String> {
     })
 }
 
-/// A limit of this process; `None` if it has none.
-pub(super) fn soft_limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a local of the right type.
-    let known = unsafe { libc::getrlimit(resource, &raw mut limit) } == 0;
-    (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+/// Raises the limit on open descriptors (`RLIMIT_NOFILE`) as far as is allowed without asking. Programs
+/// started before keep theirs; a refusal leaves the limit as it is.
+pub fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ =
+        setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
+}
+
+/// Gives free memory back to the kernel. Loading an eBPF program reads all of the kernel's types,
+/// some 30 MB, of which nothing is kept.
+pub fn trim_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes a number; frees only what is free.
+    unsafe {
+        libc::malloc_trim(0)
+    };
 }

@@ -1,20 +1,20 @@
 //! A clock page in a memory file that nobody but this process can write or cut, whoever opens it:
 //! the seals are on the file, not on a descriptor.
 
-use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 
 use fastclock::page::{Page, SIZE};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::process::{Resource, getrlimit};
 use vdso_image::layout::INSTALL_MARK;
 
-use super::room;
+use super::page_file::{Access, map_at};
 
-const NAME: &CStr = c"clockscope-page";
-const SEALS: libc::c_int =
-    libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
+const SEALS: SealFlags =
+    SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
 /// The page, mapped for writing here only.
 #[derive(Debug)]
@@ -33,39 +33,21 @@ impl SealedPage {
     /// `EINVAL` before Linux 5.1; `EFBIG` with a limit on the size of files (`ulimit -f`); those of
     /// `memfd_create(2)`.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: the pointer is to a null-terminated string.
-        let number = unsafe {
-            libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
-        };
-        if number == -1 {
-            return Err(io::Error::last_os_error());
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = File::from(memfd_create("clockscope-page", flags)?);
+        let size = INSTALL_MARK + SIZE as u64;
+        // A limit on the size of files would otherwise be a signal (`SIGXFSZ`).
+        if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < size) {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
-        // SAFETY: a new descriptor that nobody else has.
-        let file = unsafe { File::from_raw_fd(number) };
-        room_for(INSTALL_MARK + SIZE as u64)?;
-        file.set_len(INSTALL_MARK + SIZE as u64)?;
+        file.set_len(size)?;
         let inode = file.metadata()?.ino();
-        let offset =
-            libc::off_t::try_from(INSTALL_MARK).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let at = unsafe {
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            let null = std::ptr::null_mut();
-            libc::mmap(null, SIZE, access, libc::MAP_SHARED, file.as_raw_fd(), offset)
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: takes numbers.
-        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SEALS) } == -1 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: mapped for ever, page-aligned, and of a file that cannot be cut any more; a page is
-        // atomics, valid with any content.
-        Ok(Self { page: unsafe { &*at.cast::<Page>() }, file, inode })
+        let page = map_at(&file, INSTALL_MARK, Access::Write)?;
+        fcntl_add_seals(&file, SEALS)?;
+        Ok(Self { page, file, inode })
     }
 
-    /// The page.
+    /// The page, which other processes read while this one writes it.
     #[must_use]
     pub fn page(&self) -> &'static Page {
         self.page
@@ -77,19 +59,11 @@ impl SealedPage {
         self.file.as_raw_fd()
     }
 
-    /// The number of its inode.
+    /// The number of the file's inode, by which other processes tell that it is this file.
     #[must_use]
     pub fn inode(&self) -> u64 {
         self.inode
     }
-}
-
-/// An error where a limit on the size of files would otherwise be a signal (`SIGXFSZ`).
-fn room_for(size: u64) -> io::Result<()> {
-    if room::soft_limit(libc::RLIMIT_FSIZE).is_some_and(|limit| limit < size) {
-        return Err(io::Error::from_raw_os_error(libc::EFBIG));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

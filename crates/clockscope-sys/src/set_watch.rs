@@ -1,8 +1,16 @@
 //! Notice from the kernel when somebody sets `CLOCK_REALTIME`.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
+
+use super::poll;
 
 /// A timer that never ends but is cancelled when the clock is set.
 ///
@@ -22,45 +30,27 @@ impl SetWatch {
     ///
     /// Those of `timerfd_create(2)` and `timerfd_settime(2)`.
     pub fn start() -> io::Result<Self> {
-        // SAFETY: takes numbers.
-        let fd = unsafe {
-            libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC)
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a new descriptor that nobody else owns.
-        let watch = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let watch = Self(timerfd_create(TimerfdClockId::Realtime, flags)?);
         watch.arm()?;
         Ok(watch)
     }
 
     fn arm(&self) -> io::Result<()> {
-        // SAFETY: all-zero is a value of this plain struct.
-        let mut when: libc::itimerspec = unsafe { std::mem::zeroed() };
-        when.it_value.tv_sec = super::tsc::now(fastclock::ClockId::Realtime).0 / 1_000_000_000;
-        when.it_value.tv_sec += NEVER;
-        let flags = libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET;
-        // SAFETY: the kernel reads a local; the old value is not asked for.
-        let status = unsafe {
-            libc::timerfd_settime(self.0.as_raw_fd(), flags, &raw const when, std::ptr::null_mut())
-        };
-        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let tv_sec = clock_gettime(ClockId::Realtime).tv_sec + NEVER;
+        let when = Itimerspec { it_interval: none, it_value: Timespec { tv_sec, tv_nsec: 0 } };
+        let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+        timerfd_settime(&self.0, flags, &when)?;
+        Ok(())
     }
 
     /// Waits until the clock is set or the time is over; true if it was set.
     #[must_use]
     pub fn wait(&self, at_most: Duration) -> bool {
-        let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let millis = i32::try_from(at_most.as_millis()).unwrap_or(i32::MAX);
-        let mut expirations = 0_u64;
-        // SAFETY: both calls write only to locals of the right sizes.
-        let read = unsafe {
-            libc::poll(&raw mut poll, 1, millis);
-            libc::read(self.0.as_raw_fd(), (&raw mut expirations).cast(), size_of::<u64>())
-        };
-        let error = io::Error::last_os_error();
-        let was_set = read < 0 && error.raw_os_error() == Some(libc::ECANCELED);
+        // However the wait ends, the timer knows whether the clock was set.
+        let _ = poll::wait(&[self.as_fd()], at_most);
+        let was_set = rustix::io::read(&self.0, &mut [0; 8]) == Err(Errno::CANCELED);
         if was_set {
             // A timer that cannot be armed again gives no more notices; the polling goes on.
             let _ = self.arm();

@@ -40,10 +40,7 @@ const UNREADABLE: u32 = 1 << 31;
 ///   include/linux/thread_info.h, `syscall_regfunc` in kernel/tracepoint.c (Linux 6.18)
 /// - `prctl(2)`, `PR_SET_SYSCALL_USER_DISPATCH`
 pub fn read() -> io::Result<SyscallWork> {
-    if !cfg!(target_arch = "x86_64") {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    let program = bpf::load_raw_tracepoint(&instructions())?;
+    let program = bpf::load_raw_tracepoint(&PROGRAM)?;
     let before = bpf::run(&program)?;
     set_user_dispatch(true)?;
     let with = bpf::run(&program);
@@ -57,29 +54,39 @@ pub fn read() -> io::Result<SyscallWork> {
     Ok(SyscallWork { tracepoint: after & BIT_TRACEPOINT != 0, audit: after & BIT_AUDIT != 0 })
 }
 
-/// Offset of `syscall_work` in `struct task_struct`, whose first member is `struct thread_info`.
-const OFFSET: i32 = 8;
-const HELPER_GET_CURRENT_TASK: i32 = 35;
-const HELPER_PROBE_READ_KERNEL: i32 = 113;
-
-/// `return *(u32 *)((char *)current + OFFSET)`, or [`UNREADABLE`].
-fn instructions() -> [bpf::Instruction; 12] {
-    use bpf::Instruction as I;
+/// `return *(u32 *)((char *)current + 8)`, or [`UNREADABLE`]. `syscall_work` is 8 bytes into `struct
+/// task_struct`, whose first member is `struct thread_info`.
+///
+/// # References
+///
+/// - Documentation/bpf/standardization/instruction-set.rst (Linux 6.18); the numbers of the functions
+///   are those of include/uapi/linux/bpf.h
+const PROGRAM: [bpf::Instruction; 12] = {
+    /// Calls a function; `to = from`, `to += value` and `to = value`.
+    const CALL: u8 = 0x85;
+    const COPY: u8 = 0xbf;
+    const ADD: u8 = 0x07;
+    const SET: u8 = 0xb7;
+    const JUMP_IF_EQUAL: u8 = 0x15;
+    const LOAD: u8 = 0x79;
+    const EXIT: u8 = 0x95;
+    const GET_CURRENT_TASK: i32 = 35;
+    const PROBE_READ_KERNEL: i32 = 113;
     [
-        I::call(HELPER_GET_CURRENT_TASK),
-        I::copy(3, 0),
-        I::add(3, OFFSET),
-        I::copy(1, 10),
-        I::add(1, -8),
-        I::set(2, 8),
-        I::call(HELPER_PROBE_READ_KERNEL),
-        I::jump_if_zero(0, 2),
-        I::set(0, i32::MIN),
-        I::exit(),
-        I::load(0, 10, -8),
-        I::exit(),
+        bpf::Instruction::new(CALL, 0, 0, 0, GET_CURRENT_TASK),
+        bpf::Instruction::new(COPY, 3, 0, 0, 0),
+        bpf::Instruction::new(ADD, 3, 0, 0, 8),
+        bpf::Instruction::new(COPY, 1, 10, 0, 0),
+        bpf::Instruction::new(ADD, 1, 0, 0, -8),
+        bpf::Instruction::new(SET, 2, 0, 0, 8),
+        bpf::Instruction::new(CALL, 0, 0, 0, PROBE_READ_KERNEL),
+        bpf::Instruction::new(JUMP_IF_EQUAL, 0, 0, 2, 0),
+        bpf::Instruction::new(SET, 0, 0, 0, i32::MIN),
+        bpf::Instruction::new(EXIT, 0, 0, 0, 0),
+        bpf::Instruction::new(LOAD, 0, 10, -8, 0),
+        bpf::Instruction::new(EXIT, 0, 0, 0, 0),
     ]
-}
+};
 
 /// With every address allowed the feature changes nothing but the word.
 fn set_user_dispatch(on: bool) -> io::Result<()> {
@@ -91,7 +98,7 @@ fn set_user_dispatch(on: bool) -> io::Result<()> {
         let mode = libc::c_ulong::from(on);
         libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, mode, 0 as libc::c_ulong, all, 0 as libc::c_ulong)
     };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    super::check(result).map(drop)
 }
 
 #[cfg(test)]

@@ -7,16 +7,18 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use rustix::event::epoll::CreateFlags;
+
 use super::loops::Loops;
-use super::raw_syscall;
+use super::raw_syscall::{self, argument};
 
 /// Size of the file that `read` reads, in bytes; a power of two.
-pub(crate) const FILE_BYTES: u64 = 1 << 20;
+const FILE_BYTES: usize = 1 << 20;
 /// A number that no system call has on any architecture (they end at 547 on x86-64, Linux 6.18).
 const NO_SUCH_CALL: libc::c_long = 65_535;
 const PAGE: usize = 4096;
@@ -145,11 +147,6 @@ impl Shared {
     }
 }
 
-/// A number as the kernel takes it in a register.
-fn argument(number: i32) -> usize {
-    isize::try_from(number).unwrap_or(-1).cast_unsigned()
-}
-
 /// A file of [`FILE_BYTES`] in the directory of temporary files, without a name.
 fn file() -> io::Result<Shared> {
     let folder = std::env::temp_dir();
@@ -167,7 +164,7 @@ fn file_in(folder: &Path) -> io::Result<Shared> {
     ));
     let mut file = File::options().read(true).write(true).create_new(true).open(&place)?;
     std::fs::remove_file(&place)?;
-    file.write_all(&vec![b'x'; usize::try_from(FILE_BYTES).unwrap_or(0)])?;
+    file.write_all(&vec![b'x'; FILE_BYTES])?;
     Ok(Shared::new(file))
 }
 
@@ -178,7 +175,7 @@ fn getppid() -> io::Result<Prepared> {
 
 fn getppid_by_libc() -> io::Result<Prepared> {
     // SAFETY: takes and changes nothing.
-    Ok(Prepared::of(|| isize::try_from(unsafe { libc::getppid() }).unwrap_or(-1)))
+    Ok(Prepared::of(|| unsafe { libc::getppid() } as isize))
 }
 
 fn getpid() -> io::Result<Prepared> {
@@ -228,7 +225,7 @@ fn read() -> io::Result<Prepared> {
     let call = move || {
         again();
     };
-    let loops = Loops::in_stretches(FILE_BYTES, before, call);
+    let loops = Loops::in_stretches(FILE_BYTES as u64, before, call);
     let rewound = move || {
         rewind();
         once()
@@ -330,13 +327,7 @@ fn futex_wake() -> io::Result<Prepared> {
 }
 
 fn epoll_wait() -> io::Result<Prepared> {
-    // SAFETY: takes a number.
-    let number = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-    if number < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and nobody else's.
-    let set = Shared::new(unsafe { OwnedFd::from_raw_fd(number) });
+    let set = Shared::new(rustix::event::epoll::create(CreateFlags::CLOEXEC)?);
     Ok(Prepared::of(move || {
         let mut event = MaybeUninit::<libc::epoll_event>::uninit();
         let events = event.as_mut_ptr().expose_provenance();
@@ -442,10 +433,10 @@ mod tests {
                 raw_syscall::three(libc::SYS_lseek, file.argument(), 0, argument(libc::SEEK_CUR))
             }
         };
-        assert_eq!(position(&file).cast_unsigned() as u64, FILE_BYTES);
+        assert_eq!(position(&file).cast_unsigned(), FILE_BYTES);
         assert_eq!(read_of(file.clone())(), 0, "at the end nothing is read");
         let prepared = read().unwrap();
-        prepared.loops.plain.run(FILE_BYTES + 5);
+        prepared.loops.plain.run(FILE_BYTES as u64 + 5);
         assert_eq!((prepared.once.0)(), 1);
     }
 }

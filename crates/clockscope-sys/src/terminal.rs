@@ -2,9 +2,17 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
+
+use rustix::event::PollFlags;
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, isatty, tcflush,
+    tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
+};
+
+use super::poll;
 
 /// Columns of the terminal on standard output; `None` if it is none, or does not say.
 ///
@@ -13,10 +21,8 @@ use std::time::Duration;
 /// `TIOCGWINSZ(2const)`.
 #[must_use]
 pub fn columns() -> Option<usize> {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: the request writes one `winsize`, to which the pointer is valid and exclusive.
-    let done = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) };
-    (done == 0 && size.ws_col > 0).then(|| usize::from(size.ws_col))
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
 /// The controlling terminal, whatever the standard streams are.
@@ -35,14 +41,8 @@ pub fn controlling() -> io::Result<File> {
 /// `EIO` when the terminal is gone: its window was closed, or the connection has ended. Those of
 /// `poll(2)`.
 pub fn wait_for_key(terminal: &File, at_most: Duration) -> io::Result<()> {
-    let mut polled = libc::pollfd { fd: terminal.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let millis = i32::try_from(at_most.as_millis()).unwrap_or(i32::MAX);
-    // SAFETY: the pointer is to a local, and the number says that there is one.
-    if unsafe { libc::poll(&raw mut polled, 1, millis) } == -1 {
-        let error = io::Error::last_os_error();
-        return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
-    }
-    if polled.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
+    let seen = poll::events(&[terminal.as_fd()], at_most)?;
+    if seen[0].intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
         return Err(io::Error::from_raw_os_error(libc::EIO));
     }
     Ok(())
@@ -51,15 +51,14 @@ pub fn wait_for_key(terminal: &File, at_most: Duration) -> io::Result<()> {
 /// Whether this process may use its terminal now: it is not in the background.
 #[must_use]
 pub fn is_ours(terminal: &File) -> bool {
-    // SAFETY: both take numbers.
-    unsafe { libc::tcgetpgrp(terminal.as_raw_fd()) == libc::getpgrp() }
+    tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
 /// A terminal that gives each key at once and shows none, until this is dropped. Ctrl-C and the
 /// like stay signals.
 pub struct Keys {
-    terminal: OwnedFd,
-    before: libc::termios,
+    terminal: File,
+    before: Termios,
 }
 
 impl Keys {
@@ -69,44 +68,35 @@ impl Keys {
     ///
     /// `ENOTTY` if it is no terminal.
     pub fn single(terminal: &File) -> io::Result<Self> {
-        let terminal = OwnedFd::from(terminal.try_clone()?);
-        let mut before = MaybeUninit::<libc::termios>::zeroed();
-        // SAFETY: the pointer is to a local of the right type.
-        if unsafe { libc::tcgetattr(terminal.as_raw_fd(), before.as_mut_ptr()) } == -1 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: filled by the call before.
-        let before = unsafe { before.assume_init() };
-        let mut single = before;
-        single.c_lflag &= !(libc::ICANON | libc::ECHO);
-        single.c_cc[libc::VMIN] = 1;
-        single.c_cc[libc::VTIME] = 0;
-        // SAFETY: the pointer is to a local of the right type.
-        if unsafe { libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, &raw const single) } == -1
-        {
-            return Err(io::Error::last_os_error());
-        }
+        let terminal = terminal.try_clone()?;
+        let before = tcgetattr(&terminal)?;
+        let mut single = before.clone();
+        single.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        single.special_codes[SpecialCodeIndex::VMIN] = 1;
+        single.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(&terminal, OptionalActions::Now, &single)?;
         Ok(Self { terminal, before })
     }
 }
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        let terminal = self.terminal.as_raw_fd();
-        // SAFETY: the pointer is to a value of the right type. Keys that nobody read are forgotten.
-        unsafe {
-            libc::tcflush(terminal, libc::TCIFLUSH);
-            libc::tcsetattr(terminal, libc::TCSANOW, &raw const self.before);
-        }
+        // Keys that nobody read are forgotten. Nothing can be done about a terminal that is gone.
+        let _ = tcflush(&self.terminal, QueueSelector::IFlush);
+        let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.before);
     }
 }
+
+/// Puts a file in the place of a standard stream.
+type Put = fn(&OwnedFd) -> rustix::io::Result<()>;
 
 /// The standard streams that are terminals, taken away from them: input reads nothing, and what
 /// is written is kept in a file without a name and written to the terminal when this is dropped.
 pub struct SetAside {
     written: File,
-    /// Number of the stream, and what it was.
-    streams: Vec<(RawFd, OwnedFd)>,
+    /// What the streams were, and how they become that again.
+    input: Option<OwnedFd>,
+    outputs: Vec<(Put, OwnedFd)>,
 }
 
 impl SetAside {
@@ -120,25 +110,20 @@ impl SetAside {
         // Several descriptions of one file would write over one another.
         let appending =
             File::options().append(true).open(format!("/proc/self/fd/{}", written.as_raw_fd()))?;
+        let appending = OwnedFd::from(appending);
         let null = File::open("/dev/null")?;
-        let mut aside = Self { written, streams: Vec::new() };
-        for stream in 0..3 {
-            // SAFETY: takes a number.
-            if unsafe { libc::isatty(stream) } == 0 {
-                continue;
-            }
-            let put = if stream == libc::STDIN_FILENO { &null } else { &appending };
-            // SAFETY: takes numbers; the new descriptor belongs to nobody else.
-            let before = unsafe { libc::fcntl(stream, libc::F_DUPFD_CLOEXEC, 3) };
-            if before == -1 {
-                return Err(io::Error::last_os_error());
-            }
-            // SAFETY: made above.
-            aside.streams.push((stream, unsafe { OwnedFd::from_raw_fd(before) }));
-            // SAFETY: numbers of open descriptors; the standard streams are borrowed by nobody for
-            // longer than a call.
-            if unsafe { libc::dup2(put.as_raw_fd(), stream) } == -1 {
-                return Err(io::Error::last_os_error());
+        let mut aside = Self { written, input: None, outputs: Vec::new() };
+        let (input, output, error) = (io::stdin(), io::stdout(), io::stderr());
+        if isatty(&input) {
+            aside.input = Some(input.as_fd().try_clone_to_owned()?);
+            dup2_stdin(&null)?;
+        }
+        let outputs: [(BorrowedFd, Put); 2] =
+            [(output.as_fd(), |file| dup2_stdout(file)), (error.as_fd(), |file| dup2_stderr(file))];
+        for (stream, put) in outputs {
+            if isatty(stream) {
+                aside.outputs.push((put, stream.try_clone_to_owned()?));
+                put(&appending)?;
             }
         }
         Ok(aside)
@@ -147,14 +132,13 @@ impl SetAside {
 
 impl Drop for SetAside {
     fn drop(&mut self) {
-        let mut terminal = None;
-        for (stream, before) in self.streams.drain(..) {
-            // SAFETY: numbers of open descriptors.
-            unsafe { libc::dup2(before.as_raw_fd(), stream) };
-            if stream != libc::STDIN_FILENO {
-                terminal = Some(File::from(before));
-            }
+        if let Some(input) = &self.input {
+            let _ = dup2_stdin(input);
         }
+        for (put, before) in &self.outputs {
+            let _ = put(before);
+        }
+        let terminal = self.outputs.pop().map(|(_, before)| File::from(before));
         // Nothing can be done about a terminal that is gone.
         let Some(mut terminal) = terminal else { return };
         if self.written.rewind().is_ok() {

@@ -4,6 +4,9 @@ use std::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _rdtsc};
 
 use fastclock::Ticks;
 pub use fastclock::sys::{now, now_by_syscall, resolution};
+use rustix::process::{
+    TimeStampCounterReadability, set_time_stamp_counter_readability, time_stamp_counter_readability,
+};
 
 /// True if the CPU has `rdtscp`.
 #[must_use]
@@ -38,4 +41,36 @@ pub fn after() -> Ticks {
     let mut cpu = 0;
     // SAFETY: changes only the local variable.
     unsafe { Ticks(__rdtscp(&raw mut cpu)) }
+}
+
+/// Whether this thread may read the counter (`PR_GET_TSC`): true if `rdtsc` works, false if it raises
+/// `SIGSEGV`; `None` where the kernel has no such switch.
+///
+/// The vDSO reads the counter too: without permission most of its clock reads die by the signal.
+///
+/// # References
+///
+/// - `PR_GET_TSC(2const)`; `arch/x86/kernel/process.c` (Linux 6.18), arm64 since 6.12
+#[must_use]
+pub fn is_permitted() -> Option<bool> {
+    let mode = time_stamp_counter_readability().ok()?;
+    Some(mode == TimeStampCounterReadability::Readable)
+}
+
+/// Lets this thread, and those that it starts from now on, read the counter; false if the kernel
+/// refuses.
+///
+/// # References
+///
+/// - `PR_SET_TSC(2const)`: asks for no privilege; a seccomp filter may forbid it
+#[must_use]
+pub fn permit() -> bool {
+    set_time_stamp_counter_readability(TimeStampCounterReadability::Readable).is_ok()
+}
+
+/// Takes the permission from this thread, which must not read a clock or the counter until it is
+/// given back; says whether that worked. A reading ends the process by a signal.
+#[must_use]
+pub fn forbid() -> bool {
+    set_time_stamp_counter_readability(TimeStampCounterReadability::RaiseSIGSEGV).is_ok()
 }

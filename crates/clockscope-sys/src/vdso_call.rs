@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 use fastclock::{ClockId, Nanos, Picos};
 
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use super::raw_syscall;
 use super::vdso_functions::Functions;
 
 /// A function of the vDSO, with what it is asked for.
@@ -16,11 +19,11 @@ pub enum Call {
     ClockGettime(ClockId),
     /// `gettimeofday(2)`.
     Gettimeofday,
-    /// `time(2)`; x86-64 only.
+    /// `time(2)`.
     Time,
     /// `clock_getres(2)` of `CLOCK_MONOTONIC`.
     ClockGetres,
-    /// `getcpu(2)`; x86-64 only.
+    /// `getcpu(2)`.
     Getcpu,
     /// `getrandom(2)` of 16 bytes.
     Getrandom,
@@ -91,37 +94,22 @@ impl Call {
         }
     }
 
-    /// The name of its symbol in the image of the machine that we run on.
+    /// The name of its symbol in the image.
     #[must_use]
     pub fn symbol(self) -> String {
-        let prefix = if cfg!(target_arch = "aarch64") { "__kernel_" } else { "__vdso_" };
-        format!("{prefix}{}", self.name())
+        format!("__vdso_{}", self.name())
     }
 
     /// The number of the system call.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) const fn number(self) -> Option<libc::c_long> {
-        Some(match self {
+    pub(super) const fn number(self) -> libc::c_long {
+        match self {
             Self::ClockGettime(_) => libc::SYS_clock_gettime,
             Self::Gettimeofday => libc::SYS_gettimeofday,
             Self::Time => libc::SYS_time,
             Self::ClockGetres => libc::SYS_clock_getres,
             Self::Getcpu => libc::SYS_getcpu,
             Self::Getrandom => libc::SYS_getrandom,
-        })
-    }
-
-    /// The number of the system call, where there is one.
-    #[cfg(not(target_arch = "x86_64"))]
-    pub(super) const fn number(self) -> Option<libc::c_long> {
-        Some(match self {
-            Self::ClockGettime(_) => libc::SYS_clock_gettime,
-            Self::Gettimeofday => libc::SYS_gettimeofday,
-            Self::Time => return None,
-            Self::ClockGetres => libc::SYS_clock_getres,
-            Self::Getcpu => libc::SYS_getcpu,
-            Self::Getrandom => libc::SYS_getrandom,
-        })
+        }
     }
 }
 
@@ -138,7 +126,7 @@ impl Arguments {
         let mut answer = Box::new([0u64; 8]);
         let room = answer.as_mut_ptr().expose_provenance();
         let mut state = None;
-        let clock = |id: ClockId| usize::try_from(id.as_raw()).unwrap_or(0);
+        let clock = |id: ClockId| raw_syscall::argument(id.as_raw());
         let values = match call {
             Call::ClockGettime(id) => [clock(id), room, 0, 0, 0],
             Call::ClockGetres => [clock(ClockId::Monotonic), room, 0, 0, 0],
@@ -189,17 +177,15 @@ impl State {
         // 16 words, to the memory given as state.
         let status =
             unsafe { function(0, 0, 0, wish.as_mut_ptr().expose_provenance(), usize::MAX) };
-        let [size, protection, flags] = [wish[0], wish[1], wish[2]].map(i32::try_from);
-        let (Ok(size), Ok(protection), Ok(flags)) = (size, protection, flags) else { return None };
-        let size = usize::try_from(size).ok().filter(|size| *size != 0 && as_int(status) == 0)?;
+        let size =
+            usize::try_from(wish[0]).ok().filter(|size| *size != 0 && as_int(status) == 0)?;
         let mapped = size.next_multiple_of(4096);
+        let (protection, flags) =
+            (ProtFlags::from_bits_retain(wish[1]), MapFlags::from_bits_retain(wish[2]));
         // SAFETY: a fresh private mapping at an address of the kernel's choice touches no other
         // memory; protection and flags are those that the vDSO asked for.
-        let address = unsafe { libc::mmap(std::ptr::null_mut(), mapped, protection, flags, -1, 0) };
-        if address == libc::MAP_FAILED {
-            return None;
-        }
-        Some(Self { address: address.expose_provenance(), size, mapped })
+        let address = unsafe { mmap_anonymous(std::ptr::null_mut(), mapped, protection, flags) };
+        Some(Self { address: address.ok()?.expose_provenance(), size, mapped })
     }
 }
 
@@ -207,7 +193,7 @@ impl Drop for State {
     fn drop(&mut self) {
         let address = std::ptr::with_exposed_provenance_mut(self.address);
         // SAFETY: `address` and `mapped` are those of our own mapping, used by nobody after this.
-        let _ = unsafe { libc::munmap(address, self.mapped) };
+        let _ = unsafe { munmap(address, self.mapped) };
     }
 }
 
@@ -241,7 +227,7 @@ impl Callable {
     /// Prepares a call of the function at `address`, which [`callables`] found under its name in
     /// the image of this process.
     fn new(call: Call, address: usize) -> Option<Self> {
-        let number = call.number()?;
+        let number = call.number();
         let pointer = std::ptr::with_exposed_provenance::<()>(address);
         // SAFETY: the image that lies at this address in this process exports the function there.
         // The vDSO stays mapped for the life of the process, and its functions follow the C calling
@@ -283,7 +269,7 @@ fn batch(call: impl Fn() -> libc::c_long) -> Duration {
 }
 
 fn per_call(total: Duration) -> Picos {
-    let nanos = i64::try_from(total.as_nanos()).unwrap_or(i64::MAX);
+    let nanos = i64::try_from(total.as_nanos()).expect("a batch takes no 292 years");
     Picos::per_call(Nanos(nanos), u64::from(BATCH))
 }
 
@@ -327,7 +313,7 @@ const fn as_int(status: libc::c_long) -> i32 {
 /// Makes these system calls fail with [`FENCED`] on this thread; false if that is not possible.
 fn forbid(numbers: &[libc::c_long]) -> bool {
     let statement = |code: u32, k: u32| libc::sock_filter {
-        code: u16::try_from(code).unwrap_or(0),
+        code: u16::try_from(code).expect("all codes are below 256"),
         jt: 0,
         jf: 0,
         k,

@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt as _;
 
 use object::{Object as _, ObjectSymbol as _};
 
+use super::proc_text;
 use super::vdso_call::{self, Call};
 
 /// The functions that the image exports.
@@ -48,7 +49,7 @@ impl Functions {
     pub fn own() -> Result<Self, NoFunctions> {
         let base = vdso_call::own_base().ok_or(NoFunctions::NoImage)?;
         let unreadable = |why: &dyn fmt::Display| NoFunctions::Unreadable(why.to_string());
-        let maps = crate::proc_text::read("/proc/self/maps").map_err(|error| unreadable(&error))?;
+        let maps = proc_text::read("/proc/self/maps").map_err(|error| unreadable(&error))?;
         let end = end_of(&maps, base).ok_or_else(|| unreadable(&"it is not mapped"))?;
         let mut image = vec![0; usize::try_from(end - base).map_err(|error| unreadable(&error))?];
         File::open("/proc/self/mem")
@@ -79,12 +80,7 @@ impl Functions {
 /// An image may consist of more than one mapping; those of other files do not belong to it.
 fn end_of(maps: &str, base: u64) -> Option<u64> {
     let mut found: Option<(u64, &str)> = None;
-    for line in maps.lines() {
-        let mut words = line.split_whitespace();
-        let (start, end) = words.next()?.split_once('-')?;
-        let (start, end) =
-            (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-        let name = words.nth(4).unwrap_or_default();
+    for (start, end, name) in proc_text::mappings(maps) {
         found = match found {
             None if start == base => Some((end, name)),
             Some((until, of)) if start == until && name == of => Some((end, name)),

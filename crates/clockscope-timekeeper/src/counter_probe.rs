@@ -8,7 +8,7 @@ use fastclock::arch::CpuCounter;
 
 use super::warp::{self, Warp};
 use clockscope_sys::vdso_call::{self, Call, Path};
-use clockscope_sys::{own_vdso, tsc_permission};
+use clockscope_sys::{own_vdso, tsc};
 
 /// What is known of the counter. A field that is `None` could not be found out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl CounterProbe {
     pub fn collect() -> Self {
         // Every CPU of these has one, and the fast clock does without `rdtscp`.
         let has_counter = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
-        let may_read = tsc_permission::is_given();
+        let may_read = tsc::is_permitted();
         let clocksource = Clocksource::open().and_then(|file| file.read());
         let is_counter = clocksource.as_deref().is_some_and(super::guards::is_the_counter);
         let can_read = has_counter && may_read != Some(false);

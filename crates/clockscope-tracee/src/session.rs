@@ -20,7 +20,7 @@ use clockscope_stats::timed::TIMED_MIN;
 use clockscope_sys::own_vdso::{self, OwnVdso};
 use clockscope_sys::sealed::SealedPage;
 use clockscope_sys::shm::{Segment, SharedContent};
-use clockscope_sys::{access, robust, tsc, write_execute};
+use clockscope_sys::{access, robust, tsc};
 use vdso_reader::Image;
 
 /// Time between two timed calls of a thread that the adaptive sampling aims at.
@@ -103,7 +103,7 @@ impl Session {
             ready,
             counting,
             clock,
-            copies_itself: !write_execute::is_denied(),
+            copies_itself: !access::denies_written_code(),
             room: end..end.next_multiple_of(PAGE),
             start,
             bracket: Bracket::measure(),

@@ -3,7 +3,7 @@
 use clock_doctor::facts::Kernel;
 use clock_doctor::measured::{Cpuid, Pvclock};
 use clockscope_sys::loaded_vdso as image;
-use clockscope_sys::{cpuid as leaves, identity, memory};
+use clockscope_sys::{identity, memory};
 use vdso_reader::maps::Mapping;
 
 const PAGE: u64 = 4096;
@@ -14,16 +14,16 @@ const FLAGS_AT: usize = 29;
 
 /// The leaves that tell of the TSC; `None` where there is no CPUID.
 pub(super) fn cpuid() -> Option<Cpuid> {
-    leaves::leaf(0)?;
+    identity::cpuid(0)?;
     let hypervisor = identity::hypervisor();
     let is_kvm = hypervisor.as_deref() == Some("KVMKVMKVM");
-    let hypervisor_tsc = leaves::leaf(0x4000_0010).map(|leaf| leaf[0]);
+    let hypervisor_tsc = identity::cpuid(0x4000_0010).map(|leaf| leaf[0]);
     Some(Cpuid {
-        invariant_tsc: leaves::leaf(0x8000_0007).is_some_and(|leaf| leaf[3] >> 8 & 1 == 1),
-        leaf_15: leaves::leaf(0x15).map(|leaf| [leaf[0], leaf[1], leaf[2]]),
-        leaf_16: leaves::leaf(0x16).map(|leaf| leaf[0]),
+        invariant_tsc: identity::cpuid(0x8000_0007).is_some_and(|leaf| leaf[3] >> 8 & 1 == 1),
+        leaf_15: identity::cpuid(0x15).map(|leaf| [leaf[0], leaf[1], leaf[2]]),
+        leaf_16: identity::cpuid(0x16).map(|leaf| leaf[0]),
         hypervisor_tsc_khz: hypervisor_tsc.filter(|khz| is_plausible(*khz)),
-        kvm_features: leaves::leaf(0x4000_0001).filter(|_| is_kvm).map(|leaf| leaf[0]),
+        kvm_features: identity::cpuid(0x4000_0001).filter(|_| is_kvm).map(|leaf| leaf[0]),
         hypervisor,
     })
 }

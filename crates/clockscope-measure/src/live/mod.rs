@@ -13,7 +13,7 @@ use crate::host::{self, files};
 use clock_doctor::facts::Facts;
 use clock_doctor::measured::{Discipline, Measured};
 use clockscope_sys::timex::{self, Timex};
-use clockscope_sys::{identity, tsc_permission};
+use clockscope_sys::{identity, tsc};
 
 /// Collects and measures; takes well under a second.
 #[must_use]
@@ -32,8 +32,8 @@ pub fn facts() -> Facts {
 /// a clock: it is given the permission, which concerns nobody else, or nothing is timed.
 #[must_use]
 pub fn measure() -> Measured {
-    let tsc_allowed = tsc_permission::is_given();
-    if tsc_allowed == Some(false) && !tsc_permission::give() {
+    let tsc_allowed = tsc::is_permitted();
+    if tsc_allowed == Some(false) && !tsc::permit() {
         return untimed();
     }
     let start = Instant::now();
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_thread_that_may_not_read_the_counter_lives_to_say_so() {
         let thread = std::thread::spawn(|| {
-            assert!(clockscope_sys::tsc_permission::take());
+            assert!(clockscope_sys::tsc::forbid());
             measure()
         });
         let measured = thread.join().unwrap();

@@ -9,7 +9,7 @@ use clockscope_callers::sample::MemoryEvent;
 use clockscope_model::trace::DeclineRow;
 use clockscope_sys::perf_rings::Ring;
 use clockscope_sys::perf_samples::{self, Subject};
-use clockscope_sys::{access, open_files, tracefs};
+use clockscope_sys::{access, room, tracefs};
 use clockscope_text::foreign::Foreign;
 use clockscope_tracee::attach::command_name;
 
@@ -55,7 +55,7 @@ impl Events {
     /// Makes the rings. `mark` is what clockscope's own system calls have in `r9`.
     #[must_use]
     pub fn new(mark: u64) -> Self {
-        open_files::raise_limit();
+        room::raise_descriptor_limit();
         let cpus = online_cpus();
         let size = (RINGS_BYTES / cpus.len().max(1)).min(RING_BYTES);
         let mut events = Self { reader: Reader::new(mark), ..Self::none() };

@@ -17,7 +17,7 @@ use crate::cli::serve::ServeArgs;
 use crate::exit;
 use clockscope_report::clock_page::{self, ClockPage};
 use clockscope_sys::page_file::{self, Access};
-use clockscope_sys::{tsc, tsc_permission};
+use clockscope_sys::tsc;
 use clockscope_text::foreign::json_document;
 
 /// Prints it; gives the exit status.
@@ -61,7 +61,7 @@ fn report(path: &Path) -> Result<ClockPage> {
     // The number in the file is the writer's, in whatever process-id namespace it is.
     let (trust, asked) = (Trust::new(), Asked::default());
     let reader = Reader { page, trust: &trust, counter: CpuCounter, kernel: &asked };
-    let forbidden = tsc_permission::is_given() == Some(false);
+    let forbidden = tsc::is_permitted() == Some(false);
     let (declined, bound) = if forbidden {
         (Some(Decline::Forbidden), Nanos::ZERO)
     } else {
