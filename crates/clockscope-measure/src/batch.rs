@@ -24,7 +24,7 @@ const CALLS_MAX: u64 = 1 << 40;
 /// A batch and its circumstances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// What was timed.
+    /// The calls that were timed, between their two control loops.
     pub batch: gate::Batch,
     /// CPU at its end.
     pub cpu: u32,
@@ -97,7 +97,7 @@ fn duration(work: impl FnOnce()) -> u64 {
     let start = tsc::now(ClockId::MonotonicRaw);
     work();
     let end = tsc::now(ClockId::MonotonicRaw);
-    u64::try_from(end.0.saturating_sub(start.0)).unwrap_or(0)
+    end.0.saturating_sub(start.0).max(0).cast_unsigned()
 }
 
 #[cfg(test)]

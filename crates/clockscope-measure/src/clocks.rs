@@ -4,13 +4,12 @@ use std::fmt;
 
 use fastclock::ClockId;
 
-use super::names;
 use super::path::{Path, Route, Subject};
-use clockscope_stats::nearest::nearest;
 use clockscope_sys::clock_loops::{self, Counter, NoLoop};
 use clockscope_sys::loops::Loops;
 use clockscope_sys::vdso_call::Call;
 use clockscope_sys::vdso_functions::{Functions, NoFunctions};
+use clockscope_text::names::{self, nearest};
 
 /// Something that can be read, and the names it goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +50,9 @@ pub const ALL: [Clock; 17] = [
     Clock { name: COUNTERS[2], source: Source::Counter(Counter::Rdtscp) },
 ];
 
-/// Names of the ways to read the counter.
-#[cfg(target_arch = "x86_64")]
+/// Names of the ways to read the counter: without any order, with a fence before it, and the one that
+/// waits.
 pub const COUNTERS: [&str; 3] = ["rdtsc", "lfence;rdtsc", "rdtscp"];
-/// Names of the ways to read the counter.
-#[cfg(not(target_arch = "x86_64"))]
-pub const COUNTERS: [&str; 3] = ["cntvct", "isb;cntvct", "rdtscp"];
 
 /// Other names for some of them, in plain form.
 const ALIASES: [(&str, &str); 12] = [
@@ -123,7 +119,7 @@ impl fmt::Display for NoSuch {
                 if let Some(meant) = meant {
                     write!(f, "did you mean {meant}? ")?;
                 }
-                write!(f, "there are {}", chosen_routes().map(Route::name).join(", "))
+                write!(f, "there are {}", ROUTES.map(Route::name).join(", "))
             }
             Self::Path(clocks, routes) => {
                 write!(
@@ -138,9 +134,7 @@ impl fmt::Display for NoSuch {
 impl std::error::Error for NoSuch {}
 
 /// The routes that can be asked for.
-const fn chosen_routes() -> [Route; 4] {
-    [Route::Libc, Route::Vdso, Route::Syscall, Route::Tsc]
-}
+const ROUTES: [Route; 4] = [Route::Libc, Route::Vdso, Route::Syscall, Route::Tsc];
 
 /// The clocks and routes that the words of a command line choose; no words choose all.
 ///
@@ -164,7 +158,7 @@ pub fn choose(
     let mut by: Vec<Route> =
         routes.iter().map(|word| route_named(word)).collect::<Result<_, _>>()?;
     if routes.is_empty() {
-        by = chosen_routes().to_vec();
+        by = ROUTES.to_vec();
     }
     let routes_of = |clock: &'static Clock| {
         clock.routes().iter().filter(|route| by.contains(route)).map(move |route| (clock, *route))
@@ -193,8 +187,8 @@ fn clock_named(word: &str) -> Result<&'static Clock, NoSuch> {
 
 fn route_named(word: &str) -> Result<Route, NoSuch> {
     let wanted = word.trim().to_ascii_lowercase();
-    chosen_routes().into_iter().find(|route| route.name() == wanted).ok_or_else(|| {
-        let known = chosen_routes().map(Route::name);
+    ROUTES.into_iter().find(|route| route.name() == wanted).ok_or_else(|| {
+        let known = ROUTES.map(Route::name);
         NoSuch::Route(word.to_owned(), nearest(&wanted, known.iter().copied()))
     })
 }
@@ -204,7 +198,7 @@ fn route_named(word: &str) -> Result<Route, NoSuch> {
 pub struct Declined {
     /// What cannot be read.
     pub subject: Subject,
-    /// By which route.
+    /// The route that cannot be taken.
     pub route: Route,
     /// Why, as a clause.
     pub reason: String,

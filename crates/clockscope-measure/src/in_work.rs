@@ -60,12 +60,14 @@ pub fn measure(paths: &[&Path], limits: &Limits) -> Vec<Option<InWork>> {
         loops.iter().map(|loops| LOOPS.map(|of| batch::calls_for(of(loops), limits.batch_ns)));
     let calls: Vec<[u64; LOOPS.len()]> = calls.collect();
     let clock = || tsc::now(ClockId::MonotonicRaw).0;
-    let end = clock().saturating_add(i64::try_from(limits.time.as_nanos()).unwrap_or(i64::MAX));
+    let start = clock();
+    let elapsed_ns = || u128::from((clock() - start).unsigned_abs());
     let mut timed = |path: usize, kind: usize| {
         let (calling, calls) = (LOOPS[kind](loops[path]), calls[path][kind]);
         batch::timed(calling, calls).batch
     };
-    let batches = rounds(loops.len(), limits, &mut timed, &mut || clock() < end);
+    let batches =
+        rounds(loops.len(), limits, &mut timed, &mut || elapsed_ns() < limits.time.as_nanos());
     let (without, with) = batches.split_last().map_or((None, &[][..]), |(e, w)| (Some(e), w));
     with.iter().map(|with| without.and_then(|without| in_work(with, without))).collect()
 }
@@ -87,7 +89,7 @@ fn rounds(
     while round < limits.rounds_max && (round < limits.rounds_min || (!enough && goes_on())) {
         for place in 0..paths * LOOPS.len() {
             let (kind, turn) = (place / paths, place % paths);
-            let path = (turn + usize::try_from(round).unwrap_or(0)) % paths;
+            let path = (turn + round as usize) % paths;
             batches[path][kind].push(timed(path, kind));
         }
         round += 1;

@@ -27,7 +27,7 @@ pub struct Stepped {
     pub syscalls: u64,
     /// Repeats that gave these counts.
     pub agreeing: u32,
-    /// Repeats made.
+    /// How many repeats were made.
     pub repeats: u32,
 }
 
@@ -38,7 +38,7 @@ pub struct Counted {
     pub instructions: f64,
     /// Instructions in user mode.
     pub user: f64,
-    /// Cycles.
+    /// Cycles in user mode and in the kernel.
     pub cycles: f64,
 }
 

@@ -7,7 +7,6 @@ pub mod host;
 pub mod in_work;
 pub mod instructions;
 pub mod live;
-pub mod names;
 pub mod path;
 pub mod rounds;
 pub mod system_calls;

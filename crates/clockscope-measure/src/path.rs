@@ -20,7 +20,7 @@ pub enum Route {
 }
 
 impl Route {
-    /// Every route.
+    /// Every route, in the order in which they are shown.
     pub const ALL: [Self; 5] = [Self::Libc, Self::Vdso, Self::Syscall, Self::Tsc, Self::None];
 
     /// Its name, as in JSON and on the command line.
@@ -52,7 +52,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Its name.
+    /// The name of the clock or call, as it is shown.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -61,12 +61,12 @@ impl Subject {
     }
 }
 
-/// Something to measure.
+/// Something to measure: a subject by a route.
 #[derive(Debug)]
 pub struct Path {
-    /// What is called.
+    /// The clock or call that is made.
     pub subject: Subject,
-    /// By which route.
+    /// The way by which it is made.
     pub route: Route,
     /// The loops around it.
     pub loops: Loops,

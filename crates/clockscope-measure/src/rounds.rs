@@ -32,7 +32,7 @@ const BEATEN_BY: f64 = 0.001;
 
 /// What can be measured in batches: the real paths, or a test's double.
 pub trait Measurable {
-    /// Number of paths.
+    /// How many paths there are to measure.
     fn paths(&self) -> usize;
     /// Finds the number of calls of a path from which on a batch lasts `batch_ns`.
     fn calibrate(&mut self, path: usize, batch_ns: u64) -> Calibration;
@@ -78,11 +78,11 @@ impl Measurable for Paths<'_> {
 /// One batch of one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raw {
-    /// Which path.
+    /// The path, as an index of the list that is measured.
     pub path: usize,
-    /// Round, from 0.
+    /// The round in which it was made, from 0.
     pub round: u32,
-    /// The batch.
+    /// The batch, and the circumstances in which it ran.
     pub sample: Sample,
 }
 
@@ -93,7 +93,7 @@ pub struct Measured {
     pub batches: Vec<Raw>,
     /// For each path the calls made in all: to calibrate, to warm up and in batches.
     pub calls_made: Vec<u64>,
-    /// Rounds made.
+    /// How many rounds were made.
     pub rounds: u32,
 }
 
@@ -169,8 +169,7 @@ impl State {
             let accepted =
                 self.batches.iter().filter(|batch| best.is_some_and(|b| b.accepts(batch, GATE)));
             let accepted = accepted.count();
-            accepted >= usize::try_from(plan.accepted_min).unwrap_or(usize::MAX)
-                && accepted * 2 >= self.batches.len()
+            accepted >= plan.accepted_min as usize && accepted * 2 >= self.batches.len()
         }
     }
 }

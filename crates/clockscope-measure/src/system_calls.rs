@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::clocks::Declined;
 use super::path::{Path, Route, Subject};
-use clockscope_stats::nearest::nearest;
 use clockscope_sys::system_calls::{Once, SystemCall, TABLE};
+use clockscope_text::names::nearest;
 
 /// Rows with the call that was measured, to look at its answer again.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Answers {
 pub struct SystemCalls {
     /// A path for each call that answers as it should.
     pub paths: Vec<Path>,
-    /// The others.
+    /// The calls that cannot be measured here, and why.
     pub declined: Vec<Declined>,
     /// The same calls, to be tried again afterwards.
     pub answers: Answers,
@@ -59,18 +59,13 @@ impl std::error::Error for UnknownName {}
 /// Every name, in the order of the table.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
-    rows().iter().map(|row| row.name).collect()
+    TABLE.iter().map(|row| row.name).collect()
 }
 
 /// Every name with what it does, in the order of the table.
 #[must_use]
 pub fn descriptions() -> Vec<(&'static str, &'static str)> {
-    rows().iter().map(|row| (row.name, row.what)).collect()
-}
-
-fn rows() -> &'static [SystemCall] {
-    const ROWS: &[SystemCall] = &TABLE;
-    ROWS
+    TABLE.iter().map(|row| (row.name, row.what)).collect()
 }
 
 /// The paths of the named system calls, in the order given and each once; of all if there are no
@@ -104,13 +99,13 @@ fn route(row: &SystemCall) -> Route {
 
 fn chosen(names: &[String]) -> Result<Vec<&'static SystemCall>, UnknownName> {
     if names.is_empty() {
-        return Ok(rows().iter().collect());
+        return Ok(TABLE.iter().collect());
     }
     let mut chosen: Vec<&SystemCall> = Vec::new();
     for name in names {
         let wanted = name.to_ascii_lowercase();
         let wanted = wanted.strip_prefix("sys_").unwrap_or(&wanted);
-        let row = rows().iter().find(|row| row.name == wanted);
+        let row = TABLE.iter().find(|row| row.name == wanted);
         let row = row.ok_or_else(|| UnknownName { given: name.clone() })?;
         if chosen.iter().all(|other| other.name != row.name) {
             chosen.push(row);

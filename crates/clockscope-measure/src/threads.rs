@@ -31,7 +31,7 @@ pub struct Scaling {
     pub path: usize,
     /// CPU of each thread.
     pub cpus: Vec<u32>,
-    /// What they did.
+    /// What the threads did while all of them ran.
     pub together: Together,
     /// Calls a second divided by those of one thread and the number of threads.
     pub efficiency: f64,
@@ -43,7 +43,7 @@ pub struct Scaling {
 pub enum Decline {
     /// Each thread needs a CPU of its own.
     TooFewCpus {
-        /// Threads asked for.
+        /// How many threads were asked for.
         threads: usize,
         /// CPUs that this process may use.
         cpus: usize,
@@ -100,7 +100,7 @@ pub fn measure(
     for count in counts {
         match decline(*count, cpus.len()) {
             Some(reason) => scalings.declined.push((*count, reason)),
-            None => possible.push(usize::try_from(*count).unwrap_or(usize::MAX)),
+            None => possible.push(*count as usize),
         }
     }
     possible.sort_unstable();
@@ -133,7 +133,7 @@ fn clone(error: &io::Error) -> io::Error {
 }
 
 fn decline(threads: u32, cpus: usize) -> Option<Decline> {
-    match usize::try_from(threads).unwrap_or(usize::MAX) {
+    match threads as usize {
         0 => Some(Decline::None),
         threads if threads > cpus => Some(Decline::TooFewCpus { threads, cpus }),
         _ => None,
@@ -216,10 +216,10 @@ fn on_cpu(
     // Also a thread that could not be pinned comes here, or the others would wait for ever.
     ready.wait();
     pinned?;
-    let end_ns = now_ns() + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2);
+    let first_ns = now_ns();
     let mut batches = Vec::new();
-    let mut start_ns = now_ns();
-    while start_ns < end_ns || batches.is_empty() {
+    let mut start_ns = first_ns;
+    while u128::from(start_ns - first_ns) < time.as_nanos() || batches.is_empty() {
         let batch = batch::timed(calling, calls).batch;
         let now_ns = now_ns();
         batches.push(Placed { start_ns, end_ns: now_ns, batch });
@@ -229,7 +229,7 @@ fn on_cpu(
 }
 
 fn now_ns() -> u64 {
-    u64::try_from(tsc::now(ClockId::MonotonicRaw).0).unwrap_or(0)
+    tsc::now(ClockId::MonotonicRaw).0.max(0).cast_unsigned()
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub fn adev(phases: &[f64], spacing_s: f64, m: usize) -> Option<f64> {
     oadev(&thinned, spacing_s * m as f64, 1)
 }
 
-/// Overlapping Allan deviation.
+/// Overlapping Allan deviation, without a unit.
 #[must_use]
 pub fn oadev(phases: &[f64], spacing_s: f64, m: usize) -> Option<f64> {
     let terms = second_differences(phases, m)?;
@@ -25,7 +25,7 @@ pub fn oadev(phases: &[f64], spacing_s: f64, m: usize) -> Option<f64> {
     Some((squares / (2.0 * terms.len() as f64)).sqrt() / (m as f64 * spacing_s))
 }
 
-/// Modified Allan deviation.
+/// Modified Allan deviation, without a unit.
 #[must_use]
 pub fn mdev(phases: &[f64], spacing_s: f64, m: usize) -> Option<f64> {
     let terms = second_differences(phases, m)?;

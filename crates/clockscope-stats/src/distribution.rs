@@ -8,11 +8,11 @@ use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use super::histogram::LogLinear;
 
 /// Each power of two has 2^5 buckets in what is printed.
-const BUCKET_BITS: u32 = 5;
+const LAYOUT: LogLinear = LogLinear::new(5);
 /// Decimal digits that are kept of each value.
 const DIGITS: u8 = 3;
 
-/// A growing distribution.
+/// A distribution that grows value by value.
 #[derive(Clone, Debug)]
 pub struct Distribution {
     histogram: Histogram<u64>,
@@ -43,7 +43,7 @@ impl Distribution {
         self.max = self.max.max(value);
     }
 
-    /// Values so far.
+    /// How many values were added so far.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.histogram.len()
@@ -82,11 +82,10 @@ impl Distribution {
     /// Lower bound and count of each bucket that is not empty, ascending.
     #[must_use]
     pub fn buckets(&self) -> Vec<(u64, u64)> {
-        let Some(layout) = LogLinear::new(BUCKET_BITS) else { return Vec::new() };
         let mut buckets: Vec<(u64, u64)> = Vec::new();
         for step in self.histogram.iter_recorded() {
             let value = self.histogram.lowest_equivalent(step.value_iterated_to());
-            let lower = layout.bucket_at(layout.index_of(value), 0).lower;
+            let lower = LAYOUT.bucket_at(LAYOUT.index_of(value), 0).lower;
             match buckets.last_mut().filter(|last| last.0 == lower) {
                 Some(last) => last.1 += step.count_since_last_iteration(),
                 None => buckets.push((lower, step.count_since_last_iteration())),

@@ -94,28 +94,28 @@ pub fn is_unusable(accepted: usize, all: usize) -> bool {
 /// One launch of one path; nanoseconds a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LaunchSummary {
-    /// The cheapest batch.
+    /// The cost in the cheapest batch.
     pub min_ns: f64,
     /// Median of the batches that count; of all if none does.
     pub median_ns: f64,
-    /// Batches made.
+    /// How many batches were made.
     pub batches: usize,
-    /// Batches accepted.
+    /// How many of them the gate accepted.
     pub accepted: usize,
 }
 
 /// One path; nanoseconds a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// The cheapest batch.
+    /// The cost in the cheapest batch.
     pub min_ns: f64,
     /// Median of the batches that count, with its interval.
     pub median: MedianInterval,
     /// 5th and 95th percentile of all batches.
     pub p5_p95_ns: (f64, f64),
-    /// Batches made.
+    /// How many batches were made.
     pub batches: usize,
-    /// Batches accepted.
+    /// How many of them the gate accepted.
     pub accepted: usize,
     /// How far to trust it.
     pub grade: Grade,

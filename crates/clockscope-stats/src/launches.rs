@@ -4,7 +4,7 @@
 //! the launches of all paths show is taken together, as Smyth does for genes: the variance of a path
 //! is moved towards the common one, and has its degrees of freedom besides.
 
-use super::student;
+use super::probability::t_two_sided;
 
 /// Launches differ by so much at least, in percent: placement in memory is drawn anew each time.
 const LEAST_SPREAD: f64 = 0.3;
@@ -22,7 +22,7 @@ const DISTURBANCE_PART: f64 = 0.25;
 /// Launches of one path in two measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
-    /// Launches of each.
+    /// How many launches each measurement has.
     pub counts: (usize, usize),
     /// Squares of what their medians lie off the mean of their measurement, in percent; their sum.
     pub squares: f64,
@@ -60,7 +60,7 @@ impl Pair {
             DISTURBANCE_PART.powi(2) * (above_base.max(0.0).powi(2) + above_other.max(0.0).powi(2));
         let error = (variance * (1.0 / base + 1.0 / other) + between_runs).sqrt();
         let beyond = change.abs() - effect;
-        if beyond > 0.0 { student::two_sided(beyond / error, freedom).min(1.0) } else { 1.0 }
+        if beyond > 0.0 { t_two_sided(beyond / error, freedom).min(1.0) } else { 1.0 }
     }
 }
 

@@ -4,21 +4,21 @@
 //! is binomial with p = 1/2, so the k-th smallest and k-th largest samples enclose it with a
 //! probability that can be computed exactly.
 
-use super::special::incomplete_beta;
+use super::probability::incomplete_beta;
 
 /// A median with an interval that encloses the true median.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MedianInterval {
     /// Lower end, one of the samples.
     pub low: f64,
-    /// The sample median.
+    /// The sample median; of an even number the middle of two.
     pub median: f64,
     /// Upper end, one of the samples.
     pub high: f64,
     /// Probability (0 to 1) that the interval encloses the true median; less than what was asked
     /// for when there are too few samples.
     pub confidence: f64,
-    /// Number of samples.
+    /// How many samples there are.
     pub samples: usize,
 }
 

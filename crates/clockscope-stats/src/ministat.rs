@@ -3,7 +3,7 @@
 //! Use it for that only: its sum-of-squares variance cancels, its median of an even number is the
 //! upper of the two in the middle, and its 99.5 % is 99.8 %. See docs/compare.md.
 
-use super::student;
+use super::probability::t_enclosing;
 
 /// The confidences that it has, in percent.
 pub const LEVELS: [f64; 6] = [80.0, 90.0, 95.0, 98.0, 99.0, 99.5];
@@ -49,25 +49,25 @@ impl Set {
         &self.sorted
     }
 
-    /// Number of values.
+    /// How many values there are.
     #[must_use]
     pub fn count(&self) -> usize {
         self.sorted.len()
     }
 
-    /// Least value.
+    /// The least of the values.
     #[must_use]
     pub fn min(&self) -> f64 {
         self.sorted[0]
     }
 
-    /// Greatest value.
+    /// The greatest of the values.
     #[must_use]
     pub fn max(&self) -> f64 {
         self.sorted[self.sorted.len() - 1]
     }
 
-    /// Arithmetic mean.
+    /// The arithmetic mean of the values.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.sum / self.sorted.len() as f64
@@ -96,11 +96,11 @@ impl Set {
 /// A difference that it calls proven.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
-    /// Of the means.
+    /// The difference of the means, set minus reference.
     pub difference: f64,
     /// Its plus or minus.
     pub error: f64,
-    /// Pooled standard deviation.
+    /// The standard deviation of both sets, pooled.
     pub pooled: f64,
 }
 
@@ -125,7 +125,7 @@ fn table(df: usize, level: usize) -> f64 {
         return *entry;
     }
     let df = if df > TABLE_MAX { INFINITE } else { df as f64 };
-    (student::enclosing(COLUMNS[level], df) * 1000.0).round() / 1000.0
+    (t_enclosing(COLUMNS[level], df) * 1000.0).round() / 1000.0
 }
 
 #[cfg(test)]
@@ -152,9 +152,9 @@ mod tests {
 
     #[test]
     fn its_faults_are_here_and_not_in_our_statistics() {
-        use crate::{median, student, summary::Sorted, welch};
+        use crate::{median, summary::Sorted, welch};
         let level = LEVELS.iter().position(|level| *level == 99.5).unwrap();
-        assert_eq!(format!("{:.3}", student::enclosing(0.995, 22.0)), "3.119");
+        assert_eq!(format!("{:.3}", t_enclosing(0.995, 22.0)), "3.119");
         assert_eq!(table(22, level), 3.505);
 
         let large: Vec<f64> = (1..=6).map(|value| 1e9 + f64::from(value)).collect();

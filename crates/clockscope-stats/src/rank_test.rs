@@ -1,6 +1,6 @@
 //! Mann and Whitney's rank test, and Cliff's delta.
 
-use super::normal;
+use super::probability::normal_upper_tail;
 use super::summary::Sorted;
 use super::u_distribution::UDistribution;
 
@@ -14,7 +14,7 @@ pub(crate) const EXACT_TIED_MAX: usize = 25;
 pub struct RankTest {
     /// Pairs in which the value of the other set is greater, ties counting a half.
     pub u: f64,
-    /// Two-sided p.
+    /// The two-sided p, from 0 to 1.
     pub p: f64,
     /// Whether `p` is exact, or by the normal approximation.
     pub exact: bool,
@@ -68,7 +68,7 @@ fn by_normal(ranks: &Ranks, base: f64, other: f64) -> f64 {
     if variance <= 0.0 || reach <= 0.0 {
         return 1.0;
     }
-    (2.0 * normal::upper_tail(reach / variance.sqrt())).min(1.0)
+    (2.0 * normal_upper_tail(reach / variance.sqrt())).min(1.0)
 }
 
 /// Walks over both sets at once.

@@ -2,18 +2,19 @@
 
 use super::histogram::LogLinear;
 
-const BUCKET_BITS: u32 = 3;
+/// Each power of two has 2^3 buckets.
+const LAYOUT: LogLinear = LogLinear::new(3);
 
 /// A growing account of steps between readings in a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepAccount {
     /// Steps, zero ones included.
     pub count: u64,
-    /// Steps of zero.
+    /// How many steps were zero.
     pub zeros: u64,
     /// Least step that is not zero; 0 if there was none.
     pub min: u64,
-    /// Greatest step.
+    /// The greatest step, in the unit of the readings.
     pub max: u64,
     /// Greatest common divisor of all steps; 0 if all were zero.
     pub gcd: u64,
@@ -21,7 +22,7 @@ pub struct StepAccount {
 }
 
 impl StepAccount {
-    /// Adds a step.
+    /// Adds the step from one reading to the next.
     pub fn add(&mut self, step: u64) {
         self.count += 1;
         if step == 0 {
@@ -33,8 +34,7 @@ impl StepAccount {
         if self.gcd != 1 {
             self.gcd = divisor(self.gcd, step);
         }
-        let Some(layout) = LogLinear::new(BUCKET_BITS) else { return };
-        let index = usize::try_from(layout.index_of(step)).unwrap_or(0);
+        let index = LAYOUT.index_of(step) as usize;
         if self.counts.len() <= index {
             self.counts.resize(index + 1, 0);
         }
@@ -50,11 +50,10 @@ impl StepAccount {
     /// Lower bound and count of each bucket that is not empty, ascending; zero has its own.
     #[must_use]
     pub fn buckets(&self) -> Vec<(u64, u64)> {
-        let Some(layout) = LogLinear::new(BUCKET_BITS) else { return Vec::new() };
         let zeros = (self.zeros > 0).then_some((0, self.zeros));
-        let used = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        let lower = |index: usize| layout.bucket_at(u32::try_from(index).unwrap_or(0), 0).lower;
-        zeros.into_iter().chain(used.map(|(index, count)| (lower(index), *count))).collect()
+        let used = (0..).zip(&self.counts).filter(|(_, count)| **count > 0);
+        let bucket = |(index, count): (u32, &u64)| (LAYOUT.bucket_at(index, 0).lower, *count);
+        zeros.into_iter().chain(used.map(bucket)).collect()
     }
 }
 

@@ -11,7 +11,7 @@ pub struct Placed {
     pub start_ns: u64,
     /// After its last control loop.
     pub end_ns: u64,
-    /// The batch.
+    /// The batch, between its control loops.
     pub batch: Batch,
 }
 

@@ -4,7 +4,7 @@
 //! down, so the wanted ones are selected by narrowing: how many differences lie below a value is
 //! counted in one walk over both sorted sets.
 
-use super::normal;
+use super::probability::normal_quantile;
 use super::rank_test::EXACT_UNTIED_MAX;
 use super::summary::Sorted;
 use super::u_distribution::UDistribution;
@@ -55,22 +55,22 @@ pub fn are_enough(base: usize, other: usize, confidence: f64) -> bool {
 }
 
 /// Returns the 1-based rank of the difference at which the interval begins; 0 if there is none.
-fn interval_rank(base: usize, other: usize, confidence: f64) -> u64 {
+fn interval_rank(base: usize, other: usize, confidence: f64) -> usize {
     let outside = (1.0 - confidence) / 2.0;
     if base.max(other) <= EXACT_UNTIED_MAX {
         return UDistribution::untied(base, other).rank_below(outside);
     }
     let (n, m) = (base as f64, other as f64);
     let deviation = (n * m / 12.0 * (n + m + 1.0)).sqrt();
-    let rank = (n * m / 2.0 - 0.5 + normal::quantile(outside) * deviation).floor() + 1.0;
+    let rank = (n * m / 2.0 - 0.5 + normal_quantile(outside) * deviation).floor() + 1.0;
     // At least 0 and below n * m, which fits.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let rank = rank.max(0.0) as u64;
+    let rank = rank.max(0.0) as usize;
     rank
 }
 
 /// Up to this many differences, or as many as there are values, are written down and sorted.
-const FEW: u64 = 4096;
+const FEW: usize = 4096;
 
 /// All differences of a value of `other` and one of `base`, both sorted.
 #[derive(Clone, Copy, Debug)]
@@ -85,19 +85,19 @@ struct Between {
     low: f64,
     high: f64,
     /// How many are not above `low`.
-    below: u64,
+    below: usize,
     /// How many are between.
-    count: u64,
+    count: usize,
 }
 
 impl Differences<'_> {
-    fn count(&self) -> u64 {
-        self.base.len() as u64 * self.other.len() as u64
+    fn count(&self) -> usize {
+        self.base.len() * self.other.len()
     }
 
     /// The difference of 0-based `rank` in ascending order.
-    fn select(&self, rank: u64) -> f64 {
-        let few = FEW.max((self.base.len() + self.other.len()) as u64);
+    fn select(&self, rank: usize) -> f64 {
+        let few = FEW.max(self.base.len() + self.other.len());
         let mut between =
             Between { low: f64::NEG_INFINITY, high: f64::INFINITY, below: 0, count: self.count() };
         let mut random = 0x9e37_79b9_7f4a_7c15;
@@ -124,12 +124,12 @@ impl Differences<'_> {
         self.each_row(between.low, between.high, |row, from, to| {
             values.extend(self.other[from..to].iter().map(|value| value - self.base[row]));
         });
-        let index = usize::try_from(rank - between.below).unwrap_or(0).min(values.len() - 1);
+        let index = (rank - between.below).min(values.len() - 1);
         *values.select_nth_unstable_by(index, f64::total_cmp).1
     }
 
     /// How many differences are less than `value`, and how many are not more.
-    fn count_below(&self, value: f64) -> (u64, u64) {
+    fn count_below(&self, value: f64) -> (usize, usize) {
         let (mut less, mut not_more) = (0, 0);
         let (mut i, mut j) = (0, 0);
         for base in self.base {
@@ -140,8 +140,8 @@ impl Differences<'_> {
             while j < self.other.len() && self.other[j] - base <= value {
                 j += 1;
             }
-            less += i as u64;
-            not_more += j as u64;
+            less += i;
+            not_more += j;
         }
         (less, not_more)
     }
@@ -164,22 +164,22 @@ impl Differences<'_> {
 
     /// Two of the differences between, that probably enclose the one of `rank` among them closely:
     /// quantiles of a random sample, as Floyd and Rivest's SELECT does.
-    fn pivots(&self, between: &Between, rank: u64, random: &mut u64) -> [f64; 2] {
+    fn pivots(&self, between: &Between, rank: usize, random: &mut u64) -> [f64; 2] {
         let size = ((self.base.len() + self.other.len()) / 100).clamp(200, 100_000);
         let stratum = between.count as f64 / size as f64;
         let mut places = (0..size).map(|index| {
             let place = (index as f64 + next_share(random)) * stratum;
             // Not negative, and cut to the count.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            (place as u64).min(between.count - 1)
+            (place as usize).min(between.count - 1)
         });
         let mut sample = Vec::with_capacity(size);
         let mut next = places.next();
         let mut passed = 0;
         self.each_row(between.low, between.high, |row, from, to| {
-            let end = passed + (to - from) as u64;
+            let end = passed + (to - from);
             while let Some(place) = next.filter(|place| *place < end) {
-                let column = from + usize::try_from(place - passed).unwrap_or(0);
+                let column = from + (place - passed);
                 sample.push(self.other[column] - self.base[row]);
                 next = places.next();
             }
@@ -255,7 +255,7 @@ mod tests {
             let all = by_sorting(&a, &b);
             let differences = Differences { base: a.values(), other: b.values() };
             for rank in [0, 1, 100, 19_549, 19_550, 30_000, 39_098, 39_099] {
-                let expected = all[usize::try_from(rank).unwrap()];
+                let expected = all[rank];
                 assert_eq!(differences.select(rank), expected, "{distinct} {rank}");
             }
         }

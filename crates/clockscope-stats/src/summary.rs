@@ -34,13 +34,13 @@ impl Sorted {
         self.0.len()
     }
 
-    /// The least.
+    /// The least of the numbers.
     #[must_use]
     pub fn min(&self) -> f64 {
         self.0[0]
     }
 
-    /// The greatest.
+    /// The greatest of the numbers.
     #[must_use]
     pub fn max(&self) -> f64 {
         self.0[self.0.len() - 1]
@@ -59,7 +59,7 @@ impl Sorted {
         self.0[below] + (self.0[above] - self.0[below]) * share
     }
 
-    /// The arithmetic mean.
+    /// The arithmetic mean of the numbers.
     #[must_use]
     pub fn mean(&self) -> f64 {
         // About the first value, so that a large common part takes no digits away.
@@ -142,7 +142,7 @@ pub struct Outliers {
 }
 
 impl Outliers {
-    /// All of them.
+    /// How many values lie far out, on both sides.
     #[must_use]
     pub fn count(&self) -> usize {
         self.low_severe + self.low_mild + self.high_mild + self.high_severe

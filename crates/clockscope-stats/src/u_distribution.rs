@@ -79,9 +79,9 @@ impl UDistribution {
 
     /// The greatest whole k for which U < k is no likelier than `share`; 0 if there is none.
     #[must_use]
-    pub(crate) fn rank_below(&self, share: f64) -> u64 {
+    pub(crate) fn rank_below(&self, share: f64) -> usize {
         let values = self.at_most.iter();
-        values.take_while(|probability| **probability <= share * (1.0 + 1e-12)).count() as u64
+        values.take_while(|probability| **probability <= share * (1.0 + 1e-12)).count()
     }
 
     fn index(&self, u: f64) -> Option<usize> {

@@ -1,16 +1,16 @@
 //! Student's and Welch's comparison of two means.
 
-use super::student;
+use super::probability::{t_enclosing, t_two_sided};
 use super::summary::Sorted;
 
-/// Two means compared.
+/// What a t test says of two means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeanTest {
     /// t of the difference other - base.
     pub t: f64,
-    /// Degrees of freedom.
+    /// Degrees of freedom; by Welch not a whole number.
     pub df: f64,
-    /// Two-sided p.
+    /// The two-sided p, from 0 to 1.
     pub p: f64,
     /// Interval of the difference of the means, other - base.
     pub interval: (f64, f64),
@@ -57,9 +57,9 @@ fn test(difference: f64, error: f64, df: f64, confidence: f64) -> Option<MeanTes
     if !t.is_finite() || !df.is_finite() {
         return None;
     }
-    let reach = student::enclosing(confidence, df) * error;
+    let reach = t_enclosing(confidence, df) * error;
     let interval = (difference - reach, difference + reach);
-    Some(MeanTest { t, df, p: student::two_sided(t, df), interval })
+    Some(MeanTest { t, df, p: t_two_sided(t, df), interval })
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use super::check;
+
 /// More CPUs than Linux supports (`NR_CPUS` is at most 8,192).
 const CPUS_MAX: usize = 8192;
 const WORD_BITS: usize = u64::BITS as usize;
@@ -20,11 +22,9 @@ pub fn allowed() -> io::Result<Vec<u32>> {
     let written = unsafe {
         libc::syscall(libc::SYS_sched_getaffinity, 0, size_of::<Mask>(), mask.as_mut_ptr())
     };
-    if written < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let is_set = |cpu: &usize| mask[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1 == 1;
-    Ok((0..CPUS_MAX).filter(is_set).filter_map(|cpu| u32::try_from(cpu).ok()).collect())
+    check(written)?;
+    let is_set = |(_, cpu): &(u32, usize)| mask[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1 == 1;
+    Ok((0..).zip(0..CPUS_MAX).filter(is_set).map(|(number, _)| number).collect())
 }
 
 /// Lets the calling thread run on these CPUs only.
@@ -35,21 +35,21 @@ pub fn allowed() -> io::Result<Vec<u32>> {
 pub fn restrict_to(cpus: &[u32]) -> io::Result<()> {
     let mut mask: Mask = [0; CPUS_MAX / WORD_BITS];
     for cpu in cpus {
-        let cpu = usize::try_from(*cpu).unwrap_or(usize::MAX);
+        let cpu = *cpu as usize;
         let word = mask.get_mut(cpu / WORD_BITS).ok_or(io::ErrorKind::InvalidInput)?;
         *word |= 1 << (cpu % WORD_BITS);
     }
     // SAFETY: as above; the kernel only reads.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of::<Mask>(), mask.as_ptr()) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    check(result).map(drop)
 }
 
 /// The CPU that the calling thread is on now, 0 if the kernel does not say.
 #[must_use]
 pub fn current() -> u32 {
     // SAFETY: takes nothing.
-    u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
+    unsafe { libc::sched_getcpu() }.max(0).cast_unsigned()
 }
 
 /// How often the calling thread was taken off its CPU although it could have run on.
@@ -61,7 +61,7 @@ pub fn involuntary_switches() -> u64 {
         libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
         usage
     };
-    u64::try_from(usage.ru_nivcsw).unwrap_or(0)
+    usage.ru_nivcsw.max(0).cast_unsigned()
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ pub enum ProbeKind {
     Tracepoint,
     /// A kernel function (kprobe or kretprobe).
     Function,
-    /// Anything else.
+    /// Anything else, such as a network device or a control group.
     Other,
 }
 

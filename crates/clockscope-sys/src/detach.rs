@@ -73,14 +73,7 @@ impl Waiting {
         if matches!(self.word.read(&mut [0]), Ok(1)) {
             return Ok(0);
         }
-        let mut status = 0;
-        // SAFETY: the pointer is to a local; the process is a child of this one.
-        while unsafe { libc::waitpid(self.pid, &raw mut status, 0) } == -1 {
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        let status = super::wait::child(self.pid)?;
         let was_killed = libc::WIFSIGNALED(status);
         Ok(if was_killed { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) })
     }

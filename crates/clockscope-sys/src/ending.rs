@@ -4,13 +4,13 @@
 //! missed; so from then on a timer sends more, until somebody has looked.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use super::{signals, ticker};
+
 /// Signals that ask for the end.
 const ASKING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-/// The timer's.
 const BY_TIME: i32 = libc::SIGALRM;
 /// How often to remind of an end that was asked for.
 const REMINDER: Duration = Duration::from_millis(20);
@@ -19,7 +19,7 @@ const REMINDER: Duration = Duration::from_millis(20);
 static ASKED: AtomicI32 = AtomicI32::new(0);
 /// Whether the terminal's stop (Ctrl-Z) has been asked for.
 static STOP: AtomicBool = AtomicBool::new(false);
-/// The timer.
+/// The timer of the running [`Ending`], as an address.
 static TIMER: AtomicUsize = AtomicUsize::new(0);
 
 /// Why it is to end.
@@ -27,7 +27,7 @@ static TIMER: AtomicUsize = AtomicUsize::new(0);
 pub enum Asked {
     /// The time is over.
     Time,
-    /// A signal came.
+    /// A signal came: its number.
     Signal(i32),
 }
 
@@ -43,22 +43,8 @@ impl Ending {
     /// When the kernel gives no timer.
     pub fn expect() -> io::Result<Self> {
         ASKED.store(0, Relaxed);
-        // SAFETY: all-zero is a value of this plain struct.
-        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
-        event.sigev_notify = libc::SIGEV_THREAD_ID;
-        event.sigev_signo = BY_TIME;
-        // SAFETY: takes no arguments.
-        event.sigev_notify_thread_id = unsafe { libc::gettid() };
-        let mut timer = MaybeUninit::<libc::timer_t>::zeroed();
-        // SAFETY: both pointers are to locals of the right type.
-        let made = unsafe {
-            libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, timer.as_mut_ptr())
-        };
-        if made == -1 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: filled by the kernel.
-        TIMER.store(unsafe { timer.assume_init() }.expose_provenance(), Relaxed);
+        let timer = ticker::make_timer(BY_TIME, std::ptr::null_mut())?;
+        TIMER.store(timer.expose_provenance(), Relaxed);
         for signal in ASKING.into_iter().chain([BY_TIME]) {
             handle(signal, note as extern "C" fn(i32) as *const () as usize);
         }
@@ -104,15 +90,10 @@ fn timer() -> libc::timer_t {
     std::ptr::with_exposed_provenance_mut(TIMER.load(Relaxed))
 }
 
-/// Lets the timer send its signal after a while, and then again and again.
+/// Lets the timer send its signal after a while, and then as a reminder.
 fn arm(after: Duration) {
-    let time = |duration: Duration| libc::timespec {
-        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: duration.subsec_nanos().into(),
-    };
-    let setting = libc::itimerspec { it_interval: time(REMINDER), it_value: time(after) };
-    // SAFETY: the timer was made by `expect`; the pointer is to a local.
-    unsafe { libc::timer_settime(timer(), 0, &raw const setting, std::ptr::null_mut()) };
+    // The timer exists, and the times are valid.
+    let _ = ticker::set_timer(timer(), after, REMINDER);
 }
 
 /// The handler: stores a number, and sets a timer, which a handler may.
@@ -135,9 +116,6 @@ pub fn take_stop() -> bool {
 }
 
 fn handle(signal: i32, handler: usize) {
-    // SAFETY: all-zero is a value of this plain struct: no flags, so that waiting is interrupted.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = handler;
-    // SAFETY: the handler does only what a handler may.
-    unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+    // SAFETY: the handlers store numbers and set a timer, which a handler may. The signals are valid.
+    let _ = unsafe { signals::handle(signal, handler, 0) };
 }

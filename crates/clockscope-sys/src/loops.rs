@@ -19,7 +19,7 @@ static NEXT_PLACE: AtomicU64 = AtomicU64::new(1);
 pub struct Loop(Box<dyn Fn(u64) + Send + Sync>);
 
 impl Loop {
-    /// Makes `turns` turns.
+    /// Makes this many turns, on the calling thread.
     pub fn run(&self, turns: u64) {
         (self.0)(turns);
     }

@@ -14,7 +14,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 pub enum Access {
     /// Reading only; a store through it would end this process.
     Read,
-    /// Reading and writing.
+    /// Reading and writing, by the keeper of the page.
     Write,
 }
 

@@ -25,7 +25,7 @@ const HEADER: usize = 8;
 /// A ring has at least this many bytes; with less it holds no two samples.
 pub(crate) const SMALLEST: usize = 64 << 10;
 
-/// A ring.
+/// The ring of one CPU, mapped into this process.
 #[derive(Debug)]
 pub struct Ring {
     cpu: i32,
@@ -42,9 +42,9 @@ unsafe impl Send for Ring {}
 /// A record as the kernel wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raw<'a> {
-    /// `PERF_RECORD_*`.
+    /// What the record is: `PERF_RECORD_*`.
     pub kind: u32,
-    /// `PERF_RECORD_MISC_*`.
+    /// Flags of the record: `PERF_RECORD_MISC_*`.
     pub misc: u16,
     /// What follows the header.
     pub body: &'a [u8],
@@ -78,7 +78,7 @@ impl Ring {
         Ok(Self { cpu, event, at, size, scratch: Vec::new() })
     }
 
-    /// Its CPU.
+    /// The CPU whose records it holds.
     #[must_use]
     pub fn cpu(&self) -> i32 {
         self.cpu

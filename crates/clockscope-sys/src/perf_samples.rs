@@ -25,17 +25,17 @@ pub const REGISTERS: u64 =
     1 << BX | 1 << DX | 1 << BP | 1 << SP | 1 << IP | 1 << R9 | 1 << R10 | 0b1111 << R12;
 /// Number of `rbx` in [`REGISTERS`].
 pub const BX: u64 = 1;
-/// That of `rdx`.
+/// Number of `rdx` in [`REGISTERS`].
 pub const DX: u64 = 3;
-/// That of `rbp`.
+/// Number of `rbp` in [`REGISTERS`].
 pub const BP: u64 = 6;
-/// That of `rsp`.
+/// Number of `rsp` in [`REGISTERS`].
 pub const SP: u64 = 7;
-/// That of `rip`.
+/// Number of `rip` in [`REGISTERS`].
 pub const IP: u64 = 8;
-/// That of `r9`.
+/// Number of `r9` in [`REGISTERS`].
 pub const R9: u64 = 17;
-/// That of `r10`.
+/// Number of `r10` in [`REGISTERS`].
 pub const R10: u64 = 18;
 /// That of `r12`; those of `r13` to `r15` follow.
 pub const R12: u64 = 20;
@@ -53,12 +53,12 @@ pub(crate) const STACK_BYTES: u32 = 16 << 10;
 pub enum Subject {
     /// Nothing: it only has a ring, which says that it can be read when it holds this many bytes.
     Nothing {
-        /// Bytes.
+        /// Bytes in the ring at which it can be read.
         wake_at: u32,
     },
     /// Every execution of the instruction at an address, until the process executes a program.
     Execution {
-        /// The address.
+        /// The address of the instruction, in the process.
         address: u64,
     },
     /// Beginnings of system calls, so many a second.

@@ -2,14 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, FromRawFd as _};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-use super::check;
+use super::{check, signals};
 
 /// Waits until one of them can be read, or the time is over; gives for each whether it is ready.
 /// A descriptor with an error or a peer that left counts as ready. The end is as exact as the
@@ -53,20 +52,15 @@ impl EndSignals {
     ///
     /// Those of `signalfd(2)`; then the signals end the process as ever.
     pub fn catch() -> io::Result<Self> {
-        let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
-        // SAFETY: the set is a local, made valid by the first call; both signals exist.
-        let fd = check(unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
-            libc::signalfd(-1, set.as_ptr(), libc::SFD_NONBLOCK | libc::SFD_CLOEXEC)
-        })?;
+        const CAUGHT: [i32; 2] = [libc::SIGINT, libc::SIGTERM];
+        let set = signals::set(&CAUGHT);
+        let flags = libc::SFD_NONBLOCK | libc::SFD_CLOEXEC;
+        // SAFETY: the pointer is to a local.
+        let fd = check(unsafe { libc::signalfd(-1, &raw const set, flags) })?;
         // SAFETY: a new descriptor that nobody else owns.
-        let signals = Self(unsafe { File::from_raw_fd(fd) });
-        // SAFETY: the set is valid; the old mask is not asked for.
-        let blocked =
-            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut()) };
-        if blocked == 0 { Ok(signals) } else { Err(io::Error::from_raw_os_error(blocked)) }
+        let caught = Self(unsafe { File::from_raw_fd(fd) });
+        signals::mask(libc::SIG_BLOCK, &CAUGHT)?;
+        Ok(caught)
     }
 
     /// Whether one of them came since.

@@ -1,5 +1,7 @@
 //! Raises the calling thread to `SCHED_RR` for a few milliseconds.
 
+use super::real_time::{put_back, scheduling, set};
+
 /// This thread goes before all that have no real-time priority, until this value is dropped.
 #[derive(Debug)]
 pub struct Precedence {
@@ -15,8 +17,8 @@ impl Precedence {
     #[must_use]
     pub fn ask() -> Self {
         // The flag may be there from the last time.
-        let is_given =
-            policy() == libc::SCHED_OTHER && set(libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 1);
+        let is_given = policy() == Some(libc::SCHED_OTHER)
+            && set(0, (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 1));
         Self { is_given }
     }
 }
@@ -24,28 +26,16 @@ impl Precedence {
 impl Drop for Precedence {
     fn drop(&mut self) {
         // Somebody else may have lifted the thread higher meanwhile (`real_time.rs`), who also lets it down.
-        if !self.is_given || policy() != libc::SCHED_RR {
+        if !self.is_given || policy() != Some(libc::SCHED_RR) {
             return;
         }
-        // Without CAP_SYS_NICE a thread may have a priority (RLIMIT_RTPRIO) and may give it up, but not
-        // take the flag away. To an ordinary thread it does nothing but that its children have no
-        // negative nice value.
-        if !set(libc::SCHED_OTHER, 0) {
-            set(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0);
-        }
+        put_back((libc::SCHED_OTHER, 0));
     }
 }
 
-/// The policy of the calling thread, without the flag for what it makes.
-fn policy() -> i32 {
-    // SAFETY: takes a number; 0 is the calling thread.
-    unsafe { libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK }
-}
-
-fn set(policy: i32, priority: i32) -> bool {
-    let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: the pointer is to a local of the right type; 0 is the calling thread.
-    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
+/// The policy of the calling thread, without the flag for what it makes; `None` if it is not known.
+fn policy() -> Option<i32> {
+    scheduling(0).map(|(policy, _)| policy & !libc::SCHED_RESET_ON_FORK)
 }
 
 #[cfg(test)]
@@ -56,7 +46,7 @@ mod tests {
     fn the_thread_is_an_ordinary_one_afterwards() {
         let before = policy();
         let precedence = Precedence::ask();
-        assert_eq!(policy() == libc::SCHED_RR, precedence.is_given);
+        assert_eq!(policy() == Some(libc::SCHED_RR), precedence.is_given);
         drop(precedence);
         assert_eq!(policy(), before);
     }

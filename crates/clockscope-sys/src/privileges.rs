@@ -8,7 +8,7 @@ use std::ptr;
 /// A user and the group that comes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Its number.
+    /// The number of the user.
     pub uid: u32,
     /// Number of its group.
     pub gid: u32,

@@ -255,21 +255,21 @@ pub fn signal_sender(pid: i32) -> io::Result<(i32, i32)> {
 /// A system-call stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyscallStop {
-    /// Before the call.
+    /// The tracee stands before the call.
     Entry {
         /// Audit architecture (`AUDIT_ARCH_*`).
         arch: u32,
         /// Number of the call.
         number: u64,
-        /// Arguments.
+        /// The arguments, as in the registers.
         arguments: [u64; 6],
     },
-    /// After the call.
+    /// The tracee stands after the call.
     Exit {
         /// True if the call failed.
         is_error: bool,
     },
-    /// Neither.
+    /// The tracee stands at no system call.
     Other,
 }
 

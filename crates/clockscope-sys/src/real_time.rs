@@ -43,7 +43,7 @@ const HIGHEST: i32 = 99;
 const FIRST: i32 = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
 
 /// How a thread is scheduled: policy and priority.
-type Scheduling = (i32, i32);
+pub(super) type Scheduling = (i32, i32);
 
 /// This thread serves others, until this value is dropped: see the head of this file.
 ///
@@ -73,7 +73,7 @@ thread_local! {
 }
 
 impl Service {
-    /// Begins to serve.
+    /// Begins to serve, with a sentinel if there is none.
     #[must_use]
     pub fn begin() -> Self {
         let duty = DUTY.with_borrow_mut(|current| {
@@ -152,7 +152,7 @@ impl Drop for Duty {
 /// Schedules the calling thread as before. Who has taken a priority without `CAP_SYS_NICE`, by
 /// `RLIMIT_RTPRIO`, may not take the flag for what it makes away again: `sched(7)`. To an ordinary thread
 /// the flag does nothing but that its children have no negative nice value.
-fn put_back(before: Scheduling) -> bool {
+pub(super) fn put_back(before: Scheduling) -> bool {
     set(0, before) || set(0, (before.0 | libc::SCHED_RESET_ON_FORK, before.1))
 }
 
@@ -280,7 +280,7 @@ fn is_real_time(policy: i32) -> bool {
 }
 
 /// How a thread is scheduled (0: the calling one); `None` if it is gone.
-fn scheduling(thread: i32) -> Option<Scheduling> {
+pub(super) fn scheduling(thread: i32) -> Option<Scheduling> {
     // SAFETY: takes a number.
     let policy = unsafe { libc::sched_getscheduler(thread) };
     if policy == -1 {
@@ -296,7 +296,7 @@ fn scheduling(thread: i32) -> Option<Scheduling> {
 }
 
 /// Says how a thread is to be scheduled (0: the calling one). True if that is allowed.
-fn set(thread: i32, (policy, priority): Scheduling) -> bool {
+pub(super) fn set(thread: i32, (policy, priority): Scheduling) -> bool {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: takes numbers, and a pointer to a local of the right type.
     unsafe { libc::sched_setscheduler(thread, policy, &raw const parameters) == 0 }

@@ -79,7 +79,7 @@ fn set(head: &'static ListHead) -> io::Result<()> {
     let result = unsafe {
         libc::syscall(libc::SYS_set_robust_list, std::ptr::from_ref(head), size_of::<ListHead>())
     };
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    super::check(result).map(drop)
 }
 
 #[cfg(test)]

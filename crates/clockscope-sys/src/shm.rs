@@ -10,7 +10,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::real_time;
+use super::{check, real_time, wait};
 
 /// A segment attached for reading and writing, seen as a `T`.
 ///
@@ -61,7 +61,7 @@ impl<T: SharedContent> Segment<T> {
         self.id
     }
 
-    /// The content.
+    /// The content, which other processes change meanwhile.
     #[must_use]
     pub fn get(&self) -> &T {
         // SAFETY: attached until `self` is dropped, at least `size_of::<T>()` bytes, page-aligned;
@@ -81,8 +81,7 @@ impl<T: SharedContent> Segment<T> {
         data.shm_perm.gid = gid;
         data.shm_perm.mode = mode;
         // SAFETY: the pointer is to a local of the right type.
-        let result = unsafe { libc::shmctl(self.id, libc::IPC_SET, &raw mut data) };
-        if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        check(unsafe { libc::shmctl(self.id, libc::IPC_SET, &raw mut data) }).map(drop)
     }
 }
 
@@ -129,16 +128,12 @@ impl Making {
             let flags = libc::CLONE_VM | libc::CLONE_VFORK;
             libc::clone(in_helper, top, flags, std::ptr::from_mut(self).cast())
         };
-        // SAFETY: the child is this thread's own, and has ended. The mask is the one of before.
-        unsafe {
-            if child != -1 {
-                while libc::waitpid(child, std::ptr::null_mut(), libc::__WALL) == -1
-                    && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-                {
-                }
-            }
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
+        if child != -1 {
+            // It has ended. Where somebody else has waited for it, nothing is left to do.
+            let _ = wait::child(child);
         }
+        // SAFETY: the mask is the one of before.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut()) };
         child != -1
     }
 

@@ -4,12 +4,12 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::proc_text;
+use super::{check, proc_text};
 
 /// A signal that arrived here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Its number.
+    /// The number of the signal.
     pub signal: i32,
     /// Who sent it; 0 if the kernel did (the terminal).
     pub sender: i32,
@@ -57,11 +57,7 @@ pub struct Mask(libc::sigset_t);
 ///
 /// None in practice.
 pub fn block() -> io::Result<Mask> {
-    let mut before = empty();
-    // SAFETY: both pointers are to locals of the right type.
-    let result =
-        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const *forwarded(), &raw mut before) };
-    if result == 0 { Ok(Mask(before)) } else { Err(io::Error::from_raw_os_error(result)) }
+    mask(libc::SIG_BLOCK, &FORWARDED).map(Mask)
 }
 
 /// Waits for one of [`FORWARDED`].
@@ -70,10 +66,11 @@ pub fn block() -> io::Result<Mask> {
 ///
 /// None in practice.
 pub fn wait() -> io::Result<Received> {
+    let forwarded = set(&FORWARDED);
     loop {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         // SAFETY: both pointers are to values of the right type.
-        let signal = unsafe { libc::sigwaitinfo(&raw const *forwarded(), info.as_mut_ptr()) };
+        let signal = unsafe { libc::sigwaitinfo(&raw const forwarded, info.as_mut_ptr()) };
         if signal > 0 {
             // SAFETY: filled by the kernel, and valid when zeroed.
             let info = unsafe { info.assume_init() };
@@ -88,22 +85,41 @@ pub fn wait() -> io::Result<Received> {
     }
 }
 
-fn empty() -> libc::sigset_t {
+/// A set of signals.
+pub(super) fn set(signals: &[i32]) -> libc::sigset_t {
     let mut set = MaybeUninit::zeroed();
-    // SAFETY: initialises the local.
+    // SAFETY: the first call initialises the local; the numbers are signals.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
+        for signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), *signal);
+        }
         set.assume_init()
     }
 }
 
-fn forwarded() -> Box<libc::sigset_t> {
-    let mut set = empty();
-    for signal in FORWARDED {
-        // SAFETY: the set is initialised and the number is a signal.
-        unsafe { libc::sigaddset(&raw mut set, signal) };
+/// Blocks or unblocks signals in this thread (`SIG_BLOCK`, `SIG_UNBLOCK`); gives the mask of before.
+pub(super) fn mask(how: i32, signals: &[i32]) -> io::Result<libc::sigset_t> {
+    let (set, mut before) = (set(signals), set(&[]));
+    // SAFETY: both pointers are to locals of the right type.
+    match unsafe { libc::pthread_sigmask(how, &raw const set, &raw mut before) } {
+        0 => Ok(before),
+        error => Err(io::Error::from_raw_os_error(error)),
     }
-    Box::new(set)
+}
+
+/// Has a handler called at a signal, without `SA_RESTART`, so that it interrupts waits.
+///
+/// # Safety
+///
+/// The handler does only what a handler may, and takes what the flags say.
+pub(super) unsafe fn handle(signal: i32, handler: usize, flags: i32) -> io::Result<()> {
+    // SAFETY: all-zero is a value of this plain struct.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler;
+    action.sa_flags = flags;
+    // SAFETY: the pointer is to a local; the caller answers for the handler.
+    check(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) }).map(drop)
 }
 
 /// Sends a signal to a process.
@@ -113,7 +129,7 @@ fn forwarded() -> Box<libc::sigset_t> {
 /// `ESRCH` when it is gone.
 pub fn send(pid: i32, signal: i32) -> io::Result<()> {
     // SAFETY: takes numbers.
-    if unsafe { libc::kill(pid, signal) } == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    check(unsafe { libc::kill(pid, signal) }).map(drop)
 }
 
 /// True if `thread` is a thread of `process`.
@@ -147,16 +163,15 @@ pub fn stop_self() {
 /// if the signal does not kill.
 pub fn die_by(signal: i32) {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    let mut set = empty();
-    // SAFETY: pointers are to locals of the right type; the default action of the signal is
+    // SAFETY: the pointer is to a local of the right type; the default action of the signal is
     // exactly what is wanted.
     unsafe {
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
         libc::signal(signal, libc::SIG_DFL);
-        libc::sigaddset(&raw mut set, signal);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
-        libc::raise(signal);
     }
+    let _ = mask(libc::SIG_UNBLOCK, &[signal]);
+    // SAFETY: takes a number.
+    unsafe { libc::raise(signal) };
 }
 
 /// In a forked child: gives signals back as they were before this program began. Calls only

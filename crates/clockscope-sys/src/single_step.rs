@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::loops::Loop;
 use super::ptrace::{self, Registers};
-use super::raw_syscall;
+use super::{raw_syscall, wait};
 
 /// What the child passes to `getppid`, which takes nothing, between two runs.
 const MARK: usize = 0x636c_6f63_6b73_6370;
@@ -88,13 +88,6 @@ fn mark() {
     unsafe { raw_syscall::one(libc::SYS_getppid, MARK) };
 }
 
-/// What stands at an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Instruction {
-    Syscall,
-    Other,
-}
-
 /// The child; killed and waited for when it is dropped.
 struct Child {
     pid: i32,
@@ -111,35 +104,31 @@ impl Child {
         self.run(&(0..0), 100_000, &mut known).map(drop)
     }
 
-    /// Executes up to and with the next mark; the mark does not count.
+    /// Executes up to and with the next mark; the mark does not count. `known` says of addresses whether
+    /// an instruction that enters the kernel stands there.
     fn run(
         &mut self,
         range: &Range<u64>,
         most: u64,
-        known: &mut HashMap<u64, Instruction>,
+        known: &mut HashMap<u64, bool>,
     ) -> io::Result<Steps> {
         let mut steps = Steps::default();
         while steps.user <= most {
             let registers = ptrace::registers(self.pid)?;
-            let here = match known.get(&registers.rip) {
-                Some(here) => *here,
-                None => self.instruction(registers.rip)?,
+            let is_syscall = match known.get(&registers.rip) {
+                Some(is_syscall) => *is_syscall,
+                None => ptrace::two_bytes(self.pid, registers.rip)? == SYSCALL,
             };
-            known.insert(registers.rip, here);
+            known.insert(registers.rip, is_syscall);
             self.step()?;
-            if here == Instruction::Syscall && is_mark(&registers) {
+            if is_syscall && is_mark(&registers) {
                 return Ok(steps);
             }
             steps.user += 1;
             steps.in_range += u64::from(range.contains(&registers.rip));
-            steps.syscalls += u64::from(here == Instruction::Syscall);
+            steps.syscalls += u64::from(is_syscall);
         }
         Err(io::ErrorKind::TimedOut.into())
-    }
-
-    fn instruction(&self, address: u64) -> io::Result<Instruction> {
-        let bytes = ptrace::two_bytes(self.pid, address)?;
-        Ok(if bytes == SYSCALL { Instruction::Syscall } else { Instruction::Other })
     }
 
     fn step(&mut self) -> io::Result<()> {
@@ -149,14 +138,7 @@ impl Child {
 
     /// Waits for a stop. Signals that others send are not passed on: the child does not live long.
     fn wait(&mut self) -> io::Result<()> {
-        let mut status = 0;
-        // SAFETY: the pointer is to a local.
-        while unsafe { libc::waitpid(self.pid, &raw mut status, libc::__WALL) } == -1 {
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        let status = wait::child(self.pid)?;
         if libc::WIFSTOPPED(status) {
             return Ok(());
         }

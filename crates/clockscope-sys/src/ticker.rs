@@ -16,9 +16,10 @@
 
 use std::cell::Cell;
 use std::io;
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+
+use super::{check, signals};
 
 thread_local! {
     /// The ticker of this thread.
@@ -42,23 +43,13 @@ impl Ticker {
     ///
     /// When the kernel gives no timer (`EAGAIN`: too many queued signals, see `RLIMIT_SIGPENDING`).
     pub fn start(interval: Duration) -> io::Result<Self> {
-        handle()?;
+        let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = ticked;
+        // SAFETY: the handler has the signature that `SA_SIGINFO` asks for, and stores one word.
+        unsafe { signals::handle(signal(), handler as usize, libc::SA_SIGINFO)? };
         // The word is never given back: a signal that the kernel still holds may name it.
         let due: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
-        mask(libc::SIG_BLOCK);
-        let mut event: libc::sigevent = empty();
-        event.sigev_notify = libc::SIGEV_THREAD_ID;
-        event.sigev_signo = signal();
-        event.sigev_value = libc::sigval { sival_ptr: std::ptr::from_ref(due).cast_mut().cast() };
-        // SAFETY: takes and returns numbers.
-        event.sigev_notify_thread_id = unsafe { libc::gettid() };
-        let mut timer = std::ptr::null_mut();
-        // SAFETY: both pointers are to locals of the right type.
-        let made =
-            unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
-        if made == -1 {
-            return Err(io::Error::last_os_error());
-        }
+        signals::mask(libc::SIG_BLOCK, &[signal()])?;
+        let timer = make_timer(signal(), std::ptr::from_ref(due).cast_mut().cast())?;
         let mut ticker = Self { timer, interval: Duration::ZERO };
         ticker.set(interval)?;
         CURRENT.set(Some(due));
@@ -76,17 +67,7 @@ impl Ticker {
         if interval == self.interval {
             return Ok(());
         }
-        let time = libc::timespec {
-            tv_sec: libc::time_t::try_from(interval.as_secs()).unwrap_or(libc::time_t::MAX),
-            tv_nsec: i64::from(interval.subsec_nanos()),
-        };
-        let times = libc::itimerspec { it_interval: time, it_value: time };
-        // SAFETY: the timer exists until `self` is dropped; the pointer is to a local.
-        let set =
-            unsafe { libc::timer_settime(self.timer, 0, &raw const times, std::ptr::null_mut()) };
-        if set == -1 {
-            return Err(io::Error::last_os_error());
-        }
+        set_timer(self.timer, interval, interval)?;
         self.interval = interval;
         Ok(())
     }
@@ -98,7 +79,7 @@ impl Drop for Ticker {
         unsafe { libc::timer_delete(self.timer) };
         CURRENT.set(None);
         // A signal that came before finds the handler still there, and its word.
-        mask(libc::SIG_UNBLOCK);
+        let _ = signals::mask(libc::SIG_UNBLOCK, &[signal()]);
     }
 }
 
@@ -121,9 +102,10 @@ pub(super) fn take_turn() -> bool {
 /// if a tick came before.
 pub(super) fn interruptible<T>(call: impl FnOnce() -> T) -> Option<T> {
     let Some(due) = CURRENT.get() else { return Some(call()) };
-    mask(libc::SIG_UNBLOCK);
+    // Both succeed: the signal and what to do with it are valid.
+    let _ = signals::mask(libc::SIG_UNBLOCK, &[signal()]);
     let result = (!due.load(Relaxed)).then(call);
-    mask(libc::SIG_BLOCK);
+    let _ = signals::mask(libc::SIG_BLOCK, &[signal()]);
     result
 }
 
@@ -143,38 +125,36 @@ extern "C" fn ticked(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     }
 }
 
-/// Installs the handler. Doing it again changes nothing.
-fn handle() -> io::Result<()> {
-    let mut action: libc::sigaction = empty();
-    let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = ticked;
-    action.sa_sigaction = handler as usize;
-    action.sa_flags = libc::SA_SIGINFO;
-    // SAFETY: the handler has the signature that `SA_SIGINFO` asks for, and stores one word.
-    let done = unsafe { libc::sigaction(signal(), &raw const action, std::ptr::null_mut()) };
-    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+/// Makes a timer that sends a signal, with this value, to the calling thread.
+pub(super) fn make_timer(signal: i32, value: *mut libc::c_void) -> io::Result<libc::timer_t> {
+    // SAFETY: all-zero is a value of this plain struct.
+    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_THREAD_ID;
+    event.sigev_signo = signal;
+    event.sigev_value = libc::sigval { sival_ptr: value };
+    // SAFETY: takes and returns numbers.
+    event.sigev_notify_thread_id = unsafe { libc::gettid() };
+    let mut timer = std::ptr::null_mut();
+    // SAFETY: both pointers are to locals of the right type.
+    check(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) })?;
+    Ok(timer)
 }
 
-/// Blocks or unblocks the signal in this thread.
-fn mask(how: i32) {
-    let mut set: libc::sigset_t = empty();
-    // SAFETY: the pointers are to a local of the right type, which is an empty set when zeroed.
-    unsafe {
-        libc::sigaddset(&raw mut set, signal());
-        libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut());
-    }
+/// Lets a timer send its signal after a while, and then again and again. A handler may call it.
+pub(super) fn set_timer(
+    timer: libc::timer_t,
+    after: Duration,
+    interval: Duration,
+) -> io::Result<()> {
+    let time = |duration: Duration| libc::timespec {
+        tv_sec: duration.as_secs().min(i64::MAX.unsigned_abs()).cast_signed(),
+        tv_nsec: duration.subsec_nanos().into(),
+    };
+    let times = libc::itimerspec { it_interval: time(interval), it_value: time(after) };
+    // SAFETY: the caller has the timer from `make_timer`; the pointer is to a local.
+    check(unsafe { libc::timer_settime(timer, 0, &raw const times, std::ptr::null_mut()) })
+        .map(drop)
 }
-
-/// A plain struct of the kernel's interface with every field zero.
-fn empty<T: Plain>() -> T {
-    // SAFETY: all-zero is a value of every implementor.
-    unsafe { MaybeUninit::zeroed().assume_init() }
-}
-
-/// C structs of numbers, pointers and handlers, for which all-zero is a value.
-trait Plain {}
-impl Plain for libc::sigevent {}
-impl Plain for libc::sigaction {}
-impl Plain for libc::sigset_t {}
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@ pub struct Timex {
     pub maxerror: i64,
     /// Estimated error in microseconds.
     pub esterror: i64,
-    /// `STA_*` bits.
+    /// The state of the discipline: `STA_*` bits.
     pub status: i32,
     /// TAI minus UTC in seconds; 0 if nobody set it.
     pub tai: i32,
@@ -34,9 +34,7 @@ pub fn read() -> io::Result<Timex> {
         let state = libc::adjtimex(&raw mut timex);
         (state, timex)
     };
-    if state < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    super::check(state)?;
     Ok(Timex {
         freq: timex.freq,
         tick: timex.tick,

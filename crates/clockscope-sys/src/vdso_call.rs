@@ -17,13 +17,13 @@ use super::vdso_functions::Functions;
 pub enum Call {
     /// `clock_gettime(2)` of this clock.
     ClockGettime(ClockId),
-    /// `gettimeofday(2)`.
+    /// `gettimeofday(2)`, without a time zone.
     Gettimeofday,
-    /// `time(2)`.
+    /// `time(2)`, with a place for the answer.
     Time,
     /// `clock_getres(2)` of `CLOCK_MONOTONIC`.
     ClockGetres,
-    /// `getcpu(2)`.
+    /// `getcpu(2)`: the CPU and its node.
     Getcpu,
     /// `getrandom(2)` of 16 bytes.
     Getrandom,
@@ -237,7 +237,7 @@ impl Callable {
         (arguments.by_syscall(number) >= 0).then_some(Self { call, function, number, arguments })
     }
 
-    /// What is called.
+    /// The function, with what it is asked for.
     #[must_use]
     pub fn call(&self) -> Call {
         self.call

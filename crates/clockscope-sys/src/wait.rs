@@ -4,7 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use super::{access, ticker};
+use super::{access, check, ticker};
 
 /// What happened to a child or tracee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Status {
 pub struct Waited {
     /// Process or thread id.
     pub pid: i32,
-    /// What happened.
+    /// What happened to it.
     pub status: Status,
     /// User and system time.
     pub cpu: Duration,
@@ -83,16 +83,31 @@ pub fn next_or_tick() -> io::Result<Option<Waited>> {
     }
 }
 
-/// Waits once, unless `WNOHANG` is among the flags.
+/// Waits once for any child or tracee, unless `WNOHANG` is among the flags.
 fn wait(flags: i32) -> io::Result<libc::siginfo_t> {
+    waitid(libc::P_ALL, 0, flags)
+}
+
+/// Waits once; a stop stays what it is.
+fn waitid(of: libc::idtype_t, id: libc::id_t, flags: i32) -> io::Result<libc::siginfo_t> {
     let flags = flags | libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     // SAFETY: the pointer is to a local of the right type.
-    if unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), flags) } == -1 {
-        return Err(io::Error::last_os_error());
-    }
+    check(unsafe { libc::waitid(of, id, info.as_mut_ptr(), flags) })?;
     // SAFETY: filled by the kernel, and valid when zeroed.
     Ok(unsafe { info.assume_init() })
+}
+
+/// Waits for a stop or the end of a child, whatever signals come meanwhile; gives its status word.
+pub(super) fn child(pid: i32) -> io::Result<i32> {
+    let mut status = 0;
+    loop {
+        // SAFETY: the pointer is to a local.
+        match check(unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) }) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result.map(|_| status),
+        }
+    }
 }
 
 /// What was waited for; `None` if a signal came first, nothing has happened, or it has happened to
@@ -126,14 +141,7 @@ fn seen(info: io::Result<libc::siginfo_t>) -> io::Result<Option<Waited>> {
 ///
 /// `ECHILD` when it is no tracee (any more).
 pub fn look(pid: i32) -> io::Result<Option<Status>> {
-    let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL | libc::WNOHANG;
-    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-    // SAFETY: the pointer is to a local of the right type.
-    if unsafe { libc::waitid(libc::P_PID, pid.cast_unsigned(), info.as_mut_ptr(), flags) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: filled by the kernel, and valid when zeroed.
-    let info = unsafe { info.assume_init() };
+    let info = waitid(libc::P_PID, pid.cast_unsigned(), libc::WNOHANG)?;
     // SAFETY: the kernel fills these fields for children, and leaves them zero if there is nothing.
     let (found, status) = unsafe { (info.si_pid(), info.si_status()) };
     Ok(match info.si_code {
@@ -154,12 +162,8 @@ fn reap(pid: i32) -> io::Result<Option<Waited>> {
     // What it waited for is somebody else's, and this is the last moment to tell them apart.
     let own_cpu = access::cpu_time(pid).unwrap_or_default();
     // SAFETY: both pointers are to locals of the right type.
-    let reaped = unsafe { libc::wait4(pid, &raw mut status, flags, &raw mut usage) };
-    if reaped == 0 {
+    if check(unsafe { libc::wait4(pid, &raw mut status, flags, &raw mut usage) })? == 0 {
         return Ok(None);
-    }
-    if reaped == -1 {
-        return Err(io::Error::last_os_error());
     }
     let cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
     Ok(Some(Waited { pid, status: Status::from_raw(status), cpu, own_cpu }))
@@ -173,7 +177,7 @@ pub fn take_stop(pid: i32) {
 
 fn seconds(time: libc::timeval) -> Duration {
     let micros = time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_usec);
-    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+    Duration::from_micros(micros.max(0).cast_unsigned())
 }
 
 impl Status {

@@ -40,17 +40,17 @@ use aya::programs::{
 };
 use aya::{Btf, Ebpf, EbpfLoader};
 
+use super::Breakdown;
 use super::calibrate::{self, ProbeCost};
 use super::decline::BpfDecline;
-use super::tally::{Abi, SyscallTally};
-use super::{Breakdown, histogram};
+use super::tally::{Abi, LAYOUT, SyscallTally};
 
 #[cfg(have_bpf)]
 static OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!(env!("CLOCKSCOPE_BPF_OBJECT")));
 #[cfg(not(have_bpf))]
 static OBJECT: Option<&[u8]> = None;
 
-/// What to count.
+/// What to count, and how finely.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BpfOptions {
     /// Count errors and measure time too: needs a second probe, at `sys_exit`.
@@ -165,7 +165,7 @@ impl BpfCounter {
             let (key, counts) = row.map_err(io::Error::other)?;
             tallies.extend(tally(key, &counts));
         }
-        tallies.sort_unstable_by_key(place);
+        tallies.sort_unstable_by_key(SyscallTally::place);
         self.read_histograms(&mut tallies)?;
         Ok(tallies)
     }
@@ -225,7 +225,7 @@ impl BpfCounter {
         Ok(tallies)
     }
 
-    /// Adds the distributions to the rows, which are in order of [`place`].
+    /// Adds the distributions to the rows, which are in order of [`SyscallTally::place`].
     fn read_histograms(&self, tallies: &mut [SyscallTally]) -> io::Result<()> {
         let buckets: PerCpuHashMap<_, [u32; 5], u64> =
             self.map("buckets")?.try_into().map_err(io::Error::other)?;
@@ -234,15 +234,12 @@ impl BpfCounter {
             let calls = by_cpu.iter().sum();
             let Some(wanted) = tally([pid, tid, number, abi], &[1; 8]) else { continue };
             let unattributed = SyscallTally { pid: 0, tid: 0, ..wanted.clone() };
-            let at = [wanted, unattributed]
-                .iter()
-                .find_map(|row| tallies.binary_search_by_key(&place(row), place).ok());
+            let at = [wanted, unattributed].iter().find_map(|row| {
+                tallies.binary_search_by_key(&row.place(), SyscallTally::place).ok()
+            });
             if let Some(at) = at {
-                tallies[at].histogram.push((histogram::lower_bound_ns(bucket), calls));
+                tallies[at].distribute(LAYOUT.bucket_at(bucket, 0).lower, calls);
             }
-        }
-        for tally in tallies {
-            tally.histogram.sort_unstable();
         }
         Ok(())
     }
@@ -310,7 +307,7 @@ fn batch_ps() -> u64 {
     for _ in 0..CALLS {
         hint::black_box(parent_id());
     }
-    calibrate::per_call_ps(start.elapsed().as_nanos(), CALLS)
+    calibrate::per_call_ps(start.elapsed(), CALLS)
 }
 
 fn cheapest_batch_ps() -> u64 {
@@ -430,22 +427,13 @@ fn tally([pid, tid, number, abi]: RowKey, counts: &Counts) -> Option<SyscallTall
     };
     let [calls, timed, errors, time_ns, max_ns, ..] = *counts;
     (calls > 0).then_some(SyscallTally {
-        pid: i32::try_from(pid).unwrap_or(0),
-        tid: i32::try_from(tid).unwrap_or(0),
-        abi,
-        number,
         calls,
         timed,
         errors,
         time_ns,
         max_ns,
-        histogram: Vec::new(),
+        ..SyscallTally::new(pid.cast_signed(), tid.cast_signed(), abi, number)
     })
-}
-
-/// Rows are in this order.
-fn place(tally: &SyscallTally) -> (i32, i32, Abi, u32) {
-    (tally.pid, tally.tid, tally.abi, tally.number)
 }
 
 #[cfg(test)]

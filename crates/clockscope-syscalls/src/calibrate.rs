@@ -1,5 +1,7 @@
 //! What the probes cost: decided from batches of a cheap call, timed without and with them.
 
+use std::time::Duration;
+
 /// What the probes cost a `getppid`, in picoseconds by call, each the cheapest of many batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeCost {
@@ -31,17 +33,16 @@ impl ProbeCost {
     /// picoseconds. Negative where the span lacks more (the way into the kernel and back) than the
     /// probes add to it.
     #[must_use]
-    pub fn bias_ps(&self) -> i64 {
-        let span_ps = i64::try_from(self.span_ps).unwrap_or(i64::MAX);
-        span_ps.saturating_sub(i64::try_from(self.untraced_ps).unwrap_or(i64::MAX))
+    pub fn bias_ps(&self) -> i128 {
+        i128::from(self.span_ps) - i128::from(self.untraced_ps)
     }
 }
 
 /// Time of one call in a batch of `calls`, in picoseconds; the cheapest of the batches is the one
 /// that nothing interrupted.
-pub(super) fn per_call_ps(batch_ns: u128, calls: u32) -> u64 {
-    let ps = batch_ns.saturating_mul(1000) / u128::from(calls.max(1));
-    u64::try_from(ps).unwrap_or(u64::MAX)
+pub(super) fn per_call_ps(batch: Duration, calls: u32) -> u64 {
+    let ps = batch.as_nanos() * 1000 / u128::from(calls.max(1));
+    u64::try_from(ps).expect("a call takes no 213 days")
 }
 
 /// Time of one call between two states of a counter of calls and nanoseconds, in picoseconds;
@@ -72,8 +73,8 @@ mod tests {
 
     #[test]
     fn batches_become_picoseconds_by_call() {
-        assert_eq!(per_call_ps(25_600, 256), 100_000);
-        assert_eq!(per_call_ps(1, 0), 1000);
+        assert_eq!(per_call_ps(Duration::from_nanos(25_600), 256), 100_000);
+        assert_eq!(per_call_ps(Duration::from_nanos(1), 0), 1000);
         assert_eq!(span_ps((10, 1000), (266, 26_600)), Some(100_000));
         assert_eq!(span_ps((10, 1000), (10, 1000)), None);
     }

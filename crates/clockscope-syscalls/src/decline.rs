@@ -16,7 +16,7 @@ pub enum BpfDecline {
     NoBtf,
     /// The kernel refused a part of it: what was done, and its answer in one line.
     Refused {
-        /// What was attempted.
+        /// What was attempted, as a verb with its object.
         what: String,
         /// What the kernel said.
         reason: String,

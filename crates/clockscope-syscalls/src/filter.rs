@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::fmt;
 
-use clockscope_stats::nearest::nearest;
+use clockscope_text::names::nearest;
 
 use super::{classes, names};
 
@@ -18,7 +18,6 @@ pub struct Filter {
     rules: Vec<Rule>,
 }
 
-/// One expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
     removes: bool,
@@ -41,7 +40,7 @@ pub enum FilterError {
     Empty,
     /// No call is called so; the nearest name, if one is near.
     UnknownName {
-        /// What was given.
+        /// The word that was given.
         name: String,
         /// The nearest known name.
         nearest: Option<&'static str>,

@@ -7,7 +7,6 @@ mod calibrate;
 mod classes;
 mod decline;
 pub mod filter;
-mod histogram;
 pub mod names;
 pub mod ptrace;
 mod tally;

@@ -11,9 +11,8 @@ pub fn name(number: u32) -> String {
 /// The name of an x86-64 system call, if the number has one.
 #[must_use]
 pub(crate) fn known_name(number: u32) -> Option<&'static str> {
-    let number = usize::try_from(number).ok()?;
-    let late = number.checked_sub(FIRST_LATE).and_then(|number| LATE.get(number));
-    EARLY.get(number).or(late).copied()
+    let late = number.checked_sub(FIRST_LATE).and_then(|place| LATE.get(place as usize));
+    EARLY.get(number as usize).or(late).copied()
 }
 
 /// The number of an x86-64 system call by its name.
@@ -24,14 +23,11 @@ pub fn number(name: &str) -> Option<u32> {
 
 /// Every x86-64 system call that has a name, in order of numbers.
 pub fn all() -> impl Iterator<Item = (u32, &'static str)> {
-    (0..)
-        .zip(EARLY)
-        .chain((FIRST_LATE..).zip(LATE))
-        .map(|(number, name)| (u32::try_from(number).unwrap_or(u32::MAX), *name))
+    (0..).zip(EARLY).chain((FIRST_LATE..).zip(LATE)).map(|(number, name)| (number, *name))
 }
 
 /// The first number after the gap: since Linux 5.1 all architectures share the new numbers.
-const FIRST_LATE: usize = 424;
+const FIRST_LATE: u32 = 424;
 
 /// Numbers from 0.
 #[rustfmt::skip]

@@ -3,16 +3,12 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::tally::{Abi, SyscallTally};
+use super::tally::{Abi, LAYOUT, SyscallTally};
 use super::{Breakdown, ProbeCost};
-use clockscope_stats::histogram::LogLinear;
 use clockscope_sys::ptrace::{self, SyscallStop};
 
 /// `AUDIT_ARCH_X86_64`, include/uapi/linux/audit.h (Linux 6.18).
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
-/// Buckets of the distributions: 16 an octave.
-const LAYOUT: LogLinear = LogLinear::new(4).expect("4 is allowed");
-
 /// A row: process, thread, ABI and number.
 type Key = (i32, i32, Abi, u32);
 
@@ -23,23 +19,13 @@ struct Pending {
     since: Instant,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Row {
-    calls: u64,
-    timed: u64,
-    errors: u64,
-    time_ns: u64,
-    max_ns: u64,
-    buckets: HashMap<u32, u64>,
-}
-
 /// The counts so far.
 #[derive(Debug)]
 pub struct PtraceCounter {
     breakdown: Breakdown,
     mark: u64,
     pending: HashMap<i32, Pending>,
-    rows: HashMap<Key, Row>,
+    rows: HashMap<Key, SyscallTally>,
 }
 
 impl PtraceCounter {
@@ -80,40 +66,33 @@ impl PtraceCounter {
             Breakdown::Thread => (process, thread),
         };
         let key = (process, named, abi, number);
-        self.rows.entry(key).or_default().calls += 1;
+        self.row(key).calls += 1;
         self.pending.insert(thread, Pending { key, since: Instant::now() });
     }
 
     fn leave(&mut self, thread: i32, is_error: bool) {
         let Some(pending) = self.pending.remove(&thread) else { return };
-        let row = self.rows.entry(pending.key).or_default();
-        let nanos = u64::try_from(pending.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let nanos = u64::try_from(pending.since.elapsed().as_nanos());
+        let nanos = nanos.expect("no call takes 584 years");
+        let row = self.row(pending.key);
         row.timed += 1;
         row.errors += u64::from(is_error);
         row.time_ns = row.time_ns.saturating_add(nanos);
         row.max_ns = row.max_ns.max(nanos);
-        *row.buckets.entry(LAYOUT.index_of(nanos)).or_default() += 1;
+        row.distribute(LAYOUT.bucket_at(LAYOUT.index_of(nanos), 0).lower, 1);
+    }
+
+    fn row(&mut self, (pid, tid, abi, number): Key) -> &mut SyscallTally {
+        let key = (pid, tid, abi, number);
+        self.rows.entry(key).or_insert_with(|| SyscallTally::new(pid, tid, abi, number))
     }
 
     /// The counts so far, by process, thread, ABI and number.
     #[must_use]
     pub fn read(&self) -> Vec<SyscallTally> {
-        let mut keys: Vec<_> = self.rows.iter().collect();
-        keys.sort_unstable_by_key(|(key, _)| **key);
-        keys.into_iter()
-            .map(|((pid, tid, abi, number), row)| SyscallTally {
-                pid: *pid,
-                tid: *tid,
-                abi: *abi,
-                number: *number,
-                calls: row.calls,
-                timed: row.timed,
-                errors: row.errors,
-                time_ns: row.time_ns,
-                max_ns: row.max_ns,
-                histogram: buckets(&row.buckets),
-            })
-            .collect()
+        let mut rows: Vec<SyscallTally> = self.rows.values().cloned().collect();
+        rows.sort_unstable_by_key(SyscallTally::place);
+        rows
     }
 
     /// What counting this way costs: not measured, because it is scheduling more than work.
@@ -121,13 +100,6 @@ impl PtraceCounter {
     pub fn cost(&self) -> ProbeCost {
         ProbeCost::default()
     }
-}
-
-fn buckets(counts: &HashMap<u32, u64>) -> Vec<(u64, u64)> {
-    let mut buckets: Vec<_> =
-        counts.iter().map(|(index, count)| (LAYOUT.bucket_at(*index, 0).lower, *count)).collect();
-    buckets.sort_unstable();
-    buckets
 }
 
 #[cfg(test)]

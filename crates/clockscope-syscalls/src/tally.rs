@@ -1,7 +1,12 @@
 //! One row of counts.
 
+use clockscope_stats::histogram::LogLinear;
+
 use super::calibrate::ProbeCost;
-use super::{histogram, names};
+use super::names;
+
+/// The buckets of distributions: 16 an octave, exact below 32 ns. Those of `count.bpf.c` are the same.
+pub(super) const LAYOUT: LogLinear = LogLinear::new(4);
 
 /// Whose numbers a system call was made by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +50,13 @@ impl SyscallTally {
     /// Stands for all numbers that could not be told apart.
     pub const OTHER: u32 = u32::MAX;
 
+    /// A row without calls.
+    pub(super) fn new(pid: i32, tid: i32, abi: Abi, number: u32) -> Self {
+        let histogram = Vec::new();
+        let (calls, timed, errors, time_ns, max_ns) = (0, 0, 0, 0, 0);
+        Self { pid, tid, abi, number, calls, timed, errors, time_ns, max_ns, histogram }
+    }
+
     /// Adds the counts of another tally of the same call.
     pub fn absorb(&mut self, other: &Self) {
         self.calls += other.calls;
@@ -52,12 +64,22 @@ impl SyscallTally {
         self.errors += other.errors;
         self.time_ns = self.time_ns.saturating_add(other.time_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
-        for (lower, calls) in &other.histogram {
-            match self.histogram.binary_search_by_key(lower, |(lower, _)| *lower) {
-                Ok(at) => self.histogram[at].1 += calls,
-                Err(at) => self.histogram.insert(at, (*lower, *calls)),
-            }
+        for (lower_ns, calls) in &other.histogram {
+            self.distribute(*lower_ns, *calls);
         }
+    }
+
+    /// Adds calls to the bucket that begins at `lower_ns`.
+    pub(super) fn distribute(&mut self, lower_ns: u64, calls: u64) {
+        match self.histogram.binary_search_by_key(&lower_ns, |(lower, _)| *lower) {
+            Ok(at) => self.histogram[at].1 += calls,
+            Err(at) => self.histogram.insert(at, (lower_ns, calls)),
+        }
+    }
+
+    /// Rows are in the order of these.
+    pub(super) fn place(&self) -> (i32, i32, Abi, u32) {
+        (self.pid, self.tid, self.abi, self.number)
     }
 
     /// The system call's name: `syscall_N` if the number has none, `ia32_N` for 32-bit calls,
@@ -75,9 +97,7 @@ impl SyscallTally {
     /// negative: from probe to probe, less the probe's own part as calibrated.
     #[must_use]
     pub fn corrected_time_ns(&self, cost: &ProbeCost) -> u64 {
-        let bias_ps = i128::from(cost.bias_ps()) * i128::from(self.timed);
-        let time_ns = i128::from(self.time_ns) - bias_ps / 1000;
-        u64::try_from(time_ns.max(0)).unwrap_or(u64::MAX)
+        to_u64(i128::from(self.time_ns) - cost.bias_ps() * i128::from(self.timed) / 1000)
     }
 
     /// Corrected time by call that was timed, in picoseconds; 0 if none was.
@@ -86,22 +106,43 @@ impl SyscallTally {
         if self.timed == 0 {
             return 0;
         }
-        let total_ps = u128::from(self.time_ns) * 1000 / u128::from(self.timed);
-        let average_ps = i128::try_from(total_ps).unwrap_or(i128::MAX) - i128::from(cost.bias_ps());
-        u64::try_from(average_ps.max(0)).unwrap_or(u64::MAX)
+        to_u64(i128::from(self.time_ns) * 1000 / i128::from(self.timed) - cost.bias_ps())
     }
 
     /// The longest timed call, corrected, in nanoseconds.
     #[must_use]
     pub fn corrected_max_ns(&self, cost: &ProbeCost) -> u64 {
-        histogram::shifted(self.max_ns, cost.bias_ps())
+        shifted(self.max_ns, cost.bias_ps())
     }
 
     /// The distribution with every lower bound corrected; bounds that would be negative are 0.
     #[must_use]
     pub fn corrected_histogram(&self, cost: &ProbeCost) -> Vec<(u64, u64)> {
-        histogram::correct(&self.histogram, cost.bias_ps())
+        correct(&self.histogram, cost.bias_ps())
     }
+}
+
+/// The number; what is negative is 0, what is too large the largest.
+fn to_u64(number: i128) -> u64 {
+    u64::try_from(number.clamp(0, u64::MAX.into())).expect("it is clamped")
+}
+
+/// A time less `bias_ps` picoseconds, rounded to nanoseconds, never negative.
+fn shifted(ns: u64, bias_ps: i128) -> u64 {
+    to_u64((i128::from(ns) * 1000 - bias_ps + 500).max(0) / 1000)
+}
+
+/// The buckets with each lower bound shifted by `bias_ps`; those that become equal are joined.
+fn correct(buckets: &[(u64, u64)], bias_ps: i128) -> Vec<(u64, u64)> {
+    let mut corrected: Vec<(u64, u64)> = Vec::with_capacity(buckets.len());
+    for &(lower_ns, calls) in buckets {
+        let lower_ns = shifted(lower_ns, bias_ps);
+        match corrected.last_mut() {
+            Some(last) if last.0 == lower_ns => last.1 += calls,
+            _ => corrected.push((lower_ns, calls)),
+        }
+    }
+    corrected
 }
 
 #[cfg(test)]
@@ -160,5 +201,49 @@ mod tests {
         assert_eq!(row.name(), "ia32_110");
         row.number = SyscallTally::OTHER;
         assert_eq!(row.name(), "other");
+    }
+
+    /// `bucket_of` of `count.bpf.c`, in Rust.
+    fn bucket_of(ns: u64) -> u32 {
+        if ns < 16 {
+            return u32::try_from(ns).unwrap();
+        }
+        let log2 = ns.ilog2();
+        (log2 - 3) * 16 + u32::try_from((ns >> (log2 - 4)) & 15).unwrap()
+    }
+
+    fn lower_ns(bucket: u32) -> u64 {
+        LAYOUT.bucket_at(bucket, 0).lower
+    }
+
+    #[test]
+    fn every_bucket_begins_where_the_kernel_begins_it() {
+        for bucket in 0..=bucket_of(u64::MAX) {
+            let lower = lower_ns(bucket);
+            assert_eq!(bucket_of(lower), bucket);
+            if bucket > 0 {
+                assert_eq!(bucket_of(lower - 1), bucket - 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_at_most_a_sixteenth_wide() {
+        for bucket in 16..bucket_of(u64::MAX) {
+            let lower = lower_ns(bucket);
+            assert!((lower_ns(bucket + 1) - lower) * 16 <= lower);
+        }
+    }
+
+    #[test]
+    fn correcting_keeps_every_call() {
+        let buckets = [(0, 2), (3, 5), (9, 1), (100, 7)];
+        for bias_ps in [-50_000, 0, 4_400, 4_600, 1_000_000] {
+            let corrected = correct(&buckets, bias_ps);
+            assert_eq!(corrected.iter().map(|bucket| bucket.1).sum::<u64>(), 15);
+            assert!(corrected.is_sorted_by_key(|bucket| bucket.0));
+        }
+        assert_eq!(correct(&buckets, 4_600), vec![(0, 7), (4, 1), (95, 7)]);
+        assert_eq!(correct(&buckets, -1_000), vec![(1, 2), (4, 5), (10, 1), (101, 7)]);
     }
 }

@@ -1,8 +1,10 @@
-//! Lines for a terminal: [`units`], [`lines`] and the texts of others ([`foreign`]).
+//! Lines for a terminal: [`units`], [`lines`], the [`names`] that users write and the texts of others
+//! ([`foreign`]).
 
 pub mod date;
 pub mod foreign;
 pub mod lines;
+pub mod names;
 pub mod units;
 
 /// The example of the README is tried.

@@ -1,19 +1,21 @@
 //! Lines of text: how wide they are, wrapping and cutting.
 
+use unicode_width::UnicodeWidthChar as _;
+
 /// The width that default output keeps, in columns.
 pub const WIDTH: usize = 80;
 /// Where the text of a labelled paragraph starts.
 const INDENT: usize = 14;
 const ELLIPSIS: char = '…';
 
-/// Columns that `text` takes; never less than a terminal needs for it.
+/// Columns that a terminal needs for `text`.
 pub fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
 
 fn char_width(c: char) -> usize {
-    // Wide scripts and pictures start at U+1100; narrow ones above it are counted as wide.
-    if c < '\u{1100}' || c == ELLIPSIS { 1 } else { 2 }
+    // Control characters have no width; where one is shown, something stands in its place.
+    c.width().unwrap_or(1)
 }
 
 /// `text` in at most `limit` columns: the middle is replaced by an ellipsis where it is longer.

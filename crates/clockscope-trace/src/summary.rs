@@ -333,7 +333,7 @@ pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceRe
         overhead: Overhead {
             syscall_probe_ps: cost.per_call_ps(),
             bystander_tax_ps: cost.bystander_tax_ps(),
-            syscall_subtracted_ps: u64::try_from(cost.bias_ps()).unwrap_or(0),
+            syscall_subtracted_ps: cost.span_ps.saturating_sub(cost.untraced_ps),
             vdso_bracket_ps: if timed { time.bracket_ps() } else { 0 },
         },
         vdso,

@@ -206,7 +206,7 @@ fn a_known_function_that_the_kernel_does_not_have_is_not_offered() {
     for name in ["__vdso_getfoo", "getfoo"] {
         assert_eq!(leads_to(&ready.bytes, name), Some(offset));
     }
-    assert!(accepts::check(&image).iter().all(accepts::Verdict::is_accepted));
+    assert!(accepts::check(&image).iter().all(accepts::ReaderVerdict::is_accepted));
 }
 
 #[test]

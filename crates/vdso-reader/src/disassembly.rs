@@ -7,31 +7,42 @@ use iced_x86::{
     SymbolResult,
 };
 
+use clockscope_text::foreign::Foreign;
+use serde::Serialize;
+
 use super::maps::Mapping;
+use super::view::Hex;
 use super::{Image, Machine};
 
 /// One function, or a piece of code that has no symbol.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Piece {
     /// The names of the function, global ones first; none for code without a symbol.
-    pub names: Vec<String>,
+    pub names: Vec<Foreign>,
     /// Where it starts, in bytes from the start of the image.
     pub offset: u64,
     /// Its size in bytes.
-    pub size: u64,
-    /// Its instructions.
-    pub lines: Vec<Line>,
+    pub size_bytes: u64,
+    /// Its instructions, in order of their addresses.
+    pub instructions: Vec<InstructionText>,
 }
 
-/// One instruction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+/// One instruction, as text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InstructionText {
     /// Its address: in the process, or from the start of the image if that is in no process.
-    pub address: u64,
-    /// Its bytes.
-    pub bytes: Vec<u8>,
+    pub address: Hex,
+    /// Its bytes as pairs of hexadecimal digits.
+    pub bytes: String,
     /// Its text in the form of the assembler NASM.
-    pub text: String,
+    pub text: Foreign,
+}
+
+impl Piece {
+    fn new(image: &Image, offset: u64, size_bytes: u64) -> Self {
+        let names = names_at(image, offset).into_iter().map(Foreign::from).collect();
+        Self { names, offset, size_bytes, instructions: Vec::new() }
+    }
 }
 
 /// Why code cannot be shown.
@@ -87,7 +98,7 @@ pub fn disassemble(
     };
     let mut formatter = formatter(Labels::new(image, base, mappings));
     for piece in &mut pieces {
-        piece.lines = lines(image, piece, base, &mut formatter)?;
+        piece.instructions = instructions(image, piece, base, &mut formatter)?;
     }
     pieces.retain(|piece| !piece.names.is_empty() || !is_padding(piece));
     Ok(pieces)
@@ -102,8 +113,7 @@ fn one_function(image: &Image, name: &str) -> Result<Piece, DisassemblyError> {
         let names: Vec<String> = names.collect();
         return Err(DisassemblyError::NoFunction(name.to_owned(), names.join(", ")));
     };
-    let (offset, size) = (symbol.offset, symbol.size);
-    Ok(Piece { names: names_at(image, offset), offset, size, lines: Vec::new() })
+    Ok(Piece::new(image, symbol.offset, symbol.size))
 }
 
 /// All functions in the order of their places, and what lies between them in the text section.
@@ -118,18 +128,13 @@ fn all_code(image: &Image) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for (offset, size) in places {
         if at < offset {
-            pieces.push(Piece {
-                names: Vec::new(),
-                offset: at,
-                size: offset - at,
-                lines: Vec::new(),
-            });
+            pieces.push(Piece::new(image, at, offset - at));
         }
-        pieces.push(Piece { names: names_at(image, offset), offset, size, lines: Vec::new() });
+        pieces.push(Piece::new(image, offset, size));
         at = if at == u64::MAX { at } else { at.max(offset.saturating_add(size)) };
     }
     if at < end {
-        pieces.push(Piece { names: Vec::new(), offset: at, size: end - at, lines: Vec::new() });
+        pieces.push(Piece::new(image, at, end - at));
     }
     pieces
 }
@@ -142,7 +147,8 @@ fn names_at(image: &Image, offset: u64) -> Vec<String> {
 }
 
 fn is_padding(piece: &Piece) -> bool {
-    piece.lines.iter().all(|line| line.text.starts_with("nop") || line.text == "int3")
+    let mut texts = piece.instructions.iter().map(|one| one.text.verbatim());
+    texts.all(|text| text.starts_with("nop") || text == "int3")
 }
 
 fn formatter(labels: Labels) -> NasmFormatter {
@@ -156,15 +162,15 @@ fn formatter(labels: Labels) -> NasmFormatter {
     formatter
 }
 
-fn lines(
+fn instructions(
     image: &Image,
     piece: &Piece,
     base: u64,
     formatter: &mut NasmFormatter,
-) -> Result<Vec<Line>, DisassemblyError> {
-    let outside = || DisassemblyError::Outside(piece.names.join(", "));
+) -> Result<Vec<InstructionText>, DisassemblyError> {
+    let outside = || DisassemblyError::Outside(names_at(image, piece.offset).join(", "));
     let start = usize::try_from(piece.offset).map_err(|_| outside())?;
-    let size = usize::try_from(piece.size).map_err(|_| outside())?;
+    let size = usize::try_from(piece.size_bytes).map_err(|_| outside())?;
     let code = start.checked_add(size).and_then(|end| image.bytes().get(start..end));
     let code = code.ok_or_else(outside)?;
     let address = base.wrapping_add(piece.offset);
@@ -180,8 +186,8 @@ fn lines(
         } else {
             formatter.format(&instruction, &mut text);
         }
-        let bytes = code[from..decoder.position()].to_vec();
-        lines.push(Line { address: instruction.ip(), bytes, text });
+        let bytes = super::parse::hex(&code[from..decoder.position()]);
+        lines.push(InstructionText { address: Hex(instruction.ip()), bytes, text: text.into() });
     }
     Ok(lines)
 }
@@ -251,10 +257,10 @@ mod tests {
         let weak = disassemble(&image(), Some("time"), None, &[]).unwrap();
         assert_eq!(global, weak);
         assert_eq!(global[0].names, ["__vdso_time", "time"]);
-        let last = global[0].lines.last().unwrap();
-        assert_eq!((last.text.as_str(), last.bytes.as_slice()), ("ret", &[0xc3][..]));
-        let bytes: usize = global[0].lines.iter().map(|line| line.bytes.len()).sum();
-        assert_eq!(bytes, 40);
+        let last = global[0].instructions.last().unwrap();
+        assert_eq!((last.text.verbatim(), last.bytes.as_str()), ("ret", "c3"));
+        let bytes: usize = global[0].instructions.iter().map(|one| one.bytes.len()).sum();
+        assert_eq!(bytes, 2 * 40);
     }
 
     #[test]
@@ -263,16 +269,20 @@ mod tests {
                     7fff00006000-7fff00008000 r-xp 00000000 00:00 0 [vdso]";
         let pieces =
             disassemble(&image(), Some("time"), Some(0x7fff_0000_6000), &maps::parse(text));
-        let lines = &pieces.unwrap()[0].lines;
-        assert_eq!(lines[0].address, 0x7fff_0000_6ac0);
-        assert!(lines[0].text.contains("vvar+"), "{}", lines[0].text);
+        let lines = &pieces.unwrap()[0].instructions;
+        assert_eq!(lines[0].address, Hex(0x7fff_0000_6ac0));
+        assert!(lines[0].text.verbatim().contains("vvar+"), "{}", lines[0].text);
     }
 
     #[test]
     fn jumps_within_a_function_have_its_name() {
         let pieces = disassemble(&image(), Some("__vdso_clock_gettime"), None, &[]).unwrap();
-        let jump = pieces[0].lines.iter().find(|line| line.text.starts_with("ja ")).unwrap();
-        assert!(jump.text.contains("__vdso_clock_gettime+0x"), "{}", jump.text);
+        let jump = pieces[0]
+            .instructions
+            .iter()
+            .find(|line| line.text.verbatim().starts_with("ja "))
+            .unwrap();
+        assert!(jump.text.verbatim().contains("__vdso_clock_gettime+0x"), "{}", jump.text);
     }
 
     #[test]

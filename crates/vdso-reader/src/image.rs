@@ -42,37 +42,118 @@ pub(super) struct Header {
 /// The width of addresses in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// 32 bits.
+    /// Addresses of 32 bits (`ELFCLASS32`).
     Elf32,
-    /// 64 bits.
+    /// Addresses of 64 bits (`ELFCLASS64`).
     Elf64,
 }
 
-/// The processor family that an image is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Machine {
-    /// x86-64, also with 32-bit addresses (x32).
-    X86_64,
-    /// 32-bit x86.
-    I386,
-    /// 64-bit ARM.
-    Aarch64,
-    /// 32-bit ARM.
-    Arm,
-    /// RISC-V, 32 or 64 bits.
-    Riscv,
-    /// `PowerPC`, 64 bits.
-    Ppc64,
-    /// IBM Z.
-    S390,
-    /// `LoongArch`.
-    LoongArch,
-    /// Another one, by its number in the ELF header.
-    Other(u16),
+/// Writes an enum of the numbers that a field of ELF can have, with the names that text and JSON have
+/// for them: those of the ELF headers, or of the field.
+macro_rules! elf_numbers {
+    (
+        $(#[$about:meta])*
+        $enum:ident($raw:ty = $elf:path), others $others:literal:
+        $($(#[$meaning:meta])* $variant:ident = $number:ident $name:literal,)*
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum $enum {
+            $($(#[$meaning])* $variant,)*
+            /// Another one, by its number.
+            Other($raw),
+        }
+
+        impl $enum {
+            pub(super) fn from_raw(raw: $elf) -> Self {
+                match raw {
+                    $(elf::$number => Self::$variant,)*
+                    _ => Self::Other(raw.0),
+                }
+            }
+        }
+
+        impl fmt::Display for $enum {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$variant => f.pad($name),)*
+                    Self::Other(raw) => write!(f, $others, raw),
+                }
+            }
+        }
+    };
 }
 
-/// A program header.
+elf_numbers! {
+    /// The processor family that an image is for.
+    Machine(u16 = elf::Machine), others "machine {}":
+    /// x86-64, also with 32-bit addresses (x32).
+    X86_64 = EM_X86_64 "x86-64",
+    /// x86 with 32 bits, which 64-bit kernels have too.
+    I386 = EM_386 "i386",
+    /// ARM with 64 bits, either byte order.
+    Aarch64 = EM_AARCH64 "aarch64",
+    /// ARM with 32 bits, either byte order.
+    Arm = EM_ARM "arm",
+    /// RISC-V, 32 or 64 bits.
+    Riscv = EM_RISCV "riscv",
+    /// `PowerPC` with 64 bits, either byte order.
+    Ppc64 = EM_PPC64 "ppc64",
+    /// IBM Z, 31 or 64 bits.
+    S390 = EM_S390 "s390",
+    /// `LoongArch`, 32 or 64 bits.
+    LoongArch = EM_LOONGARCH "loongarch",
+}
+
+elf_numbers! {
+    /// The type of a program header.
+    SegmentKind(u32 = elf::ProgramType), others "{:#x}":
+    /// `PT_LOAD`: bytes to be in memory.
+    Load = PT_LOAD "LOAD",
+    /// `PT_DYNAMIC`: the dynamic table.
+    Dynamic = PT_DYNAMIC "DYNAMIC",
+    /// `PT_INTERP`: the path of a program interpreter.
+    Interp = PT_INTERP "INTERP",
+    /// `PT_NOTE`: notes, such as the build id.
+    Note = PT_NOTE "NOTE",
+    /// `PT_PHDR`: the program headers themselves.
+    Phdr = PT_PHDR "PHDR",
+    /// `PT_TLS`: thread-local storage.
+    Tls = PT_TLS "TLS",
+    /// `PT_GNU_EH_FRAME`: the index of the unwind tables.
+    GnuEhFrame = PT_GNU_EH_FRAME "GNU_EH_FRAME",
+    /// `PT_GNU_STACK`: whether the stack is executable.
+    GnuStack = PT_GNU_STACK "GNU_STACK",
+    /// `PT_GNU_RELRO`: what becomes read-only after relocation.
+    GnuRelro = PT_GNU_RELRO "GNU_RELRO",
+    /// `PT_GNU_PROPERTY`: properties such as branch protection.
+    GnuProperty = PT_GNU_PROPERTY "GNU_PROPERTY",
+}
+
+elf_numbers! {
+    /// What a symbol names.
+    SymbolKind(u8 = elf::SymbolType), others "{}":
+    /// `STT_FUNC`: a function.
+    Func = STT_FUNC "FUNC",
+    /// `STT_OBJECT`: data, such as version symbols.
+    Object = STT_OBJECT "OBJECT",
+    /// `STT_NOTYPE`: not said; arm64's `__kernel_rt_sigreturn` is one.
+    NoType = STT_NOTYPE "NOTYPE",
+}
+
+elf_numbers! {
+    /// Who may use a symbol.
+    Binding(u8 = elf::SymbolBind), others "{}":
+    /// `STB_LOCAL`: nobody outside.
+    Local = STB_LOCAL "LOCAL",
+    /// `STB_GLOBAL`: everybody, before weak ones.
+    Global = STB_GLOBAL "GLOBAL",
+    /// `STB_WEAK`: everybody who finds no global one.
+    Weak = STB_WEAK "WEAK",
+}
+
+/// A program header, whose numbers are as in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// What it is for.
@@ -89,35 +170,7 @@ pub struct Segment {
     pub flags: u32,
 }
 
-/// The type of a program header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SegmentKind {
-    /// `PT_LOAD`: bytes to be in memory.
-    Load,
-    /// `PT_DYNAMIC`: the dynamic table.
-    Dynamic,
-    /// `PT_INTERP`: the path of a program interpreter.
-    Interp,
-    /// `PT_NOTE`: notes.
-    Note,
-    /// `PT_PHDR`: the program headers themselves.
-    Phdr,
-    /// `PT_TLS`: thread-local storage.
-    Tls,
-    /// `PT_GNU_EH_FRAME`: the index of the unwind tables.
-    GnuEhFrame,
-    /// `PT_GNU_STACK`: whether the stack is executable.
-    GnuStack,
-    /// `PT_GNU_RELRO`: what becomes read-only after relocation.
-    GnuRelro,
-    /// `PT_GNU_PROPERTY`: properties such as branch protection.
-    GnuProperty,
-    /// Another one, by its number.
-    Other(u32),
-}
-
-/// A section header.
+/// A section header, whose numbers are as in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     /// Its name; empty where the section names cannot be read.
@@ -141,7 +194,7 @@ pub struct Symbol {
     pub offset: u64,
     /// Its size in bytes.
     pub size: u64,
-    /// What it names.
+    /// What it names: a function, data or neither.
     pub kind: SymbolKind,
     /// Who may use it.
     pub binding: Binding,
@@ -151,34 +204,6 @@ pub struct Symbol {
     pub defined: bool,
     /// Whether its value is a number and not a place in the image.
     pub absolute: bool,
-}
-
-/// What a symbol names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SymbolKind {
-    /// `STT_FUNC`: a function.
-    Func,
-    /// `STT_OBJECT`: data.
-    Object,
-    /// `STT_NOTYPE`: not said; arm64's `__kernel_rt_sigreturn` is one.
-    NoType,
-    /// Another one, by its number.
-    Other(u8),
-}
-
-/// Who may use a symbol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Binding {
-    /// `STB_LOCAL`: nobody outside.
-    Local,
-    /// `STB_GLOBAL`: everybody.
-    Global,
-    /// `STB_WEAK`: everybody who finds no global one.
-    Weak,
-    /// Another one, by its number.
-    Other(u8),
 }
 
 /// A version that the image defines.
@@ -248,10 +273,16 @@ impl Image {
         self.header.class
     }
 
-    /// Whether its numbers have their lowest byte first.
-    #[must_use]
     pub(crate) fn is_little_endian(&self) -> bool {
         self.header.little_endian
+    }
+
+    /// The 32-bit number at an offset.
+    pub(crate) fn word(&self, offset: u64) -> Option<u32> {
+        let (_, rest) = self.bytes.split_at_checked(usize::try_from(offset).ok()?)?;
+        let bytes = *rest.first_chunk()?;
+        let is_little = self.is_little_endian();
+        Some(if is_little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
     }
 
     /// The processor family that it is for.
@@ -280,8 +311,8 @@ impl Image {
 
     /// The value of the last entry of the dynamic table with this tag, which is the one that counts.
     #[must_use]
-    pub(crate) fn dynamic_value(&self, tag: i64) -> Option<u64> {
-        self.dynamic.iter().rev().find(|entry| entry.0 == tag).map(|entry| entry.1)
+    pub(crate) fn dynamic_value(&self, tag: elf::DynamicTag) -> Option<u64> {
+        dynamic_value(&self.dynamic, tag)
     }
 
     /// Its dynamic symbols in the order of the table, without the empty first one.
@@ -353,6 +384,11 @@ impl Image {
     }
 }
 
+/// The value of the last entry of a dynamic table with this tag, which is the one that counts.
+pub(super) fn dynamic_value(dynamic: &[(i64, u64)], tag: elf::DynamicTag) -> Option<u64> {
+    dynamic.iter().rev().find(|entry| entry.0 == tag.0).map(|entry| entry.1)
+}
+
 impl Symbol {
     /// Whether programs can call it: defined, not absolute, global or weak, function or untyped.
     #[must_use]
@@ -373,20 +409,6 @@ impl Segment {
 }
 
 impl Machine {
-    pub(super) fn from_raw(raw: u16) -> Self {
-        match elf::Machine(raw) {
-            elf::EM_X86_64 => Self::X86_64,
-            elf::EM_386 => Self::I386,
-            elf::EM_AARCH64 => Self::Aarch64,
-            elf::EM_ARM => Self::Arm,
-            elf::EM_RISCV => Self::Riscv,
-            elf::EM_PPC64 => Self::Ppc64,
-            elf::EM_S390 => Self::S390,
-            elf::EM_LOONGARCH => Self::LoongArch,
-            _ => Self::Other(raw),
-        }
-    }
-
     /// The machine that this program runs on.
     #[must_use]
     pub fn host() -> Option<Self> {
@@ -395,65 +417,5 @@ impl Machine {
             "aarch64" => Some(Self::Aarch64),
             _ => None,
         }
-    }
-}
-
-impl fmt::Display for Machine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            Self::X86_64 => "x86-64",
-            Self::I386 => "i386",
-            Self::Aarch64 => "aarch64",
-            Self::Arm => "arm",
-            Self::Riscv => "riscv",
-            Self::Ppc64 => "ppc64",
-            Self::S390 => "s390",
-            Self::LoongArch => "loongarch",
-            Self::Other(raw) => return write!(f, "machine {raw}"),
-        };
-        f.write_str(name)
-    }
-}
-
-impl fmt::Display for SegmentKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            Self::Load => "LOAD",
-            Self::Dynamic => "DYNAMIC",
-            Self::Interp => "INTERP",
-            Self::Note => "NOTE",
-            Self::Phdr => "PHDR",
-            Self::Tls => "TLS",
-            Self::GnuEhFrame => "GNU_EH_FRAME",
-            Self::GnuStack => "GNU_STACK",
-            Self::GnuRelro => "GNU_RELRO",
-            Self::GnuProperty => "GNU_PROPERTY",
-            Self::Other(raw) => return write!(f, "{raw:#x}"),
-        };
-        f.pad(name)
-    }
-}
-
-impl fmt::Display for SymbolKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            Self::Func => "FUNC",
-            Self::Object => "OBJECT",
-            Self::NoType => "NOTYPE",
-            Self::Other(raw) => return write!(f, "{raw}"),
-        };
-        f.pad(name)
-    }
-}
-
-impl fmt::Display for Binding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            Self::Local => "LOCAL",
-            Self::Global => "GLOBAL",
-            Self::Weak => "WEAK",
-            Self::Other(raw) => return write!(f, "{raw}"),
-        };
-        f.pad(name)
     }
 }

@@ -3,7 +3,7 @@
 /// A mapping of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// Its first address.
+    /// The address of its first byte.
     pub start: u64,
     /// The address behind its last byte.
     pub end: u64,

@@ -10,7 +10,7 @@ use object::read::elf::{
 use super::ImageError;
 use super::image::{
     Binding, Class, Header, Image, Machine, Note, Section, Segment, SegmentKind, Symbol,
-    SymbolKind, Version,
+    SymbolKind, Version, dynamic_value,
 };
 
 /// A table longer than this cannot be told from one that does not end.
@@ -61,7 +61,7 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
         self.strings = self.strings(&dynamic)?;
         let versions = self.versions(&dynamic)?;
         let symbols = self.symbols(&dynamic, &versions)?;
-        let soname = value(&dynamic, elf::DT_SONAME).and_then(|at| self.string(at));
+        let soname = dynamic_value(&dynamic, elf::DT_SONAME).and_then(|at| self.string(at));
         let sections = self.sections();
         let header = self.header_fields(class);
         let content_end = self.content_end(&header, &segments, &sections);
@@ -86,7 +86,7 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
         Header {
             class,
             little_endian: header.is_little_endian(),
-            machine: Machine::from_raw(header.e_machine(endian).0),
+            machine: Machine::from_raw(header.e_machine(endian)),
             os_abi: header.e_ident().os_abi.0,
             abi_version: header.e_ident().abi_version,
             header_size: header.e_ehsize(endian),
@@ -132,9 +132,9 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
 
     /// The string table; without `DT_STRSZ` it goes to the end of the file.
     fn strings(&self, dynamic: &[(i64, u64)]) -> Result<&'a [u8], ImageError> {
-        let vaddr = value(dynamic, elf::DT_STRTAB).ok_or(ImageError::NoStrings)?;
+        let vaddr = dynamic_value(dynamic, elf::DT_STRTAB).ok_or(ImageError::NoStrings)?;
         let rest = self.from(self.offset(vaddr)).ok_or(ImageError::NoStrings)?;
-        match value(dynamic, elf::DT_STRSZ) {
+        match dynamic_value(dynamic, elf::DT_STRSZ) {
             None => Ok(rest),
             Some(size) => usize::try_from(size)
                 .ok()
@@ -145,7 +145,7 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
 
     fn versions(&self, dynamic: &[(i64, u64)]) -> Result<Vec<Version>, ImageError> {
         let mut versions = Vec::new();
-        let Some(vaddr) = value(dynamic, elf::DT_VERDEF) else { return Ok(versions) };
+        let Some(vaddr) = dynamic_value(dynamic, elf::DT_VERDEF) else { return Ok(versions) };
         let mut at = self.offset(vaddr);
         while versions.len() < VERSIONS_MAX {
             let (version, next) = self.version(at).ok_or(ImageError::VersionInvalid)?;
@@ -178,12 +178,12 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
         dynamic: &[(i64, u64)],
         versions: &[Version],
     ) -> Result<Vec<Symbol>, ImageError> {
-        let vaddr = value(dynamic, elf::DT_SYMTAB).ok_or(ImageError::NoSymbolTable)?;
+        let vaddr = dynamic_value(dynamic, elf::DT_SYMTAB).ok_or(ImageError::NoSymbolTable)?;
         let start = self.offset(vaddr);
         let count = self.symbol_count(dynamic, start)?;
         let table = self.bytes.read_slice_at::<Elf::Sym>(start, count);
         let table = table.map_err(|()| ImageError::SymbolsOutside)?;
-        let indices = match value(dynamic, elf::DT_VERSYM) {
+        let indices = match dynamic_value(dynamic, elf::DT_VERSYM) {
             Some(vaddr) if !versions.is_empty() => {
                 let at = self.offset(vaddr);
                 let indices = self.bytes.read_slice_at::<object::U16<Endianness>>(at, count);
@@ -216,18 +216,8 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
             name: name.ok_or(ImageError::SymbolName(index))?,
             offset,
             size: raw.st_size(endian).into(),
-            kind: match raw.st_type() {
-                elf::STT_FUNC => SymbolKind::Func,
-                elf::STT_OBJECT => SymbolKind::Object,
-                elf::STT_NOTYPE => SymbolKind::NoType,
-                other => SymbolKind::Other(other.0),
-            },
-            binding: match raw.st_bind() {
-                elf::STB_LOCAL => Binding::Local,
-                elf::STB_GLOBAL => Binding::Global,
-                elf::STB_WEAK => Binding::Weak,
-                other => Binding::Other(other.0),
-            },
+            kind: SymbolKind::from_raw(raw.st_type()),
+            binding: Binding::from_raw(raw.st_bind()),
             version: None,
             defined,
             absolute,
@@ -257,13 +247,13 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
     }
 
     fn hash_count(&self, dynamic: &[(i64, u64)]) -> Option<u32> {
-        let at = self.offset(value(dynamic, elf::DT_HASH)?);
+        let at = self.offset(dynamic_value(dynamic, elf::DT_HASH)?);
         self.word(at.checked_add(4)?)
     }
 
     /// One more than the last symbol in the chains of the GNU hash table.
     fn gnu_hash_count(&self, dynamic: &[(i64, u64)]) -> Option<u32> {
-        let at = self.offset(value(dynamic, elf::DT_GNU_HASH)?);
+        let at = self.offset(dynamic_value(dynamic, elf::DT_GNU_HASH)?);
         let table = self.from(at)?;
         let table = object::read::elf::GnuHashTable::<Elf>::parse(self.endian, table).ok()?;
         table.symbol_table_length(self.endian)
@@ -363,32 +353,14 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
 }
 
 fn segment<Raw: ProgramHeader<Endian = Endianness>>(raw: &Raw, endian: Endianness) -> Segment {
-    let kind = match raw.p_type(endian) {
-        elf::PT_LOAD => SegmentKind::Load,
-        elf::PT_DYNAMIC => SegmentKind::Dynamic,
-        elf::PT_INTERP => SegmentKind::Interp,
-        elf::PT_NOTE => SegmentKind::Note,
-        elf::PT_PHDR => SegmentKind::Phdr,
-        elf::PT_TLS => SegmentKind::Tls,
-        elf::PT_GNU_EH_FRAME => SegmentKind::GnuEhFrame,
-        elf::PT_GNU_STACK => SegmentKind::GnuStack,
-        elf::PT_GNU_RELRO => SegmentKind::GnuRelro,
-        elf::PT_GNU_PROPERTY => SegmentKind::GnuProperty,
-        other => SegmentKind::Other(other.0),
-    };
     Segment {
-        kind,
+        kind: SegmentKind::from_raw(raw.p_type(endian)),
         offset: raw.p_offset(endian).into(),
         vaddr: raw.p_vaddr(endian).into(),
         file_size: raw.p_filesz(endian).into(),
         mem_size: raw.p_memsz(endian).into(),
         flags: raw.p_flags(endian).0,
     }
-}
-
-/// The value of the last dynamic entry with this tag.
-fn value(dynamic: &[(i64, u64)], tag: elf::DynamicTag) -> Option<u64> {
-    dynamic.iter().rev().find(|entry| entry.0 == tag.0).map(|entry| entry.1)
 }
 
 /// The name of the version that a symbol's entry in `DT_VERSYM` stands for.
@@ -398,7 +370,8 @@ fn version_name(versions: &[Version], index: u16) -> Option<String> {
     Some(version.name.clone())
 }
 
-fn hex(data: &[u8]) -> String {
+/// Bytes as pairs of hexadecimal digits.
+pub(super) fn hex(data: &[u8]) -> String {
     data.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -2,8 +2,11 @@
 
 use std::io::{self, Write};
 
-use super::view::{CostView, PieceView, Source, SymbolView, VerdictView, View};
+use super::disassembly::Piece;
+use super::view::{CostView, ImageOrigin, SymbolView, VerdictView, View};
 use clockscope_text::foreign::{Foreign, joined};
+use clockscope_text::lines::width;
+use clockscope_text::units::count;
 
 /// Columns for the name of a symbol; the longest of Linux 7.3 has 40.
 const NAME_MAX: usize = 44;
@@ -56,7 +59,7 @@ pub fn write_check(out: &mut impl Write, verdicts: &[VerdictView]) -> io::Result
 /// # Errors
 ///
 /// If `out` cannot be written.
-pub fn write_code(out: &mut impl Write, pieces: &[PieceView]) -> io::Result<()> {
+pub fn write_code(out: &mut impl Write, pieces: &[Piece]) -> io::Result<()> {
     for (place, piece) in pieces.iter().enumerate() {
         if place != 0 {
             writeln!(out)?;
@@ -66,7 +69,7 @@ pub fn write_code(out: &mut impl Write, pieces: &[PieceView]) -> io::Result<()> 
         } else {
             joined(&piece.names, ", ")
         };
-        writeln!(out, "{names}  offset {:#x}, {} bytes", piece.offset, grouped(piece.size_bytes))?;
+        writeln!(out, "{names}  offset {:#x}, {} bytes", piece.offset, count(piece.size_bytes))?;
         for instruction in &piece.instructions {
             let address = instruction.address.to_string();
             let address = address.trim_start_matches("0x");
@@ -78,9 +81,9 @@ pub fn write_code(out: &mut impl Write, pieces: &[PieceView]) -> io::Result<()> 
 
 fn write_head(out: &mut impl Write, view: &View) -> io::Result<()> {
     match &view.source {
-        Source::Own { pid } => writeln!(out, "vDSO of this process, pid {pid}")?,
-        Source::Process { pid } => writeln!(out, "vDSO of process {pid}")?,
-        Source::File { path } => writeln!(out, "vDSO in the file {path}")?,
+        ImageOrigin::Own { pid } => writeln!(out, "vDSO of this process, pid {pid}")?,
+        ImageOrigin::Process { pid } => writeln!(out, "vDSO of process {pid}")?,
+        ImageOrigin::File { path } => writeln!(out, "vDSO in the file {path}")?,
     }
     if let Some(address) = view.address {
         writeln!(out, "  address   {address} (AT_SYSINFO_EHDR)")?;
@@ -88,7 +91,7 @@ fn write_head(out: &mut impl Write, view: &View) -> io::Result<()> {
             writeln!(out, "  kernel's  {kernel} ([vdso]); the process was given another image")?;
         }
     }
-    let (size, used) = (grouped(view.size_bytes), grouped(view.content_bytes));
+    let (size, used) = (count(view.size_bytes), count(view.content_bytes));
     writeln!(out, "  size      {size} bytes, {used} in use")?;
     let soname = view.soname.as_ref().map_or_else(|| "no SONAME".to_owned(), Foreign::printable);
     writeln!(out, "  image     {soname}, {}, ELF{}", view.machine, view.address_bits)?;
@@ -115,7 +118,7 @@ fn write_mappings(out: &mut impl Write, view: &View) -> io::Result<()> {
             shortened(name, 26),
             mapping.start.to_string(),
             mapping.end.to_string(),
-            grouped(mapping.size_bytes),
+            count(mapping.size_bytes),
             mapping.perms.clone(),
         ]
     });
@@ -128,8 +131,8 @@ fn write_segments(out: &mut impl Write, view: &View) -> io::Result<()> {
             segment.kind.clone(),
             format!("{:#x}", segment.offset),
             segment.vaddr.to_string(),
-            grouped(segment.file_bytes),
-            grouped(segment.memory_bytes),
+            count(segment.file_bytes),
+            count(segment.memory_bytes),
             segment.flags.clone(),
         ]
     });
@@ -149,7 +152,7 @@ fn write_symbols(out: &mut impl Write, view: &View) -> io::Result<()> {
             shortened(&symbol.name.printable(), NAME_MAX),
             type_letter(symbol).to_string(),
             if symbol.absolute { "-".to_owned() } else { format!("{:#x}", symbol.offset) },
-            grouped(symbol.size_bytes),
+            count(symbol.size_bytes),
             symbol.version.as_ref().map_or_else(
                 || "-".to_owned(),
                 |version| shortened(&version.printable(), VERSION_MAX),
@@ -204,7 +207,7 @@ fn write_costs(out: &mut impl Write, costs: &[CostView]) -> io::Result<()> {
 /// A cost in nanoseconds with one digit behind the point.
 fn nanos(picos: u64) -> String {
     let tenths = picos.saturating_add(50) / 100;
-    format!("{}.{} ns", grouped(tenths / 10), tenths % 10)
+    format!("{}.{} ns", count(tenths / 10), tenths % 10)
 }
 
 /// A text of at most `width` characters; of longer ones the end is left, which tells more of a path.
@@ -215,33 +218,20 @@ fn shortened(text: &str, width: usize) -> String {
     }
 }
 
-/// A number with commas between groups of three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place != 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// Writes an empty line and a table; heads that start with `>` are of columns aligned to the right.
 fn table(out: &mut impl Write, heads: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
     let titles = heads.iter().map(|head| head.trim_start_matches('>').to_owned()).collect();
     let lines: Vec<Vec<String>> = std::iter::once(titles).chain(rows).collect();
-    let width = |column: usize| {
+    let width_of = |column: usize| {
         let cells = lines.iter().filter_map(|line| line.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        cells.map(|cell| width(cell)).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let widths: Vec<usize> = (0..heads.len()).map(width_of).collect();
     writeln!(out)?;
     for (number, line) in lines.iter().enumerate() {
-        let cells = line.iter().zip(heads).zip(&widths).map(|((cell, head), width)| {
+        let cells = line.iter().zip(heads).zip(&widths).map(|((cell, head), columns)| {
             // Not by the formatter, whose widths end at 65,535.
-            let pad = " ".repeat(width - cell.chars().count());
+            let pad = " ".repeat(columns - width(cell));
             if head.starts_with('>') { pad + cell } else { cell.clone() + &pad }
         });
         let indent = if number == 0 { "" } else { "  " };
@@ -263,14 +253,6 @@ fn widen_first(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_have_commas() {
-        let pairs = [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")];
-        for (number, text) in pairs {
-            assert_eq!(grouped(number), text);
-        }
-    }
 
     #[test]
     fn costs_are_rounded_to_tenths_of_a_nanosecond() {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::accepts::{Outcome, Verdict};
+use super::accepts::{Outcome, ReaderVerdict};
 use super::disassembly::Piece;
 use super::maps::Mapping;
 use super::{Class, Image, Note};
@@ -14,10 +14,10 @@ pub const SCHEMA: u32 = 1;
 /// What is known about an image and, if it lies in a process, about its place there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct View {
-    /// [`SCHEMA`].
+    /// The version of the document: [`SCHEMA`].
     pub schema: u32,
     /// Where the image was found.
-    pub source: Source,
+    pub source: ImageOrigin,
     /// The address of the image in the process, in hexadecimal.
     pub address: Option<Hex>,
     /// The address of the kernel's own image, `[vdso]`; another one than `address` if somebody gave
@@ -27,7 +27,7 @@ pub struct View {
     pub size_bytes: u64,
     /// How many of these mean something; the rest of the last page is free.
     pub content_bytes: u64,
-    /// The processor family.
+    /// The processor family, such as `x86-64`.
     pub machine: String,
     /// The width of addresses, 32 or 64.
     pub address_bits: u8,
@@ -44,7 +44,7 @@ pub struct View {
     /// The process's mappings that belong to the vDSO: `[vvar]`, `[vvar_vclock]`, `[vdso]`, and the
     /// one that holds the image.
     pub mappings: Vec<MappingView>,
-    /// The program headers.
+    /// The program headers, in their order.
     pub segments: Vec<SegmentView>,
     /// The dynamic symbols by offset.
     pub symbols: Vec<SymbolView>,
@@ -59,26 +59,26 @@ pub struct View {
     pub check: Option<Vec<VerdictView>>,
     /// The code; only with `--disassemble`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub disassembly: Option<Vec<PieceView>>,
+    pub disassembly: Option<Vec<Piece>>,
 }
 
 /// Where an image was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Source {
+pub enum ImageOrigin {
     /// In clockscope's own process.
     Own {
         /// Its process id.
         pid: u32,
     },
-    /// In another process.
+    /// In another process, which runs or is stopped.
     Process {
         /// Its process id.
         pid: u32,
     },
-    /// In a file.
+    /// In a file, such as one that `--dump` wrote.
     File {
-        /// Its path.
+        /// The path, as it was given.
         path: Foreign,
     },
 }
@@ -87,12 +87,12 @@ pub enum Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hex(pub u64);
 
-/// A mapping.
+/// A mapping of the process that belongs to the vDSO.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MappingView {
     /// Its name, for example `[vvar]`; empty if it has none.
     pub name: Foreign,
-    /// Its first address.
+    /// The address of its first byte.
     pub start: Hex,
     /// The address behind its last byte.
     pub end: Hex,
@@ -102,7 +102,7 @@ pub struct MappingView {
     pub perms: String,
 }
 
-/// A program header.
+/// A program header, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SegmentView {
     /// Its type without `PT_`.
@@ -119,20 +119,20 @@ pub struct SegmentView {
     pub flags: String,
 }
 
-/// A dynamic symbol.
+/// A dynamic symbol, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SymbolView {
-    /// Its name.
+    /// The name, without its version.
     pub name: Foreign,
     /// Where it lies, in bytes from the start of the image; a plain number if `absolute`.
     pub offset: u64,
-    /// Its size.
+    /// Its size in bytes, as the image states it.
     pub size_bytes: u64,
     /// `FUNC`, `OBJECT`, `NOTYPE` or a number.
     pub kind: String,
     /// `GLOBAL`, `WEAK`, `LOCAL` or a number.
     pub binding: String,
-    /// Its version.
+    /// The version that it belongs to, such as `LINUX_2.6`.
     pub version: Option<Foreign>,
     /// Whether the image defines it.
     pub defined: bool,
@@ -162,9 +162,9 @@ pub struct CostView {
 /// What a reader makes of the image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VerdictView {
-    /// Its short name.
+    /// The short name of the reader, such as `glibc`.
     pub reader: &'static str,
-    /// What it is.
+    /// What the reader is, in words.
     pub description: &'static str,
     /// `accepts`, `rejects` or `not judged`.
     pub outcome: &'static str,
@@ -172,34 +172,15 @@ pub struct VerdictView {
     pub reasons: Vec<Foreign>,
 }
 
-/// A piece of code.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PieceView {
-    /// The names of the function; none for code without a symbol.
-    pub names: Vec<Foreign>,
-    /// Where it starts, in bytes from the start of the image.
-    pub offset: u64,
-    /// Its size.
-    pub size_bytes: u64,
-    /// Its instructions.
-    pub instructions: Vec<InstructionView>,
-}
-
-/// An instruction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct InstructionView {
-    /// Its address.
-    pub address: Hex,
-    /// Its bytes in hexadecimal.
-    pub bytes: String,
-    /// Its text.
-    pub text: Foreign,
-}
-
 impl View {
     /// What is known about this image, which lies at `address` among `mappings` if in a process.
     #[must_use]
-    pub fn new(image: &Image, source: Source, address: Option<u64>, mappings: &[Mapping]) -> Self {
+    pub fn new(
+        image: &Image,
+        source: ImageOrigin,
+        address: Option<u64>,
+        mappings: &[Mapping],
+    ) -> Self {
         let mut symbols: Vec<SymbolView> =
             image.symbols().iter().map(|symbol| symbol_view(symbol, address)).collect();
         symbols.sort_by_key(|symbol| (symbol.absolute, symbol.offset, symbol.binding != "GLOBAL"));
@@ -220,7 +201,10 @@ impl View {
                 Class::Elf64 => 64,
             },
             soname: image.soname().map(Foreign::from),
-            linux_version: linux_version(image),
+            linux_version: image.notes().iter().find_map(|note| match note {
+                Note::LinuxVersion(major, minor, patch) => Some(format!("{major}.{minor}.{patch}")),
+                _ => None,
+            }),
             build_salt: image.notes().iter().find_map(|note| match note {
                 Note::BuildSalt(salt) if !salt.is_empty() => Some(salt.as_str().into()),
                 _ => None,
@@ -236,13 +220,6 @@ impl View {
             disassembly: None,
         }
     }
-}
-
-fn linux_version(image: &Image) -> Option<String> {
-    image.notes().iter().find_map(|note| match note {
-        Note::LinuxVersion(major, minor, patch) => Some(format!("{major}.{minor}.{patch}")),
-        _ => None,
-    })
 }
 
 fn mapping_views(mappings: &[Mapping], address: Option<u64>) -> Vec<MappingView> {
@@ -288,8 +265,8 @@ fn symbol_view(symbol: &super::Symbol, address: Option<u64>) -> SymbolView {
     }
 }
 
-impl From<&Verdict> for VerdictView {
-    fn from(verdict: &Verdict) -> Self {
+impl From<&ReaderVerdict> for VerdictView {
+    fn from(verdict: &ReaderVerdict) -> Self {
         Self {
             reader: verdict.reader.name(),
             description: verdict.reader.describe(),
@@ -299,22 +276,6 @@ impl From<&Verdict> for VerdictView {
                 Outcome::NotJudged => "not judged",
             },
             reasons: verdict.reasons().iter().map(|reason| reason.to_string().into()).collect(),
-        }
-    }
-}
-
-impl From<&Piece> for PieceView {
-    fn from(piece: &Piece) -> Self {
-        let line = |line: &super::disassembly::Line| InstructionView {
-            address: Hex(line.address),
-            bytes: line.bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-            text: line.text.as_str().into(),
-        };
-        Self {
-            names: piece.names.iter().map(|name| name.as_str().into()).collect(),
-            offset: piece.offset,
-            size_bytes: piece.size,
-            instructions: piece.lines.iter().map(line).collect(),
         }
     }
 }
@@ -340,12 +301,12 @@ mod tests {
     #[test]
     fn a_symbol_in_a_process_has_base_plus_offset() {
         let image = Image::parse(X86_64).unwrap();
-        let source = Source::Process { pid: 7 };
+        let source = ImageOrigin::Process { pid: 7 };
         let view = View::new(&image, source, Some(0x7fff_0000_0000), &[]);
         let find = |name: &str| view.symbols.iter().find(|symbol| symbol.name == name).unwrap();
         assert_eq!(find("__vdso_time").address, Some(Hex(0x7fff_0000_0ac0)));
         assert_eq!(find("LINUX_2.6").address, None);
-        let file = View::new(&image, Source::File { path: "x".into() }, None, &[]);
+        let file = View::new(&image, ImageOrigin::File { path: "x".into() }, None, &[]);
         assert!(file.symbols.iter().all(|symbol| symbol.address.is_none()));
     }
 
@@ -354,7 +315,7 @@ mod tests {
         let text = "1000-2000 r--p 0 00:00 0 [vvar]\n2000-3000 r--p 0 00:00 0 [vvar_vclock]\n\
                     3000-5000 r-xp 0 00:00 0 [vdso]\n6000-7000 r-xp 0 00:00 0 \n7000-8000 rw-p 0 00:00 0 [stack]";
         let image = Image::parse(X86_64).unwrap();
-        let source = Source::Process { pid: 7 };
+        let source = ImageOrigin::Process { pid: 7 };
         let view = View::new(&image, source, Some(0x6000), &maps::parse(text));
         let names: Vec<&str> =
             view.mappings.iter().map(|mapping| mapping.name.verbatim()).collect();

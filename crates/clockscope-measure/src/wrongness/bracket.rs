@@ -5,11 +5,11 @@ use super::source::Source;
 /// Readings in the order in which they were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bracket {
-    /// The reference.
+    /// The first reading of the reference.
     pub before: i64,
     /// The clock under test.
     pub value: i64,
-    /// The reference again.
+    /// The second reading of the reference.
     pub after: i64,
     /// The reference once more, with nothing between: what a reading costs at this moment.
     pub again: i64,

@@ -18,7 +18,7 @@ const LOOK_MAX: Duration = Duration::from_millis(1);
 /// Gaps of the loop.
 #[derive(Clone, Debug, Default)]
 pub struct Gaps {
-    /// Lengths in nanoseconds.
+    /// How long each gap was, in nanoseconds.
     pub lengths: Distribution,
     /// Time in the loop, in nanoseconds, without that of looking at the interrupts.
     pub looked_ns: u64,

@@ -7,6 +7,7 @@ use fastclock::ClockId;
 use super::source::{
     ByLibc, BySyscall, ByVdso, Counter, FencedCounter, Source, Unit, WaitingCounter,
 };
+pub use crate::clocks::COUNTERS;
 use crate::path::Route;
 use clockscope_sys::clock_reads::{self, VdsoClock};
 use clockscope_sys::timex::{self, Timex};
@@ -15,7 +16,7 @@ use clockscope_sys::{affinity, tsc};
 /// A clock or counter.
 #[derive(Clone)]
 pub struct Subject {
-    /// `CLOCK_MONOTONIC`, `rdtsc`, ...
+    /// The name as in C or on paper: `CLOCK_MONOTONIC`, `rdtsc`, ...
     pub name: &'static str,
     /// What its readings count.
     pub unit: Unit,
@@ -39,7 +40,7 @@ impl Subject {
     }
 }
 
-/// What is measured.
+/// The clocks, counters and CPUs that are measured.
 #[derive(Clone)]
 pub struct Machine {
     /// Clocks and counters, in the order in which they are shown.
@@ -67,13 +68,6 @@ pub const DEFAULT: [ClockId; 9] = [
     ClockId::ProcessCputime,
     ClockId::ThreadCputime,
 ];
-
-/// The counter without any order, with a fence before it, and the one that waits.
-#[cfg(target_arch = "x86_64")]
-pub const COUNTERS: [&str; 3] = ["rdtsc", "lfence;rdtsc", "rdtscp"];
-/// The counter without any order, and with a fence before it.
-#[cfg(not(target_arch = "x86_64"))]
-pub const COUNTERS: [&str; 2] = ["cntvct_el0", "isb;cntvct_el0"];
 
 /// The counter whose readings may be taken before what stands before them in the program.
 pub(crate) const UNORDERED: &str = COUNTERS[0];

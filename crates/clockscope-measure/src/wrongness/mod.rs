@@ -31,7 +31,7 @@ use clockscope_sys::timex::Timex;
 /// One subject as it was found.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    /// Its name.
+    /// The name of the clock or counter.
     pub name: &'static str,
     /// The unit of its readings.
     pub unit: Unit,
@@ -39,7 +39,7 @@ pub struct Clock {
     pub getres_ns: Option<u64>,
     /// Order on one CPU, over all routes; steps of the fastest one.
     pub order: order::Order,
-    /// Sandwiches of routes.
+    /// How many sandwiches of routes were made.
     pub sandwich_reads: u64,
     /// What was wrong with them.
     pub sandwich_faults: Vec<String>,
@@ -50,22 +50,22 @@ pub struct Clock {
 /// Two CPUs compared by one source.
 #[derive(Clone, Copy, Debug)]
 pub struct Compared<T> {
-    /// `rdtscp`, `CLOCK_MONOTONIC`, ...
+    /// The clock or counter: `rdtscp`, `CLOCK_MONOTONIC`, ...
     pub source: &'static str,
     /// The unit of its readings.
     pub unit: Unit,
-    /// The two CPUs.
+    /// The CPUs that took turns in reading.
     pub cpus: (u32, u32),
-    /// What was found.
+    /// What the comparison showed.
     pub found: T,
 }
 
 /// A clock against another.
 #[derive(Clone, Copy, Debug)]
 pub struct Rated {
-    /// The clock.
+    /// The name of the clock that is rated.
     pub clock: &'static str,
-    /// The other.
+    /// The name of the clock that it is rated by.
     pub reference: &'static str,
     /// The unit of the clock's readings.
     pub unit: Unit,
@@ -73,7 +73,7 @@ pub struct Rated {
     pub rate: Rate,
     /// From the start to the middle of the run.
     pub first_half: Option<Rate>,
-    /// The last anchor.
+    /// Both clocks at the end of the run.
     pub end: Anchor,
 }
 
@@ -84,17 +84,17 @@ pub struct Measured {
     pub elapsed: Duration,
     /// The CPU that the tests on one CPU ran on.
     pub cpu: u32,
-    /// The subjects.
+    /// Each clock by itself, in the order of the plan.
     pub clocks: Vec<Clock>,
-    /// Warps.
+    /// Warps of each source on each pair of CPUs.
     pub warps: Vec<Compared<warp::Warp>>,
-    /// Offsets.
+    /// Offsets of the counter on each pair of CPUs.
     pub offsets: Vec<Compared<offset::Offset>>,
-    /// Rates.
+    /// Rates of clocks against one another.
     pub rates: Vec<Rated>,
     /// Steps of `CLOCK_REALTIME`.
     pub watched: Option<watch::Watched>,
-    /// Gaps.
+    /// Times in which the thread did not run.
     pub gaps: Option<gaps::Gaps>,
     /// Phases of `CLOCK_MONOTONIC` against the counter.
     pub phases: Option<stability::Phases>,
@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
     }
 
     fn work(&self, cpu_pairs: usize) -> Work {
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let count = |number: usize| u32::try_from(number).expect("some routes times some CPUs");
         Work {
             routes: count(self.subjects.iter().map(|s| s.routes.len()).sum()),
             sandwiches: count(self.subjects.iter().map(|s| sandwiches_of(s).len()).sum()),

@@ -16,7 +16,7 @@ pub struct Offset {
     pub error: u64,
     /// Least and greatest offset that all exchanges allow.
     pub interval: (i64, i64),
-    /// Exchanges.
+    /// How many exchanges there were.
     pub exchanges: u64,
     shortest: i64,
 }

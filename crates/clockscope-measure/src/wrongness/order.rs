@@ -17,7 +17,7 @@ const AROUND: usize = 4;
 /// What readings in a row showed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// Readings.
+    /// How many readings were taken.
     pub reads: u64,
     /// Readings less than the one before.
     pub backward: u64,
@@ -25,7 +25,7 @@ pub struct Order {
     pub worst: u64,
     /// The readings around the worst.
     pub burst: Vec<i64>,
-    /// The steps forward.
+    /// The steps forward, in the unit of the readings.
     pub steps: StepAccount,
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What to measure.
+/// What to measure, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Names of the subjects, in the order in which they are shown.
@@ -18,11 +18,11 @@ pub struct Plan {
 /// How many things each test has to do, which decides its share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Subjects times routes.
+    /// Routes, of all subjects together.
     pub routes: u32,
-    /// Pairs of routes.
+    /// Pairs of routes, of all subjects together.
     pub sandwiches: u32,
-    /// Coarse clocks.
+    /// Coarse clocks, whose staleness is measured.
     pub coarse: u32,
     /// Sources times pairs of CPUs.
     pub warps: u32,
@@ -30,7 +30,7 @@ pub struct Work {
     pub offsets: u32,
     /// Gaps are looked for.
     pub gaps: bool,
-    /// Phases are taken.
+    /// Phases are taken for the Allan family.
     pub stability: bool,
 }
 
@@ -49,9 +49,9 @@ pub(crate) struct Budget {
     pub warp: Duration,
     /// One pair of CPUs.
     pub offset: Duration,
-    /// Gaps.
+    /// The search for gaps.
     pub gaps: Duration,
-    /// Phases.
+    /// The phases for the Allan family.
     pub stability: Duration,
 }
 

@@ -10,7 +10,7 @@ const BATCH: u32 = 64;
 /// What the sandwiches of one pair of routes showed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sandwich {
-    /// Sandwiches.
+    /// How many sandwiches were made.
     pub count: u64,
     /// The inner reading was before the outer one that preceded it.
     pub early: Disorder,
@@ -23,7 +23,7 @@ pub struct Sandwich {
 /// Readings in the wrong order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Disorder {
-    /// How many.
+    /// How many pairs of readings were in the wrong order.
     pub count: u64,
     /// By how much at worst.
     pub worst: u64,

@@ -62,7 +62,7 @@ pub(crate) struct ByVdso(pub ClockId, pub VdsoClock);
 /// A clock through the system call instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BySyscall(pub ClockId);
-/// The counter, unordered.
+/// The CPU's counter, whose reading may be taken early or late.
 #[derive(Clone, Copy, Debug)]
 pub struct Counter;
 /// The counter after a fence.

@@ -13,7 +13,7 @@ const TRIES: u32 = 8;
 pub struct Phases {
     /// Clock minus reference, in seconds, from zero.
     pub phases_s: Vec<f64>,
-    /// Spacing in seconds.
+    /// From one phase to the next, in seconds.
     pub spacing_s: f64,
     /// Of them, those that were missed and are interpolated.
     pub missed: u64,
@@ -29,12 +29,12 @@ pub fn measure(
     spacing: Duration,
     time: Duration,
 ) -> Phases {
-    let step = i64::try_from(spacing.as_nanos()).unwrap_or(i64::MAX).max(1);
+    let step = i64::try_from(spacing.as_nanos()).expect("a spacing below 292 years").max(1);
     let wanted = time.as_nanos() / spacing.as_nanos().max(1);
     let limit = usual_limit(reference, clock);
     let origin = Bracket::tightest(reference, clock, TRIES);
     let mut points = Vec::new();
-    for turn in 1..=i64::try_from(wanted).unwrap_or(0) {
+    for turn in (1_i64..).take_while(|turn| u128::from(turn.unsigned_abs()) <= wanted) {
         let due = origin.middle() + turn * step;
         while reference.read() < due {
             std::hint::spin_loop();
@@ -57,7 +57,7 @@ fn evenly(points: &[(i64, f64)]) -> (Vec<f64>, u64) {
     for pair in points.windows(2) {
         let ((from, first), (to, second)) = (pair[0], pair[1]);
         let width = to - from;
-        missed += u64::try_from(width - 1).unwrap_or(0);
+        missed += (width - 1).unsigned_abs();
         phases
             .extend((1..=width).map(|turn| first + (second - first) * turn as f64 / width as f64));
     }

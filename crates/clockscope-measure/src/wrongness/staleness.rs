@@ -38,7 +38,7 @@ impl Staleness {
             self.ahead += 1;
             self.ahead_max_ns = self.ahead_max_ns.max(bracket.value.abs_diff(bracket.after));
         }
-        let age = u64::try_from(bracket.middle() - bracket.value).unwrap_or(0);
+        let age = (bracket.middle() - bracket.value).max(0).cast_unsigned();
         if is_idle {
             self.idle.add(age)
         } else {
@@ -52,7 +52,7 @@ impl Staleness {
 pub struct Coarse<'a> {
     /// The clock under test.
     pub clock: &'a dyn Source,
-    /// The precise one.
+    /// The precise clock of the same family.
     pub reference: &'a dyn Source,
 }
 

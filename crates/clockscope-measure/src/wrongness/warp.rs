@@ -23,7 +23,7 @@ pub struct Warp {
     pub handovers: u64,
     /// Readings less than the one before, by CPU.
     pub seen: [u64; 2],
-    /// The worst.
+    /// The worst of them, in the unit of the readings.
     pub max: u64,
     /// The least positive difference between a reading and the other CPU's before it.
     pub floor: Option<u64>,
@@ -68,7 +68,6 @@ impl Warp {
 #[repr(align(128))]
 struct Shared {
     lock: AtomicBool,
-    /// The last reading.
     last: AtomicI64,
     /// Who took it: 0 or 1, 2 at the start.
     writer: AtomicU64,

@@ -16,7 +16,7 @@ const TRIES: u32 = 8;
 /// What was seen of `CLOCK_REALTIME`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watched {
-    /// For how long.
+    /// For how long the clock was watched.
     pub time: Duration,
     /// Times the kernel gave notice that the clock was set.
     pub notices: u64,

@@ -15,7 +15,7 @@ use clockscope_text::foreign::json_document;
 use vdso_reader::accepts::{self, Outcome};
 use vdso_reader::disassembly::disassemble;
 use vdso_reader::maps::Mapping;
-use vdso_reader::view::{CostView, Source, View};
+use vdso_reader::view::{CostView, ImageOrigin, View};
 use vdso_reader::{Image, Machine, text};
 
 /// No image is larger, in bytes; those of Linux have up to five pages.
@@ -35,7 +35,7 @@ pub fn run(args: &VdsoArgs) -> i32 {
 
 /// An image and where it was found.
 struct Found {
-    source: Source,
+    source: ImageOrigin,
     image: Image,
     address: Option<u64>,
     mappings: Vec<Mapping>,
@@ -58,7 +58,7 @@ fn show(args: &VdsoArgs) -> Result<i32> {
     if let Some(name) = &args.disassemble {
         let name = Some(name.as_str()).filter(|name| *name != "*");
         let pieces = disassemble(&found.image, name, found.address, &found.mappings)?;
-        view.disassembly = Some(pieces.iter().map(Into::into).collect());
+        view.disassembly = Some(pieces);
     }
     if args.dump.is_none() && !args.check && args.disassemble.is_none() {
         measure(&mut view, &found.image);
@@ -77,7 +77,7 @@ fn find(args: &VdsoArgs) -> Result<Found> {
             bail!("{}: it is longer than {} MiB, as no image is", what(), IMAGE_MAX >> 20);
         }
         let image = Image::parse(&bytes).with_context(what)?;
-        let source = Source::File { path: path.as_path().into() };
+        let source = ImageOrigin::File { path: path.as_path().into() };
         return Ok(Found { source, image, address: None, mappings: Vec::new() });
     }
     let what = || match args.pid {
@@ -88,8 +88,8 @@ fn find(args: &VdsoArgs) -> Result<Found> {
     let loaded = loaded_vdso::load(pid).with_context(what)?;
     let image = Image::parse(&loaded.bytes).with_context(what)?;
     let source = match args.pid {
-        Some(_) => Source::Process { pid: loaded.pid },
-        None => Source::Own { pid: loaded.pid },
+        Some(_) => ImageOrigin::Process { pid: loaded.pid },
+        None => ImageOrigin::Own { pid: loaded.pid },
     };
     Ok(Found { source, image, address: Some(loaded.base), mappings: loaded.mappings })
 }

@@ -47,10 +47,10 @@ pub enum Reader {
 
 /// What a reader makes of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// Who.
+pub struct ReaderVerdict {
+    /// Who reads the image.
     pub reader: Reader,
-    /// What.
+    /// What the reader makes of it.
     pub outcome: Outcome,
 }
 
@@ -65,7 +65,7 @@ pub enum Outcome {
     NotJudged,
 }
 
-impl Verdict {
+impl ReaderVerdict {
     /// Whether the reader finds everything it looks for.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
@@ -83,7 +83,7 @@ impl Verdict {
 }
 
 impl Reader {
-    /// Every known reader.
+    /// Every reader that is known, in the order of reports.
     pub const ALL: [Self; 10] = [
         Self::Glibc,
         Self::Musl,
@@ -100,34 +100,27 @@ impl Reader {
     /// Its name in lists and JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Glibc => "glibc",
-            Self::Musl => "musl",
-            Self::Go => "go",
-            Self::Rustix => "rustix",
-            Self::Kernel => "parse_vdso",
-            Self::KernelOld => "parse_vdso-6.11",
-            Self::Abseil => "abseil",
-            Self::Asan => "asan",
-            Self::Gdb => "gdb",
-            Self::Unwinders => "unwinders",
-        }
+        self.words().0
     }
 
-    /// What it is, for people.
+    /// What it is, in words for people.
     #[must_use]
     pub const fn describe(self) -> &'static str {
+        self.words().1
+    }
+
+    const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Glibc => "the GNU C library",
-            Self::Musl => "musl libc to 1.2.5",
-            Self::Go => "Go's runtime",
-            Self::Rustix => "Rust programs on rustix",
-            Self::Kernel => "the kernel's reference parser",
-            Self::KernelOld => "the same before Linux 6.12, and its copies",
-            Self::Abseil => "Abseil, Chromium, gRPC",
-            Self::Asan => "AddressSanitizer",
-            Self::Gdb => "the debugger, from memory",
-            Self::Unwinders => "libgcc, libunwind, perf",
+            Self::Glibc => ("glibc", "the GNU C library"),
+            Self::Musl => ("musl", "musl libc to 1.2.5"),
+            Self::Go => ("go", "Go's runtime"),
+            Self::Rustix => ("rustix", "Rust programs on rustix"),
+            Self::Kernel => ("parse_vdso", "the kernel's reference parser"),
+            Self::KernelOld => ("parse_vdso-6.11", "the same before Linux 6.12, and its copies"),
+            Self::Abseil => ("abseil", "Abseil, Chromium, gRPC"),
+            Self::Asan => ("asan", "AddressSanitizer"),
+            Self::Gdb => ("gdb", "the debugger, from memory"),
+            Self::Unwinders => ("unwinders", "libgcc, libunwind, perf"),
         }
     }
 }
@@ -140,13 +133,13 @@ impl fmt::Display for Reader {
 
 /// What every known reader makes of this image.
 #[must_use]
-pub fn check(image: &Image) -> Vec<Verdict> {
+pub fn check(image: &Image) -> Vec<ReaderVerdict> {
     Reader::ALL.into_iter().map(|reader| check_reader(image, reader)).collect()
 }
 
 /// What this reader makes of this image.
 #[must_use]
-pub(crate) fn check_reader(image: &Image, reader: Reader) -> Verdict {
+pub(crate) fn check_reader(image: &Image, reader: Reader) -> ReaderVerdict {
     let outcome = match wants(reader, image.machine()) {
         None => Outcome::NotJudged,
         Some(wants) => match readers::reasons(image, reader, &wants) {
@@ -154,7 +147,7 @@ pub(crate) fn check_reader(image: &Image, reader: Reader) -> Verdict {
             reasons => Outcome::Rejects(reasons),
         },
     };
-    Verdict { reader, outcome }
+    ReaderVerdict { reader, outcome }
 }
 
 /// What a reader looks up on a machine.

@@ -3,7 +3,7 @@
 use object::elf;
 
 use super::reason::{Reason, Table};
-use super::tables::{elf_hash, find, hash_count};
+use super::tables::{find, hash_count};
 use super::unwind;
 use super::{Reader, Wants};
 use crate::{Binding, Class, Image, SegmentKind, Symbol, SymbolKind};
@@ -18,6 +18,9 @@ const ABSEIL_ENTRIES: [(elf::DynamicTag, &str); 7] = [
     (elf::DT_VERDEF, "DT_VERDEF"),
     (elf::DT_VERDEFNUM, "DT_VERDEFNUM"),
 ];
+
+/// The types of symbols that most readers take.
+const CODE: [SymbolKind; 2] = [SymbolKind::Func, SymbolKind::NoType];
 
 /// What this reader dislikes about this image.
 pub(super) fn reasons(image: &Image, reader: Reader, wants: &Wants) -> Vec<Reason> {
@@ -43,16 +46,31 @@ pub(super) fn reasons(image: &Image, reader: Reader, wants: &Wants) -> Vec<Reaso
 }
 
 fn has(image: &Image, tag: elf::DynamicTag) -> bool {
-    image.dynamic_value(tag.0).is_some()
+    image.dynamic_value(tag).is_some()
 }
 
-/// The table that readers of both take: `DT_GNU_HASH` if there is one.
-fn preferred(image: &Image, gnu: Table) -> Option<Table> {
-    if has(image, elf::DT_GNU_HASH) {
-        Some(gnu)
+/// Looks up all wanted functions as a reader does that takes `DT_GNU_HASH`, by its chains or also its
+/// filter, and `DT_HASH` only where there is no other. `others` says whether programs look up more
+/// functions with it.
+fn look_up_preferred(
+    image: &Image,
+    wants: &Wants,
+    gnu: Table,
+    types: &[SymbolKind],
+    others: bool,
+) -> Vec<Reason> {
+    let table = if has(image, elf::DT_GNU_HASH) {
+        gnu
+    } else if has(image, elf::DT_HASH) {
+        Table::Hash
     } else {
-        has(image, elf::DT_HASH).then_some(Table::Hash)
+        return vec![Reason::NoHash];
+    };
+    let mut reasons = look_up(image, wants, table, types, true);
+    if others {
+        reasons.extend(look_up_others(image, wants, table, types));
     }
+    reasons
 }
 
 /// Looks up all wanted functions in `table`, and says what is wrong with each.
@@ -117,7 +135,7 @@ fn fits(symbol: &Symbol, name: &str, types: &[SymbolKind]) -> bool {
 fn version_hash(image: &Image, version: &'static str) -> Option<Reason> {
     let found = image.versions().iter().find(|found| !found.base && found.name == version);
     let Some(found) = found else { return Some(Reason::NoVersion(version)) };
-    let should = elf_hash(version);
+    let should = elf::hash(version.as_bytes());
     (found.hash != should).then_some(Reason::VersionHash(version, found.hash, should))
 }
 
@@ -150,14 +168,8 @@ fn glibc(image: &Image, wants: &Wants) -> Vec<Reason> {
     let mut reasons = Vec::new();
     reasons.extend(has_segment(image, SegmentKind::Tls));
     reasons.extend(dynamic_moved(image));
-    match preferred(image, Table::GnuHashFilter) {
-        None => reasons.push(Reason::NoHash),
-        Some(table) => {
-            let types = [SymbolKind::Func, SymbolKind::NoType, SymbolKind::Object];
-            reasons.extend(look_up(image, wants, table, &types, true));
-            reasons.extend(look_up_others(image, wants, table, &types));
-        }
-    }
+    let types = [SymbolKind::Func, SymbolKind::NoType, SymbolKind::Object];
+    reasons.extend(look_up_preferred(image, wants, Table::GnuHashFilter, &types, true));
     reasons
 }
 
@@ -179,13 +191,7 @@ fn go(image: &Image, wants: &Wants) -> Vec<Reason> {
     if !has(image, elf::DT_VERDEF) {
         reasons.push(Reason::NoEntry("DT_VERDEF"));
     }
-    match preferred(image, Table::GnuHash) {
-        None => reasons.push(Reason::NoHash),
-        Some(table) => {
-            let types = [SymbolKind::Func, SymbolKind::NoType];
-            reasons.extend(look_up(image, wants, table, &types, true));
-        }
-    }
+    reasons.extend(look_up_preferred(image, wants, Table::GnuHash, &CODE, false));
     reasons.extend(outside_first_load(image, wants));
     reasons
 }
@@ -203,17 +209,9 @@ fn rustix(image: &Image, wants: &Wants) -> Vec<Reason> {
         Class::Elf32 => 16,
         Class::Elf64 => 24,
     };
-    match image.dynamic_value(elf::DT_SYMENT.0) {
-        Some(size) if size != symbol_size => reasons.push(Reason::SymbolSize(size)),
-        _ => {}
-    }
-    match preferred(image, Table::GnuHash) {
-        None => reasons.push(Reason::NoHash),
-        Some(table) => {
-            let types = [SymbolKind::Func, SymbolKind::NoType];
-            reasons.extend(look_up(image, wants, table, &types, true));
-        }
-    }
+    let other_size = image.dynamic_value(elf::DT_SYMENT).filter(|size| *size != symbol_size);
+    reasons.extend(other_size.map(Reason::SymbolSize));
+    reasons.extend(look_up_preferred(image, wants, Table::GnuHash, &CODE, false));
     reasons.extend(outside_first_load(image, wants));
     reasons
 }
@@ -245,15 +243,7 @@ fn rustix_header(image: &Image) -> Vec<Reason> {
 }
 
 fn kernel(image: &Image, wants: &Wants) -> Vec<Reason> {
-    let types = [SymbolKind::Func, SymbolKind::NoType];
-    match preferred(image, Table::GnuHash) {
-        None => vec![Reason::NoHash],
-        Some(table) => {
-            let mut reasons = look_up(image, wants, table, &types, true);
-            reasons.extend(look_up_others(image, wants, table, &types));
-            reasons
-        }
-    }
+    look_up_preferred(image, wants, Table::GnuHash, &CODE, true)
 }
 
 fn kernel_old(image: &Image, wants: &Wants) -> Vec<Reason> {
@@ -318,15 +308,11 @@ fn gdb(image: &Image) -> Vec<Reason> {
         let mut sections = image.sections().iter();
         sections.any(|section| section.name == name && section.size != 0)
     };
-    let mut reasons = Vec::new();
-    if !present(".dynsym") && !present(".symtab") {
-        reasons.push(Reason::NoSection(".dynsym or .symtab"));
-    }
-    if !present(".text") {
-        reasons.push(Reason::NoSection(".text"));
-    }
-    if !present(".eh_frame") {
-        reasons.push(Reason::NoSection(".eh_frame"));
-    }
-    reasons
+    let needed = [
+        (".dynsym or .symtab", present(".dynsym") || present(".symtab")),
+        (".text", present(".text")),
+        (".eh_frame", present(".eh_frame")),
+    ];
+    let lacking = needed.into_iter().filter(|(_, is_present)| !is_present);
+    lacking.map(|(name, _)| Reason::NoSection(name)).collect()
 }

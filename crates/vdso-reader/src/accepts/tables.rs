@@ -32,7 +32,7 @@ pub(super) fn find<'a>(
 
 /// The number of symbols that `DT_HASH` states.
 pub(super) fn hash_count(image: &Image) -> Option<u32> {
-    let at = image.offset_of(image.dynamic_value(elf::DT_HASH.0)?);
+    let at = image.offset_of(image.dynamic_value(elf::DT_HASH)?);
     word(image, at, 1)
 }
 
@@ -44,10 +44,10 @@ fn first_symbols(image: &Image) -> Option<Vec<Met<'_>>> {
 
 /// The symbols in the chain of this name in `DT_HASH`; a chain that runs in a circle is cut.
 fn hash_chain<'a>(image: &'a Image, name: &str) -> Option<Vec<Met<'a>>> {
-    let at = image.offset_of(image.dynamic_value(elf::DT_HASH.0)?);
+    let at = image.offset_of(image.dynamic_value(elf::DT_HASH)?);
     let buckets = word(image, at, 0).filter(|count| *count != 0)?;
     let mut met = Vec::new();
-    let mut index = word(image, at, 2 + u64::from(elf_hash(name) % buckets))?;
+    let mut index = word(image, at, 2 + u64::from(elf::hash(name.as_bytes()) % buckets))?;
     while index != 0 && met.len() <= image.symbols().len() {
         met.push(symbol(image, index));
         index = word(image, at, 2 + u64::from(buckets) + u64::from(index))?;
@@ -57,11 +57,11 @@ fn hash_chain<'a>(image: &'a Image, name: &str) -> Option<Vec<Met<'a>>> {
 
 /// The symbols in the chain of this name in `DT_GNU_HASH` whose hash is the name's.
 fn gnu_hash_chain<'a>(image: &'a Image, name: &str, filter: bool) -> Option<Vec<Met<'a>>> {
-    let at = image.offset_of(image.dynamic_value(elf::DT_GNU_HASH.0)?);
+    let at = image.offset_of(image.dynamic_value(elf::DT_GNU_HASH)?);
     let buckets = word(image, at, 0).filter(|count| *count != 0)?;
     let first = word(image, at, 1)?;
     let filter_words = u64::from(word(image, at, 2)?) * words_per_address(image);
-    let hash = gnu_hash(name);
+    let hash = elf::gnu_hash(name.as_bytes());
     if filter && !passes_filter(image, at, hash)? {
         return Some(Vec::new());
     }
@@ -110,31 +110,10 @@ fn words_per_address(image: &Image) -> u64 {
 
 /// The 32-bit word with this number from this offset on.
 fn word(image: &Image, at: u64, number: u64) -> Option<u32> {
-    let start = usize::try_from(at.checked_add(number.checked_mul(4)?)?).ok()?;
-    let bytes = image.bytes().get(start..start.checked_add(4)?)?;
-    let bytes = <[u8; 4]>::try_from(bytes).ok()?;
-    Some(if image.is_little_endian() {
-        u32::from_le_bytes(bytes)
-    } else {
-        u32::from_be_bytes(bytes)
-    })
+    image.word(at.checked_add(number.checked_mul(4)?)?)
 }
 
 /// The entry of the symbol table with this index.
 fn symbol(image: &Image, index: u32) -> Met<'_> {
     image.symbols().get(usize::try_from(index).ok()?.checked_sub(1)?)
-}
-
-/// The hash of a name in `DT_HASH` and of a version.
-///
-/// # References
-///
-/// - System V ABI, chapter 5, "Hash Table"
-pub(super) fn elf_hash(name: &str) -> u32 {
-    object::elf::hash(name.as_bytes())
-}
-
-/// The hash of a name in `DT_GNU_HASH`.
-fn gnu_hash(name: &str) -> u32 {
-    object::elf::gnu_hash(name.as_bytes())
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::SegmentKind;
 use crate::disassembly::disassemble;
 use crate::image_tests::{AARCH64, I386, X86_64, dynamic_entry};
-use crate::view::{Source, View};
+use crate::view::{ImageOrigin, View};
 
 /// Where the tables of the x86-64 image lie.
 const HASH: usize = 0x120;
@@ -148,8 +148,8 @@ fn another_version_stops_all_who_ask_for_one() {
 
 #[test]
 fn the_version_hashes_are_those_that_go_has_compiled_in() {
-    assert_eq!(tables::elf_hash("LINUX_2.6"), 0x3ae_75f6);
-    assert_eq!(tables::elf_hash("LINUX_2.6.39"), 0x75f_cb89);
+    assert_eq!(object::elf::hash(b"LINUX_2.6"), 0x3ae_75f6);
+    assert_eq!(object::elf::hash(b"LINUX_2.6.39"), 0x75f_cb89);
 }
 
 #[test]
@@ -247,7 +247,7 @@ proptest::proptest! {
         if let Ok(image) = Image::parse(&bytes) {
             proptest::prop_assert_eq!(check(&image).len(), Reader::ALL.len());
             let _ = disassemble(&image, None, address, &[]);
-            let view = View::new(&image, Source::Own { pid: 1 }, address, &[]);
+            let view = View::new(&image, ImageOrigin::Own { pid: 1 }, address, &[]);
             proptest::prop_assert!(crate::text::write_view(&mut Vec::new(), &view).is_ok());
         }
     }

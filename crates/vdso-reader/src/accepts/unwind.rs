@@ -27,7 +27,7 @@ fn entries(image: &Image, start: u64) -> Option<Vec<(u64, u64)>> {
     if image.bytes().get(at..at.checked_add(4)?)? != USUAL {
         return None;
     }
-    let count = usize::try_from(word(image, start.checked_add(8)?)?).ok()?;
+    let count = usize::try_from(image.word(start.checked_add(8)?)?).ok()?;
     let table = start.checked_add(12)?;
     let mut entries = Vec::new();
     while entries.len() < count {
@@ -59,20 +59,10 @@ fn is_covered(image: &Image, entries: &[(u64, u64)], symbol: &Symbol) -> bool {
 fn described(image: &Image, at: u64) -> Option<(u64, u64)> {
     let place = at.checked_add(8)?;
     let start = relative(image, place, place)?;
-    Some((start, u64::from(word(image, at.checked_add(12)?)?)))
+    Some((start, u64::from(image.word(at.checked_add(12)?)?)))
 }
 
 /// The signed 32-bit number at `at`, taken as a distance from `base`.
 fn relative(image: &Image, base: u64, at: u64) -> Option<u64> {
-    base.checked_add_signed(i64::from(word(image, at)?.cast_signed()))
-}
-
-fn word(image: &Image, at: u64) -> Option<u32> {
-    let at = usize::try_from(at).ok()?;
-    let bytes = <[u8; 4]>::try_from(image.bytes().get(at..at.checked_add(4)?)?).ok()?;
-    Some(if image.is_little_endian() {
-        u32::from_le_bytes(bytes)
-    } else {
-        u32::from_be_bytes(bytes)
-    })
+    base.checked_add_signed(i64::from(image.word(at)?.cast_signed()))
 }

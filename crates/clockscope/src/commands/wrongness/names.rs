@@ -2,8 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use clockscope_measure::names::plain;
-use clockscope_stats::nearest::nearest;
+use clockscope_text::names::{nearest, plain};
 
 /// The one of `names` that `word` means: regardless of case, with or without `CLOCK_` and `_ID`, and
 /// with `-` for `_`.

@@ -7,7 +7,7 @@ pub use markdown::markdown;
 use super::text::indented;
 use clock_doctor::rules::catalogue::{Page, pages};
 use clock_doctor::rules::finding::Severity;
-use clockscope_stats::nearest::nearest;
+use clockscope_text::names::nearest;
 
 /// What stands in front of the words in `labels` that are no findings.
 const PREFIXES: [&str; 4] = ["state:", "source:", "platform:", "fix:"];
