@@ -23,7 +23,7 @@ const CALLS_MAX: u64 = 1 << 40;
 
 /// A batch and its circumstances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct TimedBatch {
     /// The calls that were timed, between their two control loops.
     pub batch: gate::Batch,
     /// CPU at its end.
@@ -40,7 +40,7 @@ pub(crate) const fn warm_up_calls(calls: u64) -> u64 {
 
 /// Makes `calls` turns of `calling` between two control loops, after a warm-up.
 #[must_use]
-pub fn timed(calling: &Loop, calls: u64) -> Sample {
+pub fn timed(calling: &Loop, calls: u64) -> TimedBatch {
     calling.run(warm_up_calls(calls));
     let switches = affinity::involuntary_switches();
     let control_before_ns = control();
@@ -48,7 +48,7 @@ pub fn timed(calling: &Loop, calls: u64) -> Sample {
     let control_after_ns = control();
     let batch = gate::Batch { thread: 0, calls, ns, control_before_ns, control_after_ns };
     let involuntary_switches = affinity::involuntary_switches() - switches;
-    Sample { batch, cpu: affinity::current(), involuntary_switches }
+    TimedBatch { batch, cpu: affinity::current(), involuntary_switches }
 }
 
 /// How many calls a batch has, and what it took to find out.

@@ -1,28 +1,26 @@
 //! The clocks and counters, the routes to each, and the names that choose them.
 
-use std::fmt;
-
 use fastclock::ClockId;
 
 use super::path::{Path, Route, Subject};
-use clockscope_sys::clock_loops::{self, Counter, NoLoop};
+use clockscope_sys::clock_loops::{self, CounterOrder, NoLoop};
 use clockscope_sys::loops::Loops;
 use clockscope_sys::vdso_call::Call;
 use clockscope_sys::vdso_functions::{Functions, NoFunctions};
-use clockscope_text::names::{self, nearest};
+use clockscope_text::names::{self, NoSuchName};
 
 /// Something that can be read, and the names it goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// Its name, as in C or on paper.
     pub name: &'static str,
-    source: Source,
+    read_by: ReadBy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum ReadBy {
     Function(Call),
-    Counter(Counter),
+    Counter(CounterOrder),
     Instant,
 }
 
@@ -40,14 +38,14 @@ pub const ALL: [Clock; 17] = [
     of_id(ClockId::Tai),
     of_id(ClockId::ProcessCputime),
     of_id(ClockId::ThreadCputime),
-    Clock { name: "gettimeofday", source: Source::Function(Call::Gettimeofday) },
-    Clock { name: "time", source: Source::Function(Call::Time) },
-    Clock { name: "clock_getres", source: Source::Function(Call::ClockGetres) },
-    Clock { name: "getcpu", source: Source::Function(Call::Getcpu) },
-    Clock { name: "std::time::Instant", source: Source::Instant },
-    Clock { name: COUNTERS[0], source: Source::Counter(Counter::Bare) },
-    Clock { name: COUNTERS[1], source: Source::Counter(Counter::Fenced) },
-    Clock { name: COUNTERS[2], source: Source::Counter(Counter::Rdtscp) },
+    Clock { name: "gettimeofday", read_by: ReadBy::Function(Call::Gettimeofday) },
+    Clock { name: "time", read_by: ReadBy::Function(Call::Time) },
+    Clock { name: "clock_getres", read_by: ReadBy::Function(Call::ClockGetres) },
+    Clock { name: "getcpu", read_by: ReadBy::Function(Call::Getcpu) },
+    Clock { name: "std::time::Instant", read_by: ReadBy::Instant },
+    Clock { name: COUNTERS[0], read_by: ReadBy::Counter(CounterOrder::Bare) },
+    Clock { name: COUNTERS[1], read_by: ReadBy::Counter(CounterOrder::Fenced) },
+    Clock { name: COUNTERS[2], read_by: ReadBy::Counter(CounterOrder::Rdtscp) },
 ];
 
 /// Names of the ways to read the counter: without any order, with a fence before it, and the one that
@@ -71,17 +69,17 @@ const ALIASES: [(&str, &str); 12] = [
 ];
 
 const fn of_id(clock: ClockId) -> Clock {
-    Clock { name: clock.name(), source: Source::Function(Call::ClockGettime(clock)) }
+    Clock { name: clock.name(), read_by: ReadBy::Function(Call::ClockGettime(clock)) }
 }
 
 impl Clock {
     /// The routes to it.
     #[must_use]
     pub const fn routes(&self) -> &'static [Route] {
-        match self.source {
-            Source::Function(_) => &[Route::Libc, Route::Vdso, Route::Syscall],
-            Source::Counter(_) => &[Route::Tsc],
-            Source::Instant => &[Route::Libc],
+        match self.read_by {
+            ReadBy::Function(_) => &[Route::Libc, Route::Vdso, Route::Syscall],
+            ReadBy::Counter(_) => &[Route::Tsc],
+            ReadBy::Instant => &[Route::Libc],
         }
     }
 
@@ -93,45 +91,15 @@ impl Clock {
 }
 
 /// Why words of the command line do not choose paths.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSuch {
-    /// Not a clock: the word, and the clock that was perhaps meant.
-    Clock(String, Option<String>),
-    /// Not a route: the word, and the route that was perhaps meant.
-    Route(String, Option<&'static str>),
+    /// Not a clock, or not a route.
+    #[error(transparent)]
+    Name(#[from] NoSuchName),
     /// None of the clocks is read by any of the routes.
+    #[error("{0} cannot be read by {1}; try other routes, or none to get all")]
     Path(String, String),
 }
-
-impl fmt::Display for NoSuch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Clock(word, meant) => {
-                write!(f, "no clock is called {word:?}; ")?;
-                if let Some(meant) = meant {
-                    write!(f, "did you mean {meant}? ")?;
-                }
-                let names: Vec<String> = ALL.iter().map(Clock::plain_name).collect();
-                write!(f, "there are {}", names.join(", "))
-            }
-            Self::Route(word, meant) => {
-                write!(f, "no route is called {word:?}; ")?;
-                if let Some(meant) = meant {
-                    write!(f, "did you mean {meant}? ")?;
-                }
-                write!(f, "there are {}", ROUTES.map(Route::name).join(", "))
-            }
-            Self::Path(clocks, routes) => {
-                write!(
-                    f,
-                    "{clocks} cannot be read by {routes}; try other routes, or none to get all"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for NoSuch {}
 
 /// The routes that can be asked for.
 const ROUTES: [Route; 4] = [Route::Libc, Route::Vdso, Route::Syscall, Route::Tsc];
@@ -172,7 +140,7 @@ pub fn choose(
     Ok(paths)
 }
 
-fn clock_named(word: &str) -> Result<&'static Clock, NoSuch> {
+fn clock_named(word: &str) -> Result<&'static Clock, NoSuchName> {
     let wanted = names::plain(word);
     let is_meant = |clock: &&Clock| {
         clock.plain_name() == wanted
@@ -181,16 +149,14 @@ fn clock_named(word: &str) -> Result<&'static Clock, NoSuch> {
     ALL.iter().find(is_meant).ok_or_else(|| {
         let plain: Vec<String> = ALL.iter().map(Clock::plain_name).collect();
         let known: Vec<&str> = plain.iter().map(String::as_str).collect();
-        NoSuch::Clock(word.to_owned(), nearest(&wanted, known.iter().copied()).map(str::to_owned))
+        NoSuchName::new("clock", word, &wanted, &known)
     })
 }
 
-fn route_named(word: &str) -> Result<Route, NoSuch> {
+fn route_named(word: &str) -> Result<Route, NoSuchName> {
     let wanted = word.trim().to_ascii_lowercase();
-    ROUTES.into_iter().find(|route| route.name() == wanted).ok_or_else(|| {
-        let known = ROUTES.map(Route::name);
-        NoSuch::Route(word.to_owned(), nearest(&wanted, known.iter().copied()))
-    })
+    let found = ROUTES.into_iter().find(|route| route.name() == wanted);
+    found.ok_or_else(|| NoSuchName::new("route", word, &wanted, &ROUTES.map(Route::name)))
 }
 
 /// A path that this machine does not have.
@@ -234,15 +200,15 @@ fn loops(
     vdso: &Result<Functions, NoFunctions>,
 ) -> Result<Loops, String> {
     let said = |loops: Result<Loops, NoLoop>| loops.map_err(|decline| decline.to_string());
-    match (clock.source, route) {
-        (Source::Function(call), Route::Libc) => said(clock_loops::by_libc(call)),
-        (Source::Function(call), Route::Syscall) => said(clock_loops::by_syscall(call)),
-        (Source::Function(call), Route::Vdso) => {
+    match (clock.read_by, route) {
+        (ReadBy::Function(call), Route::Libc) => said(clock_loops::by_libc(call)),
+        (ReadBy::Function(call), Route::Syscall) => said(clock_loops::by_syscall(call)),
+        (ReadBy::Function(call), Route::Vdso) => {
             let functions = vdso.as_ref().map_err(ToString::to_string)?;
             said(clock_loops::by_vdso(call, functions))
         }
-        (Source::Counter(counter), Route::Tsc) => said(clock_loops::of_counter(counter)),
-        (Source::Instant, Route::Libc) => Ok(clock_loops::instant()),
+        (ReadBy::Counter(counter), Route::Tsc) => said(clock_loops::of_counter(counter)),
+        (ReadBy::Instant, Route::Libc) => Ok(clock_loops::instant()),
         _ => Err(format!("there is no route {route} to it")),
     }
 }

@@ -18,7 +18,7 @@ use fastclock::ClockId;
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct InWorkLimits {
     /// A batch lasts at least this long, in nanoseconds.
     pub batch_ns: u64,
     /// At least this many rounds.
@@ -53,7 +53,7 @@ const LOOPS: [fn(&Loops) -> &Loop; 3] = [|l| &l.plain, |l| &l.in_compute, |l| &l
 /// In each round every path has one batch of each of the three loops, and so has the loop without a
 /// call, in an order that turns from round to round. The calling thread should be pinned.
 #[must_use]
-pub fn measure(paths: &[&Path], limits: &Limits) -> Vec<Option<InWork>> {
+pub fn measure(paths: &[&Path], limits: &InWorkLimits) -> Vec<Option<InWork>> {
     let empty = Loops::around(|| ());
     let loops: Vec<&Loops> = paths.iter().map(|path| &path.loops).chain([&empty]).collect();
     let calls =
@@ -79,7 +79,7 @@ type Batches = [Vec<Batch>; LOOPS.len()];
 /// `goes_on` says whether there is time left.
 fn rounds(
     paths: usize,
-    limits: &Limits,
+    limits: &InWorkLimits,
     timed: &mut dyn FnMut(usize, usize) -> Batch,
     goes_on: &mut dyn FnMut() -> bool,
 ) -> Vec<Batches> {
@@ -128,8 +128,8 @@ impl InWork {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits =
-        Limits { batch_ns: 1, rounds_min: 4, rounds_max: 50, time: Duration::ZERO };
+    const LIMITS: InWorkLimits =
+        InWorkLimits { batch_ns: 1, rounds_min: 4, rounds_max: 50, time: Duration::ZERO };
 
     /// A call of 20 ns that adds 25 ns to computing and 43 ns to loading.
     fn planted(path: usize, kind: usize) -> Batch {

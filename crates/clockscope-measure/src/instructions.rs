@@ -33,7 +33,7 @@ pub struct Stepped {
 
 /// What the counters found of one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Counted {
+pub struct CountedPerCall {
     /// Instructions in user mode and in the kernel.
     pub instructions: f64,
     /// Instructions in user mode.
@@ -42,7 +42,7 @@ pub struct Counted {
     pub cycles: f64,
 }
 
-impl Counted {
+impl CountedPerCall {
     /// Instructions a cycle; `None` if no cycle was counted.
     #[must_use]
     pub(crate) fn per_cycle(&self) -> Option<f64> {
@@ -114,7 +114,7 @@ fn clause(error: &io::Error) -> String {
 /// # Errors
 ///
 /// Why the counters cannot be believed, as a clause: they stand still, or were shared.
-pub fn count(paths: &[&Path], counters: &mut dyn Counters) -> Result<Vec<Counted>, String> {
+pub fn count(paths: &[&Path], counters: &mut dyn Counters) -> Result<Vec<CountedPerCall>, String> {
     let empty = Loops::around(|| ());
     let without = least(&empty.plain, counters)?;
     paths
@@ -123,7 +123,7 @@ pub fn count(paths: &[&Path], counters: &mut dyn Counters) -> Result<Vec<Counted
             let with = least(&path.loops.plain, counters)?;
             let a_call =
                 |with: u64, without: u64| with.saturating_sub(without) as f64 / CALLS as f64;
-            Ok(Counted {
+            Ok(CountedPerCall {
                 instructions: a_call(with[0], without[0]),
                 user: a_call(with[1], without[1]),
                 cycles: a_call(with[2], without[2]),

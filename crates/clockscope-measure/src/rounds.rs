@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::batch::{self, Calibration, Sample};
+use super::batch::{self, Calibration, TimedBatch};
 use super::path::Path;
 use clockscope_stats::gate::{Batch, BestControl};
 
 /// How long to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct RoundsPlan {
     /// A batch lasts at least this long, in nanoseconds.
     pub batch_ns: u64,
     /// Rounds after which to stop if there is enough.
@@ -37,7 +37,7 @@ pub trait Measurable {
     /// Finds the number of calls of a path from which on a batch lasts `batch_ns`.
     fn calibrate(&mut self, path: usize, batch_ns: u64) -> Calibration;
     /// Measures one batch of a path.
-    fn sample(&mut self, path: usize, calls: u64) -> Sample;
+    fn sample(&mut self, path: usize, calls: u64) -> TimedBatch;
     /// Time since the start.
     fn elapsed(&self) -> Duration;
 }
@@ -66,7 +66,7 @@ impl Measurable for Paths<'_> {
         batch::calibrate(&self.paths[path].loops.plain, batch_ns)
     }
 
-    fn sample(&mut self, path: usize, calls: u64) -> Sample {
+    fn sample(&mut self, path: usize, calls: u64) -> TimedBatch {
         batch::timed(&self.paths[path].loops.plain, calls)
     }
 
@@ -83,7 +83,7 @@ pub struct Raw {
     /// The round in which it was made, from 0.
     pub round: u32,
     /// The batch, and the circumstances in which it ran.
-    pub sample: Sample,
+    pub sample: TimedBatch,
 }
 
 /// All batches of a launch.
@@ -105,7 +105,7 @@ pub struct Measured {
 /// That of `between`.
 pub fn run<E>(
     subject: &mut impl Measurable,
-    plan: &Plan,
+    plan: &RoundsPlan,
     mut between: impl FnMut(f64) -> Result<(), E>,
 ) -> Result<Measured, E> {
     let calibrations: Vec<Calibration> =
@@ -139,7 +139,7 @@ pub fn run<E>(
 }
 
 /// The share of the work that is done: of the least number of rounds at first, of the time later.
-fn share_done(plan: &Plan, rounds: u32, elapsed: Duration) -> f64 {
+fn share_done(plan: &RoundsPlan, rounds: u32, elapsed: Duration) -> f64 {
     let time = elapsed.as_secs_f64() / plan.time_limit.as_secs_f64().max(f64::MIN_POSITIVE);
     let rounds = f64::from(rounds) / f64::from(plan.rounds_min.max(1));
     time.max(rounds.min(1.0)).min(1.0)
@@ -163,7 +163,7 @@ impl State {
         self.batches.push(batch);
     }
 
-    fn is_enough(&self, plan: &Plan, round: u32) -> bool {
+    fn is_enough(&self, plan: &RoundsPlan, round: u32) -> bool {
         round - self.beaten_in >= plan.unbeaten_min && {
             let best = BestControl::of(&self.batches);
             let accepted =
@@ -193,7 +193,7 @@ mod tests {
         fn calibrate(&mut self, path: usize, _: u64) -> Calibration {
             Calibration { calls: 100 << path, made: 7 }
         }
-        fn sample(&mut self, path: usize, calls: u64) -> Sample {
+        fn sample(&mut self, path: usize, calls: u64) -> TimedBatch {
             let (cost, control) = (self.cost_ns)(path, self.order.len());
             self.order.push(path);
             self.now += Duration::from_nanos(cost * calls);
@@ -204,14 +204,14 @@ mod tests {
                 control_before_ns: control,
                 control_after_ns: control,
             };
-            Sample { batch, cpu: 0, involuntary_switches: 0 }
+            TimedBatch { batch, cpu: 0, involuntary_switches: 0 }
         }
         fn elapsed(&self) -> Duration {
             self.now
         }
     }
 
-    const PLAN: Plan = Plan {
+    const PLAN: RoundsPlan = RoundsPlan {
         batch_ns: 1,
         rounds_min: 20,
         rounds_max: 1000,
@@ -222,7 +222,7 @@ mod tests {
     };
 
     fn rounds_of(
-        plan: &Plan,
+        plan: &RoundsPlan,
         cost_ns: impl FnMut(usize, usize) -> (u64, u64),
     ) -> (usize, Vec<usize>, Vec<f64>) {
         let mut fake = Fake { paths: 3, now: Duration::ZERO, order: Vec::new(), cost_ns };
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(rounds_of(&PLAN, noisy).0, 38, "one round, and 18 after the first 20: half");
         let short = |_: usize, made: usize| (20, if made < 57 { 1000 } else { 1100 });
         assert_eq!(rounds_of(&PLAN, short).0, 20, "19 of 20");
-        let plan = Plan { time_min: Duration::from_millis(1), ..PLAN };
+        let plan = RoundsPlan { time_min: Duration::from_millis(1), ..PLAN };
         assert_eq!(rounds_of(&plan, |_, _| (20, 1000)).0, 72, "a round takes 14 us");
     }
 
@@ -276,7 +276,7 @@ mod tests {
         };
         // A round is 700 calls of nearly a millisecond.
         assert_eq!(rounds_of(&PLAN, &mut falling).0, 15);
-        let plan = Plan { rounds_max: 7, ..PLAN };
+        let plan = RoundsPlan { rounds_max: 7, ..PLAN };
         assert_eq!(rounds_of(&plan, &mut falling).0, 7);
     }
 

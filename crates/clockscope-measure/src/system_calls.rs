@@ -1,11 +1,9 @@
 //! System calls as paths to measure.
 
-use std::fmt;
-
 use super::clocks::Declined;
 use super::path::{Path, Route, Subject};
 use clockscope_sys::system_calls::{Once, SystemCall, TABLE};
-use clockscope_text::names::nearest;
+use clockscope_text::names::NoSuchName;
 
 /// Rows with the call that was measured, to look at its answer again.
 #[derive(Debug, Default)]
@@ -37,25 +35,6 @@ pub struct SystemCalls {
     pub answers: Answers,
 }
 
-/// A name that no row of the table has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownName {
-    given: String,
-}
-
-impl fmt::Display for UnknownName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = names();
-        write!(f, "no system call to measure is called {:?}; ", self.given)?;
-        if let Some(name) = nearest(&self.given, names.iter().copied()) {
-            write!(f, "did you mean {name}? ")?;
-        }
-        write!(f, "there are {}", names.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownName {}
-
 /// Every name, in the order of the table.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
@@ -75,7 +54,7 @@ pub fn descriptions() -> Vec<(&'static str, &'static str)> {
 /// # Errors
 ///
 /// A name that the table does not have.
-pub fn paths(names: &[String]) -> Result<SystemCalls, UnknownName> {
+pub fn paths(names: &[String]) -> Result<SystemCalls, NoSuchName> {
     let mut calls = SystemCalls::default();
     for row in chosen(names)? {
         match prepared(row) {
@@ -97,7 +76,7 @@ fn route(row: &SystemCall) -> Route {
     if row.by_libc { Route::Libc } else { Route::Syscall }
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static SystemCall>, UnknownName> {
+fn chosen(names: &[String]) -> Result<Vec<&'static SystemCall>, NoSuchName> {
     if names.is_empty() {
         return Ok(TABLE.iter().collect());
     }
@@ -106,7 +85,8 @@ fn chosen(names: &[String]) -> Result<Vec<&'static SystemCall>, UnknownName> {
         let wanted = name.to_ascii_lowercase();
         let wanted = wanted.strip_prefix("sys_").unwrap_or(&wanted);
         let row = TABLE.iter().find(|row| row.name == wanted);
-        let row = row.ok_or_else(|| UnknownName { given: name.clone() })?;
+        let unknown = || NoSuchName::new("system call to measure", name, name, &self::names());
+        let row = row.ok_or_else(unknown)?;
         if chosen.iter().all(|other| other.name != row.name) {
             chosen.push(row);
         }

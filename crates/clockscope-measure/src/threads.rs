@@ -3,7 +3,6 @@
 //! A counter of the CPU is each CPU's own. A device such as hpet or acpi_pm is one for all, and so
 //! is a lock or a counter of references in the kernel: threads wait for one another there.
 
-use std::fmt;
 use std::io;
 use std::sync::Barrier;
 use std::thread;
@@ -38,10 +37,15 @@ pub struct Scaling {
 }
 
 /// Why a number of threads cannot be measured; prints as a clause.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Decline {
+pub enum ThreadsDecline {
     /// Each thread needs a CPU of its own.
+    #[error(
+        "{threads} threads need {threads} CPUs, and this process may use {cpus} \
+         CPU{}",
+        if *cpus == 1 { "" } else { "s" }
+    )]
     TooFewCpus {
         /// How many threads were asked for.
         threads: usize,
@@ -49,30 +53,14 @@ pub enum Decline {
         cpus: usize,
     },
     /// No threads at all.
+    #[error("no threads make no calls")]
     None,
     /// There was no time in which all threads ran; the name of the path.
+    #[error("the host is so busy that the threads never ran {0} at the same time")]
     NeverTogether(String),
     /// A thread could not be started or pinned.
+    #[error("a thread could not be pinned to its CPU: {0}")]
     Refused(io::Error),
-}
-
-impl fmt::Display for Decline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooFewCpus { threads, cpus } => {
-                let of = if *cpus == 1 { "CPU" } else { "CPUs" };
-                write!(
-                    f,
-                    "{threads} threads need {threads} CPUs, and this process may use {cpus} {of}"
-                )
-            }
-            Self::None => f.write_str("no threads make no calls"),
-            Self::NeverTogether(path) => {
-                write!(f, "the host is so busy that the threads never ran {path} at the same time")
-            }
-            Self::Refused(error) => write!(f, "a thread could not be pinned to its CPU: {error}"),
-        }
-    }
 }
 
 /// What was measured of what was asked for.
@@ -81,7 +69,7 @@ pub struct Scalings {
     /// For each path, one entry a number of threads, beginning with one.
     pub measured: Vec<Scaling>,
     /// Numbers of threads that were not measured, and why.
-    pub declined: Vec<(u32, Decline)>,
+    pub declined: Vec<(u32, ThreadsDecline)>,
 }
 
 /// Measures every path on each number of threads of `counts`, and on one thread in any case.
@@ -112,14 +100,14 @@ pub fn measure(
         match of_path(&loops, &possible, cpus, time) {
             Ok(measured) => {
                 let never = never_together(&possible, &measured);
-                let reason = || Decline::NeverTogether(copies[0][path].to_string());
+                let reason = || ThreadsDecline::NeverTogether(copies[0][path].to_string());
                 scalings.declined.extend(never.into_iter().map(|count| (count, reason())));
                 scalings.measured.extend(with_efficiency(path, measured));
             }
             Err(error) => {
-                scalings
-                    .declined
-                    .extend(counts.iter().map(|count| (*count, Decline::Refused(clone(&error)))));
+                scalings.declined.extend(
+                    counts.iter().map(|count| (*count, ThreadsDecline::Refused(clone(&error)))),
+                );
                 break;
             }
         }
@@ -132,10 +120,10 @@ fn clone(error: &io::Error) -> io::Error {
     error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }
 
-fn decline(threads: u32, cpus: usize) -> Option<Decline> {
+fn decline(threads: u32, cpus: usize) -> Option<ThreadsDecline> {
     match threads as usize {
-        0 => Some(Decline::None),
-        threads if threads > cpus => Some(Decline::TooFewCpus { threads, cpus }),
+        0 => Some(ThreadsDecline::None),
+        threads if threads > cpus => Some(ThreadsDecline::TooFewCpus { threads, cpus }),
         _ => None,
     }
 }
@@ -308,7 +296,7 @@ mod tests {
         assert!(with_efficiency(3, vec![(vec![0, 1], together(150.0))]).is_empty());
         let measured = vec![(vec![0, 1], together(150.0))];
         assert_eq!(never_together(&[1, 2, 4], &measured), [1, 4]);
-        let clause = Decline::NeverTogether("read by syscall".to_owned()).to_string();
+        let clause = ThreadsDecline::NeverTogether("read by syscall".to_owned()).to_string();
         assert!(clause.contains("never ran read by syscall at the same time"), "{clause}");
     }
 }

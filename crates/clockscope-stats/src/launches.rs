@@ -21,7 +21,7 @@ const DISTURBANCE_PART: f64 = 0.25;
 
 /// Launches of one path in two measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pair {
+pub struct LaunchPair {
     /// How many launches each measurement has.
     pub counts: (usize, usize),
     /// Squares of what their medians lie off the mean of their measurement, in percent; their sum.
@@ -30,7 +30,7 @@ pub struct Pair {
     pub above_cheapest: (f64, f64),
 }
 
-impl Pair {
+impl LaunchPair {
     /// From the medians of the launches; `None` if one has none.
     #[must_use]
     pub fn of(base: &[f64], other: &[f64], above_cheapest: (f64, f64)) -> Option<Self> {
@@ -71,7 +71,7 @@ fn squares(medians: &[f64]) -> f64 {
 
 /// How much launches differ, in percent, by all paths; 0 if no path has two launches.
 #[must_use]
-pub fn common_spread<'a>(pairs: impl IntoIterator<Item = &'a Pair>) -> f64 {
+pub fn common_spread<'a>(pairs: impl IntoIterator<Item = &'a LaunchPair>) -> f64 {
     let several = pairs.into_iter().filter(|pair| pair.freedom() > 0.0);
     let mut spreads: Vec<f64> = several
         .map(|pair| (pair.squares / pair.freedom()).sqrt())
@@ -91,34 +91,34 @@ mod tests {
 
     #[test]
     fn launches_that_agree_prove_five_percent_and_ones_that_do_not_do_not() {
-        let pair = Pair::of(&[100.0, 100.2, 99.9], &[105.0, 105.1, 105.3], QUIET).unwrap();
+        let pair = LaunchPair::of(&[100.0, 100.2, 99.9], &[105.0, 105.1, 105.3], QUIET).unwrap();
         assert!(pair.p(5.0, 1.0, 0.2) < 1e-6, "{}", pair.p(5.0, 1.0, 0.2));
         assert!(pair.p(5.0, 1.0, 6.0) > 0.1, "where other paths differ by 6 percent");
         assert_eq!(pair.p(0.9, 1.0, 0.2), 1.0);
-        let wide = Pair::of(&[90.0, 110.0], &[95.0, 115.0], QUIET).unwrap();
+        let wide = LaunchPair::of(&[90.0, 110.0], &[95.0, 115.0], QUIET).unwrap();
         assert!(wide.p(5.0, 1.0, 0.2) > 0.1);
     }
 
     #[test]
     fn a_disturbed_machine_and_a_single_launch_ask_for_more() {
-        let quiet = Pair::of(&[100.0], &[110.0], QUIET).unwrap();
+        let quiet = LaunchPair::of(&[100.0], &[110.0], QUIET).unwrap();
         assert!(quiet.p(10.0, 1.0, 0.0) < 0.001 && quiet.p(4.0, 1.0, 0.0) > 0.01);
-        let disturbed = Pair::of(&[100.0], &[110.0], (15.0, 20.0)).unwrap();
+        let disturbed = LaunchPair::of(&[100.0], &[110.0], (15.0, 20.0)).unwrap();
         assert!(disturbed.p(10.0, 1.0, 0.0) > 0.05);
-        assert_eq!(Pair::of(&[], &[1.0], QUIET), None);
+        assert_eq!(LaunchPair::of(&[], &[1.0], QUIET), None);
     }
 
     #[test]
     fn the_common_spread_is_that_of_the_worse_paths() {
-        let pair = |spread: f64| Pair {
+        let pair = |spread: f64| LaunchPair {
             counts: (2, 2),
             squares: spread.powi(2) * 2.0,
             above_cheapest: QUIET,
         };
-        let pairs: Vec<Pair> = (1..=10).map(|n| pair(f64::from(n))).collect();
+        let pairs: Vec<LaunchPair> = (1..=10).map(|n| pair(f64::from(n))).collect();
         assert!((common_spread(&pairs) - 9.0).abs() < 1e-9);
         assert_eq!(common_spread(&[]), 0.0);
-        let single = Pair { counts: (1, 1), squares: 0.0, above_cheapest: QUIET };
+        let single = LaunchPair { counts: (1, 1), squares: 0.0, above_cheapest: QUIET };
         assert_eq!(common_spread(&[single]), 0.0);
     }
 }

@@ -35,7 +35,7 @@ impl Bin {
 
 /// What a call costs, in the unit of the bins.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cost {
+pub struct MeanCost {
     /// The mean of the calls that were not interrupted.
     pub mean: f64,
     /// Whether that is known well enough to be told: [`TIMED_MIN`] calls, and an interval of 95 %
@@ -51,14 +51,14 @@ pub struct Cost {
 /// Kish, Survey Sampling (1965), 11.7: calls of unequal weight say as much as `(sum of weights)^2 /
 /// squares` of equal weight do.
 #[must_use]
-pub fn cost(bins: &[Bin], samples: u64, squares: u64, exact: f64) -> Cost {
+pub fn cost(bins: &[Bin], samples: u64, squares: u64, exact: f64) -> MeanCost {
     let sum: f64 = bins.iter().map(|bin| bin.weight as f64).sum();
     let effective = (sum.powi(2) / squares.max(1) as f64).min(samples as f64).max(1.0);
     let longest = longest_usual(bins, samples);
     let usual = || bins.iter().filter(|bin| bin.weight > 0 && bin.from < longest);
     let weight: f64 = usual().map(|bin| bin.weight as f64).sum();
     if weight <= 0.0 {
-        return Cost { mean: exact, is_known: false };
+        return MeanCost { mean: exact, is_known: false };
     }
     let moment = |of: &dyn Fn(f64) -> f64| -> f64 {
         usual().map(|bin| bin.weight as f64 * of(bin.middle())).sum::<f64>() / weight
@@ -67,7 +67,7 @@ pub fn cost(bins: &[Bin], samples: u64, squares: u64, exact: f64) -> Cost {
     let variance = moment(&|value| (value - middle).powi(2));
     let is_whole = bins.iter().all(|bin| bin.weight == 0 || bin.from < longest);
     let half_width = ERRORS * (variance / effective).sqrt();
-    Cost {
+    MeanCost {
         mean: if is_whole { exact } else { middle },
         is_known: samples >= TIMED_MIN && half_width <= WIDTH_MAX * middle,
     }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     /// Of timed calls that stand for the same number of calls each.
-    fn cost_of(calls: &[(u64, u64)], samples: u64) -> Cost {
+    fn cost_of(calls: &[(u64, u64)], samples: u64) -> MeanCost {
         let (bins, exact) = bins(calls);
         let weight: u64 = bins.iter().map(|bin| bin.weight).sum();
         cost(&bins, samples, weight.pow(2) / samples.max(1), exact)

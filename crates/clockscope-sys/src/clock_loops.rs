@@ -3,7 +3,6 @@
 //! The answer goes to a place on the stack, or to a register, at each turn; nobody looks at it.
 
 use std::arch::asm;
-use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 
@@ -15,7 +14,7 @@ use fastclock::ClockId;
 
 /// A counter of the CPU, with what keeps its reading in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counter {
+pub enum CounterOrder {
     /// `rdtsc`: may be read early or late.
     Bare,
     /// `lfence; rdtsc`: read after everything before it is done.
@@ -25,35 +24,24 @@ pub enum Counter {
 }
 
 /// Why there is no loop around a call by some route.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum NoLoop {
     /// The image of the vDSO does not export this symbol.
+    #[error("the vDSO does not export {0}")]
     NoSymbol(String),
     /// The architecture has no such system call.
+    #[error("this architecture has no such system call")]
     NoSystemCall,
     /// The CPU does not have the instruction.
+    #[error("this CPU does not have the instruction")]
     NoInstruction,
     /// This process made the counter's instructions fail (`PR_SET_TSC`).
+    #[error("reading the counter is forbidden to this process (PR_SET_TSC)")]
     CounterForbidden,
     /// The kernel refuses the call.
+    #[error("the kernel refuses it: {0}")]
     Refused(io::Error),
 }
-
-impl fmt::Display for NoLoop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSymbol(name) => write!(f, "the vDSO does not export {name}"),
-            Self::NoSystemCall => f.write_str("this architecture has no such system call"),
-            Self::NoInstruction => f.write_str("this CPU does not have the instruction"),
-            Self::CounterForbidden => {
-                f.write_str("reading the counter is forbidden to this process (PR_SET_TSC)")
-            }
-            Self::Refused(error) => write!(f, "the kernel refuses it: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for NoLoop {}
 
 /// The loops without a call.
 #[must_use]
@@ -253,23 +241,23 @@ fn refusal(call: Call) -> Result<(), NoLoop> {
 /// # Errors
 ///
 /// When the CPU lacks it or this process may not use it.
-pub fn of_counter(counter: Counter) -> Result<Loops, NoLoop> {
+pub fn of_counter(counter: CounterOrder) -> Result<Loops, NoLoop> {
     if tsc::is_permitted() == Some(false) {
         return Err(NoLoop::CounterForbidden);
     }
     Ok(match counter {
         // SAFETY: the instruction exists on every x86-64; it changes the registers named.
-        Counter::Bare => Loops::around(|| unsafe {
+        CounterOrder::Bare => Loops::around(|| unsafe {
             asm!("rdtsc", out("eax") _, out("edx") _, options(nomem, nostack, preserves_flags));
         }),
         // SAFETY: as above.
-        Counter::Fenced => Loops::around(|| unsafe {
+        CounterOrder::Fenced => Loops::around(|| unsafe {
             asm!("lfence", "rdtsc", out("eax") _, out("edx") _,
                  options(nomem, nostack, preserves_flags));
         }),
-        Counter::Rdtscp if !tsc::has_rdtscp() => return Err(NoLoop::NoInstruction),
+        CounterOrder::Rdtscp if !tsc::has_rdtscp() => return Err(NoLoop::NoInstruction),
         // SAFETY: as above.
-        Counter::Rdtscp => Loops::around(|| unsafe {
+        CounterOrder::Rdtscp => Loops::around(|| unsafe {
             asm!("rdtscp", out("eax") _, out("edx") _, out("ecx") _,
                  options(nomem, nostack, preserves_flags));
         }),
@@ -291,7 +279,7 @@ mod tests {
                 loops.unwrap_or_else(|error| panic!("{call:?}: {error}")).plain.run(3);
             }
         }
-        for counter in [Counter::Bare, Counter::Fenced] {
+        for counter in [CounterOrder::Bare, CounterOrder::Fenced] {
             of_counter(counter).unwrap().plain.run(3);
         }
         instant().plain.run(3);
@@ -302,7 +290,7 @@ mod tests {
     fn a_forbidden_counter_is_declined() {
         let thread = std::thread::spawn(|| {
             assert!(tsc::forbid());
-            let declined = matches!(of_counter(Counter::Bare), Err(NoLoop::CounterForbidden));
+            let declined = matches!(of_counter(CounterOrder::Bare), Err(NoLoop::CounterForbidden));
             assert!(tsc::permit());
             declined
         });

@@ -5,7 +5,7 @@ use std::io;
 
 /// The kernel as `uname(2)` names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kernel {
+pub struct Uname {
     /// Its release, such as `6.1.0-18-amd64`.
     pub release: String,
     /// The architecture, such as `x86_64`.
@@ -14,10 +14,10 @@ pub struct Kernel {
 
 /// Asks the kernel for its release and architecture.
 #[must_use]
-pub fn kernel() -> Kernel {
+pub fn kernel() -> Uname {
     let names = rustix::system::uname();
     let text = |field: &std::ffi::CStr| field.to_string_lossy().into_owned();
-    Kernel { release: text(names.release()), machine: text(names.machine()) }
+    Uname { release: text(names.release()), machine: text(names.machine()) }
 }
 
 /// The first CPUID leaf that hypervisors answer.

@@ -25,35 +25,22 @@ pub struct Loaded {
 }
 
 /// Why a process's image cannot be read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// There is no such process.
+    #[error("there is no such process")]
     NoProcess,
     /// The kernel does not let us read the process's memory.
+    #[error("its memory may not be read; try as its user or with CAP_SYS_PTRACE")]
     Forbidden,
     /// The process has no vDSO: a kernel thread, one that is ending, or a kernel with `vdso=0`.
+    #[error("it has no vDSO; kernel threads, ending processes and kernels with vdso=0 have none")]
     NoVdso,
     /// A file below `/proc` cannot be read for another reason.
+    #[error("cannot read {0}: {1}")]
     Read(&'static str, io::Error),
 }
-
-impl std::fmt::Display for LoadError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NoProcess => f.write_str("there is no such process"),
-            Self::Forbidden => {
-                f.write_str("its memory may not be read; try as its user or with CAP_SYS_PTRACE")
-            }
-            Self::NoVdso => f.write_str(
-                "it has no vDSO; kernel threads, ending processes and kernels with vdso=0 have none",
-            ),
-            Self::Read(what, error) => write!(f, "cannot read {what}: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for LoadError {}
 
 /// Reads the image of this process, or of another one.
 ///

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use vdso_reader::maps::{self, Mapping};
+
 use super::proc_text;
 
 /// The kernel's image as it is mapped.
@@ -41,8 +43,8 @@ pub fn code() -> Range<u64> {
 /// The ranges of `[vdso]` and of the data right before it, in ascending order; pure.
 fn mappings(maps: &str) -> Vec<(u64, u64)> {
     let mut data: Vec<(u64, u64)> = Vec::new();
-    for (start, end, name) in proc_text::mappings(maps).filter(|(start, end, _)| start < end) {
-        if name != "[vdso]" && !name.starts_with("[vvar") {
+    for Mapping { start, end, name, .. } in maps::parse(maps) {
+        if start == end || name != "[vdso]" && !name.starts_with("[vvar") {
             continue;
         }
         if data.last().is_some_and(|(_, before)| *before != start) {

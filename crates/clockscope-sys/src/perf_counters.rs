@@ -63,7 +63,8 @@ impl PerfCounters {
 
     fn control(&self, request: u32) -> io::Result<()> {
         // SAFETY: the request takes a number.
-        let result = unsafe { libc::ioctl(self.group[0].as_raw_fd(), request.into(), WHOLE_GROUP) };
+        let result =
+            unsafe { libc::ioctl(self.group[0].as_raw_fd(), request as libc::Ioctl, WHOLE_GROUP) };
         check(result).map(drop)
     }
 }

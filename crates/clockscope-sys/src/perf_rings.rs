@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use aya_obj::generated::perf_event_mmap_page;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::perf_samples::{self, Subject};
+use super::perf_samples::{self, SampledEvent};
 
 /// In the page before the data: where the kernel will write next, and where we have read to.
 const DATA_HEAD: usize = offset_of!(perf_event_mmap_page, data_head);
@@ -70,7 +70,7 @@ impl Ring {
 
     fn of_size(cpu: i32, size: usize) -> io::Result<Self> {
         let wake_at = u32::try_from(size / 4).map_err(io::Error::other)?;
-        let event = perf_samples::open_event(Subject::Nothing { wake_at }, 0, cpu)?;
+        let event = perf_samples::open_event(SampledEvent::Nothing { wake_at }, 0, cpu)?;
         let (null, access) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a fresh mapping at an address of the kernel's choice touches no other memory.
         let at = unsafe { mmap(null, PAGE + size, access, MapFlags::SHARED, &event, 0)? };

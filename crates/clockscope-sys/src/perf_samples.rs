@@ -50,7 +50,7 @@ pub(crate) const STACK_BYTES: u32 = 16 << 10;
 
 /// What an event is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum SampledEvent {
     /// Nothing: it only has a ring, which says that it can be read when it holds this many bytes.
     Nothing {
         /// Bytes in the ring at which it can be read.
@@ -77,16 +77,18 @@ pub enum Subject {
 ///
 /// Those of `perf_event_open(2)`: `EACCES` or `EPERM` if this user may not, `ESRCH` if the thread is
 /// gone, `ENOSPC` if all breakpoints of the CPU are in use, `EMFILE` if there are too many.
-pub fn open(subject: Subject, thread: i32, ring: &Ring) -> io::Result<OwnedFd> {
+pub fn open(subject: SampledEvent, thread: i32, ring: &Ring) -> io::Result<OwnedFd> {
     let event = open_event(subject, thread, ring.cpu())?;
     let output = ring.as_fd().as_raw_fd();
     // SAFETY: takes two descriptors that are open.
-    check(unsafe { libc::ioctl(event.as_raw_fd(), PERF_EVENT_IOC_SET_OUTPUT.into(), output) })?;
+    check(unsafe {
+        libc::ioctl(event.as_raw_fd(), PERF_EVENT_IOC_SET_OUTPUT as libc::Ioctl, output)
+    })?;
     Ok(event)
 }
 
 /// Opens an event that writes nowhere yet.
-pub(super) fn open_event(subject: Subject, thread: i32, cpu: i32) -> io::Result<OwnedFd> {
+pub(super) fn open_event(subject: SampledEvent, thread: i32, cpu: i32) -> io::Result<OwnedFd> {
     let mut wanted = subject.attributes();
     let result = open_with(&wanted, thread, cpu, -1);
     let unknown = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
@@ -98,7 +100,7 @@ pub(super) fn open_event(subject: Subject, thread: i32, cpu: i32) -> io::Result<
     open_with(&wanted, thread, cpu, -1)
 }
 
-impl Subject {
+impl SampledEvent {
     fn attributes(self) -> perf_event_attr {
         let mut event = match self {
             Self::Nothing { wake_at } => {
@@ -191,11 +193,11 @@ mod tests {
     #[test]
     fn all_events_of_a_ring_have_the_same_clock_and_the_same_content() {
         let [nothing, execution, system_calls] = [
-            Subject::Nothing { wake_at: 5 },
-            Subject::Execution { address: 0x1000 },
-            Subject::SystemCalls { tracepoint: 3, frequency: 9 },
+            SampledEvent::Nothing { wake_at: 5 },
+            SampledEvent::Execution { address: 0x1000 },
+            SampledEvent::SystemCalls { tracepoint: 3, frequency: 9 },
         ]
-        .map(Subject::attributes);
+        .map(SampledEvent::attributes);
         assert_eq!(execution.sample_type, system_calls.sample_type);
         assert_eq!(execution.sample_regs_user, system_calls.sample_regs_user);
         for event in [nothing, execution, system_calls] {

@@ -12,17 +12,6 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<String> {
     std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// First address, end and name of each mapping, from the text of `/proc/PID/maps`.
-pub(super) fn mappings(maps: &str) -> impl Iterator<Item = (u64, u64, &str)> {
-    maps.lines().filter_map(|line| {
-        let mut words = line.split_whitespace();
-        let (start, end) = words.next()?.split_once('-')?;
-        let (start, end) =
-            (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-        Some((start, end, words.nth(4).unwrap_or_default()))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,12 +35,12 @@ pub struct SystemCall {
     /// The call is made by the C library's function, not by the instruction in the loop itself.
     pub by_libc: bool,
     /// Opens and allocates what the call needs; its errors are those of doing so.
-    pub prepare: fn() -> io::Result<Prepared>,
+    pub prepare: fn() -> io::Result<PreparedCall>,
 }
 
 /// A system call, ready to be made.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedCall {
     /// The loops around it.
     pub loops: Loops,
     /// The call by itself.
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Once {
 const fn row(
     name: &'static str,
     what: &'static str,
-    prepare: fn() -> io::Result<Prepared>,
+    prepare: fn() -> io::Result<PreparedCall>,
 ) -> SystemCall {
     SystemCall { name, what, expected_error: None, by_libc: false, prepare }
 }
@@ -119,7 +119,7 @@ impl SystemCall {
     }
 }
 
-impl Prepared {
+impl PreparedCall {
     fn of(call: impl Fn() -> isize + Send + Sync + Clone + 'static) -> Self {
         let again = call.clone();
         let loops = Loops::around(move || {
@@ -168,29 +168,29 @@ fn file_in(folder: &Path) -> io::Result<Shared> {
     Ok(Shared::new(file))
 }
 
-fn getppid() -> io::Result<Prepared> {
+fn getppid() -> io::Result<PreparedCall> {
     // SAFETY: takes and changes nothing.
-    Ok(Prepared::of(|| unsafe { raw_syscall::none(libc::SYS_getppid) }))
+    Ok(PreparedCall::of(|| unsafe { raw_syscall::none(libc::SYS_getppid) }))
 }
 
-fn getppid_by_libc() -> io::Result<Prepared> {
+fn getppid_by_libc() -> io::Result<PreparedCall> {
     // SAFETY: takes and changes nothing.
-    Ok(Prepared::of(|| unsafe { libc::getppid() } as isize))
+    Ok(PreparedCall::of(|| unsafe { libc::getppid() } as isize))
 }
 
-fn getpid() -> io::Result<Prepared> {
+fn getpid() -> io::Result<PreparedCall> {
     // SAFETY: takes and changes nothing.
-    Ok(Prepared::of(|| unsafe { raw_syscall::none(libc::SYS_getpid) }))
+    Ok(PreparedCall::of(|| unsafe { raw_syscall::none(libc::SYS_getpid) }))
 }
 
-fn enosys() -> io::Result<Prepared> {
+fn enosys() -> io::Result<PreparedCall> {
     // SAFETY: there is no such call.
-    Ok(Prepared::of(|| unsafe { raw_syscall::none(NO_SUCH_CALL) }))
+    Ok(PreparedCall::of(|| unsafe { raw_syscall::none(NO_SUCH_CALL) }))
 }
 
-fn sched_yield() -> io::Result<Prepared> {
+fn sched_yield() -> io::Result<PreparedCall> {
     // SAFETY: takes and changes nothing.
-    Ok(Prepared::of(|| unsafe { raw_syscall::none(libc::SYS_sched_yield) }))
+    Ok(PreparedCall::of(|| unsafe { raw_syscall::none(libc::SYS_sched_yield) }))
 }
 
 /// Reads one byte where `from` stands.
@@ -212,7 +212,7 @@ fn read_of(from: Shared) -> impl Fn() -> isize + Send + Sync + Clone + 'static {
 /// At the end of the file a read gives nothing and costs less. So a loop goes back to the start
 /// before its first read, and again after as many reads as the file has bytes: one `lseek` in a
 /// batch.
-fn read() -> io::Result<Prepared> {
+fn read() -> io::Result<PreparedCall> {
     let file = file()?;
     let start = file.clone();
     let rewind = move || {
@@ -230,16 +230,16 @@ fn read() -> io::Result<Prepared> {
         rewind();
         once()
     };
-    Ok(Prepared { loops, once: Once(Box::new(rewound)) })
+    Ok(PreparedCall { loops, once: Once(Box::new(rewound)) })
 }
 
-fn read_zero() -> io::Result<Prepared> {
-    Ok(Prepared::of(read_of(Shared::new(File::open("/dev/zero")?))))
+fn read_zero() -> io::Result<PreparedCall> {
+    Ok(PreparedCall::of(read_of(Shared::new(File::open("/dev/zero")?))))
 }
 
-fn write() -> io::Result<Prepared> {
+fn write() -> io::Result<PreparedCall> {
     let null = Shared::new(File::options().write(true).open("/dev/null")?);
-    Ok(Prepared::of(move || {
+    Ok(PreparedCall::of(move || {
         let byte = b'x';
         // SAFETY: the pointer is to one byte of a local.
         unsafe {
@@ -253,18 +253,18 @@ fn write() -> io::Result<Prepared> {
     }))
 }
 
-fn lseek() -> io::Result<Prepared> {
+fn lseek() -> io::Result<PreparedCall> {
     let file = file()?;
     let whence = argument(libc::SEEK_CUR);
     // SAFETY: takes numbers.
-    Ok(Prepared::of(move || unsafe {
+    Ok(PreparedCall::of(move || unsafe {
         raw_syscall::three(libc::SYS_lseek, file.argument(), 0, whence)
     }))
 }
 
-fn fstat() -> io::Result<Prepared> {
+fn fstat() -> io::Result<PreparedCall> {
     let file = file()?;
-    Ok(Prepared::of(move || {
+    Ok(PreparedCall::of(move || {
         let mut stat = MaybeUninit::<libc::stat>::uninit();
         // SAFETY: the pointer is to a local of the type that the call fills in.
         unsafe {
@@ -277,10 +277,10 @@ fn fstat() -> io::Result<Prepared> {
     }))
 }
 
-fn open_and_close() -> io::Result<Prepared> {
+fn open_and_close() -> io::Result<PreparedCall> {
     let here = argument(libc::AT_FDCWD);
     let flags = argument(libc::O_RDONLY | libc::O_CLOEXEC);
-    Ok(Prepared::of(move || {
+    Ok(PreparedCall::of(move || {
         let path = c"/dev/null".as_ptr().expose_provenance();
         // SAFETY: the path is a literal; the descriptor that is closed is the one just opened, or
         // an error number, which no descriptor has.
@@ -292,10 +292,10 @@ fn open_and_close() -> io::Result<Prepared> {
     }))
 }
 
-fn mmap_and_munmap() -> io::Result<Prepared> {
+fn mmap_and_munmap() -> io::Result<PreparedCall> {
     let access = argument(libc::PROT_READ | libc::PROT_WRITE);
     let flags = argument(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    Ok(Prepared::of(move || {
+    Ok(PreparedCall::of(move || {
         // SAFETY: the mapping is new and nobody else knows of it; an error number is not the
         // address of a page, and is refused.
         unsafe {
@@ -306,9 +306,9 @@ fn mmap_and_munmap() -> io::Result<Prepared> {
     }))
 }
 
-fn clock_gettime() -> io::Result<Prepared> {
+fn clock_gettime() -> io::Result<PreparedCall> {
     let clock = argument(libc::CLOCK_MONOTONIC);
-    Ok(Prepared::of(move || {
+    Ok(PreparedCall::of(move || {
         let mut time = MaybeUninit::<libc::timespec>::uninit();
         // SAFETY: the pointer is to a local of the type that the call fills in.
         unsafe {
@@ -317,18 +317,18 @@ fn clock_gettime() -> io::Result<Prepared> {
     }))
 }
 
-fn futex_wake() -> io::Result<Prepared> {
+fn futex_wake() -> io::Result<PreparedCall> {
     let word = Arc::new(AtomicU32::new(0));
     let wake = argument(libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG);
-    Ok(Prepared::of(move || {
+    Ok(PreparedCall::of(move || {
         // SAFETY: the address is that of a word that lives as long as this closure.
         unsafe { raw_syscall::three(libc::SYS_futex, word.as_ptr().expose_provenance(), wake, 1) }
     }))
 }
 
-fn epoll_wait() -> io::Result<Prepared> {
+fn epoll_wait() -> io::Result<PreparedCall> {
     let set = Shared::new(rustix::event::epoll::create(CreateFlags::CLOEXEC)?);
-    Ok(Prepared::of(move || {
+    Ok(PreparedCall::of(move || {
         let mut event = MaybeUninit::<libc::epoll_event>::uninit();
         let events = event.as_mut_ptr().expose_provenance();
         // `epoll_pwait` without a mask is `epoll_wait`, which newer architectures do not have.

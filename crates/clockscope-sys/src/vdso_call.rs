@@ -31,7 +31,7 @@ pub enum Call {
 
 /// What a call costs both ways, each the minimum over short batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cost {
+pub struct CallCost {
     /// One call of the vDSO's function by its address.
     pub vdso: Picos,
     /// One call through the C library's `syscall(2)`.
@@ -245,7 +245,7 @@ impl Callable {
 
     /// What it costs both ways.
     #[must_use]
-    pub fn cost(&self) -> Cost {
+    pub fn cost(&self) -> CallCost {
         let start = Instant::now();
         let (mut vdso, mut syscall) = (Duration::MAX, Duration::MAX);
         let mut batches = 0;
@@ -255,7 +255,7 @@ impl Callable {
             batches += 1;
         }
         black_box(&self.arguments.answer);
-        Cost { vdso: per_call(vdso), syscall: per_call(syscall) }
+        CallCost { vdso: per_call(vdso), syscall: per_call(syscall) }
     }
 }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
 use object::{Object as _, ObjectSymbol as _};
+use vdso_reader::maps::{self, Mapping};
 
 use super::proc_text;
 use super::vdso_call::{self, Call};
@@ -21,23 +22,14 @@ pub struct Functions {
 }
 
 /// Why there are no functions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoFunctions {
     /// The kernel gave this process no vDSO.
+    #[error("this process has no vDSO (no AT_SYSINFO_EHDR; the kernel was started with vdso=0?)")]
     NoImage,
     /// There is one but it could not be read.
+    #[error("this process's vDSO cannot be read: {0}")]
     Unreadable(String),
-}
-
-impl fmt::Display for NoFunctions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoImage => f.write_str(
-                "this process has no vDSO (no AT_SYSINFO_EHDR; the kernel was started with vdso=0?)",
-            ),
-            Self::Unreadable(why) => write!(f, "this process's vDSO cannot be read: {why}"),
-        }
-    }
 }
 
 impl Functions {
@@ -79,8 +71,8 @@ impl Functions {
 ///
 /// An image may consist of more than one mapping; those of other files do not belong to it.
 fn end_of(maps: &str, base: u64) -> Option<u64> {
-    let mut found: Option<(u64, &str)> = None;
-    for (start, end, name) in proc_text::mappings(maps) {
+    let mut found: Option<(u64, String)> = None;
+    for Mapping { start, end, name, .. } in maps::parse(maps) {
         found = match found {
             None if start == base => Some((end, name)),
             Some((until, of)) if start == until && name == of => Some((end, name)),

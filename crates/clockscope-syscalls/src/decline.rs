@@ -1,20 +1,35 @@
 //! Why system calls cannot be counted by eBPF.
 
 use std::error::Error;
-use std::fmt;
 use std::io;
 
 /// Why eBPF cannot count system calls here; prints as a clause that says what to try.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BpfDecline {
     /// The program was compiled without the eBPF part.
+    #[error(
+        "clockscope was built without clang and so without eBPF; build it again with clang, or use \
+         --via ptrace"
+    )]
     NotBuilt,
     /// The kernel refuses eBPF to this user.
+    #[error(
+        "eBPF is not allowed; run as root or with CAP_BPF and CAP_PERFMON, or use --via \
+         ptrace"
+    )]
     NotAllowed,
     /// The kernel does not describe its own types.
+    #[error(
+        "the kernel has no /sys/kernel/btf/vmlinux; use a kernel built with CONFIG_DEBUG_INFO_BTF, \
+         or --via ptrace"
+    )]
     NoBtf,
     /// The kernel refused a part of it: what was done, and its answer in one line.
+    #[error(
+        "the kernel refused to {what}: {reason}; Linux 5.12 or newer is needed, or use --via \
+         ptrace"
+    )]
     Refused {
         /// What was attempted, as a verb with its object.
         what: String,
@@ -60,50 +75,13 @@ fn one_line(text: &str) -> String {
     }
 }
 
-impl fmt::Display for BpfDecline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotBuilt => f.write_str(
-                "clockscope was built without clang and so without eBPF; \
-                 build it again with clang, or use --via ptrace",
-            ),
-            Self::NotAllowed => f.write_str(
-                "eBPF is not allowed; run as root or with CAP_BPF and CAP_PERFMON, \
-                 or use --via ptrace",
-            ),
-            Self::NoBtf => f.write_str(
-                "the kernel has no /sys/kernel/btf/vmlinux; \
-                 use a kernel built with CONFIG_DEBUG_INFO_BTF, or --via ptrace",
-            ),
-            Self::Refused { what, reason } => write!(
-                f,
-                "the kernel refused to {what}: {reason}; \
-                 Linux 5.12 or newer is needed, or use --via ptrace"
-            ),
-        }
-    }
-}
-
-impl Error for BpfDecline {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[derive(Debug)]
-    struct Outer(io::Error);
-
-    impl fmt::Display for Outer {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("failed to create map `rows`")
-        }
-    }
-
-    impl Error for Outer {
-        fn source(&self) -> Option<&(dyn Error + 'static)> {
-            Some(&self.0)
-        }
-    }
+    #[derive(Debug, thiserror::Error)]
+    #[error("failed to create map `rows`")]
+    struct Outer(#[source] io::Error);
 
     #[test]
     fn a_permission_error_anywhere_in_the_chain_is_a_lack_of_privilege() {

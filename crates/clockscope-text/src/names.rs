@@ -42,6 +42,22 @@ fn cost(word: &str, name: &str) -> (usize, bool, usize) {
     ends.chain([(edits, false, length)]).min().unwrap_or((edits, false, length))
 }
 
+/// A word that is no name; prints as a clause with the name that was perhaps meant, and all others.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoSuchName(String);
+
+impl NoSuchName {
+    /// `what` has no name such as `word`. Of the `known` names the one that is nearest to `wanted`, the
+    /// word in their form, was perhaps meant.
+    #[must_use]
+    pub fn new(what: &str, word: &str, wanted: &str, known: &[&str]) -> Self {
+        let meant = nearest(wanted, known.iter().copied());
+        let hint = meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));
+        Self(format!("no {what} is called {word:?}; {hint}there are {}", known.join(", ")))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,5 @@
 //! The code of an image as text, with names for the places it calls and reads.
 
-use std::fmt;
-
 use iced_x86::{
     Decoder, DecoderOptions, Formatter as _, Instruction, Mnemonic, NasmFormatter, SymbolResolver,
     SymbolResult,
@@ -46,34 +44,22 @@ impl Piece {
 }
 
 /// Why code cannot be shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DisassemblyError {
     /// Only x86-64 code can be shown.
+    #[error(
+        "only x86-64 code can be disassembled, and this is {0}; save it with --dump FILE and try \
+         llvm-objdump -d FILE"
+    )]
     Machine(Machine),
     /// The image has no such function; the second part lists those it has.
+    #[error("the image has no function {0}; it has {1}")]
     NoFunction(String, String),
     /// The function's bytes lie, in part, outside of the image.
+    #[error("the code of {0} lies outside of the image")]
     Outside(String),
 }
-
-impl fmt::Display for DisassemblyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Machine(machine) => write!(
-                f,
-                "only x86-64 code can be disassembled, and this is {machine}; \
-                 save it with --dump FILE and try llvm-objdump -d FILE"
-            ),
-            Self::NoFunction(name, names) => {
-                write!(f, "the image has no function {name}; it has {names}")
-            }
-            Self::Outside(name) => write!(f, "the code of {name} lies outside of the image"),
-        }
-    }
-}
-
-impl std::error::Error for DisassemblyError {}
 
 /// The code of the function with this name, or of all functions if there is no name.
 ///

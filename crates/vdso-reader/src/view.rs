@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::accepts::{Outcome, ReaderVerdict};
+use super::accepts::{ReaderOutcome, ReaderVerdict};
 use super::disassembly::Piece;
 use super::maps::Mapping;
 use super::{Class, Image, Note};
@@ -271,9 +271,9 @@ impl From<&ReaderVerdict> for VerdictView {
             reader: verdict.reader.name(),
             description: verdict.reader.describe(),
             outcome: match verdict.outcome {
-                Outcome::Accepts => "accepts",
-                Outcome::Rejects(_) => "rejects",
-                Outcome::NotJudged => "not judged",
+                ReaderOutcome::Accepts => "accepts",
+                ReaderOutcome::Rejects(_) => "rejects",
+                ReaderOutcome::NotJudged => "not judged",
             },
             reasons: verdict.reasons().iter().map(|reason| reason.to_string().into()).collect(),
         }

@@ -96,14 +96,14 @@ fn with_call(paths: &[Path]) -> Vec<&Path> {
 #[must_use]
 pub fn in_work(paths: &[Path], quick: bool) -> Vec<InWorkRow> {
     let limits = if quick {
-        in_work::Limits {
+        in_work::InWorkLimits {
             batch_ns: batch::BATCH_NS / 4,
             rounds_min: 30,
             rounds_max: 200,
             time: Duration::from_millis(1_000),
         }
     } else {
-        in_work::Limits {
+        in_work::InWorkLimits {
             batch_ns: batch::BATCH_NS,
             rounds_min: 30,
             rounds_max: 1_000,
@@ -148,7 +148,7 @@ pub fn threads(
     let found =
         threads::measure(&copies, counts, cpus, (all / parts).clamp(WINDOW_MIN, WINDOW_MAX));
     let rows = found.measured.iter().map(|row| threads_row(names[row.path].clone(), row)).collect();
-    let note = |(count, reason): &(u32, threads::Decline)| {
+    let note = |(count, reason): &(u32, threads::ThreadsDecline)| {
         format!("--threads {count} was not measured: {reason}")
     };
     (rows, found.declined.iter().map(note).collect())
@@ -200,7 +200,7 @@ pub fn instructions(paths: &[Path]) -> (Instructions, Vec<String>) {
 /// Adds what the counters say, or why they say nothing.
 fn with_counts(
     mut rows: Vec<InstructionsRow>,
-    counted: Result<Vec<instructions::Counted>, String>,
+    counted: Result<Vec<instructions::CountedPerCall>, String>,
 ) -> Instructions {
     let no_counters = match counted {
         Ok(counted) => {
@@ -230,7 +230,8 @@ mod tests {
     #[test]
     fn counters_fill_all_rows_or_none() {
         let rows = || vec![InstructionsRow::default(); 2];
-        let counted = instructions::Counted { instructions: 1005.0, user: 75.0, cycles: 500.0 };
+        let counted =
+            instructions::CountedPerCall { instructions: 1005.0, user: 75.0, cycles: 500.0 };
         let with = with_counts(rows(), Ok(vec![counted; 2]));
         assert_eq!((with.no_counters, with.rows[1].ipc), (None, Some(2.01)));
         let without = with_counts(rows(), Err("there are none".to_owned()));

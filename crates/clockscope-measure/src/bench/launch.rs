@@ -11,7 +11,7 @@ use super::Request;
 use super::chosen::{self, Chosen};
 use crate::batch;
 use crate::path::Path;
-use crate::rounds::{self, Measured, Paths, Plan};
+use crate::rounds::{self, Measured, Paths, RoundsPlan};
 use clockscope_model::bench::{BatchRecord, PathDecline, PathName};
 use clockscope_sys::affinity;
 
@@ -68,9 +68,9 @@ const ROUNDS_MAX: u32 = 20_000;
 
 /// How long a launch goes on.
 #[must_use]
-pub fn plan(quick: bool) -> Plan {
+pub fn plan(quick: bool) -> RoundsPlan {
     if quick {
-        Plan {
+        RoundsPlan {
             batch_ns: BATCH_NS_QUICK,
             rounds_min: 150,
             rounds_max: ROUNDS_MAX,
@@ -80,7 +80,7 @@ pub fn plan(quick: bool) -> Plan {
             time_limit: TIME_LIMIT_QUICK,
         }
     } else {
-        Plan {
+        RoundsPlan {
             batch_ns: batch::BATCH_NS,
             rounds_min: 200,
             rounds_max: ROUNDS_MAX,
@@ -121,7 +121,7 @@ fn pin(
     }
 }
 
-fn measure(paths: &[Path], plan: &Plan, out: &mut impl Write) -> io::Result<Measured> {
+fn measure(paths: &[Path], plan: &RoundsPlan, out: &mut impl Write) -> io::Result<Measured> {
     let mut said = Instant::now();
     let mut answers = (!io::stdin().is_terminal()).then(io::stdin);
     let mut between = |share: f64| -> io::Result<()> {

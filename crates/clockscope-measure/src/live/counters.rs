@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use crate::wrongness::machine::pairs;
 use crate::wrongness::offset::{self, Offset};
-use crate::wrongness::source::{FencedCounter, Source};
+use crate::wrongness::source::{CounterBy, Readable};
 use crate::wrongness::warp::{self, Warp};
 use clock_doctor::measured::WarpMeasured;
-use clockscope_sys::affinity;
+use clockscope_sys::{affinity, clock_reads};
 
 /// All pairs together take about this long.
 const BUDGET: Duration = Duration::from_millis(160);
@@ -36,7 +36,7 @@ pub(super) fn compare(hz: Option<f64>, unmeasured: &mut Vec<String>) -> Option<W
         if start.elapsed() > BUDGET && found.pairs > 0 {
             break;
         }
-        match one_pair(&FencedCounter, *pair, each) {
+        match one_pair(&CounterBy(clock_reads::counter_fenced), *pair, each) {
             Ok((warp, offset)) => add(&mut found, &mut worst, *pair, &warp, offset, hz),
             Err(error) => {
                 unmeasured.push(format!("CPUs {} and {}: {error}", pair.0, pair.1));
@@ -65,7 +65,7 @@ fn each(pairs: usize) -> Duration {
 
 /// A step back that is seen must be seen again.
 fn one_pair(
-    source: &dyn Source,
+    source: &dyn Readable,
     pair: (u32, u32),
     each: Duration,
 ) -> std::io::Result<(Warp, Option<Offset>)> {

@@ -1,6 +1,6 @@
 //! A reading between two readings of another clock, and one more to see whether the machine is busy.
 
-use super::source::Source;
+use super::source::Readable;
 
 /// Readings in the order in which they were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ impl Bracket {
     /// Takes the four readings.
     #[inline]
     #[must_use]
-    pub fn take(reference: &dyn Source, clock: &dyn Source) -> Self {
+    pub fn take(reference: &dyn Readable, clock: &dyn Readable) -> Self {
         let before = reference.read();
         let value = clock.read();
         let after = reference.read();
@@ -29,7 +29,7 @@ impl Bracket {
 
     /// The tightest of `tries`, busy ones left out unless all are.
     #[must_use]
-    pub fn tightest(reference: &dyn Source, clock: &dyn Source, tries: u32) -> Self {
+    pub fn tightest(reference: &dyn Readable, clock: &dyn Readable, tries: u32) -> Self {
         let mut best = Self::take(reference, clock);
         for _ in 1..tries {
             let bracket = Self::take(reference, clock);
@@ -73,7 +73,7 @@ impl Bracket {
 
 /// What a bracket is usually not wider than: four times the median of some, at least 200.
 #[must_use]
-pub(crate) fn usual_limit(reference: &dyn Source, clock: &dyn Source) -> i64 {
+pub(crate) fn usual_limit(reference: &dyn Readable, clock: &dyn Readable) -> i64 {
     const BRACKETS: usize = 101;
     const LIMIT_MIN: i64 = 200;
     let mut widths: Vec<i64> =

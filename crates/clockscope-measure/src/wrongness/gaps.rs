@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
-use super::source::Source;
+use super::source::Readable;
 use clockscope_stats::distribution::Distribution;
 use clockscope_sys::affinity;
 
@@ -32,7 +32,7 @@ pub struct Gaps {
 ///
 /// - sysjitter; `kernel/trace/trace_osnoise.c` (Linux 6.18) for the classification
 #[must_use]
-pub fn measure(counter: &dyn Source, ns_per_unit: f64, cpu: u32, time: Duration) -> Gaps {
+pub fn measure(counter: &dyn Readable, ns_per_unit: f64, cpu: u32, time: Duration) -> Gaps {
     let mut gaps = Gaps::default();
     let mut activity = Activity::watch(cpu);
     gaps.foreign = activity.as_ref().map(|_| 0);
@@ -133,7 +133,7 @@ mod tests {
 
     struct Jumps(std::sync::atomic::AtomicI64);
 
-    impl Source for Jumps {
+    impl Readable for Jumps {
         /// Goes on by 10, and by 5,000 at each thousandth reading.
         fn read(&self) -> i64 {
             let turn = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

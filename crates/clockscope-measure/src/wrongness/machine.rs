@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use fastclock::ClockId;
 
-use super::source::{
-    ByLibc, BySyscall, ByVdso, Counter, FencedCounter, Source, Unit, WaitingCounter,
-};
+use super::source::{ClockBy, CounterBy, Readable, Unit};
 pub use crate::clocks::COUNTERS;
 use crate::path::Route;
 use clockscope_sys::clock_reads::{self, VdsoClock};
@@ -21,7 +19,7 @@ pub struct Subject {
     /// What its readings count.
     pub unit: Unit,
     /// The ways to it, the fastest first; never empty.
-    pub routes: Vec<(Route, Arc<dyn Source>)>,
+    pub routes: Vec<(Route, Arc<dyn Readable>)>,
     /// What `clock_getres` says, in nanoseconds.
     pub getres_ns: Option<u64>,
     /// For a coarse clock: the precise one of its family.
@@ -35,14 +33,14 @@ pub struct Subject {
 impl Subject {
     /// The fastest way to it.
     #[must_use]
-    pub fn source(&self) -> &dyn Source {
+    pub fn source(&self) -> &dyn Readable {
         &*self.routes[0].1
     }
 }
 
 /// The clocks, counters and CPUs that are measured.
 #[derive(Clone)]
-pub struct Machine {
+pub struct MachineClocks {
     /// Clocks and counters, in the order in which they are shown.
     pub subjects: Vec<Subject>,
     /// CPUs that this process may use.
@@ -74,7 +72,7 @@ pub(crate) const UNORDERED: &str = COUNTERS[0];
 /// The counter whose readings are taken in their turn.
 pub const ORDERED: &str = COUNTERS[1];
 
-impl Machine {
+impl MachineClocks {
     /// This machine, with every clock and counter that it has.
     #[must_use]
     pub fn this() -> Self {
@@ -114,7 +112,7 @@ impl Machine {
 
     /// The fastest way to the subject of this name.
     #[must_use]
-    pub fn source(&self, name: &str) -> Option<&dyn Source> {
+    pub fn source(&self, name: &str) -> Option<&dyn Readable> {
         self.subject(name).map(Subject::source)
     }
 
@@ -130,14 +128,14 @@ impl Machine {
 
 fn clock_subject(clock: ClockId, vdso: Option<VdsoClock>) -> Option<Subject> {
     clock_reads::by_syscall(clock)?;
-    let mut routes: Vec<(Route, Arc<dyn Source>)> = Vec::new();
+    let mut routes: Vec<(Route, Arc<dyn Readable>)> = Vec::new();
     if let Some(vdso) = vdso.filter(|vdso| vdso.read(clock).is_some()) {
-        routes.push((Route::Vdso, Arc::new(ByVdso(clock, vdso))));
+        routes.push((Route::Vdso, Arc::new(ClockBy(move || vdso.read(clock)))));
     }
     if clock_reads::by_libc(clock).is_some() {
-        routes.push((Route::Libc, Arc::new(ByLibc(clock))));
+        routes.push((Route::Libc, Arc::new(ClockBy(move || clock_reads::by_libc(clock)))));
     }
-    routes.push((Route::Syscall, Arc::new(BySyscall(clock))));
+    routes.push((Route::Syscall, Arc::new(ClockBy(move || clock_reads::by_syscall(clock)))));
     let reference = match clock {
         ClockId::RealtimeCoarse => Some(ClockId::Realtime.name()),
         ClockId::MonotonicCoarse => Some(ClockId::Monotonic.name()),
@@ -155,11 +153,14 @@ fn clock_subject(clock: ClockId, vdso: Option<VdsoClock>) -> Option<Subject> {
 }
 
 fn counter_subjects() -> Vec<Subject> {
-    let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(Counter), Arc::new(FencedCounter)];
+    let mut sources: Vec<Arc<dyn Readable>> = vec![
+        Arc::new(CounterBy(clock_reads::counter)),
+        Arc::new(CounterBy(clock_reads::counter_fenced)),
+    ];
     if tsc::has_rdtscp() {
-        sources.push(Arc::new(WaitingCounter));
+        sources.push(Arc::new(CounterBy(|| tsc::after().0.cast_signed())));
     }
-    let subject = |(name, source): (&&'static str, Arc<dyn Source>)| Subject {
+    let subject = |(name, source): (&&'static str, Arc<dyn Readable>)| Subject {
         name,
         unit: Unit::Ticks,
         routes: vec![(Route::Tsc, source)],
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_its_clocks_by_every_route() {
-        let machine = Machine::this();
+        let machine = MachineClocks::this();
         let monotonic = machine.subject("CLOCK_MONOTONIC").unwrap();
         assert!(monotonic.routes.iter().any(|(route, _)| *route == Route::Syscall));
         assert!(monotonic.source().read() > 0);

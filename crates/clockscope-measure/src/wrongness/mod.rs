@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use self::machine::{COUNTERS, Machine, ORDERED, Subject, UNORDERED, pairs};
-use self::plan::{Budget, Plan, Work};
+use self::machine::{COUNTERS, MachineClocks, ORDERED, Subject, UNORDERED, pairs};
+use self::plan::{Budget, PlannedWork, WrongnessPlan};
 use self::rate::{Anchor, Rate};
 use self::source::Unit;
 use crate::path::Route;
@@ -38,7 +38,7 @@ pub struct Clock {
     /// What `clock_getres` says, in nanoseconds.
     pub getres_ns: Option<u64>,
     /// Order on one CPU, over all routes; steps of the fastest one.
-    pub order: order::Order,
+    pub order: order::ReadingOrder,
     /// How many sandwiches of routes were made.
     pub sandwich_reads: u64,
     /// What was wrong with them.
@@ -118,7 +118,11 @@ const SPACING: Duration = Duration::from_millis(1);
 
 /// Measures everything that the plan wants; `tell` hears what is being done.
 #[must_use]
-pub fn measure(machine: &Machine, plan: &Plan, tell: &(dyn Fn(&str) + Sync)) -> Measured {
+pub fn measure(
+    machine: &MachineClocks,
+    plan: &WrongnessPlan,
+    tell: &(dyn Fn(&str) + Sync),
+) -> Measured {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let watching = scope.spawn(|| watch::measure(machine, &stop));
@@ -139,15 +143,19 @@ pub fn measure(machine: &Machine, plan: &Plan, tell: &(dyn Fn(&str) + Sync)) -> 
 
 /// A run in progress, on the measuring thread.
 struct Run<'a> {
-    machine: &'a Machine,
-    plan: &'a Plan,
+    machine: &'a MachineClocks,
+    plan: &'a WrongnessPlan,
     tell: &'a (dyn Fn(&str) + Sync),
     subjects: Vec<&'a Subject>,
     found: Measured,
 }
 
 impl<'a> Run<'a> {
-    fn new(machine: &'a Machine, plan: &'a Plan, tell: &'a (dyn Fn(&str) + Sync)) -> Self {
+    fn new(
+        machine: &'a MachineClocks,
+        plan: &'a WrongnessPlan,
+        tell: &'a (dyn Fn(&str) + Sync),
+    ) -> Self {
         let subjects = plan.names.iter().filter_map(|name| machine.subject(name)).collect();
         let found = Measured { declines: machine.declines.clone(), ..Measured::default() };
         Self { machine, plan, tell, subjects, found }
@@ -201,9 +209,9 @@ impl<'a> Run<'a> {
         pairs(&cpus)
     }
 
-    fn work(&self, cpu_pairs: usize) -> Work {
+    fn work(&self, cpu_pairs: usize) -> PlannedWork {
         let count = |number: usize| u32::try_from(number).expect("some routes times some CPUs");
-        Work {
+        PlannedWork {
             routes: count(self.subjects.iter().map(|s| s.routes.len()).sum()),
             sandwiches: count(self.subjects.iter().map(|s| sandwiches_of(s).len()).sum()),
             coarse: count(self.subjects.iter().filter(|s| s.reference.is_some()).count()),
@@ -232,10 +240,11 @@ impl<'a> Run<'a> {
         (self.tell)("order on one CPU, and resolution");
         for subject in self.subjects.clone() {
             let is_coarse = subject.reference.is_some();
-            let mut order = order::Order::default();
+            let mut order = order::ReadingOrder::default();
             for (_, source) in &subject.routes {
                 // A coarse clock steps so seldom that the steps by all its routes are taken.
-                let mut by_route = if is_coarse { order.clone() } else { order::Order::default() };
+                let mut by_route =
+                    if is_coarse { order.clone() } else { order::ReadingOrder::default() };
                 order::measure(&mut by_route, &**source, is_coarse, budget.order);
                 order = if is_coarse { by_route } else { join(order, by_route) };
             }
@@ -377,7 +386,7 @@ impl<'a> Run<'a> {
 }
 
 /// The rate of a counter against a clock at this moment, good to a few parts in a million.
-fn ratio_now(clock: &dyn source::Source, counter: &dyn source::Source) -> f64 {
+fn ratio_now(clock: &dyn source::Readable, counter: &dyn source::Readable) -> f64 {
     let first = rate::anchor(clock, counter);
     thread::sleep(Duration::from_millis(20));
     rate::between(first, rate::anchor(clock, counter), 1).map_or(1.0, |rate| rate.ratio)
@@ -398,7 +407,7 @@ fn compared<T>(subject: &Subject, cpus: (u32, u32), found: T) -> Compared<T> {
 }
 
 /// Adds the order by another route; the steps are those of the first, fastest one.
-fn join(first: order::Order, other: order::Order) -> order::Order {
+fn join(first: order::ReadingOrder, other: order::ReadingOrder) -> order::ReadingOrder {
     if first.reads == 0 {
         return other;
     }
@@ -407,7 +416,7 @@ fn join(first: order::Order, other: order::Order) -> order::Order {
     } else {
         (first.worst, first.burst)
     };
-    order::Order {
+    order::ReadingOrder {
         reads: first.reads + other.reads,
         backward: first.backward + other.backward,
         worst,

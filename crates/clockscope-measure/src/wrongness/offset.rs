@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::pair::on_two_cpus;
-use super::source::Source;
+use super::source::Readable;
 
 /// Offset of the second CPU's readings to the first's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ const LONGER: u32 = 8;
 ///
 /// - `clocksource_verify_percpu` in `kernel/time/clocksource.c` (Linux 6.18)
 pub fn measure(
-    source: &dyn Source,
+    source: &dyn Readable,
     cpus: (u32, u32),
     time: Duration,
 ) -> io::Result<Option<Offset>> {
@@ -92,7 +92,7 @@ pub fn measure(
 }
 
 /// The first CPU: asks, waits and reads.
-fn serve(source: &dyn Source, table: &Table, time: Duration) -> Option<Offset> {
+fn serve(source: &dyn Readable, table: &Table, time: Duration) -> Option<Offset> {
     let start = Instant::now();
     let mut turn = 1;
     let mut found: Option<Offset> = None;
@@ -116,7 +116,7 @@ fn serve(source: &dyn Source, table: &Table, time: Duration) -> Option<Offset> {
 }
 
 /// The second CPU: reads when asked.
-fn answer(source: &dyn Source, table: &Table) {
+fn answer(source: &dyn Readable, table: &Table) {
     let mut turn = 1;
     loop {
         match table.turn.load(Ordering::Acquire) {

@@ -1,8 +1,8 @@
-//! Order on one CPU, and the steps between readings in a row.
+//! ReadingOrder on one CPU, and the steps between readings in a row.
 
 use std::time::{Duration, Instant};
 
-use super::source::Source;
+use super::source::Readable;
 use clockscope_stats::resolution::StepAccount;
 
 /// Readings of a burst.
@@ -16,7 +16,7 @@ const AROUND: usize = 4;
 
 /// What readings in a row showed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Order {
+pub struct ReadingOrder {
     /// How many readings were taken.
     pub reads: u64,
     /// Readings less than the one before.
@@ -29,7 +29,7 @@ pub struct Order {
     pub steps: StepAccount,
 }
 
-impl Order {
+impl ReadingOrder {
     /// Adds a burst, and the step into it from the burst before if that counts as a step of the clock.
     pub fn add(&mut self, readings: &[i64], before: Option<i64>) {
         self.reads += readings.len() as u64;
@@ -67,7 +67,7 @@ impl Order {
 /// # References
 ///
 /// - `tools/testing/selftests/timers/inconsistency-check.c` (Linux 6.18)
-pub fn measure(order: &mut Order, source: &dyn Source, is_coarse: bool, time: Duration) {
+pub fn measure(order: &mut ReadingOrder, source: &dyn Readable, is_coarse: bool, time: Duration) {
     let mut readings = [0; BURST];
     let mut before = None;
     let start = Instant::now();
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_step_back_is_counted_with_the_readings_around_it() {
-        let mut order = Order::default();
+        let mut order = ReadingOrder::default();
         order.add(&[1, 2, 2, 9, 7, 8, 10, 11, 12, 13], None);
         order.add(&[14, 13, 14], Some(13));
         assert_eq!((order.reads, order.backward, order.worst), (13, 2, 2));
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_step_back_between_bursts_is_seen() {
-        let mut order = Order::default();
+        let mut order = ReadingOrder::default();
         order.add(&[5, 6], Some(9));
         assert_eq!((order.backward, order.worst, order.burst), (1, 4, vec![9, 5]));
     }

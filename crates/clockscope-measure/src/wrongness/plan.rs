@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// What to measure, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct WrongnessPlan {
     /// Names of the subjects, in the order in which they are shown.
     pub names: Vec<&'static str>,
     /// They were named by somebody, so what is not about them is left out.
@@ -17,7 +17,7 @@ pub struct Plan {
 
 /// How many things each test has to do, which decides its share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct PlannedWork {
     /// Routes, of all subjects together.
     pub routes: u32,
     /// Pairs of routes, of all subjects together.
@@ -61,7 +61,7 @@ const PIECE_MIN: Duration = Duration::from_millis(1);
 impl Budget {
     /// Splits `time`: each test that has work gets its share of it.
     #[must_use]
-    pub(crate) fn split(time: Duration, work: &Work) -> Self {
+    pub(crate) fn split(time: Duration, work: &PlannedWork) -> Self {
         let share = |wanted: bool, weight: u32| if wanted { weight } else { 0 };
         let order = share(work.routes > 0, 3);
         let sandwich = share(work.sandwiches > 0, 2);
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn all_pieces_together_take_the_time() {
-        let work = Work {
+        let work = PlannedWork {
             routes: 30,
             sandwiches: 27,
             coarse: 2,
@@ -118,9 +118,12 @@ mod tests {
 
     #[test]
     fn what_has_no_work_gets_no_time_and_the_rest_more() {
-        let work = Work { routes: 3, ..Work::default() };
+        let work = PlannedWork { routes: 3, ..PlannedWork::default() };
         let budget = Budget::split(Duration::from_secs(3), &work);
         assert_eq!((budget.order, budget.idle), (Duration::from_secs(1), Duration::ZERO));
-        assert_eq!(Budget::split(Duration::from_secs(3), &Work::default()), Budget::default());
+        assert_eq!(
+            Budget::split(Duration::from_secs(3), &PlannedWork::default()),
+            Budget::default()
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Rate and offset of one clock against another, from two brackets far apart.
 
 use super::bracket::Bracket;
-use super::source::Source;
+use super::source::Readable;
 
 /// Brackets of which the tightest is kept.
 const TRIES: u32 = 200;
@@ -31,7 +31,7 @@ pub struct Rate {
 
 /// Reads both clocks at one moment.
 #[must_use]
-pub fn anchor(reference: &dyn Source, clock: &dyn Source) -> Anchor {
+pub fn anchor(reference: &dyn Readable, clock: &dyn Readable) -> Anchor {
     let best = Bracket::tightest(reference, clock, TRIES);
     Anchor { reference: best.middle(), clock: best.value, width: best.width() }
 }

@@ -1,6 +1,6 @@
 //! From what was measured to the report's model.
 
-use crate::wrongness::machine::Machine;
+use crate::wrongness::machine::MachineClocks;
 use crate::wrongness::offset::Offset;
 use crate::wrongness::source::Unit;
 use crate::wrongness::stability::Phases;
@@ -15,7 +15,7 @@ use clockscope_sys::timex::Timex;
 
 /// The report without a verdict; the host is left for the caller.
 #[must_use]
-pub fn report(measured: &Measured, machine: &Machine) -> WrongnessReport {
+pub fn report(measured: &Measured, machine: &MachineClocks) -> WrongnessReport {
     let discipline = measured.discipline.map(|(first, last)| discipline(first, last));
     let rates = measured.rates.iter();
     WrongnessReport {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::source::{NotNormal, Source};
+use super::source::{NotNormal, Readable};
 
 /// Sandwiches between two looks at the time.
 const BATCH: u32 = 64;
@@ -78,7 +78,7 @@ impl Sandwich {
 ///
 /// - `clock_gettime_verify` of vdsotest
 #[must_use]
-pub fn measure(outer: &dyn Source, inner: &dyn Source, time: Duration) -> Sandwich {
+pub fn measure(outer: &dyn Readable, inner: &dyn Readable, time: Duration) -> Sandwich {
     let mut sandwich = Sandwich::default();
     let start = Instant::now();
     while start.elapsed() < time || sandwich.count == 0 {

@@ -3,10 +3,7 @@
 
 use std::fmt;
 
-use fastclock::ClockId;
-
-use clockscope_sys::clock_reads::{self, Timespec, VdsoClock};
-use clockscope_sys::tsc;
+use clockscope_sys::clock_reads::Timespec;
 
 /// What a reading counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +36,7 @@ impl fmt::Display for NotNormal {
 }
 
 /// Something that can be read again and again.
-pub trait Source: Send + Sync {
+pub trait Readable: Send + Sync {
     /// A reading, in the unit of the subject.
     fn read(&self) -> i64;
 
@@ -53,24 +50,13 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// A clock through the C library.
+/// A counter, by the function that reads it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ByLibc(pub ClockId);
-/// A clock through the vDSO's function.
+pub struct CounterBy<F>(pub F);
+
+/// A clock by a route: by a function that gives a reading, or `None` where the clock gives an error.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ByVdso(pub ClockId, pub VdsoClock);
-/// A clock through the system call instruction.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BySyscall(pub ClockId);
-/// The CPU's counter, whose reading may be taken early or late.
-#[derive(Clone, Copy, Debug)]
-pub struct Counter;
-/// The counter after a fence.
-#[derive(Clone, Copy, Debug)]
-pub struct FencedCounter;
-/// The counter by `rdtscp`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WaitingCounter;
+pub(crate) struct ClockBy<F>(pub F);
 
 const NANOS: i64 = 1_000_000_000;
 
@@ -86,43 +72,21 @@ fn to_checked(reading: Timespec) -> Result<i64, NotNormal> {
     if is_normal { Ok(to_nanos(reading)) } else { Err(NotNormal(reading)) }
 }
 
-macro_rules! clock_source {
-    ($source:ty, $self:ident, $read:expr) => {
-        impl Source for $source {
-            #[inline]
-            fn read(&$self) -> i64 {
-                to_nanos($read.unwrap_or(UNREADABLE))
-            }
-
-            fn read_checked(&$self) -> Result<i64, NotNormal> {
-                to_checked($read.unwrap_or(UNREADABLE))
-            }
-        }
-    };
-}
-
-clock_source!(ByLibc, self, clock_reads::by_libc(self.0));
-clock_source!(ByVdso, self, self.1.read(self.0));
-clock_source!(BySyscall, self, clock_reads::by_syscall(self.0));
-
-impl Source for Counter {
+impl<F: Fn() -> Option<Timespec> + Send + Sync> Readable for ClockBy<F> {
     #[inline]
     fn read(&self) -> i64 {
-        clock_reads::counter()
+        to_nanos((self.0)().unwrap_or(UNREADABLE))
+    }
+
+    fn read_checked(&self) -> Result<i64, NotNormal> {
+        to_checked((self.0)().unwrap_or(UNREADABLE))
     }
 }
 
-impl Source for FencedCounter {
+impl<F: Fn() -> i64 + Send + Sync> Readable for CounterBy<F> {
     #[inline]
     fn read(&self) -> i64 {
-        clock_reads::counter_fenced()
-    }
-}
-
-impl Source for WaitingCounter {
-    #[inline]
-    fn read(&self) -> i64 {
-        tsc::after().0.cast_signed()
+        (self.0)()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::bracket::{Bracket, usual_limit};
-use super::source::Source;
+use super::source::Readable;
 
 /// Brackets tried for one phase.
 const TRIES: u32 = 8;
@@ -23,8 +23,8 @@ pub struct Phases {
 /// in a nanosecond of the reference.
 #[must_use]
 pub fn measure(
-    reference: &dyn Source,
-    clock: &dyn Source,
+    reference: &dyn Readable,
+    clock: &dyn Readable,
     ratio: f64,
     spacing: Duration,
     time: Duration,

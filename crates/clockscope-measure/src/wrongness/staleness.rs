@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::bracket::{Bracket, usual_limit};
-use super::source::Source;
+use super::source::Readable;
 use clockscope_stats::distribution::Distribution;
 
 /// Sleeps between idle samples are random, from the first to the second, in microseconds: longer
@@ -51,9 +51,9 @@ impl Staleness {
 /// A coarse clock and the precise one of its family.
 pub struct Coarse<'a> {
     /// The clock under test.
-    pub clock: &'a dyn Source,
+    pub clock: &'a dyn Readable,
     /// The precise clock of the same family.
-    pub reference: &'a dyn Source,
+    pub reference: &'a dyn Readable,
 }
 
 /// Samples one clock without pause.

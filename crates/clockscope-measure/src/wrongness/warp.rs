@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::pair::on_two_cpus;
-use super::source::Source;
+use super::source::Readable;
 
 /// Turns between two looks at the time.
 const TURNS: u32 = 8;
@@ -102,7 +102,7 @@ impl Shared {
 /// # References
 ///
 /// - `check_tsc_warp` in `arch/x86/kernel/tsc_sync.c` (Linux 6.18)
-pub fn measure(source: &dyn Source, cpus: (u32, u32), time: Duration) -> io::Result<Warp> {
+pub fn measure(source: &dyn Readable, cpus: (u32, u32), time: Duration) -> io::Result<Warp> {
     let shared = Shared {
         lock: AtomicBool::new(false),
         last: AtomicI64::new(i64::MIN),
@@ -115,7 +115,7 @@ pub fn measure(source: &dyn Source, cpus: (u32, u32), time: Duration) -> io::Res
 }
 
 /// The work of one CPU.
-fn side(source: &dyn Source, shared: &Shared, own: usize, time: Duration) -> Warp {
+fn side(source: &dyn Readable, shared: &Shared, own: usize, time: Duration) -> Warp {
     let mut warp = Warp::default();
     let start = Instant::now();
     let own_mark = own as u64;

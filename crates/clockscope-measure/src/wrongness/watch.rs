@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::bracket::Bracket;
-use super::machine::Machine;
+use super::machine::MachineClocks;
 use clockscope_stats::jumps::{self, Difference};
 use clockscope_sys::set_watch::SetWatch;
 
@@ -28,7 +28,7 @@ pub struct Watched {
 
 /// Watches until `stop`; `None` if a clock is missing.
 #[must_use]
-pub fn measure(machine: &Machine, stop: &AtomicBool) -> Option<Watched> {
+pub fn measure(machine: &MachineClocks, stop: &AtomicBool) -> Option<Watched> {
     let realtime = machine.source("CLOCK_REALTIME")?;
     let monotonic = machine.source("CLOCK_MONOTONIC")?;
     let (notice, decline) = match SetWatch::start() {

@@ -7,7 +7,7 @@ use super::verdict::{self, Demand, Evidence};
 use clockscope_model::bench::PathName;
 use clockscope_model::compare::{CompareReport, Comparison, SCHEMA, SetRow, Verdict};
 use clockscope_stats::gated;
-use clockscope_stats::launches::{Pair, common_spread};
+use clockscope_stats::launches::{LaunchPair, common_spread};
 use clockscope_stats::median::median_interval_of_sorted;
 use clockscope_stats::summary::Sorted;
 use clockscope_stats::{holm, rank_test, shift, welch};
@@ -105,7 +105,7 @@ struct Weighed {
     /// What the batches alone say, and what all says; none if there are too few values.
     evidence: Option<(Evidence, Evidence)>,
     /// Launches of both; none for plain sets.
-    launches: Option<Pair>,
+    launches: Option<LaunchPair>,
 }
 
 /// Compares every set with the first of its path.
@@ -323,13 +323,13 @@ fn weigh(mut comparison: Comparison, base: &Set, other: &Set, report: &CompareRe
 }
 
 /// The launches of both, if they are of bench files.
-fn of_launches(base: &Set, other: &Set) -> Option<Pair> {
+fn of_launches(base: &Set, other: &Set) -> Option<LaunchPair> {
     let above = |set: &Set| match set.row.cheapest {
         Some(cheapest) if cheapest > 0.0 => (set.row.median - cheapest) / cheapest * 100.0,
         _ => 0.0,
     };
     let above = (above(base), above(other));
-    Pair::of(&base.row.launch_medians, &other.row.launch_medians, above)
+    LaunchPair::of(&base.row.launch_medians, &other.row.launch_medians, above)
 }
 
 /// Verdicts and sentences of all comparisons, each in the light of the others; gives the paths of
@@ -367,7 +367,7 @@ fn decide(
     comparison: &mut Comparison,
     alone: &Evidence,
     evidence: &Evidence,
-    launches: Option<Pair>,
+    launches: Option<LaunchPair>,
     report: &CompareReport,
 ) -> Circumstances {
     let confidence = report.confidence_percent / 100.0;

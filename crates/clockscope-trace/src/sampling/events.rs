@@ -8,7 +8,7 @@ use clockscope_callers::records::{Reader, Record, Said};
 use clockscope_callers::sample::MemoryEvent;
 use clockscope_model::trace::DeclineRow;
 use clockscope_sys::perf_rings::Ring;
-use clockscope_sys::perf_samples::{self, Subject};
+use clockscope_sys::perf_samples::{self, SampledEvent};
 use clockscope_sys::{access, room, tracefs};
 use clockscope_text::foreign::Foreign;
 use clockscope_tracee::attach::command_name;
@@ -131,7 +131,7 @@ impl Events {
         if self.refused {
             return;
         }
-        match self.open_all(Subject::Execution { address: probe }, pid) {
+        match self.open_all(SampledEvent::Execution { address: probe }, pid) {
             Ok(events) => {
                 let number = self.next_family;
                 self.next_family += 1;
@@ -149,7 +149,7 @@ impl Events {
         if !self.covered.insert(pid) {
             return;
         }
-        match self.open_all(Subject::SystemCalls { tracepoint, frequency }, pid) {
+        match self.open_all(SampledEvent::SystemCalls { tracepoint, frequency }, pid) {
             Ok(events) => self.system_call_events.extend(events),
             Err(error) => {
                 self.system_calls = None;
@@ -159,7 +159,7 @@ impl Events {
     }
 
     /// One event for each thread and CPU, or one for each CPU if these were too many.
-    fn open_all(&self, subject: Subject, pid: i32) -> io::Result<Vec<OwnedFd>> {
+    fn open_all(&self, subject: SampledEvent, pid: i32) -> io::Result<Vec<OwnedFd>> {
         let threads = threads_of(pid);
         let each = |threads: &[i32]| -> io::Result<Vec<OwnedFd>> {
             let mut events = Vec::new();

@@ -12,7 +12,7 @@ use crate::exit;
 use clockscope_sys::loaded_vdso;
 use clockscope_sys::vdso_call::{self, Call, Callable};
 use clockscope_text::foreign::json_document;
-use vdso_reader::accepts::{self, Outcome};
+use vdso_reader::accepts::{self, ReaderOutcome};
 use vdso_reader::disassembly::disassemble;
 use vdso_reader::maps::Mapping;
 use vdso_reader::view::{CostView, ImageOrigin, View};
@@ -50,7 +50,7 @@ fn show(args: &VdsoArgs) -> Result<i32> {
     let mut code = exit::OK;
     if args.check {
         let verdicts = accepts::check(&found.image);
-        if verdicts.iter().any(|verdict| matches!(verdict.outcome, Outcome::Rejects(_))) {
+        if verdicts.iter().any(|verdict| matches!(verdict.outcome, ReaderOutcome::Rejects(_))) {
             code = exit::FOUND;
         }
         view.check = Some(verdicts.iter().map(Into::into).collect());

@@ -51,12 +51,12 @@ pub struct ReaderVerdict {
     /// Who reads the image.
     pub reader: Reader,
     /// What the reader makes of it.
-    pub outcome: Outcome,
+    pub outcome: ReaderOutcome,
 }
 
 /// Whether a reader accepts an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReaderOutcome {
     /// It finds everything it looks for.
     Accepts,
     /// It goes on without the image or without some function, or crashes.
@@ -69,15 +69,15 @@ impl ReaderVerdict {
     /// Whether the reader finds everything it looks for.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
-        self.outcome == Outcome::Accepts
+        self.outcome == ReaderOutcome::Accepts
     }
 
     /// Why the reader rejects the image; empty if it does not.
     #[must_use]
     pub fn reasons(&self) -> &[Reason] {
         match &self.outcome {
-            Outcome::Rejects(reasons) => reasons,
-            Outcome::Accepts | Outcome::NotJudged => &[],
+            ReaderOutcome::Rejects(reasons) => reasons,
+            ReaderOutcome::Accepts | ReaderOutcome::NotJudged => &[],
         }
     }
 }
@@ -141,10 +141,10 @@ pub fn check(image: &Image) -> Vec<ReaderVerdict> {
 #[must_use]
 pub(crate) fn check_reader(image: &Image, reader: Reader) -> ReaderVerdict {
     let outcome = match wants(reader, image.machine()) {
-        None => Outcome::NotJudged,
+        None => ReaderOutcome::NotJudged,
         Some(wants) => match readers::reasons(image, reader, &wants) {
-            reasons if reasons.is_empty() => Outcome::Accepts,
-            reasons => Outcome::Rejects(reasons),
+            reasons if reasons.is_empty() => ReaderOutcome::Accepts,
+            reasons => ReaderOutcome::Rejects(reasons),
         },
     };
     ReaderVerdict { reader, outcome }

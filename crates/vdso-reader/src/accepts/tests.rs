@@ -36,7 +36,7 @@ fn reasons(image: &Image, reader: Reader) -> Vec<Reason> {
 fn real_images_please_everybody() {
     for bytes in [X86_64, AARCH64] {
         for verdict in check(&Image::parse(bytes).unwrap()) {
-            assert_eq!(verdict.outcome, Outcome::Accepts, "{}", verdict.reader);
+            assert_eq!(verdict.outcome, ReaderOutcome::Accepts, "{}", verdict.reader);
         }
     }
 }
@@ -47,7 +47,7 @@ fn a_32_bit_image_pleases_all_whose_demands_are_known() {
     let unknown = [Reader::Rustix, Reader::Abseil];
     for verdict in check(&image) {
         let expected = unknown.contains(&verdict.reader);
-        let outcome = if expected { Outcome::NotJudged } else { Outcome::Accepts };
+        let outcome = if expected { ReaderOutcome::NotJudged } else { ReaderOutcome::Accepts };
         assert_eq!(verdict.outcome, outcome, "{}", verdict.reader);
     }
     let mut bytes = I386.to_vec();
@@ -229,8 +229,8 @@ fn an_image_without_clock_gettime_is_of_no_use() {
 fn other_machines_are_not_judged_by_name() {
     let image = damaged(0x12, &[0xf3, 0]);
     assert_eq!(image.machine(), Machine::Riscv);
-    assert_eq!(check_reader(&image, Reader::Glibc).outcome, Outcome::NotJudged);
-    assert_eq!(check_reader(&image, Reader::Gdb).outcome, Outcome::Accepts);
+    assert_eq!(check_reader(&image, Reader::Glibc).outcome, ReaderOutcome::NotJudged);
+    assert_eq!(check_reader(&image, Reader::Gdb).outcome, ReaderOutcome::Accepts);
 }
 
 proptest::proptest! {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clockscope_sys::affinity;
-use clockscope_sys::clock_loops::{self, Counter as CounterLoop};
+use clockscope_sys::clock_loops::{self, CounterOrder as CounterLoop};
 use clockscope_sys::loops::Loops;
 use clockscope_sys::vdso_call::Call;
 use clockscope_sys::vdso_functions::Functions;

@@ -8,10 +8,10 @@ use std::time::Duration;
 use fastclock::ClockId;
 
 use super::judged;
-use clockscope_measure::wrongness::machine::{COUNTERS, Machine, ORDERED};
+use clockscope_measure::wrongness::machine::{COUNTERS, MachineClocks, ORDERED};
 use clockscope_measure::wrongness::measure;
-use clockscope_measure::wrongness::plan::Plan;
-use clockscope_measure::wrongness::source::{NotNormal, Source};
+use clockscope_measure::wrongness::plan::WrongnessPlan;
+use clockscope_measure::wrongness::source::{NotNormal, Readable};
 use clockscope_model::wrongness::WrongnessReport;
 use clockscope_sys::{affinity, tsc};
 
@@ -22,12 +22,12 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// Measures these clocks of a machine for a second; all default clocks if none is named.
-fn report(machine: &Machine, names: &[&'static str]) -> WrongnessReport {
+fn report(machine: &MachineClocks, names: &[&'static str]) -> WrongnessReport {
     let _alone = alone();
     let is_choice = !names.is_empty();
     let names = if is_choice { names.to_vec() } else { machine.default_names() };
     let time = Duration::from_secs(1);
-    let plan = Plan { names, is_choice, time, stability: false };
+    let plan = WrongnessPlan { names, is_choice, time, stability: false };
     judged(&measure(machine, &plan, &|_| {}), machine)
 }
 
@@ -39,7 +39,7 @@ fn faults(report: &WrongnessReport) -> Vec<(&str, &str)> {
 /// As [`report`], of a fault of one clock between two CPUs: again until it `is_seen`, because on a busy
 /// machine two threads may hardly run at the same time, and then nobody can see it.
 fn report_of_two_cpus(
-    machine: &Machine,
+    machine: &MachineClocks,
     name: &'static str,
     is_seen: impl Fn(&WrongnessReport) -> bool,
 ) -> WrongnessReport {
@@ -53,11 +53,11 @@ fn report_of_two_cpus(
 
 /// A source whose readings are changed by a function.
 struct Bent<F> {
-    real: Arc<dyn Source>,
+    real: Arc<dyn Readable>,
     bend: Arc<F>,
 }
 
-impl<F: Fn(i64) -> i64 + Send + Sync> Source for Bent<F> {
+impl<F: Fn(i64) -> i64 + Send + Sync> Readable for Bent<F> {
     fn read(&self) -> i64 {
         (self.bend)(self.real.read())
     }
@@ -68,8 +68,8 @@ impl<F: Fn(i64) -> i64 + Send + Sync> Source for Bent<F> {
 }
 
 /// This machine, with all routes of one clock bent.
-fn bent<F: Fn(i64) -> i64 + Send + Sync + 'static>(name: &str, bend: F) -> Machine {
-    let mut machine = Machine::this();
+fn bent<F: Fn(i64) -> i64 + Send + Sync + 'static>(name: &str, bend: F) -> MachineClocks {
+    let mut machine = MachineClocks::this();
     let bend = Arc::new(bend);
     let subject = machine.subjects.iter_mut().find(|subject| subject.name == name).unwrap();
     for (_, source) in &mut subject.routes {
@@ -90,7 +90,7 @@ fn other_cpu_or_skip() -> Option<u32> {
 
 #[test]
 fn the_machine_as_it_is_has_no_fault() {
-    let report = report(&Machine::this(), &[]);
+    let report = report(&MachineClocks::this(), &[]);
     assert_eq!(faults(&report), [], "{:?}", report.faults);
     assert!(report.clocks.iter().all(|clock| clock.reads > 0 && !clock.sentence.is_empty()));
 }
@@ -164,7 +164,7 @@ fn a_warp_that_both_cpus_see_is_random() {
 #[test]
 fn a_coarse_clock_stale_by_3_ticks_is_found() {
     for name in ["CLOCK_REALTIME_COARSE", "CLOCK_MONOTONIC_COARSE"] {
-        let machine = Machine::this();
+        let machine = MachineClocks::this();
         let tick = machine.subject(name).unwrap().getres_ns.unwrap().cast_signed();
         let report = report(&bent(name, move |now| now - 3 * tick), &[name]);
         assert_eq!(faults(&report), [("stale", name)], "{:?}", report.faults);
@@ -199,7 +199,7 @@ fn a_rate_that_is_wrong_by_50_ppm_is_found() {
 #[test]
 fn a_counter_that_is_off_its_nominal_rate_is_found() {
     let mut machine = bent(ORDERED, fast_by(50));
-    let healthy = report(&Machine::this(), &[ORDERED]);
+    let healthy = report(&MachineClocks::this(), &[ORDERED]);
     machine.nominal_hz = healthy.rates[0].hz;
     let report = report(&machine, &[ORDERED]);
     assert_eq!(faults(&report), [("rate", ORDERED)], "{:?}", report.faults);
@@ -229,7 +229,7 @@ fn a_step_of_realtime_is_found_and_nothing_else_is_blamed() {
 
 #[test]
 fn a_route_that_disagrees_with_the_kernel_is_found() {
-    let mut machine = Machine::this();
+    let mut machine = MachineClocks::this();
     let subject = machine.subjects.iter_mut().find(|s| s.name == "CLOCK_TAI").unwrap();
     let first = &mut subject.routes[0];
     first.1 = Arc::new(Bent { real: Arc::clone(&first.1), bend: Arc::new(|now| now - 50_000_000) });
@@ -251,7 +251,7 @@ fn an_unordered_counter_that_warps_is_no_fault_of_the_machine() {
 
 #[test]
 fn with_one_cpu_nothing_is_compared_and_the_rest_is_measured() {
-    let mut machine = Machine::this();
+    let mut machine = MachineClocks::this();
     machine.cpus.truncate(1);
     let report = report(&machine, &["CLOCK_MONOTONIC", ORDERED]);
     assert_eq!(faults(&report), [], "{:?}", report.faults);
@@ -261,7 +261,7 @@ fn with_one_cpu_nothing_is_compared_and_the_rest_is_measured() {
 
 #[test]
 fn where_no_thread_can_be_kept_on_a_cpu_that_is_said() {
-    let mut machine = Machine::this();
+    let mut machine = MachineClocks::this();
     machine.cpus = vec![8_190, 8_191];
     let report = report(&machine, &["CLOCK_MONOTONIC"]);
     assert_eq!(faults(&report), [], "{:?}", report.faults);

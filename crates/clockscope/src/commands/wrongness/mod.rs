@@ -16,8 +16,8 @@ use crate::commands::streams;
 use crate::exit;
 use clock_doctor::state::HostState;
 use clockscope_measure::host;
-use clockscope_measure::wrongness::machine::Machine;
-use clockscope_measure::wrongness::plan::Plan;
+use clockscope_measure::wrongness::machine::MachineClocks;
+use clockscope_measure::wrongness::plan::WrongnessPlan;
 use clockscope_measure::wrongness::{Measured, measure, report};
 use clockscope_model::wrongness::WrongnessReport;
 use clockscope_report::pages;
@@ -50,7 +50,7 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
         );
     }
     let host = host::collect();
-    let mut machine = Machine::this();
+    let mut machine = MachineClocks::this();
     machine.nominal_hz = nominal_hz(&host);
     let (plan, histogram) = plan(args, &machine)?;
     // Prepared before measuring, so that a typo does not cost the time.
@@ -81,7 +81,7 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
 }
 
 /// What was measured, with the verdict.
-fn judged(measured: &Measured, machine: &Machine) -> WrongnessReport {
+fn judged(measured: &Measured, machine: &MachineClocks) -> WrongnessReport {
     let mut report = report::report(measured, machine);
     verdict::judge(&mut report);
     report
@@ -100,7 +100,7 @@ fn nominal_hz(host: &HostState) -> Option<f64> {
 }
 
 /// What to measure, and the clock to draw.
-fn plan(args: &WrongnessArgs, machine: &Machine) -> Result<(Plan, Option<String>)> {
+fn plan(args: &WrongnessArgs, machine: &MachineClocks) -> Result<(WrongnessPlan, Option<String>)> {
     let known: Vec<&'static str> = machine.subjects.iter().map(|subject| subject.name).collect();
     let mut names = Vec::new();
     for word in &args.clocks {
@@ -119,7 +119,7 @@ fn plan(args: &WrongnessArgs, machine: &Machine) -> Result<(Plan, Option<String>
     };
     names.extend(drawn.filter(|name| !names.contains(name)));
     let time = Duration::from_secs_f64(args.time);
-    let plan = Plan { names, is_choice, time, stability: args.stability };
+    let plan = WrongnessPlan { names, is_choice, time, stability: args.stability };
     Ok((plan, drawn.map(str::to_owned)))
 }
 
