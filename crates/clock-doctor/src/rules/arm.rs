@@ -9,7 +9,7 @@ use crate::rules::catalogue::{Fix, Label};
 const COMPAT_ONLY: &str = "1418040";
 
 /// What these rules find.
-pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let found = [vdso_off(facts), compat_only(facts), trapped(facts), entries_off(facts, verdict)];
     found.into_iter().flatten().collect()
 }

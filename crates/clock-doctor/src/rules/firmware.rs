@@ -8,7 +8,7 @@ use crate::log::event::Kind;
 use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
-pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let machine = Machine::of(facts, verdict);
     let mut findings = Vec::new();
     findings.extend(adjusted(facts));

@@ -11,7 +11,7 @@ use crate::rules::catalogue::Label;
 const BOOT_S: f64 = 120.0;
 
 /// What these rules find.
-pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let found =
         [early_switch(facts, verdict), calibration(facts, verdict), hpet_pc10(facts, verdict)];
     found.into_iter().flatten().collect()

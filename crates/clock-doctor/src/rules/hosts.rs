@@ -16,7 +16,7 @@ use crate::log::event::Kind;
 use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
-pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut found = kvm::find(facts, verdict);
     found.extend(hyperv::find(facts, verdict));
     found.extend(vmware::find(facts, verdict));

@@ -19,7 +19,7 @@ const DEVICES: [&str; 7] =
 const BELIEVED: u64 = 2;
 
 /// What these rules find.
-pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut findings: Vec<Finding> = vsyscall64(facts).into_iter().collect();
     let Some(measured) = &facts.measured else { return findings };
     let source = verdict.source.as_deref();

@@ -1,21 +1,21 @@
 //! From facts to findings. Nothing here opens a file, calls the kernel or reads a clock.
 
 pub mod advice;
-pub mod arm;
+mod arm;
 pub mod catalogue;
 pub mod finding;
-pub mod firmware;
-pub mod harmless;
-pub mod hosts;
-pub mod live;
-pub mod params;
-pub mod platform;
-pub mod rank;
-pub mod rate;
-pub mod refused;
-pub mod selection;
-pub mod state;
-pub mod watchdog;
+mod firmware;
+mod harmless;
+mod hosts;
+mod live;
+mod params;
+mod platform;
+mod rank;
+mod rate;
+mod refused;
+mod selection;
+mod state;
+mod watchdog;
 
 #[cfg(test)]
 mod cases_tests;

@@ -7,7 +7,7 @@ use crate::log::event::{Event, Kind};
 use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
-pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let Some(line) = &facts.command_line else {
         return Vec::new();
     };

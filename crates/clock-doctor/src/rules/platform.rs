@@ -229,7 +229,7 @@ fn is_bare_metal(hints: &Hints, facts: &Facts) -> bool {
 }
 
 /// All platforms that are seen, the most telling first.
-pub fn platforms(facts: &Facts) -> Vec<&'static str> {
+pub(crate) fn platforms(facts: &Facts) -> Vec<&'static str> {
     let hints = Hints::of(facts);
     let mut found = virtual_platforms(&hints, facts);
     if found.iter().all(|name| *name == "aws") && is_bare_metal(&hints, facts) {

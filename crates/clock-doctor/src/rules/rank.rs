@@ -13,7 +13,7 @@ use crate::facts::Facts;
 
 /// Orders findings and writes out their advice. A machine that reads its clock fast and has nothing
 /// above a note gets no advice, no warnings and no questions.
-pub fn diagnosis(facts: &Facts, verdict: Verdict, findings: Vec<Finding>) -> Diagnosis {
+pub(crate) fn diagnosis(facts: &Facts, verdict: Verdict, findings: Vec<Finding>) -> Diagnosis {
     let findings = order::ordered(findings);
     let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok);
     let is_well = worst <= Severity::Note && verdict.state == State::Fast;

@@ -13,7 +13,7 @@ const WRONG_PPM: f64 = 500.0;
 const NORMAL_PPM: f64 = 100.0;
 
 /// What these rules find.
-pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut signs = Vec::new();
     signs.extend(by_log(facts));
     if reads_tsc(verdict) {

@@ -2,15 +2,15 @@
 
 #[cfg(test)]
 mod fragment_tests;
-pub mod reasons;
-pub mod warp;
+pub(crate) mod reasons;
+pub(crate) mod warp;
 
 use super::finding::{Finding, Verdict};
 use super::watchdog::machine::Machine;
 use crate::facts::Facts;
 
 /// What these rules find.
-pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let machine = Machine::of(facts, verdict);
     let mut findings = warp::find(facts, &machine);
     findings.extend(reasons::find(facts, &machine));

@@ -10,7 +10,7 @@ use crate::log::event::{Event, Kind};
 use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
-pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let mut found = missing::find(facts, verdict);
     found.extend(rejected(facts, verdict));
     found.extend(tsc_not_selected(facts, verdict));

@@ -34,7 +34,7 @@ const DEVICES: [(&str, &str); 12] = [
 const ELSEWHERE: [&str; 6] = ["riscv_clocksource", "timebase", "tod", "Constant", "stick", "MIPS"];
 
 /// Decides source, state, cost and platforms.
-pub fn verdict(facts: &Facts) -> Verdict {
+pub(crate) fn verdict(facts: &Facts) -> Verdict {
     let platforms = platform::platforms(facts);
     let current = source::current(facts);
     let (state, because) = match measured(facts) {

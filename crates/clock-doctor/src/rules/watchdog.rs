@@ -4,21 +4,21 @@
 //! second, [`interval`] what both clocks counted, [`labels`] what that means; [`explain`] puts it
 //! in words and [`remedies`] says what helps.
 
-pub mod episode;
-pub mod explain;
-pub mod figures;
+pub(crate) mod episode;
+pub(crate) mod explain;
+pub(crate) mod figures;
 #[cfg(test)]
 pub(super) mod fragment_tests;
-pub mod interval;
-pub mod labels;
-pub mod machine;
-pub mod rates;
-pub mod reference;
-pub mod remedies;
-pub mod resume;
+pub(crate) mod interval;
+pub(crate) mod labels;
+pub(crate) mod machine;
+pub(crate) mod rates;
+pub(crate) mod reference;
+pub(crate) mod remedies;
+pub(crate) mod resume;
 #[cfg(test)]
 mod simulated_tests;
-pub mod sync;
+pub(crate) mod sync;
 
 use self::episode::Episode;
 use self::interval::Interval;
@@ -30,7 +30,7 @@ use crate::log::event::{Kind, Mark};
 use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
-pub fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
+pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let machine = Machine::of(facts, verdict);
     let rates = Rates::of(facts);
     let episodes = episode::gather(facts);

@@ -7,7 +7,7 @@ use crate::rules::finding::Finding;
 use crate::rules::watchdog::machine::Machine;
 
 /// The findings on every reason that the log gives, except those that other rules judge.
-pub fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
+pub(crate) fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for event in facts.events() {
         let Kind::Unstable { reason, text, .. } = &event.kind else { continue };

@@ -28,7 +28,7 @@ struct Seen<'a> {
 }
 
 /// The findings on a warp; none if no line tells of one.
-pub fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
+pub(crate) fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let seen = look(facts);
     let Some(first) = seen.first else { return Vec::new() };
     let kind = special(&seen, first, machine);

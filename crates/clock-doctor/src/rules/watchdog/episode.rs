@@ -13,7 +13,7 @@ const NEAR_S: f64 = 5.0;
 
 /// A counter at two checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Count {
+pub(crate) struct Count {
     /// The clocksource.
     pub name: String,
     /// The interval in nanoseconds, where the kernel printed it.
@@ -28,7 +28,7 @@ pub struct Count {
 
 /// One decision of the watchdog on the TSC. What is `None` was not seen.
 #[derive(Clone, Debug, Default)]
-pub struct Episode {
+pub(crate) struct Episode {
     /// Its lines, in the order of the log.
     pub lines: Vec<Evidence>,
     /// Lines with numbers.

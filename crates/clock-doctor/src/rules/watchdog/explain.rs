@@ -9,7 +9,7 @@ use super::rates::{ACPI_PM_HZ, Origin};
 use crate::rules::catalogue::Label;
 
 /// The sentences for `label`; none if its general explanation says it all.
-pub fn sentences(
+pub(crate) fn sentences(
     label: Label,
     episode: &Episode,
     interval: &Interval,
@@ -33,7 +33,7 @@ pub fn sentences(
 }
 
 /// What both clocks counted, in one clause: `hpet counted 511.303 ms and the TSC 512.006 ms`.
-pub fn both(interval: &Interval) -> Option<String> {
+pub(crate) fn both(interval: &Interval) -> Option<String> {
     let (elapsed, counted) = (interval.elapsed_ns?, interval.counted_ns?);
     let detail = (counted - elapsed).abs() / 100.0;
     let name = name(interval);
@@ -41,12 +41,12 @@ pub fn both(interval: &Interval) -> Option<String> {
 }
 
 /// The reference in a sentence.
-pub fn name(interval: &Interval) -> &str {
+pub(crate) fn name(interval: &Interval) -> &str {
     interval.reference.as_deref().unwrap_or("the reference")
 }
 
 /// What the numbers say where no other label explains them.
-pub fn alone(interval: &Interval) -> Vec<String> {
+pub(crate) fn alone(interval: &Interval) -> Vec<String> {
     let mut said = Vec::new();
     match (interval.skew_ns, both(interval)) {
         (Some(skew), Some(both)) => said.push(format!(

@@ -4,12 +4,12 @@
 const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
 
 /// A duration in nanoseconds with three digits: `704 us`, `4.69 s`, `-485 ms`.
-pub fn duration(ns: f64) -> String {
+pub(crate) fn duration(ns: f64) -> String {
     fine(ns, ns.abs() / 100.0)
 }
 
 /// A duration in nanoseconds, so fine that a difference of `detail_ns` shows: `511.303 ms`.
-pub fn fine(ns: f64, detail_ns: f64) -> String {
+pub(crate) fn fine(ns: f64, detail_ns: f64) -> String {
     if !ns.is_finite() {
         return "an unknown time".to_owned();
     }
@@ -37,7 +37,7 @@ pub(crate) fn since_start(seconds: f64) -> String {
 }
 
 /// A rate in hertz: `2593.906 MHz`, `3.580 MHz`, `250 Hz`.
-pub fn hertz(hz: f64) -> String {
+pub(crate) fn hertz(hz: f64) -> String {
     match hz {
         hz if hz >= 1e4 => format!("{:.3} MHz", hz / 1e6),
         hz => format!("{hz:.0} Hz"),
@@ -50,7 +50,7 @@ pub(crate) fn gigahertz(hz: f64) -> String {
 }
 
 /// Parts per million: `1376 ppm`, `4.17 %`, `0.97 ppm`.
-pub fn share(ppm: f64) -> String {
+pub(crate) fn share(ppm: f64) -> String {
     match ppm.abs() {
         size if size >= 1e5 => format!("{:.0} %", size / 1e4),
         size if size >= 1e4 => format!("{:.2} %", size / 1e4),
@@ -71,7 +71,7 @@ pub(crate) fn a_day(ppm: f64) -> String {
 }
 
 /// A count with a comma after each three digits.
-pub fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

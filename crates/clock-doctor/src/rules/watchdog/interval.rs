@@ -5,7 +5,7 @@ use super::rates::{HPET_HZ, Origin, Rate, Rates};
 
 /// One comparison. Durations in nanoseconds, rates in hertz; what is `None` cannot be told.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Interval {
+pub(crate) struct Interval {
     /// The reference's name.
     pub reference: Option<String>,
     /// The name is concluded from what was switched to afterwards.
@@ -48,7 +48,7 @@ const FULL_WIDTH: u64 = 1 << 58;
 
 impl Interval {
     /// Computes what follows from the lines of `episode`.
-    pub fn of(episode: &Episode, rates: &Rates) -> Interval {
+    pub(crate) fn of(episode: &Episode, rates: &Rates) -> Interval {
         let mut interval = Interval {
             is_new_format: episode.reference_interval.is_some()
                 || episode.watched_interval.is_some(),
@@ -68,14 +68,14 @@ impl Interval {
     }
 
     /// How far apart the clocks were, in parts per million of the reference's interval.
-    pub fn ppm(&self) -> Option<f64> {
+    pub(crate) fn ppm(&self) -> Option<f64> {
         let elapsed = self.elapsed_ns.filter(|ns| *ns > 0.0)?;
         Some(self.skew_ns?.abs() / elapsed * 1e6)
     }
 
     /// How often the reference wrapped unseen, if that explains the skew: `k` such that the skew is
     /// within 2 % of `k` wraps.
-    pub fn wraps(&self) -> Option<u32> {
+    pub(crate) fn wraps(&self) -> Option<u32> {
         let (skew, wrap) = (self.skew_ns?, self.wrap_ns?);
         let wraps = (skew / wrap).round();
         if !(1.0..=1e6).contains(&wraps) {

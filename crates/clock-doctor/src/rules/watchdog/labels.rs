@@ -24,7 +24,7 @@ pub(crate) fn counts_ticks(name: &str) -> bool {
 
 /// Labels that hold for the numbers, the ones that explain most first. Empty: the numbers say only
 /// that the clocks differ, or there are none.
-pub fn labels(interval: &Interval) -> Vec<Label> {
+pub(crate) fn labels(interval: &Interval) -> Vec<Label> {
     if interval.is_backwards {
         return vec![Label::TscWentBackwards];
     }

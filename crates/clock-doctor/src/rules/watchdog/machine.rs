@@ -8,7 +8,7 @@ use crate::rules::platform;
 
 /// A machine, as far as advice depends on it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// Something says that it is a virtual machine.
     pub is_virtual: bool,
     /// Something says that it is none.
@@ -27,7 +27,7 @@ pub struct Machine {
 
 impl Machine {
     /// Reads what advice depends on from the facts.
-    pub fn of(facts: &Facts, verdict: &Verdict) -> Machine {
+    pub(crate) fn of(facts: &Facts, verdict: &Verdict) -> Machine {
         let is_physical = verdict.platforms.contains(&"bare-metal");
         let is_virtual = platform::is_guest(facts, &verdict.platforms);
         let vendor = facts.cpu.vendor.iter().chain(&facts.cpu.model);
@@ -48,7 +48,7 @@ impl Machine {
     }
 
     /// Whether the kernel is that version or a later one; `None` if it cannot be told.
-    pub fn since(&self, major: u32, minor: u32) -> Option<bool> {
+    pub(crate) fn since(&self, major: u32, minor: u32) -> Option<bool> {
         self.age.since(major, minor)
     }
 

@@ -11,7 +11,7 @@ pub(crate) const HPET_HZ: [f64; 4] = [14_318_180.0, 24_000_000.0, 25_000_000.0, 
 
 /// Where a rate comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// A clocksource's registration line, by arithmetic.
     Registration,
     /// `Refined`, `Detected`, or `read from hypervisor`.
@@ -24,7 +24,7 @@ pub enum Origin {
 
 /// How fast a clocksource counts, as the kernel takes it to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rate {
+pub(crate) struct Rate {
     /// In hertz; above 0.
     pub hz: f64,
     /// Where from.
@@ -35,7 +35,7 @@ pub struct Rate {
 
 impl Rate {
     /// How wrong it can be against the kernel's own idea of it, as a share: 1e-6 is a ppm.
-    pub fn doubt(&self) -> f64 {
+    pub(crate) fn doubt(&self) -> f64 {
         match self.origin {
             Origin::Registration => 1e-6,
             // Before refinement the kernel's own idea is that good, and its wording too.
@@ -58,7 +58,7 @@ pub(crate) fn from_registration(max_cycles: u64, max_idle_ns: u64) -> Option<f64
 
 /// Rates of the clocksources of a machine.
 #[derive(Clone, Debug, Default)]
-pub struct Rates {
+pub(crate) struct Rates {
     registered: Vec<(String, Rate)>,
     stated: Option<Rate>,
     processor: Option<Rate>,
@@ -67,7 +67,7 @@ pub struct Rates {
 
 impl Rates {
     /// Reads the rates from the log, and the model name.
-    pub fn of(facts: &Facts) -> Rates {
+    pub(crate) fn of(facts: &Facts) -> Rates {
         let mut rates = Rates::default();
         for event in facts.events() {
             let stated = |mhz: f64| Rate {
@@ -106,7 +106,7 @@ impl Rates {
     }
 
     /// Rate of the TSC as the clocksource `name` (`tsc` or `tsc-early`) is taken to have.
-    pub fn tsc(&self, name: &str) -> Option<&Rate> {
+    pub(crate) fn tsc(&self, name: &str) -> Option<&Rate> {
         let other = if name == "tsc" { "tsc-early" } else { "tsc" };
         self.registration(name)
             .or_else(|| self.registration(other))
@@ -116,7 +116,7 @@ impl Rates {
     }
 
     /// Rate of a reference, by its registration line or as it usually is.
-    pub fn reference(&self, name: &str) -> Option<Rate> {
+    pub(crate) fn reference(&self, name: &str) -> Option<Rate> {
         if let Some(rate) = self.registration(name) {
             return Some(rate.clone());
         }

@@ -14,7 +14,7 @@ use crate::rules::finding::Finding;
 
 /// The finding `watchdog-bad-reference`, if the reference is one that cannot judge, or a second one
 /// agrees with the TSC.
-pub fn find(
+pub(crate) fn find(
     episode: &Episode,
     interval: &Interval,
     facts: &Facts,

@@ -5,7 +5,7 @@ use crate::rules::catalogue::{Fix, Label, TRUST};
 
 /// Fixes that a label asks for, best first, and fixes that must not be advised because of it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Remedy {
+pub(crate) struct Remedy {
     /// Best first.
     pub fixes: Vec<Fix>,
     /// In the order in which they are told.
@@ -23,7 +23,7 @@ pub(crate) fn no_watchdog(machine: &Machine) -> Vec<Fix> {
 }
 
 /// What `label` asks for.
-pub fn of(label: Label, machine: &Machine, rate_is_unchecked: bool) -> Remedy {
+pub(crate) fn of(label: Label, machine: &Machine, rate_is_unchecked: bool) -> Remedy {
     let mut fixes = Vec::new();
     let mut forbids = Vec::new();
     let vm = |fixes: &[Fix]| if machine.is_virtual { fixes.to_vec() } else { Vec::new() };

@@ -15,7 +15,7 @@ use crate::rules::state::source::is_tsc;
 const AFTER_S: f64 = 60.0;
 
 /// The finding `after-resume`, from the log's lines on sleeping and waking.
-pub fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
+pub(crate) fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
     let mut woke: Option<&Event> = None;
     for event in facts.events() {
         match &event.kind {
@@ -32,7 +32,11 @@ pub fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
 }
 
 /// `after-resume` where the counter itself tells: it began anew, or is before its start.
-pub fn by_counter(episode: &Episode, interval: &Interval, machine: &Machine) -> Option<Finding> {
+pub(crate) fn by_counter(
+    episode: &Episode,
+    interval: &Interval,
+    machine: &Machine,
+) -> Option<Finding> {
     let (now, last) = interval.readings.filter(|_| interval.is_backwards)?;
     if !interval.is_before_zero && !explain::restarted(now, last) {
         return None;

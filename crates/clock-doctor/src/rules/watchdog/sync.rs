@@ -8,7 +8,7 @@ use crate::rules::catalogue::Label;
 use crate::rules::finding::Finding;
 
 /// The finding `per-cpu-sync-suspicious`, from `CPUs LIST ahead of CPU N`.
-pub fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
+pub(crate) fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
     let mut found: Option<Finding> = None;
     for event in facts.events() {
         let Kind::CpusApart { cpus, is_ahead } = &event.kind else { continue };
