@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fuzzes each target for a time, with a corpus made of the recorded machines.
+# Fuzzes each target for a time, from a corpus that is made of the fixtures or by scripts/fuzz-seeds.py.
 # Usage: scripts/fuzz.sh SECONDS TARGET...
 set -eu
 cd "$(dirname "$0")/.."
@@ -28,6 +28,7 @@ for target; do
 			cp "$log" "$corpus/${name%%/*}"
 		done
 		;;
+	*) scripts/fuzz-seeds.py "$target" "$corpus" ;;
 	esac
 	echo "fuzz: $target for $seconds s, from $(ls "$corpus" | wc -l) files"
 	dictionary=fuzz/$target.dict

@@ -5,6 +5,9 @@
 //! program.
 
 pub mod frames;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod jit;
 mod jit_files;
 mod jit_wanted;

@@ -61,6 +61,12 @@ impl GoTable {
         Some(GoTable { table })
     }
 
+    /// The table in these bytes, of a program whose code begins at `text`.
+    #[cfg(fuzzing)]
+    pub(super) fn of_bytes(bytes: Vec<u8>, text: u64) -> GoTable {
+        GoTable { table: Table::read(bytes, Some(text), text) }
+    }
+
     /// The function at an address.
     pub(super) fn function(&self, at: u64) -> Option<GoFunction> {
         self.table.as_ref()?.function(at)

@@ -1,0 +1,59 @@
+//! Any bytes are a program's file with its unwind tables: every walk by them ends, however the stack looks.
+#![no_main]
+
+use clockscope_callers::sample::{Called, Mapping, MemoryEvent, Registers, Sample};
+use clockscope_callers::unwind::Unwinder;
+
+/// Bytes of the copied stack, which stand before the file.
+const STACK: usize = 256;
+const STACK_AT: u64 = 0x7ffe_0000_0000;
+const FILE_AT: u64 = 0x10_0000;
+/// No process has this number: `/proc` has nothing to add.
+const NOBODY: i32 = i32::MAX;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let Some((stack, file)) = bytes.split_first_chunk::<STACK>() else { return };
+    let mut unwinder = Unwinder::new(file.to_vec());
+    let mapping = Mapping {
+        start: FILE_AT,
+        end: FILE_AT + 0x1_0000,
+        offset: 0,
+        name: "[anon]".into(),
+        inode: (0, 0),
+    };
+    unwinder.event(&MemoryEvent::Begun { pid: NOBODY, mappings: vec![mapping] });
+    unwinder.event(&MemoryEvent::Image { pid: NOBODY, at: FILE_AT });
+    let words: Vec<u64> = stack
+        .chunks_exact(8)
+        .map(|word| u64::from_le_bytes(word.try_into().expect("eight")))
+        .collect();
+    // Each word of the stack is a return address into the file in its turn, so that many tables are asked.
+    for start in 0..16 {
+        let mut copied = stack.to_vec();
+        let place = FILE_AT + (words[start] & 0xffff);
+        copied[..8].copy_from_slice(&place.to_le_bytes());
+        for word in copied[8..].chunks_exact_mut(16) {
+            let place = FILE_AT + u64::from(word[0]) * 16 + u64::from(word[1]);
+            word[..8].copy_from_slice(&place.to_le_bytes());
+        }
+        let sample = Sample {
+            called: Called::Vdso(0),
+            pid: NOBODY,
+            tid: NOBODY,
+            time_ns: 1,
+            weight: 1,
+            after_ticks: None,
+            registers: Registers {
+                ip: place,
+                sp: STACK_AT,
+                bp: STACK_AT + (words[start + 1] & 0xff),
+                bx: words[start + 2],
+                r12_15: [words[start + 3], STACK_AT, FILE_AT, 0],
+            },
+            stack: copied,
+            frame_pointers: words[..4].to_vec(),
+        };
+        let unwound = unwinder.stack_of(&sample);
+        assert!(unwound.frames.len() <= STACK + words.len(), "{} frames", unwound.frames.len());
+    }
+});
