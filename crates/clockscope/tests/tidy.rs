@@ -16,7 +16,7 @@ const UNSAFE_IN: [&str; 6] = [
     "crates/fastclock-preload/src/",
 ];
 /// Tests that may sleep: path and the reason why nothing can be waited for instead.
-const MAY_SLEEP: [(&str, &str); 2] = [
+const MAY_SLEEP: [(&str, &str); 4] = [
     (
         "crates/clockscope/tests/support/running.rs",
         "waits for a child with a deadline, which waitpid cannot",
@@ -24,6 +24,14 @@ const MAY_SLEEP: [(&str, &str); 2] = [
     (
         "crates/clockscope/tests/support/attaching.rs",
         "looks at the memory and state of another process, which tells nobody that they changed",
+    ),
+    (
+        "crates/clockscope-timekeeper/src/tests.rs",
+        "reads the page as programs do, which nobody tells that it was written",
+    ),
+    (
+        "crates/fastclock/tests/page/kill.rs",
+        "waits for nothing; its readers leave the CPUs to the writers now and then",
     ),
 ];
 /// Names that say nothing about what is in a file.
@@ -291,7 +299,8 @@ fn tests_do_not_sleep(files: &[File]) -> Vec<String> {
         for (number, line) in file.code() {
             in_tests |= line.trim() == "#[cfg(test)]";
             // Quotation marks excuse the texts that try out this rule.
-            let sleeps = line.contains("thread::sleep") && !line.contains('"');
+            let sleeps = ["thread::sleep", "park_timeout"].iter().any(|call| line.contains(call));
+            let sleeps = sleeps && !line.contains('"');
             if in_tests && sleeps {
                 complaints.push(format!("{}:{number}: wait for the event instead", file.path));
             }
@@ -305,6 +314,8 @@ fn no_test_sleeps_until_it_passes() {
     check(tests_do_not_sleep);
     let sleep = "use std::thread::sleep;";
     bites(tests_do_not_sleep, "crates/clockscope/tests/trace.rs", sleep, "// thread::sleep");
+    let park = format!("{}_timeout(limit);", "thread::park");
+    bites(tests_do_not_sleep, "crates/clockscope/tests/trace.rs", &park, "thread::park();");
     bites(tests_do_not_sleep, "src/a.rs", &format!("#[cfg(test)]\n{sleep}"), sleep);
     assert!(MAY_SLEEP.iter().all(|(_, reason)| reason.len() > 10), "each with a reason");
 }

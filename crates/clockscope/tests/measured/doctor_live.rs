@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::support::clocksource;
 use crate::support::running::{self, rows};
 use crate::support::tracefs::with_tracefs;
 use crate::support::{installed_or_skip, is_root_or_skip, placed, skip};
@@ -54,15 +55,17 @@ impl Said {
     }
 }
 
-/// Whether this machine reads its TSC, as the machines do on which these tests were written.
-fn reads_tsc_or_skip() -> bool {
-    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    let current = std::fs::read_to_string(path).unwrap_or_default();
-    let reads_tsc = current.trim() == "tsc";
-    if !reads_tsc {
-        skip(format_args!("the clocksource is {:?} and not tsc", current.trim()));
+/// Checks that doctor says of this machine what follows from its clocksource.
+#[track_caller]
+fn assert_fits_the_clocksource(said: &Said) {
+    let clocksource = clocksource::current();
+    assert!(said.has(&format!("source:{clocksource}")), "{}", said.json["labels"]);
+    if clocksource == "tsc" {
+        assert_fast_and_well(said);
+    } else if !clocksource::is_read_by_the_vdso(&clocksource) {
+        assert_ne!(said.json["state"], "fast", "{}", said.json);
+        assert_ne!(said.output.status.code(), Some(0));
     }
-    reads_tsc
 }
 
 #[track_caller]
@@ -77,14 +80,13 @@ fn assert_fast_and_well(said: &Said) {
 
 #[test]
 fn a_machine_that_reads_its_tsc_is_fast_and_well() {
-    if !reads_tsc_or_skip() {
-        return;
-    }
     let said = doctor(&[]);
-    assert_fast_and_well(&said);
-    assert!(said.has("state:fast") && said.has("source:tsc"), "{}", said.json["labels"]);
+    assert_fits_the_clocksource(&said);
     let measured = &said.json["measured"];
-    assert!(rows(&measured["reads"]).any(|read| read["falls_back"] == false), "{measured}");
+    if clocksource::current() == "tsc" {
+        assert!(said.has("state:fast"), "{}", said.json["labels"]);
+        assert!(rows(&measured["reads"]).any(|read| read["falls_back"] == false), "{measured}");
+    }
     assert!(said.output.stderr.is_empty(), "{:?}", said.output);
 }
 
@@ -120,9 +122,7 @@ fn assert_named(tracer: &mut Beside) {
         said = doctor(&[]);
     }
     assert!(said.has("syscalls-traced"), "{}", said.json["labels"]);
-    if reads_tsc_or_skip() {
-        assert_fast_and_well(&said);
-    }
+    assert_fits_the_clocksource(&said);
 }
 
 #[test]
@@ -166,9 +166,7 @@ fn without_rights_it_still_judges_and_says_what_it_could_not_read() {
     let said = doctor_by(
         command.args(["--bounding-set", "-all"]).arg(copy).args(["doctor", "--format", "json"]),
     );
-    if reads_tsc_or_skip() {
-        assert_fast_and_well(&said);
-    }
+    assert_fits_the_clocksource(&said);
     let restricted = std::fs::read_to_string("/proc/sys/kernel/dmesg_restrict");
     if restricted.is_ok_and(|text| text.trim() == "1") {
         let unread = rows(&said.json["unread"]).find(|file| file["file"] == "dmesg");
@@ -192,9 +190,7 @@ fn a_time_namespace_is_said() {
     let said = doctor(&starter);
     assert!(said.has("in-time-namespace"), "{}", said.json["labels"]);
     assert!(said.evidence("in-time-namespace").contains("monotonic +86400 s"));
-    if reads_tsc_or_skip() {
-        assert_fast_and_well(&said);
-    }
+    assert_fits_the_clocksource(&said);
 }
 
 #[test]
@@ -253,9 +249,7 @@ fn doctor_after(body: &str) -> Option<Said> {
 fn a_seccomp_filter_is_said() {
     let Some(said) = doctor_after(FILTER_ALL) else { return };
     assert!(said.has("seccomp-filter"), "{}", said.json["labels"]);
-    if reads_tsc_or_skip() {
-        assert_fast_and_well(&said);
-    }
+    assert_fits_the_clocksource(&said);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -264,9 +258,7 @@ fn a_process_that_may_not_read_the_tsc_says_so_and_measures_all_the_same() {
     let Some(said) = doctor_after(DENY_TSC) else { return };
     assert!(said.has("tsc-denied-to-process"), "{}", said.json["labels"]);
     assert!(rows(&said.json["measured"]["reads"]).count() > 0);
-    if reads_tsc_or_skip() {
-        assert_fast_and_well(&said);
-    }
+    assert_fits_the_clocksource(&said);
 }
 
 #[cfg(target_arch = "x86_64")]

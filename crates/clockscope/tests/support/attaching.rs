@@ -268,12 +268,49 @@ pub(crate) fn assert_refused(traced: &Traced, words: &[&str]) {
     }
 }
 
-/// It was counted, or refused in one line that has one of these words.
-#[track_caller]
-pub(crate) fn assert_attached_or_refused(traced: &Traced, words: &[&str]) {
-    if traced.code() != 0 {
-        assert_refused(traced, &[]);
-        let says = words.iter().any(|word| traced.stderr.contains(word));
-        assert!(says, "one of {words:?}: {}", traced.stderr);
+/// Why an attachment fails to a process that ends.
+pub(crate) const HAS_ENDED: &[&str] = &[
+    "it ended while it was being attached to",
+    "it has ended already; its parent has not waited for it",
+    "there is no such process (any more)",
+];
+
+/// What came of attachments each of which may be refused.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    attached: u32,
+    refused: u32,
+}
+
+impl Attempts {
+    /// Takes what came of one: it was counted, or refused in one line that gives one of these reasons.
+    /// Says whether it was counted.
+    #[track_caller]
+    pub(crate) fn take(&mut self, traced: &Traced, reasons: &[&str]) -> bool {
+        let is_attached = traced.code() == 0;
+        if is_attached {
+            assert_attached(traced);
+            self.attached += 1;
+        } else {
+            assert_refused(traced, &[]);
+            let says = reasons.iter().any(|reason| traced.stderr.contains(reason));
+            assert!(says, "one of {reasons:?}: {}", traced.stderr);
+            self.refused += 1;
+        }
+        is_attached
     }
+
+    /// Checks that both were seen, each so often at least.
+    #[track_caller]
+    pub(crate) fn assert_at_least(&self, attached: u32, refused: u32) {
+        assert!(self.attached >= attached, "attached {attached} times at least: {self:?}");
+        assert!(self.refused >= refused, "refused {refused} times at least: {self:?}");
+    }
+}
+
+/// Checks that it attached.
+#[track_caller]
+pub(crate) fn assert_attached(traced: &Traced) {
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    assert!(traced.has_report(), "a report: {traced:?}");
 }

@@ -74,20 +74,30 @@ pub(crate) fn assert_exact_by_difference(few: &Traced, many: &Traced) {
     }
 }
 
-/// Checks the counts, or else that the report says why a process was not counted.
+/// Checks that one process was not counted, for this reason and no other.
 ///
-/// Its vDSO calls may then be missing in part, but never be too many.
+/// Its vDSO calls may be missing in part, but never be too many.
 #[track_caller]
-pub(crate) fn assert_exact_or_declined(traced: &Traced) -> Printed {
+pub(crate) fn assert_declined(traced: &Traced, reason: &str) -> Printed {
     let report = traced.report();
-    if !report.declines("vdso") {
-        return assert_exact(traced);
-    }
+    assert_eq!(report.reasons("vdso"), [reason], "{report:#?}");
     let printed = Printed::parse(&traced.stdout);
     for (key, calls) in &printed.vdso {
         assert!(report.vdso_calls(key) <= *calls, "too many vDSO calls of {key:?}\n{report:#?}");
     }
     printed
+}
+
+/// Checks the counts of a process that may be counted, or that it was not for this reason.
+#[track_caller]
+pub(crate) fn assert_exact_unless(reason: Option<&str>, traced: &Traced) -> Printed {
+    match reason {
+        Some(reason) => assert_declined(traced, reason),
+        None => {
+            assert_eq!(traced.report().reasons("vdso"), [""; 0], "{traced:?}");
+            assert_exact(traced)
+        }
+    }
 }
 
 /// Checks that the program did and said the same as without clockscope.

@@ -7,6 +7,7 @@ pub(crate) mod running;
 
 pub(crate) mod attaching;
 pub(crate) mod builds;
+pub(crate) mod clocksource;
 pub(crate) mod compare;
 pub(crate) mod conversation;
 pub(crate) mod moments;

@@ -261,10 +261,10 @@ impl Report {
         self.0["via"] != "none"
     }
 
-    /// Whether something was not counted, for a reason that the report gives.
-    pub(crate) fn declines(&self, what: &str) -> bool {
-        rows(&self.0["declines"])
-            .any(|row| row["what"] == what && row["reason"].as_str().is_some_and(|r| !r.is_empty()))
+    /// Why something was not counted, for each process.
+    pub(crate) fn reasons(&self, what: &str) -> Vec<&str> {
+        let declines = rows(&self.0["declines"]).filter(|row| row["what"] == what);
+        declines.map(|row| row["reason"].as_str().expect("a reason")).collect()
     }
 }
 

@@ -6,13 +6,14 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use clockscope_sys::page_file::{self, Access};
 use clockscope_sys::tsc;
 use fastclock::arch::CpuCounter;
 use fastclock::page::{Bounded, Kernel, Order, Page, PageClock, Reader, Trust};
 use fastclock::{ClockId, Decline, Nanos};
+
+use super::attaching::wait_until;
 
 /// `clockscope serve` with these arguments.
 pub(crate) fn command(page: &Path, arguments: &[&str]) -> Command {
@@ -52,19 +53,17 @@ impl Served {
 
     /// Waits until the page is in some state.
     fn wait_for(&mut self, is: impl Fn(&Page) -> bool) -> &'static Page {
-        loop {
-            if let Some(page) = map(&self.path)
-                && is(page)
-            {
-                return page;
-            }
+        let mut found = None;
+        wait_until("the page is so", || {
+            found = map(&self.path).filter(|page| is(page));
             if let Some(status) = self.child.try_wait().expect("a child") {
                 let mut said = String::new();
                 let _ = self.child.stderr.take().expect("piped").read_to_string(&mut said);
                 panic!("{status}: {said}");
             }
-            std::thread::park_timeout(Duration::from_millis(2));
-        }
+            found.is_some()
+        });
+        found.expect("was waited for")
     }
 
     pub(crate) fn id(&self) -> u32 {

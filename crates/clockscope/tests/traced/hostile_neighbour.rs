@@ -13,8 +13,9 @@ use tempfile::TempDir;
 
 use crate::support::attaching::{Image, wait_until};
 use crate::support::builds::{self, Link};
+use crate::support::clocksource::counter_is_a_clock;
 use crate::support::conversation::Conversation;
-use crate::support::running::{clockscope, run, untraced};
+use crate::support::running::{clockscope, untraced};
 use crate::support::{is_root_or_skip, placed, skip};
 
 const ROUNDS: &str = "600";
@@ -131,18 +132,9 @@ fn a_program_without_counting_shares_nothing() {
     }
 }
 
-/// The page is used here, or the guards have said why not.
-fn has_counter_or_skip() -> bool {
-    let output = run(&["--clock", "tsc"], &words!["true"]);
-    if !output.status.success() {
-        skip(format_args!("this machine's counter is no clock: {output:?}"));
-    }
-    output.status.success()
-}
-
 #[test]
 fn a_program_with_the_clock_by_the_counter_that_a_user_runs() {
-    let Some(place) = Place::new(61_304).filter(|_| has_counter_or_skip()) else { return };
+    let Some(place) = Place::new(61_304).filter(|_| counter_is_a_clock()) else { return };
     let run = place.clockscope(&["run", "--clock", "tsc", "--stats"]);
     let command = [place.as_user(), run, words!["--"].to_vec(), place.victim()];
     assert_eq!(launched(&place, &command), reached("some", "some"));
@@ -151,7 +143,7 @@ fn a_program_with_the_clock_by_the_counter_that_a_user_runs() {
 
 #[test]
 fn a_program_with_the_clock_by_the_counter_that_root_runs() {
-    let Some(place) = Place::new(61_305).filter(|_| has_counter_or_skip()) else { return };
+    let Some(place) = Place::new(61_305).filter(|_| counter_is_a_clock()) else { return };
     let run = words![place.file("clockscope"), "run", "--clock", "tsc", "--"].to_vec();
     let command = [run, place.as_user(), place.victim()];
     assert_eq!(launched(&place, &command), reached("none", "none"));
@@ -187,7 +179,7 @@ fn a_program_that_root_attaches_to() {
 /// Without the right to open a file, or where `/proc` is another one's, the kernel's clock is kept.
 #[test]
 fn a_page_that_cannot_be_reached_is_not_believed() {
-    let Some(place) = Place::new(61_308).filter(|_| has_counter_or_skip()) else { return };
+    let Some(place) = Place::new(61_308).filter(|_| counter_is_a_clock()) else { return };
     let run = words![place.file("clockscope"), "run", "--clock", "tsc", "--"].to_vec();
     let limits: [&[OsString]; 2] = [
         &words!["unshare", "--map-root-user", "--pid", "--fork", "--mount-proc"],

@@ -9,27 +9,15 @@ use std::thread;
 use serde_json::Value;
 
 use crate::support::builds::{self, Link};
+use crate::support::clocksource::counter_is_a_clock;
 use crate::support::moments::{Outcome, RunTime, random};
 use crate::support::printed::Printed;
 use crate::support::running::{clockscope, code_as_shell, run, untraced};
 use crate::support::{is_root_or_skip, placed, skip};
 
-/// The page is used here, or the guards have said why not.
-fn is_allowed_or_skip() -> bool {
-    let output = run(&["--clock", "tsc"], &words!["true"]);
-    if output.status.success() {
-        return true;
-    }
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(125), "{stderr}");
-    assert!(stderr.starts_with("clockscope: --clock tsc: the TSC is refused: "), "{stderr}");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    skip(format_args!("this machine's counter is no clock: {stderr}"));
-    false
-}
-
+/// `None` where the counter is no clock, which is all there is to be tested.
 fn tracee() -> Option<std::path::PathBuf> {
-    builds::c("page_clock", Link::Dynamic).filter(|_| is_allowed_or_skip())
+    builds::c("page_clock", Link::Dynamic).filter(|_| counter_is_a_clock())
 }
 
 fn text(output: &Output) -> String {
@@ -207,7 +195,7 @@ fn a_program_of_another_user_has_the_clock() {
 
 #[test]
 fn programs_of_all_kinds_do_what_they_do_without_us() {
-    if !is_allowed_or_skip() {
+    if !counter_is_a_clock() {
         return;
     }
     for clock in ["tsc", "tsc-fast"] {
@@ -232,7 +220,7 @@ fn programs_of_all_kinds_do_what_they_do_without_us() {
 fn languages_find_the_functions() {
     let directory = crate::support::sources();
     let source = |name: &str| directory.join(name).into_os_string();
-    if !is_allowed_or_skip() {
+    if !counter_is_a_clock() {
         return;
     }
     let mut commands = Vec::new();

@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 
-use crate::support::attaching::{Attachment, Image, assert_nothing_piles_up, attach_for, mappings};
+use crate::support::attaching::{
+    Attachment, Image, assert_attached, assert_nothing_piles_up, attach_for, mappings,
+};
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_counts;
 use crate::support::conversation::Conversation;
@@ -24,7 +26,7 @@ fn ways() -> &'static [&'static str] {
 
 fn without_refusals(traced: &Traced) -> Report {
     let report = traced.report();
-    assert!(!report.declines("vdso") && !report.declines("syscalls"), "{report:#?}");
+    assert_eq!([report.reasons("vdso"), report.reasons("syscalls")], [[""; 0]; 2], "{report:#?}");
     report
 }
 
@@ -395,9 +397,7 @@ fn a_program_that_is_only_starting() {
     let arguments: Vec<OsString> = words![program, "8"].to_vec();
     for _ in 0..20 {
         let mut server = Conversation::start_silent(&arguments);
-        let traced = attach_for("0.05", &[server.pid()], &["--via", "none"]);
-        let refused = traced.code() == 125 && traced.stderr.trim_end().lines().count() == 1;
-        assert!(traced.code() == 0 || refused, "{traced:?}");
+        assert_attached(&attach_for("0.05", &[server.pid()], &["--via", "none"]));
         server.wait_for("ready");
         server.check_health();
         server.ends_well();

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::process::{Child, Command};
 
-use crate::support::attaching::{assert_attached_or_refused, assert_refused, attach_for};
+use crate::support::attaching::{Attempts, assert_refused, attach_for};
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
 use crate::support::{is_root_or_skip, skip};
@@ -27,10 +27,13 @@ fn a_process_that_executes_programs_all_the_time() {
     let Some(program) = builds::c("executes", Link::Static) else { return };
     let target = Running(Command::new(program).spawn().expect("start a tracee"));
     let pid = target.0.id().try_into().expect("is a pid");
+    let mut attempts = Attempts::default();
     for _ in 0..20 {
         let traced = attach_for("0.02", &[pid], &["--via", "none"]);
-        assert_attached_or_refused(&traced, &["it executes one program after the other"]);
+        attempts.take(&traced, &["it executes one program after the other; try again"]);
     }
+    // It tries eight programs, so few attempts are refused, or none.
+    attempts.assert_at_least(5, 0);
 }
 
 #[test]
@@ -49,7 +52,7 @@ fn a_missing_process_among_several_is_named_and_the_exit_status_tells() {
         let words = "cannot attach to 2000000000: there is no such process";
         assert!(traced.stderr.contains(words), "{traced:?}");
         let report = traced.report();
-        assert!(!report.declines("vdso"), "nothing ran that was not counted: {report:#?}");
+        assert_eq!(report.reasons("vdso"), [""; 0], "nothing ran that was not counted");
         assert_eq!(report.field("attached").as_array().map(Vec::len), Some(1), "{report:#?}");
     }
     target.ends_well();
