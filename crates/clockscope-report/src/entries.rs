@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::text::SortBy;
+use crate::options::SortBy;
 use clockscope_model::names::with_clock;
 use clockscope_model::trace::{Latency, SyscallRow, VdsoRow};
 use clockscope_text::foreign::printable;

@@ -2,7 +2,7 @@
 //! vDSO calls says.
 
 use super::entries::{self, Entry};
-use super::text::TextOptions;
+use super::options::TextOptions;
 use super::{spread, table};
 use clockscope_model::reads::{self, Source};
 use clockscope_model::trace::Clock;

@@ -10,6 +10,7 @@ mod declines;
 pub mod entries;
 pub mod host;
 pub mod latency;
+pub mod options;
 mod overhead;
 mod page_answers;
 pub mod pages;

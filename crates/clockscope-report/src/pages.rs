@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::callers::sites::sites;
-use crate::text::TextOptions;
+use crate::options::TextOptions;
 use crate::{answers, bench, compare, declines, latency, overhead, text, wrongness};
 use clock_doctor::state::HostState;
 use clockscope_model::bench::BenchReport;

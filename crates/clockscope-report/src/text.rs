@@ -1,65 +1,14 @@
 //! The report as `clockscope trace` prints it: the table of `strace -c` with vDSO calls in it, and
 //! below it what the clock reads cost.
 
-use super::callers::text::{self as callers, CallersOptions};
-use super::columns::{self, Column};
+use super::callers::text as callers;
 use super::entries::{self, Calls};
+use super::options::TextOptions;
 use super::{answers, declines, latency, overhead, page_answers, table};
-use clockscope_model::trace::Clock;
 use clockscope_model::trace::{Attached, ProcessDetail, ThreadDetail, TraceReport};
 use clockscope_text::foreign::joined;
 use clockscope_text::lines::{WIDTH, cut_middle, width};
 use clockscope_text::units;
-
-/// What the rows of the table are sorted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-pub enum SortBy {
-    /// total time
-    Time,
-    /// number of calls
-    Calls,
-    /// number of errors
-    Errors,
-    /// name
-    Name,
-}
-
-/// How the text is made.
-#[derive(Clone, Debug)]
-pub struct TextOptions {
-    /// Order of the rows.
-    pub sort: SortBy,
-    /// Columns of the tables, as `Column::parse_list` gives them.
-    pub columns: Vec<Column>,
-    /// A table for each process.
-    pub per_process: bool,
-    /// A table for each thread.
-    pub per_thread: bool,
-    /// Only tables and what was not counted.
-    pub summary_only: bool,
-    /// The distribution of the time of each call.
-    pub latency: bool,
-    /// The clock that the program was given: the kernel's, but for `clockscope run`.
-    pub clock: Clock,
-    /// How callers are printed, where they were asked for.
-    pub callers: CallersOptions,
-}
-
-impl Default for TextOptions {
-    fn default() -> TextOptions {
-        TextOptions {
-            sort: SortBy::Time,
-            columns: columns::DEFAULT.to_vec(),
-            per_process: false,
-            per_thread: false,
-            summary_only: false,
-            latency: false,
-            clock: Clock::Kernel,
-            callers: CallersOptions { least_share: 0.02, width: WIDTH },
-        }
-    }
-}
 
 /// The report in lines of at most 80 columns; only chosen columns can make them longer, and the
 /// width given for callers those about callers.

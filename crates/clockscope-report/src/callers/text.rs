@@ -6,6 +6,7 @@ use std::mem::{Discriminant, discriminant};
 use super::super::declines;
 use super::sites::{self, Advice, Site};
 use super::tree::{Classes, Limits, Tree};
+use crate::options::CallersOptions;
 use clockscope_model::callers::{CalledRow, Callers};
 use clockscope_model::names;
 use clockscope_model::trace::{DeclineRow, TraceReport};
@@ -23,15 +24,6 @@ const REASONS: usize = 4;
 const OTHERS: usize = 6;
 /// Columns in front of the text of a call site.
 const INDENT: usize = 4;
-
-/// How the text is made.
-#[derive(Clone, Copy, Debug)]
-pub struct CallersOptions {
-    /// Callers below this share (0 to 1) of their function's calls are left out.
-    pub least_share: f64,
-    /// Columns that no line exceeds.
-    pub width: usize,
-}
 
 /// All that is said of callers; empty if they were not asked for.
 #[must_use]

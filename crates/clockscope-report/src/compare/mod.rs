@@ -1,10 +1,10 @@
 //! The report of `clockscope compare`.
 
 pub mod bench_file;
-pub mod c_format;
 pub mod host_changes;
 pub mod judge;
 pub mod ministat;
+pub mod numbers;
 pub mod plain;
 pub mod plot;
 pub mod sentence;

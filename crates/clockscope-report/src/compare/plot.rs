@@ -1,7 +1,7 @@
 //! Sets drawn over each other on one axis, in ASCII: a box of the quartiles with the median, whiskers
 //! to the farthest value within 1.5 box lengths, outliers beyond.
 
-use super::text::{number, sign};
+use super::numbers::{number, sign};
 use clockscope_model::compare::{CompareReport, SetRow};
 use clockscope_stats::summary::Sorted;
 

@@ -58,12 +58,12 @@ pub fn percent(change: f64) -> String {
 
 /// The smallest effect that matters, without a sign: `1 %`.
 fn effect(report: &CompareReport) -> String {
-    format!("{} %", super::c_format::general(report.min_effect_percent, 6))
+    format!("{} %", super::numbers::general(report.min_effect_percent, 6))
 }
 
 /// The change with the interval that decides: `+0.93 % (95 % interval +0.10 % to +1.2 %)`.
 fn change(comparison: &Comparison, report: &CompareReport) -> String {
-    let confidence = super::c_format::general(report.confidence_percent, 6);
+    let confidence = super::numbers::general(report.confidence_percent, 6);
     match (comparison.change(), comparison.decision_percent) {
         (Some(shift), Some((low, high))) => {
             let all = [shift, low, high];
@@ -71,14 +71,14 @@ fn change(comparison: &Comparison, report: &CompareReport) -> String {
                 && all.iter().any(|change| *change != 0.0);
             // Where two decimals show nothing at all.
             let show = |change: f64| match are_tiny {
-                true => format!("{} %", super::c_format::general(change, 2)),
+                true => format!("{} %", super::numbers::general(change, 2)),
                 false => percent(change),
             };
             let [shift, low, high] = all.map(show);
             format!("{shift} ({confidence} % interval {low} to {high})")
         }
         _ => {
-            let number = |value: f64| super::text::number(value, &report.unit, 6);
+            let number = |value: f64| super::numbers::number(value, &report.unit, 6);
             format!(
                 "{} ({confidence} % interval {} to {}; the median of the first is zero)",
                 number(comparison.shift),
@@ -122,7 +122,7 @@ pub fn of(comparison: &Comparison, around: Circumstances, report: &CompareReport
         Verdict::NotProven if around.is_chance => format!(
             "No difference proven between {b} and {a}: {change}; as much is expected by chance (p = \
              {}, corrected for all comparisons), measure again.",
-            super::c_format::general(comparison.p_holm, 2)
+            super::numbers::general(comparison.p_holm, 2)
         ),
         Verdict::NotProven if around.launches_disagree => format!(
             "No difference proven between {b} and {a}: {change}; the launches disagree, measure \
@@ -162,7 +162,7 @@ fn too_few(
         Some(more) => format!("each needs at least {} more", units::count(more)),
         None => "ask for less confidence".to_owned(),
     };
-    let confidence = super::c_format::general(report.confidence_percent, 6);
+    let confidence = super::numbers::general(report.confidence_percent, 6);
     let has = |set: &SetRow| units::counted(set.n, "value", "values");
     format!(
         "Too few values for a verdict at {confidence} %: {a} has {} and {b} has {}; {more}.",

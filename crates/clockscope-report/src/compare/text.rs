@@ -1,6 +1,6 @@
 //! The comparison for people: plain sets with their plot, or a table of paths.
 
-use super::c_format::general;
+use super::numbers::{general, number, sign};
 use super::{plot, sentence};
 use clockscope_model::compare::{CompareReport, Comparison, SetRow, Verdict};
 use clockscope_text::foreign::printable;
@@ -8,33 +8,6 @@ use clockscope_text::units;
 
 /// What the text is fitted to.
 const WIDTH: usize = 80;
-/// Signs of the sets; from the eighth on they begin again.
-const SIGNS: [char; 7] = ['x', '+', '*', '%', '#', '@', 'O'];
-
-/// The sign of a set in plot and table.
-#[must_use]
-pub fn sign(index: usize) -> char {
-    SIGNS[index % SIGNS.len()]
-}
-
-/// A number with its unit, with at most so many digits: `1493.75 ns`; picoseconds as durations.
-#[must_use]
-pub fn number(value: f64, unit: &str, digits: usize) -> String {
-    match unit {
-        "ps" => picos(value, digits),
-        "" => general(value, digits),
-        unit => format!("{} {unit}", general(value, digits)),
-    }
-}
-
-/// A cost in picoseconds, which has a sign where it is a difference.
-fn picos(value: f64, digits: usize) -> String {
-    const UNITS: [(f64, &str); 4] = [(1e12, "s"), (1e9, "ms"), (1e6, "us"), (1e3, "ns")];
-    let fits = |(size, _): &&(f64, &str)| value.abs() >= *size;
-    let (size, unit) = UNITS.iter().find(fits).unwrap_or(&UNITS[3]);
-    format!("{} {unit}", general(value / size, digits))
-}
-
 /// The whole text; `plot_width` columns for the plot between its borders.
 #[must_use]
 pub fn render(report: &CompareReport, plot_width: usize) -> String {

@@ -25,7 +25,7 @@ pub(super) fn render(clock: &ClockRow) -> String {
             short(&clock.clock)
         );
         text.push_str(&title);
-        let unit = |value| super::verdict::amount(value, &clock.unit);
+        let unit = |value| super::sentences::amount(value, &clock.unit);
         let rows: Vec<Row> = resolution
             .buckets
             .iter()

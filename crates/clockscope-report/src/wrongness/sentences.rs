@@ -1,6 +1,5 @@
 //! What was found of each clock, in plain words.
 
-use super::verdict::{amount, times};
 use clockscope_model::wrongness::{
     ClockRow, Gaps, OffsetRow, RateRow, Staleness, WarpRow, WrongnessReport,
 };
@@ -158,6 +157,20 @@ pub(super) fn of_gaps(gaps: &Gaps) -> String {
 /// A clock's name without `CLOCK_`.
 pub(super) fn short(name: &str) -> &str {
     name.strip_prefix("CLOCK_").unwrap_or(name)
+}
+
+/// A number in the unit of its clock.
+pub(super) fn amount(value: u64, unit: &str) -> String {
+    if unit == "ns" { units::nanos(value) } else { units::counted(value, "tick", "ticks") }
+}
+
+/// How often, in words.
+pub(super) fn times(number: u64) -> String {
+    match number {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        _ => format!("{} times", units::count(number)),
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The report as text: one screen.
 
 use super::histogram;
+use super::sentences::amount;
 use super::sentences::{self, short};
-use super::verdict::amount;
 use clockscope_model::wrongness::{ClockRow, Discipline, Steps, WrongnessReport};
 use clockscope_text::units;
 

@@ -3,6 +3,7 @@
 //! The thresholds are here, with their reasons; docs/wrongness.md repeats them.
 
 use super::sentences;
+use super::sentences::{amount, times};
 use clockscope_model::wrongness::{ClockRow, Fault, OffsetRow, RateRow, WarpRow, WrongnessReport};
 use clockscope_text::units;
 
@@ -52,11 +53,6 @@ pub(super) fn was_stepped(report: &WrongnessReport, clock: &str) -> bool {
     follows && (report.steps.notices > 0 || !report.steps.steps_ns.is_empty())
 }
 
-/// A number in the unit of its clock.
-pub(super) fn amount(value: u64, unit: &str) -> String {
-    if unit == "ns" { units::nanos(value) } else { units::counted(value, "tick", "ticks") }
-}
-
 fn step(report: &WrongnessReport) -> Option<Fault> {
     let steps = &report.steps;
     let worst = steps.steps_ns.iter().max_by_key(|step| step.unsigned_abs());
@@ -78,14 +74,6 @@ fn step(report: &WrongnessReport) -> Option<Fault> {
         }
     };
     Some(fault("step", "CLOCK_REALTIME", sentence))
-}
-
-pub(super) fn times(number: u64) -> String {
-    match number {
-        1 => "once".to_owned(),
-        2 => "twice".to_owned(),
-        _ => format!("{} times", units::count(number)),
-    }
 }
 
 fn backward(report: &WrongnessReport, clock: &ClockRow) -> Option<Fault> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::Format;
-use clockscope_report::text::SortBy;
+use clockscope_report::options::SortBy;
 use clockscope_syscalls::Breakdown;
 use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
 

@@ -11,8 +11,9 @@ use crate::cli::trace::TraceFormat;
 use clockscope_measure::host;
 use clockscope_model::trace::TraceReport;
 use clockscope_report::callers::{flamegraph, folded, pprof};
+use clockscope_report::options::TextOptions;
 use clockscope_report::pages;
-use clockscope_report::text::{self, TextOptions};
+use clockscope_report::text;
 use clockscope_text::foreign::json_document;
 use clockscope_text::foreign::printable_lines;
 

@@ -5,7 +5,7 @@ use super::{program, tsc_guard};
 use crate::cli::RunArgs;
 use crate::exit;
 use clockscope_model::trace::Clock;
-use clockscope_report::text::TextOptions;
+use clockscope_report::options::TextOptions;
 use clockscope_sys::signals;
 use clockscope_timekeeper::Timekeeper;
 use clockscope_trace::clock_page;

@@ -4,7 +4,7 @@ mod plot;
 
 use std::fmt::Write as _;
 
-use super::c_format::general;
+use super::numbers::general;
 use clockscope_stats::ministat::{LEVELS, Set, relative};
 
 /// The signs of the sets; the first is that of no set.

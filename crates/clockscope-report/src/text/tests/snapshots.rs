@@ -1,5 +1,8 @@
 //! Typical reports, as they are printed.
 
+use crate::columns::Column;
+use crate::options::SortBy;
+use clockscope_model::trace::Clock;
 use insta::assert_snapshot;
 
 use super::samples::{database, declines, latency, processes, syscall, vdso_only};

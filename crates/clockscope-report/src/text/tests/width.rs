@@ -1,5 +1,8 @@
 //! Whatever the report, default output keeps 80 columns.
 
+use crate::columns::{self, Column};
+use crate::options::SortBy;
+use clockscope_model::trace::Clock;
 use clockscope_text::foreign::Foreign;
 use proptest::collection::vec;
 use proptest::option;
