@@ -58,13 +58,11 @@ pub enum End {
 
 impl End {
     /// Whether the stack reaches the thread's first function.
-    #[must_use]
     pub fn is_complete(self) -> bool {
         self == Self::Complete
     }
 
     /// The reason as a clause.
-    #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
             Self::Complete => "first function of the thread",
@@ -80,7 +78,6 @@ impl End {
     }
 
     /// The file whose code is the reason.
-    #[must_use]
     pub fn module(self) -> Option<ModuleId> {
         match self {
             Self::NoInformation(module) | Self::Damaged(module) | Self::Unreadable(module) => {

@@ -8,13 +8,11 @@ use super::jit_wanted::Wanted;
 use super::unwind_go::GoTable;
 
 /// The name that a jitdump gives each of these addresses, in ascending order of the addresses.
-#[must_use]
 pub fn names_of_dump(bytes: &[u8], addresses: &[u64]) -> Vec<Option<String>> {
     names(addresses, |wanted| of_dump(|| Ok(bytes), wanted))
 }
 
 /// The name that a perf map gives each of these addresses, in ascending order of the addresses.
-#[must_use]
 pub fn names_of_map(bytes: &[u8], addresses: &[u64]) -> Vec<Option<String>> {
     // As small pieces as a reader may get, so that lines are put together.
     names(addresses, |wanted| of_map(&mut BufReader::with_capacity(16, bytes), wanted))
@@ -22,7 +20,6 @@ pub fn names_of_map(bytes: &[u8], addresses: &[u64]) -> Vec<Option<String>> {
 
 /// What Go's table of functions calls each of these addresses, in a program whose code begins at `text`. Asks for
 /// the height of the stack there too.
-#[must_use]
 pub fn go_functions(table: &[u8], text: u64, addresses: &[u64]) -> Vec<Option<String>> {
     let table = GoTable::of_bytes(table.to_vec(), text);
     let function = |at: &u64| {

@@ -70,7 +70,6 @@ pub struct Reader {
 
 impl Reader {
     /// Makes a reader that leaves out system calls with `mark` in `r9`.
-    #[must_use]
     pub fn new(mark: u64) -> Self {
         let sample_format = SampleFormat::from_bits_truncate(perf::CONTENT);
         let ids = SampleFormat::TID | SampleFormat::TIME;
@@ -97,7 +96,6 @@ impl Reader {
     }
 
     /// What a record says; `None` if nothing that matters here, or if it is damaged.
-    #[must_use]
     pub fn read(&self, raw: Raw<'_>) -> Option<Record> {
         let kind = RecordType(raw.kind);
         let wanted = [

@@ -67,7 +67,6 @@ impl Default for Symbols {
 
 impl Symbols {
     /// Without any names yet.
-    #[must_use]
     pub fn new() -> Symbols {
         let symbolizer = Symbolizer::builder()
             .enable_auto_reload(false)

@@ -27,7 +27,6 @@ enum Step {
 
 impl Unwinder {
     /// `image` is the image that clockscope maps into programs, as its file would be.
-    #[must_use]
     pub fn new(image: Vec<u8>) -> Unwinder {
         let vdso = clockscope_sys::own_vdso::read().map(|vdso| vdso.bytes).unwrap_or_default();
         Unwinder { modules: Modules::new(vdso, image) }
@@ -40,7 +39,6 @@ impl Unwinder {
     }
 
     /// The path of a module as its process sees it, or a name in brackets.
-    #[must_use]
     pub fn module_name(&self, id: ModuleId) -> Option<Foreign> {
         self.module(id).map(|module| module.name.as_path().into())
     }
@@ -103,7 +101,6 @@ impl Unwinder {
     }
 
     /// Processes of whose code made at run time names are missing, and why.
-    #[must_use]
     pub fn unnamed(&self) -> Vec<(i32, String)> {
         let of = |program: &super::jit::Program| -> Vec<(i32, String)> {
             program.missing.iter().map(|why| (program.pid, why.clone())).collect()

@@ -33,13 +33,11 @@ pub struct TimedBatch {
 }
 
 /// The turns that [`timed`] makes before it times `calls` turns.
-#[must_use]
 pub(crate) const fn warm_up_calls(calls: u64) -> u64 {
     calls.div_ceil(WARM_UP)
 }
 
 /// Makes `calls` turns of `calling` between two control loops, after a warm-up.
-#[must_use]
 pub fn timed(calling: &Loop, calls: u64) -> TimedBatch {
     calling.run(warm_up_calls(calls));
     let switches = affinity::involuntary_switches();
@@ -61,7 +59,6 @@ pub struct Calibration {
 }
 
 /// Doubles the calls until a batch lasts `batch_ns`.
-#[must_use]
 pub fn calibrate(calling: &Loop, batch_ns: u64) -> Calibration {
     let mut found = Calibration { calls: 1, made: 0 };
     let mut is_short = |calls: u64| {
@@ -75,7 +72,6 @@ pub fn calibrate(calling: &Loop, batch_ns: u64) -> Calibration {
 }
 
 /// The number of calls, a power of two, from which on a batch lasts `batch_ns`.
-#[must_use]
 pub(crate) fn calls_for(calling: &Loop, batch_ns: u64) -> u64 {
     calibrate(calling, batch_ns).calls
 }

@@ -74,7 +74,6 @@ const fn of_id(clock: ClockId) -> Clock {
 
 impl Clock {
     /// The routes to it.
-    #[must_use]
     pub const fn routes(&self) -> &'static [Route] {
         match self.read_by {
             ReadBy::Function(_) => &[Route::Libc, Route::Vdso, Route::Syscall],
@@ -84,7 +83,6 @@ impl Clock {
     }
 
     /// The name in the form that is easiest to write.
-    #[must_use]
     pub fn plain_name(&self) -> String {
         names::plain(self.name)
     }
@@ -172,7 +170,6 @@ pub struct Declined {
 
 /// Makes the loops around each of `chosen`; what this machine lacks is declined with the reason.
 /// `vdso` is where the vDSO's functions lie.
-#[must_use]
 pub fn paths(
     chosen: &[(&Clock, Route)],
     vdso: &Result<Functions, NoFunctions>,
@@ -189,7 +186,6 @@ pub fn paths(
 }
 
 /// The path of the loop without a call.
-#[must_use]
 pub fn empty_loop() -> Path {
     Path { subject: Subject::Clock(EMPTY_LOOP), route: Route::None, loops: clock_loops::empty() }
 }

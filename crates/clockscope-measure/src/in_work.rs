@@ -52,7 +52,6 @@ const LOOPS: [fn(&Loops) -> &Loop; 3] = [|l| &l.plain, |l| &l.in_compute, |l| &l
 ///
 /// In each round every path has one batch of each of the three loops, and so has the loop without a
 /// call, in an order that turns from round to round. The calling thread should be pinned.
-#[must_use]
 pub fn measure(paths: &[&Path], limits: &InWorkLimits) -> Vec<Option<InWork>> {
     let empty = Loops::around(|| ());
     let loops: Vec<&Loops> = paths.iter().map(|path| &path.loops).chain([&empty]).collect();
@@ -118,7 +117,6 @@ fn in_work(with: &Batches, without: &Batches) -> Option<InWork> {
 
 impl InWork {
     /// The worst of the three grades.
-    #[must_use]
     pub(crate) fn grade(&self) -> Grade {
         self.alone.grade.max(self.compute.grade).max(self.memory.grade)
     }

@@ -44,7 +44,6 @@ pub struct CountedPerCall {
 
 impl CountedPerCall {
     /// Instructions a cycle; `None` if no cycle was counted.
-    #[must_use]
     pub(crate) fn per_cycle(&self) -> Option<f64> {
         (self.cycles > 0.0).then_some(self.instructions / self.cycles)
     }
@@ -55,7 +54,6 @@ impl CountedPerCall {
 ///
 /// The least of the repeats is taken: a clock that is set meanwhile makes the vDSO start over,
 /// which adds a pass.
-#[must_use]
 pub fn step(paths: &[&Path], vdso: &Range<u64>, repeats: u32) -> Vec<Result<Stepped, String>> {
     let empty = Loops::around(|| ());
     let turn = stepped(&empty.plain, vdso, repeats);
@@ -155,7 +153,6 @@ fn least(calling: &Loop, counters: &mut dyn Counters) -> Result<[u64; 3], String
 }
 
 /// Why there are no hardware counters, from the error of opening them; a clause.
-#[must_use]
 pub fn no_counters(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {

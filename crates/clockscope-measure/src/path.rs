@@ -24,7 +24,6 @@ impl Route {
     pub const ALL: [Self; 5] = [Self::Libc, Self::Vdso, Self::Syscall, Self::Tsc, Self::None];
 
     /// Its name, as in JSON and on the command line.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Libc => "libc",
@@ -53,7 +52,6 @@ pub enum Subject {
 
 impl Subject {
     /// The name of the clock or call, as it is shown.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Clock(name) | Self::Call(name) => name,

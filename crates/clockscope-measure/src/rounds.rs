@@ -51,7 +51,6 @@ pub struct Paths<'a> {
 
 impl<'a> Paths<'a> {
     /// The time limit begins here.
-    #[must_use]
     pub fn new(paths: &'a [Path]) -> Self {
         Self { paths, start: Instant::now() }
     }

@@ -12,7 +12,6 @@ pub struct Answers(Vec<(&'static SystemCall, Once)>);
 impl Answers {
     /// Makes each call once more. A call whose answer has become another one was not measured all
     /// the time: it is in the answer, with the reason.
-    #[must_use]
     pub fn changed(&self) -> Vec<Declined> {
         let tried = self.0.iter().map(|(row, once)| (row, row.try_once(once)));
         tried
@@ -36,13 +35,11 @@ pub struct SystemCalls {
 }
 
 /// Every name, in the order of the table.
-#[must_use]
 pub fn names() -> Vec<&'static str> {
     TABLE.iter().map(|row| row.name).collect()
 }
 
 /// Every name with what it does, in the order of the table.
-#[must_use]
 pub fn descriptions() -> Vec<(&'static str, &'static str)> {
     TABLE.iter().map(|row| (row.name, row.what)).collect()
 }

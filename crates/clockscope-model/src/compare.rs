@@ -101,13 +101,11 @@ pub enum Verdict {
 
 impl Comparison {
     /// The change in percent, as it is printed, and its own interval.
-    #[must_use]
     pub fn change_with_interval(&self) -> Option<(f64, f64, f64)> {
         self.change_percent.or(self.shift_percent)
     }
 
     /// The change in percent, as it is printed.
-    #[must_use]
     pub fn change(&self) -> Option<f64> {
         self.change_with_interval().map(|(change, _, _)| change)
     }

@@ -9,14 +9,12 @@ pub const CUT: &str = "[cut]";
 
 /// `clock_gettime(MONOTONIC)`, or `read [syscall]`: a system call may have the name of the
 /// function that makes it.
-#[must_use]
 pub fn called(row: &CalledRow) -> String {
     let name = with_clock(&row.name, row.clock.as_deref());
     if row.via == "syscall" { format!("{name} [syscall]") } else { name }
 }
 
 /// A function, with its clock where it takes one: `clock_gettime(MONOTONIC)`.
-#[must_use]
 pub fn with_clock(function: &str, clock: Option<&str>) -> String {
     let function = printable(function);
     match clock {
@@ -30,7 +28,6 @@ pub fn with_clock(function: &str, clock: Option<&str>) -> String {
 }
 
 /// The function; where none is known the file in brackets, as perf's tools write it.
-#[must_use]
 pub fn frame(row: &FrameRow) -> String {
     let known = |text: &Option<Foreign>| {
         let text = text.as_ref()?.verbatim().trim();
@@ -47,7 +44,6 @@ pub fn frame(row: &FrameRow) -> String {
 }
 
 /// A path without its folders.
-#[must_use]
 pub fn file_name(path: &str) -> &str {
     match path.rsplit('/').next() {
         Some(name) if !name.is_empty() => name,
@@ -56,7 +52,6 @@ pub fn file_name(path: &str) -> &str {
 }
 
 /// Name of the program of a process; `process N` if it has none.
-#[must_use]
 pub fn process(report: &TraceReport, pid: i32) -> String {
     let found = report.processes_detail.iter().find(|process| process.pid == pid);
     match found.map(|process| process.command.printable()) {

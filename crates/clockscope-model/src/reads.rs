@@ -26,7 +26,6 @@ pub enum Source {
 /// `lib/vdso/gettimeofday.c`: `VDSO_HRES`, `VDSO_RAW` and `VDSO_COARSE`, and `__cvdso_time`, which reads
 /// the seconds of the last tick; `kernel/time/posix-cpu-timers.c` and `kernel/time/alarmtimer.c` (Linux
 /// 6.18)
-#[must_use]
 pub fn source(function: &str, clock: Option<&str>) -> Option<Source> {
     match (function, clock) {
         ("gettimeofday", _) => Some(Source::Clocksource),
@@ -56,13 +55,11 @@ fn of_clock(clock: ClockId) -> Source {
 
 impl Source {
     /// Whether it costs more where the kernel fell back to a slow clocksource.
-    #[must_use]
     pub const fn is_clocksource(self) -> bool {
         matches!(self, Self::Clocksource | Self::ClocksourceByKernel)
     }
 
     /// Whether the kernel's vDSO can answer by itself, on a host with a good clocksource.
-    #[must_use]
     pub const fn stays_in_user_space(self) -> bool {
         matches!(self, Self::Clocksource | Self::Tick)
     }
@@ -70,7 +67,6 @@ impl Source {
 
 /// Whether there is a coarse clock that could answer in its place: `run --clock coarse` gives these
 /// reads the time of the last tick, and leaves all others alone.
-#[must_use]
 pub fn has_coarse_form(function: &str, clock: Option<&str>) -> bool {
     let clock = match function {
         "gettimeofday" => Some(ClockId::Realtime),
@@ -81,7 +77,6 @@ pub fn has_coarse_form(function: &str, clock: Option<&str>) -> bool {
 }
 
 /// The name of a clock; `other` for ids without a fixed number.
-#[must_use]
 pub fn clock_name(clock: Option<i32>) -> String {
     match clock {
         None => "other".to_owned(),

@@ -157,7 +157,6 @@ pub struct VdsoRow {
 
 impl VdsoRow {
     /// Whether enough calls were timed to say what one costs.
-    #[must_use]
     pub fn has_time(&self) -> bool {
         self.timed > 0 && !self.time_uncertain
     }
@@ -325,7 +324,6 @@ pub enum Clock {
 
 impl Clock {
     /// Whether the answers come from the clock page.
-    #[must_use]
     pub fn is_page(self) -> bool {
         matches!(self, Self::Tsc | Self::TscFast)
     }

@@ -70,7 +70,6 @@ const RUST_STARTERS: [&str; 8] = [
 
 /// Whether this innermost frame is the C library's function of the same name as what was called,
 /// which is always there and says nothing: `clock_gettime` of libc below `clock_gettime`.
-#[must_use]
 pub fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
     let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
     let mut plain = plain(function);
@@ -83,7 +82,6 @@ pub fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
 }
 
 /// Whether a frame belongs to the C library, the loader or the vDSO.
-#[must_use]
 pub(crate) fn is_of_c_library(frame: &FrameRow) -> bool {
     const FILES: [&str; 8] = [
         "libc.so.",
@@ -100,7 +98,6 @@ pub(crate) fn is_of_c_library(frame: &FrameRow) -> bool {
 }
 
 /// Whether a function asks for the time on behalf of its caller.
-#[must_use]
 pub(crate) fn is_wrapper(frame: &FrameRow) -> bool {
     let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
     let path = without_versions(&path_of(function));
@@ -109,7 +106,6 @@ pub(crate) fn is_wrapper(frame: &FrameRow) -> bool {
 
 /// How many of the frames (indices, the innermost first) stand below the program's first function:
 /// what starts programs and threads.
-#[must_use]
 pub fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
     let starts = |index: usize| frames.get(index).is_some_and(is_starter);
     let mut count = 0;
@@ -184,14 +180,12 @@ fn without_versions(path: &str) -> String {
 
 /// The function of the program's own that makes a call, by the frames of its stack, the innermost
 /// first.
-#[must_use]
 pub fn caller(frames: &[FrameRow], called: &CalledRow, complete: bool) -> String {
     let frames: Vec<&FrameRow> = frames.iter().collect();
     own_frame(&frames, called, complete).map_or_else(|| names::CUT.to_owned(), names::frame)
 }
 
 /// The first frame of the program's own, if the stack says which it is.
-#[must_use]
 pub fn own_frame<'a>(
     frames: &[&'a FrameRow],
     called: &CalledRow,

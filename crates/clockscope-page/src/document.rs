@@ -25,7 +25,6 @@ pub enum Kind {
 
 impl Kind {
     /// The command's name, which the viewer knows it by.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Trace => "trace",
@@ -173,13 +172,11 @@ impl Document {
     }
 
     /// The command that made it.
-    #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
     /// The report as it was read, without blanks around it.
-    #[must_use]
     pub fn json(&self) -> &str {
         &self.json
     }

@@ -31,7 +31,6 @@ const SCRIPT: &str = concat!(
 ///
 /// `beside` is what the page says although it is not in the report. `text` is what readers without
 /// script get; its lines stay as they are.
-#[must_use]
 pub fn page(document: &Document, title: &str, beside: &Value, text: &str) -> String {
     let kind = document.kind().name();
     format!(

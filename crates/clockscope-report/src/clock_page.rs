@@ -30,7 +30,6 @@ pub struct ClockPage {
 }
 
 /// As text for people.
-#[must_use]
 pub fn text(page: &ClockPage) -> String {
     let mut lines = format!("Page:    {}\n", page.path);
     let state = match &page.reason {

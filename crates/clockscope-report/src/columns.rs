@@ -59,7 +59,6 @@ const NAMES: [(Column, &[&str]); 11] = [
 
 impl Column {
     /// What stands above the column.
-    #[must_use]
     pub fn head(self) -> &'static str {
         match self {
             Column::TimePercent => "% time",

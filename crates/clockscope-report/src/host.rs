@@ -9,7 +9,6 @@ use clockscope_text::lines::labelled;
 const RATES_DIFFER_PPM: f64 = 100.0;
 
 /// Lines of at most 80 columns, each with its end.
-#[must_use]
 pub fn render(host: &HostState) -> String {
     let mut out = String::new();
     let mut line = |label: &str, text: &str| out.push_str(&labelled(label, &printable(text)));

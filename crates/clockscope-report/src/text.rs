@@ -12,7 +12,6 @@ use clockscope_text::units;
 
 /// The report in lines of at most 80 columns; only chosen columns can make them longer, and the
 /// width given for callers those about callers.
-#[must_use]
 pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     let syscalls_timed = entries::were_timed(&report.syscalls);
     let all = Calls { vdso: &report.vdso, syscalls: &report.syscalls, syscalls_timed };

@@ -8,7 +8,6 @@
 //! Riley, Handbook of Frequency Stability Analysis, NIST Special Publication 1065, section 5.
 
 /// Allan deviation, not overlapping.
-#[must_use]
 pub fn adev(phases: &[f64], spacing_s: f64, m: usize) -> Option<f64> {
     if m == 0 {
         return None;
@@ -18,7 +17,6 @@ pub fn adev(phases: &[f64], spacing_s: f64, m: usize) -> Option<f64> {
 }
 
 /// Overlapping Allan deviation, without a unit.
-#[must_use]
 pub fn oadev(phases: &[f64], spacing_s: f64, m: usize) -> Option<f64> {
     let terms = second_differences(phases, m)?;
     let squares: f64 = terms.iter().map(|term| term * term).sum();
@@ -26,7 +24,6 @@ pub fn oadev(phases: &[f64], spacing_s: f64, m: usize) -> Option<f64> {
 }
 
 /// Modified Allan deviation, without a unit.
-#[must_use]
 pub fn mdev(phases: &[f64], spacing_s: f64, m: usize) -> Option<f64> {
     let terms = second_differences(phases, m)?;
     if terms.len() < m {
@@ -44,14 +41,12 @@ pub fn mdev(phases: &[f64], spacing_s: f64, m: usize) -> Option<f64> {
 }
 
 /// Time deviation in seconds.
-#[must_use]
 pub fn tdev(phases: &[f64], spacing_s: f64, m: usize) -> Option<f64> {
     mdev(phases, spacing_s, m).map(|mdev| m as f64 * spacing_s * mdev / 3.0_f64.sqrt())
 }
 
 /// Maximum time interval error in seconds: the largest peak-to-peak of the phases in any window of
 /// `m` intervals.
-#[must_use]
 pub fn mtie(phases: &[f64], m: usize) -> Option<f64> {
     if m == 0 || phases.len() <= m {
         return None;

@@ -44,43 +44,36 @@ impl Distribution {
     }
 
     /// How many values were added so far.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
     /// Least value; 0 if there is none.
-    #[must_use]
     pub fn min(&self) -> u64 {
         if self.count() == 0 { 0 } else { self.min }
     }
 
     /// Greatest value; 0 if there is none.
-    #[must_use]
     pub fn max(&self) -> u64 {
         self.max
     }
 
     /// Mean; 0 if there is no value.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.count().max(1) as f64
     }
 
     /// Sum of all values.
-    #[must_use]
     pub fn sum(&self) -> u128 {
         self.sum
     }
 
     /// The value that `percent` (0 to 100) of the values do not exceed, to three digits.
-    #[must_use]
     pub fn percentile(&self, percent: f64) -> u64 {
         self.histogram.value_at_percentile(percent).clamp(self.min(), self.max)
     }
 
     /// Lower bound and count of each bucket that is not empty, ascending.
-    #[must_use]
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         let mut buckets: Vec<(u64, u64)> = Vec::new();
         for step in self.histogram.iter_recorded() {
@@ -95,7 +88,6 @@ impl Distribution {
     }
 
     /// The HdrHistogram, serialised as V2 without compression, in base64; empty on failure.
-    #[must_use]
     pub fn to_hdr(&self) -> String {
         let mut bytes = Vec::new();
         match V2Serializer::new().serialize(&self.histogram, &mut bytes) {

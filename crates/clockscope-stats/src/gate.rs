@@ -21,7 +21,6 @@ pub struct Batch {
 
 impl Batch {
     /// Returns the time of one call, in nanoseconds.
-    #[must_use]
     pub fn call_ns(&self) -> f64 {
         self.ns as f64 / self.calls.max(1) as f64
     }
@@ -49,7 +48,6 @@ impl BestControl {
     }
 
     /// Whether both control loops of `batch` took at most `1 + tolerance` times the best.
-    #[must_use]
     pub fn accepts(&self, batch: &Batch, tolerance: f64) -> bool {
         let within = |ns: u64, best: u64| ns as f64 <= best as f64 * (1.0 + tolerance);
         within(batch.control_before_ns, self.before_ns)

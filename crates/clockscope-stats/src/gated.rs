@@ -33,7 +33,6 @@ pub enum Grade {
 
 impl Grade {
     /// Its name, as in JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Quiet => "quiet",
@@ -59,7 +58,6 @@ impl Verdict {
     /// Compares the control loops of all batches with the best of all launches: a launch that was
     /// disturbed throughout must not be its own measure. A batch that `was_disturbed` (launch and
     /// batch, from 0) for another reason is not accepted either.
-    #[must_use]
     pub fn of(
         launches: &[Launch],
         tolerance: f64,
@@ -79,14 +77,12 @@ impl Verdict {
     }
 
     /// Whether a batch counts.
-    #[must_use]
     pub fn counts(&self, launch: usize, batch: usize) -> bool {
         self.is_unusable || self.accepted[launch][batch]
     }
 }
 
 /// Whether so few of all batches were accepted that they cannot be used: then all count.
-#[must_use]
 pub fn is_unusable(accepted: usize, all: usize) -> bool {
     accepted < USABLE_MIN || (accepted as f64) < all as f64 * USABLE_SHARE
 }
@@ -124,7 +120,6 @@ pub struct Summary {
 }
 
 /// The figures of a path; `None` if there is no batch.
-#[must_use]
 pub fn summarize(launches: &[Launch], verdict: &Verdict) -> Option<Summary> {
     let mut all: Vec<f64> = launches.iter().flatten().map(Batch::call_ns).collect();
     all.sort_by(f64::total_cmp);
@@ -197,7 +192,6 @@ pub struct Regime {
 
 /// The groups into which the launches fall, from the cheapest; one if they agree, none if no launch
 /// has enough accepted batches to be judged.
-#[must_use]
 pub fn regimes(summary: &Summary) -> Vec<Regime> {
     let known = |launch: &LaunchSummary| launch.accepted >= USABLE_MIN;
     let mut medians: Vec<(f64, usize)> = summary
@@ -234,7 +228,6 @@ fn is_apart(low_ns: f64, high_ns: f64) -> bool {
 /// the same rounds, where both count. `minus_ns` is subtracted from each cost first.
 ///
 /// `None` if no round has both.
-#[must_use]
 pub fn ratio(
     of: (&[Launch], &Verdict),
     to: (&[Launch], &Verdict),

@@ -32,7 +32,6 @@ pub struct Percentiles {
 ///
 /// `max` is the greatest value if it was kept apart; otherwise the top of the highest bucket in use
 /// stands for it. No percentile exceeds it.
-#[must_use]
 pub fn percentiles(buckets: &[Bucket], max: Option<u64>) -> Option<Percentiles> {
     let mut used: Vec<Bucket> = buckets.iter().copied().filter(|b| b.count > 0).collect();
     used.sort_unstable_by_key(|b| b.lower);
@@ -88,14 +87,12 @@ impl LogLinear {
     /// # Panics
     ///
     /// If `bits` is over 16: a mistake in the program.
-    #[must_use]
     pub const fn new(bits: u32) -> Self {
         assert!(bits <= 16, "so many buckets are no histogram");
         Self { bits }
     }
 
     /// The index of the bucket of `value`.
-    #[must_use]
     pub fn index_of(self, value: u64) -> u32 {
         let shift = (u64::BITS - value.leading_zeros()).saturating_sub(self.bits + 1);
         let mantissa = u32::try_from(value >> shift).expect("at most 17 bits are left");
@@ -104,7 +101,6 @@ impl LogLinear {
 
     /// The bucket at `index`, with `count` values in it; indexes beyond the last bucket give the
     /// last one.
-    #[must_use]
     pub fn bucket_at(self, index: u32, count: u64) -> Bucket {
         let index = index.min(self.index_of(u64::MAX));
         let shift = (index >> self.bits).saturating_sub(1);

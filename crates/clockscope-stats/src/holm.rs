@@ -6,7 +6,6 @@
 /// # References
 ///
 /// Holm, Scand. J. Statist. 6 (1979) 65: the k-th smallest of m is multiplied by m - k + 1.
-#[must_use]
 pub fn adjusted(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));

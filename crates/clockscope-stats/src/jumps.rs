@@ -23,7 +23,6 @@ pub(crate) const SLEW_PPM_MAX: i64 = 500;
 /// A change is a step if it exceeds what a slew and the brackets explain, and also what the
 /// neighbouring changes show: a clock that is slewed, however fast, changes about as much in the next
 /// interval. A change that the next one takes back was a bad reading.
-#[must_use]
 pub fn steps(differences: &[Difference]) -> Vec<i64> {
     let changes: Vec<Change> =
         differences.windows(2).map(|pair| Change::between(pair[0], pair[1])).collect();

@@ -32,7 +32,6 @@ pub struct LaunchPair {
 
 impl LaunchPair {
     /// From the medians of the launches; `None` if one has none.
-    #[must_use]
     pub fn of(base: &[f64], other: &[f64], above_cheapest: (f64, f64)) -> Option<Self> {
         if base.is_empty() || other.is_empty() {
             return None;
@@ -47,7 +46,6 @@ impl LaunchPair {
 
     /// The two-sided p of a change of this size (in percent) beyond an `effect` that does not matter,
     /// if launches differ by `common` percent.
-    #[must_use]
     pub fn p(&self, change: f64, effect: f64, common: f64) -> f64 {
         let least =
             if self.counts.0.min(self.counts.1) == 1 { ASSUMED_SPREAD } else { LEAST_SPREAD };
@@ -70,7 +68,6 @@ fn squares(medians: &[f64]) -> f64 {
 }
 
 /// How much launches differ, in percent, by all paths; 0 if no path has two launches.
-#[must_use]
 pub fn common_spread<'a>(pairs: impl IntoIterator<Item = &'a LaunchPair>) -> f64 {
     let several = pairs.into_iter().filter(|pair| pair.freedom() > 0.0);
     let mut spreads: Vec<f64> = several

@@ -25,7 +25,6 @@ pub struct MedianInterval {
 /// Returns the median, in the unit of `values`; the middle of two if their number is even.
 ///
 /// `None` if there are no values or one of them is not a number.
-#[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     sorted(values).map(|values| middle(&values))
 }
@@ -38,13 +37,11 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// # References
 ///
 /// David and Nagaraja, Order Statistics, 3rd edition, section 7.1.
-#[must_use]
 pub fn median_interval(values: &[f64], confidence: f64) -> Option<MedianInterval> {
     sorted(values).and_then(|values| median_interval_of_sorted(&values, confidence))
 }
 
 /// [`median_interval`] of values that are sorted already.
-#[must_use]
 pub fn median_interval_of_sorted(sorted: &[f64], confidence: f64) -> Option<MedianInterval> {
     let last = sorted.len().checked_sub(1)?;
     let (rank, confidence) = enclosing_rank(sorted.len(), confidence);

@@ -28,7 +28,6 @@ pub struct Set {
 
 impl Set {
     /// Takes values in the order of the file; `None` if there are fewer than the 3 that it wants.
-    #[must_use]
     pub fn new(mut values: Vec<f64>) -> Option<Self> {
         if values.len() < 3 {
             return None;
@@ -44,50 +43,42 @@ impl Set {
     }
 
     /// The values in ascending order.
-    #[must_use]
     pub fn values(&self) -> &[f64] {
         &self.sorted
     }
 
     /// How many values there are.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.sorted.len()
     }
 
     /// The least of the values.
-    #[must_use]
     pub fn min(&self) -> f64 {
         self.sorted[0]
     }
 
     /// The greatest of the values.
-    #[must_use]
     pub fn max(&self) -> f64 {
         self.sorted[self.sorted.len() - 1]
     }
 
     /// The arithmetic mean of the values.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         self.sum / self.sorted.len() as f64
     }
 
     /// The middle value, the upper one if there are two.
-    #[must_use]
     pub fn median(&self) -> f64 {
         self.sorted[self.sorted.len() / 2]
     }
 
     /// Variance from the sum of squares: wrong, even negative, where the mean is large against it.
-    #[must_use]
     pub fn variance(&self) -> f64 {
         let count = self.sorted.len() as f64;
         (self.squares - self.sum * self.sum / count) / (count - 1.0)
     }
 
     /// Standard deviation; not a number where the variance is negative.
-    #[must_use]
     pub fn standard_deviation(&self) -> f64 {
         self.variance().sqrt()
     }
@@ -106,7 +97,6 @@ pub struct Difference {
 
 /// Compares a set with the reference; `level` is an index of [`LEVELS`]. `None` if no difference is
 /// proven.
-#[must_use]
 pub fn relative(set: &Set, reference: &Set, level: usize) -> Option<Difference> {
     let (n1, n2) = (reference.count() as f64, set.count() as f64);
     let df = n1 + n2 - 2.0;

@@ -19,7 +19,6 @@ pub struct Judged {
 ///
 /// A pair counts if all four of its control loops took at most `1 + tolerance` times the best; each
 /// side is compared with its own best. With too few of such pairs all count, and the grade says so. `None` without pairs.
-#[must_use]
 pub fn added(with: &[Batch], without: &[Batch], tolerance: f64) -> Option<Judged> {
     let kept = |batches: &[Batch]| -> Option<Vec<bool>> {
         let best = BestControl::of(batches)?;
@@ -33,7 +32,6 @@ pub fn added(with: &[Batch], without: &[Batch], tolerance: f64) -> Option<Judged
 
 /// The cost of a call in `batches`, in nanoseconds; those whose control loops took more than
 /// `1 + tolerance` times the best do not count, unless too few are left. `None` without batches.
-#[must_use]
 pub fn cost(batches: &[Batch], tolerance: f64) -> Option<Judged> {
     let best = BestControl::of(batches)?;
     judged(batches.iter().map(|batch| (batch.call_ns(), best.accepts(batch, tolerance))))

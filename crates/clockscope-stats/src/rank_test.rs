@@ -39,7 +39,6 @@ struct Ranks {
 ///
 /// Mann and Whitney, Ann. Math. Stat. 18 (1947) 50. With ties the exact distribution is the one
 /// given which values are tied: Lehmann, Nonparametrics (1975), section 1.4.
-#[must_use]
 pub fn mann_whitney(base: &Sorted, other: &Sorted) -> RankTest {
     let ranks = rank(base, other);
     let most = base.count().max(other.count());

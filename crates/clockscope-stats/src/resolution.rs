@@ -42,13 +42,11 @@ impl StepAccount {
     }
 
     /// Share (0 to 1) of zero steps.
-    #[must_use]
     pub fn zero_share(&self) -> f64 {
         self.zeros as f64 / self.count.max(1) as f64
     }
 
     /// Lower bound and count of each bucket that is not empty, ascending; zero has its own.
-    #[must_use]
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         let zeros = (self.zeros > 0).then_some((0, self.zeros));
         let used = (0..).zip(&self.counts).filter(|(_, count)| **count > 0);

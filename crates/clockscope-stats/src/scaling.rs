@@ -30,7 +30,6 @@ pub struct Together {
 
 /// The batches of each thread that lie between the last thread's first start and the first thread's
 /// last end.
-#[must_use]
 pub fn while_all_ran(threads: &[Vec<Placed>]) -> Vec<Vec<Batch>> {
     let start =
         threads.iter().map(|batches| batches.first().map_or(u64::MAX, |b| b.start_ns)).max();
@@ -45,7 +44,6 @@ pub fn while_all_ran(threads: &[Vec<Placed>]) -> Vec<Vec<Batch>> {
 
 /// Sums up the batches of each thread, of which those count whose control loops took at most
 /// `1 + tolerance` times the best; `None` if a thread has none.
-#[must_use]
 pub fn together(threads: &[Vec<Batch>], tolerance: f64) -> Option<Together> {
     let mut sum = Together {
         calls_per_second: 0.0,

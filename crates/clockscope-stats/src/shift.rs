@@ -32,7 +32,6 @@ pub struct Shift {
 ///
 /// Hodges and Lehmann, Ann. Math. Stat. 34 (1963) 598; the interval: Lehmann, Nonparametrics
 /// (1975), section 2.6.
-#[must_use]
 pub fn hodges_lehmann(base: &Sorted, other: &Sorted, confidence: f64) -> Shift {
     let differences = Differences { base: base.values(), other: other.values() };
     let pairs = differences.count();
@@ -49,7 +48,6 @@ pub fn hodges_lehmann(base: &Sorted, other: &Sorted, confidence: f64) -> Shift {
 }
 
 /// Returns whether sets of these sizes have an interval of `confidence` at all.
-#[must_use]
 pub fn are_enough(base: usize, other: usize, confidence: f64) -> bool {
     base > 0 && other > 0 && interval_rank(base, other, confidence) > 0
 }

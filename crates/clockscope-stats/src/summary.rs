@@ -9,7 +9,6 @@ pub struct Sorted(Vec<f64>);
 
 impl Sorted {
     /// Sorts `values`; `None` if there are none, or one is not a number or larger than [`LARGEST`].
-    #[must_use]
     pub fn new(mut values: Vec<f64>) -> Option<Self> {
         if values.is_empty() || !values.iter().all(|value| value.abs() <= LARGEST) {
             return None;
@@ -23,31 +22,26 @@ impl Sorted {
     }
 
     /// The numbers, from the least to the greatest.
-    #[must_use]
     pub fn values(&self) -> &[f64] {
         &self.0
     }
 
     /// How many there are.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
     /// The least of the numbers.
-    #[must_use]
     pub fn min(&self) -> f64 {
         self.0[0]
     }
 
     /// The greatest of the numbers.
-    #[must_use]
     pub fn max(&self) -> f64 {
         self.0[self.0.len() - 1]
     }
 
     /// The value below which a share `p` (0 to 1) lies, between neighbours by proportion.
-    #[must_use]
     pub fn quantile(&self, p: f64) -> f64 {
         let last = self.0.len() - 1;
         let place = p.clamp(0.0, 1.0) * last as f64;
@@ -60,7 +54,6 @@ impl Sorted {
     }
 
     /// The arithmetic mean of the numbers.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         // About the first value, so that a large common part takes no digits away.
         let origin = self.0[0];
@@ -68,7 +61,6 @@ impl Sorted {
     }
 
     /// The variance of a sample, in two passes; 0 for a single value.
-    #[must_use]
     pub fn variance(&self) -> f64 {
         let count = self.0.len();
         if count < 2 || self.is_constant() {
@@ -85,19 +77,16 @@ impl Sorted {
     }
 
     /// The standard deviation of a sample; 0 for a single value.
-    #[must_use]
     pub fn standard_deviation(&self) -> f64 {
         self.variance().sqrt()
     }
 
     /// Whether all values are the same.
-    #[must_use]
     pub fn is_constant(&self) -> bool {
         self.min() == self.max()
     }
 
     /// Tukey's classes of values far out.
-    #[must_use]
     pub fn outliers(&self) -> Outliers {
         let (q1, q3) = (self.quantile(0.25), self.quantile(0.75));
         let range = q3 - q1;
@@ -114,7 +103,6 @@ impl Sorted {
     }
 
     /// At most `most` values, evenly chosen, the least and the greatest among them.
-    #[must_use]
     pub fn thinned(&self, most: usize) -> Vec<f64> {
         let count = self.0.len();
         if count <= most || most < 2 {
@@ -143,7 +131,6 @@ pub struct Outliers {
 
 impl Outliers {
     /// How many values lie far out, on both sides.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.low_severe + self.low_mild + self.high_mild + self.high_severe
     }

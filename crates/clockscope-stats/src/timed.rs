@@ -50,7 +50,6 @@ pub struct MeanCost {
 ///
 /// Kish, Survey Sampling (1965), 11.7: calls of unequal weight say as much as `(sum of weights)^2 /
 /// squares` of equal weight do.
-#[must_use]
 pub fn cost(bins: &[Bin], samples: u64, squares: u64, exact: f64) -> MeanCost {
     let sum: f64 = bins.iter().map(|bin| bin.weight as f64).sum();
     let effective = (sum.powi(2) / squares.max(1) as f64).min(samples as f64).max(1.0);

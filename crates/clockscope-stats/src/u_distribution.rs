@@ -16,7 +16,6 @@ impl UDistribution {
     ///
     /// The generating function is a Gaussian binomial coefficient: the product over i from 1 to
     /// `other` of `(1 - q^(base + i)) / (1 - q^i)`.
-    #[must_use]
     pub(crate) fn untied(base: usize, other: usize) -> Self {
         let mut ways = vec![0_i128; base * other + 1];
         ways[0] = 1;
@@ -37,7 +36,6 @@ impl UDistribution {
     ///
     /// Time and memory grow with the product of the sets' sizes and their sum; meant for up to 50
     /// values each without, and 25 each with ties.
-    #[must_use]
     pub(crate) fn tied(groups: &[usize], other: usize) -> Self {
         let total: usize = groups.iter().sum();
         let steps = if groups.iter().any(|size| *size > 1) { 2 } else { 1 };
@@ -64,13 +62,11 @@ impl UDistribution {
     }
 
     /// The probability of U or less.
-    #[must_use]
     pub(crate) fn at_most(&self, u: f64) -> f64 {
         self.index(u).map_or(0.0, |index| self.at_most[index])
     }
 
     /// Twice the probability of U, or what is as far out on its side, at most 1.
-    #[must_use]
     pub(crate) fn two_sided(&self, u: f64) -> f64 {
         // The distribution is symmetric only without ties; the upper tail is counted by itself.
         let below = self.index(u - 0.5 / self.steps).map_or(0.0, |index| self.at_most[index]);
@@ -78,7 +74,6 @@ impl UDistribution {
     }
 
     /// The greatest whole k for which U < k is no likelier than `share`; 0 if there is none.
-    #[must_use]
     pub(crate) fn rank_below(&self, share: f64) -> usize {
         let values = self.at_most.iter();
         values.take_while(|probability| **probability <= share * (1.0 + 1e-12)).count()

@@ -22,7 +22,6 @@ pub struct MeanTest {
 /// # References
 ///
 /// Welch, Biometrika 34 (1947) 28; degrees of freedom by Satterthwaite.
-#[must_use]
 pub fn welch(base: &Sorted, other: &Sorted, confidence: f64) -> Option<MeanTest> {
     let (n1, n2) = counts(base, other)?;
     let (v1, v2) = (base.variance() / n1, other.variance() / n2);
@@ -38,7 +37,6 @@ pub fn welch(base: &Sorted, other: &Sorted, confidence: f64) -> Option<MeanTest>
 /// # References
 ///
 /// "Student", Biometrika 6 (1908) 1.
-#[must_use]
 pub fn pooled(base: &Sorted, other: &Sorted, confidence: f64) -> Option<MeanTest> {
     let (n1, n2) = counts(base, other)?;
     let df = n1 + n2 - 2.0;

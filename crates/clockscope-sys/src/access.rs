@@ -10,7 +10,6 @@ use rustix::process::{getegid, geteuid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// True if this process may execute the file.
-#[must_use]
 pub fn is_executable(path: &Path) -> bool {
     rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
@@ -23,14 +22,12 @@ fn has_file_capabilities(path: &Path) -> bool {
 }
 
 /// The effective user id, which decides what this process may do.
-#[must_use]
 pub fn effective_uid() -> u32 {
     geteuid().as_raw()
 }
 
 /// The limit on the address space of a process in bytes (`RLIMIT_AS`); `None` if there is none or
 /// it is not known.
-#[must_use]
 pub fn address_space_limit(pid: i32) -> Option<u64> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: asks only; the pointer is to a local of the right type.
@@ -67,7 +64,6 @@ pub fn join_ipc_namespace(pid: i32) -> std::io::Result<()> {
 ///
 /// `clock_getcpuclockid(3)`; `MAKE_PROCESS_CPUCLOCK` and `CPUCLOCK_SCHED` in
 /// `include/linux/posix-timers_types.h` (Linux 6.18)
-#[must_use]
 pub fn cpu_time(pid: i32) -> Option<Duration> {
     if pid <= 0 {
         return None; // it would be that of this process
@@ -83,7 +79,6 @@ pub fn cpu_time(pid: i32) -> Option<Duration> {
 }
 
 /// True if executing the file gives more privileges, which a traced process does not get.
-#[must_use]
 pub fn gives_privileges(path: &Path) -> bool {
     let bits = path.metadata().is_ok_and(|file| {
         let mode = file.permissions().mode();
@@ -94,14 +89,12 @@ pub fn gives_privileges(path: &Path) -> bool {
 }
 
 /// True if a process has just executed a file that gives privileges, without getting them.
-#[must_use]
 pub fn lacks_privileges(pid: i32) -> bool {
     gives_privileges(Path::new(&format!("/proc/{pid}/exe")))
 }
 
 /// True if the kernel denies this process and its children to execute memory that they have written
 /// (`PR_SET_MDWE`, by which systemd does `MemoryDenyWriteExecute=`). Nobody can take it back.
-#[must_use]
 pub fn denies_written_code() -> bool {
     // SAFETY: takes numbers. Kernels before Linux 6.3 give an error, which is negative.
     let flags = unsafe { libc::prctl(libc::PR_GET_MDWE, 0, 0, 0, 0) };

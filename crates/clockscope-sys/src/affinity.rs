@@ -46,14 +46,12 @@ pub fn restrict_to(cpus: &[u32]) -> io::Result<()> {
 }
 
 /// The CPU that the calling thread is on now, 0 if the kernel does not say.
-#[must_use]
 pub fn current() -> u32 {
     // SAFETY: takes nothing.
     unsafe { libc::sched_getcpu() }.max(0).cast_unsigned()
 }
 
 /// How often the calling thread was taken off its CPU although it could have run on.
-#[must_use]
 pub fn involuntary_switches() -> u64 {
     // SAFETY: all-zero is a value of this plain struct; the kernel fills it in.
     let usage = unsafe {

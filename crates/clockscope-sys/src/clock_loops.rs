@@ -44,13 +44,11 @@ pub enum NoLoop {
 }
 
 /// The loops without a call.
-#[must_use]
 pub fn empty() -> Loops {
     Loops::around(|| ())
 }
 
 /// The loops around `std::time::Instant::now`.
-#[must_use]
 pub fn instant() -> Loops {
     Loops::around(|| {
         std::hint::black_box(std::time::Instant::now());

@@ -16,7 +16,6 @@ pub struct VdsoClock(ClockGettime);
 
 impl VdsoClock {
     /// Finds the function; `None` if there is no vDSO (`vdso=0`) or it has no such function.
-    #[must_use]
     pub fn find() -> Option<Self> {
         let function = Call::ClockGettime(ClockId::Monotonic);
         let address = Functions::own().ok()?.address(function)?;
@@ -28,7 +27,6 @@ impl VdsoClock {
 
     /// A reading; `None` if the function gives an error.
     #[inline]
-    #[must_use]
     pub fn read(self, clock: ClockId) -> Option<Timespec> {
         let mut time = UNWRITTEN;
         // SAFETY: the pointer is to a local of the right type.
@@ -41,7 +39,6 @@ const UNWRITTEN: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: -1 };
 
 /// A reading through the C library; `None` on an error.
 #[inline]
-#[must_use]
 pub fn by_libc(clock: ClockId) -> Option<Timespec> {
     let mut time = UNWRITTEN;
     // SAFETY: the pointer is to a local of the right type.
@@ -51,7 +48,6 @@ pub fn by_libc(clock: ClockId) -> Option<Timespec> {
 
 /// A reading by the system call instruction itself; `None` on an error.
 #[inline]
-#[must_use]
 pub fn by_syscall(clock: ClockId) -> Option<Timespec> {
     let mut time = UNWRITTEN;
     let mut status = libc::SYS_clock_gettime;
@@ -71,7 +67,6 @@ pub fn by_syscall(clock: ClockId) -> Option<Timespec> {
 }
 
 /// What `clock_getres(2)` says, in nanoseconds; `None` on an error.
-#[must_use]
 pub fn resolution_ns(clock: ClockId) -> Option<u64> {
     let mut time = UNWRITTEN;
     // SAFETY: the pointer is to a local of the right type.
@@ -82,7 +77,6 @@ pub fn resolution_ns(clock: ClockId) -> Option<u64> {
 
 /// The counter, read whenever the CPU sees fit: `rdtsc`.
 #[inline]
-#[must_use]
 pub fn counter() -> i64 {
     // SAFETY: reads a register that exists on every x86-64.
     unsafe { std::arch::x86_64::_rdtsc() }.cast_signed()
@@ -90,7 +84,6 @@ pub fn counter() -> i64 {
 
 /// The counter, read after everything before it: `lfence; rdtsc`.
 #[inline]
-#[must_use]
 pub fn counter_fenced() -> i64 {
     // SAFETY: exists on every x86-64 and changes nothing.
     unsafe { std::arch::x86_64::_mm_lfence() };

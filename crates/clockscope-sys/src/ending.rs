@@ -66,7 +66,6 @@ impl Ending {
     }
 
     /// Why it is to end, if it is.
-    #[must_use]
     pub fn asked(&self) -> Option<Asked> {
         match ASKED.load(Relaxed) {
             0 => None,
@@ -110,7 +109,6 @@ extern "C" fn note_stop(_: i32) {
 }
 
 /// Whether Ctrl-Z was pressed since somebody asked last; never without [`Ending::keep_stops`].
-#[must_use]
 pub fn take_stop() -> bool {
     STOP.swap(false, Relaxed)
 }

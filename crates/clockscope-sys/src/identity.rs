@@ -13,7 +13,6 @@ pub struct Uname {
 }
 
 /// Asks the kernel for its release and architecture.
-#[must_use]
 pub fn kernel() -> Uname {
     let names = rustix::system::uname();
     let text = |field: &std::ffi::CStr| field.to_string_lossy().into_owned();
@@ -29,7 +28,6 @@ const HYPERVISOR: u32 = 0x4000_0000;
 /// # References
 ///
 /// - leaves 0, 0x4000_0000 and 0x8000_0000 state in EAX the last leaf of their range
-#[must_use]
 pub fn cpuid(leaf: u32) -> Option<[u32; 4]> {
     let range = leaf & 0xffff_0000;
     // Without a hypervisor Intel's CPUs answer for these leaves with those of another.
@@ -56,7 +54,6 @@ fn has_hypervisor() -> bool {
 ///
 /// - CPUID leaf 1, ECX bit 31, and leaf 0x4000_0000: Intel's and AMD's manuals leave them to
 ///   hypervisors, which agreed on this use
-#[must_use]
 pub fn hypervisor() -> Option<String> {
     if !has_hypervisor() {
         return None;
@@ -73,7 +70,6 @@ pub fn hypervisor() -> Option<String> {
 ///
 /// - Intel's manual, CPUID leaf 0x15: crystal in ECX, times EBX / EAX
 /// - leaf 0x4000_0010, EAX: kilohertz, as VMware's and KVM's guests read it
-#[must_use]
 pub fn tsc_hz_by_cpuid() -> Option<(f64, &'static str)> {
     if let Some([denominator, numerator, crystal_hz, _]) = cpuid(0x15)
         && denominator != 0
@@ -96,7 +92,6 @@ const LOG_MAX: usize = 16 << 20;
 const LOG_WRITTEN_OUT: usize = 4;
 
 /// The kernel's log as far as it is still there; `None` without the right to read it.
-#[must_use]
 pub fn kernel_log() -> Option<String> {
     let bytes = read_kernel_log().ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -129,7 +124,6 @@ pub fn read_kernel_log() -> io::Result<Vec<u8>> {
 }
 
 /// Seconds since 1970, UTC.
-#[must_use]
 pub fn unix_seconds() -> i64 {
     rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec
 }

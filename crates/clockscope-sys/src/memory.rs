@@ -79,7 +79,6 @@ pub fn write_words(pid: i32, first: u64, stride: u64, count: usize, word: u64) -
 /// # References
 ///
 /// `kcmp(2)` (`KCMP_VM`)
-#[must_use]
 pub fn is_shared_with(pid: i32, other: i32) -> bool {
     const KCMP_VM: libc::c_int = 1;
     // SAFETY: takes numbers.

@@ -21,7 +21,6 @@ pub struct OwnVdso {
 /// The kernel's image, or `None` if there is none.
 ///
 /// Not by `AT_SYSINFO_EHDR`: under another clockscope that names its image, not the kernel's.
-#[must_use]
 pub fn read() -> Option<OwnVdso> {
     let maps = proc_text::read("/proc/self/maps").ok()?;
     let mappings = mappings(&maps);
@@ -34,7 +33,6 @@ pub fn read() -> Option<OwnVdso> {
 }
 
 /// The addresses of the kernel's image in this process; empty if there is none.
-#[must_use]
 pub fn code() -> Range<u64> {
     let maps = proc_text::read("/proc/self/maps").unwrap_or_default();
     mappings(&maps).last().map_or(0..0, |(start, end)| *start..*end)

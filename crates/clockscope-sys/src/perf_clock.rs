@@ -20,7 +20,6 @@ const PAGE_BYTES: usize = 4096;
 /// # References
 ///
 /// - `perf_event_open(2)`, `cap_user_time`
-#[must_use]
 pub fn scale() -> Option<(u16, u32)> {
     let mut wanted = attributes(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY as u64);
     wanted.set_exclude_kernel(1);

@@ -79,13 +79,11 @@ impl Ring {
     }
 
     /// The CPU whose records it holds.
-    #[must_use]
     pub fn cpu(&self) -> i32 {
         self.cpu
     }
 
     /// Bytes that fit into it.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }

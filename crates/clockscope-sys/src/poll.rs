@@ -64,7 +64,6 @@ impl EndSignals {
     }
 
     /// Whether one of them came since.
-    #[must_use]
     pub fn came(&self) -> bool {
         let mut info = [0; size_of::<libc::signalfd_siginfo>()];
         (&self.0).read(&mut info).is_ok_and(|read| read > 0)

@@ -14,7 +14,6 @@ impl Precedence {
     /// # References
     ///
     /// `sched(7)`, `sched_setscheduler(2)`
-    #[must_use]
     pub fn ask() -> Self {
         // The flag may be there from the last time.
         let is_given = policy() == Some(libc::SCHED_OTHER)

@@ -125,7 +125,6 @@ pub fn detach_with(pid: i32, signal: i32) -> io::Result<()> {
 
 /// Address of the area that a stopped tracee has registered with `rseq(2)`; `None` if it
 /// has none, or the kernel does not say (before Linux 5.13).
-#[must_use]
 pub fn rseq_area(pid: i32) -> Option<u64> {
     // `struct ptrace_rseq_configuration`: pointer, size, signature, flags, padding.
     let mut area = [0_u64; 3];
@@ -136,7 +135,6 @@ pub fn rseq_area(pid: i32) -> Option<u64> {
 
 /// True if a stopped tracee is given its own system calls as signals (`PR_SET_SYSCALL_USER_DISPATCH`);
 /// false where the kernel does not say (before Linux 6.4).
-#[must_use]
 pub fn dispatches_system_calls(pid: i32) -> bool {
     // `struct ptrace_sud_config`: mode, selector, offset, length.
     let mut config = [0_u64; 4];
@@ -146,7 +144,6 @@ pub fn dispatches_system_calls(pid: i32) -> bool {
 }
 
 /// Registers that are all zero.
-#[must_use]
 pub fn no_registers() -> Registers {
     // SAFETY: all-zero is a value of this plain struct of integers.
     unsafe { std::mem::zeroed() }
@@ -304,7 +301,6 @@ pub fn syscall_info(pid: i32) -> io::Result<SyscallStop> {
 /// # References
 ///
 /// `PTRACE_SECCOMP_GET_METADATA` in `ptrace(2)`: needs `CAP_SYS_ADMIN`
-#[must_use]
 pub fn has_seccomp_filter(pid: i32) -> Option<bool> {
     let mut metadata = [0_u64; 2];
     let size = size_of_val(&metadata);

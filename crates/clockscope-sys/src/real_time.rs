@@ -74,7 +74,6 @@ thread_local! {
 
 impl Service {
     /// Begins to serve, with a sentinel if there is none.
-    #[must_use]
     pub fn begin() -> Self {
         let duty = DUTY.with_borrow_mut(|current| {
             let duty = current.upgrade().unwrap_or_else(|| Rc::new(Duty::begin()));
@@ -97,7 +96,6 @@ impl Service {
     }
 
     /// Whether all threads must be looked at: [`Self::review`].
-    #[must_use]
     pub fn is_due(&self) -> bool {
         self.duty.sentinel.as_ref().is_some_and(|sentinel| sentinel.shared.is_due.load(Relaxed))
     }
@@ -270,7 +268,6 @@ fn above(thread: i32) -> i32 {
 }
 
 /// Whether the calling thread goes before ordinary ones, and waits for whatever it makes, which is ordinary.
-#[must_use]
 pub fn is_first() -> bool {
     scheduling(0).is_some_and(|(policy, _)| is_real_time(policy))
 }

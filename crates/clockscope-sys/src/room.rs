@@ -10,7 +10,6 @@ const STACK: u64 = 512 << 10;
 const ADDRESSES: u64 = 64 << 20;
 
 /// What it lacks and how that is mended, if it does.
-#[must_use]
 pub fn lacks() -> Option<String> {
     let all = [
         (Resource::Stack, STACK, "stack", "ulimit -s"),

@@ -48,19 +48,16 @@ impl SealedPage {
     }
 
     /// The page, which other processes read while this one writes it.
-    #[must_use]
     pub fn page(&self) -> &'static Page {
         self.page
     }
 
     /// The file's descriptor in this process.
-    #[must_use]
     pub fn descriptor(&self) -> i32 {
         self.file.as_raw_fd()
     }
 
     /// The number of the file's inode, by which other processes tell that it is this file.
-    #[must_use]
     pub fn inode(&self) -> u64 {
         self.inode
     }

@@ -46,7 +46,6 @@ impl SetWatch {
     }
 
     /// Waits until the clock is set or the time is over; true if it was set.
-    #[must_use]
     pub fn wait(&self, at_most: Duration) -> bool {
         // However the wait ends, the timer knows whether the clock was set.
         let _ = poll::wait(&[self.as_fd()], at_most);

@@ -56,13 +56,11 @@ impl<T: SharedContent> Segment<T> {
     }
 
     /// The number by which another process attaches it.
-    #[must_use]
     pub fn id(&self) -> i32 {
         self.id
     }
 
     /// The content, which other processes change meanwhile.
-    #[must_use]
     pub fn get(&self) -> &T {
         // SAFETY: attached until `self` is dropped, at least `size_of::<T>()` bytes, page-aligned;
         // `SharedContent` says that any content is valid.

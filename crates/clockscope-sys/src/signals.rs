@@ -133,7 +133,6 @@ pub fn send(pid: i32, signal: i32) -> io::Result<()> {
 }
 
 /// True if `thread` is a thread of `process`.
-#[must_use]
 pub fn is_thread_of(process: i32, thread: i32) -> bool {
     // SAFETY: takes numbers; signal 0 is never delivered.
     unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) == 0 }
@@ -142,7 +141,6 @@ pub fn is_thread_of(process: i32, thread: i32) -> bool {
 /// True if a thread's process ignores a signal: by its own wish, or because nobody has said otherwise.
 /// Without a tracer the kernel drops such a signal, and nothing is interrupted. (A handler for one that is
 /// ignored otherwise does not show here.)
-#[must_use]
 pub fn is_ignored(thread: i32, signal: i32) -> bool {
     const BY_DEFAULT: [i32; 4] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
     BY_DEFAULT.contains(&signal)

@@ -93,7 +93,6 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
 
 impl Waiting {
     /// The child's process id.
-    #[must_use]
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -133,7 +132,6 @@ pub struct Failure(PipeReader);
 impl Failure {
     /// The error of `execve`, or `None` when the program has started. Waits for the child to do
     /// one or the other.
-    #[must_use]
     pub fn wait(mut self) -> Option<io::Error> {
         let mut number = [0; 4];
         self.0

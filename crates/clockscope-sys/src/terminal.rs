@@ -19,7 +19,6 @@ use super::poll;
 /// # References
 ///
 /// `TIOCGWINSZ(2const)`.
-#[must_use]
 pub fn columns() -> Option<usize> {
     let size = tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then(|| usize::from(size.ws_col))
@@ -49,7 +48,6 @@ pub fn wait_for_key(terminal: &File, at_most: Duration) -> io::Result<()> {
 }
 
 /// Whether this process may use its terminal now: it is not in the background.
-#[must_use]
 pub fn is_ours(terminal: &File) -> bool {
     tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp())
 }

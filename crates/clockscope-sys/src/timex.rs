@@ -48,14 +48,12 @@ pub fn read() -> io::Result<Timex> {
 
 impl Timex {
     /// `STA_UNSYNC` is not set.
-    #[must_use]
     pub fn is_synchronised(&self) -> bool {
         self.status & libc::STA_UNSYNC == 0
     }
 
     /// How much faster than `CLOCK_MONOTONIC_RAW` the kernel lets `CLOCK_MONOTONIC` run, in parts
     /// per million.
-    #[must_use]
     pub fn frequency_ppm(&self) -> f64 {
         self.freq as f64 / 65_536.0 + (self.tick - 10_000) as f64 * 100.0
     }

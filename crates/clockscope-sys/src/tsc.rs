@@ -9,7 +9,6 @@ use rustix::process::{
 };
 
 /// True if the CPU has `rdtscp`.
-#[must_use]
 pub fn has_rdtscp() -> bool {
     __cpuid(0x8000_0000).eax >= 0x8000_0001 && __cpuid(0x8000_0001).edx & (1 << 27) != 0
 }
@@ -19,14 +18,12 @@ pub fn has_rdtscp() -> bool {
 /// # References
 ///
 /// `HWCAP2_FSGSBASE` in arch/x86/include/uapi/asm/hwcap2.h (Linux 6.18)
-#[must_use]
 pub fn has_rdfsbase() -> bool {
     // SAFETY: takes a number.
     unsafe { libc::getauxval(libc::AT_HWCAP2) & 2 != 0 }
 }
 
 /// The counter now, read after everything before it is done.
-#[must_use]
 pub fn before() -> Ticks {
     // SAFETY: both instructions exist on every x86-64 and change no memory.
     unsafe {
@@ -36,7 +33,6 @@ pub fn before() -> Ticks {
 }
 
 /// The counter now, read when everything before it is done; needs [`has_rdtscp`].
-#[must_use]
 pub fn after() -> Ticks {
     let mut cpu = 0;
     // SAFETY: changes only the local variable.
@@ -51,7 +47,6 @@ pub fn after() -> Ticks {
 /// # References
 ///
 /// - `PR_GET_TSC(2const)`; `arch/x86/kernel/process.c` (Linux 6.18), arm64 since 6.12
-#[must_use]
 pub fn is_permitted() -> Option<bool> {
     let mode = time_stamp_counter_readability().ok()?;
     Some(mode == TimeStampCounterReadability::Readable)
@@ -63,14 +58,12 @@ pub fn is_permitted() -> Option<bool> {
 /// # References
 ///
 /// - `PR_SET_TSC(2const)`: asks for no privilege; a seccomp filter may forbid it
-#[must_use]
 pub fn permit() -> bool {
     set_time_stamp_counter_readability(TimeStampCounterReadability::Readable).is_ok()
 }
 
 /// Takes the permission from this thread, which must not read a clock or the counter until it is
 /// given back; says whether that worked. A reading ends the process by a signal.
-#[must_use]
 pub fn forbid() -> bool {
     set_time_stamp_counter_readability(TimeStampCounterReadability::RaiseSIGSEGV).is_ok()
 }

@@ -64,7 +64,6 @@ type Function = unsafe extern "C" fn(usize, usize, usize, usize, usize) -> libc:
 /// # References
 ///
 /// - `getauxval(3)`
-#[must_use]
 pub fn own_base() -> Option<u64> {
     // SAFETY: getauxval takes a number and only reads the vector that the process was started with.
     let base = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
@@ -73,7 +72,6 @@ pub fn own_base() -> Option<u64> {
 
 impl Call {
     /// Every call, in the order in which they are shown.
-    #[must_use]
     pub fn all() -> Vec<Self> {
         let clocks = ClockId::ALL.into_iter().map(Self::ClockGettime);
         let others =
@@ -82,7 +80,6 @@ impl Call {
     }
 
     /// The name of the function in C.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::ClockGettime(_) => "clock_gettime",
@@ -95,7 +92,6 @@ impl Call {
     }
 
     /// The name of its symbol in the image.
-    #[must_use]
     pub fn symbol(self) -> String {
         format!("__vdso_{}", self.name())
     }
@@ -210,7 +206,6 @@ pub struct Callable {
 /// Left out are functions that the image does not have, that do not say what state they need, or
 /// that the kernel refuses to answer, such as the alarm clocks of a machine without such a clock.
 /// Gives nothing for another image: its functions are not in this process.
-#[must_use]
 pub fn callables(image: &[u8]) -> Option<Vec<Callable>> {
     let base = own_base()?;
     let mut own = vec![0; image.len()];
@@ -238,13 +233,11 @@ impl Callable {
     }
 
     /// The function, with what it is asked for.
-    #[must_use]
     pub fn call(&self) -> Call {
         self.call
     }
 
     /// What it costs both ways.
-    #[must_use]
     pub fn cost(&self) -> CallCost {
         let start = Instant::now();
         let (mut vdso, mut syscall) = (Duration::MAX, Duration::MAX);
@@ -282,7 +275,6 @@ fn per_call(total: Duration) -> Picos {
 /// # References
 ///
 /// - `seccomp(2)`: filters belong to a thread
-#[must_use]
 pub fn paths(callables: &[Callable]) -> Option<Vec<Path>> {
     let jobs: Vec<(Function, [usize; 5])> =
         callables.iter().map(|one| (one.function, one.arguments.values)).collect();

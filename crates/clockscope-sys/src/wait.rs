@@ -182,7 +182,6 @@ fn seconds(time: libc::timeval) -> Duration {
 
 impl Status {
     /// Takes apart the status word of `wait4(2)` for a tracee.
-    #[must_use]
     pub fn from_raw(status: i32) -> Self {
         if libc::WIFEXITED(status) {
             Self::Exited(libc::WEXITSTATUS(status))

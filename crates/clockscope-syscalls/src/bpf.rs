@@ -171,7 +171,6 @@ impl BpfCounter {
     }
 
     /// What the probes cost, measured when the counter was started.
-    #[must_use]
     pub fn calibration(&self) -> ProbeCost {
         self.cost
     }

@@ -18,13 +18,11 @@ pub struct ProbeCost {
 
 impl ProbeCost {
     /// What counting adds to a followed call, in picoseconds.
-    #[must_use]
     pub fn per_call_ps(&self) -> u64 {
         self.traced_ps.saturating_sub(self.untraced_ps)
     }
 
     /// What counting adds to every call of everybody else, in picoseconds.
-    #[must_use]
     pub fn bystander_tax_ps(&self) -> u64 {
         self.bystander_ps.saturating_sub(self.untraced_ps)
     }
@@ -32,7 +30,6 @@ impl ProbeCost {
     /// What is taken off each timed call so that a cheap one is reported at its untraced cost, in
     /// picoseconds. Negative where the span lacks more (the way into the kernel and back) than the
     /// probes add to it.
-    #[must_use]
     pub fn bias_ps(&self) -> i128 {
         i128::from(self.span_ps) - i128::from(self.untraced_ps)
     }

@@ -67,7 +67,6 @@ impl Filter {
 
     /// Whether a call of this name is in the set. The name of a vDSO function counts with or
     /// without its `__vdso_`.
-    #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         let name = name.strip_prefix("__vdso_").unwrap_or(name);
         let Some(first) = self.rules.first() else { return true };
@@ -78,7 +77,6 @@ impl Filter {
 
     /// The x86-64 numbers below `limit` in the set, in ascending order; `None` if the set has every
     /// call.
-    #[must_use]
     pub fn numbers(&self, limit: u32) -> Option<Vec<u32>> {
         if self.rules.is_empty() {
             return None;

@@ -3,20 +3,17 @@
 //! Facts of arch/x86/entry/syscalls/syscall_64.tbl.
 
 /// The name of an x86-64 system call; `syscall_N` if the number `N` has none.
-#[must_use]
 pub fn name(number: u32) -> String {
     known_name(number).map_or_else(|| format!("syscall_{number}"), str::to_string)
 }
 
 /// The name of an x86-64 system call, if the number has one.
-#[must_use]
 pub(crate) fn known_name(number: u32) -> Option<&'static str> {
     let late = number.checked_sub(FIRST_LATE).and_then(|place| LATE.get(place as usize));
     EARLY.get(number as usize).or(late).copied()
 }
 
 /// The number of an x86-64 system call by its name.
-#[must_use]
 pub fn number(name: &str) -> Option<u32> {
     all().find(|call| call.1 == name).map(|call| call.0)
 }

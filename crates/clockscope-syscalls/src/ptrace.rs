@@ -30,7 +30,6 @@ pub struct PtraceCounter {
 
 impl PtraceCounter {
     /// Starts with no counts. Calls with `mark` in the sixth argument are not the program's.
-    #[must_use]
     pub fn new(breakdown: Breakdown, mark: u64) -> Self {
         Self { breakdown, mark, pending: HashMap::new(), rows: HashMap::new() }
     }
@@ -88,7 +87,6 @@ impl PtraceCounter {
     }
 
     /// The counts so far, by process, thread, ABI and number.
-    #[must_use]
     pub fn read(&self) -> Vec<SyscallTally> {
         let mut rows: Vec<SyscallTally> = self.rows.values().cloned().collect();
         rows.sort_unstable_by_key(SyscallTally::place);
@@ -96,7 +94,6 @@ impl PtraceCounter {
     }
 
     /// What counting this way costs: not measured, because it is scheduling more than work.
-    #[must_use]
     pub fn cost(&self) -> ProbeCost {
         ProbeCost::default()
     }

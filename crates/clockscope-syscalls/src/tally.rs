@@ -84,7 +84,6 @@ impl SyscallTally {
 
     /// The system call's name: `syscall_N` if the number has none, `ia32_N` for 32-bit calls,
     /// `other` for [`SyscallTally::OTHER`].
-    #[must_use]
     pub fn name(&self) -> String {
         match self.abi {
             _ if self.number == Self::OTHER => "other".to_string(),
@@ -95,13 +94,11 @@ impl SyscallTally {
 
     /// Time of the timed calls as the program saw it without probes, in nanoseconds, never
     /// negative: from probe to probe, less the probe's own part as calibrated.
-    #[must_use]
     pub fn corrected_time_ns(&self, cost: &ProbeCost) -> u64 {
         to_u64(i128::from(self.time_ns) - cost.bias_ps() * i128::from(self.timed) / 1000)
     }
 
     /// Corrected time by call that was timed, in picoseconds; 0 if none was.
-    #[must_use]
     pub fn corrected_average_ps(&self, cost: &ProbeCost) -> u64 {
         if self.timed == 0 {
             return 0;
@@ -110,13 +107,11 @@ impl SyscallTally {
     }
 
     /// The longest timed call, corrected, in nanoseconds.
-    #[must_use]
     pub fn corrected_max_ns(&self, cost: &ProbeCost) -> u64 {
         shifted(self.max_ns, cost.bias_ps())
     }
 
     /// The distribution with every lower bound corrected; bounds that would be negative are 0.
-    #[must_use]
     pub fn corrected_histogram(&self, cost: &ProbeCost) -> Vec<(u64, u64)> {
         correct(&self.histogram, cost.bias_ps())
     }

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 /// annotations, and what Unicode calls bidirectional control or default ignorable, except the
 /// variation selectors U+FE00 to U+FE0F and U+180B to U+180F, which only choose between two forms of
 /// a visible character (PropList.txt and DerivedCoreProperties.txt, Unicode 16).
-#[must_use]
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -30,13 +29,11 @@ pub fn is_hidden(c: char) -> bool {
 pub const REPLACEMENT: char = '?';
 
 /// The text on one line, with [`REPLACEMENT`] in the place of every hidden character.
-#[must_use]
 pub fn printable(text: &str) -> String {
     replaced(text, is_hidden)
 }
 
 /// The same for a text of several lines: line ends and tabs stay.
-#[must_use]
 pub fn printable_lines(text: &str) -> String {
     replaced(text, |c| is_hidden(c) && !matches!(c, '\n' | '\t'))
 }
@@ -91,26 +88,22 @@ pub struct Foreign(String);
 
 impl Foreign {
     /// The text as it came: for lookups and comparisons, never to be shown.
-    #[must_use]
     pub fn verbatim(&self) -> &str {
         &self.0
     }
 
     /// The text as it may be shown, on one line.
-    #[must_use]
     pub fn printable(&self) -> String {
         printable(&self.0)
     }
 
     /// Whether there is no text.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 /// Texts as they may be shown, with a separator between each two.
-#[must_use]
 pub fn joined(texts: &[Foreign], separator: &str) -> String {
     texts.iter().map(Foreign::printable).collect::<Vec<_>>().join(separator)
 }

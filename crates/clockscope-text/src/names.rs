@@ -2,7 +2,6 @@
 
 /// A name in its plain form: small letters and digits, `_` between words, without the `CLOCK_` and
 /// `_ID` of C.
-#[must_use]
 pub fn plain(name: &str) -> String {
     let letters = name.chars().map(|c| c.to_ascii_lowercase());
     let words: String = letters.map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
@@ -23,7 +22,6 @@ pub fn plain(name: &str) -> String {
 ///
 /// - F. J. Damerau, "A technique for computer detection and correction of spelling errors", 1964;
 ///   the form in which no part is edited twice (`strsim::osa_distance`)
-#[must_use]
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     let near = names.into_iter().map(|name| (cost(&word, &name.to_lowercase()), name));
@@ -50,7 +48,6 @@ pub struct NoSuchName(String);
 impl NoSuchName {
     /// `what` has no name such as `word`. Of the `known` names the one that is nearest to `wanted`, the
     /// word in their form, was perhaps meant.
-    #[must_use]
     pub fn new(what: &str, word: &str, wanted: &str, known: &[&str]) -> Self {
         let meant = nearest(wanted, known.iter().copied());
         let hint = meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));

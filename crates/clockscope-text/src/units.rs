@@ -5,19 +5,16 @@ const UNITS: [(u128, &str); 4] =
     [(1_000, "ns"), (1_000_000, "us"), (1_000_000_000, "ms"), (1_000_000_000_000, "s")];
 
 /// A duration given in picoseconds, with three digits: `21.4 ns`, `1.23 us`, `152 ms`, `3725 s`.
-#[must_use]
 pub fn picos(ps: u64) -> String {
     picos_wide(u128::from(ps))
 }
 
 /// A duration given in nanoseconds, with three digits: `21 ns`, `1.23 us`, `152 ms`, `3725 s`.
-#[must_use]
 pub fn nanos(ns: u64) -> String {
     picos_wide(u128::from(ns) * 1_000)
 }
 
 /// [`picos`], for products and sums that need more than 64 bits.
-#[must_use]
 pub fn picos_wide(ps: u128) -> String {
     for (unit, name) in UNITS {
         for decimals in [2, 1, 0] {
@@ -41,13 +38,11 @@ fn with_decimals(digits: u128, decimals: u32) -> String {
 }
 
 /// A whole number with a comma after each three digits.
-#[must_use]
 pub fn count(number: u64) -> String {
     group(&number.to_string())
 }
 
 /// A number and its noun: `1 thread`, `2 threads`.
-#[must_use]
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
@@ -64,7 +59,6 @@ fn group(digits: &str) -> String {
 }
 
 /// A share (1 is the whole) in percent: `62 %`, `3.1 %`, `0.04 %`, `less than 0.01 %`.
-#[must_use]
 pub fn share(part: f64) -> String {
     let percent = part * 100.0;
     if !percent.is_finite() {
@@ -85,7 +79,6 @@ pub fn share(part: f64) -> String {
 }
 
 /// Events a second: `0.25`, `4.5`, `433,000`; `None` if it is not a number of events.
-#[must_use]
 pub fn rate(per_second: f64) -> Option<String> {
     if !per_second.is_finite() || per_second < 0.0 {
         None

@@ -30,7 +30,6 @@ pub struct CounterProbe {
 
 impl CounterProbe {
     /// Asks this machine; takes up to 100 ms.
-    #[must_use]
     pub fn collect() -> Self {
         // Every CPU of these has one, and the fast clock does without `rdtscp`.
         let has_counter = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
@@ -55,14 +54,12 @@ pub struct Clocksource(File);
 
 impl Clocksource {
     /// Opens it; `None` without `/sys`.
-    #[must_use]
     pub fn open() -> Option<Self> {
         let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
         File::open(path).ok().map(Self)
     }
 
     /// The name now.
-    #[must_use]
     pub fn read(&self) -> Option<String> {
         let mut bytes = [0; 64];
         let read = self.0.read_at(&mut bytes, 0).ok()?;

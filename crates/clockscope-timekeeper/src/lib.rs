@@ -101,19 +101,16 @@ impl Timekeeper {
     }
 
     /// How it is doing; `None` before its first look.
-    #[must_use]
     pub fn pulse(&self) -> Option<Pulse> {
         *self.shared.pulse.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the thread is still there; it ends early only by a mistake of this program.
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         !self.thread.is_finished()
     }
 
     /// Lets the kernel answer from now on, and says what became of the page.
-    #[must_use]
     pub fn stop(self) -> Report {
         self.shared.stop.store(true, Ordering::Release);
         // A thread that is gone hears nothing.

@@ -34,7 +34,6 @@ pub struct Warp {
 /// # References
 ///
 /// - `check_tsc_warp` in `arch/x86/kernel/tsc_sync.c` (Linux 6.18) does it under a lock
-#[must_use]
 pub fn measure<C: Counter + Sync>(counter: &C) -> Option<Warp> {
     let cpus = affinity::allowed().ok()?;
     let (first, others) = cpus.split_first()?;

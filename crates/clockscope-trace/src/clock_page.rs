@@ -23,7 +23,6 @@ pub fn keep(session: &Session, force: bool) -> anyhow::Result<Option<Timekeeper>
 }
 
 /// What the page answered, and how it was kept.
-#[must_use]
 pub fn report(
     kept: &Report,
     vdso: &[VdsoRow],
@@ -75,7 +74,6 @@ pub(crate) fn is_on_page(row: &VdsoRow) -> bool {
 
 /// The sentence about times in which the page gave way after it had begun; `None` if there were
 /// none.
-#[must_use]
 pub fn gave_way(kept: &Report) -> Option<String> {
     let gone = || kept.withdrawals.iter().filter(|gone| gone.reason != Decline::Starting);
     let times = u64::try_from(gone().count()).unwrap_or(u64::MAX);

@@ -32,7 +32,6 @@ pub struct SyscallCosts {
 
 impl SyscallCosts {
     /// The cheapest of some short batches of each, before anybody is traced.
-    #[must_use]
     pub fn here() -> Self {
         Self {
             clocksource: cheapest(ClockId::Monotonic),
@@ -91,7 +90,6 @@ impl Context {
 }
 
 /// The lines below the table.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a rate to be read by people")]
 pub fn clock_reads(
     vdso: &[VdsoRow],
@@ -232,7 +230,6 @@ impl Time {
 /// The share of reads that came within the same tick as the thread's read before, estimated from
 /// the distances: a read that comes after `d` of a tick of length `T` finds the same tick with
 /// probability `1 - d / T`.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 pub fn same_tick_share(timings: &Timings, time: &TickTime, tick_ns: u64) -> Option<f64> {
     let total: u64 = timings.intervals.iter().sum();

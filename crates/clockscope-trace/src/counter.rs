@@ -123,7 +123,6 @@ impl Counter {
     }
 
     /// Who must see every system call, if anybody.
-    #[must_use]
     pub fn observer(&self) -> Option<Observing> {
         match self {
             Self::Ptrace(counter) => Some(Observing(Rc::clone(counter))),
@@ -159,7 +158,6 @@ impl Counter {
     }
 
     /// `bpf`, `ptrace` or `none`.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Bpf(_) => "bpf",
@@ -187,7 +185,6 @@ impl Counter {
     }
 
     /// What could not be counted or told apart.
-    #[must_use]
     pub fn losses(&self) -> Vec<DeclineRow> {
         let counter = match self {
             Self::Bpf(counter) => counter,

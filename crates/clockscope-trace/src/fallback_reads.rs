@@ -9,7 +9,6 @@ use clockscope_sys::loaded_vdso as image;
 use clockscope_sys::vdso_call::{self, Call, Path};
 
 /// The functions that read a clock.
-#[must_use]
 pub(crate) fn is_read(function: &str) -> bool {
     reads::source(function, None).is_some()
 }
@@ -22,7 +21,6 @@ impl FallbackReads {
     /// Tries out the vDSO that this process was given; takes less than a millisecond.
     ///
     /// Where that is not possible, only what no vDSO answers counts as passed on.
-    #[must_use]
     pub(crate) fn here() -> Self {
         let bytes = image::load(None).map(|loaded| loaded.bytes).unwrap_or_default();
         let mut callables = vdso_call::callables(&bytes).unwrap_or_default();
@@ -32,7 +30,6 @@ impl FallbackReads {
     }
 
     /// Whether calls of this row become system calls.
-    #[must_use]
     pub(crate) fn has(&self, row: &VdsoRow) -> bool {
         let is_same = |call: Call| match call {
             Call::ClockGettime(clock) => row.clock.as_deref() == Some(clock.name()),

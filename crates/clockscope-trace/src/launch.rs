@@ -61,7 +61,6 @@ impl Prepared {
     }
 
     /// Process id of the child.
-    #[must_use]
     pub fn pid(&self) -> i32 {
         self.waiting.pid()
     }
@@ -102,7 +101,6 @@ impl Prepared {
 }
 
 /// How vDSO calls can be counted on this CPU and kernel.
-#[must_use]
 pub fn counting(by: CountBy) -> Counting {
     match by {
         CountBy::Thread if tsc::has_rdfsbase() => Counting::ByThread,

@@ -36,13 +36,11 @@ pub struct TickTime {
 
 impl TickTime {
     /// That of a session, as known now, for these timed calls.
-    #[must_use]
     pub fn of(session: &Session, timings: &Timings) -> Self {
         Self { scale: session.scale(), bracket: session.bracket().beside(timings.empty) }
     }
 
     /// What timing a call adds to it, in picoseconds.
-    #[must_use]
     pub(crate) fn bracket_ps(&self) -> u64 {
         self.scale.to_picos(Ticks(self.bracket)).0 / 1_000
     }
@@ -69,7 +67,6 @@ impl TickTime {
 }
 
 /// The rows of vDSO calls.
-#[must_use]
 pub fn vdso_rows(calls: &Calls, timings: Option<&Timings>, time: &TickTime) -> Vec<VdsoRow> {
     let rows = calls.iter().enumerate().filter(|(_, calls)| **calls > 0);
     rows.filter_map(|(index, calls)| {
@@ -118,7 +115,6 @@ fn distribution(times: &Times, time: &TickTime) -> Option<Latency> {
 }
 
 /// The rows of system calls: the tallies of the same call together.
-#[must_use]
 pub fn syscall_rows<'a>(
     tallies: impl IntoIterator<Item = &'a SyscallTally>,
     cost: &ProbeCost,
@@ -153,7 +149,6 @@ fn syscall_distribution(tally: &SyscallTally, cost: &ProbeCost) -> Option<Latenc
 }
 
 /// What was not counted.
-#[must_use]
 pub fn declines(processes: &Processes) -> Vec<DeclineRow> {
     let of_process = |process: &clockscope_tracee::processes::Process| {
         let pid = process.pid;
@@ -189,7 +184,6 @@ struct Details<'a> {
 }
 
 /// One entry a process.
-#[must_use]
 fn processes_detail(
     processes: &Processes,
     time: &TickTime,

@@ -43,7 +43,6 @@ struct Kind {
 
 impl<'a> Timeline<'a> {
     /// Begins now.
-    #[must_use]
     pub fn new(counter: &'a Counter, filter: &'a Filter) -> Self {
         let kind = |index| {
             Counted::from_counter(index).map_or(Kind::default(), |counted| {
@@ -62,7 +61,6 @@ impl<'a> Timeline<'a> {
     }
 
     /// The moments, with the end as the report has it as the last.
-    #[must_use]
     pub fn finish(mut self, report: &TraceReport) -> Vec<Moment> {
         let of = |wanted: &dyn Fn(&str) -> bool| {
             let rows = report.vdso.iter().filter(|row| wanted(&row.function));

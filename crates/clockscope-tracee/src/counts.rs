@@ -45,7 +45,6 @@ impl Times {
     /// What a call costs, in thousandths of a tick, and whether enough were timed to say so. Calls that
     /// were interrupted are left out: the time until the thread had a CPU again is no cost of the
     /// call. 0 if nothing was timed.
-    #[must_use]
     pub fn cost_milliticks(&self) -> (u64, bool) {
         let used = self.buckets.iter().enumerate().filter(|(_, weight)| **weight > 0);
         let bin = |(index, weight): (usize, &u64)| Bin {

@@ -126,7 +126,6 @@ impl Processes {
     }
 
     /// True if no living thread of the process is known to have this FS base.
-    #[must_use]
     pub fn is_free(&self, index: usize, key: u64) -> bool {
         let owner = self.all[index].thread_of_key.get(&key);
         owner.is_none_or(|thread| !self.by_thread.contains_key(thread))
@@ -143,13 +142,11 @@ impl Processes {
     }
 
     /// Index of the process of a thread.
-    #[must_use]
     pub fn index_of(&self, thread: i32) -> Option<usize> {
         self.by_thread.get(&thread).copied()
     }
 
     /// The process with this index.
-    #[must_use]
     pub fn get(&self, index: usize) -> &Process {
         &self.all[index]
     }
@@ -160,7 +157,6 @@ impl Processes {
     }
 
     /// The number by which the image knows the process: its index plus one.
-    #[must_use]
     pub fn number(index: usize) -> u64 {
         index as u64 + 1
     }
@@ -181,7 +177,6 @@ impl Processes {
     }
 
     /// Processor time of all processes while they were counted: each its own, and each once.
-    #[must_use]
     pub fn cpu(&self) -> Duration {
         let own = |process: &Process| process.cpu_after?.checked_sub(process.cpu_before);
         self.all.iter().filter_map(own).sum()
@@ -238,7 +233,6 @@ impl Processes {
 
     /// Calls of all processes together until now, those that still run and those that have ended:
     /// every call that a thread had counted when its slot was read, once.
-    #[must_use]
     pub fn snapshot(&self) -> Calls {
         let mut total = self.total();
         for pages in self.open() {
@@ -251,7 +245,6 @@ impl Processes {
 
     /// Times of all processes together until now. A call that is being timed meanwhile may be in
     /// one of the sums and not yet in another.
-    #[must_use]
     pub fn timings_so_far(&self) -> Timings {
         let mut timings = self.timings.clone();
         for pages in self.open() {
@@ -285,19 +278,16 @@ impl Processes {
     }
 
     /// All processes, in the order in which they were seen.
-    #[must_use]
     pub fn all(&self) -> &[Process] {
         &self.all
     }
 
     /// Number of threads seen.
-    #[must_use]
     pub fn threads(&self) -> u64 {
         self.threads
     }
 
     /// Calls of all processes together.
-    #[must_use]
     pub fn total(&self) -> Calls {
         let mut total = self.nobodys;
         for process in &self.all {
@@ -307,7 +297,6 @@ impl Processes {
     }
 
     /// Times of all processes together; complete after [`Self::close`].
-    #[must_use]
     pub fn timings(&self) -> &Timings {
         &self.timings
     }

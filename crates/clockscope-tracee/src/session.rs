@@ -132,7 +132,6 @@ impl Session {
 
     /// The word that says one in how many timed calls passes the image's sample probe; 0: none. If calls are not
     /// counted, nobody looks at it.
-    #[must_use]
     pub fn callers_one_in(&self) -> &'static AtomicU32 {
         static NOBODY_LOOKS: AtomicU32 = AtomicU32::new(0);
         self.live.map_or(&NOBODY_LOOKS, |live| &live.get().callers_one_in)
@@ -144,13 +143,11 @@ impl Session {
     }
 
     /// The image with its constants, as it lies in a process: whole pages.
-    #[must_use]
     pub fn image(&self) -> &[u8] {
         &self.bytes
     }
 
     /// The prepared image.
-    #[must_use]
     pub fn ready(&self) -> &Ready {
         &self.ready
     }
@@ -161,7 +158,6 @@ impl Session {
     }
 
     /// The clock page that the image answers from, if it does.
-    #[must_use]
     pub fn clock_page(&self) -> Option<&'static Page> {
         self.clock.as_ref().map(ClockMemory::page)
     }
@@ -179,14 +175,12 @@ impl Session {
     }
 
     /// What timing a call adds to its time.
-    #[must_use]
     pub fn bracket(&self) -> Bracket {
         self.bracket
     }
 
     /// Ticks to nanoseconds, by the counter and `CLOCK_MONOTONIC_RAW` from the start of the
     /// session until now.
-    #[must_use]
     pub fn scale(&self) -> Scale {
         self.start.scale_until(ClockPair::read())
     }
@@ -227,7 +221,6 @@ fn segment<T: SharedContent>(mode: i32) -> anyhow::Result<&'static Segment<T>> {
 
 impl ClockPair {
     /// Reads both; the counter stands in the middle of the tightest of a few brackets.
-    #[must_use]
     pub fn read() -> Self {
         (0..8)
             .map(|_| {
@@ -241,7 +234,6 @@ impl ClockPair {
     }
 
     /// Ticks to time, from this pair until now.
-    #[must_use]
     pub fn scale_until_now(self) -> Scale {
         self.scale_until(Self::read())
     }
@@ -292,7 +284,6 @@ impl Bracket {
     /// What it added to each of the calls beside which nothing was timed `samples` times and took `ticks` in
     /// all, in thousandths of a tick: the CPU may have been slower or faster than when this was measured, and
     /// nothing shows by how much. As measured, where that was done too few times.
-    #[must_use]
     pub fn beside(self, (ticks, samples): (u64, u64)) -> u64 {
         let scaled = |sum: u64, by: u64, of: u64| {
             let thousandths = u128::from(sum) * u128::from(by) * 1_000 / u128::from(of);

@@ -13,7 +13,6 @@ pub mod exit;
 pub mod report;
 
 /// Runs the command, if it is given room to run in.
-#[must_use]
 pub fn main() -> ExitCode {
     match clockscope_sys::room::lacks() {
         None => in_room(),

@@ -53,13 +53,11 @@ fn system_calls(names: &[String], routes: &[String]) -> Result<SystemCalls> {
 }
 
 /// What a path is called in reports.
-#[must_use]
 pub(super) fn name_of(path: &Path) -> PathName {
     name(&path.subject, path.route.name())
 }
 
 /// What was declined, as in reports.
-#[must_use]
 pub(super) fn decline_of(declined: &Declined) -> PathDecline {
     PathDecline {
         name: name(&declined.subject, declined.route.name()),

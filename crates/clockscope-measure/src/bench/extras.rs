@@ -93,7 +93,6 @@ fn with_call(paths: &[Path]) -> Vec<&Path> {
 }
 
 /// What one call of each path adds to work; the calling thread should be pinned.
-#[must_use]
 pub fn in_work(paths: &[Path], quick: bool) -> Vec<InWorkRow> {
     let limits = if quick {
         in_work::InWorkLimits {
@@ -133,7 +132,6 @@ fn in_work_row(name: PathName, found: &in_work::InWork) -> InWorkRow {
 
 /// The paths on each number of threads, and a sentence about each number that was not possible.
 /// `copies` makes the paths anew.
-#[must_use]
 pub fn threads(
     copies: &dyn Fn() -> Vec<Path>,
     counts: &[u32],
@@ -169,7 +167,6 @@ fn threads_row(name: PathName, found: &threads::Scaling) -> ThreadsRow {
 }
 
 /// The instructions of one call of each path, and sentences about what could not be counted.
-#[must_use]
 pub fn instructions(paths: &[Path]) -> (Instructions, Vec<String>) {
     let paths = with_call(paths);
     let mut notes = Vec::new();

@@ -67,7 +67,6 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 const ROUNDS_MAX: u32 = 20_000;
 
 /// How long a launch goes on.
-#[must_use]
 pub fn plan(quick: bool) -> RoundsPlan {
     if quick {
         RoundsPlan {

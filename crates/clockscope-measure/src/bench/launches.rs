@@ -32,7 +32,6 @@ pub struct Collected {
 
 impl Collected {
     /// The batches of a path as the gate takes them, for each launch.
-    #[must_use]
     pub(crate) fn gate_batches(&self, path: usize) -> Vec<Vec<Batch>> {
         let batch = |record: &BatchRecord| Batch {
             thread: 0,

@@ -24,7 +24,6 @@ const BASELINE: Duration = Duration::from_millis(50);
 const BRACKETS: usize = 200;
 
 /// Looks at the host that we run on; takes about 80 ms, most of which the TSC is measured for.
-#[must_use]
 pub fn collect() -> HostState {
     let started = Instant::now();
     let first = narrowest_bracket();

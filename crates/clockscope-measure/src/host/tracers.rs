@@ -11,7 +11,6 @@ use clockscope_sys::bpf::{self, Link, ProbeKind};
 use clockscope_sys::syscall_work;
 
 /// Looks and decides. Takes less than a millisecond where the kernel says that nobody traces.
-#[must_use]
 pub(super) fn look() -> SyscallTracing {
     judge(&evidence())
 }

@@ -16,7 +16,6 @@ use clockscope_sys::timex::{self, Timex};
 use clockscope_sys::{identity, tsc};
 
 /// Collects and measures; takes well under a second.
-#[must_use]
 pub fn facts() -> Facts {
     let measured = measure();
     let mut facts = kernel_log::facts();
@@ -30,7 +29,6 @@ pub fn facts() -> Facts {
 ///
 /// A thread that may not read the counter (`PR_SET_TSC`) would be killed by it, and by most reads of
 /// a clock: it is given the permission, which concerns nobody else, or nothing is timed.
-#[must_use]
 pub fn measure() -> Measured {
     let tsc_allowed = tsc::is_permitted();
     if tsc_allowed == Some(false) && !tsc::permit() {

@@ -18,7 +18,6 @@ pub struct Bracket {
 impl Bracket {
     /// Takes the four readings.
     #[inline]
-    #[must_use]
     pub fn take(reference: &dyn Readable, clock: &dyn Readable) -> Self {
         let before = reference.read();
         let value = clock.read();
@@ -28,7 +27,6 @@ impl Bracket {
     }
 
     /// The tightest of `tries`, busy ones left out unless all are.
-    #[must_use]
     pub fn tightest(reference: &dyn Readable, clock: &dyn Readable, tries: u32) -> Self {
         let mut best = Self::take(reference, clock);
         for _ in 1..tries {
@@ -41,7 +39,6 @@ impl Bracket {
     }
 
     /// Width of the bracket, in the reference's unit.
-    #[must_use]
     pub const fn width(&self) -> i64 {
         self.after - self.before
     }
@@ -59,20 +56,17 @@ impl Bracket {
     /// # References
     ///
     /// - `cs_watchdog_read` in `kernel/time/clocksource.c` (Linux 6.18)
-    #[must_use]
     pub(crate) fn is_tight(&self, limit: i64) -> bool {
         self.breadth() <= limit
     }
 
     /// The moment of the value by the reference: the middle of the bracket.
-    #[must_use]
     pub const fn middle(&self) -> i64 {
         self.before + self.width() / 2
     }
 }
 
 /// What a bracket is usually not wider than: four times the median of some, at least 200.
-#[must_use]
 pub(crate) fn usual_limit(reference: &dyn Readable, clock: &dyn Readable) -> i64 {
     const BRACKETS: usize = 101;
     const LIMIT_MIN: i64 = 200;

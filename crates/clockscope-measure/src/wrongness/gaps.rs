@@ -31,7 +31,6 @@ pub struct Gaps {
 /// # References
 ///
 /// - sysjitter; `kernel/trace/trace_osnoise.c` (Linux 6.18) for the classification
-#[must_use]
 pub fn measure(counter: &dyn Readable, ns_per_unit: f64, cpu: u32, time: Duration) -> Gaps {
     let mut gaps = Gaps::default();
     let mut activity = Activity::watch(cpu);

@@ -32,7 +32,6 @@ pub struct Subject {
 
 impl Subject {
     /// The fastest way to it.
-    #[must_use]
     pub fn source(&self) -> &dyn Readable {
         &*self.routes[0].1
     }
@@ -74,7 +73,6 @@ pub const ORDERED: &str = COUNTERS[1];
 
 impl MachineClocks {
     /// This machine, with every clock and counter that it has.
-    #[must_use]
     pub fn this() -> Self {
         let vdso = VdsoClock::find();
         let mut declines = Vec::new();
@@ -105,19 +103,16 @@ impl MachineClocks {
     }
 
     /// The subject of this name.
-    #[must_use]
     pub fn subject(&self, name: &str) -> Option<&Subject> {
         self.subjects.iter().find(|subject| subject.name == name)
     }
 
     /// The fastest way to the subject of this name.
-    #[must_use]
     pub fn source(&self, name: &str) -> Option<&dyn Readable> {
         self.subject(name).map(Subject::source)
     }
 
     /// Names of the clocks and counters that are looked at when none is named.
-    #[must_use]
     pub fn default_names(&self) -> Vec<&'static str> {
         let is_default = |name: &str| {
             COUNTERS.contains(&name) || DEFAULT.iter().any(|clock| clock.name() == name)
@@ -174,7 +169,6 @@ fn counter_subjects() -> Vec<Subject> {
 
 /// Pairs of CPUs that are compared: all of them up to 16 CPUs, and beyond that a star around the
 /// first with a ring through all.
-#[must_use]
 pub fn pairs(cpus: &[u32]) -> Vec<(u32, u32)> {
     const ALL_UP_TO: usize = 16;
     let mut pairs = Vec::new();

@@ -117,7 +117,6 @@ const ONE_CPU: &str = "one CPU";
 const SPACING: Duration = Duration::from_millis(1);
 
 /// Measures everything that the plan wants; `tell` hears what is being done.
-#[must_use]
 pub fn measure(
     machine: &MachineClocks,
     plan: &WrongnessPlan,
@@ -426,7 +425,6 @@ fn join(first: order::ReadingOrder, other: order::ReadingOrder) -> order::Readin
 }
 
 /// Whether a warp of this source is expected of a healthy machine.
-#[must_use]
 pub(crate) fn is_unordered(source: &str) -> bool {
     source == UNORDERED
 }

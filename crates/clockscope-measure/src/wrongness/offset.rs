@@ -24,7 +24,6 @@ pub struct Offset {
 impl Offset {
     /// The offset after one exchange: the first CPU reads `a`, then the second `b`, then the
     /// first `c`.
-    #[must_use]
     pub const fn of(a: i64, b: i64, c: i64) -> Self {
         let shortest = c - a;
         Self {
@@ -37,7 +36,6 @@ impl Offset {
     }
 
     /// Adds what another exchange says.
-    #[must_use]
     pub fn and(self, other: Self) -> Self {
         let tighter = if other.shortest < self.shortest { other } else { self };
         Self {
@@ -51,7 +49,6 @@ impl Offset {
     }
 
     /// No offset of zero fits all exchanges.
-    #[must_use]
     pub const fn is_proven(&self) -> bool {
         self.interval.0 > 0 || self.interval.1 < 0
     }

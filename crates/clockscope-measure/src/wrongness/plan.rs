@@ -60,7 +60,6 @@ const PIECE_MIN: Duration = Duration::from_millis(1);
 
 impl Budget {
     /// Splits `time`: each test that has work gets its share of it.
-    #[must_use]
     pub(crate) fn split(time: Duration, work: &PlannedWork) -> Self {
         let share = |wanted: bool, weight: u32| if wanted { weight } else { 0 };
         let order = share(work.routes > 0, 3);

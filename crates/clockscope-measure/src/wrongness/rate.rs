@@ -30,7 +30,6 @@ pub struct Rate {
 }
 
 /// Reads both clocks at one moment.
-#[must_use]
 pub fn anchor(reference: &dyn Readable, clock: &dyn Readable) -> Anchor {
     let best = Bracket::tightest(reference, clock, TRIES);
     Anchor { reference: best.middle(), clock: best.value, width: best.width() }
@@ -38,7 +37,6 @@ pub fn anchor(reference: &dyn Readable, clock: &dyn Readable) -> Anchor {
 
 /// The rate from one anchor to a later one, of clocks that go on in steps of `granularity_ns`; `None`
 /// if the reference did not go on.
-#[must_use]
 pub fn between(first: Anchor, second: Anchor, granularity_ns: u64) -> Option<Rate> {
     let baseline_ns = second.reference.checked_sub(first.reference).filter(|ns| *ns > 0)?;
     let passed = second.clock.checked_sub(first.clock)?;

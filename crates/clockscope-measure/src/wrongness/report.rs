@@ -14,7 +14,6 @@ use clockscope_stats::{allan, distribution};
 use clockscope_sys::timex::Timex;
 
 /// The report without a verdict; the host is left for the caller.
-#[must_use]
 pub fn report(measured: &Measured, machine: &MachineClocks) -> WrongnessReport {
     let discipline = measured.discipline.map(|(first, last)| discipline(first, last));
     let rates = measured.rates.iter();

@@ -54,7 +54,6 @@ impl Sandwich {
     }
 
     /// What was wrong, one clause each, with the names of the two routes.
-    #[must_use]
     pub(crate) fn faults(&self, outer: &str, inner: &str) -> Vec<String> {
         let clause = |disorder: Disorder, what: &str| {
             (disorder.count > 0).then(|| {
@@ -77,7 +76,6 @@ impl Sandwich {
 /// # References
 ///
 /// - `clock_gettime_verify` of vdsotest
-#[must_use]
 pub fn measure(outer: &dyn Readable, inner: &dyn Readable, time: Duration) -> Sandwich {
     let mut sandwich = Sandwich::default();
     let start = Instant::now();

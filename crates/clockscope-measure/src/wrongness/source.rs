@@ -16,7 +16,6 @@ pub enum Unit {
 
 impl Unit {
     /// `ns` or `ticks`, as in JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nanos => "ns",

@@ -21,7 +21,6 @@ pub struct Phases {
 
 /// Takes a phase of `clock` against `reference` each `spacing`; the clock passes `ratio` of its units
 /// in a nanosecond of the reference.
-#[must_use]
 pub fn measure(
     reference: &dyn Readable,
     clock: &dyn Readable,

@@ -31,19 +31,16 @@ pub struct Warp {
 
 impl Warp {
     /// Readings that were less than the one before.
-    #[must_use]
     pub const fn count(&self) -> u64 {
         self.seen[0] + self.seen[1]
     }
 
     /// Seen from both sides: no constant offset explains it.
-    #[must_use]
     pub const fn is_random(&self) -> bool {
         self.seen[0] > 0 && self.seen[1] > 0
     }
 
     /// The index of the CPU that is behind, if it is always the same.
-    #[must_use]
     pub const fn behind(&self) -> Option<usize> {
         match self.seen {
             [0, 0] => None,

@@ -27,7 +27,6 @@ pub struct Watched {
 }
 
 /// Watches until `stop`; `None` if a clock is missing.
-#[must_use]
 pub fn measure(machine: &MachineClocks, stop: &AtomicBool) -> Option<Watched> {
     let realtime = machine.source("CLOCK_REALTIME")?;
     let monotonic = machine.source("CLOCK_MONOTONIC")?;

@@ -11,7 +11,6 @@ const LINES: usize = 10;
 
 /// Lines of configuration, then for each path ten lines, each the median of a part of the
 /// accepted batches; where there are fewer, one a launch.
-#[must_use]
 pub fn render(report: &BenchReport) -> String {
     let host = &report.host;
     let mut out = String::new();

@@ -6,7 +6,6 @@ const HEADS: &str = "clock,call,route,cost_ps_min,cost_ps_median,cost_ps_ci_low,
                      cost_ps_p5,cost_ps_p95,batches,accepted,grade,calls_per_batch\n";
 
 /// The lines. `clock` or `call` is empty.
-#[must_use]
 pub fn render(report: &BenchReport) -> String {
     let mut out = HEADS.to_owned();
     for path in &report.paths {

@@ -14,7 +14,6 @@ const CHEAPER: f64 = 0.8;
 const NAME_MIN: usize = 12;
 
 /// The section; empty if there are no rows.
-#[must_use]
 pub fn render(rows: &[InWorkRow]) -> String {
     if rows.is_empty() {
         return String::new();

@@ -9,7 +9,6 @@ use clockscope_text::lines::labelled;
 const NAME_MIN: usize = 12;
 
 /// The section; empty if there are no rows.
-#[must_use]
 pub fn render(instructions: &Instructions) -> String {
     let rows = &instructions.rows;
     if rows.is_empty() {

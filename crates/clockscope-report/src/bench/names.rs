@@ -8,7 +8,6 @@ const NAMES_MAX: usize = 4;
 const NAMES_FIRST: usize = 3;
 
 /// `MONOTONIC by vdso`, `read by syscall`, `rdtsc`: clocks without what is common to all their names.
-#[must_use]
 pub fn of_row(name: &PathName) -> String {
     let subject = name.clock.as_deref().or(name.call.as_deref()).unwrap_or("?");
     let subject = subject.strip_prefix("CLOCK_").unwrap_or(subject);
@@ -21,7 +20,6 @@ pub fn of_row(name: &PathName) -> String {
 }
 
 /// Names and a verb: `rdtsc adds`, `a and b add`, `a, b, c and 4 others add`.
-#[must_use]
 pub fn list(names: &[String], one: &str, many: &str) -> String {
     match names {
         [] => format!("nothing {one}"),

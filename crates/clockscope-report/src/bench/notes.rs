@@ -6,7 +6,6 @@ use clockscope_text::units;
 /// The sentences, most important first; none for an undisturbed measurement.
 ///
 /// `pinning_refused` says why the launches were not kept on one CPU.
-#[must_use]
 pub fn of(report: &BenchReport, pinning_refused: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(noise(&report.paths));

@@ -13,7 +13,6 @@ const SPREAD: usize = 10;
 const PREFIX: &str = "CLOCK_";
 
 /// Lines of at most 80 columns.
-#[must_use]
 pub fn render(report: &BenchReport) -> String {
     let mut out = host::render(&report.host);
     out += &labelled("Method", &method(report));

@@ -11,7 +11,6 @@ const SCALES: f64 = 0.9;
 const NAME_MIN: usize = 12;
 
 /// The section; empty if there are no rows.
-#[must_use]
 pub fn render(rows: &[ThreadsRow]) -> String {
     if rows.is_empty() {
         return String::new();

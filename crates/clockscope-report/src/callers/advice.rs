@@ -42,7 +42,6 @@ pub enum Advice {
 
 impl Advice {
     /// In a few words, where [`Self::sentence`] has been said of another call site.
-    #[must_use]
     pub fn again(&self) -> String {
         match self {
             Self::Coarse { share, .. } => {
@@ -59,7 +58,6 @@ impl Advice {
     }
 
     /// In words; names are as in the model and not yet safe to print.
-    #[must_use]
     pub fn sentence(&self) -> String {
         match self {
             Self::Coarse { share, tick_ns } => format!(

@@ -8,7 +8,6 @@ use clockscope_model::trace::TraceReport;
 
 /// A line for each different stack, in the order of their text; the counts of each function add up
 /// to its exact calls. Empty if nothing was sampled.
-#[must_use]
 pub fn render(report: &TraceReport) -> String {
     let mut out = String::new();
     for (stack, calls) in stacks(report) {

@@ -16,7 +16,6 @@ use super::declines;
 use clockscope_model::callers::Callers;
 
 /// Whose callers could not be sampled and why, a sentence each: for forms without words.
-#[must_use]
 pub fn not_sampled(callers: &Callers) -> Vec<String> {
     declines::sentences(&callers.declines)
 }

@@ -44,7 +44,6 @@ pub struct Site {
 }
 
 /// The places that read a clock, most reads first.
-#[must_use]
 pub fn sites(report: &TraceReport) -> Vec<Site> {
     let Some(callers) = &report.callers else { return Vec::new() };
     let gathered = Gathered::of(callers);

@@ -26,7 +26,6 @@ const OTHERS: usize = 6;
 const INDENT: usize = 4;
 
 /// All that is said of callers; empty if they were not asked for.
-#[must_use]
 pub fn render(report: &TraceReport, options: CallersOptions) -> String {
     let Some(callers) = &report.callers else { return String::new() };
     let width = options.width;

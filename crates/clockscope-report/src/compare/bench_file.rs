@@ -122,7 +122,6 @@ impl BenchFileError {
 }
 
 /// Whether the bytes begin as JSON does.
-#[must_use]
 pub fn is_json(bytes: &[u8]) -> bool {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
     matches!(text.first(), Some(b'{' | b'['))
@@ -272,7 +271,6 @@ fn of_batches(name: PathName, launches: Vec<Vec<(f64, bool)>>) -> BenchPath {
 }
 
 /// `CLOCK_MONOTONIC by vdso`, `read by syscall`; printable, and in at most `LABEL_MAX` columns.
-#[must_use]
 pub fn label(name: &PathName) -> String {
     let what = name.clock.as_deref().or(name.call.as_deref()).unwrap_or("?");
     cut_middle(&printable(&format!("{what} by {}", name.route)), LABEL_MAX)

@@ -5,7 +5,6 @@ use clockscope_text::foreign::printable;
 
 /// One clause for each difference: `clocksource: tsc, then hpet`. What one side does not know is
 /// passed over.
-#[must_use]
 pub fn between(before: &HostState, after: &HostState) -> Vec<String> {
     let mut clauses = Vec::new();
     let mut add = |what: &str, before: Option<String>, after: Option<String>| {
@@ -37,7 +36,6 @@ pub fn between(before: &HostState, after: &HostState) -> Vec<String> {
 }
 
 /// A clause if another CPU was measured on.
-#[must_use]
 pub(crate) fn of_cpu(before: Option<u32>, after: Option<u32>) -> Option<String> {
     let (before, after) = (before?, after?);
     (before != after).then(|| {
@@ -47,7 +45,6 @@ pub(crate) fn of_cpu(before: Option<u32>, after: Option<u32>) -> Option<String> 
 
 /// A clause if the machine ran pure user code at another speed, by its shortest control loops in
 /// nanoseconds: then every path changes, and nothing that was to be compared is the cause.
-#[must_use]
 pub(crate) fn of_speed(before: u64, after: u64) -> Option<String> {
     const SHARE: f64 = 0.05;
     if before == 0 || after == 0 {

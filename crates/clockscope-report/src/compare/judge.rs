@@ -109,7 +109,6 @@ struct Weighed {
 }
 
 /// Compares every set with the first of its path.
-#[must_use]
 pub fn compare(sources: Vec<Source>, options: &JudgeOptions) -> CompareReport {
     let is_bench = sources.iter().any(|source| matches!(source.content, Content::Bench(_)));
     let mut report = CompareReport {

@@ -2,7 +2,6 @@
 
 /// `%.{digits}g`: that many significant digits without zeros at the end, with an exponent where the
 /// number is very large or small.
-#[must_use]
 pub fn general(value: f64, digits: usize) -> String {
     if value.is_nan() {
         // The square root of a negative number has a sign on this machine, and is the only source.
@@ -32,13 +31,11 @@ fn without_zeros(digits: &str) -> &str {
 const SIGNS: [char; 7] = ['x', '+', '*', '%', '#', '@', 'O'];
 
 /// The sign of a set in plot and table.
-#[must_use]
 pub fn sign(index: usize) -> char {
     SIGNS[index % SIGNS.len()]
 }
 
 /// A number with its unit, with at most so many digits: `1493.75 ns`; picoseconds as durations.
-#[must_use]
 pub fn number(value: f64, unit: &str, digits: usize) -> String {
     match unit {
         "ps" => picos(value, digits),

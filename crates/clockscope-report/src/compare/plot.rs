@@ -67,7 +67,6 @@ impl Axis {
 }
 
 /// The plot of all sets, `width` columns between its borders; a line that says why if there is none.
-#[must_use]
 pub fn draw(report: &CompareReport, width: usize) -> String {
     let width = width.max(WIDTH_MIN);
     let figures: Vec<Option<Figure>> = report.sets.iter().map(Figure::of).collect();

@@ -19,13 +19,11 @@ pub struct Circumstances {
 }
 
 /// Whether the unit is one of time; so is none, for want of better knowledge.
-#[must_use]
 pub fn is_time(unit: &str) -> bool {
     matches!(unit, "" | "ps" | "ns" | "us" | "\u{b5}s" | "\u{3bc}s" | "ms" | "s" | "min" | "h")
 }
 
 /// The verdict in a word or two, as the table has it.
-#[must_use]
 pub fn word(verdict: Verdict, report: &CompareReport) -> &'static str {
     let is_time = is_time(&report.unit) && !report.higher_is_better;
     match verdict {
@@ -40,7 +38,6 @@ pub fn word(verdict: Verdict, report: &CompareReport) -> &'static str {
 }
 
 /// A change in percent with its sign and three digits: `+0.93 %`, `-60.1 %`, `+483 %`.
-#[must_use]
 pub fn percent(change: f64) -> String {
     let size = change.abs();
     let text = if size >= 1e6 {
@@ -90,7 +87,6 @@ fn change(comparison: &Comparison, report: &CompareReport) -> String {
 }
 
 /// The sentence of one comparison.
-#[must_use]
 pub fn of(comparison: &Comparison, around: Circumstances, report: &CompareReport) -> String {
     let (base, other) = (&report.sets[comparison.base], &report.sets[comparison.other]);
     let (a, b) = names(base, other);
@@ -185,7 +181,6 @@ fn names(base: &SetRow, other: &SetRow) -> (String, String) {
 }
 
 /// The last line: what changed.
-#[must_use]
 pub fn conclusion(report: &CompareReport) -> String {
     match report.comparisons.as_slice() {
         [] if report.unmatched.is_empty() => {
@@ -258,7 +253,6 @@ fn named(comparison: &Comparison, report: &CompareReport) -> String {
 }
 
 /// How large a change is, for sorting.
-#[must_use]
 pub fn size(comparison: &Comparison) -> f64 {
     comparison.change().unwrap_or(comparison.shift).abs()
 }

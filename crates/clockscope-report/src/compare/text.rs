@@ -9,7 +9,6 @@ use clockscope_text::units;
 /// What the text is fitted to.
 const WIDTH: usize = 80;
 /// The whole text; `plot_width` columns for the plot between its borders.
-#[must_use]
 pub fn render(report: &CompareReport, plot_width: usize) -> String {
     let is_table = report.sets.iter().any(|set| set.path.is_some())
         && (report.comparisons.len() != 1 || report.sets.len() != 2);

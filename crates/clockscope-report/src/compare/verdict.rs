@@ -43,7 +43,6 @@ pub struct Demand {
 
 /// The verdict: a change only if the whole interval lies beyond the smallest effect that matters, on
 /// one side; the same only if the whole interval lies within it.
-#[must_use]
 pub fn decide(evidence: &Evidence, demand: &Demand) -> Verdict {
     let (base, other) = evidence.counts;
     if !are_enough(base, other, demand.confidence) {
@@ -75,7 +74,6 @@ fn are_enough(base: usize, other: usize, confidence: f64) -> bool {
 }
 
 /// How many values more each set needs before anything can be proven.
-#[must_use]
 pub fn missing(counts: (usize, usize), confidence: f64) -> Option<u64> {
     let (base, other) = counts;
     (0..=200).find(|more| are_enough(base + more, other + more, confidence)).map(|more| more as u64)
@@ -86,7 +84,6 @@ pub fn missing(counts: (usize, usize), confidence: f64) -> Option<u64> {
 /// zero or all changes that matter; where one is, it must end on one side of the smallest of these.
 ///
 /// `None` if that is so close that more values are no way to decide.
-#[must_use]
 pub fn more_needed(
     counts: (usize, usize),
     estimate: f64,
@@ -120,7 +117,6 @@ fn rounded_up(number: u64) -> u64 {
 /// The changes, in percent, between any launch of one and any of the other: least and greatest. Where
 /// one has a single launch, how much its launches differ is not known, and both ends lie
 /// 3 points further out.
-#[must_use]
 pub(crate) fn between_launches(base: &[f64], other: &[f64]) -> Option<(f64, f64)> {
     let changes = base
         .iter()
@@ -139,7 +135,6 @@ pub(crate) fn between_launches(base: &[f64], other: &[f64]) -> Option<(f64, f64)
 /// # References
 ///
 /// Zou and Donner, Statist. Med. 27 (2008) 1693: the method of variance estimates recovery.
-#[must_use]
 pub(crate) fn between_medians(base: &SetRow, other: &SetRow) -> (f64, f64) {
     let change = other.median - base.median;
     let below = (other.median - other.median_ci_low).hypot(base.median_ci_high - base.median);
@@ -150,7 +145,6 @@ pub(crate) fn between_medians(base: &SetRow, other: &SetRow) -> (f64, f64) {
 
 /// The interval, widened to the changes between any launches, and to that of the cheapest batch: what
 /// a neighbour takes raises the median, and the cheapest batch hardly.
-#[must_use]
 pub fn widened(interval: (f64, f64), base: &SetRow, other: &SetRow) -> (f64, f64) {
     let launches = between_launches(&base.launch_medians, &other.launch_medians);
     let cheapest = match (base.cheapest, other.cheapest) {

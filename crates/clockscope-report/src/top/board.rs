@@ -44,7 +44,6 @@ pub enum Order {
 
 impl Order {
     /// What the screen calls it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Rate => "rate",
@@ -191,63 +190,53 @@ impl Board {
     }
 
     /// What is to be seen: what was there when it was paused, or what is there now.
-    #[must_use]
     pub fn shown(&self) -> &Self {
         self.frozen.as_deref().unwrap_or(self)
     }
 
     /// Whether it stands still.
-    #[must_use]
     pub(crate) fn is_paused(&self) -> bool {
         self.frozen.is_some()
     }
 
     /// The rows, in their order.
-    #[must_use]
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
 
     /// By what they are sorted.
-    #[must_use]
     pub fn order(&self) -> Order {
         self.order
     }
 
     /// Since the start.
-    #[must_use]
     pub fn at(&self) -> Duration {
         self.reading.at
     }
 
     /// Processes counted now.
-    #[must_use]
     pub fn processes(&self) -> u64 {
         self.reading.processes
     }
 
     /// Place of the selected row: the first one as long as none was chosen.
-    #[must_use]
     pub(crate) fn selected_index(&self) -> Option<usize> {
         let chosen = self.lines.iter().position(|line| Some(line.key) == self.selected);
         chosen.or((!self.lines.is_empty()).then_some(0))
     }
 
     /// The selected row.
-    #[must_use]
     pub fn selected(&self) -> Option<&Line> {
         self.selected_index().map(|index| &self.lines[index])
     }
 
     /// Who makes the calls of the selected row; `None` if that is not known, or not yet.
-    #[must_use]
     pub fn callers(&self) -> Option<&[(String, f64)]> {
         let key = self.selected()?.key;
         (self.callers.key == Some(key)).then_some(self.callers.callers.as_slice())
     }
 
     /// Calls a second of the rows that `wanted` picks, over the last minute, the latest last.
-    #[must_use]
     pub fn total(&self, wanted: impl Fn(&Line) -> bool) -> Vec<f64> {
         let mut total = vec![0.0; HISTORY];
         let mut longest = 0;

@@ -18,7 +18,6 @@ pub struct TextOptions {
 }
 
 /// The report, each line at most 80 columns.
-#[must_use]
 pub fn render(report: &WrongnessReport, options: &TextOptions) -> String {
     let mut text = table(report);
     text.push('\n');

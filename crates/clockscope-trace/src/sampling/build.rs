@@ -71,7 +71,6 @@ impl<T: Clone + Eq + Hash> Index<T> {
 }
 
 /// Makes the report; without `found`, nothing could be sampled.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a share to be read by people")]
 pub fn callers(
     found: Option<Found>,

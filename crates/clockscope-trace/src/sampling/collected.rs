@@ -131,7 +131,6 @@ impl Collected {
     }
 
     /// The stacks.
-    #[must_use]
     pub fn stacks(&self) -> &[(Stack, Seen)] {
         &self.stacks
     }

@@ -53,7 +53,6 @@ pub struct Events {
 
 impl Events {
     /// Makes the rings. `mark` is what clockscope's own system calls have in `r9`.
-    #[must_use]
     pub fn new(mark: u64) -> Self {
         room::raise_descriptor_limit();
         let cpus = online_cpus();
@@ -105,13 +104,11 @@ impl Events {
     }
 
     /// The rings, to wait for.
-    #[must_use]
     pub fn rings(&self) -> &[Ring] {
         &self.rings
     }
 
     /// Who is not sampled, and why.
-    #[must_use]
     pub fn declines(&self) -> &[DeclineRow] {
         &self.declines
     }

@@ -33,7 +33,6 @@ struct Known {
 
 impl Live {
     /// The functions that make a call, most calls first, with their share (0 to 1) of its calls so far.
-    #[must_use]
     pub fn callers_of(&self, called: Called) -> Shares {
         self.0.asked.store(true, Relaxed);
         self.shares().get(&called).cloned().unwrap_or_default()
@@ -53,13 +52,11 @@ pub struct Writer {
 
 impl Writer {
     /// Nothing is written yet.
-    #[must_use]
     pub fn new(live: Live) -> Self {
         Self { live, written_at: Instant::now() }
     }
 
     /// Whether it is time, and somebody looks.
-    #[must_use]
     pub fn is_due(&self) -> bool {
         self.live.0.asked.load(Relaxed) && self.written_at.elapsed() >= EVERY
     }

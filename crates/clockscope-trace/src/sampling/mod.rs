@@ -66,7 +66,6 @@ pub struct Sampling {
 impl Sampling {
     /// Starts it; nothing is sampled until an image is mapped. To be called when the program's
     /// process is there, because it starts a thread. `running` are the processes that run already.
-    #[must_use]
     pub fn start(of: CallersOf, freq: u32, session: &Session, running: &[i32]) -> Self {
         let vdso = matches!(of, CallersOf::Vdso | CallersOf::All);
         let system_calls = matches!(of, CallersOf::Syscalls | CallersOf::All);
@@ -111,7 +110,6 @@ impl Sampling {
     }
 
     /// Ends the sampling and gives what was found.
-    #[must_use]
     pub fn finish(mut self, exact: &Exact<'_>) -> Callers {
         let found = self.stop();
         let wanted =

@@ -46,7 +46,6 @@ pub struct Rate {
 
 impl Rate {
     /// Begins with every call, at most so many samples a second later.
-    #[must_use]
     pub fn new(per_second: u32) -> Self {
         Self {
             per_second: per_second.into(),
@@ -59,14 +58,12 @@ impl Rate {
     }
 
     /// One call in how many is to be sampled.
-    #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 16,384")]
     pub fn one_in(&self) -> u32 {
         self.one_in.round() as u32
     }
 
     /// What all samples have cost so far, in nanoseconds.
-    #[must_use]
     pub(crate) fn spent_ns(&self) -> f64 {
         self.spent_ns
     }

@@ -52,7 +52,6 @@ pub fn lock(inbox: &Mutex<Inbox>) -> MutexGuard<'_, Inbox> {
 
 impl Inbox {
     /// Without anything in it.
-    #[must_use]
     pub(crate) fn new(events: Events) -> Self {
         Self { events, waiting: Vec::new(), dropped: 0 }
     }
@@ -158,7 +157,6 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// `image` is what processes have mapped, `one_in` the word that it looks at, `live` who
     /// looks on, `before` what processes had used when they were not yet sampled.
-    #[must_use]
     pub(crate) fn new(
         inbox: Arc<Mutex<Inbox>>,
         image: Vec<u8>,
@@ -212,7 +210,6 @@ impl Sampler {
     }
 
     /// Unwinds the rest, and finds names for everything.
-    #[must_use]
     pub(crate) fn finish(mut self) -> Found {
         self.read_until(u64::MAX);
         self.rate.spend(self.samples);

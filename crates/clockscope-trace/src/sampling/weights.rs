@@ -17,7 +17,6 @@ pub struct Counts {
 /// The calls that each stack stands for. Within a process they are shared out by the weights of the
 /// samples, and add up to its count; what belongs to processes without samples is shared out among
 /// all.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "estimates")]
 pub fn calls(stacks: &[(Stack, Seen)], counts: &Counts) -> Vec<f64> {
     let mut weight_of_process: HashMap<(i32, Called), f64> = HashMap::new();

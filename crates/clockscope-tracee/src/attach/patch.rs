@@ -46,7 +46,6 @@ pub struct Patch {
 
 impl Patch {
     /// Functions that are not counted: name and reason.
-    #[must_use]
     pub fn left(&self) -> &[(&'static str, String)] {
         &self.left
     }

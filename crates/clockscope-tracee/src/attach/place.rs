@@ -8,7 +8,6 @@ use vdso_reader::maps::Mapping;
 const REACH: u64 = (1 << 31) - (64 << 20);
 
 /// A free place of [`TOTAL_SIZE`] bytes within reach of `near`, with a page free on either side.
-#[must_use]
 pub fn near(maps: &[Mapping], near: u64) -> Option<u64> {
     let page = PAGE as u64;
     let size = TOTAL_SIZE as u64 + 2 * page;

@@ -27,7 +27,6 @@ pub(super) struct Known {
 }
 
 /// The name of the program that a process runs, as `ps` shows it.
-#[must_use]
 pub fn command_name(pid: i32) -> Foreign {
     let name = proc_text::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim_end().into()

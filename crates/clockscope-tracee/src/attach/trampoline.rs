@@ -61,7 +61,6 @@ pub(crate) fn text_start(image: &Image) -> Option<u64> {
 
 /// The pieces of an image's code, each of which begins with an instruction: the functions, and what is
 /// between them from `first` on. Offset and size.
-#[must_use]
 pub fn pieces(functions: impl Iterator<Item = (u64, u64)>, first: u64) -> Vec<(u64, u64)> {
     let mut functions: Vec<(u64, u64)> = functions.collect();
     functions.sort_unstable();
@@ -98,7 +97,6 @@ pub struct Redirected {
 
 impl Redirected {
     /// True if the address lies inside the jump, so that nobody may go on there.
-    #[must_use]
     pub fn covers(&self, address: u64) -> bool {
         address > self.start && address < self.start + JUMP as u64
     }
@@ -160,7 +158,6 @@ pub fn redirect(
 }
 
 /// A near jump from one address to another, if it reaches.
-#[must_use]
 pub fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
     let distance = to.wrapping_sub(from + JUMP as u64).cast_signed();
     let [a, b, c, d] = i32::try_from(distance).ok()?.to_le_bytes();

@@ -104,7 +104,6 @@ impl Follower<'_> {
 
     /// What remains when nobody is followed any more: the processes, what is known of new ones, and
     /// how those that were attached to have ended.
-    #[must_use]
     pub fn into_parts(self) -> (Processes, NewTasks, HashMap<i32, Option<End>>) {
         (self.processes, self.new_tasks, self.targets)
     }

@@ -45,7 +45,6 @@ pub enum Following {
 
 impl<'a> Follower<'a> {
     /// Makes the loop for a program of this name that is seized and waits to execute.
-    #[must_use]
     pub fn new(
         session: &'a Session,
         program: i32,

@@ -86,7 +86,6 @@ enum Next {
 
 impl<'a> Follower<'a> {
     /// Makes the loop for processes that run already; see [`Self::attach`].
-    #[must_use]
     pub fn of_running(session: &'a Session, observers: Observers<'a>) -> Self {
         Self {
             processes: Processes::default(),

@@ -65,13 +65,11 @@ pub struct BenchArgs {
 
 impl BenchArgs {
     /// What is to be measured.
-    #[must_use]
     pub fn request(&self) -> Request {
         Request { names: self.names.clone(), routes: self.route.clone(), quick: self.quick }
     }
 
     /// What is wanted beside the cost of a call.
-    #[must_use]
     pub fn extras(&self) -> Extras {
         Extras {
             in_work: self.in_work,

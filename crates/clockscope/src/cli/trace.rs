@@ -129,7 +129,6 @@ pub struct TraceArgs {
 
 impl TraceArgs {
     /// How system calls are to be counted.
-    #[must_use]
     pub(crate) fn counting(&self) -> CountOptions {
         CountOptions {
             via: if self.no_syscalls { Via::None } else { self.via },
@@ -144,14 +143,12 @@ impl TraceArgs {
     }
 
     /// Whether the distribution of time of each system call is kept: a page draws them.
-    #[must_use]
     pub(crate) fn keeps_latency(&self) -> bool {
         self.latency || self.format == TraceFormat::Html
     }
 
     /// The calls whose callers are to be sampled: as said, and those of the vDSO where the form
     /// of the report or the live screen asks for callers.
-    #[must_use]
     pub(crate) fn callers_of(&self) -> Option<CallersOf> {
         let implied = self.top
             || self.flamegraph.is_some()

@@ -22,7 +22,6 @@ use clockscope_text::date::rfc3339;
 const HOST: usize = 64;
 
 /// Runs the subcommand; gives the exit status.
-#[must_use]
 pub fn run(args: &CaptureArgs) -> i32 {
     match save(args.output.as_deref()) {
         Ok(()) => exit::OK,

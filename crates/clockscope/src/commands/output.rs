@@ -41,7 +41,6 @@ impl Output {
     }
 
     /// Whether it is a terminal, where binary output helps nobody.
-    #[must_use]
     pub(crate) fn is_terminal(&self) -> bool {
         match self {
             Self::Stderr => io::stderr().is_terminal(),

@@ -58,7 +58,6 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotFound> {
 }
 
 /// The exit code and message for a program that `execve` refused.
-#[must_use]
 pub fn refused(path: &Path, error: &std::io::Error) -> (i32, String) {
     let code = match error.raw_os_error() {
         Some(libc::ENOENT) => exit::NOT_FOUND,
@@ -95,7 +94,6 @@ fn check(path: &Path) -> Result<(), NotFound> {
 
 /// The exit code of this process for a program that ended so. Where a signal killed it, this
 /// process dies by the same signal if it can, so that a shell sees what happened.
-#[must_use]
 pub(crate) fn end_as(end: Option<End>) -> i32 {
     match end {
         Some(End::Exited(code)) => code,

@@ -91,7 +91,6 @@ impl Prepared {
     }
 
     /// Whether it is a terminal, where bytes that are no text help nobody.
-    #[must_use]
     pub(crate) fn is_terminal(&self) -> bool {
         self.in_place.as_ref().is_some_and(File::is_terminal)
     }

@@ -19,7 +19,6 @@ use clockscope_tracee::image::{Counting, Route};
 use clockscope_tracee::session::Session;
 
 /// Runs the subcommand and gives its exit status.
-#[must_use]
 pub fn run(args: &RunArgs) -> i32 {
     run_with_clock(args).unwrap_or_else(|error| {
         super::warn_user(&format!("{error:#}"));

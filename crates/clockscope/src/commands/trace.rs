@@ -32,7 +32,6 @@ const WIDTH_LEAST: usize = 60;
 const WIDTH_MOST: usize = 160;
 
 /// Runs the subcommand and gives its exit status.
-#[must_use]
 pub fn run(args: &TraceArgs) -> i32 {
     trace(args).unwrap_or_else(|error| {
         super::warn_user(&format!("{error:#}"));

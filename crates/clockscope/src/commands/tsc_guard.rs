@@ -24,7 +24,6 @@ pub fn ask(force: bool) -> anyhow::Result<()> {
 
 /// The refusal in one line, with what to try. Where the kernel's word is all that speaks against
 /// the TSC, this looks through what doctor knows, which takes a second or so.
-#[must_use]
 pub fn explained(refusal: &Refusal) -> String {
     let advice = (refusal.can_be_forced).then(|| {
         let facts = live::facts();

@@ -22,7 +22,6 @@ use vdso_reader::{Image, Machine, text};
 const IMAGE_MAX: u64 = 16 << 20;
 
 /// Runs the subcommand and gives its exit status.
-#[must_use]
 pub fn run(args: &VdsoArgs) -> i32 {
     match show(args) {
         Ok(code) => code,

@@ -13,7 +13,6 @@ use clockscope_page::{Document, MAX_BYTES};
 use clockscope_report::pages;
 
 /// Runs the subcommand; gives the exit code.
-#[must_use]
 pub fn run(args: &ViewArgs) -> i32 {
     match view(args) {
         Ok(()) => exit::OK,

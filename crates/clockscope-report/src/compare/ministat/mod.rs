@@ -30,7 +30,6 @@ pub struct MinistatOptions {
 }
 
 /// The whole output for sets with their names, at least one and at most `SETS_MAX`.
-#[must_use]
 pub fn render(sets: &[(String, Set)], options: &MinistatOptions) -> String {
     let mut text = String::new();
     for ((name, _), symbol) in sets.iter().zip(&SYMBOLS[1..]) {
@@ -81,7 +80,6 @@ fn difference(text: &mut String, set: &Set, reference: &Set, level: usize) {
 }
 
 /// What it says to a command line that it does not understand: the complaint, then its usage.
-#[must_use]
 pub fn usage(complaint: &str) -> String {
     let levels: Vec<String> =
         LEVELS.iter().map(|level| format!("{}%", general(*level, 6))).collect();

@@ -17,7 +17,6 @@ use output::{Outcome, Outputs};
 use progress::{Progress, Saying};
 
 /// Runs the subcommand; gives the exit code.
-#[must_use]
 pub fn run(args: &BenchArgs) -> i32 {
     let result = match args.as_launch {
         Some(number) => {

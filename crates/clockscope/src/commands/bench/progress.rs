@@ -19,7 +19,6 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Nothing is drawn yet.
-    #[must_use]
     pub(crate) fn new(launches: u32) -> Self {
         Self { start: Instant::now(), launches, bar: None }
     }

@@ -28,7 +28,6 @@ const PLOT_WIDTH_MAX: usize = 116;
 const WIDTH_MAX: usize = 10_000;
 
 /// Runs the subcommand; gives the exit code.
-#[must_use]
 pub fn run(args: &CompareArgs) -> i32 {
     let done = if args.ministat { ministat::run(args) } else { compare(args) };
     done.unwrap_or_else(|error| {

@@ -20,7 +20,6 @@ use clockscope_measure::live;
 use clockscope_text::foreign::json_document;
 
 /// Runs the subcommand; gives the exit status.
-#[must_use]
 pub fn run(args: &DoctorArgs) -> i32 {
     outcome(args).unwrap_or_else(|error| {
         super::warn_user(&error);

@@ -9,7 +9,6 @@ use crate::exit;
 use clockscope_measure::live::watch;
 
 /// Watches until it is interrupted, and prints to standard output or at the end of a file.
-#[must_use]
 pub fn run(output: Option<&Path>) -> i32 {
     let file = match output.map(open).transpose() {
         Ok(file) => file,

@@ -25,7 +25,6 @@ const SOON: Duration = Duration::from_millis(10);
 const LATER: Duration = Duration::from_secs(1);
 
 /// Runs the subcommand; gives the exit status.
-#[must_use]
 pub fn run(args: &ServeArgs) -> i32 {
     if args.status.is_some() {
         return status::run(args);

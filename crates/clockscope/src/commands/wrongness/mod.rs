@@ -29,7 +29,6 @@ use clockscope_text::foreign;
 const SECONDS: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
 
 /// Runs the subcommand; gives the exit code.
-#[must_use]
 pub fn run(args: &WrongnessArgs) -> i32 {
     match try_run(args) {
         Ok(code) => code,

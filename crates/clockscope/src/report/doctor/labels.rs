@@ -47,7 +47,6 @@ pub fn page(word: &str) -> Result<&'static Page, NoSuchLabel> {
 }
 
 /// The page for the terminal.
-#[must_use]
 pub fn text(page: &Page) -> String {
     let mut out = match page.severity {
         Some(level) => format!("{} ({}): {}\n", page.label, level.word(), page.title),
@@ -66,7 +65,6 @@ pub fn text(page: &Page) -> String {
 }
 
 /// All labels with their titles, by group.
-#[must_use]
 pub(crate) fn list_text() -> String {
     let widest = pages().iter().map(|page| page.label.chars().count()).max().unwrap_or(0);
     let mut out = String::new();

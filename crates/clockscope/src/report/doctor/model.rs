@@ -115,7 +115,6 @@ impl FindingRow {
 
 impl DoctorReport {
     /// The report on a machine.
-    #[must_use]
     pub fn new(facts: &Facts, diagnosis: &Diagnosis) -> DoctorReport {
         let verdict = &diagnosis.verdict;
         let platforms: Vec<String> =

@@ -37,7 +37,6 @@ impl TextOptions {
 }
 
 /// The report. Sentences keep 80 columns; commands stay whole.
-#[must_use]
 pub fn render(report: &DoctorReport, options: &TextOptions) -> String {
     let mut out = painted(&headline::render(report), report, *options);
     out += &headline::evidence(report, options);

@@ -16,7 +16,6 @@ This page is generated: `CLOCKSCOPE_WRITE_LABELS=1 cargo test -p clockscope --te
 ";
 
 /// The page, from the catalogue.
-#[must_use]
 pub fn markdown() -> String {
     let mut out = HEAD.to_owned();
     let mut group = "";
