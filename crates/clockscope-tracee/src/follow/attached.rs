@@ -11,6 +11,7 @@ use crate::processes::Processes;
 use clockscope_sys::ending::{Asked, Ending};
 use clockscope_sys::ptrace::Resume;
 use clockscope_sys::real_time::Service;
+use clockscope_sys::ticker::Ticker;
 
 /// Why nobody is followed any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +79,7 @@ impl Follower<'_> {
     /// # Errors
     ///
     /// When the kernel does not let us wait.
-    pub fn run_until(&mut self, ending: &Ending) -> io::Result<Left> {
-        let mut ticker = self.ticker()?;
+    pub fn run_until(&mut self, ending: &Ending, mut ticker: Option<Ticker>) -> io::Result<Left> {
         self.service = Some(Service::begin());
         loop {
             if let Some(asked) = ending.asked() {

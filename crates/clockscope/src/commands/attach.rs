@@ -52,7 +52,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let Some(outputs) = Outputs::open(args)? else { return Ok(exit::FAILURE) };
     let costs = SyscallCosts::here();
     let stage = observers::stage(args)?;
-    let ending = Ending::expect().context("cannot be told to end")?;
+    let ending = Ending::expect().context(NO_TIMER)?;
     if matches!(stage, Some(Stage::Screen(_))) {
         ending.keep_stops();
     }
@@ -125,6 +125,9 @@ fn looked_at(args: &TraceArgs) -> (Vec<i32>, Vec<Refused>) {
     (pids, refusals)
 }
 
+/// Timers count as queued signals.
+const NO_TIMER: &str = "cannot start a timer; see `ulimit -i`";
+
 /// A process that is not attached to: a row of the report, but for one that does not exist.
 type Refused = Option<DeclineRow>;
 
@@ -155,6 +158,14 @@ fn count<'a>(
 ) -> Option<(Counting, Follower<'a>, io::Result<Left>)> {
     let observers = Observers { syscalls, signals: Box::new(Nobody), watcher };
     let mut follower = Follower::of_running(session, observers);
+    // Before anything is done to a process that could not be followed without it.
+    let ticker = match follower.ticker() {
+        Ok(ticker) => ticker,
+        Err(error) => {
+            super::warn_user(&format!("{NO_TIMER}: {error}"));
+            return None;
+        }
+    };
     let (mut rows, mut declines) = (Vec::new(), Vec::new());
     for pid in pids {
         let mut traced = |pid: i32| {
@@ -180,7 +191,7 @@ fn count<'a>(
         ending.after(limit);
     }
     let counting = Counting { started: Instant::now(), rows, declines, complete };
-    let left = follower.run_until(ending);
+    let left = follower.run_until(ending, ticker);
     Some((counting, follower, left))
 }
 
