@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::trace::null_is_no_number;
 use clock_doctor::state::HostState;
 
 /// Version of the schema.
@@ -51,8 +52,10 @@ pub struct Method {
     /// CPU that was measured on, `null` if pinning was refused.
     pub cpu: Option<u32>,
     /// How much slower than the best a control loop may be for its batch to count, in percent.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub gate_percent: f64,
     /// Confidence of the intervals, in percent.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub confidence_percent: f64,
     /// The shortest control loop, in nanoseconds: how fast the machine ran pure user code at its best.
     pub control_ns_min: u64,
@@ -144,10 +147,13 @@ pub struct RatioRow {
     /// The divisor, such as `CLOCK_MONOTONIC` by `vdso`.
     pub to: PathName,
     /// Quotient of the medians of the same rounds.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub ratio: f64,
     /// Lower end of its interval.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub ci_low: f64,
     /// Upper end of its interval.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub ci_high: f64,
 }
 
@@ -193,8 +199,10 @@ pub struct ThreadsRow {
     /// Their CPUs.
     pub cpus: Vec<u32>,
     /// Calls a second, all threads together: from the cheapest batches of each thread.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub calls_per_second: f64,
     /// `calls_per_second` divided by `threads` times that of one thread.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub efficiency: f64,
     /// Median cost of a call on each thread, in picoseconds.
     pub cost_ps_by_thread: Vec<u64>,

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::trace::null_is_no_number;
+
 /// Version of the schema.
 pub const SCHEMA: u32 = 1;
 
@@ -16,8 +18,10 @@ pub struct CompareReport {
     /// Larger values are better.
     pub higher_is_better: bool,
     /// Confidence of the intervals, in percent.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub confidence_percent: f64,
     /// The smallest change that matters, in percent of the first set.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub min_effect_percent: f64,
     /// All sets: of each file, or of each path of each file.
     pub sets: Vec<SetRow>,
@@ -44,22 +48,30 @@ pub struct SetRow {
     /// Number of values.
     pub n: u64,
     /// Least value.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub min: f64,
     /// Median: the middle one, or the mean of the two in the middle.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub median: f64,
     /// Lower end of the median's interval.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub median_ci_low: f64,
     /// Upper end of the median's interval.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub median_ci_high: f64,
     /// Greatest value.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub max: f64,
     /// Arithmetic mean.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub mean: f64,
     /// Standard deviation.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub sd: f64,
     /// The confidence that the median's interval has, in percent; less than asked for if there are
     /// too few values.
     #[serde(default)]
+    #[serde(deserialize_with = "null_is_no_number")]
     pub median_ci_percent: f64,
     /// Values more than 1.5 times the distance of the quartiles beyond the nearer one (Tukey).
     #[serde(default)]
@@ -130,12 +142,16 @@ pub struct Comparison {
     /// all comparisons of the report: by the launches of bench files, by the ranks of plain ones. A
     /// change is proven below 1 - confidence.
     #[serde(default)]
+    #[serde(deserialize_with = "null_is_no_number")]
     pub p_holm: f64,
     /// Hodges-Lehmann shift: median of all differences other - base.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub shift: f64,
     /// Lower end of its interval.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub shift_ci_low: f64,
     /// Upper end of its interval.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub shift_ci_high: f64,
     /// `shift` and its interval in percent of the base's median; `null` if that is zero.
     pub shift_percent: Option<(f64, f64, f64)>,
@@ -145,8 +161,10 @@ pub struct Comparison {
     #[serde(default)]
     pub decision_percent: Option<(f64, f64)>,
     /// Mann-Whitney U of the other set.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub u: f64,
     /// Its two-sided p.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub u_p: f64,
     /// True if that is exact, false if by the normal approximation.
     pub u_exact: bool,
@@ -159,6 +177,7 @@ pub struct Comparison {
     /// Interval of the difference of means.
     pub welch_ci: Option<(f64, f64)>,
     /// Cliff's delta, -1 to 1.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub cliff_delta: f64,
     /// About how many values more each set needs; `null` if it has enough.
     pub more_needed: Option<u64>,

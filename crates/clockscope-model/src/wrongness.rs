@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::trace::null_is_no_number;
 use clock_doctor::state::HostState;
 
 /// Version of the schema.
@@ -103,6 +104,7 @@ pub struct Distribution {
     /// Greatest.
     pub max_ns: u64,
     /// Mean.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub mean_ns: f64,
     /// `[lower bound in ns, values]` of each bucket that is not empty.
     pub buckets: Vec<(u64, u64)>,
@@ -122,6 +124,7 @@ pub struct Resolution {
     /// Largest step.
     pub max_step: u64,
     /// Share (0 to 1) of zero steps.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub zero_share: f64,
     /// Steps looked at.
     pub steps: u64,
@@ -186,8 +189,10 @@ pub struct RateRow {
     pub reference: String,
     /// How much faster it runs, in parts per million; for a counter than its nominal rate, or, if
     /// `expected_ppm` is `null`, than in the first half of the run.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub ppm: f64,
     /// How wrong that can be, in parts per million.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub bound_ppm: f64,
     /// What the kernel says it should be, in parts per million, where it says.
     pub expected_ppm: Option<f64>,
@@ -221,6 +226,7 @@ pub struct Gaps {
     /// Gaps.
     pub count: u64,
     /// Their share (0 to 1) of the time.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub share: f64,
     /// Of them, those without an interrupt or context switch of this kernel: the hypervisor's or
     /// the hardware's.
@@ -233,6 +239,7 @@ pub struct Gaps {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StabilityRow {
     /// Averaging time in seconds.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub tau_s: f64,
     /// Allan deviation.
     pub adev: Option<f64>,
@@ -255,6 +262,7 @@ pub struct Discipline {
     /// False if the status has `STA_UNSYNC`.
     pub synchronised: bool,
     /// Frequency correction in parts per million.
+    #[serde(deserialize_with = "null_is_no_number")]
     pub frequency_ppm: f64,
     /// Maximum error in microseconds.
     pub max_error_us: u64,

@@ -127,6 +127,11 @@ impl Head {
 }
 
 impl Document {
+    /// A report that was just made, of any length; `json` is what `--format json` would print.
+    pub fn new(kind: Kind, json: String) -> Self {
+        Self { kind, json }
+    }
+
     /// Reads a report as `--format json` prints it; a byte order mark may stand before it.
     ///
     /// # Errors

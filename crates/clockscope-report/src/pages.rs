@@ -26,13 +26,31 @@ const SITES_MAX: usize = 40;
 /// Columns of the plot of a comparison in the text for readers without script.
 const PLOT_WIDTH: usize = 74;
 
+/// A report that has a page.
+pub trait Page: Serialize + DeserializeOwned {
+    /// The command that makes such reports.
+    const KIND: Kind;
+
+    /// What the page says beside the report.
+    fn parts(&self, host: Option<&HostState>) -> Parts;
+}
+
+/// What a page says beside the report.
+pub struct Parts {
+    title: String,
+    beside: Value,
+    /// For readers without script.
+    text: String,
+}
+
 /// The page of a report that was just made, on this host if that is not in the report.
 ///
 /// # Errors
 ///
 /// None that the models can cause; what `serde_json` says otherwise.
-pub fn of_report(report: &impl Serialize, host: Option<&HostState>) -> Result<String> {
-    of_document(&Document::parse(&serde_json::to_vec(report)?)?, host)
+pub fn of_report<R: Page>(report: &R, host: Option<&HostState>) -> Result<String> {
+    let document = Document::new(R::KIND, serde_json::to_string(report)?);
+    Ok(page(&document, report, host))
 }
 
 /// The page of a saved report; `host` is where it was made, if that is known and not in the report.
@@ -41,41 +59,92 @@ pub fn of_report(report: &impl Serialize, host: Option<&HostState>) -> Result<St
 ///
 /// When a field of the report is missing or of the wrong kind.
 pub fn of_document(document: &Document, host: Option<&HostState>) -> Result<String> {
-    let (title, beside, text) = match document.kind() {
-        Kind::Trace => of_trace(&model(document)?, host),
-        Kind::Bench => of_bench(&model(document)?),
-        Kind::Compare => of_compare(&model(document)?),
-        Kind::Wrongness => of_wrongness(&model(document)?),
-    };
-    Ok(clockscope_page::page(document, &title, &beside, &text))
+    Ok(match document.kind() {
+        Kind::Trace => page::<TraceReport>(document, &model(document)?, host),
+        Kind::Bench => page::<BenchReport>(document, &model(document)?, host),
+        Kind::Compare => page::<CompareReport>(document, &model(document)?, host),
+        Kind::Wrongness => page::<WrongnessReport>(document, &model(document)?, host),
+    })
 }
 
-fn model<T: DeserializeOwned>(document: &Document) -> Result<T> {
+fn page<R: Page>(document: &Document, report: &R, host: Option<&HostState>) -> String {
+    let Parts { title, beside, text } = report.parts(host);
+    clockscope_page::page(document, &title, &beside, &text)
+}
+
+fn model<R: Page>(document: &Document) -> Result<R> {
     serde_json::from_str(document.json()).map_err(|error| {
-        let name = document.kind().name();
+        let name = R::KIND.name();
         anyhow!(printable(&error.to_string()))
             .context(format!("not as clockscope {name} prints it"))
     })
 }
 
-/// Title, what stands beside the report, and text.
-type Parts = (String, Value, String);
+impl Page for TraceReport {
+    const KIND: Kind = Kind::Trace;
 
-fn of_trace(report: &TraceReport, host: Option<&HostState>) -> Parts {
-    let names: Vec<String> = report.attached.iter().map(|a| a.command.printable()).collect();
-    let command =
-        if report.command.is_empty() { names.join(", ") } else { joined(&report.command, " ") };
-    let title = match cut_middle(&command, TITLE_MAX).as_str() {
-        "" => "How often the clock is read".to_owned(),
-        command => format!("How often {command} reads the clock"),
-    };
-    let told_apart = |process: &ProcessDetail| process.syscall_calls.is_some();
-    let options = TextOptions {
-        latency: true,
-        per_process: report.processes_detail.iter().any(told_apart),
-        ..TextOptions::default()
-    };
-    (title, beside_trace(report, host), text::render(report, &options))
+    fn parts(&self, host: Option<&HostState>) -> Parts {
+        let names: Vec<String> = self.attached.iter().map(|a| a.command.printable()).collect();
+        let command =
+            if self.command.is_empty() { names.join(", ") } else { joined(&self.command, " ") };
+        let title = match cut_middle(&command, TITLE_MAX).as_str() {
+            "" => "How often the clock is read".to_owned(),
+            command => format!("How often {command} reads the clock"),
+        };
+        let told_apart = |process: &ProcessDetail| process.syscall_calls.is_some();
+        let options = TextOptions {
+            latency: true,
+            per_process: self.processes_detail.iter().any(told_apart),
+            ..TextOptions::default()
+        };
+        Parts { title, beside: beside_trace(self, host), text: text::render(self, &options) }
+    }
+}
+
+impl Page for BenchReport {
+    const KIND: Kind = Kind::Bench;
+
+    fn parts(&self, _host: Option<&HostState>) -> Parts {
+        let has_clocks = self.paths.iter().any(|path| path.name.clock.is_some());
+        let what = if has_clocks { "clock reads" } else { "system calls" };
+        Parts {
+            title: format!("What {what} cost{}", on_cpu(&self.host)),
+            beside: json!({}),
+            text: bench::text::render(self),
+        }
+    }
+}
+
+impl Page for CompareReport {
+    const KIND: Kind = Kind::Compare;
+
+    fn parts(&self, _host: Option<&HostState>) -> Parts {
+        let mut files: Vec<&str> = Vec::new();
+        for set in &self.sets {
+            if !files.contains(&set.file.as_str()) {
+                files.push(&set.file);
+            }
+        }
+        let title = match files.as_slice() {
+            [] => "A comparison of nothing".to_owned(),
+            [one] => format!("{one} by itself"),
+            [base, others @ ..] => format!("{base} against {}", others.join(", ")),
+        };
+        Parts { title, beside: json!({}), text: compare::text::render(self, PLOT_WIDTH) }
+    }
+}
+
+impl Page for WrongnessReport {
+    const KIND: Kind = Kind::Wrongness;
+
+    fn parts(&self, _host: Option<&HostState>) -> Parts {
+        let options = wrongness::text::TextOptions::default();
+        Parts {
+            title: format!("How wrong each clock is{}", on_cpu(&self.host)),
+            beside: json!({}),
+            text: wrongness::text::render(self, &options),
+        }
+    }
 }
 
 /// The sentences that the text report prints too.
@@ -117,34 +186,6 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
         "times": overhead::how_timed(report),
         "cost": overhead::what_it_cost(report),
     })
-}
-
-fn of_bench(report: &BenchReport) -> Parts {
-    let has_clocks = report.paths.iter().any(|path| path.name.clock.is_some());
-    let what = if has_clocks { "clock reads" } else { "system calls" };
-    let on = on_cpu(&report.host);
-    (format!("What {what} cost{on}"), json!({}), bench::text::render(report))
-}
-
-fn of_compare(report: &CompareReport) -> Parts {
-    let mut files: Vec<&str> = Vec::new();
-    for set in &report.sets {
-        if !files.contains(&set.file.as_str()) {
-            files.push(&set.file);
-        }
-    }
-    let title = match files.as_slice() {
-        [] => "A comparison of nothing".to_owned(),
-        [one] => format!("{one} by itself"),
-        [base, others @ ..] => format!("{base} against {}", others.join(", ")),
-    };
-    (title, json!({}), compare::text::render(report, PLOT_WIDTH))
-}
-
-fn of_wrongness(report: &WrongnessReport) -> Parts {
-    let on = on_cpu(&report.host);
-    let options = wrongness::text::TextOptions::default();
-    (format!("How wrong each clock is{on}"), json!({}), wrongness::text::render(report, &options))
 }
 
 fn on_cpu(host: &HostState) -> String {

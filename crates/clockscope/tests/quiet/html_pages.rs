@@ -15,6 +15,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use browser::{Browser, Ground};
+use clockscope_model::bench::BenchReport;
 use clockscope_page::Document;
 use clockscope_report::pages;
 use clockscope_text::units;
@@ -363,6 +364,48 @@ fn the_page_of_a_saved_report_is_that_of_the_command() {
         Browser::new().act(&read("page"), 400, "return inner.querySelector('main').innerText;");
     let shown = shown.as_str().expect("text");
     assert!(shown.contains("How often date reads the clock") && !shown.contains("The machine"));
+}
+
+/// Puts JSON's `null` in place of each field that is no whole number; gives how many there were.
+fn without_fractions(value: &mut Value) -> usize {
+    match value {
+        Value::Object(fields) => fields
+            .values_mut()
+            .map(|field| {
+                let is_fraction = field.is_f64();
+                if is_fraction {
+                    *field = Value::Null;
+                }
+                usize::from(is_fraction) + without_fractions(field)
+            })
+            .sum(),
+        Value::Array(items) => items.iter_mut().map(without_fractions).sum(),
+        _ => 0,
+    }
+}
+
+/// What is not a number, such as a ratio to nothing, is `null` in JSON.
+#[test]
+fn a_report_with_figures_that_are_no_numbers_has_a_page() {
+    for (name, least) in [("bench.json", 50), ("compare.json", 200), ("wrongness.json", 90)] {
+        let mut report = report(name);
+        assert!(without_fractions(&mut report) >= least, "{name}");
+        let document = Document::parse(report.to_string().as_bytes()).expect("a report");
+        let html = pages::of_document(&document, None).unwrap_or_else(|e| panic!("{name}: {e:#}"));
+        let browser = Browser::new();
+        let shown = browser.act(&html, 1200, "return inner.querySelector('main').innerText;");
+        let shown = shown.as_str().expect("text");
+        assert!(!shown.contains("NaN") && shown.len() > 1000, "{name}: {shown}");
+        assert_eq!(browser.console(), Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn a_report_that_was_just_made_has_a_page_whatever_its_figures() {
+    let mut report = BenchReport::default();
+    report.method.gate_percent = f64::NAN;
+    let html = pages::of_report(&report, None).expect("make the page");
+    assert!(html.contains("\"gate_percent\":null"), "{html:.3000}");
 }
 
 #[test]

@@ -24,9 +24,13 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Starts a command line in a new terminal, in place of the shell that reads it: a shell
     /// that waits would die by ctrl-c itself.
+    ///
+    /// Whoever started the tests may ignore hang-ups, as nohup does; what runs here does not.
     pub(crate) fn start(command: &str) -> Option<Self> {
         let script = installed_or_skip(&["/usr/bin/script"])?;
-        let mut child = Command::new(script)
+        let mut child = Command::new("env")
+            .arg("--default-signal=HUP")
+            .arg(script)
             .args(["--quiet", "--return", "--command", &format!("exec {command}"), "/dev/null"])
             .env("SHELL", "/bin/sh")
             .stdin(Stdio::piped())
