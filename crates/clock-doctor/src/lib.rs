@@ -1,4 +1,4 @@
-//! What is known of the machine that decides what a clock read costs.
+//! What is known of the machine that decides what a clock read costs, and what it means.
 //!
 //! Start at [`state`]. [`collect`] reads files below a root; everything else is pure.
 
@@ -7,6 +7,7 @@ pub mod collect;
 pub mod facts;
 pub mod log;
 pub mod measured;
+pub mod report;
 pub mod root;
 pub mod rules;
 pub mod state;

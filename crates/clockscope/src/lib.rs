@@ -10,7 +10,6 @@ use clap::Parser;
 pub mod cli;
 pub mod commands;
 pub mod exit;
-pub mod report;
 
 /// Runs the command, if it is given room to run in.
 pub fn main() -> ExitCode {

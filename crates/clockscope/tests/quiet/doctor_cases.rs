@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use clockscope::report::doctor::model::DoctorReport;
+use clock_doctor::report::model::DoctorReport;
 use serde::Deserialize;
 
 /// There are at least as many, or the folder was not found.

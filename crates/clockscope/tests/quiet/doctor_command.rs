@@ -5,8 +5,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use clockscope::report::doctor::labels;
-use clockscope::report::doctor::model::DoctorReport;
+use clock_doctor::report::labels;
+use clock_doctor::report::model::DoctorReport;
 
 /// Set it to have docs/labels.md written instead of compared.
 const WRITE_LABELS: &str = "CLOCKSCOPE_WRITE_LABELS";

@@ -9,9 +9,9 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::cli::explain::{DoctorArgs, DoctorFormat};
 use crate::exit;
-use crate::report::doctor::model::DoctorReport;
-use crate::report::doctor::{labels, metrics, text};
 use clock_doctor::facts::Facts;
+use clock_doctor::report::model::DoctorReport;
+use clock_doctor::report::{labels, metrics, text};
 use clock_doctor::root::{self, Root};
 use clock_doctor::rules;
 use clock_doctor::rules::catalogue;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use crate::commands::{replace_file, streams};
-use crate::report::doctor::text::TextOptions;
+use clock_doctor::report::text::TextOptions;
 use clockscope_sys::terminal;
 use clockscope_text::foreign::printable_lines;
 

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use super::TextOptions;
 use super::paragraph::{quoted, sentence, wrapped};
-use crate::report::doctor::model::{DoctorReport, FindingRow};
-use clock_doctor::facts::Evidence;
-use clock_doctor::rules::finding::Severity;
+use crate::facts::Evidence;
+use crate::report::model::{DoctorReport, FindingRow};
+use crate::rules::finding::Severity;
 
 /// Lines of evidence that one finding shows; the rest is in the JSON.
 const LINES_MAX: usize = 6;

@@ -10,7 +10,7 @@ pub(super) mod samples;
 mod snapshots;
 
 use super::model::DoctorReport;
-use clock_doctor::rules::finding::{Severity, State};
+use crate::rules::finding::{Severity, State};
 
 /// `text`, broken between words, each line indented by `indent`.
 pub(super) fn indented(indent: usize, text: &str) -> String {

@@ -5,8 +5,8 @@ mod markdown;
 pub use markdown::markdown;
 
 use super::text::indented;
-use clock_doctor::rules::catalogue::{Page, pages};
-use clock_doctor::rules::finding::Severity;
+use crate::rules::catalogue::{Page, pages};
+use crate::rules::finding::Severity;
 use clockscope_text::names::nearest;
 
 /// What stands in front of the words in `labels` that are no findings.
@@ -65,7 +65,7 @@ pub fn text(page: &Page) -> String {
 }
 
 /// All labels with their titles, by group.
-pub(crate) fn list_text() -> String {
+pub fn list_text() -> String {
     let widest = pages().iter().map(|page| page.label.chars().count()).max().unwrap_or(0);
     let mut out = String::new();
     let mut group = "";

@@ -2,10 +2,10 @@
 
 use super::TextOptions;
 use super::paragraph::{quoted, wrapped};
-use crate::report::doctor::model::DoctorReport;
-use clock_doctor::facts::Evidence;
-use clock_doctor::rules::catalogue;
-use clock_doctor::rules::finding::{Cost, Severity, State};
+use crate::facts::Evidence;
+use crate::report::model::DoctorReport;
+use crate::rules::catalogue;
+use crate::rules::finding::{Cost, Severity, State};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::cut_middle;
 

@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use clock_doctor::facts::{Evidence, Facts, Unread};
-use clock_doctor::measured::Measured;
-use clock_doctor::rules::catalogue::Fix;
-use clock_doctor::rules::finding::{Advice, Cost, Diagnosis, Finding, Severity, State};
+use crate::facts::{Evidence, Facts, Unread};
+use crate::measured::Measured;
+use crate::rules::catalogue::Fix;
+use crate::rules::finding::{Advice, Cost, Diagnosis, Finding, Severity, State};
 
 /// Version of the schema.
 pub const SCHEMA: u32 = 1;
@@ -151,10 +151,10 @@ impl DoctorReport {
 
 #[cfg(test)]
 mod tests {
-    use clock_doctor::rules::catalogue::Label;
+    use crate::rules::catalogue::Label;
 
     use super::*;
-    use crate::report::doctor::text::samples;
+    use crate::report::text::samples;
 
     #[test]
     fn the_report_survives_its_own_json() {

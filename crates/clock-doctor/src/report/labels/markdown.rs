@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use clock_doctor::rules::catalogue::{Page, pages};
+use crate::rules::catalogue::{Page, pages};
 
 const HEAD: &str = "# The labels of clockscope doctor
 

@@ -1,6 +1,6 @@
 //! Paragraphs, evidence and commands: what is wrapped, what is cut, and what is neither.
 
-use clock_doctor::facts::Evidence;
+use crate::facts::Evidence;
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::{WIDTH, width};
 

@@ -1,11 +1,9 @@
 //! Diagnoses made by hand, to look at the text without the rules.
 
-use crate::report::doctor::model::DoctorReport;
-use clock_doctor::facts::{CommandLine, Evidence, Facts, Kernel, Known, Unread};
-use clock_doctor::rules::catalogue::{Fix, Label};
-use clock_doctor::rules::finding::{
-    Advice, Basis, Cost, Diagnosis, Finding, Severity, State, Verdict,
-};
+use crate::facts::{CommandLine, Evidence, Facts, Kernel, Known, Unread};
+use crate::report::model::DoctorReport;
+use crate::rules::catalogue::{Fix, Label};
+use crate::rules::finding::{Advice, Basis, Cost, Diagnosis, Finding, Severity, State, Verdict};
 
 fn at(line: u64, text: &str) -> Evidence {
     Evidence { line: Some(line), ..Evidence::of("var/log/dmesg", text) }
@@ -66,7 +64,7 @@ fn advice(fix: Fix, title: &str, place: &str) -> Advice {
 }
 
 /// A VirtualBox guest whose CPUs disagreed at boot.
-pub(in crate::report::doctor) fn warp() -> DoctorReport {
+pub(in crate::report) fn warp() -> DoctorReport {
     let warped = at(3, "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.");
     let marked = at(4, "Marking TSC unstable due to check_tsc_sync_source failed");
     let available = Evidence::of(
@@ -115,14 +113,14 @@ pub(in crate::report::doctor) fn warp() -> DoctorReport {
 }
 
 /// A healthy machine, measured.
-pub(in crate::report::doctor) fn healthy() -> DoctorReport {
+pub(in crate::report) fn healthy() -> DoctorReport {
     let verdict = verdict(State::Fast, Some("tsc"), Some((22.0, 22.0, true)));
     let findings = vec![Finding::new(Label::EarlySwitchBenign)];
     DoctorReport::new(&facts("6.12.0-1-amd64"), &diagnosis(verdict, findings))
 }
 
 /// A root in which nothing was found.
-pub(in crate::report::doctor) fn nothing() -> DoctorReport {
+pub(in crate::report) fn nothing() -> DoctorReport {
     let missing = vec!["the current clocksource: cat /sys/devices/system/clocksource/clocksource0/current_clocksource".to_owned()];
     let unread = vec![Unread::new("var/log/kern.log", "permission denied")];
     let diagnosis =
@@ -131,7 +129,7 @@ pub(in crate::report::doctor) fn nothing() -> DoctorReport {
 }
 
 /// Fast, and the time may be wrong; the machine puts control characters in its names.
-pub(in crate::report::doctor) fn wrong() -> DoctorReport {
+pub(in crate::report) fn wrong() -> DoctorReport {
     let verdict = verdict(State::Fast, Some("tsc\u{1b}[2J"), Some((18.0, 57.0, false)));
     let findings = vec![
         Finding::new(Label::TscRateWrong)

@@ -17,10 +17,10 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::model::DoctorReport;
-use clock_doctor::facts::Facts;
-use clock_doctor::log::event::{Kind, UnstableReason};
-use clock_doctor::measured::Measured;
-use clock_doctor::rules::catalogue;
+use crate::facts::Facts;
+use crate::log::event::{Kind, UnstableReason};
+use crate::measured::Measured;
+use crate::rules::catalogue;
 
 /// `clocksource0` of sysfs: Linux has no other.
 const DEVICE: &str = "0";
@@ -239,10 +239,10 @@ fn measurements(measured: &Measured) -> Vec<Family> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::doctor::text::samples;
-    use clock_doctor::facts::{Evidence, Log};
-    use clock_doctor::log::event::{Event, Mark};
-    use clock_doctor::measured::{ReadCost, WarpMeasured};
+    use crate::facts::{Evidence, Log};
+    use crate::log::event::{Event, Mark};
+    use crate::measured::{ReadCost, WarpMeasured};
+    use crate::report::text::samples;
 
     fn event(kind: Kind) -> Event {
         Event { evidence: Evidence::default(), at: None, kind }

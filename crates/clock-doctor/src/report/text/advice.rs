@@ -2,8 +2,8 @@
 
 use super::TextOptions;
 use super::paragraph::{command, sentence, wrapped};
-use crate::report::doctor::model::DoctorReport;
-use clock_doctor::rules::finding::{Advice, State};
+use crate::report::model::DoctorReport;
+use crate::rules::finding::{Advice, State};
 
 /// Where most advice is carried out, which goes without saying.
 const HERE: &str = "here";

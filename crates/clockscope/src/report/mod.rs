@@ -1,3 +1,0 @@
-//! What `doctor` prints.
-
-pub mod doctor;
