@@ -1,6 +1,9 @@
 //! What doctor says, in every form: [`model`] is made from a diagnosis, the rest from the model.
 
+#[cfg(test)]
+mod case_tests;
 pub mod labels;
 pub mod metrics;
 pub mod model;
+pub mod status;
 pub mod text;

@@ -1,5 +1,7 @@
 //! What an exit status of `clockscope` means; scripts may depend on these.
 
+pub use clock_doctor::report::status::{NOTHING_TO_MEND, UNKNOWN};
+
 /// Everything went well.
 pub(crate) const OK: i32 = 0;
 /// A check found something to mend (`vdso --check`).
@@ -8,14 +10,6 @@ pub(crate) const FOUND: i32 = 1;
 pub(crate) const INCOMPLETE: i32 = 1;
 /// The command line was wrong, or the tool failed in a command that runs no program.
 pub const FAILURE: i32 = 2;
-/// `doctor`: nothing to mend. As in the convention of monitoring plugins, where 1 is a warning.
-pub(crate) const NOTHING_TO_MEND: i32 = 0;
-/// `doctor`: the clock is slow, or may be.
-pub const SLOW: i32 = 1;
-/// `doctor`: wrong time is possible.
-pub(crate) const WRONG: i32 = 2;
-/// `doctor`: not enough evidence, wrong options, or an input that cannot be read.
-pub const UNKNOWN: i32 = 3;
 /// `trace` and `run`: clockscope itself failed before the program started.
 pub(crate) const BEFORE_START: i32 = 125;
 /// `trace` and `run`: the program was found but could not be executed, as in a shell.

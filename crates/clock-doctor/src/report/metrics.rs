@@ -92,13 +92,13 @@ impl Collector for Families {
     }
 }
 
-/// The metrics of a report, and of the log that it was made from. `status` is doctor's exit status.
+/// The metrics of a report, and of the log that it was made from.
 ///
 /// # Errors
 ///
 /// None that a report can cause.
-pub fn render(facts: &Facts, report: &DoctorReport, status: i32) -> Result<String, fmt::Error> {
-    let mut families = verdict(report, status);
+pub fn render(facts: &Facts, report: &DoctorReport) -> Result<String, fmt::Error> {
+    let mut families = verdict(report);
     families.push(findings(report));
     families.extend(clocksources(report));
     families.push(unstable(facts));
@@ -112,7 +112,7 @@ pub fn render(facts: &Facts, report: &DoctorReport, status: i32) -> Result<Strin
     Ok(out)
 }
 
-fn verdict(report: &DoctorReport, status: i32) -> Vec<Family> {
+fn verdict(report: &DoctorReport) -> Vec<Family> {
     vec![
         Family::gauge("clockscope_build_info", "The version of clockscope that judged")
             .with(&[("version", &report.clockscope)], 1.0),
@@ -122,7 +122,7 @@ fn verdict(report: &DoctorReport, status: i32) -> Vec<Family> {
             "clockscope_doctor_status",
             "Exit status of doctor: 0 nothing to mend, 1 slow, 2 wrong time possible, 3 unknown",
         )
-        .with(&[], f64::from(status)),
+        .with(&[], f64::from(report.exit_status())),
     ]
 }
 
@@ -261,12 +261,12 @@ mod tests {
 
     #[test]
     fn the_log_is_counted_once() {
-        let text = render(&facts(), &samples::warp(), 1).unwrap();
+        let text = render(&facts(), &samples::warp()).unwrap();
         assert!(text.contains("# TYPE clockscope_clocksource_unstable_total counter\n"), "{text}");
         assert!(text.contains("clockscope_clocksource_unstable_total{clocksource=\"tsc\"} 2\n"));
         assert!(text.contains("clockscope_tsc_warp_cycles{when=\"boot\"} 220\n"));
         assert!(!text.contains("EOF"));
-        let text = render(&Facts::default(), &samples::warp(), 1).unwrap();
+        let text = render(&Facts::default(), &samples::warp()).unwrap();
         assert!(!text.contains("unstable_total"), "no log is not a log without marks");
     }
 
@@ -287,7 +287,7 @@ mod tests {
         let measured = Measured { reads, warp, ..Measured::default() };
         let report = DoctorReport { measured: Some(measured), ..samples::healthy() };
         let facts = Facts { measured: report.measured.clone(), ..Facts::default() };
-        let text = render(&facts, &report, 0).unwrap();
+        let text = render(&facts, &report).unwrap();
         for line in [
             "clockscope_clock_read_seconds{clock=\"CLOCK_MONOTONIC\",path=\"vdso\"} 2.5e-8",
             "clockscope_clock_path_info{clock=\"CLOCK_MONOTONIC\",path=\"vdso\"} 1",
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn values_of_labels_are_escaped() {
         let report = DoctorReport { source: Some("a\"b\\c\nd".to_owned()), ..samples::healthy() };
-        let text = render(&Facts::default(), &report, 0).unwrap();
+        let text = render(&Facts::default(), &report).unwrap();
         assert!(text.contains(r#"clocksource="a\"b\\c\nd"} 1"#), "{text}");
     }
 }

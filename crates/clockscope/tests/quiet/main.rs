@@ -8,7 +8,6 @@ mod support;
 
 mod compare_command;
 mod docs;
-mod doctor_cases;
 mod doctor_command;
 mod doctor_input;
 mod html_pages;

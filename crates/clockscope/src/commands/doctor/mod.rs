@@ -15,7 +15,6 @@ use clock_doctor::report::{labels, metrics, text};
 use clock_doctor::root::{self, Root};
 use clock_doctor::rules;
 use clock_doctor::rules::catalogue;
-use clock_doctor::rules::finding::{Severity, State};
 use clockscope_measure::live;
 use clockscope_text::foreign::json_document;
 
@@ -38,11 +37,11 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
     }
     let facts = facts(args.root.as_deref())?;
     let report = DoctorReport::new(&facts, &rules::examine(&facts));
-    let status = status(&report);
+    let status = report.exit_status();
     let printed = match args.format {
         DoctorFormat::Text => text::render(&report, &output::text_options(args.output.is_some())),
         DoctorFormat::Json => json_document(&report)?,
-        DoctorFormat::Metrics => metrics::render(&facts, &report, status)?,
+        DoctorFormat::Metrics => metrics::render(&facts, &report)?,
     };
     output::write(args.output.as_deref(), &printed)?;
     Ok(status)
@@ -66,65 +65,5 @@ fn pages(word: Option<&str>, format: DoctorFormat) -> Result<String> {
         (Some(Ok(page)), DoctorFormat::Json) => Ok(json_document(page)?),
         (None, DoctorFormat::Text) => Ok(labels::list_text()),
         (None, DoctorFormat::Json) => Ok(json_document(&catalogue::pages())?),
-    }
-}
-
-/// The exit status, as monitoring plugins have it: the worst finding decides; without one the
-/// state does.
-fn status(report: &DoctorReport) -> i32 {
-    match (report.severity, report.state) {
-        (Severity::Wrong, _) => exit::WRONG,
-        (Severity::Slow, _) | (_, State::Slow | State::SlowUnlessPvclockVdso) => exit::SLOW,
-        (_, State::Unknown) => exit::UNKNOWN,
-        (_, State::Fast) => exit::NOTHING_TO_MEND,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clock_doctor::rules::catalogue::Label;
-    use clock_doctor::rules::finding::{Diagnosis, Finding, Verdict};
-
-    fn status_of(state: State, severity: Option<Severity>) -> i32 {
-        let verdict = Verdict {
-            state,
-            because: String::new(),
-            source: None,
-            source_evidence: Vec::new(),
-            cost: None,
-            platforms: Vec::new(),
-        };
-        let findings = severity.map(|severity| Finding::new(Label::TscWarp).severity(severity));
-        let diagnosis = Diagnosis {
-            verdict,
-            findings: findings.into_iter().collect(),
-            advice: Vec::new(),
-            never: Vec::new(),
-            meanwhile: Vec::new(),
-            missing: Vec::new(),
-        };
-        status(&DoctorReport::new(&Facts::default(), &diagnosis))
-    }
-
-    #[test]
-    fn the_worst_finding_decides_and_then_the_state() {
-        let table = [
-            (State::Fast, None, 0),
-            (State::Fast, Some(Severity::Note), 0),
-            (State::Fast, Some(Severity::Slow), 1),
-            (State::Fast, Some(Severity::Wrong), 2),
-            (State::Slow, None, 1),
-            (State::Slow, Some(Severity::Ok), 1),
-            (State::Slow, Some(Severity::Wrong), 2),
-            (State::SlowUnlessPvclockVdso, None, 1),
-            (State::Unknown, None, 3),
-            (State::Unknown, Some(Severity::Note), 3),
-            (State::Unknown, Some(Severity::Slow), 1),
-            (State::Unknown, Some(Severity::Wrong), 2),
-        ];
-        for (state, severity, status) in table {
-            assert_eq!(status_of(state, severity), status, "{state:?} {severity:?}");
-        }
     }
 }

@@ -1,0 +1,135 @@
+//! Recorded machines, sick and healthy: what doctor says of each.
+//!
+//! A case in fixtures/doctor-cases names the labels that follow from its files, and those that
+//! would be wrong. Its text is kept as a snapshot in `snapshots`; after a deliberate change
+//! `INSTA_UPDATE=always INSTA_FORCE_PASS=1 cargo test -p clock-doctor case_tests` writes them
+//! anew, to be read before they are committed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::model::DoctorReport;
+use super::status::{SLOW, WRONG};
+use super::text::{self, TextOptions};
+use crate::root::{self, Root};
+use crate::rules;
+
+/// There are at least as many, or the folder was not found.
+const CASES_MIN: usize = 30;
+
+/// What `case.json` says that is checked.
+#[derive(Debug, Deserialize)]
+struct Case {
+    id: String,
+    expected_diagnosis: BTreeSet<String>,
+    #[serde(default)]
+    bonus_diagnosis: BTreeSet<String>,
+    must_not_diagnose: BTreeSet<String>,
+}
+
+/// The cases with their folders, in the order of their names.
+fn cases() -> Vec<(Case, PathBuf)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/doctor-cases");
+    let entries = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut folders: Vec<PathBuf> =
+        entries.filter(|path| path.join("case.json").exists()).collect();
+    folders.sort();
+    assert!(folders.len() >= CASES_MIN, "{} cases in {}", folders.len(), folder.display());
+    let read = |folder: PathBuf| {
+        let text = fs::read_to_string(folder.join("case.json")).unwrap();
+        (serde_json::from_str(&text).unwrap(), folder)
+    };
+    folders.into_iter().map(read).collect()
+}
+
+fn report(root: &Path) -> DoctorReport {
+    let facts = root::facts(&Root::open(root).unwrap());
+    DoctorReport::new(&facts, &rules::examine(&facts))
+}
+
+fn text(report: &DoctorReport) -> String {
+    text::render(report, &TextOptions::default())
+}
+
+#[test]
+fn every_case_gets_its_labels_and_none_that_is_wrong() {
+    let mut complaints = Vec::new();
+    for (case, root) in cases() {
+        let labels: BTreeSet<String> = report(&root).labels.into_iter().collect();
+        let missing: Vec<_> = case.expected_diagnosis.difference(&labels).collect();
+        let wrong: Vec<_> = case.must_not_diagnose.intersection(&labels).collect();
+        if !missing.is_empty() || !wrong.is_empty() {
+            complaints.push(format!("{}: missing {missing:?}, wrong {wrong:?}", case.id));
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn what_follows_from_arithmetic_is_found() {
+    let mut complaints = Vec::new();
+    for (case, root) in cases().iter().filter(|(case, _)| !case.bonus_diagnosis.is_empty()) {
+        let labels: BTreeSet<String> = report(root).labels.into_iter().collect();
+        let missing: Vec<_> = case.bonus_diagnosis.difference(&labels).collect();
+        if !missing.is_empty() {
+            complaints.push(format!("{}: missing {missing:?}", case.id));
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// The commands that a recorded machine is judged by say nothing of the machine that judges.
+#[test]
+fn the_text_of_every_case_is_as_it_was_read() {
+    for (case, root) in cases() {
+        let report = report(&root);
+        let (text, status) = (text(&report), report.exit_status());
+        insta::assert_snapshot!(case.id.as_str(), format!("{text}(exit status {status})\n"));
+    }
+}
+
+/// What cites a line cites one that is there, so that it can be looked up. What loggers put in front
+/// of a message, and between its stamp and its words, is left out.
+#[test]
+fn evidence_stands_where_it_is_said_to_stand() {
+    let mut cited = 0;
+    for (case, root) in cases() {
+        let report = report(&root);
+        let evidence = report.findings.iter().flat_map(|finding| &finding.evidence);
+        for evidence in evidence.chain(&report.source_evidence) {
+            let Some(line) = evidence.line else { continue };
+            let text = fs::read(root.join(&evidence.file)).unwrap();
+            let text = String::from_utf8_lossy(&text);
+            let index = usize::try_from(line).unwrap().checked_sub(1).unwrap();
+            let there = text.lines().nth(index).unwrap_or_default();
+            let (stamp, words) = evidence.text.split_once("] ").unwrap_or(("", &evidence.text));
+            let is_there = there.contains(stamp) && there.contains(words.trim());
+            assert!(is_there, "{}: {evidence}", case.id);
+            cited += 1;
+        }
+    }
+    assert!(cited >= CASES_MIN, "only {cited} lines are cited");
+}
+
+/// Advice is of use only if it says why; and where nothing helps, that is said.
+#[test]
+fn every_sick_case_is_told_what_to_do_or_that_nothing_helps() {
+    let mut complaints = Vec::new();
+    for (case, root) in cases() {
+        let report = report(&root);
+        let is_sick = matches!(report.exit_status(), SLOW | WRONG);
+        let says_so = text(&report).contains("Nothing that doctor knows of");
+        if is_sick && report.advice.is_empty() && (!report.findings.is_empty() || !says_so) {
+            complaints.push(format!("{}: sick without advice", case.id));
+        }
+        for advice in &report.advice {
+            if advice.why.is_empty() {
+                complaints.push(format!("{}: {} does not say why", case.id, advice.name));
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
