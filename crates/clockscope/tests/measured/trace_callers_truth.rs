@@ -299,7 +299,7 @@ struct Sampled {
 }
 
 /// Runs a program, with so many rounds that there are enough samples: those that a first run lacks
-/// say how many. `missing` is by how much there are too few, at most 1 if there are enough.
+/// say how many, so it is a short one. `missing` is by how much there are too few, at most 1 if there are enough.
 #[track_caller]
 fn sample(
     command: &[OsString],
@@ -418,7 +418,7 @@ fn c_without_frame_pointers() {
         let options = ["-fomit-frame-pointer"];
         let Some(program) = builds::c_with("callers", link, &options) else { return };
         let name = format!("C, {link:?}");
-        let verdict = true_callers(&name, &words![program], 150_000, "callers.c", true);
+        let verdict = true_callers(&name, &words![program], 30_000, "callers.c", true);
         let Some(verdict) = verdict else { return };
         let whole = share_of(verdict.samples, 0.95);
         assert!(verdict.complete >= whole, "whole stacks: {}", verdict.worst());
@@ -429,19 +429,19 @@ fn c_without_frame_pointers() {
 fn c_without_debugging_information() {
     let options = ["-fomit-frame-pointer", "-g0"];
     let Some(program) = builds::c_with("callers", Link::Dynamic, &options) else { return };
-    true_callers("C without -g", &words![program], 150_000, "callers.c", false);
+    true_callers("C without -g", &words![program], 30_000, "callers.c", false);
 }
 
 #[test]
 fn c_plus_plus_with_inlines_templates_and_exceptions() {
     let Some(program) = builds::cpp_with("callers", &["-g"]) else { return };
-    true_callers("C++", &words![program], 350_000, "callers.cpp", true);
+    true_callers("C++", &words![program], 70_000, "callers.cpp", true);
 }
 
 #[test]
 fn rust_release() {
     let Some(program) = builds::rust_with("callers", &["-g"]) else { return };
-    let verdict = true_callers("Rust", &words![program], 200_000, "callers.rs", true);
+    let verdict = true_callers("Rust", &words![program], 40_000, "callers.rs", true);
     let Some(verdict) = verdict else { return };
     assert!(verdict.complete >= share_of(verdict.samples, 0.95), "{}", verdict.worst());
 }
@@ -449,7 +449,7 @@ fn rust_release() {
 #[test]
 fn go() {
     let Some(program) = builds::go_program("callers") else { return };
-    true_callers("Go", &words![program], 200_000, "callers.go", true);
+    true_callers("Go", &words![program], 40_000, "callers.go", true);
 }
 
 /// Nothing is known of the code of a program without unwind tables, symbols and frame pointers:
