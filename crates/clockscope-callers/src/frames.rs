@@ -1,5 +1,7 @@
 //! Frames of stacks, before they have names.
 
+pub use super::managed::ManagedId;
+
 /// A file with code, or an image that clockscope knows, in the order of first sight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModuleId(pub(super) usize);
@@ -26,6 +28,8 @@ pub enum FrameAddress {
         /// Address in its memory, within the instruction that calls.
         at: u64,
     },
+    /// A function that a runtime executes, by the runtime's own tables.
+    Managed(ManagedId),
     /// Nothing is known to be mapped there.
     Unknown {
         /// Address in the memory of its process.

@@ -8,9 +8,12 @@ pub mod frames;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+mod hotspot;
 mod jit;
 mod jit_files;
 mod jit_wanted;
+mod managed;
+mod memory;
 mod module_file;
 pub mod modules;
 pub mod records;
@@ -19,6 +22,7 @@ pub mod symbols;
 pub mod unwind;
 mod unwind_cfi;
 mod unwind_go;
+mod v8;
 
 /// The example of the README is tried.
 #[cfg(doctest)]

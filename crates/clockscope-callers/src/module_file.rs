@@ -11,7 +11,7 @@ use std::rc::Rc;
 use object::LittleEndian as LE;
 use object::elf::{
     ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_X86_64, FileHeader64, PF_X, PT_GNU_EH_FRAME, PT_LOAD,
-    ProgramHeader64, SHF_COMPRESSED, SHT_NOBITS, SectionHeader64,
+    ProgramHeader64, SHF_COMPRESSED, SHT_NOBITS, SectionHeader64, Sym64,
 };
 use object::pod;
 
@@ -153,6 +153,59 @@ impl Elf {
         Some(Section { address: section.sh_addr.get(LE), bytes })
     }
 
+    /// The addresses of variables that the file exports, in its own counting; `None` if it lacks one.
+    pub(super) fn exported<const N: usize>(&self, names: &[&str; N]) -> Option<[u64; N]> {
+        let mut found = [None; N];
+        for (symbol, address) in self.dynamic_symbols()? {
+            if let Some(index) = names.iter().position(|name| name.as_bytes() == symbol) {
+                found[index] = Some(address);
+            }
+        }
+        let found: Vec<u64> = found.into_iter().collect::<Option<_>>()?;
+        found.try_into().ok()
+    }
+
+    /// The values of exported constants of four bytes whose names begin with `prefix`: the rest of each
+    /// name, and the value.
+    pub(super) fn constants(&self, prefix: &[u8]) -> Vec<(Vec<u8>, i32)> {
+        let symbols = self.dynamic_symbols().unwrap_or_default().into_iter();
+        let constant = |(name, address): (Vec<u8>, u64)| {
+            let name = name.strip_prefix(prefix)?.to_vec();
+            let bytes = self.at(address, 4)?;
+            Some((name, i32::from_le_bytes(bytes.try_into().ok()?)))
+        };
+        symbols.filter_map(constant).collect()
+    }
+
+    /// Names and addresses of what the file exports.
+    fn dynamic_symbols(&self) -> Option<Vec<(Vec<u8>, u64)>> {
+        let (symbols, texts) = (self.section(".dynsym")?, self.section(".dynstr")?);
+        let symbol = |bytes: &[u8]| {
+            let (symbol, _) = pod::from_bytes::<Sym64<LE>>(bytes).ok()?;
+            let text = texts.bytes.get(symbol.st_name.get(LE) as usize..)?;
+            let end = memchr::memchr(0, text)?;
+            Some((text[..end].to_vec(), symbol.st_value.get(LE)))
+        };
+        Some(symbols.bytes.chunks_exact(size_of::<Sym64<LE>>()).filter_map(symbol).collect())
+    }
+
+    /// Bytes of the file at an address in its own counting.
+    fn at(&self, address: u64, length: u64) -> Option<Vec<u8>> {
+        let segment = self.segment(address)?;
+        let skip = address - segment.p_vaddr.get(LE);
+        self.bytes.read(segment.p_offset.get(LE).checked_add(skip)?, length)
+    }
+
+    /// The segment whose bytes are at an address.
+    fn segment(&self, address: u64) -> Option<&ProgramHeader64<LE>> {
+        self.segments.iter().find(|segment| {
+            let start = segment.p_vaddr.get(LE);
+            segment.p_type.get(LE) == PT_LOAD
+                && start <= address
+                && address - start < segment.p_filesz.get(LE)
+        })
+    }
+
     /// Whether there is a section of this name.
     pub(super) fn has_section(&self, name: &str) -> bool {
         self.sections.iter().any(|(own, _)| own == name.as_bytes())
@@ -174,12 +227,7 @@ impl Elf {
 
     /// All of the segment's bytes from this address on.
     pub(super) fn rest_from(&self, address: u64) -> Option<Section> {
-        let segment = self.segments.iter().find(|segment| {
-            let start = segment.p_vaddr.get(LE);
-            segment.p_type.get(LE) == PT_LOAD
-                && start <= address
-                && address - start < segment.p_filesz.get(LE)
-        })?;
+        let segment = self.segment(address)?;
         let skip = address - segment.p_vaddr.get(LE);
         let bytes = self
             .bytes

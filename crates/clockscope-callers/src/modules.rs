@@ -12,11 +12,14 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::frames::{ModuleId, ProgramId};
+use super::hotspot::{Jvm, tables};
 use super::jit::Program;
+use super::memory::Memory;
 use super::module_file::{self, Bytes, Elf};
 use super::sample::{Mapping, MemoryEvent};
 use super::unwind_cfi::Frames;
 use super::unwind_go::GoTable;
+use super::v8::{self, V8};
 
 /// Files that are kept open; code of more than that is reported as unreadable.
 const FILES_MAX: usize = 512;
@@ -46,6 +49,29 @@ pub(super) struct CodeFile {
     pub(super) elf: Elf,
     pub(super) frames: Option<Frames>,
     pub(super) go: Option<GoTable>,
+    /// What it says of V8, once that was asked; `None` if V8 is not in it.
+    v8: Option<Option<V8Found>>,
+}
+
+/// What a file says of V8: where things are in its heap, if all that is needed is said.
+pub(super) type V8Found = Option<v8::Layout>;
+
+impl CodeFile {
+    /// What it says of V8, whose built-in functions have no unwind information and keep frame pointers,
+    /// as the code does that it makes. Node exports it.
+    pub(super) fn v8(&mut self) -> Option<&V8Found> {
+        let find = || {
+            let names = self.elf.section(".dynstr")?;
+            memchr::memmem::find(&names.bytes, v8::PREFIX)?;
+            let constants = self.elf.constants(v8::PREFIX);
+            Some(v8::Layout::read(|name| {
+                let mut found =
+                    constants.iter().filter(|(own, _)| own.starts_with(name.as_bytes()));
+                found.next().map(|(_, value)| *value)
+            }))
+        };
+        self.v8.get_or_insert_with(find).as_ref()
+    }
 }
 
 impl Module {
@@ -58,7 +84,7 @@ impl Module {
                 Some(elf) => {
                     let go = GoTable::read(&elf);
                     let frames = Frames::read(&elf, go.is_none());
-                    FileContent::Code(Box::new(CodeFile { elf, frames, go }))
+                    FileContent::Code(Box::new(CodeFile { elf, frames, go, v8: None }))
                 }
             },
         })
@@ -135,7 +161,16 @@ struct Process {
     image_at: Option<u64>,
     /// Time of the sample for which its memory was last looked at afresh, in nanoseconds.
     looked_at: Option<u64>,
+    jvm: Option<Jvm>,
+    /// Time of the sample for which a JVM was looked for, in nanoseconds.
+    jvm_sought_at: Option<u64>,
+    v8: Option<V8>,
+    /// The same for V8.
+    v8_sought_at: Option<u64>,
 }
+
+/// Runtimes are looked for again after this time, in nanoseconds: they may be loaded late.
+const RUNTIME_PAUSE_NS: u64 = 1_000_000_000;
 
 /// All processes and files.
 pub(super) struct Modules {
@@ -179,6 +214,10 @@ impl Modules {
                     dumps: Vec::new(),
                     image_at: None,
                     looked_at: None,
+                    jvm: None,
+                    jvm_sought_at: None,
+                    v8: None,
+                    v8_sought_at: None,
                 };
                 self.processes.insert(*pid, process);
                 for mapping in mappings {
@@ -204,6 +243,10 @@ impl Modules {
                     dumps: parent.dumps.clone(),
                     image_at: parent.image_at,
                     looked_at: None,
+                    jvm: None,
+                    jvm_sought_at: None,
+                    v8: None,
+                    v8_sought_at: None,
                 };
                 self.processes.insert(*pid, process);
             }
@@ -302,6 +345,48 @@ impl Modules {
         !fresh.is_empty()
     }
 
+    /// The JVM in a process.
+    pub(super) fn jvm(&mut self, pid: i32, now_ns: u64, memory: &Memory<'_>) -> Option<&mut Jvm> {
+        let process = self.processes.get_mut(&pid)?;
+        if process.jvm.is_none() && is_due(&mut process.jvm_sought_at, now_ns) {
+            let symbols = self.jvm_symbols(pid);
+            let process = self.processes.get_mut(&pid)?;
+            process.jvm = symbols.and_then(|symbols| Jvm::find(memory, &symbols));
+        }
+        self.processes.get_mut(&pid)?.jvm.as_mut()
+    }
+
+    /// The V8 in a process.
+    pub(super) fn v8(&mut self, pid: i32, now_ns: u64) -> Option<&mut V8> {
+        let process = self.processes.get_mut(&pid)?;
+        if process.v8.is_none() && is_due(&mut process.v8_sought_at, now_ns) {
+            let modules = &mut self.modules;
+            let layout = process.space.regions.values().find_map(|region| {
+                let Filling::File(id) = region.filling else { return None };
+                let FileContent::Code(code) = modules.get_mut(id.0)?.content() else { return None };
+                code.v8()?.clone()
+            });
+            process.v8 = layout.map(V8::new);
+        }
+        process.v8.as_mut()
+    }
+
+    /// Where the variables are that lead to a JVM's tables.
+    fn jvm_symbols(&mut self, pid: i32) -> Option<[u64; tables::SYMBOLS.len()]> {
+        let modules = &mut self.modules;
+        let mut regions = self.processes.get(&pid)?.space.regions.values();
+        let (region, id) = regions.find_map(|region| match region.filling {
+            Filling::File(id) if modules.get(id.0)?.name.ends_with("libjvm.so") => {
+                Some((region, id))
+            }
+            _ => None,
+        })?;
+        let FileContent::Code(code) = modules.get_mut(id.0)?.content() else { return None };
+        let bias = region.start.wrapping_sub(code.elf.address_of(region.offset)?);
+        let addresses = code.elf.exported(&tables::SYMBOLS)?;
+        Some(addresses.map(|address| address.wrapping_add(bias)))
+    }
+
     /// The program that a process runs, for code made at run time.
     pub(super) fn program(&mut self, pid: i32) -> Option<ProgramId> {
         let process = self.processes.get_mut(&pid)?;
@@ -311,6 +396,15 @@ impl Modules {
             id
         }))
     }
+}
+
+/// Whether something was not looked for just before; notes that it is now.
+fn is_due(sought_at: &mut Option<u64>, now_ns: u64) -> bool {
+    let is_due = sought_at.is_none_or(|then| now_ns.saturating_sub(then) >= RUNTIME_PAUSE_NS);
+    if is_due {
+        *sought_at = Some(now_ns);
+    }
+    is_due
 }
 
 /// Whether this is a dump of code made at run time, as `perf` knows them: `jit-PID.dump`.

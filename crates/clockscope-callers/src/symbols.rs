@@ -16,6 +16,7 @@ use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
 
 use super::frames::{FrameAddress, ModuleId};
+use super::managed::Function;
 use super::module_file::Bytes;
 use super::modules::Module;
 use super::unwind::Unwinder;
@@ -91,6 +92,7 @@ impl Symbols {
                 kind: Kind::RunTime,
                 ..nothing()
             }],
+            FrameAddress::Managed(id) => vec![unwinder.managed(id).map_or_else(nothing, managed)],
             FrameAddress::Unknown { .. } => vec![nothing()],
         };
         // Code made at run time may get its name later.
@@ -136,6 +138,17 @@ impl Symbols {
 
 fn nothing() -> Name {
     Name { function: None, module: None, address: 0, file: None, line: None, kind: Kind::Unknown }
+}
+
+fn managed(function: &Function) -> Name {
+    Name {
+        function: Some(function.name.clone()),
+        module: Some(function.module.into()),
+        file: function.file.clone(),
+        line: function.line,
+        kind: if function.is_inlined { Kind::Inlined } else { Kind::RunTime },
+        ..nothing()
+    }
 }
 
 /// Whether the address lies in the symbol and not somewhere behind it.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::frames::{End, FrameAddress, ModuleId, ProgramId, Unwound};
+use super::managed::{self, ManagedId, Names};
+use super::memory::Memory;
 use super::modules::{CodeFile, FileContent, Filling, Module, Modules, Region};
 use super::sample::{Called, MemoryEvent, Sample};
 use super::unwind_cfi::{RBP, RSP, Registers, Stack, Stop};
@@ -14,6 +16,17 @@ const CALL_MAX: usize = 7;
 /// Unwinds stacks of any processes.
 pub struct Unwinder {
     modules: Modules,
+    managed: Names,
+    /// Samples of each process of which only the compiled method is known.
+    inexact: BTreeMap<i32, u64>,
+}
+
+/// What is walked.
+struct Taken<'a> {
+    sample: &'a Sample,
+    stack: Stack<'a>,
+    /// The rest of the process's memory, as it is a little later.
+    memory: Memory<'static>,
 }
 
 /// How a walk goes on.
@@ -29,7 +42,11 @@ impl Unwinder {
     /// `image` is the image that clockscope maps into programs, as its file would be.
     pub fn new(image: Vec<u8>) -> Unwinder {
         let vdso = clockscope_sys::own_vdso::read().map(|vdso| vdso.bytes).unwrap_or_default();
-        Unwinder { modules: Modules::new(vdso, image) }
+        Unwinder {
+            modules: Modules::new(vdso, image),
+            managed: Names::default(),
+            inexact: BTreeMap::new(),
+        }
     }
 
     /// Takes in what happens to the memory of a process. Events and samples must come in the order
@@ -45,6 +62,11 @@ impl Unwinder {
 
     pub(super) fn module(&self, id: ModuleId) -> Option<&Module> {
         self.modules.modules.get(id.0)
+    }
+
+    /// A function of a runtime.
+    pub(super) fn managed(&self, id: ManagedId) -> Option<&managed::Function> {
+        self.managed.function(id)
     }
 
     /// What Go's own table calls the function at a place in a module.
@@ -105,7 +127,15 @@ impl Unwinder {
         let of = |program: &super::jit::Program| -> Vec<(i32, String)> {
             program.missing.iter().map(|why| (program.pid, why.clone())).collect()
         };
-        self.modules.programs.iter().flat_map(of).collect()
+        let inexact = self.inexact.iter().map(|(pid, samples)| {
+            let clause = format!(
+                "of {samples} samples it is known which compiled method makes the call, and not which of \
+                 the methods that were compiled into it, nor the line; to know, start the JVM with \
+                 -XX:+UnlockDiagnosticVMOptions -XX:+DebugNonSafepoints"
+            );
+            (*pid, clause)
+        });
+        self.modules.programs.iter().flat_map(of).chain(inexact).collect()
     }
 
     /// The functions that wait for the call. The frames of the kernel's and clockscope's images in
@@ -119,9 +149,10 @@ impl Unwinder {
             self.event(&MemoryEvent::Begun { pid, mappings });
         }
         let stack = Stack { start: sample.registers.sp, bytes: &sample.stack };
+        let taken = Taken { sample, stack, memory: Memory::of(pid) };
         let mut frames = Vec::new();
         let end = match first(sample, stack) {
-            Some(registers) => self.walk(sample, stack, registers, &mut frames),
+            Some(registers) => self.walk(&taken, registers, &mut frames),
             None => End::StackTooShort,
         };
         Unwound { frames, end }
@@ -129,8 +160,7 @@ impl Unwinder {
 
     fn walk(
         &mut self,
-        sample: &Sample,
-        stack: Stack<'_>,
+        taken: &Taken<'_>,
         mut registers: Registers,
         frames: &mut Vec<FrameAddress>,
     ) -> End {
@@ -140,17 +170,17 @@ impl Unwinder {
                 return End::Complete;
             }
             let address = if is_interrupted { registers.ip } else { registers.ip - 1 };
-            let step = match self.region(sample, address) {
+            let step = match self.region(taken.sample, address) {
                 None => {
                     frames.push(FrameAddress::Unknown { at: address });
                     return End::NotMapped;
                 }
-                Some(region) => self.step(sample, stack, &registers, address, region, frames),
+                Some(region) => self.step(taken, &registers, address, region, frames),
             };
             let (caller, signal) = match step {
                 Step::Caller(caller, signal) => (caller, signal),
                 Step::FramePointers(registers) => {
-                    match self.along_frame_pointers(sample, stack, &registers, frames) {
+                    match self.along_frame_pointers(taken, &registers, frames) {
                         Ok(caller) => (caller, false),
                         Err(end) => return end,
                     }
@@ -180,8 +210,7 @@ impl Unwinder {
     /// Notes the frame at `address` and finds its caller.
     fn step(
         &mut self,
-        sample: &Sample,
-        stack: Stack<'_>,
+        taken: &Taken<'_>,
         registers: &Registers,
         address: u64,
         region: Region,
@@ -190,7 +219,10 @@ impl Unwinder {
         let unknown = FrameAddress::Unknown { at: address };
         let id = match region.filling {
             Filling::File(id) => id,
-            Filling::Anonymous => return self.made_at_run_time(sample, stack, registers, frames),
+            Filling::Anonymous => {
+                let in_java = self.in_java(taken, registers, frames);
+                return in_java.unwrap_or_else(|| self.made_at_run_time(taken, registers, frames));
+            }
             Filling::Other => {
                 frames.push(unknown);
                 return Step::End(End::NotMapped);
@@ -202,7 +234,7 @@ impl Unwinder {
         };
         let code = match module.content() {
             FileContent::Code(code) => code,
-            FileContent::Other => return self.made_at_run_time(sample, stack, registers, frames),
+            FileContent::Other => return self.made_at_run_time(taken, registers, frames),
             FileContent::Unreadable => {
                 let at = region.offset.wrapping_add(address - region.start);
                 frames.push(FrameAddress::Code { module: id, at });
@@ -216,44 +248,107 @@ impl Unwinder {
         };
         frames.push(FrameAddress::Code { module: id, at });
         let found = match &mut code.frames {
-            Some(found) => found.caller(at, registers, stack),
+            Some(found) => found.caller(at, registers, taken.stack),
             None => Err(Stop::Uncovered),
         };
         match found {
             Ok((caller, is_signal)) => Step::Caller(caller, is_signal),
-            Err(Stop::Uncovered) if code.go.is_some() => in_go(code, at, registers, stack, frames),
+            Err(Stop::Uncovered) if code.go.is_some() => {
+                in_go(code, at, registers, taken.stack, frames)
+            }
             Err(Stop::Uncovered) if is_entry(at, code.elf.entry) => Step::End(End::Complete),
+            Err(Stop::Uncovered) if code.v8().is_some() => self
+                .step_by_frame_pointer(taken, registers, frames)
+                .unwrap_or(Step::End(End::NoInformation(id))),
             Err(stop) => Step::End(end(stop, id)),
         }
+    }
+
+    /// A frame of a JVM's own code; `None` if it is none.
+    fn in_java(
+        &mut self,
+        taken: &Taken<'_>,
+        registers: &Registers,
+        frames: &mut Vec<FrameAddress>,
+    ) -> Option<Step> {
+        let (sample, memory) = (taken.sample, &taken.memory);
+        let jvm = self.modules.jvm(sample.pid, sample.time_ns, memory)?;
+        jvm.has(registers.ip).then_some(())?;
+        let found = jvm.frame(memory, sample.time_ns, taken.stack, registers, &mut self.managed);
+        let Some(frame) = found else {
+            frames.push(FrameAddress::Unknown { at: registers.ip.wrapping_sub(1) });
+            return Some(Step::End(End::RunTimeCode));
+        };
+        frames.extend(frame.functions.into_iter().map(FrameAddress::Managed));
+        if !frame.is_exact {
+            *self.inexact.entry(sample.pid).or_default() += 1;
+        }
+        Some(match frame.caller {
+            Some(caller) => Step::Caller(caller, false),
+            None => Step::End(End::Complete),
+        })
     }
 
     /// Code without tables, of a compiler that may keep frame pointers: only if all that can be
     /// checked is as it would be then.
     fn made_at_run_time(
         &mut self,
-        sample: &Sample,
-        stack: Stack<'_>,
+        taken: &Taken<'_>,
         registers: &Registers,
         frames: &mut Vec<FrameAddress>,
     ) -> Step {
         let address = registers.ip.wrapping_sub(1);
-        frames.push(match self.modules.program(sample.pid) {
+        frames.push(match self.modules.program(taken.sample.pid) {
             Some(program) => FrameAddress::RunTime { program, at: address },
             None => FrameAddress::Unknown { at: address },
         });
-        let checked = || {
-            let (bp, sp) = (registers.general[RBP]?, registers.general[RSP]?);
-            let caller_bp = stack.word(bp).filter(|_| bp >= sp && bp % 8 == 0)?;
-            let ip = stack.word(bp.checked_add(8)?)?;
-            let mut caller = Registers { ip, general: [None; 16] };
-            caller.general[RBP] = Some(caller_bp);
-            caller.general[RSP] = Some(bp + 16);
-            (caller_bp > bp).then_some(caller)
-        };
-        match checked() {
-            Some(caller) if self.is_behind_call(sample, caller.ip) => Step::Caller(caller, false),
-            _ => Step::End(End::RunTimeCode),
+        self.step_by_frame_pointer(taken, registers, frames).unwrap_or(Step::End(End::RunTimeCode))
+    }
+
+    /// The caller by the frame pointer, and the function of JavaScript in place of the code that
+    /// executes it, if it is one.
+    fn step_by_frame_pointer(
+        &mut self,
+        taken: &Taken<'_>,
+        registers: &Registers,
+        frames: &mut [FrameAddress],
+    ) -> Option<Step> {
+        let caller = self.by_frame_pointer(taken, registers)?;
+        let (sample, memory) = (taken.sample, &taken.memory);
+        let names = &mut self.managed;
+        let function = self.modules.v8(sample.pid, sample.time_ns).and_then(|v8| {
+            let bp = registers.general[RBP]?;
+            v8.function(memory, sample.time_ns, taken.stack, bp, names)
+        });
+        if let (Some(function), Some(frame)) = (function, frames.last_mut()) {
+            *frame = FrameAddress::Managed(function);
         }
+        Some(Step::Caller(caller, false))
+    }
+
+    /// The caller of code that probably keeps a frame pointer: only if all that can be checked is as
+    /// it would be then. A caller that has tables may use `rbp` for whatever it likes.
+    fn by_frame_pointer(&mut self, taken: &Taken<'_>, registers: &Registers) -> Option<Registers> {
+        let Taken { sample, stack, .. } = taken;
+        let (bp, sp) = (registers.general[RBP]?, registers.general[RSP]?);
+        let caller_bp = stack.word(bp).filter(|_| bp >= sp && bp % 8 == 0)?;
+        let ip = stack.word(bp.checked_add(8)?)?;
+        let is_caller = (caller_bp > bp || self.has_table(sample, ip.wrapping_sub(1)))
+            && self.is_behind_call(sample, ip);
+        let mut caller = Registers { ip, general: [None; 16] };
+        caller.general[RBP] = Some(caller_bp);
+        caller.general[RSP] = Some(bp + 16);
+        is_caller.then_some(caller)
+    }
+
+    /// Whether unwind information covers the code at an address.
+    fn has_table(&mut self, sample: &Sample, address: u64) -> bool {
+        let Some(region) = self.region(sample, address) else { return false };
+        let Filling::File(id) = region.filling else { return false };
+        let Some(module) = self.modules.module_mut(id) else { return false };
+        let FileContent::Code(code) = module.content() else { return false };
+        let at = code.elf.address_of(region.offset.wrapping_add(address - region.start));
+        at.zip(code.frames.as_mut()).is_some_and(|(at, frames)| frames.covers(at))
     }
 
     /// Whether code is mapped there, and a call stands before it as far as it can be read.
@@ -286,11 +381,11 @@ impl Unwinder {
     /// kernel's chain leads back to where `rbp` points.
     fn along_frame_pointers(
         &mut self,
-        sample: &Sample,
-        stack: Stack<'_>,
+        taken: &Taken<'_>,
         registers: &Registers,
         frames: &mut Vec<FrameAddress>,
     ) -> Result<Registers, End> {
+        let Taken { sample, stack, .. } = taken;
         let bp = registers.general[RBP].ok_or(End::OtherStack)?;
         if let (Some(saved), Some(ip)) = (stack.word(bp), stack.word(bp.wrapping_add(8))) {
             let mut caller = Registers { ip, general: [None; 16] };
@@ -298,7 +393,7 @@ impl Unwinder {
             caller.general[RSP] = Some(bp.wrapping_add(16));
             return Ok(caller);
         }
-        let chain = chain_from(sample, stack, bp).ok_or(End::OtherStack)?;
+        let chain = chain_from(sample, *stack, bp).ok_or(End::OtherStack)?;
         for ip in chain {
             let address = ip.wrapping_sub(1);
             let Some((id, at, is_first)) = self.go_code(sample, address) else {

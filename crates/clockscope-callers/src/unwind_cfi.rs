@@ -160,18 +160,25 @@ impl Frames {
         registers: &Registers,
         stack: Stack<'_>,
     ) -> Result<(Registers, bool), Stop> {
+        let row = self.cached_row(at)?;
+        row.apply(registers, stack).map(|caller| (caller, row.is_signal))
+    }
+
+    /// Whether a description covers the code at `at`.
+    pub(super) fn covers(&mut self, at: u64) -> bool {
+        !matches!(self.cached_row(at), Err(Stop::Uncovered))
+    }
+
+    fn cached_row(&mut self, at: u64) -> Result<Rc<Row>, Stop> {
         if self.rows.len() >= CACHE_MAX {
             self.rows.clear();
         }
-        let row = match self.rows.get(&at) {
-            Some(row) => row.clone()?,
-            None => {
-                let row = self.row(at).map(Rc::new);
-                self.rows.insert(at, row.clone());
-                row?
-            }
-        };
-        row.apply(registers, stack).map(|caller| (caller, row.is_signal))
+        if let Some(row) = self.rows.get(&at) {
+            return row.clone();
+        }
+        let row = self.row(at).map(Rc::new);
+        self.rows.insert(at, row.clone());
+        row
     }
 
     fn row(&mut self, at: u64) -> Result<Row, Stop> {

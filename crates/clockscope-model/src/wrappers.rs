@@ -9,7 +9,7 @@ use crate::callers::{CalledRow, FrameRow};
 use clockscope_text::foreign::Foreign;
 
 /// Beginnings of functions that ask for the time on behalf of their caller.
-const WRAPPERS: [&str; 20] = [
+const WRAPPERS: [&str; 30] = [
     // Rust: Instant::now, SystemTime::now, elapsed, and what they call.
     "std::time::",
     "std::sys::time::",
@@ -34,7 +34,24 @@ const WRAPPERS: [&str; 20] = [
     "os::elapsed_counter",
     "JVM_NanoTime",
     "JVM_CurrentTimeMillis",
+    // Java: Instant.now and others, by the names of their packages and classes.
+    "java.lang.System.",
+    "java.time.",
+    "java.util.Date.",
+    "java.util.Calendar.",
+    "java.util.GregorianCalendar.",
+    "jdk.internal.misc.VM.getNanoTimeAdjustment",
+    // Node: process.hrtime, performance.now and the clock of timers, with the files of their scripts.
+    "hrtime node:internal/process/",
+    "hrtimeBigInt node:internal/process/",
+    "now node:internal/perf/",
+    "getLibuvNow node:internal/",
 ];
+/// What runtimes are made of, by the beginnings of their functions: in a stack of a program in a
+/// runtime's language these pass the call on.
+const OF_V8: [&str; 5] = ["v8::", "node::", "uv__", "uv_", "Builtins_"];
+/// The files of a JVM itself.
+const OF_JVM: [&str; 2] = ["libjvm.so", "libjava.so"];
 /// Functions that stand below the first one of the program.
 const STARTERS: [&str; 15] = [
     // The C library (glibc and musl).
@@ -100,8 +117,36 @@ pub(crate) fn is_of_c_library(frame: &FrameRow) -> bool {
 /// Whether a function asks for the time on behalf of its caller.
 pub(crate) fn is_wrapper(frame: &FrameRow) -> bool {
     let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
-    let path = without_versions(&path_of(function));
+    let path = match (of_javascript(function), &frame.file) {
+        (Some(name), _) => name.to_owned(),
+        (None, Some(file)) if is_in(frame, "[javascript]") => format!("{function} {file}"),
+        (None, _) => without_versions(&path_of(function)),
+    };
     WRAPPERS.iter().any(|wrapper| path.starts_with(wrapper))
+}
+
+fn is_in(frame: &FrameRow, module: &str) -> bool {
+    frame.module.as_ref().is_some_and(|name| *name == module)
+}
+
+/// A function of JavaScript by its name in V8's perf map, `JS:*name file:line:column`, without what is
+/// said of the compiler.
+fn of_javascript(function: &str) -> Option<&str> {
+    Some(function.strip_prefix("JS:")?.trim_start_matches(['~', '^', '*', '+', '\'']))
+}
+
+/// Whether a function is of a language that a runtime executes.
+fn is_managed(frame: &FrameRow) -> bool {
+    is_in(frame, "[java]")
+        || is_in(frame, "[javascript]")
+        || frame.function.as_ref().is_some_and(|name| of_javascript(name.verbatim()).is_some())
+}
+
+/// Whether a frame is of a runtime's own machine code.
+fn is_of_runtime(frame: &FrameRow) -> bool {
+    let file = frame.module.as_ref().map_or("", |module| file_name(module.verbatim()));
+    let function = frame.function.as_ref().map_or("", Foreign::verbatim);
+    OF_JVM.contains(&file) || OF_V8.iter().any(|start| function.starts_with(start))
 }
 
 /// How many of the frames (indices, the innermost first) stand below the program's first function:
@@ -191,7 +236,10 @@ pub fn own_frame<'a>(
     called: &CalledRow,
     complete: bool,
 ) -> Option<&'a FrameRow> {
-    let passes_on = |frame: &&&FrameRow| is_of_c_library(frame) || is_wrapper(frame);
+    let in_runtime = frames.iter().any(|frame| is_managed(frame));
+    let passes_on = |frame: &&&FrameRow| {
+        is_of_c_library(frame) || is_wrapper(frame) || (in_runtime && is_of_runtime(frame))
+    };
     let same = frames.first().is_some_and(|frame| is_same_call(frame, called));
     let outer = &frames[usize::from(same)..];
     // A thread of the C library's own has nothing else; a stack that is cut there may have.
@@ -272,6 +320,43 @@ mod tests {
         ] {
             assert!(!is_wrapper(&frame(name)), "{name}");
         }
+    }
+
+    /// What reads a clock for a program in a runtime's language is no answer; a library of its own is.
+    #[test]
+    fn in_a_runtime_the_line_is_the_users() {
+        let in_file =
+            |function: &str, file: &str| FrameRow { module: Some(file.into()), ..frame(function) };
+        let time = CalledRow { name: "clock_gettime".to_owned(), ..CalledRow::default() };
+        let own = |frames: &[&FrameRow]| {
+            own_frame(frames, &time, true).and_then(|frame| frame.function.clone())
+        };
+        let libc = in_file("clock_gettime", "/lib/libc.so.6");
+        let jvm = FrameRow { function: None, ..in_file("", "/opt/jdk/lib/server/libjvm.so") };
+        let now = in_file("java.time.Instant.now", "[java]");
+        let system = in_file("java.lang.System.nanoTime", "[java]");
+        let user = in_file("shop.Orders.stamp", "[java]");
+        let jni = in_file("Java_shop_Native_stamp", "/opt/shop/libnative.so");
+        assert_eq!(own(&[&libc, &jvm, &now, &user]), user.function);
+        assert_eq!(own(&[&libc, &jvm, &system, &user, &jvm]), user.function);
+        assert_eq!(own(&[&libc, &jni, &user]), jni.function);
+
+        let uv = in_file("uv__hrtime", "/usr/bin/node");
+        let entry = in_file("Builtins_CEntry_Return1_ArgvOnStack_NoBuiltinExit", "/usr/bin/node");
+        let bigint = in_file("JS:*hrtimeBigInt node:internal/process/per_thread:74:24", "[jit]");
+        let now = in_file("JS:^now node:internal/perf/performance:139:6", "[jit]");
+        let user = in_file("JS:~stamp /srv/shop/orders.js:8:15", "[jit]");
+        assert_eq!(own(&[&libc, &uv, &bigint, &user]), user.function);
+        assert_eq!(own(&[&uv, &entry, &now, &user]), user.function);
+        assert_eq!(own(&[&libc, &uv]), uv.function, "node's own read");
+        let in_script = |function: &str, file: &str| FrameRow {
+            file: Some(file.into()),
+            ..in_file(function, "[javascript]")
+        };
+        let now = in_script("now", "node:internal/perf/performance");
+        let user = in_script("now", "/srv/shop/clock.js");
+        assert_eq!(own(&[&uv, &entry, &now, &user]), user.function);
+        assert_eq!(own(&[&uv, &entry, &user, &now]).as_ref(), user.function.as_ref());
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod support;
 
 mod bench_extras;
 mod bpf;
+mod callers_in_runtimes;
 mod doctor_live;
 mod host_tracing;
 mod serve_command;

@@ -328,7 +328,7 @@ fn sample(
 
 /// So many rounds that there are probably enough samples.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn more(rounds: u64, missing: f64) -> u64 {
+pub(crate) fn more(rounds: u64, missing: f64) -> u64 {
     (rounds as f64 * (missing * 1.3).min(20.0)) as u64
 }
 
@@ -336,7 +336,7 @@ fn more(rounds: u64, missing: f64) -> u64 {
 const SAMPLING: [&str; 5] = ["--via", "none", "--callers", "--freq", "20000"];
 
 /// Whether the kernel lets nobody sample; the test is skipped then.
-fn may_not_sample(report: &Report) -> bool {
+pub(crate) fn may_not_sample(report: &Report) -> bool {
     let callers = report.field("callers");
     let decline = rows(&callers["declines"]).find(|row| row["pid"] == 0);
     if let Some(decline) = decline {

@@ -1,0 +1,217 @@
+//! Java's frames, by HotSpot's own description of itself: no agent, no option, no stop.
+//!
+//! A frame's registers and stack come from the sample; code, methods and constants are read from the
+//! process afterwards: they do not move. What is gone by then (code that was thrown away, a class that
+//! was unloaded) is not found, and the stack ends there. Every step is checked: the address must lie in
+//! a block of the code cache, and the caller's frame above.
+//!
+//! # References
+//!
+//! OpenJDK 11, 17, 21 and 25: `cpu/x86/frame_x86.hpp` (the frames of the interpreter and of the stub that
+//! calls Java code), `share/code/codeCache.cpp` (`find_blob`), `share/memory/heap.cpp` (`find_block_for`)
+
+mod layout;
+mod methods;
+pub(super) mod tables;
+
+use std::collections::HashMap;
+
+use super::managed::{Function, ManagedId, Names};
+use super::memory::Memory;
+use super::unwind_cfi::{RBP, RSP, Registers, Stack};
+use layout::Layout;
+use methods::{At, Methods};
+use tables::Tables;
+
+/// After this time all is read anew, in nanoseconds: code may have been thrown away and its place used
+/// again.
+const FRESH_NS: u64 = 100_000_000;
+/// Steps back in a map of segments.
+const STEPS_MAX: usize = 100_000;
+/// What a compiled method keeps of the stack at most, in words: 1 MiB.
+const FRAME_MAX: i32 = 1 << 17;
+
+/// Slots of an interpreted frame, in bytes below `rbp`.
+const SENDER_SP: u64 = 8;
+const METHOD: u64 = 24;
+const BYTECODE_POINTER: u64 = 64;
+
+/// A JVM in a process.
+pub(super) struct Jvm {
+    layout: Layout,
+    known: HashMap<u64, Option<Place>>,
+    interpreted: HashMap<(u64, u64), Option<ManagedId>>,
+    known_since: u64,
+}
+
+/// What is at a return address.
+#[derive(Clone, Debug)]
+enum Place {
+    /// The interpreter: the frame says of which method.
+    Interpreter,
+    /// A frame of this many bytes, of these functions, the innermost first.
+    Sized { bytes: u64, functions: Vec<ManagedId>, is_exact: bool },
+    /// Code of the JVM that keeps a frame pointer.
+    FramePointer,
+    /// Where the stack of a virtual thread goes on in the heap.
+    Continuation,
+}
+
+/// A frame of Java's, or of code that the JVM made for itself.
+pub(super) struct Frame {
+    /// The innermost first; none for the JVM's own.
+    pub(super) functions: Vec<ManagedId>,
+    /// Whether the innermost function is the one that makes the call: the compiler describes only some
+    /// places, and calls of a clock are often none of them.
+    pub(super) is_exact: bool,
+    /// The caller; `None` if this is where the stack of a virtual thread goes on in the heap.
+    pub(super) caller: Option<Registers>,
+}
+
+impl Jvm {
+    /// The JVM of a process; `symbols` are the addresses of [`tables::SYMBOLS`] in it.
+    pub(super) fn find(memory: &Memory<'_>, symbols: &[u64; tables::SYMBOLS.len()]) -> Option<Jvm> {
+        let tables = Tables::read(memory, symbols)?;
+        let layout = Layout::read(memory, &tables)?;
+        Some(Jvm { layout, known: HashMap::new(), interpreted: HashMap::new(), known_since: 0 })
+    }
+
+    /// Whether an address lies in the code that the JVM makes.
+    pub(super) fn has(&self, address: u64) -> bool {
+        self.layout.heaps.iter().any(|heap| (heap.low..heap.high).contains(&address))
+    }
+
+    /// The frame of an address in the JVM's code; `None` if it is not certain.
+    pub(super) fn frame(
+        &mut self,
+        memory: &Memory<'_>,
+        time_ns: u64,
+        stack: Stack<'_>,
+        registers: &Registers,
+        names: &mut Names,
+    ) -> Option<Frame> {
+        if time_ns.saturating_sub(self.known_since) >= FRESH_NS {
+            self.known.clear();
+            self.interpreted.clear();
+            self.known_since = time_ns;
+        }
+        let place = match self.known.get(&registers.ip) {
+            Some(place) => place.clone(),
+            None => {
+                let place = self.look_up(memory, registers.ip, names);
+                self.known.insert(registers.ip, place.clone());
+                place
+            }
+        };
+        let (bp, sp) = (registers.general[RBP], registers.general[RSP]);
+        let mut frame = Frame { functions: Vec::new(), is_exact: true, caller: None };
+        frame.caller = match place? {
+            Place::Interpreter => {
+                let bp = bp?;
+                let slot = |below: u64| stack.word(bp.checked_sub(below)?);
+                let (method, pointer) = (slot(METHOD)?, slot(BYTECODE_POINTER)?);
+                frame.functions.push(self.interpreted(memory, method, pointer, names)?);
+                let ip = stack.word(bp.checked_add(8)?)?;
+                Some(caller(ip, slot(SENDER_SP)?, stack.word(bp)?))
+            }
+            Place::FramePointer => {
+                let bp = bp?;
+                let ip = stack.word(bp.checked_add(8)?)?;
+                Some(caller(ip, bp.checked_add(16)?, stack.word(bp)?))
+            }
+            Place::Sized { bytes, functions, is_exact } => {
+                (frame.functions, frame.is_exact) = (functions, is_exact);
+                let sp = sp?.checked_add(bytes)?;
+                let ip = stack.word(sp.checked_sub(8)?)?;
+                Some(caller(ip, sp, stack.word(sp.checked_sub(16)?)?))
+            }
+            Place::Continuation => None,
+        };
+        Some(frame)
+    }
+
+    fn interpreted(
+        &mut self,
+        memory: &Memory<'_>,
+        method: u64,
+        pointer: u64,
+        names: &mut Names,
+    ) -> Option<ManagedId> {
+        let Jvm { layout, interpreted, .. } = self;
+        let find = || {
+            let methods = Methods { memory, layout };
+            function(&methods, methods.interpreted(method, pointer)?, false, names)
+        };
+        *interpreted.entry((method, pointer)).or_insert_with(find)
+    }
+
+    fn look_up(&self, memory: &Memory<'_>, address: u64, names: &mut Names) -> Option<Place> {
+        let blob = self.blob(memory, address)?;
+        let layout = &self.layout;
+        let name = memory.text(memory.u64(blob.checked_add(layout.blob_name)?)?)?;
+        let words = memory.i32(blob.checked_add(layout.frame_size)?)?;
+        if name == b"Interpreter" {
+            return Some(Place::Interpreter);
+        }
+        if memchr::memmem::find(&name, b"continuation stubs").is_some() {
+            return Some(Place::Continuation);
+        }
+        if address == layout.call_stub_return || words <= 0 {
+            return Some(Place::FramePointer);
+        }
+        let bytes = 8 * u64::try_from(words).ok().filter(|_| (2..=FRAME_MAX).contains(&words))?;
+        if memchr::memmem::find(&name, b"nmethod").is_none() {
+            return Some(Place::Sized { bytes, functions: Vec::new(), is_exact: true });
+        }
+        let methods = Methods { memory, layout };
+        let compiled = methods.compiled(blob, address)?;
+        let last = compiled.methods.len().checked_sub(1)?;
+        let mut functions = Vec::new();
+        for (index, at) in compiled.methods.iter().enumerate() {
+            functions.push(function(&methods, *at, index < last, names)?);
+        }
+        Some(Place::Sized { bytes, functions, is_exact: compiled.is_exact })
+    }
+
+    /// The blob of code that an address lies in.
+    fn blob(&self, memory: &Memory<'_>, address: u64) -> Option<u64> {
+        const UNUSED: u8 = 0xff;
+        let within = |heap: &&layout::Heap| (heap.low..heap.high).contains(&address);
+        let heap = self.layout.heaps.iter().find(within)?;
+        let mut segment = (address - heap.low) >> heap.log2_segment;
+        for _ in 0..STEPS_MAX {
+            match memory.u8(heap.segments.checked_add(segment)?)? {
+                0 => {
+                    let block = heap.low.checked_add(segment << heap.log2_segment)?;
+                    return block.checked_add(self.layout.block_header);
+                }
+                UNUSED => return None,
+                back => segment = segment.checked_sub(back.into())?,
+            }
+        }
+        None
+    }
+}
+
+fn function(
+    methods: &Methods<'_>,
+    at: At,
+    is_inlined: bool,
+    names: &mut Names,
+) -> Option<ManagedId> {
+    let named = methods.name(at)?;
+    Some(names.id(Function {
+        name: named.function.as_slice().into(),
+        module: "[java]",
+        file: named.file.map(|file| file.as_slice().into()),
+        line: named.line,
+        is_inlined,
+    }))
+}
+
+fn caller(ip: u64, sp: u64, bp: u64) -> Registers {
+    let mut caller = Registers { ip, general: [None; 16] };
+    caller.general[RSP] = Some(sp);
+    caller.general[RBP] = Some(bp);
+    caller
+}

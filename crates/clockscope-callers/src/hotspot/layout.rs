@@ -1,0 +1,181 @@
+//! Where HotSpot keeps code and methods, in one process.
+//!
+//! # References
+//!
+//! OpenJDK 11, 17, 21 and 25: `share/memory/heap.hpp` (segment map), `share/code/codeBlob.hpp`,
+//! `share/code/nmethod.hpp`, `share/oops/constMethod.hpp`
+
+use super::tables::Tables;
+use crate::memory::Memory;
+
+/// A heap of code: segments of `1 << log2_segment` bytes, and a byte for each that leads to the
+/// segment with which its block begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heap {
+    pub(super) low: u64,
+    pub(super) high: u64,
+    pub(super) segments: u64,
+    pub(super) log2_segment: u32,
+}
+
+/// Where the code of a blob begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum CodeBegin {
+    /// By a pointer in this field (to 22).
+    Pointer(u64),
+    /// By a number of bytes in this field (from 23).
+    Offset(u64),
+}
+
+/// Where the descriptions of an `nmethod` are.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Scopes {
+    /// Behind its code: offsets of the fields with a pointer to the scopes and the number of bytes to what
+    /// follows the places (to 22).
+    Inside { data: u64, after_places: u64 },
+    /// In memory of their own: offsets of the fields with a pointer to it and the number of bytes to the
+    /// scopes in it (from 23).
+    Apart { data: u64, scopes: u64 },
+}
+
+/// Where the metadata of an `nmethod` is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Metadata {
+    /// At a number of bytes in this field.
+    Inside(u64),
+    /// Behind the relocations: fields with a pointer to these, and with their number of bytes (from 25).
+    Apart { data: u64, relocations: u64 },
+}
+
+/// Where the name of a class's source file is: index of a constant, in this field.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SourceFile {
+    OfConstants(u64),
+    OfClass(u64),
+}
+
+/// Offsets are in bytes, from the start of the structure that the comment names.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    /// Version of the JVM: 11, 17.
+    pub(super) major: u32,
+    pub(super) heaps: Vec<Heap>,
+    /// Between the start of a block and its blob.
+    pub(super) block_header: u64,
+    /// Where the stub that calls Java code from C++ goes on.
+    pub(super) call_stub_return: u64,
+    // CodeBlob
+    pub(super) blob_name: u64,
+    pub(super) frame_size: u64,
+    pub(super) code_begin: CodeBegin,
+    // nmethod
+    pub(super) method: u64,
+    pub(super) places: u64,
+    pub(super) scopes: Scopes,
+    pub(super) metadata: Metadata,
+    // Method
+    pub(super) const_method: u64,
+    // ConstMethod
+    pub(super) constants: u64,
+    pub(super) name_index: u64,
+    pub(super) code_size: u64,
+    pub(super) flags: u64,
+    pub(super) const_method_size: u64,
+    // ConstantPool
+    pub(super) constants_size: u64,
+    pub(super) holder: u64,
+    pub(super) source_file: SourceFile,
+    // Klass
+    pub(super) class_name: u64,
+    // Symbol
+    pub(super) symbol_length: u64,
+    pub(super) symbol_body: u64,
+}
+
+/// Heaps of code; there are at most five kinds.
+const HEAPS_MAX: u32 = 16;
+
+impl Layout {
+    /// `None` if something that is needed is missing, as in a JVM of another kind, or one that has
+    /// not made its heaps yet.
+    pub(super) fn read(memory: &Memory<'_>, tables: &Tables) -> Option<Layout> {
+        let field = |of: &str, name: &str| tables.offset(of, name);
+        let value = |of: &str, name: &str| memory.u64(tables.address(of, name)?);
+        // The places are records of four words.
+        (tables.size("PcDesc")? == 16).then_some(())?;
+        let scopes = match field("CompiledMethod", "_scopes_data_begin") {
+            Some(data) => {
+                Scopes::Inside { data, after_places: field("nmethod", "_dependencies_offset")? }
+            }
+            None => Scopes::Apart {
+                data: field("nmethod", "_immutable_data")?,
+                scopes: field("nmethod", "_scopes_data_offset")?,
+            },
+        };
+        let metadata = match field("CodeBlob", "_mutable_data") {
+            Some(data) => {
+                Metadata::Apart { data, relocations: field("CodeBlob", "_relocation_size")? }
+            }
+            None => Metadata::Inside(field("nmethod", "_metadata_offset")?),
+        };
+        Some(Layout {
+            major: memory.u32(tables.address("Abstract_VM_Version", "_vm_major_version")?)?,
+            heaps: heaps(memory, tables)?,
+            block_header: tables.size("HeapBlock")?,
+            call_stub_return: value("StubRoutines", "_call_stub_return_address")?,
+            blob_name: field("CodeBlob", "_name")?,
+            frame_size: field("CodeBlob", "_frame_size")?,
+            code_begin: match field("CodeBlob", "_code_begin") {
+                Some(pointer) => CodeBegin::Pointer(pointer),
+                None => CodeBegin::Offset(field("CodeBlob", "_code_offset")?),
+            },
+            method: field("nmethod", "_method").or_else(|| field("CompiledMethod", "_method"))?,
+            places: field("nmethod", "_scopes_pcs_offset")?,
+            scopes,
+            metadata,
+            const_method: field("Method", "_constMethod")?,
+            constants: field("ConstMethod", "_constants")?,
+            name_index: field("ConstMethod", "_name_index")?,
+            code_size: field("ConstMethod", "_code_size")?,
+            flags: field("ConstMethod", "_flags")
+                .or_else(|| field("ConstMethod", "_flags._flags"))?,
+            const_method_size: tables.size("ConstMethod")?,
+            constants_size: tables.size("ConstantPool")?,
+            holder: field("ConstantPool", "_pool_holder")?,
+            source_file: match field("ConstantPool", "_source_file_name_index") {
+                Some(index) => SourceFile::OfConstants(index),
+                None => SourceFile::OfClass(field("InstanceKlass", "_source_file_name_index")?),
+            },
+            class_name: field("Klass", "_name")?,
+            symbol_length: field("Symbol", "_length")?,
+            symbol_body: field("Symbol", "_body")?,
+        })
+    }
+}
+
+fn heaps(memory: &Memory<'_>, tables: &Tables) -> Option<Vec<Heap>> {
+    let list = memory.u64(tables.address("CodeCache", "_heaps")?)?;
+    let length = tables
+        .offset("GrowableArrayBase", "_len")
+        .or_else(|| tables.offset("GenericGrowableArray", "_len"))?;
+    let count = memory.u32(list.wrapping_add(length))?;
+    let first = memory.u64(list.wrapping_add(tables.offset("GrowableArray<int>", "_data")?))?;
+    let low = tables.offset("VirtualSpace", "_low")?;
+    let high = tables.offset("VirtualSpace", "_high_boundary")?;
+    let space = tables.offset("CodeHeap", "_memory")?;
+    let segments = tables.offset("CodeHeap", "_segmap")?;
+    let log2_segment = tables.offset("CodeHeap", "_log2_segment_size")?;
+    let heap = |index: u32| {
+        let heap = memory.u64(first.wrapping_add(8 * u64::from(index)))?;
+        let space = heap.wrapping_add(space);
+        Some(Heap {
+            low: memory.u64(space.wrapping_add(low))?,
+            high: memory.u64(space.wrapping_add(high))?,
+            segments: memory.u64(heap.wrapping_add(segments).wrapping_add(low))?,
+            log2_segment: memory
+                .u32(heap.wrapping_add(log2_segment))
+                .filter(|log2| (4..=16).contains(log2))?,
+        })
+    };
+    (1..=HEAPS_MAX).contains(&count).then(|| (0..count).map(heap).collect())?
+}

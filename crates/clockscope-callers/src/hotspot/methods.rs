@@ -1,0 +1,315 @@
+//! Methods: their names and lines, and which of them were compiled into one piece of code.
+//!
+//! # References
+//!
+//! OpenJDK 11, 17, 21 and 25: `share/oops/constMethod.hpp`, `share/oops/method.hpp`
+//! (`CompressedLineNumberReadStream`), `share/code/scopeDesc.cpp`, `share/code/pcDesc.hpp`,
+//! `share/utilities/unsigned5.hpp`
+
+use super::layout::{CodeBegin, Layout, Metadata, Scopes, SourceFile};
+use crate::memory::Memory;
+
+/// Methods that are compiled into each other at one place.
+const SCOPES_MAX: usize = 64;
+/// Bytes of the description of places of one compiled method.
+const PLACES_MAX: u64 = 4 << 20;
+/// Bytes of the lines of one method.
+const LINES_MAX: usize = 64 << 10;
+/// Bytes of a name.
+const NAME_MAX: u16 = 4000;
+/// Bytes of one `PcDesc`.
+const PLACE: usize = 16;
+/// In the flags of a `ConstMethod`.
+const HAS_LINES: u16 = 1;
+/// The first version in whose numbers no byte is 0.
+const NO_ZEROS_SINCE: u32 = 19;
+
+/// A method, and where in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct At {
+    /// Address of the `Method`.
+    pub(super) method: u64,
+    /// Index of the bytecode, if it is known.
+    pub(super) bytecode: Option<u32>,
+}
+
+/// What a method is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    /// `package.Class.method`
+    pub(super) function: Vec<u8>,
+    pub(super) file: Option<Vec<u8>>,
+    pub(super) line: Option<u32>,
+}
+
+/// The methods at a place in compiled code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Compiled {
+    /// The innermost first; the last is the method that was compiled.
+    pub(super) methods: Vec<At>,
+    /// Whether the compiler has described this very place.
+    pub(super) is_exact: bool,
+}
+
+/// Reads methods by a layout.
+#[derive(Clone, Copy)]
+pub(super) struct Methods<'a> {
+    pub(super) memory: &'a Memory<'a>,
+    pub(super) layout: &'a Layout,
+}
+
+impl Methods<'_> {
+    fn pointer(&self, to: u64, field: u64) -> Option<u64> {
+        self.memory.u64(to.checked_add(field)?)
+    }
+
+    fn symbol(&self, at: u64) -> Option<Vec<u8>> {
+        // The low bits are flags of the pool that it is named by.
+        let at = at & !3;
+        let length = self.memory.u16(at.checked_add(self.layout.symbol_length)?)?;
+        (1..=NAME_MAX).contains(&length).then_some(())?;
+        self.memory.bytes(at.checked_add(self.layout.symbol_body)?, length.into())
+    }
+
+    /// The name of a method, and the line of the place in it.
+    pub(super) fn name(&self, at: At) -> Option<Named> {
+        let (layout, memory) = (self.layout, self.memory);
+        let method = self.pointer(at.method, layout.const_method)?;
+        let constants = self.pointer(method, layout.constants)?;
+        let constant = |index: u16| {
+            let at = constants.checked_add(layout.constants_size)?;
+            self.symbol(memory.u64(at.checked_add(8 * u64::from(index))?)?)
+        };
+        let name = constant(memory.u16(method.checked_add(layout.name_index)?)?)?;
+        let class = self.pointer(constants, layout.holder)?;
+        let mut function = self.symbol(self.pointer(class, layout.class_name)?)?;
+        for byte in &mut function {
+            if *byte == b'/' {
+                *byte = b'.';
+            }
+        }
+        without_address(&mut function);
+        function.push(b'.');
+        function.extend(name);
+        let file = match layout.source_file {
+            SourceFile::OfConstants(index) => constants.checked_add(index),
+            SourceFile::OfClass(index) => class.checked_add(index),
+        };
+        let file = file.and_then(|at| memory.u16(at)).filter(|index| *index != 0);
+        Some(Named {
+            function,
+            file: file.and_then(constant),
+            line: at.bytecode.and_then(|bytecode| self.line(method, bytecode)),
+        })
+    }
+
+    /// The line of a bytecode.
+    fn line(&self, method: u64, bytecode: u32) -> Option<u32> {
+        let (layout, memory) = (self.layout, self.memory);
+        let flags = memory.u16(method.checked_add(layout.flags)?)?;
+        (flags & HAS_LINES != 0).then_some(())?;
+        let size = memory.u16(method.checked_add(layout.code_size)?)?;
+        let table = method.checked_add(layout.const_method_size + u64::from(size))?;
+        let byte = |index: usize| {
+            (index < LINES_MAX).then(|| memory.u8(table.checked_add(index as u64)?))?
+        };
+        let mut numbers = Numbers { byte: &byte, at: 0, major: layout.major };
+        let (mut place, mut line, mut found) = (0_i64, 0_i64, None);
+        loop {
+            match numbers.take()? {
+                0 => break,
+                0xff => {
+                    place += numbers.signed()?;
+                    line += numbers.signed()?;
+                }
+                short => {
+                    place += i64::from(short >> 3);
+                    line += i64::from(short & 7);
+                }
+            }
+            if place > i64::from(bytecode) {
+                break;
+            }
+            found = u32::try_from(line).ok();
+        }
+        found
+    }
+
+    /// The place in the bytecode that an interpreted frame stands at.
+    pub(super) fn interpreted(&self, method: u64, pointer: u64) -> Option<At> {
+        let layout = self.layout;
+        let const_method = self.pointer(method, layout.const_method)?;
+        let size = self.memory.u16(const_method.checked_add(layout.code_size)?)?;
+        let bytecode = pointer
+            .checked_sub(const_method.checked_add(layout.const_method_size)?)
+            .and_then(|index| u32::try_from(index).ok())
+            .filter(|index| *index < u32::from(size));
+        Some(At { method, bytecode })
+    }
+
+    /// The method that a compiled piece of code is of.
+    pub(super) fn compiled_of(&self, blob: u64) -> Option<u64> {
+        self.pointer(blob, self.layout.method)
+    }
+
+    /// The methods at a return address in compiled code.
+    pub(super) fn compiled(&self, blob: u64, address: u64) -> Option<Compiled> {
+        let whole = At { method: self.compiled_of(blob)?, bytecode: None };
+        let near = self.near(blob, address)?;
+        Some(match near {
+            Near { exact: Some(scopes), .. } => Compiled { methods: scopes, is_exact: true },
+            Near { before, after, .. } => {
+                let mut methods = agreeing(&before, &after);
+                if methods.is_empty() {
+                    methods.push(whole);
+                }
+                Compiled { methods, is_exact: false }
+            }
+        })
+    }
+
+    fn near(&self, blob: u64, address: u64) -> Option<Near> {
+        let (layout, memory) = (self.layout, self.memory);
+        let word = |field: u64| memory.u32(blob.checked_add(field)?).map(u64::from);
+        let begin = match layout.code_begin {
+            CodeBegin::Pointer(field) => self.pointer(blob, field)?,
+            CodeBegin::Offset(field) => blob.checked_add(word(field)?)?,
+        };
+        let (places, end, scopes) = match layout.scopes {
+            Scopes::Inside { data, after_places } => (
+                blob.checked_add(word(layout.places)?)?,
+                blob.checked_add(word(after_places)?)?,
+                self.pointer(blob, data)?,
+            ),
+            Scopes::Apart { data, scopes } => {
+                let data = self.pointer(blob, data)?;
+                let scopes = data.checked_add(word(scopes)?)?;
+                (data.checked_add(word(layout.places)?)?, scopes, scopes)
+            }
+        };
+        let metadata = match layout.metadata {
+            Metadata::Inside(field) => blob.checked_add(word(field)?)?,
+            Metadata::Apart { data, relocations } => {
+                self.pointer(blob, data)?.checked_add(word(relocations)?)?
+            }
+        };
+        let length = end.checked_sub(places).filter(|length| *length <= PLACES_MAX)?;
+        let bytes = memory.bytes(places, usize::try_from(length).ok()?)?;
+        let wanted = i32::try_from(address.checked_sub(begin)?).ok()?;
+        let of = |scope: i32| self.scopes(scopes, metadata, scope).unwrap_or_default();
+        let mut near = Near::default();
+        let (mut before, mut after) = (None, None);
+        for place in bytes.chunks_exact(PLACE) {
+            let int = |at: usize| Some(i32::from_le_bytes(place.get(at..at + 4)?.try_into().ok()?));
+            let (at, scope) = (int(0)?, int(4)?);
+            // The first and the last stand for no place.
+            if scope <= 0 {
+                continue;
+            }
+            match at.cmp(&wanted) {
+                std::cmp::Ordering::Less => before = Some(scope),
+                std::cmp::Ordering::Equal => {
+                    near.exact = Some(of(scope)).filter(|scopes| !scopes.is_empty());
+                    return Some(near);
+                }
+                std::cmp::Ordering::Greater => {
+                    after = Some(scope);
+                    break;
+                }
+            }
+        }
+        near.before = before.map(of).unwrap_or_default();
+        near.after = after.map(of).unwrap_or_default();
+        Some(near)
+    }
+
+    /// A chain of scopes, the innermost first.
+    fn scopes(&self, data: u64, metadata: u64, first: i32) -> Option<Vec<At>> {
+        let mut methods = Vec::new();
+        let mut next = u64::try_from(first).ok()?;
+        while next > 0 {
+            (methods.len() < SCOPES_MAX).then_some(())?;
+            let at = data.checked_add(next)?;
+            let byte = |index: usize| self.memory.u8(at.checked_add(index as u64)?);
+            let mut numbers = Numbers { byte: &byte, at: 0, major: self.layout.major };
+            let (sender, method) = (numbers.unsigned()?, numbers.unsigned()?);
+            // One more than it is; before the first bytecode it is -1.
+            let bytecode = numbers.unsigned()?.checked_sub(1);
+            let index = u64::from(method.checked_sub(1)?);
+            let method = self.memory.u64(metadata.checked_add(8 * index)?)?;
+            methods.push(At { method, bytecode });
+            next = sender.into();
+        }
+        Some(methods)
+    }
+}
+
+/// The chains of methods at a place, or at the next places that are described.
+#[derive(Debug, Default)]
+struct Near {
+    exact: Option<Vec<At>>,
+    before: Vec<At>,
+    after: Vec<At>,
+}
+
+/// The methods on which two chains agree from the outermost on; of the innermost of them it is not known
+/// where it stands, or which method in it makes the call.
+fn agreeing(before: &[At], after: &[At]) -> Vec<At> {
+    let mut methods = Vec::new();
+    for (one, other) in before.iter().rev().zip(after.iter().rev()) {
+        if one.method != other.method {
+            break;
+        }
+        methods.push(*one);
+        if one.bytecode != other.bytecode {
+            break;
+        }
+    }
+    if let Some(last) = methods.last_mut() {
+        last.bytecode = None;
+    }
+    methods.reverse();
+    methods
+}
+
+/// Removes what tells hidden classes of the same source apart: `App$$Lambda+0x00007f` and `/0x`.
+fn without_address(class: &mut Vec<u8>) {
+    let end = class.windows(3).rposition(|part| matches!(part, b"+0x" | b".0x"));
+    if let Some(end) = end.filter(|end| class[end + 3..].iter().all(u8::is_ascii_hexdigit)) {
+        class.truncate(end);
+    }
+}
+
+/// Numbers of one to five bytes.
+struct Numbers<'a> {
+    byte: &'a dyn Fn(usize) -> Option<u8>,
+    at: usize,
+    major: u32,
+}
+
+impl Numbers<'_> {
+    fn take(&mut self) -> Option<u8> {
+        let byte = (self.byte)(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn unsigned(&mut self) -> Option<u32> {
+        let least = u32::from(self.major >= NO_ZEROS_SINCE);
+        let mut sum = 0_u32;
+        for place in 0..5 {
+            let byte = u32::from(self.take()?);
+            sum = sum.wrapping_add(byte.checked_sub(least)? << (6 * place));
+            if byte < 192 {
+                break;
+            }
+        }
+        Some(sum)
+    }
+
+    fn signed(&mut self) -> Option<i64> {
+        let number = self.unsigned()?;
+        let half = i64::from(number >> 1);
+        Some(if number & 1 == 0 { half } else { -half - 1 })
+    }
+}

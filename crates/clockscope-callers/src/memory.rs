@@ -1,0 +1,135 @@
+//! The memory of a process as it is now, for what runtimes keep there about themselves.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+const PAGE: u64 = PAGE_BYTES as u64;
+const PAGE_BYTES: usize = 4096;
+/// Pages that are kept; a walk through a deep stack reads a few hundred.
+const PAGES_MAX: usize = 4096;
+/// The longest text.
+const TEXT_MAX: usize = 512;
+
+/// Fills bytes from an address on, or says that it cannot.
+type Read<'a> = dyn Fn(u64, &mut [u8]) -> bool + 'a;
+type Page = Box<[u8; PAGE_BYTES]>;
+
+/// Reads memory page by page, each page once. What is read later than a page's first byte may be
+/// older than what the process has there now.
+pub(super) struct Memory<'a> {
+    read: Box<Read<'a>>,
+    pages: RefCell<HashMap<u64, Option<Page>>>,
+}
+
+impl<'a> Memory<'a> {
+    /// Of a process.
+    pub(super) fn of(pid: i32) -> Memory<'static> {
+        Memory::by(move |at, into| {
+            clockscope_sys::memory::read(pid, at, into).is_ok_and(|read| read == into.len())
+        })
+    }
+
+    /// By a function that fills bytes from an address on, or says that it cannot.
+    pub(super) fn by(read: impl Fn(u64, &mut [u8]) -> bool + 'a) -> Memory<'a> {
+        Memory { read: Box::new(read), pages: RefCell::default() }
+    }
+
+    /// Fills `into` from an address on; `None` if a part cannot be read.
+    pub(super) fn fill(&self, at: u64, into: &mut [u8]) -> Option<()> {
+        let mut at = at;
+        let mut rest = into;
+        let mut pages = self.pages.borrow_mut();
+        while !rest.is_empty() {
+            let (page, offset) = (at & !(PAGE - 1), usize::try_from(at % PAGE).ok()?);
+            let length = rest.len().min(PAGE_BYTES - offset);
+            if pages.len() >= PAGES_MAX {
+                pages.clear();
+            }
+            let bytes = pages.entry(page).or_insert_with(|| {
+                let mut bytes = Box::new([0; PAGE_BYTES]);
+                (self.read)(page, &mut bytes[..]).then_some(bytes)
+            });
+            let (filled, left) = rest.split_at_mut(length);
+            filled.copy_from_slice(bytes.as_ref()?.get(offset..offset + length)?);
+            rest = left;
+            at = at.checked_add(length as u64)?;
+        }
+        Some(())
+    }
+
+    fn array<const N: usize>(&self, at: u64) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        self.fill(at, &mut bytes).map(|()| bytes)
+    }
+
+    pub(super) fn u8(&self, at: u64) -> Option<u8> {
+        self.array(at).map(|[byte]| byte)
+    }
+
+    pub(super) fn u16(&self, at: u64) -> Option<u16> {
+        self.array(at).map(u16::from_le_bytes)
+    }
+
+    pub(super) fn u32(&self, at: u64) -> Option<u32> {
+        self.array(at).map(u32::from_le_bytes)
+    }
+
+    pub(super) fn i32(&self, at: u64) -> Option<i32> {
+        self.array(at).map(i32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&self, at: u64) -> Option<u64> {
+        self.array(at).map(u64::from_le_bytes)
+    }
+
+    /// `length` bytes.
+    pub(super) fn bytes(&self, at: u64, length: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.fill(at, &mut bytes).map(|()| bytes)
+    }
+
+    /// The text that ends with a zero, if that comes soon.
+    pub(super) fn text(&self, at: u64) -> Option<Vec<u8>> {
+        let mut text = Vec::new();
+        while text.len() < TEXT_MAX {
+            match self.u8(at.checked_add(text.len() as u64)?)? {
+                0 => return Some(text),
+                byte => text.push(byte),
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn pages_are_read_once_and_what_is_not_there_is_not_made_up() {
+        let reads = Cell::new(0);
+        let memory = Memory::by(|at, into| {
+            reads.set(reads.get() + 1);
+            into.fill(u8::try_from(at / PAGE).unwrap_or(9));
+            at < 3 * PAGE
+        });
+        assert_eq!(memory.u64(PAGE - 4), Some(0x0101_0101_0000_0000));
+        assert_eq!(memory.u8(5), Some(0));
+        assert_eq!(memory.u16(PAGE + 1), Some(0x0101));
+        assert_eq!(memory.bytes(2 * PAGE, 3), Some(vec![2, 2, 2]));
+        assert_eq!(reads.get(), 3);
+        assert_eq!(memory.u32(3 * PAGE - 2), None);
+        assert_eq!(memory.u8(u64::MAX), None);
+        assert_eq!(memory.u64(u64::MAX - 3), None);
+        assert_eq!(memory.text(PAGE), None, "no end within reach");
+        assert_eq!(memory.text(10), Some(Vec::new()));
+    }
+
+    #[test]
+    fn own_memory_is_read() {
+        let text = *b"own memory\0";
+        let own = Memory::of(std::process::id().cast_signed());
+        assert_eq!(own.text(text.as_ptr() as u64), Some(b"own memory".to_vec()));
+    }
+}

@@ -1,0 +1,283 @@
+//! JavaScript's functions, by what V8 says of its heap to debuggers after death.
+//!
+//! V8's frames have the function that they execute in a slot, which lies in the copied stack; the function,
+//! its name and its script are read from the process afterwards. The collector moves young functions; the
+//! types of all that is read are checked, so one that was moved has no name.
+//!
+//! A function that V8's optimising compiler put into its caller has no frame. Lines are those on which
+//! functions begin.
+//!
+//! # References
+//!
+//! `tools/gen-postmortem-metadata.py` (constants `v8dbg_*`), `src/execution/frame-constants.h` (slots of
+//! frames), `src/objects/scope-info.tq`, `src/objects/string.tq`: V8 10.2, 11.3 and 12.4 (Node 18, 20, 22)
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::managed::{Function, ManagedId, Names};
+use super::memory::Memory;
+use super::unwind_cfi::Stack;
+
+/// After this time all is read anew, in nanoseconds: the collector may have put something else there.
+const FRESH_NS: u64 = 100_000_000;
+/// Letters of a name.
+const NAME_MAX: usize = 512;
+/// Letters of a script.
+const SCRIPT_MAX: usize = 8 << 20;
+/// Scripts whose lines are known.
+const SCRIPTS_MAX: usize = 1000;
+/// Strings that are made of others.
+const DEPTH_MAX: u32 = 8;
+/// Variables of a function that are listed by name in its description; of more there is a table.
+const NAMES_LISTED: u64 = 75;
+
+/// How the constants' names begin; in a program's table of symbols a zero stands before.
+pub(super) const PREFIX: &[u8] = b"v8dbg_";
+
+/// Where V8 keeps what is needed, in bytes from the start of each object.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    map_type: u64,
+    string_length: u64,
+    cons_first: u64,
+    cons_second: u64,
+    thin_actual: u64,
+    function_shared: u64,
+    shared_name: u64,
+    shared_script: u64,
+    script_name: u64,
+    script_source: u64,
+    type_shared: u16,
+    type_scope: u16,
+    type_script: u16,
+    first_nonstring: u16,
+}
+
+impl Layout {
+    /// `constant` gives the constant whose name begins so; `None` if one that is needed is missing.
+    pub(super) fn read(constant: impl Fn(&str) -> Option<i32>) -> Option<Layout> {
+        let offset = |name: &str| constant(name).and_then(|value| u64::try_from(value).ok());
+        let number = |name: &str| constant(name).and_then(|value| u16::try_from(value).ok());
+        // The slots of frames, and heaps whose pointers are not compressed.
+        let is_known = constant("off_fp_function") == Some(-16)
+            && constant("off_fp_context") == Some(-8)
+            && constant("HeapObjectTag") == Some(1)
+            && constant("HeapObjectTagMask") == Some(3);
+        is_known.then_some(())?;
+        Some(Layout {
+            map_type: offset("class_Map__instance_type__")?,
+            string_length: offset("class_String__length__")?,
+            cons_first: offset("class_ConsString__first__")?,
+            cons_second: offset("class_ConsString__second__")?,
+            thin_actual: offset("class_ThinString__actual__")?,
+            function_shared: offset("class_JSFunction__shared__")?,
+            shared_name: offset("class_SharedFunctionInfo__name_or_scope_info__")?,
+            shared_script: offset("class_SharedFunctionInfo__script_or_debug_info__")
+                .or_else(|| offset("class_SharedFunctionInfo__raw_script__"))
+                .or_else(|| offset("class_SharedFunctionInfo__script__"))?,
+            script_name: offset("class_Script__name__")?,
+            script_source: offset("class_Script__source__")?,
+            type_shared: number("type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE")?,
+            type_scope: number("type_ScopeInfo__SCOPE_INFO_TYPE")?,
+            type_script: number("type_Script__SCRIPT_TYPE")?,
+            first_nonstring: number("FirstNonstringType")?,
+        })
+    }
+}
+
+/// A V8 in a process.
+pub(super) struct V8 {
+    layout: Layout,
+    /// By the description that closures of one function share.
+    functions: HashMap<u64, Option<ManagedId>>,
+    known_since: u64,
+    /// Ends of lines, by script and its length.
+    lines: HashMap<(u64, usize), Option<Rc<[u32]>>>,
+}
+
+impl V8 {
+    /// By what the program's file says.
+    pub(super) fn new(layout: Layout) -> V8 {
+        V8 { layout, functions: HashMap::new(), known_since: 0, lines: HashMap::new() }
+    }
+
+    /// The function of JavaScript whose frame `rbp` points to; `None` for a frame of another kind, and
+    /// where it cannot be told any more.
+    pub(super) fn function(
+        &mut self,
+        memory: &Memory<'_>,
+        time_ns: u64,
+        stack: Stack<'_>,
+        bp: u64,
+        names: &mut Names,
+    ) -> Option<ManagedId> {
+        if time_ns.saturating_sub(self.known_since) >= FRESH_NS {
+            self.functions.clear();
+            self.known_since = time_ns;
+        }
+        // Frames of another kind have a small number in place of the context.
+        object(stack.word(bp.checked_sub(8)?)?)?;
+        let function = object(stack.word(bp.checked_sub(16)?)?)?;
+        let heap = Heap { memory, layout: &self.layout };
+        let shared = heap.field(function, self.layout.function_shared)?;
+        (heap.type_of(shared)? == self.layout.type_shared).then_some(())?;
+        if let Some(known) = self.functions.get(&shared) {
+            return *known;
+        }
+        let found = self.named(memory, shared).map(|function| names.id(function));
+        self.functions.insert(shared, found);
+        found
+    }
+
+    fn named(&mut self, memory: &Memory<'_>, shared: u64) -> Option<Function> {
+        let heap = Heap { memory, layout: &self.layout };
+        // What V8 itself provides has no script.
+        let script = heap.field(shared, self.layout.shared_script)?;
+        (heap.type_of(script)? == self.layout.type_script).then_some(())?;
+        let file = heap.text(heap.field(script, self.layout.script_name)?)?;
+        let described = heap.field(shared, self.layout.shared_name)?;
+        let (name, start) = if heap.type_of(described)? == self.layout.type_scope {
+            heap.scope(described)?
+        } else {
+            (heap.text(described)?, None)
+        };
+        let lines = start.and_then(|start| Some((start, self.lines(memory, script)?)));
+        let line = lines.and_then(|(start, ends)| {
+            u32::try_from(ends.partition_point(|end| *end < start) + 1).ok()
+        });
+        let name = if name.is_empty() { "(anonymous)".to_owned() } else { name };
+        let file = file.strip_prefix("file://").unwrap_or(&file);
+        Some(Function {
+            name: name.as_str().into(),
+            module: "[javascript]",
+            file: (!file.is_empty()).then(|| file.into()),
+            line,
+            is_inlined: false,
+        })
+    }
+
+    /// Where the lines of a script end.
+    fn lines(&mut self, memory: &Memory<'_>, script: u64) -> Option<Rc<[u32]>> {
+        let heap = Heap { memory, layout: &self.layout };
+        let source = heap.field(script, self.layout.script_source)?;
+        let length = heap.length(source)?;
+        if self.lines.len() >= SCRIPTS_MAX {
+            self.lines.clear();
+        }
+        let find = || {
+            let letters = heap.flat(source, SCRIPT_MAX)?;
+            let ends =
+                letters.iter().enumerate().filter(|(_, letter)| **letter == u16::from(b'\n'));
+            ends.map(|(index, _)| u32::try_from(index).ok()).collect()
+        };
+        self.lines.entry((script, length)).or_insert_with(find).clone()
+    }
+}
+
+/// The address of an object, of a tagged pointer to it.
+fn object(tagged: u64) -> Option<u64> {
+    (tagged & 3 == 1).then(|| tagged - 1)
+}
+
+/// A small number, of its tagged form: it stands in the upper half.
+fn small(tagged: u64) -> Option<u64> {
+    (tagged & 0xffff_ffff == 0).then_some(tagged >> 32)
+}
+
+struct Heap<'a> {
+    memory: &'a Memory<'a>,
+    layout: &'a Layout,
+}
+
+impl Heap<'_> {
+    /// The object that a field of an object points to.
+    fn field(&self, of: u64, offset: u64) -> Option<u64> {
+        object(self.memory.u64(of.checked_add(offset)?)?)
+    }
+
+    fn type_of(&self, at: u64) -> Option<u16> {
+        let map = self.field(at, 0)?;
+        self.memory.u16(map.checked_add(self.layout.map_type)?)
+    }
+
+    /// Letters of a string.
+    fn length(&self, string: u64) -> Option<usize> {
+        (self.type_of(string)? < self.layout.first_nonstring).then_some(())?;
+        let length = self.memory.u32(string.checked_add(self.layout.string_length)?)?;
+        usize::try_from(length).ok()
+    }
+
+    /// The letters of a string that is not made of others, no more than `most`.
+    fn flat(&self, string: u64, most: usize) -> Option<Vec<u16>> {
+        const SEQUENTIAL: u16 = 0;
+        const EXTERNAL: u16 = 2;
+        const FORM: u16 = 7;
+        const ONE_BYTE: u16 = 8;
+        let form = self.type_of(string)?;
+        let length = self.length(string)?.min(most);
+        // Behind the map, the hash and the length; an external one has its resource there, and then
+        // where the letters are.
+        let letters = match form & FORM {
+            SEQUENTIAL => string.checked_add(16)?,
+            EXTERNAL => self.memory.u64(string.checked_add(24)?).filter(|at| *at != 0)?,
+            _ => return None,
+        };
+        if form & ONE_BYTE != 0 {
+            return Some(self.memory.bytes(letters, length)?.into_iter().map(u16::from).collect());
+        }
+        let bytes = self.memory.bytes(letters, 2 * length)?;
+        Some(bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect())
+    }
+
+    fn text(&self, string: u64) -> Option<String> {
+        let mut letters = Vec::new();
+        self.letters(string, 0, &mut letters)?;
+        Some(String::from_utf16_lossy(&letters))
+    }
+
+    fn letters(&self, string: u64, depth: u32, into: &mut Vec<u16>) -> Option<()> {
+        const CONS: u16 = 1;
+        const THIN: u16 = 5;
+        (depth < DEPTH_MAX).then_some(())?;
+        self.length(string)?;
+        match self.type_of(string)? & 7 {
+            CONS => {
+                self.letters(self.field(string, self.layout.cons_first)?, depth + 1, into)?;
+                self.letters(self.field(string, self.layout.cons_second)?, depth + 1, into)
+            }
+            THIN => self.letters(self.field(string, self.layout.thin_actual)?, depth + 1, into),
+            _ => {
+                into.extend(self.flat(string, NAME_MAX.saturating_sub(into.len()))?);
+                Some(())
+            }
+        }
+    }
+
+    /// The name of the function that a `ScopeInfo` describes, and the letter of its script with which it
+    /// begins.
+    ///
+    /// Behind the map: flags, number of parameters and of variables; the variables' names or a table of
+    /// them, what is known of each, a saved variable of a class; the function's name and where that
+    /// is; a name that was inferred; start and end.
+    fn scope(&self, at: u64) -> Option<(String, Option<u32>)> {
+        let slot = |index: u64| self.memory.u64(at.checked_add(8 + 8 * index)?);
+        let variables = small(slot(2)?)?;
+        let mut index = 3 + if variables < NAMES_LISTED { 2 * variables } else { 1 + variables };
+        if small(slot(index)?).is_some() && object(slot(index + 1)?).is_some() {
+            index += 1;
+        }
+        let name = object(slot(index)?).and_then(|name| self.text(name));
+        let mut name = name.unwrap_or_default();
+        index += 2;
+        if let Some(inferred) = object(slot(index)?) {
+            if name.is_empty() {
+                name = self.text(inferred).unwrap_or_default();
+            }
+            index += 1;
+        }
+        let (start, end) = (small(slot(index)?), small(slot(index + 1)?));
+        let start = start.zip(end).filter(|(start, end)| start <= end);
+        Some((name, start.and_then(|(start, _)| u32::try_from(start).ok())))
+    }
+}

@@ -1,0 +1,256 @@
+//! The user's functions in programs that a runtime executes: services with three functions that read the
+//! clock in shares that they say themselves.
+//!
+//! Shares as in [`crate::trace_callers_truth`]. What was found is printed.
+#![allow(clippy::print_stdout, reason = "the figures, for who runs it with --nocapture")]
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::support::builds;
+use crate::support::printed::Key;
+use crate::support::running::{Report, Tracing, rows};
+use crate::support::{installed_or_skip, sources};
+use crate::trace_callers_truth::{may_not_sample, more};
+use serde_json::Value;
+
+/// Samples that are enough: chance alone is off by 2 points once in 30,000 times.
+const ENOUGH: u64 = 10_000;
+/// How far a share may be off, in points.
+const ALLOWANCE: f64 = 2.0;
+/// Share of stacks that reach the first function of their thread.
+const WHOLE: f64 = 0.95;
+
+/// What a service says of a function: its calls, and how they should be seen.
+struct Truth {
+    function: String,
+    calls: u64,
+}
+
+/// What its report says.
+#[derive(Debug, Default)]
+struct Seen {
+    samples: u64,
+    whole: u64,
+    /// Samples with one of the functions in their stacks.
+    named: u64,
+    calls: BTreeMap<String, f64>,
+}
+
+fn truths(output: &str) -> (Key, Vec<Truth>) {
+    let mut of = None;
+    let truths = output.lines().filter_map(|line| {
+        let words: Vec<&str> = line.strip_prefix("path ")?.split(' ').collect();
+        let [path, function, clock, calls] = words[..] else { return None };
+        of = Some((function.to_owned(), clock.to_owned()));
+        let function = path.split(';').find(|name| *name != "stamp")?.to_owned();
+        Some(Truth { function, calls: calls.parse().expect("a number") })
+    });
+    let truths: Vec<Truth> = truths.collect();
+    assert_eq!(truths.len(), 3, "{output}");
+    (of.expect("a call"), truths)
+}
+
+/// The stacks of a call that come from code of the runtime's language.
+fn seen(
+    report: &Report,
+    key: &Key,
+    truths: &[Truth],
+    is_function: fn(&Value, &str) -> bool,
+) -> Seen {
+    let callers = report.field("callers");
+    let called: Vec<&Value> = rows(&callers["called"]).collect();
+    let frames: Vec<&Value> = rows(&callers["frames"]).collect();
+    let index = |value: &Value| usize::try_from(value.as_u64().expect("an index")).expect("small");
+    let mut seen = Seen::default();
+    for stack in rows(&callers["stacks"]) {
+        let row = called[index(&stack["called"])];
+        if row["name"] != *key.0 || row["clock"].as_str().unwrap_or("-") != key.1 {
+            continue;
+        }
+        let stacked: Vec<&Value> =
+            rows(&stack["frames"]).map(|frame| frames[index(frame)]).collect();
+        // The runtime's own threads read the clock as well.
+        let of_user = |frame: &&Value| {
+            frame["kind"] == "jit"
+                && (frame["module"] == "[java]" || frame["module"] == "[javascript]")
+        };
+        if !stacked.iter().any(of_user) {
+            continue;
+        }
+        let samples = stack["samples"].as_u64().expect("a number");
+        seen.samples += samples;
+        seen.whole += if stack["complete"] == true { samples } else { 0 };
+        let of = truths
+            .iter()
+            .find(|truth| stacked.iter().any(|frame| is_function(frame, &truth.function)));
+        if let Some(truth) = of {
+            seen.named += samples;
+            *seen.calls.entry(truth.function.clone()).or_default() +=
+                stack["calls"].as_f64().expect("calls");
+        }
+    }
+    seen
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss)]
+    let share = part as f64 / whole.max(1) as f64;
+    share
+}
+
+/// Traces a service until there are enough samples; gives what was seen and what is true.
+#[track_caller]
+fn service(
+    name: &str,
+    command: &[OsString],
+    after: &[OsString],
+    first_rounds: u64,
+    is_function: fn(&Value, &str) -> bool,
+) -> Option<(Report, Seen, Vec<Truth>)> {
+    let folder = tempfile::tempdir().expect("make a folder");
+    let mut rounds = first_rounds;
+    for _ in 0..6 {
+        let command = [command, &words![rounds.to_string()], after].concat();
+        let options = ["--via", "none", "--callers", "--freq", "5000"];
+        let mut tracing = Tracing::new(&options, &command);
+        tracing.command.current_dir(folder.path());
+        let traced = tracing.finish();
+        assert_eq!(traced.code(), 0, "{traced:?}");
+        let report = traced.report();
+        if may_not_sample(&report) {
+            return None;
+        }
+        let (key, truths) = truths(&traced.stdout);
+        let calls: u64 = truths.iter().map(|truth| truth.calls).sum();
+        let counted = report.vdso_calls(&key);
+        // The runtime's own threads read clocks too.
+        assert!((calls..calls + 50_000).contains(&counted), "{counted} of {calls}");
+        let seen = seen(&report, &key, &truths, is_function);
+        if seen.samples >= ENOUGH {
+            let whole = share(seen.whole, seen.samples);
+            let named = share(seen.named, seen.samples);
+            println!(
+                "{name}: {} samples, {:.2} % whole, {:.2} % with a function",
+                seen.samples,
+                whole * 100.0,
+                named * 100.0
+            );
+            assert!(whole >= WHOLE, "{name}: {seen:?}");
+            return Some((report, seen, truths));
+        }
+        rounds = more(rounds, share(ENOUGH, seen.samples));
+    }
+    panic!("too few samples with {rounds} rounds");
+}
+
+#[track_caller]
+fn assert_shares(name: &str, seen: &Seen, truths: &[Truth]) {
+    assert!(share(seen.named, seen.samples) >= WHOLE, "{name}: {seen:?}");
+    let all: f64 = seen.calls.values().sum();
+    let true_all: u64 = truths.iter().map(|truth| truth.calls).sum();
+    for truth in truths {
+        let found = seen.calls.get(&truth.function).unwrap_or(&0.0) * 100.0 / all;
+        let right = share(truth.calls, true_all) * 100.0;
+        println!("{name}: {} {found:.2} %, truly {right:.2} %", truth.function);
+        assert!((found - right).abs() <= ALLOWANCE, "{name}: {}: {found}", truth.function);
+    }
+}
+
+fn is_of_java(frame: &Value, name: &str) -> bool {
+    frame["module"] == "[java]" && frame["function"] == name
+}
+
+const JVMS: [&str; 4] = [
+    "/usr/lib/jvm/java-11-openjdk-amd64/bin/java",
+    "/usr/lib/jvm/java-17-openjdk-amd64/bin/java",
+    "/usr/lib/jvm/java-21-openjdk-amd64/bin/java",
+    "/usr/lib/jvm/temurin-25-jdk-amd64/bin/java",
+];
+
+fn java(options: &[&str], after: &[&str], has_shares: bool) {
+    let Some(classes) = builds::java_class("Callers") else { return };
+    let Some(_) = installed_or_skip(&["/usr/bin/java"]) else { return };
+    for java in JVMS.map(PathBuf::from).iter().filter(|java| java.is_file()) {
+        if after == ["virtual"] && !java.to_string_lossy().contains("temurin-25") {
+            continue;
+        }
+        let options: Vec<OsString> = options.iter().map(OsString::from).collect();
+        let name = format!("{} {options:?} {after:?}", java.display());
+        let after: Vec<OsString> = after.iter().map(OsString::from).collect();
+        let command = [&words![java][..], &options, &words!["-cp", &classes, "Callers"]].concat();
+        let Some((_, seen, truths)) = service(&name, &command, &after, 500_000, is_of_java) else {
+            return;
+        };
+        if has_shares {
+            assert_shares(&name, &seen, &truths);
+        }
+    }
+}
+
+#[test]
+fn java_in_the_interpreter() {
+    java(&["-Xint"], &[], true);
+}
+
+#[test]
+fn java_compiled_with_all_places_described() {
+    java(&["-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints"], &[], true);
+}
+
+/// What was compiled into a method is not known at a place that the compiler does not describe: stacks
+/// are whole, and no function is named that is not on the stack.
+#[test]
+fn java_compiled() {
+    java(&[], &[], false);
+    java(&["-XX:TieredStopAtLevel=1"], &[], false);
+    java(&["-XX:+UseParallelGC"], &[], false);
+}
+
+#[test]
+fn java_in_virtual_threads() {
+    java(&["-Xint"], &["virtual"], true);
+}
+
+fn is_of_javascript(frame: &Value, name: &str) -> bool {
+    let file = frame["file"].as_str().unwrap_or_default();
+    frame["module"] == "[javascript]" && frame["function"] == name && file.ends_with("/callers.js")
+}
+
+fn node(options: &[&str]) -> Option<(Report, Seen, Vec<Truth>)> {
+    let node = installed_or_skip(&["/usr/bin/node", "/usr/local/bin/node"])?;
+    let name = format!("node {options:?}");
+    let options: Vec<OsString> = options.iter().map(OsString::from).collect();
+    let command = [&words![node][..], &options, &words![sources().join("callers.js")]].concat();
+    service(&name, &command, &[], 1_000_000, is_of_javascript)
+}
+
+#[test]
+fn node_without_inlining() {
+    let options = [
+        "--max-inlined-bytecode-size=0",
+        "--max-inlined-bytecode-size-cumulative=0",
+        "--max-inlined-bytecode-size-small=0",
+    ];
+    let Some((report, seen, truths)) = node(&options) else { return };
+    assert_shares("node", &seen, &truths);
+    let callers = report.field("callers");
+    let line = |name: &str| {
+        let mut frames = rows(&callers["frames"]).filter(|frame| is_of_javascript(frame, name));
+        frames.next().and_then(|frame| frame["line"].as_u64())
+    };
+    let source = std::fs::read_to_string(sources().join("callers.js")).expect("read the source");
+    for name in ["stamp", "orders", "prices", "serve", "next"] {
+        let begins = format!("function {name}(");
+        let truly = source.lines().zip(1..).find(|(text, _)| text.starts_with(&begins));
+        assert_eq!(line(name), truly.map(|(_, number)| number), "{name}");
+    }
+}
+
+/// What the optimising compiler puts into another function has no frame; the rest is there.
+#[test]
+fn node_as_it_is() {
+    let Some((_, seen, _)) = node(&[]) else { return };
+    assert!(share(seen.whole, seen.samples) >= WHOLE, "{seen:?}");
+}
