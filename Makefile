@@ -10,7 +10,7 @@ GNU := x86_64-unknown-linux-gnu
 MUSL := x86_64-unknown-linux-musl
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-foreign demo check quick tidy test test-root test-signals \
-	test-unit test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged supply prove setup-prove docs dist header install-c clean
+	test-callers test-unit test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged supply prove setup-prove docs dist header install-c clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -74,6 +74,12 @@ test-vm: setup-vm ## boot machines whose clock is slow (without KVM; minutes) an
 	$(CARGO) build --release --package clockscope --package fastclock-c
 	vm/test $(TARGET)/release/clockscope $(TARGET)/vm $(BOOTS)
 	CLOCKSCOPE_VM_RESULTS=$(abspath $(TARGET)/vm) $(CARGO) test --package clockscope --test quiet -- --ignored vm::
+
+# `make test-callers JVMS='/opt/jdk-21/bin/java'` takes these besides those below /usr/lib/jvm.
+JVMS ?=
+test-callers: setup ## callers in all languages against what programs say of themselves, with many samples; half an hour
+	THOROUGH=1 JVMS="$(JVMS)" $(CARGO) test --package clockscope --test measured callers -- \
+		--include-ignored --nocapture --test-threads 1
 
 # `make test-signals ATTACHMENTS=20` is a shorter look.
 ATTACHMENTS ?= 200
