@@ -16,3 +16,4 @@ mod timekeeper_kill;
 mod trace_callers_truth;
 mod trace_figures;
 mod trace_real_time;
+mod wrongness_faults;

@@ -1,7 +1,5 @@
 //! `clockscope wrongness`: chooses clocks, measures, judges and prints.
 
-#[cfg(test)]
-mod faults_tests;
 mod names;
 
 use std::io::{self, IsTerminal as _};
@@ -18,7 +16,7 @@ use clock_doctor::state::HostState;
 use clockscope_measure::host;
 use clockscope_measure::wrongness::machine::MachineClocks;
 use clockscope_measure::wrongness::plan::WrongnessPlan;
-use clockscope_measure::wrongness::{Measured, measure, report};
+use clockscope_measure::wrongness::{measure, report};
 use clockscope_model::wrongness::WrongnessReport;
 use clockscope_report::pages;
 use clockscope_report::wrongness::text::{self, TextOptions};
@@ -66,7 +64,8 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
         progress.end();
         measured
     };
-    let mut report = judged(&measured, &machine);
+    let mut report = report::report(&measured, &machine);
+    verdict::judge(&mut report);
     report.host = host;
     let rendered = render(&report, args.format, &TextOptions { histogram })?;
     match file {
@@ -77,13 +76,6 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
         None => streams::print(&rendered)?,
     }
     Ok(if report.faults.is_empty() { exit::OK } else { exit::FOUND })
-}
-
-/// What was measured, with the verdict.
-fn judged(measured: &Measured, machine: &MachineClocks) -> WrongnessReport {
-    let mut report = report::report(measured, machine);
-    verdict::judge(&mut report);
-    report
 }
 
 /// The rate that the counter must have against `CLOCK_MONOTONIC_RAW`: that by which the kernel turns
