@@ -215,3 +215,75 @@ fn caller(ip: u64, sp: u64, bp: u64) -> Registers {
     caller.general[RBP] = Some(bp);
     caller
 }
+
+#[cfg(test)]
+mod tests {
+    use super::layout::{CodeBegin, Heap, Metadata, Scopes, SourceFile};
+    use super::*;
+
+    fn jvm(seed: u64) -> Jvm {
+        let is_new = seed % 2 == 1;
+        let layout = Layout {
+            major: if is_new { 25 } else { 17 },
+            heaps: vec![Heap { low: 0x1000, high: 0x8000, segments: 0x2000, log2_segment: 7 }],
+            block_header: 16,
+            call_stub_return: 0x1234,
+            blob_name: 8,
+            frame_size: 16,
+            code_begin: if is_new { CodeBegin::Offset(24) } else { CodeBegin::Pointer(24) },
+            method: 32,
+            places: 40,
+            scopes: if is_new {
+                Scopes::Apart { data: 48, scopes: 56 }
+            } else {
+                Scopes::Inside { data: 48, after_places: 56 }
+            },
+            metadata: if is_new {
+                Metadata::Apart { data: 64, relocations: 72 }
+            } else {
+                Metadata::Inside(64)
+            },
+            const_method: 8,
+            constants: 8,
+            name_index: 16,
+            code_size: 18,
+            flags: 20,
+            const_method_size: 56,
+            constants_size: 72,
+            holder: 24,
+            source_file: if is_new { SourceFile::OfConstants(32) } else { SourceFile::OfClass(32) },
+            class_name: 24,
+            symbol_length: 0,
+            symbol_body: 6,
+        };
+        Jvm { layout, known: HashMap::new(), interpreted: HashMap::new(), known_since: 0 }
+    }
+
+    /// A JVM's memory can be anything: it is read later than the sample was taken, and a process may
+    /// pretend to be one.
+    #[test]
+    fn whatever_the_memory_holds_nothing_breaks_and_frames_lie_above_each_other() {
+        let (mut frames, mut named) = (0, 0);
+        for seed in 0..4_000 {
+            let memory = Memory::maze(seed);
+            let bytes = memory.bytes(0x1000, 0x4000).unwrap();
+            let stack = Stack { start: 0x1000, bytes: &bytes };
+            let (mut jvm, mut names) = (jvm(seed), Names::default());
+            assert!(jvm.has(0x1000 + seed) && !jvm.has(0x8000));
+            let mut registers = caller(0x1000 + seed * 7, 0x1000 + seed % 512 * 8, 0x1800);
+            for time_ns in 0..64 {
+                let frame = jvm.frame(&memory, time_ns, stack, &registers, &mut names);
+                let Some(frame) = frame else { break };
+                frames += 1;
+                named += frame.functions.len();
+                match frame.caller {
+                    Some(next) if next.general[RSP] > registers.general[RSP] => registers = next,
+                    _ => break,
+                }
+            }
+            let symbols = std::array::from_fn(|index| 0x1000 + seed * 8 + index as u64 * 64);
+            assert!(Jvm::find(&memory, &symbols).is_none());
+        }
+        assert!(frames > 100, "{frames} frames, {named} functions");
+    }
+}

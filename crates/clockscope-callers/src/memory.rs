@@ -102,6 +102,34 @@ impl<'a> Memory<'a> {
 }
 
 #[cfg(test)]
+impl Memory<'static> {
+    /// Memory from 0x1000 on in which about every second word points to another one of it, tagged or not.
+    pub(super) fn maze(seed: u64) -> Memory<'static> {
+        const WORDS: u64 = 0x1000;
+        let random = move |at: u64| {
+            let mut word = (at ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            word ^= word >> 29;
+            word = word.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            word ^ word >> 32
+        };
+        Memory::by(move |page, into| {
+            for (word, at) in into.chunks_exact_mut(8).zip((page..).step_by(8)) {
+                let value = random(at);
+                let pointer = PAGE + value % WORDS * 8 + (value >> 60 & 1);
+                let small = value >> 40;
+                let value = match value >> 61 & 3 {
+                    0 => value,
+                    1 => small,
+                    _ => pointer,
+                };
+                word.copy_from_slice(&value.to_le_bytes());
+            }
+            (PAGE..PAGE + 8 * WORDS).contains(&page)
+        })
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::cell::Cell;

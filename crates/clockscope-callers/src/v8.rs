@@ -281,3 +281,114 @@ impl Heap<'_> {
         Some((name, start.and_then(|(start, _)| u32::try_from(start).ok())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> Layout {
+        Layout {
+            map_type: 12,
+            string_length: 12,
+            cons_first: 16,
+            cons_second: 24,
+            thin_actual: 16,
+            function_shared: 24,
+            shared_name: 16,
+            shared_script: 24,
+            script_name: 16,
+            script_source: 8,
+            type_shared: 4,
+            type_scope: 5,
+            type_script: 6,
+            first_nonstring: 128,
+        }
+    }
+
+    /// Words at addresses; objects are named by their tagged address.
+    fn memory(words: &[(u64, u64)]) -> Memory<'_> {
+        Memory::by(|page, into| {
+            for (word, at) in into.chunks_exact_mut(8).zip((page..).step_by(8)) {
+                let value = words.iter().find(|(address, _)| *address == at);
+                word.copy_from_slice(&value.map_or(0, |(_, value)| *value).to_le_bytes());
+            }
+            (0x1000..0x4000).contains(&page)
+        })
+    }
+
+    /// A function `f` that begins with letter 5 of `//\n\n  f` in the file `a.js`.
+    fn heap(name: u64) -> Vec<(u64, u64)> {
+        let of_type = |at: u64, number: u64| (at + 8, number << 32);
+        let text = |at: u64, text: &[u8; 8], length: u64| {
+            [(at, 0x1041), (at + 8, length << 32), (at + 16, u64::from_le_bytes(*text))]
+        };
+        let mut words = vec![
+            of_type(0x1000, 4),
+            of_type(0x1010, 5),
+            of_type(0x1020, 6),
+            of_type(0x1040, 8),
+            (0x1118, 0x1201),
+            (0x1200, 0x1001),
+            (0x1210, 0x1301),
+            (0x1218, 0x1401),
+            // Flags, parameters and variables; the function's name and its place; start and end.
+            (0x1300, 0x1011),
+            (0x1320, name),
+            (0x1330, 5 << 32),
+            (0x1338, 9 << 32),
+            (0x1400, 0x1021),
+            (0x1408, 0x1601),
+            (0x1410, 0x1701),
+        ];
+        words.extend(text(0x1500, b"f\0\0\0\0\0\0\0", 1));
+        words.extend(text(0x1600, b"//\n\n  f(", 8));
+        words.extend(text(0x1700, b"a.js\0\0\0\0", 4));
+        words
+    }
+
+    fn function(words: &[(u64, u64)], slots: [u64; 2]) -> Option<(String, Option<u32>)> {
+        let bytes: Vec<u8> = slots.iter().flat_map(|slot| slot.to_le_bytes()).collect();
+        let stack = Stack { start: 0x7000, bytes: &bytes };
+        let mut names = Names::default();
+        let mut v8 = V8::new(layout());
+        let id = v8.function(&memory(words), 0, stack, 0x7010, &mut names)?;
+        let found = names.function(id)?;
+        Some((format!("{} {}", found.name, found.file.as_ref()?), found.line))
+    }
+
+    #[test]
+    fn a_function_has_its_name_its_file_and_the_line_on_which_it_begins() {
+        let slots = [0x1101, 0x1a01];
+        assert_eq!(function(&heap(0x1501), slots), Some(("f a.js".to_owned(), Some(3))));
+        let unnamed = Some(("(anonymous) a.js".to_owned(), Some(3)));
+        assert_eq!(function(&heap(0), slots), unnamed);
+    }
+
+    #[test]
+    fn what_is_no_function_or_was_moved_has_no_name() {
+        assert_eq!(function(&heap(0x1501), [0x1101, 12 << 32]), None, "a frame of another kind");
+        assert_eq!(function(&heap(0x1501), [0x1100, 0x1a01]), None, "no object");
+        let mut moved = heap(0x1501);
+        moved.retain(|(at, _)| *at != 0x1200);
+        assert_eq!(function(&moved, [0x1101, 0x1a01]), None, "something else is there");
+        let mut without_script = heap(0x1501);
+        without_script.retain(|(at, _)| *at != 0x1400);
+        assert_eq!(function(&without_script, [0x1101, 0x1a01]), None, "what V8 provides");
+    }
+
+    #[test]
+    fn whatever_the_memory_holds_nothing_breaks() {
+        let mut found = 0;
+        for seed in 0..20_000 {
+            let memory = Memory::maze(seed);
+            let bytes = memory.bytes(0x1000, 0x1000).unwrap();
+            let stack = Stack { start: 0x1000, bytes: &bytes };
+            let (mut v8, mut names) = (V8::new(layout()), Names::default());
+            let bp = 0x1010 + seed % 400 * 8;
+            found += u32::from(v8.function(&memory, 0, stack, bp, &mut names).is_some());
+            let heap = Heap { memory: &memory, layout: &v8.layout };
+            let _ = (heap.scope(0x1000 + seed), heap.text(0x1000 + seed * 8 % 0x4000));
+        }
+        assert!(found < 20_000);
+    }
+}

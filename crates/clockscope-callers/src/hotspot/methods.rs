@@ -12,7 +12,7 @@ use crate::memory::Memory;
 /// Methods that are compiled into each other at one place.
 const SCOPES_MAX: usize = 64;
 /// Bytes of the description of places of one compiled method.
-const PLACES_MAX: u64 = 4 << 20;
+const PLACES_MAX: u64 = 1 << 20;
 /// Bytes of the lines of one method.
 const LINES_MAX: usize = 64 << 10;
 /// Bytes of a name.
@@ -109,7 +109,7 @@ impl Methods<'_> {
         let flags = memory.u16(method.checked_add(layout.flags)?)?;
         (flags & HAS_LINES != 0).then_some(())?;
         let size = memory.u16(method.checked_add(layout.code_size)?)?;
-        let table = method.checked_add(layout.const_method_size + u64::from(size))?;
+        let table = method.checked_add(layout.const_method_size)?.checked_add(size.into())?;
         let byte = |index: usize| {
             (index < LINES_MAX).then(|| memory.u8(table.checked_add(index as u64)?))?
         };
@@ -311,5 +311,79 @@ impl Numbers<'_> {
         let number = self.unsigned()?;
         let half = i64::from(number >> 1);
         Some(if number & 1 == 0 { half } else { -half - 1 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(method: u64, bytecode: u32) -> At {
+        At { method, bytecode: Some(bytecode) }
+    }
+
+    /// The innermost first; of the innermost on which both agree it is not known where it stands.
+    #[test]
+    fn only_what_two_places_agree_on_is_said_of_one_between() {
+        let whole = |method: u64| At { method, bytecode: None };
+        let (inner, middle, outer) = (at(1, 4), at(2, 8), at(3, 16));
+        assert_eq!(
+            agreeing(&[inner, middle, outer], &[at(9, 4), middle, outer]),
+            [whole(2), outer],
+            "another method is called from the same place"
+        );
+        assert_eq!(
+            agreeing(&[inner, middle, outer], &[inner, middle, outer]),
+            [whole(1), middle, outer]
+        );
+        assert_eq!(agreeing(&[inner, outer], &[at(1, 4), at(3, 20)]), [whole(3)]);
+        assert_eq!(agreeing(&[outer], &[at(4, 16)]), []);
+        assert_eq!(agreeing(&[], &[outer]), []);
+    }
+
+    #[test]
+    fn numbers_have_their_values_in_both_codings() {
+        // `UNSIGNED5::write_uint` of OpenJDK 17 and 21.
+        for (major, bytes, value) in [
+            (17, &[0][..], 0),
+            (17, &[191], 191),
+            (17, &[192, 0], 192),
+            (17, &[255, 255, 0], 255 + (255 << 6)),
+            (21, &[1], 0),
+            (21, &[191], 190),
+            (21, &[192, 1], 191),
+            (21, &[193, 2], 192 + (1 << 6)),
+        ] {
+            let byte = |index: usize| bytes.get(index).copied();
+            let mut numbers = Numbers { byte: &byte, at: 0, major };
+            assert_eq!(numbers.unsigned(), Some(value), "{major} {bytes:?}");
+            assert_eq!(numbers.at, bytes.len(), "{major} {bytes:?}");
+        }
+        let none = |_: usize| None;
+        assert_eq!(Numbers { byte: &none, at: 0, major: 21 }.unsigned(), None);
+        let zero = |_: usize| Some(0);
+        assert_eq!(Numbers { byte: &zero, at: 0, major: 21 }.unsigned(), None, "21 has no zeros");
+    }
+
+    #[test]
+    fn signed_numbers_alternate() {
+        for (coded, value) in [(0, 0), (1, -1), (2, 1), (3, -2), (190, 95)] {
+            let byte = move |_: usize| Some(coded);
+            assert_eq!(Numbers { byte: &byte, at: 0, major: 17 }.signed(), Some(value));
+        }
+    }
+
+    #[test]
+    fn hidden_classes_of_one_source_have_one_name() {
+        for (name, plain) in [
+            ("App$$Lambda$14+0x0000000800c03000", "App$$Lambda$14"),
+            ("App$$Lambda.0x00007f8b3c0a1000", "App$$Lambda"),
+            ("App+0xyz", "App+0xyz"),
+            ("App", "App"),
+        ] {
+            let mut class = name.as_bytes().to_vec();
+            without_address(&mut class);
+            assert_eq!(String::from_utf8(class).unwrap(), plain);
+        }
     }
 }
