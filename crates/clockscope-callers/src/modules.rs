@@ -327,7 +327,7 @@ impl Modules {
     ///
     /// Memory that was moved (`mremap`) makes no event.
     pub(super) fn look_again(&mut self, pid: i32, now_ns: u64) -> bool {
-        const PAUSE_NS: u64 = 100_000_000;
+        const PAUSE_NS: u64 = 20_000_000;
         let Some(process) = self.processes.get_mut(&pid) else { return false };
         if process.looked_at.is_some_and(|then| now_ns.saturating_sub(then) < PAUSE_NS) {
             return false;

@@ -85,6 +85,35 @@ const RUST_STARTERS: [&str; 8] = [
     "core::ops::function::FnOnce::call_once",
 ];
 
+/// What a runtime calls a program's first function by, by the beginnings of its functions.
+const RUNTIME_STARTERS: [&str; 23] = [
+    // HotSpot.
+    "JavaCalls::",
+    "thread_entry",
+    "JavaThread::",
+    "Thread::call_run",
+    "thread_native_entry",
+    "jni_",
+    "invokeStaticMain",
+    "JavaMain",
+    "ThreadJavaMain",
+    // Node, from its loop of events to the first function of JavaScript.
+    "Builtins_JSEntry",
+    "Builtins_AsyncFunctionAwaitResolveClosure",
+    "v8::Function::Call",
+    "v8::internal::",
+    "node::InternalMakeCallback",
+    "node::InternalCallbackScope::",
+    "node::MakeCallback",
+    "node::AsyncWrap::MakeCallback",
+    "node::Environment::",
+    "uv_run",
+    "uv__run_",
+    "node::SpinEventLoop",
+    "node::NodeMainInstance::",
+    "node::Start",
+];
+
 /// Whether this innermost frame is the C library's function of the same name as what was called,
 /// which is always there and says nothing: `clock_gettime` of libc below `clock_gettime`.
 pub fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
@@ -150,9 +179,13 @@ fn is_of_runtime(frame: &FrameRow) -> bool {
 }
 
 /// How many of the frames (indices, the innermost first) stand below the program's first function:
-/// what starts programs and threads.
+/// what starts programs and threads, and the runtime that executes the program.
 pub fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
-    let starts = |index: usize| frames.get(index).is_some_and(is_starter);
+    let in_runtime = stack.iter().any(|index| frames.get(*index).is_some_and(is_managed));
+    let starts = |index: usize| {
+        let frame = frames.get(index);
+        frame.is_some_and(|frame| is_starter(frame) || (in_runtime && starts_managed(frame)))
+    };
     let mut count = 0;
     while count < stack.len() {
         let at = stack.len() - 1 - count;
@@ -169,6 +202,12 @@ pub fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
         count += 1;
     }
     count
+}
+
+fn starts_managed(frame: &FrameRow) -> bool {
+    let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
+    let path = path_of(function);
+    !is_managed(frame) && RUNTIME_STARTERS.iter().any(|starter| path.starts_with(starter))
 }
 
 fn is_starter(frame: &FrameRow) -> bool {
@@ -384,6 +423,21 @@ mod tests {
             outermost(&["main.work", "main.main", "runtime.main", "runtime.goexit.abi0"]),
             2
         );
+        let node = [
+            "JS:*serve /srv/shop/orders.js:8:15",
+            "Builtins_JSEntryTrampoline",
+            "Builtins_JSEntry",
+            "v8::internal::(anonymous namespace)::Invoke(v8::internal::Isolate*)",
+            "v8::Function::Call(v8::Local<v8::Context>, v8::Local<v8::Value>, int)",
+            "node::Environment::CheckImmediate(uv_check_s*)",
+            "uv__run_check",
+            "uv_run",
+            "node::Start(int, char**)",
+            "main",
+            "__libc_start_call_main",
+        ];
+        assert_eq!(outermost(&node), 10);
+        assert_eq!(outermost(&node[5..]), 1, "node by itself");
         assert_eq!(outermost(&["work", "main"]), 0);
         assert_eq!(outermost(&["_start"]), 1);
         assert_eq!(outermost(&[]), 0);

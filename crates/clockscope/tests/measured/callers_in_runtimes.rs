@@ -246,9 +246,19 @@ fn is_of_javascript(frame: &Value, name: &str) -> bool {
     frame["module"] == "[javascript]" && frame["function"] == name && file.ends_with("/callers.js")
 }
 
-fn node(options: &[&str]) -> Option<(Report, Seen, Vec<Truth>)> {
-    let node = installed_or_skip(&["/usr/bin/node", "/usr/local/bin/node"])?;
-    let name = format!("node {options:?}");
+/// Node that is installed; for `make test-callers` those of `NODES` too.
+fn nodes() -> Vec<PathBuf> {
+    let places = ["/usr/bin/node", "/usr/local/bin/node"];
+    let mut all: Vec<PathBuf> = installed_or_skip(&places).into_iter().collect();
+    if std::env::var_os("THOROUGH").is_some() {
+        let named = std::env::var("NODES").unwrap_or_default();
+        all.extend(named.split_whitespace().map(PathBuf::from));
+    }
+    all
+}
+
+fn node(node: &Path, options: &[&str]) -> Option<(Report, Seen, Vec<Truth>)> {
+    let name = format!("{} {options:?}", node.display());
     let options: Vec<OsString> = options.iter().map(OsString::from).collect();
     let command = [&words![node][..], &options, &words![sources().join("callers.js")]].concat();
     service(&name, &command, &[], 1_000_000, is_of_javascript)
@@ -261,8 +271,16 @@ fn node_without_inlining() {
         "--max-inlined-bytecode-size-cumulative=0",
         "--max-inlined-bytecode-size-small=0",
     ];
-    let Some((report, seen, truths)) = node(&options) else { return };
-    assert_shares("node", &seen, &truths);
+    for program in nodes() {
+        let Some((report, seen, truths)) = node(&program, &options) else { return };
+        assert_shares(&program.display().to_string(), &seen, &truths);
+        assert_lines(&report);
+    }
+}
+
+/// Functions stand on the lines on which they begin.
+#[track_caller]
+fn assert_lines(report: &Report) {
     let callers = report.field("callers");
     let line = |name: &str| {
         let mut frames = rows(&callers["frames"]).filter(|frame| is_of_javascript(frame, name));
@@ -279,6 +297,8 @@ fn node_without_inlining() {
 /// What the optimising compiler puts into another function has no frame; the rest is there.
 #[test]
 fn node_as_it_is() {
-    let Some((_, seen, _)) = node(&[]) else { return };
-    assert!(share(seen.whole, seen.samples) >= WHOLE, "{seen:?}");
+    for program in nodes() {
+        let Some((_, seen, _)) = node(&program, &[]) else { return };
+        assert!(share(seen.whole, seen.samples) >= WHOLE, "{seen:?}");
+    }
 }
