@@ -29,18 +29,40 @@ pub struct Chosen {
 ///
 /// A name that does not exist.
 pub fn choose(request: &Request) -> Result<Chosen> {
-    let SystemCalls { mut paths, declined, answers } = match request.names.split_first() {
-        Some((first, names)) if first.eq_ignore_ascii_case(SYSTEM_CALLS) => {
-            system_calls(names, &request.routes)?
-        }
-        _ => {
-            let chosen = clocks::choose(&request.names, &request.routes)?;
-            let (paths, declined) = clocks::paths(&chosen, &Functions::own());
-            SystemCalls { paths, declined, answers: Answers::default() }
-        }
+    let words = request.names.as_slice();
+    let (before, after) = match words.iter().position(|word| is(word, SYSTEM_CALLS)) {
+        Some(at) => (&words[..at], Some(&words[at + 1..])),
+        None => (words, None),
     };
-    paths.insert(0, clocks::empty_loop());
-    Ok(Chosen { paths, declined, answers })
+    let (mut calls, read): (Vec<String>, Vec<String>) =
+        before.iter().cloned().partition(|word| is_system_call(word));
+    // All clocks, unless something else is named; all system calls, unless some are.
+    let has_calls = after.is_some() || !calls.is_empty();
+    calls.extend(after.into_iter().flatten().cloned());
+    let mut chosen =
+        Chosen { paths: Vec::new(), declined: Vec::new(), answers: Answers::default() };
+    if !read.is_empty() || !has_calls {
+        let clocks = clocks::choose(&read, &request.routes)?;
+        (chosen.paths, chosen.declined) = clocks::paths(&clocks, &Functions::own());
+    }
+    if has_calls {
+        let calls = system_calls(&calls, &request.routes)?;
+        chosen.paths.extend(calls.paths);
+        chosen.declined.extend(calls.declined);
+        chosen.answers = calls.answers;
+    }
+    chosen.paths.insert(0, clocks::empty_loop());
+    Ok(chosen)
+}
+
+fn is(word: &str, other: &str) -> bool {
+    word.eq_ignore_ascii_case(other)
+}
+
+/// Whether a word names a system call, and no clock.
+fn is_system_call(word: &str) -> bool {
+    clocks::choose(&[word.to_owned()], &[]).is_err()
+        && system_calls::names().iter().any(|name| is(word, name))
 }
 
 /// The paths of system calls, which have one route.
@@ -70,5 +92,39 @@ fn name(subject: &Subject, route: &str) -> PathName {
     match subject {
         Subject::Clock(name) => PathName { clock: Some((*name).to_owned()), call: None, route },
         Subject::Call(name) => PathName { clock: None, call: Some((*name).to_owned()), route },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subjects(words: &[&str]) -> Vec<String> {
+        let names = words.iter().map(ToString::to_string).collect();
+        let request = Request { names, routes: vec!["syscall".to_owned()], ..Request::default() };
+        let chosen = choose(&request).unwrap();
+        let of = |name: PathName| name.clock.or(name.call).unwrap_or_default();
+        let mut subjects: Vec<String> = chosen.paths[1..].iter().map(|p| of(name_of(p))).collect();
+        subjects.dedup();
+        subjects
+    }
+
+    #[test]
+    fn clocks_and_system_calls_are_named_together() {
+        assert_eq!(subjects(&["monotonic", "getppid"]), ["CLOCK_MONOTONIC", "getppid"]);
+        assert_eq!(subjects(&["getppid"]), ["getppid"]);
+        assert_eq!(subjects(&["syscalls", "getppid"]), ["getppid"]);
+        let with_all = subjects(&["monotonic", "syscalls"]);
+        assert_eq!(with_all[0], "CLOCK_MONOTONIC");
+        assert!(with_all.len() > 3, "{with_all:?}");
+        assert_eq!(subjects(&["syscalls"]), with_all[1..]);
+        assert!(!subjects(&[]).contains(&"getppid".to_owned()));
+    }
+
+    #[test]
+    fn what_is_neither_is_told() {
+        let request = Request { names: vec!["monotonix".to_owned()], ..Request::default() };
+        let error = choose(&request).unwrap_err().to_string();
+        assert!(error.contains("did you mean monotonic"), "{error}");
     }
 }

@@ -9,7 +9,8 @@ pub mod launches;
 /// What is to be measured, and how long.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Names of clocks and counters, or the word `syscalls` and names of system calls; empty for all clocks.
+    /// Names of clocks, counters and system calls; the word `syscalls` stands for all system calls, or for
+    /// those whose names come after it. Empty for all clocks.
     pub names: Vec<String>,
     /// Only these routes; empty for all.
     pub routes: Vec<String>,

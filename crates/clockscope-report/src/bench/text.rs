@@ -38,10 +38,15 @@ pub fn render(report: &BenchReport) -> String {
 
 /// What the column of ratios divides by.
 fn ratio_words(report: &BenchReport) -> &'static str {
-    match report.ratios.first() {
-        None => "",
-        Some(row) if row.of.call.is_some() => "ratio: to the first system call; ",
-        Some(_) => "ratio: to the vdso route of the same clock, of counters to the first; ",
+    let of_calls = report.ratios.iter().any(|row| row.of.call.is_some());
+    let of_clocks = report.ratios.iter().any(|row| row.of.clock.is_some());
+    match (of_clocks, of_calls) {
+        (false, false) => "",
+        (false, true) => "ratio: to the first system call; ",
+        (true, false) => "ratio: to the vdso route of the same clock, of counters to the first; ",
+        (true, true) => {
+            "ratio: to the vdso route of the same clock, of counters and of system calls to the first; "
+        }
     }
 }
 

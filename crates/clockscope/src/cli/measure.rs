@@ -13,15 +13,16 @@ use clockscope_measure::bench::extras::Extras;
   clockscope bench                          every clock by every route
   clockscope bench monotonic rdtsc          only these
   clockscope bench --route vdso,syscall realtime
-  clockscope bench syscalls                 system calls, with the empty loop beside them
-  clockscope bench syscalls read getppid --instructions
+  clockscope bench monotonic getppid        a clock beside a system call
+  clockscope bench syscalls                 all system calls that it knows
+  clockscope bench read getppid --instructions
   clockscope bench --threads 1,2,4 monotonic
   clockscope bench --save before.json       then: clockscope compare before.json after.json
 
 Exit status: 0; 2 on errors.")]
 pub struct BenchArgs {
-    /// What to measure: clocks and counters by name (monotonic, CLOCK_TAI, gettimeofday, rdtsc, ...);
-    /// or the word `syscalls`, alone or with names of system calls after it
+    /// What to measure: clocks, counters and system calls by name (monotonic, CLOCK_TAI,
+    /// gettimeofday, rdtsc, getppid, ...); `syscalls` for all system calls
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
     /// Only these routes, separated by commas: libc, vdso, syscall, tsc

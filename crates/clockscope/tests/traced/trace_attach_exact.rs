@@ -303,6 +303,10 @@ fn an_nginx_worker_at_rest_but_for_our_requests() {
     let Some(server) = servers::nginx() else { return };
     crate::support::attaching::wait_until("nginx has two workers", || server.children().len() == 2);
     let workers = server.children();
+    let open = |worker: &i32| {
+        std::fs::read_dir(format!("/proc/{worker}/fd")).expect("list open files").count()
+    };
+    let open_at_rest: Vec<usize> = workers.iter().map(open).collect();
     let Some(outer) = breakpoints_on(&workers) else { return };
     let attachment = Attachment::to(&workers, &["--via", "none"]);
     let url = format!("http://127.0.0.1:{}/", server.port);
@@ -310,6 +314,12 @@ fn an_nginx_worker_at_rest_but_for_our_requests() {
         let output = untraced(&words!["curl", "-sf", &url]);
         assert_eq!(String::from_utf8_lossy(&output.stdout), servers::nginx_body());
     }
+    // The last connection is closed after curl has its answer, and that takes a read of the clock.
+    crate::support::attaching::wait_until("nginx is at rest again", || {
+        let state = |worker: &i32| crate::support::attaching::status_of(*worker, "State");
+        let is_asleep = |worker| state(worker).is_some_and(|state| state.starts_with('S'));
+        workers.iter().map(open).eq(open_at_rest.iter().copied()) && workers.iter().all(is_asleep)
+    });
     let report = without_refusals(&attachment.detach());
     assert_as_breakpoints_saw(&report, &sum_of(outer));
     assert!(calls_of(&report, "gettimeofday") >= 50, "{report:#?}");
