@@ -85,7 +85,9 @@ test-callers: setup ## callers in all languages against what programs say of the
 # `make test-signals ATTACHMENTS=20` is a shorter look.
 ATTACHMENTS ?= 200
 test-signals: setup ## attach to programs with timers and signals, 200 times in each cell of a matrix; half an hour
-	CLOCKSCOPE_ATTACHMENTS=$(ATTACHMENTS) $(CARGO) test --package clockscope --test traced -- \
+	$(CARGO) build --release --package clockscope
+	CLOCKSCOPE_ATTACHMENTS=$(ATTACHMENTS) CLOCKSCOPE_UNDER_TEST=$(abspath $(TARGET))/release/clockscope \
+		$(CARGO) test --package clockscope --test traced -- \
 		--ignored --nocapture the_matrix
 
 # `make test-foreign FOREIGN='--suite go --mode attach'` runs a part of them.

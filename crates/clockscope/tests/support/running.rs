@@ -19,9 +19,10 @@ use super::printed::Key;
 /// After this long a run counts as hung. It is a limit for stuck programs, not for slow ones.
 pub(crate) const HUNG_AFTER: Duration = Duration::from_secs(300);
 
-/// The command under test.
+/// The command under test; `CLOCKSCOPE_UNDER_TEST` names another build of it, such as the release.
 pub(crate) fn clockscope() -> PathBuf {
-    env!("CARGO_BIN_EXE_clockscope").into()
+    let other = std::env::var_os("CLOCKSCOPE_UNDER_TEST");
+    other.unwrap_or_else(|| env!("CARGO_BIN_EXE_clockscope").into()).into()
 }
 
 /// A program and its arguments, of any path or text types.
