@@ -264,7 +264,8 @@ impl Unwinder {
         }
     }
 
-    /// A frame of a JVM's own code; `None` if it is none.
+    /// A frame of a JVM's own code; `None` if it is none, or the JVM's tables do not say what it is: then
+    /// it is code made at run time as any other.
     fn in_java(
         &mut self,
         taken: &Taken<'_>,
@@ -274,11 +275,7 @@ impl Unwinder {
         let (sample, memory) = (taken.sample, &taken.memory);
         let jvm = self.modules.jvm(sample.pid, sample.time_ns, memory)?;
         jvm.has(registers.ip).then_some(())?;
-        let found = jvm.frame(memory, sample.time_ns, taken.stack, registers, &mut self.managed);
-        let Some(frame) = found else {
-            frames.push(FrameAddress::Unknown { at: registers.ip.wrapping_sub(1) });
-            return Some(Step::End(End::RunTimeCode));
-        };
+        let frame = jvm.frame(memory, sample.time_ns, taken.stack, registers, &mut self.managed)?;
         frames.extend(frame.functions.into_iter().map(FrameAddress::Managed));
         if !frame.is_exact {
             *self.inexact.entry(sample.pid).or_default() += 1;
