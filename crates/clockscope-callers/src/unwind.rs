@@ -276,8 +276,10 @@ impl Unwinder {
         let jvm = self.modules.jvm(sample.pid, sample.time_ns, memory)?;
         jvm.has(registers.ip).then_some(())?;
         let frame = jvm.frame(memory, sample.time_ns, taken.stack, registers, &mut self.managed)?;
+        let is_innermost = !frames.iter().any(|frame| matches!(frame, FrameAddress::Managed(_)));
         frames.extend(frame.functions.into_iter().map(FrameAddress::Managed));
-        if !frame.is_exact {
+        // The second of a pair is no sample that is told.
+        if !frame.is_exact && is_innermost && sample.weight > 0 {
             *self.inexact.entry(sample.pid).or_default() += 1;
         }
         Some(match frame.caller {

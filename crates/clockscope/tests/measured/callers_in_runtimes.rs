@@ -90,6 +90,19 @@ fn seen(
     seen
 }
 
+/// Of no more samples it is said that they are not exact than there are.
+#[track_caller]
+fn assert_inexact_are_samples(report: &Report) {
+    let callers = report.field("callers");
+    let samples = callers["samples"].as_u64().expect("a number");
+    for row in rows(&callers["declines"]) {
+        let reason = row["reason"].as_str().unwrap_or_default();
+        let number = reason.strip_prefix("of ").and_then(|rest| rest.split(' ').next());
+        let inexact: u64 = number.map_or(0, |number| number.parse().expect("a number"));
+        assert!(inexact <= samples, "{inexact} of {samples}: {reason}");
+    }
+}
+
 fn share(part: u64, whole: u64) -> f64 {
     #[expect(clippy::cast_precision_loss)]
     let share = part as f64 / whole.max(1) as f64;
@@ -123,6 +136,7 @@ fn service(
         let counted = report.vdso_calls(&key);
         // The runtime's own threads read clocks too.
         assert!((calls..calls + 50_000).contains(&counted), "{counted} of {calls}");
+        assert_inexact_are_samples(&report);
         let seen = seen(&report, &key, &truths, is_function);
         if seen.samples >= demand().for_shares {
             let whole = share(seen.whole, seen.samples);
