@@ -75,11 +75,12 @@ test-vm: setup-vm ## boot machines whose clock is slow (without KVM; minutes) an
 	vm/test $(TARGET)/release/clockscope $(TARGET)/vm $(BOOTS)
 	CLOCKSCOPE_VM_RESULTS=$(abspath $(TARGET)/vm) $(CARGO) test --package clockscope --test quiet -- --ignored vm::
 
-# `make test-callers JVMS='/opt/jdk-21/bin/java'` takes these besides those below /usr/lib/jvm; NODES likewise.
+# `make test-callers JVMS='/opt/jdk-21/bin/java'` takes these besides those below /usr/lib/jvm; NODES and PYTHONS likewise.
 JVMS ?=
 NODES ?=
+PYTHONS ?=
 test-callers: setup ## callers in all languages against what programs say of themselves, with many samples; half an hour
-	THOROUGH=1 JVMS="$(JVMS)" NODES="$(NODES)" $(CARGO) test --package clockscope --test measured callers -- \
+	THOROUGH=1 JVMS="$(JVMS)" NODES="$(NODES)" PYTHONS="$(PYTHONS)" $(CARGO) test --package clockscope --test measured callers -- \
 		--include-ignored --nocapture --test-threads 1
 
 # `make test-signals ATTACHMENTS=20` is a shorter look.

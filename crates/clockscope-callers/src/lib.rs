@@ -16,6 +16,7 @@ mod managed;
 mod memory;
 mod module_file;
 pub mod modules;
+pub mod python;
 pub mod records;
 pub mod sample;
 pub mod symbols;

@@ -4,6 +4,7 @@
 //! meanwhile, the worst is that nothing is known of its code.
 
 use std::fs::{File, OpenOptions};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -156,7 +157,7 @@ impl Elf {
     /// The addresses of variables that the file exports, in its own counting; `None` if it lacks one.
     pub(super) fn exported<const N: usize>(&self, names: &[&str; N]) -> Option<[u64; N]> {
         let mut found = [None; N];
-        for (symbol, address) in self.dynamic_symbols()? {
+        for (symbol, address, _) in self.dynamic_symbols()? {
             if let Some(index) = names.iter().position(|name| name.as_bytes() == symbol) {
                 found[index] = Some(address);
             }
@@ -169,7 +170,7 @@ impl Elf {
     /// name, and the value.
     pub(super) fn constants(&self, prefix: &[u8]) -> Vec<(Vec<u8>, i32)> {
         let symbols = self.dynamic_symbols().unwrap_or_default().into_iter();
-        let constant = |(name, address): (Vec<u8>, u64)| {
+        let constant = |(name, address, _): (Vec<u8>, u64, u64)| {
             let name = name.strip_prefix(prefix)?.to_vec();
             let bytes = self.at(address, 4)?;
             Some((name, i32::from_le_bytes(bytes.try_into().ok()?)))
@@ -177,14 +178,21 @@ impl Elf {
         symbols.filter_map(constant).collect()
     }
 
-    /// Names and addresses of what the file exports.
-    fn dynamic_symbols(&self) -> Option<Vec<(Vec<u8>, u64)>> {
+    /// Where the code of a function is that the file exports, in its own counting.
+    pub(super) fn exported_function(&self, name: &str) -> Option<Range<u64>> {
+        let mut all = self.dynamic_symbols()?.into_iter();
+        let (_, start, size) = all.find(|(symbol, ..)| symbol == name.as_bytes())?;
+        Some(start..start.checked_add(size)?)
+    }
+
+    /// Names, addresses and sizes of what the file exports.
+    fn dynamic_symbols(&self) -> Option<Vec<(Vec<u8>, u64, u64)>> {
         let (symbols, texts) = (self.section(".dynsym")?, self.section(".dynstr")?);
         let symbol = |bytes: &[u8]| {
             let (symbol, _) = pod::from_bytes::<Sym64<LE>>(bytes).ok()?;
             let text = texts.bytes.get(symbol.st_name.get(LE) as usize..)?;
             let end = memchr::memchr(0, text)?;
-            Some((text[..end].to_vec(), symbol.st_value.get(LE)))
+            Some((text[..end].to_vec(), symbol.st_value.get(LE), symbol.st_size.get(LE)))
         };
         Some(symbols.bytes.chunks_exact(size_of::<Sym64<LE>>()).filter_map(symbol).collect())
     }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -16,6 +17,7 @@ use super::hotspot::{Jvm, tables};
 use super::jit::Program;
 use super::memory::Memory;
 use super::module_file::{self, Bytes, Elf};
+use super::python::{self, Python};
 use super::sample::{Mapping, MemoryEvent};
 use super::unwind_cfi::Frames;
 use super::unwind_go::GoTable;
@@ -167,6 +169,28 @@ struct Process {
     v8: Option<V8>,
     /// The same for V8.
     v8_sought_at: Option<u64>,
+    /// A Python, or why what it executes cannot be read.
+    python: Option<Result<Python, String>>,
+    python_sought_at: Option<u64>,
+}
+
+impl Process {
+    fn new(space: Rc<Space>) -> Process {
+        Process {
+            space,
+            program: None,
+            parent: None,
+            dumps: Vec::new(),
+            image_at: None,
+            looked_at: None,
+            jvm: None,
+            jvm_sought_at: None,
+            v8: None,
+            v8_sought_at: None,
+            python: None,
+            python_sought_at: None,
+        }
+    }
 }
 
 /// Runtimes are looked for again after this time, in nanoseconds: they may be loaded late.
@@ -207,19 +231,7 @@ impl Modules {
     pub(super) fn event(&mut self, event: &MemoryEvent) {
         match event {
             MemoryEvent::Begun { pid, mappings } => {
-                let process = Process {
-                    space: Rc::default(),
-                    program: None,
-                    parent: None,
-                    dumps: Vec::new(),
-                    image_at: None,
-                    looked_at: None,
-                    jvm: None,
-                    jvm_sought_at: None,
-                    v8: None,
-                    v8_sought_at: None,
-                };
-                self.processes.insert(*pid, process);
+                self.processes.insert(*pid, Process::new(Rc::default()));
                 for mapping in mappings {
                     self.map(*pid, mapping);
                 }
@@ -237,16 +249,11 @@ impl Modules {
             MemoryEvent::Forked { pid, parent } => {
                 let Some(parent) = self.processes.get(parent) else { return };
                 let process = Process {
-                    space: Rc::clone(&parent.space),
-                    program: None,
                     parent: parent.program.or(parent.parent),
                     dumps: parent.dumps.clone(),
                     image_at: parent.image_at,
-                    looked_at: None,
-                    jvm: None,
-                    jvm_sought_at: None,
-                    v8: None,
-                    v8_sought_at: None,
+                    python: parent.python.clone(),
+                    ..Process::new(Rc::clone(&parent.space))
                 };
                 self.processes.insert(*pid, process);
             }
@@ -264,6 +271,9 @@ impl Modules {
         if is_dump {
             process.dumps.extend(module_file::open(pid, mapping).map(Rc::new));
             process.dumps.truncate(super::jit::DUMPS_MAX);
+        }
+        if python::is_of_python(mapping) {
+            process.python_sought_at = None;
         }
         let Mapping { start, end, offset, .. } = *mapping;
         Rc::make_mut(&mut process.space).put(Region { start, end, offset, filling });
@@ -369,6 +379,56 @@ impl Modules {
             process.v8 = layout.map(V8::new);
         }
         process.v8.as_mut()
+    }
+
+    /// The Python in a process, or why what it executes cannot be read; `None` if there is none, as far as
+    /// is known.
+    pub(super) fn python(
+        &mut self,
+        pid: i32,
+        now_ns: u64,
+        memory: &Memory<'_>,
+    ) -> Option<&mut Result<Python, String>> {
+        let process = self.processes.get_mut(&pid)?;
+        if process.python.is_none() && is_due(&mut process.python_sought_at, now_ns) {
+            let found = self.python_symbols(pid).map(|(symbols, evaluation, minor)| {
+                Python::find(memory, symbols, evaluation, minor)
+            });
+            self.processes.get_mut(&pid)?.python = found;
+        }
+        self.processes.get_mut(&pid)?.python.as_mut()
+    }
+
+    /// Whether a process executes functions by a Python whose frames can be read.
+    pub(super) fn interprets(&self, pid: i32) -> bool {
+        self.evaluation(pid).is_some()
+    }
+
+    /// The code that executes Python's functions in a process.
+    pub(super) fn evaluation(&self, pid: i32) -> Option<&Range<u64>> {
+        let python = self.processes.get(&pid)?.python.as_ref()?;
+        python.as_ref().ok().map(|python| &python.evaluation)
+    }
+
+    /// Where Python's variables and its function for functions are, and its minor version by the file's name.
+    fn python_symbols(&mut self, pid: i32) -> Option<([u64; 2], Range<u64>, Option<u32>)> {
+        let modules = &mut self.modules;
+        let mut regions = self.processes.get(&pid)?.space.regions.values();
+        regions.find_map(|region| {
+            let Filling::File(id) = region.filling else { return None };
+            let module = modules.get_mut(id.0)?;
+            let name = module.name.file_name()?.to_owned();
+            if !python::may_be_python(name.as_bytes()) {
+                return None;
+            }
+            let FileContent::Code(code) = module.content() else { return None };
+            let symbols = code.elf.exported(&python::SYMBOLS)?;
+            let evaluation = code.elf.exported_function(python::EVALUATION)?;
+            let bias = region.start.wrapping_sub(code.elf.address_of(region.offset)?);
+            let there = |address: u64| address.wrapping_add(bias);
+            let evaluation = there(evaluation.start)..there(evaluation.end);
+            Some((symbols.map(there), evaluation, python::minor_of(name.to_str()?)))
+        })
     }
 
     /// Where the variables are that lead to a JVM's tables.

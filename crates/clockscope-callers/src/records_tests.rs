@@ -26,11 +26,11 @@ fn read(kind: RecordType, body: &[u8]) -> Option<Record> {
     Reader::new(MARK).read(Raw { kind: kind.0, misc: 2, body })
 }
 
-/// Registers in the order of their numbers: bx, dx, bp, sp, ip, r9, r10, r12 to r15.
-const REGISTERS: [u64; 11] =
-    [0xb, 9 << 32 | 40, 0xb9, 0x5000, 0x1365, 0x7f00_0000_0080 + 25, 77, 12, 13, 14, 15];
+/// Registers in the order of their numbers: bx, dx, bp, sp, ip, r9 to r15.
+const REGISTERS: [u64; 12] =
+    [0xb, 9 << 32 | 40, 0xb9, 0x5000, 0x1365, 0x7f00_0000_0080 + 25, 77, 3, 12, 13, 14, 15];
 
-fn sample(raw: &[u8], registers: &[u64; 11]) -> Vec<u8> {
+fn sample(raw: &[u8], registers: &[u64; 12]) -> Vec<u8> {
     let stack = [7; 64];
     let mut body = Body::new()
         .words(&[0xffff_8000_0000_1000]) // where the kernel was
@@ -52,8 +52,9 @@ fn taken(body: &[u8]) -> Option<Taken> {
 
 #[test]
 fn a_sample_at_the_door_says_who_called_what_and_for_how_many() {
-    let Taken { sample, cost_ticks } = taken(&sample(&[0; 4], &REGISTERS)).unwrap();
+    let Taken { sample, cost_ticks, hold } = taken(&sample(&[0; 4], &REGISTERS)).unwrap();
     assert_eq!(sample.called, Called::Vdso(25));
+    assert_eq!(hold, Some(Hold { number: 3, slot: 0x7f00_0000_0080 }));
     assert_eq!((sample.pid, sample.tid, sample.time_ns), (100, 101, 123_456));
     assert_eq!((sample.weight, sample.after_ticks, cost_ticks), (40, Some(9), 77));
     let r12_15 = [12, 13, 14, 15];

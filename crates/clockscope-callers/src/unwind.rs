@@ -6,6 +6,7 @@ use super::frames::{End, FrameAddress, ModuleId, ProgramId, Unwound};
 use super::managed::{self, ManagedId, Names};
 use super::memory::Memory;
 use super::modules::{CodeFile, FileContent, Filling, Module, Modules, Region};
+use super::python;
 use super::sample::{Called, MemoryEvent, Sample};
 use super::unwind_cfi::{RBP, RSP, Registers, Stack, Stop};
 use clockscope_text::foreign::Foreign;
@@ -19,6 +20,8 @@ pub struct Unwinder {
     managed: Names,
     /// Samples of each process of which only the compiled method is known.
     inexact: BTreeMap<i32, u64>,
+    /// Why the functions that a process executes by an interpreter cannot be read.
+    unread: BTreeMap<i32, String>,
 }
 
 /// What is walked.
@@ -27,7 +30,12 @@ struct Taken<'a> {
     stack: Stack<'a>,
     /// The rest of the process's memory, as it is a little later.
     memory: Memory<'static>,
+    interpreted: Option<&'a Interpreted>,
 }
+
+/// The functions that a thread executes by an interpreter, read while it waited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interpreted(python::Frames);
 
 /// How a walk goes on.
 enum Step {
@@ -46,6 +54,7 @@ impl Unwinder {
             modules: Modules::new(vdso, image),
             managed: Names::default(),
             inexact: BTreeMap::new(),
+            unread: BTreeMap::new(),
         }
     }
 
@@ -135,12 +144,52 @@ impl Unwinder {
             );
             (*pid, clause)
         });
-        self.modules.programs.iter().flat_map(of).chain(inexact).collect()
+        let unread = self.unread.iter().map(|(pid, why)| (*pid, why.clone()));
+        self.modules.programs.iter().flat_map(of).chain(inexact).chain(unread).collect()
+    }
+
+    /// The functions that a thread executes by an interpreter: to be read while it waits. `thread` is what
+    /// `pthread_self(3)` gives in it.
+    ///
+    /// # Errors
+    ///
+    /// Whether they may be read another time.
+    pub fn interpreted(
+        &mut self,
+        pid: i32,
+        time_ns: u64,
+        thread: u64,
+    ) -> Result<Interpreted, bool> {
+        let memory = Memory::of(pid);
+        match self.modules.python(pid, time_ns, &memory) {
+            Some(Ok(python)) => python
+                .frames(&memory, time_ns, thread, &mut self.managed)
+                .map(Interpreted)
+                .ok_or(true),
+            Some(Err(why)) => {
+                self.unread.insert(pid, why.clone());
+                Err(false)
+            }
+            None => {
+                self.modules.look_again(pid, time_ns);
+                Err(true)
+            }
+        }
+    }
+
+    /// Whether a process executes functions by an interpreter whose frames can be read.
+    pub fn interprets(&self, pid: i32) -> bool {
+        self.modules.interprets(pid)
     }
 
     /// The functions that wait for the call. The frames of the kernel's and clockscope's images in
     /// which the sample of a vDSO call is taken are not among them: the first is the caller.
     pub fn stack_of(&mut self, sample: &Sample) -> Unwound {
+        self.stack_with(sample, None)
+    }
+
+    /// The same, with what was read of an interpreter's functions.
+    pub fn stack_with(&mut self, sample: &Sample, interpreted: Option<&Interpreted>) -> Unwound {
         let pid = sample.pid;
         if !self.modules.knows(pid) {
             let Ok(mappings) = super::modules::mappings_of(pid) else {
@@ -149,12 +198,23 @@ impl Unwinder {
             self.event(&MemoryEvent::Begun { pid, mappings });
         }
         let stack = Stack { start: sample.registers.sp, bytes: &sample.stack };
-        let taken = Taken { sample, stack, memory: Memory::of(pid) };
+        let taken = Taken { sample, stack, memory: Memory::of(pid), interpreted };
         let mut frames = Vec::new();
-        let end = match first(sample, stack) {
+        let mut end = match first(sample, stack) {
             Some(registers) => self.walk(&taken, registers, &mut frames),
             None => End::StackTooShort,
         };
+        // Where the machine's frames cannot be followed to the interpreter, its own go on behind.
+        let is_in = |frame: &FrameAddress, of: &python::Frames| match frame {
+            FrameAddress::Managed(id) => of.functions.contains(id),
+            _ => false,
+        };
+        if let Some(Interpreted(of)) = interpreted
+            && !end.is_complete()
+            && !frames.last().is_some_and(|frame| is_in(frame, of))
+        {
+            end = continued(of, &mut frames).unwrap_or(end);
+        }
         Unwound { frames, end }
     }
 
@@ -246,6 +306,15 @@ impl Unwinder {
             frames.push(unknown);
             return Step::End(End::NotMapped);
         };
+        if let Some(Interpreted(of)) = taken.interpreted
+            && self.evaluates(taken.sample.pid, address)
+            && let Some(end) = continued(of, frames)
+        {
+            return Step::End(end);
+        }
+        let Some(FileContent::Code(code)) = self.modules.module_mut(id).map(Module::content) else {
+            return Step::End(End::Unreadable(id));
+        };
         frames.push(FrameAddress::Code { module: id, at });
         let found = match &mut code.frames {
             Some(found) => found.caller(at, registers, taken.stack),
@@ -262,6 +331,11 @@ impl Unwinder {
                 .unwrap_or(Step::End(End::NoInformation(id))),
             Err(stop) => Step::End(end(stop, id)),
         }
+    }
+
+    /// Whether code is that which executes an interpreter's functions.
+    fn evaluates(&mut self, pid: i32, address: u64) -> bool {
+        self.modules.evaluation(pid).is_some_and(|code| code.contains(&address))
     }
 
     /// A frame of a JVM's own code; `None` if it is none, or the JVM's tables do not say what it is: then
@@ -415,6 +489,13 @@ impl Unwinder {
         let at = code.elf.address_of(region.offset.wrapping_add(address - region.start))?;
         Some((id, at, go.function(at).is_some_and(|function| function.is_first)))
     }
+}
+
+/// Goes on with an interpreter's functions, if there are any.
+fn continued(of: &python::Frames, frames: &mut Vec<FrameAddress>) -> Option<End> {
+    frames.extend(of.functions.iter().copied().map(FrameAddress::Managed));
+    let end = if of.is_whole { End::Complete } else { End::StackTooShort };
+    (!of.functions.is_empty()).then_some(end)
 }
 
 /// A frame of Go's code. The first may be of a function without a frame of its own: what lies under

@@ -31,6 +31,21 @@ pub struct Callers {
     /// took more than that.
     #[serde(deserialize_with = "null_is_no_number")]
     pub cost_share: f64,
+    /// What waiting for samples has meant; there if an interpreter's frames were read, which change with the
+    /// next instruction.
+    pub waits: Option<Waits>,
+}
+
+/// Threads of an interpreter's that waited until their frames were read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waits {
+    /// Samples for which a thread waited.
+    pub samples: u64,
+    /// Samples that are left out because the frames were not read before the thread went on.
+    pub missed: u64,
+    /// Mean time that a sample took the thread, in nanoseconds; `null` if none is known.
+    pub mean_ns: Option<u64>,
 }
 
 /// Calls of one function (on one clock), or one system call.

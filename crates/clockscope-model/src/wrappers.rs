@@ -52,6 +52,32 @@ const WRAPPERS: [&str; 30] = [
 const OF_V8: [&str; 5] = ["v8::", "node::", "uv__", "uv_", "Builtins_"];
 /// The files of a JVM itself.
 const OF_JVM: [&str; 2] = ["libjvm.so", "libjava.so"];
+/// Interpreters, by the beginnings of their files, and their names. What these execute is in no machine frame.
+const INTERPRETERS: [(&str, &str); 12] = [
+    ("libpython", "python"),
+    ("python", "python"),
+    ("libruby", "ruby"),
+    ("ruby", "ruby"),
+    ("libperl", "perl"),
+    ("perl", "perl"),
+    ("libphp", "php"),
+    ("php", "php"),
+    ("liblua", "lua"),
+    ("luajit", "lua"),
+    ("libluajit", "lua"),
+    ("lua", "lua"),
+];
+/// Where Python's own extensions in C are.
+const PYTHON_EXTENSIONS: &str = "/lib-dynload/";
+/// Python's own functions that ask for the time on behalf of their caller, and the ends of their files.
+const IN_PYTHON: [(&str, &str); 3] = [
+    ("BaseEventLoop.time", "asyncio/base_events.py"),
+    ("time", "asyncio/base_events.py"),
+    ("Loop.time", "uvloop/loop.pyx"),
+];
+/// Functions of CPython that programs know by other names: of the module `time`, and of `datetime`.
+const PYTHON_CLOCKS: [(&str, &str); 3] =
+    [("time_", "time."), ("datetime_datetime_", "datetime."), ("datetime_date_", "date.")];
 /// Functions that stand below the first one of the program.
 const STARTERS: [&str; 15] = [
     // The C library (glibc and musl).
@@ -149,6 +175,11 @@ pub(crate) fn is_wrapper(frame: &FrameRow) -> bool {
     let path = match (of_javascript(function), &frame.file) {
         (Some(name), _) => name.to_owned(),
         (None, Some(file)) if is_in(frame, "[javascript]") => format!("{function} {file}"),
+        (None, Some(file)) if is_in(frame, "[python]") => {
+            let file = file.verbatim();
+            let is_it = |(own, end): &(&str, &str)| *own == function && file.ends_with(end);
+            return IN_PYTHON.iter().any(is_it) || file.starts_with("<frozen importlib");
+        }
         (None, _) => without_versions(&path_of(function)),
     };
     WRAPPERS.iter().any(|wrapper| path.starts_with(wrapper))
@@ -168,14 +199,78 @@ fn of_javascript(function: &str) -> Option<&str> {
 fn is_managed(frame: &FrameRow) -> bool {
     is_in(frame, "[java]")
         || is_in(frame, "[javascript]")
+        || is_in(frame, "[python]")
         || frame.function.as_ref().is_some_and(|name| of_javascript(name.verbatim()).is_some())
 }
 
-/// Whether a frame is of a runtime's own machine code.
-fn is_of_runtime(frame: &FrameRow) -> bool {
-    let file = frame.module.as_ref().map_or("", |module| file_name(module.verbatim()));
+/// Whether a frame is of a runtime's own machine code; `in_runtime` says that functions of its language are in
+/// the stack.
+fn is_of_runtime(frame: &FrameRow, in_runtime: bool) -> bool {
+    let path = frame.module.as_ref().map_or("", Foreign::verbatim);
+    let file = file_name(path);
     let function = frame.function.as_ref().map_or("", Foreign::verbatim);
-    OF_JVM.contains(&file) || OF_V8.iter().any(|start| function.starts_with(start))
+    interpreter(frame).is_some()
+        || in_runtime
+            && (path.contains(PYTHON_EXTENSIONS)
+                || OF_JVM.contains(&file)
+                || OF_V8.iter().any(|start| function.starts_with(start)))
+}
+
+/// The interpreter whose machine code a frame is of.
+fn interpreter(frame: &FrameRow) -> Option<&'static str> {
+    let file = frame.module.as_ref().map_or("", |module| file_name(module.verbatim()));
+    let is_it = |(start, _): &&(&str, &str)| {
+        // `python3.11`, `libruby-3.1.so`, and not `perl_tool`.
+        file.strip_prefix(start)
+            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+    };
+    INTERPRETERS.iter().find(is_it).map(|(_, name)| *name)
+}
+
+/// A line of a stack: a frame, or several of a runtime's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// The frame with this index.
+    Frame(usize),
+    /// A run of frames that say nothing to who writes programs for the runtime, and what it is called.
+    Runtime(String),
+}
+
+/// The lines of a stack (indices, the innermost first): frames of a runtime's own machine code that follow one
+/// another are one.
+pub fn lines(stack: &[usize], frames: &[FrameRow]) -> Vec<Line> {
+    let row = |index: &usize| frames.get(*index);
+    let in_runtime = stack.iter().any(|index| row(index).is_some_and(is_managed));
+    let is_folded =
+        |index: &usize| row(index).is_some_and(|frame| is_of_runtime(frame, in_runtime));
+    let mut lines = Vec::new();
+    for run in stack.chunk_by(|a, b| is_folded(a) && is_folded(b)) {
+        let rows: Vec<&FrameRow> = run.iter().filter_map(row).collect();
+        let clock = rows.iter().find_map(|frame| python_clock(frame));
+        match (run, clock) {
+            (_, Some(clock)) => lines.push(Line::Runtime(clock)),
+            ([only], None) => lines.push(Line::Frame(*only)),
+            _ => {
+                let name = rows.first().and_then(|frame| frame.module.as_ref());
+                let name = name.map_or("runtime", |module| file_name(module.verbatim()));
+                lines.push(Line::Runtime(format!("[{name}]")));
+            }
+        }
+    }
+    lines
+}
+
+/// What a program in Python calls the function of a frame, if that tells the time: `time.perf_counter`.
+fn python_clock(frame: &FrameRow) -> Option<String> {
+    let path = frame.module.as_ref().map_or("", Foreign::verbatim);
+    if interpreter(frame) != Some("python") && !path.contains(PYTHON_EXTENSIONS) {
+        return None;
+    }
+    let function = frame.function.as_ref()?.verbatim();
+    PYTHON_CLOCKS.iter().find_map(|(own, name)| {
+        let rest = function.strip_prefix(own).filter(|rest| *rest != "exec")?;
+        Some(format!("{name}{rest}"))
+    })
 }
 
 /// How many of the frames (indices, the innermost first) stand below the program's first function:
@@ -277,7 +372,7 @@ pub fn own_frame<'a>(
 ) -> Option<&'a FrameRow> {
     let in_runtime = frames.iter().any(|frame| is_managed(frame));
     let passes_on = |frame: &&&FrameRow| {
-        is_of_c_library(frame) || is_wrapper(frame) || (in_runtime && is_of_runtime(frame))
+        is_of_c_library(frame) || is_wrapper(frame) || is_of_runtime(frame, in_runtime)
     };
     let same = frames.first().is_some_and(|frame| is_same_call(frame, called));
     let outer = &frames[usize::from(same)..];
@@ -396,6 +491,72 @@ mod tests {
         let user = in_script("now", "/srv/shop/clock.js");
         assert_eq!(own(&[&uv, &entry, &now, &user]), user.function);
         assert_eq!(own(&[&uv, &entry, &user, &now]).as_ref(), user.function.as_ref());
+    }
+
+    /// A stack in Python, the innermost first: functions, modules and files.
+    fn in_python(rows: &[(&str, &str, &str)]) -> Vec<FrameRow> {
+        let row = |(function, module, file): &(&str, &str, &str)| FrameRow {
+            function: (!function.is_empty()).then(|| (*function).into()),
+            module: Some((*module).into()),
+            file: (!file.is_empty()).then(|| (*file).into()),
+            ..FrameRow::default()
+        };
+        rows.iter().map(row).collect()
+    }
+
+    #[test]
+    fn in_python_the_line_is_the_one_that_asks_for_the_time() {
+        let time = CalledRow { name: "clock_gettime".to_owned(), ..CalledRow::default() };
+        let own = |rows: &[(&str, &str, &str)]| {
+            let frames = in_python(rows);
+            let frames: Vec<&FrameRow> = frames.iter().collect();
+            own_frame(&frames, &time, true).and_then(|frame| frame.function.clone())
+        };
+        let python = "/usr/lib/libpython3.11.so.1.0";
+        let user = ("stamp", "[python]", "/srv/web.py");
+        let named = Some("stamp".into());
+        assert_eq!(own(&[("time_time", python, ""), user]), named);
+        assert_eq!(own(&[("", "/usr/bin/python3.11", ""), user]), named, "stripped");
+        let datetime = "/usr/lib/python3.11/lib-dynload/_datetime.cpython-311-x86_64-linux-gnu.so";
+        assert_eq!(own(&[("datetime_datetime_now", datetime, ""), user]), named);
+        let asyncio =
+            ("BaseEventLoop.time", "[python]", "/usr/lib/python3.11/asyncio/base_events.py");
+        assert_eq!(own(&[("", python, ""), asyncio, user]), named);
+        let numpy = ("stamp_rows", "/srv/lib/_rows.cpython-311-x86_64-linux-gnu.so", "");
+        assert_eq!(own(&[numpy, user]), Some("stamp_rows".into()), "an extension of the program's");
+    }
+
+    #[test]
+    fn runs_of_a_runtimes_own_frames_are_one_line() {
+        let lines_of = |rows: &[(&str, &str, &str)]| {
+            let frames = in_python(rows);
+            let stack: Vec<usize> = (0..frames.len()).collect();
+            lines(&stack, &frames)
+        };
+        let runtime = |name: &str| Line::Runtime(name.to_owned());
+        let python = "/usr/lib/libpython3.11.so.1.0";
+        let user = ("stamp", "[python]", "/srv/web.py");
+        assert_eq!(
+            lines_of(&[("pymonotonic", python, ""), ("time_monotonic_ns", python, ""), user]),
+            [runtime("time.monotonic_ns"), Line::Frame(2)]
+        );
+        assert_eq!(
+            lines_of(&[("", python, ""), ("_PyEval_Vector", python, ""), user, user]),
+            [runtime("[libpython3.11.so.1.0]"), Line::Frame(2), Line::Frame(3)]
+        );
+        assert_eq!(lines_of(&[("take_gil", python, "")]), [Line::Frame(0)]);
+        let perl = "/usr/bin/perl";
+        assert_eq!(lines_of(&[("pp_time", perl, ""), ("perl_run", perl, "")]), [runtime("[perl]")]);
+        let own = "/opt/perl_tools";
+        assert_eq!(lines_of(&[("a", own, ""), ("b", own, "")]), [Line::Frame(0), Line::Frame(1)]);
+        let node = "/usr/bin/node";
+        let script = ("serve", "[javascript]", "/srv/orders.js");
+        assert_eq!(
+            lines_of(&[("uv__hrtime", node, ""), ("v8::Call()", node, ""), script]),
+            [runtime("[node]"), Line::Frame(2)]
+        );
+        assert_eq!(lines_of(&[("uv__hrtime", node, ""), ("v8::Call()", node, "")]).len(), 2);
+        assert_eq!(lines_of(&[]), []);
     }
 
     #[test]

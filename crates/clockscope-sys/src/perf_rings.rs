@@ -59,17 +59,30 @@ impl Ring {
     /// `ENODEV` if the CPU is off; `EACCES` or `EPERM` if this user may have no events, or no
     /// memory for them (`perf_event_mlock_kb`, `RLIMIT_MEMLOCK`).
     pub fn new(cpu: i32, size: usize) -> io::Result<Self> {
+        Self::waking(cpu, size, |size| size / 4)
+    }
+
+    /// The same, which can be read at once when something is in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ring::new`].
+    pub fn prompt(cpu: i32, size: usize) -> io::Result<Self> {
+        Self::waking(cpu, size, |_| 1)
+    }
+
+    fn waking(cpu: i32, size: usize, wake_at: fn(usize) -> usize) -> io::Result<Self> {
         let mut size = size.next_power_of_two().max(SMALLEST);
         loop {
-            match Self::of_size(cpu, size) {
+            match Self::of_size(cpu, size, wake_at(size)) {
                 Err(error) if size > SMALLEST && is_about_memory(&error) => size /= 2,
                 result => return result,
             }
         }
     }
 
-    fn of_size(cpu: i32, size: usize) -> io::Result<Self> {
-        let wake_at = u32::try_from(size / 4).map_err(io::Error::other)?;
+    fn of_size(cpu: i32, size: usize, wake_at: usize) -> io::Result<Self> {
+        let wake_at = u32::try_from(wake_at).map_err(io::Error::other)?;
         let event = perf_samples::open_event(SampledEvent::Nothing { wake_at }, 0, cpu)?;
         let (null, access) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a fresh mapping at an address of the kernel's choice touches no other memory.

@@ -20,9 +20,9 @@ use super::perf_rings::Ring;
 use super::{check, descriptor};
 
 /// Registers in a sample, in this order, by their numbers in arch/x86/include/uapi/asm/perf_regs.h
-/// (Linux 6.18): `rbx`, `rdx`, `rbp`, `rsp`, `rip`, `r9`, `r10`, `r12` to `r15`.
+/// (Linux 6.18): `rbx`, `rdx`, `rbp`, `rsp`, `rip`, `r9` to `r15`.
 pub const REGISTERS: u64 =
-    1 << BX | 1 << DX | 1 << BP | 1 << SP | 1 << IP | 1 << R9 | 1 << R10 | 0b1111 << R12;
+    1 << BX | 1 << DX | 1 << BP | 1 << SP | 1 << IP | 0b111 << R9 | 0b1111 << R12;
 /// Number of `rbx` in [`REGISTERS`].
 pub const BX: u64 = 1;
 /// Number of `rdx` in [`REGISTERS`].
@@ -37,6 +37,8 @@ pub const IP: u64 = 8;
 pub const R9: u64 = 17;
 /// Number of `r10` in [`REGISTERS`].
 pub const R10: u64 = 18;
+/// Number of `r11` in [`REGISTERS`].
+pub const R11: u64 = 19;
 /// That of `r12`; those of `r13` to `r15` follow.
 pub const R12: u64 = 20;
 
@@ -79,12 +81,22 @@ pub enum SampledEvent {
 /// gone, `ENOSPC` if all breakpoints of the CPU are in use, `EMFILE` if there are too many.
 pub fn open(subject: SampledEvent, thread: i32, ring: &Ring) -> io::Result<OwnedFd> {
     let event = open_event(subject, thread, ring.cpu())?;
+    redirect(&event, ring)?;
+    Ok(event)
+}
+
+/// Lets an event, and all that inherit it, write into a ring of its CPU from now on.
+///
+/// # Errors
+///
+/// `EINVAL` if it is the ring of another CPU.
+pub fn redirect(event: &OwnedFd, ring: &Ring) -> io::Result<()> {
     let output = ring.as_fd().as_raw_fd();
     // SAFETY: takes two descriptors that are open.
     check(unsafe {
         libc::ioctl(event.as_raw_fd(), PERF_EVENT_IOC_SET_OUTPUT as libc::Ioctl, output)
     })?;
-    Ok(event)
+    Ok(())
 }
 
 /// Opens an event that writes nowhere yet.

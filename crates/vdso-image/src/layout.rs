@@ -3,18 +3,18 @@
 //!
 //! ```text
 //! offset from the image's base
-//! 0x00000  image      7 pages   r-x  the ELF image; private to the process
-//! 0x06f00  session    256 bytes r-x  constants of the session; private to the process
-//! 0x07000  config     1 page    r--  addresses to jump to; private to the process
-//! 0x08000  trust      1 page    rw-  what the process knows of the clock page; private, zeroed in
+//! 0x00000  image      8 pages   r-x  the ELF image; private to the process
+//! 0x07f00  session    256 bytes r-x  constants of the session; private to the process
+//! 0x08000  config     1 page    r--  addresses to jump to; private to the process
+//! 0x09000  trust      1 page    rw-  what the process knows of the clock page; private, zeroed in
 //!                                    children
-//! 0x09000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
-//! 0x0b000  live       1 page    r--  what the tracer changes while programs run
-//! 0x0c000  clock      1 page    r--  the clock page (`fastclock::page`), written by the command
-//! 0x0d000  shared    61 pages   rw-  slots and histograms; shared with the tracer and children
-//! 0x4a000  kernel    32 pages   r-x  the kernel's own image and data, moved here; in a process that was
+//! 0x0a000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
+//! 0x0c000  live       1 page    r--  what the tracer changes while programs run
+//! 0x0d000  clock      1 page    r--  the clock page (`fastclock::page`), written by the command
+//! 0x0e000  shared    61 pages   rw-  slots and histograms; shared with the tracer and children
+//! 0x4b000  kernel    32 pages   r-x  the kernel's own image and data, moved here; in a process that was
 //!                                    attached to, trampolines
-//! 0x6a000  end
+//! 0x6b000  end
 //! ```
 //!
 //! `trust` and `clock` are there for `run --clock tsc` only, `threads`, `live` and `shared` where calls
@@ -30,11 +30,11 @@ use crate::histogram::Histogram;
 /// A page on x86-64.
 pub const PAGE: usize = 4096;
 /// Bytes of the ELF image, at most.
-pub const IMAGE_SIZE: usize = 7 * PAGE - 256;
+pub const IMAGE_SIZE: usize = 8 * PAGE - 256;
 /// Offset of [`Constants`] from the image's base.
 pub const SESSION_OFFSET: usize = IMAGE_SIZE;
 /// Offset of [`Config`] from the image's base.
-pub const CONFIG_OFFSET: usize = 7 * PAGE;
+pub const CONFIG_OFFSET: usize = 8 * PAGE;
 /// Offset of the `fastclock::page::Trust` of the process from the image's base; one page.
 pub const TRUST_OFFSET: usize = CONFIG_OFFSET + PAGE;
 /// Offset of [`Threads`] from the image's base.
@@ -291,8 +291,20 @@ pub struct Threads {
     pub process: AtomicU64,
     /// 1 once no slot was free: nobody looks again.
     pub full: AtomicU64,
+    /// Written by the tracer: one in how many timed calls passes the sample probe and waits behind it until
+    /// it was read ([`Threads::released`]); 0: nobody waits, and [`Live::callers_one_in`] says how many pass.
+    pub hold_one_in: AtomicU64,
+    /// 1 while a call is on its way to wait or waits: the others go on.
+    pub holding: AtomicU64,
+    /// Calls that were to wait: the number of the last.
+    pub held: AtomicU64,
+    /// Written by the tracer: the number of the call that need not wait any more.
+    pub released: AtomicU64,
+    /// The number of the last call that went on without that: none passes the sample probe from then on, until
+    /// the tracer sets it to 0.
+    pub left: AtomicU64,
     /// Reserved, zero.
-    pub reserved: [u64; 6],
+    pub reserved: u64,
     /// Entry by hash of the FS base, see [`thread_hash`].
     pub entries: [ThreadEntry; THREAD_ENTRIES],
 }
@@ -586,7 +598,7 @@ const _: () = {
     assert!(size_of::<ImagePages>() == CONFIG_OFFSET);
     assert!(size_of::<fastclock::page::Page>() == PAGE);
     assert!(size_of::<fastclock::page::Trust>() <= PAGE);
-    assert!(TOTAL_SIZE == 0x6a000);
+    assert!(TOTAL_SIZE == 0x6b000);
     assert!(size_of::<Live>() <= PAGE);
     assert!(core::mem::offset_of!(ImagePages, session) == SESSION_OFFSET);
     assert!(size_of::<Config>() <= PAGE);

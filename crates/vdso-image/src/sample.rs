@@ -13,9 +13,12 @@
 //! The sample probe is an instruction that does nothing, at which the command may set a breakpoint. A call
 //! passes it when it has been made and timed, so what watching costs is in no time; the clocks that
 //! later calls are measured from are set forward by it.
+//!
+//! An interpreter's frames lie in its heap and change with the next instruction. Where the tracer has asked for
+//! it, the call therefore waits behind the sample probe until these were read, or 2 ms.
 
 use core::arch::{asm, naked_asm};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use fastclock::arch::CpuCounter;
 use fastclock::page::Counter;
@@ -26,10 +29,12 @@ use crate::layout::{
     Config, Function, Slot,
 };
 use crate::plan::{HAS_COARSE_FORM, Plan, plan, shown};
-use crate::slots::{image_base, live, session, shared};
+use crate::slots::{image_base, live, session, shared, threads};
 
 /// From so many ticks on, two readings with nothing between them were interrupted.
 const EMPTY_MOST: u64 = 1 << 13;
+/// A call waits behind the sample probe as long as so many gaps between timed calls (`gap_ticks`: 50 us each).
+const HOLD_GAPS: u64 = 40;
 /// In a robust futex: the owner has died.
 const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 
@@ -42,7 +47,8 @@ const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 /// At the sample probe the stack pointer is at the return address, every register that a function must
 /// preserve is the caller's, and `edx` is the number of calls that this one stands for (0: it
 /// is there only as the second of a pair), the upper half of `rdx` the ticks since the first of the
-/// pair (0: it is no second), `r9` as at the entry, `r10` the ticks that the slot's last passage took.
+/// pair (0: it is no second), `r9` as at the entry, `r10` the ticks that the slot's last passage took,
+/// `r11` the number of the wait that follows (0: none; [`Threads::held`]).
 #[unsafe(naked)]
 pub(crate) extern "C" fn sample() {
     naked_asm!(
@@ -84,6 +90,7 @@ pub(crate) extern "C" fn sample() {
         "mov rdi, qword ptr [rsp]",
         "push r10", ".cfi_adjust_cfa_offset 8",
         "call {after}",
+        "mov r11, rdx",
         "mov rdx, rax",
         "pop rax", ".cfi_adjust_cfa_offset -8",
         "pop r9", ".cfi_adjust_cfa_offset -8",
@@ -97,6 +104,7 @@ pub(crate) extern "C" fn sample() {
         "nop",
         "mov rdi, r9",
         "mov rsi, rax",
+        "mov rdx, r11",
         "jmp {passed}",
         "3:",
         "ret",
@@ -148,23 +156,77 @@ extern "C" fn before(slot_and_counter: usize) -> Due {
     Due { plan: plan.packed(), function }
 }
 
-/// After a call; gives what to show at the sample probe, 0 if the call does not pass it.
-extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64) -> u64 {
+/// What follows a call. In `rax` and `rdx`.
+#[repr(C)]
+struct Shown {
+    /// What to show at the sample probe; 0: the call does not pass it.
+    value: u64,
+    /// The number of the wait behind it; 0: none.
+    hold: u64,
+}
+
+/// After a call.
+extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64) -> Shown {
     let (slot, counter) = slot_of(slot_and_counter);
     let plan = Plan::unpacked(packed);
     if plan.weight != 0 && ticks < 1 << 62 {
         record(counter, ticks, u64::from(plan.weight));
         record_empty();
     }
-    let shown = shown(slot, counter, &plan, live().callers_one_in.load(Relaxed));
-    if shown != 0 {
+    let (one_in, holds) = one_in(slot);
+    let value = shown(slot, counter, &plan, one_in);
+    let mut hold = 0;
+    if value != 0 {
+        if holds {
+            hold = begin_hold();
+        }
         slot.probe_at.store(tsc_before(), Relaxed);
     }
-    shown
+    Shown { value, hold }
+}
+
+/// One in how many timed calls passes the sample probe, and whether they wait behind it. Whose stack the
+/// slot does not tell (it is a CPU's) never waits.
+fn one_in(slot: &Slot) -> (u32, bool) {
+    let (of_all, threads) = (live().callers_one_in.load(Relaxed), threads());
+    match threads.hold_one_in.load(Relaxed) {
+        0 => (of_all, false),
+        _ if of_all == 0 || slot_is_of_cpu(slot) => (of_all, false),
+        _ if threads.left.load(Relaxed) != 0 => (0, false),
+        own => (own as u32, true),
+    }
+}
+
+/// The number of the wait that this call is to do; 0 if another call waits.
+fn begin_hold() -> u64 {
+    let threads = threads();
+    match threads.holding.compare_exchange(0, 1, Relaxed, Relaxed) {
+        Ok(_) => threads.held.fetch_add(1, Relaxed) + 1,
+        Err(_) => 0,
+    }
+}
+
+/// Waits until the tracer has read what the thread is doing, or as long as [`HOLD_GAPS`] allow. No system
+/// call is made for it: a filter of the program's could forbid any.
+fn hold(number: u64) {
+    let threads = threads();
+    let until = tsc_before().saturating_add(session().gap_ticks.saturating_mul(HOLD_GAPS));
+    while threads.released.load(Acquire) != number {
+        if tsc_before() >= until {
+            // Who reads looks at this afterwards. Until then no other call waits in vain.
+            threads.left.store(number, Relaxed);
+            break;
+        }
+        core::hint::spin_loop();
+    }
+    threads.holding.store(0, Release);
 }
 
 /// Behind the sample probe: what it took is nobody's time.
-extern "C" fn passed(slot_and_counter: usize, result: usize) -> usize {
+extern "C" fn passed(slot_and_counter: usize, result: usize, number: u64) -> usize {
+    if number != 0 {
+        hold(number);
+    }
     let (slot, _) = slot_of(slot_and_counter);
     let ticks = tsc_before().saturating_sub(slot.probe_at.load(Relaxed));
     slot.probe_ticks.store(ticks, Relaxed);

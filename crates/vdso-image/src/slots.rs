@@ -49,7 +49,8 @@ pub(crate) fn shared() -> &'static Shared {
     unsafe { &*((image_base() + SHARED_OFFSET) as *const Shared) }
 }
 
-fn threads() -> &'static Threads {
+/// Which thread owns which slot, and who waits.
+pub(crate) fn threads() -> &'static Threads {
     // SAFETY: as for `shared`.
     unsafe { &*((image_base() + THREADS_OFFSET) as *const Threads) }
 }

@@ -106,6 +106,7 @@ fn callers() -> Callers {
             reason: "its CPU has no breakpoint left".to_owned(),
         }],
         cost_share: 0.008,
+        waits: None,
     }
 }
 

@@ -7,7 +7,7 @@ use super::super::declines;
 use super::sites::{self, Advice, Site};
 use super::tree::{Classes, Limits, Tree};
 use crate::options::CallersOptions;
-use clockscope_model::callers::{CalledRow, Callers};
+use clockscope_model::callers::{CalledRow, Callers, Waits};
 use clockscope_model::names;
 use clockscope_model::trace::{DeclineRow, TraceReport};
 use clockscope_text::foreign::printable;
@@ -64,6 +64,26 @@ fn sampled(callers: &Callers) -> String {
     text += &rough(callers);
     if callers.cost_share.is_finite() && callers.cost_share > 0.0 {
         text += &format!("; sampling took about {} of CPU", units::share(callers.cost_share));
+    }
+    if let Some(waits) = &callers.waits {
+        text += &format!("; {}", waited(waits));
+    }
+    text
+}
+
+/// What reading an interpreter's frames has meant to its threads.
+fn waited(waits: &Waits) -> String {
+    let mut text = format!("Python's threads waited for {} of them", units::count(waits.samples));
+    if let Some(mean) = waits.mean_ns {
+        text += &format!(", {} each", units::nanos(mean));
+    }
+    if waits.missed > 0 {
+        text += &format!(
+            "; {} more {} not read in time and {} left out",
+            units::count(waits.missed),
+            if waits.missed == 1 { "was" } else { "were" },
+            if waits.missed == 1 { "is" } else { "are" }
+        );
     }
     text
 }

@@ -4,7 +4,8 @@ use clockscope_text::foreign::Foreign;
 use std::collections::HashMap;
 
 use clockscope_model::callers::{Callers, FrameKind};
-use clockscope_model::{names, wrappers};
+use clockscope_model::names;
+use clockscope_model::wrappers::{self, Line};
 use clockscope_text::lines::cut_middle;
 use clockscope_text::units;
 
@@ -57,6 +58,8 @@ pub(super) struct Limits {
 pub(super) struct Classes {
     of_frames: Vec<usize>,
     names: Vec<String>,
+    /// Those of several frames of a runtime's own.
+    of_runtimes: HashMap<String, usize>,
 }
 
 impl Classes {
@@ -75,7 +78,25 @@ impl Classes {
             })
         });
         let of_frames = of_frames.collect();
-        Classes { of_frames, names }
+        let mut classes = Classes { of_frames, names, of_runtimes: HashMap::new() };
+        for stack in &callers.stacks {
+            for line in wrappers::lines(&stack.frames, &callers.frames) {
+                if let Line::Runtime(name) = line
+                    && !classes.of_runtimes.contains_key(&name)
+                {
+                    classes.of_runtimes.insert(name.clone(), classes.names.len());
+                    classes.names.push(name);
+                }
+            }
+        }
+        classes
+    }
+
+    fn of_line(&self, line: &Line) -> Option<usize> {
+        match line {
+            Line::Frame(index) => self.of_frames.get(*index).copied(),
+            Line::Runtime(name) => self.of_runtimes.get(name).copied(),
+        }
     }
 }
 
@@ -99,7 +120,8 @@ impl Tree {
                 frames.truncate(frames.len() - starters);
                 tree.without_starters = true;
             }
-            let path = frames.iter().map(|index| classes.of_frames[*index]);
+            let lines = wrappers::lines(&frames, &callers.frames);
+            let path = lines.iter().filter_map(|line| classes.of_line(line));
             tree.add(path, calls, stack.complete, &mut places, classes);
         }
         tree

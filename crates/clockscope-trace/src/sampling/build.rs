@@ -95,6 +95,7 @@ pub fn callers(
         pairs,
         cut: cut_rows(&found),
         declines,
+        waits: found.waits,
         cost_share: if exact.cpu_ns == 0 { 0.0 } else { found.spent_ns / exact.cpu_ns as f64 },
     }
 }

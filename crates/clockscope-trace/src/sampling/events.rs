@@ -20,6 +20,8 @@ const RINGS_BYTES: usize = 64 << 20;
 /// From so many events for one process on, every CPU is watched instead of every thread: opening
 /// and inheriting them would take longer than sampling is worth.
 const EVENTS_MAX: usize = 2_000;
+/// Bytes of a ring that is read at once.
+const PROMPT_BYTES: usize = 256 << 10;
 /// Of another process's threads one cannot say that they are ours but by their process.
 const EVERY_THREAD: i32 = -1;
 
@@ -27,15 +29,19 @@ const EVERY_THREAD: i32 = -1;
 #[derive(Debug, Default)]
 struct Family {
     members: HashSet<i32>,
-    /// Open as long as one of them lives. Dropping them ends the sampling of all.
-    #[expect(dead_code, reason = "held open")]
-    events: Vec<OwnedFd>,
+    /// Open as long as one of them lives, with the number of the ring of each one's CPU. Dropping them ends
+    /// the sampling of all.
+    events: Vec<(usize, OwnedFd)>,
+    /// Whether they write into the rings that are read at once.
+    is_prompt: bool,
 }
 
 /// The events.
 #[derive(Debug)]
 pub struct Events {
     rings: Vec<Ring>,
+    /// As many, in the same order, that are read at once when something is in them; made when first needed.
+    prompt: Vec<Ring>,
     reader: Reader,
     families: HashMap<u32, Family>,
     next_family: u32,
@@ -75,6 +81,7 @@ impl Events {
     pub(super) fn none() -> Self {
         Self {
             rings: Vec::new(),
+            prompt: Vec::new(),
             reader: Reader::new(0),
             families: HashMap::new(),
             next_family: 0,
@@ -104,8 +111,27 @@ impl Events {
     }
 
     /// The rings, to wait for.
-    pub fn rings(&self) -> &[Ring] {
-        &self.rings
+    pub fn rings(&self) -> impl Iterator<Item = &Ring> {
+        self.rings.iter().chain(&self.prompt)
+    }
+
+    /// Lets what a process is sampled by write into rings that are read at once. False if the kernel gives
+    /// no memory for them, or the process is not sampled.
+    pub(crate) fn make_prompt(&mut self, pid: i32) -> bool {
+        let Some(number) = self.family_of.get(&pid) else { return false };
+        let Some(family) = self.families.get_mut(number) else { return false };
+        if family.is_prompt {
+            return true;
+        }
+        if self.prompt.is_empty() {
+            let rings = self.rings.iter().map(|ring| Ring::prompt(ring.cpu(), PROMPT_BYTES));
+            self.prompt = rings.collect::<io::Result<_>>().unwrap_or_default();
+        }
+        let redirected = family.events.iter().all(|(ring, event)| {
+            self.prompt.get(*ring).is_some_and(|ring| perf_samples::redirect(event, ring).is_ok())
+        });
+        family.is_prompt = redirected;
+        redirected
     }
 
     /// Who is not sampled, and why.
@@ -133,7 +159,7 @@ impl Events {
                 let number = self.next_family;
                 self.next_family += 1;
                 let members = HashSet::from([pid]);
-                self.families.insert(number, Family { members, events });
+                self.families.insert(number, Family { members, events, is_prompt: false });
                 self.family_of.insert(pid, number);
             }
             Err(error) => self.refuse(pid, &error),
@@ -147,7 +173,9 @@ impl Events {
             return;
         }
         match self.open_all(SampledEvent::SystemCalls { tracepoint, frequency }, pid) {
-            Ok(events) => self.system_call_events.extend(events),
+            Ok(events) => {
+                self.system_call_events.extend(events.into_iter().map(|(_, event)| event))
+            }
             Err(error) => {
                 self.system_calls = None;
                 self.decline(pid, format!("callers of system calls: {}", reason(&error)));
@@ -156,14 +184,14 @@ impl Events {
     }
 
     /// One event for each thread and CPU, or one for each CPU if these were too many.
-    fn open_all(&self, subject: SampledEvent, pid: i32) -> io::Result<Vec<OwnedFd>> {
+    fn open_all(&self, subject: SampledEvent, pid: i32) -> io::Result<Vec<(usize, OwnedFd)>> {
         let threads = threads_of(pid);
-        let each = |threads: &[i32]| -> io::Result<Vec<OwnedFd>> {
+        let each = |threads: &[i32]| -> io::Result<Vec<(usize, OwnedFd)>> {
             let mut events = Vec::new();
             for thread in threads {
-                for ring in &self.rings {
+                for (number, ring) in self.rings.iter().enumerate() {
                     match perf_samples::open(subject, *thread, ring) {
-                        Ok(event) => events.push(event),
+                        Ok(event) => events.push((number, event)),
                         // It has ended meanwhile, or the CPU is off.
                         Err(error) if is_gone(&error) => {}
                         Err(error) => return Err(error),
@@ -208,7 +236,7 @@ impl Events {
     pub fn drain(&mut self, into: &mut Vec<Record>) {
         let reader = &self.reader;
         let mut fresh = Vec::new();
-        for ring in &mut self.rings {
+        for ring in self.rings.iter_mut().chain(&mut self.prompt) {
             ring.drain(|raw| fresh.extend(reader.read(raw)));
         }
         fresh.sort_by_key(|record| record.time_ns);

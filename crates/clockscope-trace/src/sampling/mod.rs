@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mod.rs` | the watcher that opens events in time, and the thread that reads them |
 //! | `events.rs` | which events are open, for which processes |
+//! | `holds.rs` | processes whose threads wait until they were read |
 //! | `sampler.rs` | from records to stacks; keeping the rate |
 //! | `rate.rs` | how many calls to sample |
 //! | `live.rs` | what is known meanwhile |
@@ -14,6 +15,7 @@
 pub mod build;
 pub mod collected;
 pub mod events;
+mod holds;
 pub mod live;
 pub mod rate;
 pub mod sampler;
@@ -21,7 +23,7 @@ pub mod weights;
 
 use std::collections::HashMap;
 use std::io::PipeWriter;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -76,8 +78,6 @@ impl Sampling {
         let one_in = session.callers_one_in();
         let rate = Rate::new(freq);
         one_in.store(if vdso { rate.one_in() } else { 0 }, Relaxed);
-        let rings = events.rings().iter().filter_map(|ring| ring.as_fd().try_clone_to_owned().ok());
-        let rings: Vec<OwnedFd> = rings.collect();
         let inbox = Arc::new(Mutex::new(Inbox::new(events)));
         let image = session.ready().bytes.clone();
         let in_thread = Arc::clone(&inbox);
@@ -85,8 +85,8 @@ impl Sampling {
         let written = live.clone();
         let before: HashMap<i32, Duration> =
             running.iter().filter_map(|pid| Some((*pid, access::cpu_time(*pid)?))).collect();
-        let sampler = move || Sampler::new(in_thread, image, rate, one_in, written, before);
-        let thread = unwind_in_background(sampler, rings);
+        let sampler = move || Sampler::new(in_thread, image, rate, one_in, written, before, freq);
+        let thread = unwind_in_background(sampler);
         let sample_probe_offset = session.ready().sample_probe_offset;
         Self { inbox, sample_probe_offset, vdso, system_calls, freq, one_in, live, thread }
     }
@@ -136,12 +136,13 @@ impl Drop for Sampling {
 /// Starts the thread that unwinds what comes out of the rings, until the writer is dropped.
 fn unwind_in_background(
     sampler: impl FnOnce() -> Sampler + Send + 'static,
-    rings: Vec<OwnedFd>,
 ) -> Option<(JoinHandle<Found>, PipeWriter)> {
     let (stopped, stop) = std::io::pipe().ok()?;
     let unwind = move || {
         let mut sampler = sampler();
         for look in 0_u32.. {
+            // More may have been made meanwhile.
+            let rings = sampler.rings();
             let mut all: Vec<BorrowedFd<'_>> = vec![stopped.as_fd()];
             all.extend(rings.iter().map(|ring| ring.as_fd()));
             let ready = poll::wait(&all, if look < FIRST_LOOKS { FIRST } else { LATER });

@@ -32,10 +32,23 @@ pub struct Look {
     pub wall: Duration,
 }
 
+/// What a sample costs for which the thread waits until it is known better, in nanoseconds.
+const HELD_COST_NS: f64 = 150_000.0;
+/// Samples a second for which a process waits, at most.
+const HELD_PER_SECOND: u32 = 100;
+/// So few say nothing of a rate before this time has passed.
+const HELD_SHORTEST: Duration = Duration::from_millis(100);
+const HELD_ENOUGH: u64 = 8;
+
 /// Keeps the rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     per_second: f64,
+    /// What a sample may cost if it is not interrupted, in nanoseconds.
+    cost_max_ns: f64,
+    /// Less time than this says nothing, unless there were [`Self::enough`] samples.
+    shortest: Duration,
+    enough: u64,
     one_in: f64,
     spent_ns: f64,
     cost_ns: f64,
@@ -49,12 +62,32 @@ impl Rate {
     pub fn new(per_second: u32) -> Self {
         Self {
             per_second: per_second.into(),
+            cost_max_ns: 100_000.0,
+            shortest: SHORTEST,
+            enough: u64::MAX,
             one_in: 1.0,
             spent_ns: 0.0,
             cost_ns: COST_NS,
             since: Duration::ZERO,
             samples: 0,
         }
+    }
+
+    /// For a process whose threads wait for their samples: fewer, that cost more.
+    pub fn held(per_second: u32) -> Self {
+        Self {
+            per_second: per_second.min(HELD_PER_SECOND).into(),
+            cost_max_ns: 5e6,
+            shortest: HELD_SHORTEST,
+            enough: HELD_ENOUGH,
+            cost_ns: HELD_COST_NS,
+            ..Self::new(per_second)
+        }
+    }
+
+    /// For a copy of the process: as rare, and nothing spent yet.
+    pub(crate) fn of_copy(self) -> Self {
+        Self { spent_ns: 0.0, since: Duration::ZERO, samples: 0, ..self }
     }
 
     /// One call in how many is to be sampled.
@@ -71,7 +104,7 @@ impl Rate {
     /// A sample has cost this much.
     pub fn cost(&mut self, nanoseconds: f64) {
         // Being taken off the CPU on the way is no cost of sampling.
-        if (100.0..100_000.0).contains(&nanoseconds) {
+        if (100.0..self.cost_max_ns).contains(&nanoseconds) {
             self.cost_ns += (nanoseconds - self.cost_ns) / 64.0;
         }
     }
@@ -88,7 +121,7 @@ impl Rate {
         self.spend(look.samples);
         self.since += look.since;
         self.samples += look.samples;
-        if self.since < SHORTEST && !look.throttled {
+        if self.since < self.shortest && self.samples < self.enough && !look.throttled {
             return;
         }
         let cpu_ns = look.cpu.as_nanos() as f64;
@@ -166,6 +199,16 @@ mod tests {
             let spent = rate.spent_ns() / 1e9;
             assert!(spent < 0.02 * 10.0 * share * 1.5 + 0.015, "{share}: {spent}");
         }
+    }
+
+    #[test]
+    fn of_a_process_that_waits_few_are_wanted_and_soon() {
+        let mut rate = Rate::held(1_000);
+        let seen = run(&mut rate, 50_000.0, 1.0);
+        assert!((60.0..140.0).contains(&seen), "{seen}");
+        // Ten seconds at 100 a second, at 150 us each.
+        assert!((0.05e9..0.25e9).contains(&rate.spent_ns()), "{}", rate.spent_ns());
+        assert!(run(&mut Rate::held(10), 50_000.0, 1.0) < 15.0);
     }
 
     #[test]

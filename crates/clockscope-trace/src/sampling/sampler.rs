@@ -1,6 +1,7 @@
 //! Unwinds what comes out of the rings, and keeps the rate.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,14 +11,17 @@ use fastclock::{ClockId, Ticks};
 
 use super::collected::Collected;
 use super::events::Events;
+use super::holds::Holds;
 use super::live::{Live, Writer};
 use super::rate::{Look, Rate};
 use clockscope_callers::frames::{End, FrameAddress};
 use clockscope_callers::modules;
+use clockscope_callers::python;
 use clockscope_callers::records::{Record, Said, Taken};
-use clockscope_callers::sample::MemoryEvent;
+use clockscope_callers::sample::{Called, MemoryEvent};
 use clockscope_callers::symbols::{Name, Symbols};
-use clockscope_callers::unwind::Unwinder;
+use clockscope_callers::unwind::{Interpreted, Unwinder};
+use clockscope_model::callers::Waits;
 use clockscope_sys::{access, tsc};
 use clockscope_text::foreign::Foreign;
 use clockscope_tracee::session::ClockPair;
@@ -60,13 +64,18 @@ impl Inbox {
     /// of the vDSO are wanted.
     pub(crate) fn mapped(&mut self, pid: i32, image: u64, probe: Option<u64>) {
         self.drain();
+        let mut is_python = false;
         if let Ok(mappings) = modules::mappings_of(pid) {
+            is_python = mappings.iter().any(python::is_of_python);
             self.tell(MemoryEvent::Begun { pid, mappings });
             self.tell(MemoryEvent::Image { pid, at: image });
         }
         self.events.watch_system_calls(pid);
         if let Some(probe) = probe {
             self.events.watch_sample_probe(pid, probe);
+            if is_python {
+                self.events.make_prompt(pid);
+            }
         }
     }
 
@@ -126,6 +135,8 @@ pub struct Found {
     pub lost: u64,
     /// What all samples have cost, in nanoseconds.
     pub spent_ns: f64,
+    /// What waiting for samples has meant.
+    pub waits: Option<Waits>,
 }
 
 /// All frames of all stacks.
@@ -152,6 +163,13 @@ pub(crate) struct Sampler {
     cpu: HashMap<i32, Duration>,
     /// What of it is not to be charged: sampling may take a share of what is sampled.
     before: HashMap<i32, Duration>,
+    holds: Holds,
+    /// Where clockscope's image is in each process.
+    images: HashMap<i32, u64>,
+    /// Processes that have mapped a file of an interpreter's.
+    may_interpret: HashSet<i32>,
+    /// Samples whose interpreted functions were not read in time.
+    missed: u64,
 }
 
 impl Sampler {
@@ -164,6 +182,7 @@ impl Sampler {
         one_in: &'static AtomicU32,
         live: Live,
         before: HashMap<i32, Duration>,
+        per_second: u32,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -182,6 +201,10 @@ impl Sampler {
             throttled: false,
             cpu: HashMap::new(),
             before,
+            holds: Holds::new(per_second),
+            images: HashMap::new(),
+            may_interpret: HashSet::new(),
+            missed: 0,
         }
     }
 
@@ -204,13 +227,33 @@ impl Sampler {
             (inbox.take(until), std::mem::take(&mut inbox.dropped))
         };
         self.lost += dropped;
-        for record in records {
-            self.take(record);
+        // Threads wait for these: all else can wait for them.
+        let interpreted: Vec<Option<Interpreted>> =
+            records.iter().map(|record| self.read_held(record)).collect();
+        for (record, interpreted) in records.into_iter().zip(interpreted) {
+            self.take(record, interpreted.as_ref());
         }
+    }
+
+    /// What a thread that waits executes by an interpreter.
+    fn read_held(&mut self, record: &Record) -> Option<Interpreted> {
+        let Said::Sample(Taken { sample, hold: Some(hold), .. }) = &record.said else {
+            return None;
+        };
+        let unwinder = &mut self.unwinder;
+        let read = |thread| unwinder.interpreted(sample.pid, sample.time_ns, thread);
+        self.holds.read(sample.pid, *hold, read)
+    }
+
+    /// The rings, to wait for.
+    pub(crate) fn rings(&self) -> Vec<OwnedFd> {
+        let inbox = lock(&self.inbox);
+        inbox.events.rings().filter_map(|ring| ring.as_fd().try_clone_to_owned().ok()).collect()
     }
 
     /// Unwinds the rest, and finds names for everything.
     pub(crate) fn finish(mut self) -> Found {
+        self.holds.end();
         self.read_until(u64::MAX);
         self.rate.spend(self.samples);
         let symbols = &mut self.symbols;
@@ -224,18 +267,17 @@ impl Sampler {
         }
         let module = |end: End| end.module().and_then(|module| self.unwinder.module_name(module));
         let cut = self.collected.cut().map(|(end, samples)| (end, module(end), samples)).collect();
-        let spent_ns = self.rate.spent_ns();
+        let spent_ns = self.rate.spent_ns() + self.holds.spent_ns();
         let unnamed = self.unwinder.unnamed();
-        Found { cut, names, unnamed, lost: self.lost, spent_ns, collected: self.collected }
+        let (lost, waits) = (self.lost, self.holds.waits(self.missed));
+        Found { cut, names, unnamed, lost, spent_ns, waits, collected: self.collected }
     }
 
-    fn take(&mut self, record: Record) {
+    fn take(&mut self, record: Record, interpreted: Option<&Interpreted>) {
         match record.said {
-            Said::Sample(taken) => self.sample(&taken),
+            Said::Sample(taken) => self.sample(&taken, interpreted),
             Said::Memory(event) => {
-                if let MemoryEvent::Ended { pid } = event {
-                    self.collected.forget_process(pid);
-                }
+                self.follow(&event);
                 self.unwinder.event(&event);
             }
             Said::Lost(records) => {
@@ -246,13 +288,73 @@ impl Sampler {
         }
     }
 
-    fn sample(&mut self, taken: &Taken) {
-        self.samples += 1;
-        if taken.cost_ticks != 0 {
-            self.rate.cost(self.nanoseconds(taken.cost_ticks));
+    fn sample(&mut self, taken: &Taken, interpreted: Option<&Interpreted>) {
+        let pid = taken.sample.pid;
+        let cost = (taken.cost_ticks != 0).then(|| self.nanoseconds(taken.cost_ticks));
+        if taken.hold.is_some() {
+            self.holds.sampled(pid, cost);
+        } else {
+            self.samples += 1;
+            if let Some(cost) = cost {
+                self.rate.cost(cost);
+            }
         }
-        let unwound = self.unwinder.stack_of(&taken.sample);
+        // One without its functions would be told as one of another place: those that have them stand for
+        // it.
+        let is_to_wait = matches!(taken.sample.called, Called::Vdso(_)) && self.holds.asks(pid);
+        if is_to_wait && interpreted.is_none() && self.unwinder.interprets(pid) {
+            self.missed += u64::from(taken.sample.weight > 0);
+            return;
+        }
+        let unwound = self.unwinder.stack_with(&taken.sample, interpreted);
         self.collected.add(&taken.sample, unwound);
+    }
+
+    /// Follows which processes may have an interpreter.
+    fn follow(&mut self, event: &MemoryEvent) {
+        match event {
+            MemoryEvent::Begun { pid, mappings } => {
+                self.images.remove(pid);
+                self.holds.gone(*pid);
+                self.may_interpret.remove(pid);
+                if mappings.iter().any(python::is_of_python) {
+                    self.may_interpret.insert(*pid);
+                }
+            }
+            MemoryEvent::Image { pid, at } => {
+                self.images.insert(*pid, *at);
+                if self.may_interpret.contains(pid) {
+                    self.wait_for(*pid, *at);
+                }
+            }
+            MemoryEvent::Forked { pid, parent } => {
+                if let Some(image) = self.images.get(parent).copied() {
+                    self.images.insert(*pid, image);
+                }
+                self.holds.forked(*pid, *parent);
+            }
+            MemoryEvent::Mapped { pid, mapping } => {
+                if python::is_of_python(mapping) && !self.holds.knows(*pid) {
+                    self.may_interpret.insert(*pid);
+                    if let Some(image) = self.images.get(pid).copied() {
+                        self.wait_for(*pid, image);
+                    }
+                }
+            }
+            MemoryEvent::Ended { pid } => {
+                self.collected.forget_process(*pid);
+                self.images.remove(pid);
+                self.may_interpret.remove(pid);
+                self.holds.gone(*pid);
+            }
+        }
+    }
+
+    /// Lets the threads of a process wait for their samples, if these can be read at once.
+    fn wait_for(&mut self, pid: i32, image: u64) {
+        if lock(&self.inbox).events.make_prompt(pid) {
+            self.holds.begin(pid, image);
+        }
     }
 
     /// Ticks of the time-stamp counter as time.
@@ -272,11 +374,15 @@ impl Sampler {
                 self.cpu.insert(pid, time.saturating_sub(before));
             }
         }
+        let cpu = |pid| self.cpu.get(&pid).copied();
+        self.holds.look(since, self.started_at.elapsed(), cpu);
+        let others = self.cpu.iter().filter(|(pid, _)| !self.holds.asks(**pid));
+        let others = others.map(|(_, cpu)| *cpu).sum();
         self.rate.look(&Look {
             since,
             samples: std::mem::take(&mut self.samples),
             throttled: std::mem::take(&mut self.throttled),
-            cpu: self.cpu.values().sum(),
+            cpu: others,
             wall: self.started_at.elapsed(),
         });
         // Zero says that it is over.

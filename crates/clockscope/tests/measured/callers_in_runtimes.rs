@@ -69,8 +69,8 @@ fn seen(
             rows(&stack["frames"]).map(|frame| frames[index(frame)]).collect();
         // The runtime's own threads read the clock as well.
         let of_user = |frame: &&Value| {
-            frame["kind"] == "jit"
-                && (frame["module"] == "[java]" || frame["module"] == "[javascript]")
+            let modules = ["[java]", "[javascript]", "[python]"];
+            frame["kind"] == "jit" && modules.iter().any(|module| frame["module"] == *module)
         };
         if !stacked.iter().any(of_user) {
             continue;
@@ -116,6 +116,7 @@ fn service(
     command: &[OsString],
     after: &[OsString],
     first_rounds: u64,
+    wanted: u64,
     is_function: fn(&Value, &str) -> bool,
 ) -> Option<(Report, Seen, Vec<Truth>)> {
     let folder = tempfile::tempdir().expect("make a folder");
@@ -138,7 +139,7 @@ fn service(
         assert!((calls..calls + 50_000).contains(&counted), "{counted} of {calls}");
         assert_inexact_are_samples(&report);
         let seen = seen(&report, &key, &truths, is_function);
-        if seen.samples >= demand().for_shares {
+        if seen.samples >= wanted {
             let whole = share(seen.whole, seen.samples);
             let named = share(seen.named, seen.samples);
             println!(
@@ -150,13 +151,13 @@ fn service(
             assert!(whole >= WHOLE, "{name}: {seen:?}");
             return Some((report, seen, truths));
         }
-        rounds = more(rounds, share(demand().for_shares, seen.samples));
+        rounds = more(rounds, share(wanted, seen.samples));
     }
     panic!("too few samples with {rounds} rounds");
 }
 
 #[track_caller]
-fn assert_shares(name: &str, seen: &Seen, truths: &[Truth]) {
+fn assert_shares(name: &str, seen: &Seen, truths: &[Truth], allowance: f64) {
     assert!(share(seen.named, seen.samples) >= WHOLE, "{name}: {seen:?}");
     let all: f64 = seen.calls.values().sum();
     let true_all: u64 = truths.iter().map(|truth| truth.calls).sum();
@@ -164,7 +165,7 @@ fn assert_shares(name: &str, seen: &Seen, truths: &[Truth]) {
         let found = seen.calls.get(&truth.function).unwrap_or(&0.0) * 100.0 / all;
         let right = share(truth.calls, true_all) * 100.0;
         println!("{name}: {} {found:.2} %, truly {right:.2} %", truth.function);
-        assert!((found - right).abs() <= demand().allowance, "{name}: {}: {found}", truth.function);
+        assert!((found - right).abs() <= allowance, "{name}: {}: {found}", truth.function);
     }
 }
 
@@ -204,9 +205,9 @@ fn java(java: &Path, options: &[&str], after: &[&str], has_shares: bool) {
     let name = format!("{} {options:?} {after:?}", java.display());
     let after: Vec<OsString> = after.iter().map(OsString::from).collect();
     let command = [&words![java][..], &options, &words!["-cp", classes, "Callers"]].concat();
-    let found = service(&name, &command, &after, 500_000, is_of_java);
+    let found = service(&name, &command, &after, 500_000, demand().for_shares, is_of_java);
     if let Some((_, seen, truths)) = found.filter(|_| has_shares) {
-        assert_shares(&name, &seen, &truths);
+        assert_shares(&name, &seen, &truths, demand().allowance);
     }
 }
 
@@ -275,7 +276,7 @@ fn node(node: &Path, options: &[&str]) -> Option<(Report, Seen, Vec<Truth>)> {
     let name = format!("{} {options:?}", node.display());
     let options: Vec<OsString> = options.iter().map(OsString::from).collect();
     let command = [&words![node][..], &options, &words![sources().join("callers.js")]].concat();
-    service(&name, &command, &[], 1_000_000, is_of_javascript)
+    service(&name, &command, &[], 1_000_000, demand().for_shares, is_of_javascript)
 }
 
 #[test]
@@ -287,7 +288,7 @@ fn node_without_inlining() {
     ];
     for program in nodes() {
         let Some((report, seen, truths)) = node(&program, &options) else { return };
-        assert_shares(&program.display().to_string(), &seen, &truths);
+        assert_shares(&program.display().to_string(), &seen, &truths, demand().allowance);
         assert_lines(&report);
     }
 }
@@ -314,5 +315,67 @@ fn node_as_it_is() {
     for program in nodes() {
         let Some((_, seen, _)) = node(&program, &[]) else { return };
         assert!(share(seen.whole, seen.samples) >= WHOLE, "{seen:?}");
+    }
+}
+
+fn is_of_python(frame: &Value, name: &str) -> bool {
+    // Before 3.11 a code object does not know its class.
+    let function = frame["function"].as_str().unwrap_or_default();
+    let is_it = function == name || Some(function) == name.rsplit('.').next();
+    let file = frame["file"].as_str().unwrap_or_default();
+    frame["module"] == "[python]" && is_it && file.ends_with("/callers.py")
+}
+
+/// Python that is installed; for `make test-callers` those of `PYTHONS` too.
+fn pythons() -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = installed_or_skip(&["/usr/bin/python3"]).into_iter().collect();
+    if std::env::var_os("THOROUGH").is_some() {
+        let named = std::env::var("PYTHONS").unwrap_or_default();
+        all.extend(named.split_whitespace().map(PathBuf::from));
+    }
+    all
+}
+
+/// Samples that are asked for, and how far a share may be off then: they are fewer, because threads wait for
+/// them.
+fn demand_of_waiting() -> (u64, f64) {
+    if std::env::var_os("THOROUGH").is_some() { (4_000, 3.0) } else { (1_000, 6.0) }
+}
+
+#[test]
+fn python() {
+    for program in pythons() {
+        let name = program.display().to_string();
+        let command = words![program, sources().join("callers.py")];
+        let (wanted, allowance) = demand_of_waiting();
+        let found = service(&name, &command, &[], 20_000_000, wanted, is_of_python);
+        let Some((report, seen, truths)) = found else { return };
+        assert_shares(&name, &seen, &truths, allowance);
+        assert_python_lines(&report);
+        let waits = &report.field("callers")["waits"];
+        println!(
+            "{name}: {waits}, {} of the processor time",
+            report.field("callers")["cost_share"]
+        );
+        assert!(waits["samples"].as_u64() >= Some(seen.samples), "{waits}");
+    }
+}
+
+/// The lines are those on which the next function is called.
+#[track_caller]
+fn assert_python_lines(report: &Report) {
+    let callers = report.field("callers");
+    let source = std::fs::read_to_string(sources().join("callers.py")).expect("read the source");
+    let line_of = |text: &str| source.lines().zip(1_u64..).find(|(line, _)| line.trim() == text);
+    for (name, text) in [
+        ("stamp", "return time.perf_counter_ns()"),
+        ("orders", "return stamp()"),
+        ("Prices.prices", "return [stamp() for _ in range(1)][0]"),
+        ("main", "counts = work(int(sys.argv[1]))"),
+    ] {
+        let truly = line_of(text).map(|(_, number)| number);
+        let mut frames = rows(&callers["frames"]).filter(|frame| is_of_python(frame, name));
+        let lines: Vec<Option<u64>> = frames.by_ref().map(|frame| frame["line"].as_u64()).collect();
+        assert!(!lines.is_empty() && lines.iter().all(|line| *line == truly), "{name}: {lines:?}");
     }
 }

@@ -24,6 +24,7 @@ mod trace_faults;
 mod trace_follow;
 mod trace_kill;
 mod trace_languages;
+mod trace_python;
 mod trace_signals;
 mod trace_terminal;
 mod trace_top;

@@ -175,7 +175,7 @@ prop_compose! {
         declines in vec(decline(), 0..3),
         cost_share in any::<f64>(),
     ) -> Callers {
-        Callers { samples, lost, freq, called, frames, stacks, pairs, cut, declines, cost_share }
+        Callers { samples, lost, freq, called, frames, stacks, pairs, cut, declines, cost_share, waits: None }
     }
 }
 

@@ -234,6 +234,7 @@ fn callers() -> Callers {
             samples: 5,
         }],
         cost_share: 0.004,
+        waits: None,
         ..Callers::default()
     }
 }

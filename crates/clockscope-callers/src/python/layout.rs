@@ -1,0 +1,322 @@
+//! Where CPython keeps what is needed, by version.
+
+use super::super::memory::Memory;
+use super::at;
+use super::lines::Form;
+
+/// Offset of an object's type.
+pub(super) const OBJECT_TYPE: u64 = 8;
+/// Offset of the length of a `bytes` or `str` object.
+const LENGTH: u64 = 16;
+/// Offset of a `bytes` object's content.
+const BYTES: u64 = 32;
+/// Offset of the word that says how a `str` object is written.
+const TEXT_STATE: u64 = 32;
+/// `PyInterpreterFrame.owner`: `FRAME_OWNED_BY_CSTACK`, a frame of the interpreter's own (3.12 and 3.13).
+const OF_INTERPRETER: u8 = 3;
+
+/// Offsets in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// In the runtime: the first interpreter.
+    pub(super) interpreters: u64,
+    /// In an interpreter: the next, its first thread.
+    pub(super) interpreter_next: u64,
+    pub(super) threads: u64,
+    /// In a thread: the next, its own address, its innermost frame.
+    pub(super) thread_next: u64,
+    pub(super) thread_id: u64,
+    pub(super) thread_frame: u64,
+    /// The frame is behind another structure, at this offset.
+    pub(super) call_frame: Option<u64>,
+    /// In a frame: its caller, its code, and where it is.
+    pub(super) frame_previous: u64,
+    pub(super) frame_code: u64,
+    frame_place: u64,
+    /// Whose it is, and the value for the interpreter's own.
+    pub(super) frame_owner: Option<(u64, u8)>,
+    /// In a code object.
+    pub(super) code_name: u64,
+    pub(super) code_file: u64,
+    pub(super) code_lines: u64,
+    pub(super) code_first_line: u64,
+    /// Where its instructions begin; a frame has their address. Without it a frame has their number.
+    code_instructions: Option<u64>,
+    pub(super) lines: Form,
+    /// In a `str` object: its letters, if all are ASCII.
+    ascii: u64,
+    /// And otherwise.
+    letters: u64,
+}
+
+const V3_9: Layout = Layout {
+    interpreters: 32,
+    interpreter_next: 0,
+    threads: 8,
+    thread_next: 8,
+    thread_id: 176,
+    thread_frame: 24,
+    call_frame: None,
+    frame_previous: 24,
+    frame_code: 32,
+    frame_place: 104,
+    frame_owner: None,
+    code_name: 112,
+    code_file: 104,
+    code_lines: 120,
+    code_first_line: 40,
+    code_instructions: None,
+    lines: Form::Bytes,
+    ascii: 48,
+    letters: 72,
+};
+const V3_10: Layout = Layout { frame_place: 96, lines: Form::Ranges, ..V3_9 };
+const V3_11: Layout = Layout {
+    interpreters: 40,
+    threads: 16,
+    thread_id: 152,
+    thread_frame: 56,
+    call_frame: Some(8),
+    frame_previous: 48,
+    frame_place: 56,
+    code_name: 128,
+    code_file: 112,
+    code_lines: 136,
+    code_first_line: 72,
+    code_instructions: Some(184),
+    lines: Form::Locations,
+    ..V3_9
+};
+const V3_12: Layout = Layout {
+    threads: 72,
+    thread_id: 136,
+    call_frame: Some(0),
+    frame_previous: 8,
+    frame_code: 0,
+    frame_owner: Some((70, OF_INTERPRETER)),
+    code_first_line: 68,
+    code_instructions: Some(192),
+    ascii: 40,
+    letters: 56,
+    ..V3_11
+};
+
+/// Words of `_Py_DebugOffsets` of 3.13 (`pycore_runtime.h`), behind the cookie, the version and whether it is
+/// free-threaded.
+mod word {
+    pub(super) const INTERPRETERS: usize = 5;
+    pub(super) const INTERPRETER_NEXT: usize = 8;
+    pub(super) const THREADS: usize = 9;
+    pub(super) const THREAD_NEXT: usize = 21;
+    pub(super) const THREAD_FRAME: usize = 23;
+    pub(super) const THREAD_ID: usize = 24;
+    pub(super) const FRAME_PREVIOUS: usize = 29;
+    pub(super) const FRAME_CODE: usize = 30;
+    pub(super) const FRAME_PLACE: usize = 31;
+    pub(super) const FRAME_OWNER: usize = 33;
+    pub(super) const CODE_FILE: usize = 35;
+    pub(super) const CODE_NAME: usize = 37;
+    pub(super) const CODE_LINES: usize = 38;
+    pub(super) const CODE_FIRST_LINE: usize = 39;
+    pub(super) const CODE_INSTRUCTIONS: usize = 43;
+    /// How many are read.
+    pub(super) const COUNT: usize = 44;
+}
+
+/// What the runtime begins with from 3.13 on.
+const COOKIE: &[u8; 8] = b"xdebugpy";
+
+impl Layout {
+    /// That of the runtime at an address, whose minor version is known or says itself.
+    ///
+    /// # Errors
+    ///
+    /// The clause that says why it is not known.
+    pub(super) fn of(
+        memory: &Memory<'_>,
+        runtime: u64,
+        minor: Option<u32>,
+    ) -> Result<Layout, String> {
+        let start = memory.bytes(runtime, 8 * word::COUNT);
+        let start = start.ok_or("Python's memory cannot be read")?;
+        if start.starts_with(COOKIE) {
+            return Layout::said(&start);
+        }
+        match minor {
+            Some(9) => Ok(V3_9),
+            Some(10) => Ok(V3_10),
+            Some(11) => Ok(V3_11),
+            Some(12) => Ok(V3_12),
+            Some(minor) => Err(unknown(&format!("3.{minor}"))),
+            None => Err(unknown("of a version that the name of its file does not say")),
+        }
+    }
+
+    /// As the runtime itself says it.
+    fn said(start: &[u8]) -> Result<Layout, String> {
+        let words: Vec<u64> = start
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
+            .collect();
+        let (major, minor) = (words[1] >> 24, words[1] >> 16 & 0xff);
+        if (major, minor) != (3, 13) {
+            return Err(unknown(&format!("{major}.{minor}")));
+        }
+        if words[2] != 0 {
+            return Err(unknown("3.13, free-threaded"));
+        }
+        let layout = Layout {
+            interpreters: words[word::INTERPRETERS],
+            interpreter_next: words[word::INTERPRETER_NEXT],
+            threads: words[word::THREADS],
+            thread_next: words[word::THREAD_NEXT],
+            thread_id: words[word::THREAD_ID],
+            thread_frame: words[word::THREAD_FRAME],
+            call_frame: None,
+            frame_previous: words[word::FRAME_PREVIOUS],
+            frame_code: words[word::FRAME_CODE],
+            frame_place: words[word::FRAME_PLACE],
+            frame_owner: Some((words[word::FRAME_OWNER], OF_INTERPRETER)),
+            code_name: words[word::CODE_NAME],
+            code_file: words[word::CODE_FILE],
+            code_lines: words[word::CODE_LINES],
+            code_first_line: words[word::CODE_FIRST_LINE],
+            code_instructions: Some(words[word::CODE_INSTRUCTIONS]),
+            ..V3_12
+        };
+        Ok(layout)
+    }
+
+    /// Which instruction a frame is at, in the unit of its table of lines.
+    pub(super) fn place(&self, memory: &Memory<'_>, frame: u64, code: u64) -> Option<u64> {
+        match self.code_instructions {
+            Some(instructions) => {
+                let pointer = memory.u64(at(frame, self.frame_place)?)?;
+                let begin = at(code, instructions)?;
+                // Before the first instruction it points below it.
+                Some(pointer.saturating_sub(begin) / 2)
+            }
+            None => {
+                let number = memory.i32(at(frame, self.frame_place)?)?;
+                let number = u64::try_from(number).unwrap_or(0);
+                Some(if self.lines == Form::Ranges { 2 * number } else { number })
+            }
+        }
+    }
+
+    /// The content of a `bytes` object.
+    #[expect(clippy::unused_self, reason = "as for text")]
+    pub(super) fn bytes(&self, memory: &Memory<'_>, object: u64, most: usize) -> Option<Vec<u8>> {
+        let length = usize::try_from(memory.u64(at(object, LENGTH)?)?).ok()?;
+        memory.bytes(at(object, BYTES)?, length.min(most))
+    }
+
+    /// The letters of a `str` object.
+    pub(super) fn text(&self, memory: &Memory<'_>, object: u64, most: usize) -> Option<String> {
+        const COMPACT: u32 = 1 << 5;
+        const ASCII: u32 = 1 << 6;
+        let length = usize::try_from(memory.u64(at(object, LENGTH)?)?).ok()?.min(most);
+        let state = memory.u32(at(object, TEXT_STATE)?)?;
+        if state & COMPACT == 0 {
+            return None;
+        }
+        let width = usize::try_from(state >> 2 & 7).ok()?;
+        if state & ASCII != 0 {
+            let bytes = memory.bytes(at(object, self.ascii)?, length)?;
+            return String::from_utf8(bytes).ok();
+        }
+        if ![1, 2, 4].contains(&width) {
+            return None;
+        }
+        let bytes = memory.bytes(at(object, self.letters)?, length * width)?;
+        let letter = |bytes: &[u8]| {
+            let number = bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte));
+            char::from_u32(number).unwrap_or(char::REPLACEMENT_CHARACTER)
+        };
+        Some(bytes.chunks_exact(width).map(letter).collect())
+    }
+}
+
+fn unknown(version: &str) -> String {
+    format!("the frames of Python {version} are not known; known are those of 3.9 to 3.13")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What CPython 3.13.0 has at `_PyRuntime`, as its headers say.
+    fn of_3_13(version: u64, is_free_threaded: u64) -> Vec<u8> {
+        let mut words = [0_u64; word::COUNT];
+        words[0] = u64::from_le_bytes(*COOKIE);
+        words[1] = version << 16;
+        words[2] = is_free_threaded;
+        let offsets = [
+            (word::INTERPRETERS, 632),
+            (word::INTERPRETER_NEXT, 7264),
+            (word::THREADS, 7344),
+            (word::THREAD_NEXT, 8),
+            (word::THREAD_FRAME, 72),
+            (word::THREAD_ID, 152),
+            (word::FRAME_PREVIOUS, 8),
+            (word::FRAME_PLACE, 56),
+            (word::FRAME_OWNER, 70),
+            (word::CODE_FILE, 112),
+            (word::CODE_NAME, 128),
+            (word::CODE_LINES, 136),
+            (word::CODE_FIRST_LINE, 68),
+            (word::CODE_INSTRUCTIONS, 200),
+        ];
+        offsets.into_iter().for_each(|(at, offset)| words[at] = offset);
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn of(bytes: &[u8], minor: Option<u32>) -> Result<Layout, String> {
+        let memory = Memory::by(|_, into| {
+            into[..bytes.len()].copy_from_slice(bytes);
+            true
+        });
+        Layout::of(&memory, 0x1000, minor)
+    }
+
+    #[test]
+    fn a_runtime_that_says_where_things_are_is_believed() {
+        let layout = of(&of_3_13(0x30d, 0), Some(13)).unwrap();
+        assert_eq!((layout.interpreters, layout.thread_id, layout.ascii), (632, 152, 40));
+        for (version, free_threaded, said) in
+            [(0x30e, 0, "Python 3.14 are not"), (0x30d, 1, "3.13, free-threaded are not")]
+        {
+            let refused = of(&of_3_13(version, free_threaded), Some(13)).unwrap_err();
+            assert!(refused.contains(said), "{refused}");
+        }
+    }
+
+    #[test]
+    fn of_others_the_version_must_be_known() {
+        assert_eq!(of(&[0; 8], Some(9)), Ok(V3_9));
+        assert_eq!(of(&[0; 8], Some(12)), Ok(V3_12));
+        assert!(of(&[0; 8], Some(8)).unwrap_err().contains("3.8 are not known"));
+        assert!(of(&[0; 8], None).is_err());
+    }
+
+    #[test]
+    fn text_is_read_in_all_widths() {
+        let text = |state: u32, content: &[u8], at: usize, length: u64| {
+            let mut bytes = vec![0; 128];
+            bytes[16..24].copy_from_slice(&length.to_le_bytes());
+            bytes[32..36].copy_from_slice(&state.to_le_bytes());
+            bytes[at..at + content.len()].copy_from_slice(content);
+            let memory = Memory::by(move |_, into| {
+                into[..128].copy_from_slice(&bytes);
+                true
+            });
+            V3_11.text(&memory, 0x1000, 100)
+        };
+        assert_eq!(text(0x64, b"stamp", 48, 5).as_deref(), Some("stamp"));
+        assert_eq!(text(0x24, b"gr\xfc\xdf", 72, 4).as_deref(), Some("grüß"));
+        assert_eq!(text(0x28, b"\xac\x20", 72, 1).as_deref(), Some("€"));
+        assert_eq!(text(0x30, b"\x00\xf6\x01\x00", 72, 1).as_deref(), Some("\u{1f600}"));
+        assert_eq!(text(0x44, b"stamp", 48, 5), None, "elsewhere");
+        assert_eq!(text(0x2c, b"stamp", 72, 1), None, "no width");
+    }
+}

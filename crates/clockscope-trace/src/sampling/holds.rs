@@ -1,0 +1,227 @@
+//! Processes whose threads wait for their samples: an interpreter's frames change with the next instruction.
+//!
+//! The image lets a call wait behind the sample probe if the process is asked to (`vdso_image::layout::Threads`).
+//! The thread is released when its frames were read; it goes on by itself after 2 ms. What was read counts only
+//! if it waited all the time.
+//!
+//! The words are in private memory of the process, and written with `process_vm_writev(2)`. Before each write
+//! it is looked whether clockscope's image is there: the process may have executed another program meanwhile.
+
+use std::collections::HashMap;
+use std::mem::offset_of;
+use std::time::Duration;
+
+use vdso_image::layout::{Constants, SESSION_MARK, SESSION_OFFSET, Slot, THREADS_OFFSET, Threads};
+
+use super::rate::{Look, Rate};
+use clockscope_callers::records::Hold;
+use clockscope_model::callers::Waits;
+use clockscope_sys::memory;
+
+/// So many calls may wait in vain for an interpreter that is not found.
+const VAIN_MAX: u32 = 50;
+
+/// A process whose threads wait.
+#[derive(Debug)]
+struct Process {
+    /// Where the image is.
+    image: u64,
+    rate: Rate,
+    /// Samples since the last look.
+    samples: u64,
+    /// Calls in a row that waited and of which nothing was read.
+    in_vain: u32,
+    /// It is not worth it: no interpreter is there whose frames can be read.
+    is_over: bool,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Holds {
+    processes: HashMap<i32, Process>,
+    per_second: u32,
+    /// What samples of processes that are gone have cost, in nanoseconds.
+    spent_ns: f64,
+    /// Samples for which a thread waited long enough.
+    waited: u64,
+    /// Samples whose cost is known, and the sum.
+    known: (u32, f64),
+}
+
+impl Holds {
+    /// So many samples a second were asked for.
+    pub(crate) fn new(per_second: u32) -> Self {
+        Self { processes: HashMap::new(), per_second, spent_ns: 0.0, waited: 0, known: (0, 0.0) }
+    }
+
+    /// Lets the threads of a process wait, whose image is there.
+    pub(crate) fn begin(&mut self, pid: i32, image: u64) {
+        self.begin_at(pid, image, Rate::held(self.per_second));
+    }
+
+    fn begin_at(&mut self, pid: i32, image: u64, rate: Rate) {
+        let process = Process { image, rate, samples: 0, in_vain: 0, is_over: false };
+        let process = self.processes.entry(pid).or_insert(process);
+        if !process.is_over {
+            process.tell(pid);
+        }
+    }
+
+    /// The process is a copy of another one.
+    pub(crate) fn forked(&mut self, pid: i32, parent: i32) {
+        let of_parent = self.processes.get(&parent).filter(|parent| !parent.is_over);
+        if let Some((image, rate)) = of_parent.map(|parent| (parent.image, parent.rate)) {
+            self.begin_at(pid, image, rate.of_copy());
+        }
+    }
+
+    /// The process has ended, or executed another program.
+    pub(crate) fn gone(&mut self, pid: i32) {
+        if let Some(process) = self.processes.remove(&pid) {
+            self.spent_ns += process.rate.spent_ns();
+        }
+    }
+
+    /// Whether samples of a process are worth something only if it waited.
+    pub(crate) fn asks(&self, pid: i32) -> bool {
+        self.processes.get(&pid).is_some_and(|process| !process.is_over)
+    }
+
+    /// Whether a process was ever asked to.
+    pub(crate) fn knows(&self, pid: i32) -> bool {
+        self.processes.contains_key(&pid)
+    }
+
+    /// A sample of a process that waits was taken, and has cost this much.
+    pub(crate) fn sampled(&mut self, pid: i32, cost_ns: Option<f64>) {
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.samples += 1;
+            if let Some(cost) = cost_ns {
+                process.rate.cost(cost);
+                self.known = (self.known.0.saturating_add(1), self.known.1 + cost);
+            }
+        }
+    }
+
+    /// Reads while a thread waits, and lets it go on. `read` is given what `pthread_self(3)` gives in the
+    /// thread; its error says whether it is worth trying again. `None` if it did not wait all the time.
+    pub(crate) fn read<T>(
+        &mut self,
+        pid: i32,
+        hold: Hold,
+        read: impl FnOnce(u64) -> Result<T, bool>,
+    ) -> Option<T> {
+        let process = self.processes.get_mut(&pid)?;
+        // Nobody but this thread's wait has this number: so the image is there.
+        process.words(pid).filter(|words| words.held == hold.number)?;
+        // The kernel would say it too, but not in a sample: the slot has the address of the thread, plus one.
+        let key = memory::read_u64(pid, hold.slot + offset_of!(Slot, key) as u64);
+        let found = key.map_err(|_| true).and_then(|key| read(key.wrapping_sub(1)));
+        let waited = process.words(pid).is_some_and(|words| words.left != hold.number);
+        match &found {
+            Ok(_) => process.in_vain = 0,
+            Err(again) => {
+                process.in_vain += 1;
+                process.is_over |= !again || process.in_vain > VAIN_MAX;
+            }
+        }
+        if waited {
+            process.write(pid, offset_of!(Threads, released), hold.number);
+        }
+        self.waited += u64::from(waited);
+        found.ok().filter(|_| waited)
+    }
+
+    /// Follows the rates; `cpu` gives the processor time of a process.
+    pub(crate) fn look(
+        &mut self,
+        since: Duration,
+        wall: Duration,
+        cpu: impl Fn(i32) -> Option<Duration>,
+    ) {
+        for (pid, process) in &mut self.processes {
+            let samples = std::mem::take(&mut process.samples);
+            let cpu = cpu(*pid).unwrap_or_default();
+            process.rate.look(&Look { since, samples, throttled: false, cpu, wall });
+            process.tell(*pid);
+        }
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn end(&mut self) {
+        for (pid, process) in &mut self.processes {
+            process.is_over = true;
+            process.tell(*pid);
+        }
+    }
+
+    /// What waiting has meant, where `missed` samples were not read in time; `None` if nobody waited.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a time of some us"
+    )]
+    pub(crate) fn waits(&self, missed: u64) -> Option<Waits> {
+        let (known, sum) = self.known;
+        let mean_ns = (known > 0).then(|| (sum / f64::from(known)) as u64);
+        (self.waited > 0).then_some(Waits { samples: self.waited, missed, mean_ns })
+    }
+
+    /// What all samples have cost, in nanoseconds.
+    pub(crate) fn spent_ns(&self) -> f64 {
+        self.processes.values().map(|process| process.rate.spent_ns()).sum::<f64>() + self.spent_ns
+    }
+}
+
+/// Words of [`Threads`].
+#[derive(Clone, Copy, Debug)]
+struct Words {
+    one_in: u64,
+    held: u64,
+    left: u64,
+}
+
+impl Process {
+    /// One in how many timed calls is to wait.
+    fn wanted(&self) -> u64 {
+        if self.is_over { 0 } else { self.rate.one_in().into() }
+    }
+
+    /// Says so to the process, and lets its calls wait again if one did in vain.
+    fn tell(&mut self, pid: i32) {
+        let wanted = self.wanted();
+        let mark = self.image + (SESSION_OFFSET + offset_of!(Constants, mark)) as u64;
+        let is_there = memory::read_u64(pid, mark).is_ok_and(|mark| mark == SESSION_MARK);
+        let Some(words) = self.words(pid).filter(|_| is_there) else { return };
+        if words.one_in != wanted {
+            self.write(pid, offset_of!(Threads, hold_one_in), wanted);
+        }
+        if words.left != 0 {
+            self.write(pid, offset_of!(Threads, left), 0);
+        }
+    }
+
+    /// What is there.
+    fn words(&self, pid: i32) -> Option<Words> {
+        let mut bytes = [0; offset_of!(Threads, entries)];
+        let read = memory::read(pid, self.field(0), &mut bytes).ok()?;
+        let word = |at: usize| {
+            let bytes = bytes[..read].get(at..at + 8)?;
+            Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+        };
+        Some(Words {
+            one_in: word(offset_of!(Threads, hold_one_in))?,
+            held: word(offset_of!(Threads, held))?,
+            left: word(offset_of!(Threads, left))?,
+        })
+    }
+
+    fn write(&self, pid: i32, field: usize, value: u64) {
+        // A process that is gone needs nothing more.
+        let _ = memory::write(pid, self.field(field), &value.to_ne_bytes());
+    }
+
+    fn field(&self, field: usize) -> u64 {
+        self.image + (THREADS_OFFSET + field) as u64
+    }
+}
