@@ -1,8 +1,9 @@
 //! The lines below the table: what the clock reads cost here and would cost elsewhere.
 
 use super::latency;
+use clockscope_model::reads::{self, Source};
 use clockscope_model::trace::Clock;
-use clockscope_model::trace::{ClockReads, TraceReport};
+use clockscope_model::trace::{ClockReads, TraceReport, VdsoRow};
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
 
@@ -29,7 +30,7 @@ pub(super) fn render(report: &TraceReport, clock: Clock) -> String {
         out += &labelled("By syscall", &by_syscall(reads));
     }
     if slow.is_empty() && !has_fallen_back(reads) {
-        out += &typical(reads);
+        out += &typical(report);
     }
     let share = reads.same_tick_share.filter(|share| share.is_finite() && clock != Clock::Coarse);
     if let Some(share) = share {
@@ -95,8 +96,9 @@ pub(super) fn by_syscall(reads: &ClockReads) -> String {
     }
 }
 
-/// What the reads would take on a host whose clocksource is not the TSC.
-fn typical(reads: &ClockReads) -> String {
+/// What the program would take on a host whose clocksource is not the TSC.
+fn typical(report: &TraceReport) -> String {
+    let reads = &report.clock_reads;
     let sources: Vec<(u64, &str)> =
         [(reads.typical_hpet_ns, "hpet"), (reads.typical_acpi_pm_ns, "acpi_pm")]
             .into_iter()
@@ -105,8 +107,6 @@ fn typical(reads: &ClockReads) -> String {
     if sources.is_empty() {
         return String::new();
     }
-    let times: Vec<String> =
-        sources.iter().map(|(ns, name)| format!("{} on {name}", units::nanos(*ns))).collect();
     let asking = reads.clocksource_reads;
     let each: Vec<String> = sources.iter().map(|(ns, _)| each(*ns, asking)).collect();
     let of = match asking {
@@ -115,8 +115,53 @@ fn typical(reads: &ClockReads) -> String {
             format!(" for the {} that ask the clocksource", units::counted(some, "read", "reads"))
         }
     };
+    let whole: Option<Vec<(u64, &str)>> =
+        sources.iter().map(|(ns, name)| Some((whole_on(report, *ns)?, *name))).collect();
+    if let Some(whole) = whole {
+        let cpu_ns = report.cpu_ns;
+        let on = |(index, (ns, name)): (usize, &(u64, &str))| {
+            let (work, instead) = match index {
+                0 => ("this would take ", format!(" instead of {}", units::nanos(cpu_ns))),
+                _ => ("", String::new()),
+            };
+            let of = if index == 0 { " of CPU time" } else { "" };
+            let times = times_as_long(ratio(*ns, cpu_ns));
+            format!("on {name} {work}{}{of}{instead}, {times}", units::nanos(*ns))
+        };
+        let on: Vec<String> = whole.iter().enumerate().map(on).collect();
+        let each = format!("typical: {} a read{of}", each.join(", "));
+        return labelled("Fallen back", &format!("{} ({each})", on.join("; ")));
+    }
+    let times: Vec<String> =
+        sources.iter().map(|(ns, name)| format!("{} on {name}", units::nanos(*ns))).collect();
     let typical = format!("{} (typical: {} a read)", times.join(", "), each.join(", "));
     labelled("Fallen back", &format!("{typical}{of}"))
+}
+
+/// The CPU time of the program where its reads of the clocksource take `typical_ns`, by what they took here;
+/// `None` if that is not known of all of them.
+pub(super) fn whole_on(report: &TraceReport, typical_ns: u64) -> Option<u64> {
+    let asks = |row: &&VdsoRow| {
+        let source = reads::source(&row.function, row.clock.as_deref());
+        source == Some(Source::Clocksource) && row.calls > 0
+    };
+    let (mut calls, mut here) = (0_u64, 0_u64);
+    for row in report.vdso.iter().filter(asks) {
+        calls = calls.checked_add(row.calls)?;
+        here = here.checked_add(row.time_total_ns).filter(|_| row.has_time())?;
+    }
+    let is_all = report.cpu_ns > 0 && calls > 0 && calls == report.clock_reads.clocksource_reads;
+    is_all.then(|| report.cpu_ns.saturating_sub(here).checked_add(typical_ns))?
+}
+
+/// A ratio of two times in words.
+fn times_as_long(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio < 1.01 => "about as long".to_owned(),
+        ratio if ratio < 1.1 => format!("{} longer", units::share(ratio - 1.0)),
+        ratio if ratio < 10.0 => format!("{ratio:.1} times as long"),
+        ratio => format!("{ratio:.0} times as long"),
+    }
 }
 
 /// Whether any read was of a clock that the vDSO can answer by itself; the others are system calls
@@ -141,8 +186,8 @@ pub(super) fn same_tick(share: f64, tick_ns: u64) -> String {
     );
     if share >= COARSE_WORTH {
         format!(
-            "{fact}: a coarse clock would have returned the same \
-             (try: clockscope run --clock coarse)"
+            "{fact}: a coarse clock would have returned the same, and shorter times as 0 \
+             (for time stamps try: clockscope run --clock coarse)"
         )
     } else {
         format!("{fact}: for the others a coarse clock would have returned a new value")

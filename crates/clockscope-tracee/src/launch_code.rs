@@ -163,8 +163,8 @@ mod tests {
         let image = "mov reg,7FFC00001000h";
         let at: Vec<usize> = (0..text.len()).filter(|index| text[*index] == image).collect();
         let [from, back] = at[..] else { panic!("{text:?}") };
-        assert_eq!(text[from + 1..back], ["mov ecx,0E00h", "rep movsq"], "{text:?}");
-        assert_eq!(text[back + 1..][..3], ["mov esi,7000h", "mov edx,4", "mov eax,1Ch"]);
+        assert_eq!(text[from + 1..back], ["mov ecx,1000h", "rep movsq"], "{text:?}");
+        assert_eq!(text[back + 1..][..3], ["mov esi,8000h", "mov edx,4", "mov eax,1Ch"]);
     }
 
     /// An instruction; one that loads a slot with what stands there, into `reg`.
@@ -224,9 +224,9 @@ mod tests {
 
     #[test]
     fn what_fails_is_undone_and_the_program_starts() {
-        let give_back = "mov reg,7FFC00001000h mov esi,7000h mov edx,4";
+        let give_back = "mov reg,7FFC00001000h mov esi,8000h mov edx,4";
         let start = "xor eax,eax xor ebx,ebx xor ecx,ecx";
-        let unmap = "mov rdi,rbx mov esi,6A000h mov eax,0Bh";
+        let unmap = "mov rdi,rbx mov esi,6B000h mov eax,0Bh";
         assert_eq!(landings(&assemble(&LAUNCH)), [give_back, start, unmap]);
         let remote = assemble(&Launch { image: None, ..LAUNCH });
         assert_eq!(landings(&remote), [start, unmap]);

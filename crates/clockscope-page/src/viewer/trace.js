@@ -14,9 +14,9 @@ function tracePage(report, beside) {
       ...beside.same_tick.map(sentence)]),
     warning('Slow reads', beside.slow.map(sentence)),
     host && hostWarnings(host),
+    report.callers && traceCallers(report, beside),
     traceCalls(report),
     traceRates(report),
-    report.callers && traceCallers(report, beside),
     processTree(report.processes_detail),
     traceAttached(report.attached || []),
     report.clock_page && clockPage(report.clock_page),
@@ -48,11 +48,16 @@ function traceTiles(report, beside) {
       `measured; ${nanos(reads.by_syscall_ns)} in all`]);
   }
   for (const [ns, source] of fallenBack(reads)) {
-    all.push([`a read, fallen back to ${source}`, each(ns, reads.clocksource_reads),
-      `typical, not measured; ${nanos(ns)} in all`]);
+    const whole = beside[`cpu_on_${source}_ns`];
+    all.push(!isNumber(whole) ?
+      [`a read, fallen back to ${source}`, each(ns, reads.clocksource_reads), `typical, not measured; ${nanos(ns)} in all`] :
+      [`as long, fallen back to ${source}`, timesAsLong(whole / report.cpu_ns),
+        `${nanos(whole)} of CPU time, with a typical ${each(ns, reads.clocksource_reads)} a read`]);
   }
   return all;
 }
+
+const timesAsLong = ratio => `${ratio < 10 ? ratio.toFixed(1) : ratio.toFixed(0)} times`;
 
 // Typical times of the reads that ask the clocksource, by slow clocksource, unless this host has one.
 function fallenBack(reads) {

@@ -21,6 +21,11 @@ pub enum Advice {
         /// The call site that follows; `None` if it is the same.
         with: Option<String>,
     },
+    /// The program has a word of its own for doing without these reads.
+    Known {
+        /// What to do, as a sentence.
+        advice: &'static str,
+    },
     /// The vDSO should answer in user space, and does not.
     FallenBack {
         /// What a read takes, in picoseconds.
@@ -53,7 +58,7 @@ impl Advice {
             Self::PastVdso { each_ps } => {
                 format!("by system call past the vDSO as well{}", each(*each_ps))
             }
-            Self::Merge { .. } | Self::AlwaysKernel { .. } => self.sentence(),
+            Self::Merge { .. } | Self::AlwaysKernel { .. } | Self::Known { .. } => self.sentence(),
         }
     }
 
@@ -62,8 +67,8 @@ impl Advice {
         match self {
             Self::Coarse { share, tick_ns } => format!(
                 "{} of these reads came within the same {} tick as the thread's read \
-                 before: a coarse clock, or a time that is kept for a while, would have said the \
-                 same (try: clockscope run --clock coarse)",
+                 before: for time stamps a coarse clock, or a time that is kept for a while, would have \
+                 said the same (try: clockscope run --clock coarse)",
                 at_least(*share),
                 units::nanos(*tick_ns)
             ),
@@ -79,6 +84,7 @@ impl Advice {
                     units::nanos(*gap_ns)
                 )
             }
+            Self::Known { advice } => (*advice).to_owned(),
             Self::FallenBack { each_ps } => format!(
                 "the vDSO did not answer these in user space ({} each): see clockscope doctor, or \
                  try clockscope run --clock tsc",

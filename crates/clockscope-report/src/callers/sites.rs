@@ -13,6 +13,21 @@ use clockscope_stats::timed::TIMED_MIN;
 
 /// From this share of same-tick reads on, a coarse clock is worth a try.
 const COARSE_WORTH: f64 = 0.5;
+/// Call sites below this share of all reads are given no advice: it would gain nothing.
+const ADVICE_WORTH: f64 = 0.01;
+/// Functions whose programs have a word of their own, and what to do: beginnings of their names.
+const KNOWN: [(&str, &str); 3] = [
+    ("InstrStartNode", EXPLAIN),
+    ("InstrStopNode", EXPLAIN),
+    (
+        "ngx_time_update",
+        "nginx reads the clock once for each turn of its loop: timer_resolution in nginx.conf makes it \
+         fewer, and times in the log coarser",
+    ),
+];
+/// The timers of PostgreSQL's nodes.
+const EXPLAIN: &str = "these time each node of a query that is explained, twice a row: EXPLAIN (ANALYZE, TIMING \
+     OFF) counts rows without them; a coarse clock would say 0 or a whole tick";
 /// From this share on, reads that follow one another are called a pair.
 const PAIR_WORTH: f64 = 0.5;
 /// Reads further apart are not called a pair, in nanoseconds: a hundred times what a read takes by
@@ -69,7 +84,11 @@ pub fn sites(report: &TraceReport) -> Vec<Site> {
             per_second: if seconds > 0.0 { place.reads / seconds } else { 0.0 },
             share: place.reads / all,
             time_ns: time_ns(report, callers, &called),
-            advice: advice(report, callers, &gathered, &follows, index),
+            advice: if place.reads / all >= ADVICE_WORTH {
+                advice(report, callers, &gathered, &follows, index)
+            } else {
+                Vec::new()
+            },
         }
     };
     order.into_iter().map(site).collect()
@@ -191,6 +210,15 @@ impl Follows {
             .map(|((_, second), known)| (known.reads, median(&known.gaps), *second))
     }
 
+    /// Whether most of the `reads` of a place follow those of one other place at once.
+    fn is_mostly_second(&self, second: usize, reads: f64) -> bool {
+        self.pairs.iter().any(|((_, place), known)| {
+            *place == second
+                && known.reads >= PAIR_WORTH * reads
+                && median(&known.gaps) <= PAIR_GAP_NS
+        })
+    }
+
     /// Reads of a place that came within the tick of the one before, by the pairs that are known.
     fn within_tick(&self, second: usize, tick_ns: u64) -> f64 {
         let before = self.pairs.iter().filter(|((_, place), _)| *place == second);
@@ -226,6 +254,11 @@ fn advice(
         return Vec::new();
     }
     let mut advice = Vec::new();
+    let function = place.name.0.as_deref().unwrap_or_default();
+    if let Some((_, known)) = KNOWN.iter().find(|(start, _)| function.starts_with(start)) {
+        advice.push(Advice::Known { advice: known });
+        return advice;
+    }
     let most = place.rows.iter().max_by(|a, b| a.1.total_cmp(b.1));
     advice.extend(most.and_then(|(row, _)| by_kernel(report, &callers.called[*row])));
     let tick_ns = report.clock_reads.tick_ns;
@@ -235,15 +268,20 @@ fn advice(
         0.0
     });
     let precise: f64 = precise_reads(callers, place);
-    if share >= COARSE_WORTH && precise >= place.reads / 2.0 && tick_ns > 0 {
-        advice.push(Advice::Coarse { share, tick_ns });
-    }
+    // What lies between two reads that follow one another may be what is measured: a coarse clock would say 0.
     if let Some((followed, gap_ns, second)) = follows.most_often(index) {
         let share = (followed / place.reads).min(1.0);
         if share >= PAIR_WORTH && gap_ns <= PAIR_GAP_NS {
             let with = (second != index).then(|| described(&gathered.sites[second].name));
             advice.push(Advice::Merge { share, gap_ns, with });
+            return advice;
         }
+    }
+    if follows.is_mostly_second(index, place.reads) {
+        return advice;
+    }
+    if share >= COARSE_WORTH && precise >= place.reads / 2.0 && tick_ns > 0 {
+        advice.push(Advice::Coarse { share, tick_ns });
     }
     advice
 }

@@ -144,6 +144,12 @@ fn a_coarse_clock_is_advised_only_by_what_is_known() {
         })
     };
     let mut report = server();
+    assert_eq!(
+        coarse(&report),
+        None,
+        "what lies between the reads of a pair may be what is measured"
+    );
+    report.callers.as_mut().unwrap().pairs.clear();
     // All others together are 288,001.6 of 500,002 reads: had all of the 7 % that came in another
     // tick been this site's, 83.5 % of its own would still have come in the same.
     let part = 212_000.4 / 500_002.0;
@@ -151,15 +157,37 @@ fn a_coarse_clock_is_advised_only_by_what_is_known() {
     assert!((coarse(&report).unwrap() - expected).abs() < 1e-9);
     report.clock_reads.same_tick_share = Some(0.7);
     assert_eq!(coarse(&report), None, "the others may be at fault for all of it");
-    // A pair that is known to follow within 120 ns.
+    // A pair that is known to follow within 40 us, which is no pair that one read could serve.
     report.callers.as_mut().unwrap().pairs =
-        vec![PairRow { first: 0, second: 0, samples: 9, share: 0.9, gap_ns: 120 }];
+        vec![PairRow { first: 0, second: 0, samples: 9, share: 0.9, gap_ns: 40_000 }];
     let share = coarse(&report).unwrap();
-    assert!((share - 0.9).abs() < 1e-3, "{share}");
+    assert!((share - 0.9 * 0.99).abs() < 1e-3, "{share}");
     report.clock_reads.same_tick_share = None;
     assert!(coarse(&report).is_some());
     report.callers.as_mut().unwrap().called[0].clock = Some("CLOCK_MONOTONIC_COARSE".to_owned());
     assert_eq!(coarse(&report), None, "it is a coarse clock");
+}
+
+#[test]
+fn what_a_program_has_a_word_for_is_told_by_that_word() {
+    let mut report = server();
+    let callers = report.callers.as_mut().unwrap();
+    for frame in &mut callers.frames {
+        if frame.function.is_some() {
+            frame.function = Some("InstrStartNode".into());
+        }
+    }
+    let [Advice::Known { advice }] = &sites(&report)[0].advice[..] else {
+        panic!("{:?}", sites(&report)[0]);
+    };
+    assert!(advice.contains("TIMING OFF"), "{advice}");
+}
+
+#[test]
+fn nothing_is_advised_of_sites_that_hardly_read() {
+    let mut report = server();
+    report.clock_reads.reads *= 1_000;
+    assert!(sites(&report).iter().all(|site| site.advice.is_empty()));
 }
 
 #[test]

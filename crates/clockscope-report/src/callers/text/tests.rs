@@ -44,9 +44,6 @@ fn a_server_in_80_columns() {
         at /src/libfdproto/fifo.c:512
         106,000 reads a second, 42 % of all, of clock_gettime(MONOTONIC); about 5.09
         ms, 0.25 % of wall
-        -> at least 83 % of these reads came within the same 4 ms tick as the
-           thread's read before: a coarse clock, or a time that is kept for a while,
-           would have said the same (try: clockscope run --clock coarse)
         -> 55 % are followed within 120 ns (median) by the one in fd_fifo_timedget
            (libfdproto.so.7+0x6100): one read can serve both, unless the time
            between them is what is measured
@@ -54,12 +51,14 @@ fn a_server_in_80_columns() {
         at /opt/diameter/lib/libfdproto.so.7+0x6100
         60,000 reads a second, 24 % of all, of clock_gettime(MONOTONIC); about 2.88
         ms, 0.14 % of wall
-        -> at least 97 % within the same tick, as above
     3.  log_line
         at /src/diameterd/log.c:44
         50,000 reads a second, 20 % of all, of gettimeofday; about 2.5 ms, 0.13 % of
         wall
-        -> at least 65 % within the same tick, as above
+        -> at least 65 % of these reads came within the same 4 ms tick as the
+           thread's read before: for time stamps a coarse clock, or a time that is
+           kept for a while, would have said the same (try: clockscope run --clock
+           coarse)
     4.  stamp
         at /src/diameterd/log.c:17
         30,000 reads a second, 12 % of all, of clock_gettime(MONOTONIC); about 1.44
@@ -111,10 +110,6 @@ fn a_server_in_60_columns() {
         at /src/libfdproto/fifo.c:512
         106,000 reads a second, 42 % of all, of
         clock_gettime(MONOTONIC); about 5.09 ms, 0.25 % of wall
-        -> at least 83 % of these reads came within the same 4
-           ms tick as the thread's read before: a coarse clock,
-           or a time that is kept for a while, would have said
-           the same (try: clockscope run --clock coarse)
         -> 55 % are followed within 120 ns (median) by the one
            in fd_fifo_timedget (libfdproto.so.7+0x6100): one
            read can serve both, unless the time between them is
@@ -123,12 +118,15 @@ fn a_server_in_60_columns() {
         at /opt/diameter/lib/libfdproto.so.7+0x6100
         60,000 reads a second, 24 % of all, of
         clock_gettime(MONOTONIC); about 2.88 ms, 0.14 % of wall
-        -> at least 97 % within the same tick, as above
     3.  log_line
         at /src/diameterd/log.c:44
         50,000 reads a second, 20 % of all, of gettimeofday;
         about 2.5 ms, 0.13 % of wall
-        -> at least 65 % within the same tick, as above
+        -> at least 65 % of these reads came within the same 4
+           ms tick as the thread's read before: for time stamps
+           a coarse clock, or a time that is kept for a while,
+           would have said the same (try: clockscope run --clock
+           coarse)
     4.  stamp
         at /src/diameterd/log.c:17
         30,000 reads a second, 12 % of all, of
@@ -174,18 +172,16 @@ fn a_server_in_120_columns() {
     1.  fd_fifo_post_internal
         at /src/libfdproto/fifo.c:512
         106,000 reads a second, 42 % of all, of clock_gettime(MONOTONIC); about 5.09 ms, 0.25 % of wall
-        -> at least 83 % of these reads came within the same 4 ms tick as the thread's read before: a coarse clock, or a
-           time that is kept for a while, would have said the same (try: clockscope run --clock coarse)
         -> 55 % are followed within 120 ns (median) by the one in fd_fifo_timedget (libfdproto.so.7+0x6100): one read can
            serve both, unless the time between them is what is measured
     2.  fd_fifo_timedget
         at /opt/diameter/lib/libfdproto.so.7+0x6100
         60,000 reads a second, 24 % of all, of clock_gettime(MONOTONIC); about 2.88 ms, 0.14 % of wall
-        -> at least 97 % within the same tick, as above
     3.  log_line
         at /src/diameterd/log.c:44
         50,000 reads a second, 20 % of all, of gettimeofday; about 2.5 ms, 0.13 % of wall
-        -> at least 65 % within the same tick, as above
+        -> at least 65 % of these reads came within the same 4 ms tick as the thread's read before: for time stamps a coarse
+           clock, or a time that is kept for a while, would have said the same (try: clockscope run --clock coarse)
     4.  stamp
         at /src/diameterd/log.c:17
         30,000 reads a second, 12 % of all, of clock_gettime(MONOTONIC); about 1.44 ms, 0.07 % of wall
@@ -234,9 +230,6 @@ fn a_host_that_fell_back_is_sent_to_doctor() {
         60,000 reads a second, 24 % of all, of clock_gettime(MONOTONIC); about 156
         ms, 7.8 % of wall
         -> not answered in user space either (1.3 us each)
-        -> at least 97 % of these reads came within the same 4 ms tick as the
-           thread's read before: a coarse clock, or a time that is kept for a while,
-           would have said the same (try: clockscope run --clock coarse)
     3.  log_line
         at /src/diameterd/log.c:44
         50,000 reads a second, 20 % of all, of gettimeofday; about 2.5 ms, 0.13 % of

@@ -67,8 +67,9 @@ fn vdso_calls_and_system_calls_share_a_table() {
     By syscall:   152 ms, 152 ns a read (measured)
     Fallen back:  1.2 s on hpet, 2.5 s on acpi_pm (typical: 1.2 us, 2.5 us a read)
     Same tick:    62 % of the precise reads came within the same 4 ms tick as the
-                  thread's read before: a coarse clock would have returned the same
-                  (try: clockscope run --clock coarse)
+                  thread's read before: a coarse clock would have returned the same,
+                  and shorter times as 0 (for time stamps try: clockscope run
+                  --clock coarse)
     Times:        of vDSO calls estimated: 10,042 of 1,000,022 were timed
     Overhead:     142 ns a system call by eBPF, 2.91 ms in all (61 ns is subtracted
                   from each time); 40 ns on each system call of every other process
