@@ -47,6 +47,32 @@ fn a_report_of_vdso_calls_only() {
 }
 
 #[test]
+fn a_slow_clock_is_told_by_what_the_whole_program_would_take() {
+    let mut report = vdso_only();
+    report.clock_reads.clocksource_reads = report.vdso[0].calls;
+    let said = |report: &TraceReport| {
+        let text = text(report);
+        let lines = text.lines().skip_while(|line| !line.starts_with("Fallen back"));
+        lines.take_while(|line| !line.starts_with("Same tick")).collect::<Vec<_>>().join("\n")
+    };
+    assert_snapshot!(said(&report), @r"
+    Fallen back:  on hpet this would take 3.16 s of CPU time instead of 1.98 s, 1.6
+                  times as long; on acpi_pm 4.46 s, 2.2 times as long (typical: 1.2
+                  us, 2.5 us a read for the 1,000,003 reads that ask the
+                  clocksource)
+    ");
+    // Twice as much of it was the clock's.
+    report.cpu_ns = 2 * report.vdso[0].time_total_ns;
+    let printed = said(&report).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        printed.contains("1.22 s of CPU time instead of 42.8 ms, 29 times as long"),
+        "{printed}"
+    );
+    report.vdso[0].timed = 0;
+    assert!(said(&report).starts_with("Fallen back:  1.2 s on hpet"), "{}", said(&report));
+}
+
+#[test]
 fn vdso_calls_and_system_calls_share_a_table() {
     assert_snapshot!(text(&database()), @r"
     sqlite3 t.db .read load.sql: exit code 0, 2.31 s (CPU 1.98 s)
