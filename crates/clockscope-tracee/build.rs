@@ -1,4 +1,4 @@
-//! Compiles the crate `vdso-image` into an ELF shared object of at most seven pages.
+//! Compiles the crate `vdso-image` into an ELF shared object of at most eight pages.
 //!
 //! Three steps: `fastclock` as a library and `vdso-image` as one object file, by the compiler that
 //! builds the command; then a link without any library. A panic, a call into `core` that was not

@@ -3,7 +3,7 @@
 //! A traced program is given this image in place of the kernel's. Its functions count the call and
 //! jump to the kernel's own image, which stays mapped, or answer by another clock. The command's build script compiles this
 //! crate a second time, with `--cfg clockscope_image`, and links it into an ELF shared object of at
-//! most seven pages (see `image.ld`); as an ordinary library the crate holds only the [`layout`].
+//! most eight pages (see `image.ld`); as an ordinary library the crate holds only the [`layout`].
 //!
 //! | file | what is in it |
 //! |---|---|

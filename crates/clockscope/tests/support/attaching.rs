@@ -112,14 +112,14 @@ pub(crate) fn mappings(pid: i32) -> Vec<String> {
 }
 
 /// Whether a line of `/proc/PID/maps` may be of clockscope's: shared memory, or code that no file has, of
-/// seven pages.
+/// eight pages.
 fn is_clockscopes(line: &str) -> bool {
     let size = line.split(' ').next().and_then(|range| {
         let (start, end) = range.split_once('-')?;
         let number = |text| u64::from_str_radix(text, 16).ok();
         number(end)?.checked_sub(number(start)?)
     });
-    line.contains("SYSV") || (line.contains(" r-xp 00000000 00:00 0") && size == Some(7 * 4096))
+    line.contains("SYSV") || (line.contains(" r-xp 00000000 00:00 0") && size == Some(8 * 4096))
 }
 
 /// Checks that a process has the mappings that it had: none of clockscope's, and the kernel's own.
