@@ -16,16 +16,13 @@ pub(super) mod tables;
 
 use std::collections::HashMap;
 
-use super::managed::{Function, ManagedId, Names};
+use super::managed::{Function, ManagedId, Names, Remembered};
 use super::memory::Memory;
 use super::unwind_cfi::{RBP, RSP, Registers, Stack};
 use layout::Layout;
 use methods::{At, Methods};
 use tables::Tables;
 
-/// After this time all is read anew, in nanoseconds: code may have been thrown away and its place used
-/// again.
-const FRESH_NS: u64 = 100_000_000;
 /// Steps back in a map of segments.
 const STEPS_MAX: usize = 100_000;
 /// What a compiled method keeps of the stack at most, in words: 1 MiB.
@@ -41,7 +38,7 @@ pub(super) struct Jvm {
     layout: Layout,
     known: HashMap<u64, Option<Place>>,
     interpreted: HashMap<(u64, u64), Option<ManagedId>>,
-    known_since: u64,
+    remembered: Remembered,
 }
 
 /// What is at a return address.
@@ -73,7 +70,12 @@ impl Jvm {
     pub(super) fn find(memory: &Memory<'_>, symbols: &[u64; tables::SYMBOLS.len()]) -> Option<Jvm> {
         let tables = Tables::read(memory, symbols)?;
         let layout = Layout::read(memory, &tables)?;
-        Some(Jvm { layout, known: HashMap::new(), interpreted: HashMap::new(), known_since: 0 })
+        Some(Jvm {
+            layout,
+            known: HashMap::new(),
+            interpreted: HashMap::new(),
+            remembered: Remembered::default(),
+        })
     }
 
     /// Whether an address lies in the code that the JVM makes.
@@ -90,10 +92,9 @@ impl Jvm {
         registers: &Registers,
         names: &mut Names,
     ) -> Option<Frame> {
-        if time_ns.saturating_sub(self.known_since) >= FRESH_NS {
+        if self.remembered.is_stale(time_ns) {
             self.known.clear();
             self.interpreted.clear();
-            self.known_since = time_ns;
         }
         let place = match self.known.get(&registers.ip) {
             Some(place) => place.clone(),
@@ -256,7 +257,12 @@ mod tests {
             symbol_length: 0,
             symbol_body: 6,
         };
-        Jvm { layout, known: HashMap::new(), interpreted: HashMap::new(), known_since: 0 }
+        Jvm {
+            layout,
+            known: HashMap::new(),
+            interpreted: HashMap::new(),
+            remembered: Remembered::default(),
+        }
     }
 
     /// A JVM's memory can be anything: it is read later than the sample was taken, and a process may

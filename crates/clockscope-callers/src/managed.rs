@@ -20,6 +20,26 @@ pub(super) struct Function {
     pub(super) is_inlined: bool,
 }
 
+/// Since when things are remembered of the memory of a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Remembered {
+    since_ns: u64,
+}
+
+impl Remembered {
+    /// Something else may lie where a function was: after this time all is read anew, in nanoseconds.
+    const FRESH_NS: u64 = 100_000_000;
+
+    /// Whether all is to be forgotten now.
+    pub(super) fn is_stale(&mut self, now_ns: u64) -> bool {
+        let is_stale = now_ns.saturating_sub(self.since_ns) >= Self::FRESH_NS;
+        if is_stale {
+            self.since_ns = now_ns;
+        }
+        is_stale
+    }
+}
+
 /// All that were seen.
 #[derive(Debug, Default)]
 pub(super) struct Names {

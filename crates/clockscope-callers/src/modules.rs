@@ -126,6 +126,14 @@ impl Space {
         (address < region.end).then_some(*region)
     }
 
+    /// The parts that are of files.
+    fn files(&self) -> impl Iterator<Item = (&Region, ModuleId)> {
+        self.regions.values().filter_map(|region| match region.filling {
+            Filling::File(id) => Some((region, id)),
+            _ => None,
+        })
+    }
+
     /// Puts a region in; what it covers of others is gone.
     fn put(&mut self, region: Region) {
         let covered: Vec<Region> = self
@@ -163,15 +171,10 @@ struct Process {
     image_at: Option<u64>,
     /// Time of the sample for which its memory was last looked at afresh, in nanoseconds.
     looked_at: Option<u64>,
-    jvm: Option<Jvm>,
-    /// Time of the sample for which a JVM was looked for, in nanoseconds.
-    jvm_sought_at: Option<u64>,
-    v8: Option<V8>,
-    /// The same for V8.
-    v8_sought_at: Option<u64>,
+    jvm: Sought<Jvm>,
+    v8: Sought<V8>,
     /// A Python, or why what it executes cannot be read.
-    python: Option<Result<Python, String>>,
-    python_sought_at: Option<u64>,
+    python: Sought<Result<Python, String>>,
 }
 
 impl Process {
@@ -183,18 +186,38 @@ impl Process {
             dumps: Vec::new(),
             image_at: None,
             looked_at: None,
-            jvm: None,
-            jvm_sought_at: None,
-            v8: None,
-            v8_sought_at: None,
-            python: None,
-            python_sought_at: None,
+            jvm: Sought::default(),
+            v8: Sought::default(),
+            python: Sought::default(),
         }
     }
 }
 
-/// Runtimes are looked for again after this time, in nanoseconds: they may be loaded late.
-const RUNTIME_PAUSE_NS: u64 = 1_000_000_000;
+/// A runtime in a process, and the time of the sample for which it was looked for last, in nanoseconds.
+#[derive(Clone)]
+struct Sought<T> {
+    found: Option<T>,
+    at_ns: Option<u64>,
+}
+
+impl<T> Default for Sought<T> {
+    fn default() -> Self {
+        Self { found: None, at_ns: None }
+    }
+}
+
+impl<T> Sought<T> {
+    /// What is there. It may be loaded late, so it is looked for again after this time, in nanoseconds.
+    fn or_find(&mut self, now_ns: u64, find: impl FnOnce() -> Option<T>) -> Option<&mut T> {
+        const PAUSE_NS: u64 = 1_000_000_000;
+        let is_due = self.at_ns.is_none_or(|then| now_ns.saturating_sub(then) >= PAUSE_NS);
+        if self.found.is_none() && is_due {
+            self.at_ns = Some(now_ns);
+            self.found = find();
+        }
+        self.found.as_mut()
+    }
+}
 
 /// All processes and files.
 pub(super) struct Modules {
@@ -252,7 +275,7 @@ impl Modules {
                     parent: parent.program.or(parent.parent),
                     dumps: parent.dumps.clone(),
                     image_at: parent.image_at,
-                    python: parent.python.clone(),
+                    python: Sought { at_ns: None, ..parent.python.clone() },
                     ..Process::new(Rc::clone(&parent.space))
                 };
                 self.processes.insert(*pid, process);
@@ -273,7 +296,7 @@ impl Modules {
             process.dumps.truncate(super::jit::DUMPS_MAX);
         }
         if python::is_of_python(mapping) {
-            process.python_sought_at = None;
+            process.python.at_ns = None;
         }
         let Mapping { start, end, offset, .. } = *mapping;
         Rc::make_mut(&mut process.space).put(Region { start, end, offset, filling });
@@ -357,28 +380,22 @@ impl Modules {
 
     /// The JVM in a process.
     pub(super) fn jvm(&mut self, pid: i32, now_ns: u64, memory: &Memory<'_>) -> Option<&mut Jvm> {
-        let process = self.processes.get_mut(&pid)?;
-        if process.jvm.is_none() && is_due(&mut process.jvm_sought_at, now_ns) {
-            let symbols = self.jvm_symbols(pid);
-            let process = self.processes.get_mut(&pid)?;
-            process.jvm = symbols.and_then(|symbols| Jvm::find(memory, &symbols));
-        }
-        self.processes.get_mut(&pid)?.jvm.as_mut()
+        let Process { space, jvm, .. } = self.processes.get_mut(&pid)?;
+        let modules = &mut self.modules;
+        jvm.or_find(now_ns, || Jvm::find(memory, &jvm_symbols(space, modules)?))
     }
 
     /// The V8 in a process.
     pub(super) fn v8(&mut self, pid: i32, now_ns: u64) -> Option<&mut V8> {
-        let process = self.processes.get_mut(&pid)?;
-        if process.v8.is_none() && is_due(&mut process.v8_sought_at, now_ns) {
-            let modules = &mut self.modules;
-            let layout = process.space.regions.values().find_map(|region| {
-                let Filling::File(id) = region.filling else { return None };
+        let Process { space, v8, .. } = self.processes.get_mut(&pid)?;
+        let modules = &mut self.modules;
+        v8.or_find(now_ns, || {
+            let mut code = space.files().filter_map(|(_, id)| {
                 let FileContent::Code(code) = modules.get_mut(id.0)?.content() else { return None };
                 code.v8()?.clone()
             });
-            process.v8 = layout.map(V8::new);
-        }
-        process.v8.as_mut()
+            code.next().map(V8::new)
+        })
     }
 
     /// The Python in a process, or why what it executes cannot be read; `None` if there is none, as far as
@@ -389,14 +406,12 @@ impl Modules {
         now_ns: u64,
         memory: &Memory<'_>,
     ) -> Option<&mut Result<Python, String>> {
-        let process = self.processes.get_mut(&pid)?;
-        if process.python.is_none() && is_due(&mut process.python_sought_at, now_ns) {
-            let found = self.python_symbols(pid).map(|(symbols, evaluation, minor)| {
-                Python::find(memory, symbols, evaluation, minor)
-            });
-            self.processes.get_mut(&pid)?.python = found;
-        }
-        self.processes.get_mut(&pid)?.python.as_mut()
+        let Process { space, python, .. } = self.processes.get_mut(&pid)?;
+        let modules = &mut self.modules;
+        python.or_find(now_ns, || {
+            let (symbols, evaluation, minor) = python_symbols(space, modules)?;
+            Some(Python::find(memory, symbols, evaluation, minor))
+        })
     }
 
     /// Whether a process executes functions by a Python whose frames can be read.
@@ -406,45 +421,8 @@ impl Modules {
 
     /// The code that executes Python's functions in a process.
     pub(super) fn evaluation(&self, pid: i32) -> Option<&Range<u64>> {
-        let python = self.processes.get(&pid)?.python.as_ref()?;
+        let python = self.processes.get(&pid)?.python.found.as_ref()?;
         python.as_ref().ok().map(|python| &python.evaluation)
-    }
-
-    /// Where Python's variables and its function for functions are, and its minor version by the file's name.
-    fn python_symbols(&mut self, pid: i32) -> Option<([u64; 2], Range<u64>, Option<u32>)> {
-        let modules = &mut self.modules;
-        let mut regions = self.processes.get(&pid)?.space.regions.values();
-        regions.find_map(|region| {
-            let Filling::File(id) = region.filling else { return None };
-            let module = modules.get_mut(id.0)?;
-            let name = module.name.file_name()?.to_owned();
-            if !python::may_be_python(name.as_bytes()) {
-                return None;
-            }
-            let FileContent::Code(code) = module.content() else { return None };
-            let symbols = code.elf.exported(&python::SYMBOLS)?;
-            let evaluation = code.elf.exported_function(python::EVALUATION)?;
-            let bias = region.start.wrapping_sub(code.elf.address_of(region.offset)?);
-            let there = |address: u64| address.wrapping_add(bias);
-            let evaluation = there(evaluation.start)..there(evaluation.end);
-            Some((symbols.map(there), evaluation, python::minor_of(name.to_str()?)))
-        })
-    }
-
-    /// Where the variables are that lead to a JVM's tables.
-    fn jvm_symbols(&mut self, pid: i32) -> Option<[u64; tables::SYMBOLS.len()]> {
-        let modules = &mut self.modules;
-        let mut regions = self.processes.get(&pid)?.space.regions.values();
-        let (region, id) = regions.find_map(|region| match region.filling {
-            Filling::File(id) if modules.get(id.0)?.name.ends_with("libjvm.so") => {
-                Some((region, id))
-            }
-            _ => None,
-        })?;
-        let FileContent::Code(code) = modules.get_mut(id.0)?.content() else { return None };
-        let bias = region.start.wrapping_sub(code.elf.address_of(region.offset)?);
-        let addresses = code.elf.exported(&tables::SYMBOLS)?;
-        Some(addresses.map(|address| address.wrapping_add(bias)))
     }
 
     /// The program that a process runs, for code made at run time.
@@ -458,13 +436,36 @@ impl Modules {
     }
 }
 
-/// Whether something was not looked for just before; notes that it is now.
-fn is_due(sought_at: &mut Option<u64>, now_ns: u64) -> bool {
-    let is_due = sought_at.is_none_or(|then| now_ns.saturating_sub(then) >= RUNTIME_PAUSE_NS);
-    if is_due {
-        *sought_at = Some(now_ns);
-    }
-    is_due
+/// Where Python's variables and its function for functions are, and its minor version by the file's name.
+fn python_symbols(
+    space: &Space,
+    modules: &mut [Module],
+) -> Option<([u64; 2], Range<u64>, Option<u32>)> {
+    space.files().find_map(|(region, id)| {
+        let module = modules.get_mut(id.0)?;
+        let name = module.name.file_name()?.to_owned();
+        if !python::may_be_python(name.as_bytes()) {
+            return None;
+        }
+        let FileContent::Code(code) = module.content() else { return None };
+        let symbols = code.elf.exported(&python::SYMBOLS)?;
+        let evaluation = code.elf.exported_function(python::EVALUATION)?;
+        let bias = region.start.wrapping_sub(code.elf.address_of(region.offset)?);
+        let there = |address: u64| address.wrapping_add(bias);
+        let evaluation = there(evaluation.start)..there(evaluation.end);
+        Some((symbols.map(there), evaluation, python::minor_of(name.to_str()?)))
+    })
+}
+
+/// Where the variables are that lead to a JVM's tables.
+fn jvm_symbols(space: &Space, modules: &mut [Module]) -> Option<[u64; tables::SYMBOLS.len()]> {
+    let is_jvm =
+        |id: ModuleId| modules.get(id.0).is_some_and(|module| module.name.ends_with("libjvm.so"));
+    let (region, id) = space.files().find(|(_, id)| is_jvm(*id))?;
+    let FileContent::Code(code) = modules.get_mut(id.0)?.content() else { return None };
+    let bias = region.start.wrapping_sub(code.elf.address_of(region.offset)?);
+    let addresses = code.elf.exported(&tables::SYMBOLS)?;
+    Some(addresses.map(|address| address.wrapping_add(bias)))
 }
 
 /// Whether this is a dump of code made at run time, as `perf` knows them: `jit-PID.dump`.

@@ -16,13 +16,11 @@ mod lines;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::managed::{Function, ManagedId, Names};
+use super::managed::{Function, ManagedId, Names, Remembered};
 use super::memory::Memory;
 use super::sample::Mapping;
 use layout::Layout;
 
-/// After this time all is read anew, in nanoseconds: something else may lie where a code object was.
-const FRESH_NS: u64 = 100_000_000;
 /// Frames of a thread.
 const FRAMES_MAX: usize = 512;
 /// Threads and interpreters that are looked at.
@@ -58,7 +56,7 @@ pub(super) struct Python {
     /// By the thread's own address: where it was found last.
     threads: HashMap<u64, u64>,
     known: HashMap<(Code, u64), ManagedId>,
-    known_since: u64,
+    remembered: Remembered,
 }
 
 /// What tells one code object from another that lies there later.
@@ -86,7 +84,15 @@ impl Python {
     ) -> Result<Python, String> {
         let layout = Layout::of(memory, runtime, minor)?;
         let (threads, known) = (HashMap::new(), HashMap::new());
-        Ok(Python { layout, runtime, code_type, evaluation, threads, known, known_since: 0 })
+        Ok(Python {
+            layout,
+            runtime,
+            code_type,
+            evaluation,
+            threads,
+            known,
+            remembered: Remembered::default(),
+        })
     }
 
     /// The frames of the thread whose `pthread_self` is given; `None` if Python does not know it, or what is
@@ -98,9 +104,8 @@ impl Python {
         thread: u64,
         names: &mut Names,
     ) -> Option<Frames> {
-        if time_ns.saturating_sub(self.known_since) >= FRESH_NS || self.known.len() > KNOWN_MAX {
+        if self.remembered.is_stale(time_ns) || self.known.len() > KNOWN_MAX {
             self.known.clear();
-            self.known_since = time_ns;
         }
         let state = self.thread(memory, thread)?;
         let mut frame = match self.layout.call_frame {
@@ -184,7 +189,7 @@ impl Python {
         if let Some(known) = self.known.get(&(code, place)) {
             return Some(*known);
         }
-        let table = layout.bytes(memory, code.table, TABLE_MAX)?;
+        let table = layout::bytes(memory, code.table, TABLE_MAX)?;
         let line = lines::line(layout.lines, &table, code.first_line, place);
         let name = layout.text(memory, code.name, NAME_MAX)?;
         let file = layout.text(memory, code.file, NAME_MAX)?;

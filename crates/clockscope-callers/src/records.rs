@@ -34,17 +34,10 @@ pub struct Taken {
     pub sample: Sample,
     /// Ticks that taking the thread's last sample took the program; 0 if none is known.
     pub cost_ticks: u64,
-    /// If the call waits until this was read.
-    pub hold: Option<Hold>,
-}
-
-/// A call that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hold {
-    /// The number of its wait in its process.
-    pub number: u64,
-    /// Address of the thread's slot.
+    /// Address of the slot in which the call was counted; 0 for a system call.
     pub slot: u64,
+    /// The number of the call's wait in its process, if it waits until this was read.
+    pub wait: Option<u64>,
 }
 
 /// A record and its moment, `CLOCK_MONOTONIC` in nanoseconds.
@@ -143,25 +136,24 @@ impl Reader {
         let registers = sample.user_regs.as_ref()?;
         let value = |number| registers.get(number);
         let raw = sample.raw.map(|raw| raw.as_slice().into_owned()).unwrap_or_default();
-        let (called, weight, after_ticks, cost_ticks, hold) =
+        let (called, weight, after_ticks, cost_ticks, slot, wait) =
             match raw.get(NUMBER_AT..NUMBER_AT + 8) {
                 Some(number) => {
                     if value(perf::R9)? == self.mark {
                         return None;
                     }
                     let number = u64::from_le_bytes(number.try_into().ok()?);
-                    (Called::Syscall(u32::try_from(number).ok()?), sample.period?, None, 0, None)
+                    (Called::Syscall(u32::try_from(number).ok()?), sample.period?, None, 0, 0, None)
                 }
                 None => {
                     let shown = value(perf::DX)?;
                     let slot_and_counter = value(perf::R9)?;
                     let counter = u8::try_from(slot_and_counter & COUNTER_MASK).ok()?;
                     let slot = slot_and_counter & !COUNTER_MASK;
-                    let number = Some(value(perf::R11)?).filter(|number| *number != 0);
-                    let hold = number.map(|number| Hold { number, slot });
+                    let wait = Some(value(perf::R11)?).filter(|number| *number != 0);
                     let after = Some(shown >> 32).filter(|ticks| *ticks != 0);
                     let weight = shown & u64::from(u32::MAX);
-                    (Called::Vdso(counter), weight, after, value(perf::R10)?, hold)
+                    (Called::Vdso(counter), weight, after, value(perf::R10)?, slot, wait)
                 }
             };
         Some(Taken {
@@ -177,7 +169,8 @@ impl Reader {
                 frame_pointers: sample.callchain.as_ref().map(frame_pointers).unwrap_or_default(),
             },
             cost_ticks,
-            hold,
+            slot,
+            wait,
         })
     }
 }

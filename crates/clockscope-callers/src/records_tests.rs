@@ -52,9 +52,9 @@ fn taken(body: &[u8]) -> Option<Taken> {
 
 #[test]
 fn a_sample_at_the_door_says_who_called_what_and_for_how_many() {
-    let Taken { sample, cost_ticks, hold } = taken(&sample(&[0; 4], &REGISTERS)).unwrap();
+    let Taken { sample, cost_ticks, slot, wait } = taken(&sample(&[0; 4], &REGISTERS)).unwrap();
     assert_eq!(sample.called, Called::Vdso(25));
-    assert_eq!(hold, Some(Hold { number: 3, slot: 0x7f00_0000_0080 }));
+    assert_eq!((slot, wait), (0x7f00_0000_0080, Some(3)));
     assert_eq!((sample.pid, sample.tid, sample.time_ns), (100, 101, 123_456));
     assert_eq!((sample.weight, sample.after_ticks, cost_ticks), (40, Some(9), 77));
     let r12_15 = [12, 13, 14, 15];

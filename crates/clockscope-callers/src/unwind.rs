@@ -288,6 +288,12 @@ impl Unwinder {
                 return Step::End(End::NotMapped);
             }
         };
+        if let Some(Interpreted(of)) = taken.interpreted
+            && self.evaluates(taken.sample.pid, address)
+            && let Some(end) = continued(of, frames)
+        {
+            return Step::End(end);
+        }
         let Some(module) = self.modules.module_mut(id) else {
             frames.push(unknown);
             return Step::End(End::NotMapped);
@@ -305,15 +311,6 @@ impl Unwinder {
         let Some(at) = code.elf.address_of(offset) else {
             frames.push(unknown);
             return Step::End(End::NotMapped);
-        };
-        if let Some(Interpreted(of)) = taken.interpreted
-            && self.evaluates(taken.sample.pid, address)
-            && let Some(end) = continued(of, frames)
-        {
-            return Step::End(end);
-        }
-        let Some(FileContent::Code(code)) = self.modules.module_mut(id).map(Module::content) else {
-            return Step::End(End::Unreadable(id));
         };
         frames.push(FrameAddress::Code { module: id, at });
         let found = match &mut code.frames {

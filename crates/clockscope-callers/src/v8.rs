@@ -15,12 +15,10 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::managed::{Function, ManagedId, Names};
+use super::managed::{Function, ManagedId, Names, Remembered};
 use super::memory::Memory;
 use super::unwind_cfi::Stack;
 
-/// After this time all is read anew, in nanoseconds: the collector may have put something else there.
-const FRESH_NS: u64 = 100_000_000;
 /// Letters of a name.
 const NAME_MAX: usize = 512;
 /// Letters of a script.
@@ -91,7 +89,7 @@ pub(super) struct V8 {
     layout: Layout,
     /// By the description that closures of one function share.
     functions: HashMap<u64, Option<ManagedId>>,
-    known_since: u64,
+    remembered: Remembered,
     /// Ends of lines, by script and its length.
     lines: HashMap<(u64, usize), Option<Rc<[u32]>>>,
 }
@@ -99,7 +97,12 @@ pub(super) struct V8 {
 impl V8 {
     /// By what the program's file says.
     pub(super) fn new(layout: Layout) -> V8 {
-        V8 { layout, functions: HashMap::new(), known_since: 0, lines: HashMap::new() }
+        V8 {
+            layout,
+            functions: HashMap::new(),
+            remembered: Remembered::default(),
+            lines: HashMap::new(),
+        }
     }
 
     /// The function of JavaScript whose frame `rbp` points to; `None` for a frame of another kind, and
@@ -112,9 +115,8 @@ impl V8 {
         bp: u64,
         names: &mut Names,
     ) -> Option<ManagedId> {
-        if time_ns.saturating_sub(self.known_since) >= FRESH_NS {
+        if self.remembered.is_stale(time_ns) {
             self.functions.clear();
-            self.known_since = time_ns;
         }
         // Frames of another kind have a small number in place of the context.
         object(stack.word(bp.checked_sub(8)?)?)?;

@@ -40,8 +40,8 @@ pub struct Callers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Waits {
-    /// Samples for which a thread waited.
-    pub samples: u64,
+    /// How often a thread waited until it was read: for a sample, or for the call that followed one.
+    pub count: u64,
     /// Samples that are left out because the frames were not read before the thread went on.
     pub missed: u64,
     /// Mean time that a sample took the thread, in nanoseconds; `null` if none is known.

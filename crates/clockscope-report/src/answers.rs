@@ -139,19 +139,22 @@ fn typical(report: &TraceReport) -> String {
 }
 
 /// The CPU time of the program where its reads of the clocksource take `typical_ns`, by what they took here;
-/// `None` if that is not known of all of them.
+/// `None` if that is not known of nearly all of them.
 pub(super) fn whole_on(report: &TraceReport, typical_ns: u64) -> Option<u64> {
-    let asks = |row: &&VdsoRow| {
+    /// One in so many may be another program's start, or a system call beside the vDSO.
+    const UNKNOWN_ONE_IN: u64 = 100;
+    let is_known = |row: &&VdsoRow| {
         let source = reads::source(&row.function, row.clock.as_deref());
-        source == Some(Source::Clocksource) && row.calls > 0
+        source == Some(Source::Clocksource) && row.has_time()
     };
-    let (mut calls, mut here) = (0_u64, 0_u64);
-    for row in report.vdso.iter().filter(asks) {
-        calls = calls.checked_add(row.calls)?;
-        here = here.checked_add(row.time_total_ns).filter(|_| row.has_time())?;
+    let (mut known, mut here) = (0_u64, 0_u64);
+    for row in report.vdso.iter().filter(is_known) {
+        known = known.checked_add(row.calls)?;
+        here = here.checked_add(row.time_total_ns)?;
     }
-    let is_all = report.cpu_ns > 0 && calls > 0 && calls == report.clock_reads.clocksource_reads;
-    is_all.then(|| report.cpu_ns.saturating_sub(here).checked_add(typical_ns))?
+    let unknown = report.clock_reads.clocksource_reads.checked_sub(known)?;
+    let is_enough = report.cpu_ns > 0 && known > 0 && unknown <= known / UNKNOWN_ONE_IN;
+    is_enough.then(|| report.cpu_ns.saturating_sub(here).checked_add(typical_ns))?
 }
 
 /// A ratio of two times in words.

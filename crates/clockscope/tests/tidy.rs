@@ -230,6 +230,22 @@ fn sources_are_finished(files: &[File]) -> Vec<String> {
     complaints
 }
 
+/// What a merge leaves where both sides have changed the same lines.
+fn merges_are_done(files: &[File]) -> Vec<String> {
+    let is_mark = |line: &str| ["<", ">"].iter().any(|mark| line.starts_with(&mark.repeat(7)));
+    let lines = files.iter().flat_map(|file| file.text.lines().zip(1..).map(move |l| (file, l)));
+    lines
+        .filter(|(_, (line, _))| is_mark(line))
+        .map(|(file, (_, number))| format!("{}:{number}: two versions stand here", file.path))
+        .collect()
+}
+
+#[test]
+fn no_merge_is_left_half_done() {
+    check(merges_are_done);
+    bites(merges_are_done, "docs/a.md", &format!("{} HEAD", "<".repeat(7)), "    <<<<<<<");
+}
+
 #[test]
 fn nothing_is_left_to_be_done() {
     check(sources_are_finished);

@@ -294,9 +294,7 @@ pub struct Threads {
     /// Written by the tracer: one in how many timed calls passes the sample probe and waits behind it until
     /// it was read ([`Threads::released`]); 0: nobody waits, and [`Live::callers_one_in`] says how many pass.
     pub hold_one_in: AtomicU64,
-    /// 1 while a call is on its way to wait or waits: the others go on.
-    pub holding: AtomicU64,
-    /// Calls that were to wait: the number of the last.
+    /// The number of the last wait: the time-stamp counter at which it is over at the latest.
     pub held: AtomicU64,
     /// Written by the tracer: the number of the call that need not wait any more.
     pub released: AtomicU64,
@@ -304,7 +302,7 @@ pub struct Threads {
     /// the tracer sets it to 0.
     pub left: AtomicU64,
     /// Reserved, zero.
-    pub reserved: u64,
+    pub reserved: [u64; 2],
     /// Entry by hash of the FS base, see [`thread_hash`].
     pub entries: [ThreadEntry; THREAD_ENTRIES],
 }

@@ -28,6 +28,8 @@ const FIRST_SHOWN: u32 = 4;
 /// `CLOCK_MONOTONIC` and `gettimeofday`. Only of these it matters whether they came within a tick.
 pub const HAS_COARSE_FORM: u32 =
     1 << COUNTER_GETTIME | 1 << (COUNTER_GETTIME + 1) | 1 << COUNTER_GETTIMEOFDAY;
+/// A call waits behind the sample probe as long as so many gaps between timed calls (50 us each) at most.
+pub const HOLD_GAPS: u64 = 40;
 /// Bits behind the point of a logarithm.
 const LOG_BITS: u32 = 24;
 /// Bits behind the point of [`SCALES`].
@@ -73,6 +75,27 @@ impl Plan {
             distance_weight: 0,
         }
     }
+}
+
+/// The number of a wait that begins `now`, which is the moment of its end at the latest, if no other call waits:
+/// the one with the number `held` has been `released`, or its time is over. So nobody is waited for who has left
+/// by `siglongjmp(3)`, or is asleep in a handler.
+#[must_use]
+#[inline(always)]
+pub const fn wait(held: u64, released: u64, now: u64, longest: u64) -> Option<u64> {
+    if held != released && !wait_is_over(held, now, longest) {
+        return None;
+    }
+    Some(now.wrapping_add(longest))
+}
+
+/// Whether the time of a wait is over, also if the counter was set back meanwhile (a virtual machine that
+/// moved).
+#[must_use]
+#[inline(always)]
+pub const fn wait_is_over(number: u64, now: u64, longest: u64) -> bool {
+    let left = number.wrapping_sub(now);
+    left == 0 || left > longest
 }
 
 /// Decides when the next call of this counter is looked at, and takes the distance to the call

@@ -28,13 +28,11 @@ use crate::layout::{
     CONFIG_OFFSET, COUNTER_GETCPU, COUNTER_GETRES, COUNTER_GETTIMEOFDAY, COUNTER_TIME, CPU_SLOTS,
     Config, Function, Slot,
 };
-use crate::plan::{HAS_COARSE_FORM, Plan, plan, shown};
+use crate::plan::{HAS_COARSE_FORM, HOLD_GAPS, Plan, plan, shown, wait, wait_is_over};
 use crate::slots::{image_base, live, session, shared, threads};
 
 /// From so many ticks on, two readings with nothing between them were interrupted.
 const EMPTY_MOST: u64 = 1 << 13;
-/// A call waits behind the sample probe as long as so many gaps between timed calls (`gap_ticks`: 50 us each).
-const HOLD_GAPS: u64 = 40;
 /// In a robust futex: the owner has died.
 const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 
@@ -200,26 +198,32 @@ fn one_in(slot: &Slot) -> (u32, bool) {
 /// The number of the wait that this call is to do; 0 if another call waits.
 fn begin_hold() -> u64 {
     let threads = threads();
-    match threads.holding.compare_exchange(0, 1, Relaxed, Relaxed) {
-        Ok(_) => threads.held.fetch_add(1, Relaxed) + 1,
+    let (held, released) = (threads.held.load(Relaxed), threads.released.load(Relaxed));
+    let number = wait(held, released, tsc_before(), hold_ticks());
+    match threads.held.compare_exchange(held, number.unwrap_or(held), Relaxed, Relaxed) {
+        Ok(_) => number.unwrap_or(0),
         Err(_) => 0,
     }
+}
+
+/// How long a call waits at most.
+fn hold_ticks() -> u64 {
+    session().gap_ticks.saturating_mul(HOLD_GAPS)
 }
 
 /// Waits until the tracer has read what the thread is doing, or as long as [`HOLD_GAPS`] allow. No system
 /// call is made for it: a filter of the program's could forbid any.
 fn hold(number: u64) {
     let threads = threads();
-    let until = tsc_before().saturating_add(session().gap_ticks.saturating_mul(HOLD_GAPS));
-    while threads.released.load(Acquire) != number {
-        if tsc_before() >= until {
+    // Another call may wait meanwhile, if this one was released and did not run.
+    while threads.released.load(Acquire) != number && threads.held.load(Relaxed) == number {
+        if wait_is_over(number, tsc_before(), hold_ticks()) {
             // Who reads looks at this afterwards. Until then no other call waits in vain.
-            threads.left.store(number, Relaxed);
+            threads.left.store(number, Release);
             break;
         }
         core::hint::spin_loop();
     }
-    threads.holding.store(0, Release);
 }
 
 /// Behind the sample probe: what it took is nobody's time.

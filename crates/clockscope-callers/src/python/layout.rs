@@ -204,13 +204,6 @@ impl Layout {
         }
     }
 
-    /// The content of a `bytes` object.
-    #[expect(clippy::unused_self, reason = "as for text")]
-    pub(super) fn bytes(&self, memory: &Memory<'_>, object: u64, most: usize) -> Option<Vec<u8>> {
-        let length = usize::try_from(memory.u64(at(object, LENGTH)?)?).ok()?;
-        memory.bytes(at(object, BYTES)?, length.min(most))
-    }
-
     /// The letters of a `str` object.
     pub(super) fn text(&self, memory: &Memory<'_>, object: u64, most: usize) -> Option<String> {
         const COMPACT: u32 = 1 << 5;
@@ -239,6 +232,12 @@ impl Layout {
 
 fn unknown(version: &str) -> String {
     format!("the frames of Python {version} are not known; known are those of 3.9 to 3.13")
+}
+
+/// The content of a `bytes` object.
+pub(super) fn bytes(memory: &Memory<'_>, object: u64, most: usize) -> Option<Vec<u8>> {
+    let length = usize::try_from(memory.u64(at(object, LENGTH)?)?).ok()?;
+    memory.bytes(at(object, BYTES)?, length.min(most))
 }
 
 #[cfg(test)]

@@ -255,7 +255,7 @@ function callersQuality(callers, beside) {
   const sentences = [
     `${counted(callers.samples, 'stack', 'stacks')} were sampled (${callers.freq} a second aimed at), and stand for ` +
       `${counted(calls, 'call', 'calls')}; ${exact}, how they are shared among the callers is estimated.`,
-    callers.waits && `Python's threads waited for ${count(callers.waits.samples)} of these samples${callers.waits.mean_ns > 0 ? `, ${nanos(callers.waits.mean_ns)} each` : ''}${callers.waits.missed > 0 ? `; ${count(callers.waits.missed)} more were not read in time and are left out` : ''}.`,
+    callers.waits && `Python's threads waited ${count(callers.waits.count)} ${callers.waits.count == 1 ? 'time' : 'times'}${callers.waits.mean_ns > 0 ? `, ${nanos(callers.waits.mean_ns)} each` : ''}${callers.waits.missed > 0 ? `; ${count(callers.waits.missed)} ${callers.waits.missed == 1 ? 'stack was not read in time and is' : 'stacks were not read in time and are'} left out` : ''}.`,
     callers.cost_share > 0 && `Sampling cost ${share(callers.cost_share)} of the program's processor time (estimated).`,
     callers.lost > 0 && `${counted(callers.lost, 'sample was', 'samples were')} lost, because clockscope did not ` +
       'read them in time.',

@@ -73,16 +73,22 @@ fn sampled(callers: &Callers) -> String {
 
 /// What reading an interpreter's frames has meant to its threads.
 fn waited(waits: &Waits) -> String {
-    let mut text = format!("Python's threads waited for {} of them", units::count(waits.samples));
+    let mut text =
+        format!("Python's threads waited {}", units::counted(waits.count, "time", "times"));
     if let Some(mean) = waits.mean_ns {
         text += &format!(", {} each", units::nanos(mean));
     }
     if waits.missed > 0 {
         text += &format!(
-            "; {} more {} not read in time and {} left out",
-            units::count(waits.missed),
-            if waits.missed == 1 { "was" } else { "were" },
-            if waits.missed == 1 { "is" } else { "are" }
+            "; {}",
+            if waits.missed == 1 {
+                "1 stack was not read in time and is left out".to_owned()
+            } else {
+                format!(
+                    "{} stacks were not read in time and are left out",
+                    units::count(waits.missed)
+                )
+            }
         );
     }
     text

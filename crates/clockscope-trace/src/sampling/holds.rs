@@ -9,17 +9,21 @@
 
 use std::collections::HashMap;
 use std::mem::offset_of;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use vdso_image::layout::{Constants, SESSION_MARK, SESSION_OFFSET, Slot, THREADS_OFFSET, Threads};
+use vdso_image::layout::{
+    CPU_SLOTS, Constants, SESSION_MARK, SESSION_OFFSET, SHARED_OFFSET, Shared, Slot,
+    THREADS_OFFSET, Threads,
+};
 
 use super::rate::{Look, Rate};
-use clockscope_callers::records::Hold;
 use clockscope_model::callers::Waits;
 use clockscope_sys::memory;
 
 /// So many calls may wait in vain for an interpreter that is not found.
 const VAIN_MAX: u32 = 50;
+/// A process is told this often at least that its calls may wait again, after one did in vain.
+const TOLD_AFTER: Duration = Duration::from_millis(50);
 
 /// A process whose threads wait.
 #[derive(Debug)]
@@ -27,6 +31,10 @@ struct Process {
     /// Where the image is.
     image: u64,
     rate: Rate,
+    /// Since when.
+    begun: Instant,
+    /// What the process was told last, one in how many calls is to wait, and when.
+    told: Option<(u64, Instant)>,
     /// Samples since the last look.
     samples: u64,
     /// Calls in a row that waited and of which nothing was read.
@@ -42,7 +50,7 @@ pub(crate) struct Holds {
     per_second: u32,
     /// What samples of processes that are gone have cost, in nanoseconds.
     spent_ns: f64,
-    /// Samples for which a thread waited long enough.
+    /// How often a thread waited long enough.
     waited: u64,
     /// Samples whose cost is known, and the sum.
     known: (u32, f64),
@@ -60,8 +68,15 @@ impl Holds {
     }
 
     fn begin_at(&mut self, pid: i32, image: u64, rate: Rate) {
-        let process = Process { image, rate, samples: 0, in_vain: 0, is_over: false };
-        let process = self.processes.entry(pid).or_insert(process);
+        let process = self.processes.entry(pid).or_insert(Process {
+            image,
+            rate,
+            begun: Instant::now(),
+            told: None,
+            samples: 0,
+            in_vain: 0,
+            is_over: false,
+        });
         if !process.is_over {
             process.tell(pid);
         }
@@ -87,6 +102,11 @@ impl Holds {
         self.processes.get(&pid).is_some_and(|process| !process.is_over)
     }
 
+    /// Whether an address is that of a CPU's slot in a process: who counts there never waits.
+    pub(crate) fn is_of_cpu(&self, pid: i32, slot: u64) -> bool {
+        self.processes.get(&pid).is_some_and(|process| process.is_of_cpu(slot))
+    }
+
     /// Whether a process was ever asked to.
     pub(crate) fn knows(&self, pid: i32) -> bool {
         self.processes.contains_key(&pid)
@@ -108,16 +128,18 @@ impl Holds {
     pub(crate) fn read<T>(
         &mut self,
         pid: i32,
-        hold: Hold,
+        slot: u64,
+        number: u64,
         read: impl FnOnce(u64) -> Result<T, bool>,
     ) -> Option<T> {
         let process = self.processes.get_mut(&pid)?;
         // Nobody but this thread's wait has this number: so the image is there.
-        process.words(pid).filter(|words| words.held == hold.number)?;
+        process.words(pid).filter(|words| words.held == number)?;
         // The kernel would say it too, but not in a sample: the slot has the address of the thread, plus one.
-        let key = memory::read_u64(pid, hold.slot + offset_of!(Slot, key) as u64);
+        let key = memory::read_u64(pid, slot.wrapping_add(offset_of!(Slot, key) as u64));
         let found = key.map_err(|_| true).and_then(|key| read(key.wrapping_sub(1)));
-        let waited = process.words(pid).is_some_and(|words| words.left != hold.number);
+        let left = process.words(pid).map_or(number, |words| words.left);
+        let waited = left != number;
         match &found {
             Ok(_) => process.in_vain = 0,
             Err(again) => {
@@ -126,24 +148,28 @@ impl Holds {
             }
         }
         if waited {
-            process.write(pid, offset_of!(Threads, released), hold.number);
+            process.write(pid, offset_of!(Threads, released), number);
+        }
+        if left != 0 {
+            process.write(pid, offset_of!(Threads, left), 0);
         }
         self.waited += u64::from(waited);
         found.ok().filter(|_| waited)
     }
 
     /// Follows the rates; `cpu` gives the processor time of a process.
-    pub(crate) fn look(
-        &mut self,
-        since: Duration,
-        wall: Duration,
-        cpu: impl Fn(i32) -> Option<Duration>,
-    ) {
+    pub(crate) fn look(&mut self, since: Duration, cpu: impl Fn(i32) -> Option<Duration>) {
         for (pid, process) in &mut self.processes {
             let samples = std::mem::take(&mut process.samples);
             let cpu = cpu(*pid).unwrap_or_default();
+            let wall = process.begun.elapsed();
             process.rate.look(&Look { since, samples, throttled: false, cpu, wall });
-            process.tell(*pid);
+            let is_told = process.told.is_some_and(|(wanted, at)| {
+                wanted == process.wanted() && at.elapsed() < TOLD_AFTER
+            });
+            if !is_told {
+                process.tell(*pid);
+            }
         }
     }
 
@@ -164,7 +190,7 @@ impl Holds {
     pub(crate) fn waits(&self, missed: u64) -> Option<Waits> {
         let (known, sum) = self.known;
         let mean_ns = (known > 0).then(|| (sum / f64::from(known)) as u64);
-        (self.waited > 0).then_some(Waits { samples: self.waited, missed, mean_ns })
+        (self.waited > 0).then_some(Waits { count: self.waited, missed, mean_ns })
     }
 
     /// What all samples have cost, in nanoseconds.
@@ -190,6 +216,7 @@ impl Process {
     /// Says so to the process, and lets its calls wait again if one did in vain.
     fn tell(&mut self, pid: i32) {
         let wanted = self.wanted();
+        self.told = Some((wanted, Instant::now()));
         let mark = self.image + (SESSION_OFFSET + offset_of!(Constants, mark)) as u64;
         let is_there = memory::read_u64(pid, mark).is_ok_and(|mark| mark == SESSION_MARK);
         let Some(words) = self.words(pid).filter(|_| is_there) else { return };
@@ -199,6 +226,12 @@ impl Process {
         if words.left != 0 {
             self.write(pid, offset_of!(Threads, left), 0);
         }
+    }
+
+    /// Whether a slot is that of a CPU: those lie before the ones of threads.
+    fn is_of_cpu(&self, slot: u64) -> bool {
+        let first = self.image + (SHARED_OFFSET + offset_of!(Shared, slots)) as u64;
+        slot.wrapping_sub(first) < (CPU_SLOTS * size_of::<Slot>()) as u64
     }
 
     /// What is there.

@@ -140,9 +140,9 @@ fn unwind_in_background(
     let (stopped, stop) = std::io::pipe().ok()?;
     let unwind = move || {
         let mut sampler = sampler();
+        let mut rings = Vec::new();
         for look in 0_u32.. {
-            // More may have been made meanwhile.
-            let rings = sampler.rings();
+            sampler.follow_rings(&mut rings);
             let mut all: Vec<BorrowedFd<'_>> = vec![stopped.as_fd()];
             all.extend(rings.iter().map(|ring| ring.as_fd()));
             let ready = poll::wait(&all, if look < FIRST_LOOKS { FIRST } else { LATER });

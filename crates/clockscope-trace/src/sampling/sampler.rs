@@ -1,6 +1,6 @@
 //! Unwinds what comes out of the rings, and keeps the rate.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,6 +30,9 @@ use clockscope_tracee::session::ClockPair;
 const LOOK_AFTER: Duration = Duration::from_millis(4);
 /// Of so many processes at most the processor time is asked for at each look.
 const ASKED_MAX: usize = 64;
+/// Why a process has samples without the functions of its interpreter.
+const SHARES_SLOTS: &str = "it has had more threads than can be told apart: those without a slot of their own do not \
+                            wait, and are shown with the interpreter's machine code";
 /// Records that may wait to be unwound; at 16 KiB of stack each these are 64 MiB.
 const WAITING_MAX: usize = 4096;
 
@@ -64,18 +67,13 @@ impl Inbox {
     /// of the vDSO are wanted.
     pub(crate) fn mapped(&mut self, pid: i32, image: u64, probe: Option<u64>) {
         self.drain();
-        let mut is_python = false;
         if let Ok(mappings) = modules::mappings_of(pid) {
-            is_python = mappings.iter().any(python::is_of_python);
             self.tell(MemoryEvent::Begun { pid, mappings });
             self.tell(MemoryEvent::Image { pid, at: image });
         }
         self.events.watch_system_calls(pid);
         if let Some(probe) = probe {
             self.events.watch_sample_probe(pid, probe);
-            if is_python {
-                self.events.make_prompt(pid);
-            }
         }
     }
 
@@ -168,6 +166,8 @@ pub(crate) struct Sampler {
     images: HashMap<i32, u64>,
     /// Processes that have mapped a file of an interpreter's.
     may_interpret: HashSet<i32>,
+    /// Processes of which threads could not wait, because they have no slot of their own.
+    sharing_slots: BTreeSet<i32>,
     /// Samples whose interpreted functions were not read in time.
     missed: u64,
 }
@@ -204,6 +204,7 @@ impl Sampler {
             holds: Holds::new(per_second),
             images: HashMap::new(),
             may_interpret: HashSet::new(),
+            sharing_slots: BTreeSet::new(),
             missed: 0,
         }
     }
@@ -237,18 +238,21 @@ impl Sampler {
 
     /// What a thread that waits executes by an interpreter.
     fn read_held(&mut self, record: &Record) -> Option<Interpreted> {
-        let Said::Sample(Taken { sample, hold: Some(hold), .. }) = &record.said else {
+        let Said::Sample(Taken { sample, slot, wait: Some(number), .. }) = &record.said else {
             return None;
         };
         let unwinder = &mut self.unwinder;
         let read = |thread| unwinder.interpreted(sample.pid, sample.time_ns, thread);
-        self.holds.read(sample.pid, *hold, read)
+        self.holds.read(sample.pid, *slot, *number, read)
     }
 
-    /// The rings, to wait for.
-    pub(crate) fn rings(&self) -> Vec<OwnedFd> {
+    /// Takes in the rings that were made meanwhile, to wait for; none goes away before the end.
+    pub(crate) fn follow_rings(&self, known: &mut Vec<OwnedFd>) {
         let inbox = lock(&self.inbox);
-        inbox.events.rings().filter_map(|ring| ring.as_fd().try_clone_to_owned().ok()).collect()
+        let rings = inbox.events.rings().filter_map(|ring| ring.as_fd().try_clone_to_owned().ok());
+        if inbox.events.rings().count() != known.len() {
+            *known = rings.collect();
+        }
     }
 
     /// Unwinds the rest, and finds names for everything.
@@ -268,7 +272,8 @@ impl Sampler {
         let module = |end: End| end.module().and_then(|module| self.unwinder.module_name(module));
         let cut = self.collected.cut().map(|(end, samples)| (end, module(end), samples)).collect();
         let spent_ns = self.rate.spent_ns() + self.holds.spent_ns();
-        let unnamed = self.unwinder.unnamed();
+        let mut unnamed = self.unwinder.unnamed();
+        unnamed.extend(self.sharing_slots.iter().map(|pid| (*pid, SHARES_SLOTS.to_owned())));
         let (lost, waits) = (self.lost, self.holds.waits(self.missed));
         Found { cut, names, unnamed, lost, spent_ns, waits, collected: self.collected }
     }
@@ -291,7 +296,7 @@ impl Sampler {
     fn sample(&mut self, taken: &Taken, interpreted: Option<&Interpreted>) {
         let pid = taken.sample.pid;
         let cost = (taken.cost_ticks != 0).then(|| self.nanoseconds(taken.cost_ticks));
-        if taken.hold.is_some() {
+        if taken.wait.is_some() {
             self.holds.sampled(pid, cost);
         } else {
             self.samples += 1;
@@ -301,10 +306,14 @@ impl Sampler {
         }
         // One without its functions would be told as one of another place: those that have them stand for
         // it.
-        let is_to_wait = matches!(taken.sample.called, Called::Vdso(_)) && self.holds.asks(pid);
+        let is_of_vdso = matches!(taken.sample.called, Called::Vdso(_));
+        let is_to_wait = is_of_vdso && self.holds.asks(pid);
         if is_to_wait && interpreted.is_none() && self.unwinder.interprets(pid) {
-            self.missed += u64::from(taken.sample.weight > 0);
-            return;
+            if !self.holds.is_of_cpu(pid, taken.slot) {
+                self.missed += u64::from(taken.sample.weight > 0);
+                return;
+            }
+            self.sharing_slots.insert(pid);
         }
         let unwound = self.unwinder.stack_with(&taken.sample, interpreted);
         self.collected.add(&taken.sample, unwound);
@@ -375,8 +384,11 @@ impl Sampler {
             }
         }
         let cpu = |pid| self.cpu.get(&pid).copied();
-        self.holds.look(since, self.started_at.elapsed(), cpu);
-        let others = self.cpu.iter().filter(|(pid, _)| !self.holds.asks(**pid));
+        self.holds.look(since, cpu);
+        let others = self
+            .cpu
+            .iter()
+            .filter(|(pid, _)| !self.holds.asks(**pid) || self.sharing_slots.contains(pid));
         let others = others.map(|(_, cpu)| *cpu).sum();
         self.rate.look(&Look {
             since,

@@ -357,7 +357,7 @@ fn python() {
             "{name}: {waits}, {} of the processor time",
             report.field("callers")["cost_share"]
         );
-        assert!(waits["samples"].as_u64() >= Some(seen.samples), "{waits}");
+        assert!(waits["count"].as_u64() >= Some(seen.samples), "{waits}");
     }
 }
 

@@ -4,13 +4,26 @@
 use std::process::{Command, Stdio};
 
 use crate::support::attaching::Attachment;
-use crate::support::running::{finish, rows, trace};
-use crate::support::{installed_or_skip, sources};
+use crate::support::builds::{Link, c_with};
+use crate::support::running::{Report, finish, rows, trace};
+use crate::support::{installed_or_skip, skip, sources};
 
 /// What the program says of its reads.
 fn said(output: &str) -> u64 {
     let line = output.lines().find_map(|line| line.strip_prefix("clock_gettime CLOCK_BOOTTIME "));
     line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("its count: {output}"))
+}
+
+/// Who makes the calls.
+fn sampled_or_skip(report: &Report) -> Option<&serde_json::Value> {
+    let callers = report.field("callers");
+    match rows(&callers["declines"]).find(|row| row["pid"] == 0) {
+        Some(decline) => {
+            skip(format_args!("nobody may be sampled: {}", decline["reason"]));
+            None
+        }
+        None => Some(callers),
+    }
 }
 
 #[test]
@@ -22,11 +35,8 @@ fn threads_signals_copies_and_a_filter_do_no_harm() {
     let report = traced.report();
     let key = ("clock_gettime".to_owned(), "CLOCK_BOOTTIME".to_owned());
     assert_eq!(report.vdso_calls(&key), said(&traced.stdout));
-    let callers = report.field("callers");
-    if let Some(decline) = rows(&callers["declines"]).find(|row| row["pid"] == 0) {
-        return crate::support::skip(format_args!("nobody may be sampled: {}", decline["reason"]));
-    }
-    assert!(callers["waits"]["samples"].as_u64() > Some(0), "{callers}");
+    let Some(callers) = sampled_or_skip(&report) else { return };
+    assert!(callers["waits"]["count"].as_u64() > Some(0), "{callers}");
     // Whoever waits has the functions of the program in its stacks.
     let names: Vec<&str> =
         rows(&callers["frames"]).filter_map(|frame| frame["function"].as_str()).collect();
@@ -47,4 +57,42 @@ fn a_tracer_that_is_killed_leaves_nobody_waiting() {
     let output = finish(child);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(said(&String::from_utf8_lossy(&output.stdout)) > 10_000_000);
+}
+
+#[test]
+fn threads_that_share_slots_are_sampled_without_waiting() {
+    let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
+    let command = words![python, sources().join("many_threads.py"), "400", "2000"];
+    let traced = trace(&["--via", "none", "--callers"], &command);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    let report = traced.report();
+    let key = ("clock_gettime".to_owned(), "CLOCK_BOOTTIME".to_owned());
+    assert_eq!(report.vdso_calls(&key), said(&traced.stdout));
+    let Some(callers) = sampled_or_skip(&report) else { return };
+    // Those of the interpreter's own code: some 190 of 400 threads have no slot of their own.
+    let is_named = |stack: &serde_json::Value| {
+        let mut frames = rows(&stack["frames"]).filter_map(serde_json::Value::as_u64);
+        let frame = |index: u64| &callers["frames"][usize::try_from(index).expect("an index")];
+        frames.any(|index| frame(index)["module"] == "[python]")
+    };
+    let (named, native): (Vec<_>, Vec<_>) = rows(&callers["stacks"]).partition(|s| is_named(s));
+    assert!(!named.is_empty() && !native.is_empty(), "{} {}", named.len(), native.len());
+    let mut reasons = rows(&callers["declines"]).filter_map(|row| row["reason"].as_str());
+    assert!(reasons.any(|reason| reason.contains("more threads")), "{}", callers["declines"]);
+}
+
+#[test]
+fn who_jumps_out_of_a_wait_is_not_waited_for() {
+    let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
+    let Some(library) = c_with("jumps", Link::Dynamic, &["-shared", "-fPIC"]) else { return };
+    let command = words![python, sources().join("jumps.py"), library, "3000000", "3000000"];
+    let traced = trace(&["--via", "none", "--callers"], &command);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    let left = traced.stdout.trim().strip_prefix("jumps ").and_then(|left| left.parse().ok());
+    assert!(left > Some(100_u64), "{}", traced.stdout);
+    let report = traced.report();
+    let Some(callers) = sampled_or_skip(&report) else { return };
+    let late = rows(&callers["called"]).find(|row| row["clock"] == "CLOCK_TAI").expect("read");
+    assert_eq!(late["calls"].as_u64(), Some(3_000_000));
+    assert!(late["samples"].as_u64() > Some(0), "{late}");
 }
