@@ -76,6 +76,8 @@ pub struct Attached {
     pub pid: i32,
     /// Name of the program.
     pub command: Foreign,
+    /// Its command line, or what the program shows in place of it (`postgres: walwriter`); empty if it shows none.
+    pub title: Foreign,
     /// Threads that it had.
     pub threads: u64,
     /// How long its threads stood still for attaching, in nanoseconds: from the first stop to the
@@ -180,6 +182,8 @@ pub struct SyscallRow {
     pub time_avg_ps: u64,
     /// Distribution, with `--latency`.
     pub latency_ns: Option<Latency>,
+    /// Whether it is made to wait, so that its time is no cost ([`crate::waiting`]).
+    pub waits: bool,
 }
 
 /// A distribution of call times in nanoseconds.

@@ -370,15 +370,36 @@ pub fn own_frame<'a>(
     called: &CalledRow,
     complete: bool,
 ) -> Option<&'a FrameRow> {
+    let outer = &frames[is_the_call(frames, called)..];
+    // A thread of the C library's own has nothing else; a stack that is cut there may have.
+    let own = outer.get(passed_through(outer));
+    own.or_else(|| outer.first().filter(|_| complete)).copied()
+}
+
+/// What the program's own function calls to have the time, where that is not the C library's function:
+/// `time.perf_counter`, `System.nanoTime`, `std::chrono::...::now`.
+pub fn asked_through(frames: &[&FrameRow], called: &CalledRow) -> Option<String> {
+    let outer = &frames[is_the_call(frames, called)..];
+    let inner = outer.get(..passed_through(outer)).filter(|inner| inner.len() < outer.len())?;
+    let python = inner.iter().find_map(|frame| python_clock(frame));
+    python.or_else(|| {
+        let asked = inner.last().filter(|frame| is_managed(frame) || is_wrapper(frame))?;
+        asked.function.is_some().then(|| names::frame(asked))
+    })
+}
+
+/// 1 if the first frame is the call itself.
+fn is_the_call(frames: &[&FrameRow], called: &CalledRow) -> usize {
+    usize::from(frames.first().is_some_and(|frame| is_same_call(frame, called)))
+}
+
+/// How many frames are of the C library, or tell the time in a language.
+fn passed_through(frames: &[&FrameRow]) -> usize {
     let in_runtime = frames.iter().any(|frame| is_managed(frame));
     let passes_on = |frame: &&&FrameRow| {
         is_of_c_library(frame) || is_wrapper(frame) || is_of_runtime(frame, in_runtime)
     };
-    let same = frames.first().is_some_and(|frame| is_same_call(frame, called));
-    let outer = &frames[usize::from(same)..];
-    // A thread of the C library's own has nothing else; a stack that is cut there may have.
-    let own = outer.iter().find(|frame| !passes_on(frame));
-    own.or_else(|| outer.first().filter(|_| complete)).copied()
+    frames.iter().take_while(passes_on).count()
 }
 
 #[cfg(test)]
@@ -387,6 +408,31 @@ mod tests {
 
     fn frame(function: &str) -> FrameRow {
         FrameRow { function: Some(function.into()), ..FrameRow::default() }
+    }
+
+    #[test]
+    fn what_a_program_asks_the_time_of_is_told() {
+        let called =
+            CalledRow { via: "vdso".into(), name: "clock_gettime".into(), ..CalledRow::default() };
+        let through = |names: &[(&str, &str)]| {
+            let frames: Vec<FrameRow> = names
+                .iter()
+                .map(|(name, module)| FrameRow { module: Some((*module).into()), ..frame(name) })
+                .collect();
+            asked_through(&frames.iter().collect::<Vec<_>>(), &called)
+        };
+        let (libc, python) = ("/lib/libc.so.6", "/usr/lib/libpython3.11.so.1.0");
+        let c = [("clock_gettime", libc), ("main", "/bin/a")];
+        assert_eq!(through(&c), None, "it asks the C library");
+        let in_python = [
+            ("clock_gettime", libc),
+            ("py_get_monotonic_clock", python),
+            ("time_perf_counter_ns", python),
+            ("_PyEval_EvalFrameDefault", python),
+            ("stamp", "[python]"),
+        ];
+        assert_eq!(through(&in_python).as_deref(), Some("time.perf_counter_ns"));
+        assert_eq!(through(&in_python[..3]), None, "whose line it is is not known");
     }
 
     #[test]

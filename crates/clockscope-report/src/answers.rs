@@ -1,9 +1,10 @@
-//! The lines below the table: what the clock reads cost here and would cost elsewhere.
+//! The first lines: what the clock reads cost here and would cost elsewhere.
 
 use super::latency;
+use super::options::TextOptions;
 use clockscope_model::reads::{self, Source};
 use clockscope_model::trace::Clock;
-use clockscope_model::trace::{ClockReads, TraceReport, VdsoRow};
+use clockscope_model::trace::{ClockReads, SyscallRow, TraceReport, VdsoRow};
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
 
@@ -14,11 +15,15 @@ const COARSE_WORTH: f64 = 0.5;
 /// busy machine.
 const UNCERTAIN: f64 = 1.25;
 
-/// The lines about clock reads of a program that was given `clock`; one line if there were none.
+/// The lines about clock reads and system calls; one line about reads if there were none.
 ///
-/// Nothing is advised or compared that the given clock already does.
-pub(super) fn render(report: &TraceReport, clock: Clock) -> String {
-    let reads = &report.clock_reads;
+/// Nothing is advised or compared that the clock that the program was given already does.
+pub(super) fn render(report: &TraceReport, options: &TextOptions) -> String {
+    clock_reads(report, options) + &system_calls(report)
+}
+
+fn clock_reads(report: &TraceReport, options: &TextOptions) -> String {
+    let (reads, clock) = (&report.clock_reads, options.clock);
     if reads.reads == 0 {
         return labelled("Clock reads", "none");
     }
@@ -26,17 +31,50 @@ pub(super) fn render(report: &TraceReport, clock: Clock) -> String {
     out += &labelled("Here", &how_long(report));
     let slow = if clock == Clock::Kernel { latency::slow_reads(report) } else { String::new() };
     out += &slow;
-    if clock != Clock::Syscall && is_answered_in_user_space(report) {
+    if options.all && clock != Clock::Syscall && is_answered_in_user_space(report) {
         out += &labelled("By syscall", &by_syscall(reads));
     }
     if slow.is_empty() && !has_fallen_back(reads) {
         out += &typical(report);
     }
-    let share = reads.same_tick_share.filter(|share| share.is_finite() && clock != Clock::Coarse);
+    // Where callers are known, each line to change comes with its own advice.
+    let is_wanted = options.all || report.callers.is_none();
+    let share = reads.same_tick_share.filter(|share| {
+        share.is_finite() && clock != Clock::Coarse && (options.all || *share >= COARSE_WORTH)
+    });
+    let share = share.filter(|_| is_wanted);
     if let Some(share) = share {
         out += &labelled("Same tick", &same_tick(share, reads.tick_ns));
     }
     out
+}
+
+/// How many system calls there were, and what they took; empty if they were not counted.
+fn system_calls(report: &TraceReport) -> String {
+    let sum = |of: fn(&SyscallRow) -> u64, waits: bool| {
+        let rows = report.syscalls.iter().filter(|row| row.waits == waits);
+        rows.fold(0_u64, |sum, row| sum.saturating_add(of(row)))
+    };
+    let calls = |waits| sum(|row| row.calls, waits);
+    let time = |waits| sum(|row| row.time_total_ns, waits);
+    let all = calls(false).saturating_add(calls(true));
+    if all == 0 {
+        return String::new();
+    }
+    let mut text = units::count(all);
+    if report.wall_ns > 0
+        && let Some(rate) = units::rate(ratio(all, report.wall_ns) * 1e9)
+    {
+        text += &format!(", that is {rate} a second (counted)");
+    }
+    if time(false) > 0 {
+        text += &format!("; {}", units::nanos(time(false)));
+        if calls(true) > 0 {
+            let waiting = units::counted(calls(true), "call that waits", "calls that wait");
+            text += &format!(" without {waiting}");
+        }
+    }
+    labelled("System calls", &text)
 }
 
 pub(super) fn how_many(reads: &ClockReads) -> String {

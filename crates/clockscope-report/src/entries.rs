@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 
 use crate::options::SortBy;
 use clockscope_model::names::with_clock;
+use clockscope_model::reads;
 use clockscope_model::trace::{Latency, SyscallRow, VdsoRow};
 use clockscope_text::foreign::printable;
 
 /// A row of the table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry<'a> {
     pub(super) name: String,
     pub(super) via: &'static str,
@@ -19,6 +20,29 @@ pub(super) struct Entry<'a> {
     /// Average in picoseconds; `None` if no call was timed, or too few.
     pub(super) average_ps: Option<u64>,
     pub(super) latency: Option<&'a Latency>,
+    pub(super) kind: Kind,
+}
+
+/// What kind of call a row is of, in the order in which they are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// It reads a clock.
+    Clock,
+    /// Any other.
+    Other,
+    /// It is made to wait: its time is no cost.
+    Waiting,
+}
+
+impl Kind {
+    /// Rows of the kind that a short table shows.
+    fn shown(self) -> usize {
+        match self {
+            Self::Clock => 8,
+            Self::Other => 10,
+            Self::Waiting => 4,
+        }
+    }
 }
 
 /// Calls of one process, one thread, or all.
@@ -43,7 +67,7 @@ pub(super) fn vdso_name(row: &VdsoRow) -> String {
 
 impl<'a> Calls<'a> {
     /// The rows that have calls, the greatest of the sorted column first; equal ones by time, calls
-    /// and name.
+    /// and name. Sorted by time, reads of clocks come first and calls that wait last.
     pub(super) fn entries(self, sort: SortBy) -> Vec<Entry<'a>> {
         let vdso = self.vdso.iter().map(|row| Entry {
             name: vdso_name(row),
@@ -53,6 +77,10 @@ impl<'a> Calls<'a> {
             time_ns: row.has_time().then_some(row.time_total_ns),
             average_ps: row.has_time().then_some(row.time_avg_ps),
             latency: row.latency_ns.as_ref(),
+            kind: match reads::source(&row.function, row.clock.as_deref()) {
+                Some(_) => Kind::Clock,
+                None => Kind::Other,
+            },
         });
         let syscalls = self.syscalls.iter().map(|row| Entry {
             name: printable(&row.name),
@@ -62,6 +90,11 @@ impl<'a> Calls<'a> {
             time_ns: self.syscalls_timed.then_some(row.time_total_ns),
             average_ps: self.syscalls_timed.then_some(row.time_avg_ps),
             latency: row.latency_ns.as_ref(),
+            kind: match reads::source(&row.name, None) {
+                Some(_) => Kind::Clock,
+                None if row.waits => Kind::Waiting,
+                None => Kind::Other,
+            },
         });
         let mut entries: Vec<Entry> = vdso.chain(syscalls).filter(|e| e.calls > 0).collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name).then(a.via.cmp(b.via)));
@@ -70,11 +103,47 @@ impl<'a> Calls<'a> {
             entries.sort_by_key(|e| Reverse((e.time_ns, e.calls)));
         }
         match sort {
-            SortBy::Time | SortBy::Name => {}
+            SortBy::Time => entries.sort_by_key(|e| e.kind),
+            SortBy::Name => {}
             SortBy::Calls => entries.sort_by_key(|e| Reverse(e.calls)),
             SortBy::Errors => entries.sort_by_key(|e| Reverse(e.errors)),
         }
         entries
+    }
+}
+
+/// Rows that a short table shows if it is not sorted by time.
+const SHOWN: usize = 20;
+
+/// The first rows, of each kind if these are sorted by time, and one that stands for the others.
+pub(super) fn shortened<'a>(entries: &[Entry<'a>], sort: SortBy) -> Vec<Entry<'a>> {
+    let by_kind = sort == SortBy::Time;
+    let groups = entries.chunk_by(|a, b| !by_kind || a.kind == b.kind);
+    let short = |rows: &[Entry<'a>]| {
+        let shown = rows.first().filter(|_| by_kind).map_or(SHOWN, |row| row.kind.shown());
+        match rows.split_at_checked(shown) {
+            // One or two rows more are no longer than a row for them.
+            Some((first, others)) if others.len() > 2 => [first, &[sum(others)]].concat(),
+            _ => rows.to_vec(),
+        }
+    };
+    groups.flat_map(short).collect()
+}
+
+/// One row for several.
+fn sum<'a>(rows: &[Entry<'a>]) -> Entry<'a> {
+    let add =
+        |of: fn(&Entry) -> u64| rows.iter().fold(0_u64, |sum, row| sum.saturating_add(of(row)));
+    let is_timed = rows.iter().any(|row| row.time_ns.is_some());
+    Entry {
+        name: format!("{} others, see --all", rows.len()),
+        via: "",
+        calls: add(|row| row.calls),
+        errors: add(|row| row.errors),
+        time_ns: is_timed.then(|| add(|row| row.time_ns.unwrap_or_default())),
+        average_ps: None,
+        latency: None,
+        kind: rows.first().map_or(Kind::Other, |row| row.kind),
     }
 }
 
@@ -107,10 +176,31 @@ mod tests {
 
     #[test]
     fn both_kinds_are_sorted_together_and_rows_without_calls_left_out() {
-        assert_eq!(order(SortBy::Time), ["read", "time", "openat", "close"]);
+        assert_eq!(order(SortBy::Time), ["time", "read", "openat", "close"], "clocks first");
         assert_eq!(order(SortBy::Calls), ["time", "read", "openat", "close"]);
         assert_eq!(order(SortBy::Errors), ["openat", "read", "time", "close"]);
         assert_eq!(order(SortBy::Name), ["close", "openat", "read", "time"]);
+    }
+
+    #[test]
+    fn calls_that_wait_come_last_and_many_rows_are_one() {
+        let mut syscalls: Vec<SyscallRow> =
+            (1..=13).map(|n| syscall(&format!("call{n:02}"), n, 1, 100 - n)).collect();
+        syscalls.push(SyscallRow { waits: true, ..syscall("futex", 5, 0, 1_000_000) });
+        let calls = Calls { vdso: &[], syscalls: &syscalls, syscalls_timed: true };
+        let entries = calls.entries(SortBy::Time);
+        let short = shortened(&entries, SortBy::Time);
+        assert_eq!(short.len(), 12);
+        let rest = &short[10];
+        assert_eq!(rest.name, "3 others, see --all");
+        assert_eq!((rest.calls, rest.errors, rest.time_ns), (36, 3, Some(89 + 88 + 87)));
+        assert_eq!((short[11].name.as_str(), short[11].kind), ("futex", Kind::Waiting));
+        // A row for two would not be shorter.
+        assert_eq!(shortened(&entries[1..], SortBy::Time).len(), 13);
+        let calls = |rows: &[Entry]| rows.iter().map(|row| row.calls).sum::<u64>();
+        for sort in [SortBy::Time, SortBy::Calls, SortBy::Errors, SortBy::Name] {
+            assert_eq!(calls(&shortened(&entries, sort)), calls(&entries), "{sort:?}");
+        }
     }
 
     #[test]

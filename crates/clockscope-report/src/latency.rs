@@ -12,6 +12,8 @@ use clockscope_text::{lines, units};
 
 /// Below this a call has stayed in user space, whatever a system call costs here.
 const USER_SPACE_NS: u64 = 100;
+/// What one in so many reads says of times does not make a table.
+const WORTH_ONE_IN: u64 = 100;
 /// Calls a second below which each finds its code and data out of the caches, and takes as long as a
 /// system call that is made in a loop.
 const RARE: u64 = 1_000;
@@ -22,7 +24,9 @@ const RARE: u64 = 1_000;
 /// their distribution tells something: that they do not stay in user space, or have two speeds.
 pub(super) fn render(report: &TraceReport, entries: &[Entry], options: &TextOptions) -> String {
     let is_expected = options.clock != Clock::Kernel;
-    let telling = !is_expected && report.vdso.iter().any(|row| is_telling(row, report));
+    let matters = |row: &&VdsoRow| row.calls >= report.clock_reads.reads / WORTH_ONE_IN;
+    let telling =
+        !is_expected && report.vdso.iter().filter(matters).any(|row| is_telling(row, report));
     let mut out = String::new();
     if options.latency {
         let drawn = table::latencies(entries);

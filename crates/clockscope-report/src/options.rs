@@ -29,6 +29,8 @@ pub struct TextOptions {
     pub per_process: bool,
     /// A table for each thread.
     pub per_thread: bool,
+    /// Everything, however long: every row, call site and caller, and how times were taken.
+    pub all: bool,
     /// Only tables and what was not counted.
     pub summary_only: bool,
     /// The distribution of the time of each call.
@@ -46,10 +48,11 @@ impl Default for TextOptions {
             columns: columns::DEFAULT.to_vec(),
             per_process: false,
             per_thread: false,
+            all: false,
             summary_only: false,
             latency: false,
             clock: Clock::Kernel,
-            callers: CallersOptions { least_share: 0.02, width: WIDTH },
+            callers: CallersOptions { least_share: 0.02, width: WIDTH, whole: false },
         }
     }
 }
@@ -61,4 +64,6 @@ pub struct CallersOptions {
     pub least_share: f64,
     /// Columns that no line exceeds.
     pub width: usize,
+    /// Every function that was called has a tree, and chains of callers are not shortened.
+    pub whole: bool,
 }

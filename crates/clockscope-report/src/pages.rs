@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::callers::sites::sites;
-use crate::options::TextOptions;
+use crate::options::{CallersOptions, TextOptions};
 use crate::{answers, bench, compare, declines, latency, overhead, text, wrongness};
 use clock_doctor::state::HostState;
 use clockscope_model::bench::BenchReport;
@@ -92,10 +92,13 @@ impl Page for TraceReport {
             command => format!("How often {command} reads the clock"),
         };
         let told_apart = |process: &ProcessDetail| process.syscall_calls.is_some();
+        let defaults = TextOptions::default();
         let options = TextOptions {
+            all: true,
             latency: true,
+            callers: CallersOptions { whole: true, ..defaults.callers },
             per_process: self.processes_detail.iter().any(told_apart),
-            ..TextOptions::default()
+            ..defaults
         };
         Parts { title, beside: beside_trace(self, host), text: text::render(self, &options) }
     }

@@ -1,7 +1,7 @@
 //! The table: cells of each column, and drawing them below their heads as `strace -c` does.
 
 use super::columns::{self, Column};
-use super::entries::Entry;
+use super::entries::{Entry, Kind};
 use clockscope_text::lines::{WIDTH, cut_middle, width};
 use clockscope_text::units;
 
@@ -41,7 +41,7 @@ pub(super) fn latencies(entries: &[Entry]) -> String {
     draw(&COLUMNS.map(Head::of), rows, false, NAME_MIN_DEFAULT)
 }
 
-/// Sums over all rows; wide, so that no report overflows them.
+/// Sums over all rows, times without those of calls that wait; wide, so that no report overflows them.
 struct Total {
     /// `None` if no row was timed.
     time_ns: Option<u128>,
@@ -52,7 +52,7 @@ struct Total {
 
 impl Total {
     fn of(entries: &[Entry]) -> Total {
-        let timed = || entries.iter().filter(|e| e.time_ns.is_some());
+        let timed = || entries.iter().filter(|e| e.time_ns.is_some() && e.kind != Kind::Waiting);
         Total {
             time_ns: timed()
                 .next()
@@ -85,6 +85,7 @@ fn cell(column: Column, entry: &Entry, total: &Total) -> String {
         entry.latency.map_or_else(String::new, |l| units::nanos(value(l)).replace(' ', ""))
     };
     match column {
+        Column::TimePercent if entry.kind == Kind::Waiting => WAITS.to_owned(),
         Column::TimePercent => percent(time_ns, total.time_ns),
         Column::Seconds => time_ns.map_or_else(dash, seconds),
         Column::Average => entry.average_ps.map_or_else(dash, |ps| micros(u128::from(ps))),
@@ -98,6 +99,9 @@ fn cell(column: Column, entry: &Entry, total: &Total) -> String {
         Column::Max => latency(|l| l.max),
     }
 }
+
+/// What stands for the share of a call that waits.
+const WAITS: &str = "waits";
 
 /// What stands for a time that was not taken.
 fn dash() -> String {

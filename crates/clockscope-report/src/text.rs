@@ -2,7 +2,8 @@
 //! below it what the clock reads cost.
 
 use super::callers::text as callers;
-use super::entries::{self, Calls};
+use super::columns::Column;
+use super::entries::{self, Calls, Kind};
 use super::options::TextOptions;
 use super::{answers, declines, latency, overhead, page_answers, table};
 use clockscope_model::trace::{Attached, ProcessDetail, ThreadDetail, TraceReport};
@@ -11,48 +12,54 @@ use clockscope_text::lines::{WIDTH, cut_middle, width};
 use clockscope_text::units;
 
 /// The report in lines of at most 80 columns; only chosen columns can make them longer, and the
-/// width given for callers those about callers.
+/// width given for callers those about callers. What was asked comes first: what the clock reads cost, and who
+/// makes them.
 pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     let syscalls_timed = entries::were_timed(&report.syscalls);
     let all = Calls { vdso: &report.vdso, syscalls: &report.syscalls, syscalls_timed };
-    let rows = all.entries(options.sort);
-
     let mut out = String::new();
     if !options.summary_only {
         out += &header(report);
         out += &attached(report);
+        out += "\n";
+        out += &answers::render(report, options);
+        out += &report.clock_page.as_ref().map(page_answers::render).unwrap_or_default();
+        out += &callers::lines_to_change(report, options.callers);
+        out += "\n";
     }
-    out += &table::render(&rows, &options.columns);
+    out += &calls_table(all, options);
     if options.latency || !options.summary_only {
-        out += &latency::render(report, &rows, options);
+        out += &latency::render(report, &all.entries(options.sort), options);
     }
     if options.per_process || options.per_thread {
         for process in &report.processes_detail {
             out += &process_tables(process, options, syscalls_timed);
         }
     }
-    let uncounted = declines::render(&report.declines);
-    let below = if options.summary_only {
-        uncounted
-    } else {
-        [
-            answers::render(report, options.clock),
-            report.clock_page.as_ref().map(page_answers::render).unwrap_or_default(),
-            overhead::notes(report),
-            uncounted,
-            overhead::render(report),
-        ]
-        .concat()
-    };
-    if !below.is_empty() {
-        out.push('\n');
-        out += &below;
+    let mut below = declines::render(&report.declines);
+    if !options.summary_only {
+        if options.all {
+            below += &overhead::notes(report);
+        }
+        below += &overhead::render(report);
     }
-    // Last, because it is what was asked for and may be long.
     let callers = callers::render(report, options.callers);
-    if !callers.is_empty() {
+    for part in [below, callers].iter().filter(|part| !part.is_empty()) {
         out.push('\n');
-        out += &callers;
+        out += part;
+    }
+    out
+}
+
+/// The table of some calls.
+fn calls_table(calls: Calls<'_>, options: &TextOptions) -> String {
+    let rows = calls.entries(options.sort);
+    let shown = if options.all { rows.clone() } else { entries::shortened(&rows, options.sort) };
+    let mut out = table::render(&shown, &options.columns);
+    if rows.iter().any(|row| row.kind == Kind::Waiting)
+        && options.columns.contains(&Column::TimePercent)
+    {
+        out += "waits: time in which there was nothing to do; the total is without it\n";
     }
     out
 }
@@ -75,9 +82,20 @@ fn header(report: &TraceReport) -> String {
         let threads = units::counted(report.threads, "thread", "threads");
         end += &format!(", {processes}, {threads}");
     }
-    let command = joined(&report.command, " ");
-    let command = if command.is_empty() { "program" } else { &command };
-    one_line(command, &end)
+    one_line(&traced(report), &end)
+}
+
+/// What was traced: the command, or the processes by what they call themselves.
+fn traced(report: &TraceReport) -> String {
+    let named = |process: &Attached| {
+        let title = process.title.printable();
+        let name = if title.is_empty() { process.command.printable() } else { title };
+        format!("{name} ({})", process.pid)
+    };
+    let attached: Vec<String> = report.attached.iter().map(named).collect();
+    let command =
+        if attached.is_empty() { joined(&report.command, " ") } else { attached.join(", ") };
+    if command.is_empty() { "program".to_owned() } else { command }
 }
 
 /// One line a process that was attached to: how long it stood still.
@@ -111,7 +129,7 @@ fn process_tables(process: &ProcessDetail, options: &TextOptions, syscalls_timed
     let calls = Calls { vdso: &process.vdso, syscalls: &process.syscalls, syscalls_timed };
     let mut out = format!("\n{}", one_line(name.trim_end(), &counts));
     if process.vdso_calls > 0 || process.syscall_calls > Some(0) {
-        out += &table::render(&calls.entries(options.sort), &options.columns);
+        out += &calls_table(calls, options);
     }
     if options.per_thread {
         for thread in &process.threads {
@@ -128,7 +146,7 @@ fn thread_table(
     syscalls_timed: bool,
 ) -> String {
     let calls = Calls { vdso: &thread.vdso, syscalls: &thread.syscalls, syscalls_timed };
-    let drawn = table::render(&calls.entries(options.sort), &options.columns);
+    let drawn = calls_table(calls, options);
     format!("\nthread {} of process {pid}\n{drawn}", thread.tid)
 }
 

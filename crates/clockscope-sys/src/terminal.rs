@@ -24,6 +24,20 @@ pub fn columns() -> Option<usize> {
     (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
+/// Whether the locale of this process has UTF-8: by `LC_ALL`, `LC_CTYPE` and `LANG`, of which the first that is set
+/// counts (`locale(7)`).
+pub fn has_utf_8() -> bool {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+    is_utf_8(&locale.unwrap_or_default())
+}
+
+fn is_utf_8(locale: &str) -> bool {
+    let codeset = locale.split_once('.').map_or("", |(_, codeset)| codeset);
+    let codeset = codeset.split('@').next().unwrap_or_default().to_ascii_lowercase();
+    matches!(codeset.as_str(), "utf-8" | "utf8")
+}
+
 /// The controlling terminal, whatever the standard streams are.
 ///
 /// # Errors
@@ -146,6 +160,21 @@ impl Drop for SetAside {
                     break;
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_locale_says_its_codeset_behind_a_dot() {
+        for locale in ["en_US.UTF-8", "C.utf8", "de_DE.UTF-8@euro"] {
+            assert!(is_utf_8(locale), "{locale}");
+        }
+        for locale in ["", "C", "POSIX", "de_DE@euro", "de_DE.ISO-8859-15", "UTF-8"] {
+            assert!(!is_utf_8(locale), "{locale}");
         }
     }
 }

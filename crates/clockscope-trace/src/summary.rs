@@ -19,6 +19,7 @@ use clockscope_model::trace::Clock;
 use clockscope_model::trace::{
     DeclineRow, Latency, Overhead, ProcessDetail, SyscallRow, ThreadDetail, TraceReport, VdsoRow,
 };
+use clockscope_model::waiting;
 use clockscope_stats::histogram::{self, Bucket};
 use clockscope_sys::tsc;
 use clockscope_syscalls::{ProbeCost, SyscallTally};
@@ -135,6 +136,7 @@ pub fn syscall_rows<'a>(
             time_total_ns: tally.corrected_time_ns(cost),
             time_avg_ps: tally.corrected_average_ps(cost),
             latency_ns: if with_latency { syscall_distribution(tally, cost) } else { None },
+            waits: waiting::waits(&tally.name()),
         })
         .collect()
 }

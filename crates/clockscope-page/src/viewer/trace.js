@@ -93,7 +93,7 @@ function entries(vdso, syscalls) {
   const timed = syscalls.some(row => row.time_total_ns > 0);
   const entry = (name, via, row, isTimed) => ({
     name, via, calls: row.calls, errors: row.errors || 0, latency: row.latency_ns,
-    time: isTimed ? row.time_total_ns : null, average: isTimed ? row.time_avg_ps : null,
+    time: isTimed ? row.time_total_ns : null, average: isTimed ? row.time_avg_ps : null, waits: row.waits === true,
   });
   const all = [
     ...vdso.map(row => entry(withClock(row.function, row.clock), 'vdso', row, row.timed > 0 && !row.time_uncertain)),
@@ -107,17 +107,17 @@ function traceCalls(report) {
   const all = entries(report.vdso, report.syscalls);
   if (all.length === 0) return section('The calls', paragraph('No call was counted.'));
   const hasLatency = all.some(row => row.latency);
-  const total = sum(all, row => row.time || 0);
+  const total = sum(all.filter(row => !row.waits), row => row.time || 0);
   const percentiles = hasLatency ? ['p50', 'p90', 'p99', 'max'] : [];
   const body = all.map(row => [
     row.name, row.via, cell(row.calls, count), cell(row.calls / (report.wall_ns / 1e9), rate), cell(row.time, nanos),
-    cell(total > 0 && row.time !== null ? row.time / total : null, part => share(part).replace('less than', '<')),
+    row.waits ? { text: 'waits', key: -1 } : cell(total > 0 && row.time !== null ? row.time / total : null, part => share(part).replace('less than', '<')),
     cell(row.average, picos), ...percentiles.map(name => cell(row.latency && row.latency[name], nanos)),
     cell(row.errors || null, count),
   ]);
   const columns = ['call', 'via', 'calls', 'calls/s', 'time', 'share', 'average', ...percentiles, 'errors'];
   return section('The calls', table('Calls of all processes', columns, body, 4),
-    paragraph('Shares are of the time of all rows.'), traceSpreads(report, all));
+    paragraph('Shares are of the time of all rows but those of calls that wait for something to do.'), traceSpreads(report, all));
 }
 
 // Buckets, each a sixteenth of its value wide at most, as spans that do not overlap.

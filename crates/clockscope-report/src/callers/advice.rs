@@ -58,7 +58,8 @@ impl Advice {
             Self::PastVdso { each_ps } => {
                 format!("by system call past the vDSO as well{}", each(*each_ps))
             }
-            Self::Merge { .. } | Self::AlwaysKernel { .. } | Self::Known { .. } => self.sentence(),
+            Self::Known { .. } => "as above".to_owned(),
+            Self::Merge { .. } | Self::AlwaysKernel { .. } => self.sentence(),
         }
     }
 

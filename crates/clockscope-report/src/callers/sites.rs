@@ -46,6 +46,8 @@ pub struct Site {
     pub place: String,
     /// What it calls, most reads first: `clock_gettime(MONOTONIC)`.
     pub called: Vec<String>,
+    /// Its language's functions through which it does: `time.perf_counter`, in the order of first sight.
+    pub through: Vec<String>,
     /// Reads; estimated from the samples.
     pub reads: f64,
     /// Reads a second of wall time.
@@ -80,6 +82,7 @@ pub fn sites(report: &TraceReport) -> Vec<Site> {
             function: place.name.0.clone(),
             place: place.name.1.clone(),
             called: called.iter().map(|(row, _)| names::called(&callers.called[*row])).collect(),
+            through: place.through.clone(),
             reads: place.reads,
             per_second: if seconds > 0.0 { place.reads / seconds } else { 0.0 },
             share: place.reads / all,
@@ -101,6 +104,7 @@ type Name = (Option<String>, String);
 #[derive(Debug)]
 struct Place {
     name: Name,
+    through: Vec<String>,
     reads: f64,
     /// Reads by row of `called`.
     rows: BTreeMap<usize, f64>,
@@ -120,14 +124,20 @@ impl Gathered {
         for stack in &callers.stacks {
             let row = callers.called.get(stack.called).filter(|row| is_read(row, stack, callers));
             let index = row.map(|row| {
-                let name = place_of(stack, row, callers);
+                let (name, through) = place_of(stack, row, callers);
                 let calls = calls(stack);
                 let index = *known.entry(name.clone()).or_insert(gathered.sites.len());
                 if index == gathered.sites.len() {
-                    gathered.sites.push(Place { name, reads: 0.0, rows: BTreeMap::new() });
+                    gathered.sites.push(Place {
+                        name,
+                        through: Vec::new(),
+                        reads: 0.0,
+                        rows: BTreeMap::new(),
+                    });
                 }
                 let place = &mut gathered.sites[index];
                 place.reads += calls;
+                place.through.extend(through.filter(|name| !place.through.contains(name)));
                 *place.rows.entry(stack.called).or_default() += calls;
                 index
             });
@@ -146,14 +156,15 @@ fn is_read(row: &CalledRow, stack: &StackRow, callers: &Callers) -> bool {
     reads::source(&row.name, row.clock.as_deref()).is_some() && !(row.via == "syscall" && by_vdso)
 }
 
-/// The first frame of the program's own.
-fn place_of(stack: &StackRow, called: &CalledRow, callers: &Callers) -> Name {
+/// The first frame of the program's own, and what it asks the time of.
+fn place_of(stack: &StackRow, called: &CalledRow, callers: &Callers) -> (Name, Option<String>) {
     let frames: Vec<&FrameRow> =
         stack.frames.iter().filter_map(|index| callers.frames.get(*index)).collect();
-    match wrappers::own_frame(&frames, called, stack.complete) {
+    let name = match wrappers::own_frame(&frames, called, stack.complete) {
         Some(frame) => (Some(names::frame(frame)), place(frame)),
         None => (None, String::new()),
-    }
+    };
+    (name, wrappers::asked_through(&frames, called))
 }
 
 fn place(frame: &FrameRow) -> String {

@@ -14,10 +14,15 @@ use clockscope_text::foreign::printable;
 use clockscope_text::lines::{cut_middle, hanging, labelled_in, pointed, width as columns};
 use clockscope_text::units;
 
-/// Trees that are drawn.
+/// Trees that are drawn in a short report.
 const TREES: usize = 6;
-/// Call sites that are listed.
-const SITES: usize = 5;
+/// Share of all calls from which on a function has a tree in a short report.
+const TREE_WORTH: f64 = 0.01;
+/// Call sites that are listed, and in a short report.
+const SITES: usize = 10;
+const SITES_SHORT: usize = 3;
+/// Share of the reads from which on a call site is listed in a short report.
+const SITE_WORTH: f64 = 0.01;
 /// Reasons for cut stacks that are named.
 const REASONS: usize = 4;
 /// Other functions that are named in one line.
@@ -38,9 +43,7 @@ pub fn render(report: &TraceReport, options: CallersOptions) -> String {
     out += &declines::labelled("Not sampled", &unsampled, width);
     out += &declines::labelled("Not named", &unnamed, width);
     let (trees, notes) = trees(report, callers, options);
-    out += &trees;
-    out += &notes;
-    out + &lines_to_change(report, width)
+    out + &trees + &notes
 }
 
 /// How many stacks there are, of what, and what they cost.
@@ -171,12 +174,15 @@ fn trees(report: &TraceReport, callers: &Callers, options: CallersOptions) -> (S
     let limits = Limits { share: options.least_share, width: options.width };
     let (mut out, mut others) = (String::new(), Vec::new());
     let (mut drawn, mut library, mut starters) = (0, Vec::new(), false);
+    let all = callers.called.iter().fold(0_u64, |sum, row| sum.saturating_add(row.calls));
     let mut order: Vec<usize> = (0..callers.called.len()).collect();
     order.sort_by(|a, b| callers.called[*b].calls.cmp(&callers.called[*a].calls));
     for index in order {
         let row = &callers.called[index];
         let tree = Tree::of(callers, index, &classes);
-        let lines = if drawn < TREES { tree.render(limits) } else { String::new() };
+        let is_worth = drawn == 0 || in_float(row.calls) >= TREE_WORTH * in_float(all);
+        let is_drawn = options.whole || (is_worth && drawn < TREES);
+        let lines = if is_drawn { tree.render(limits) } else { String::new() };
         if lines.is_empty() {
             if row.calls > 0 {
                 others.push(row);
@@ -190,7 +196,7 @@ fn trees(report: &TraceReport, callers: &Callers, options: CallersOptions) -> (S
         }
         out += &format!("\n{}\n{lines}", head(row, report.wall_ns, options.width));
     }
-    (out, notes(&library, starters, &others, options.width))
+    (out, notes(&library, starters, &others, options))
 }
 
 /// What was called and how often; with fewer figures where they do not fit.
@@ -213,7 +219,13 @@ fn per_second(calls: u64, wall_ns: u64) -> f64 {
 }
 
 /// What is left out of the trees, and functions without one.
-fn notes(library: &[String], starters: bool, others: &[&CalledRow], width: usize) -> String {
+fn notes(
+    library: &[String],
+    starters: bool,
+    others: &[&CalledRow],
+    options: CallersOptions,
+) -> String {
+    let width = options.width;
     let mut out = String::new();
     let mut left_out = Vec::new();
     if !library.is_empty() {
@@ -222,7 +234,7 @@ fn notes(library: &[String], starters: bool, others: &[&CalledRow], width: usize
     if starters {
         left_out.push("what starts programs and threads".to_owned());
     }
-    if !left_out.is_empty() {
+    if options.whole && !left_out.is_empty() {
         let text = format!(
             "{}, in these trees; --format json, folded and pprof have them",
             left_out.join(", and ")
@@ -248,18 +260,21 @@ fn notes(library: &[String], starters: bool, others: &[&CalledRow], width: usize
     if out.is_empty() { out } else { format!("\n{out}") }
 }
 
-/// The call sites with most reads.
-fn lines_to_change(report: &TraceReport, width: usize) -> String {
+/// The call sites with most reads; empty if callers were not asked for.
+pub fn lines_to_change(report: &TraceReport, options: CallersOptions) -> String {
+    let CallersOptions { width, whole, .. } = options;
     let sites = sites::sites(report);
     if sites.is_empty() {
         return String::new();
     }
     let mut out = "\nThe line to change, by clock reads a second:\n".to_owned();
     let mut said = Vec::new();
-    for (index, site) in sites.iter().take(SITES).enumerate() {
+    let worth = sites.iter().take_while(|site| site.share >= SITE_WORTH).count();
+    let shown = if whole { SITES } else { worth.clamp(1, SITES_SHORT) };
+    for (index, site) in sites.iter().take(shown).enumerate() {
         out += &entry(index + 1, site, report, &mut said, width);
     }
-    let rest = sites.get(SITES..).unwrap_or_default();
+    let rest = sites.get(shown..).unwrap_or_default();
     if !rest.is_empty() {
         let share: f64 = rest.iter().map(|site| site.share).sum();
         let more = units::counted(rest.len() as u64, "more call site", "more call sites");
@@ -279,26 +294,30 @@ fn entry(
 ) -> String {
     let function = site.function.as_deref().unwrap_or("callers not known");
     let prefix = format!("{:INDENT$}", format!("{number}."));
-    let mut out = prefix + &cut_middle(function, width.saturating_sub(INDENT));
-    out.push('\n');
-    if !site.place.is_empty() {
-        let place = format!("at {}", printable(&site.place));
-        out += &format!(
-            "{:INDENT$}{}\n",
-            "",
-            cut_middle(place.trim_end(), width.saturating_sub(INDENT))
-        );
+    let room = width.saturating_sub(INDENT);
+    let place = printable(&site.place);
+    let mut out = prefix + &cut_middle(function, room);
+    // In the same line where it fits.
+    if !place.trim_end().is_empty() {
+        let is_short = columns(function) + columns(&place) + 2 <= room;
+        let gap = if is_short { "  ".to_owned() } else { format!("\n{:INDENT$}", "") };
+        out += &format!("{gap}{}", cut_middle(place.trim_end(), room));
     }
+    out.push('\n');
     let rate = units::rate(site.per_second).filter(|_| report.wall_ns > 0);
     let mut facts = match rate {
         Some(rate) => format!("{rate} reads a second, {} of all", units::share(site.share)),
         None => format!("{} of all reads", units::share(site.share)),
     };
     facts += &format!(", of {}", listed(&site.called));
+    if !site.through.is_empty() {
+        facts += &format!(" by {}", listed(&site.through));
+    }
     if let Some(ns) = site.time_ns.filter(|ns| ns.is_finite()) {
         facts += &format!("; about {}", estimated_nanos(ns));
-        if report.wall_ns > 0 {
-            facts += &format!(", {} of wall", units::share(ns / in_float(report.wall_ns)));
+        let whole = [(report.cpu_ns, "CPU"), (report.wall_ns, "wall")];
+        if let Some((whole, name)) = whole.into_iter().find(|(whole, _)| *whole > 0) {
+            facts += &format!(", {} of {name}", units::share(ns / in_float(whole)));
         }
     }
     out += &hanging(INDENT, &facts, width);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::reading::{CallersOf, Reading, Row};
-use clockscope_model::callers::Called;
+use clockscope_model::callers::{Called, Callers};
 
 /// Rates kept: one a second for a minute.
 pub(crate) const HISTORY: usize = 60;
@@ -26,6 +26,26 @@ pub enum Action {
     Pause,
     /// Count from now on.
     Reset,
+    /// Only reads of clocks, or all calls.
+    Clocks,
+    /// Show nothing but the callers of the selected row.
+    Open,
+    /// Explain what is shown.
+    Help,
+    /// Show the table again.
+    Back,
+}
+
+/// What fills the screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum View {
+    /// The calls, and the callers of the selected one below.
+    #[default]
+    Table,
+    /// The callers of the selected row.
+    Callers,
+    /// What all this means.
+    Help,
 }
 
 /// By what rows are sorted.
@@ -78,6 +98,10 @@ pub struct Line {
     pub share: Option<f64>,
     /// Average time of a call, lately, in picoseconds; `None` if it is not known.
     pub average_ps: Option<u64>,
+    /// Whether it reads a clock.
+    pub is_clock: bool,
+    /// Whether it is made to wait.
+    pub waits: bool,
     /// Calls a second, of the last minute, the latest last.
     pub history: VecDeque<f64>,
 }
@@ -91,6 +115,8 @@ pub struct Board {
     order: Order,
     selected: Option<Called>,
     callers: CallersOf,
+    view: View,
+    only_clocks: bool,
     /// What stood there when it was paused.
     frozen: Option<Box<Board>>,
 }
@@ -136,6 +162,7 @@ impl Board {
                     // What was selected meanwhile stays selected.
                     Some(frozen) => {
                         (self.selected, self.order) = (frozen.selected, frozen.order);
+                        (self.view, self.only_clocks) = (frozen.view, frozen.only_clocks);
                         self.sort();
                         None
                     }
@@ -159,7 +186,7 @@ impl Board {
     }
 
     fn choose(&mut self, action: Action) {
-        let last = self.lines.len().saturating_sub(1);
+        let last = self.lines().len().saturating_sub(1);
         let at = self.selected_index().unwrap_or(0);
         let to = match action {
             Action::Up => at.saturating_sub(1),
@@ -170,9 +197,24 @@ impl Board {
                 self.order = self.order.next();
                 return self.sort();
             }
+            Action::Clocks => {
+                self.only_clocks = !self.only_clocks;
+                return;
+            }
+            Action::Open => return self.turn(View::Callers),
+            Action::Help => return self.turn(View::Help),
+            Action::Back => {
+                self.view = View::Table;
+                return;
+            }
             Action::Pause | Action::Reset => return,
         };
-        self.selected = self.lines.get(to).map(|line| line.key);
+        self.selected = self.lines().get(to).map(|line| line.key);
+    }
+
+    /// To a view, or back from it.
+    fn turn(&mut self, view: View) {
+        self.view = if self.view == view { View::Table } else { view };
     }
 
     fn sort(&mut self) {
@@ -199,9 +241,19 @@ impl Board {
         self.frozen.is_some()
     }
 
-    /// The rows, in their order.
-    pub fn lines(&self) -> &[Line] {
-        &self.lines
+    /// The rows that are wanted, in their order.
+    pub fn lines(&self) -> Vec<&Line> {
+        self.lines.iter().filter(|line| line.is_clock || !self.only_clocks).collect()
+    }
+
+    /// What fills the screen.
+    pub fn view(&self) -> View {
+        self.view
+    }
+
+    /// Whether only reads of clocks are shown.
+    pub fn only_clocks(&self) -> bool {
+        self.only_clocks
     }
 
     /// By what they are sorted.
@@ -221,19 +273,29 @@ impl Board {
 
     /// Place of the selected row: the first one as long as none was chosen.
     pub(crate) fn selected_index(&self) -> Option<usize> {
-        let chosen = self.lines.iter().position(|line| Some(line.key) == self.selected);
-        chosen.or((!self.lines.is_empty()).then_some(0))
+        let lines = self.lines();
+        let chosen = lines.iter().position(|line| Some(line.key) == self.selected);
+        chosen.or((!lines.is_empty()).then_some(0))
     }
 
     /// The selected row.
     pub fn selected(&self) -> Option<&Line> {
-        self.selected_index().map(|index| &self.lines[index])
+        self.selected_index().and_then(|index| self.lines().get(index).copied())
     }
 
     /// Who makes the calls of the selected row; `None` if that is not known, or not yet.
-    pub fn callers(&self) -> Option<&[(String, f64)]> {
+    pub fn callers(&self) -> Option<&Callers> {
         let key = self.selected()?.key;
-        (self.callers.key == Some(key)).then_some(self.callers.callers.as_slice())
+        (self.callers.key == Some(key)).then_some(&*self.callers.callers)
+    }
+
+    /// What the reads of clocks take, lately: the mean of one in picoseconds, and the share of one processor's
+    /// time; of those whose time is known. `None` if none is.
+    pub fn clock_cost(&self) -> Option<(f64, f64)> {
+        let timed = || self.lines.iter().filter(|line| line.is_clock && line.share.is_some());
+        let rate: f64 = timed().map(|line| line.rate).sum();
+        let share: f64 = timed().filter_map(|line| line.share).sum();
+        (rate > 0.0).then(|| (share / rate * 1e12, share))
     }
 
     /// Calls a second of the rows that `wanted` picks, over the last minute, the latest last.
@@ -271,6 +333,8 @@ fn line(row: &Row, before: Option<&Row>, base: u64, elapsed: f64) -> Line {
         rate,
         share: average_ns.map(|average| average * rate / 1e9),
         average_ps: average_ns.map(|average| (average * 1e3) as u64),
+        is_clock: row.is_clock,
+        waits: row.waits,
         history: VecDeque::new(),
     }
 }

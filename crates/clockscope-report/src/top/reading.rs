@@ -1,8 +1,9 @@
 //! What is known of the calls at one moment.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use clockscope_model::callers::Called;
+use clockscope_model::callers::{Called, Callers};
 
 /// Calls of one function, or one system call, since the start.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +17,10 @@ pub struct Row {
     /// Time of all of them in nanoseconds: measured for system calls, estimated for the vDSO; 0
     /// where it is not known.
     pub time_ns: u64,
+    /// Whether it reads a clock.
+    pub is_clock: bool,
+    /// Whether it is made to wait: its time is no cost.
+    pub waits: bool,
 }
 
 /// Everything, at one moment.
@@ -34,6 +39,6 @@ pub struct Reading {
 pub struct CallersOf {
     /// Of which row.
     pub key: Option<Called>,
-    /// Function and share (0 to 1) of the row's calls, most calls first.
-    pub callers: Vec<(String, f64)>,
+    /// Its stacks; the row is the only one of `called`.
+    pub callers: Arc<Callers>,
 }

@@ -2,19 +2,23 @@
 
 use clockscope_text::foreign::printable;
 use ratatui::Frame;
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line as TextLine, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
-use super::board::{Board, Line};
+use super::board::{Board, Line, View};
+use crate::callers;
 use clockscope_model::callers::Called;
 use clockscope_text::{lines, units};
 
 /// Blocks of an eighth to a whole line of height.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Lines for the callers of the selected row, with their heading.
-const CALLERS: u16 = 7;
+/// What stands for these, and for nothing below them, where only ASCII can be shown.
+const ASCII_BLOCKS: [char; 8] = ['_', '.', '-', '=', '+', '*', '%', '#'];
+/// With so many lines below the heads there is room for the callers of the selected row.
+const CALLERS_FROM: u16 = 6;
 /// Narrowest column of names.
 const NAME_MIN: u16 = 14;
 
@@ -25,28 +29,80 @@ pub struct Heading {
     pub program: String,
     /// Why no callers are shown, if none are looked for.
     pub no_callers: String,
+    /// The terminal shows nothing but ASCII.
+    pub is_ascii: bool,
 }
+
+/// What the columns and lines mean.
+const HELP: [&str; 15] = [
+    "clock reads   clock_gettime, gettimeofday and time: reads a second, the time of one,",
+    "              and of all of them as a share of one processor's time",
+    "rate/s        calls in the last second",
+    "% time        time in them of one processor's time; waits: there was nothing to do",
+    "average       time of a call; of vDSO calls estimated from some of them",
+    "calls         since the start, or since r; exact",
+    "via           vdso: answered in the program's own memory; sys: by the kernel",
+    "last minute   calls a second, relative to the highest of the line",
+    "callers       who makes the calls of the selected row, by samples since the start",
+    "",
+    "up down j k   select a row            g G     the first, the last row",
+    "Enter         only its callers        c       only reads of clocks",
+    "s             sort: rate, time, calls, name",
+    "p             pause                   r       count from now on",
+    "q             stop counting; the program goes on",
+];
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, board: &Board, heading: &Heading) {
     let area = frame.area();
     let shown = board.shown();
-    let callers = if area.height >= 16 { CALLERS } else { 0 };
-    let totals = if area.height >= 10 { 3 } else { 0 };
-    let keys = u16::from(area.height >= 4);
+    let has_totals = area.height >= 10 && shown.view() == View::Table;
     let parts = Layout::vertical([
         Constraint::Length(u16::from(area.height >= 3)),
-        Constraint::Length(totals),
+        Constraint::Length(if has_totals { 3 } else { 0 }),
         Constraint::Min(1),
-        Constraint::Length(callers),
-        Constraint::Length(keys),
+        Constraint::Length(u16::from(area.height >= 4)),
     ])
     .split(area);
     draw_heading(frame, parts[0], board, heading);
-    draw_totals(frame, parts[1], shown);
-    draw_table(frame, parts[2], shown);
-    draw_callers(frame, parts[3], shown, heading);
-    draw_keys(frame, parts[4], board);
+    match shown.view() {
+        View::Table => {
+            draw_totals(frame, parts[1], shown);
+            let free = parts[2].height;
+            let rows = u16::try_from(shown.lines().len()).unwrap_or(u16::MAX).saturating_add(1);
+            // What the table leaves is the callers', and at least half.
+            let table = if free < CALLERS_FROM { free } else { rows.max(2).min(free / 2) };
+            let [table, below] =
+                Layout::vertical([Constraint::Length(table), Constraint::Min(0)]).areas(parts[2]);
+            draw_table(frame, table, shown);
+            draw_callers(frame, below, shown, heading);
+        }
+        View::Callers => draw_callers(frame, parts[2], shown, heading),
+        View::Help => {
+            let lines = [""].into_iter().chain(HELP).map(TextLine::raw);
+            frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), parts[2]);
+        }
+    }
+    draw_keys(frame, parts[3], board);
+    if heading.is_ascii {
+        in_ascii(frame.buffer_mut());
+    }
+}
+
+/// Puts ASCII characters in the place of others, cell by cell.
+fn in_ascii(buffer: &mut Buffer) {
+    for cell in &mut buffer.content {
+        // A letter may have marks of its own.
+        let Some(shown) = cell.symbol().chars().find(|c| !c.is_ascii()) else { continue };
+        let block = BLOCKS.iter().position(|block| *block == shown);
+        cell.set_char(match (block, shown) {
+            (Some(height), _) => ASCII_BLOCKS[height],
+            (None, '…') => '~',
+            (None, '↑') => '^',
+            (None, '↓') => 'v',
+            _ => '?',
+        });
+    }
 }
 
 fn draw_heading(frame: &mut Frame<'_>, area: Rect, board: &Board, heading: &Heading) {
@@ -66,18 +122,26 @@ fn draw_heading(frame: &mut Frame<'_>, area: Rect, board: &Board, heading: &Head
 }
 
 fn draw_totals(frame: &mut Frame<'_>, area: Rect, board: &Board) {
-    let is_vdso = |line: &Line| matches!(line.key, Called::Vdso(_));
-    let row = |name: &str, rates: &[f64]| {
+    let is_system_call = |line: &Line| matches!(line.key, Called::Syscall(_));
+    let row = |name: &str, rates: &[f64], cost: &str| {
         let rate = rates.last().and_then(|rate| units::rate(*rate)).unwrap_or_default();
-        let head = format!("{name:<13}{rate:>13}/s  ");
+        let head = format!("{name:<13}{rate:>13}/s  {cost:<COST$}");
         let room = usize::from(area.width).saturating_sub(head.len());
         TextLine::raw(head + &sparkline(rates, room))
     };
+    let cost = board
+        .clock_cost()
+        .map(|(each_ps, share)| format!("{} each, {} of a CPU", picos(each_ps), percent(share)));
     let text = vec![
-        row("vDSO calls", &board.total(is_vdso)),
-        row("system calls", &board.total(|line| !is_vdso(line))),
+        row("clock reads", &board.total(|line| line.is_clock), &cost.unwrap_or_default()),
+        row("system calls", &board.total(is_system_call), ""),
     ];
     frame.render_widget(Paragraph::new(text), area);
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+fn picos(ps: f64) -> String {
+    units::picos(ps as u64)
 }
 
 /// Columns right of the name: heading, width, and what to put there.
@@ -85,13 +149,18 @@ type Column = (&'static str, u16, fn(&Line) -> String);
 
 const COLUMNS: [Column; 5] = [
     ("rate/s", 11, |line| units::rate(line.rate).unwrap_or_default()),
-    ("% time", 7, |line| line.share.map_or_else(String::new, percent)),
+    ("% time", 7, |line| match line.share {
+        Some(_) if line.waits => "waits".to_owned(),
+        share => share.map_or_else(String::new, percent),
+    }),
     ("average", 8, |line| line.average_ps.map_or_else(String::new, units::picos)),
     ("calls", 15, |line| units::count(line.calls)),
     ("via", 4, |line| if matches!(line.key, Called::Vdso(_)) { "vdso" } else { "sys" }.to_owned()),
 ];
 /// Order in which columns are given room, and how much they leave to the name and the last minute.
 const BY_USE: [(usize, u16); 5] = [(0, 0), (4, 0), (1, 0), (2, 0), (3, NAME_REST + 13)];
+/// Columns of the cost of clock reads.
+const COST: usize = 28;
 /// Columns that most names have beyond the narrowest.
 const NAME_REST: u16 = 14;
 
@@ -110,7 +179,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, board: &Board) {
     let minute = if minute < 8 { 0 } else { minute };
     let name_width = usize::from(NAME_MIN + left - minute);
     let right = |text: String, width: u16| format!("{text:>width$}", width = usize::from(width));
-    let rows = board.lines().iter().map(|line| {
+    let rows = board.lines().into_iter().map(|line| {
         let name = lines::cut_middle(&printable(&line.name), name_width);
         let mut cells = vec![Cell::new(name)];
         cells.extend(columns.iter().map(|at| {
@@ -139,39 +208,58 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, board: &Board) {
     frame.render_stateful_widget(table, area, &mut state);
     if board.lines().is_empty() && area.height > 1 {
         let below = Rect { y: area.y + 1, height: 1, ..area };
-        frame.render_widget(TextLine::raw("no calls yet"), below);
+        let none = if board.only_clocks() { "no clock was read yet" } else { "no calls yet" };
+        frame.render_widget(TextLine::raw(none), below);
     }
 }
 
+/// A tree from its first branch on, as far as there is room.
 fn draw_callers(frame: &mut Frame<'_>, area: Rect, board: &Board, heading: &Heading) {
-    let Some(selected) = board.selected() else { return };
-    let title = format!("callers of {}", printable(&selected.name));
-    let title = lines::cut_middle(&title, usize::from(area.width));
+    let (Some(selected), 2..) = (board.selected(), area.height) else { return };
+    let width = usize::from(area.width);
+    let (below, tree) = match board.callers() {
+        Some(callers) => callers::live_tree(callers, width),
+        None => (None, vec![heading.no_callers.clone()]),
+    };
+    let name = printable(&selected.name);
+    let title = match below {
+        Some(function) => format!("callers of {}, which calls {name}", printable(&function)),
+        None => format!("callers of {name}"),
+    };
+    let bold = Style::new().add_modifier(Modifier::BOLD);
     let mut text =
-        vec![TextLine::raw(""), TextLine::styled(title, Style::new().add_modifier(Modifier::BOLD))];
-    match board.callers() {
-        Some([]) => text.push(TextLine::raw("no stack sampled yet")),
-        Some(callers) => text.extend(callers.iter().map(|(function, share)| {
-            let room = usize::from(area.width).saturating_sub(9);
-            let function = lines::cut_middle(&printable(function), room);
-            TextLine::raw(format!("{:>7}  {function}", percent(*share)))
-        })),
-        None => text.push(TextLine::raw(heading.no_callers.as_str())),
+        vec![TextLine::raw(""), TextLine::styled(lines::cut_middle(&title, width), bold)];
+    if tree.is_empty() {
+        text.push(TextLine::raw("no stack sampled yet"));
+    }
+    let room = usize::from(area.height) - 2;
+    let fits = if tree.len() > room { room.saturating_sub(1) } else { tree.len() };
+    let more = tree.len() - fits;
+    text.extend(tree.into_iter().take(fits).map(TextLine::raw));
+    if more > 0 {
+        let all = if board.view() == View::Table { ", see Enter" } else { "" };
+        text.push(TextLine::raw(format!(
+            "  ... {}{all}",
+            units::counted(more as u64, "more line", "more lines")
+        )));
     }
     frame.render_widget(Paragraph::new(text), area);
 }
 
 fn draw_keys(frame: &mut Frame<'_>, area: Rect, board: &Board) {
     let pause = if board.is_paused() { "go on" } else { "pause" };
-    let order = board.shown().order().name();
+    let shown = board.shown();
+    let is_table = shown.view() == View::Table;
     let keys = [
         ("q", "quit"),
-        ("↑↓ jk", "select"),
-        ("s", &format!("sort: {order}")),
+        ("?", if shown.view() == View::Help { "back" } else { "help" }),
+        ("↑↓", "select"),
+        ("Enter", if shown.view() == View::Callers { "back" } else { "callers" }),
+        ("c", if shown.only_clocks() { "all calls" } else { "clocks" }),
+        ("s", &format!("sort: {}", shown.order().name())),
         ("p", pause),
-        ("r", "reset"),
-        ("g G", "first, last"),
     ];
+    let keys = if is_table { &keys[..] } else { &keys[..4] };
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let words = keys
         .iter()

@@ -1,5 +1,6 @@
 //! The live view with made-up readings, drawn on terminals of several sizes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -7,17 +8,43 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::text::Span;
 
-use super::board::{Action, Board, HISTORY, Order};
+use super::board::{Action, Board, HISTORY, Order, View};
 use super::plain::PlainLines;
 use super::reading::{CallersOf, Reading, Row};
 use super::screen::{Heading, draw};
-use clockscope_model::callers::Called;
+use clockscope_model::callers::{Called, CalledRow, Callers, FrameRow, StackRow};
 
 const MONOTONIC: Called = Called::Vdso(1);
 const FUTEX: Called = Called::Syscall(202);
 
 fn row(key: Called, name: &str, calls: u64, time_ns: u64) -> Row {
-    Row { key, name: name.to_owned(), calls, time_ns }
+    let is_clock = name.starts_with("clock_gettime") || name == "gettimeofday";
+    Row { key, name: name.to_owned(), calls, time_ns, is_clock, waits: name == "futex" }
+}
+
+/// Callers of the clock: stacks, the caller first, and their calls.
+fn callers(key: Called, stacks: &[(&[&str], f64)]) -> CallersOf {
+    let mut callers = Callers { called: vec![CalledRow::default()], ..Callers::default() };
+    for (names, calls) in stacks {
+        let frames = names.iter().map(|name| {
+            let row = FrameRow { function: Some((*name).into()), ..FrameRow::default() };
+            callers.frames.iter().position(|known| *known == row).unwrap_or_else(|| {
+                callers.frames.push(row);
+                callers.frames.len() - 1
+            })
+        });
+        let frames = frames.collect();
+        let complete = true;
+        callers.stacks.push(StackRow { frames, calls: *calls, complete, ..StackRow::default() });
+    }
+    CallersOf { key: Some(key), callers: Arc::new(callers) }
+}
+
+/// A server in which one function reads the clock for two others.
+fn server() -> CallersOf {
+    let post: &[&str] = &["read_clock", "fd_fifo_post_internal", "fd_fifo_post", "receiver"];
+    let get: &[&str] = &["read_clock", "fd_fifo_timedget", "sender"];
+    callers(MONOTONIC, &[(post, 53.0), (get, 47.0)])
 }
 
 /// What is known after so many seconds of a program that reads the clock ever more often.
@@ -39,7 +66,7 @@ fn board(seconds: u64) -> Board {
 
 fn heading() -> Heading {
     let no_callers = "not sampled".to_owned();
-    Heading { program: "./server --port 80".to_owned(), no_callers }
+    Heading { program: "./server --port 80".to_owned(), no_callers, is_ascii: false }
 }
 
 fn drawn(board: &Board, width: u16, height: u16) -> String {
@@ -71,14 +98,60 @@ fn names(board: &Board) -> Vec<&str> {
 #[test]
 fn the_usual_terminal() {
     let mut board = board(12);
-    let callers = vec![("fd_fifo_post_internal".to_owned(), 0.53), ("main".to_owned(), 0.4)];
-    board.set_callers(CallersOf { key: Some(MONOTONIC), callers });
+    board.set_callers(server());
     insta::assert_snapshot!(drawn(&board, 80, 24));
 }
 
 #[test]
 fn a_small_terminal() {
     insta::assert_snapshot!(drawn(&board(12), 40, 10));
+}
+
+#[test]
+fn half_a_terminal_has_callers_too() {
+    let mut board = board(12);
+    board.set_callers(server());
+    insta::assert_snapshot!(drawn(&board, 50, 12));
+}
+
+#[test]
+fn without_utf_8_all_is_ascii() {
+    let mut board = board(12);
+    board.set_callers(server());
+    let heading = Heading { is_ascii: true, ..heading() };
+    let text = drawn_with(&board, &heading, 80, 24);
+    assert!(text.is_ascii(), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn views_of_clocks_only_callers_only_and_help() {
+    let mut board = board(12);
+    board.set_callers(server());
+    board.act(Action::Clocks);
+    assert_eq!(names(&board), ["clock_gettime(MONOTONIC)", "gettimeofday"]);
+    board.act(Action::Last);
+    assert_eq!(board.selected().map(|line| line.name.as_str()), Some("gettimeofday"));
+    board.act(Action::Clocks);
+    board.act(Action::First);
+    assert_eq!(names(&board).len(), 3);
+    board.act(Action::Open);
+    assert_eq!(board.view(), View::Callers);
+    insta::assert_snapshot!(drawn(&board, 80, 12));
+    board.act(Action::Help);
+    insta::assert_snapshot!(drawn(&board, 100, 18));
+    board.act(Action::Pause);
+    board.act(Action::Back);
+    assert_eq!(board.shown().view(), View::Table);
+    board.act(Action::Pause);
+    assert_eq!(board.shown().view(), View::Table);
+}
+
+#[test]
+fn what_clocks_cost_is_that_of_what_was_timed() {
+    let (each_ps, share) = board(12).clock_cost().expect("is timed");
+    assert!((each_ps - 25_000.0).abs() < 1.0 && (share - 12_000.0 * 25e-9).abs() < 1e-9);
+    assert_eq!(Board::default().clock_cost(), None);
 }
 
 #[test]
@@ -101,10 +174,8 @@ fn long_wide_and_hostile_names() {
         row(Called::Vdso(31), "a\x1b[31mred\u{202e}\n", 1, 0),
     ];
     board.read(Reading { at: Duration::from_secs(1), processes: 1, rows });
-    board.set_callers(CallersOf {
-        key: Some(Called::Vdso(29)),
-        callers: vec![(wide.repeat(3), 0.9), ("b\x1b[2J".to_owned(), 0.1)],
-    });
+    let hostile: [(&[&str], f64); 2] = [(&[&wide.repeat(3)], 0.9), (&["b\x1b[2J"], 0.1)];
+    board.set_callers(callers(Called::Vdso(29), &hostile));
     let heading = Heading { program: "名前".repeat(50), ..heading() };
     let text = drawn_with(&board, &heading, 80, 24);
     assert!(!text.contains(['\x1b', '\u{202e}']), "{text:?}");
@@ -119,7 +190,8 @@ fn rates_are_those_of_the_last_second_and_shares_those_of_a_processor() {
     assert!((monotonic.rate - 12_000.0).abs() < 1e-6);
     assert!((monotonic.share.expect("is timed") - 12_000.0 * 25e-9).abs() < 1e-9);
     assert_eq!(monotonic.average_ps, Some(25_000));
-    let futex = board.lines().iter().find(|line| line.key == FUTEX).expect("is there");
+    let lines = board.lines();
+    let futex = lines.iter().find(|line| line.key == FUTEX).expect("is there");
     assert!((futex.rate - 200.0).abs() < 1e-6);
     assert_eq!(futex.average_ps, Some(3_000_000));
     let total = board.total(|line| matches!(line.key, Called::Vdso(_)));
@@ -165,10 +237,10 @@ fn a_minute_is_kept() {
 #[test]
 fn callers_of_another_row_are_not_shown() {
     let mut board = board(3);
-    board.set_callers(CallersOf { key: Some(FUTEX), callers: vec![("park".to_owned(), 1.0)] });
+    board.set_callers(callers(FUTEX, &[(&["park"], 1.0)]));
     assert_eq!(board.callers(), None);
     board.act(Action::Down);
-    assert_eq!(board.callers(), Some([("park".to_owned(), 1.0)].as_slice()));
+    assert_eq!(board.callers().map(|callers| callers.stacks.len()), Some(1));
     board.act(Action::Down);
     assert_eq!(board.callers(), None);
 }
@@ -204,10 +276,11 @@ proptest! {
         height in 0_u16..60,
         rows in prop::collection::vec((0_u32..9, "\\PC{0,90}", any::<u64>(), any::<u64>()), 0..40),
         seconds in prop::collection::vec(0_u64..1 << 40, 1..4),
-        keys in prop::collection::vec(0_usize..7, 0..12),
+        keys in prop::collection::vec(0_usize..11, 0..12),
+        is_ascii in any::<bool>(),
     ) {
         let all = [Action::Up, Action::Down, Action::First, Action::Last, Action::Sort,
-            Action::Pause, Action::Reset];
+            Action::Pause, Action::Reset, Action::Clocks, Action::Open, Action::Help, Action::Back];
         let mut board = Board::default();
         for at in seconds {
             let rows = rows.iter().map(|(number, name, calls, time)| {
@@ -218,7 +291,9 @@ proptest! {
                 at: Duration::from_millis(at), processes: at, rows: rows.collect(),
             });
             keys.iter().for_each(|key| board.act(all[*key]));
-            drawn(&board, width, height);
+            board.set_callers(CallersOf { key: Some(Called::Vdso(5)), ..server() });
+            let text = drawn_with(&board, &Heading { is_ascii, ..heading() }, width, height);
+            prop_assert!(text.is_ascii() || !is_ascii, "{text}");
         }
     }
 }

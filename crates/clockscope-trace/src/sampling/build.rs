@@ -50,17 +50,18 @@ pub struct Wanted {
 }
 
 /// Values in the order of their first use, each once.
-struct Index<T> {
-    all: Vec<T>,
+pub(super) struct Index<T> {
+    pub(super) all: Vec<T>,
     known: HashMap<T, usize>,
 }
 
 impl<T: Clone + Eq + Hash> Index<T> {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { all: Vec::new(), known: HashMap::new() }
     }
 
-    fn of(&mut self, value: T) -> usize {
+    /// Where a value is.
+    pub(super) fn of(&mut self, value: T) -> usize {
         if let Some(index) = self.known.get(&value) {
             return *index;
         }

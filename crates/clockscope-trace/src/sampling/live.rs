@@ -7,18 +7,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::build::{called_row, frame_row};
+use super::build::{Index, called_row, frame_row};
 use super::collected::Collected;
 use clockscope_callers::frames::FrameAddress;
 use clockscope_callers::sample::Called;
 use clockscope_callers::symbols::Name;
-use clockscope_model::wrappers;
+use clockscope_model::callers::{Callers, FrameRow, StackRow};
 
 /// No more often than this, because all stacks are looked at.
 const EVERY: Duration = Duration::from_millis(500);
-
-/// Functions and their shares (0 to 1) of a call, most calls first.
-pub type Shares = Vec<(String, f64)>;
 
 /// What is known, for everybody who has a copy of this.
 #[derive(Clone, Debug, Default)]
@@ -28,18 +25,19 @@ pub struct Live(Arc<Known>);
 struct Known {
     /// Somebody has asked: there is a reason to write.
     asked: AtomicBool,
-    shares: Mutex<HashMap<Called, Shares>>,
+    callers: Mutex<HashMap<Called, Arc<Callers>>>,
 }
 
 impl Live {
-    /// The functions that make a call, most calls first, with their share (0 to 1) of its calls so far.
-    pub fn callers_of(&self, called: Called) -> Shares {
+    /// The stacks of a call so far; it is the only row of `called`, and `calls` of a stack is the weight of its
+    /// samples.
+    pub fn callers_of(&self, called: Called) -> Arc<Callers> {
         self.0.asked.store(true, Relaxed);
-        self.shares().get(&called).cloned().unwrap_or_default()
+        self.callers().get(&called).cloned().unwrap_or_default()
     }
 
-    fn shares(&self) -> MutexGuard<'_, HashMap<Called, Shares>> {
-        self.0.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    fn callers(&self) -> MutexGuard<'_, HashMap<Called, Arc<Callers>>> {
+        self.0.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -64,35 +62,39 @@ impl Writer {
     /// Writes what has been collected so far, if it is time; `names` gives the functions at a frame.
     pub fn write(&mut self, collected: &Collected, names: impl FnMut(FrameAddress) -> Vec<Name>) {
         if self.is_due() {
-            let shares = shares(collected, names);
-            *self.live.shares() = shares;
+            let callers = by_call(collected, names);
+            *self.live.callers() = callers;
             self.written_at = Instant::now();
         }
     }
 }
 
-/// Who makes the calls, by the weights of the samples.
+/// The stacks of each call.
 #[expect(clippy::cast_precision_loss, reason = "estimates")]
-fn shares(
+fn by_call(
     collected: &Collected,
     mut names: impl FnMut(FrameAddress) -> Vec<Name>,
-) -> HashMap<Called, Shares> {
-    let mut weights: HashMap<Called, HashMap<String, f64>> = HashMap::new();
+) -> HashMap<Called, Arc<Callers>> {
+    let mut all: HashMap<Called, (Callers, Index<FrameRow>)> = HashMap::new();
     for (stack, seen) in collected.stacks().iter().filter(|(_, seen)| seen.weight > 0) {
         let Some(called) = called_row(stack.called) else { continue };
-        let frames = stack.frames.iter().flat_map(|frame| names(*frame)).map(frame_row);
-        let caller = wrappers::caller(&frames.collect::<Vec<_>>(), &called, stack.complete);
-        *weights.entry(stack.called).or_default().entry(caller).or_default() += seen.weight as f64;
+        let (callers, rows) = all.entry(stack.called).or_insert_with(|| {
+            (Callers { called: vec![called], ..Callers::default() }, Index::new())
+        });
+        let names = stack.frames.iter().flat_map(|frame| names(*frame)).map(frame_row);
+        callers.stacks.push(StackRow {
+            called: 0,
+            pid: stack.pid,
+            frames: names.map(|row| rows.of(row)).collect(),
+            samples: seen.samples,
+            calls: seen.weight as f64,
+            complete: stack.complete,
+        });
     }
-    weights.into_iter().map(|(called, weights)| (called, ordered(weights))).collect()
-}
-
-fn ordered(weights: HashMap<String, f64>) -> Shares {
-    let all: f64 = weights.values().sum();
-    let mut shares: Shares =
-        weights.into_iter().map(|(name, weight)| (name, weight / all)).collect();
-    shares.sort_by(|(a, one), (b, other)| other.total_cmp(one).then_with(|| a.cmp(b)));
-    shares
+    let whole = |(called, (callers, rows)): (Called, (Callers, Index<FrameRow>))| {
+        (called, Arc::new(Callers { frames: rows.all, ..callers }))
+    };
+    all.into_iter().map(whole).collect()
 }
 
 #[cfg(test)]
@@ -101,6 +103,7 @@ mod tests {
     use clockscope_callers::frames::{End, Unwound};
     use clockscope_callers::sample::{Registers, Sample};
     use clockscope_callers::symbols::Kind;
+    use clockscope_text::foreign::Foreign;
 
     fn collected(seen: &[(u64, u64)]) -> Collected {
         let mut collected = Collected::default();
@@ -137,16 +140,26 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_those_of_the_programs_own_functions() {
+    fn stacks_are_those_of_the_call() {
         let live = Live::default();
         let mut writer = Writer::new(live.clone());
-        assert_eq!(live.callers_of(Called::Vdso(1)), []);
+        assert_eq!(*live.callers_of(Called::Vdso(1)), Callers::default());
         writer.written_at -= EVERY;
         writer.write(&collected(&[(1, 2), (2, 4), (10, 18), (11, 0)]), names);
-        let expected = [("pop".to_owned(), 0.75), ("post".to_owned(), 0.25)];
-        assert_eq!(live.callers_of(Called::Vdso(1)), expected);
-        assert_eq!(live.callers_of(Called::Vdso(2)), []);
-        assert_eq!(live.callers_of(Called::Syscall(1)), []);
+        let callers = live.callers_of(Called::Vdso(1));
+        assert_eq!(callers.called.len(), 1);
+        assert_eq!(callers.called[0].clock.as_deref(), Some("CLOCK_MONOTONIC"));
+        let name = |index: &usize| callers.frames[*index].function.clone().unwrap_or_default();
+        let seen: Vec<(Vec<Foreign>, f64)> = callers
+            .stacks
+            .iter()
+            .map(|stack| (stack.frames.iter().map(name).collect(), stack.calls))
+            .collect();
+        let stack = |own: &str, calls| (vec!["clock_gettime".into(), own.into()], calls);
+        assert_eq!(seen, [stack("post", 2.0), stack("post", 4.0), stack("pop", 18.0)]);
+        assert_eq!(callers.frames.len(), 3, "each function once");
+        assert_eq!(*live.callers_of(Called::Vdso(2)), Callers::default());
+        assert_eq!(*live.callers_of(Called::Syscall(1)), Callers::default());
     }
 
     #[test]
@@ -155,10 +168,10 @@ mod tests {
         let mut writer = Writer::new(live.clone());
         writer.written_at -= EVERY;
         writer.write(&collected(&[(1, 2)]), names);
-        assert_eq!(live.callers_of(Called::Vdso(1)), []);
+        assert_eq!(live.callers_of(Called::Vdso(1)).stacks, []);
         writer.write(&collected(&[(1, 2)]), names);
-        assert_eq!(live.callers_of(Called::Vdso(1)).len(), 1);
+        assert_eq!(live.callers_of(Called::Vdso(1)).stacks.len(), 1);
         writer.write(&Collected::default(), names);
-        assert_eq!(live.callers_of(Called::Vdso(1)).len(), 1);
+        assert_eq!(live.callers_of(Called::Vdso(1)).stacks.len(), 1);
     }
 }

@@ -39,8 +39,8 @@ use std::time::{Duration, Instant};
 use vdso_image::layout::{Shared, TOTAL_SIZE};
 
 pub use patch::Patch;
-pub use process::command_name;
 pub use process::look;
+pub use process::{command_name, title};
 pub use refusal::Refusal;
 pub(super) use threads::listed;
 

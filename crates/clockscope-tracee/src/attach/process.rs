@@ -1,5 +1,7 @@
 //! What is known of a process before it is touched.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 
@@ -30,6 +32,19 @@ pub(super) struct Known {
 pub fn command_name(pid: i32) -> Foreign {
     let name = proc_text::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim_end().into()
+}
+
+/// The command line of a process, or what the program has put in its place, as `ps -f` shows it; of a long one
+/// the beginning.
+pub fn title(pid: i32) -> Foreign {
+    const MOST: u64 = 1024;
+    let mut bytes = Vec::new();
+    if let Ok(file) = File::open(format!("/proc/{pid}/cmdline")) {
+        // What cannot be read is not shown.
+        let _ = file.take(MOST).read_to_end(&mut bytes);
+    }
+    let words = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").trim().into()
 }
 
 /// Other processes on the memory of one, as far as this process may know: children of vfork that have not

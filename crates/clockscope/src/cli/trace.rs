@@ -63,7 +63,10 @@ pub struct TraceArgs {
     /// Print a table for each thread, too
     #[arg(long)]
     pub per_thread: bool,
-    /// Print the table only, without the lines about clock reads below it
+    /// Print everything: each row, call site and caller, and how times were taken
+    #[arg(long)]
+    pub all: bool,
+    /// Print the tables only, and what was not counted
     #[arg(long)]
     pub summary_only: bool,
     /// Follow forks; always on, accepted because strace has it

@@ -233,6 +233,7 @@ fn row(attached: &Attached) -> AttachedRow {
     AttachedRow {
         pid: attached.pid,
         command: attached.command.clone(),
+        title: attach::title(attached.pid),
         threads: attached.threads.len() as u64,
         pause_ns: nanos(attached.pause),
         ..AttachedRow::default()

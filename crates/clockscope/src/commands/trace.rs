@@ -154,6 +154,7 @@ pub(super) fn text_options(args: &TraceArgs) -> anyhow::Result<TextOptions> {
         columns: Column::parse_list(&args.columns)?,
         per_process: args.per_process,
         per_thread: args.per_thread,
+        all: args.all,
         summary_only: args.summary_only,
         latency: args.latency,
         callers: callers_options(args),
@@ -166,6 +167,7 @@ fn callers_options(args: &TraceArgs) -> CallersOptions {
     let on_terminal = args.output.is_none() && io::stderr().is_terminal();
     let width = terminal::columns().filter(|_| on_terminal);
     CallersOptions {
+        whole: args.all,
         least_share: args.percent_limit / 100.0,
         width: width.map_or(PLAIN_WIDTH, |columns| columns.clamp(WIDTH_LEAST, WIDTH_MOST)),
     }

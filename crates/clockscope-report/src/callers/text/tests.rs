@@ -5,7 +5,8 @@ use super::*;
 use clockscope_model::callers::{CutRow, FrameRow};
 
 fn text(report: &TraceReport, width: usize) -> String {
-    render(report, CallersOptions { least_share: 0.02, width })
+    let options = CallersOptions { least_share: 0.02, width, whole: true };
+    render(report, options) + &lines_to_change(report, options)
 }
 
 #[test]
@@ -40,33 +41,28 @@ fn a_server_in_80_columns() {
     Without tree: getcpu (7 calls, 0 stacks)
 
     The line to change, by clock reads a second:
-    1.  fd_fifo_post_internal
-        at /src/libfdproto/fifo.c:512
+    1.  fd_fifo_post_internal  /src/libfdproto/fifo.c:512
         106,000 reads a second, 42 % of all, of clock_gettime(MONOTONIC); about 5.09
-        ms, 0.25 % of wall
+        ms, 0.34 % of CPU
         -> 55 % are followed within 120 ns (median) by the one in fd_fifo_timedget
            (libfdproto.so.7+0x6100): one read can serve both, unless the time
            between them is what is measured
-    2.  fd_fifo_timedget
-        at /opt/diameter/lib/libfdproto.so.7+0x6100
+    2.  fd_fifo_timedget  /opt/diameter/lib/libfdproto.so.7+0x6100
         60,000 reads a second, 24 % of all, of clock_gettime(MONOTONIC); about 2.88
-        ms, 0.14 % of wall
-    3.  log_line
-        at /src/diameterd/log.c:44
-        50,000 reads a second, 20 % of all, of gettimeofday; about 2.5 ms, 0.13 % of
-        wall
+        ms, 0.19 % of CPU
+    3.  log_line  /src/diameterd/log.c:44
+        50,000 reads a second, 20 % of all, of gettimeofday; about 2.5 ms, 0.17 % of
+        CPU
         -> at least 65 % of these reads came within the same 4 ms tick as the
            thread's read before: for time stamps a coarse clock, or a time that is
            kept for a while, would have said the same (try: clockscope run --clock
            coarse)
-    4.  stamp
-        at /src/diameterd/log.c:17
+    4.  stamp  /src/diameterd/log.c:17
         30,000 reads a second, 12 % of all, of clock_gettime(MONOTONIC); about 1.44
-        ms, 0.07 % of wall
-    5.  [libplugin.so.2]
-        at /opt/plugins/libplugin.so.2+0x77
+        ms, 0.10 % of CPU
+    5.  [libplugin.so.2]  /opt/plugins/libplugin.so.2+0x77
         4,000 reads a second, 1.6 % of all, of clock_gettime(MONOTONIC); about 192
-        us, less than 0.01 % of wall
+        us, 0.01 % of CPU
     ");
 }
 
@@ -106,36 +102,31 @@ fn a_server_in_60_columns() {
     Without tree: getcpu (7 calls, 0 stacks)
 
     The line to change, by clock reads a second:
-    1.  fd_fifo_post_internal
-        at /src/libfdproto/fifo.c:512
+    1.  fd_fifo_post_internal  /src/libfdproto/fifo.c:512
         106,000 reads a second, 42 % of all, of
-        clock_gettime(MONOTONIC); about 5.09 ms, 0.25 % of wall
+        clock_gettime(MONOTONIC); about 5.09 ms, 0.34 % of CPU
         -> 55 % are followed within 120 ns (median) by the one
            in fd_fifo_timedget (libfdproto.so.7+0x6100): one
            read can serve both, unless the time between them is
            what is measured
     2.  fd_fifo_timedget
-        at /opt/diameter/lib/libfdproto.so.7+0x6100
+        /opt/diameter/lib/libfdproto.so.7+0x6100
         60,000 reads a second, 24 % of all, of
-        clock_gettime(MONOTONIC); about 2.88 ms, 0.14 % of wall
-    3.  log_line
-        at /src/diameterd/log.c:44
+        clock_gettime(MONOTONIC); about 2.88 ms, 0.19 % of CPU
+    3.  log_line  /src/diameterd/log.c:44
         50,000 reads a second, 20 % of all, of gettimeofday;
-        about 2.5 ms, 0.13 % of wall
+        about 2.5 ms, 0.17 % of CPU
         -> at least 65 % of these reads came within the same 4
            ms tick as the thread's read before: for time stamps
            a coarse clock, or a time that is kept for a while,
            would have said the same (try: clockscope run --clock
            coarse)
-    4.  stamp
-        at /src/diameterd/log.c:17
+    4.  stamp  /src/diameterd/log.c:17
         30,000 reads a second, 12 % of all, of
-        clock_gettime(MONOTONIC); about 1.44 ms, 0.07 % of wall
-    5.  [libplugin.so.2]
-        at /opt/plugins/libplugin.so.2+0x77
+        clock_gettime(MONOTONIC); about 1.44 ms, 0.10 % of CPU
+    5.  [libplugin.so.2]  /opt/plugins/libplugin.so.2+0x77
         4,000 reads a second, 1.6 % of all, of
-        clock_gettime(MONOTONIC); about 192 us, less than 0.01 %
-        of wall
+        clock_gettime(MONOTONIC); about 192 us, 0.01 % of CPU
     ");
 }
 
@@ -169,25 +160,20 @@ fn a_server_in_120_columns() {
     Without tree: getcpu (7 calls, 0 stacks)
 
     The line to change, by clock reads a second:
-    1.  fd_fifo_post_internal
-        at /src/libfdproto/fifo.c:512
-        106,000 reads a second, 42 % of all, of clock_gettime(MONOTONIC); about 5.09 ms, 0.25 % of wall
+    1.  fd_fifo_post_internal  /src/libfdproto/fifo.c:512
+        106,000 reads a second, 42 % of all, of clock_gettime(MONOTONIC); about 5.09 ms, 0.34 % of CPU
         -> 55 % are followed within 120 ns (median) by the one in fd_fifo_timedget (libfdproto.so.7+0x6100): one read can
            serve both, unless the time between them is what is measured
-    2.  fd_fifo_timedget
-        at /opt/diameter/lib/libfdproto.so.7+0x6100
-        60,000 reads a second, 24 % of all, of clock_gettime(MONOTONIC); about 2.88 ms, 0.14 % of wall
-    3.  log_line
-        at /src/diameterd/log.c:44
-        50,000 reads a second, 20 % of all, of gettimeofday; about 2.5 ms, 0.13 % of wall
+    2.  fd_fifo_timedget  /opt/diameter/lib/libfdproto.so.7+0x6100
+        60,000 reads a second, 24 % of all, of clock_gettime(MONOTONIC); about 2.88 ms, 0.19 % of CPU
+    3.  log_line  /src/diameterd/log.c:44
+        50,000 reads a second, 20 % of all, of gettimeofday; about 2.5 ms, 0.17 % of CPU
         -> at least 65 % of these reads came within the same 4 ms tick as the thread's read before: for time stamps a coarse
            clock, or a time that is kept for a while, would have said the same (try: clockscope run --clock coarse)
-    4.  stamp
-        at /src/diameterd/log.c:17
-        30,000 reads a second, 12 % of all, of clock_gettime(MONOTONIC); about 1.44 ms, 0.07 % of wall
-    5.  [libplugin.so.2]
-        at /opt/plugins/libplugin.so.2+0x77
-        4,000 reads a second, 1.6 % of all, of clock_gettime(MONOTONIC); about 192 us, less than 0.01 % of wall
+    4.  stamp  /src/diameterd/log.c:17
+        30,000 reads a second, 12 % of all, of clock_gettime(MONOTONIC); about 1.44 ms, 0.10 % of CPU
+    5.  [libplugin.so.2]  /opt/plugins/libplugin.so.2+0x77
+        4,000 reads a second, 1.6 % of all, of clock_gettime(MONOTONIC); about 192 us, 0.01 % of CPU
     ");
 }
 
@@ -216,33 +202,28 @@ fn a_host_that_fell_back_is_sent_to_doctor() {
     let sites = &text[text.find("The line to change").unwrap()..];
     assert_snapshot!(sites, @r"
     The line to change, by clock reads a second:
-    1.  fd_fifo_post_internal
-        at /src/libfdproto/fifo.c:512
+    1.  fd_fifo_post_internal  /src/libfdproto/fifo.c:512
         106,000 reads a second, 42 % of all, of clock_gettime(MONOTONIC); about 276
-        ms, 14 % of wall
+        ms, 18 % of CPU
         -> the vDSO did not answer these in user space (1.3 us each): see clockscope
            doctor, or try clockscope run --clock tsc
         -> 55 % are followed within 120 ns (median) by the one in fd_fifo_timedget
            (libfdproto.so.7+0x6100): one read can serve both, unless the time
            between them is what is measured
-    2.  fd_fifo_timedget
-        at /opt/diameter/lib/libfdproto.so.7+0x6100
+    2.  fd_fifo_timedget  /opt/diameter/lib/libfdproto.so.7+0x6100
         60,000 reads a second, 24 % of all, of clock_gettime(MONOTONIC); about 156
-        ms, 7.8 % of wall
+        ms, 10 % of CPU
         -> not answered in user space either (1.3 us each)
-    3.  log_line
-        at /src/diameterd/log.c:44
-        50,000 reads a second, 20 % of all, of gettimeofday; about 2.5 ms, 0.13 % of
-        wall
-    4.  stamp
-        at /src/diameterd/log.c:17
+    3.  log_line  /src/diameterd/log.c:44
+        50,000 reads a second, 20 % of all, of gettimeofday; about 2.5 ms, 0.17 % of
+        CPU
+    4.  stamp  /src/diameterd/log.c:17
         30,000 reads a second, 12 % of all, of clock_gettime(MONOTONIC); about 78
-        ms, 3.9 % of wall
+        ms, 5.2 % of CPU
         -> not answered in user space either (1.3 us each)
-    5.  [libplugin.so.2]
-        at /opt/plugins/libplugin.so.2+0x77
+    5.  [libplugin.so.2]  /opt/plugins/libplugin.so.2+0x77
         4,000 reads a second, 1.6 % of all, of clock_gettime(MONOTONIC); about 10.4
-        ms, 0.52 % of wall
+        ms, 0.69 % of CPU
         -> not answered in user space either (1.3 us each)
     ");
 }
@@ -293,6 +274,24 @@ fn names_that_move_the_cursor_are_made_harmless() {
         ..callers.frames[1].clone()
     };
     let text = text(&report, 80);
-    assert!(text.contains("evil?[2J?name") && text.contains("at a?b?.c:512"), "{text}");
+    assert!(text.contains("evil?[2J?name") && text.contains("  a?b?.c:512"), "{text}");
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+}
+
+#[test]
+fn a_short_report_has_what_matters() {
+    let report = server();
+    let options = |whole| CallersOptions { least_share: 0.02, width: 80, whole };
+    let sites = |whole| {
+        let text = lines_to_change(&report, options(whole));
+        text.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).count()
+    };
+    let all = sites::sites(&report).len();
+    assert!(all > SITES_SHORT && sites(true) == all, "{all}");
+    assert_eq!(sites(false), SITES_SHORT);
+    let mut report = server();
+    let called = &mut report.callers.as_mut().unwrap().called;
+    called.iter_mut().skip(1).for_each(|row| row.calls = 3);
+    let trees = |whole| render(&report, options(whole)).matches(" stacks)\n").count();
+    assert!(trees(false) >= 1 && trees(false) < trees(true), "{} {}", trees(false), trees(true));
 }

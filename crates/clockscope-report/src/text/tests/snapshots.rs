@@ -17,9 +17,10 @@ fn text(report: &TraceReport) -> String {
 fn an_empty_report_says_that_nothing_was_counted() {
     assert_snapshot!(text(&TraceReport::default()), @r"
     program: still running, 0 ns (CPU 0 ns)
-    no calls were counted
 
     Clock reads:  none
+
+    no calls were counted
     ");
 }
 
@@ -27,22 +28,19 @@ fn an_empty_report_says_that_nothing_was_counted() {
 fn a_report_of_vdso_calls_only() {
     assert_snapshot!(text(&vdso_only()), @r"
     ./loop: exit code 0, 2.31 s (CPU 1.98 s)
+
+    Clock reads:  1,000,024, that is 432,836 a second (counted)
+    Here:         21.4 ms, 21.4 ns a read (measured): 0.93 % of wall, 1.1 % of CPU
+    Fallen back:  on hpet this would take 3.16 s of CPU time instead of 1.98 s, 1.6
+                  times as long; on acpi_pm 4.46 s, 2.2 times as long (typical: 1.2
+                  us, 2.5 us a read)
+
     % time  seconds usecs/call   calls errors via     name
     ------ -------- ---------- ------- ------ ------- -----------------------
     100.00 0.021400      0.021 1000003        vdso    clock_gettime(REALTIME)
     ------ -------- ---------- ------- ------ ------- -----------------------
     100.00 0.021400      0.021 1000003                total
 
-    Clock reads:  1,000,024, that is 432,836 a second (counted)
-    Here:         21.4 ms, 21.4 ns a read (measured): 0.93 % of wall, 1.1 % of CPU
-    By syscall:   152 ms, 152 ns a read (measured)
-    Fallen back:  on hpet this would take 3.16 s of CPU time instead of 1.98 s, 1.6
-                  times as long; on acpi_pm 4.46 s, 2.2 times as long (typical: 1.2
-                  us, 2.5 us a read)
-    Same tick:    4.0 % of the precise reads came within the same 4 ms tick as the
-                  thread's read before: for the others a coarse clock would have
-                  returned a new value
-    Times:        of vDSO calls estimated: 10,023 of 1,000,003 were timed
     Overhead:     system calls were not counted; timing a vDSO call costs 18.2 ns,
                   which is subtracted from its time
     ");
@@ -62,6 +60,15 @@ fn a_slow_clock_is_told_by_what_the_whole_program_would_take() {
                   times as long; on acpi_pm 4.46 s, 2.2 times as long (typical: 1.2
                   us, 2.5 us a read for the 1,000,003 reads that ask the
                   clocksource)
+
+    % time  seconds usecs/call   calls errors via     name
+    ------ -------- ---------- ------- ------ ------- -----------------------
+    100.00 0.021400      0.021 1000003        vdso    clock_gettime(REALTIME)
+    ------ -------- ---------- ------- ------ ------- -----------------------
+    100.00 0.021400      0.021 1000003                total
+
+    Overhead:     system calls were not counted; timing a vDSO call costs 18.2 ns,
+                  which is subtracted from its time
     ");
     // Twice as much of it was the clock's.
     report.cpu_ns = 2 * report.vdso[0].time_total_ns;
@@ -78,21 +85,9 @@ fn a_slow_clock_is_told_by_what_the_whole_program_would_take() {
 fn vdso_calls_and_system_calls_share_a_table() {
     assert_snapshot!(text(&database()), @r"
     sqlite3 t.db .read load.sql: exit code 0, 2.31 s (CPU 1.98 s)
-    % time  seconds usecs/call   calls errors via     name
-    ------ -------- ---------- ------- ------ ------- ------------------------------
-     55.94 0.047163      2.310   20417        syscall pwrite64
-     25.38 0.021400      0.021 1000003        vdso    clock_gettime(REALTIME)
-     18.59 0.015675    412.500      38        syscall fdatasync
-      0.08 0.000065      1.900      34     13 syscall openat
-      0.00 0.000003      0.243      12        vdso    clock_gettime(PROCESS_CPUTIME)
-      0.00 0.000000      0.152       2        syscall clock_gettime
-      0.00 0.000000      0.004       7        vdso    time
-    ------ -------- ---------- ------- ------ ------- ------------------------------
-    100.00 0.084306      0.083 1020513     13         total
 
     Clock reads:  1,000,024, that is 432,836 a second (counted)
     Here:         21.4 ms, 21.4 ns a read (measured): 0.93 % of wall, 1.1 % of CPU
-    By syscall:   152 ms, 152 ns a read (measured)
     Fallen back:  on hpet this would take 3.16 s of CPU time instead of 1.98 s, 1.6
                   times as long; on acpi_pm 4.46 s, 2.2 times as long (typical: 1.2
                   us, 2.5 us a read)
@@ -100,7 +95,20 @@ fn vdso_calls_and_system_calls_share_a_table() {
                   thread's read before: a coarse clock would have returned the same,
                   and shorter times as 0 (for time stamps try: clockscope run
                   --clock coarse)
-    Times:        of vDSO calls estimated: 10,042 of 1,000,022 were timed
+    System calls: 20,491, that is 8,869 a second (counted); 62.9 ms
+
+    % time  seconds usecs/call   calls errors via     name
+    ------ -------- ---------- ------- ------ ------- ------------------------------
+     25.38 0.021400      0.021 1000003        vdso    clock_gettime(REALTIME)
+      0.00 0.000003      0.243      12        vdso    clock_gettime(PROCESS_CPUTIME)
+      0.00 0.000000      0.152       2        syscall clock_gettime
+      0.00 0.000000      0.004       7        vdso    time
+     55.94 0.047163      2.310   20417        syscall pwrite64
+     18.59 0.015675    412.500      38        syscall fdatasync
+      0.08 0.000065      1.900      34     13 syscall openat
+    ------ -------- ---------- ------- ------ ------- ------------------------------
+    100.00 0.084306      0.083 1020513     13         total
+
     Overhead:     142 ns a system call by eBPF, 2.91 ms in all (61 ns is subtracted
                   from each time); 40 ns on each system call of every other process
                   of this host; timing a vDSO call costs 18.2 ns, which is
@@ -145,12 +153,12 @@ fn great_numbers_leave_less_for_the_name() {
     % time        seconds usecs/call        calls  errors via     name
     ------ -------------- ---------- ------------ ------- ------- ------------------
     100.00 2641975.284856      0.021 123456789012         vdso    clock_get…EALTIME)
-      0.00       0.047163      2.310        20417         syscall pwrite64
-      0.00       0.015675    412.500           38         syscall fdatasync
-      0.00       0.000065      1.900           34 1234567 syscall openat
       0.00       0.000003      0.243           12         vdso    clock_get…CPUTIME)
       0.00       0.000000      0.152            2         syscall clock_gettime
       0.00       0.000000      0.004            7         vdso    time
+      0.00       0.047163      2.310        20417         syscall pwrite64
+      0.00       0.015675    412.500           38         syscall fdatasync
+      0.00       0.000065      1.900           34 1234567 syscall openat
     ------ -------------- ---------- ------------ ------- ------- ------------------
     100.00 2641975.347762     21.400 123456809522 1234567         total
     ");
@@ -165,9 +173,11 @@ fn thousands_of_declines_take_a_few_lines() {
     }
     assert_snapshot!(text(&report), @r"
     program: still running, 0 ns (CPU 0 ns)
-    no calls were counted
 
     Clock reads:  none
+
+    no calls were counted
+
     Not counted:  vDSO calls of 3,001 processes (wine): it is a 32-bit program
                   vDSO calls of 5 processes (sudo, ping, su, …): it runs with the
                   rights of its owner, which a traced program does not get
@@ -196,28 +206,29 @@ fn each_process_has_a_table() {
     assert_snapshot!(render(&processes(), &options), @r"
     % time  seconds usecs/call   calls errors via     name
     ------ -------- ---------- ------- ------ ------- ------------------------------
-     55.94 0.047163      2.310   20417        syscall pwrite64
      25.38 0.021400      0.021 1000003        vdso    clock_gettime(REALTIME)
-     18.59 0.015675    412.500      38        syscall fdatasync
-      0.08 0.000065      1.900      34     13 syscall openat
       0.00 0.000003      0.243      12        vdso    clock_gettime(PROCESS_CPUTIME)
       0.00 0.000000      0.152       2        syscall clock_gettime
       0.00 0.000000      0.004       7        vdso    time
+     55.94 0.047163      2.310   20417        syscall pwrite64
+     18.59 0.015675    412.500      38        syscall fdatasync
+      0.08 0.000065      1.900      34     13 syscall openat
     ------ -------- ---------- ------- ------ ------- ------------------------------
     100.00 0.084306      0.083 1020513     13         total
 
     process 4021 sh: 0 vDSO calls, 3 system calls
     % time  seconds usecs/call  calls errors via     name
     ------ -------- ---------- ------ ------ ------- -----
-    100.00 0.002700    900.000      3      1 syscall wait4
+     waits 0.002700    900.000      3      1 syscall wait4
     ------ -------- ---------- ------ ------ ------- -----
-    100.00 0.002700    900.000      3      1         total
+         -        -          -      3      1         total
+    waits: time in which there was nothing to do; the total is without it
 
     process 4022 date: 12 vDSO calls, 12 system calls
     % time  seconds usecs/call  calls errors via     name
     ------ -------- ---------- ------ ------ ------- -----
-     98.66 0.000004      0.300     12      2 syscall read
       1.34 0.000000      0.004     12        vdso    time
+     98.66 0.000004      0.300     12      2 syscall read
     ------ -------- ---------- ------ ------ ------- -----
     100.00 0.000004      0.152     24      2         total
 
@@ -234,16 +245,16 @@ fn each_thread_has_a_table() {
     thread 4022 of process 4022
     % time  seconds usecs/call  calls errors via     name
     ------ -------- ---------- ------ ------ ------- -----
-     98.68 0.000002      0.300      5      1 syscall read
       1.32 0.000000      0.004      5        vdso    time
+     98.68 0.000002      0.300      5      1 syscall read
     ------ -------- ---------- ------ ------ ------- -----
     100.00 0.000002      0.152     10      1         total
 
     thread 4023 of process 4022
     % time  seconds usecs/call  calls errors via     name
     ------ -------- ---------- ------ ------ ------- -----
-     98.68 0.000002      0.300      7      1 syscall read
       1.32 0.000000      0.004      7        vdso    time
+     98.68 0.000002      0.300      7      1 syscall read
     ------ -------- ---------- ------ ------ ------- -----
     100.00 0.000002      0.152     14      1         total
 
@@ -260,33 +271,33 @@ fn latency_adds_a_table_of_percentiles() {
     assert_snapshot!(render(&report, &options), @r"
     % time  seconds usecs/call   calls errors via     name
     ------ -------- ---------- ------- ------ ------- ------------------------------
-     55.94 0.047163      2.310   20417        syscall pwrite64
      25.38 0.021400      0.021 1000003        vdso    clock_gettime(REALTIME)
-     18.59 0.015675    412.500      38        syscall fdatasync
-      0.08 0.000065      1.900      34     13 syscall openat
       0.00 0.000003      0.243      12        vdso    clock_gettime(PROCESS_CPUTIME)
       0.00 0.000000      0.152       2        syscall clock_gettime
       0.00 0.000000      0.004       7        vdso    time
+     55.94 0.047163      2.310   20417        syscall pwrite64
+     18.59 0.015675    412.500      38        syscall fdatasync
+      0.08 0.000065      1.900      34     13 syscall openat
     ------ -------- ---------- ------- ------ ------- ------------------------------
     100.00 0.084306      0.083 1020513     13         total
 
     Time of single calls:
         p50     p90     p99     max via     name
     ------- ------- ------- ------- ------- ------------------------------
-      2.2us  2.75us   4.4us   264us syscall pwrite64
        21ns    26ns    42ns  2.52us vdso    clock_gettime(REALTIME)
-      400us   500us   800us    48ms syscall fdatasync
       243ns   303ns   486ns  29.2us vdso    clock_gettime(PROCESS_CPUTIME)
         4ns     5ns     8ns   480ns vdso    time
+      2.2us  2.75us   4.4us   264us syscall pwrite64
+      400us   500us   800us    48ms syscall fdatasync
 
     Their shares by time, in percent:
     <100ns  <1us <10us <100us  <1ms <10ms <100ms longer name
     ------ ----- ----- ------ ----- ----- ------ ------ ----------------------------
-                  99.9          0.1                     pwrite64
       99.9         0.1                                  clock_gettime(REALTIME)
-                               99.9          0.1        fdatasync
             99.9          0.1                           clock_gettime(…CESS_CPUTIME)
       99.9   0.1                                        time
+                  99.9          0.1                     pwrite64
+                               99.9          0.1        fdatasync
     ");
 }
 
@@ -297,13 +308,13 @@ fn chosen_columns_come_in_the_order_given() {
     assert_snapshot!(render(&database(), &options), @r"
     name                             calls     p50     max
     ------------------------------ ------- ------- -------
-    pwrite64                         20417
     clock_gettime(REALTIME)        1000003    21ns  2.52us
-    fdatasync                           38
-    openat                              34
     clock_gettime(PROCESS_CPUTIME)      12   243ns  29.2us
     clock_gettime                        2
     time                                 7     4ns   480ns
+    pwrite64                         20417
+    fdatasync                           38
+    openat                              34
     ------------------------------ ------- ------- -------
     total                          1020513
     ");
@@ -320,6 +331,15 @@ fn reads_that_fall_back_to_a_system_call_are_pointed_out() {
     report.clock_reads.by_syscall_ns = 1_340_004_000;
     assert_snapshot!(text(&report), @r"
     ./loop: exit code 0, 2.31 s (CPU 1.98 s)
+
+    Clock reads:  1,000,024, that is 432,836 a second (counted)
+    Here:         1.31 s, 1.31 us a read (measured): 57 % of wall, 66 % of CPU
+    Slow reads:   half of the calls of clock_gettime(REALTIME) took 1.29 us or more,
+                  as long as a system call takes (1.34 us here): they were not
+                  answered in user space; see
+                  /sys/devices/system/clocksource/clocksource0/current_clocksource:
+                  tsc is fast, hpet and acpi_pm are not
+
     % time  seconds usecs/call   calls errors via     name
     ------ -------- ---------- ------- ------ ------- -----------------------
     100.00 1.310004      1.310 1000003        vdso    clock_gettime(REALTIME)
@@ -331,18 +351,6 @@ fn reads_that_fall_back_to_a_system_call_are_pointed_out() {
     ------- ------- ------- ------- ------- -----------------------
      1.29us  1.61us  2.58us   155us vdso    clock_gettime(REALTIME)
 
-    Clock reads:  1,000,024, that is 432,836 a second (counted)
-    Here:         1.31 s, 1.31 us a read (measured): 57 % of wall, 66 % of CPU
-    Slow reads:   half of the calls of clock_gettime(REALTIME) took 1.29 us or more,
-                  as long as a system call takes (1.34 us here): they were not
-                  answered in user space; see
-                  /sys/devices/system/clocksource/clocksource0/current_clocksource:
-                  tsc is fast, hpet and acpi_pm are not
-    By syscall:   1.34 s, 1.34 us a read (measured)
-    Same tick:    4.0 % of the precise reads came within the same 4 ms tick as the
-                  thread's read before: for the others a coarse clock would have
-                  returned a new value
-    Times:        of vDSO calls estimated: 10,023 of 1,000,003 were timed
     Overhead:     system calls were not counted; timing a vDSO call costs 18.2 ns,
                   which is subtracted from its time
     ");
@@ -381,17 +389,17 @@ fn a_program_killed_by_a_signal_is_said_to_be() {
     report.overhead = Overhead::default();
     assert_snapshot!(text(&report), @r"
     ./loop: killed by SIGKILL, 0 ns (CPU 1.98 s)
+
+    Clock reads:  1,000,024 (counted)
+    Here:         not measured, because no read was timed
+    Fallen back:  1.2 s on hpet, 2.5 s on acpi_pm (typical: 1.2 us, 2.5 us a read)
+
     % time  seconds usecs/call   calls errors via     name
     ------ -------- ---------- ------- ------ ------- -----------------------
          -        -          - 1000003        vdso    clock_gettime(REALTIME)
     ------ -------- ---------- ------- ------ ------- -----------------------
          -        -          - 1000003                total
 
-    Clock reads:  1,000,024 (counted)
-    Here:         not measured, because no read was timed
-    By syscall:   152 ms, 152 ns a read (measured)
-    Fallen back:  1.2 s on hpet, 2.5 s on acpi_pm (typical: 1.2 us, 2.5 us a read)
-    Times:        no vDSO call was timed
     Overhead:     system calls were not counted
     ");
     report.signal = Some(40);
@@ -410,17 +418,19 @@ fn counts_without_times_have_dashes() {
     report.overhead = Overhead::default();
     assert_snapshot!(text(&report), @r"
     sqlite3 t.db .read load.sql: exit code 0, 2.31 s (CPU 1.98 s)
+
+    Clock reads:  none
+    System calls: 20,491, that is 8,869 a second (counted)
+
     % time  seconds usecs/call  calls errors via     name
     ------ -------- ---------- ------ ------ ------- -------------
+         -        -          -      2        syscall clock_gettime
          -        -          -  20417        syscall pwrite64
          -        -          -     38        syscall fdatasync
          -        -          -     34        syscall openat
-         -        -          -      2        syscall clock_gettime
     ------ -------- ---------- ------ ------ ------- -------------
          -        -          -  20491                total
 
-    Clock reads:  none
-    Times:        system calls were counted without time and errors
     Overhead:     system calls were counted by ptrace, which stops the program twice
                   for each and costs it tens of microseconds
     ");
@@ -444,7 +454,7 @@ fn a_clock_that_was_asked_for_is_not_advised_against() {
     report.vdso[0].latency_ns = Some(latency(150));
     report.clock_reads.same_tick_share = Some(0.8);
     let has = |clock: Clock, text: &str| {
-        let options = TextOptions { clock, ..TextOptions::default() };
+        let options = TextOptions { clock, all: true, ..TextOptions::default() };
         render(&report, &options).contains(text)
     };
     for (text, kernel, syscall, coarse) in [

@@ -53,9 +53,9 @@ prop_compose! {
         name in word(),
         (number, calls, errors) in (any::<u32>(), number(), number()),
         (time_total_ns, time_avg_ps) in (number(), number()),
-        latency_ns in option::of(latencies()),
+        (latency_ns, waits) in (option::of(latencies()), any::<bool>()),
     ) -> SyscallRow {
-        SyscallRow { name, number, calls, errors, time_total_ns, time_avg_ps, latency_ns }
+        SyscallRow { name, number, calls, errors, time_total_ns, time_avg_ps, latency_ns, waits }
     }
 }
 
@@ -254,13 +254,17 @@ proptest! {
             1..=11,
         ).prop_shuffle(),
     ) {
-        let options = TextOptions { columns, summary_only: true, ..TextOptions::default() };
+        let has_shares = columns.contains(&Column::TimePercent);
+        let options =
+            TextOptions { columns, all: true, summary_only: true, ..TextOptions::default() };
         let mut bare = report;
         bare.declines.clear();
         bare.callers = None;
         let rows = bare.vdso.iter().filter(|row| row.calls > 0).count()
             + bare.syscalls.iter().filter(|row| row.calls > 0).count();
-        let expected = if rows == 0 { 1 } else { rows + 4 };
+        let waits = bare.syscalls.iter().any(|row| row.calls > 0 && row.waits);
+        let legend = usize::from(has_shares && waits);
+        let expected = if rows == 0 { 1 } else { rows + 4 + legend };
         prop_assert_eq!(render(&bare, &options).lines().count(), expected);
     }
 }

@@ -16,7 +16,7 @@ use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 
 use clockscope_model::callers::Called;
-use clockscope_report::top::board::{Action, Board};
+use clockscope_report::top::board::{Action, Board, View};
 use clockscope_report::top::reading::{CallersOf, Reading};
 use clockscope_report::top::screen::{self, Heading};
 use clockscope_sys::terminal::{self, Keys};
@@ -234,6 +234,7 @@ impl Painter {
             _ => return false,
         };
         let action = match key {
+            KeyCode::Esc if self.board.shown().view() != View::Table => Action::Back,
             KeyCode::Char('q') | KeyCode::Esc => {
                 self.told.leave.store(true, Relaxed);
                 return false;
@@ -245,6 +246,9 @@ impl Painter {
             KeyCode::Char('s') => Action::Sort,
             KeyCode::Char('p' | ' ') => Action::Pause,
             KeyCode::Char('r') => Action::Reset,
+            KeyCode::Char('c') => Action::Clocks,
+            KeyCode::Char('?' | 'h') => Action::Help,
+            KeyCode::Enter => Action::Open,
             _ => return false,
         };
         self.board.act(action);

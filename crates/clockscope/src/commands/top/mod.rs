@@ -99,7 +99,7 @@ impl<'a> Top<'a> {
             Ok(callers) => (Some(callers), String::new()),
             Err(why) => (None, why),
         };
-        let heading = Heading { program, no_callers };
+        let heading = Heading { program, no_callers, is_ascii: !terminal::has_utf_8() };
         let output = match stage {
             Stage::Screen(_) => Output::Screen(Display::start(heading)?),
             Stage::Lines => Output::Lines(PlainLines::default()),

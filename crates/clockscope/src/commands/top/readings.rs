@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vdso_image::layout::COUNTERS;
 
 use clockscope_model::callers::Called;
+use clockscope_model::reads;
 use clockscope_model::trace::{SyscallRow, VdsoRow};
 use clockscope_report::top::reading::{Reading, Row};
 use clockscope_syscalls::filter::Filter;
@@ -57,6 +58,8 @@ fn vdso(counter: usize, row: &VdsoRow) -> Option<Row> {
         name,
         calls: row.calls,
         time_ns: if row.has_time() { row.time_total_ns } else { 0 },
+        is_clock: reads::source(&row.function, row.clock.as_deref()).is_some(),
+        waits: false,
     })
 }
 
@@ -67,6 +70,8 @@ fn syscall(row: &SyscallRow) -> Row {
         name: row.name.clone(),
         calls: row.calls,
         time_ns: row.time_total_ns,
+        is_clock: reads::source(&row.name, None).is_some(),
+        waits: row.waits,
     }
 }
 

@@ -92,6 +92,7 @@ pub(crate) fn server() -> TraceReport {
         attached: vec![Attached {
             pid: 4021,
             command: "freeDiameterd".into(),
+            title: "freeDiameterd --daemon".into(),
             threads: 61,
             pause_ns: 1_640_000,
             detach_pause_ns: 902_000,
@@ -138,6 +139,7 @@ fn syscall(name: &str, calls: u64, errors: u64, ns: u64) -> SyscallRow {
         time_total_ns: calls * ns,
         time_avg_ps: ns * 1_000,
         latency_ns: Some(latency(ns)),
+        waits: clockscope_model::waiting::waits(name),
     }
 }
 

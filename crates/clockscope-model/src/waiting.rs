@@ -1,0 +1,57 @@
+//! System calls that are made to wait.
+
+/// Calls that return when something has happened or a time has passed (section 2 of the manual). Their time says
+/// how long nothing was to be done, not what it cost. `read(2)` and `write(2)` wait for pipes and sockets only,
+/// and are not among them: neither is what is asked of a file.
+const WAITING: [&str; 33] = [
+    "accept",
+    "accept4",
+    "clock_nanosleep",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "epoll_wait",
+    "futex",
+    "futex_wait",
+    "futex_waitv",
+    "io_getevents",
+    "io_pgetevents",
+    "io_uring_enter",
+    "mq_timedreceive",
+    "mq_timedsend",
+    "msgrcv",
+    "msgsnd",
+    "nanosleep",
+    "pause",
+    "poll",
+    "ppoll",
+    "pselect6",
+    "recvfrom",
+    "recvmmsg",
+    "recvmsg",
+    "restart_syscall",
+    "rt_sigsuspend",
+    "rt_sigtimedwait",
+    "select",
+    "semop",
+    "semtimedop",
+    "vfork",
+    "wait4",
+    "waitid",
+];
+
+/// Whether a system call, by its name, is made to wait.
+pub fn waits(name: &str) -> bool {
+    WAITING.binary_search(&name).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_in_order() {
+        assert!(WAITING.is_sorted());
+        assert!(WAITING.iter().all(|name| waits(name)));
+        assert!(!waits("read") && !waits("clock_gettime") && !waits(""));
+    }
+}
