@@ -31,6 +31,6 @@ pub fn live_tree(callers: &Callers, width: usize) -> (Option<String>, Vec<String
     }
     let limits = tree::Limits { share: LIVE_SHARE, width };
     let (below, lines) =
-        tree::Tree::of(callers, 0, &tree::Classes::of(callers)).from_first_branch(limits);
+        tree::Tree::of(callers, 0, &tree::Classes::of(callers)).below_first_branch(limits);
     (below, lines.lines().map(str::to_owned).collect())
 }

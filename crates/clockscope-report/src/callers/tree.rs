@@ -167,7 +167,7 @@ impl Tree {
     }
 
     /// The same from the first function on that has several callers, and its name; the whole tree if none has.
-    pub(super) fn from_first_branch(&self, limits: Limits) -> (Option<String>, String) {
+    pub(super) fn below_first_branch(&self, limits: Limits) -> (Option<String>, String) {
         let mut at = 0;
         while let Some(next) = self.only_caller(at, limits) {
             at = next;
