@@ -78,6 +78,12 @@ const IN_PYTHON: [(&str, &str); 3] = [
 /// Functions of CPython that programs know by other names: of the module `time`, and of `datetime`.
 const PYTHON_CLOCKS: [(&str, &str); 3] =
     [("time_", "time."), ("datetime_datetime_", "datetime."), ("datetime_date_", "date.")];
+/// Functions of HotSpot that programs know by other names.
+const JVM_CLOCKS: [(&str, &str); 3] = [
+    ("os::javaTimeNanos", "System.nanoTime"),
+    ("os::javaTimeMillis", "System.currentTimeMillis"),
+    ("os::javaTimeSystemUTC", "Instant.now"),
+];
 /// Functions that stand below the first one of the program.
 const STARTERS: [&str; 15] = [
     // The C library (glibc and musl).
@@ -273,6 +279,14 @@ fn python_clock(frame: &FrameRow) -> Option<String> {
     })
 }
 
+/// The same for Java: `System.nanoTime`.
+fn jvm_clock(frame: &FrameRow) -> Option<String> {
+    let file = file_name(frame.module.as_ref()?.verbatim());
+    let function = frame.function.as_ref()?.verbatim();
+    let is_it = |(own, _): &&(&str, &str)| OF_JVM.contains(&file) && function.starts_with(own);
+    JVM_CLOCKS.iter().find(is_it).map(|(_, name)| (*name).to_owned())
+}
+
 /// How many of the frames (indices, the innermost first) stand below the program's first function:
 /// what starts programs and threads, and the runtime that executes the program.
 pub fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
@@ -373,6 +387,10 @@ pub fn own_frame<'a>(
     let outer = &frames[is_the_call(frames, called)..];
     // A thread of the C library's own has nothing else; a stack that is cut there may have.
     let own = outer.get(passed_through(outer));
+    // What a runtime does for whom is not known where the stack is cut in it.
+    if own.is_some_and(|frame| !complete && is_of_runtime(frame, true)) {
+        return None;
+    }
     own.or_else(|| outer.first().filter(|_| complete)).copied()
 }
 
@@ -381,8 +399,8 @@ pub fn own_frame<'a>(
 pub fn asked_through(frames: &[&FrameRow], called: &CalledRow) -> Option<String> {
     let outer = &frames[is_the_call(frames, called)..];
     let inner = outer.get(..passed_through(outer)).filter(|inner| inner.len() < outer.len())?;
-    let python = inner.iter().find_map(|frame| python_clock(frame));
-    python.or_else(|| {
+    let known = inner.iter().find_map(|frame| python_clock(frame).or_else(|| jvm_clock(frame)));
+    known.or_else(|| {
         let asked = inner.last().filter(|frame| is_managed(frame) || is_wrapper(frame))?;
         asked.function.is_some().then(|| names::frame(asked))
     })
@@ -433,6 +451,25 @@ mod tests {
         ];
         assert_eq!(through(&in_python).as_deref(), Some("time.perf_counter_ns"));
         assert_eq!(through(&in_python[..3]), None, "whose line it is is not known");
+        let java = [
+            ("os::javaTimeNanos()", "/usr/lib/jvm/lib/server/libjvm.so"),
+            ("Callers.serve", "[java]"),
+        ];
+        assert_eq!(through(&java).as_deref(), Some("System.nanoTime"));
+    }
+
+    #[test]
+    fn a_runtime_in_which_a_stack_is_cut_is_not_the_line_to_change() {
+        let called =
+            CalledRow { via: "vdso".into(), name: "gettimeofday".into(), ..CalledRow::default() };
+        let node = |name: &str| FrameRow { module: Some("/bin/node".into()), ..frame(name) };
+        let stack = [
+            node("v8::base::Time::Now()"),
+            node("v8::internal::JSDate::CurrentTimeValue(v8::internal::Isolate*)"),
+            node("Builtins_CEntry_Return1_ArgvOnStack_NoBuiltinExit"),
+        ];
+        assert_eq!(caller(&stack, &called, false), names::CUT);
+        assert_ne!(caller(&stack, &called, true), names::CUT, "V8's own thread");
     }
 
     #[test]

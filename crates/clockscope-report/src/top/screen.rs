@@ -160,7 +160,7 @@ const COLUMNS: [Column; 5] = [
 /// Order in which columns are given room, and how much they leave to the name and the last minute.
 const BY_USE: [(usize, u16); 5] = [(0, 0), (4, 0), (1, 0), (2, 0), (3, NAME_REST + 13)];
 /// Columns of the cost of clock reads.
-const COST: usize = 28;
+const COST: usize = 31;
 /// Columns that most names have beyond the narrowest.
 const NAME_REST: u16 = 14;
 
