@@ -16,7 +16,7 @@ use clockscope_model::compare::CompareReport;
 use clockscope_model::trace::{ProcessDetail, TraceReport};
 use clockscope_model::wrongness::WrongnessReport;
 use clockscope_page::{Document, Kind};
-use clockscope_text::foreign::{joined, printable};
+use clockscope_text::foreign::printable;
 use clockscope_text::lines::cut_middle;
 
 /// Letters of the command in the title.
@@ -84,11 +84,8 @@ impl Page for TraceReport {
     const KIND: Kind = Kind::Trace;
 
     fn parts(&self, host: Option<&HostState>) -> Parts {
-        let names: Vec<String> = self.attached.iter().map(|a| a.command.printable()).collect();
-        let command =
-            if self.command.is_empty() { names.join(", ") } else { joined(&self.command, " ") };
-        let title = match cut_middle(&command, TITLE_MAX).as_str() {
-            "" => "How often the clock is read".to_owned(),
+        let title = match cut_middle(&text::traced(self), TITLE_MAX).as_str() {
+            text::UNNAMED => "How often the clock is read".to_owned(),
             command => format!("How often {command} reads the clock"),
         };
         let told_apart = |process: &ProcessDetail| process.syscall_calls.is_some();

@@ -11,6 +11,9 @@ use clockscope_text::foreign::joined;
 use clockscope_text::lines::{WIDTH, cut_middle, width};
 use clockscope_text::units;
 
+/// What is said of a program of which nothing is known.
+pub(super) const UNNAMED: &str = "program";
+
 /// The report in lines of at most 80 columns; only chosen columns can make them longer, and the
 /// width given for callers those about callers. What was asked comes first: what the clock reads cost, and who
 /// makes them.
@@ -86,7 +89,7 @@ fn header(report: &TraceReport) -> String {
 }
 
 /// What was traced: the command, or the processes by what they call themselves.
-fn traced(report: &TraceReport) -> String {
+pub(super) fn traced(report: &TraceReport) -> String {
     let named = |process: &Attached| {
         let title = process.title.printable();
         let name = if title.is_empty() { process.command.printable() } else { title };
@@ -95,7 +98,7 @@ fn traced(report: &TraceReport) -> String {
     let attached: Vec<String> = report.attached.iter().map(named).collect();
     let command =
         if attached.is_empty() { joined(&report.command, " ") } else { attached.join(", ") };
-    if command.is_empty() { "program".to_owned() } else { command }
+    if command.is_empty() { UNNAMED.to_owned() } else { command }
 }
 
 /// One line a process that was attached to: how long it stood still.

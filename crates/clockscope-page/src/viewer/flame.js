@@ -5,6 +5,8 @@ const LEVEL = 21;
 // for a name.
 const DRAWN_FROM = 0.001;
 const NAMED_FROM = 0.012;
+// More callers than these that have no other callee are left out at first.
+const FOLDED_FROM = 3;
 // Files with a colour of their own, in this order.
 const FILE_COLOURS = ['blue', 'green', 'purple', 'orange', 'sky'];
 const HELP = 'Click or Enter: zoom. Arrows: callers, callees, neighbours. Esc: back to the whole.';
@@ -71,26 +73,38 @@ function flameTree(callers, program) {
   return { all, files };
 }
 
+// The last frame from the top that has all calls but those that are not drawn: nothing is to be told apart
+// above it.
+function beforeFirstBranch(whole) {
+  let frame = whole;
+  while (frame.callees.length > 0 && frame.callees[0].calls > whole.calls * (1 - DRAWN_FROM)) [frame] = frame.callees;
+  return frame;
+}
+
 // The graph with its buttons, and what it says of the bar under the pointer.
 function flame(all, label) {
-  const [whole] = all;
+  const [first] = all;
+  const branch = beforeFirstBranch(first);
+  // What the graph begins with: where it branches, or all callers.
+  let whole = branch.depth > FOLDED_FROM && branch.callees.length > 0 ? branch : first;
   let view = whole;
   let current = whole;
   let levels = [];
   const reset = make('button', { type: 'button' }, 'Whole (Esc)');
+  const unfold = whole === first ? null : make('button', { type: 'button' }, `${branch.depth} callers above`);
   const search = make('input', { type: 'search', placeholder: 'function or file' });
   const matches = make('output');
   const area = make('div');
   const detail = make('p', { class: 'flame-detail', 'aria-live': 'polite' }, HELP);
   const element = make('div', { class: 'flame', role: 'group', 'aria-label': label },
-    make('div', { class: 'flame-bar' }, reset, make('label', {}, 'Search ', search), matches),
+    make('div', { class: 'flame-bar' }, reset, unfold, make('label', {}, 'Search ', search), matches),
     make('div', { class: 'flame-frames' }, area), detail);
 
   const share3 = (part, of) => (of > 0 ? (100 * part / of).toPrecision(3) : '0') + ' %';
   const describe = frame => {
     const note = frame.note ? ` [${frame.note}]` : '';
     const part = view === whole ? '' : `, ${share3(frame.calls, view.calls)} of the view`;
-    return shown(`${frame.name}${note}: ${count(frame.calls)} calls, ${share3(frame.calls, whole.calls)} of all${part}`);
+    return shown(`${frame.name}${note}: ${count(frame.calls)} calls, ${share3(frame.calls, first.calls)} of all${part}`);
   };
   // One bar can be reached by Tab: the one where the reader was last.
   const choose = (frame, focus) => {
@@ -109,7 +123,7 @@ function flame(all, label) {
     const button = make('button', {
       type: 'button', tabindex: -1, class: classes.filter(Boolean).join(' '), title: words, 'aria-label': words,
     }, isThin ? '' : frame.name);
-    button.style.top = frame.depth * LEVEL + 'px';
+    button.style.top = (frame.depth - whole.depth) * LEVEL + 'px';
     button.style.left = isAbove ? '0' : 100 * ofWhole(frame.start - view.start, view.calls) + '%';
     button.style.width = 100 * part + '%';
     button.addEventListener('click', () => zoom(frame));
@@ -123,14 +137,14 @@ function flame(all, label) {
     area.textContent = '';
     all.forEach(frame => { frame.button = null; });
     levels = [];
-    for (let caller = view.caller; caller; caller = caller.caller) place(caller);
+    for (let caller = view.caller; caller && caller.depth >= whole.depth; caller = caller.caller) place(caller);
     const waiting = [view];
     while (waiting.length > 0) {
       const frame = waiting.pop();
       place(frame);
       waiting.push(...frame.callees.filter(callee => callee.calls >= view.calls * DRAWN_FROM).toReversed());
     }
-    area.style.height = levels.length * LEVEL + 'px';
+    area.style.height = (levels.length - whole.depth) * LEVEL + 'px';
     element.dataset.view = shown(view.name);
   };
   const zoom = frame => {
@@ -149,7 +163,7 @@ function flame(all, label) {
     const found = all.filter(frame => frame.found);
     const calls = sum(found.filter(frame => !frame.inFound), frame => frame.calls);
     matches.textContent = wanted === '' ? '' :
-      `${count(found.length)} found, in ${share3(calls, whole.calls)} of all calls`;
+      `${count(found.length)} found, in ${share3(calls, first.calls)} of all calls`;
     show();
     choose(current.button ? current : view, false);
   };
@@ -179,6 +193,13 @@ function flame(all, label) {
     }
   });
   reset.addEventListener('click', () => zoom(whole));
+  if (unfold) {
+    unfold.addEventListener('click', () => {
+      whole = whole === first ? branch : first;
+      unfold.textContent = whole === first ? 'From the first branch' : `${branch.depth} callers above`;
+      zoom(whole);
+    });
+  }
   search.addEventListener('input', find);
   show();
   whole.button.tabIndex = 0;

@@ -220,15 +220,16 @@ function traceCallers(report, beside) {
   }
   const names = new Map(report.processes_detail.map(process => [process.pid, process.command]));
   const { all, files } = flameTree(callers, pid => names.get(pid) || `process ${pid}`);
-  const colours = ['blue', 'green', 'purple', 'orange', 'light blue'];
-  const legendWords = [...files.map((file, index) => `${colours[index]}: ${file}`), 'red: what is called'];
+  const colours = [
+    ...files.map((name, index) => ({ name, colour: FILE_COLOURS[index] })), { name: 'what is called', colour: 'vermillion' },
+  ];
   const busiest = beside.sites.find(site => site.function);
   const conclusion = busiest ? `${busiest.function} makes ${share(busiest.share)} of the clock reads.` :
     'No caller that reads the clock is known by name.';
   return section('Who makes the calls',
-    make('figure', {}, flame(all, conclusion), caption(conclusion,
+    make('figure', {}, legend(colours), flame(all, conclusion), caption(conclusion,
       'Each bar is a function, as wide as its share of the calls; above it is its caller, below it what it calls. ' +
-      `Colours are files (${legendWords.join(', ')}).`)),
+      'Colours are files.')),
     linesToChange(beside.sites, beside.more_sites), callersQuality(callers, beside));
 }
 
