@@ -252,6 +252,8 @@ pub struct ProcessDetail {
     pub parent: Option<i32>,
     /// Name of the last program it executed.
     pub command: Foreign,
+    /// Its command line, or what the program shows in place of it, at the end of counting; empty if it had ended.
+    pub title: Foreign,
     /// Calls through the vDSO.
     pub vdso_calls: u64,
     /// System calls; `null` unless processes were told apart (`--per-process`, `--per-thread`).

@@ -3,7 +3,7 @@
 
 use super::callers::text as callers;
 use super::columns::Column;
-use super::entries::{self, Calls, Kind};
+use super::entries::{self, Calls};
 use super::options::TextOptions;
 use super::{answers, declines, latency, overhead, page_answers, table};
 use clockscope_model::trace::{Attached, ProcessDetail, ThreadDetail, TraceReport};
@@ -31,6 +31,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         out += "\n";
     }
     out += &calls_table(all, options);
+    out += &legend(report, options);
     if options.latency || !options.summary_only {
         out += &latency::render(report, &all.entries(options.sort), options);
     }
@@ -58,13 +59,17 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
 fn calls_table(calls: Calls<'_>, options: &TextOptions) -> String {
     let rows = calls.entries(options.sort);
     let shown = if options.all { rows.clone() } else { entries::shortened(&rows, options.sort) };
-    let mut out = table::render(&shown, &options.columns);
-    if rows.iter().any(|row| row.kind == Kind::Waiting)
-        && options.columns.contains(&Column::TimePercent)
-    {
-        out += "waits: time in which there was nothing to do; the total is without it\n";
+    table::render(&shown, &options.columns)
+}
+
+/// What a mark in the table means, if there is one.
+fn legend(report: &TraceReport, options: &TextOptions) -> &'static str {
+    let waits = report.syscalls.iter().any(|row| row.waits && row.calls > 0);
+    if waits && options.columns.contains(&Column::TimePercent) {
+        "waits: time in which there was nothing to do; the total is without it\n"
+    } else {
+        ""
     }
-    out
 }
 
 /// One line: the command, how it ended, how long it took.
@@ -128,7 +133,8 @@ fn process_tables(process: &ProcessDetail, options: &TextOptions, syscalls_timed
     if let Some(calls) = process.syscall_calls {
         counts += &format!(", {}", units::counted(calls, "system call", "system calls"));
     }
-    let name = format!("process {} {}", process.pid, process.command);
+    let own = if process.title.is_empty() { &process.command } else { &process.title };
+    let name = format!("process {} {own}", process.pid);
     let calls = Calls { vdso: &process.vdso, syscalls: &process.syscalls, syscalls_timed };
     let mut out = format!("\n{}", one_line(name.trim_end(), &counts));
     if process.vdso_calls > 0 || process.syscall_calls > Some(0) {

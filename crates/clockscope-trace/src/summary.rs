@@ -23,9 +23,11 @@ use clockscope_model::waiting;
 use clockscope_stats::histogram::{self, Bucket};
 use clockscope_sys::tsc;
 use clockscope_syscalls::{ProbeCost, SyscallTally};
+use clockscope_text::foreign::Foreign;
+use clockscope_tracee::attach::{self, command_name};
 use clockscope_tracee::counts::{Calls, Times, Timings};
 use clockscope_tracee::follow::End;
-use clockscope_tracee::processes::Processes;
+use clockscope_tracee::processes::{Process, Processes};
 use clockscope_tracee::session::Session;
 
 /// What turns ticks into time.
@@ -212,6 +214,7 @@ fn processes_detail(
                 pid: process.pid,
                 parent: process.parent,
                 command: process.command.clone(),
+                title: title(process),
                 vdso_calls: own_vdso.iter().map(|row| row.calls).sum(),
                 syscall_calls: (details.rows && details.syscalls)
                     .then(|| own.iter().map(|row| row.calls).sum()),
@@ -232,6 +235,13 @@ fn processes_detail(
             }
         })
         .collect()
+}
+
+/// What a process that runs on calls itself now.
+fn title(process: &Process) -> Foreign {
+    // Another one may have its number by now.
+    let is_it = process.alive && command_name(process.pid) == process.command;
+    if is_it { attach::title(process.pid) } else { Foreign::default() }
 }
 
 fn thread_ids(pid: i32, counted: &HashMap<i32, Calls>, tallies: &[SyscallTally]) -> BTreeSet<i32> {

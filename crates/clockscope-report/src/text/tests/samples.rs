@@ -132,6 +132,7 @@ pub(super) fn processes() -> TraceReport {
             pid: 4_022,
             parent: None,
             command: "date".into(),
+            title: "date -u".into(),
             vdso_calls: 12,
             syscall_calls: Some(12),
             vdso: vec![vdso("time", None, 12, 12, 4_100)],

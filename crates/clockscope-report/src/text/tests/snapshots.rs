@@ -222,9 +222,8 @@ fn each_process_has_a_table() {
      waits 0.002700    900.000      3      1 syscall wait4
     ------ -------- ---------- ------ ------ ------- -----
          -        -          -      3      1         total
-    waits: time in which there was nothing to do; the total is without it
 
-    process 4022 date: 12 vDSO calls, 12 system calls
+    process 4022 date -u: 12 vDSO calls, 12 system calls
     % time  seconds usecs/call  calls errors via     name
     ------ -------- ---------- ------ ------ ------- -----
       1.34 0.000000      0.004     12        vdso    time
