@@ -139,7 +139,7 @@ impl Unwinder {
         let inexact = self.inexact.iter().map(|(pid, samples)| {
             let clause = format!(
                 "of {samples} samples it is known which compiled method makes the call, and not which of \
-                 the methods that were compiled into it, nor the line; to know, start the JVM with \
+                 the methods that were compiled into it, nor the line; to know more of them, start the JVM with \
                  -XX:+UnlockDiagnosticVMOptions -XX:+DebugNonSafepoints"
             );
             (*pid, clause)
