@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes small sound files of one kind, to begin fuzzing from. Usage: fuzz-seeds.py TARGET FOLDER"""
 import glob
+import lzma
 import os
 import struct
 import subprocess
@@ -32,6 +33,20 @@ def unwind():
                         "-fomit-frame-pointer", "-z", "noseparate-code", "-x", "c", "-", "-o", library],
                        input=source, check=True)
         seeds["debug.so"] = stack + open(library, "rb").read()
+    return seeds
+
+
+def mini_debug():
+    """ELF files of symbol tables alone, packed; without a checksum, damage reaches the file inside."""
+    source = b"int one(int a) { return a + 1; } int two(int a) { return one(a) * one(a + 1); }\n"
+    with tempfile.TemporaryDirectory() as folder:
+        library = os.path.join(folder, "names.so")
+        subprocess.run(["cc", "-shared", "-nostdlib", "-O0", "-x", "c", "-", "-o", library], input=source, check=True)
+        subprocess.run(["objcopy", "--only-keep-debug", library], check=True)
+        file = open(library, "rb").read()
+    packed = {"crc32": lzma.CHECK_CRC32, "none": lzma.CHECK_NONE}
+    seeds = {name: lzma.compress(file, check=check, preset=1) for name, check in packed.items()}
+    seeds["zeros"] = lzma.compress(bytes(1 << 20), preset=1)
     return seeds
 
 
@@ -136,7 +151,7 @@ def page():
 
 
 def main():
-    seeds = dict(vdso=vdso, unwind=unwind, go_table=go_table, jitdump=jitdump, perf_map=perf_map, records=records,
+    seeds = dict(vdso=vdso, unwind=unwind, go_table=go_table, mini_debug=mini_debug, jitdump=jitdump, perf_map=perf_map, records=records,
                  numbers=numbers, bench_file=bench_file, page=page)
     if len(sys.argv) != 3 or sys.argv[1] not in seeds:
         sys.exit("usage: fuzz-seeds.py TARGET FOLDER; targets: " + ", ".join(seeds))

@@ -5,6 +5,7 @@ use std::io::{self, BufReader};
 
 use super::jit_files::{of_dump, of_map};
 use super::jit_wanted::Wanted;
+use super::mini_debug;
 use super::unwind_go::GoTable;
 
 /// The name that a jitdump gives each of these addresses, in ascending order of the addresses.
@@ -28,6 +29,17 @@ pub fn go_functions(table: &[u8], text: u64, addresses: &[u64]) -> Vec<Option<St
         Some(function.name)
     };
     addresses.iter().map(function).collect()
+}
+
+/// Most bytes that one packed symbol table is unpacked to.
+pub const UNPACKED_MAX: u64 = mini_debug::UNPACKED_MAX;
+
+/// What a packed symbol table calls each of these addresses, and how many bytes were unpacked.
+pub fn packed_functions(section: &[u8], addresses: &[u64]) -> (Vec<Option<String>>, u64) {
+    let mut left = mini_debug::ALL_MAX;
+    let functions = mini_debug::Functions::of_section(section, &mut left);
+    let name = |at: &u64| Some(functions.as_ref()?.at(*at)?.verbatim().to_owned());
+    (addresses.iter().map(name).collect(), mini_debug::ALL_MAX - left)
 }
 
 fn names(

@@ -12,11 +12,12 @@ use std::rc::Rc;
 use object::LittleEndian as LE;
 use object::elf::{
     ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_X86_64, FileHeader64, PF_X, PT_GNU_EH_FRAME, PT_LOAD,
-    ProgramHeader64, SHF_COMPRESSED, SHT_NOBITS, SectionHeader64, Sym64,
+    ProgramHeader64, SHF_COMPRESSED, SHT_NOBITS, SectionHeader64,
 };
 use object::pod;
 
 use super::sample::Mapping;
+use super::symbol_table::{Symbol, SymbolTable};
 
 /// No section that is read is larger; the largest seen, of a browser, has 40 MB.
 const SECTION_MAX: u64 = 256 << 20;
@@ -157,9 +158,9 @@ impl Elf {
     /// The addresses of variables that the file exports, in its own counting; `None` if it lacks one.
     pub(super) fn exported<const N: usize>(&self, names: &[&str; N]) -> Option<[u64; N]> {
         let mut found = [None; N];
-        for (symbol, address, _) in self.dynamic_symbols()? {
-            if let Some(index) = names.iter().position(|name| name.as_bytes() == symbol) {
-                found[index] = Some(address);
+        for (_, symbol) in SymbolTable::exported(self)?.iter() {
+            if let Some(index) = names.iter().position(|name| name.as_bytes() == symbol.name) {
+                found[index] = Some(symbol.start);
             }
         }
         let found: Vec<u64> = found.into_iter().collect::<Option<_>>()?;
@@ -169,32 +170,20 @@ impl Elf {
     /// The values of exported constants of four bytes whose names begin with `prefix`: the rest of each
     /// name, and the value.
     pub(super) fn constants(&self, prefix: &[u8]) -> Vec<(Vec<u8>, i32)> {
-        let symbols = self.dynamic_symbols().unwrap_or_default().into_iter();
-        let constant = |(name, address, _): (Vec<u8>, u64, u64)| {
-            let name = name.strip_prefix(prefix)?.to_vec();
-            let bytes = self.at(address, 4)?;
+        let Some(table) = SymbolTable::exported(self) else { return Vec::new() };
+        let constant = |(_, symbol): (usize, Symbol<'_>)| {
+            let name = symbol.name.strip_prefix(prefix)?.to_vec();
+            let bytes = self.at(symbol.start, 4)?;
             Some((name, i32::from_le_bytes(bytes.try_into().ok()?)))
         };
-        symbols.filter_map(constant).collect()
+        table.iter().filter_map(constant).collect()
     }
 
     /// Where the code of a function is that the file exports, in its own counting.
     pub(super) fn exported_function(&self, name: &str) -> Option<Range<u64>> {
-        let mut all = self.dynamic_symbols()?.into_iter();
-        let (_, start, size) = all.find(|(symbol, ..)| symbol == name.as_bytes())?;
-        Some(start..start.checked_add(size)?)
-    }
-
-    /// Names, addresses and sizes of what the file exports.
-    fn dynamic_symbols(&self) -> Option<Vec<(Vec<u8>, u64, u64)>> {
-        let (symbols, texts) = (self.section(".dynsym")?, self.section(".dynstr")?);
-        let symbol = |bytes: &[u8]| {
-            let (symbol, _) = pod::from_bytes::<Sym64<LE>>(bytes).ok()?;
-            let text = texts.bytes.get(symbol.st_name.get(LE) as usize..)?;
-            let end = memchr::memchr(0, text)?;
-            Some((text[..end].to_vec(), symbol.st_value.get(LE), symbol.st_size.get(LE)))
-        };
-        Some(symbols.bytes.chunks_exact(size_of::<Sym64<LE>>()).filter_map(symbol).collect())
+        let table = SymbolTable::exported(self)?;
+        let (_, symbol) = table.iter().find(|(_, symbol)| symbol.name == name.as_bytes())?;
+        Some(symbol.start..symbol.start.checked_add(symbol.size)?)
     }
 
     /// Bytes of the file at an address in its own counting.

@@ -1,8 +1,8 @@
 //! Names for frames.
 //!
 //! Names come from symbol tables, DWARF (which also knows what was inlined, and lines), separate
-//! files of debugging information, and what runtimes say of code that they make. Where nothing says
-//! anything there is no name.
+//! files of debugging information, packed symbol tables in stripped files, and what runtimes say of
+//! code that they make. Where nothing says anything there is no name.
 
 use clockscope_text::foreign::Foreign;
 use std::collections::HashMap;
@@ -17,7 +17,8 @@ use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
 
 use super::frames::{FrameAddress, ModuleId};
 use super::managed::Function;
-use super::module_file::Bytes;
+use super::mini_debug::{self, Functions};
+use super::module_file::{self, Bytes};
 use super::modules::Module;
 use super::unwind::Unwinder;
 
@@ -57,6 +58,10 @@ pub struct Symbols {
     symbolizer: Symbolizer,
     /// Open files by module: their descriptors are the paths that are given to the symbolizer.
     files: HashMap<ModuleId, Option<Rc<File>>>,
+    /// What stripped files say of their functions in a packed section.
+    packed: HashMap<ModuleId, Option<Functions>>,
+    /// Bytes that may still be unpacked.
+    unpack_left: u64,
     found: HashMap<FrameAddress, Vec<Name>>,
 }
 
@@ -75,7 +80,13 @@ impl Symbols {
             .enable_inlined_fns(true)
             .enable_demangling(true)
             .build();
-        Symbols { symbolizer, files: HashMap::new(), found: HashMap::new() }
+        Symbols {
+            symbolizer,
+            files: HashMap::new(),
+            packed: HashMap::new(),
+            unpack_left: mini_debug::ALL_MAX,
+            found: HashMap::new(),
+        }
     }
 
     /// The functions at a frame: inlined ones first, the innermost at the very first; the last is
@@ -129,10 +140,22 @@ impl Symbols {
             .ok()
             .and_then(|found| found.into_sym())
             .filter(covers);
-        symbol.map_or_else(
-            || vec![Name { function: unwinder.go_name(id, at), ..base.clone() }],
-            |symbol| functions(&symbol, &base),
-        )
+        if let Some(symbol) = symbol {
+            return functions(&symbol, &base);
+        }
+        let packed = self.packed_name(unwinder, id, at);
+        let function = packed.or_else(|| unwinder.go_name(id, at));
+        vec![Name { function, ..base }]
+    }
+
+    /// What a packed section of the file calls the function.
+    fn packed_name(&mut self, unwinder: &Unwinder, id: ModuleId, at: u64) -> Option<Foreign> {
+        let left = &mut self.unpack_left;
+        let read = || {
+            let elf = module_file::Elf::read(unwinder.module(id)?.bytes.clone()?)?;
+            Functions::read(&elf, left)
+        };
+        self.packed.entry(id).or_insert_with(read).as_ref()?.at(at)
     }
 }
 

@@ -175,3 +175,14 @@ fn stripped_and_deleted_programs_are_unwound() {
     );
     assert!(names.iter().all(|name| name.address != 0 && name.kind == Kind::Native));
 }
+
+/// The symbolizer finds nothing at all in such a file, not even what it exports.
+#[test]
+fn a_stripped_file_with_a_packed_symbol_table_has_names() {
+    let _alone = alone();
+    let Some(program) = programs::c_with_packed_names("packed") else { return };
+    let (names, end) = of_program(&program, &["plain"]);
+    assert_stack(&names[1..], &["innermost", "middle", "outermost", "main"]);
+    assert!(names[1..5].iter().all(|name| name.line.is_none()), "{names:#?}");
+    assert_eq!(end, End::Complete, "{names:#?}");
+}

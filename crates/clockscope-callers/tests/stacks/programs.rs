@@ -41,3 +41,34 @@ pub(crate) fn c(name: &str, options: &[&str]) -> Option<PathBuf> {
     let words = ["gcc", "-O2", "-g", "-fomit-frame-pointer", "-pthread"];
     built(name, "stacks.c", &[&words[..], options].concat())
 }
+
+/// Builds `stacks.c` as Fedora does: stripped, with its symbol table packed in `.gnu_debugdata`.
+pub(crate) fn c_with_packed_names(name: &str) -> Option<PathBuf> {
+    let program = c(name, &["-rdynamic"])?;
+    let [symbols, packed] = ["symbols", "symbols.xz"].map(|end| program.with_extension(end));
+    let [file, symbols_path, packed_path] =
+        [&program, &symbols, &packed].map(|path| path.to_str().expect("UTF-8"));
+    let section = format!(".gnu_debugdata={packed_path}");
+    ran(&["objcopy", "--only-keep-debug", file, symbols_path])?;
+    // What the file exports is not said twice.
+    ran(&["strip", "-g", "-N", "outermost", symbols_path])?;
+    ran(&["xz", "-f", symbols_path])?;
+    ran(&["strip", "-s", file])?;
+    ran(&["objcopy", "--add-section", &section, file])?;
+    Some(program)
+}
+
+/// Runs a tool, or says that it is missing.
+fn ran(words: &[&str]) -> Option<()> {
+    match Command::new(words[0]).args(&words[1..]).output() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            skip(format_args!("{} is missing", words[0]));
+            None
+        }
+        output => {
+            let output = output.expect("run a tool");
+            assert!(output.status.success(), "{words:?}: {output:?}");
+            Some(())
+        }
+    }
+}

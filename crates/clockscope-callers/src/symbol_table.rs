@@ -1,0 +1,71 @@
+//! Symbol tables of ELF files.
+
+use object::LittleEndian as LE;
+use object::elf::{STT_FUNC, STT_GNU_IFUNC, Sym64};
+use object::pod;
+
+use super::module_file::Elf;
+
+/// Most bytes of a name; C++ has names of some thousands.
+const NAME_MAX: usize = 1 << 16;
+
+/// The bytes of a symbol table and of its names.
+#[derive(Clone, Debug)]
+pub(super) struct SymbolTable {
+    symbols: Vec<u8>,
+    names: Vec<u8>,
+}
+
+/// A symbol that the file itself defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Symbol<'a> {
+    pub(super) name: &'a [u8],
+    /// Address in the file's own counting.
+    pub(super) start: u64,
+    /// In bytes; 0 if that is not known.
+    pub(super) size: u64,
+    pub(super) is_function: bool,
+}
+
+impl SymbolTable {
+    /// What the file exports.
+    pub(super) fn exported(elf: &Elf) -> Option<SymbolTable> {
+        SymbolTable::read(elf, ".dynsym", ".dynstr")
+    }
+
+    /// All symbols, which stripped files lack.
+    pub(super) fn full(elf: &Elf) -> Option<SymbolTable> {
+        SymbolTable::read(elf, ".symtab", ".strtab")
+    }
+
+    fn read(elf: &Elf, symbols: &str, names: &str) -> Option<SymbolTable> {
+        let (symbols, names) = (elf.section(symbols)?.bytes, elf.section(names)?.bytes);
+        Some(SymbolTable { symbols, names })
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(symbols: Vec<u8>, names: Vec<u8>) -> SymbolTable {
+        SymbolTable { symbols, names }
+    }
+
+    /// The symbols with their places in the table. Those whose names are damaged are left out.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, Symbol<'_>)> {
+        let count = self.symbols.len() / size_of::<Sym64<LE>>();
+        (0..count).filter_map(|index| Some((index, self.symbol(index)?)))
+    }
+
+    /// The symbol at a place in the table.
+    pub(super) fn symbol(&self, index: usize) -> Option<Symbol<'_>> {
+        let bytes = self.symbols.get(index.checked_mul(size_of::<Sym64<LE>>())?..)?;
+        let (symbol, _) = pod::from_bytes::<Sym64<LE>>(bytes).ok()?;
+        let rest = self.names.get(symbol.st_name.get(LE) as usize..)?;
+        let end = memchr::memchr(0, &rest[..rest.len().min(NAME_MAX)])?;
+        let kind = symbol.st_type();
+        (symbol.st_shndx.get(LE).0 != 0).then_some(Symbol {
+            name: &rest[..end],
+            start: symbol.st_value.get(LE),
+            size: symbol.st_size.get(LE),
+            is_function: kind == STT_FUNC || kind == STT_GNU_IFUNC,
+        })
+    }
+}
