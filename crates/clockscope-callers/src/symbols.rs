@@ -29,6 +29,8 @@ pub enum Kind {
     Native,
     /// The compiler has put it into its caller.
     Inlined,
+    /// The code that a signal handler returns to: its caller is what the signal interrupted.
+    Signal,
     /// Code made at run time.
     RunTime,
     /// Nothing is known of the address.
@@ -96,6 +98,12 @@ impl Symbols {
             return names.clone();
         }
         let names = match frame {
+            FrameAddress::Code { module, at } if unwinder.is_signal_frame(module, at) => {
+                // No call stands before it, so its first instruction is where it goes on.
+                let mut names = self.of_code(unwinder, module, at.wrapping_add(1));
+                names.iter_mut().for_each(|name| name.kind = Kind::Signal);
+                names
+            }
             FrameAddress::Code { module, at } => self.of_code(unwinder, module, at),
             FrameAddress::RunTime { program, at } => vec![Name {
                 function: unwinder.run_time_name(program, at),

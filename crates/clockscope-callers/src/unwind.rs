@@ -78,6 +78,14 @@ impl Unwinder {
         self.managed.function(id)
     }
 
+    /// Whether the code at a place in a module is where signal handlers return to.
+    pub(super) fn is_signal_frame(&mut self, id: ModuleId, at: u64) -> bool {
+        let Some(FileContent::Code(code)) = self.modules.module_mut(id).map(Module::content) else {
+            return false;
+        };
+        code.frames.as_mut().is_some_and(|frames| frames.is_signal(at))
+    }
+
     /// What Go's own table calls the function at a place in a module.
     pub(super) fn go_name(&mut self, id: ModuleId, at: u64) -> Option<Foreign> {
         let FileContent::Code(code) = self.modules.module_mut(id)?.content() else { return None };

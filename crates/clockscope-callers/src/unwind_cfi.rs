@@ -164,6 +164,11 @@ impl Frames {
         row.apply(registers, stack).map(|caller| (caller, row.is_signal))
     }
 
+    /// Whether the code at `at` is where signal handlers return to: below it stands what a signal interrupted.
+    pub(super) fn is_signal(&mut self, at: u64) -> bool {
+        self.cached_row(at).is_ok_and(|row| row.is_signal)
+    }
+
     /// Whether a description covers the code at `at`.
     pub(super) fn covers(&mut self, at: u64) -> bool {
         !matches!(self.cached_row(at), Err(Stop::Uncovered))

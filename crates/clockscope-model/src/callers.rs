@@ -97,6 +97,8 @@ pub enum FrameKind {
     Native,
     /// A function that the compiler has put into its caller.
     Inlined,
+    /// The code that a signal handler returns to: its caller is what the signal interrupted.
+    Signal,
     /// Code made at run time.
     Jit,
     /// Nothing is known of the address.

@@ -1,6 +1,6 @@
 //! How what was called, frames and processes are named wherever stacks are printed.
 
-use crate::callers::{CalledRow, FrameRow};
+use crate::callers::{CalledRow, FrameKind, FrameRow};
 use crate::trace::TraceReport;
 use clockscope_text::foreign::{Foreign, printable};
 
@@ -27,8 +27,14 @@ pub fn with_clock(function: &str, clock: Option<&str>) -> String {
     }
 }
 
+/// Stands between a signal handler and what the signal interrupted, in the words of gdb.
+const SIGNAL: &str = "<signal handler called>";
+
 /// The function; where none is known the file in brackets, as perf's tools write it.
 pub fn frame(row: &FrameRow) -> String {
+    if row.kind == FrameKind::Signal {
+        return SIGNAL.to_owned();
+    }
     let known = |text: &Option<Foreign>| {
         let text = text.as_ref()?.verbatim().trim();
         (!text.is_empty()).then(|| printable(text))
@@ -83,6 +89,11 @@ mod tests {
         ] {
             assert_eq!(frame(&row(function, module)), name);
         }
+        let signal = FrameRow {
+            kind: FrameKind::Signal,
+            ..row(Some("__restore_rt"), Some("/lib/libc.so.6"))
+        };
+        assert_eq!(frame(&signal), "<signal handler called>");
     }
 
     #[test]

@@ -64,6 +64,9 @@ fn threads_signals_and_odd_frames() {
     assert_stack(&names[1..], &["innermost", "middle", "outermost", "handler"]);
     let found = functions(&names);
     assert_eq!(found.iter().filter(|name| **name == "interrupted").count(), 1, "{names:#?}");
+    let handler = found.iter().position(|name| *name == "handler").expect("as asserted");
+    assert_eq!(names[handler + 1].kind, Kind::Signal, "{names:#?}");
+    assert_eq!(names.iter().filter(|name| name.kind == Kind::Signal).count(), 1, "{names:#?}");
     assert!(found.contains(&"main"), "{names:#?}");
     assert_eq!(end, End::Complete, "{names:#?}");
 }

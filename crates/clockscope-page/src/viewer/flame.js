@@ -17,6 +17,7 @@ const withClock = (name, clock) => clock ? `${name}(${clock.replace(/^CLOCK_/, '
 // What a bar stands for: a name, the file that it is in (or a note), and its kind.
 function frameFunction({ function: name, module, kind }) {
   const file = (module || '').split('/').pop();
+  if (kind === 'signal') return { name: '<signal handler called>', note: file, kind: 'code' };
   if (name) return { name: name + (kind === 'inlined' ? ' (inlined)' : ''), note: file, kind: 'code' };
   return { name: `[${file.replace(/^\[|\]$/g, '') || 'unknown'}]`, note: file, kind: 'unknown' };
 }

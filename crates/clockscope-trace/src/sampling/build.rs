@@ -209,6 +209,7 @@ pub(super) fn frame_row(name: Name) -> FrameRow {
         kind: match name.kind {
             Kind::Native => FrameKind::Native,
             Kind::Inlined => FrameKind::Inlined,
+            Kind::Signal => FrameKind::Signal,
             Kind::RunTime => FrameKind::Jit,
             Kind::Unknown => FrameKind::Unknown,
         },
