@@ -4,6 +4,7 @@
 mod advice;
 pub mod flamegraph;
 pub mod folded;
+mod long_names;
 pub mod pprof;
 #[cfg(test)]
 pub mod samples;

@@ -4,6 +4,7 @@ use clockscope_text::foreign::Foreign;
 use std::mem::{Discriminant, discriminant};
 
 use super::super::declines;
+use super::long_names::fitted;
 use super::sites::{self, Advice, Site};
 use super::tree::{Classes, Limits, Tree};
 use crate::options::CallersOptions;
@@ -296,10 +297,11 @@ fn entry(
     let prefix = format!("{:INDENT$}", format!("{number}."));
     let room = width.saturating_sub(INDENT);
     let place = printable(&site.place);
-    let mut out = prefix + &cut_middle(function, room);
+    let function = fitted(function, room);
+    let mut out = prefix + &function;
     // In the same line where it fits.
     if !place.trim_end().is_empty() {
-        let is_short = columns(function) + columns(&place) + 2 <= room;
+        let is_short = columns(&function) + columns(&place) + 2 <= room;
         let gap = if is_short { "  ".to_owned() } else { format!("\n{:INDENT$}", "") };
         out += &format!("{gap}{}", cut_middle(place.trim_end(), room));
     }
