@@ -30,7 +30,7 @@ pub fn live_tree(callers: &Callers, width: usize) -> (Option<String>, Vec<String
     if callers.called.is_empty() {
         return (None, Vec::new());
     }
-    let limits = tree::Limits { share: LIVE_SHARE, width };
+    let limits = tree::Limits { share: LIVE_SHARE, width, whole: false };
     let (below, lines) =
         tree::Tree::of(callers, 0, &tree::Classes::of(callers)).below_first_branch(limits);
     (below, lines.lines().map(str::to_owned).collect())

@@ -172,7 +172,8 @@ fn cut(callers: &Callers) -> Option<String> {
 /// The trees, and what is to be known of them.
 fn trees(report: &TraceReport, callers: &Callers, options: CallersOptions) -> (String, String) {
     let classes = Classes::of(callers);
-    let limits = Limits { share: options.least_share, width: options.width };
+    let CallersOptions { least_share: share, width, whole } = options;
+    let limits = Limits { share, width, whole };
     let (mut out, mut others) = (String::new(), Vec::new());
     let (mut drawn, mut library, mut starters) = (0, Vec::new(), false);
     let all = callers.called.iter().fold(0_u64, |sum, row| sum.saturating_add(row.calls));

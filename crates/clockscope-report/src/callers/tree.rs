@@ -13,9 +13,10 @@ use clockscope_text::units;
 const CONNECTOR: usize = 10;
 /// Columns that a name has at least; a branch further right is not drawn.
 const NAME_LEAST: usize = 22;
-/// Functions in a row without a branch that are printed; of more the middle is left out.
-const CHAIN: usize = 16;
-const CHAIN_HEAD: usize = 12;
+/// Functions in a row without a branch that are printed; of more the middle is left out: the line to change is
+/// near one end, and where the work came from near the other.
+const CHAIN: usize = 10;
+const CHAIN_HEAD: usize = 5;
 const CHAIN_TAIL: usize = 3;
 /// From this share on, what is left out has a line: it would be printed as 0.1 % or more.
 const LEAST_SHARE: f64 = 0.000_5;
@@ -51,6 +52,8 @@ pub(super) struct Limits {
     pub(super) share: f64,
     /// Columns.
     pub(super) width: usize,
+    /// Whether long chains without a branch keep their middle.
+    pub(super) whole: bool,
 }
 
 /// For each frame the number of its name: frames of one function are one node.
@@ -251,11 +254,12 @@ impl Tree {
             chain.push(next);
             last = next;
         }
-        let left_out = if chain.len() > CHAIN { chain.len() - CHAIN_HEAD - CHAIN_TAIL } else { 0 };
+        let is_long = chain.len() > CHAIN && !limits.whole;
+        let left_out = if is_long { chain.len() - CHAIN_HEAD - CHAIN_TAIL } else { 0 };
         for (index, node) in chain.into_iter().enumerate() {
             let prefix = if index == 0 { connector } else { below };
             if left_out > 0 && index == CHAIN_HEAD {
-                line(below, &format!("[{left_out} more functions]"), limits, out);
+                line(below, &format!("... {left_out} more"), limits, out);
             }
             if left_out == 0 || !(CHAIN_HEAD..CHAIN_HEAD + left_out).contains(&index) {
                 let node = &self.nodes[node];

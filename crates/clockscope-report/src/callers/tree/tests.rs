@@ -6,7 +6,7 @@ use super::super::samples::{frame, server, stack, vdso};
 use super::*;
 use clockscope_model::callers::{FrameRow, StackRow};
 
-const LIMITS: Limits = Limits { share: 0.02, width: 80 };
+const LIMITS: Limits = Limits { share: 0.02, width: 80, whole: false };
 
 fn drawn(callers: &Callers, limits: Limits) -> String {
     Tree::of(callers, 0, &Classes::of(callers)).render(limits)
@@ -66,7 +66,7 @@ fn what_is_below_the_limit_is_added_up() {
     |         main
      ---3.0%--[2 callers below 2.0 %]
     ");
-    assert_snapshot!(drawn(&callers(&stacks), Limits { share: 0.0, width: 80 }), @r"
+    assert_snapshot!(drawn(&callers(&stacks), Limits { share: 0.0, width: 80, ..LIMITS }), @r"
     |--50.0%--a
     |         main
     |--47.0%--b
@@ -77,7 +77,7 @@ fn what_is_below_the_limit_is_added_up() {
               x
               main
     ");
-    assert_snapshot!(drawn(&callers(&stacks), Limits { share: 0.6, width: 80 }), @r"
+    assert_snapshot!(drawn(&callers(&stacks), Limits { share: 0.6, width: 80, ..LIMITS }), @r"
        -100.0%--[4 callers below 60 %]
     ");
 }
@@ -130,14 +130,31 @@ fn nothing_is_drawn_of_nothing() {
     assert_eq!(drawn(&wrong, LIMITS), "   -100.0%--a\n");
 }
 
+/// A chain of functions without a branch, and a branch at its end.
+fn chain(functions: usize) -> Callers {
+    let path: Vec<String> = (1..=functions).map(|index| format!("f{index}")).collect();
+    let path = path.join(" ");
+    callers(&[(&format!("{path} left"), 3.0), (&format!("{path} right"), 1.0)])
+}
+
 #[test]
 fn long_chains_lose_their_middle() {
-    let path: Vec<String> = (0..30).map(|index| format!("f{index}")).collect();
-    let tree = drawn(&callers(&[(&path.join(" "), 1.0)]), LIMITS);
-    assert_eq!(tree.lines().count(), CHAIN_HEAD + 1 + CHAIN_TAIL);
-    assert!(tree.contains("f11\n            [15 more functions]\n            f27\n"), "{tree}");
-    let path: Vec<String> = (0..16).map(|index| format!("f{index}")).collect();
-    assert_eq!(drawn(&callers(&[(&path.join(" "), 1.0)]), LIMITS).lines().count(), 16);
+    assert_snapshot!(drawn(&chain(20), LIMITS), @r"
+       -100.0%--f1
+                f2
+                f3
+                f4
+                f5
+                ... 12 more
+                f18
+                f19
+                f20
+                |--75.0%--left
+                 --25.0%--right
+    ");
+    assert_eq!(drawn(&chain(20), Limits { whole: true, ..LIMITS }).lines().count(), 22);
+    assert_eq!(drawn(&chain(10), LIMITS).lines().count(), 12);
+    assert_eq!(drawn(&chain(11), LIMITS).lines().count(), 11);
 }
 
 /// Every function has two callers: the tree goes to the right until it may not.
@@ -158,7 +175,7 @@ fn deep() -> Callers {
 #[test]
 fn no_line_exceeds_the_width() {
     for width in [60, 80, 120] {
-        let tree = drawn(&deep(), Limits { share: 0.0, width });
+        let tree = drawn(&deep(), Limits { share: 0.0, width, ..LIMITS });
         assert!(tree.contains("...\n") || width == 120, "{tree}");
         assert!(tree.contains("a?[31m?b\n"), "{tree}");
         for line in tree.lines() {
@@ -166,7 +183,7 @@ fn no_line_exceeds_the_width() {
             assert!(!line.ends_with(' '), "{line:?}");
         }
     }
-    assert_snapshot!(drawn(&deep(), Limits { share: 0.0, width: 60 }), @r"
+    assert_snapshot!(drawn(&deep(), Limits { share: 0.0, width: 60, ..LIMITS }), @r"
     |--61.1%--left0
     |         |--55.6%--left1
     |         |         |--50.0%--left2
@@ -194,7 +211,7 @@ fn ten_thousand_stacks_take_no_time_to_speak_of() {
     let took = |all: &Callers| {
         let time = || {
             let start = Instant::now();
-            let lines = drawn(all, Limits { share: 0.0, width: 100 });
+            let lines = drawn(all, Limits { share: 0.0, width: 100, ..LIMITS });
             assert!(lines.len() > 1_000);
             start.elapsed()
         };
