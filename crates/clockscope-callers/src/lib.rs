@@ -24,6 +24,7 @@ mod symbol_table;
 pub mod symbols;
 pub mod unwind;
 mod unwind_cfi;
+mod unwind_code;
 mod unwind_go;
 mod v8;
 

@@ -193,6 +193,13 @@ impl Elf {
         self.bytes.read(segment.p_offset.get(LE).checked_add(skip)?, length)
     }
 
+    /// As many bytes of code from an address on as there are, `most` at most.
+    pub(super) fn code(&self, address: u64, most: u64) -> Option<Vec<u8>> {
+        let segment = self.segment(address).filter(|segment| is_code(segment))?;
+        let left = segment.p_filesz.get(LE) - (address - segment.p_vaddr.get(LE));
+        self.at(address, left.min(most))
+    }
+
     /// The segment whose bytes are at an address.
     fn segment(&self, address: u64) -> Option<&ProgramHeader64<LE>> {
         self.segments.iter().find(|segment| {

@@ -20,6 +20,7 @@ use super::module_file::{self, Bytes, Elf};
 use super::python::{self, Python};
 use super::sample::{Mapping, MemoryEvent};
 use super::unwind_cfi::Frames;
+use super::unwind_code::Ways;
 use super::unwind_go::GoTable;
 use super::v8::{self, V8};
 
@@ -51,6 +52,8 @@ pub(super) struct CodeFile {
     pub(super) elf: Elf,
     pub(super) frames: Option<Frames>,
     pub(super) go: Option<GoTable>,
+    /// What is known of code without tables.
+    pub(super) ways: Ways,
     /// What it says of V8, once that was asked; `None` if V8 is not in it.
     v8: Option<Option<V8Found>>,
 }
@@ -86,7 +89,13 @@ impl Module {
                 Some(elf) => {
                     let go = GoTable::read(&elf);
                     let frames = Frames::read(&elf, go.is_none());
-                    FileContent::Code(Box::new(CodeFile { elf, frames, go, v8: None }))
+                    FileContent::Code(Box::new(CodeFile {
+                        elf,
+                        frames,
+                        go,
+                        ways: Ways::default(),
+                        v8: None,
+                    }))
                 }
             },
         })

@@ -9,6 +9,7 @@ use super::modules::{CodeFile, FileContent, Filling, Module, Modules, Region};
 use super::python;
 use super::sample::{Called, MemoryEvent, Sample};
 use super::unwind_cfi::{RBP, RSP, Registers, Stack, Stop};
+use super::unwind_code::{self, Way};
 use clockscope_text::foreign::Foreign;
 
 /// Most bytes before a return address that a call instruction has.
@@ -83,7 +84,12 @@ impl Unwinder {
         let Some(FileContent::Code(code)) = self.modules.module_mut(id).map(Module::content) else {
             return false;
         };
-        code.frames.as_mut().is_some_and(|frames| frames.is_signal(at))
+        // Its first instruction is where it goes on.
+        let is_covered = code.frames.as_mut().is_some_and(|frames| frames.covers(at));
+        match &mut code.frames {
+            Some(frames) if is_covered => frames.is_signal(at),
+            _ => *code.ways.way(&code.elf, at.wrapping_add(1), true) == Way::Signal,
+        }
     }
 
     /// What Go's own table calls the function at a place in a module.
@@ -334,7 +340,41 @@ impl Unwinder {
             Err(Stop::Uncovered) if code.v8().is_some() => self
                 .step_by_frame_pointer(taken, registers, frames)
                 .unwrap_or(Step::End(End::NoInformation(id))),
+            Err(Stop::Uncovered) => self.step_by_code(taken, registers, address, id, at),
             Err(stop) => Step::End(end(stop, id)),
+        }
+    }
+
+    /// The caller of code without tables, by what it does until it returns.
+    fn step_by_code(
+        &mut self,
+        taken: &Taken<'_>,
+        registers: &Registers,
+        address: u64,
+        id: ModuleId,
+        at: u64,
+    ) -> Step {
+        let unknown = Step::End(End::NoInformation(id));
+        // Where it goes on.
+        let is_interrupted = registers.ip == address;
+        let from = if is_interrupted { at } else { at.wrapping_add(1) };
+        let Some(FileContent::Code(code)) = self.modules.module_mut(id).map(Module::content) else {
+            return unknown;
+        };
+        match code.ways.way(&code.elf, from, is_interrupted).clone() {
+            Way::End if !is_interrupted => Step::End(End::Complete),
+            Way::End | Way::Unknown => unknown,
+            Way::Signal => match unwind_code::interrupted(registers, taken.stack) {
+                Some(interrupted) => Step::Caller(interrupted, true),
+                None => Step::End(End::StackTooShort),
+            },
+            Way::Back(back) => match back.caller(registers, taken.stack) {
+                None => Step::End(End::StackTooShort),
+                Some(caller) if self.is_behind_call(taken.sample, caller.ip) => {
+                    Step::Caller(caller, false)
+                }
+                Some(_) => unknown,
+            },
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) const RBP: usize = 6;
 /// `rsp` as DWARF counts.
 pub(super) const RSP: usize = 7;
 /// What a function leaves as it found it: `rbx`, `rbp`, `r12` to `r15`.
-const PRESERVED: [usize; 6] = [3, RBP, 12, 13, 14, 15];
+pub(super) const PRESERVED: [usize; 6] = [3, RBP, 12, 13, 14, 15];
 
 /// The registers of a frame, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

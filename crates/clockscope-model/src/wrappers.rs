@@ -5,7 +5,7 @@
 //! nobody; one too many would hide the line to change.
 
 use super::names::{self, file_name};
-use crate::callers::{CalledRow, FrameRow};
+use crate::callers::{CalledRow, FrameKind, FrameRow};
 use clockscope_text::foreign::Foreign;
 
 /// Beginnings of functions that ask for the time on behalf of their caller.
@@ -47,6 +47,8 @@ const WRAPPERS: [&str; 30] = [
     "now node:internal/perf/",
     "getLibuvNow node:internal/",
 ];
+/// The C library's own functions that ask for the time: in a static program they are in the program's file.
+const OF_C: [&str; 5] = ["gettimeofday", "time", "timespec_get", "ftime", "clock"];
 /// What runtimes are made of, by the beginnings of their functions: in a stack of a program in a
 /// runtime's language these pass the call on.
 const OF_V8: [&str; 5] = ["v8::", "node::", "uv__", "uv_", "Builtins_"];
@@ -159,6 +161,9 @@ pub fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
     plain == name || (called.via == "syscall" && plain == "syscall")
 }
 
+/// The file of musl where it is not called after its loader.
+const MUSL: &str = "libc.so";
+
 /// Whether a frame belongs to the C library, the loader or the vDSO.
 pub(crate) fn is_of_c_library(frame: &FrameRow) -> bool {
     const FILES: [&str; 8] = [
@@ -172,7 +177,7 @@ pub(crate) fn is_of_c_library(frame: &FrameRow) -> bool {
         "libc.musl",
     ];
     let name = frame.module.as_ref().map_or("", |module| file_name(module.verbatim()));
-    FILES.iter().any(|file| name.starts_with(file))
+    name == MUSL || FILES.iter().any(|file| name.starts_with(file))
 }
 
 /// Whether a function asks for the time on behalf of its caller.
@@ -186,6 +191,7 @@ pub(crate) fn is_wrapper(frame: &FrameRow) -> bool {
             let is_it = |(own, end): &(&str, &str)| *own == function && file.ends_with(end);
             return IN_PYTHON.iter().any(is_it) || file.starts_with("<frozen importlib");
         }
+        (None, _) if frame.kind == FrameKind::Native && OF_C.contains(&function) => return true,
         (None, _) => without_versions(&path_of(function)),
     };
     WRAPPERS.iter().any(|wrapper| path.starts_with(wrapper))
@@ -320,7 +326,10 @@ fn starts_managed(frame: &FrameRow) -> bool {
 }
 
 fn is_starter(frame: &FrameRow) -> bool {
-    let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
+    // What stands below the first function of a program in a C library without names.
+    let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else {
+        return is_of_c_library(frame);
+    };
     let name = function.split('@').next().unwrap_or(function);
     if STARTERS.contains(&name) {
         return true;
@@ -501,7 +510,12 @@ mod tests {
     #[test]
     fn the_c_library_is_known_by_its_file() {
         let in_file = |path: &str| FrameRow { module: Some(path.into()), ..FrameRow::default() };
-        for path in ["/lib/x86_64-linux-gnu/libc.so.6", "/lib/ld-musl-x86_64.so.1", "[vdso]"] {
+        for path in [
+            "/lib/x86_64-linux-gnu/libc.so.6",
+            "/lib/ld-musl-x86_64.so.1",
+            "[vdso]",
+            "/opt/libc.so",
+        ] {
             assert!(is_of_c_library(&in_file(path)), "{path}");
         }
         for path in ["/usr/lib/libcrypto.so.3", "/usr/bin/libc", "/opt/libcapi.so"] {
@@ -522,6 +536,8 @@ mod tests {
             "time.Now",
             "runtime.nanotime1.abi0",
             "os::javaTimeNanos()",
+            "gettimeofday",
+            "time",
         ] {
             assert!(is_wrapper(&frame(name)), "{name}");
         }
@@ -532,6 +548,8 @@ mod tests {
             "time.Sleep",
             "<std::time::Instant as app::Stamp>::stamp",
             "timer::now",
+            "app::time()",
+            "timeout",
             "my::f(std::chrono::duration<long>)",
             "(anonymous namespace)::now()",
         ] {
@@ -653,6 +671,11 @@ mod tests {
             ["work", "main", "__libc_start_call_main", "__libc_start_main@@GLIBC_2.34", "_start"];
         assert_eq!(outermost(&c), 3);
         assert_eq!(outermost(&["work", "worker", "start_thread", "clone3"]), 2);
+        // musl has names for what it exports only.
+        let unnamed = |file: &str| FrameRow { module: Some(file.into()), ..FrameRow::default() };
+        for (file, count) in [("/lib/ld-musl-x86_64.so.1", 1), ("/usr/lib/libplugin.so", 0)] {
+            assert_eq!(starters(&[0, 1], &[frame("main"), unnamed(file)]), count, "{file}");
+        }
         let rust = [
             "app::main",
             "core::ops::function::FnOnce::call_once",

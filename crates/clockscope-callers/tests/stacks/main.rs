@@ -151,8 +151,9 @@ fn assert_stack_of_go(program: &Path, mode: &str, root: &str) {
     panic!("the scheduler was always first");
 }
 
+/// `innermost` waits for what a jump to a computed address leads to: nobody knows whether that comes back.
 #[test]
-fn code_without_unwind_information_ends_a_stack() {
+fn code_without_unwind_information_is_followed_only_where_it_surely_returns() {
     let _alone = alone();
     let options = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-g0"];
     let Some(program) = programs::c("bare", &options) else { return };
@@ -161,6 +162,34 @@ fn code_without_unwind_information_ends_a_stack() {
     assert_stack(&names[1..], &["innermost"]);
     assert_eq!(names.len(), 2, "{names:#?}");
     assert!(matches!(unwound.end, End::NoInformation(_)), "{:?}", unwound.end);
+}
+
+/// musl is built without unwind tables, but for a few functions.
+#[test]
+fn musl_in_threads_and_under_signals() {
+    let _alone = alone();
+    let options = ["-O2", "-g", "-fomit-frame-pointer", "-pthread"];
+    for (name, link) in [("musl-static", &["-static"][..]), ("musl-dynamic", &[])] {
+        let words = [&["musl-gcc"], link, &options].concat();
+        let Some(program) = programs::built(name, "stacks.c", &words) else { return };
+        for (mode, outer) in [
+            ("plain", &["main"][..]),
+            ("thread", &["in_thread"]),
+            ("realigned", &["realigned", "main"]),
+        ] {
+            let (names, end) = of_program(&program, &[mode]);
+            let expected = [&["innermost", "middle", "outermost"], outer].concat();
+            assert_stack(&names[1..], &expected);
+            assert_eq!(end, End::Complete, "{name} {mode}: {names:#?}");
+        }
+        let (names, end) = of_program(&program, &["signal"]);
+        assert_stack(&names[1..], &["innermost", "middle", "outermost", "handler"]);
+        assert_eq!(names[5].kind, Kind::Signal, "{name}: {names:#?}");
+        let found = functions(&names[6..]);
+        let at = found.iter().position(|name| *name == "interrupted");
+        assert_eq!(at.map(|at| found.get(at + 1)), Some(Some(&"main")), "{name}: {names:#?}");
+        assert_eq!(end, End::Complete, "{name}: {names:#?}");
+    }
 }
 
 #[test]

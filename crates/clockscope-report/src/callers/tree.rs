@@ -118,7 +118,9 @@ impl Tree {
                 frames.remove(0);
                 tree.through_library += calls;
             }
+            // A stack that is cut does not end with what starts programs.
             let starters = wrappers::starters(&frames, &callers.frames);
+            let starters = if stack.complete { starters } else { 0 };
             if starters > 0 && starters < frames.len() {
                 frames.truncate(frames.len() - starters);
                 tree.without_starters = true;

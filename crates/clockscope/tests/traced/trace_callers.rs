@@ -149,6 +149,42 @@ fn call_sites_of_a_program_without_frame_pointers() {
     }
 }
 
+/// musl has no unwind tables for its own functions. The program calls through `qsort`, under signals and in
+/// threads.
+#[test]
+fn stacks_through_musl_reach_the_first_function_of_the_program() {
+    for link in [Link::MuslStatic, Link::MuslDynamic] {
+        let Some(program) = builds::c("callers", link) else { return };
+        let options = ["--via", "none", "--callers", "--freq", "10000"];
+        let traced = trace(&options, &words![program, "2000"]);
+        let report = traced.report();
+        let callers = report.field("callers");
+        if let Some(decline) = rows(&callers["declines"]).find(|row| row["pid"] == 0) {
+            crate::support::skip(format_args!("nobody may be sampled: {}", decline["reason"]));
+            return;
+        }
+        let mut sites = BTreeSet::new();
+        for stack in rows(&callers["stacks"]) {
+            let found = functions(callers, stack);
+            let reaches = |name: &str| found.contains(&name);
+            assert!(reaches("main") || reaches("pool_thread"), "{link:?}: {found:?}");
+            assert_eq!(stack["complete"], true, "{link:?}: {found:?}");
+            sites.extend(
+                found.iter().filter(|name| name.starts_with("site_")).map(|n| n.to_string()),
+            );
+            if reaches("site_compare") {
+                assert!(reaches("run_sort"), "{link:?}: {found:?}");
+            }
+            if reaches("site_handler") {
+                assert!(reaches("run_raise"), "{link:?}: {found:?}");
+            }
+        }
+        for site in ["site_direct", "site_deep", "site_compare", "site_gettimeofday", "site_pool"] {
+            assert!(sites.contains(site), "{link:?}: {sites:?}");
+        }
+    }
+}
+
 #[test]
 fn threads_are_all_sampled() {
     let Some((traced, report)) = sampled("threads", Link::Dynamic, &[]) else { return };
