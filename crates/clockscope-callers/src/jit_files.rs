@@ -219,6 +219,23 @@ mod tests {
         assert_eq!(found, expected);
     }
 
+    /// `DOTNET_PerfMapEnabled=1` and `erl +JPperf true` write such lines.
+    #[test]
+    fn names_of_dotnet_and_erlang_are_whole() {
+        let names = [
+            "void [System.Private.CoreLib] System.Foo::Bar(int32, class [a]B`1<int32>)[Tier1]",
+            "$my_module:fun/2",
+            "$my_module:'-loop/1-fun-0-'/1",
+        ];
+        let text = format!(
+            "00007f0000001000 40 {}\n7f0000002000 80 {}\n7f0000003000 20 {}\n",
+            names[0], names[1], names[2]
+        );
+        let found =
+            of_text(text.as_bytes(), &[0x7f00_0000_1000, 0x7f00_0000_207f, 0x7f00_0000_3000]);
+        assert_eq!(found, names.map(|name| Some(name.to_owned())));
+    }
+
     #[test]
     fn of_a_line_without_end_the_beginning_is_kept_and_no_more() {
         let text = [b"10 1 ".to_vec(), vec![b'x'; 100_000], b"\n20 1 y\n".to_vec()].concat();

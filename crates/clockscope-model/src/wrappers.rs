@@ -9,7 +9,7 @@ use crate::callers::{CalledRow, FrameKind, FrameRow};
 use clockscope_text::foreign::Foreign;
 
 /// Beginnings of functions that ask for the time on behalf of their caller.
-const WRAPPERS: [&str; 30] = [
+const WRAPPERS: [&str; 35] = [
     // Rust: Instant::now, SystemTime::now, elapsed, and what they call.
     "std::time::",
     "std::sys::time::",
@@ -41,6 +41,12 @@ const WRAPPERS: [&str; 30] = [
     "java.util.Calendar.",
     "java.util.GregorianCalendar.",
     "jdk.internal.misc.VM.getNanoTimeAdjustment",
+    // .NET: DateTime.UtcNow, Stopwatch.GetTimestamp and others, without the type that they return.
+    "System.DateTime::",
+    "System.DateTimeOffset::",
+    "System.Diagnostics.Stopwatch::",
+    "System.Environment::get_TickCount",
+    "System.TimeProvider",
     // Node: process.hrtime, performance.now and the clock of timers, with the files of their scripts.
     "hrtime node:internal/process/",
     "hrtimeBigInt node:internal/process/",
@@ -54,8 +60,10 @@ const OF_C: [&str; 5] = ["gettimeofday", "time", "timespec_get", "ftime", "clock
 const OF_V8: [&str; 5] = ["v8::", "node::", "uv__", "uv_", "Builtins_"];
 /// The files of a JVM itself.
 const OF_JVM: [&str; 2] = ["libjvm.so", "libjava.so"];
+/// The files of .NET itself.
+const OF_DOTNET: [&str; 2] = ["libcoreclr.so", "libSystem.Native.so"];
 /// Interpreters, by the beginnings of their files, and their names. What these execute is in no machine frame.
-const INTERPRETERS: [(&str, &str); 12] = [
+const INTERPRETERS: [(&str, &str); 13] = [
     ("libpython", "python"),
     ("python", "python"),
     ("libruby", "ruby"),
@@ -68,6 +76,8 @@ const INTERPRETERS: [(&str, &str); 12] = [
     ("luajit", "lua"),
     ("libluajit", "lua"),
     ("lua", "lua"),
+    // Erlang's: `beam.smp`. Its JIT compiler's code has the functions of the program.
+    ("beam", "erlang"),
 ];
 /// Where Python's own extensions in C are.
 const PYTHON_EXTENSIONS: &str = "/lib-dynload/";
@@ -183,7 +193,7 @@ pub(crate) fn is_of_c_library(frame: &FrameRow) -> bool {
 /// Whether a function asks for the time on behalf of its caller.
 pub(crate) fn is_wrapper(frame: &FrameRow) -> bool {
     let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
-    let path = match (of_javascript(function), &frame.file) {
+    let path = match (of_javascript(function).or_else(|| of_dotnet(function)), &frame.file) {
         (Some(name), _) => name.to_owned(),
         (None, Some(file)) if is_in(frame, "[javascript]") => format!("{function} {file}"),
         (None, Some(file)) if is_in(frame, "[python]") => {
@@ -207,12 +217,21 @@ fn of_javascript(function: &str) -> Option<&str> {
     Some(function.strip_prefix("JS:")?.trim_start_matches(['~', '^', '*', '+', '\'']))
 }
 
+/// A method of .NET by its name in a perf map, `int32 [Assembly] Name.Space.Type::Method(int32)[Tier1]`, from
+/// its type on.
+fn of_dotnet(function: &str) -> Option<&str> {
+    let (_, method) = function.rsplit_once("] ").filter(|(before, _)| before.contains(" ["))?;
+    (method.contains("::") && method.ends_with(']')).then_some(method)
+}
+
 /// Whether a function is of a language that a runtime executes.
 fn is_managed(frame: &FrameRow) -> bool {
     is_in(frame, "[java]")
         || is_in(frame, "[javascript]")
         || is_in(frame, "[python]")
-        || frame.function.as_ref().is_some_and(|name| of_javascript(name.verbatim()).is_some())
+        || frame.function.as_ref().map(Foreign::verbatim).is_some_and(|name| {
+            of_javascript(name).is_some() || is_in(frame, "[jit]") && of_dotnet(name).is_some()
+        })
 }
 
 /// Whether a frame is of a runtime's own machine code; `in_runtime` says that functions of its language are in
@@ -225,6 +244,7 @@ fn is_of_runtime(frame: &FrameRow, in_runtime: bool) -> bool {
         || in_runtime
             && (path.contains(PYTHON_EXTENSIONS)
                 || OF_JVM.contains(&file)
+                || OF_DOTNET.contains(&file)
                 || OF_V8.iter().any(|start| function.starts_with(start)))
 }
 
@@ -592,6 +612,34 @@ mod tests {
         let user = in_script("now", "/srv/shop/clock.js");
         assert_eq!(own(&[&uv, &entry, &now, &user]), user.function);
         assert_eq!(own(&[&uv, &entry, &user, &now]).as_ref(), user.function.as_ref());
+    }
+
+    /// As the runtimes' own perf maps name them.
+    #[test]
+    fn in_dotnet_and_erlang_the_line_is_the_users() {
+        let in_file =
+            |function: &str, file: &str| FrameRow { module: Some(file.into()), ..frame(function) };
+        let time = CalledRow { name: "clock_gettime".to_owned(), ..CalledRow::default() };
+        let own = |frames: &[&FrameRow]| {
+            own_frame(frames, &time, true).and_then(|frame| frame.function.clone())
+        };
+        let native = in_file("SystemNative_GetTimestamp", "/usr/share/dotnet/libSystem.Native.so");
+        let stopwatch = in_file(
+            "int64 [System.Private.CoreLib] System.Diagnostics.Stopwatch::GetTimestamp()[PreJIT]",
+            "[jit]",
+        );
+        let user = in_file("void [shop] Shop.Orders::Stamp(int32)[Tier1]", "[jit]");
+        let host = in_file("CallDescrWorkerInternal", "/usr/share/dotnet/libcoreclr.so");
+        assert_eq!(own(&[&native, &stopwatch, &user, &host]), user.function);
+        assert_eq!(own(&[&native, &host]), native.function, "of .NET's own");
+        assert!(!is_wrapper(&in_file("void [shop] Shop.DateTime::Now()[Tier0]", "[jit]")));
+
+        let beam = in_file("erts_get_monotonic_time", "/usr/lib/erlang/erts-15.2/bin/beam.smp");
+        let user = in_file("$orders:stamp/2", "[jit]");
+        assert_eq!(own(&[&beam, &user]), user.function);
+        let frames = [beam.clone(), beam, user];
+        let folded = [Line::Runtime("[beam.smp]".to_owned()), Line::Frame(2)];
+        assert_eq!(lines(&[0, 1, 2], &frames), folded);
     }
 
     /// A stack in Python, the innermost first: functions, modules and files.
