@@ -5,6 +5,7 @@ use clockscope_text::foreign::Foreign;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::callers::Callers;
+use clock_doctor::state::HostState;
 
 /// The result of one `clockscope trace`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -52,6 +53,9 @@ pub struct TraceReport {
     /// What the clock page answered; with `run --clock tsc` and `tsc-fast` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_page: Option<ClockPageReport>,
+    /// The machine, at the end; in saved reports only. The rate of the TSC is not measured for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostState>,
 }
 
 /// The calls of all processes until a moment.
@@ -151,6 +155,9 @@ pub struct VdsoRow {
     pub time_total_ns: u64,
     /// Estimated average, in picoseconds.
     pub time_avg_ps: u64,
+    /// Half of the 95 % interval of `time_avg_ps`, in picoseconds. It covers the choice of the calls that were
+    /// timed and nothing else. `null` if `time_uncertain`, if no call was timed, and in older reports.
+    pub time_avg_within_ps: Option<u64>,
     /// True if too few were timed, or too different ones, for these two to say anything.
     pub time_uncertain: bool,
     /// Distribution of the timed calls.
@@ -357,6 +364,7 @@ mod tests {
                 timed: 3,
                 time_total_ns: 60,
                 time_avg_ps: 20_500,
+                time_avg_within_ps: Some(300),
                 time_uncertain: false,
                 latency_ns: Some(Latency { p50: 20, buckets: vec![(16, 3)], ..Latency::default() }),
             }],

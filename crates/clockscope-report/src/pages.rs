@@ -97,7 +97,11 @@ impl Page for TraceReport {
             per_process: self.processes_detail.iter().any(told_apart),
             ..defaults
         };
-        Parts { title, beside: beside_trace(self, host), text: text::render(self, &options) }
+        Parts {
+            title,
+            beside: beside_trace(self, self.host.as_ref().or(host)),
+            text: text::render(self, &options),
+        }
     }
 }
 

@@ -27,6 +27,11 @@ pub struct Bin {
 }
 
 impl Bin {
+    /// Variance of durations that are spread evenly over the bin.
+    fn variance(&self) -> f64 {
+        (self.to.saturating_sub(1).saturating_sub(self.from) as f64).powi(2) / 12.0
+    }
+
     fn middle(&self) -> f64 {
         let (from, to) = (self.from as f64, self.to as f64);
         (from + (to - 1.0).max(from)) / 2.0
@@ -41,6 +46,8 @@ pub struct MeanCost {
     /// Whether that is known well enough to be told: [`TIMED_MIN`] calls, and an interval of 95 %
     /// that ends within half of the mean.
     pub is_known: bool,
+    /// Half of that interval. It covers the choice of the calls that were timed and nothing else.
+    pub half_width: f64,
 }
 
 /// The cost by `samples` timed calls in bins, in the order of their durations; `squares` is the sum of the
@@ -57,18 +64,19 @@ pub fn cost(bins: &[Bin], samples: u64, squares: u64, exact: f64) -> MeanCost {
     let usual = || bins.iter().filter(|bin| bin.weight > 0 && bin.from < longest);
     let weight: f64 = usual().map(|bin| bin.weight as f64).sum();
     if weight <= 0.0 {
-        return MeanCost { mean: exact, is_known: false };
+        return MeanCost { mean: exact, is_known: false, half_width: f64::INFINITY };
     }
-    let moment = |of: &dyn Fn(f64) -> f64| -> f64 {
-        usual().map(|bin| bin.weight as f64 * of(bin.middle())).sum::<f64>() / weight
+    let moment = |of: &dyn Fn(&Bin) -> f64| -> f64 {
+        usual().map(|bin| bin.weight as f64 * of(bin)).sum::<f64>() / weight
     };
-    let middle = moment(&|value| value);
-    let variance = moment(&|value| (value - middle).powi(2));
+    let middle = moment(&Bin::middle);
+    let variance = moment(&|bin| (bin.middle() - middle).powi(2) + bin.variance());
     let is_whole = bins.iter().all(|bin| bin.weight == 0 || bin.from < longest);
     let half_width = ERRORS * (variance / effective).sqrt();
     MeanCost {
         mean: if is_whole { exact } else { middle },
         is_known: samples >= TIMED_MIN && half_width <= WIDTH_MAX * middle,
+        half_width,
     }
 }
 
@@ -124,6 +132,16 @@ mod tests {
             let found = cost_of(&[(60, 4_000), (70, 900), (12_000_000, 40)], samples);
             assert!(found.is_known && (60.0..65.0).contains(&found.mean), "{samples}: {found:?}");
         }
+    }
+
+    #[test]
+    fn four_times_as_many_timed_calls_halve_the_interval() {
+        let few = cost_of(&[(50, 100), (70, 100)], 200);
+        let many = cost_of(&[(50, 400), (70, 400)], 800);
+        assert!((few.half_width - 1.96 * 10.0 / 200_f64.sqrt()).abs() < 1e-9, "{few:?}");
+        assert!((few.half_width / many.half_width - 2.0).abs() < 1e-9, "{many:?}");
+        assert!(cost_of(&[(60, 900)], 900).half_width < 1e-9);
+        assert!(cost_of(&[], 0).half_width.is_infinite());
     }
 
     #[test]

@@ -60,12 +60,14 @@ impl TickTime {
         self.scale.to_nanos(ticks).0 as f64
     }
 
-    /// What a call costs in picoseconds, and whether enough were timed to say so.
-    fn cost_ps(&self, times: &Times) -> (u64, bool) {
+    /// What a call costs in picoseconds, and how far from that the mean of all calls may be; the latter only if
+    /// enough were timed to say so.
+    fn cost_ps(&self, times: &Times) -> (u64, Option<u64>) {
         // A thousandth of a tick, so that the average keeps its fraction.
-        let (milliticks, is_known) = times.cost_milliticks();
+        let (milliticks, within) = times.cost_milliticks();
         let milliticks = milliticks.saturating_sub(self.bracket);
-        (self.scale.to_picos(Ticks(milliticks)).0 / 1000, is_known)
+        let picos = |milliticks| self.scale.to_picos(Ticks(milliticks)).0 / 1000;
+        (picos(milliticks), within.map(picos))
     }
 }
 
@@ -76,16 +78,17 @@ pub fn vdso_rows(calls: &Calls, timings: Option<&Timings>, time: &TickTime) -> V
         let counted = Counted::from_counter(index)?;
         let times = timings.map(|timings| &timings.times[index]);
         let timed = times.map_or(0, |times| times.samples);
-        let (average_ps, is_known) = times.map_or((0, false), |times| time.cost_ps(times));
+        let (average_ps, within_ps) = times.map_or((0, None), |times| time.cost_ps(times));
         let total = u128::from(average_ps) * u128::from(*calls) / 1000;
         Some(VdsoRow {
             function: counted.function.name().to_owned(),
             clock: counted.clock.map(reads::clock_name),
             calls: *calls,
             timed,
-            time_uncertain: timed > 0 && !is_known,
+            time_uncertain: timed > 0 && within_ps.is_none(),
             time_total_ns: u64::try_from(total).unwrap_or(u64::MAX),
             time_avg_ps: average_ps,
+            time_avg_within_ps: within_ps,
             latency_ns: times.and_then(|times| distribution(times, time)),
         })
     })
@@ -348,6 +351,7 @@ pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceRe
         callers,
         attached: Vec::new(),
         clock_page: None,
+        host: None,
     };
     if let Some(timeline) = seen.timeline {
         report.timeline = timeline.finish(&report);

@@ -42,10 +42,10 @@ impl Times {
         buckets: Vec::new(),
     };
 
-    /// What a call costs, in thousandths of a tick, and whether enough were timed to say so. Calls that
-    /// were interrupted are left out: the time until the thread had a CPU again is no cost of the
-    /// call. 0 if nothing was timed.
-    pub fn cost_milliticks(&self) -> (u64, bool) {
+    /// What a call costs, in thousandths of a tick, and how far from it the mean of all calls may be, at 95 %;
+    /// the latter only if enough were timed to say so. Calls that were interrupted are left out: the time until
+    /// the thread had a CPU again is no cost of the call. 0 if nothing was timed.
+    pub fn cost_milliticks(&self) -> (u64, Option<u64>) {
         let used = self.buckets.iter().enumerate().filter(|(_, weight)| **weight > 0);
         let bin = |(index, weight): (usize, &u64)| Bin {
             from: bucket_start(index),
@@ -57,8 +57,8 @@ impl Times {
         let cost = timed::cost(&bins, self.samples, self.squared_weights, exact);
         // As `as` saturates, a nonsensical mean is no panic.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-        let milliticks = (cost.mean * 1_000.0).round() as u64;
-        (milliticks, cost.is_known)
+        let milliticks = |ticks: f64| (ticks * 1_000.0).round() as u64;
+        (milliticks(cost.mean), cost.is_known.then(|| milliticks(cost.half_width)))
     }
 }
 

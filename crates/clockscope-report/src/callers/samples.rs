@@ -120,6 +120,7 @@ fn row(function: &str, clock: Option<&str>, calls: u64, timed: u64, average_ps: 
         timed,
         time_total_ns: calls * average_ps / 1_000,
         time_avg_ps: average_ps,
+        time_avg_within_ps: None,
         time_uncertain: false,
         latency_ns: (timed > 0).then_some(latency),
     }

@@ -107,7 +107,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     report.declines.extend(counted.declines);
     report.attached = counted.rows;
     drop((observer, counter));
-    outputs.write(&report, args, &options);
+    outputs.write(&mut report, args, &options);
     Ok(if counted.complete { exit::OK } else { exit::INCOMPLETE })
 }
 

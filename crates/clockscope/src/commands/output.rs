@@ -48,8 +48,11 @@ impl Output {
         }
     }
 
-    /// Writes the report; what fails now is only said, because the program has ended well.
-    pub fn write(self, report: &TraceReport, format: TraceFormat, options: &TextOptions) {
+    /// Writes the report, with the host if it is saved; what fails now is only said, because the program has ended well.
+    pub fn write(self, report: &mut TraceReport, format: TraceFormat, options: &TextOptions) {
+        if format == TraceFormat::Json {
+            report.host = Some(host::without_tsc_rate());
+        }
         let bytes = match rendered(report, format, options) {
             Ok(bytes) => bytes,
             Err(error) => return super::warn_user(&format!("cannot make the summary: {error:#}")),

@@ -79,7 +79,7 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
         report.clock_page =
             kept.as_ref().map(|kept| clock_page::report(kept, &report.vdso, timings, ordered));
         let options = TextOptions { clock: args.clock, ..TextOptions::default() };
-        output.write(&report, args.format.into(), &options);
+        output.write(&mut report, args.format.into(), &options);
     } else {
         say_declines(&outcome);
     }

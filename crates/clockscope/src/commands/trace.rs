@@ -76,7 +76,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         super::warn_user(&message);
         return Ok(code);
     }
-    let report = summary::report(
+    let mut report = summary::report(
         &summary::Source {
             command: &args.command,
             session: &session,
@@ -92,7 +92,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         seen,
     )?;
     drop((observer, counter));
-    outputs.write(&report, args, &options);
+    outputs.write(&mut report, args, &options);
     if outcome.followed.left {
         let pid = outcome.processes.get(0).pid;
         super::warn_user(&format!("process {pid} goes on, and is counted no more"));
@@ -121,7 +121,7 @@ impl Outputs {
     }
 
     /// Writes both.
-    pub(super) fn write(self, report: &TraceReport, args: &TraceArgs, options: &TextOptions) {
+    pub(super) fn write(self, report: &mut TraceReport, args: &TraceArgs, options: &TextOptions) {
         if self.picture.is_some() || matches!(args.format, TraceFormat::Folded | TraceFormat::Pprof)
         {
             say_not_sampled(report);

@@ -20,6 +20,7 @@ pub(super) fn vdso(
         timed,
         time_total_ns: calls * average_ps / 1_000,
         time_avg_ps: average_ps,
+        time_avg_within_ps: None,
         time_uncertain: false,
         latency_ns: (timed > 0).then(|| latency(average_ps / 1_000)),
     }

@@ -44,6 +44,7 @@ prop_compose! {
     ) -> VdsoRow {
         VdsoRow {
             function, clock, calls, timed, time_total_ns, time_avg_ps, time_uncertain, latency_ns,
+            time_avg_within_ps: None,
         }
     }
 }
@@ -200,6 +201,7 @@ prop_compose! {
             callers,
             attached: Vec::new(),
             clock_page,
+            host: None,
             schema: 1, command: command.into_iter().map(Foreign::from).collect(), exit_code, signal, wall_ns, cpu_ns, processes, threads, via, vdso,
             syscalls, clock_reads, processes_detail, declines,
             overhead: Overhead {

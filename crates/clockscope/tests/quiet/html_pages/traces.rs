@@ -125,6 +125,7 @@ fn vdso(function: &str, clock: Option<&str>, calls: u64, ns: u64) -> VdsoRow {
         timed: calls / 100,
         time_total_ns: calls * ns,
         time_avg_ps: ns * 1_000,
+        time_avg_within_ps: None,
         time_uncertain: false,
         latency_ns: Some(latency(ns)),
     }
