@@ -8,6 +8,7 @@ pub mod compare;
 pub mod names;
 pub mod reads;
 pub mod trace;
+pub mod trace_compare;
 pub mod waiting;
 pub mod wrappers;
 pub mod wrongness;

@@ -16,7 +16,7 @@ const USER_SPACE_NS: u64 = 100;
 const WORTH_ONE_IN: u64 = 100;
 /// Calls a second below which each finds its code and data out of the caches, and takes as long as a
 /// system call that is made in a loop.
-const RARE: u64 = 1_000;
+pub(crate) const RARE: u64 = 1_000;
 
 /// The tables of the time of single calls.
 ///

@@ -12,6 +12,7 @@ pub mod median;
 pub mod ministat;
 pub mod paired;
 mod probability;
+pub mod proportion;
 pub mod rank_test;
 pub mod resolution;
 pub mod scaling;

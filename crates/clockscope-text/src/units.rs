@@ -47,6 +47,25 @@ pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
+/// A number with three digits and a prefix of the SI where it has more than four: `9,066`, `12.3k`, `400k`, `35.7M`.
+pub fn brief(number: u64) -> String {
+    const PREFIXES: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
+    if number < 10_000 {
+        return count(number);
+    }
+    let mut unit = 1_000_u128;
+    for prefix in PREFIXES {
+        for decimals in [2, 1, 0] {
+            let digits = (u128::from(number) * 10_u128.pow(decimals) + unit / 2) / unit;
+            if digits < 1_000 {
+                return format!("{}{prefix}", with_decimals(digits, decimals));
+            }
+        }
+        unit *= 1_000;
+    }
+    count(number)
+}
+
 fn group(digits: &str) -> String {
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -141,6 +160,24 @@ mod tests {
         }
         assert_eq!(counted(1, "thread", "threads"), "1 thread");
         assert_eq!(counted(2_000, "thread", "threads"), "2,000 threads");
+    }
+
+    #[test]
+    fn brief_numbers_have_at_most_five_letters() {
+        let table = [
+            (0, "0"),
+            (9_999, "9,999"),
+            (10_000, "10k"),
+            (12_345, "12.3k"),
+            (193_825, "194k"),
+            (999_499, "999k"),
+            (999_500, "1M"),
+            (35_742_018, "35.7M"),
+            (u64::MAX, "18.4E"),
+        ];
+        for (number, text) in table {
+            assert_eq!(brief(number), text);
+        }
     }
 
     #[test]

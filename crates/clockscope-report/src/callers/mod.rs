@@ -4,6 +4,7 @@
 mod advice;
 pub mod flamegraph;
 pub mod folded;
+pub mod interval;
 mod long_names;
 pub mod pprof;
 #[cfg(test)]

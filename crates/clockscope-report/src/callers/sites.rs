@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 pub use super::advice::Advice;
 
 use super::super::latency;
+use super::interval;
 use clockscope_model::callers::{CalledRow, Callers, FrameRow, StackRow};
 use clockscope_model::reads;
 use clockscope_model::trace::{SyscallRow, TraceReport, VdsoRow};
@@ -48,8 +49,12 @@ pub struct Site {
     pub called: Vec<String>,
     /// Its language's functions through which it does: `time.perf_counter`, in the order of first sight.
     pub through: Vec<String>,
+    /// Its frame; `None` if the callers are not known.
+    pub frame: Option<FrameRow>,
     /// Reads; estimated from the samples.
     pub reads: f64,
+    /// The ends of the interval of 95 % of these.
+    pub reads_between: (f64, f64),
     /// Reads a second of wall time.
     pub per_second: f64,
     /// Share (0 to 1) of all clock reads of the run.
@@ -83,7 +88,9 @@ pub fn sites(report: &TraceReport) -> Vec<Site> {
             place: place.name.1.clone(),
             called: called.iter().map(|(row, _)| names::called(&callers.called[*row])).collect(),
             through: place.through.clone(),
+            frame: place.frame.clone(),
             reads: place.reads,
+            reads_between: interval::of_reads(&place.rows, callers),
             per_second: if seconds > 0.0 { place.reads / seconds } else { 0.0 },
             share: place.reads / all,
             time_ns: time_ns(report, callers, &called),
@@ -105,6 +112,7 @@ type Name = (Option<String>, String);
 struct Place {
     name: Name,
     through: Vec<String>,
+    frame: Option<FrameRow>,
     reads: f64,
     /// Reads by row of `called`.
     rows: BTreeMap<usize, f64>,
@@ -124,16 +132,14 @@ impl Gathered {
         for stack in &callers.stacks {
             let row = callers.called.get(stack.called).filter(|row| is_read(row, stack, callers));
             let index = row.map(|row| {
-                let (name, through) = place_of(stack, row, callers);
+                let (frame, through) = frame_of(stack, row, callers);
+                let name = frame.map_or((None, String::new()), name_of);
                 let calls = calls(stack);
                 let index = *known.entry(name.clone()).or_insert(gathered.sites.len());
                 if index == gathered.sites.len() {
-                    gathered.sites.push(Place {
-                        name,
-                        through: Vec::new(),
-                        reads: 0.0,
-                        rows: BTreeMap::new(),
-                    });
+                    let (frame, rows) = (frame.cloned(), BTreeMap::new());
+                    let through = Vec::new();
+                    gathered.sites.push(Place { name, through, frame, reads: 0.0, rows });
                 }
                 let place = &mut gathered.sites[index];
                 place.reads += calls;
@@ -157,14 +163,19 @@ fn is_read(row: &CalledRow, stack: &StackRow, callers: &Callers) -> bool {
 }
 
 /// The first frame of the program's own, and what it asks the time of.
-fn place_of(stack: &StackRow, called: &CalledRow, callers: &Callers) -> (Name, Option<String>) {
+fn frame_of<'a>(
+    stack: &StackRow,
+    called: &CalledRow,
+    callers: &'a Callers,
+) -> (Option<&'a FrameRow>, Option<String>) {
     let frames: Vec<&FrameRow> =
         stack.frames.iter().filter_map(|index| callers.frames.get(*index)).collect();
-    let name = match wrappers::own_frame(&frames, called, stack.complete) {
-        Some(frame) => (Some(names::frame(frame)), place(frame)),
-        None => (None, String::new()),
-    };
-    (name, wrappers::asked_through(&frames, called))
+    let through = wrappers::asked_through(&frames, called);
+    (wrappers::own_frame(&frames, called, stack.complete), through)
+}
+
+fn name_of(frame: &FrameRow) -> Name {
+    (Some(names::frame(frame)), place(frame))
 }
 
 fn place(frame: &FrameRow) -> String {

@@ -85,7 +85,8 @@ impl fmt::Display for BenchFileError {
                 write!(f, "not JSON at line {line} column {column}: {what}")
             }
             Self::NotBench => f.write_str(
-                "JSON, but not of clockscope bench; save one with clockscope bench --save FILE",
+                "JSON, but not of clockscope bench or trace; save one with clockscope bench --save FILE, \
+                 or with clockscope trace --format json -o FILE",
             ),
             Self::Malformed(line, what) => {
                 write!(f, "not as clockscope bench saves it, at line {line}: {what}")

@@ -80,7 +80,8 @@ pub fn check_alike(sources: &[Source]) -> Result<(), String> {
     Ok(())
 }
 
-fn kind(content: &Content) -> &'static str {
+/// What is in a file, with its article.
+pub fn kind(content: &Content) -> &'static str {
     match content {
         Content::Plain(_) => "plain numbers",
         Content::Bench(_) => "a measurement of clockscope bench",

@@ -9,4 +9,5 @@ pub mod plain;
 pub mod plot;
 pub mod sentence;
 pub mod text;
+pub mod traces;
 pub mod verdict;

@@ -38,7 +38,7 @@ fn notes(report: &CompareReport) -> String {
 
 /// The text in lines of at most [`WIDTH`] columns, those after the first indented. A percent sign
 /// stays with its number.
-fn paragraph(words: &str) -> String {
+pub(super) fn paragraph(words: &str) -> String {
     let mut text = String::new();
     let mut column = 0;
     let words = printable(words).replace(" %", "\u{a0}%");

@@ -84,6 +84,8 @@ impl BenchArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   clockscope compare before.json after.json      two results of bench --save, path by path
+  clockscope compare old.json new.json           two reports of trace --format json -o FILE: what
+                                                 became slower, and who reads the clock more
   clockscope compare before.txt after.txt        files with one number a line, as for ministat
   clockscope compare -C 2 -d , a.csv b.csv       their second column
   clockscope compare --ministat before.txt after.txt
@@ -106,9 +108,12 @@ pub struct CompareArgs {
     /// Confidence in percent [default: 95; with --ministat one of 80, 90, 95, 98, 99, 99.5]
     #[arg(short = 'c', long, value_name = "PERCENT")]
     pub confidence: Option<String>,
-    /// The smallest change that matters, in percent of the first
-    #[arg(long, default_value_t = 1.0, value_name = "PERCENT")]
-    pub min_effect: f64,
+    /// The smallest change that matters, in percent of the first [default: 1; 10 for reports of trace]
+    #[arg(long, value_name = "PERCENT")]
+    pub min_effect: Option<f64>,
+    /// Show all rows, also those without a change
+    #[arg(long)]
+    pub all: bool,
     /// Unit of the numbers of plain files, for display
     #[arg(long, value_name = "UNIT")]
     pub unit: Option<String>,

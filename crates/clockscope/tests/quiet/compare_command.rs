@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use clockscope_model::compare::{CompareReport, Verdict};
+use clockscope_model::trace_compare::{CostChange, TraceCompareReport};
 
 fn fixtures(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(folder)
@@ -173,6 +174,55 @@ fn bench_files_are_compared_path_by_path() {
     assert!(report.conclusion.starts_with("No change proven in 8 paths: 8 same."));
     let three = report_of(&directory, &["before.json", "before.json", "after.json"]);
     assert_eq!(three.comparisons.len(), 15, "each against the first");
+}
+
+#[test]
+fn two_traces_are_compared() {
+    let directory = fixtures("traces");
+    let output = compare_in(&directory, &["old.json", "new.json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let printed = text(&output.stdout);
+    assert!(printed.lines().all(|line| line.len() <= 80), "{printed}");
+    let first = "\nA clock read costs 1.23 us instead of 24 ns: 51 times as much (38 to 79). ";
+    assert!(printed.contains(first), "{printed}");
+    assert!(printed.contains("\nHost: clocksource: tsc, then hpet.\n"), "{printed}");
+    let json = compare_in(&directory, &["--format", "json", "old.json", "new.json"]);
+    let report: TraceCompareReport = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((report.schema, report.rows.len()), (1, 3));
+    assert_eq!(report.rows[0].cost_change, CostChange::Dearer);
+    assert_eq!(report.callers.unwrap().len(), 3, "each is found again at its new address");
+    for (args, status) in [
+        ("--fail-if slower old.json new.json", 1),
+        ("--fail-if slower new.json old.json", 0),
+        ("--fail-if changed new.json old.json", 1),
+        ("--fail-if changed old.json old.json", 0),
+        ("--fail-if slower --min-effect 6000 old.json new.json", 0),
+    ] {
+        let output = compare_in(&directory, &args.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(status), "{args}");
+    }
+}
+
+#[test]
+fn what_cannot_be_said_of_traces_is_one_line() {
+    let directory = fixtures("traces");
+    for (args, expected) in [
+        ("old.json", "is one report of clockscope trace, and two are compared"),
+        ("old.json new.json old.json", "these are 3 reports of clockscope trace, and two are"),
+        ("old.json ../bench/before.json", "compare files of one kind"),
+        ("old.json ../ministat/c2_syscall.txt", "compare files of one kind"),
+        ("--format html old.json new.json", "a comparison of traces has no page"),
+        ("--ministat old.json new.json", "ministat: Invalid data on line 1 in old.json"),
+        ("-c 99 old.json new.json", "-c is not for reports of clockscope trace"),
+        ("--unit ns old.json new.json", "--unit is not for reports of clockscope trace"),
+        ("--min-effect=-1 old.json new.json", "is not a share in percent; try 10"),
+    ] {
+        let output = compare_in(&directory, &args.split(' ').collect::<Vec<_>>());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args}: {said}");
+        assert!(said.contains(expected) && said.lines().count() == 1, "{args}: {said}");
+        assert_eq!(text(&output.stdout), "", "{args}");
+    }
 }
 
 #[test]

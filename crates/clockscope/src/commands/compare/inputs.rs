@@ -8,21 +8,56 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::cli::measure::CompareArgs;
 use clockscope_report::compare::bench_file;
-use clockscope_report::compare::judge::{Content, Source, check_alike};
+use clockscope_report::compare::judge::{Content, Source, check_alike, kind};
 use clockscope_report::compare::plain::{self, PlainFormat};
+use clockscope_report::compare::traces::{TraceSource, trace_file};
+
+/// What is compared.
+pub(super) enum Inputs {
+    /// Sets of numbers, or results of `bench`; at least one.
+    Measurements(Vec<Source>),
+    /// Two reports of `trace`.
+    Traces(Box<TraceSource>, Box<TraceSource>),
+}
 
 /// Reads all files.
 ///
 /// # Errors
 ///
 /// One line: which file, what is wrong with it and what to try.
-pub(super) fn sources(args: &CompareArgs) -> Result<Vec<Source>> {
+pub(super) fn sources(args: &CompareArgs) -> Result<Inputs> {
     check_standard_input(args)?;
     let format = plain_format(args)?;
-    let sources: Vec<Source> =
-        args.files.iter().map(|path| source(path, &format, args)).collect::<Result<_>>()?;
-    check_alike(&sources).map_err(|why| anyhow!(why))?;
-    Ok(sources)
+    let (mut measured, mut traced) = (Vec::new(), Vec::new());
+    for path in &args.files {
+        match source(path, &format, args)? {
+            Input::Measurement(source) => measured.push(source),
+            Input::Trace(source) => traced.push(source),
+        }
+    }
+    if let (Some(measured), Some(traced)) = (measured.first(), traced.first()) {
+        bail!(
+            "{} has {} and {} has a report of clockscope trace; compare files of one kind",
+            measured.file,
+            kind(&measured.content),
+            traced.file
+        );
+    }
+    if measured.is_empty() {
+        return match <[Box<TraceSource>; 2]>::try_from(traced) {
+            Ok([before, after]) => Ok(Inputs::Traces(before, after)),
+            Err(traced) if traced.len() == 1 => bail!(
+                "{} is one report of clockscope trace, and two are compared; to look at one: clockscope view",
+                traced[0].file
+            ),
+            Err(traced) => bail!(
+                "these are {} reports of clockscope trace, and two are compared; name two of them",
+                traced.len()
+            ),
+        };
+    }
+    check_alike(&measured).map_err(|why| anyhow!(why))?;
+    Ok(Inputs::Measurements(measured))
 }
 
 /// Standard input can be read once only.
@@ -83,12 +118,23 @@ fn read_from(mut file: impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn source(path: &Path, format: &PlainFormat, args: &CompareArgs) -> Result<Source> {
+/// A file, told by its content.
+enum Input {
+    Measurement(Source),
+    Trace(Box<TraceSource>),
+}
+
+fn source(path: &Path, format: &PlainFormat, args: &CompareArgs) -> Result<Input> {
     let name =
         if is_standard_input(path) { "standard input".into() } else { path.display().to_string() };
     let bytes = read(path).with_context(|| format!("cannot read {name}"))?;
+    let file = path.display().to_string();
+    if let Some(report) = trace_file::parse(&bytes) {
+        let report = report.with_context(|| format!("cannot use {name}"))?;
+        return Ok(Input::Trace(Box::new(TraceSource { file, report })));
+    }
     let content = content(&bytes, format, args).with_context(|| format!("cannot use {name}"))?;
-    Ok(Source { file: path.display().to_string(), content })
+    Ok(Input::Measurement(Source { file, content }))
 }
 
 fn content(bytes: &[u8], format: &PlainFormat, args: &CompareArgs) -> Result<Content> {

@@ -2,6 +2,7 @@
 
 mod inputs;
 mod ministat;
+mod traces;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -16,7 +17,10 @@ use clockscope_report::pages;
 use clockscope_sys::terminal;
 use clockscope_text::foreign::json_document;
 use clockscope_text::foreign::printable_lines;
+use inputs::Inputs;
 
+/// The smallest change of a measurement that matters, in percent.
+const MIN_EFFECT: f64 = 1.0;
 /// Width of the plot where there is no terminal.
 const PLOT_WIDTH: usize = 74;
 /// Columns of a line of the plot that are not plot.
@@ -37,9 +41,13 @@ pub fn run(args: &CompareArgs) -> i32 {
 }
 
 fn compare(args: &CompareArgs) -> Result<i32> {
+    let sources = match inputs::sources(args)? {
+        Inputs::Measurements(sources) => sources,
+        Inputs::Traces(before, after) => return traces::compare(args, &before, &after),
+    };
     let options = options(args)?;
     let plot_width = plot_width(args)?;
-    let report = judge::compare(inputs::sources(args)?, &options);
+    let report = judge::compare(sources, &options);
     let printed = match args.format {
         ReportFormat::Text => text::render(&report, plot_width),
         ReportFormat::Json => json_document(&report)?,
@@ -50,15 +58,21 @@ fn compare(args: &CompareArgs) -> Result<i32> {
 }
 
 fn options(args: &CompareArgs) -> Result<JudgeOptions> {
-    if !args.min_effect.is_finite() || args.min_effect < 0.0 {
-        bail!("--min-effect {} is not a share in percent; try 1", args.min_effect);
-    }
     Ok(JudgeOptions {
         confidence_percent: confidence(args.confidence.as_deref())?,
-        min_effect_percent: args.min_effect,
+        min_effect_percent: min_effect(args, MIN_EFFECT)?,
         higher_is_better: args.higher_is_better,
         unit: args.unit.clone().unwrap_or_default(),
     })
+}
+
+/// The smallest change that matters, in percent.
+fn min_effect(args: &CompareArgs, default: f64) -> Result<f64> {
+    let percent = args.min_effect.unwrap_or(default);
+    if !percent.is_finite() || percent < 0.0 {
+        bail!("--min-effect {percent} is not a share in percent; try {default}");
+    }
+    Ok(percent)
 }
 
 fn confidence(text: Option<&str>) -> Result<f64> {
