@@ -134,7 +134,7 @@ impl Page for CompareReport {
             [one] => format!("{one} by itself"),
             [base, others @ ..] => format!("{base} against {}", others.join(", ")),
         };
-        Parts { title, beside: json!({}), text: compare::text::render(self, PLOT_WIDTH) }
+        Parts { title, beside: json!({}), text: compare::text::render(self, PLOT_WIDTH, true) }
     }
 }
 

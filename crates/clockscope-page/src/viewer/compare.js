@@ -12,7 +12,8 @@ const verdictWord = comparison => (VERDICTS[comparison.verdict] || ['?'])[0];
 // Change in percent with the ends of its interval; `null` if it cannot be said in percent.
 const changeOf = comparison => comparison.change_percent || comparison.shift_percent;
 
-function comparePage(report) {
+function comparePage(saved) {
+  const report = spelled(saved);
   const files = [...new Set(report.sets.map(set => set.file))];
   const text = { ps: picos, ns: nanos }[report.unit] || (value => (digits(value) + ' ' + report.unit).trim());
   const context = { files, text, hasMany: files.length > 2 };
@@ -31,6 +32,18 @@ function comparePage(report) {
       `change that matters is ${digits(report.min_effect_percent)} % of the first set\u2019s median.`),
     ...again(compareCommand(report, files))),
   ];
+}
+
+// Names of paths as the sentences have them: MONOTONIC by vdso.
+function spelled(report) {
+  const name = path => path && path.replace(/^CLOCK_/, '').replace(/_ID by /, ' by ');
+  const named = row => ({ ...row, path: name(row.path) });
+  return {
+    ...report,
+    sets: report.sets.map(named),
+    comparisons: report.comparisons.map(named),
+    unmatched: report.unmatched.map(([file, path]) => [file, name(path)]),
+  };
 }
 
 const otherFile = (report, comparison) => (report.sets[comparison.other] || { file: '?' }).file;

@@ -6,33 +6,62 @@ use clockscope_text::foreign::printable;
 /// One clause for each difference: `clocksource: tsc, then hpet`. What one side does not know is
 /// passed over.
 pub fn between(before: &HostState, after: &HostState) -> Vec<String> {
-    let mut clauses = Vec::new();
-    let mut add = |what: &str, before: Option<String>, after: Option<String>| {
-        if let (Some(before), Some(after)) = (before, after)
-            && before != after
-            && !before.is_empty()
-            && !after.is_empty()
-        {
-            clauses.push(printable(&format!("{what}: {before}, then {after}")));
-        }
-    };
     let of = |text: &str| Some(text.to_owned());
     let number = |value: u32| (value > 0).then(|| value.to_string());
-    add("CPU", before.cpu_model.clone(), after.cpu_model.clone());
-    add("architecture", of(&before.arch), of(&after.arch));
-    add("CPUs online", number(before.cpus_online), number(after.cpus_online));
-    add("kernel", of(&before.kernel), of(&after.kernel));
-    add("kernel command line", before.command_line.clone(), after.command_line.clone());
-    add("clocksource", before.clocksource.clone(), after.clocksource.clone());
-    add("vDSO", vdso(before), vdso(after));
-    add("ticks a second", before.hz.and_then(number), after.hz.and_then(number));
-    add("virtualisation", before.virtualisation.clone(), after.virtualisation.clone());
-    add("seccomp", before.seccomp.clone(), after.seccomp.clone());
-    add("time namespace", before.time_namespace.clone(), after.time_namespace.clone());
-    add("system calls", tracing(&before.syscall_tracing), tracing(&after.syscall_tracing));
-    add("measuring process", traced(before), traced(after));
-    add("clockscope", of(&before.clockscope), of(&after.clockscope));
-    clauses
+    let clauses = [
+        of_fact("CPU", before.cpu_model.clone(), after.cpu_model.clone()),
+        of_fact("architecture", of(&before.arch), of(&after.arch)),
+        of_fact("CPUs online", number(before.cpus_online), number(after.cpus_online)),
+        of_fact("kernel", of(&before.kernel), of(&after.kernel)),
+        of_command_line(before, after),
+        of_fact("clocksource", before.clocksource.clone(), after.clocksource.clone()),
+        of_fact("vDSO", vdso(before), vdso(after)),
+        of_fact("ticks a second", before.hz.and_then(number), after.hz.and_then(number)),
+        of_fact("virtualisation", before.virtualisation.clone(), after.virtualisation.clone()),
+        of_fact("seccomp", before.seccomp.clone(), after.seccomp.clone()),
+        of_fact("time namespace", before.time_namespace.clone(), after.time_namespace.clone()),
+        of_fact("system calls", tracing(&before.syscall_tracing), tracing(&after.syscall_tracing)),
+        of_fact("measuring process", traced(before), traced(after)),
+        of_fact("clockscope", of(&before.clockscope), of(&after.clockscope)),
+    ];
+    clauses.into_iter().flatten().collect()
+}
+
+/// A clause if both sides know something and it differs.
+fn of_fact(what: &str, before: Option<String>, after: Option<String>) -> Option<String> {
+    let (before, after) = (before?, after?);
+    let is_known = !before.is_empty() && !after.is_empty();
+    (is_known && before != after).then(|| printable(&format!("{what}: {before}, then {after}")))
+}
+
+/// A clause of the words that only one of the kernels was started with.
+fn of_command_line(before: &HostState, after: &HostState) -> Option<String> {
+    let words = |host: &HostState| -> Option<Vec<String>> {
+        Some(host.command_line.as_ref()?.split_whitespace().map(str::to_owned).collect())
+    };
+    let (before, after) = (words(before)?, words(after)?);
+    if before == after || before.is_empty() || after.is_empty() {
+        return None;
+    }
+    let without = |these: &[String], those: &[String]| -> Vec<String> {
+        let mut left = those.to_vec();
+        let is_new = |word: &&String| match left.iter().position(|other| other == *word) {
+            Some(index) => {
+                left.swap_remove(index);
+                false
+            }
+            None => true,
+        };
+        these.iter().filter(is_new).cloned().collect()
+    };
+    let (gone, new) = (without(&before, &after), without(&after, &before));
+    let clause = match (gone.is_empty(), new.is_empty()) {
+        (true, true) => "the same words in another order".to_owned(),
+        (false, true) => format!("{} the first time only", gone.join(" ")),
+        (true, false) => format!("{} the second time only", new.join(" ")),
+        (false, false) => format!("{}, then {}", gone.join(" "), new.join(" ")),
+    };
+    Some(printable(&format!("kernel command line: {clause}")))
 }
 
 /// A clause if another CPU was measured on.
@@ -116,6 +145,22 @@ mod tests {
         let later = HostState { date: "2026-01-02".to_owned(), load: Some(3.0), ..host() };
         assert_eq!(between(&host(), &later), [""; 0]);
         assert_eq!(between(&host(), &HostState::default()), [""; 0], "nothing is known");
+    }
+
+    #[test]
+    fn of_the_command_line_only_what_differs_is_said() {
+        let host = |line: &str| HostState { command_line: Some(line.to_owned()), ..host() };
+        for (before, after, clause) in [
+            ("ro quiet", "ro quiet tsc=unstable", "tsc=unstable the second time only"),
+            ("ro nohz quiet", "ro quiet", "nohz the first time only"),
+            ("root=/dev/a ro", "root=/dev/b ro", "root=/dev/a, then root=/dev/b"),
+            ("console=a console=a", "console=a", "console=a the first time only"),
+            ("a b", "b a", "the same words in another order"),
+        ] {
+            let expected = format!("kernel command line: {clause}");
+            assert_eq!(between(&host(before), &host(after)), [expected]);
+        }
+        assert_eq!(between(&host(""), &host("ro")), [""; 0], "it could not be read");
     }
 
     #[test]

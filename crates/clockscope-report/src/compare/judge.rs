@@ -3,6 +3,7 @@
 use super::bench_file::{BenchFile, BenchPath, label};
 use super::host_changes;
 use super::sentence::{self, Circumstances};
+use super::spelling::spelled;
 use super::verdict::{self, Demand, Evidence};
 use clockscope_model::bench::PathName;
 use clockscope_model::compare::{CompareReport, Comparison, SCHEMA, SetRow, Verdict};
@@ -172,7 +173,7 @@ fn launch_notes(disagreeing: &[String], report: &CompareReport) -> Vec<String> {
     let mut disturbed = single().filter(|set| set.launches.is_some_and(|made| made > 1));
     if let Some(first) = disturbed.next() {
         let made = first.launches.unwrap_or_default();
-        let path = first.path.as_deref().unwrap_or("a path");
+        let path = first.path.as_deref().map_or("a path".to_owned(), spelled);
         let more = match disturbed.count() {
             0 => String::new(),
             sets => format!(" (and in {} more)", units::counted(sets as u64, "set", "sets")),
@@ -354,7 +355,7 @@ fn decide_all(weighed: Vec<Weighed>, report: &mut CompareReport) -> Vec<String> 
             around = decide(&mut comparison, &alone, &Evidence { p, ..evidence }, launches, report);
         }
         if around.launches_disagree {
-            disagreeing.push(comparison.path.clone().unwrap_or_default());
+            disagreeing.push(comparison.path.as_deref().map(spelled).unwrap_or_default());
         }
         comparison.sentence = sentence::of(&comparison, around, report);
         report.comparisons.push(comparison);
@@ -410,7 +411,7 @@ fn decide(
 
 fn note_about(set: &Set, report: &mut CompareReport) {
     let name = match &set.row.path {
-        Some(path) => format!("{path} in {}", set.row.file),
+        Some(path) => format!("{} in {}", spelled(path), set.row.file),
         None => set.row.file.clone(),
     };
     if set.values.as_ref().is_some_and(|values| values.count() > 2 && values.is_constant()) {

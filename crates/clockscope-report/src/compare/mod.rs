@@ -8,6 +8,7 @@ pub mod numbers;
 pub mod plain;
 pub mod plot;
 pub mod sentence;
+mod spelling;
 pub mod text;
 pub mod traces;
 pub mod verdict;

@@ -1,5 +1,6 @@
 //! Verdicts in words.
 
+use super::spelling::spelled;
 use clockscope_model::compare::{CompareReport, Comparison, SetRow, Verdict};
 use clockscope_text::units;
 
@@ -90,7 +91,8 @@ fn change(comparison: &Comparison, report: &CompareReport) -> String {
 pub fn of(comparison: &Comparison, around: Circumstances, report: &CompareReport) -> String {
     let (base, other) = (&report.sets[comparison.base], &report.sets[comparison.other]);
     let (a, b) = names(base, other);
-    let prefix = comparison.path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
+    let prefix =
+        comparison.path.as_ref().map(|path| format!("{}: ", spelled(path))).unwrap_or_default();
     let change = change(comparison, report);
     let matters = effect(report);
     let is_proven = comparison.p_holm < 1.0 - report.confidence_percent / 100.0;
@@ -242,8 +244,8 @@ fn named(comparison: &Comparison, report: &CompareReport) -> String {
     let file = &report.sets[comparison.other].file;
     let is_pair = report.comparisons.iter().all(|c| &report.sets[c.other].file == file);
     let what = match &comparison.path {
-        Some(path) if is_pair => path.clone(),
-        Some(path) => format!("{path} in {file}"),
+        Some(path) if is_pair => spelled(path),
+        Some(path) => format!("{} in {file}", spelled(path)),
         None => file.clone(),
     };
     match comparison.change() {

@@ -1,6 +1,7 @@
 //! The comparison for people: plain sets with their plot, or a table of paths.
 
 use super::numbers::{general, number, sign};
+use super::spelling::spelled;
 use super::{plot, sentence};
 use clockscope_model::compare::{CompareReport, Comparison, SetRow, Verdict};
 use clockscope_text::foreign::printable;
@@ -8,11 +9,12 @@ use clockscope_text::units;
 
 /// What the text is fitted to.
 const WIDTH: usize = 80;
-/// The whole text; `plot_width` columns for the plot between its borders.
-pub fn render(report: &CompareReport, plot_width: usize) -> String {
+
+/// The whole text; `plot_width` columns for the plot between its borders; with `all` paths, or those that changed.
+pub fn render(report: &CompareReport, plot_width: usize, all: bool) -> String {
     let is_table = report.sets.iter().any(|set| set.path.is_some())
         && (report.comparisons.len() != 1 || report.sets.len() != 2);
-    let mut blocks = if is_table { vec![paths(report)] } else { sets(report, plot_width) };
+    let mut blocks = if is_table { vec![paths(report, all)] } else { sets(report, plot_width) };
     blocks.push(notes(report));
     blocks.push(match report.comparisons.as_slice() {
         [only] => paragraph(&report.conclusion) + &details(only, report),
@@ -28,7 +30,7 @@ fn notes(report: &CompareReport) -> String {
     let mut lines: Vec<String> = Vec::new();
     lines.extend(report.host_changes.iter().map(|clause| format!("Host: {clause}.")));
     lines.extend(report.notes.iter().map(|note| format!("Note: {note}")));
-    let only = |(file, path): &(String, String)| format!("Only in {file}: {path}.");
+    let only = |(file, path): &(String, String)| format!("Only in {file}: {}.", spelled(path));
     lines.extend(report.unmatched.iter().take(SHOWN).map(only));
     if report.unmatched.len() > SHOWN {
         lines.push(format!("And {} more in one file only.", report.unmatched.len() - SHOWN));
@@ -63,7 +65,7 @@ fn sets(report: &CompareReport, plot_width: usize) -> Vec<String> {
     let mut names = String::new();
     for (index, set) in report.sets.iter().enumerate() {
         let name = if set.file == "-" { "standard input" } else { &printable(&set.file) };
-        let path = set.path.as_ref().map(|path| format!(", {path}")).unwrap_or_default();
+        let path = set.path.as_ref().map(|path| format!(", {}", spelled(path))).unwrap_or_default();
         names.push_str(&format!("{} {name}{path}\n", sign(index)));
     }
     let mut blocks = vec![names, figures(report), plot::draw(report, plot_width)];
@@ -220,7 +222,7 @@ fn details(comparison: &Comparison, report: &CompareReport) -> String {
 }
 
 /// The table of paths, what changed on top.
-fn paths(report: &CompareReport) -> String {
+fn paths(report: &CompareReport, all: bool) -> String {
     if report.comparisons.is_empty() {
         return single_file(report);
     }
@@ -248,9 +250,27 @@ fn paths(report: &CompareReport) -> String {
             text.push('\n');
         }
         text.push_str(&format!("{} -> {}\n\n", printable(base), printable(file)));
-        text.push_str(&path_table(&rows, report));
+        let (shown, rest): (Vec<&Comparison>, Vec<&Comparison>) =
+            rows.into_iter().partition(|row| all || rank(row.verdict) == 0);
+        if !shown.is_empty() {
+            text.push_str(&path_table(&shown, report));
+        }
+        text.push_str(&unchanged(&rest, shown.is_empty()));
     }
     text
+}
+
+/// One line for the paths that are not in the table.
+fn unchanged(rest: &[&Comparison], are_all: bool) -> String {
+    let others = if are_all {
+        units::counted(rest.len() as u64, "path", "paths")
+    } else {
+        units::counted(rest.len() as u64, "other", "others")
+    };
+    match rest {
+        [] => String::new(),
+        _ => format!("{others}: no change found (--all shows them)\n"),
+    }
 }
 
 /// Order of verdicts in the table.
@@ -270,21 +290,16 @@ fn path_table(comparisons: &[&Comparison], report: &CompareReport) -> String {
             .map(str::to_owned);
     let rows: Vec<Vec<String>> =
         comparisons.iter().map(|comparison| path_row(comparison, report)).collect();
-    let draw = |rows: &[Vec<String>]| aligned(&head, rows, |_| String::new(), &[0, 5]);
-    let shortened = |from: &str, to: &str, rows: &[Vec<String>]| -> Vec<Vec<String>> {
-        let mut rows = rows.to_vec();
-        for row in &mut rows {
-            row[0] = row[0].replacen(from, to, 1);
-        }
-        rows
-    };
-    let table = draw(&rows);
-    if width_of(&table) <= WIDTH {
-        return table;
+    let table = |rows: &[Vec<String>]| aligned(&head, rows, |_| String::new(), &[0, 5]);
+    let whole = table(&rows);
+    if width_of(&whole) <= WIDTH {
+        return whole;
     }
-    let without_prefix = shortened("CLOCK_", "", &rows);
-    let table = draw(&without_prefix);
-    if width_of(&table) <= WIDTH { table } else { draw(&shortened(" by ", " ", &without_prefix)) }
+    let short = rows.into_iter().map(|mut row| {
+        row[0] = row[0].replacen(" by ", " ", 1);
+        row
+    });
+    table(&short.collect::<Vec<_>>())
 }
 
 fn path_row(comparison: &Comparison, report: &CompareReport) -> Vec<String> {
@@ -300,7 +315,7 @@ fn path_row(comparison: &Comparison, report: &CompareReport) -> Vec<String> {
         _ => ("-".to_owned(), "-".to_owned()),
     };
     vec![
-        comparison.path.clone().unwrap_or_default(),
+        comparison.path.as_deref().map(spelled).unwrap_or_default(),
         cost(comparison.base),
         cost(comparison.other),
         change,
@@ -319,7 +334,7 @@ fn single_file(report: &CompareReport) -> String {
         .iter()
         .map(|set| {
             vec![
-                set.path.clone().unwrap_or_default(),
+                set.path.as_deref().map(spelled).unwrap_or_default(),
                 set.n.to_string(),
                 figure(set.median),
                 format!("{} to {}", figure(set.median_ci_low), figure(set.median_ci_high)),

@@ -49,7 +49,7 @@ fn compare(args: &CompareArgs) -> Result<i32> {
     let plot_width = plot_width(args)?;
     let report = judge::compare(sources, &options);
     let printed = match args.format {
-        ReportFormat::Text => text::render(&report, plot_width),
+        ReportFormat::Text => text::render(&report, plot_width, args.all),
         ReportFormat::Json => json_document(&report)?,
         ReportFormat::Html => pages::of_report(&report, None)?,
     };
