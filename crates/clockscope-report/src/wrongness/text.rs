@@ -1,8 +1,8 @@
 //! The report as text: one screen.
 
-use super::histogram;
 use super::sentences::amount;
 use super::sentences::{self, short};
+use super::{answer, histogram};
 use clockscope_model::wrongness::{ClockRow, Discipline, Steps, WrongnessReport};
 use clockscope_text::units;
 
@@ -19,15 +19,14 @@ pub struct TextOptions {
 
 /// The report, each line at most 80 columns.
 pub fn render(report: &WrongnessReport, options: &TextOptions) -> String {
-    let mut text = table(report);
-    text.push('\n');
+    let mut text = wrapped("", &answer::of(report));
     for fault in &report.faults {
         text.push_str(&wrapped(&format!("FAULT ({}): ", fault.kind), &fault.sentence));
     }
-    if report.faults.is_empty() {
-        let seconds = report.elapsed_ms as f64 / 1e3;
-        text.push_str(&format!("no fault found in {seconds:.1} s\n"));
-    }
+    text.push('\n');
+    text.push_str(&table(report));
+    text.push_str(&wrapped("", answer::LEGEND));
+    text.push('\n');
     text.push_str(&remarks(report));
     let drawn = options.histogram.as_ref();
     let drawn = drawn.and_then(|name| report.clocks.iter().find(|clock| clock.clock == *name));
@@ -228,6 +227,6 @@ mod tests {
     #[test]
     fn an_empty_report_has_a_head_and_says_that_nothing_is_wrong() {
         let text = render(&WrongnessReport::default(), &TextOptions::default());
-        assert!(text.contains("no fault found") && text.contains("stale p50"), "{text}");
+        assert!(text.contains("No fault found") && text.contains("stale p50"), "{text}");
     }
 }

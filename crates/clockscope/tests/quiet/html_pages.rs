@@ -281,7 +281,7 @@ fn without_script_the_report_is_there_as_text() {
     for (html, words) in [
         (page_of("bench.json"), "rdtscp             tsc       14.09"),
         (page_of("compare.json"), "MONOTONIC by syscall       125 ns   145 ns"),
-        (page_of("wrongness.json"), "no fault found in"),
+        (page_of("wrongness.json"), "No fault found in"),
         (page_of_trace(), "clock_gettime(REALTIME)"),
     ] {
         let browser = Browser::new();
@@ -359,7 +359,7 @@ fn the_page_of_a_saved_report_is_that_of_the_command() {
     assert_eq!(read("page"), read("html"));
     let printed = clockscope(&["view", "json"], folder.path());
     assert_eq!(String::from_utf8(printed.stdout).expect("text"), read("html"));
-    // A report of trace does not say where it was made; its page is the command's without the machine.
+    // A saved report of trace says where it was made, and so does its page.
     let output = clockscope(
         &["run", "--stats", "--clock", "kernel", "--format", "json", "-o", "run", "--", "date"],
         folder.path(),
