@@ -8,7 +8,7 @@ use super::options::TextOptions;
 use super::{answers, declines, latency, overhead, page_answers, table};
 use clockscope_model::trace::{Attached, ProcessDetail, ThreadDetail, TraceReport};
 use clockscope_text::foreign::joined;
-use clockscope_text::lines::{WIDTH, cut_middle, width};
+use clockscope_text::lines::{WIDTH, cut_middle, labelled, width};
 use clockscope_text::units;
 
 /// What is said of a program of which nothing is known.
@@ -106,18 +106,25 @@ pub(super) fn traced(report: &TraceReport) -> String {
     if command.is_empty() { UNNAMED.to_owned() } else { command }
 }
 
-/// One line a process that was attached to: how long it stood still.
+/// A sentence a process that was attached to: how long its threads stood still.
 fn attached(report: &TraceReport) -> String {
     let line = |process: &Attached| {
-        let detached = match process.ended.as_str() {
-            "exited" => "exited".to_owned(),
-            "killed" => "was killed".to_owned(),
-            _ => format!("detached in {}", units::nanos(process.detach_pause_ns)),
-        };
-        let threads = units::counted(process.threads, "thread", "threads");
-        let name = format!("Attached to {} ({})", process.command, process.pid);
         let paused = units::nanos(process.pause_ns);
-        one_line(&name, &format!(", {threads}: paused {paused}, {detached}"))
+        let end = match process.ended.as_str() {
+            "exited" => "; it exited".to_owned(),
+            "killed" => "; it was killed".to_owned(),
+            _ => format!(" and {} at the end", units::nanos(process.detach_pause_ns)),
+        };
+        let stood = match process.threads {
+            1 => "its thread stood".to_owned(),
+            threads => format!("all {} threads stood", units::count(threads)),
+        };
+        let name = cut_middle(&process.command.printable(), WIDTH / 2);
+        let pid = process.pid;
+        labelled(
+            "Attached",
+            &format!("{name} ({pid}): {stood} still up to {paused} at the start{end}"),
+        )
     };
     report.attached.iter().map(line).collect()
 }

@@ -376,6 +376,32 @@ fn a_read_that_the_vdso_passes_on_is_one_read_and_nothing_is_said_of_other_hosts
 }
 
 #[test]
+fn how_long_threads_stood_still_is_said_of_each_process() {
+    use clockscope_model::trace::Attached;
+    let process = |pid, threads, ended: &str| Attached {
+        pid,
+        command: "postgres".into(),
+        threads,
+        pause_ns: 400_000,
+        detach_pause_ns: 2_000_000,
+        ended: ended.to_owned(),
+    };
+    let attached =
+        vec![process(7, 3, "duration"), process(8, 1, "interrupted"), process(9, 1, "exited")];
+    let report = TraceReport { attached, ..TraceReport::default() };
+    let text = text(&report);
+    let told: String = text.lines().skip(1).take(6).map(|line| format!("{line}\n")).collect();
+    insta::assert_snapshot!(told, @r"
+    Attached:     postgres (7): all 3 threads stood still up to 400 us at the start
+                  and 2 ms at the end
+    Attached:     postgres (8): its thread stood still up to 400 us at the start and
+                  2 ms at the end
+    Attached:     postgres (9): its thread stood still up to 400 us at the start; it
+                  exited
+    ");
+}
+
+#[test]
 fn a_program_killed_by_a_signal_is_said_to_be() {
     let mut report = vdso_only();
     report.exit_code = None;
