@@ -27,6 +27,10 @@ pub struct ClockPage {
     pub writer: u32,
     /// How often the page was published.
     pub count: u32,
+    /// Whether a timekeeper serves it; `None` if this user may not see that.
+    pub served: Option<bool>,
+    /// When the timekeeper that serves it, or did so last, began: RFC 3339, UTC.
+    pub since: Option<String>,
 }
 
 /// As text for people.
@@ -52,7 +56,13 @@ pub fn text(page: &ClockPage) -> String {
         let ends = valid.map_or_else(|| "over".to_owned(), |left| format!("valid for {left:.1} s"));
         say("Line:", format!("{age:.3} s old, {ends}"));
     }
-    say("Writer:", format!("process {}, published {} times", page.writer, page.count));
+    let since = page.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
+    let writer = match page.served {
+        Some(true) => format!("process {}{since}", page.writer),
+        Some(false) => format!("none; process {} has ended", page.writer),
+        None => format!("process {}{since}, if it still runs", page.writer),
+    };
+    say("Writer:", format!("{writer}; published {} times", page.count));
     lines
 }
 
@@ -72,6 +82,8 @@ mod tests {
             valid_seconds: Some(9.96),
             writer: 4242,
             count: 77,
+            served: Some(true),
+            since: Some("2026-11-23T13:50:02Z".to_owned()),
         }
     }
 
@@ -82,8 +94,16 @@ mod tests {
                         Counter: 2499.998123 MHz\n\
                         Bound:   47 ns\n\
                         Line:    0.042 s old, valid for 10.0 s\n\
-                        Writer:  process 4242, published 77 times\n";
+                        Writer:  process 4242 since 2026-11-23T13:50:02Z; published 77 times\n";
         assert_eq!(text(&page()), expected);
+    }
+
+    #[test]
+    fn a_writer_that_has_ended_is_not_called_the_writer() {
+        let ended = text(&ClockPage { served: Some(false), ..page() });
+        assert!(ended.ends_with("Writer:  none; process 4242 has ended; published 77 times\n"));
+        let unseen = text(&ClockPage { served: None, since: None, ..page() });
+        assert!(unseen.contains("process 4242, if it still runs; published"), "{unseen}");
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub mod perf_clock;
 pub mod perf_counters;
 pub mod perf_rings;
 pub mod perf_samples;
+pub mod pidfd;
 pub mod poll;
 pub mod precedence;
 pub mod privileges;

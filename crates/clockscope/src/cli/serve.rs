@@ -16,10 +16,11 @@ pub const PAGE: &str = "/run/clockscope/page";
   clockscope serve                          publish /run/clockscope/page and go to the background
   clockscope serve --foreground             under a supervisor; see packaging/clockscope-serve.service
   clockscope serve --user nobody            drop privileges once the page is open
-  clockscope serve --status                 print the state of the page
+  clockscope serve --status                 print the state of the page, and who serves it
+  clockscope serve --stop                   end the timekeeper; programs use its last line to the end
 
 Exit status: 0; with --status 0 if the page answers, 1 if it does not, 2 if it cannot be read or is
-no page; 125 if serve could not publish: it refused the TSC, another timekeeper writes the page, or
+no page; with --stop 0 if the timekeeper has ended, 1 if there was none, 2 on errors; 125 if serve could not publish: it refused the TSC, another timekeeper writes the page, or
 the file cannot be made; 2 if the options are wrong.")]
 pub struct ServeArgs {
     /// The file of the page
@@ -53,6 +54,16 @@ pub struct ServeArgs {
         conflicts_with_all = ["period", "valid", "user", "foreground", "force", "withdraw_on_exit"]
     )]
     pub status: Option<Option<PathBuf>>,
+    /// End the timekeeper of a page (of --page if no FILE is given), and wait until it is gone
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        conflicts_with_all = [
+            "status", "period", "valid", "user", "foreground", "force", "withdraw_on_exit"
+        ]
+    )]
+    pub stop: Option<Option<PathBuf>>,
     /// With --status: how to print it
     #[arg(long, value_enum, default_value_t = Format::Text, requires = "status")]
     pub format: Format,

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,6 +62,66 @@ fn a_page_is_made_for_everybody_and_says_what_it_is_worth() {
     assert!(said.contains("clockscope: the page answered for "), "{said}");
     // It is left for the next one.
     assert_eq!(status(&path).0, Some(0));
+}
+
+#[test]
+fn a_page_says_who_serves_it_since_when_and_how_to_end_that() {
+    let (_folder, path) = place();
+    let started = run(&path, &[]);
+    let said = String::from_utf8_lossy(&started.stdout).into_owned();
+    let (_, json) = status(&path);
+    let process = json["writer"].as_u64().unwrap();
+    let stop = format!("; to end it: clockscope serve --stop {}\n", path.display());
+    assert!(said.starts_with(&format!("process {process} serves the time through ")), "{said}");
+    assert!(said.contains(" of the kernel's clock") && said.ends_with(&stop), "{said}");
+    assert_eq!(json["served"], true);
+    assert!(json["since"].as_str().unwrap().ends_with('Z'), "{json}");
+
+    let stopped = run(Path::new("/none"), &["--stop", path.to_str().unwrap()]);
+    assert_eq!(stopped.status.code(), Some(0), "{}", stderr(&stopped));
+    let said = String::from_utf8_lossy(&stopped.stdout).into_owned();
+    assert_eq!(said, format!("process {process} serves {} no more\n", path.display()));
+    assert!(!is_alive(process), "it waits until the process is gone");
+    let (code, json) = status(&path);
+    assert_eq!((code, &json["served"]), (Some(0), &false.into()), "its last line still answers");
+    assert_fails(&run(&path, &["--stop"]), 1, "nobody serves ");
+    assert_fails(&run(Path::new("/none/page"), &["--stop"]), 1, "nobody serves /none/page");
+    assert!(Served::start(&path, &[]).is_running(), "another one may begin");
+}
+
+/// Whether a process runs; one that has ended and was not waited for does not.
+fn is_alive(process: u64) -> bool {
+    let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+}
+
+#[test]
+fn a_timekeeper_under_a_supervisor_is_ended_in_order() {
+    let (_folder, path) = place();
+    let served = Served::start(&path, &["--withdraw-on-exit"]);
+    assert_eq!(run(&path, &["--stop"]).status.code(), Some(0));
+    let (_, json) = status(&path);
+    assert_eq!(json["reason_number"], Decline::WriterStopped.as_raw());
+    drop(served);
+}
+
+#[test]
+fn another_users_timekeeper_is_left_alone() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let (folder, path) = place();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut served = Served::start(&path, &[]);
+    let output = command(&path, &["--stop"]).uid(65_534).gid(65_534).output().unwrap();
+    assert_fails(&output, 2, "try as its owner or as root");
+    let seen = command(&path, &["--status", "--format", "json"]).uid(65_534).output().unwrap();
+    let json: Value = serde_json::from_slice(&seen.stdout).unwrap();
+    assert_eq!(
+        (&json["served"], json["writer"].as_u64()),
+        (&Value::Null, Some(served.id().into()))
+    );
+    assert!(served.is_running());
 }
 
 #[test]
@@ -202,6 +263,8 @@ fn wrong_options_are_refused() {
         &["--valid", "2h"],
         &["--format", "json"],
         &["--status", "--force"],
+        &["--stop", "--force"],
+        &["--stop", "/a", "--status", "/b"],
         &["--user"],
     ] {
         assert_eq!(run(Path::new("/none"), options).status.code(), Some(2), "{options:?}");

@@ -1,9 +1,11 @@
 //! `clockscope serve`: a clock page for every program of this host.
 
+mod holder;
 mod opened;
 mod status;
 mod supervisor;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -11,11 +13,13 @@ use anyhow::{Context as _, Result};
 use self::opened::Opened;
 use self::supervisor::Supervisor;
 use super::tsc_guard;
-use crate::cli::serve::ServeArgs;
+use crate::cli::serve::{PAGE, ServeArgs};
 use crate::exit;
 use clockscope_sys::detach::{self, Side, Word};
 use clockscope_sys::poll::{self, EndSignals};
 use clockscope_sys::privileges;
+use clockscope_text::foreign::printable;
+use clockscope_text::units;
 use clockscope_timekeeper::{Options, Pulse, Report, Timekeeper, guards};
 
 /// After this long the page is as good as ready even if the counter has not proven itself.
@@ -28,6 +32,12 @@ const LATER: Duration = Duration::from_secs(1);
 pub fn run(args: &ServeArgs) -> i32 {
     if args.status.is_some() {
         return status::run(args);
+    }
+    if let Some(page) = &args.stop {
+        return holder::stop(page.as_ref().unwrap_or(&args.page)).unwrap_or_else(|error| {
+            super::warn_user(&error);
+            exit::FAILURE
+        });
     }
     serve(args).unwrap_or_else(|error| {
         super::warn_user(&error);
@@ -73,7 +83,7 @@ fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
     };
     let keeper = Timekeeper::start(opened.page, options).context("cannot start the timekeeper")?;
     let supervisor = Supervisor::new();
-    watch(&keeper, &signals, &supervisor, &mut word)?;
+    watch(&keeper, &signals, &supervisor, &args.page, &mut word)?;
     supervisor.stopping();
     let report = keeper.stop();
     if args.foreground {
@@ -95,6 +105,7 @@ fn watch(
     keeper: &Timekeeper,
     signals: &EndSignals,
     supervisor: &Supervisor,
+    page: &Path,
     word: &mut Option<Word>,
 ) -> Result<()> {
     let start = Instant::now();
@@ -114,9 +125,8 @@ fn watch(
             is_ready = true;
             supervisor.ready();
             interval = supervisor.interval().map_or(LATER, |watchdog| watchdog.min(LATER));
-            if !answers {
-                say_state(pulse);
-            }
+            // A relative name means the page only before we leave for the root directory.
+            print(&format!("{}\n", served(page, pulse)));
             if let Some(word) = word.take() {
                 word.give().context("cannot go to the background")?;
             }
@@ -128,6 +138,24 @@ fn watch(
             supervisor.status(&state(pulse));
         }
     }
+}
+
+/// What is served where, how well, and how to stop it.
+fn served(page: &Path, pulse: Pulse) -> String {
+    let name = page.display();
+    let how_well = match (pulse.declined, status::bound(page)) {
+        (None, Some(bound)) => {
+            let bound = units::nanos(bound);
+            format!("serves the time through {name}, now within {bound} of the kernel's clock")
+        }
+        (None, None) => format!("serves the time through {name}"),
+        (Some(_), _) => format!("serves {name}, but {}", state(pulse)),
+    };
+    let stop = match page == Path::new(PAGE) {
+        true => "clockscope serve --stop".to_owned(),
+        false => format!("clockscope serve --stop {name}"),
+    };
+    printable(&format!("process {} {how_well}; to end it: {stop}", std::process::id()))
 }
 
 fn state(pulse: Pulse) -> String {

@@ -1,17 +1,17 @@
 //! The file of the page: made, locked, mapped; or the one that another timekeeper has left.
 
-use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{
     DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use fastclock::page::{Page, SIZE};
 
+use super::holder::lock_of;
 use crate::commands::replace_file::folder;
 use clockscope_sys::access;
 use clockscope_sys::page_file::{self, Access};
@@ -96,9 +96,7 @@ fn check_file(found: &Metadata, name: &Path) -> Result<()> {
 /// The lock is on a file of its own, which only its owner can open: the page's readers could hold
 /// a lock of the page itself against its writer.
 fn lock(path: &Path) -> Result<File> {
-    let mut name = OsString::from(path);
-    name.push(".lock");
-    let name = PathBuf::from(name);
+    let name = lock_of(path);
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)

@@ -12,12 +12,14 @@ use fastclock::arch::CpuCounter;
 use fastclock::page::{Counter as _, Kernel, Order, Page, PageClock, Reader, SIZE, Slot, Trust};
 use fastclock::{ClockId, Decline, Nanos, TickLength};
 
+use super::holder::{self, Holder};
 use crate::cli::Format;
 use crate::cli::serve::ServeArgs;
 use crate::exit;
 use clockscope_report::clock_page::{self, ClockPage};
 use clockscope_sys::page_file::{self, Access};
 use clockscope_sys::tsc;
+use clockscope_text::date;
 use clockscope_text::foreign::json_document;
 
 /// Prints it; gives the exit status.
@@ -56,6 +58,11 @@ impl Kernel for &Asked {
     }
 }
 
+/// How wrong a reading of the page can be now, in nanoseconds; `None` unless it answers.
+pub(super) fn bound(path: &Path) -> Option<u64> {
+    report(path).ok()?.bound_ns
+}
+
 fn report(path: &Path) -> Result<ClockPage> {
     let page = open(path)?;
     // The number in the file is the writer's, in whatever process-id namespace it is.
@@ -73,7 +80,14 @@ fn report(path: &Path) -> Result<ClockPage> {
     let tick =
         TickLength { whole: slot.whole.load(Relaxed), fraction: slot.fraction.load(Relaxed) };
     let line = (tick != TickLength::default() && !forbidden).then(|| line(slot, tick));
+    let served = match holder::of(path) {
+        Ok(Holder::Process { .. } | Holder::Unseen(_)) => Some(true),
+        Ok(Holder::Nobody) => Some(false),
+        Err(_) => None,
+    };
     Ok(ClockPage {
+        served,
+        since: holder::since(path).map(date::rfc3339),
         path: path.display().to_string(),
         answers: declined.is_none(),
         reason: declined.map(|reason| reason.to_string()),
