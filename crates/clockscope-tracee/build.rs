@@ -178,6 +178,7 @@ fn entries(with_symbols: &[u8]) -> Result<String, String> {
             "looked_up_",
             "syscall_",
             "coarse_",
+            "slow_",
             "tsc_",
             "tscp_",
             "fast_",

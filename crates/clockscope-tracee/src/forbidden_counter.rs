@@ -1,11 +1,12 @@
 //! The shim reads the time-stamp counter, and the program has forbidden that to itself.
 
 use std::io;
+use std::mem::offset_of;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fastclock::ClockId;
 use fastclock::page::Trust;
-use vdso_image::layout::{IMAGE_SIZE, PAGE, Shared, TRUST_OFFSET};
+use vdso_image::layout::{CONFIG_OFFSET, Config, Function, IMAGE_SIZE, PAGE, Shared, TRUST_OFFSET};
 
 use super::session::Session;
 use clockscope_sys::{memory, ptrace, tsc};
@@ -18,10 +19,10 @@ pub(super) fn step_over(session: &Session, thread: i32, pages: Option<&Shared>) 
     if !ptrace::signal_sender(thread).is_ok_and(|(_, code)| code == SI_KERNEL) {
         return false;
     }
-    let has_clock = session.clock_page().is_some();
+    let (has_clock, delays) = (session.clock_page().is_some(), session.delays_reads);
     let Ok(mut registers) = ptrace::registers(thread) else { return false };
     let image = &session.ready().bytes;
-    if pages.is_none() && !has_clock {
+    if pages.is_none() && !has_clock && !delays {
         return false;
     }
     let Some(base) = image_base(thread, registers.rip, image) else { return false };
@@ -37,16 +38,30 @@ pub(super) fn step_over(session: &Session, thread: i32, pages: Option<&Shared>) 
     if let Some(pages) = pages {
         pages.header.no_timing.store(1, Relaxed);
     }
-    if has_clock && forbid_page(thread, base).is_err() {
+    if has_clock && forbid_page(thread, base).is_err()
+        || delays && stop_delaying(thread, base).is_err()
+    {
         return false;
     }
     registers.rip += length;
-    registers.rax = 0; // long before the page's line: the image looks again, and finds out
+    // Long before the page's line: the image looks again, and finds out. A delayed read ends.
+    registers.rax = 0;
     registers.rdx = 0;
     if length == 3 {
         registers.rcx = 0;
     }
     ptrace::set_registers(thread, &registers).is_ok()
+}
+
+/// Lets the kernel's functions answer in a process for good. The page is read-only there, and private.
+fn stop_delaying(thread: i32, base: u64) -> io::Result<()> {
+    let config = base + CONFIG_OFFSET as u64;
+    for function in [Function::ClockGettime, Function::Gettimeofday] {
+        let at = |table: usize| config + (table + 8 * function as usize) as u64;
+        let kernel = memory::read_u64(thread, at(offset_of!(Config, kernel)))?;
+        memory::write_text(thread, at(offset_of!(Config, target)), &kernel.to_ne_bytes())?;
+    }
+    Ok(())
 }
 
 /// `si_code` of signals that an instruction raised without an address: asm-generic/siginfo.h.

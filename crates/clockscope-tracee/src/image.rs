@@ -12,6 +12,7 @@ use object::pod;
 
 use super::unwind;
 use clockscope_sys::tsc;
+use fastclock::Nanos;
 use vdso_image::layout::{
     FORWARD_SIZE, FORWARDED, FUNCTIONS, Function, IMAGE_SIZE, KERNEL_OFFSET, TARGET_KERNEL,
     TARGET_OURS, Target,
@@ -44,6 +45,11 @@ pub enum Route {
     Syscall,
     /// The kernel's image, from the coarse clock of the family.
     Coarse,
+    /// The kernel's image, after at least so long where the clocksource is asked.
+    Slow {
+        /// From the start of a read to its end.
+        read_cost: Nanos,
+    },
     /// The clock page.
     Tsc {
         /// The CPU may read the counter out of order.
@@ -58,6 +64,7 @@ impl Route {
             Self::Kernel => "",
             Self::Syscall => "syscall_",
             Self::Coarse => "coarse_",
+            Self::Slow { .. } => "slow_",
             Self::Tsc { fast: false } if tsc::has_rdtscp() => "tscp_",
             Self::Tsc { fast: false } => "tsc_",
             Self::Tsc { fast: true } => "fast_",

@@ -24,10 +24,11 @@ fn renamed(names: &[(&str, &str)]) -> Image {
     Image::parse(&bytes).unwrap()
 }
 
-const ROUTES: [Route; 5] = [
+const ROUTES: [Route; 6] = [
     Route::Kernel,
     Route::Syscall,
     Route::Coarse,
+    Route::Slow { read_cost: Nanos(1_200) },
     Route::Tsc { fast: false },
     Route::Tsc { fast: true },
 ];
@@ -219,6 +220,9 @@ fn other_clocks_answer_from_our_image_where_they_differ() {
     assert!(ours(Route::Syscall, Function::Time));
     assert!(!ours(Route::Coarse, Function::Time));
     assert!(ours(Route::Coarse, Function::Gettimeofday));
+    let slow = Route::Slow { read_cost: Nanos(1_200) };
+    assert!(ours(slow, Function::ClockGettime) && ours(slow, Function::Gettimeofday));
+    assert!(!ours(slow, Function::Time) && !ours(slow, Function::ClockGetres));
     assert!(!ours(Route::Kernel, Function::ClockGettime));
     assert!(!ours(Route::Syscall, Function::Getrandom));
     for route in [Route::Tsc { fast: false }, Route::Tsc { fast: true }] {

@@ -10,6 +10,7 @@
 //! | `install.rs` | at `execve`: putting the launch code into the process |
 //! | `follow/` | the two loops over everything that the kernel tells of the tracees |
 //! | `forbidden_counter.rs` | a program that has forbidden itself the counter, which the shim reads |
+//! | `read_cost.rs` | how many ticks a read takes with `run --clock slow` |
 //! | `image_mapped.rs` | when the image has come to lie in a process |
 //! | `attach/` | counting in a process that is running already |
 //! | `new_tasks.rs` | new threads and processes, and keeping their counts apart |
@@ -31,6 +32,7 @@ mod launch_code;
 pub mod new_tasks;
 pub mod observers;
 pub mod processes;
+mod read_cost;
 pub mod session;
 mod stack;
 mod unwind;

@@ -16,6 +16,7 @@ use vdso_image::layout::{
 };
 
 use super::image::{self, Counting, Ready, Route};
+use super::read_cost;
 use clockscope_stats::timed::TIMED_MIN;
 use clockscope_sys::own_vdso::{self, OwnVdso};
 use clockscope_sys::sealed::SealedPage;
@@ -29,8 +30,8 @@ const SAMPLE_GAP: Duration = Duration::from_micros(50);
 /// A pair of readings taken together.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockPair {
-    ticks: Ticks,
-    time: Nanos,
+    pub(crate) ticks: Ticks,
+    pub(crate) time: Nanos,
 }
 
 /// The image of a session, and what the launch code needs to know of it.
@@ -43,6 +44,8 @@ pub struct Session {
     ready: Ready,
     counting: Counting,
     clock: Option<ClockMemory>,
+    /// Whether the image lets reads take longer, by the counter.
+    pub(crate) delays_reads: bool,
     /// Whether processes may execute what they have written, and so copy the image themselves.
     pub(crate) copies_itself: bool,
     /// Offsets of the unused end of the kernel's image, where code goes.
@@ -73,7 +76,11 @@ impl Session {
         let ready = image::prepare(&kernel, code_offset, counting, route)?;
         let clock = match route {
             Route::Tsc { .. } => Some(clock_page()?),
-            Route::Kernel | Route::Syscall | Route::Coarse => None,
+            Route::Kernel | Route::Syscall | Route::Coarse | Route::Slow { .. } => None,
+        };
+        let read_ticks = match route {
+            Route::Slow { read_cost } => read_cost::in_ticks(read_cost)?,
+            _ => 0,
         };
         let live = match counting {
             Counting::No => None,
@@ -81,6 +88,7 @@ impl Session {
         };
         let words = [
             (std::mem::offset_of!(Constants, clock), u64::from(clock.is_some())),
+            (std::mem::offset_of!(Constants, read_ticks), read_ticks),
             (
                 std::mem::offset_of!(Constants, live),
                 live.map_or(0, |live| u64::from(live.id().cast_unsigned()) + 1),
@@ -103,6 +111,7 @@ impl Session {
             ready,
             counting,
             clock,
+            delays_reads: read_ticks > 0,
             copies_itself: !access::denies_written_code(),
             room: end..end.next_multiple_of(PAGE),
             start,

@@ -244,8 +244,10 @@ pub struct Constants {
     pub mark: u64,
     /// 0, or the System V id of [`Live`] plus one.
     pub live: u64,
+    /// With `run --clock slow`: ticks of the time-stamp counter that a read takes at least.
+    pub read_ticks: u64,
     /// Reserved, zero.
-    pub spare: [u64; 6],
+    pub spare: [u64; 5],
 }
 
 /// What the tracer changes while programs run; they see it read-only.

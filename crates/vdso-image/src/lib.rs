@@ -14,6 +14,7 @@
 //! | `sample.rs` | timing one call in N |
 //! | `plan.rs` | which calls these are |
 //! | `routes.rs` | answers by system call, and by the coarse clock |
+//! | `slow_reads.rs` | the kernel's answers, after as long as on a host with a slow clocksource |
 //! | `tsc.rs` | answers from the clock page |
 //! | `clock_file.rs` | attaching the clock page |
 //! | `install.rs` | runs once, before the program's first instruction |
@@ -45,6 +46,8 @@ mod routes;
 mod sample;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
 mod slots;
+#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+mod slow_reads;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
 mod stubs;
 #[cfg(all(clockscope_image, target_arch = "x86_64"))]
