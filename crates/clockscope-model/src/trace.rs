@@ -56,6 +56,43 @@ pub struct TraceReport {
     /// The machine, at the end; in saved reports only. The rate of the TSC is not measured for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostState>,
+    /// What another cost of a read would make of the program; with `trace --what-if` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub what_if: Option<WhatIf>,
+    /// What the clock that was given is worth; with `run --stats` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+}
+
+/// What another cost of a read would make of the program's processor time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WhatIf {
+    /// True if the ratio was given and the cost computed, false if the cost was given.
+    pub from_ratio: bool,
+    /// Cost of a read of the clocksource, in picoseconds; `null` if no cost has this effect.
+    pub read_ps: Option<u64>,
+    /// Processor time at this cost, in nanoseconds; `null` if too little is known of the reads.
+    pub cpu_ns: Option<u64>,
+    /// As a multiple of what it was; `null` if too little is known of the reads.
+    pub times_as_long: Option<f64>,
+}
+
+/// What a clock given by `clockscope run` is worth, by the reads that it answers in another way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Verdict {
+    /// The clock, as `--clock` names it.
+    pub clock: String,
+    /// Reads that it answers, counted.
+    pub reads: u64,
+    /// Time that they took, measured in the program, in nanoseconds; `null` if too few were timed.
+    pub time_ns: Option<u64>,
+    /// Time that as many reads take by the kernel's vDSO on this host, in nanoseconds: by the cost of one,
+    /// measured in a loop before the program started.
+    pub by_kernel_ns: u64,
+    /// Age of an answer at most, in nanoseconds: two timer ticks with `coarse`, otherwise 0.
+    pub stale_ns: u64,
 }
 
 /// The calls of all processes until a moment.
@@ -329,6 +366,8 @@ pub enum Clock {
     Syscall,
     /// the time of the last timer tick, from the coarse clock of the same family
     Coarse,
+    /// the kernel's vDSO, each read taking as long as on a host with a slow clocksource
+    Slow,
     /// the CPU's counter, kept to the kernel's clock by clockscope
     Tsc,
     /// the same, read whenever the CPU likes: order between threads is not guaranteed
@@ -336,6 +375,18 @@ pub enum Clock {
 }
 
 impl Clock {
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Syscall => "syscall",
+            Self::Coarse => "coarse",
+            Self::Slow => "slow",
+            Self::Tsc => "tsc",
+            Self::TscFast => "tsc-fast",
+        }
+    }
+
     /// Whether the answers come from the clock page.
     pub fn is_page(self) -> bool {
         matches!(self, Self::Tsc | Self::TscFast)

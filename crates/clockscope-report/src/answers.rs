@@ -1,7 +1,7 @@
 //! The first lines: what the clock reads cost here and would cost elsewhere.
 
-use super::latency;
 use super::options::TextOptions;
+use super::{latency, what_if};
 use clockscope_model::reads::{self, Source};
 use clockscope_model::trace::Clock;
 use clockscope_model::trace::{ClockReads, SyscallRow, TraceReport, VdsoRow};
@@ -10,6 +10,10 @@ use clockscope_text::units;
 
 /// From this share of same-tick reads on, a coarse clock is worth a try.
 const COARSE_WORTH: f64 = 0.5;
+
+/// Where the typical figures were measured, and where they are too low: there each read leaves the machine.
+const TYPICAL: &str = "typical on bare metal";
+const IN_VM: &str = "; more in a virtual machine";
 
 /// Timing a read adds about as much as a read takes, which is subtracted: so near it is known, on a
 /// busy machine.
@@ -31,12 +35,14 @@ fn clock_reads(report: &TraceReport, options: &TextOptions) -> String {
     out += &labelled("Here", &how_long(report));
     let slow = if clock == Clock::Kernel { latency::slow_reads(report) } else { String::new() };
     out += &slow;
-    if options.all && clock != Clock::Syscall && is_answered_in_user_space(report) {
+    let is_compared = !matches!(clock, Clock::Syscall | Clock::Slow);
+    if options.all && is_compared && is_answered_in_user_space(report) {
         out += &labelled("By syscall", &by_syscall(reads));
     }
-    if slow.is_empty() && !has_fallen_back(reads) {
+    if clock != Clock::Slow && slow.is_empty() && !has_fallen_back(reads) {
         out += &typical(report);
     }
+    out += &what_if::render(report);
     // Where callers are known, each line to change comes with its own advice.
     let is_wanted = options.all || report.callers.is_none();
     let share = reads.same_tick_share.filter(|share| {
@@ -167,18 +173,24 @@ fn typical(report: &TraceReport) -> String {
             format!("on {name} {work}{}{of}{instead}, {times}", units::nanos(*ns))
         };
         let on: Vec<String> = whole.iter().enumerate().map(on).collect();
-        let each = format!("typical: {} a read{of}", each.join(", "));
+        let each = format!("{TYPICAL}: {} a read{of}{IN_VM}", each.join(", "));
         return labelled("Fallen back", &format!("{} ({each})", on.join("; ")));
     }
     let times: Vec<String> =
         sources.iter().map(|(ns, name)| format!("{} on {name}", units::nanos(*ns))).collect();
-    let typical = format!("{} (typical: {} a read)", times.join(", "), each.join(", "));
+    let typical = format!("{} ({TYPICAL}: {} a read{IN_VM})", times.join(", "), each.join(", "));
     labelled("Fallen back", &format!("{typical}{of}"))
 }
 
 /// The CPU time of the program where its reads of the clocksource take `typical_ns`, by what they took here;
 /// `None` if that is not known of nearly all of them.
 pub(super) fn whole_on(report: &TraceReport, typical_ns: u64) -> Option<u64> {
+    without_reads(report)?.checked_add(typical_ns)
+}
+
+/// The CPU time of the program but for its reads of the clocksource; `None` if what they took is not known of
+/// nearly all of them.
+pub(super) fn without_reads(report: &TraceReport) -> Option<u64> {
     /// One in so many may be another program's start, or a system call beside the vDSO.
     const UNKNOWN_ONE_IN: u64 = 100;
     let is_known = |row: &&VdsoRow| {
@@ -192,11 +204,11 @@ pub(super) fn whole_on(report: &TraceReport, typical_ns: u64) -> Option<u64> {
     }
     let unknown = report.clock_reads.clocksource_reads.checked_sub(known)?;
     let is_enough = report.cpu_ns > 0 && known > 0 && unknown <= known / UNKNOWN_ONE_IN;
-    is_enough.then(|| report.cpu_ns.saturating_sub(here).checked_add(typical_ns))?
+    is_enough.then(|| report.cpu_ns.saturating_sub(here))
 }
 
 /// A ratio of two times in words.
-fn times_as_long(ratio: f64) -> String {
+pub(super) fn times_as_long(ratio: f64) -> String {
     match ratio {
         ratio if ratio < 1.01 => "about as long".to_owned(),
         ratio if ratio < 1.1 => format!("{} longer", units::share(ratio - 1.0)),

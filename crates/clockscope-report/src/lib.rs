@@ -18,6 +18,8 @@ mod spread;
 mod table;
 pub mod text;
 pub mod top;
+mod verdict;
+pub mod what_if;
 pub mod wrongness;
 
 /// The example of the README is tried.

@@ -5,7 +5,7 @@ use super::callers::text as callers;
 use super::columns::Column;
 use super::entries::{self, Calls};
 use super::options::TextOptions;
-use super::{answers, declines, latency, overhead, page_answers, table};
+use super::{answers, declines, latency, overhead, page_answers, table, verdict};
 use clockscope_model::trace::{Attached, ProcessDetail, ThreadDetail, TraceReport};
 use clockscope_text::foreign::joined;
 use clockscope_text::lines::{WIDTH, cut_middle, labelled, width};
@@ -46,6 +46,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
             below += &overhead::notes(report);
         }
         below += &overhead::render(report);
+        below += &report.verdict.as_ref().map(|of| verdict::render(report, of)).unwrap_or_default();
     }
     let callers = callers::render(report, options.callers);
     for part in [below, callers].iter().filter(|part| !part.is_empty()) {

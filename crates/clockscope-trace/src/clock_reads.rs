@@ -14,7 +14,7 @@ use clockscope_tracee::counts::Timings;
 
 /// Cost of a read on a host whose clocksource is hpet, and acpi_pm, in nanoseconds: Red Hat
 /// Enterprise Linux for Real Time 7, Reference Guide, 15.2.
-const TYPICAL_HPET_NS: u64 = 1226;
+pub const TYPICAL_HPET_NS: u64 = 1226;
 const TYPICAL_ACPI_PM_NS: u64 = 2552;
 /// Of the reads at most this part may be without a known time, if the others are to speak for them.
 const UNKNOWN_MOST: u64 = 10;
@@ -80,7 +80,7 @@ impl Context {
     fn asks_clocksource(&self, row: &VdsoRow) -> bool {
         let clock = row.clock.as_deref();
         let is_replaced = match self.clock {
-            Clock::Kernel | Clock::Syscall => false,
+            Clock::Kernel | Clock::Syscall | Clock::Slow => false,
             Clock::Coarse => reads::has_coarse_form(&row.function, clock),
             Clock::Tsc | Clock::TscFast => is_on_page(row),
         };

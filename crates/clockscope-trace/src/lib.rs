@@ -13,6 +13,7 @@ pub mod sampling;
 mod signals;
 pub mod summary;
 pub mod timeline;
+pub mod verdict;
 
 /// The example of the README is tried.
 #[cfg(doctest)]

@@ -352,6 +352,8 @@ pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceRe
         attached: Vec::new(),
         clock_page: None,
         host: None,
+        what_if: None,
+        verdict: None,
     };
     if let Some(timeline) = seen.timeline {
         report.timeline = timeline.finish(&report);

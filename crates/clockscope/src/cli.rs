@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub mod explain;
 pub mod measure;
+mod read_cost;
 pub mod serve;
 pub mod trace;
 
@@ -64,6 +66,7 @@ pub enum Command {
 #[command(after_help = "Examples:
   clockscope run --clock syscall -- ./bench          every clock read is a real system call
   clockscope run --clock coarse -- ./server          cheaper reads, up to two ticks old
+  clockscope run --clock slow --read-cost 1.2us -- ./server   as on a host with a slow clocksource
   clockscope run --clock kernel --stats -- ./server  the kernel's vDSO, counted
   clockscope run --clock tsc -- ./server             the CPU's counter, following the kernel's clock
   clockscope run --clock tsc --force -- ./server     the same where the kernel gave the counter up
@@ -79,7 +82,11 @@ pub struct RunArgs {
     /// The clock that the program gets
     #[arg(long, value_enum)]
     pub clock: Clock,
-    /// Count vDSO calls and print a summary at the end
+    /// With --clock slow: what a read takes at least, from 20ns to 1ms [default: 1226ns, typical of
+    /// hpet on bare metal]
+    #[arg(long, value_name = "TIME", value_parser = read_cost::read_cost)]
+    pub read_cost: Option<Duration>,
+    /// Count vDSO calls, and print a summary and a verdict at the end
     #[arg(long)]
     pub stats: bool,
     /// With --clock tsc or tsc-fast: use the counter even if the kernel does not use it, or the CPU

@@ -52,7 +52,12 @@ function traceTiles(report, beside) {
     all.push(!isNumber(whole) ?
       [`a read, fallen back to ${source}`, each(ns, reads.clocksource_reads), `typical, not measured; ${nanos(ns)} in all`] :
       [`as long, fallen back to ${source}`, timesAsLong(whole / report.cpu_ns),
-        `${nanos(whole)} of CPU time, with a typical ${each(ns, reads.clocksource_reads)} a read`]);
+        `${nanos(whole)} of CPU time, with ${each(ns, reads.clocksource_reads)} a read, typical on bare metal`]);
+  }
+  const whatIf = report.what_if;
+  if (whatIf && isNumber(whatIf.read_ps) && isNumber(whatIf.cpu_ns)) {
+    const read = picos(whatIf.read_ps), times = timesAsLong(whatIf.times_as_long), cpu = `${nanos(whatIf.cpu_ns)} of CPU time`;
+    all.push(whatIf.from_ratio ? [`a read, for ${times} as long`, read, cpu] : [`as long, at ${read} a read`, times, cpu]);
   }
   return all;
 }

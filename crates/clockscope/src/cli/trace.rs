@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::Format;
 use clockscope_report::options::SortBy;
+use clockscope_report::what_if::Question;
 use clockscope_syscalls::Breakdown;
 use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
 
@@ -23,6 +24,7 @@ use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
   clockscope trace --callers -- ./server      show who makes the calls, too
   clockscope trace -p 1234 --duration 10      a running process, for ten seconds
   clockscope trace -p 1234,1240 --top         two processes live, until q or Ctrl-C
+  clockscope trace --what-if 1.2us -- ./server    what if a read of the clock took 1.2 us?
   clockscope trace --format html -o report.html -- ./server
   clockscope trace --flamegraph clock.svg -- ./server
 
@@ -69,6 +71,10 @@ pub struct TraceArgs {
     /// Print the tables only, and what was not counted
     #[arg(long)]
     pub summary_only: bool,
+    /// Also say what the program would take if a read cost so much (1.2us), or which cost of a read
+    /// would make it take so many times as long (3x)
+    #[arg(long, value_name = "COST|RATIO", value_parser = super::read_cost::question)]
+    pub what_if: Option<Question>,
     /// Follow forks; always on, accepted because strace has it
     #[arg(short = 'f', long = "follow-forks")]
     pub follow_forks: bool,

@@ -14,6 +14,7 @@ use crate::cli::trace::TraceArgs;
 use crate::exit;
 use clockscope_model::trace::Clock;
 use clockscope_model::trace::{Attached as AttachedRow, DeclineRow};
+use clockscope_report::what_if;
 use clockscope_sys::access;
 use clockscope_sys::ending::{Asked, Ending};
 use clockscope_sys::real_time::Service;
@@ -106,6 +107,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let mut report = summary::report(&source, seen)?;
     report.declines.extend(counted.declines);
     report.attached = counted.rows;
+    report.what_if = args.what_if.map(|question| what_if::answer(&report, question));
     drop((observer, counter));
     outputs.write(&mut report, args, &options);
     Ok(if counted.complete { exit::OK } else { exit::INCOMPLETE })

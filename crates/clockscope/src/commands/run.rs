@@ -1,19 +1,24 @@
 //! `clockscope run`.
 
+use std::time::Duration;
+
+use fastclock::Nanos;
+
 use super::output::Output;
 use super::{program, tsc_guard};
 use crate::cli::RunArgs;
 use crate::exit;
 use clockscope_model::trace::Clock;
 use clockscope_report::options::TextOptions;
-use clockscope_sys::signals;
+use clockscope_sys::{signals, tsc};
 use clockscope_timekeeper::Timekeeper;
 use clockscope_trace::clock_page;
-use clockscope_trace::clock_reads::SyscallCosts;
+use clockscope_trace::clock_reads::{SyscallCosts, TYPICAL_HPET_NS};
 use clockscope_trace::counter::Counter;
 use clockscope_trace::launch::{self, Outcome, Prepared};
 use clockscope_trace::options::CountBy;
 use clockscope_trace::summary::{self, Observed};
+use clockscope_trace::verdict::{self, VdsoCosts};
 use clockscope_tracee::follow::{End, Following};
 use clockscope_tracee::image::{Counting, Route};
 use clockscope_tracee::session::Session;
@@ -42,11 +47,19 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
     if args.clock.is_page() {
         tsc_guard::ask(args.force)?;
     }
+    if args.clock == Clock::Slow && tsc::is_permitted() == Some(false) {
+        super::warn_user(
+            "--clock slow: this process may not read the time-stamp counter (PR_SET_TSC), which measures \
+             how long a read takes; try without PR_SET_TSC",
+        );
+        return Ok(exit::BEFORE_START);
+    }
+    let by_vdso = if args.stats { VdsoCosts::here() } else { VdsoCosts::default() };
     let costs = if args.stats { SyscallCosts::here() } else { SyscallCosts::default() };
     let mask = signals::block()?;
     let prepared = Prepared::fork(&path, &args.command, &mask)?;
     let counting = if args.stats { launch::counting(CountBy::Thread) } else { Counting::No };
-    let session = Session::new(counting, route(args.clock))?;
+    let session = Session::new(counting, route(args))?;
     if args.stats {
         session.allow_timing()?;
     }
@@ -78,6 +91,7 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
         let ordered = args.clock == Clock::Tsc;
         report.clock_page =
             kept.as_ref().map(|kept| clock_page::report(kept, &report.vdso, timings, ordered));
+        report.verdict = Some(verdict::verdict(&report, args.clock, &by_vdso));
         let options = TextOptions { clock: args.clock, ..TextOptions::default() };
         output.write(&mut report, args.format.into(), &options);
     } else {
@@ -94,6 +108,10 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
 fn contradiction(args: &RunArgs) -> Option<&'static str> {
     if args.force && !args.clock.is_page() {
         Some("--force is for --clock tsc and tsc-fast: no other clock is ever refused")
+    } else if args.read_cost.is_some() && args.clock != Clock::Slow {
+        Some(
+            "--read-cost is for --clock slow: what other clocks cost is not chosen; try --clock slow",
+        )
     } else if args.no_follow && args.clock.is_page() {
         Some(
             "--clock tsc and tsc-fast cannot be used with --no-follow: without a tracer nobody \
@@ -105,14 +123,21 @@ fn contradiction(args: &RunArgs) -> Option<&'static str> {
     }
 }
 
-fn route(clock: Clock) -> Route {
-    match clock {
+fn route(args: &RunArgs) -> Route {
+    match args.clock {
         Clock::Kernel => Route::Kernel,
         Clock::Syscall => Route::Syscall,
         Clock::Coarse => Route::Coarse,
+        Clock::Slow => Route::Slow { read_cost: read_cost(args.read_cost) },
         Clock::Tsc => Route::Tsc { fast: false },
         Clock::TscFast => Route::Tsc { fast: true },
     }
+}
+
+/// What a read takes at least: as said, or typical of hpet.
+fn read_cost(said: Option<Duration>) -> Nanos {
+    let nanos = said.map_or(u128::from(TYPICAL_HPET_NS), |cost| cost.as_nanos());
+    Nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
 /// Says which processes kept the kernel's clock.

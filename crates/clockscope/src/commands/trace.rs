@@ -13,6 +13,7 @@ use clockscope_report::callers;
 use clockscope_report::columns::Column;
 use clockscope_report::options::CallersOptions;
 use clockscope_report::options::TextOptions;
+use clockscope_report::what_if;
 use clockscope_sys::{signals, terminal};
 use clockscope_syscalls::filter::Filter;
 use clockscope_trace::clock_reads::SyscallCosts;
@@ -91,6 +92,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         },
         seen,
     )?;
+    report.what_if = args.what_if.map(|question| what_if::answer(&report, question));
     drop((observer, counter));
     outputs.write(&mut report, args, &options);
     if outcome.followed.left {

@@ -109,3 +109,40 @@ fn the_processor_time_of_children_that_were_waited_for_is_counted() {
 fn the_processor_time_of_children_that_live_is_counted() {
     has_the_time_of_children(&["live", "wait", "live"]);
 }
+
+/// A report as JSON, of a clockscope command that writes it to the file that is put behind `options`.
+fn json(options: &[&str], command: &[OsString]) -> serde_json::Value {
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let file = directory.path().join("report.json");
+    let mut clockscope = Command::new(clockscope());
+    clockscope.args(options).args(["--format", "json", "-o"]).arg(&file).arg("--").args(command);
+    let output = clockscope.output().expect("run clockscope");
+    assert!(output.status.success(), "{output:?}");
+    let report = std::fs::read_to_string(&file).expect("the report was written");
+    serde_json::from_str(&report).expect("the report is JSON")
+}
+
+/// What docs/run.md claims: a computed slowdown is the measured one within 15 %.
+#[test]
+fn what_a_cost_of_a_read_would_do_is_what_it_does() {
+    let Some(command) = reads(3_000, 1_000, 20_000) else { return };
+    let traced = json(&["trace", "--via", "none", "--what-if", "20us"], &command);
+    let computed = traced["what_if"]["cpu_ns"].as_f64().expect("the reads were timed");
+    let slow = json(&["run", "--clock", "slow", "--read-cost", "20us", "--stats"], &command);
+    let measured = slow["cpu_ns"].as_f64().expect("is a number");
+    let ratio = measured / computed;
+    assert!((0.85..=1.15).contains(&ratio), "{measured} ns measured, {computed} ns computed");
+    let times = traced["what_if"]["times_as_long"].as_f64().expect("is a number");
+    let back = json(&["trace", "--via", "none", "--what-if", &format!("{times}x")], &command);
+    let read_ps = back["what_if"]["read_ps"].as_f64().expect("there is such a cost");
+    assert!(back["what_if"]["from_ratio"] == true && read_ps > 1e6, "{back}");
+}
+
+#[test]
+fn the_question_what_if_is_a_cost_or_a_ratio() {
+    for question in ["3", "1.2", "0.5x", "2ms", "x", "-1us"] {
+        let option = format!("--what-if={question}");
+        let output = untraced(&words![clockscope(), "trace", option, "--", "true"]);
+        assert_eq!(output.status.code(), Some(2), "{question}: {output:?}");
+    }
+}

@@ -12,13 +12,15 @@ use crate::support::running::{clockscope, untraced};
 const MOST_STACK: u64 = 256;
 
 /// Every way in which a call can be answered.
-const ROUTES: [&[&str]; 9] = [
+const ROUTES: [&[&str]; 11] = [
     &["trace", "--via", "none", "-o", "/dev/null"],
     &["trace", "--via", "none", "--callers", "-o", "/dev/null"],
     &["run", "--clock", "kernel"],
     &["run", "--clock", "syscall"],
     &["run", "--clock", "coarse"],
     &["run", "--clock", "coarse", "--stats", "-o", "/dev/null"],
+    &["run", "--clock", "slow", "--read-cost", "2us"],
+    &["run", "--clock", "slow", "--stats", "-o", "/dev/null"],
     &["run", "--clock", "tsc", "--force"],
     &["run", "--clock", "tsc", "--force", "--stats", "-o", "/dev/null"],
     &["run", "--clock", "tsc-fast", "--force"],
@@ -98,12 +100,13 @@ fn a_program_starts_with_the_registers_and_flags_that_the_kernel_gives_it() {
     let Some(program) = builds::c_with("start_state", Link::Static, &options) else { return };
     let expected = text(&untraced(&words![program]));
     assert!(expected.contains("result flags 202\nresult stack-alignment 0\n"), "{expected}");
-    let more: [&[&str]; 5] = [
+    let more: [&[&str]; 6] = [
         &["trace", "--via", "ptrace", "-o", "/dev/null"],
         &["trace", "-o", "/dev/null"],
         &["run", "--clock", "kernel", "--no-follow"],
         &["run", "--clock", "coarse", "--no-follow"],
         &["run", "--clock", "syscall", "--no-follow"],
+        &["run", "--clock", "slow", "--no-follow"],
     ];
     for route in ROUTES.into_iter().chain(more) {
         assert_eq!(text(&by_route(route, &program, &[])), expected, "{route:?}");

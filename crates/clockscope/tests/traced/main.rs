@@ -13,6 +13,7 @@ mod foreign_text;
 mod hostile_neighbour;
 mod run_clocks;
 mod run_page;
+mod run_slow;
 mod trace_attach;
 mod trace_attach_again;
 mod trace_attach_cycles;

@@ -6,7 +6,7 @@ use crate::support::builds::{self, Link};
 use crate::support::printed::Printed;
 use crate::support::running::{code_as_shell, run, untraced};
 
-const CLOCKS: [&str; 3] = ["kernel", "syscall", "coarse"];
+const CLOCKS: [&str; 4] = ["kernel", "syscall", "coarse", "slow"];
 /// SIGSYS, by which a seccomp filter kills.
 const KILLED_BY_FILTER: i32 = 128 + 31;
 

@@ -14,6 +14,7 @@ use clockscope_model::callers::{
 };
 use clockscope_model::trace::{
     ByKernel, ClockPageReport, ClockReads, DeclineRow, Latency, Overhead, SyscallRow, VdsoRow,
+    Verdict, WhatIf,
 };
 use clockscope_text::lines::width;
 
@@ -118,6 +119,26 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn what_if()(
+        from_ratio: bool,
+        (read_ps, cpu_ns) in (option::of(number()), option::of(number())),
+        times_as_long in option::of(any::<f64>()),
+    ) -> WhatIf {
+        WhatIf { from_ratio, read_ps, cpu_ns, times_as_long }
+    }
+}
+
+prop_compose! {
+    fn verdict()(
+        clock in prop_oneof!["kernel", "slow", "syscall", "coarse", "tsc", word()],
+        (reads, time_ns, by_kernel_ns) in (number(), option::of(number()), number()),
+        stale_ns in number(),
+    ) -> Verdict {
+        Verdict { clock, reads, time_ns, by_kernel_ns, stale_ns }
+    }
+}
+
+prop_compose! {
     fn frame()(
         (function, module) in (option::of(word()), option::of(word())),
         (file, line) in (option::of(word()), option::of(any::<u32>())),
@@ -193,7 +214,8 @@ prop_compose! {
         declines in vec(decline(), 0..12),
         (syscall_probe_ps, bystander_tax_ps, syscall_subtracted_ps, vdso_bracket_ps)
             in (number(), number(), number(), number()),
-        clock_page in option::of(page_answers()).boxed(),
+        (clock_page, what_if, verdict) in
+            (option::of(page_answers()), option::of(what_if()), option::of(verdict())).boxed(),
         callers in option::of(callers()).boxed(),
     ) -> TraceReport {
         TraceReport {
@@ -202,6 +224,8 @@ prop_compose! {
             attached: Vec::new(),
             clock_page,
             host: None,
+            what_if,
+            verdict,
             schema: 1, command: command.into_iter().map(Foreign::from).collect(), exit_code, signal, wall_ns, cpu_ns, processes, threads, via, vdso,
             syscalls, clock_reads, processes_detail, declines,
             overhead: Overhead {
@@ -218,7 +242,8 @@ fn options() -> impl Strategy<Value = TextOptions> {
         Just(SortBy::Errors),
         Just(SortBy::Name)
     ];
-    let clocks = [Clock::Kernel, Clock::Syscall, Clock::Coarse, Clock::Tsc, Clock::TscFast];
+    let clocks =
+        [Clock::Kernel, Clock::Syscall, Clock::Coarse, Clock::Slow, Clock::Tsc, Clock::TscFast];
     let clock = proptest::sample::select(clocks.to_vec());
     (sort, clock, any::<[bool; 4]>()).prop_map(|(sort, clock, flags)| {
         let [per_process, per_thread, summary_only, latency] = flags;

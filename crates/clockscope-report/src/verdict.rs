@@ -1,0 +1,168 @@
+//! The last line of `run --stats`: what the clock that was given is worth.
+
+use super::answers;
+use clockscope_model::trace::{Clock, ClockPageReport, TraceReport, Verdict};
+use clockscope_text::foreign::printable;
+use clockscope_text::lines::labelled;
+use clockscope_text::units;
+
+/// What a read takes in the program is known to so much of it, and what one takes in a loop is a little less.
+const SAME: f64 = 0.1;
+
+/// The verdict in a line.
+pub(super) fn render(report: &TraceReport, verdict: &Verdict) -> String {
+    labelled("Verdict", &sentence(report, verdict))
+}
+
+fn sentence(report: &TraceReport, verdict: &Verdict) -> String {
+    let clock = &printable(&verdict.clock);
+    if verdict.reads == 0 {
+        return format!("nothing to say: the program read no clock that --clock {clock} answers");
+    }
+    if let Some(page) = report.clock_page.as_ref().filter(|page| page.answered < page.reads / 2) {
+        return mostly_by_kernel(page);
+    }
+    let Some(time_ns) = verdict.time_ns else {
+        return "not known, because too few reads were timed".to_owned();
+    };
+    let cpu_ns = report.cpu_ns;
+    let (here, kernel) = (each(time_ns, verdict), each(verdict.by_kernel_ns, verdict));
+    let costs = format!("a read costs {here} by {clock}, {kernel} by the kernel");
+    let saved_ns = verdict.by_kernel_ns.saturating_sub(time_ns);
+    let added_ns = time_ns.saturating_sub(verdict.by_kernel_ns);
+    let is_same = answers::ratio(saved_ns.max(added_ns), verdict.by_kernel_ns.max(1)) < SAME;
+    match &*verdict.clock {
+        kernel if kernel == Clock::Kernel.name() => {
+            // Both are right to some percent only.
+            let part =
+                if time_ns < cpu_ns { units::nanos(time_ns) } else { "about all".to_owned() };
+            format!(
+                "the kernel's own clock, for comparison: its reads took {part} of {} of CPU, and no \
+                 other clock saves more",
+                units::nanos(cpu_ns)
+            )
+        }
+        _ if is_same => format!("makes no difference here: {costs}"),
+        _ if saved_ns > 0 => {
+            let without = units::nanos(cpu_ns.saturating_add(saved_ns));
+            let stale = match verdict.stale_ns {
+                0 => String::new(),
+                ns => format!("; stamps are up to {} old", units::nanos(ns)),
+            };
+            format!("saves about {} of {without} of CPU: {costs}{stale}", units::nanos(saved_ns))
+        }
+        slow if slow == Clock::Slow.name() || slow == Clock::Syscall.name() => {
+            let before_ns = cpu_ns.saturating_sub(added_ns);
+            let times = match before_ns {
+                0 => String::new(),
+                _ => format!(", {}", answers::times_as_long(answers::ratio(cpu_ns, before_ns))),
+            };
+            let (added, before) = (units::nanos(added_ns), units::nanos(before_ns));
+            format!("added about {added} to {before} of CPU{times}: {costs}")
+        }
+        _ => format!("gains nothing here: {costs}"),
+    }
+}
+
+/// What one of the reads takes, if all take `time_ns`.
+fn each(time_ns: u64, verdict: &Verdict) -> String {
+    answers::each(time_ns, verdict.reads)
+}
+
+fn mostly_by_kernel(page: &ClockPageReport) -> String {
+    format!(
+        "not known, because the kernel answered {} of {} in place of the page",
+        units::count(page.reads.saturating_sub(page.answered)),
+        units::counted(page.reads, "read", "reads")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(clock: Clock, cpu_ms: u64, each_ps: u64, by_kernel_ps: u64) -> String {
+        let reads = 1_000_000;
+        let verdict = Verdict {
+            clock: clock.name().to_owned(),
+            reads,
+            time_ns: Some(reads * each_ps / 1_000),
+            by_kernel_ns: reads * by_kernel_ps / 1_000,
+            stale_ns: if clock == Clock::Coarse { 8_000_000 } else { 0 },
+        };
+        sentence(&TraceReport { cpu_ns: cpu_ms * 1_000_000, ..TraceReport::default() }, &verdict)
+    }
+
+    #[test]
+    fn a_clock_is_said_to_gain_only_where_it_does() {
+        assert_eq!(
+            said(Clock::Tsc, 40, 31_900, 22_000),
+            "gains nothing here: a read costs 31.9 ns by tsc, 22 ns by the kernel"
+        );
+        assert_eq!(
+            said(Clock::Tsc, 40, 20_100, 21_700),
+            "makes no difference here: a read costs 20.1 ns by tsc, 21.7 ns by the kernel"
+        );
+        assert_eq!(
+            said(Clock::TscFast, 10, 9_500, 1_226_000),
+            "saves about 1.22 s of 1.23 s of CPU: a read costs 9.5 ns by tsc-fast, 1.23 us by the kernel"
+        );
+        assert_eq!(
+            said(Clock::Coarse, 8, 7_000, 22_000),
+            "saves about 15 ms of 23 ms of CPU: a read costs 7 ns by coarse, 22 ns by the kernel; stamps \
+             are up to 8 ms old"
+        );
+        assert!(said(Clock::Coarse, 8, 30_000, 22_000).starts_with("gains nothing here: "));
+    }
+
+    #[test]
+    fn what_a_slower_clock_added_is_said() {
+        assert_eq!(
+            said(Clock::Slow, 1_300, 1_222_000, 22_000),
+            "added about 1.2 s to 100 ms of CPU, 13 times as long: a read costs 1.22 us by slow, 22 ns \
+             by the kernel"
+        );
+        assert_eq!(
+            said(Clock::Slow, 1_300, 1_222_000, 1_226_000),
+            "makes no difference here: a read costs 1.22 us by slow, 1.23 us by the kernel"
+        );
+        assert!(
+            said(Clock::Syscall, 300, 254_000, 22_000)
+                .starts_with("added about 232 ms to 68 ms of CPU")
+        );
+        // Of another machine's time this one knows nothing.
+        assert!(
+            said(Clock::Slow, 100, 1_222_000, 22_000)
+                .starts_with("added about 1.2 s to 0 ns of CPU: ")
+        );
+    }
+
+    #[test]
+    fn the_kernels_own_clock_bounds_what_can_be_saved() {
+        assert_eq!(
+            said(Clock::Kernel, 465, 23_000, 22_000),
+            "the kernel's own clock, for comparison: its reads took 23 ms of 465 ms of CPU, and no other \
+             clock saves more"
+        );
+        assert!(
+            said(Clock::Kernel, 22, 23_000, 22_000)
+                .contains("its reads took about all of 22 ms of CPU")
+        );
+    }
+
+    #[test]
+    fn too_little_is_no_verdict() {
+        let nothing = Verdict { clock: "coarse".to_owned(), ..Verdict::default() };
+        let report = TraceReport::default();
+        assert!(sentence(&report, &nothing).starts_with("nothing to say: "));
+        let untimed = Verdict { reads: 7, ..nothing };
+        assert_eq!(sentence(&report, &untimed), "not known, because too few reads were timed");
+        let page = ClockPageReport { reads: 100, answered: 49, ..ClockPageReport::default() };
+        let report = TraceReport { clock_page: Some(page), ..report };
+        let timed = Verdict { time_ns: Some(700), by_kernel_ns: 1_400, ..untimed };
+        assert_eq!(
+            sentence(&report, &timed),
+            "not known, because the kernel answered 51 of 100 reads in place of the page"
+        );
+    }
+}

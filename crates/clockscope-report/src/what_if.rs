@@ -1,0 +1,183 @@
+//! What another cost of a read would make of the program, and which cost would make it so much slower.
+
+use std::time::Duration;
+
+use super::answers;
+use clockscope_model::trace::{TraceReport, WhatIf};
+use clockscope_text::lines::labelled;
+use clockscope_text::units;
+
+/// From here on no clocksource explains it: emulated ones take up to some 30 us.
+const BEYOND_EXPLANATION_PS: u64 = 100_000_000;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Question {
+    /// What would it take if a read cost so much?
+    Read(Duration),
+    /// What would a read cost if it took so many times as long?
+    Times(f64),
+}
+
+/// The answer, by what the reads took in this trace.
+pub fn answer(report: &TraceReport, question: Question) -> WhatIf {
+    let reads = report.clock_reads.clocksource_reads;
+    let rest_ns = answers::without_reads(report);
+    match question {
+        Question::Read(cost) => {
+            let read_ps = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1_000);
+            let time_ns = u128::from(reads) * u128::from(read_ps) / 1_000;
+            let time_ns = u64::try_from(time_ns).unwrap_or(u64::MAX);
+            let cpu_ns = rest_ns.map(|rest_ns| rest_ns.saturating_add(time_ns));
+            let times_as_long = cpu_ns.map(|cpu_ns| answers::ratio(cpu_ns, report.cpu_ns));
+            WhatIf { from_ratio: false, read_ps: Some(read_ps), cpu_ns, times_as_long }
+        }
+        Question::Times(times) => {
+            let cpu_ns = rest_ns.map(|_| multiplied(report.cpu_ns, times));
+            let left = |rest_ns| multiplied(report.cpu_ns, times).checked_sub(rest_ns);
+            let read_ps = rest_ns.and_then(left).map(|time_ns| {
+                let each = u128::from(time_ns) * 1_000 / u128::from(reads.max(1));
+                u64::try_from(each).unwrap_or(u64::MAX)
+            });
+            WhatIf { from_ratio: true, read_ps, cpu_ns, times_as_long: Some(times) }
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "of a time, at most 10,000 times"
+)]
+#[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
+fn multiplied(ns: u64, times: f64) -> u64 {
+    (ns as f64 * times) as u64
+}
+
+/// The answer in a line.
+pub(super) fn render(report: &TraceReport) -> String {
+    report
+        .what_if
+        .map_or_else(String::new, |what_if| labelled("What if", &sentence(report, &what_if)))
+}
+
+/// The answer in words.
+pub fn sentence(report: &TraceReport, what_if: &WhatIf) -> String {
+    let reads = &report.clock_reads;
+    if reads.clocksource_reads == 0 {
+        return "no read of this program asks the clocksource: its cost makes no difference"
+            .to_owned();
+    }
+    let (Some(cpu_ns), Some(times)) = (what_if.cpu_ns, what_if.times_as_long) else {
+        return "not known, because too few reads were timed".to_owned();
+    };
+    let here = here_ps(report).map(|ps| format!(", here {}", units::picos(ps))).unwrap_or_default();
+    let (now, then) = (units::nanos(report.cpu_ns), units::nanos(cpu_ns));
+    let times_as_long = answers::times_as_long(times);
+    match (what_if.from_ratio, what_if.read_ps) {
+        (false, read_ps) => format!(
+            "at {} a read{here}, this would take {then} of CPU time instead of {now}, {times_as_long}",
+            units::picos(read_ps.unwrap_or_default())
+        ),
+        (true, Some(ps)) if ps < BEYOND_EXPLANATION_PS => {
+            format!(
+                "{times_as_long} ({then} of CPU time instead of {now}) fits a read of {}{here}",
+                units::picos(ps)
+            )
+        }
+        (true, Some(ps)) => format!(
+            "{times_as_long} would need a read of {}{here}: no clocksource is that slow, so look for \
+             another cause",
+            units::picos(ps)
+        ),
+        (true, None) => format!("no cost of a read makes this take {then} of CPU time"),
+    }
+}
+
+/// What a read of the clocksource cost here, in picoseconds.
+fn here_ps(report: &TraceReport) -> Option<u64> {
+    let rest_ns = answers::without_reads(report)?;
+    let time_ns = report.cpu_ns.checked_sub(rest_ns)?;
+    let each =
+        u128::from(time_ns) * 1_000 / u128::from(report.clock_reads.clocksource_reads.max(1));
+    u64::try_from(each).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clockscope_model::trace::{ClockReads, VdsoRow};
+
+    /// 100 ms of CPU time, of which 1,000,000 reads took 25 ns each.
+    fn report() -> TraceReport {
+        let row = VdsoRow {
+            function: "clock_gettime".to_owned(),
+            clock: Some("CLOCK_MONOTONIC".to_owned()),
+            calls: 1_000_000,
+            timed: 900,
+            time_total_ns: 25_000_000,
+            ..VdsoRow::default()
+        };
+        TraceReport {
+            cpu_ns: 100_000_000,
+            vdso: vec![row],
+            clock_reads: ClockReads {
+                reads: 1_000_000,
+                clocksource_reads: 1_000_000,
+                ..ClockReads::default()
+            },
+            ..TraceReport::default()
+        }
+    }
+
+    fn said(report: &TraceReport, question: Question) -> String {
+        sentence(report, &answer(report, question))
+    }
+
+    #[test]
+    fn a_cost_gives_a_time_and_a_time_gives_the_same_cost() {
+        let slow = answer(&report(), Question::Read(Duration::from_nanos(1_225)));
+        assert_eq!((slow.read_ps, slow.cpu_ns), (Some(1_225_000), Some(1_300_000_000)));
+        assert_eq!(answer(&report(), Question::Times(13.0)).read_ps, Some(1_225_000));
+        assert_eq!(
+            said(&report(), Question::Read(Duration::from_nanos(1_225))),
+            "at 1.23 us a read, here 25 ns, this would take 1.3 s of CPU time instead of 100 ms, 13 \
+             times as long"
+        );
+        assert_eq!(
+            said(&report(), Question::Times(3.0)),
+            "3.0 times as long (300 ms of CPU time instead of 100 ms) fits a read of 225 ns, here 25 ns"
+        );
+    }
+
+    #[test]
+    fn a_faster_clock_saves_only_what_the_reads_took() {
+        let fast = answer(&report(), Question::Read(Duration::from_nanos(20)));
+        assert_eq!(fast.cpu_ns, Some(95_000_000));
+    }
+
+    #[test]
+    fn what_no_clock_explains_is_said_to_have_another_cause() {
+        let mut report = report();
+        report.vdso[0].calls = 100;
+        report.vdso[0].time_total_ns = 2_500;
+        report.clock_reads.clocksource_reads = 100;
+        assert_eq!(
+            said(&report, Question::Times(3.0)),
+            "3.0 times as long would need a read of 2 ms, here 25 ns: no clocksource is that slow, so \
+             look for another cause"
+        );
+    }
+
+    #[test]
+    fn too_little_known_is_no_answer() {
+        let mut untimed = report();
+        untimed.vdso[0].timed = 0;
+        for question in [Question::Read(Duration::from_micros(1)), Question::Times(3.0)] {
+            assert_eq!(said(&untimed, question), "not known, because too few reads were timed");
+            assert_eq!(answer(&untimed, question).cpu_ns, None);
+        }
+        untimed.clock_reads.clocksource_reads = 0;
+        assert!(said(&untimed, Question::Times(3.0)).starts_with("no read of this program asks"));
+    }
+}

@@ -1,0 +1,150 @@
+//! What a clock given by `clockscope run` is worth: the reads that it answers, what they took in the program,
+//! and what they take by the kernel's vDSO.
+
+use crate::clock_page::is_on_page;
+use clockscope_model::reads::{self, Source};
+use clockscope_model::trace::{Clock, TraceReport, VdsoRow, Verdict};
+use clockscope_sys::clock_loops;
+use clockscope_sys::tsc;
+use clockscope_sys::vdso_call::Call;
+use fastclock::{ClockId, Nanos, Picos};
+
+/// Ticks that an answer of a coarse clock can be old: one, and another one where the tick comes late.
+const STALE_TICKS: u64 = 2;
+
+/// What a read costs by the kernel's vDSO on this host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VdsoCosts {
+    /// Of a precise clock.
+    pub clocksource: Picos,
+    /// Of a coarse one.
+    pub tick: Picos,
+}
+
+impl VdsoCosts {
+    /// The cheapest of some short loops of each, before the program starts.
+    pub fn here() -> Self {
+        Self { clocksource: cheapest(ClockId::Monotonic), tick: cheapest(ClockId::MonotonicCoarse) }
+    }
+
+    fn of(&self, source: Source) -> Picos {
+        match source {
+            Source::Tick => self.tick,
+            _ => self.clocksource,
+        }
+    }
+}
+
+fn cheapest(clock: ClockId) -> Picos {
+    const BATCH: u64 = 200;
+    let Ok(loops) = clock_loops::by_libc(Call::ClockGettime(clock)) else {
+        return Picos::default();
+    };
+    let batch = |_| {
+        let start = tsc::now(ClockId::MonotonicRaw);
+        loops.plain.run(BATCH);
+        Picos::per_call(Nanos(tsc::now(ClockId::MonotonicRaw).0 - start.0), BATCH)
+    };
+    (0..50).map(batch).min().unwrap_or_default()
+}
+
+/// The figures of a verdict on `clock`; `by_vdso` was measured on this host before the program started.
+pub fn verdict(report: &TraceReport, clock: Clock, by_vdso: &VdsoCosts) -> Verdict {
+    let answered = || report.vdso.iter().filter(|row| is_answered(clock, row));
+    let by_kernel_ps = answered().filter_map(|row| {
+        let source = reads::source(&row.function, row.clock.as_deref())?;
+        Some(u128::from(row.calls) * u128::from(by_vdso.of(source).0))
+    });
+    let by_kernel_ns = u64::try_from(by_kernel_ps.sum::<u128>() / 1_000).unwrap_or(u64::MAX);
+    Verdict {
+        clock: clock.name().to_owned(),
+        reads: answered().map(|row| row.calls).sum(),
+        time_ns: time_of(answered()),
+        by_kernel_ns,
+        stale_ns: if clock == Clock::Coarse { STALE_TICKS * report.clock_reads.tick_ns } else { 0 },
+    }
+}
+
+/// Whether `clock` decides how such a read is answered.
+fn is_answered(clock: Clock, row: &VdsoRow) -> bool {
+    let source = reads::source(&row.function, row.clock.as_deref());
+    match clock {
+        Clock::Kernel | Clock::Slow => source == Some(Source::Clocksource),
+        Clock::Syscall => source.is_some_and(Source::stays_in_user_space),
+        Clock::Coarse => reads::has_coarse_form(&row.function, row.clock.as_deref()),
+        Clock::Tsc | Clock::TscFast => is_on_page(row),
+    }
+}
+
+/// The time of all these reads, if it is known of nearly all; the others take as long as those.
+fn time_of<'a>(rows: impl Iterator<Item = &'a VdsoRow>) -> Option<u64> {
+    /// One in so many may be of a kind that was timed too rarely.
+    const UNKNOWN_ONE_IN: u64 = 100;
+    let (mut known, mut all, mut time) = (0_u64, 0_u64, 0_u128);
+    for row in rows {
+        all += row.calls;
+        if row.has_time() {
+            known += row.calls;
+            time += u128::from(row.time_total_ns);
+        }
+    }
+    let is_enough = known > 0 && all - known <= all / UNKNOWN_ONE_IN;
+    is_enough.then(|| u64::try_from(time * u128::from(all) / u128::from(known)).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> TraceReport {
+        let row = |function: &str, clock: Option<&str>, calls, ns_each, timed| VdsoRow {
+            function: function.to_owned(),
+            clock: clock.map(str::to_owned),
+            calls,
+            timed,
+            time_total_ns: calls * ns_each,
+            ..VdsoRow::default()
+        };
+        let mut report = TraceReport::default();
+        report.clock_reads.tick_ns = 4_000_000;
+        report.vdso = vec![
+            row("clock_gettime", Some("CLOCK_MONOTONIC"), 100_000, 40, 900),
+            row("clock_gettime", Some("CLOCK_MONOTONIC_RAW"), 10_000, 30, 900),
+            row("clock_gettime", Some("CLOCK_MONOTONIC_COARSE"), 1_000, 8, 900),
+            row("clock_gettime", Some("CLOCK_THREAD_CPUTIME_ID"), 1_000, 300, 900),
+            row("time", None, 1_000, 4, 900),
+            row("getcpu", None, 1_000, 4, 900),
+        ];
+        report
+    }
+
+    fn costs() -> VdsoCosts {
+        VdsoCosts { clocksource: Picos(22_000), tick: Picos(7_000) }
+    }
+
+    #[test]
+    fn each_clock_is_judged_by_the_reads_that_it_answers() {
+        for (clock, reads, time_ns, by_kernel_ns) in [
+            (Clock::Kernel, 110_000, 4_300_000, 2_420_000),
+            (Clock::Slow, 110_000, 4_300_000, 2_420_000),
+            (Clock::Syscall, 112_000, 4_312_000, 2_434_000),
+            (Clock::Coarse, 100_000, 4_000_000, 2_200_000),
+            (Clock::Tsc, 100_000, 4_000_000, 2_200_000),
+        ] {
+            let verdict = verdict(&report(), clock, &costs());
+            let found = (verdict.reads, verdict.time_ns, verdict.by_kernel_ns);
+            assert_eq!(found, (reads, Some(time_ns), by_kernel_ns), "{clock:?}");
+            let stale_ns = if clock == Clock::Coarse { 8_000_000 } else { 0 };
+            assert_eq!(verdict.stale_ns, stale_ns, "{clock:?}");
+        }
+    }
+
+    #[test]
+    fn reads_that_were_not_timed_take_no_time_that_is_known() {
+        let mut report = report();
+        report.vdso[0].timed = 0;
+        assert_eq!(verdict(&report, Clock::Tsc, &costs()).time_ns, None);
+        assert_eq!(verdict(&report, Clock::Kernel, &costs()).time_ns, None);
+        assert_eq!(verdict(&TraceReport::default(), Clock::Kernel, &costs()).time_ns, None);
+    }
+}

@@ -1,0 +1,170 @@
+//! `clockscope run --clock slow`: reads take as long as was asked, with the kernel's answers, and nothing else
+//! takes longer.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::builds::{self, Link};
+use crate::support::printed::{Key, Printed};
+use crate::support::running::{clockscope, code_as_shell, run, untraced};
+
+/// What a read costs in these tests, as an option and in nanoseconds: so much that reads which are not
+/// delayed use a thousandth of it.
+const COST: &str = "100us";
+const COST_NS: &str = "100000";
+
+const SLOW: [&str; 6] = [
+    "CLOCK_REALTIME",
+    "CLOCK_MONOTONIC",
+    "CLOCK_MONOTONIC_RAW",
+    "CLOCK_BOOTTIME",
+    "CLOCK_TAI",
+    "gettimeofday",
+];
+const OTHERS: [&str; 6] = [
+    "CLOCK_REALTIME_COARSE",
+    "CLOCK_MONOTONIC_COARSE",
+    "CLOCK_PROCESS_CPUTIME_ID",
+    "CLOCK_THREAD_CPUTIME_ID",
+    "time",
+    "getres",
+];
+
+fn tracee() -> Option<PathBuf> {
+    builds::c("slow_reads", Link::Dynamic)
+}
+
+fn slow(options: &[&str], command: &[OsString]) -> Output {
+    run(&[&["--clock", "slow", "--read-cost", COST], options].concat(), command)
+}
+
+fn printed(output: &Output) -> Printed {
+    Printed::parse(&String::from_utf8_lossy(&output.stdout))
+}
+
+#[track_caller]
+fn assert_delayed(output: &Output) {
+    assert_eq!(code_as_shell(output.status), 0, "{output:?}");
+    let printed = printed(output);
+    for name in SLOW {
+        assert!(printed.has_result(&format!("{name} long enough 1")), "{name}: {output:?}");
+    }
+    for name in OTHERS {
+        assert!(printed.has_result(&format!("{name} long enough 0")), "{name}: {output:?}");
+    }
+}
+
+/// The calls by function and clock, as the report has them.
+fn counted(report: &Value) -> BTreeMap<Key, u64> {
+    let rows = report["vdso"].as_array().expect("is a list");
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    rows.iter()
+        .map(|row| {
+            let calls = row["calls"].as_u64().expect("is a number");
+            ((text(&row["function"]), text(&row["clock"])), calls)
+        })
+        .collect()
+}
+
+#[test]
+fn every_read_of_the_clocksource_takes_as_long_as_was_asked_and_no_other_call() {
+    let Some(program) = tracee() else { return };
+    let output = slow(&[], &words![program, "500", COST_NS, "zone"]);
+    assert_delayed(&output);
+    assert!(printed(&output).has_result("zone long enough 0"), "{output:?}");
+}
+
+#[test]
+fn counts_are_exact_and_the_verdict_says_what_was_added() {
+    let Some(program) = tracee() else { return };
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let file = directory.path().join("report.json");
+    let path = file.to_str().expect("is UTF-8");
+    let options = ["--stats", "--format", "json", "-o", path];
+    let output = slow(&options, &words![program, "503", COST_NS]);
+    assert_delayed(&output);
+    let report = std::fs::read_to_string(&file).expect("the report was written");
+    let report: Value = serde_json::from_str(&report).expect("the report is JSON");
+    assert_eq!(counted(&report), printed(&output).vdso);
+    let verdict = &report["verdict"];
+    assert_eq!(verdict["clock"], "slow");
+    assert_eq!(verdict["reads"], SLOW.len() * 503);
+    let time_ns = verdict["time_ns"].as_u64().expect("all were timed often enough");
+    let by_kernel_ns = verdict["by_kernel_ns"].as_u64().expect("is a number");
+    assert!(time_ns > by_kernel_ns, "{verdict}");
+}
+
+#[test]
+fn what_a_program_forks_and_executes_reads_slowly_too_if_it_is_followed() {
+    let Some(program) = tracee() else { return };
+    let arguments = words![program, "100", COST_NS];
+    let shell = [&words!["sh", "-c", "\"$@\"; exit $?", "sh"][..], &arguments].concat();
+    assert_delayed(&slow(&[], &shell));
+    assert_delayed(&slow(&["--no-follow"], &arguments));
+    let left = slow(&["--no-follow"], &shell);
+    assert!(printed(&left).has_result("CLOCK_MONOTONIC long enough 0"), "{left:?}");
+}
+
+#[test]
+fn threads_that_hand_their_readings_on_never_see_time_run_backwards() {
+    let Some(program) = builds::c("page_clock", Link::Dynamic) else { return };
+    let output = run(&["--clock", "slow"], &words![program, "order", "4", "500"]);
+    for clock in ["CLOCK_MONOTONIC", "CLOCK_BOOTTIME", "CLOCK_MONOTONIC_COARSE"] {
+        assert!(printed(&output).has_result(&format!("{clock} backwards 0")), "{output:?}");
+    }
+}
+
+#[test]
+fn answers_lie_between_two_system_calls() {
+    let Some(program) = builds::c("sandwich", Link::Dynamic) else { return };
+    let output = run(&["--clock", "slow"], &words![program]);
+    assert_eq!(output.stdout, untraced(&words![program]).stdout, "{output:?}");
+}
+
+#[test]
+fn a_program_that_forbids_itself_the_counter_sees_what_it_would_see_without_us() {
+    let Some(program) = builds::c("page_clock", Link::Dynamic) else { return };
+    for mode in ["forbid", "strict"] {
+        let command = words![program, mode];
+        let alone = untraced(&command);
+        for stats in [&[] as &[&str], &["--stats", "-o", "/dev/null"]] {
+            let output = run(&[&["--clock", "slow"], stats].concat(), &command);
+            assert_eq!(output.stdout, alone.stdout, "{mode}: {output:?}");
+            assert_eq!(code_as_shell(output.status), code_as_shell(alone.status), "{mode}");
+        }
+    }
+}
+
+#[test]
+fn where_the_counter_may_not_be_read_it_says_so_in_one_line() {
+    let options = ["-shared", "-fPIC"];
+    let Some(library) = builds::c_with("denies_counter", Link::Dynamic, &options) else { return };
+    let mut command = Command::new(clockscope());
+    command.args(["run", "--clock", "slow", "--", "true"]).env("LD_PRELOAD", library);
+    let output = command.output().expect("run clockscope");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(code_as_shell(output.status), 125, "{output:?}");
+    assert!(said.starts_with("clockscope: --clock slow: this process may not read"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn costs_that_make_no_sense_are_refused() {
+    for (clock, cost, said) in [
+        ("slow", "1.2", "give a time with its unit, as in 1.2us or 900ns"),
+        ("slow", "1s", "give a time with its unit, as in 1.2us or 900ns"),
+        ("slow", "19ns", "a read costs 20 ns at least and 1 ms at most"),
+        ("slow", "2ms", "a read costs 20 ns at least and 1 ms at most"),
+        ("coarse", "1.2us", "--read-cost is for --clock slow"),
+        ("tsc", "1.2us", "--read-cost is for --clock slow"),
+    ] {
+        let output = run(&["--clock", clock, "--read-cost", cost], &words!["true"]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{clock} {cost}: {stderr}");
+        assert!(stderr.contains(said), "{clock} {cost}: {stderr}");
+    }
+}

@@ -1,0 +1,8 @@
+// A library to be preloaded: forbids its process the time-stamp counter before `main`. The dynamic linker
+// reads the counter itself, so that no dynamic program could be executed under the ban.
+#include <sys/prctl.h>
+
+__attribute__((constructor)) static void before_main(void)
+{
+    prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
+}
