@@ -4,7 +4,7 @@ use clock_doctor::state::HostState;
 use clockscope_model::callers::{CalledRow, Callers, CutRow, FrameKind, FrameRow, StackRow};
 use clockscope_model::trace::{
     Attached, ClockReads, DeclineRow, Latency, Moment, Overhead, ProcessDetail, SyscallRow,
-    TraceReport, VdsoRow,
+    TraceReport, VdsoRow, WhatIf,
 };
 
 /// Names of functions and their files, from `main` to the wrapper in the C library.
@@ -81,6 +81,12 @@ pub(crate) fn server() -> TraceReport {
             what: "vdso".into(),
             reason: "it is a 32-bit program".into(),
         }],
+        what_if: Some(WhatIf {
+            from_ratio: true,
+            read_ps: Some(260_000),
+            cpu_ns: Some(1_200_000_000),
+            times_as_long: Some(3.0),
+        }),
         overhead: Overhead {
             syscall_probe_ps: 142_000,
             bystander_tax_ps: 40_000,
