@@ -381,6 +381,7 @@ fn how_long_threads_stood_still_is_said_of_each_process() {
     let process = |pid, threads, ended: &str| Attached {
         pid,
         command: "postgres".into(),
+        title: String::new().into(),
         threads,
         pause_ns: 400_000,
         detach_pause_ns: 2_000_000,
