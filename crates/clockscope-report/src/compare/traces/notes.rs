@@ -12,6 +12,8 @@ use clockscope_text::units;
 const SYSCALL_DIFFERS: f64 = 1.25;
 /// Numbers of reads that differ by less are taken for those of the same work.
 const SAME_WORK: f64 = 0.01;
+/// Fewer reads are alike by chance.
+const READS_LEAST: u64 = 1_000;
 
 /// One clause for each difference.
 pub(super) fn host_changes(before: &TraceSource, after: &TraceSource) -> Vec<String> {
@@ -92,11 +94,11 @@ pub(super) fn notes(
 fn work(report: &TraceCompareReport) -> String {
     let (a, b) = (report.before.reads, report.after.reads);
     let least = answers::ratio(a.min(b), 1);
-    if a > 0 && answers::ratio(a.abs_diff(b), 1) <= least * SAME_WORK {
+    if a.min(b) >= READS_LEAST && answers::ratio(a.abs_diff(b), 1) <= least * SAME_WORK {
         "Both read the clock as often in all, as two runs of the same work do: compare numbers of calls."
             .to_owned()
     } else {
-        "They did not read the clock equally often: unless both did the same work, compare calls a second and shares."
+        "They did not read the clock equally often, or hardly at all: unless both did the same work, compare calls a second and shares."
             .to_owned()
     }
 }

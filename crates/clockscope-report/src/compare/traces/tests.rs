@@ -109,6 +109,14 @@ fn a_run_is_no_different_from_itself() {
 }
 
 #[test]
+fn a_handful_of_reads_says_nothing_of_the_work() {
+    let mut few = fast();
+    few.clock_reads.reads = 7;
+    let report = compare(&source("a", few.clone()), &source("b", few), 10.0);
+    assert!(report.notes[0].contains("unless both did the same work"), "{report:?}");
+}
+
+#[test]
 fn a_change_is_one_of_the_number_and_of_the_rate() {
     let table = [
         ((100.0, 10.0), (100.0, 10.0), Change::Same),

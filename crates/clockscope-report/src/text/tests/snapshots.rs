@@ -32,8 +32,8 @@ fn a_report_of_vdso_calls_only() {
     Clock reads:  1,000,024, that is 432,836 a second (counted)
     Here:         21.4 ms, 21.4 ns a read (measured): 0.93 % of wall, 1.1 % of CPU
     Fallen back:  on hpet this would take 3.16 s of CPU time instead of 1.98 s, 1.6
-                  times as long; on acpi_pm 4.46 s, 2.2 times as long (typical: 1.2
-                  us, 2.5 us a read)
+                  times as long; on acpi_pm 4.46 s, 2.2 times as long (typical on
+                  bare metal: 1.2 us, 2.5 us a read; more in a virtual machine)
 
     % time  seconds usecs/call   calls errors via     name
     ------ -------- ---------- ------- ------ ------- -----------------------
@@ -57,9 +57,8 @@ fn a_slow_clock_is_told_by_what_the_whole_program_would_take() {
     };
     assert_snapshot!(said(&report), @r"
     Fallen back:  on hpet this would take 3.16 s of CPU time instead of 1.98 s, 1.6
-                  times as long; on acpi_pm 4.46 s, 2.2 times as long (typical: 1.2
-                  us, 2.5 us a read for the 1,000,003 reads that ask the
-                  clocksource)
+                  times as long; on acpi_pm 4.46 s, 2.2 times as long (typical on
+                  bare metal: 1.2 us, 2.5 us a read; more in a virtual machine)
 
     % time  seconds usecs/call   calls errors via     name
     ------ -------- ---------- ------- ------ ------- -----------------------
@@ -89,8 +88,8 @@ fn vdso_calls_and_system_calls_share_a_table() {
     Clock reads:  1,000,024, that is 432,836 a second (counted)
     Here:         21.4 ms, 21.4 ns a read (measured): 0.93 % of wall, 1.1 % of CPU
     Fallen back:  on hpet this would take 3.16 s of CPU time instead of 1.98 s, 1.6
-                  times as long; on acpi_pm 4.46 s, 2.2 times as long (typical: 1.2
-                  us, 2.5 us a read)
+                  times as long; on acpi_pm 4.46 s, 2.2 times as long (typical on
+                  bare metal: 1.2 us, 2.5 us a read; more in a virtual machine)
     Same tick:    62 % of the precise reads came within the same 4 ms tick as the
                   thread's read before: a coarse clock would have returned the same,
                   and shorter times as 0 (for time stamps try: clockscope run
@@ -418,7 +417,8 @@ fn a_program_killed_by_a_signal_is_said_to_be() {
 
     Clock reads:  1,000,024 (counted)
     Here:         not measured, because no read was timed
-    Fallen back:  1.2 s on hpet, 2.5 s on acpi_pm (typical: 1.2 us, 2.5 us a read)
+    Fallen back:  1.2 s on hpet, 2.5 s on acpi_pm (typical on bare metal: 1.2 us,
+                  2.5 us a read; more in a virtual machine)
 
     % time  seconds usecs/call   calls errors via     name
     ------ -------- ---------- ------- ------ ------- -----------------------
