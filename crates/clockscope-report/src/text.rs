@@ -31,7 +31,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         out += "\n";
     }
     out += &calls_table(all, options);
-    out += &legend(report, options);
+    out += legend(report, options);
     if options.latency || !options.summary_only {
         out += &latency::render(report, &all.entries(options.sort), options);
     }
