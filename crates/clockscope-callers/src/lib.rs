@@ -20,6 +20,7 @@ pub mod modules;
 pub mod python;
 pub mod records;
 pub mod sample;
+mod stripped;
 mod symbol_table;
 pub mod symbols;
 pub mod unwind;

@@ -80,6 +80,11 @@ impl CodeFile {
 }
 
 impl Module {
+    #[cfg(test)]
+    pub(super) fn of(name: PathBuf, bytes: Option<Bytes>) -> Module {
+        Module { name, bytes, content: None }
+    }
+
     /// What is in it, read when it is first needed.
     pub(super) fn content(&mut self) -> &mut FileContent {
         self.content.get_or_insert_with(|| match self.bytes.clone() {

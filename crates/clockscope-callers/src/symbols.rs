@@ -20,6 +20,7 @@ use super::managed::Function;
 use super::mini_debug::{self, Functions};
 use super::module_file::{self, Bytes};
 use super::modules::Module;
+use super::stripped;
 use super::unwind::Unwinder;
 
 /// Kinds of functions.
@@ -47,6 +48,8 @@ pub struct Name {
     /// Address in the file's own counting, as `addr2line` takes it; 0 for code made at run time and
     /// where nothing is mapped.
     pub address: u64,
+    /// Where the function begins, in the same counting: where it has no name and the unwind tables say so.
+    pub start: Option<u64>,
     /// Source file.
     pub file: Option<Foreign>,
     /// Line in it.
@@ -134,6 +137,31 @@ impl Symbols {
         unwinder.look_up(unknown, keep);
     }
 
+    /// Why functions have no names that [`Symbols::names`] was asked for, and what would name them: a sentence
+    /// for each of the three files that most of `frames` are of.
+    pub fn stripped(
+        &self,
+        unwinder: &Unwinder,
+        frames: impl IntoIterator<Item = FrameAddress>,
+    ) -> Vec<String> {
+        const FILES: usize = 3;
+        let mut files: HashMap<ModuleId, usize> = HashMap::new();
+        for frame in frames {
+            let names = self.found.get(&frame).into_iter().flatten();
+            let is_unnamed = names.filter(|name| name.kind == Kind::Native).any(|name| {
+                let is_image = |file: &Foreign| file.verbatim().starts_with('[');
+                name.function.is_none() && !name.module.as_ref().is_some_and(is_image)
+            });
+            if let (FrameAddress::Code { module, .. }, true) = (frame, is_unnamed) {
+                *files.entry(module).or_default() += 1;
+            }
+        }
+        let mut files: Vec<(ModuleId, usize)> = files.into_iter().collect();
+        files.sort_by_key(|(module, frames)| (usize::MAX - frames, *module));
+        let modules = files.iter().take(FILES).filter_map(|(id, _)| unwinder.module(*id));
+        modules.map(stripped::advice).collect()
+    }
+
     fn of_code(&mut self, unwinder: &mut Unwinder, id: ModuleId, at: u64) -> Vec<Name> {
         let module_name = unwinder.module_name(id);
         let base = Name { module: module_name, address: at, kind: Kind::Native, ..nothing() };
@@ -153,7 +181,8 @@ impl Symbols {
         }
         let packed = self.packed_name(unwinder, id, at);
         let function = packed.or_else(|| unwinder.go_name(id, at));
-        vec![Name { function, ..base }]
+        let start = if function.is_none() { unwinder.function_start(id, at) } else { None };
+        vec![Name { function, start, ..base }]
     }
 
     /// What a packed section of the file calls the function.
@@ -168,7 +197,15 @@ impl Symbols {
 }
 
 fn nothing() -> Name {
-    Name { function: None, module: None, address: 0, file: None, line: None, kind: Kind::Unknown }
+    Name {
+        function: None,
+        module: None,
+        address: 0,
+        start: None,
+        file: None,
+        line: None,
+        kind: Kind::Unknown,
+    }
 }
 
 fn managed(function: &Function) -> Name {

@@ -79,6 +79,12 @@ impl Unwinder {
         self.managed.function(id)
     }
 
+    /// Where the function begins whose code is at a place in a module, by the unwind tables.
+    pub(super) fn function_start(&mut self, id: ModuleId, at: u64) -> Option<u64> {
+        let FileContent::Code(code) = self.modules.module_mut(id)?.content() else { return None };
+        code.frames.as_ref()?.function_start(at)
+    }
+
     /// Whether the code at a place in a module is where signal handlers return to.
     pub(super) fn is_signal_frame(&mut self, id: ModuleId, at: u64) -> bool {
         let Some(FileContent::Code(code)) = self.modules.module_mut(id).map(Module::content) else {

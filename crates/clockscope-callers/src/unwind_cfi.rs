@@ -186,11 +186,21 @@ impl Frames {
         row
     }
 
-    fn row(&mut self, at: u64) -> Result<Row, Stop> {
-        let (bases, context) = (&self.bases, &mut self.context);
+    /// Where the function begins whose code is at `at`.
+    pub(super) fn function_start(&self, at: u64) -> Option<u64> {
+        let offset = self.offset(at)?;
+        let bases = &self.bases;
+        match &self.source {
+            Source::Eh { frames, .. } => start_of(&eh_frame(&frames.bytes), bases, offset, at),
+            Source::Debug { frames, .. } => start_of(&debug_frame(frames), bases, offset, at),
+        }
+    }
+
+    /// Where the description is that may cover the code at `at`.
+    fn offset(&self, at: u64) -> Option<usize> {
+        let bases = &self.bases;
         match &self.source {
             Source::Eh { frames, table, index } => {
-                let section = eh_frame(&frames.bytes);
                 let by_table = table.as_deref().and_then(|table| {
                     let table = parsed(table, bases)?;
                     let table = table.table()?;
@@ -199,11 +209,20 @@ impl Frames {
                     let offset = found.direct().ok()?.checked_sub(frames.address)?;
                     usize::try_from(offset).ok()
                 });
-                let offset = by_table.or_else(|| by_index(index, at)).ok_or(Stop::Uncovered)?;
-                row_of(&section, bases, offset, at, context)
+                by_table.or_else(|| by_index(index, at))
             }
-            Source::Debug { frames, index } => {
-                let offset = by_index(index, at).ok_or(Stop::Uncovered)?;
+            Source::Debug { index, .. } => by_index(index, at),
+        }
+    }
+
+    fn row(&mut self, at: u64) -> Result<Row, Stop> {
+        let offset = self.offset(at).ok_or(Stop::Uncovered)?;
+        let (bases, context) = (&self.bases, &mut self.context);
+        match &self.source {
+            Source::Eh { frames, .. } => {
+                row_of(&eh_frame(&frames.bytes), bases, offset, at, context)
+            }
+            Source::Debug { frames, .. } => {
                 row_of(&debug_frame(frames), bases, offset, at, context)
             }
         }
@@ -281,6 +300,17 @@ fn index_of<'a, S: UnwindSection<Bytes<'a>>>(
 fn by_index(index: &[(u64, usize)], at: u64) -> Option<usize> {
     let behind = index.partition_point(|(start, _)| *start <= at);
     Some(index.get(behind.checked_sub(1)?)?.1)
+}
+
+/// The first address that a description covers, if it covers the code at `at`.
+fn start_of<'a, S: UnwindSection<Bytes<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    offset: usize,
+    at: u64,
+) -> Option<u64> {
+    let fde = section.fde_from_offset(bases, S::Offset::from(offset), S::cie_from_offset).ok()?;
+    fde.contains(at).then(|| fde.initial_address())
 }
 
 fn row_of<'a, S: UnwindSection<Bytes<'a>>>(

@@ -27,6 +27,8 @@ pub struct Callers {
     pub cut: Vec<CutRow>,
     /// Processes whose stacks could not be sampled, and why.
     pub declines: Vec<crate::trace::DeclineRow>,
+    /// Files whose functions have no names, and what would name them: a sentence for each of at most three.
+    pub stripped: Vec<String>,
     /// Estimated cost of sampling as a share of the processor time of the program: more than 1 where sampling
     /// took more than that.
     #[serde(deserialize_with = "null_is_no_number")]
@@ -80,6 +82,8 @@ pub struct FrameRow {
     pub module: Option<Foreign>,
     /// Offset of the call in that file's code, as `addr2line` takes it; 0 for code made at run time.
     pub address: u64,
+    /// Where the function begins, in the same counting: where it has no name and the unwind tables say so.
+    pub start: Option<u64>,
     /// Source file, where debugging information is installed.
     pub file: Option<Foreign>,
     /// Line in it.

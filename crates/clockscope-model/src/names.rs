@@ -30,7 +30,8 @@ pub fn with_clock(function: &str, clock: Option<&str>) -> String {
 /// Stands between a signal handler and what the signal interrupted, in the words of gdb.
 const SIGNAL: &str = "<signal handler called>";
 
-/// The function; where none is known the file in brackets, as perf's tools write it.
+/// The function. Where none is known the file and where in it the function begins, or else the call is:
+/// `postgres+0x3139a0`; without that the file in brackets, as perf's tools write it.
 pub fn frame(row: &FrameRow) -> String {
     if row.kind == FrameKind::Signal {
         return SIGNAL.to_owned();
@@ -43,7 +44,11 @@ pub fn frame(row: &FrameRow) -> String {
         (Some(function), _) => function,
         (None, Some(module)) => {
             let name = file_name(&module).trim();
-            if name.starts_with('[') { name.to_owned() } else { format!("[{name}]") }
+            match row.start.unwrap_or(row.address) {
+                _ if name.starts_with('[') => name.to_owned(),
+                0 => format!("[{name}]"),
+                at => format!("{name}+{at:#x}"),
+            }
         }
         (None, None) => "[unknown]".to_owned(),
     }
@@ -89,6 +94,11 @@ mod tests {
         ] {
             assert_eq!(frame(&row(function, module)), name);
         }
+        let plain = FrameRow { address: 0x31_39f2, ..row(None, Some("/usr/bin/postgres")) };
+        assert_eq!(frame(&plain), "postgres+0x3139f2");
+        assert_eq!(frame(&FrameRow { start: Some(0x31_39a0), ..plain }), "postgres+0x3139a0");
+        let vdso = FrameRow { address: 0x900, ..row(None, Some("[vdso]")) };
+        assert_eq!(frame(&vdso), "[vdso]");
         let signal = FrameRow {
             kind: FrameKind::Signal,
             ..row(Some("__restore_rt"), Some("/lib/libc.so.6"))

@@ -281,7 +281,9 @@ pub fn lines(stack: &[usize], frames: &[FrameRow]) -> Vec<Line> {
         let clock = rows.iter().find_map(|frame| python_clock(frame));
         match (run, clock) {
             (_, Some(clock)) => lines.push(Line::Runtime(clock)),
-            ([only], None) => lines.push(Line::Frame(*only)),
+            ([only], None) if rows.iter().any(|row| row.function.is_some()) || !is_folded(only) => {
+                lines.push(Line::Frame(*only));
+            }
             _ => {
                 let name = rows.first().and_then(|frame| frame.module.as_ref());
                 let name = name.map_or("runtime", |module| file_name(module.verbatim()));

@@ -167,6 +167,8 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
         let rows: Vec<_> = rows.filter(|row| is_wanted(&row.what)).cloned().collect();
         declines::sentences(&rows)
     };
+    let mut not_named = declines_of(|what| what == "names");
+    not_named.extend(report.callers.iter().flat_map(|callers| callers.stripped.clone()));
     let sites = sites(report);
     let more_sites = sites.len().saturating_sub(SITES_MAX);
     let sites = sites.iter().take(SITES_MAX).map(|site| {
@@ -188,7 +190,7 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
         "sites": sites.collect::<Vec<_>>(),
         "more_sites": more_sites,
         "not_sampled": declines_of(|what| what != "names"),
-        "not_named": declines_of(|what| what == "names"),
+        "not_named": not_named,
         "times": overhead::how_timed(report),
         "cost": overhead::what_it_cost(report),
     })

@@ -206,6 +206,11 @@ fn stripped_and_deleted_programs_are_unwound() {
         names[0].module.as_ref().is_some_and(|module| module.verbatim().ends_with("/stripped"))
     );
     assert!(names.iter().all(|name| name.address != 0 && name.kind == Kind::Native));
+    // The unwind tables say where functions begin, but for `_start`.
+    let starts: Vec<Option<u64>> = names.iter().map(|name| name.start).collect();
+    assert!(starts[..7].iter().flatten().count() == 7, "{names:#?}");
+    let is_before = |name: &Name| name.start.is_none_or(|start| start <= name.address);
+    assert!(names.iter().all(is_before), "{names:#?}");
 }
 
 /// The symbolizer finds nothing at all in such a file, not even what it exports.

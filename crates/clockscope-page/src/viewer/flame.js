@@ -15,10 +15,12 @@ const HELP = 'Click or Enter: zoom. Arrows: callers, callees, neighbours. Esc: b
 const withClock = (name, clock) => clock ? `${name}(${clock.replace(/^CLOCK_/, '').replace(/_ID$/, '')})` : name;
 
 // What a bar stands for: a name, the file that it is in (or a note), and its kind.
-function frameFunction({ function: name, module, kind }) {
+function frameFunction({ function: name, module, kind, address, start }) {
   const file = (module || '').split('/').pop();
   if (kind === 'signal') return { name: '<signal handler called>', note: file, kind: 'code' };
   if (name) return { name: name + (kind === 'inlined' ? ' (inlined)' : ''), note: file, kind: 'code' };
+  const at = start ?? address;
+  if (file && at > 0 && !file.startsWith('[')) return { name: `${file}+0x${at.toString(16)}`, note: file, kind: 'unknown' };
   return { name: `[${file.replace(/^\[|\]$/g, '') || 'unknown'}]`, note: file, kind: 'unknown' };
 }
 const calledFunction = ({ name, clock, via }) =>

@@ -69,7 +69,7 @@ mod tests {
     fn stacks_are_lines_from_the_process_to_the_call() {
         assert_snapshot!(render(&samples::server()), @r"
     [not sampled];getcpu 7
-    diameterd;[cut];[libplugin.so.2];clock_gettime;clock_gettime(MONOTONIC) 8000
+    diameterd;[cut];libplugin.so.2+0x77;clock_gettime;clock_gettime(MONOTONIC) 8000
     diameterd;_start;__libc_start_main@@GLIBC_2.34;__libc_start_call_main;main;log_line;stamp;clock_gettime;clock_gettime(MONOTONIC) 20000
     diameterd;clone3;start_thread;receiver;fd_fifo_post;fd_fifo_post_internal;clock_gettime;clock_gettime(MONOTONIC) 212001
     diameterd;clone3;start_thread;receiver;fd_fifo_timedget;clock_gettime;clock_gettime(MONOTONIC) 120000

@@ -20,6 +20,7 @@ pub fn frame(function: &str, module: &str, address: u64, line: Option<(&str, u32
         address,
         file: line.map(|(file, _)| file.into()),
         line: line.map(|(_, line)| line),
+        start: None,
         kind: FrameKind::Native,
     }
 }
@@ -75,6 +76,7 @@ fn callers() -> Callers {
     Callers {
         samples: 3_400,
         lost: 12,
+        stripped: Vec::new(),
         freq: 1_000,
         called: vec![
             vdso("clock_gettime", Some("CLOCK_MONOTONIC"), 400_001, 3_000),

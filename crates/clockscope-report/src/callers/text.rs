@@ -43,6 +43,10 @@ pub fn render(report: &TraceReport, options: CallersOptions) -> String {
         callers.declines.iter().cloned().partition(|row| row.what == "names");
     out += &declines::labelled("Not sampled", &unsampled, width);
     out += &declines::labelled("Not named", &unnamed, width);
+    for (index, sentence) in callers.stripped.iter().enumerate() {
+        let label = if index == 0 && unnamed.is_empty() { "Not named" } else { "" };
+        out += &labelled_in(label, &printable(sentence), width);
+    }
     let (trees, notes) = trees(report, callers, options);
     out + &trees + &notes
 }

@@ -96,6 +96,7 @@ pub fn callers(
         pairs,
         cut: cut_rows(&found),
         declines,
+        stripped: found.stripped,
         waits: found.waits,
         cost_share: if exact.cpu_ns == 0 { 0.0 } else { found.spent_ns / exact.cpu_ns as f64 },
     }
@@ -204,6 +205,7 @@ pub(super) fn frame_row(name: Name) -> FrameRow {
         function: name.function,
         module: name.module,
         address: name.address,
+        start: name.start,
         file: name.file,
         line: name.line,
         kind: match name.kind {

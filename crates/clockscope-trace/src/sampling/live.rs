@@ -131,6 +131,7 @@ mod tests {
             function: Some(function.into()),
             module: Some(module.into()),
             address: 0,
+            start: None,
             file: None,
             line: None,
             kind: Kind::Native,

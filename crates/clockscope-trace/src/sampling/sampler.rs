@@ -129,6 +129,8 @@ pub struct Found {
     pub cut: Vec<(End, Option<Foreign>, u64)>,
     /// Processes of whose code made at run time names are missing, and why.
     pub unnamed: Vec<(i32, String)>,
+    /// Files whose functions have no names, and what would name them: a sentence for each.
+    pub stripped: Vec<String>,
     /// Records that found no place.
     pub lost: u64,
     /// What all samples have cost, in nanoseconds.
@@ -140,6 +142,17 @@ pub struct Found {
 /// All frames of all stacks.
 fn frames(collected: &Collected) -> impl Iterator<Item = FrameAddress> {
     collected.stacks().iter().flat_map(|(stack, _)| stack.frames.iter().copied())
+}
+
+/// The frames that should have names: not what starts a program, whose name nobody misses, and not the
+/// machine code of a runtime, in which the functions of its language stand.
+fn named_frames(collected: &Collected) -> impl Iterator<Item = FrameAddress> {
+    let is_managed = |frame: &FrameAddress| matches!(frame, FrameAddress::Managed(_));
+    let stacks = collected.stacks().iter().map(|(stack, _)| stack);
+    stacks.filter(move |stack| !stack.frames.iter().any(is_managed)).flat_map(|stack| {
+        let first = usize::from(stack.complete);
+        stack.frames.iter().take(stack.frames.len().saturating_sub(first)).copied()
+    })
 }
 
 /// Unwinds; lives in one thread.
@@ -269,13 +282,14 @@ impl Sampler {
                 names.entry(*frame).or_insert_with(|| symbols.names(unwinder, *frame));
             }
         }
+        let stripped = symbols.stripped(&self.unwinder, named_frames(&self.collected));
         let module = |end: End| end.module().and_then(|module| self.unwinder.module_name(module));
         let cut = self.collected.cut().map(|(end, samples)| (end, module(end), samples)).collect();
         let spent_ns = self.rate.spent_ns() + self.holds.spent_ns();
         let mut unnamed = self.unwinder.unnamed();
         unnamed.extend(self.sharing_slots.iter().map(|pid| (*pid, SHARES_SLOTS.to_owned())));
         let (lost, waits) = (self.lost, self.holds.waits(self.missed));
-        Found { cut, names, unnamed, lost, spent_ns, waits, collected: self.collected }
+        Found { cut, names, unnamed, stripped, lost, spent_ns, waits, collected: self.collected }
     }
 
     fn take(&mut self, record: Record, interpreted: Option<&Interpreted>) {

@@ -20,6 +20,7 @@ fn report() -> TraceReport {
         address: 0x1000 + u64::from(line),
         file: Some("/src/server.c".into()),
         line: Some(line),
+        start: None,
         kind,
     };
     let stack = |frames: &[usize], calls| StackRow {

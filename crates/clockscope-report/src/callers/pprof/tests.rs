@@ -55,7 +55,7 @@ fn stacks_become_samples_with_inlined_lines() {
     assert_eq!(inlined.value, [40_000, 960_000]);
     let cut = stack(&profile, &profile.sample[5]);
     assert_eq!(cut.last().unwrap(), &["[cut]:0"]);
-    assert_eq!(cut[2], ["[libplugin.so.2]:0"]);
+    assert_eq!(cut[2], ["libplugin.so.2+0x77:0"]);
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn sites_are_ranked_by_reads() {
             name("fd_fifo_timedget", "/opt/diameter/lib/libfdproto.so.7+0x6100"),
             name("log_line", "/src/diameterd/log.c:44"),
             name("stamp", "/src/diameterd/log.c:17"),
-            name("[libplugin.so.2]", "/opt/plugins/libplugin.so.2+0x77"),
+            name("libplugin.so.2+0x77", "/opt/plugins/libplugin.so.2+0x77"),
         ]
     );
 }

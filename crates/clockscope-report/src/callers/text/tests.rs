@@ -29,7 +29,7 @@ fn a_server_in_80_columns() {
       |         log_line
       |         |--10.0%--receiver
       |          ---5.0%--main
-       ---2.0%--[libplugin.so.2]
+       ---2.0%--libplugin.so.2+0x77
                 [callers not known]
 
     gettimeofday: 100,001 calls, 50,000 a second (400 stacks)
@@ -60,7 +60,7 @@ fn a_server_in_80_columns() {
     4.  stamp  /src/diameterd/log.c:17
         30,000 reads a second, 12 % of all, of clock_gettime(MONOTONIC); about 1.44
         ms, 0.10 % of CPU
-    5.  [libplugin.so.2]  /opt/plugins/libplugin.so.2+0x77
+    5.  libplugin.so.2+0x77  /opt/plugins/libplugin.so.2+0x77
         4,000 reads a second, 1.6 % of all, of clock_gettime(MONOTONIC); about 192
         us, 0.01 % of CPU
     ");
@@ -89,7 +89,7 @@ fn a_server_in_60_columns() {
       |         log_line
       |         |--10.0%--receiver
       |          ---5.0%--main
-       ---2.0%--[libplugin.so.2]
+       ---2.0%--libplugin.so.2+0x77
                 [callers not known]
 
     gettimeofday: 100,001 calls, 50,000 a second (400 stacks)
@@ -124,7 +124,7 @@ fn a_server_in_60_columns() {
     4.  stamp  /src/diameterd/log.c:17
         30,000 reads a second, 12 % of all, of
         clock_gettime(MONOTONIC); about 1.44 ms, 0.10 % of CPU
-    5.  [libplugin.so.2]  /opt/plugins/libplugin.so.2+0x77
+    5.  libplugin.so.2+0x77  /opt/plugins/libplugin.so.2+0x77
         4,000 reads a second, 1.6 % of all, of
         clock_gettime(MONOTONIC); about 192 us, 0.01 % of CPU
     ");
@@ -148,7 +148,7 @@ fn a_server_in_120_columns() {
       |         log_line
       |         |--10.0%--receiver
       |          ---5.0%--main
-       ---2.0%--[libplugin.so.2]
+       ---2.0%--libplugin.so.2+0x77
                 [callers not known]
 
     gettimeofday: 100,001 calls, 50,000 a second (400 stacks)
@@ -172,7 +172,7 @@ fn a_server_in_120_columns() {
            clock, or a time that is kept for a while, would have said the same (try: clockscope run --clock coarse)
     4.  stamp  /src/diameterd/log.c:17
         30,000 reads a second, 12 % of all, of clock_gettime(MONOTONIC); about 1.44 ms, 0.10 % of CPU
-    5.  [libplugin.so.2]  /opt/plugins/libplugin.so.2+0x77
+    5.  libplugin.so.2+0x77  /opt/plugins/libplugin.so.2+0x77
         4,000 reads a second, 1.6 % of all, of clock_gettime(MONOTONIC); about 192 us, 0.01 % of CPU
     ");
 }
@@ -180,6 +180,17 @@ fn a_server_in_120_columns() {
 #[test]
 fn nothing_is_said_of_callers_that_were_not_asked_for() {
     assert_eq!(text(&TraceReport::default(), 80), "");
+}
+
+#[test]
+fn what_would_name_functions_is_said_once() {
+    let mut report = server();
+    let callers = report.callers.as_mut().unwrap();
+    callers.stripped =
+        vec!["libplugin.so.2 is stripped: plugin-dbgsym would name its functions".into()];
+    let text = text(&report, 80);
+    let said = "Not named:    libplugin.so.2 is stripped: plugin-dbgsym would name its functions\n";
+    assert!(text.contains(said), "{text}");
 }
 
 #[test]
@@ -221,7 +232,7 @@ fn a_host_that_fell_back_is_sent_to_doctor() {
         30,000 reads a second, 12 % of all, of clock_gettime(MONOTONIC); about 78
         ms, 5.2 % of CPU
         -> not answered in user space either (1.3 us each)
-    5.  [libplugin.so.2]  /opt/plugins/libplugin.so.2+0x77
+    5.  libplugin.so.2+0x77  /opt/plugins/libplugin.so.2+0x77
         4,000 reads a second, 1.6 % of all, of clock_gettime(MONOTONIC); about 10.4
         ms, 0.69 % of CPU
         -> not answered in user space either (1.3 us each)

@@ -42,7 +42,7 @@ fn the_callers_of_a_function_with_their_shares() {
     |         log_line
     |         |--10.0%--receiver
     |          ---5.0%--main
-     ---2.0%--[libplugin.so.2]
+     ---2.0%--libplugin.so.2+0x77
               [callers not known]
     ");
 }

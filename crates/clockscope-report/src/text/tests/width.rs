@@ -151,6 +151,7 @@ prop_compose! {
             address,
             file: foreign(file),
             line,
+            start: None,
             kind: FrameKind::Native,
         }
     }
@@ -197,7 +198,7 @@ prop_compose! {
         declines in vec(decline(), 0..3),
         cost_share in any::<f64>(),
     ) -> Callers {
-        Callers { samples, lost, freq, called, frames, stacks, pairs, cut, declines, cost_share, waits: None }
+        Callers { samples, lost, freq, called, frames, stacks, pairs, cut, declines, cost_share, waits: None, stripped: Vec::new() }
     }
 }
 
