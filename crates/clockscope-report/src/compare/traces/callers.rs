@@ -84,7 +84,8 @@ fn key(site: &Site, vague: &BTreeSet<(String, String)>) -> Key {
         return Key::Named(name.0, name.1, file);
     }
     let module = frame.module.as_ref().map_or("", |module| module.verbatim());
-    Key::Unnamed(module.to_owned(), frame.address)
+    // Where the function begins, if that is known: its calls are one place.
+    Key::Unnamed(module.to_owned(), frame.start.unwrap_or(frame.address))
 }
 
 fn add(side: &mut CallerSide, site: &Site) {
