@@ -43,7 +43,7 @@ headline "See: a database that stamps $rows rows with the time"
 show clockscope trace -- sqlite3 samples.db '.read load.sql'
 
 headline "Who: the callers of its clock reads, and the lines to change"
-show clockscope trace --via none --callers --summary-only -- ./queues 2000000 >"$work/callers.txt" 2>&1
+show clockscope trace --via none --callers -- ./queues 2000000 >"$work/callers.txt" 2>&1
 sed '/^path /d; /^vdso /d' "$work/callers.txt"
 
 headline "A process that runs already: attached to for a second, and left as it was"

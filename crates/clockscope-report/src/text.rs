@@ -27,7 +27,10 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         out += "\n";
         out += &answers::render(report, options);
         out += &report.clock_page.as_ref().map(page_answers::render).unwrap_or_default();
-        out += &callers::lines_to_change(report, options.callers);
+    }
+    let lines = callers::lines_to_change(report, options.callers);
+    out += if options.summary_only { lines.trim_start() } else { &lines };
+    if !out.is_empty() {
         out += "\n";
     }
     out += &calls_table(all, options);
