@@ -210,6 +210,18 @@ impl Elf {
         })
     }
 
+    /// What tells the build apart, by the note that the linker writes (`--build-id` in ld(1)).
+    pub(super) fn build_id(&self) -> Option<Vec<u8>> {
+        const OWNER: &[u8] = b"GNU\0";
+        const HEADER: usize = 12;
+        let note = self.section(".note.gnu.build-id")?.bytes;
+        let word = |at: usize| Some(u32::from_le_bytes(note.get(at..at + 4)?.try_into().ok()?));
+        let length = usize::try_from(word(4)?).ok()?;
+        let is_id = word(0)? == 4 && word(8)? == 3 && note.get(HEADER..HEADER + 4)? == OWNER;
+        let id = note.get(HEADER + 4..)?.get(..length)?;
+        (is_id && !id.is_empty()).then(|| id.to_vec())
+    }
+
     /// Whether there is a section of this name.
     pub(super) fn has_section(&self, name: &str) -> bool {
         self.sections.iter().any(|(own, _)| own == name.as_bytes())

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use clockscope_text::foreign::printable;
 
+use super::debuginfod::Servers;
 use super::module_file::Bytes;
 use super::modules::Module;
 
@@ -18,14 +19,20 @@ const LISTS_MAX: usize = 20_000;
 const LIST_MAX: u64 = 16 << 20;
 
 /// Says that a file has no names for functions that are in stacks, and what would name them.
-pub(super) fn advice(module: &Module) -> String {
+pub(super) fn advice(module: &Module, servers: &Servers) -> String {
     let package = if is_of_this_root(module) { package_of(&module.name) } else { None };
     let name = module.name.file_name().unwrap_or_default().to_string_lossy();
     let what = match package {
         Some(package) => format!("{package}-dbgsym"),
         None => "its debugging symbols".to_owned(),
     };
-    printable(&format!("{name} is stripped: {what} would name its functions"))
+    let or = match servers {
+        Servers::None => ", or a server in DEBUGINFOD_URLS,",
+        Servers::NoClient => ", or debuginfod-find for DEBUGINFOD_URLS (package debuginfod),",
+        // They were asked.
+        Servers::By(_) => "",
+    };
+    printable(&format!("{name} is stripped: {what}{or} would name its functions"))
 }
 
 /// Whether the file is the one that has this path here, and not in a container.
@@ -77,14 +84,20 @@ mod tests {
     fn what_would_name_the_functions_of_a_file_is_said() {
         let module = |name: &str, bytes| Module::of(name.into(), bytes);
         let own = File::open("/proc/self/exe").unwrap();
-        let said = advice(&module("/opt/\u{1b}server", Some(Bytes::File(own.into()))));
-        assert_eq!(said, "?server is stripped: its debugging symbols would name its functions");
+        let said =
+            advice(&module("/opt/\u{1b}server", Some(Bytes::File(own.into()))), &Servers::None);
+        assert_eq!(
+            said,
+            "?server is stripped: its debugging symbols, or a server in DEBUGINFOD_URLS, would name its \
+             functions"
+        );
         let system = std::fs::canonicalize("/bin/sh").unwrap();
         let Some(package) = package_of(&system) else {
             return skips::skip("no package of Debian's has /bin/sh");
         };
         let file = File::open(&system).unwrap();
-        let said = advice(&module(system.to_str().unwrap(), Some(Bytes::File(file.into()))));
-        assert!(said.contains(&format!(": {package}-dbgsym would name")), "{said}");
+        let module = module(system.to_str().unwrap(), Some(Bytes::File(file.into())));
+        let said = advice(&module, &Servers::NoClient);
+        assert!(said.contains(&format!(": {package}-dbgsym, or debuginfod-find for")), "{said}");
     }
 }

@@ -15,6 +15,7 @@ use std::rc::Rc;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
 
+use super::debuginfod::Servers;
 use super::frames::{FrameAddress, ModuleId};
 use super::managed::Function;
 use super::mini_debug::{self, Functions};
@@ -138,12 +139,35 @@ impl Symbols {
     }
 
     /// Why functions have no names that [`Symbols::names`] was asked for, and what would name them: a sentence
-    /// for each of the three files that most of `frames` are of.
+    /// for each of the files that most of `frames` are of. Servers that the user has named in `DEBUGINFOD_URLS` are
+    /// asked first; what they have is in what `names` gives from then on.
     pub fn stripped(
-        &self,
-        unwinder: &Unwinder,
-        frames: impl IntoIterator<Item = FrameAddress>,
+        &mut self,
+        unwinder: &mut Unwinder,
+        frames: impl Iterator<Item = FrameAddress> + Clone,
     ) -> Vec<String> {
+        let servers = Servers::here();
+        let mut unnamed = self.unnamed(frames.clone());
+        if let Servers::By(client) = &servers {
+            for id in &unnamed {
+                let bytes = unwinder.module(*id).and_then(|module| module.bytes.clone());
+                if let Some(file) = bytes.and_then(|bytes| client.find(bytes)) {
+                    self.files.insert(*id, Some(Rc::new(file)));
+                    let is_of = |frame: &FrameAddress| matches!(frame, FrameAddress::Code { module, .. } if module == id);
+                    self.found.retain(|frame, _| !is_of(frame));
+                }
+            }
+            for frame in frames.clone() {
+                self.names(unwinder, frame);
+            }
+            unnamed = self.unnamed(frames);
+        }
+        let modules = unnamed.iter().filter_map(|id| unwinder.module(*id));
+        modules.map(|module| stripped::advice(module, &servers)).collect()
+    }
+
+    /// The files with most functions without a name in `frames`.
+    fn unnamed(&self, frames: impl Iterator<Item = FrameAddress>) -> Vec<ModuleId> {
         const FILES: usize = 3;
         let mut files: HashMap<ModuleId, usize> = HashMap::new();
         for frame in frames {
@@ -158,8 +182,7 @@ impl Symbols {
         }
         let mut files: Vec<(ModuleId, usize)> = files.into_iter().collect();
         files.sort_by_key(|(module, frames)| (usize::MAX - frames, *module));
-        let modules = files.iter().take(FILES).filter_map(|(id, _)| unwinder.module(*id));
-        modules.map(stripped::advice).collect()
+        files.into_iter().take(FILES).map(|(id, _)| id).collect()
     }
 
     fn of_code(&mut self, unwinder: &mut Unwinder, id: ModuleId, at: u64) -> Vec<Name> {

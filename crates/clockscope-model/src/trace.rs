@@ -319,6 +319,8 @@ pub struct ProcessDetail {
 pub struct ThreadDetail {
     /// Thread id.
     pub tid: i32,
+    /// Its name at the end of counting, as the kernel keeps it (15 bytes); empty if it had ended.
+    pub name: Foreign,
     /// Its vDSO calls.
     pub vdso: Vec<VdsoRow>,
     /// Its system calls.

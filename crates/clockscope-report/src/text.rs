@@ -167,7 +167,8 @@ fn thread_table(
 ) -> String {
     let calls = Calls { vdso: &thread.vdso, syscalls: &thread.syscalls, syscalls_timed };
     let drawn = calls_table(calls, options);
-    format!("\nthread {} of process {pid}\n{drawn}", thread.tid)
+    let name = format!("thread {} {}", thread.tid, thread.name);
+    format!("\n{}{drawn}", one_line(name.trim_end(), &format!(" of process {pid}")))
 }
 
 /// Names of the signals that end programs (signal(7), x86-64 numbers).

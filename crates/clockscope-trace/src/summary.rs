@@ -24,7 +24,7 @@ use clockscope_stats::histogram::{self, Bucket};
 use clockscope_sys::tsc;
 use clockscope_syscalls::{ProbeCost, SyscallTally};
 use clockscope_text::foreign::Foreign;
-use clockscope_tracee::attach::{self, command_name};
+use clockscope_tracee::attach::{self, command_name, thread_name};
 use clockscope_tracee::counts::{Calls, Times, Timings};
 use clockscope_tracee::follow::End;
 use clockscope_tracee::processes::{Process, Processes};
@@ -228,6 +228,11 @@ fn processes_detail(
                         .into_iter()
                         .map(|tid| ThreadDetail {
                             tid,
+                            name: if process.alive {
+                                thread_name(process.pid, tid)
+                            } else {
+                                Foreign::default()
+                            },
                             vdso: process.threads.get(&tid).map(&vdso).unwrap_or_default(),
                             syscalls: syscalls(&|t| t.pid == process.pid && t.tid == tid),
                         })

@@ -146,7 +146,7 @@ fn frames(collected: &Collected) -> impl Iterator<Item = FrameAddress> {
 
 /// The frames that should have names: not what starts a program, whose name nobody misses, and not the
 /// machine code of a runtime, in which the functions of its language stand.
-fn named_frames(collected: &Collected) -> impl Iterator<Item = FrameAddress> {
+fn named_frames(collected: &Collected) -> impl Iterator<Item = FrameAddress> + Clone {
     let is_managed = |frame: &FrameAddress| matches!(frame, FrameAddress::Managed(_));
     let stacks = collected.stacks().iter().map(|(stack, _)| stack);
     stacks.filter(move |stack| !stack.frames.iter().any(is_managed)).flat_map(|stack| {
@@ -275,14 +275,14 @@ impl Sampler {
         self.rate.spend(self.samples);
         let symbols = &mut self.symbols;
         symbols.prepare(&mut self.unwinder, frames(&self.collected), 0);
-        let mut names = HashMap::new();
-        for (stack, _) in self.collected.stacks() {
-            for frame in &stack.frames {
-                let unwinder = &mut self.unwinder;
-                names.entry(*frame).or_insert_with(|| symbols.names(unwinder, *frame));
-            }
+        let all: HashSet<FrameAddress> = frames(&self.collected).collect();
+        for frame in &all {
+            symbols.names(&mut self.unwinder, *frame);
         }
-        let stripped = symbols.stripped(&self.unwinder, named_frames(&self.collected));
+        // What servers have is asked for when it is known what is missing.
+        let stripped = symbols.stripped(&mut self.unwinder, named_frames(&self.collected));
+        let name = |frame| (frame, symbols.names(&mut self.unwinder, frame));
+        let names = all.into_iter().map(name).collect();
         let module = |end: End| end.module().and_then(|module| self.unwinder.module_name(module));
         let cut = self.collected.cut().map(|(end, samples)| (end, module(end), samples)).collect();
         let spent_ns = self.rate.spent_ns() + self.holds.spent_ns();

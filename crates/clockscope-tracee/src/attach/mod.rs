@@ -40,7 +40,7 @@ use vdso_image::layout::{Shared, TOTAL_SIZE};
 
 pub use patch::Patch;
 pub use process::look;
-pub use process::{command_name, title};
+pub use process::{command_name, thread_name, title};
 pub use refusal::Refusal;
 pub(super) use threads::listed;
 

@@ -34,6 +34,12 @@ pub fn command_name(pid: i32) -> Foreign {
     name.trim_end().into()
 }
 
+/// The name of a thread, which Java and others set (`pthread_setname_np(3)`); empty if it has ended.
+pub fn thread_name(pid: i32, tid: i32) -> Foreign {
+    let name = proc_text::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+    name.trim_end().into()
+}
+
 /// The command line of a process, or what the program has put in its place, as `ps -f` shows it; of a long one
 /// the beginning.
 pub fn title(pid: i32) -> Foreign {

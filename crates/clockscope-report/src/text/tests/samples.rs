@@ -117,6 +117,7 @@ pub(super) fn processes() -> TraceReport {
     report.threads = 3;
     let thread = |tid, calls| ThreadDetail {
         tid,
+        name: "worker".into(),
         vdso: vec![vdso("time", None, calls, calls, 4_100)],
         syscalls: vec![syscall("read", calls, 1, 300_000)],
     };

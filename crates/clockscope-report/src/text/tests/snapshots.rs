@@ -238,9 +238,9 @@ fn each_process_has_a_table() {
 fn each_thread_has_a_table() {
     let options = TextOptions { per_thread: true, summary_only: true, ..TextOptions::default() };
     let printed = render(&processes(), &options);
-    let threads = printed.find("thread 4022 of process 4022").expect("the first thread");
+    let threads = printed.find("thread 4022 worker of process 4022").expect("the first thread");
     assert_snapshot!(&printed[threads..], @r"
-    thread 4022 of process 4022
+    thread 4022 worker of process 4022
     % time  seconds usecs/call  calls errors via     name
     ------ -------- ---------- ------ ------ ------- -----
       1.32 0.000000      0.004      5        vdso    time
@@ -248,7 +248,7 @@ fn each_thread_has_a_table() {
     ------ -------- ---------- ------ ------ ------- -----
     100.00 0.000002      0.152     10      1         total
 
-    thread 4023 of process 4022
+    thread 4023 worker of process 4022
     % time  seconds usecs/call  calls errors via     name
     ------ -------- ---------- ------ ------ ------- -----
       1.32 0.000000      0.004      7        vdso    time

@@ -97,7 +97,7 @@ prop_compose! {
         tids in vec(any::<i32>(), 0..2),
     ) -> ProcessDetail {
         let threads = tids.into_iter()
-            .map(|tid| ThreadDetail { tid, vdso: vdso.clone(), syscalls: syscalls.clone() })
+            .map(|tid| ThreadDetail { tid, name: command.clone().into(), vdso: vdso.clone(), syscalls: syscalls.clone() })
             .collect();
         ProcessDetail { pid, parent: None, command: command.clone().into(), title: command.into(), vdso_calls, syscall_calls: Some(syscall_calls), vdso, syscalls, threads }
     }

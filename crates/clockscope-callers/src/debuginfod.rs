@@ -1,0 +1,109 @@
+//! Debugging information that debuginfod servers have, by their own client.
+//!
+//! Servers are asked only if the user has named some in `DEBUGINFOD_URLS`, and after the program was traced.
+//!
+//! # References
+//!
+//! `debuginfod-find(1)` (elfutils 0.188): prints the path of the file in its cache; `DEBUGINFOD_URLS`,
+//! `DEBUGINFOD_MAXTIME` and the cache are its business.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::module_file::{Bytes, Elf};
+
+/// Where a system has the client. Not by `PATH`: clockscope runs as root.
+const PROGRAMS: [&str; 2] = ["/usr/bin/debuginfod-find", "/usr/local/bin/debuginfod-find"];
+/// Seconds for one file, if the user says nothing else.
+const MAX_TIME: &str = "20";
+
+/// The client.
+#[derive(Clone, Debug)]
+pub(super) struct Debuginfod {
+    program: PathBuf,
+}
+
+/// Whether servers can be asked.
+#[derive(Clone, Debug)]
+pub(super) enum Servers {
+    /// The user has named none.
+    None,
+    /// There are some, and no client.
+    NoClient,
+    /// By this client.
+    By(Debuginfod),
+}
+
+impl Servers {
+    /// What the environment and the system have.
+    pub(super) fn here() -> Servers {
+        let is_set = std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty());
+        let program = PROGRAMS.into_iter().map(Path::new).find(|program| program.is_file());
+        match program {
+            _ if !is_set => Servers::None,
+            Some(program) => Servers::By(Debuginfod { program: program.to_owned() }),
+            None => Servers::NoClient,
+        }
+    }
+}
+
+impl Debuginfod {
+    /// The file with the debugging information of another one; `None` if no server has it in time, or it is that of
+    /// another build.
+    pub(super) fn find(&self, of: Bytes) -> Option<File> {
+        let wanted = Elf::read(of)?.build_id()?;
+        let name: String = wanted.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut command = Command::new(&self.program);
+        command.arg("debuginfo").arg(name).stdin(Stdio::null()).stderr(Stdio::null());
+        if std::env::var_os("DEBUGINFOD_MAXTIME").is_none() {
+            command.env("DEBUGINFOD_MAXTIME", MAX_TIME);
+        }
+        let output = command.output().ok().filter(|output| output.status.success())?;
+        let path = String::from_utf8(output.stdout).ok()?;
+        let file = File::open(path.trim_end()).ok()?;
+        let found = Elf::read(Bytes::File(file.try_clone().ok()?.into()))?.build_id()?;
+        (found == wanted).then_some(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// A client that prints what it is given, then the path.
+    fn client(folder: &Path, prints: &str) -> Debuginfod {
+        let program = folder.join("client");
+        let script = format!(
+            "#!/bin/sh\necho \"$1 $2 $DEBUGINFOD_MAXTIME\" >{}\n{prints}\n",
+            folder.join("asked").display()
+        );
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        Debuginfod { program }
+    }
+
+    #[test]
+    fn a_file_of_the_same_build_is_taken_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = || Bytes::File(File::open("/proc/self/exe").unwrap().into());
+        let Some(id) = Elf::read(own()).and_then(|elf| elf.build_id()) else {
+            return skips::skip("the linker writes no build id");
+        };
+        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let exe = fs::read_link("/proc/self/exe").unwrap();
+        let same = client(folder.path(), &format!("echo {}", exe.display()));
+        assert!(same.find(own()).is_some());
+        let asked = fs::read_to_string(folder.path().join("asked")).unwrap();
+        assert_eq!(asked, format!("debuginfo {id} {MAX_TIME}\n"));
+        for prints in ["echo /bin/sh", "echo /nowhere", "exit 1", "", "echo /proc/self/exe; exit 2"]
+        {
+            assert!(client(folder.path(), prints).find(own()).is_none(), "{prints}");
+        }
+        let none = Debuginfod { program: folder.path().join("none") };
+        assert!(none.find(own()).is_none());
+        assert!(same.find(Bytes::Memory([0; 64].into())).is_none());
+    }
+}
