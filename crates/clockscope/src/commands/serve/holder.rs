@@ -71,13 +71,17 @@ pub(super) fn of(page: &Path) -> io::Result<Holder> {
     })
 }
 
-/// Whether the process has locked this file: by what the kernel says of its descriptors.
+/// Whether the process is of the file's owner and has locked it: by what the kernel says of its descriptors.
 ///
 /// # References
 ///
 /// - `proc_pid_fdinfo(5)`: `lock:` lines are of locks that are held by this open file
 fn holds(pid: i32, lock: &File) -> io::Result<bool> {
     let wanted = lock.metadata()?;
+    // Descriptors can be handed to a process of somebody else.
+    if fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() != wanted.uid()) {
+        return Ok(false);
+    }
     let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Ok(false) };
     for descriptor in descriptors.flatten() {
         let is_it = fs::metadata(descriptor.path())
