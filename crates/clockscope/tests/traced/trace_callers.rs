@@ -156,7 +156,7 @@ fn stacks_through_musl_reach_the_first_function_of_the_program() {
     for link in [Link::MuslStatic, Link::MuslDynamic] {
         let Some(program) = builds::c("callers", link) else { return };
         let options = ["--via", "none", "--callers", "--freq", "10000"];
-        let traced = trace(&options, &words![program, "2000"]);
+        let traced = trace(&options, &words![program, "20000"]);
         let report = traced.report();
         let callers = report.field("callers");
         if let Some(decline) = rows(&callers["declines"]).find(|row| row["pid"] == 0) {
