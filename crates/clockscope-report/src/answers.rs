@@ -19,22 +19,34 @@ const IN_VM: &str = "; more in a virtual machine";
 /// busy machine.
 const UNCERTAIN: f64 = 1.25;
 
-/// The lines about clock reads and system calls; one line about reads if there were none.
-///
-/// Nothing is advised or compared that the clock that the program was given already does.
-pub(super) fn render(report: &TraceReport, options: &TextOptions) -> String {
-    clock_reads(report, options) + &system_calls(report)
-}
-
-fn clock_reads(report: &TraceReport, options: &TextOptions) -> String {
-    let (reads, clock) = (&report.clock_reads, options.clock);
+/// How often clocks were read, and what that took; one line if they were not.
+pub(super) fn here(report: &TraceReport, options: &TextOptions) -> String {
+    let reads = &report.clock_reads;
     if reads.reads == 0 {
         return labelled("Clock reads", "none");
     }
-    let mut out = labelled("Clock reads", &how_many(reads));
-    out += &labelled("Here", &how_long(report));
-    let slow = if clock == Clock::Kernel { latency::slow_reads(report) } else { String::new() };
-    out += &slow;
+    let said = [labelled("Clock reads", &how_many(reads)), labelled("Here", &how_long(report))];
+    said.concat() + &slow_reads(report, options)
+}
+
+/// That reads are slow, which is no news where the program was given a slow clock.
+fn slow_reads(report: &TraceReport, options: &TextOptions) -> String {
+    if options.clock == Clock::Kernel { latency::slow_reads(report) } else { String::new() }
+}
+
+/// What the reads would take on other hosts and by other clocks, and how many system calls there were.
+///
+/// Nothing is advised or compared that the clock that the program was given already does.
+pub(super) fn elsewhere(report: &TraceReport, options: &TextOptions) -> String {
+    let reads =
+        if report.clock_reads.reads > 0 { reads_elsewhere(report, options) } else { String::new() };
+    reads + &system_calls(report)
+}
+
+fn reads_elsewhere(report: &TraceReport, options: &TextOptions) -> String {
+    let (reads, clock) = (&report.clock_reads, options.clock);
+    let slow = slow_reads(report, options);
+    let mut out = String::new();
     let is_compared = !matches!(clock, Clock::Syscall | Clock::Slow);
     if options.all && is_compared && is_answered_in_user_space(report) {
         out += &labelled("By syscall", &by_syscall(reads));

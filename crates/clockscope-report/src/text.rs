@@ -23,14 +23,17 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     let mut out = String::new();
     if !options.summary_only {
         out += &header(report);
-        out += &attached(report);
         out += "\n";
-        out += &answers::render(report, options);
-        out += &report.clock_page.as_ref().map(page_answers::render).unwrap_or_default();
+        out += &answers::here(report, options);
     }
     let lines = callers::lines_to_change(report, options.callers);
-    out += if options.summary_only { lines.trim_start() } else { &lines };
-    if !out.is_empty() {
+    if !lines.is_empty() {
+        out += if options.summary_only { lines.trim_start() } else { &lines };
+        out += "\n";
+    }
+    if !options.summary_only {
+        out += &answers::elsewhere(report, options);
+        out += &report.clock_page.as_ref().map(page_answers::render).unwrap_or_default();
         out += "\n";
     }
     out += &calls_table(all, options);
@@ -48,6 +51,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         if options.all {
             below += &overhead::notes(report);
         }
+        below += &attached(report);
         below += &overhead::render(report);
         below += &report.verdict.as_ref().map(|of| verdict::render(report, of)).unwrap_or_default();
     }

@@ -390,7 +390,8 @@ fn how_long_threads_stood_still_is_said_of_each_process() {
         vec![process(7, 3, "duration"), process(8, 1, "interrupted"), process(9, 1, "exited")];
     let report = TraceReport { attached, ..TraceReport::default() };
     let text = text(&report);
-    let told: String = text.lines().skip(1).take(6).map(|line| format!("{line}\n")).collect();
+    let lines = text.lines().skip_while(|line| !line.starts_with("Attached"));
+    let told: String = lines.take(6).map(|line| format!("{line}\n")).collect();
     insta::assert_snapshot!(told, @r"
     Attached:     postgres (7): all 3 threads stood still up to 400 us at the start
                   and 2 ms at the end
