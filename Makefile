@@ -124,6 +124,12 @@ aa-pairs: ## measure the same machine 21 times: of 210 pairs, how many does comp
 docs: ## the documentation of the crates
 	$(CARGO) doc --workspace --no-deps
 
+# Pages of the same commit have the same date.
+man: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
+man: ## the manual pages, in target/man
+	$(CARGO) run --quiet --package clockscope --example man -- $(TARGET)/man
+	@ls $(TARGET)/man/*.1
+
 dist: setup-build ## stripped binaries, one of them without any shared library
 	@mkdir -p $(DIST)
 	$(CARGO) build --release --package clockscope

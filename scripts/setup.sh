@@ -90,6 +90,9 @@ bpftrace bpftrace
 prometheus promtool
 zstd zstd
 xz-utils xz
+mandoc mandoc
+zsh zsh
+fish fish
 END
     [ "$1" = test ] && return
     cat <<'END'

@@ -18,18 +18,26 @@ use measure::{BenchArgs, CompareArgs, WrongnessArgs};
 use serve::ServeArgs;
 use trace::TraceArgs;
 
-/// See, measure, explain and fix what it costs a Linux program to read the clock.
+/// See, measure, explain and fix what it costs a Linux program to read the clock
+///
+/// A clock read should cost 20 ns. It costs 10 to 100 times as much on a machine whose kernel has given up
+/// the CPU's time-stamp counter (TSC). clockscope counts and times every clock read and every system call
+/// of a program, shows who makes them, and explains why they are slow.
 #[derive(Debug, Parser)]
 #[command(name = "clockscope", version, max_term_width = 100, propagate_version = true)]
 #[command(after_help = "Examples:
-  clockscope trace -- date                 count every system call and every vDSO call of date
-  clockscope run --clock syscall -- date   make each clock read of date a system call
-  clockscope bench                         measure what every clock costs here, by every route
-  clockscope compare before.json after.json
-  clockscope wrongness                     measure how wrong every clock is here
-  clockscope view report.json -o page.html make a page of a report that was saved as JSON
-  clockscope doctor                        say why the clock is slow or wrong here, and what fixes it
-  clockscope vdso                          show the vDSO of this process")]
+  clockscope trace -- date                  count every system call and every vDSO call of date
+  clockscope run --clock syscall -- date    make each clock read of date a system call
+  clockscope doctor                         say why the clock is slow or wrong here, and what fixes it
+  clockscope bench                          measure what every clock costs here, by every route
+  clockscope compare before.json after.json    say what changed between two measurements
+  clockscope wrongness                      measure how wrong every clock is here
+  clockscope view report.json -o page.html    make a page of a report that was saved as JSON
+  clockscope vdso                           show the vDSO of this process
+
+Exit status:
+  each command has its own: see clockscope COMMAND --help
+  2    the command line is wrong (with doctor: 3)")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -40,25 +48,69 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Count every system call and every vDSO call of a program, and say who makes them
+    ///
+    /// clockscope runs the program, or attaches to running processes (-p), and counts every call that it
+    /// and its children make. Reads of the clock that the vDSO answers in user space, which strace
+    /// cannot see, are counted, too. At the end clockscope prints a summary to standard error: how often
+    /// the program read the clock, what that cost here, what it would cost with a slow clocksource, and a
+    /// row for each call.
     Trace(TraceArgs),
     /// Run a program with another clock
+    ///
+    /// The program needs no change and no privilege; other programs keep their clock. Use coarse, tsc and
+    /// tsc-fast to see what a cheaper clock would gain, and syscall and slow to see what a slow clock
+    /// would cost.
     Run(RunArgs),
     /// Serve the time to every program on this host through a shared memory page
+    ///
+    /// One process follows the kernel's clock and writes a clock page into a file. Programs map the file
+    /// and compute the time from the CPU's counter, without a system call: the library fastclock does so.
+    /// If only one program needs a cheap clock, use clockscope run --clock tsc instead.
     Serve(ServeArgs),
     /// Measure what each clock costs through the C library, the vDSO and a system call
+    ///
+    /// bench measures calls, not programs. It says how certain each figure is, and the figures repeat,
+    /// even on a busy virtual machine.
     Bench(BenchArgs),
     /// Compare measurements: say what changed, and how certain that is
+    ///
+    /// A file is a result of bench --save, a report of trace --format json, or one number a line. compare
+    /// says whether the second is faster, slower, the same, or not proven to be any of these. With more
+    /// than two files, it compares each with the first.
     Compare(CompareArgs),
     /// Measure how wrong each clock is: order, warp, staleness, resolution, rate
+    ///
+    /// wrongness tests whether a clock ever goes back on one CPU or between CPUs, how old its answers are,
+    /// in which steps it advances, and whether its rate is what the kernel says. It reads clocks and
+    /// never sets one.
     Wrongness(WrongnessArgs),
     /// Make a page of a report that was saved as JSON
+    ///
+    /// FILE is what trace, run --stats, bench, compare or wrongness printed with --format json, or what
+    /// bench saved with --save FILE.json. The page is one HTML file that needs no network.
     View(ViewArgs),
     /// Say why this machine's clock is slow or wrong, and exactly what fixes it
+    ///
+    /// doctor reads files of /proc and /sys and the kernel's log, measures for less than a second, and
+    /// changes nothing. It shows the lines that prove what it says, and advises a fix with its commands,
+    /// its risks and a way to verify it. With --root it judges another machine by its files.
     Doctor(DoctorArgs),
     /// Save the files that doctor reads, so that doctor can judge this machine elsewhere
+    ///
+    /// capture saves the files that doctor reads, the lines of the kernel's log about clocks and the
+    /// machine, and measurements. It prints what it saved, and saves nothing else. Run it as root if you
+    /// can, because most kernels show their log to root only.
     Capture(CaptureArgs),
     /// Show a vDSO image: addresses, symbols, versions, code, and which programs accept it
+    ///
+    /// The vDSO is a small shared object that the kernel maps into every process. Its functions answer
+    /// clock_gettime(2) and a few other calls without entering the kernel. vdso shows where an image
+    /// lies, what it exports, and whether its functions are fast on this machine now.
     Vdso(VdsoArgs),
+    /// Print a script that completes clockscope's options in a shell
+    ///
+    /// The script completes subcommands, options, their values and file names.
+    Completions(CompletionsArgs),
 }
 
 /// Options of `clockscope run`.
@@ -76,8 +128,12 @@ With --clock tsc and tsc-fast the program starts at once. For the first 0.2 s, a
 counter cannot be trusted, the kernel answers. A reading differs from a system call's answer by
 a bound of about a microsecond.
 
-Exit status: the program's own; 128+N if signal N killed it; 125 if clockscope failed before the
-program started; 126 if it cannot be executed; 127 if it is not found; 2 if the options are wrong.")]
+Exit status:
+  that of the program, or 128+N if signal N killed it
+  2    the options are wrong
+  125  clockscope failed before the program started
+  126  the program cannot be executed
+  127  the program was not found")]
 pub struct RunArgs {
     /// The clock that the program gets
     #[arg(long, value_enum)]
@@ -111,16 +167,13 @@ pub struct RunArgs {
 /// Options of `clockscope view`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  clockscope trace --callers --format json -o trace.json -- ./server
-  clockscope view trace.json -o trace.html           make the page that --format html makes
-  clockscope bench --save bench.json
-  clockscope view bench.json -o bench.html
-  clockscope view - < report.json > page.html
+  clockscope view trace.json -o trace.html     a report of trace --format json -o trace.json
+  clockscope view bench.json -o bench.html     a measurement of bench --save bench.json
+  clockscope view - < report.json > page.html  from standard input to standard output
 
-FILE is what trace, bench, compare or wrongness printed with --format json, or what bench saved
-with --save FILE.json. The page is one file that needs no network.
-
-Exit status: 0; 2 if FILE cannot be read or is no such report, or the page cannot be written.")]
+Exit status:
+  0    the page is written
+  2    FILE cannot be read or is no such report, or the page cannot be written")]
 pub struct ViewArgs {
     /// The report; - is standard input
     #[arg(value_name = "FILE")]
@@ -136,10 +189,13 @@ pub struct ViewArgs {
   clockscope vdso                         the image of this process
   clockscope vdso --pid 1                 the image of another process
   clockscope vdso --dump vdso.so          save the image, for objdump and gdb
-  clockscope vdso --disassemble __vdso_time
+  clockscope vdso --disassemble __vdso_time    the code of one function
   clockscope vdso --check --file my.so    would glibc, musl, Go, rustix and others accept it?
 
-Exit status: 0; 1 if --check finds a reader that rejects the image; 2 on errors.")]
+Exit status:
+  0    the image is shown
+  1    --check found a reader that rejects the image
+  2    no image could be read, or the options are wrong")]
 pub struct VdsoArgs {
     /// Show the image of this process instead of clockscope's own
     #[arg(long, value_name = "PID", conflicts_with = "file")]
@@ -159,6 +215,36 @@ pub struct VdsoArgs {
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+}
+
+/// Options of `clockscope completions`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  source <(clockscope completions bash)     for the running bash only
+  clockscope completions bash > ~/.local/share/bash-completion/completions/clockscope
+                                            for each bash, where bash-completion is installed
+  clockscope completions zsh > ~/.zsh/_clockscope    ~/.zsh is in $fpath before compinit runs
+  clockscope completions fish > ~/.config/fish/completions/clockscope.fish
+                                            for each fish
+
+Exit status:
+  0    the script is printed
+  2    the shell is not known, or the script cannot be written")]
+pub struct CompletionsArgs {
+    /// The shell that the script is for
+    #[arg(value_enum, value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+/// Shells that `completions` writes for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// GNU bash 4.4 or later
+    Bash,
+    /// zsh
+    Zsh,
+    /// fish
+    Fish,
 }
 
 /// Forms of output.

@@ -32,6 +32,7 @@ fn in_room() -> ExitCode {
     };
     let code = match &cli.command {
         cli::Command::Vdso(args) => commands::vdso::run(args),
+        cli::Command::Completions(args) => commands::completions::run(args),
         cli::Command::Bench(args) => commands::bench::run(args),
         cli::Command::Compare(args) => commands::compare::run(args),
         cli::Command::Wrongness(args) => commands::wrongness::run(args),

@@ -8,14 +8,18 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   clockscope doctor                       say why the clock is slow or wrong here
-  clockscope doctor --root sosreport.tar.xz
-  clockscope doctor --root /mnt/other     another machine's files, a capture, or a sosreport
+  clockscope doctor --root sosreport.tar.xz    judge another machine by its sosreport or capture
+  clockscope doctor --root /mnt/other     judge the machine whose files are there
   clockscope doctor --explain tsc-warp    what a label means
   clockscope doctor --format metrics -o /var/lib/prometheus/node-exporter/clockscope.prom
+                                          for the textfile collector of node_exporter
   clockscope doctor --watch               one line whenever something changes
 
-Exit status: 0 nothing to mend; 1 slow; 2 wrong time is possible; 3 not enough evidence, or wrong
-options or an input that cannot be read.")]
+Exit status:
+  0    nothing to mend
+  1    the clock is slow
+  2    wrong time is possible
+  3    not enough evidence, wrong options, or an input that cannot be read")]
 pub struct DoctorArgs {
     /// Judge the machine whose files are in this directory or archive (.tar, .tar.zst, .tar.gz, .tar.xz) instead of this one
     #[arg(long, value_name = "PATH")]
@@ -52,13 +56,12 @@ pub enum DoctorFormat {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   clockscope capture                      writes clockscope-HOST-DATE.tar.zst
-  clockscope capture -o sick.tar.zst
+  clockscope capture -o sick.tar.zst      writes sick.tar.zst
   clockscope doctor --root sick.tar.zst   on any other machine
 
-capture saves the files that doctor reads, the lines of the kernel's log about clocks and the
-machine, and measurements. It prints what it saved, and saves nothing else.
-
-Exit status: 0; 2 on errors.")]
+Exit status:
+  0    the archive is written
+  2    the archive cannot be written, or the options are wrong")]
 pub struct CaptureArgs {
     /// Where to write; - is standard output
     #[arg(short = 'o', long = "output", value_name = "FILE")]

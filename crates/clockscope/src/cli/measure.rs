@@ -12,14 +12,16 @@ use clockscope_measure::bench::extras::Extras;
 #[command(after_help = "Examples:
   clockscope bench                          every clock by every route
   clockscope bench monotonic rdtsc          only these
-  clockscope bench --route vdso,syscall realtime
+  clockscope bench --route vdso,syscall realtime    one clock by two routes
   clockscope bench monotonic getppid        a clock beside a system call
   clockscope bench syscalls                 all system calls that it knows
-  clockscope bench read getppid --instructions
-  clockscope bench --threads 1,2,4 monotonic
+  clockscope bench read getppid --instructions    count the instructions of one call, too
+  clockscope bench --threads 1,2,4 monotonic    whether threads slow each other
   clockscope bench --save before.json       then: clockscope compare before.json after.json
 
-Exit status: 0; 2 on errors.")]
+Exit status:
+  0    the measurement is complete
+  2    a name or an option is wrong, or the result cannot be written")]
 pub struct BenchArgs {
     /// What to measure: clocks, counters and system calls by name (monotonic, CLOCK_TAI,
     /// gettimeofday, rdtsc, getppid, ...); `syscalls` for all system calls
@@ -88,10 +90,13 @@ impl BenchArgs {
                                                  became slower, and who reads the clock more
   clockscope compare before.txt after.txt        files with one number a line, as for ministat
   clockscope compare -C 2 -d , a.csv b.csv       their second column
-  clockscope compare --ministat before.txt after.txt
+  clockscope compare --ministat before.txt after.txt    as ministat prints it
   clockscope compare --fail-if slower base.json new.json   in continuous integration
 
-Exit status: 0 whatever the verdict; 1 with --fail-if if it applies; 2 on errors.")]
+Exit status:
+  0    the files are compared, whatever the verdict
+  1    --fail-if applies
+  2    a file cannot be read or compared, or the options are wrong")]
 pub struct CompareArgs {
     /// Files to compare with the first one; - is standard input
     #[arg(required = true, num_args = 1.., value_name = "FILE")]
@@ -148,11 +153,13 @@ pub struct CompareArgs {
 #[command(after_help = "Examples:
   clockscope wrongness                              every clock, in about 10 seconds
   clockscope wrongness realtime_coarse tai          only these
-  clockscope wrongness --histogram monotonic_coarse how old its answers are
-  clockscope wrongness --time 60 --stability --format json
+  clockscope wrongness --histogram monotonic_coarse    how old its answers are
+  clockscope wrongness --time 60 --stability --format json    with the Allan deviations, for programs
 
-wrongness reads clocks and never sets one.
-Exit status: 0; 1 if a clock is wrong; 2 on errors.")]
+Exit status:
+  0    no fault was found
+  1    a clock is wrong
+  2    a name or an option is wrong, or the result cannot be written")]
 pub struct WrongnessArgs {
     /// Clocks to test: names such as monotonic or CLOCK_TAI
     #[arg(value_name = "CLOCK")]

@@ -19,9 +19,12 @@ pub const PAGE: &str = "/run/clockscope/page";
   clockscope serve --status                 print the state of the page, and who serves it
   clockscope serve --stop                   end the timekeeper; programs use its last line to the end
 
-Exit status: 0; with --status 0 if the page answers, 1 if it does not, 2 if it cannot be read or is
-no page; with --stop 0 if the timekeeper has ended, 1 if there was none, 2 on errors; 125 if serve could not publish: it refused the TSC, another timekeeper writes the page, or
-the file cannot be made; 2 if the options are wrong.")]
+Exit status:
+  0    the page is published; with --status, it answers; with --stop, its timekeeper has ended
+  1    with --status, the page does not answer; with --stop, it had no timekeeper
+  2    the options are wrong; with --status and --stop, the page cannot be read
+  125  serve could not publish: it refused the TSC, another timekeeper writes the page, or the file
+       cannot be made")]
 pub struct ServeArgs {
     /// The file of the page
     #[arg(long, value_name = "FILE", default_value = PAGE)]

@@ -17,26 +17,32 @@ use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
 #[command(override_usage = "clockscope trace [OPTIONS] -- <CMD>...
        clockscope trace [OPTIONS] -p <PID>[,<PID>...]")]
 #[command(after_help = "Examples:
-  clockscope trace -- sqlite3 my.db 'select count(*) from t'
-  clockscope trace -S calls --per-process -- make -j4
-  clockscope trace --format json -o out.json -- ./server
-  clockscope trace --via none -- ./server     vDSO calls only; needs no privileges
-  clockscope trace --callers -- ./server      show who makes the calls, too
-  clockscope trace -p 1234 --duration 10      a running process, for ten seconds
-  clockscope trace -p 1234,1240 --top         two processes live, until q or Ctrl-C
+  clockscope trace -- sqlite3 my.db .tables    every system call and every vDSO call of a program
+  clockscope trace --callers -- ./server       show who makes the calls, too
+  clockscope trace --via none -- ./server      vDSO calls only; needs no privileges
+  clockscope trace -S calls --per-process -- make -j4    sorted by calls, a table for each process
+  clockscope trace -p 1234 --duration 10       a running process, for ten seconds
+  clockscope trace -p 1234,1240 --top          two processes live, until q or Ctrl-C
   clockscope trace --what-if 1.2us -- ./server    what if a read of the clock took 1.2 us?
-  clockscope trace --format html -o report.html -- ./server
-  clockscope trace --flamegraph clock.svg -- ./server
+  clockscope trace --format json -o out.json -- ./server    for programs, and for clockscope compare
+  clockscope trace --format html -o report.html -- ./server    a page with pictures
+  clockscope trace --flamegraph clock.svg -- ./server    a picture of who reads the clock
 
 Cost: counting adds a few nanoseconds to a vDSO call. Counting system calls by eBPF adds 50 to
 250 ns to each, depending on the machine; the line Overhead says how much here. While clockscope
 runs, it adds up to the same to every system call of every process of this host. --counts-only
 costs less than half of that; --via none costs other processes nothing.
 
-Exit status: the program's own; 128+N if signal N killed it; 125 if clockscope failed before the
-program started; 126 if it cannot be executed; 127 if it is not found; 2 if the options are wrong.
-With -p: 0 when clockscope has detached from the processes or they have ended, however they ended;
-1 if it could not attach to some of them; 125 if it could not attach to any.")]
+Exit status:
+  that of the program, or 128+N if signal N killed it
+  2    the options are wrong
+  125  clockscope failed before the program started
+  126  the program cannot be executed
+  127  the program was not found
+With -p:
+  0    clockscope has detached from the processes, or they have ended, however they ended
+  1    clockscope could not attach to some of the processes
+  125  clockscope could not attach to any")]
 pub struct TraceArgs {
     /// How to count system calls
     #[arg(long, value_enum, default_value_t = Via::Auto)]

@@ -4,6 +4,7 @@ pub mod attach;
 pub mod bench;
 pub mod capture;
 pub mod compare;
+pub mod completions;
 pub mod doctor;
 pub mod observers;
 pub mod output;

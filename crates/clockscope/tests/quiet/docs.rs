@@ -138,11 +138,11 @@ fn a_failing_command_is_noticed() {
 fn unnamed(subcommand: &clap::Command, page: &str) -> Vec<String> {
     let mut missing = Vec::new();
     for argument in subcommand.get_arguments().filter(|argument| !argument.is_hide_set()) {
-        let Some(long) = argument.get_long().filter(|long| !matches!(*long, "help" | "version"))
-        else {
+        let long = argument.get_long();
+        if matches!(long, Some("help" | "version")) {
             continue;
-        };
-        let mut words = vec![format!("--{long}")];
+        }
+        let mut words: Vec<String> = long.map(|long| format!("--{long}")).into_iter().collect();
         words.extend(argument.get_short().map(|short| format!("`-{short}")));
         if argument.get_action().takes_values() {
             let values = argument.get_possible_values();

@@ -7,10 +7,12 @@
 mod support;
 
 mod compare_command;
+mod completions;
 mod docs;
 mod doctor_command;
 mod doctor_input;
 mod html_pages;
+mod manual_pages;
 mod peer_output;
 mod vdso_command;
 mod vm;

@@ -1,0 +1,138 @@
+//! The scripts of `clockscope completions` in the real shells: a test types a line with Tab, and reads the
+//! words that the shell gives to a program called clockscope.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::installed_or_skip;
+use crate::support::terminal::Terminal;
+use clap::CommandFactory as _;
+use clockscope::cli::Cli;
+
+/// What is typed, with Tab, and the words that clockscope is to get.
+const TYPED: [(&str, &str); 9] = [
+    ("clockscope doc\t", "doctor"),
+    ("clockscope compl\tzs\t", "completions zsh"),
+    ("clockscope trace --form\tjs\t", "trace --format json"),
+    ("clockscope trace -S cal\t", "trace -S calls"),
+    ("clockscope trace --no-sys\t--latenc\t", "trace --no-syscalls --latency"),
+    ("clockscope run --clock tsc-f\t--sta\t", "run --clock tsc-fast --stats"),
+    ("clockscope compare --fail-if slo\tbefo\t", "compare --fail-if slower before.json"),
+    ("clockscope view befo\t-o pa\t", "view before.json -o page.html"),
+    ("clockscope doctor --expl\tx", "doctor --explain x"),
+];
+
+fn script(shell: &str) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_clockscope"))
+        .args(["completions", shell])
+        .output()
+        .expect("run clockscope");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    String::from_utf8(output.stdout).expect("a script is text")
+}
+
+/// A directory with two files to complete, and a program that says with which words it was called.
+fn directory() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let program = directory.path().join("clockscope");
+    // zsh completes `--format=json`, the others `--format json`.
+    fs::write(&program, "#!/bin/sh\necho \"given: <$*>\" | tr = ' '\n").expect("write a program");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("make it executable");
+    for file in ["before.json", "page.html"] {
+        fs::write(directory.path().join(file), "").expect("write a file");
+    }
+    directory
+}
+
+/// Types the lines into a shell that `start` starts in the directory, and waits for the words.
+fn type_into(shell: &str, files: &[(&str, String)], start: &str) {
+    if installed_or_skip(&[&format!("/usr/bin/{shell}")]).is_none() {
+        return;
+    }
+    let directory = directory();
+    for (file, text) in files {
+        fs::write(directory.path().join(file), text).expect("write a file");
+    }
+    let place = directory.path().display();
+    let start = format!(
+        "env -C {place} HOME={place} PATH={place}:/usr/bin:/bin TERM=xterm INPUTRC=/dev/null {start}"
+    );
+    let Some(mut terminal) = Terminal::start(&start) else { return };
+    for (typed, words) in TYPED {
+        terminal.wait_for("ready> ");
+        terminal.press(&format!("{typed}\r"));
+        terminal.wait_for(&format!("given: <{words}>"));
+    }
+    terminal.press("exit 0\r");
+    assert_eq!(terminal.finish(), 0);
+}
+
+#[test]
+fn bash_completes_the_words() {
+    let start = format!("PS1='ready> '\n{}", script("bash"));
+    type_into("bash", &[("start.bash", start)], "bash --noprofile --rcfile start.bash -i");
+}
+
+#[test]
+fn zsh_completes_the_words() {
+    let start = "PS1='ready> '\nfpath=($PWD $fpath)\nautoload -U compinit\ncompinit -u -D\n";
+    let files = [("_clockscope", script("zsh")), (".zshrc", start.to_owned())];
+    type_into("zsh", &files, "zsh -o NO_GLOBAL_RCS -i");
+}
+
+#[test]
+fn fish_completes_the_words() {
+    let files = [("clockscope.fish", script("fish"))];
+    let start = "fish --private --no-config -i -C 'source clockscope.fish; function fish_prompt; echo -n \"ready> \"; end'";
+    type_into("fish", &files, start);
+}
+
+/// What a script offers behind a line, where the shell can be asked without a terminal.
+fn offered(shell: &str, line: &str, directory: &Path) -> Option<Vec<String>> {
+    let program = installed_or_skip(&[&format!("/usr/bin/{shell}")])?;
+    let file = directory.join(shell);
+    fs::write(&file, script(shell)).expect("write a script");
+    let ask = match shell {
+        "fish" => format!("source ./fish; complete -C '{line}'"),
+        _ => format!(
+            "source ./bash; COMP_WORDS=({line}\"\"); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             _clockscope clockscope '' \"${{COMP_WORDS[COMP_CWORD - 1]}}\" 2>/dev/null; \
+             printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        ),
+    };
+    let output = Command::new(program)
+        .args(["-c", &ask])
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .output()
+        .expect("run a shell");
+    let text = String::from_utf8(output.stdout).expect("words are text");
+    // fish adds what a word means, behind a tab.
+    let words = text.lines().map(|line| line.split('\t').next().unwrap_or(line).to_owned());
+    Some(words.collect())
+}
+
+#[test]
+fn all_subcommands_and_values_are_offered() {
+    let directory = directory();
+    let mut command = Cli::command();
+    command.build();
+    let mut subcommands: Vec<&str> =
+        command.get_subcommands().map(clap::Command::get_name).collect();
+    subcommands.sort_unstable();
+    for shell in ["bash", "fish"] {
+        for (line, expected) in [
+            ("clockscope ", subcommands.as_slice()),
+            ("clockscope completions ", &["bash", "fish", "zsh"]),
+            ("clockscope trace --via ", &["auto", "bpf", "none", "ptrace"]),
+        ] {
+            let Some(offered) = offered(shell, line, directory.path()) else { return };
+            let mut words: Vec<&str> = offered.iter().map(String::as_str).collect();
+            words.retain(|word| !word.starts_with('-'));
+            words.sort_unstable();
+            assert_eq!(words, expected, "{shell}: {line}");
+        }
+    }
+}
