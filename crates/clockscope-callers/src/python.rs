@@ -8,7 +8,7 @@
 //!
 //! CPython 3.9 to 3.12: the offsets are those that `offsetof` gives with each version's own headers
 //! (`pycore_runtime.h`, `pycore_interp.h`, `pycore_frame.h`); the fields have not moved within a minor version.
-//! From 3.13 on `_Py_DebugOffsets` in `pycore_runtime.h` says where they are.
+//! From 3.13 on `_Py_DebugOffsets` (`pycore_runtime.h`; `pycore_debug_offsets.h` from 3.14 on) says where they are.
 
 mod layout;
 mod lines;
@@ -43,6 +43,9 @@ pub(super) struct Frames {
     pub(super) functions: Vec<ManagedId>,
     /// Whether the last is the thread's first.
     pub(super) is_whole: bool,
+    /// Where the innermost frame of the interpreter's own is: from 3.12 on it is a variable of the function that
+    /// executes Python's, which may be compiled into another one.
+    pub(super) entry: Option<u64>,
 }
 
 /// A CPython in a process.
@@ -116,21 +119,24 @@ impl Python {
             None => memory.u64(at(state, self.layout.thread_frame)?)?,
         };
         let mut functions = Vec::new();
+        let mut entry = None;
         // Frames of the interpreter's own stand between those of functions.
         for _ in 0..2 * FRAMES_MAX {
             if frame == 0 {
-                return Some(Frames { functions, is_whole: true });
+                return Some(Frames { functions, is_whole: true, entry });
             }
             if functions.len() >= FRAMES_MAX {
                 break;
             }
             let caller = memory.u64(at(frame, self.layout.frame_previous)?)?;
-            if !self.is_of_interpreter(memory, frame)? {
+            if self.is_of_interpreter(memory, frame)? {
+                entry = entry.or(Some(frame));
+            } else {
                 functions.push(self.function(memory, frame, names)?);
             }
             frame = caller;
         }
-        Some(Frames { functions, is_whole: false })
+        Some(Frames { functions, is_whole: false, entry })
     }
 
     /// Where the state of a thread is.
@@ -163,7 +169,7 @@ impl Python {
 
     fn is_of_interpreter(&self, memory: &Memory<'_>, frame: u64) -> Option<bool> {
         match self.layout.frame_owner {
-            Some((owner, of_interpreter)) => Some(memory.u8(at(frame, owner)?)? == of_interpreter),
+            Some((owner, of_interpreter)) => Some(memory.u8(at(frame, owner)?)? >= of_interpreter),
             None => Some(false),
         }
     }
@@ -175,7 +181,7 @@ impl Python {
         names: &mut Names,
     ) -> Option<ManagedId> {
         let layout = &self.layout;
-        let code = memory.u64(at(frame, layout.frame_code)?)?;
+        let code = layout.code(memory, frame)?;
         (memory.u64(at(code, layout::OBJECT_TYPE)?)? == self.code_type).then_some(())?;
         let pointer = |offset: u64| memory.u64(at(code, offset)?);
         let place = layout.place(memory, frame, code)?;
@@ -259,7 +265,7 @@ mod tests {
             let _ = python.frames(&memory, 0, thread, &mut names);
             let frame = 0x1000 + seed % 4000 * 8;
             // So that the type is right.
-            let code = at(frame, python.layout.frame_code).and_then(|at| memory.u64(at));
+            let code = python.layout.code(&memory, frame);
             if let Some(kind) = code.and_then(|code| memory.u64(at(code, layout::OBJECT_TYPE)?)) {
                 python.code_type = kind;
                 let _ = python.function(&memory, frame, &mut names);

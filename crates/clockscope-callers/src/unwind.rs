@@ -338,7 +338,11 @@ impl Unwinder {
             None => Err(Stop::Uncovered),
         };
         match found {
-            Ok((caller, is_signal)) => Step::Caller(caller, is_signal),
+            Ok((caller, is_signal)) => match entered(taken.interpreted, registers, &caller, frames)
+            {
+                Some(end) => Step::End(end),
+                None => Step::Caller(caller, is_signal),
+            },
             Err(Stop::Uncovered) if code.go.is_some() => {
                 in_go(code, at, registers, taken.stack, frames)
             }
@@ -547,6 +551,21 @@ fn continued(of: &python::Frames, frames: &mut Vec<FrameAddress>) -> Option<End>
     frames.extend(of.functions.iter().copied().map(FrameAddress::Managed));
     let end = if of.is_whole { End::Complete } else { End::StackTooShort };
     (!of.functions.is_empty()).then_some(end)
+}
+
+/// Goes on with an interpreter's functions if the interpreter's own frame is a variable of the last function, which
+/// is then the one that executes them, whatever its name.
+fn entered(
+    interpreted: Option<&Interpreted>,
+    registers: &Registers,
+    caller: &Registers,
+    frames: &mut Vec<FrameAddress>,
+) -> Option<End> {
+    let Interpreted(of) = interpreted?;
+    let frame = registers.general[RSP]?..caller.general[RSP]?;
+    frame.contains(&of.entry?).then_some(())?;
+    frames.pop();
+    continued(of, frames)
 }
 
 /// A frame of Go's code. The first may be of a function without a frame of its own: what lies under

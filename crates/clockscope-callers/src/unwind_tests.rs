@@ -3,12 +3,14 @@
 use proptest::prelude::*;
 
 use super::super::frames::{End, FrameAddress};
+use super::super::managed::{Function, Names};
 use super::super::module_file::{Bytes, Elf};
 use super::super::modules::mappings_of;
+use super::super::python;
 use super::super::sample::{Called, Mapping, MemoryEvent, Registers as Sampled, Sample};
 use super::super::unwind_cfi::{Frames, Registers, Stack};
 use super::super::unwind_go::GoTable;
-use super::{Unwinder, chain_from, ends_with_call};
+use super::{Interpreted, Unwinder, chain_from, ends_with_call, entered};
 
 const KERNEL: &[u8] = include_bytes!("../../../fixtures/vdso/x86_64-6.18.so");
 const STACK: u64 = 0x7ffe_0000_0000;
@@ -38,6 +40,39 @@ fn with(mappings: Vec<Mapping>) -> Unwinder {
     let mut unwinder = Unwinder::new(KERNEL.to_vec());
     unwinder.event(&MemoryEvent::Begun { pid: NOBODY, mappings });
     unwinder
+}
+
+#[test]
+fn the_function_that_has_the_interpreters_frame_executes_pythons() {
+    let with_stack = |stack: u64| {
+        let mut registers = Registers { ip: 1, general: [None; 16] };
+        registers.general[super::RSP] = Some(stack);
+        registers
+    };
+    let stamp = Names::default().id(Function {
+        name: "stamp".into(),
+        module: "[python]",
+        file: None,
+        line: None,
+        is_inlined: false,
+    });
+    let read =
+        |entry| Interpreted(python::Frames { functions: vec![stamp], is_whole: true, entry });
+    let (at, caller) = (with_stack(0x1000), with_stack(0x1100));
+    let native = FrameAddress::Unknown { at: 7 };
+    let look = |interpreted: Option<&Interpreted>| {
+        let mut frames = vec![native.clone(), native.clone()];
+        (entered(interpreted, &at, &caller, &mut frames), frames)
+    };
+    for entry in [0x1000, 0x10b0] {
+        let replaced = vec![native.clone(), FrameAddress::Managed(stamp)];
+        assert_eq!(look(Some(&read(Some(entry)))), (Some(End::Complete), replaced));
+    }
+    // In another function's frame; in the thread's state, which is no stack; not there; nothing was read.
+    let others = [Some(read(Some(0x1100))), Some(read(Some(0x80))), Some(read(None)), None];
+    for other in others {
+        assert_eq!(look(other.as_ref()), (None, vec![native.clone(); 2]), "{other:?}");
+    }
 }
 
 #[test]

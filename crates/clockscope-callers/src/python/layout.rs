@@ -12,8 +12,11 @@ const LENGTH: u64 = 16;
 const BYTES: u64 = 32;
 /// Offset of the word that says how a `str` object is written.
 const TEXT_STATE: u64 = 32;
-/// `PyInterpreterFrame.owner`: `FRAME_OWNED_BY_CSTACK`, a frame of the interpreter's own (3.12 and 3.13).
+/// `PyInterpreterFrame.owner` from which on a frame is the interpreter's own: `FRAME_OWNED_BY_CSTACK` of 3.12
+/// and 3.13, `FRAME_OWNED_BY_INTERPRETER` later.
 const OF_INTERPRETER: u8 = 3;
+/// Bits of a `_PyStackRef` that are no address (`pycore_stackref.h`, 3.14); objects are aligned to more.
+const TAG: u64 = 0b111;
 
 /// Offsets in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +34,9 @@ pub(super) struct Layout {
     pub(super) call_frame: Option<u64>,
     /// In a frame: its caller, its code, and where it is.
     pub(super) frame_previous: u64,
-    pub(super) frame_code: u64,
+    frame_code: u64,
     frame_place: u64,
-    /// Whose it is, and the value for the interpreter's own.
+    /// Whose it is, and the least value for the interpreter's own.
     pub(super) frame_owner: Option<(u64, u8)>,
     /// In a code object.
     pub(super) code_name: u64,
@@ -101,27 +104,30 @@ const V3_12: Layout = Layout {
     ..V3_11
 };
 
-/// Words of `_Py_DebugOffsets` of 3.13 (`pycore_runtime.h`), behind the cookie, the version and whether it is
-/// free-threaded.
-mod word {
-    pub(super) const INTERPRETERS: usize = 5;
-    pub(super) const INTERPRETER_NEXT: usize = 8;
-    pub(super) const THREADS: usize = 9;
-    pub(super) const THREAD_NEXT: usize = 21;
-    pub(super) const THREAD_FRAME: usize = 23;
-    pub(super) const THREAD_ID: usize = 24;
-    pub(super) const FRAME_PREVIOUS: usize = 29;
-    pub(super) const FRAME_CODE: usize = 30;
-    pub(super) const FRAME_PLACE: usize = 31;
-    pub(super) const FRAME_OWNER: usize = 33;
-    pub(super) const CODE_FILE: usize = 35;
-    pub(super) const CODE_NAME: usize = 37;
-    pub(super) const CODE_LINES: usize = 38;
-    pub(super) const CODE_FIRST_LINE: usize = 39;
-    pub(super) const CODE_INSTRUCTIONS: usize = 43;
-    /// How many are read.
-    pub(super) const COUNT: usize = 44;
+/// Where `_Py_DebugOffsets` has its groups, in words: `pycore_runtime.h` of 3.13, `pycore_debug_offsets.h` later.
+/// Within a group the fields have kept their order, but some were added before a thread's own address.
+#[derive(Clone, Copy)]
+struct Groups {
+    minor: u64,
+    thread: usize,
+    thread_id: usize,
+    frame: usize,
+    code: usize,
 }
+
+const GROUPS: [Groups; 3] = [
+    Groups { minor: 13, thread: 19, thread_id: 24, frame: 28, code: 34 },
+    Groups { minor: 14, thread: 22, thread_id: 27, frame: 31, code: 39 },
+    Groups { minor: 15, thread: 22, thread_id: 30, frame: 39, code: 47 },
+];
+/// The words that are in the same place in all of them: the version, whether it is free-threaded, where the
+/// interpreters are, and the group of an interpreter.
+const VERSION: usize = 1;
+const FREE_THREADED: usize = 2;
+const INTERPRETERS: usize = 5;
+const INTERPRETER: usize = 6;
+/// How many words are read.
+const WORDS: usize = 57;
 
 /// What the runtime begins with from 3.13 on.
 const COOKIE: &[u8; 8] = b"xdebugpy";
@@ -137,7 +143,7 @@ impl Layout {
         runtime: u64,
         minor: Option<u32>,
     ) -> Result<Layout, String> {
-        let start = memory.bytes(runtime, 8 * word::COUNT);
+        let start = memory.bytes(runtime, 8 * WORDS);
         let start = start.ok_or("Python's memory cannot be read")?;
         if start.starts_with(COOKIE) {
             return Layout::said(&start);
@@ -158,33 +164,37 @@ impl Layout {
             .chunks_exact(8)
             .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
             .collect();
-        let (major, minor) = (words[1] >> 24, words[1] >> 16 & 0xff);
-        if (major, minor) != (3, 13) {
-            return Err(unknown(&format!("{major}.{minor}")));
+        let (major, minor) = (words[VERSION] >> 24, words[VERSION] >> 16 & 0xff);
+        let groups = GROUPS.into_iter().find(|groups| (3, groups.minor) == (major, minor));
+        let groups = groups.ok_or_else(|| unknown(&format!("{major}.{minor}")))?;
+        if words[FREE_THREADED] != 0 {
+            return Err(unknown(&format!("3.{minor}, free-threaded")));
         }
-        if words[2] != 0 {
-            return Err(unknown("3.13, free-threaded"));
-        }
-        let layout = Layout {
-            interpreters: words[word::INTERPRETERS],
-            interpreter_next: words[word::INTERPRETER_NEXT],
-            threads: words[word::THREADS],
-            thread_next: words[word::THREAD_NEXT],
-            thread_id: words[word::THREAD_ID],
-            thread_frame: words[word::THREAD_FRAME],
+        let Groups { thread, thread_id, frame, code, .. } = groups;
+        Ok(Layout {
+            interpreters: words[INTERPRETERS],
+            interpreter_next: words[INTERPRETER + 2],
+            threads: words[INTERPRETER + 3],
+            thread_next: words[thread + 2],
+            thread_frame: words[thread + 4],
+            thread_id: words[thread_id],
             call_frame: None,
-            frame_previous: words[word::FRAME_PREVIOUS],
-            frame_code: words[word::FRAME_CODE],
-            frame_place: words[word::FRAME_PLACE],
-            frame_owner: Some((words[word::FRAME_OWNER], OF_INTERPRETER)),
-            code_name: words[word::CODE_NAME],
-            code_file: words[word::CODE_FILE],
-            code_lines: words[word::CODE_LINES],
-            code_first_line: words[word::CODE_FIRST_LINE],
-            code_instructions: Some(words[word::CODE_INSTRUCTIONS]),
+            frame_previous: words[frame + 1],
+            frame_code: words[frame + 2],
+            frame_place: words[frame + 3],
+            frame_owner: Some((words[frame + 5], OF_INTERPRETER)),
+            code_file: words[code + 1],
+            code_name: words[code + 3],
+            code_lines: words[code + 4],
+            code_first_line: words[code + 5],
+            code_instructions: Some(words[code + 9]),
             ..V3_12
-        };
-        Ok(layout)
+        })
+    }
+
+    /// The code object of a frame.
+    pub(super) fn code(&self, memory: &Memory<'_>, frame: u64) -> Option<u64> {
+        Some(memory.u64(at(frame, self.frame_code)?)? & !TAG)
     }
 
     /// Which instruction a frame is at, in the unit of its table of lines.
@@ -231,7 +241,7 @@ impl Layout {
 }
 
 fn unknown(version: &str) -> String {
-    format!("the frames of Python {version} are not known; known are those of 3.9 to 3.13")
+    format!("the frames of Python {version} are not known; known are those of 3.9 to 3.15")
 }
 
 /// The content of a `bytes` object.
@@ -244,29 +254,73 @@ pub(super) fn bytes(memory: &Memory<'_>, object: u64, most: usize) -> Option<Vec
 mod tests {
     use super::*;
 
-    /// What CPython 3.13.0 has at `_PyRuntime`, as its headers say.
-    fn of_3_13(version: u64, is_free_threaded: u64) -> Vec<u8> {
-        let mut words = [0_u64; word::COUNT];
+    /// Words at `_PyRuntime` as CPython 3.13.0, 3.14.10 and 3.15.2 have them.
+    const SAID: [(u64, &[(usize, u64)]); 3] = [
+        (
+            13,
+            &[
+                (5, 632),
+                (8, 7264),
+                (9, 7344),
+                (21, 8),
+                (23, 72),
+                (24, 152),
+                (29, 8),
+                (31, 56),
+                (33, 70),
+                (35, 112),
+                (37, 128),
+                (38, 136),
+                (39, 68),
+                (43, 200),
+            ],
+        ),
+        (
+            14,
+            &[
+                (5, 808),
+                (8, 7272),
+                (9, 7344),
+                (24, 8),
+                (26, 72),
+                (27, 152),
+                (32, 8),
+                (34, 56),
+                (36, 74),
+                (40, 112),
+                (42, 128),
+                (43, 136),
+                (44, 68),
+                (48, 208),
+            ],
+        ),
+        (
+            15,
+            &[
+                (5, 936),
+                (8, 7264),
+                (9, 7336),
+                (24, 8),
+                (26, 72),
+                (30, 176),
+                (40, 8),
+                (42, 56),
+                (44, 74),
+                (48, 112),
+                (50, 128),
+                (51, 136),
+                (52, 68),
+                (56, 208),
+            ],
+        ),
+    ];
+
+    fn said(minor: u64, is_free_threaded: u64, offsets: &[(usize, u64)]) -> Vec<u8> {
+        let mut words = [0_u64; WORDS];
         words[0] = u64::from_le_bytes(*COOKIE);
-        words[1] = version << 16;
-        words[2] = is_free_threaded;
-        let offsets = [
-            (word::INTERPRETERS, 632),
-            (word::INTERPRETER_NEXT, 7264),
-            (word::THREADS, 7344),
-            (word::THREAD_NEXT, 8),
-            (word::THREAD_FRAME, 72),
-            (word::THREAD_ID, 152),
-            (word::FRAME_PREVIOUS, 8),
-            (word::FRAME_PLACE, 56),
-            (word::FRAME_OWNER, 70),
-            (word::CODE_FILE, 112),
-            (word::CODE_NAME, 128),
-            (word::CODE_LINES, 136),
-            (word::CODE_FIRST_LINE, 68),
-            (word::CODE_INSTRUCTIONS, 200),
-        ];
-        offsets.into_iter().for_each(|(at, offset)| words[at] = offset);
+        words[VERSION] = 3 << 24 | minor << 16;
+        words[FREE_THREADED] = is_free_threaded;
+        offsets.iter().for_each(|(at, offset)| words[*at] = *offset);
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
@@ -280,13 +334,36 @@ mod tests {
 
     #[test]
     fn a_runtime_that_says_where_things_are_is_believed() {
-        let layout = of(&of_3_13(0x30d, 0), Some(13)).unwrap();
-        assert_eq!((layout.interpreters, layout.thread_id, layout.ascii), (632, 152, 40));
-        for (version, free_threaded, said) in
-            [(0x30e, 0, "Python 3.14 are not"), (0x30d, 1, "3.13, free-threaded are not")]
+        for (minor, offsets) in SAID {
+            // What the file's name says does not matter.
+            let layout = of(&said(minor, 0, offsets), Some(9)).unwrap();
+            let found = [
+                layout.interpreters,
+                layout.interpreter_next,
+                layout.threads,
+                layout.thread_next,
+                layout.thread_frame,
+                layout.thread_id,
+                layout.frame_previous,
+                layout.frame_place,
+                layout.frame_owner.unwrap().0,
+                layout.code_file,
+                layout.code_name,
+                layout.code_lines,
+                layout.code_first_line,
+                layout.code_instructions.unwrap(),
+            ];
+            assert_eq!(
+                found.as_slice(),
+                offsets.iter().map(|(_, offset)| *offset).collect::<Vec<_>>(),
+                "3.{minor}"
+            );
+        }
+        for (minor, is_free_threaded, refused) in
+            [(16, 0, "Python 3.16 are not"), (14, 1, "3.14, free-threaded are not")]
         {
-            let refused = of(&of_3_13(version, free_threaded), Some(13)).unwrap_err();
-            assert!(refused.contains(said), "{refused}");
+            let clause = of(&said(minor, is_free_threaded, SAID[0].1), Some(13)).unwrap_err();
+            assert!(clause.contains(refused), "{clause}");
         }
     }
 

@@ -40,7 +40,7 @@ use self::rate::Rate;
 use self::sampler::{Found, Inbox, Sampler, lock};
 use crate::options::CallersOf;
 use clockscope_model::callers::Callers;
-use clockscope_sys::{access, poll};
+use clockscope_sys::{access, poll, precedence};
 use clockscope_tracee::observers::{Watcher, Wish};
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
@@ -139,6 +139,8 @@ fn unwind_in_background(
 ) -> Option<(JoinHandle<Found>, PipeWriter)> {
     let (stopped, stop) = std::io::pipe().ok()?;
     let unwind = move || {
+        // A thread of Python may be waiting for it.
+        precedence::take_short_slices();
         let mut sampler = sampler();
         let mut rings = Vec::new();
         for look in 0_u32.. {
