@@ -42,7 +42,7 @@ pub fn take_short_slices() {
     const SHORTEST_NS: u64 = 100_000;
     // SAFETY: all fields are numbers, for which zero is valid.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
-    attributes.size = const { size_of::<libc::sched_attr>() as u32 };
+    attributes.size = u32::try_from(size_of::<libc::sched_attr>()).expect("some bytes");
     // SAFETY: both calls take the address of a structure of the size that they are told, and are about this
     // thread only.
     unsafe {
