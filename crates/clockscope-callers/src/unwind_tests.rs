@@ -61,17 +61,17 @@ fn the_function_that_has_the_interpreters_frame_executes_pythons() {
     let (at, caller) = (with_stack(0x1000), with_stack(0x1100));
     let native = FrameAddress::Unknown { at: 7 };
     let look = |interpreted: Option<&Interpreted>| {
-        let mut frames = vec![native.clone(), native.clone()];
+        let mut frames = vec![native, native];
         (entered(interpreted, &at, &caller, &mut frames), frames)
     };
     for entry in [0x1000, 0x10b0] {
-        let replaced = vec![native.clone(), FrameAddress::Managed(stamp)];
+        let replaced = vec![native, FrameAddress::Managed(stamp)];
         assert_eq!(look(Some(&read(Some(entry)))), (Some(End::Complete), replaced));
     }
     // In another function's frame; in the thread's state, which is no stack; not there; nothing was read.
     let others = [Some(read(Some(0x1100))), Some(read(Some(0x80))), Some(read(None)), None];
     for other in others {
-        assert_eq!(look(other.as_ref()), (None, vec![native.clone(); 2]), "{other:?}");
+        assert_eq!(look(other.as_ref()), (None, vec![native; 2]), "{other:?}");
     }
 }
 
