@@ -7,10 +7,10 @@ export PATH := $(PATH):/usr/local/go/bin:/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
-MUSL := x86_64-unknown-linux-musl
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-foreign demo check quick tidy test test-root test-signals \
-	test-callers test-unit test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged supply prove setup-prove docs dist header install-c clean
+	test-callers test-unit test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged supply prove setup-prove setup-release docs build dist dist-shared dist-static \
+	install uninstall test-install deb rpm tarball header install-c clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -38,6 +38,9 @@ setup-foreign:
 
 setup-prove:
 	@scripts/setup.sh prove
+
+setup-release:
+	@scripts/setup.sh release
 
 demo: setup-demo ## show what clockscope does on a real program
 	@demo/demo.sh
@@ -130,14 +133,54 @@ man: ## the manual pages, in target/man
 	$(CARGO) run --quiet --package clockscope --example man -- $(TARGET)/man
 	@ls $(TARGET)/man/*.1
 
-dist: setup-build ## stripped binaries, one of them without any shared library
+build: setup-build ## the command, the C library and the manual pages
+	$(CARGO) build --release --package clockscope --package fastclock-c --package fastclock-preload
+	@$(MAKE) man
+
+# `sudo make install` installs what `make build` has built, because root has no cargo as a rule.
+PREFIX ?= /usr/local
+install: ## build, and install below PREFIX (/usr/local); DESTDIR, LIBDIR and ZSHDIR are honoured
+	@! command -v $(CARGO) >/dev/null 2>&1 || $(MAKE) build
+	@DESTDIR="$(DESTDIR)" scripts/install.sh install "$(PREFIX)"
+
+uninstall: ## remove what `make install` has installed below PREFIX
+	@DESTDIR="$(DESTDIR)" scripts/install.sh uninstall "$(PREFIX)"
+
+test-install: ## install into a folder and uninstall (needs what `make build` builds; seconds)
+	@packaging/test-install
+
+# What is shipped has a target folder of its own, because it is built with other options.
+SHIPPED := $(TARGET)/shipped
+release-build = CARGO_TARGET_DIR=$(SHIPPED) scripts/release-build.sh
+packages = CARGO_TARGET_DIR=$(SHIPPED) scripts/packages.sh
+# All files in packages are as old as the last commit.
+deb rpm tarball: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
+
+dist: dist-shared dist-static ## stripped binaries, one of them without any shared library
 	@mkdir -p $(DIST)
-	$(CARGO) build --release --package clockscope
-	strip -o $(DIST)/clockscope $(TARGET)/release/clockscope
-	@scripts/static.sh $(TARGET) $(DIST)/clockscope-static
-	@size=$$(wc -c <$(DIST)/clockscope); echo "$(DIST)/clockscope: $$size bytes"
-	@[ ! -e $(DIST)/clockscope-static ] || \
-		{ size=$$(wc -c <$(DIST)/clockscope-static); echo "$(DIST)/clockscope-static: $$size bytes"; }
+	strip -o $(DIST)/clockscope $(SHIPPED)/release/clockscope
+	strip -o $(DIST)/clockscope-static $(SHIPPED)/$(GNU)/release/clockscope
+	@for file in clockscope clockscope-static; do \
+		size=$$(wc -c <$(DIST)/$$file); echo "$(DIST)/$$file: $$size bytes"; done
+
+dist-shared: setup-build
+	$(release-build) shared
+	@$(MAKE) man
+	@rm -rf $(SHIPPED)/man && cp -R $(TARGET)/man $(SHIPPED)/man
+
+dist-static: setup-build
+	$(release-build) static
+
+deb: setup-release dist-shared ## packages for Debian and Ubuntu: clockscope, libfastclock0, libfastclock-dev
+	@$(packages) deb
+	packaging/lint deb $(SHIPPED)/packages
+
+rpm: setup-release dist-shared ## packages for Fedora, SUSE and others
+	@$(packages) rpm
+	packaging/lint rpm $(SHIPPED)/packages
+
+tarball: setup-release dist-shared dist-static ## the static binary with pages, completions and licences
+	@$(packages) tarball
 
 # A minute finds what is plainly wrong; `make fuzz FUZZ_SECONDS=600` is what a change of a reader
 # deserves.
@@ -163,7 +206,6 @@ big-log: ## read logs of 1 GiB: seconds and memory
 header: ## write fastclock.h from the Rust
 	WRITE_HEADER=1 $(CARGO) test --quiet --package fastclock-c --test c the_header_is
 
-PREFIX ?= /usr/local
 install-c: ## build and install the C library of fastclock below PREFIX (/usr/local); DESTDIR is honoured
 	@DESTDIR="$(DESTDIR)" scripts/install-c.sh "$(PREFIX)"
 

@@ -5,6 +5,8 @@
 # Files go below DESTDIR$PREFIX and are named PREFIX in fastclock.pc. LIBDIR is PREFIX/lib unless
 # it is set.
 set -eu
+# Other users read this, whatever the umask of the one who installs.
+umask 022
 
 say() { printf 'install-c: %s\n' "$*"; }
 die() {
@@ -21,19 +23,24 @@ case "$libdir" in /*) ;; *) die "LIBDIR must be an absolute path: $libdir" ;; es
 destination=${DESTDIR:-}
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
-command -v "$cargo" >/dev/null 2>&1 ||
-    die "cargo is missing; install as a user that has it, or with sudo env \"PATH=\$PATH\""
-
-# Cargo says where it has put the libraries: no option or variable of its can make this wrong.
-built=$("$cargo" build --release --package fastclock-c --package fastclock-preload --lib \
-    --message-format json-render-diagnostics) || die "the library cannot be built"
-built_file() { # its name
-    printf '%s\n' "$built" | grep -o "\"[^\"]*/$1\"" | tail -n 1 | tr -d '"'
-}
-shared=$(built_file 'libfastclock\.so')
-static=$(built_file 'libfastclock\.a')
-preload=$(built_file 'libfastclock_preload\.so')
-case "$shared:$static:$preload" in *.so:*.a:*.so) ;; *) die "cargo does not say where the libraries are" ;; esac
+if [ -z "${PREBUILT:-}" ] && command -v "$cargo" >/dev/null 2>&1; then
+    # Cargo says where it has put the libraries: no option or variable of its can make this wrong.
+    built=$("$cargo" build --release --package fastclock-c --package fastclock-preload --lib \
+        --message-format json-render-diagnostics) || die "the library cannot be built"
+    built_file() { # its name
+        printf '%s\n' "$built" | grep -o "\"[^\"]*/$1\"" | tail -n 1 | tr -d '"'
+    }
+else
+    # As under sudo, or in a package: what was built before.
+    built_file() { find "${CARGO_TARGET_DIR:-target}/release" -maxdepth 1 -name "$1" 2>/dev/null; }
+fi
+shared=$(built_file 'libfastclock[.]so')
+static=$(built_file 'libfastclock[.]a')
+preload=$(built_file 'libfastclock_preload[.]so')
+case "$shared:$static:$preload" in
+*.so:*.a:*.so) ;;
+*) die "the library is not built and cargo is missing; try: make build, as a user that has it" ;;
+esac
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 abi=${version%%.*}

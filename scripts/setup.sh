@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a part of the project needs, from Debian's or Ubuntu's packages, and only what is
-# missing. Usage: scripts/setup.sh build|demo|test|bench|unit|vm|foreign|prove
+# missing. Usage: scripts/setup.sh build|demo|test|bench|unit|vm|foreign|prove|release
 set -eu
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -40,6 +40,21 @@ busybox-static -
 cpio cpio
 golang-go go
 sqlite3 sqlite3
+END
+        return
+    fi
+    if [ "$1" = release ]; then
+        cat <<'END'
+python3 python3
+debhelper dh
+dpkg-dev dpkg-buildpackage
+lintian lintian
+rpm rpmbuild
+rpmlint rpmlint
+pkg-config pkg-config
+mmdebstrap mmdebstrap
+systemd-container systemd-nspawn
+minisign minisign
 END
         return
     fi
@@ -122,8 +137,8 @@ local_name() {
 
 part=${1:-}
 case "$part" in
-build | demo | test | bench | unit | vm | foreign | prove) ;;
-*) die "say what to set up: build, demo, test, bench, unit, vm, foreign or prove" ;;
+build | demo | test | bench | unit | vm | foreign | prove | release) ;;
+*) die "say what to set up: build, demo, test, bench, unit, vm, foreign, prove or release" ;;
 esac
 
 command -v cargo >/dev/null 2>&1 ||
@@ -137,6 +152,12 @@ while read -r package command; do
 done <<END
 $(needs "$part")
 END
+# Tools of cargo's that no Debian package has.
+if [ "$part" = release ]; then
+    for tool in cargo-auditable cargo-cyclonedx; do
+        command -v "$tool" >/dev/null 2>&1 || cargo install --quiet --locked "$tool"
+    done
+fi
 [ -n "$missing" ] || exit 0
 
 case " $ID ${ID_LIKE:-} " in

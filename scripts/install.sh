@@ -1,0 +1,125 @@
+#!/bin/sh
+# Installs below DESTDIR$PREFIX what `make build` has built: the command, its manual pages and completions, the unit of
+# `clockscope serve`, the documentation, and the C library of fastclock. Or removes what it installed.
+# Usage: [DESTDIR=DIR] [LIBDIR=DIR] [ZSHDIR=DIR] scripts/install.sh install|uninstall PREFIX
+#
+# PREFIX/share/clockscope/installed lists all files, and the folders that were not there before. Nothing else is
+# removed. An installation over an older one adds to the list.
+set -eu
+# Other users run this, whatever the umask of the one who installs.
+umask 022
+
+say() { printf 'install: %s\n' "$*"; }
+die() {
+    say "$*" >&2
+    exit 1
+}
+usage='scripts/install.sh install|uninstall PREFIX'
+[ $# = 2 ] || die "say what and where to: $usage"
+prefix=$2
+case "$prefix" in
+/*/) prefix=${prefix%/} ;;
+/*) ;;
+*) die "PREFIX must be an absolute path: '$prefix'; $usage" ;;
+esac
+case "$prefix" in
+*[!A-Za-z0-9/._+~@-]*) die "pkg-config and systemd cannot take the PREFIX '$prefix'; try one without spaces and signs" ;;
+esac
+destination=${DESTDIR:-}
+case "$destination" in
+/) destination= ;;
+'' | /*) ;;
+*) destination=$PWD/$destination ;;
+esac
+list=$prefix/share/clockscope/installed
+unit=clockscope-serve.service
+LC_ALL=C
+export LC_ALL
+
+# What a running system has to be told; nothing of it concerns a tree that is being packaged.
+is_this_system() { [ -z "$destination" ] && [ "$(id -u)" = 0 ]; }
+
+uninstall() {
+    [ -e "$destination$list" ] || die "nothing is installed in $destination$prefix: there is no $destination$list"
+    if is_this_system && systemctl is-enabled --quiet "$unit" 2>/dev/null; then
+        systemctl disable --now "$unit"
+    fi
+    grep -qv '^/' "$destination$list" && die "$destination$list is damaged: it names something that is no absolute path"
+    # In this order a folder comes after what is in it.
+    sort -r "$destination$list" | while IFS= read -r path; do
+        case "$path" in
+        */) [ ! -d "$destination$path" ] || rmdir --ignore-fail-on-non-empty "$destination${path%/}" ;;
+        *) rm -f "$destination$path" ;;
+        esac
+    done
+    say "removed what was installed in $destination$prefix"
+}
+
+# Fills $work/tree with what is to be below the destination.
+stage() {
+    cd "$(dirname "$0")/.."
+    target=${CARGO_TARGET_DIR:-target}
+    for built in release/clockscope man/clockscope.1; do
+        [ -e "$target/$built" ] || die "$target/$built is not built; try: make build"
+    done
+    tree=$work/tree
+    put() { install -D -m "$1" "$2" "$tree$3"; }
+
+    strip -o "$work/clockscope" "$target/release/clockscope"
+    put 755 "$work/clockscope" "$prefix/bin/clockscope"
+    for page in "$target"/man/*.1; do
+        put 644 "$page" "$prefix/share/man/man1/${page##*/}"
+    done
+    for shell in bash zsh fish; do
+        "$target/release/clockscope" completions "$shell" >"$work/$shell"
+    done
+    put 644 "$work/bash" "$prefix/share/bash-completion/completions/clockscope"
+    put 644 "$work/zsh" "${ZSHDIR:-$prefix/share/zsh/site-functions}/_clockscope"
+    put 644 "$work/fish" "$prefix/share/fish/vendor_completions.d/clockscope.fish"
+
+    sed "s|^ExecStart=/usr/|ExecStart=$prefix/|" "packaging/$unit" >"$work/$unit"
+    put 644 "$work/$unit" "$prefix/lib/systemd/system/$unit"
+    put 644 packaging/clockscope.sysusers "$prefix/lib/sysusers.d/clockscope.conf"
+
+    for page in README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE docs/*.md; do
+        put 644 "$page" "$prefix/share/doc/clockscope/$page"
+    done
+    PREBUILT=yes DESTDIR=$tree scripts/install-c.sh "$prefix" >/dev/null
+    find "$tree" -type f -name '*.so*' -exec strip --strip-unneeded {} +
+    find "$tree" -type f -name '*.a' -exec strip --strip-debug {} +
+    # An empty one, so that the list lists itself and its folder.
+    : >"$work/list"
+    put 644 "$work/list" "$list"
+}
+
+install_all() {
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    trap 'exit 1' HUP INT TERM
+    (stage)
+    cd "$work/tree"
+    [ ! -e "$destination$list" ] || cat "$destination$list" >"$work/list"
+    [ -z "$destination" ] || mkdir -p "$destination"
+    find . -mindepth 1 -type d | sort | while IFS= read -r folder; do
+        path=${folder#.}
+        [ ! -d "$destination$path" ] || continue
+        mkdir "$destination$path"
+        printf '%s/\n' "$path" >>"$work/list"
+    done
+    find . ! -type d | while IFS= read -r file; do
+        path=${file#.}
+        # Programs that run have the old file mapped, so the new one takes its place.
+        cp -P --preserve=mode,timestamps "$file" "$destination$path.new"
+        mv -fT "$destination$path.new" "$destination$path"
+        printf '%s\n' "$path" >>"$work/list"
+    done
+    sort -u "$work/list" >"$destination$list"
+    ! is_this_system || ldconfig
+    say "clockscope is in $destination$prefix/bin"
+}
+
+case "$1" in
+install) install_all ;;
+uninstall) uninstall ;;
+*) die "'$1' is neither install nor uninstall: $usage" ;;
+esac

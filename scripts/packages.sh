@@ -1,0 +1,75 @@
+#!/bin/sh
+# Makes packages of what scripts/release-build.sh has built, below CARGO_TARGET_DIR/packages.
+# Usage: SOURCE_DATE_EPOCH=SECONDS CARGO_TARGET_DIR=DIR scripts/packages.sh deb|rpm|tarball
+set -eu
+umask 022
+cd "$(dirname "$0")/.."
+
+say() { printf 'packages: %s\n' "$*"; }
+die() {
+    say "$*" >&2
+    exit 1
+}
+: "${SOURCE_DATE_EPOCH:?says of when the files in the packages are}"
+source=$PWD
+mkdir -p "${CARGO_TARGET_DIR:?says where the binaries are}/packages"
+built=$(cd "$CARGO_TARGET_DIR" && pwd)
+packages=$built/packages
+work=$built/work
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+export SOURCE_DATE_EPOCH CARGO_TARGET_DIR="$built"
+
+# One copyright file for all kinds, which names the crates that are linked in.
+scripts/copyright.py >"$built/copyright"
+
+deb() {
+    rm -rf "$work/deb" "$packages"/*.deb
+    tree=$work/deb/clockscope-$version
+    mkdir -p "$tree"
+    # What git would clone, and nothing that was built.
+    git ls-files -z --cached --others --exclude-standard | tar --create --null --files-from - | tar -C "$tree" --extract
+    cp -R packaging/debian "$tree/debian"
+    cp "$built/copyright" "$tree/debian/copyright"
+    [ "$(cd "$tree" && dpkg-parsechangelog --show-field Version)" = "$version" ] ||
+        die "packaging/debian/changelog has no entry for $version"
+    # -d: a compiler need not come from a package. PREBUILT: the binaries are those of the other packages.
+    (cd "$tree" && PREBUILT=yes dpkg-buildpackage -us -uc -b -d) >"$work/deb.log" 2>&1 ||
+        { tail -n 30 "$work/deb.log" >&2; die "dpkg-buildpackage failed; all it said is in $work/deb.log"; }
+    mv "$work"/deb/*.deb "$packages/"
+}
+
+rpm() {
+    rm -rf "$work/rpm" "$packages"/*.rpm
+    rpmbuild -bb --define "_topdir $work/rpm" --define "source $source" --define "built $built" \
+        --define "version $version" packaging/rpm/clockscope.spec >"$work/rpm.log" 2>&1 ||
+        { tail -n 30 "$work/rpm.log" >&2; die "rpmbuild failed; all it said is in $work/rpm.log"; }
+    mv "$work"/rpm/RPMS/*/*.rpm "$packages/"
+}
+
+# The static binary and what belongs to it, as it would lie below a prefix.
+tarball() {
+    name=clockscope-$version-x86_64-linux
+    tree=$work/tarball/$name
+    rm -rf "$work/tarball" "$packages/$name.tar.gz"
+    mkdir -p "$tree"
+    DESTDIR=$work/tarball/all scripts/install.sh install /usr >/dev/null
+    all=$work/tarball/all/usr
+    mkdir -p "$tree/bin"
+    strip -o "$tree/bin/clockscope" "$built/x86_64-unknown-linux-gnu/release/clockscope"
+    mkdir -p "$tree/share/man"
+    cp -R "$all/share/man/man1" "$tree/share/man/"
+    cp -R "$all/share/bash-completion" "$all/share/zsh" "$all/share/fish" "$tree/share/"
+    cp -R "$all/share/doc/clockscope/." "$tree/"
+    cp "$built/copyright" "$tree/COPYRIGHT-OF-CRATES"
+    cp -R packaging/clockscope-serve.service packaging/clockscope.sysusers "$tree/"
+    (cd "$tree" && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs -d '\n' sha256sum >SHA256SUMS)
+    tar -C "$work/tarball" --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
+        --format=gnu "$name" | gzip -n9 >"$packages/$name.tar.gz"
+}
+
+mkdir -p "$work"
+case "${1:-}" in
+deb | rpm | tarball) "$1" ;;
+*) die "say what to make: deb, rpm or tarball" ;;
+esac
+(cd "$packages" && ls -l | awk 'NR > 1 { print "packages: " $9 ": " $5 " bytes" }')

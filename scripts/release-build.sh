@@ -1,0 +1,48 @@
+#!/bin/sh
+# Builds what is shipped: the command and the C library, or the command without any shared library. Two builds of the
+# same sources by the same tools are the same byte for byte, wherever they are made.
+# Usage: CARGO_TARGET_DIR=DIR scripts/release-build.sh shared|static
+#
+# With cargo-auditable, the binaries contain the list of the crates they are made of.
+set -eu
+cd "$(dirname "$0")/.."
+
+kind=${1:-}
+target=${CARGO_TARGET_DIR:-target}
+cargo=${CARGO:-cargo}
+triple=x86_64-unknown-linux-gnu
+
+# The separator lets paths have spaces.
+unit=$(printf '\037')
+flags="--remap-path-prefix=$PWD=/clockscope"
+for registry in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/; do
+    flags="$flags$unit--remap-path-prefix=${registry%/}=/registry"
+done
+if "$cargo" auditable --version >/dev/null 2>&1; then
+    auditable=auditable
+else
+    auditable=
+    echo 'release-build: without the list of crates; for one: cargo install cargo-auditable --locked' >&2
+fi
+build() {
+    # shellcheck disable=SC2086 # nothing, or a word
+    CARGO_ENCODED_RUSTFLAGS=$flags "$cargo" $auditable build --release --locked --target-dir "$target" "$@"
+}
+
+case "$kind" in
+shared) build --package clockscope --package fastclock-c --package fastclock-preload ;;
+static)
+    # A static glibc: libc6-dev has it. Only code of this target is static, build scripts are not.
+    flags="$flags$unit-Ctarget-feature=+crt-static"
+    build --package clockscope --target "$triple"
+    # A program that needs a dynamic loader has a PT_INTERP segment.
+    if readelf --program-headers --wide "$target/$triple/release/clockscope" | grep -q INTERP; then
+        echo 'release-build: the linker made a dynamic binary instead of a static one' >&2
+        exit 1
+    fi
+    ;;
+*)
+    echo 'usage: scripts/release-build.sh shared|static' >&2
+    exit 2
+    ;;
+esac
