@@ -40,10 +40,10 @@ cc -O2 -pthread -o "$work/queues" tests/tracees/diameter.c
 cd "$work"
 
 headline "See: a database that stamps $rows rows with the time"
-show clockscope trace -- sqlite3 samples.db '.read load.sql'
+show clockscope trace sqlite3 samples.db '.read load.sql'
 
 headline "Who: the callers of its clock reads, and the lines to change"
-show clockscope trace --via none --callers -- ./queues 2000000 >"$work/callers.txt" 2>&1
+show clockscope trace --via none --callers ./queues 2000000 >"$work/callers.txt" 2>&1
 sed '/^path /d; /^vdso /d' "$work/callers.txt"
 
 headline "A process that runs already: attached to for a second, and left as it was"
@@ -56,18 +56,18 @@ running=
 headline "The database by real system calls, and from the coarse clock: look at usecs/call"
 for clock in kernel syscall coarse; do
     rm -f samples.db
-    show clockscope run --clock "$clock" --stats -- sqlite3 samples.db '.read load.sql'
+    show clockscope run --clock "$clock" --stats sqlite3 samples.db '.read load.sql'
 done
 
 headline "What a read costs the program: a loop, untraced and with each clock"
 show ./reads "$reads"
 for clock in kernel syscall coarse; do
-    show clockscope run --clock "$clock" -- ./reads "$reads"
+    show clockscope run --clock "$clock" ./reads "$reads"
 done
 
 headline "Fix: the counter itself, kept to the kernel's clock; refused where it cannot be trusted"
 for clock in tsc tsc-fast; do
-    show clockscope run --clock "$clock" --stats -- ./reads "$reads" || [ $? = 125 ]
+    show clockscope run --clock "$clock" --stats ./reads "$reads" || [ $? = 125 ]
 done
 
 headline "Explain: is this machine's clock as it should be? And a machine whose clock was not"

@@ -106,6 +106,7 @@ prometheus promtool
 zstd zstd
 xz-utils xz
 mandoc mandoc
+bash-completion -
 zsh zsh
 fish fish
 END

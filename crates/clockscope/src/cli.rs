@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub mod explain;
+mod habits;
 pub mod measure;
 mod read_cost;
+pub(crate) mod refusal;
 pub mod serve;
 pub mod trace;
 
@@ -25,9 +27,10 @@ use trace::TraceArgs;
 /// of a program, shows who makes them, and explains why they are slow.
 #[derive(Debug, Parser)]
 #[command(name = "clockscope", version, max_term_width = 100, propagate_version = true)]
+#[command(args_override_self = true)]
 #[command(after_help = "Examples:
-  clockscope trace -- date                  count every system call and every vDSO call of date
-  clockscope run --clock syscall -- date    make each clock read of date a system call
+  clockscope trace date                  count every system call and every vDSO call of date
+  clockscope run --clock syscall date    make each clock read of date a system call
   clockscope doctor                         say why the clock is slow or wrong here, and what fixes it
   clockscope bench                          measure what every clock costs here, by every route
   clockscope compare before.json after.json    say what changed between two measurements
@@ -115,14 +118,15 @@ pub enum Command {
 
 /// Options of `clockscope run`.
 #[derive(Debug, Args)]
+#[command(override_usage = "clockscope run [OPTIONS] --clock <CLOCK> [--] <CMD>...")]
 #[command(after_help = "Examples:
-  clockscope run --clock syscall -- ./bench          every clock read is a real system call
-  clockscope run --clock coarse -- ./server          cheaper reads, up to two ticks old
-  clockscope run --clock slow --read-cost 1.2us -- ./server   as on a host with a slow clocksource
-  clockscope run --clock kernel --stats -- ./server  the kernel's vDSO, counted
-  clockscope run --clock tsc -- ./server             the CPU's counter, following the kernel's clock
-  clockscope run --clock tsc --force -- ./server     the same where the kernel gave the counter up
-  clockscope run --clock tsc-fast --stats -- ./sim   cheapest; no order between threads
+  clockscope run --clock syscall ./bench          every clock read is a real system call
+  clockscope run --clock coarse ./server          cheaper reads, up to two ticks old
+  clockscope run --clock slow --read-cost 1.2us ./server   as on a host with a slow clocksource
+  clockscope run --clock kernel --stats ./server  the kernel's vDSO, counted
+  clockscope run --clock tsc ./server             the CPU's counter, following the kernel's clock
+  clockscope run --clock tsc --force ./server     the same where the kernel gave the counter up
+  clockscope run --clock tsc-fast --stats ./sim   cheapest; no order between threads
 
 With --clock tsc and tsc-fast the program starts at once. For the first 0.2 s, and whenever the
 counter cannot be trusted, the kernel answers. A reading differs from a system call's answer by
@@ -159,8 +163,9 @@ pub struct RunArgs {
     /// With --stats: how to print the summary
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    /// The program and its arguments: everything from the first word that is no option, or after --
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD",
+          value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 

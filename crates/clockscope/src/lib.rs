@@ -2,10 +2,11 @@
 //!
 //! Start at [`main`]; ARCHITECTURE.md has a map and a reading order.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 pub mod cli;
 pub mod commands;
@@ -28,7 +29,7 @@ pub fn main() -> ExitCode {
 fn in_room() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error, std::env::args_os().nth(1).as_deref()),
+        Err(error) => return usage(&error, &std::env::args_os().collect::<Vec<_>>()),
     };
     let code = match &cli.command {
         cli::Command::Vdso(args) => commands::vdso::run(args),
@@ -48,15 +49,14 @@ fn in_room() -> ExitCode {
 
 /// Prints help, the version, or what is wrong with the options. For `doctor` wrong options are
 /// "unknown", as in the convention of monitoring plugins, where 2 would be an alarm.
-fn usage(error: &clap::Error, subcommand: Option<&OsStr>) -> ExitCode {
-    if error.use_stderr() {
-        // What is wrong is quoted from the command line, which a script may have from anywhere.
-        commands::streams::warn(&error.render().to_string());
+fn usage(error: &clap::Error, words: &[OsString]) -> ExitCode {
+    if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        commands::warn_user(&cli::refusal::line(error, words));
     } else {
         // Nothing can be done about a stream that is closed.
         let _ = error.print();
     }
-    let is_doctor = subcommand.is_some_and(|name| name == "doctor");
+    let is_doctor = words.get(1).is_some_and(|name| name == "doctor");
     let code = if error.use_stderr() && is_doctor { exit::UNKNOWN } else { error.exit_code() };
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

@@ -4,29 +4,31 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
 
-use super::Format;
+use super::{Format, habits};
+use clockscope_report::columns::Column;
 use clockscope_report::options::SortBy;
 use clockscope_report::what_if::Question;
 use clockscope_syscalls::Breakdown;
+use clockscope_syscalls::filter::Filter;
 use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
 
 /// Options of `clockscope trace`.
 #[derive(Debug, Args)]
-#[command(override_usage = "clockscope trace [OPTIONS] -- <CMD>...
+#[command(override_usage = "clockscope trace [OPTIONS] [--] <CMD>...
        clockscope trace [OPTIONS] -p <PID>[,<PID>...]")]
 #[command(after_help = "Examples:
-  clockscope trace -- sqlite3 my.db .tables    every system call and every vDSO call of a program
-  clockscope trace --callers -- ./server       show who makes the calls, too
-  clockscope trace --via none -- ./server      vDSO calls only; needs no privileges
-  clockscope trace -S calls --per-process -- make -j4    sorted by calls, a table for each process
+  clockscope trace sqlite3 my.db .tables    every system call and every vDSO call of a program
+  clockscope trace --callers ./server       show who makes the calls, too
+  clockscope trace --via none ./server      vDSO calls only; needs no privileges
+  clockscope trace -S calls --per-process make -j4    sorted by calls, a table for each process
   clockscope trace -p 1234 --duration 10       a running process, for ten seconds
   clockscope trace -p 1234,1240 --top          two processes live, until q or Ctrl-C
-  clockscope trace --what-if 1.2us -- ./server    what if a read of the clock took 1.2 us?
-  clockscope trace --format json -o out.json -- ./server    for programs, and for clockscope compare
-  clockscope trace --format html -o report.html -- ./server    a page with pictures
-  clockscope trace --flamegraph clock.svg -- ./server    a picture of who reads the clock
+  clockscope trace --what-if 1.2us ./server    what if a read of the clock took 1.2 us?
+  clockscope trace --format json -o out.json ./server    for programs, and for clockscope compare
+  clockscope trace --format html -o report.html ./server    a page with pictures
+  clockscope trace --flamegraph clock.svg ./server    a picture of who reads the clock
 
 Cost: counting adds a few nanoseconds to a vDSO call. Counting system calls by eBPF adds 50 to
 250 ns to each, depending on the machine; the line Overhead says how much here. While clockscope
@@ -57,13 +59,19 @@ pub struct TraceArgs {
     #[arg(long)]
     pub latency: bool,
     /// Sort by this column
-    #[arg(short = 'S', long = "sort", value_enum, default_value_t = SortBy::Time)]
+    #[arg(short = 'S', long = "sort", alias = "summary-sort-by", value_enum, default_value_t = SortBy::Time)]
     pub sort: SortBy,
     /// Columns to show, separated by commas: time-percent, seconds, avg, calls, errors, via, name, p50, p90, p99, max
-    #[arg(short = 'U', long = "columns", value_delimiter = ',', value_name = "COLUMNS")]
+    #[arg(
+        short = 'U',
+        long = "columns",
+        alias = "summary-columns",
+        value_delimiter = ',',
+        value_name = "COLUMNS"
+    )]
     pub columns: Vec<String>,
     /// Only these calls, as in strace: names, prefix*, %clock, %desc, %file, %ipc, %memory, %network, %process, %signal, separated by commas; a leading ! means all but these
-    #[arg(short = 'e', long = "expr", value_name = "SET")]
+    #[arg(short = 'e', long = "expr", alias = "trace", value_name = "SET")]
     pub filter: Vec<String>,
     /// Print a table for each process, too
     #[arg(long)]
@@ -81,9 +89,18 @@ pub struct TraceArgs {
     /// would make it take so many times as long (3x)
     #[arg(long, value_name = "COST|RATIO", value_parser = super::read_cost::question)]
     pub what_if: Option<Question>,
+    /// Do not say on standard error what counting costs, and to which processes clockscope has attached
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
     /// Follow forks; always on, accepted because strace has it
-    #[arg(short = 'f', long = "follow-forks")]
-    pub follow_forks: bool,
+    #[arg(short = 'f', long = "follow-forks", action = ArgAction::Count)]
+    pub follow_forks: u8,
+    /// Count calls; always on, accepted because strace has it
+    #[arg(short = 'c')]
+    pub count: bool,
+    /// Take the time that passes and not CPU time; always on, accepted because strace has it
+    #[arg(short = 'w', long = "summary-wall-clock")]
+    pub wall_clock: bool,
     /// Write the summary to FILE instead of standard error
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -91,7 +108,7 @@ pub struct TraceArgs {
     #[arg(long, value_enum, default_value_t = TraceFormat::Text)]
     pub format: TraceFormat,
     /// Show who makes the calls: sample the stacks of vDSO calls, of system calls, or of both
-    #[arg(long, value_enum, value_name = "OF", num_args = 0..=1, require_equals = true,
+    #[arg(short = 'g', long, value_enum, value_name = "OF", num_args = 0..=1, require_equals = true,
           default_missing_value = "vdso")]
     pub callers: Option<CallersOf>,
     /// Sample at most this many stacks a second, over the whole tree
@@ -104,11 +121,10 @@ pub struct TraceArgs {
     /// Draw a flame graph of the callers; turns --callers on
     #[arg(long, value_name = "FILE.svg")]
     pub flamegraph: Option<PathBuf>,
-    /// Trace these running processes instead of a new program, until Ctrl-C
-    #[arg(short = 'p', long = "attach", value_name = "PID", value_delimiter = ',',
-          value_parser = clap::value_parser!(i32).range(1..),
+    /// Trace these running processes instead of a new program, until Ctrl-C; commas or spaces separate them
+    #[arg(short = 'p', long = "attach", alias = "pid", value_name = "PID", value_parser = pids,
           conflicts_with_all = ["command", "no_follow", "wait_all"])]
-    pub attach: Vec<i32>,
+    pub attach: Vec<Vec<i32>>,
     /// With -p: stop after this time: 10, 0.5, 30s, 5m
     #[arg(long, value_name = "TIME", requires = "attach", conflicts_with = "command",
           value_parser = duration)]
@@ -137,8 +153,9 @@ pub struct TraceArgs {
     /// Where vDSO calls are counted: in a slot of the thread, or of the CPU (slower; used if the CPU lacks rdfsbase)
     #[arg(long, value_enum, default_value_t = CountBy::Thread, hide_short_help = true)]
     pub count_by: CountBy,
-    /// The program and its arguments
-    #[arg(last = true, required_unless_present = "attach", value_name = "CMD")]
+    /// The program and its arguments: everything from the first word that is no option, or after --
+    #[arg(trailing_var_arg = true, required_unless_present = "attach", value_name = "CMD",
+          value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 
@@ -160,6 +177,38 @@ impl TraceArgs {
     /// Whether the distribution of time of each system call is kept: a page draws them.
     pub(crate) fn keeps_latency(&self) -> bool {
         self.latency || self.format == TraceFormat::Html
+    }
+
+    /// The processes to attach to, in the order in which they were named.
+    pub(crate) fn pids(&self) -> Vec<i32> {
+        self.attach.concat()
+    }
+
+    /// What to say if the program is not found: its name may be meant as the value of `--callers`.
+    pub(crate) fn not_found(&self, message: &str) -> String {
+        let name = self.command.first().and_then(|name| name.to_str()).unwrap_or_default();
+        match (self.callers, CallersOf::from_str(name, false)) {
+            (Some(_), Ok(_)) => format!("{message} or do you mean --callers={name}?"),
+            _ => message.to_owned(),
+        }
+    }
+
+    /// What is asked for and cannot be had, in words.
+    pub(crate) fn refused(&self) -> Option<String> {
+        if self.follow_forks > 1 {
+            return Some(format!("-ff: {}", habits::ONE_FILE));
+        }
+        if let Err(error) = Filter::parse(&self.filter) {
+            return Some(format!("-e {}: {error}", self.filter.join(" -e ")));
+        }
+        if let Err(error) = Column::parse_list(&self.columns) {
+            return Some(format!("-U {}: {error}", self.columns.join(",")));
+        }
+        let output = self.output.as_ref().map(|path| path.to_string_lossy())?;
+        output
+            .trim_start()
+            .starts_with(['|', '!'])
+            .then(|| format!("-o '{output}': {}", habits::NO_PIPE))
     }
 
     /// The calls whose callers are to be sampled: as said, and those of the vDSO where the form
@@ -193,6 +242,22 @@ impl From<Format> for TraceFormat {
             Format::Text => Self::Text,
             Format::Json => Self::Json,
         }
+    }
+}
+
+/// Processes by their numbers, as `pidof` and `pgrep` print them, or with commas.
+fn pids(text: &str) -> Result<Vec<i32>, String> {
+    let words = text.split([',', ' ', '\t', '\n']).filter(|word| !word.is_empty());
+    let pids = words.map(|word| {
+        word.parse().ok().filter(|pid| *pid > 0).ok_or_else(|| {
+            format!(
+                "`{word}` is no process number; for those of a program: -p \"$(pidof PROGRAM)\""
+            )
+        })
+    });
+    match pids.collect::<Result<Vec<i32>, String>>()? {
+        pids if pids.is_empty() => Err("no process is named; does the program run?".to_owned()),
+        pids => Ok(pids),
     }
 }
 
@@ -271,8 +336,62 @@ mod tests {
         assert_eq!(refused.exit_code(), 2);
         assert!(Line::try_parse_from(["trace", "--duration", "3"]).is_err());
         let line = Line::try_parse_from(["trace", "-p", "7,8", "--duration", "3"]).unwrap();
-        assert_eq!(line.trace.attach, [7, 8]);
+        assert_eq!(line.trace.pids(), [7, 8]);
         assert_eq!(line.trace.duration, Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn processes_are_named_as_tools_print_them() {
+        for words in [
+            ["-p", "7,8", "-p", "9"],
+            ["-p", " 7 8\n", "--pid", "9"],
+            ["-qp", "7", "-gp8\t", "-cfwp=9"],
+        ] {
+            let line = Line::try_parse_from([&["trace"], &words[..]].concat());
+            assert_eq!(line.unwrap().trace.pids(), [7, 8, 9], "{words:?}");
+        }
+        for (text, why) in [
+            ("", "does the program run?"),
+            (" \n", "does the program run?"),
+            ("nginx", "-p \"$(pidof PROGRAM)\""),
+            ("7,0", "`0` is no process number"),
+            ("-7", "`-7` is no process number"),
+            ("99999999999", "is no process number"),
+        ] {
+            assert!(pids(text).unwrap_err().contains(why), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_word_that_is_no_option_begins_the_command() {
+        for (words, command) in [
+            (&["ls", "-la"] as &[&str], &["ls", "-la"] as &[&str]),
+            (&["--", "ls", "-la"], &["ls", "-la"]),
+            (&["-f", "ls", "--", "-o", "x"], &["ls", "--", "-o", "x"]),
+            (&["--callers", "all", "ls"], &["all", "ls"]),
+            (&["--", "-odd", "--all"], &["-odd", "--all"]),
+            (&["-S", "calls", "trace", "--", "--all"], &["trace", "--", "--all"]),
+            (&["", "-x"], &["", "-x"]),
+        ] {
+            let line = Line::try_parse_from([&["trace"], words].concat()).unwrap();
+            assert_eq!(line.trace.command, command, "{words:?}");
+            assert!(!line.trace.all && line.trace.output.is_none(), "{words:?}");
+        }
+        assert!(Line::try_parse_from(["trace", "--al", "ls"]).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_refused_with_what_to_type() {
+        assert_eq!(parsed(&["-cfqw", "-o", "a|b"]).unwrap().refused(), None);
+        assert!(
+            parsed(&["-e", "raed"]).unwrap().refused().unwrap().starts_with("-e raed: there is")
+        );
+        assert!(
+            parsed(&["-U", "x,y"]).unwrap().refused().unwrap().starts_with("-U x,y: no column")
+        );
+        assert!(parsed(&["-ff"]).unwrap().refused().unwrap().contains("--per-process"));
+        assert!(parsed(&["-o", "|less"]).unwrap().refused().unwrap().contains("-o >(COMMAND)"));
+        assert!(parsed(&["-o", "!less"]).unwrap().refused().unwrap().contains("-o >(COMMAND)"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use anyhow::Context;
 
 use super::observers::{self, Observing};
 use super::top::Stage;
-use super::trace::{Outputs, text_options};
+use super::trace::{Outputs, say, text_options};
 use crate::cli::trace::TraceArgs;
 use crate::exit;
 use clockscope_model::trace::Clock;
@@ -60,7 +60,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     // Where that is not allowed, attaching says so.
     let _ = access::join_ipc_namespace(pids[0]);
     let session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
-    let counter = Counter::start(&args.counting(), &filter, None, &super::warn_user)?;
+    let counter = Counter::start(&args.counting(), &filter, None, say(args))?;
     session.allow_timing()?;
     let mut observer = counter.observer();
     let syscalls = observer.as_mut().map(|observer| observer as &mut dyn SyscallObserver);
@@ -118,7 +118,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
 fn looked_at(args: &TraceArgs) -> (Vec<i32>, Vec<Refused>) {
     let (mut pids, mut refusals) = (Vec::new(), Vec::new());
     let mut named = HashSet::new();
-    for pid in args.attach.iter().copied().filter(|pid| named.insert(*pid)) {
+    for pid in args.pids().into_iter().filter(|pid| named.insert(*pid)) {
         match attach::look(pid) {
             Ok(()) => pids.push(pid),
             Err(refusal) => refusals.push(refused(pid, &refusal)),
@@ -135,7 +135,7 @@ type Refused = Option<DeclineRow>;
 
 /// What the live view names before anything is known of the processes.
 fn wanted(args: &TraceArgs) -> Vec<OsString> {
-    args.attach.iter().map(|pid| format!("-p {pid}").into()).collect()
+    args.pids().iter().map(|pid| format!("-p {pid}").into()).collect()
 }
 
 /// What is known of the processes while they are counted.
@@ -177,7 +177,7 @@ fn count<'a>(
         match follower.attach(*pid, &mut traced) {
             Ok(attached) => {
                 let (name, pid) = (&attached.command, attached.pid);
-                super::warn_user(&format!("attached to {name} ({pid}); Ctrl-C ends it"));
+                say(args)(&format!("attached to {name} ({pid}); Ctrl-C ends it"));
                 declines.extend(not_redirected(&attached));
                 rows.push(row(&attached));
             }

@@ -46,7 +46,7 @@ impl<'a> Observing<'a> {
         session: &'a Session,
     ) -> anyhow::Result<Self> {
         let sampling =
-            args.callers_of().map(|of| Sampling::start(of, args.freq, session, &args.attach));
+            args.callers_of().map(|of| Sampling::start(of, args.freq, session, &args.pids()));
         if let Some(sampling) = sampling.as_ref().filter(|_| args.no_follow) {
             sampling.decline("--no-follow lets the program go before its callers can be watched");
         }

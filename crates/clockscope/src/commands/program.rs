@@ -27,7 +27,7 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotFound> {
     if name.is_empty() {
         return Err(NotFound {
             code: exit::NOT_FOUND,
-            message: "the program's name is empty; give a command after --".to_owned(),
+            message: "the program's name is empty; is a variable empty?".to_owned(),
         });
     }
     if name.as_bytes().contains(&b'/') {

@@ -12,8 +12,19 @@ use clockscope_text::foreign::{is_hidden, printable, printable_lines};
 
 /// Says what went wrong, in one line on standard error.
 pub(crate) fn warn_user(what: &(impl Display + ?Sized)) {
-    let what = format!("{what:#}");
+    let what = without_numbers(&format!("{what:#}"));
     warn(&format!("clockscope: {}\n", printable(&what)));
+}
+
+/// The words of the C library in the text without the number that Rust adds, and in lower case.
+fn without_numbers(text: &str) -> String {
+    let Some((before, after)) = text.split_once(" (os error ") else { return text.to_owned() };
+    let Some((_, after)) = after.split_once(')') else { return text.to_owned() };
+    let at = before.rfind(": ").map_or(0, |at| at + 2);
+    let (start, words) = before.split_at(at);
+    let first: String = words.chars().take(1).flat_map(char::to_lowercase).collect();
+    let rest: String = words.chars().skip(1).collect();
+    format!("{start}{first}{rest}{}", without_numbers(after))
 }
 
 /// Prints lines of text to standard error.
@@ -107,6 +118,26 @@ fn coloured(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reasons_of_the_system_are_words() {
+        for (text, said) in [
+            (
+                "cannot read a: No such file or directory (os error 2)",
+                "cannot read a: no such file or directory",
+            ),
+            (
+                "a: No data (os error 61); b: Is a directory (os error 21), c",
+                "a: no data; b: is a directory, c",
+            ),
+            ("Permission denied (os error 13)", "permission denied"),
+            ("cannot read (os error", "cannot read (os error"),
+            ("É (os error 1) (os error x", "é (os error x"),
+            ("", ""),
+        ] {
+            assert_eq!(without_numbers(text), said);
+        }
+    }
 
     #[test]
     fn colours_stay_and_nothing_else_does() {

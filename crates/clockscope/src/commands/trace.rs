@@ -41,6 +41,10 @@ pub fn run(args: &TraceArgs) -> i32 {
 }
 
 fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
+    if let Some(refused) = args.refused() {
+        super::warn_user(&refused);
+        return Ok(exit::FAILURE);
+    }
     if !args.attach.is_empty() {
         return super::attach::trace(args);
     }
@@ -49,7 +53,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let path = match program::find(&args.command[0], std::env::var_os("PATH").as_deref()) {
         Ok(path) => path,
         Err(not_found) => {
-            super::warn_user(&not_found.message);
+            super::warn_user(&args.not_found(&not_found.message));
             return Ok(not_found.code);
         }
     };
@@ -59,7 +63,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let mask = signals::block()?;
     let prepared = Prepared::fork(&path, &args.command, &mask)?;
     let session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
-    let counter = Counter::start(&args.counting(), &filter, prepared.pid(), &super::warn_user)?;
+    let counter = Counter::start(&args.counting(), &filter, prepared.pid(), say(args))?;
     let how = following(args);
     if how != Following::Start {
         session.allow_timing()?;
@@ -101,6 +105,11 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         return Ok(exit::OK);
     }
     Ok(program::end_as(outcome.followed.end))
+}
+
+/// Who is told what counting costs, and to which processes clockscope has attached.
+pub(super) fn say(args: &TraceArgs) -> &'static dyn Fn(&str) {
+    if args.quiet { &|_| () } else { &super::warn_user }
 }
 
 /// Where the report goes, and the picture.

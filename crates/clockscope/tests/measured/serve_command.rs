@@ -285,7 +285,7 @@ fn a_full_file_system_is_an_error_and_no_signal() {
         env!("CARGO_BIN_EXE_clockscope")
     );
     let output = Command::new("unshare").args(["-m", "sh", "-c", &script]).output().unwrap();
-    assert_fails(&output, 125, "No space left on device");
+    assert_fails(&output, 125, "no space left on device");
 }
 
 #[test]

@@ -288,8 +288,8 @@ fn bad_input_is_one_line_and_exit_status_2() {
         ("good huge", "line 1: \"1e200\" cannot be compared"),
         ("empty good", "cannot use empty: it is empty"),
         ("good comments", "it has no numbers"),
-        ("good missing", "cannot read missing: No such file"),
-        ("good folder", "cannot read folder: Is a directory"),
+        ("good missing", "cannot read missing: no such file"),
+        ("good folder", "cannot read folder: is a directory"),
         ("good binary", "it is binary"),
         ("good not_utf_8", "line 2: "),
         ("good cut.json", "the JSON ends in the middle, at line "),
@@ -308,7 +308,7 @@ fn bad_input_is_one_line_and_exit_status_2() {
         ("-w 9999999999 good good", "fits nowhere"),
         ("--ministat -w 9999999999 good", "fits nowhere"),
         ("--ministat -w 1 good", "a plot needs at least 2 columns"),
-        ("--ministat missing", "cannot read missing: No such file"),
+        ("--ministat missing", "cannot read missing: no such file"),
         ("-o missing/x good good", "cannot write to missing/x"),
     ];
     for (args, expected) in cases {
@@ -327,7 +327,7 @@ fn a_full_disk_is_said() {
         let output = compare_in(directory.path(), &args.split(' ').collect::<Vec<_>>());
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("No space left on device"), "{said}");
+        assert!(said.contains("no space left on device"), "{said}");
     }
 }
 

@@ -12,7 +12,7 @@ use clap::CommandFactory as _;
 use clockscope::cli::Cli;
 
 /// What is typed, with Tab, and the words that clockscope is to get.
-const TYPED: [(&str, &str); 9] = [
+const TYPED: [(&str, &str); 14] = [
     ("clockscope doc\t", "doctor"),
     ("clockscope compl\tzs\t", "completions zsh"),
     ("clockscope trace --form\tjs\t", "trace --format json"),
@@ -22,6 +22,11 @@ const TYPED: [(&str, &str); 9] = [
     ("clockscope compare --fail-if slo\tbefo\t", "compare --fail-if slower before.json"),
     ("clockscope view befo\t-o pa\t", "view before.json -o page.html"),
     ("clockscope doctor --expl\tx", "doctor --explain x"),
+    ("clockscope trace zzpr\tbefo\t", "trace zzprogram before.json"),
+    ("clockscope trace -S calls -- zzpr\t-o pa\t", "trace -S calls -- zzprogram -o page.html"),
+    ("clockscope trace -o befo\tzzpr\tbefo\t", "trace -o before.json zzprogram before.json"),
+    ("clockscope run --clock tsc zzpr\t", "run --clock tsc zzprogram"),
+    ("clockscope trace clockscope vds\t--chec\t", "trace clockscope vdso --check"),
 ];
 
 fn script(shell: &str) -> String {
@@ -33,13 +38,17 @@ fn script(shell: &str) -> String {
     String::from_utf8(output.stdout).expect("a script is text")
 }
 
-/// A directory with two files to complete, and a program that says with which words it was called.
+/// A directory with two files to complete, and two programs that say with which words they were called.
 fn directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("make a temporary directory");
-    let program = directory.path().join("clockscope");
-    // zsh completes `--format=json`, the others `--format json`.
-    fs::write(&program, "#!/bin/sh\necho \"given: <$*>\" | tr = ' '\n").expect("write a program");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("make it executable");
+    for name in ["clockscope", "zzprogram"] {
+        let program = directory.path().join(name);
+        // zsh completes `--format=json`, the others `--format json`.
+        let text = "#!/bin/sh\necho \"given: <$*>\" | tr = ' '\n";
+        fs::write(&program, text).expect("write a program");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
+            .expect("make it executable");
+    }
     for file in ["before.json", "page.html"] {
         fs::write(directory.path().join(file), "").expect("write a file");
     }
@@ -71,7 +80,8 @@ fn type_into(shell: &str, files: &[(&str, String)], start: &str) {
 
 #[test]
 fn bash_completes_the_words() {
-    let start = format!("PS1='ready> '\n{}", script("bash"));
+    let others = "/usr/share/bash-completion/bash_completion";
+    let start = format!("PS1='ready> '\n. {others}\n{}", script("bash"));
     type_into("bash", &[("start.bash", start)], "bash --noprofile --rcfile start.bash -i");
 }
 

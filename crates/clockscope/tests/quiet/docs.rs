@@ -2,7 +2,8 @@
 //! every option.
 //!
 //! In a block fenced as `console`, lines that begin with `$ ` are commands and the others are
-//! output, which is of one machine and not compared. The commands of a page run one after another
+//! output, which is of one machine and not compared; but the line that refuses a command line, with exit
+//! status 2, is. The commands of a page run one after another
 //! in a directory of their own, with the repository's `tests`, `fixtures` and `demo` in it. Blocks
 //! fenced otherwise (`text`, `console-server`) need a server, a package or minutes, and do not run.
 
@@ -33,11 +34,15 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// A command of a page, and the exit status that it must have.
+/// The exit status of a command line that is refused.
+const REFUSED: i32 = 2;
+
+/// A command of a page, the exit status that it must have, and the line that refuses it, if the page has one.
 #[derive(Debug, PartialEq, Eq)]
 struct Example {
     command: String,
     status: i32,
+    refusal: Option<String>,
 }
 
 impl Example {
@@ -46,7 +51,14 @@ impl Example {
             Some((command, number)) => (command, number.trim().parse().expect("an exit status")),
             None => (line, 0),
         };
-        Self { command: command.trim().to_owned(), status }
+        Self { command: command.trim().to_owned(), status, refusal: None }
+    }
+
+    /// Whether this is how the command ended.
+    fn is_true(&self, output: &Output) -> bool {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_said = |refusal: &String| said.lines().any(|line| line == refusal);
+        output.status.code() == Some(self.status) && self.refusal.iter().all(is_said)
     }
 }
 
@@ -58,7 +70,15 @@ fn examples(page: &str) -> Vec<Example> {
         match (line.strip_prefix("```"), fence) {
             (Some(language), None) => fence = Some(language.trim()),
             (Some(_), Some(_)) => fence = None,
-            (None, Some("console")) => examples.extend(line.strip_prefix("$ ").map(Example::parse)),
+            (None, Some("console")) => match (line.strip_prefix("$ "), examples.last_mut()) {
+                (Some(command), _) => examples.push(Example::parse(command)),
+                (None, Some(Example { status: REFUSED, refusal, .. }))
+                    if line.starts_with("clockscope: ") =>
+                {
+                    refusal.get_or_insert_with(|| line.to_owned());
+                }
+                (None, _) => {}
+            },
             (None, _) => {}
         }
     }
@@ -68,9 +88,14 @@ fn examples(page: &str) -> Vec<Example> {
 #[test]
 fn commands_are_found_in_console_blocks_only() {
     let page = "$ outside\n```text\n$ text\n```\n```console\n$ one\noutput\n$ two  # exit 3\n```\n\
-                ```console-server\n$ server\n```\n```console\n$ three # not a status\n```\n";
-    let example = |command: &str, status| Example { command: command.to_owned(), status };
-    let expected = [example("one", 0), example("two", 3), example("three # not a status", 0)];
+                ```console-server\n$ server\n```\n```console\n$ three # not a status\n$ four # exit 2\nclockscope: no\n```\n";
+    let example = |command: &str, status| Example {
+        command: command.to_owned(),
+        status,
+        refusal: (status == REFUSED).then(|| "clockscope: no".to_owned()),
+    };
+    let expected = [("one", 0), ("two", 3), ("three # not a status", 0), ("four", REFUSED)];
+    let expected = expected.map(|(command, status)| example(command, status));
     assert_eq!(examples(page), expected);
 }
 
@@ -96,7 +121,7 @@ fn complaints_of(page: &Path) -> Vec<String> {
     let mut complaints = Vec::new();
     for example in examples(&fs::read_to_string(page).expect("read a page")) {
         let output = shell(&example.command, directory.path());
-        if output.status.code() != Some(example.status) {
+        if !example.is_true(&output) {
             let [printed, said] =
                 [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
             complaints.push(format!("{name}: {example:?}: {}\n{printed}{said}", output.status));
@@ -118,8 +143,14 @@ fn commands_in_the_documentation_work() {
 
 #[test]
 fn there_are_commands_to_try() {
-    for page in ["README.md", "docs/trace.md", "docs/run.md", "docs/origins.md", "docs/hazards.md"]
-    {
+    for page in [
+        "README.md",
+        "docs/coming-from.md",
+        "docs/trace.md",
+        "docs/run.md",
+        "docs/origins.md",
+        "docs/hazards.md",
+    ] {
         let text = fs::read_to_string(root().join(page)).expect("read a page");
         assert!(examples(&text).len() >= 3, "{page} has too few commands in console blocks");
     }
@@ -129,9 +160,14 @@ fn there_are_commands_to_try() {
 fn a_failing_command_is_noticed() {
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let page = directory.path().join("page.md");
-    fs::write(&page, "```console\n$ true\n$ true # exit 1\n$ exit 3 # exit 3\n$ false\n```\n")
-        .expect("write a page");
-    assert_eq!(complaints_of(&page).len(), 2);
+    fs::write(
+        &page,
+        "```console\n$ true\n$ true # exit 1\n$ exit 3 # exit 3\n$ false\n\
+                     $ echo clockscope: no >&2; exit 2 # exit 2\nclockscope: no\n\
+                     $ echo clockscope: no >&2; exit 2 # exit 2\nclockscope: yes\n```\n",
+    )
+    .expect("write a page");
+    assert_eq!(complaints_of(&page).len(), 3);
 }
 
 /// The options and values of a subcommand that its page does not name; hidden ones are its own.

@@ -14,6 +14,7 @@ mod doctor_input;
 mod html_pages;
 mod manual_pages;
 mod peer_output;
+mod refusals;
 mod vdso_command;
 mod vm;
 mod wrongness_command;

@@ -9,6 +9,7 @@ mod support;
 mod bench_command;
 mod caller_state;
 mod callers_formats;
+mod command_lines;
 mod foreign_text;
 mod hostile_neighbour;
 mod run_clocks;

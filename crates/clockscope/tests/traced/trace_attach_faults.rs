@@ -164,8 +164,7 @@ fn without_timers_a_target_is_left_as_it_was_and_a_program_is_not_started() {
         let starter = words!["prlimit", format!("--sigpending={timers}")];
         let options = ["--callers", "--via", "none"];
         let traced = attach_below(&starter, "0.05", &[target.pid()], &options);
-        let is_attached =
-            attempts.take(&traced, &["Resource temporarily unavailable (os error 11)"]);
+        let is_attached = attempts.take(&traced, &["resource temporarily unavailable"]);
         before.assert_as_before(target.pid());
         if is_attached {
             break;
@@ -579,7 +578,7 @@ fn a_process_that_has_ended_and_was_not_waited_for() {
 
 #[test]
 fn numbers_that_are_no_pids() {
-    for number in ["", "0", "-1", "x", "1,,2", "99999999999999999999", "1.5", "12 34", "0x10"] {
+    for number in ["", "0", "-1", "x", ", ,", "99999999999999999999", "1.5", "12;34", "0x10"] {
         let output =
             untraced(&words![clockscope(), "trace", format!("-p={number}"), "--duration", "0.1"]);
         let words = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -3,11 +3,13 @@
 mod output;
 mod progress;
 
+use std::ffi::OsStr;
 use std::io::{self, BufWriter};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 
+use super::program;
 use crate::cli::measure::BenchArgs;
 use crate::exit;
 use clockscope_measure::bench::{chosen, evaluation, extras, launch, launches};
@@ -37,7 +39,7 @@ pub fn run(args: &BenchArgs) -> i32 {
 fn bench(args: &BenchArgs) -> Result<Outcome> {
     let start = Instant::now();
     let request = args.request();
-    let chosen = chosen::choose(&request)?;
+    let chosen = chosen::choose(&request).map_err(|error| no_program(&request.names, error))?;
     if chosen.paths.len() == 1 {
         let reasons: Vec<&str> = chosen.declined.iter().map(|one| one.reason.as_str()).collect();
         bail!("nothing can be measured: {}", reasons.first().unwrap_or(&"nothing was asked for"));
@@ -58,6 +60,23 @@ fn bench(args: &BenchArgs) -> Result<Outcome> {
     drop(saying);
     report.method.elapsed_ms = millis(start.elapsed());
     outputs.write(args, &report, &collected)
+}
+
+/// Says that programs are not measured, where one is named as for hyperfine.
+fn no_program(names: &[String], error: anyhow::Error) -> anyhow::Error {
+    let path = std::env::var_os("PATH");
+    let is_program = names.iter().any(|name| {
+        let program = name.split(' ').next().unwrap_or_default();
+        program::find(OsStr::new(program), path.as_deref()).is_ok()
+    });
+    if is_program {
+        anyhow!(
+            "bench measures clocks and system calls, no programs; to trace one: clockscope trace {}",
+            names.join(" ")
+        )
+    } else {
+        error
+    }
 }
 
 /// The CPU to measure on: the one that was asked for, or the current one.

@@ -1,0 +1,124 @@
+//! Command lines as users of strace and perf type them: which words are ours, and which the program's.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Output, Stdio};
+
+use crate::support::builds::{self, Link};
+use crate::support::conversation::Conversation;
+use crate::support::running::{clockscope, untraced};
+
+/// Runs clockscope with these words.
+fn with(words: &[OsString]) -> Output {
+    untraced(&[&words![clockscope()], words].concat())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_command_gets_the_words_behind_its_name_whatever_they_are() {
+    for (ours, the_programs) in [
+        (&["trace"] as &[&str], &["-la", "--all"] as &[&str]),
+        (&["trace", "--"], &["-la", "--all"]),
+        (&["trace", "-f"], &["--", "-o", "report", "--"]),
+        (&["trace", "-cfw", "-e", "trace=%clock"], &["", "--help", "-p", "1"]),
+        (&["trace", "--callers"], &["all", "-V"]),
+        (&["trace", "-g"], &["-F", "0"]),
+        (&["run", "--clock", "coarse"], &["--clock", "syscall"]),
+        (&["run", "--clock=coarse", "--"], &["--", "--stats"]),
+    ] {
+        let mut line = Vec::from(ours);
+        let none = ["--via", "none"];
+        line.splice(1..1, none.into_iter().filter(|_| ours[0] == "trace"));
+        let printed = ["printf", "<%s>"];
+        let words: Vec<OsString> =
+            line.iter().chain(&printed).chain(the_programs).map(OsString::from).collect();
+        let output = with(&words);
+        let expected: String = the_programs.iter().map(|word| format!("<{word}>")).collect();
+        assert_eq!(text(&output.stdout), expected, "{words:?}: {}", text(&output.stderr));
+        assert!(output.status.success(), "{words:?}");
+    }
+}
+
+#[test]
+fn a_program_may_have_the_name_of_a_subcommand_and_words_that_are_no_text() {
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let program = directory.path().join("trace");
+    fs::write(&program, "#!/bin/sh\nprintf 'given %s' \"$*\"\n").expect("write a program");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("make it executable");
+    let strange = OsStr::from_bytes(b"\xff\xfe");
+    for command in ["trace", "run"] {
+        let mut line = Command::new(clockscope());
+        line.arg(command).args(["--clock", "kernel"].iter().filter(|_| command == "run"));
+        line.args(["trace", "run", "--all"]).arg(strange);
+        line.env("PATH", format!("{}:/usr/bin:/bin", directory.path().display()));
+        let output = line.stdin(Stdio::null()).output().expect("run clockscope");
+        assert_eq!(output.stdout, b"given run --all \xff\xfe", "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn processes_are_given_in_bundles_and_as_pidof_prints_them() {
+    let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
+    let targets = [(); 3].map(|()| Conversation::start(&words![program, "1"]));
+    let pids = targets.each_ref().map(|target| target.pid().to_string());
+    let [a, b, c] = pids.each_ref().map(String::as_str);
+    for (words, expected) in [
+        (vec!["-cp".to_owned(), a.to_owned()], 1),
+        (vec![format!("-cfwp{a}")], 1),
+        (vec!["-p".to_owned(), format!("{a} {b}\n{c}\n")], 3),
+        (vec!["-p".to_owned(), format!("{a},{b}"), "--pid".to_owned(), c.to_owned()], 3),
+        (vec!["-gp".to_owned(), vec![a; 1000].join(",")], 1),
+    ] {
+        let options = ["trace", "--via", "none", "--duration", "0.05"].map(OsString::from);
+        let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+        let output = with(&[&options[..], &words].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert_eq!(
+            said.matches("clockscope: attached to attach_server").count(),
+            expected,
+            "{said}"
+        );
+    }
+    targets.into_iter().for_each(Conversation::ends_well);
+}
+
+#[test]
+fn quiet_leaves_the_report_and_the_failures() {
+    let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
+    let target = Conversation::start(&words![program, "1"]);
+    let missing = 2_000_000_000;
+    let pids = format!("{},{missing}", target.pid());
+    let output = with(&words!["trace", "-q", "--duration", "0.05", "-p", pids]);
+    let said = text(&output.stderr);
+    let ours: Vec<&str> = said.lines().filter(|line| line.starts_with("clockscope: ")).collect();
+    let failure = format!("clockscope: cannot attach to {missing}: there is no such process");
+    assert!(ours.len() == 1 && ours[0].starts_with(&failure), "{said}");
+    assert!(said.contains("Clock reads:"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+    target.ends_well();
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_said_and_the_programs_status_stays() {
+    let output = with(&words!["trace", "--via", "none", "-o", "/dev/full", "sh", "-c", "exit 7"]);
+    assert_eq!(output.status.code(), Some(7));
+    let said =
+        "clockscope: cannot write the summary: no space left on device; try -o FILE elsewhere\n";
+    assert_eq!(text(&output.stderr), said);
+}
+
+#[test]
+fn it_does_not_attach_to_itself() {
+    let shell = "exec \"$0\" trace --via none -p $$";
+    let output = untraced(&words!["sh", "-c", shell, clockscope()]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.starts_with("clockscope: cannot attach to clockscope ("), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
