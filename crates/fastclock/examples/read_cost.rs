@@ -4,6 +4,8 @@
 //!
 //! `cargo run --release -p fastclock --example read_cost`
 
+#![allow(clippy::cast_sign_loss, reason = "only to have them used")]
+
 use std::hint::black_box;
 
 use fastclock::arch::CpuCounter;
@@ -32,14 +34,14 @@ type Pointer = fn(&PageReader<'_>, Order) -> u64;
 
 #[inline(never)]
 fn nanos(reader: &PageReader<'_>, order: Order) -> u64 {
-    reader.nanos(PageClock::Monotonic, order).0.cast_unsigned()
+    reader.nanos(PageClock::Monotonic, order).0 as u64
 }
 
 #[inline(never)]
 fn timespec(reader: &PageReader<'_>, order: Order) -> u64 {
     // As a function does that is given a place for the answer.
     let mut time = reader.timespec(PageClock::Monotonic, order);
-    black_box(&mut time).nsec.cast_unsigned()
+    black_box(&mut time).nsec as u64
 }
 
 #[allow(clippy::cast_precision_loss, reason = "for display only")]
@@ -56,7 +58,7 @@ fn batch(read: impl Fn() -> u64) -> f64 {
 fn renew(writer: &mut Writer<'_>, tick: TickLength) {
     let reading = sys::look(&CpuCounter, 16);
     let renewed = writer.renew(&CpuCounter, tick.ticks(20_000), |old, begin| {
-        let ahead = tick.nanos(begin.0.saturating_sub(reading.ticks.0)).cast_signed();
+        let ahead = tick.nanos(begin.0.saturating_sub(reading.ticks.0)) as i64;
         let mono = old.and_then(|old| old.at(begin)).unwrap_or(Nanos(reading.mono.0 + ahead));
         Content {
             line: Line { base: begin, mono, tick },
@@ -95,11 +97,11 @@ fn main() {
     let [nanos, timespec]: [Pointer; 2] = black_box([nanos, timespec]);
     let bounded = |order| {
         let reading = r.bounded(PageClock::Monotonic, order);
-        (reading.time.0 ^ reading.bound.0).cast_unsigned()
+        (reading.time.0 ^ reading.bound.0) as u64
     };
-    let inlined = |order| r.nanos(PageClock::Monotonic, order).0.cast_unsigned();
-    let coarse = || sys::now(ClockId::MonotonicCoarse).0.cast_unsigned();
-    let libc = || sys::now(ClockId::Monotonic).0.cast_unsigned();
+    let inlined = |order| r.nanos(PageClock::Monotonic, order).0 as u64;
+    let coarse = || sys::now(ClockId::MonotonicCoarse).0 as u64;
+    let libc = || sys::now(ClockId::Monotonic).0 as u64;
     let (first, then) = (Order::Ordered, Order::Unordered);
     let kinds: [(&str, &dyn Fn() -> f64); 12] = [
         ("counter, unordered", &|| batch(|| CpuCounter.unordered().0)),

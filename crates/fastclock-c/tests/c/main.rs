@@ -3,5 +3,6 @@
 mod header;
 mod installed;
 mod page_file;
+mod page_layout;
 mod prefix;
 mod preload;

@@ -53,7 +53,7 @@ macro_rules! ordered_in {
             base = const offset_of!(Slot, base),
             span = const offset_of!(Slot, span),
             fraction = const offset_of!(Slot, fraction),
-            nowhere = const Slot::NOWHERE.cast_signed(),
+            nowhere = const Slot::NOWHERE as i64,
             out("rax") _,
             out("rcx") _,
             out("rdx") _,

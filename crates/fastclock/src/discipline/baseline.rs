@@ -230,7 +230,7 @@ mod tests {
         let mut baseline = Baseline::new();
         for index in 0..=count {
             let (ticks, mono) = (Ticks(index * millis * 2_000_000), index * millis * 1_000_000);
-            let reading = Reading { ticks, mono: Nanos(mono.cast_signed()), ..Reading::default() };
+            let reading = Reading { ticks, mono: Nanos(mono as i64), ..Reading::default() };
             assert_eq!(baseline.push(&reading, 30, &Settings::default()), Change::None);
         }
         baseline

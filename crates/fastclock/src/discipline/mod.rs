@@ -413,8 +413,8 @@ impl Discipline {
         let mono = expected.saturating_add(weighed(toward, scaled(age, growth), half));
         // Either holds by itself. What both have in common would be narrower, but wrong as soon as
         // the clock has changed its rate by less than can be seen.
-        let read = half.saturating_add(mono.abs_diff(reading.mono.0).cast_signed());
-        let bound = read.min(doubt.saturating_add(mono.abs_diff(expected).cast_signed()));
+        let read = half.saturating_add(mono.abs_diff(reading.mono.0) as i64);
+        let bound = read.min(doubt.saturating_add(mono.abs_diff(expected) as i64));
         self.fix = Some(Fix { ticks: reading.ticks, mono, bound, ..fix });
         if let Change::Cut(ppb) = self.baseline.push(reading, half, &self.settings) {
             self.counts.rate_changes = self.counts.rate_changes.saturating_add(1);

@@ -396,7 +396,7 @@ impl Base {
     pub(super) fn store(&self, time: Nanos) {
         let TimeSpec { sec, nsec } = TimeSpec::from_nanos(time);
         self.sec.store(sec, Relaxed);
-        self.nsec.store(nsec.cast_unsigned(), Relaxed);
+        self.nsec.store(nsec.unsigned_abs(), Relaxed);
     }
 
     /// Whether this is a time within 146 years of its origin.

@@ -57,7 +57,7 @@ impl Counter for &World {
 
 impl Kernel for &World {
     fn read(&self, _: ClockId) -> Nanos {
-        Nanos((self.pass(STEP).0 / 2).cast_signed())
+        Nanos((self.pass(STEP).0 / 2) as i64)
     }
 
     fn declined(&self, _: Decline) {}
@@ -118,7 +118,7 @@ impl World {
 
     fn read_by(&self, process: usize, read: impl Fn(&Reader<'_, &Self, &Self>) -> Bounded) {
         let before = self.last.load(Acquire);
-        let kernel = |most: usize| (self.now[most].load(Relaxed) / 2).cast_signed();
+        let kernel = |most: usize| (self.now[most].load(Relaxed) / 2) as i64;
         let began = kernel(0);
         let answer = read(&self.reader(&self.trusts[process]));
         let time = answer.time.0;
@@ -143,7 +143,7 @@ impl World {
 
 /// A line that goes on where the old one ends, or agrees with the kernel's clock.
 fn line(old: Option<&Line>, base: Ticks, fraction: u64) -> Content {
-    let kernel = Nanos((base.0 / 2).cast_signed());
+    let kernel = Nanos((base.0 / 2) as i64);
     Content {
         line: Line {
             base,

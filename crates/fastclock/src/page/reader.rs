@@ -177,7 +177,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     #[inline(always)]
     pub fn nanos(&self, clock: PageClock, order: Order) -> Nanos {
         match self.hit(clock, order, Want::Nanos) {
-            Some(hit) => Nanos(hit.nanos.cast_signed()),
+            Some(hit) => Nanos(hit.nanos as i64),
             None => self.slow(clock).time,
         }
     }
@@ -187,8 +187,8 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     pub fn bounded(&self, clock: PageClock, order: Order) -> Bounded {
         match self.hit(clock, order, Want::Bound) {
             Some(hit) => Bounded {
-                time: Nanos(hit.nanos.cast_signed()),
-                bound: Nanos(hit.bound.cast_signed()),
+                time: Nanos(hit.nanos as i64),
+                bound: Nanos(hit.bound as i64),
                 declined: None,
             },
             None => self.slow(clock),
@@ -198,7 +198,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     /// The time in nanoseconds if the page has it at once; otherwise [`slow`](Self::slow) has it.
     #[inline(always)]
     pub fn at_once(&self, clock: PageClock, order: Order) -> Option<Nanos> {
-        self.hit(clock, order, Want::Nanos).map(|hit| Nanos(hit.nanos.cast_signed()))
+        self.hit(clock, order, Want::Nanos).map(|hit| Nanos(hit.nanos as i64))
     }
 
     /// The time in nanoseconds and its bound if the page has them at once; otherwise
@@ -206,7 +206,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     #[inline(always)]
     pub fn bounded_at_once(&self, clock: PageClock, order: Order) -> Option<(Nanos, Nanos)> {
         let hit = self.hit(clock, order, Want::Bound)?;
-        Some((Nanos(hit.nanos.cast_signed()), Nanos(hit.bound.cast_signed())))
+        Some((Nanos(hit.nanos as i64), Nanos(hit.bound as i64)))
     }
 
     /// The time in seconds and nanoseconds.
@@ -214,12 +214,12 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     pub fn timespec(&self, clock: PageClock, order: Order) -> TimeSpec {
         match self.hit(clock, order, Want::Seconds) {
             Some(Hit { sec, nanos: nsec, .. }) if nsec < SECOND => {
-                TimeSpec { sec, nsec: nsec.cast_signed() }
+                TimeSpec { sec, nsec: nsec as i64 }
             }
             Some(Hit { sec, nanos: nsec, .. }) => {
                 let (sec, nsec) = (sec.wrapping_add(1), nsec - SECOND);
                 if nsec < SECOND {
-                    TimeSpec { sec, nsec: nsec.cast_signed() }
+                    TimeSpec { sec, nsec: nsec as i64 }
                 } else {
                     Self::carried(sec, nsec)
                 }
@@ -256,7 +256,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         if (self.page.head.load(Relaxed) ^ head) | self.trust.moved(head) != 0 {
             return None;
         }
-        let time = |sec, nsec: u64| Some(TimeSpec { sec, nsec: nsec.cast_signed() });
+        let time = |sec, nsec: u64| Some(TimeSpec { sec, nsec: nsec as i64 });
         if nsec < SECOND {
             return time(sec, nsec);
         }
@@ -270,6 +270,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     /// `low half of ticks * fraction` is known before the counter is read, and with it the chain
     /// of instructions that the next ordered read waits for is a multiplication and an addition.
     #[inline(always)]
+    #[allow(clippy::cast_sign_loss, reason = "modulo 2^64")]
     fn hit(&self, clock: PageClock, order: Order, want: Want) -> Option<Hit> {
         let head = self.page.head.load(Acquire);
         let slot = self.trust.line(head)?;
@@ -279,7 +280,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         let (sec, nsec) = (sec.load(Relaxed), nsec.load(Relaxed));
         let (sec, origin) = match want {
             Want::Seconds => (sec, nsec),
-            _ => (0, sec.cast_unsigned().wrapping_mul(SECOND).wrapping_add(nsec)),
+            _ => (0, (sec as u64).wrapping_mul(SECOND).wrapping_add(nsec)),
         };
         let bound = match want {
             Want::Bound => {
@@ -330,8 +331,8 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     #[cold]
     #[inline(never)]
     fn carried(sec: i64, nsec: u64) -> TimeSpec {
-        let more = (nsec / SECOND).cast_signed();
-        TimeSpec { sec: sec.wrapping_add(more), nsec: (nsec % SECOND).cast_signed() }
+        let more = (nsec / SECOND) as i64;
+        TimeSpec { sec: sec.wrapping_add(more), nsec: (nsec % SECOND) as i64 }
     }
 }
 

@@ -159,7 +159,7 @@ impl Trust {
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "the half that counts")]
     const fn is_behind(head: u64, trusted: u64) -> bool {
-        trusted != 0 && (head as u32).wrapping_sub(trusted as u32).cast_signed() < 0
+        trusted != 0 && ((head as u32).wrapping_sub(trusted as u32) as i32) < 0
     }
 
     /// Trusts no head any more, if `checked` is what stands there still.
@@ -322,6 +322,7 @@ impl Usage {
 
 impl Used {
     #[inline(always)]
+    #[allow(clippy::cast_sign_loss, reason = "modulo 2^64")]
     fn store(&self, usage: &Usage) {
         let Usage { line, ends, boot } = usage;
         let mut sum = SEED;
@@ -330,11 +331,11 @@ impl Used {
             sum = mixed(sum, value);
         };
         store(0, line.base.0);
-        store(1, line.mono.0.cast_unsigned());
+        store(1, line.mono.0 as u64);
         store(2, line.tick.whole);
         store(3, line.tick.fraction);
         store(4, ends.0);
-        store(5, boot.0.cast_unsigned());
+        store(5, boot.0 as u64);
         self.sum.store(sum | 1, Relaxed);
     }
 
@@ -351,11 +352,11 @@ impl Used {
         (self.sum.load(Relaxed) == sum).then_some(Usage {
             line: Line {
                 base: Ticks(base),
-                mono: Nanos(mono.cast_signed()),
+                mono: Nanos(mono as i64),
                 tick: TickLength { whole, fraction },
             },
             ends: Ticks(ends),
-            boot: Nanos(boot.cast_signed()),
+            boot: Nanos(boot as i64),
         })
     }
 }

@@ -71,17 +71,17 @@ fn measured() -> TickLength {
 /// A line that wavers around the kernel's clock by 2 us.
 fn line(tick: TickLength, round: u64, old: Option<&Line>, begin: Ticks) -> Content {
     let look = sys::look(&CpuCounter, 4);
-    let ahead = begin.0.cast_signed() - look.ticks.0.cast_signed();
-    let nanos = tick.nanos(ahead.unsigned_abs()).cast_signed() * ahead.signum();
+    let ahead = begin.0 as i64 - look.ticks.0 as i64;
+    let nanos = tick.nanos(ahead.unsigned_abs()) as i64 * ahead.signum();
     let kernel = look.mono.0 + nanos;
     let mono = old.and_then(|old| old.at(begin)).unwrap_or(Nanos(kernel + 100));
     let off = mono.0 - kernel;
     let ppm = match off {
         2_000.. => -500,
         ..-2_000 => 500,
-        _ => [-400, 400][usize::from(round.is_multiple_of(2))],
+        _ => [-400, 400][usize::from(round % 2 == 0)],
     };
-    let change = (tick.fraction / 1_000_000).cast_signed() * ppm;
+    let change = (tick.fraction / 1_000_000) as i64 * ppm;
     let fraction = tick.fraction.saturating_add_signed(change);
     let uncertain = tick.nanos(look.half_width.0) + 500;
     let content = Content {
@@ -96,10 +96,11 @@ fn line(tick: TickLength, round: u64, old: Option<&Line>, begin: Ticks) -> Conte
     marked(content, round)
 }
 
+#[allow(clippy::cast_sign_loss, reason = "modulo 2^64")]
 fn marked(mut content: Content, mark: u64) -> Content {
     content.bound.at_base = (content.bound.at_base | MARK) + 1 + (mark & MARK);
-    let tai = (content.offsets.tai.0.cast_unsigned() & !MARK) | mark & MARK;
-    content.offsets.tai = Nanos(tai.cast_signed());
+    let tai = (content.offsets.tai.0 as u64 & !MARK) | mark & MARK;
+    content.offsets.tai = Nanos(tai as i64);
     content
 }
 
@@ -117,7 +118,7 @@ fn write(page: &Page, tick: TickLength) {
         for (again, content) in content.into_iter().cycle().take(20).enumerate() {
             writer.publish(marked(content, round + again as u64));
         }
-        if round.is_multiple_of(256) && parent_id() != parent {
+        if round % 256 == 0 && parent_id() != parent {
             return;
         }
     }
@@ -191,16 +192,17 @@ struct Left {
 }
 
 impl Left {
+    #[allow(clippy::cast_sign_loss, reason = "modulo 2^64")]
     fn look(&mut self, page: &Page) {
         let head = page.head.load(Acquire);
         let slots = [&page.slots[0], &page.slots[1]];
         let (current, other) = (slots[(head & 1) as usize], slots[(!head & 1) as usize]);
         let time = |base: &Base| {
-            Nanos::from_timespec(base.sec.load(Relaxed), base.nsec.load(Relaxed).cast_signed()).0
+            Nanos::from_timespec(base.sec.load(Relaxed), base.nsec.load(Relaxed) as i64).0
         };
         let torn = |slot: &Slot| {
             let tai = time(&slot.tai).wrapping_sub(time(&slot.mono));
-            slot.bound.load(Relaxed) & MARK != tai.cast_unsigned() & MARK
+            slot.bound.load(Relaxed) & MARK != tai as u64 & MARK
         };
         assert!(!torn(current), "the page is torn");
         self.half_written += u32::from(torn(other));

@@ -1,4 +1,10 @@
 //! The page, who keeps it and who reads it.
+#![cfg(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(fastclock_portable)
+))]
 
 #[cfg(fastclock_model)]
 mod model;
@@ -7,7 +13,5 @@ mod model;
 mod discipline;
 #[cfg(not(fastclock_model))]
 mod kill;
-#[cfg(not(fastclock_model))]
-mod page_layout;
 #[cfg(not(fastclock_model))]
 mod recorded;

@@ -29,7 +29,7 @@ fn fill(page: &Page, words: &[u64]) {
         let signed =
             [&slot.mono.sec, &slot.real.sec, &slot.boot.sec, &slot.tai.sec, &slot.previous_mono];
         for (field, word) in signed.into_iter().zip(&words[15..]) {
-            field.store(word.cast_signed(), Relaxed);
+            field.store(*word as i64, Relaxed);
         }
     }
 }
@@ -98,7 +98,8 @@ proptest! {
             Some(word) => word.store(changed(word.load(Relaxed)), Relaxed),
             None => {
                 let word = signed[index - 15];
-                word.store(changed(word.load(Relaxed).cast_unsigned()).cast_signed(), Relaxed);
+                let old = u64::from_ne_bytes(word.load(Relaxed).to_ne_bytes());
+                word.store(changed(old) as i64, Relaxed);
             }
         }
         if died {

@@ -93,7 +93,7 @@ proptest! {
         let counter = Delayed { machine: &machine, delays: &delays, next: Cell::new(0), page: &page, trusts: &trusts, seen: &seen };
         let mut writer = Writer::create(&page, [0; 2], 1);
         for (ppm, span, action) in lines {
-            let fraction = TICK.fraction.saturating_add_signed(TICK.fraction.cast_signed() / 1_000_000 * ppm);
+            let fraction = TICK.fraction.saturating_add_signed(TICK.fraction as i64 / 1_000_000 * ppm);
             let tick = TickLength { whole: 0, fraction };
             let result = writer.renew(&&counter, LEAD, |old, begin| {
                 let right = machine.content(begin.0, 300, span);

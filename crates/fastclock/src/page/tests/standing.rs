@@ -247,9 +247,8 @@ fn a_reader_that_slept_through_a_renewal_looks_again() {
                 self.3.set(renewals);
                 // To and fro by 400 ppm, so that the page stays near the kernel's clock.
                 let change = [-400, 400][usize::from(renewals.is_multiple_of(2))];
-                let fraction = TICK
-                    .fraction
-                    .saturating_add_signed(TICK.fraction.cast_signed() / 1_000_000 * change);
+                let fraction =
+                    TICK.fraction.saturating_add_signed(TICK.fraction as i64 / 1_000_000 * change);
                 let renewed = self.1.borrow_mut().renew(&self.0, LEAD, |old, begin| {
                     let mono = old.and_then(|old| old.at(begin)).unwrap_or_default();
                     let line = Line { base: begin, mono, tick: TickLength { whole: 0, fraction } };

@@ -37,7 +37,7 @@ fn write(writer: &mut Writer<'_>, tick: TickLength, round: u64) {
     let lead = tick.ticks(20_000);
     // Who comes too late does so in the next round.
     let _ = writer.renew(&CpuCounter, lead, |old, begin| {
-        let ahead = tick.nanos(begin.0.saturating_sub(look.ticks.0)).cast_signed();
+        let ahead = tick.nanos(begin.0.saturating_sub(look.ticks.0)) as i64;
         let kernel = look.mono.0 + ahead;
         let mono = old.and_then(|old| old.at(begin)).unwrap_or(Nanos(kernel + 100));
         let off = mono.0 - kernel;
@@ -47,10 +47,10 @@ fn write(writer: &mut Writer<'_>, tick: TickLength, round: u64) {
         } else if off < -2_000 {
             500
         } else {
-            [-400, 400][usize::from(round.is_multiple_of(2))]
+            [-400, 400][usize::from(round % 2 == 0)]
         };
         let fraction =
-            tick.fraction.saturating_add_signed((tick.fraction / 1_000_000).cast_signed() * ppm);
+            tick.fraction.saturating_add_signed((tick.fraction / 1_000_000) as i64 * ppm);
         Content {
             line: Line { base: begin, mono, tick: TickLength { fraction, ..tick } },
             span: tick.ticks(50_000_000),

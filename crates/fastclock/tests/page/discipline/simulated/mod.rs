@@ -163,8 +163,7 @@ impl Machine {
         let takes = if coarse { 6.0 } else { state.hardware.read };
         let early = state.chance();
         let preempted = state.hardware.preempted;
-        let late =
-            if preempted != 0 && state.draw().is_multiple_of(preempted) { 2.0 * MS } else { 0.0 };
+        let late = if preempted != 0 && state.draw() % preempted == 0 { 2.0 * MS } else { 0.0 };
         let (before, after) = (state.chance() * late, state.chance() * late);
         state.advance(takes * (0.35 + 0.1 * early) + before);
         let mono = if coarse {
