@@ -43,7 +43,7 @@ pub enum Decline {
     CounterBackwards = 15,
     /// This process may not read the counter (`PR_SET_TSC`).
     Forbidden = 16,
-    /// There is no counter that this program knows on this CPU.
+    /// There is no counter that this program knows on this CPU and operating system.
     NoCounter = 17,
     /// The page is shorter than it must be.
     PageTruncated = 18,
@@ -125,7 +125,7 @@ impl Decline {
             Self::CounterStopped => "the counter stands still",
             Self::CounterBackwards => "the counter went back",
             Self::Forbidden => "this process may not read the counter (PR_SET_TSC)",
-            Self::NoCounter => "there is no counter to read on this CPU",
+            Self::NoCounter => "there is no counter to read on this system",
             Self::PageTruncated => "the page is truncated",
             Self::PageForeign => "the file is not a clock page",
             Self::PageVersion => "the page has another version",

@@ -1,7 +1,7 @@
 //! The kernel's clocks behind the same trait as the others.
 
 use crate::clock_id::ClockId;
-use crate::instant::{Bounded, Monotonic, Realtime};
+use crate::points::{Bounded, Monotonic, Realtime};
 use crate::read_clock::ReadClock;
 use crate::sys;
 use crate::units::Nanos;

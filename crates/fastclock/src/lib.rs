@@ -1,5 +1,5 @@
 //! A fast clock for Linux, which follows the kernel's, says how far it can be from it, and falls
-//! back to it where the CPU's counter cannot be trusted.
+//! back to it where the CPU's counter cannot be trusted. On other systems it is the system's clock.
 //!
 //! ```
 //! use fastclock::Clock;
@@ -11,8 +11,9 @@
 //! ```
 //!
 //! [`Clock`] is for programs, [`MockClock`] for their tests, [`KernelClock`] for comparison, and
-//! [`ReadClock`] is what the three have in common. A C program has the same by `fastclock.h`.
-//! docs/fastclock.md in the repository says which call to use when.
+//! [`ReadClock`] is what the three have in common. [`Instant`] takes the place of the standard
+//! library's. A C program has the same by `fastclock.h`. docs/fastclock.md in the repository says
+//! which call to use when.
 //!
 //! # Units and origins
 //!
@@ -21,7 +22,8 @@
 //! 1970-01-01 00:00 UTC without leap seconds, a [`Tai`] with them. They are the kernel's
 //! `CLOCK_MONOTONIC`, `CLOCK_BOOTTIME`, `CLOCK_REALTIME` and `CLOCK_TAI`: an NTP daemon's slew is
 //! followed, `CLOCK_MONOTONIC_RAW` is not offered. [`Ticks`] of the counter have no unit.
-//! Differences saturate at zero, and [`Clock::elapsed`] counts that.
+//! Differences saturate at zero, and [`Clock::elapsed`] counts that. [`Nanos`] convert from and to
+//! [`Duration`](core::time::Duration), [`Realtime`] from and to [`SystemTime`](std::time::SystemTime).
 //!
 //! # Errors
 //!
@@ -85,11 +87,24 @@
 //!   lines ([`Clock::coarse`] or `CLOCK_MONOTONIC_COARSE` do); or where only [`Clock::now`] is
 //!   wanted and the kernel's clocksource is the counter: ordered reads save a tenth.
 //!
-//! # Without the standard library
+//! # Systems
 //!
-//! Without the feature `std` (default) there is everything that needs no operating system: the
-//! page's format, reader and writer ([`page`]), [`discipline`], [`keeper`], the conversion, and
-//! the types. No `unsafe` outside of `arch` and `sys`.
+//! The counter is read on Linux on x86-64 and aarch64. On every other system and CPU that the
+//! standard library knows, all of this has the same names, and the system's clock answers
+//! ([`Decline::NoCounter`]). On Linux it is then `clock_gettime(2)`. Elsewhere a [`Monotonic`] is that of
+//! [`std::time::Instant`] and begins with the first reading of the process, [`Boottime`] is the same,
+//! [`Realtime`] and [`Tai`] are [`SystemTime`](std::time::SystemTime), and the coarse clocks are the others.
+//! There are no pages to read there. `--cfg fastclock_portable` builds this for every system.
+//!
+//! # Features
+//!
+//! * `std` (default): clocks for programs. Without it there is everything that needs no operating
+//!   system: the page's format, reader and writer ([`page`]), [`discipline`], [`keeper`], the
+//!   conversion, and the types.
+//! * `tracing`: times of log events for `tracing-subscriber`.
+//! * `metrics`: times for the histograms of `metrics`.
+//!
+//! No `unsafe` outside of `arch` and `sys`. The oldest compiler is Rust 1.85, that of Debian 13.
 //!
 //! # Sources
 //!
@@ -98,46 +113,76 @@
 //! arch/x86/kernel/tsc.c, include/uapi/linux/vmclock-abi.h; Intel SDM vol. 3, 19.17; Arm ARM,
 //! `CNTVCT_EL0`. The page is drawn in docs/PAGE.md.
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "std")]
 extern crate std;
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_pointer_width = "64"))]
 pub mod arch;
+#[cfg(feature = "std")]
+mod attach_error;
 #[cfg(feature = "std")]
 mod clock;
 mod clock_id;
 mod decline;
 pub mod discipline;
+#[cfg(feature = "std")]
 mod instant;
 pub mod keeper;
 #[cfg(feature = "std")]
 mod kernel_clock;
 mod line;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 #[cfg(feature = "std")]
 mod mock;
 pub mod page;
+#[cfg(feature = "std")]
+mod pair;
+mod points;
 mod read_clock;
 mod scale;
 mod sync;
-#[cfg(feature = "std")]
+#[cfg(all(
+    feature = "std",
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(fastclock_portable)
+))]
 pub mod sys;
+#[cfg(all(
+    feature = "std",
+    not(all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(fastclock_portable)
+    ))
+))]
+#[path = "sys/portable.rs"]
+mod sys;
+#[cfg(feature = "tracing")]
+pub mod tracing;
 mod units;
 
+#[cfg(feature = "std")]
+pub use attach_error::AttachError;
 #[cfg(feature = "std")]
 pub use clock::{Clock, HOST_PAGE, Kind, RecentUpdater, Source, Status};
 pub use clock_id::ClockId;
 pub use decline::Decline;
-pub use instant::{Boottime, Bounded, Monotonic, Realtime, Tai};
+#[cfg(feature = "std")]
+pub use instant::Instant;
 #[cfg(feature = "std")]
 pub use kernel_clock::KernelClock;
 pub use line::{Bound, Line, Offsets, TickLength};
 #[cfg(feature = "std")]
 pub use mock::MockClock;
+pub use points::{Boottime, Bounded, Monotonic, Realtime, Tai};
 pub use read_clock::ReadClock;
 pub use scale::{RateError, Scale, TickRate};
-#[cfg(feature = "std")]
-pub use sys::AttachError;
 pub use units::{Nanos, Picos, Ticks};
 
 /// The programs in the user's guide are compiled and run. `guide.md` is a link to it, which makes it a part of the

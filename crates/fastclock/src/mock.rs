@@ -1,11 +1,11 @@
 //! A clock that shows what a test wants.
 
-use core::sync::atomic::AtomicI64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::Arc;
 
-use crate::instant::{Bounded, Monotonic, Realtime};
+use crate::points::{Bounded, Monotonic, Realtime};
 use crate::read_clock::ReadClock;
+use crate::sync::AtomicI64;
 use crate::units::Nanos;
 
 /// A clock that stands still until it is told otherwise. A clone shows the same time.

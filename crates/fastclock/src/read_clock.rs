@@ -1,6 +1,6 @@
 //! What every clock can do.
 
-use crate::instant::{Bounded, Monotonic, Realtime};
+use crate::points::{Bounded, Monotonic, Realtime};
 
 /// A clock that can be read; for programs that want another clock in their tests.
 ///

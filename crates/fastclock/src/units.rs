@@ -1,6 +1,21 @@
 //! Units as types, so that ticks are never taken for nanoseconds.
 
+use core::num::TryFromIntError;
+use core::time::Duration;
+
 /// A span or reading in nanoseconds; what it is measured from is said where it is used.
+///
+/// # Examples
+///
+/// ```
+/// use core::time::Duration;
+/// use fastclock::Nanos;
+///
+/// assert_eq!(Nanos::try_from(Duration::from_micros(5)), Ok(Nanos(5_000)));
+/// assert_eq!(Duration::try_from(Nanos(5_000)), Ok(Duration::from_micros(5)));
+/// assert!(Duration::try_from(Nanos(-1)).is_err());
+/// assert_eq!(Nanos(-1).as_duration(), Duration::ZERO);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub i64);
 
@@ -27,11 +42,36 @@ impl Nanos {
         Self(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
     }
 
+    /// This span as a [`Duration`], which has no sign; zero if it is below zero. To tell the two
+    /// apart, convert with `Duration::try_from`.
+    #[must_use]
+    pub const fn as_duration(self) -> Duration {
+        if self.0 < 0 { Duration::ZERO } else { Duration::from_nanos(self.0.unsigned_abs()) }
+    }
+
     /// This span as seconds; for display only, a double has 53 bits.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "for display only")]
     pub const fn as_seconds(self) -> f64 {
         self.0 as f64 / 1e9
+    }
+}
+
+impl TryFrom<Nanos> for Duration {
+    type Error = TryFromIntError;
+
+    /// Fails below zero.
+    fn try_from(span: Nanos) -> Result<Self, TryFromIntError> {
+        u64::try_from(span.0).map(Self::from_nanos)
+    }
+}
+
+impl TryFrom<Duration> for Nanos {
+    type Error = TryFromIntError;
+
+    /// Fails above 292 years.
+    fn try_from(span: Duration) -> Result<Self, TryFromIntError> {
+        i64::try_from(span.as_nanos()).map(Self)
     }
 }
 

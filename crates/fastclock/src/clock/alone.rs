@@ -1,16 +1,22 @@
 //! A clock that keeps its page itself, in the slow path of its readers' calls.
 
+#[cfg(test)]
+#[path = "page_tests.rs"]
+mod page_tests;
+#[cfg(test)]
+#[path = "alone_tests.rs"]
+mod tests;
+
 use core::sync::atomic::AtomicI64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::{Clock, status};
-use crate::arch::CpuCounter;
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
 use crate::discipline::Settings;
 use crate::keeper::{Keeper, Pace};
 use crate::page::{Content, Page, Writer};
-use crate::sys::{self, ForkCell, VmClock};
+use crate::sys::{self, CpuCounter, ForkCell, VmClock};
 use crate::units::{Nanos, Ticks};
 
 const MILLISECOND: i64 = 1_000_000;
@@ -39,6 +45,12 @@ const PACE: Pace = Pace {
     lead: Nanos(10_000),
     steepest_ppm: 500,
 };
+
+impl status::Reason {
+    fn set(&self, reason: Decline) {
+        self.0.store(reason.as_raw(), Relaxed);
+    }
+}
 
 /// What a clock needs to keep itself.
 #[derive(Debug)]
@@ -91,8 +103,9 @@ impl State {
 }
 
 impl Alone {
-    pub(super) fn new() -> Self {
-        Self::with(VmClock::open(), sys::is_invariant())
+    /// `None` where there is no counter to keep a clock by.
+    pub(super) fn new() -> Option<Self> {
+        Some(Self::with(VmClock::open(), sys::is_invariant()))
     }
 
     pub(super) fn with(vmclock: Option<VmClock>, invariant: bool) -> Self {

@@ -7,11 +7,11 @@ use std::string::ToString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::alone::Alone;
-use super::{Clock, Kind, RecentUpdater, Source};
+use super::super::{Clock, Kind, RecentUpdater, Source};
+use super::Alone;
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
-use crate::instant::Monotonic;
+use crate::points::Monotonic;
 use crate::sys::{self, Mapping, VmClock};
 use crate::units::Nanos;
 

@@ -1,30 +1,36 @@
 //! The clock that programs use.
 
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(fastclock_portable)
+    )),
+    path = "never_alone.rs"
+)]
 mod alone;
-#[cfg(test)]
-mod alone_tests;
 mod calibrate;
-#[cfg(test)]
-mod page_tests;
 mod recent;
 mod status;
 
 use core::sync::atomic::Ordering::Relaxed;
-use std::fs::OpenOptions;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
+#[cfg(unix)]
+use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::sync::OnceLock;
 
 pub use recent::RecentUpdater;
 pub use status::{Source, Status};
 
-use crate::arch::CpuCounter;
+use crate::attach_error::AttachError;
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
-use crate::instant::{Boottime, Bounded, Monotonic, Realtime, Tai};
 use crate::page::{self, Kernel, Order, PageClock, Reader, TimeSpec};
+use crate::pair::Pair;
+use crate::points::{Boottime, Bounded, Monotonic, Realtime, Tai};
 use crate::read_clock::ReadClock;
-use crate::sys::{self, AttachError, Mapping, Pair};
+use crate::sys::{self, CpuCounter, Mapping};
 use crate::units::Nanos;
 use alone::Alone;
 use recent::Recent;
@@ -136,7 +142,21 @@ impl Clock {
     /// Never; aborts if two pages of memory cannot be had, as every allocation does.
     #[must_use]
     pub fn alone() -> Self {
-        Self::made(Mapping::anonymous(), Source::Alone, Some(Alone::new()), Decline::Starting)
+        match Alone::new() {
+            Some(alone) => {
+                Self::made(Mapping::anonymous(), Source::Alone, Some(alone), Decline::Starting)
+            }
+            None => Self::declined(Decline::NoCounter),
+        }
+    }
+
+    /// The clock that [`Instant`](crate::Instant) reads: one for the process, made by
+    /// [`new`](Self::new) at the first use.
+    #[must_use]
+    #[inline]
+    pub fn global() -> &'static Self {
+        static GLOBAL: OnceLock<Clock> = OnceLock::new();
+        GLOBAL.get_or_init(Self::new)
     }
 
     /// A clock for which the kernel always answers, for this reason; for programs that want one
@@ -157,12 +177,7 @@ impl Clock {
     /// regular file or no page, [`Decline::PageTruncated`], [`Decline::PageVersion`],
     /// [`Decline::PageDamaged`] or [`Decline::PageOfOtherBoot`].
     pub fn from_path(path: &Path) -> Result<Self, AttachError> {
-        // A FIFO must not keep the program waiting.
-        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-        match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-            Ok(file) => Self::from_fd(file.as_fd()),
-            Err(error) => Err(AttachError { reason: Decline::PageUnreadable, source: Some(error) }),
-        }
+        Self::on(Mapping::of_path(path)?)
     }
 
     /// As [`from_path`](Self::from_path), from an open file, which may be closed afterwards.
@@ -170,8 +185,12 @@ impl Clock {
     /// # Errors
     ///
     /// As [`from_path`](Self::from_path).
+    #[cfg(unix)]
     pub fn from_fd(fd: BorrowedFd<'_>) -> Result<Self, AttachError> {
-        let mapping = Mapping::of_file(fd)?;
+        Self::on(Mapping::of_file(fd)?)
+    }
+
+    fn on(mapping: Mapping) -> Result<Self, AttachError> {
         mapping.pair().page.check(sys::boot_id().unwrap_or_default())?;
         if mapping.pair().page.head.load(Relaxed) & 0xffff_ffff == 0 {
             return Err(Decline::PageDamaged.into());

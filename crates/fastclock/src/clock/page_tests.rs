@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Clock, Source};
+use super::super::{Clock, Source};
 use crate::arch::CpuCounter;
 use crate::clock_id::ClockId;
 use crate::decline::Decline;

@@ -1,6 +1,5 @@
 //! A cached reading, and the thread that refreshes it.
 
-use core::sync::atomic::AtomicI64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::io;
 use std::sync::Arc;
@@ -9,7 +8,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::Clock;
-use crate::instant::Monotonic;
+use crate::points::Monotonic;
+use crate::sync::AtomicI64;
 use crate::units::Nanos;
 
 /// The cached reading, in a cache line of its own: it is written often.

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::Clock;
 use crate::decline::Decline;
 use crate::page::PageClock;
-use crate::sys::Pair;
+use crate::pair::Pair;
 use crate::units::Nanos;
 
 /// The place where negative differences are counted; reasons are counted by their numbers.
@@ -116,15 +116,11 @@ impl Clock {
 
 /// A reason that threads share.
 #[derive(Debug)]
-pub(super) struct Reason(AtomicU32);
+pub(super) struct Reason(pub(super) AtomicU32);
 
 impl Reason {
     pub(super) const fn new(reason: Decline) -> Self {
         Self(AtomicU32::new(reason.as_raw()))
-    }
-
-    pub(super) fn set(&self, reason: Decline) {
-        self.0.store(reason.as_raw(), Relaxed);
     }
 
     pub(super) fn get(&self) -> Decline {

@@ -1,97 +1,22 @@
 //! Pages in memory: a clock page, the process's own or a file's, and beside it what this process
 //! alone knows.
 
-use core::fmt;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicPtr, AtomicU32};
 use std::alloc::{Layout, handle_alloc_error};
+use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
+use crate::attach_error::AttachError;
 use crate::decline::Decline;
-use crate::page::{Page, SIZE, Trust};
+use crate::page::{Page, SIZE};
+use crate::pair::Pair;
 
 const READ_WRITE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
-const SHARDS: usize = 8;
-/// Reasons, and at 0 the negative differences.
-const COUNTERS: usize = 32;
-
-/// A clock page and, in the page after it, what this process knows: one pointer leads to both.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Pair {
-    pub(crate) page: Page,
-    /// Zero in the beginning, and again in a forked child.
-    pub(crate) trust: Trust,
-    /// Zero in the beginning, and again in a forked child.
-    pub(crate) counts: Counts,
-}
-
-const _: () = assert!(size_of::<Pair>() == 2 * SIZE);
-
-/// How often what happened. Threads that the kernel answers should not wait for each other's
-/// cache lines: each counts in one of some places.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Counts {
-    shards: [[AtomicU64; COUNTERS]; SHARDS],
-}
-
-impl Counts {
-    /// Counts one more of `what`, which is a reason's number.
-    pub(crate) fn add(&self, what: usize) {
-        if let Some(count) = self.shards[0].get(what) {
-            count.fetch_add(1, Relaxed);
-        }
-    }
-
-    /// Counts one more of `what` for a nanosecond instead of six; two threads that meet at one
-    /// place at the same moment may count one.
-    pub(crate) fn add_about(&self, what: usize) {
-        let here = 0_u8;
-        // Threads have stacks of their own, a good part of a megabyte apart.
-        let place = (ptr::from_ref(&here).addr() >> 16).wrapping_mul(0x9e37_79b9) >> 16;
-        if let Some(count) = self.shards[place % SHARDS].get(what) {
-            count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
-        }
-    }
-
-    /// How often `what` was counted.
-    pub(crate) fn get(&self, what: usize) -> u64 {
-        self.shards.iter().filter_map(|shard| shard.get(what)).map(|n| n.load(Relaxed)).sum()
-    }
-}
-
-/// Why a page could not be used.
-#[derive(Debug)]
-pub struct AttachError {
-    /// The reason.
-    pub reason: Decline,
-    /// What the kernel said, where it was the kernel.
-    pub source: Option<io::Error>,
-}
-
-impl From<Decline> for AttachError {
-    fn from(reason: Decline) -> Self {
-        Self { reason, source: None }
-    }
-}
-
-impl fmt::Display for AttachError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.source {
-            Some(source) => write!(f, "{}: {source}", self.reason),
-            None => write!(f, "{}", self.reason),
-        }
-    }
-}
-
-impl std::error::Error for AttachError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|source| source as &(dyn std::error::Error + 'static))
-    }
-}
 
 /// A [`Pair`] in memory of its own, unmapped with this value.
 #[derive(Debug)]
@@ -115,6 +40,16 @@ impl Mapping {
         // advice, a child keeps what its parent knew.
         unsafe { libc::madvise(pair.as_ptr().byte_add(SIZE).cast(), SIZE, libc::MADV_WIPEONFORK) };
         Self { pair, open: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// As [`of_file`](Self::of_file), of the file at this path.
+    pub(crate) fn of_path(path: &Path) -> Result<Self, AttachError> {
+        // A FIFO must not keep the program waiting.
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+            Ok(file) => Self::of_file(file.as_fd()),
+            Err(error) => Err(AttachError { reason: Decline::PageUnreadable, source: Some(error) }),
+        }
     }
 
     /// The first page of a file, read-only, and a page of this process's own after it. Closed.

@@ -217,7 +217,7 @@ mod tests {
 
     /// The images of other machines, by name.
     fn fixtures() -> Vec<(std::string::String, Vec<u8>)> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vdso");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vdso");
         let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let images = files.filter(|path| path.is_file()).filter_map(|path| {
             let bytes = std::fs::read(&path).unwrap();

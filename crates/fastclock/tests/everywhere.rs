@@ -1,0 +1,151 @@
+//! Every reading of every clock, on whichever system this is: between two of the standard library's, where those
+//! are of the same clock. `make fastclock` runs this with the system's clocks behind it too.
+
+#![cfg(feature = "std")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use fastclock::page::{PageClock, TimeSpec};
+use fastclock::{
+    Bounded, Clock, Decline, KernelClock, Kind, MockClock, Monotonic, Nanos, ReadClock, Realtime,
+    RecentUpdater, Source,
+};
+
+/// Every way to read `CLOCK_MONOTONIC`, in turn, by threads that compare none of them.
+fn monotonic(clock: &Clock) -> [Monotonic; 5] {
+    let Bounded { time: bounded, .. } = clock.now_bounded();
+    let Bounded { time: bounded_fast, .. } = clock.now_bounded_fast();
+    [clock.now(), clock.now_fast(), bounded, bounded_fast, clock.refresh_recent()]
+}
+
+fn realtime(clock: &impl ReadClock) -> [Realtime; 4] {
+    let (bounded, bounded_fast) = (clock.realtime_bounded(), clock.realtime_bounded_fast());
+    [clock.realtime(), clock.realtime_fast(), bounded.time, bounded_fast.time]
+}
+
+fn clocks() -> Vec<Clock> {
+    let clocks = [Clock::new(), Clock::alone(), Clock::declined(Decline::Warp), Clock::default()];
+    for clock in &clocks {
+        clock.calibrate(Duration::from_secs(5));
+    }
+    clocks.into()
+}
+
+#[test]
+fn a_span_is_as_long_as_the_standard_librarys() {
+    for clock in clocks() {
+        let outer = Instant::now();
+        let first = clock.now_bounded();
+        let inner = Instant::now();
+        while inner.elapsed() < Duration::from_millis(20) {}
+        let least = inner.elapsed();
+        let last = clock.now_bounded();
+        let most = outer.elapsed();
+        // The two clocks can differ in rate where the system does not slew the one of `Instant`.
+        let doubt = first.bound.as_duration() + last.bound.as_duration() + least / 1_000;
+        let span = last.time.saturating_since(first.time).as_duration();
+        assert!(span + doubt >= least && span <= most + doubt, "{least:?} {span:?} {most:?}");
+        assert_eq!(clock.elapsed(last.time.saturating_add(Nanos(i64::MAX))), Nanos::ZERO);
+        assert_eq!(clock.status().negative, 1);
+    }
+}
+
+#[test]
+fn the_wall_clock_is_the_standard_librarys() {
+    let doubt =
+        |clock: &Clock| clock.realtime_bounded().bound.as_duration() + Duration::from_micros(1);
+    for clock in clocks() {
+        let before = SystemTime::now();
+        let all = realtime(&clock);
+        let after = SystemTime::now();
+        let doubt = doubt(&clock);
+        for time in all.map(SystemTime::from) {
+            assert!(
+                before - doubt <= time && time <= after + doubt,
+                "{before:?} {time:?} {after:?}"
+            );
+        }
+        let second = SystemTime::from(clock.second());
+        assert!(second <= after + doubt);
+        assert_eq!(clock.second().as_nanos() % 1_000_000_000, 0);
+        // International atomic time is ahead by a whole number of leap seconds, if the system was told.
+        let ahead = clock.tai().as_nanos() - clock.realtime().as_nanos();
+        assert!((-1_000_000_000..=60_000_000_000).contains(&ahead), "{ahead}");
+    }
+}
+
+#[test]
+fn no_reading_goes_back() {
+    for clock in clocks() {
+        let mut last = clock.now();
+        for _ in 0..1_000 {
+            let next = clock.now();
+            assert!(next >= last);
+            last = next;
+        }
+        let [.., last] = monotonic(&clock);
+        assert!(clock.recent() >= last);
+        assert!(clock.boottime() <= clock.boottime());
+        assert!(clock.coarse() <= clock.coarse());
+        let TimeSpec { sec, nsec } = clock.timespec(PageClock::Monotonic);
+        assert!(Nanos::from_timespec(sec, nsec) >= last.into());
+        for kind in [Kind::Precise, Kind::Coarse, Kind::Second] {
+            assert!(clock.resolution(kind) >= Nanos(1), "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn threads_never_see_an_ordered_reading_go_back() {
+    let clock = Clock::global();
+    let latest = std::sync::atomic::AtomicI64::new(i64::MIN);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..20_000 {
+                    let seen = latest.load(std::sync::atomic::Ordering::Acquire);
+                    let now = clock.now().as_nanos();
+                    assert!(now >= seen, "{now} after {seen}");
+                    latest.fetch_max(now, std::sync::atomic::Ordering::AcqRel);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_clock_without_an_answer_of_its_own_says_why() {
+    let clock = Clock::declined(Decline::Warp);
+    let before = clock.status().kernel_answers_for(Decline::Warp);
+    let reading = clock.now_bounded();
+    assert_eq!((reading.bound, reading.declined), (Nanos::ZERO, Some(Decline::Warp)));
+    let status = clock.calibrate(Duration::from_secs(5));
+    assert_eq!((status.source, status.declined), (Source::Kernel, Some(Decline::Warp)));
+    assert!(status.kernel_answers_for(Decline::Warp) > before && !status.is_fast());
+    assert!(Clock::from_path(Path::new("/does/not/exist")).is_err());
+}
+
+#[test]
+fn kernel_and_mock_are_clocks_too() {
+    let mock = MockClock::new();
+    mock.advance(Nanos(5));
+    assert_eq!((mock.now(), realtime(&mock)), (Monotonic(Nanos(5)), [Realtime(Nanos(5)); 4]));
+    let before = SystemTime::now();
+    let [first, ..] = realtime(&KernelClock);
+    assert!(SystemTime::from(first) + Duration::from_micros(1) >= before);
+    let first = KernelClock.now();
+    assert!(KernelClock.now() >= first);
+}
+
+#[test]
+fn a_thread_refreshes_what_is_kept() {
+    let clock = Arc::new(Clock::new());
+    let updater = RecentUpdater::start(Arc::clone(&clock), Duration::from_millis(1)).unwrap();
+    assert_eq!(clock.resolution(Kind::Recent), Nanos(1_000_000));
+    let before = clock.recent();
+    while clock.recent() == before {}
+    drop(updater);
+    assert_eq!(clock.resolution(Kind::Recent), Nanos::ZERO);
+}
