@@ -12,6 +12,7 @@ mod docs;
 mod doctor_command;
 mod doctor_input;
 mod html_pages;
+mod interface;
 mod manual_pages;
 mod peer_output;
 mod refusals;
