@@ -191,6 +191,11 @@ pub use units::{Nanos, Picos, Ticks};
 #[doc = include_str!("../guide.md")]
 struct Guide;
 
+/// And those in the crate's README.
+#[cfg(all(doctest, feature = "tracing", feature = "metrics"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// Where the sources of this crate are, for the build script that compiles them into clockscope's vDSO image.
 #[doc(hidden)]
 pub const SOURCE_DIR: &str = env!("CARGO_MANIFEST_DIR");

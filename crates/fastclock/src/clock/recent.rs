@@ -1,5 +1,6 @@
 //! A cached reading, and the thread that refreshes it.
 
+use core::ops::Deref;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::io;
 use std::sync::Arc;
@@ -46,50 +47,51 @@ impl Recent {
 /// # Examples
 ///
 /// ```
-/// use std::sync::Arc;
 /// use std::time::Duration;
 /// use fastclock::{Clock, RecentUpdater};
 ///
-/// let clock = Arc::new(Clock::new());
-/// let updater = RecentUpdater::start(Arc::clone(&clock), Duration::from_millis(1))?;
-/// let before = clock.recent();
-/// while clock.recent() == before {}
+/// let updater = RecentUpdater::start(Clock::global(), Duration::from_millis(1))?;
+/// let before = Clock::global().recent();
+/// while Clock::global().recent() == before {}
 /// drop(updater);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct RecentUpdater {
-    clock: Arc<Clock>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl RecentUpdater {
-    /// Starts a thread that refreshes once a `period`.
+    /// Starts a thread that refreshes once a `period`. The clock is the [global](Clock::global) one or in
+    /// an [`Arc`].
     ///
     /// # Errors
     ///
     /// When no thread can be had.
-    pub fn start(clock: Arc<Clock>, period: Duration) -> io::Result<Self> {
+    pub fn start(
+        clock: impl Deref<Target = Clock> + Send + 'static,
+        period: Duration,
+    ) -> io::Result<Self> {
         let nanos = i64::try_from(period.as_nanos()).unwrap_or(i64::MAX);
         clock.recent.period.store(nanos, Relaxed);
         let stop = Arc::new(AtomicBool::new(false));
-        let (seen, refreshed) = (Arc::clone(&stop), Arc::clone(&clock));
+        let seen = Arc::clone(&stop);
         let thread =
             std::thread::Builder::new().name("fastclock-recent".into()).spawn(move || {
                 while !seen.load(Acquire) {
-                    refreshed.refresh_recent();
+                    clock.refresh_recent();
                     std::thread::park_timeout(period);
                 }
+                clock.recent.period.store(0, Relaxed);
             })?;
-        Ok(Self { clock, stop, thread: Some(thread) })
+        Ok(Self { stop, thread: Some(thread) })
     }
 }
 
 impl Drop for RecentUpdater {
     fn drop(&mut self) {
         self.stop.store(true, Release);
-        self.clock.recent.period.store(0, Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             // It does not panic; if it did, the reading would stand still, which is no reason to.

@@ -54,7 +54,9 @@ pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
 
 fn on_this_cpu(suite: &Suite, page: &mut Page) -> Result<()> {
     let clock: &'static Clock = Box::leak(Box::new(Clock::alone()));
-    clock.calibrate(Duration::from_secs(1));
+    for clock in [clock, Clock::global()] {
+        clock.calibrate(Duration::from_secs(1));
+    }
     back_to_back(suite, page, clock)?;
     in_work(suite, page, clock)?;
     from_c(suite, page)?;
@@ -165,6 +167,8 @@ fn own(clock: &'static Clock) -> Vec<Subject> {
         Subject::reading(NOW, || clock.now()),
         Subject::reading(NOW_BOUNDED, || both(&clock.now_bounded())),
         Subject::reading(NOW_BOUNDED_FAST, || both(&clock.now_bounded_fast())),
+        Subject::reading("fastclock Instant::now_fast", fastclock::Instant::now_fast),
+        Subject::reading("fastclock Instant::now", fastclock::Instant::now),
         Subject::reading("fastclock realtime_fast", || clock.realtime_fast()),
         Subject::reading("fastclock realtime", || clock.realtime()),
         Subject::reading(RECENT, || clock.recent()),
