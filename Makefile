@@ -8,8 +8,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
 
-.PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-foreign demo check quick tidy test test-root test-signals \
-	test-callers test-unit test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged supply prove setup-prove setup-release docs build dist dist-shared dist-static \
+.PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-foreign setup-fastclock demo check quick tidy test test-root test-signals \
+	test-callers test-unit test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged fastclock supply prove setup-prove setup-release docs build dist dist-shared dist-static \
 	install uninstall test-install deb rpm tarball header install-c clean
 
 help: ## this list
@@ -35,6 +35,12 @@ setup-vm:
 
 setup-foreign:
 	@scripts/setup.sh foreign
+
+# One for each kind: 32 bits, the counter of another CPU, no atomics of 64 bits, other operating systems, none.
+SYSTEMS := i686-unknown-linux-gnu aarch64-unknown-linux-gnu powerpc-unknown-linux-gnu x86_64-pc-windows-gnu \
+	aarch64-apple-darwin x86_64-unknown-freebsd wasm32-wasip1 x86_64-unknown-none
+setup-fastclock:
+	@scripts/setup.sh fastclock $(SYSTEMS)
 
 setup-prove:
 	@scripts/setup.sh prove
@@ -191,6 +197,9 @@ fuzz: ## give each reader of foreign bytes damaged input, FUZZ_SECONDS each (60)
 
 packaged: setup-build ## build every crate from its package alone, and count with the command built so
 	@scripts/packaged.sh $(TARGET)
+
+fastclock: setup-fastclock ## fastclock as its users build it: oldest compiler, features, other systems, its package (2 minutes)
+	@scripts/fastclock.sh $(TARGET) $(SYSTEMS)
 
 # `make supply BASELINE=v0.1.0` compares the interface of fastclock with that revision.
 supply: setup-build ## licences and sources of dependencies, the oldest compiler, the interface of fastclock

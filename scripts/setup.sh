@@ -1,6 +1,8 @@
 #!/bin/sh
 # Installs what a part of the project needs, from Debian's or Ubuntu's packages, and only what is
 # missing. Usage: scripts/setup.sh build|demo|test|bench|unit|vm|foreign|prove|release
+#        scripts/setup.sh fastclock SYSTEM...
+# The latter also installs, by rustup where there is one, fastclock's oldest compiler and the systems' standard libraries.
 set -eu
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -18,6 +20,10 @@ binutils strip
 clang clang
 END
     [ "$1" = build ] && return
+    if [ "$1" = fastclock ]; then
+        echo gcc-multilib -
+        return
+    fi
     if [ "$1" = prove ]; then
         cat <<'END'
 z3 z3
@@ -138,12 +144,24 @@ local_name() {
 
 part=${1:-}
 case "$part" in
-build | demo | test | bench | unit | vm | foreign | prove | release) ;;
-*) die "say what to set up: build, demo, test, bench, unit, vm, foreign, prove or release" ;;
+build | demo | test | bench | unit | vm | foreign | prove | release | fastclock) ;;
+*) die "say what to set up: build, demo, test, bench, unit, vm, foreign, prove, release or fastclock" ;;
 esac
 
 command -v cargo >/dev/null 2>&1 ||
     die "cargo is missing; install Rust 1.88 or later as https://rustup.rs says"
+
+# What cannot be had here, scripts/fastclock.sh says.
+if [ "$part" = fastclock ] && command -v rustup >/dev/null 2>&1; then
+    shift
+    oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../crates/fastclock/Cargo.toml")
+    cargo "+$oldest" --version >/dev/null 2>&1 ||
+        rustup --quiet toolchain install "$oldest" --profile minimal || true
+    for system; do
+        [ -d "$(rustc --print target-libdir --target "$system")" ] ||
+            rustup --quiet target add "$system" || true
+    done
+fi
 
 ID=unknown
 [ ! -r /etc/os-release ] || . /etc/os-release

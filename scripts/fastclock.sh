@@ -1,0 +1,77 @@
+#!/bin/sh
+# Builds fastclock as its users do: with the oldest compiler that its manifest promises, with every set of features, for
+# other systems, from its package alone and for docs.rs; and runs its tests with other clocks behind it. A compiler or a
+# standard library that is missing is a skip, and with CI=1 a failure.
+# Usage: scripts/fastclock.sh TARGET_FOLDER SYSTEM...
+set -eu
+cd "$(dirname "$0")/.."
+
+[ $# -ge 2 ] || { echo 'usage: scripts/fastclock.sh TARGET_FOLDER SYSTEM...' >&2; exit 2; }
+mkdir -p "$1"
+target=$(cd "$1" && pwd)
+shift
+cargo=${CARGO:-cargo}
+rustc=${RUSTC:-rustc}
+oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' crates/fastclock/Cargo.toml)
+skipped=
+
+say() { printf 'fastclock: %s\n' "$*" >&2; }
+skip() { # what, how to install it
+    say "skipped: no $1: $2"
+    skipped="$skipped; $1"
+}
+check() { "$cargo" check --quiet --package fastclock "$@"; }
+# Without what takes minutes and is run by `make test`.
+tested() { "$cargo" test --quiet --package fastclock --all-features "$@" -- --skip whatever_happens_time --skip kill::; }
+export RUSTFLAGS='-D warnings'
+
+say "Rust $oldest"
+if "$cargo" "+$oldest" --version >/dev/null 2>&1; then
+    "$cargo" "+$oldest" check --quiet --package fastclock --all-features --target-dir "$target/oldest"
+else
+    skip "Rust $oldest" "rustup toolchain install $oldest --profile minimal"
+fi
+
+# The features tracing and metrics need std; there are no other sets.
+for features in '' std tracing metrics tracing,metrics; do
+    say "features: ${features:-none}"
+    check --no-default-features --features "$features" --target-dir "$target/systems"
+done
+
+for system in "$@"; do
+    if [ ! -d "$("$rustc" --print target-libdir --target "$system")" ]; then
+        skip "standard library of $system" "rustup target add $system"
+        continue
+    fi
+    say "$system"
+    case $system in
+    *-none | *-none-*) check --no-default-features --target "$system" --target-dir "$target/systems" ;;
+    # This CPU runs it.
+    i686-unknown-linux-gnu) tested --lib --tests --target "$system" --target-dir "$target/systems" ;;
+    *) check --all-features --target "$system" --target-dir "$target/systems" ;;
+    esac
+done
+
+say "the standard library's clocks"
+RUSTFLAGS="$RUSTFLAGS --cfg fastclock_portable" RUSTDOCFLAGS='--cfg fastclock_portable' \
+    tested --lib --tests --target-dir "$target/portable"
+
+say "documentation, as docs.rs makes it"
+# Labels for what needs a feature are made by nightly compilers, and by others that are told so.
+RUSTC_BOOTSTRAP=1 RUSTDOCFLAGS='--cfg docsrs -D warnings' \
+    "$cargo" doc --quiet --package fastclock --all-features --no-deps --target-dir "$target/docsrs"
+
+say "the package alone"
+unset RUSTFLAGS
+rm -rf "$target/alone"
+mkdir -p "$target/alone"
+CARGO_TARGET_DIR=$target "$cargo" package --quiet --package fastclock --no-verify --allow-dirty
+tar -C "$target/alone" -xzf "$target"/package/fastclock-[0-9]*.crate --touch
+cd "$target/alone"/fastclock-*
+printf '\n[workspace]\n' >>Cargo.toml
+CARGO_TARGET_DIR=$target tested
+
+[ -z "$skipped" ] || {
+    say "not checked, for lack of${skipped#;}"
+    [ -z "${CI:-}" ] || exit 1
+}
