@@ -138,7 +138,7 @@ def plant():
     """A copy of what is built, in which faults are planted."""
     copy = TARGET / "planted"
     shutil.rmtree(copy, ignore_errors=True)
-    for name in ["Cargo.toml", "Cargo.lock", "crates", "docs"]:
+    for name in ["Cargo.toml", "Cargo.lock", "crates", "docs", "tests/skips"]:
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("target"))
