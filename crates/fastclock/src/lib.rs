@@ -85,7 +85,7 @@
 //!   daemon changes its rate by less than 0.5 ppm between two looks: see [`discipline`].
 //! * *It is not worth it* for fewer than some 100,000 reads a second; for waiting, timeouts and log
 //!   lines ([`Clock::coarse`] or `CLOCK_MONOTONIC_COARSE` do); or where only [`Clock::now`] is
-//!   wanted and the kernel's clocksource is the counter: ordered reads save a tenth.
+//!   wanted and the kernel's clocksource is the counter: ordered reads cost about what the kernel's do.
 //!
 //! # Systems
 //!
