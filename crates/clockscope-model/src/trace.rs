@@ -1,6 +1,7 @@
 //! The trace report as data. This is the JSON schema (`"schema": 1`): fields are added, never
 //! renamed; units are in the names; see docs/trace.md.
 
+use clockscope_containers::place::Place;
 use clockscope_text::foreign::Foreign;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -128,6 +129,9 @@ pub struct Attached {
     pub detach_pause_ns: u64,
     /// Why counting ended: `duration`, `interrupted`, `exited`, `killed`.
     pub ended: String,
+    /// Its container, pod and systemd unit.
+    #[serde(flatten)]
+    pub place: Place,
 }
 
 /// What the clock page answered and how it was kept.
@@ -311,6 +315,9 @@ pub struct ProcessDetail {
     /// Its threads; with `--per-thread`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<ThreadDetail>,
+    /// Container, pod and systemd unit of it, or of the process that was attached to and that it descends from.
+    #[serde(flatten)]
+    pub place: Place,
 }
 
 /// One thread.

@@ -52,6 +52,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
             below += &overhead::notes(report);
         }
         below += &attached(report);
+        below += &places(report);
         below += &overhead::render(report);
         below += &report.verdict.as_ref().map(|of| verdict::render(report, of)).unwrap_or_default();
     }
@@ -135,6 +136,28 @@ fn attached(report: &TraceReport) -> String {
         )
     };
     report.attached.iter().map(line).collect()
+}
+
+/// Container, pod and unit of those that were attached to: once for all that have the same.
+fn places(report: &TraceReport) -> String {
+    let mut told: Vec<(String, Vec<&Attached>)> = Vec::new();
+    for process in &report.attached {
+        let place = process.place.to_string();
+        match told.iter_mut().find(|(other, _)| *other == place) {
+            Some((_, processes)) => processes.push(process),
+            None => told.push((place, vec![process])),
+        }
+    }
+    let is_one = told.len() == 1;
+    let line = |(place, processes): &(String, Vec<&Attached>)| {
+        let named = |process: &&Attached| {
+            format!("{} ({})", cut_middle(&process.command.printable(), WIDTH / 2), process.pid)
+        };
+        let who: Vec<String> = processes.iter().map(named).collect();
+        let who = if is_one { String::new() } else { who.join(", ") + ": " };
+        labelled("Runs in", &format!("{who}{place}"))
+    };
+    told.iter().filter(|(place, _)| !place.is_empty()).map(line).collect()
 }
 
 /// `name` and `facts` in one line; the name is cut first.

@@ -19,6 +19,7 @@ use super::{check, real_time, wait};
 #[derive(Debug)]
 pub struct Segment<T> {
     id: i32,
+    size: usize,
     at: NonNull<T>,
     content: PhantomData<T>,
 }
@@ -52,7 +53,14 @@ impl<T: SharedContent> Segment<T> {
         let (id, at) = Making { size, mode, id: 0, at: 0, error: 0 }.make()?;
         let at = std::ptr::with_exposed_provenance_mut::<T>(at);
         let at = NonNull::new(at).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { id, at, content: PhantomData })
+        Ok(Self { id, size, at, content: PhantomData })
+    }
+
+    /// Touches all pages, so that they count as this process's memory and in its control group, whoever uses them
+    /// later. Where the kernel cannot (before Linux 5.14), they count as that of who writes them first.
+    pub fn touch(&self) {
+        // SAFETY: the range is the whole segment, which is attached here; its content stays.
+        unsafe { libc::madvise(self.at.as_ptr().cast(), self.size, libc::MADV_POPULATE_WRITE) };
     }
 
     /// The number by which another process attaches it.

@@ -240,6 +240,7 @@ fn processes_detail(
                 } else {
                     Vec::new()
                 },
+                ..ProcessDetail::default()
             }
         })
         .collect()

@@ -8,11 +8,13 @@ use vdso_image::layout::{
     SHARED_SIZE, Shared,
 };
 
+use super::attach::filters;
 use super::decline::Decline;
-use super::launch_code::{Launch, assemble, assemble_execve};
+use super::launch_code::{self, Launch, assemble, assemble_execve};
 use super::processes::Process;
 use super::session::{Session, seccomp_filters};
 use super::stack::{AT_EXECFN, VdsoEntry, find_value, find_vdso};
+use clockscope_containers::filter;
 use clockscope_sys::shm::Segment;
 use clockscope_sys::{access, memory, ptrace};
 
@@ -54,10 +56,12 @@ pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, De
         return Err(Decline::AddressSpace(limit));
     }
     let room = session.room.clone();
-    if has_foreign_filter(session, pid) {
+    let shared = shared_pages(session, pid)?;
+    let shared_id = shared.as_ref().map_or(0, |pages| u64::from(pages.id().cast_unsigned()));
+    let at = vdso.base + room.start as u64;
+    if is_kept_by_filter(session, pid, shared_id, at) {
         return Err(Decline::Seccomp);
     }
-    let shared = shared_pages(session, pid)?;
     let (clock, clock_inode) = session.clock_place();
     let image = session.copies_itself.then(|| below(registers.rsp, session.image()));
     let code = assemble(&Launch {
@@ -66,7 +70,7 @@ pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, De
         params: LaunchParams {
             kernel_base: vdso.base,
             auxv_slot: vdso.slot,
-            shared_id: shared.as_ref().map_or(0, |pages| u64::from(pages.id().cast_unsigned())),
+            shared_id,
             process: number,
             entry: registers.rip,
             clock,
@@ -80,7 +84,6 @@ pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, De
     if let Some(image) = image {
         memory::write(pid, image, session.image()).map_err(|_| Decline::Stack)?;
     }
-    let at = vdso.base + room.start as u64;
     memory::write_text(pid, at, &code).map_err(|error| Decline::Access(error.kind()))?;
     registers.rip = at;
     ptrace::set_registers(pid, &registers).map_err(|error| Decline::Access(error.kind()))?;
@@ -199,6 +202,25 @@ pub(super) fn shared_pages(
             .map_err(|error| Decline::NoSharedMemory(error.kind()))?;
     }
     Ok(Some(pages))
+}
+
+/// True if the process has seccomp filters that this process does not have and that would not let the system calls
+/// of the launch code pass, or cannot be looked at.
+fn is_kept_by_filter(session: &Session, pid: i32, shared_id: u64, at: u64) -> bool {
+    if !has_foreign_filter(session, pid) {
+        return false;
+    }
+    // A clock that is read in another way makes other calls, and others again when it is read.
+    if !session.is_counting() {
+        return true;
+    }
+    match filters::of(pid) {
+        Ok(filters) if !filters.is_empty() => {
+            let calls = launch_code::calls(session.copies_itself, shared_id, session.live_id(), at);
+            !calls.iter().all(|call| filter::lets_pass(&filters, call))
+        }
+        _ => true,
+    }
 }
 
 /// True if the process has seccomp filters that this process does not have: they might kill it

@@ -6,7 +6,11 @@
 
 use std::mem::offset_of;
 
-use vdso_image::layout::{ExecveSlots, LaunchParams, LaunchSlots, MemoryMap};
+use clockscope_containers::filter::{ARCH_X86_64, Call};
+use vdso_image::layout::{
+    CONFIG_OFFSET, ExecveSlots, INSTALL_MARK, LaunchParams, LaunchSlots, MemoryMap, PAGE,
+    THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE,
+};
 
 include!(concat!(env!("OUT_DIR"), "/stubs.rs"));
 
@@ -43,6 +47,38 @@ pub(crate) struct Launch {
     pub install_offset: u32,
     /// What the installer is given.
     pub params: LaunchParams,
+}
+
+/// The system calls of the code and of the installer where calls are counted, as a filter sees them. The kernel says
+/// later where the image will be: the addresses are stand-ins.
+pub(crate) fn calls(copies_itself: bool, shared_id: u64, live_id: u64, at: u64) -> Vec<Call> {
+    const ANONYMOUS: u64 = 0x22;
+    const FIXED: u64 = 0x32;
+    const READ_WRITE: u64 = 3;
+    const READ_EXECUTE: u64 = 5;
+    let size = |bytes: usize| bytes as u64;
+    let (base, total) = (at & !(size(PAGE) - 1), size(TOTAL_SIZE));
+    let call = |name, number, arguments: [u64; 5]| {
+        let [a, b, c, d, e] = arguments;
+        let arguments = [a, b, c, d, e, INSTALL_MARK];
+        Call { name, number, arch: ARCH_X86_64, at, arguments }
+    };
+    let access = if copies_itself { READ_WRITE } else { READ_EXECUTE };
+    let private = size(THREADS_OFFSET + THREADS_SIZE - CONFIG_OFFSET);
+    let memory_map = size(size_of::<MemoryMap>());
+    vec![
+        call("mmap", libc::SYS_mmap, [0, total, access, ANONYMOUS, u64::MAX]),
+        call("madvise", libc::SYS_madvise, [base, size(CONFIG_OFFSET), 4, 0, 0]),
+        call("mprotect", libc::SYS_mprotect, [base, total, READ_EXECUTE, 0, 0]),
+        call("shmat", libc::SYS_shmat, [shared_id, base, 0o40_000, 0, 0]),
+        call("shmat", libc::SYS_shmat, [live_id, base, 0o50_000, 0, 0]),
+        call("mmap", libc::SYS_mmap, [base, private, READ_WRITE, FIXED, u64::MAX]),
+        call("madvise", libc::SYS_madvise, [base, size(THREADS_SIZE), 18, 0, 0]),
+        call("prctl", libc::SYS_prctl, [35, 14, at, memory_map, 0]),
+        call("mremap", libc::SYS_mremap, [base, size(PAGE), size(PAGE), 3, base]),
+        call("munmap", libc::SYS_munmap, [base, size(PAGE), 0, 0, 0]),
+        call("mprotect", libc::SYS_mprotect, [base, size(PAGE), 1, 0, 0]),
+    ]
 }
 
 /// Makes the code; position-independent, about 400 bytes with the parameters.

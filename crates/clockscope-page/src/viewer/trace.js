@@ -356,15 +356,27 @@ const ENDED = {
   duration: 'the end of --duration', interrupted: 'Ctrl-C', exited: 'its own end', killed: 'a signal that killed it',
 };
 
+// Container, pod and systemd unit, as far as they are known.
+function place(process) {
+  const { container, pod, unit } = process;
+  const named = container && (container.name ? `container ${container.name} (${container.id.slice(0, 12)})` :
+    `container ${container.id.slice(0, 12)}`);
+  const ofPod = pod && `pod ${[pod.namespace, pod.name || pod.uid].filter(Boolean).join('/')}`;
+  return [named, ofPod, unit].filter(Boolean).join(', ');
+}
+
 function traceAttached(attached) {
   if (attached.length === 0) return null;
   const pause = ns => ns === 0 ? '-' : cell(ns, nanos);
-  const columns = ['process', 'program', 'threads', 'stood still', 'stood still at the end', 'counting ended by'];
+  const places = attached.map(place);
+  // Where nothing is known of any of them the column would be empty.
+  const tellsPlaces = places.some(text => text !== '');
+  const columns = ['process', 'program', ...(tellsPlaces ? ['runs in'] : []), 'threads', 'stood still', 'stood still at the end', 'counting ended by'];
   return section('How it was attached to',
     paragraph('All threads of a running process stand still while its clock functions are redirected, and once ' +
       'more while they are put back.'),
-    table('Processes that were attached to', columns, attached.map(process => [
-      cell(process.pid, String), process.command, cell(process.threads, count), pause(process.pause_ns),
+    table('Processes that were attached to', columns, attached.map((process, index) => [
+      cell(process.pid, String), process.command, ...(tellsPlaces ? [places[index]] : []), cell(process.threads, count), pause(process.pause_ns),
       pause(process.detach_pause_ns), ENDED[process.ended] || process.ended,
     ])));
 }

@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use super::filters;
 use super::injected::{Injected, Work, assemble, calls};
 use super::refusal::Refusal;
-use super::seccomp;
 use super::stack_scan;
 use super::threads::Threads;
 use crate::decline::Decline;
 use crate::install::USER_CS;
 use crate::session::seccomp_filters;
+use clockscope_containers::filter;
 use clockscope_sys::memory;
 use clockscope_sys::ptrace::{self, Registers, Resume};
 use clockscope_sys::wait::{self, Status};
@@ -169,32 +170,22 @@ fn push_on(threads: &mut Threads, thread: i32) {
 
 /// Whether the thread's filters let the calls of this work pass.
 fn may_make_calls(thread: i32, work: &Work, at: u64) -> Result<(), Refusal> {
-    let mut filters = Vec::new();
-    loop {
-        match ptrace::seccomp_filter(thread, filters.len()) {
-            Ok(Some(filter)) => filters.push(filter.into_iter().map(instruction).collect()),
-            Ok(None) => break,
-            // Who may not ask may not know; a filter of clockscope's own lets these calls pass.
-            Err(_) => {
-                let theirs = seccomp_filters(&thread.to_string()).ok_or(Refusal::Gone)?;
-                let has_more = seccomp_filters("self").is_none_or(|own| theirs > own);
-                return if has_more { Err(Refusal::Filters) } else { Ok(()) };
-            }
+    let filters = match filters::of(thread) {
+        Ok(filters) => filters,
+        // Who may not ask may not know; a filter of clockscope's own lets these calls pass.
+        Err(_) => {
+            let theirs = seccomp_filters(&thread.to_string()).ok_or(Refusal::Gone)?;
+            let has_more = seccomp_filters("self").is_none_or(|own| theirs > own);
+            return if has_more { Err(Refusal::Filters) } else { Ok(()) };
         }
-    }
+    };
     if filters.is_empty() && seccomp_filters(&thread.to_string()).ok_or(Refusal::Gone)? > 0 {
         return Err(Refusal::Filters); // the strict mode, which has no filter
     }
-    match calls(work, at).iter().find(|call| !seccomp::lets_pass(&filters, call)) {
+    match calls(work, at).iter().find(|call| !filter::lets_pass(&filters, call)) {
         Some(call) => Err(Refusal::Filtered(call.name)),
         None => Ok(()),
     }
-}
-
-fn instruction(bytes: [u8; 8]) -> seccomp::Instruction {
-    let [a, b, if_true, if_false, k @ ..] = bytes;
-    let (code, k) = (u16::from_le_bytes([a, b]), u32::from_le_bytes(k));
-    seccomp::Instruction { code, if_true, if_false, k }
 }
 
 /// If the thread stands in a restartable sequence, its place to start again is where it goes on, as

@@ -17,8 +17,8 @@ use vdso_image::layout::{
     TRAMPOLINE_OFFSET,
 };
 
-use super::seccomp::Call;
 use crate::launch_code::{Stub, attach, map, unmap};
+use clockscope_containers::filter::{ARCH_X86_64, Call};
 use clockscope_sys::ptrace::Registers;
 
 const SYS_RESTART_SYSCALL: u64 = 219;
@@ -152,7 +152,8 @@ pub(super) fn assemble(work: &Work, at: u64, registers: &Registers, mask: u64) -
 pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
     let call = |name, number, arguments: [u64; 5]| {
         let [a, b, c, d, e] = arguments;
-        Call { name, number, at, arguments: [a, b, c, d, e, INSTALL_MARK] }
+        let arguments = [a, b, c, d, e, INSTALL_MARK];
+        Call { name, number, arch: ARCH_X86_64, at, arguments }
     };
     let munmap = |at, size| call("munmap", libc::SYS_munmap, [at, size, 0, 0, 0]);
     let size = |bytes: usize| bytes as u64;

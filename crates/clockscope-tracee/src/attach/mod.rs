@@ -8,7 +8,7 @@
 //! | `threads.rs` | tracing, stopping and resuming its threads |
 //! | `place.rs` | where the shim goes; pure |
 //! | `injected.rs` | the instructions that map it; pure |
-//! | `seccomp.rs` | what its filters make of that; pure |
+//! | `filters.rs` | what its seccomp filters are |
 //! | `inject.rs` | making a thread execute them |
 //! | `restart.rs` | calls that a stop would end |
 //! | `trampoline.rs` | the jump, and the trampoline with what stood there; pure |
@@ -18,6 +18,7 @@
 //! | `detach.rs` | putting everything back |
 
 pub mod detach;
+pub mod filters;
 mod inject;
 mod injected;
 mod patch;
@@ -25,7 +26,6 @@ pub mod place;
 mod process;
 mod refusal;
 pub(super) mod restart;
-mod seccomp;
 mod stack_scan;
 mod threads;
 pub mod trampoline;
@@ -121,11 +121,16 @@ fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
     if !process::is_64_bit(pid) {
         return Err(Refusal::Bits);
     }
+    if process::is_frozen(pid) {
+        return Err(Refusal::Frozen);
+    }
     if !process::shares_memory_namespace(pid) {
         return Err(Refusal::Namespace);
     }
     let pages = shared_pages(how.session, pid).map_err(Refusal::Declined)?;
     let Some(pages) = pages else { return Err(Refusal::Stuck) };
+    // The kernel charges a page to who touches it first: not to a container that is near its limit.
+    pages.touch();
     let mut threads = Threads::seize(pid).map_err(|error| match error.raw_os_error() {
         Some(libc::ESRCH) => Refusal::Gone,
         _ => known.not_allowed(),

@@ -91,6 +91,9 @@ pub(super) fn known(number: i32) -> Result<Known, Refusal> {
 /// Why not.
 pub fn look(number: i32) -> Result<(), Refusal> {
     let known = known(number)?;
+    if is_frozen(known.pid) {
+        return Err(Refusal::Frozen);
+    }
     // Opening it needs the rights of a tracer.
     match std::fs::File::open(format!("/proc/{}/mem", known.pid)) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
@@ -135,6 +138,23 @@ fn is_of_kernel(pid: i32) -> bool {
 fn flags(stat: &str) -> Option<u64> {
     let stat = proc_text::read(stat).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()
+}
+
+/// Whether a process is frozen with its control group, as far as the kernel tells: by `cgroup.freeze`, or by the freezer
+/// of the first version, which leaves threads where they sleep.
+pub(super) fn is_frozen(pid: i32) -> bool {
+    // kernel/signal.c (Linux 5.2)
+    let waits_in_trap = |thread: i32| {
+        proc_text::read(format!("/proc/{pid}/task/{thread}/wchan"))
+            .is_ok_and(|place| place.trim_end() == "do_freezer_trap")
+    };
+    let in_group_of_first_version = || {
+        let groups = proc_text::read(format!("/proc/{pid}/cgroup")).ok()?;
+        let group = groups.lines().find_map(|line| line.split_once(":freezer:"))?.1;
+        proc_text::read(format!("/sys/fs/cgroup/freezer{group}/freezer.state")).ok()
+    };
+    super::threads::listed(pid).into_iter().any(waits_in_trap)
+        || in_group_of_first_version().is_some_and(|state| state.trim_end() == "FROZEN")
 }
 
 /// Whether a process has ended, or all its threads are about to.

@@ -40,6 +40,8 @@ pub enum Refusal {
     NoFunction(String),
     /// A thread does not stop because it is in uninterruptible sleep.
     Uninterruptible(i32),
+    /// Its control group is frozen: a paused container.
+    Frozen,
     /// A thread waits for its vfork child to execute a program.
     Vfork(i32),
     /// A signal handler has interrupted a function that is to be redirected, and does not return.
@@ -87,6 +89,14 @@ fn said(error: &io::Error) -> String {
     words.split(" (os error").next().unwrap_or(&words).to_lowercase()
 }
 
+/// The longer clauses.
+const FILTERS: &str = "it has a seccomp filter that may kill it for the system calls that map the counters; run \
+                 clockscope as root, which can look at the filter, or start the program under clockscope";
+const NAMESPACE: &str = "it is in another IPC namespace (container), which clockscope enters with CAP_SYS_ADMIN, and one \
+                 only; run a clockscope for each, as root on the host or in that namespace";
+const FROZEN: &str = "its control group is frozen (a paused container); resume it, as by `podman unpause` or \
+                 `docker unpause`";
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -130,6 +140,7 @@ impl fmt::Display for Refusal {
                 "its thread {thread} is in uninterruptible sleep (state D) and does not stop; try again when \
                  its input or output is done"
             ),
+            Self::Frozen => f.write_str(FROZEN),
             Self::Vfork(thread) => write!(
                 f,
                 "its thread {thread} waits in vfork for a child that has not executed a program yet; try again"
@@ -147,13 +158,8 @@ impl fmt::Display for Refusal {
                 "a seccomp filter may not let {call} pass, which is needed to map the counters; \
                  start the program under clockscope instead"
             ),
-            Self::Filters => f.write_str(
-                "it has a seccomp filter that may kill it for the system calls that map the counters; run \
-                 clockscope as root, which can look at the filter, or start the program under clockscope",
-            ),
-            Self::Namespace => f.write_str(
-                "it is in another IPC namespace (container); attach to it by a clockscope of its own",
-            ),
+            Self::Filters => f.write_str(FILTERS),
+            Self::Namespace => f.write_str(NAMESPACE),
             Self::Executed => f.write_str("it executes one program after the other; try again"),
             Self::Stuck => f.write_str("it did not come to the end of what it was to do; try again"),
             Self::Failed(step, said) => write!(f, "{step}: {said}"),

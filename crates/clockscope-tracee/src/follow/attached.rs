@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use super::{End, Follower, Next};
 use crate::attach::{self, Attached};
@@ -22,6 +23,25 @@ pub enum Left {
     Asked(Asked),
     /// The watcher wished it.
     Wished,
+}
+
+/// How often others are looked for when the last process has ended.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+/// Who else is attached to while processes are followed: what a control group is given.
+pub trait Arrivals {
+    /// The processes that are to be attached to now, who are not among those followed. Called often.
+    fn look(&mut self, followed: &Processes) -> Vec<i32>;
+
+    /// All threads of one are traced now, and none of them is stopped yet.
+    fn traced(&mut self, pid: i32);
+
+    /// How attaching to one has ended.
+    fn outcome(&mut self, pid: i32, outcome: Result<Attached, attach::Refusal>);
+
+    /// How long others are waited for when the last process has ended. `None`: those that were attached to are
+    /// all, and it is over when they have ended, their children or not.
+    fn patience(&self) -> Option<Duration>;
 }
 
 impl Follower<'_> {
@@ -73,31 +93,62 @@ impl Follower<'_> {
         Ok(attached)
     }
 
+    /// Attaches to those who are to be attached to now.
+    pub fn welcome(&mut self, arrivals: &mut dyn Arrivals) {
+        for pid in arrivals.look(&self.processes) {
+            let outcome = self.attach(pid, &mut |pid| arrivals.traced(pid));
+            arrivals.outcome(pid, outcome);
+        }
+    }
+
+    /// Whether all have ended who are waited for, and no others come in time.
+    fn is_over(&mut self, ending: &Ending, arrivals: &mut dyn Arrivals) -> bool {
+        let Some(patience) = arrivals.patience() else {
+            return self.targets.values().all(Option::is_some);
+        };
+        let deadline = Instant::now() + patience;
+        while self.processes.living().next().is_none() {
+            if ending.asked().is_some() || Instant::now() >= deadline {
+                return true;
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+            self.welcome(arrivals);
+        }
+        false
+    }
+
     /// Follows the processes that were attached to, until the last of them has ended or somebody asks
-    /// for the end.
+    /// for the end. Attaches to those that arrive meanwhile.
     ///
     /// # Errors
     ///
     /// When the kernel does not let us wait.
-    pub fn run_until(&mut self, ending: &Ending, mut ticker: Option<Ticker>) -> io::Result<Left> {
+    pub fn run_until(
+        &mut self,
+        ending: &Ending,
+        mut ticker: Option<Ticker>,
+        arrivals: &mut dyn Arrivals,
+    ) -> io::Result<Left> {
         self.service = Some(Service::begin());
         loop {
             if let Some(asked) = ending.asked() {
                 return Ok(Left::Asked(asked));
             }
+            let mut is_over = false;
             match self.next(ticker.as_mut())? {
-                Next::Nothing => {}
+                Next::Nothing => self.welcome(arrivals),
                 Next::Wished => return Ok(Left::Wished),
-                Next::Nobody => return Ok(Left::Ended),
+                Next::Nobody => is_over = true,
                 Next::Stopped(thread, stop) => self.stopped(thread, stop),
                 Next::Ended { task, end, .. } => {
                     if let Some(target) = self.targets.get_mut(&task) {
                         *target = Some(end);
-                        if self.targets.values().all(Option::is_some) {
-                            return Ok(Left::Ended);
-                        }
                     }
+                    is_over = self.is_over(ending, arrivals);
                 }
+            }
+            if is_over && ending.asked().is_none() {
+                return Ok(Left::Ended);
             }
         }
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use vdso_image::layout::InstallStep;
 
-pub use attached::Left;
+pub use attached::{Arrivals, Left};
 pub use launched::{Followed, Following};
 
 use super::attach::command_name;

@@ -17,7 +17,9 @@ use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
 /// Options of `clockscope trace`.
 #[derive(Debug, Args)]
 #[command(override_usage = "clockscope trace [OPTIONS] [--] <CMD>...
-       clockscope trace [OPTIONS] -p <PID>[,<PID>...]")]
+       clockscope trace [OPTIONS] -p <PID>[,<PID>...]
+       clockscope trace [OPTIONS] --unit <UNIT> | --container <NAME> | --cgroup <PATH>")]
+#[command(group = clap::ArgGroup::new("running").multiple(true))]
 #[command(after_help = "Examples:
   clockscope trace sqlite3 my.db .tables    every system call and every vDSO call of a program
   clockscope trace --callers ./server       show who makes the calls, too
@@ -25,6 +27,8 @@ use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
   clockscope trace -S calls --per-process make -j4    sorted by calls, a table for each process
   clockscope trace -p 1234 --duration 10       a running process, for ten seconds
   clockscope trace -p 1234,1240 --top          two processes live, until q or Ctrl-C
+  clockscope trace --unit nginx --duration 10  all processes of a systemd unit
+  clockscope trace --container web --top       all processes of a container
   clockscope trace --what-if 1.2us ./server    what if a read of the clock took 1.2 us?
   clockscope trace --format json -o out.json ./server    for programs, and for clockscope compare
   clockscope trace --format html -o report.html ./server    a page with pictures
@@ -41,7 +45,7 @@ Exit status:
   125  clockscope failed before the program started
   126  the program cannot be executed
   127  the program was not found
-With -p:
+With -p, --unit, --container, --cgroup:
   0    clockscope has detached from the processes, or they have ended, however they ended
   1    clockscope could not attach to some of the processes
   125  clockscope could not attach to any")]
@@ -122,11 +126,25 @@ pub struct TraceArgs {
     #[arg(long, value_name = "FILE.svg")]
     pub flamegraph: Option<PathBuf>,
     /// Trace these running processes instead of a new program, until Ctrl-C; commas or spaces separate them
-    #[arg(short = 'p', long = "attach", alias = "pid", value_name = "PID", value_parser = pids,
+    #[arg(short = 'p', long = "attach", alias = "pid", value_name = "PID", value_parser = pids, group = "running",
           conflicts_with_all = ["command", "no_follow", "wait_all"])]
     pub attach: Vec<Vec<i32>>,
-    /// With -p: stop after this time: 10, 0.5, 30s, 5m
-    #[arg(long, value_name = "TIME", requires = "attach", conflicts_with = "command",
+    /// Trace all processes of this systemd unit, new ones too; repeat it for several
+    #[arg(long, value_name = "UNIT", group = "running",
+          conflicts_with_all = ["command", "no_follow", "wait_all"])]
+    pub unit: Vec<String>,
+    /// Trace all processes of this container, new ones too: by its name, or its id or the beginning of that
+    ///
+    /// In Kubernetes POD/NAME and NAMESPACE/POD/NAME are names, too.
+    #[arg(long, value_name = "NAME|ID", group = "running",
+          conflicts_with_all = ["command", "no_follow", "wait_all"])]
+    pub container: Vec<String>,
+    /// Trace all processes of this control group and those below, new ones too
+    #[arg(long, value_name = "PATH", group = "running",
+          conflicts_with_all = ["command", "no_follow", "wait_all"])]
+    pub cgroup: Vec<String>,
+    /// With -p, --unit, --container or --cgroup: stop after this time: 10, 0.5, 30s, 5m
+    #[arg(long, value_name = "TIME", requires = "running", conflicts_with = "command",
           value_parser = duration)]
     pub duration: Option<Duration>,
     /// Show rates and callers live, once a second; on a pipe, print lines; turns --callers on
@@ -154,7 +172,7 @@ pub struct TraceArgs {
     #[arg(long, value_enum, default_value_t = CountBy::Thread, hide_short_help = true)]
     pub count_by: CountBy,
     /// The program and its arguments: everything from the first word that is no option, or after --
-    #[arg(trailing_var_arg = true, required_unless_present = "attach", value_name = "CMD",
+    #[arg(trailing_var_arg = true, required_unless_present = "running", value_name = "CMD",
           value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
@@ -172,6 +190,14 @@ impl TraceArgs {
                 (false, false) => Breakdown::Total,
             },
         }
+    }
+
+    /// Whether processes that run already are traced.
+    pub(crate) fn attaches(&self) -> bool {
+        !(self.attach.is_empty()
+            && self.unit.is_empty()
+            && self.container.is_empty()
+            && self.cgroup.is_empty())
     }
 
     /// Whether the distribution of time of each system call is kept: a page draws them.

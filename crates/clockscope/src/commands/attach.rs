@@ -1,19 +1,21 @@
 //! `clockscope trace -p`: counting in processes that run already.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
+use super::groups::{Groups, PATIENCE};
 use super::observers::{self, Observing};
 use super::top::Stage;
 use super::trace::{Outputs, say, text_options};
 use crate::cli::trace::TraceArgs;
 use crate::exit;
+use clockscope_containers::place::Place;
 use clockscope_model::trace::Clock;
-use clockscope_model::trace::{Attached as AttachedRow, DeclineRow};
+use clockscope_model::trace::{Attached as AttachedRow, DeclineRow, ProcessDetail};
 use clockscope_report::what_if;
 use clockscope_sys::access;
 use clockscope_sys::ending::{Asked, Ending};
@@ -25,7 +27,7 @@ use clockscope_trace::launch::{self, Outcome};
 use clockscope_trace::summary;
 use clockscope_tracee::attach::detach::{Detached, restore_all};
 use clockscope_tracee::attach::{self, Attached, Refusal, command_name};
-use clockscope_tracee::follow::{self, End, Followed, Follower, Left};
+use clockscope_tracee::follow::{self, Arrivals, End, Followed, Follower, Left};
 use clockscope_tracee::image::Route;
 use clockscope_tracee::observers::{Observers, SignalObserver, SyscallObserver, Watcher};
 use clockscope_tracee::processes::Processes;
@@ -46,8 +48,12 @@ impl SignalObserver for Nobody {
 pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let options = text_options(args)?;
     let filter = Filter::parse(&args.filter)?;
-    let (pids, refused) = looked_at(args);
+    let mut attaching = Attaching::new(Groups::find(args)?, say(args));
+    let pids = attaching.look_at_all(args);
     if pids.is_empty() {
+        if attaching.complete {
+            super::warn_user("all processes that were meant have ended meanwhile");
+        }
         return Ok(exit::BEFORE_START);
     }
     let Some(outputs) = Outputs::open(args)? else { return Ok(exit::FAILURE) };
@@ -65,13 +71,14 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let mut observer = counter.observer();
     let syscalls = observer.as_mut().map(|observer| observer as &mut dyn SyscallObserver);
     let mut observers =
-        Observing::start(args, stage.as_ref(), &wanted(args), &counter, &filter, &session)?;
+        Observing::start(args, stage.as_ref(), &wanted(args), &pids, &counter, &filter, &session)?;
     let mut watchers = observers.watchers();
-    let all = (&pids[..], refused);
     // Attaching and letting go are served, too; a service inside another one is harmless.
     let service = Service::begin();
-    let counted = count(args, all, &session, syscalls, &counter, watchers.watcher(), &ending);
-    let Some((mut counted, follower, left)) = counted else { return Ok(exit::BEFORE_START) };
+    let watcher = watchers.watcher();
+    let mut arriving = Arriving { attaching: &mut attaching, counter: &counter };
+    let counted = count(args, &pids, &mut arriving, &session, syscalls, watcher, &ending);
+    let Some((started, follower, left)) = counted else { return Ok(exit::BEFORE_START) };
     let (mut processes, mut new_tasks, ends) = follower.into_parts();
     // What the processes do from now on, they do because they are let go.
     let stopped = counter.stopped();
@@ -85,15 +92,15 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     follow::finish(&mut processes);
     let seen = observers.finish(&processes);
     drop(stage);
-    counted.fill(&detached, &ends, left);
+    attaching.fill(&detached, &ends, left);
     let outcome = Outcome {
         followed: Followed { end: None, ended, cpu: Duration::ZERO, left: true },
-        started: counted.started,
+        started,
         processes,
         failure: None,
     };
     let source = summary::Source {
-        command: &counted.command(),
+        command: &attaching.command(),
         session: &session,
         outcome: &outcome,
         counter: &stopped,
@@ -105,99 +112,115 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         wanted: &|name| filter.matches(name),
     };
     let mut report = summary::report(&source, seen)?;
-    report.declines.extend(counted.declines);
-    report.attached = counted.rows;
+    attaching.fill_places(&mut report.processes_detail);
+    report.declines.append(&mut attaching.declines);
+    report.attached = std::mem::take(&mut attaching.rows);
     report.what_if = args.what_if.map(|question| what_if::answer(&report, question));
     drop((observer, counter));
     outputs.write(&mut report, args, &options);
-    Ok(if counted.complete { exit::OK } else { exit::INCOMPLETE })
-}
-
-/// The processes that may be attached to, each once, and those that may not, which has been said. Nothing is
-/// measured before that.
-fn looked_at(args: &TraceArgs) -> (Vec<i32>, Vec<Refused>) {
-    let (mut pids, mut refusals) = (Vec::new(), Vec::new());
-    let mut named = HashSet::new();
-    for pid in args.pids().into_iter().filter(|pid| named.insert(*pid)) {
-        match attach::look(pid) {
-            Ok(()) => pids.push(pid),
-            Err(refusal) => refusals.push(refused(pid, &refusal)),
-        }
-    }
-    (pids, refusals)
+    Ok(if attaching.complete { exit::OK } else { exit::INCOMPLETE })
 }
 
 /// Timers count as queued signals.
 const NO_TIMER: &str = "cannot start a timer; see `ulimit -i`";
 
-/// A process that is not attached to: a row of the report, but for one that does not exist.
-type Refused = Option<DeclineRow>;
-
 /// What the live view names before anything is known of the processes.
 fn wanted(args: &TraceArgs) -> Vec<OsString> {
-    args.pids().iter().map(|pid| format!("-p {pid}").into()).collect()
+    let named = |option: &str, names: &[String]| -> Vec<OsString> {
+        names.iter().map(|name| format!("{option} {name}").into()).collect()
+    };
+    let pids = args.pids().into_iter().map(|pid| format!("-p {pid}").into());
+    pids.chain(named("--unit", &args.unit))
+        .chain(named("--container", &args.container))
+        .chain(named("--cgroup", &args.cgroup))
+        .collect()
 }
 
-/// What is known of the processes while they are counted.
-struct Counting {
-    started: Instant,
+/// What is known of the processes, before and while they are counted.
+struct Attaching {
+    groups: Groups,
+    /// Told of each process that was attached to.
+    say: &'static dyn Fn(&str),
     rows: Vec<AttachedRow>,
     declines: Vec<DeclineRow>,
     /// Whether all processes that were named are counted.
     complete: bool,
+    /// Members of groups that could not be attached to: how often that was tried.
+    refused: HashMap<i32, u32>,
+    /// The same of those that are refused at the end, together if they are so for the same reason.
+    said: BTreeMap<String, Vec<i32>>,
 }
 
-/// Attaches to all and follows them, and how that ended: an error is told when they have been let go. `None`
-/// if no process could be attached to, which has been said.
-fn count<'a>(
-    args: &TraceArgs,
-    (pids, mut refusals): (&[i32], Vec<Refused>),
-    session: &'a Session,
-    syscalls: Option<&'a mut dyn SyscallObserver>,
-    counter: &Counter,
-    watcher: Option<&'a mut dyn Watcher>,
-    ending: &Ending,
-) -> Option<(Counting, Follower<'a>, io::Result<Left>)> {
-    let observers = Observers { syscalls, signals: Box::new(Nobody), watcher };
-    let mut follower = Follower::of_running(session, observers);
-    // Before anything is done to a process that could not be followed without it.
-    let ticker = match follower.ticker() {
-        Ok(ticker) => ticker,
-        Err(error) => {
-            super::warn_user(&format!("{NO_TIMER}: {error}"));
-            return None;
-        }
-    };
-    let (mut rows, mut declines) = (Vec::new(), Vec::new());
-    for pid in pids {
-        let mut traced = |pid: i32| {
-            // If it has ended meanwhile, attaching says so.
-            let _ = counter.follow(pid);
-        };
-        match follower.attach(*pid, &mut traced) {
-            Ok(attached) => {
-                let (name, pid) = (&attached.command, attached.pid);
-                say(args)(&format!("attached to {name} ({pid}); Ctrl-C ends it"));
-                declines.extend(not_redirected(&attached));
-                rows.push(row(&attached));
-            }
-            Err(refusal) => refusals.push(refused(*pid, &refusal)),
-        }
-    }
-    if rows.is_empty() {
-        return None;
-    }
-    let complete = refusals.is_empty();
-    declines.extend(refusals.into_iter().flatten());
-    if let Some(limit) = args.duration {
-        ending.after(limit);
-    }
-    let counting = Counting { started: Instant::now(), rows, declines, complete };
-    let left = follower.run_until(ending, ticker);
-    Some((counting, follower, left))
-}
+/// A process that has just come to a group is often not ready: so often is it tried.
+const TRIALS: u32 = 4;
 
-impl Counting {
+impl Attaching {
+    fn new(groups: Groups, say: &'static dyn Fn(&str)) -> Self {
+        Self {
+            groups,
+            say,
+            rows: Vec::new(),
+            declines: Vec::new(),
+            complete: true,
+            refused: HashMap::new(),
+            said: BTreeMap::new(),
+        }
+    }
+
+    /// The processes that may be attached to, each once; of the others it is said why not. Nothing is measured
+    /// before that.
+    fn look_at_all(&mut self, args: &TraceArgs) -> Vec<i32> {
+        let mut named = HashSet::new();
+        let all = args.pids().into_iter().chain(self.groups.members());
+        let mut pids: Vec<i32> = all.filter(|pid| named.insert(*pid)).collect();
+        pids.retain(|pid| {
+            let looked = attach::look(*pid).map_err(|refusal| self.refused_at_once(*pid, &refusal));
+            looked.is_ok()
+        });
+        self.say_refused();
+        pids
+    }
+
+    /// Not to be tried again. Those of a group that are not there any more are not missed.
+    fn refused_at_once(&mut self, pid: i32, refusal: &Refusal) {
+        self.refused.insert(pid, TRIALS);
+        if !self.groups.is_empty() && is_nobody(refusal) {
+            return;
+        }
+        self.complete = false;
+        let reason = refusal.to_string();
+        let row = DeclineRow { pid, command: command_name(pid), what: "vdso".to_owned(), reason };
+        self.said.entry(row.reason.clone()).or_default().push(pid);
+        self.declines.extend((!row.command.is_empty()).then_some(row));
+    }
+
+    /// Says why processes are not attached to: those with the same reason together.
+    fn say_refused(&mut self) {
+        for (reason, pids) in std::mem::take(&mut self.said) {
+            let command = command_name(pids[0]);
+            let who = if command.is_empty() {
+                pids[0].to_string()
+            } else {
+                format!("{command} ({})", pids[0])
+            };
+            let more = match pids.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            super::warn_user(&format!("cannot attach to {who}{more}: {reason}"));
+        }
+    }
+
+    fn attached(&mut self, attached: &Attached) {
+        let (name, pid) = (&attached.command, attached.pid);
+        let place = self.groups.place_of(pid);
+        let inside = place.to_string();
+        let inside = if inside.is_empty() { inside } else { format!(" in {inside}") };
+        (self.say)(&format!("attached to {name} ({pid}){inside}; Ctrl-C ends it"));
+        self.declines.extend(not_redirected(attached));
+        self.rows.push(row(attached, place));
+    }
+
     /// The programs' names and numbers.
     fn command(&self) -> Vec<OsString> {
         self.rows.iter().map(|row| format!("{} ({})", row.command, row.pid).into()).collect()
@@ -217,6 +240,111 @@ impl Counting {
             ended.clone_into(&mut row.ended);
         }
     }
+
+    /// Says where processes belong: where those do that were attached to, and that they descend from.
+    fn fill_places(&self, processes: &mut [ProcessDetail]) {
+        let mut places: HashMap<i32, Place> =
+            self.rows.iter().map(|row| (row.pid, row.place.clone())).collect();
+        // Parents come before their children.
+        for process in processes {
+            let parents = || process.parent.and_then(|parent| places.get(&parent));
+            if let Some(place) = places.get(&process.pid).or_else(parents).cloned() {
+                process.place = place.clone();
+                places.insert(process.pid, place);
+            }
+        }
+    }
+}
+
+/// Whether there is no process to speak of, or no other one than this, or one that is followed already: a
+/// child whose birth is told soon.
+fn is_nobody(refusal: &Refusal) -> bool {
+    match refusal {
+        Refusal::Gone | Refusal::Ended | Refusal::Zombie | Refusal::Own | Refusal::Kernel => true,
+        Refusal::Traced(_, by) => u32::try_from(*by) == Ok(std::process::id()),
+        _ => false,
+    }
+}
+
+/// Those who arrive while others are counted.
+struct Arriving<'a> {
+    attaching: &'a mut Attaching,
+    /// Told of each process.
+    counter: &'a Counter,
+}
+
+impl Arrivals for Arriving<'_> {
+    fn look(&mut self, followed: &Processes) -> Vec<i32> {
+        let members = self.attaching.groups.members_if_due();
+        let is_new = |pid: &i32| {
+            let trials = self.attaching.refused.get(pid).copied().unwrap_or(0);
+            trials < TRIALS && followed.index_of(*pid).is_none()
+        };
+        members.into_iter().filter(is_new).collect()
+    }
+
+    fn traced(&mut self, pid: i32) {
+        // If it has ended meanwhile, attaching says so.
+        let _ = self.counter.follow(pid);
+    }
+
+    fn outcome(&mut self, pid: i32, outcome: Result<Attached, Refusal>) {
+        match outcome {
+            Ok(attached) => self.attaching.attached(&attached),
+            Err(refusal) if is_nobody(&refusal) => {}
+            Err(refusal) => {
+                let trials = self.attaching.refused.entry(pid).or_default();
+                *trials += 1;
+                if *trials == TRIALS {
+                    self.attaching.refused_at_once(pid, &refusal);
+                    self.attaching.say_refused();
+                }
+            }
+        }
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        (!self.attaching.groups.is_empty()).then_some(PATIENCE)
+    }
+}
+
+/// Attaches to all and follows them, and how that ended: an error is told when they have been let go. `None`
+/// if no process could be attached to, which has been said.
+fn count<'a>(
+    args: &TraceArgs,
+    pids: &[i32],
+    arriving: &mut Arriving<'_>,
+    session: &'a Session,
+    syscalls: Option<&'a mut dyn SyscallObserver>,
+    watcher: Option<&'a mut dyn Watcher>,
+    ending: &Ending,
+) -> Option<(Instant, Follower<'a>, io::Result<Left>)> {
+    let observers = Observers { syscalls, signals: Box::new(Nobody), watcher };
+    let mut follower = Follower::of_running(session, observers);
+    // Before anything is done to a process that could not be followed without it.
+    let ticker = match follower.ticker() {
+        Ok(ticker) => ticker,
+        Err(error) => {
+            super::warn_user(&format!("{NO_TIMER}: {error}"));
+            return None;
+        }
+    };
+    for pid in pids {
+        match follower.attach(*pid, &mut |pid| arriving.traced(pid)) {
+            Ok(attached) => arriving.attaching.attached(&attached),
+            Err(refusal) => arriving.attaching.refused_at_once(*pid, &refusal),
+        }
+    }
+    arriving.attaching.say_refused();
+    if arriving.attaching.rows.is_empty() {
+        return None;
+    }
+    if let Some(limit) = args.duration {
+        ending.after(limit);
+    }
+    let started = Instant::now();
+    let left = follower.run_until(ending, ticker, arriving);
+    Some((started, follower, left))
 }
 
 /// Says what a process keeps of us, and how it gets rid of that.
@@ -231,24 +359,16 @@ fn say_remains(detached: &Detached, processes: &Processes) {
     ));
 }
 
-fn row(attached: &Attached) -> AttachedRow {
+fn row(attached: &Attached, place: Place) -> AttachedRow {
     AttachedRow {
         pid: attached.pid,
         command: attached.command.clone(),
         title: attach::title(attached.pid),
         threads: attached.threads.len() as u64,
         pause_ns: nanos(attached.pause),
+        place,
         ..AttachedRow::default()
     }
-}
-
-/// Says why a process is not attached to.
-fn refused(pid: i32, refusal: &Refusal) -> Refused {
-    let command = command_name(pid);
-    let who = if command.is_empty() { pid.to_string() } else { format!("{command} ({pid})") };
-    super::warn_user(&format!("cannot attach to {who}: {refusal}"));
-    let row = DeclineRow { pid, command, what: "vdso".to_owned(), reason: refusal.to_string() };
-    (!row.command.is_empty()).then_some(row)
 }
 
 fn not_redirected(attached: &Attached) -> Vec<DeclineRow> {

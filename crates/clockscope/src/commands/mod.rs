@@ -6,6 +6,7 @@ pub mod capture;
 pub mod compare;
 pub mod completions;
 pub mod doctor;
+mod groups;
 pub mod observers;
 pub mod output;
 pub mod program;

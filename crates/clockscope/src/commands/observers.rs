@@ -32,7 +32,7 @@ pub fn stage(args: &TraceArgs) -> anyhow::Result<Option<Stage>> {
 }
 
 impl<'a> Observing<'a> {
-    /// Starts them. `program` is what the live view names.
+    /// Starts them. `program` is what the live view names, `running` the processes that run already.
     ///
     /// # Errors
     ///
@@ -41,12 +41,12 @@ impl<'a> Observing<'a> {
         args: &TraceArgs,
         stage: Option<&Stage>,
         program: &[OsString],
+        running: &[i32],
         counter: &'a Counter,
         filter: &'a Filter,
         session: &'a Session,
     ) -> anyhow::Result<Self> {
-        let sampling =
-            args.callers_of().map(|of| Sampling::start(of, args.freq, session, &args.pids()));
+        let sampling = args.callers_of().map(|of| Sampling::start(of, args.freq, session, running));
         if let Some(sampling) = sampling.as_ref().filter(|_| args.no_follow) {
             sampling.decline("--no-follow lets the program go before its callers can be watched");
         }

@@ -45,7 +45,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         super::warn_user(&refused);
         return Ok(exit::FAILURE);
     }
-    if !args.attach.is_empty() {
+    if args.attaches() {
         return super::attach::trace(args);
     }
     let options = text_options(args)?;
@@ -71,7 +71,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let mut observer = counter.observer();
     let observing = observer.as_mut().map(|observer| observer as &mut dyn SyscallObserver);
     let mut observers =
-        Observing::start(args, stage.as_ref(), &args.command, &counter, &filter, &session)?;
+        Observing::start(args, stage.as_ref(), &args.command, &[], &counter, &filter, &session)?;
     let outcome = prepared.follow(&session, observing, observers.watchers().watcher(), how)?;
     session.stop_timing();
     let seen = observers.finish(&outcome.processes);

@@ -47,6 +47,17 @@ impl Image {
         threads.into_iter().find_map(Self::through)
     }
 
+    /// Those of some processes. One that has only just been started may not have its vDSO yet.
+    #[track_caller]
+    pub(crate) fn of_all(pids: &[i32]) -> Vec<Self> {
+        let mut all = Vec::new();
+        wait_until("they have a vDSO", || {
+            all = pids.iter().filter_map(|pid| Self::of(*pid)).collect::<Vec<_>>();
+            all.len() == pids.len()
+        });
+        all
+    }
+
     /// Reads it by the memory of a thread.
     fn through(pid: i32) -> Option<Self> {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
@@ -156,21 +167,31 @@ impl Attachment {
     /// Starts it, and waits until all of these processes go through the shim.
     #[track_caller]
     pub(crate) fn to(pids: &[i32], options: &[&str]) -> Self {
-        // One that has only just been started may not have its vDSO yet.
-        let mut before = Vec::new();
-        wait_until("they have a vDSO", || {
-            before = pids.iter().filter_map(|pid| Image::of(*pid)).collect::<Vec<_>>();
-            before.len() == pids.len()
-        });
+        let before = Image::of_all(pids);
         let mut attachment = Self::start(&[], pids, options);
+        attachment.reaches(pids, &before);
+        attachment
+    }
+
+    /// The same where the options say which processes are meant.
+    #[track_caller]
+    pub(crate) fn to_those_of(options: &[&str], pids: &[i32]) -> Self {
+        let before = Image::of_all(pids);
+        let mut attachment = Self::start(&[], &[], options);
+        attachment.reaches(pids, &before);
+        attachment
+    }
+
+    /// Waits until all of these processes go through the shim, whose images were these.
+    #[track_caller]
+    pub(crate) fn reaches(&mut self, pids: &[i32], before: &[Image]) {
         let attached = |pid: &i32, before: &Image| {
             Image::of(*pid).is_none_or(|now| now.entry() != before.entry())
         };
         wait_until("clockscope has attached", || {
-            attachment.is_running();
-            pids.iter().zip(&before).all(|(pid, before)| attached(pid, before))
+            self.is_running();
+            pids.iter().zip(before).all(|(pid, before)| attached(pid, before))
         });
-        attachment
     }
 
     /// Starts it below other words, and does not wait.
@@ -181,7 +202,9 @@ impl Attachment {
         let words = [starter, &[clockscope().into_os_string()]].concat();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg("trace").args(options);
-        command.args(["-p", &list.join(",")]);
+        if !list.is_empty() {
+            command.args(["-p", &list.join(",")]);
+        }
         command.args(["--format", "json", "-o"]).arg(directory.path().join("report.json"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().expect("start clockscope");

@@ -24,6 +24,7 @@ mod trace_attach_words;
 mod trace_callers;
 mod trace_faults;
 mod trace_follow;
+mod trace_groups;
 mod trace_kill;
 mod trace_languages;
 mod trace_python;

@@ -140,6 +140,7 @@ pub(super) fn processes() -> TraceReport {
             vdso: vec![vdso("time", None, 12, 12, 4_100)],
             syscalls: vec![syscall("read", 12, 2, 300_000)],
             threads: vec![thread(4_022, 5), thread(4_023, 7)],
+            ..ProcessDetail::default()
         },
         ProcessDetail {
             pid: 4_024,

@@ -2,6 +2,7 @@
 
 use crate::columns::Column;
 use crate::options::SortBy;
+use clockscope_containers::place::{Container, Place, Runtime};
 use clockscope_model::trace::Clock;
 use insta::assert_snapshot;
 
@@ -385,6 +386,7 @@ fn how_long_threads_stood_still_is_said_of_each_process() {
         pause_ns: 400_000,
         detach_pause_ns: 2_000_000,
         ended: ended.to_owned(),
+        ..Attached::default()
     };
     let attached =
         vec![process(7, 3, "duration"), process(8, 1, "interrupted"), process(9, 1, "exited")];
@@ -400,6 +402,41 @@ fn how_long_threads_stood_still_is_said_of_each_process() {
     Attached:     postgres (9): its thread stood still up to 400 us at the start; it
                   exited
     ");
+}
+
+#[test]
+fn where_processes_run_is_said_once_for_all_that_run_there() {
+    let process = |pid, container: Option<&str>, unit: Option<&str>| Attached {
+        pid,
+        command: "postgres".into(),
+        place: Place {
+            container: container.map(|name| Container {
+                runtime: Some(Runtime::Podman),
+                id: "3f2a81c09d4b7e65f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708".into(),
+                name: Some(name.into()),
+            }),
+            pod: None,
+            unit: unit.map(Into::into),
+        },
+        ..Attached::default()
+    };
+    let told = |attached: Vec<Attached>| -> String {
+        let report = TraceReport { attached, ..TraceReport::default() };
+        let text = text(&report);
+        let behind = text.split_once("Runs in").map_or("", |(_, behind)| behind);
+        let lines = format!("Runs in{behind}");
+        lines.lines().take(4).map(|line| format!("{line}\n")).collect()
+    };
+    insta::assert_snapshot!(told(vec![
+        process(7, Some("db\u{1b}[31m"), None),
+        process(8, Some("db\u{1b}[31m"), None)
+    ]));
+    insta::assert_snapshot!(told(vec![
+        process(7, Some("db"), None),
+        process(8, None, Some("postgresql.service")),
+        process(9, Some("db"), None),
+        process(10, None, None),
+    ]));
 }
 
 #[test]

@@ -99,7 +99,7 @@ prop_compose! {
         let threads = tids.into_iter()
             .map(|tid| ThreadDetail { tid, name: command.clone().into(), vdso: vdso.clone(), syscalls: syscalls.clone() })
             .collect();
-        ProcessDetail { pid, parent: None, command: command.clone().into(), title: command.into(), vdso_calls, syscall_calls: Some(syscall_calls), vdso, syscalls, threads }
+        ProcessDetail { pid, parent: None, command: command.clone().into(), title: command.into(), vdso_calls, syscall_calls: Some(syscall_calls), vdso, syscalls, threads, ..ProcessDetail::default() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reports of `trace` for the tests of its page: a server that reads the clock too often.
 
 use clock_doctor::state::HostState;
+use clockscope_containers::place::{Container, Place, Runtime};
 use clockscope_model::callers::{CalledRow, Callers, CutRow, FrameKind, FrameRow, StackRow};
 use clockscope_model::trace::{
     Attached, ClockReads, DeclineRow, Latency, Moment, Overhead, ProcessDetail, SyscallRow,
@@ -95,16 +96,30 @@ pub(crate) fn server() -> TraceReport {
         },
         timeline: timeline(),
         callers: Some(callers()),
-        attached: vec![Attached {
-            pid: 4021,
-            command: "freeDiameterd".into(),
-            title: "freeDiameterd --daemon".into(),
-            threads: 61,
-            pause_ns: 1_640_000,
-            detach_pause_ns: 902_000,
-            ended: "duration".into(),
-        }],
+        attached: vec![attached()],
         ..TraceReport::default()
+    }
+}
+
+/// A process in a container with a hostile name.
+fn attached() -> Attached {
+    Attached {
+        pid: 4021,
+        command: "freeDiameterd".into(),
+        title: "freeDiameterd --daemon".into(),
+        threads: 61,
+        pause_ns: 1_640_000,
+        detach_pause_ns: 902_000,
+        ended: "duration".into(),
+        place: Place {
+            container: Some(Container {
+                runtime: Some(Runtime::Docker),
+                id: "3f2a81c09d4b7e65f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708".into(),
+                name: Some("<b>diameter".into()),
+            }),
+            pod: None,
+            unit: None,
+        },
     }
 }
 

@@ -1,37 +1,93 @@
-//! What a seccomp filter makes of the system calls that we want a process to make. Pure.
+//! What a seccomp filter makes of a system call: its own code is run on the call. Pure.
+//!
+//! # References
+//!
+//! `seccomp(2)`, `include/uapi/linux/seccomp.h`; `kernel/seccomp.c` (`seccomp_check_filter`: which instructions there
+//! are, `seccomp_run_filters`: which of several answers counts), Linux 6.18
 
 /// One instruction of a filter, `struct sock_filter`: include/uapi/linux/filter.h (Linux 6.18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Instruction {
-    pub(super) code: u16,
+pub struct Instruction {
+    /// What it does.
+    pub code: u16,
     /// How many instructions to skip if true.
-    pub(super) if_true: u8,
+    pub if_true: u8,
     /// How many to skip if not.
-    pub(super) if_false: u8,
-    pub(super) k: u32,
+    pub if_false: u8,
+    /// Its constant.
+    pub k: u32,
 }
 
 /// A system call as a filter sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Call {
+pub struct Call {
     /// Its name, for words.
-    pub(super) name: &'static str,
-    pub(super) number: i64,
+    pub name: &'static str,
+    /// Its number.
+    pub number: i64,
+    /// In which table that is: `AUDIT_ARCH_*`.
+    pub arch: u32,
     /// Address of the instruction behind it.
-    pub(super) at: u64,
-    pub(super) arguments: [u64; 6],
+    pub at: u64,
+    /// Its arguments.
+    pub arguments: [u64; 6],
 }
 
 /// `AUDIT_ARCH_X86_64`.
-const ARCH: u32 = 0xc000_003e;
+pub const ARCH_X86_64: u32 = 0xc000_003e;
+/// `AUDIT_ARCH_I386`: 32-bit programs.
+pub const ARCH_I386: u32 = 0x4000_0003;
 /// `SECCOMP_RET_ACTION_FULL`, `SECCOMP_RET_ALLOW` and `SECCOMP_RET_LOG`.
 const ACTION: u32 = 0xffff_0000;
 const ALLOW: u32 = 0x7fff_0000;
 const LOG: u32 = 0x7ffc_0000;
+/// `SECCOMP_RET_KILL_PROCESS`, `SECCOMP_RET_ERRNO`, `SECCOMP_RET_USER_NOTIF` and `SECCOMP_RET_TRACE`.
+const KILL_PROCESS: u32 = 0x8000_0000;
+const ERRNO: u32 = 0x0005_0000;
+const USER_NOTIF: u32 = 0x7fc0_0000;
+const TRACE: u32 = 0x7ff0_0000;
+/// `MAX_ERRNO`: a filter can give no larger one.
+const MAX_ERRNO: u32 = 4095;
+
+impl Instruction {
+    /// Reads one: `struct sock_filter`.
+    pub fn parse(bytes: [u8; 8]) -> Self {
+        let [a, b, if_true, if_false, k @ ..] = bytes;
+        let (code, k) = (u16::from_le_bytes([a, b]), u32::from_le_bytes(k));
+        Self { code, if_true, if_false, k }
+    }
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is made.
+    Passes,
+    /// It fails with this error number.
+    Fails(u16),
+    /// The process or the thread is killed, or gets `SIGSYS`.
+    Kills,
+    /// Another process decides.
+    Asks,
+}
+
+/// What becomes of a call that all filters look at: of several answers the one that forbids most counts.
+pub fn answer(filters: &[Vec<Instruction>], call: &Call) -> Answer {
+    let of = |filter: &Vec<Instruction>| run(filter, call).unwrap_or(KILL_PROCESS);
+    // The more an action forbids, the smaller it is as a signed number.
+    let least = filters.iter().map(of).min_by_key(|value| (value & ACTION).cast_signed());
+    let Some(value) = least else { return Answer::Passes };
+    match value & ACTION {
+        ALLOW | LOG => Answer::Passes,
+        ERRNO => Answer::Fails(u16::try_from((value & 0xffff).min(MAX_ERRNO)).unwrap_or(0)),
+        USER_NOTIF | TRACE => Answer::Asks,
+        _ => Answer::Kills,
+    }
+}
 
 /// Whether all filters let a call pass.
-pub(super) fn lets_pass(filters: &[Vec<Instruction>], call: &Call) -> bool {
-    filters.iter().all(|filter| matches!(run(filter, call).map(|r| r & ACTION), Some(ALLOW | LOG)))
+pub fn lets_pass(filters: &[Vec<Instruction>], call: &Call) -> bool {
+    answer(filters, call) == Answer::Passes
 }
 
 /// A word of `struct seccomp_data`: number, architecture, instruction pointer, arguments.
@@ -43,7 +99,7 @@ fn word(call: &Call, offset: u32) -> Option<u32> {
     };
     match offset {
         0 => u32::try_from(call.number).ok(),
-        4 => Some(ARCH),
+        4 => Some(call.arch),
         8 | 12 => half(call.at, offset - 8),
         16..64 if offset.is_multiple_of(4) => {
             let index = usize::try_from((offset - 16) / 8).ok()?;
@@ -138,6 +194,7 @@ mod tests {
     const CALL: Call = Call {
         name: "shmat",
         number: 30,
+        arch: ARCH_X86_64,
         at: 0x7fff_0000_1234,
         arguments: [7, 0x1_2345_6789, 0o110_000, 0, 0, 9],
     };
@@ -158,9 +215,15 @@ mod tests {
 
     #[test]
     fn all_words_of_a_call_are_seen() {
-        for (offset, value) in
-            [(0, 30), (4, ARCH), (8, 0x1234), (12, 0x7fff), (24, 0x2345_6789), (28, 1), (56, 9)]
-        {
+        for (offset, value) in [
+            (0, 30),
+            (4, ARCH_X86_64),
+            (8, 0x1234),
+            (12, 0x7fff),
+            (24, 0x2345_6789),
+            (28, 1),
+            (56, 9),
+        ] {
             assert!(lets_pass(&[allows_if(offset, value)], &CALL), "{offset}");
             assert!(!lets_pass(&[allows_if(offset, value + 1)], &CALL), "{offset}");
         }
@@ -175,6 +238,26 @@ mod tests {
         assert!(lets_pass(&[allows_if(0, 30), log], &CALL));
         // Error 1 instead of the call.
         assert!(!lets_pass(&[vec![at(0x06, 0, 0, 0x0005_0001)]], &CALL));
+    }
+
+    #[test]
+    fn of_several_answers_the_strictest_counts() {
+        let gives = |value| vec![at(0x06, 0, 0, value)];
+        let all = |values: &[u32]| {
+            answer(&values.iter().map(|value| gives(*value)).collect::<Vec<_>>(), &CALL)
+        };
+        assert_eq!(all(&[]), Answer::Passes);
+        assert_eq!(all(&[ALLOW, LOG]), Answer::Passes);
+        assert_eq!(all(&[ALLOW, ERRNO | 38]), Answer::Fails(38));
+        assert_eq!(all(&[ERRNO | 1, TRACE]), Answer::Fails(1));
+        assert_eq!(all(&[ERRNO | 0xffff]), Answer::Fails(4095));
+        assert_eq!(all(&[USER_NOTIF | 3]), Answer::Asks);
+        assert_eq!(all(&[ALLOW, 0x1234_0000]), Answer::Kills, "no action that there is");
+        for killing in [KILL_PROCESS, 0, 0x0003_0000] {
+            assert_eq!(all(&[ERRNO | 1, ALLOW, killing]), Answer::Kills, "{killing:#x}");
+        }
+        assert_eq!(answer(&[vec![]], &CALL), Answer::Kills, "no filter that the kernel takes");
+        assert_eq!(Instruction::parse([0x15, 0, 1, 2, 4, 3, 2, 1]), at(0x15, 1, 2, 0x0102_0304));
     }
 
     #[test]

@@ -1,0 +1,235 @@
+//! Where runtimes keep their state, and reading it. A container's user may own such a file (podman without root), so it
+//! is not trusted: it must be a regular file, of that user or of root, and of no more than a few megabytes.
+
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::place::{Container, Place, Runtime, is_id};
+use crate::state::{self, Form, Names};
+
+/// Longer files are not read: a thousand containers take 1 MB.
+const LONGEST: u64 = 8 << 20;
+/// So many storage drivers of containers/storage have files of this kind.
+const DRIVERS: [&str; 4] = ["overlay", "vfs", "btrfs", "zfs"];
+
+/// The names of containers, each looked up once.
+#[derive(Debug)]
+pub struct Lookup {
+    roots: Vec<PathBuf>,
+    known: HashMap<String, Option<Names>>,
+}
+
+impl Lookup {
+    /// Looks below the root of the first process, which is the host's also in a container that sees the host's
+    /// processes, and below the own one.
+    pub fn here() -> Self {
+        Self::below(vec!["/proc/1/root".into(), "/".into()])
+    }
+
+    /// Looks below these folders.
+    pub fn below(roots: Vec<PathBuf>) -> Self {
+        Self { roots, known: HashMap::new() }
+    }
+
+    /// Adds names to what the control groups of a process of this user tell.
+    pub fn fill(&mut self, place: &mut Place, user: u32) {
+        let Some(container) = &place.container else { return };
+        if let Some(names) = self.names(&container.clone(), user) {
+            names.fill(place);
+        }
+    }
+
+    /// What a container is called, one of this user's processes being in it.
+    pub fn names(&mut self, container: &Container, user: u32) -> Option<Names> {
+        let id = container.id.verbatim();
+        if let Some(known) = self.known.get(id) {
+            return known.clone();
+        }
+        // Other names could be paths.
+        let found = if is_id(id) { self.find(container.runtime, id, user) } else { None };
+        self.known.insert(id.to_owned(), found.clone());
+        found
+    }
+
+    fn find(&self, runtime: Option<Runtime>, id: &str, user: u32) -> Option<Names> {
+        self.roots.iter().find_map(|root| {
+            let home = home_of(root, user).filter(|_| user != 0);
+            let of_system =
+                places(runtime, id, None).into_iter().map(|(form, path)| (form, path, 0));
+            let of_user = home.map(|home| places(runtime, id, Some(&home))).unwrap_or_default();
+            let of_user = of_user.into_iter().map(|(form, path)| (form, path, user));
+            of_system.chain(of_user).find_map(|(form, path, owner)| {
+                let text = read(&root.join(path), owner)?;
+                state::names(form, &text, id)
+            })
+        })
+    }
+}
+
+/// Paths without the leading `/` where a container's names may stand. Pure.
+fn places(runtime: Option<Runtime>, id: &str, home: Option<&str>) -> Vec<(Form, String)> {
+    let may_be = |of: &[Runtime]| runtime.is_none_or(|runtime| of.contains(&runtime));
+    let mut places = Vec::new();
+    if may_be(&[Runtime::Podman, Runtime::CriO]) {
+        let storage = match home {
+            Some(home) => {
+                format!("{}/.local/share/containers/storage", home.trim_start_matches('/'))
+            }
+            None => "var/lib/containers/storage".to_owned(),
+        };
+        for driver in DRIVERS {
+            for file in ["containers.json", "volatile-containers.json"] {
+                places.push((Form::Storage, format!("{storage}/{driver}-containers/{file}")));
+            }
+        }
+    }
+    if home.is_some() {
+        return places;
+    }
+    if may_be(&[Runtime::Docker]) {
+        places.push((Form::Docker, format!("var/lib/docker/containers/{id}/config.v2.json")));
+    }
+    if may_be(&[Runtime::Containerd]) {
+        for containerd in ["run/containerd", "run/k3s/containerd"] {
+            for namespace in ["k8s.io", "default"] {
+                let task = format!("{containerd}/io.containerd.runtime.v2.task/{namespace}/{id}");
+                places.push((Form::Bundle, format!("{task}/config.json")));
+            }
+        }
+    }
+    if may_be(&[Runtime::CriO]) {
+        let bundle = format!("run/containers/storage/overlay-containers/{id}/userdata");
+        places.push((Form::Bundle, format!("{bundle}/config.json")));
+    }
+    places
+}
+
+/// The home of a user in a `/etc/passwd`.
+fn home_of(root: &Path, user: u32) -> Option<String> {
+    let text = read(&root.join("etc/passwd"), 0)?;
+    String::from_utf8_lossy(&text).lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let is_it = fields.get(2)?.parse() == Ok(user);
+        is_it.then(|| fields.get(5).map(|home| (*home).to_owned()))?
+    })
+}
+
+/// A small regular file of a user or of root; neither waits nor follows a last link.
+fn read(path: &Path, owner: u32) -> Option<Vec<u8>> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    if !metadata.is_file() || !(metadata.uid() == owner || metadata.uid() == 0) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= LONGEST).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const ID: &str = "3f2a81c09d4b7e65f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708";
+
+    fn own_uid(root: &Path) -> u32 {
+        fs::metadata(root).expect("is there").uid()
+    }
+
+    fn put(root: &Path, path: &str, text: &str) -> PathBuf {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("is below")).expect("make folders");
+        fs::write(&path, text).expect("write");
+        path
+    }
+
+    /// The name of a container of a runtime, as files below a folder tell it.
+    fn name(root: &Path, runtime: Option<Runtime>) -> Option<String> {
+        let container = Container { runtime, id: ID.into(), name: None };
+        let names = Lookup::below(vec![root.into()]).names(&container, own_uid(root))?;
+        names.container.map(|name| name.verbatim().to_owned())
+    }
+
+    /// A file of podman's, whose owner may be the one who runs the test.
+    fn of_podman(root: &Path) -> PathBuf {
+        let home = put(root, "etc/passwd", &format!("a:x:{}:0::/var/a:/bin/sh\n", own_uid(root)));
+        assert!(home.exists());
+        let folder = if own_uid(root) == 0 { "var/lib" } else { "var/a/.local/share" };
+        let text = format!(r#"[{{"id":"{ID}","names":["web"]}}]"#);
+        put(root, &format!("{folder}/containers/storage/overlay-containers/containers.json"), &text)
+    }
+
+    #[test]
+    fn names_are_found_where_the_runtimes_keep_them() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        assert_eq!(name(root, None), None);
+        of_podman(root);
+        for (runtime, wanted) in [
+            (Some(Runtime::Podman), Some("web")),
+            (Some(Runtime::CriO), Some("web")),
+            (None, Some("web")),
+            (Some(Runtime::Docker), None),
+        ] {
+            assert_eq!(name(root, runtime).as_deref(), wanted, "{runtime:?}");
+        }
+        if own_uid(root) == 0 {
+            put(
+                root,
+                &format!("run/containerd/io.containerd.runtime.v2.task/k8s.io/{ID}/config.json"),
+                r#"{"annotations":{"io.kubernetes.cri.container-name":"nginx"}}"#,
+            );
+            put(
+                root,
+                &format!("var/lib/docker/containers/{ID}/config.v2.json"),
+                &format!(r#"{{"ID":"{ID}","Name":"/db"}}"#),
+            );
+            assert_eq!(name(root, Some(Runtime::Containerd)).as_deref(), Some("nginx"));
+            assert_eq!(name(root, Some(Runtime::Docker)).as_deref(), Some("db"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_small_file_is_not_read_and_nobody_waits() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let file = of_podman(root);
+        let podman = Some(Runtime::Podman);
+        assert_eq!(name(root, podman).as_deref(), Some("web"));
+        let moved = root.join("elsewhere");
+        fs::rename(&file, &moved).unwrap();
+        symlink(&moved, &file).unwrap();
+        assert_eq!(name(root, podman), None, "a link");
+        fs::remove_file(&file).unwrap();
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &file, fifo, 0o600.into(), 0).unwrap();
+        assert_eq!(name(root, podman), None, "a pipe");
+        fs::remove_file(&file).unwrap();
+        fs::rename(&moved, &file).unwrap();
+        fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(1 << 30).unwrap();
+        assert_eq!(name(root, podman), None, "1 GiB");
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        assert_eq!(name(root, podman), None, "a folder");
+    }
+
+    #[test]
+    fn a_name_that_is_no_id_is_no_path() {
+        let root = tempfile::tempdir().unwrap();
+        put(
+            root.path(),
+            "var/lib/docker/containers/x/config.v2.json",
+            r#"{"ID":"../x","Name":"/no"}"#,
+        );
+        let container = Container { runtime: None, id: "../x".into(), name: None };
+        let names = Lookup::below(vec![root.path().into()]).names(&container, own_uid(root.path()));
+        assert_eq!(names, None);
+    }
+}

@@ -1,0 +1,99 @@
+//! `--unit`, `--container` and `--cgroup`: who belongs to what was named.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+
+use crate::cli::trace::TraceArgs;
+use clockscope_containers::choice::{self, Group, Wanted};
+use clockscope_containers::files::Lookup;
+use clockscope_containers::place::{Place, place};
+use clockscope_containers::processes;
+use clockscope_sys::{access, proc_text};
+
+/// How often new processes are looked for. They are the few that come from outside: forks are told by the kernel.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A look takes this part of the time at most, where there are very many processes.
+const PART: u32 = 20;
+
+/// How long after the end of the last process another one may come: a service that is started again.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What was named.
+#[derive(Debug)]
+pub(super) struct Groups {
+    groups: Vec<Group>,
+    lookup: Lookup,
+    next_look: Instant,
+}
+
+impl Groups {
+    /// Finds what was named; nothing may have been.
+    ///
+    /// # Errors
+    ///
+    /// A clause that says why something is not found.
+    pub(super) fn find(args: &TraceArgs) -> anyhow::Result<Self> {
+        let mut found =
+            Self { groups: Vec::new(), lookup: Lookup::here(), next_look: Instant::now() };
+        let wanted: Vec<Wanted> = (args.unit.iter().cloned().map(Wanted::Unit))
+            .chain(args.container.iter().cloned().map(Wanted::Container))
+            .chain(args.cgroup.iter().cloned().map(Wanted::Cgroup))
+            .collect();
+        if wanted.is_empty() {
+            return Ok(found);
+        }
+        let all = processes::all().context("cannot list processes: /proc cannot be read")?;
+        let mounts = proc_text::read("/proc/self/mountinfo").unwrap_or_default();
+        for wanted in wanted {
+            let lookup = &mut found.lookup;
+            let mut names = |container: &_, pid| lookup.names(container, processes::user(pid)?);
+            match choice::choose(&wanted, &all, &mut names, &mounts) {
+                Ok(group) => found.groups.push(group),
+                // The runtimes' files are open to root alone.
+                Err(not)
+                    if matches!(wanted, Wanted::Container(_)) && access::effective_uid() != 0 =>
+                {
+                    bail!("{not}; only root finds containers by name")
+                }
+                Err(not) => bail!("{not}"),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether nothing was named.
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// The processes that belong to what was named, at the moment.
+    pub(super) fn members(&self) -> Vec<i32> {
+        let all = processes::all().unwrap_or_default();
+        let is_member =
+            |process: &processes::Process| self.groups.iter().any(|g| g.has(&process.cgroup));
+        all.iter().filter(|process| is_member(process)).map(|process| process.pid).collect()
+    }
+
+    /// The same from time to time; otherwise nobody.
+    pub(super) fn members_if_due(&mut self) -> HashSet<i32> {
+        let begun = Instant::now();
+        if self.is_empty() || begun < self.next_look {
+            return HashSet::new();
+        }
+        let members = self.members().into_iter().collect();
+        self.next_look = begun + LOOK.max(begun.elapsed() * PART);
+        members
+    }
+
+    /// Container, pod and unit of a process.
+    pub(super) fn place_of(&mut self, pid: i32) -> Place {
+        let mut found = processes::cgroup(pid).map(|text| place(&text)).unwrap_or_default();
+        if let Some(user) = processes::user(pid) {
+            self.lookup.fill(&mut found, user);
+        }
+        found
+    }
+}

@@ -1,0 +1,163 @@
+//! `clockscope trace --unit`, `--container` and `--cgroup`: all processes of a control group are counted, those that
+//! enter it later too. `make test-containers` does the same with real containers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::support::attaching::{Attachment, Image, wait_until};
+use crate::support::builds::{self, Link};
+use crate::support::compare::assert_counts;
+use crate::support::conversation::Conversation;
+use crate::support::running::{Traced, clockscope, finish, rows};
+use crate::support::{is_root_or_skip, skip};
+
+/// A control group of a test, removed when dropped.
+struct Group {
+    path: PathBuf,
+    mount: PathBuf,
+}
+
+impl Group {
+    /// Makes one below where one hierarchy is mounted; its name has the number of the test's process in it.
+    fn new(name: &str) -> Option<Self> {
+        if !is_root_or_skip() {
+            return None;
+        }
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("read the mounts");
+        let mount = mounts.lines().find_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            (words[2] == "cgroup2" || words[3].contains("name=systemd")).then(|| words[1].into())
+        });
+        let Some(mount): Option<PathBuf> = mount else {
+            skip("no control groups are mounted");
+            return None;
+        };
+        let top = mount.join(format!("clockscope-test-{}-{name}", std::process::id()));
+        let path = top.join(name);
+        if let Err(error) = fs::create_dir_all(&path) {
+            skip(format!("a control group cannot be made: {error}"));
+            return None;
+        }
+        Some(Self { path, mount })
+    }
+
+    /// Moves a process there.
+    fn enter(&self, pid: i32) {
+        fs::write(self.path.join("cgroup.procs"), pid.to_string()).expect("move a process");
+    }
+
+    /// Its path in the hierarchy.
+    fn in_hierarchy(&self) -> String {
+        format!("/{}", self.path.strip_prefix(&self.mount).expect("is below").display())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The processes in it have been killed, and the kernel takes a moment to let go of them.
+        let is_gone = |path: &Path| fs::remove_dir(path).is_ok() || !path.exists();
+        wait_until("a control group can be removed", || is_gone(&self.path));
+        wait_until("the one above it can be removed", || {
+            is_gone(self.path.parent().expect("has one"))
+        });
+    }
+}
+
+fn server() -> Option<Conversation> {
+    Some(Conversation::start(&words![builds::c("attach_server", Link::Dynamic)?, "2"]))
+}
+
+/// What is refused is said in one line.
+#[track_caller]
+fn assert_not_found(options: &[&str], wanted: &str) {
+    let output = finish(
+        Command::new(clockscope())
+            .arg("trace")
+            .args(options)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start clockscope"),
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains(wanted) && said.lines().count() == 1, "{said}");
+}
+
+/// The processes that were attached to.
+fn attached(traced: &Traced) -> Vec<i32> {
+    let report = traced.report();
+    let pid = |row: &serde_json::Value| row["pid"].as_i64()?.try_into().ok();
+    rows(report.field("attached")).filter_map(pid).collect()
+}
+
+#[test]
+fn processes_that_are_in_a_group_and_those_that_enter_it_are_counted() {
+    let Some(group) = Group::new("some.service") else { return };
+    let [Some(mut first), Some(mut second), Some(outside)] = [server(), server(), server()] else {
+        return;
+    };
+    group.enter(first.pid());
+    let path = group.in_hierarchy();
+    let options = ["--via", "none", "--cgroup", &path];
+    let mut attachment = Attachment::to_those_of(&options, &[first.pid()]);
+    let before = Image::of_all(&[second.pid()]);
+    group.enter(second.pid());
+    attachment.reaches(&[second.pid()], &before);
+    first.begin();
+    second.begin();
+    first.check_an_answer(3);
+    let (mut said, more) = (first.end(), second.end());
+    let traced = attachment.detach();
+    assert_eq!(attached(&traced), [first.pid(), second.pid()], "not {}", outside.pid());
+    for (key, calls) in more.vdso {
+        *said.vdso.entry(key).or_default() += calls;
+    }
+    said.at_least.clear();
+    assert_counts(&said, &traced.report());
+    let report = traced.report();
+    for rows in ["attached", "processes_detail"] {
+        let row = &report.field(rows)[0];
+        assert_eq!(row["unit"], "some.service", "{row}");
+        assert!(row["container"].is_null() && row["pod"].is_null(), "{row}");
+    }
+    for server in [first, second, outside] {
+        server.ends_well();
+    }
+}
+
+#[test]
+fn a_container_is_found_by_the_beginning_of_its_id_and_its_end_is_the_end() {
+    let id = format!("c10c{:060x}", std::process::id());
+    let Some(group) = Group::new(&format!("docker-{id}.scope")) else { return };
+    let Some(server) = server() else { return };
+    group.enter(server.pid());
+    let pid = server.pid();
+    let (beginning, _) = id.split_at(60);
+    let mut attachment = Attachment::to_those_of(&["--via", "none", "--container", &id], &[pid]);
+    assert_not_found(&["--container", beginning], "it is traced by clockscope");
+    server.ends_well();
+    let traced = attachment.wait();
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    let report = traced.report();
+    let row = &report.field("attached")[0];
+    let container = &row["container"];
+    assert_eq!((&row["pid"], &row["ended"]), (&pid.into(), &"exited".into()), "{row}");
+    assert_eq!((&container["runtime"], &container["id"]), (&"docker".into(), &id.into()), "{row}");
+    assert!(container["name"].is_null(), "{row}");
+}
+
+#[test]
+fn what_is_not_there_is_said_in_one_line() {
+    assert_not_found(
+        &["--unit", "no\nsuch"],
+        "no process is in a unit called \"no\\nsuch.service\"",
+    );
+    assert_not_found(&["--container", "no-such"], "container");
+    assert_not_found(
+        &["--cgroup", "/no/such"],
+        "no process is in a control group \"/no/such\" or below",
+    );
+    assert_not_found(&["--cgroup", "/"], "is the root of the control groups");
+}
