@@ -8,8 +8,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
 
-.PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-foreign setup-fastclock demo check quick tidy test test-root test-signals \
-	test-callers test-unit test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged fastclock supply prove setup-prove setup-release docs build dist dist-shared dist-static \
+.PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-foreign setup-fastclock setup-containers demo check quick tidy test test-root test-signals \
+	test-callers test-unit test-containers test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged fastclock supply prove setup-prove setup-release docs build dist dist-shared dist-static \
 	install uninstall test-install deb rpm tarball header install-c clean
 
 help: ## this list
@@ -41,6 +41,9 @@ SYSTEMS := i686-unknown-linux-gnu aarch64-unknown-linux-gnu powerpc-unknown-linu
 	aarch64-apple-darwin x86_64-unknown-freebsd wasm32-wasip1 x86_64-unknown-none
 setup-fastclock:
 	@scripts/setup.sh fastclock $(SYSTEMS)
+
+setup-containers:
+	@scripts/setup.sh containers
 
 setup-prove:
 	@scripts/setup.sh prove
@@ -99,6 +102,12 @@ test-signals: setup ## attach to programs with timers and signals, 200 times in 
 	CLOCKSCOPE_ATTACHMENTS=$(ATTACHMENTS) CLOCKSCOPE_UNDER_TEST=$(abspath $(TARGET))/release/clockscope \
 		$(CARGO) test --package clockscope --test traced -- \
 		--ignored --nocapture the_matrix
+
+# `make test-containers CELLS='--attachments 3 --cell namespace'` is a shorter look at a part of them.
+CELLS ?=
+test-containers: setup-containers ## attach to a program in real containers, 50 times in each cell of a matrix, and compare counts (root; 10 minutes)
+	$(CARGO) build --release --package clockscope
+	$(AS_ROOT) tests/containers/matrix.py $(TARGET)/release/clockscope $(TARGET)/containers $(CELLS)
 
 # `make test-foreign FOREIGN='--suite go --mode attach'` runs a part of them.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E env "PATH=$$PATH")

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a part of the project needs, from Debian's or Ubuntu's packages, and only what is
-# missing. Usage: scripts/setup.sh build|demo|test|bench|unit|vm|foreign|prove|release
+# missing. Usage: scripts/setup.sh build|demo|test|bench|unit|vm|foreign|containers|prove|release
 #        scripts/setup.sh fastclock SYSTEM...
 # The latter also installs, by rustup where there is one, fastclock's oldest compiler and the systems' standard libraries.
 set -eu
@@ -36,6 +36,18 @@ END
         cat <<'END'
 systemd-container systemd-nspawn
 mmdebstrap mmdebstrap
+END
+        return
+    fi
+    if [ "$1" = containers ]; then
+        cat <<'END'
+podman podman
+crun crun
+runc runc
+uidmap newuidmap
+systemd-container systemd-nspawn
+mmdebstrap mmdebstrap
+python3 python3
 END
         return
     fi
@@ -144,8 +156,8 @@ local_name() {
 
 part=${1:-}
 case "$part" in
-build | demo | test | bench | unit | vm | foreign | prove | release | fastclock) ;;
-*) die "say what to set up: build, demo, test, bench, unit, vm, foreign, prove, release or fastclock" ;;
+build | demo | test | bench | unit | vm | foreign | containers | prove | release | fastclock) ;;
+*) die "say what to set up: build, demo, test, bench, unit, vm, foreign, containers, prove, release or fastclock" ;;
 esac
 
 command -v cargo >/dev/null 2>&1 ||
