@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use super::reading::{CallersOf, Reading, Row};
+use super::reading::{CallersOf, ProcessRow, Reading, Row};
 use clockscope_model::callers::{Called, Callers};
 
 /// Rates kept: one a second for a minute.
@@ -30,6 +30,8 @@ pub enum Action {
     Clocks,
     /// Show nothing but the callers of the selected row.
     Open,
+    /// Show the processes.
+    Processes,
     /// Explain what is shown.
     Help,
     /// Show the table again.
@@ -44,6 +46,8 @@ pub enum View {
     Table,
     /// The callers of the selected row.
     Callers,
+    /// The processes, and what each reads.
+    Processes,
     /// What all this means.
     Help,
 }
@@ -106,11 +110,25 @@ pub struct Line {
     pub history: VecDeque<f64>,
 }
 
+/// A process with its rates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessLine {
+    /// Process id.
+    pub pid: i32,
+    /// What it calls itself.
+    pub title: String,
+    /// Clock reads a second, lately.
+    pub rate: f64,
+    /// Its share of one processor's time, lately; `None` if it is not known.
+    pub cpu: Option<f64>,
+}
+
 /// What is shown.
 #[derive(Clone, Debug, Default)]
 pub struct Board {
     reading: Reading,
     lines: Vec<Line>,
+    by_process: Vec<ProcessLine>,
     before_reset: HashMap<Called, u64>,
     order: Order,
     selected: Option<Called>,
@@ -142,6 +160,7 @@ impl Board {
             lines.push(Line { history, ..line });
         }
         self.lines = lines;
+        self.by_process = by_process(&reading, &self.reading, elapsed);
         self.reading = reading;
         self.sort();
     }
@@ -202,6 +221,7 @@ impl Board {
                 return;
             }
             Action::Open => return self.turn(View::Callers),
+            Action::Processes => return self.turn(View::Processes),
             Action::Help => return self.turn(View::Help),
             Action::Back => {
                 self.view = View::Table;
@@ -266,6 +286,11 @@ impl Board {
         self.reading.at
     }
 
+    /// The processes, that which reads clocks most often first.
+    pub fn by_process(&self) -> &[ProcessLine] {
+        &self.by_process
+    }
+
     /// Processes counted now.
     pub fn processes(&self) -> u64 {
         self.reading.processes
@@ -310,6 +335,25 @@ impl Board {
         }
         total.split_off(HISTORY - longest)
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates to be read by people")]
+fn by_process(now: &Reading, before: &Reading, elapsed: f64) -> Vec<ProcessLine> {
+    let line = |row: &ProcessRow| {
+        let before = before.by_process.iter().find(|before| before.pid == row.pid);
+        let new = row.clock_reads.saturating_sub(before.map_or(0, |before| before.clock_reads));
+        let cpu = row.cpu.zip(before.and_then(|before| before.cpu));
+        let cpu = cpu.map(|(now, before)| now.saturating_sub(before).as_secs_f64() / elapsed);
+        ProcessLine {
+            pid: row.pid,
+            title: row.title.clone(),
+            rate: if elapsed > 0.0 { new as f64 / elapsed } else { 0.0 },
+            cpu: cpu.filter(|_| elapsed > 0.0),
+        }
+    };
+    let mut lines: Vec<ProcessLine> = now.by_process.iter().map(line).collect();
+    lines.sort_by(|a, b| b.rate.total_cmp(&a.rate).then(a.pid.cmp(&b.pid)));
+    lines
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rates to be read by people")]

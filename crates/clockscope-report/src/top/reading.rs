@@ -23,6 +23,19 @@ pub struct Row {
     pub waits: bool,
 }
 
+/// A process that lives.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcessRow {
+    /// Process id.
+    pub pid: i32,
+    /// What it calls itself.
+    pub title: String,
+    /// Exact number of clock reads through the vDSO until now.
+    pub clock_reads: u64,
+    /// Its processor time until now; `None` if it has just ended.
+    pub cpu: Option<Duration>,
+}
+
 /// Everything, at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
@@ -32,6 +45,8 @@ pub struct Reading {
     pub processes: u64,
     /// Rows, those without calls left out.
     pub rows: Vec<Row>,
+    /// The processes that read clocks most until now.
+    pub by_process: Vec<ProcessRow>,
 }
 
 /// Who makes the calls of one row.

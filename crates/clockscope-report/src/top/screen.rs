@@ -47,7 +47,7 @@ const HELP: [&str; 15] = [
     "",
     "up down j k   select a row            g G     the first, the last row",
     "Enter         only its callers        c       only reads of clocks",
-    "s             sort: rate, time, calls, name",
+    "w             which processes read    s       sort: rate, time, calls, name",
     "p             pause                   r       count from now on",
     "q             stop counting; the program goes on",
 ];
@@ -78,6 +78,7 @@ pub fn draw(frame: &mut Frame<'_>, board: &Board, heading: &Heading) {
             draw_callers(frame, below, shown, heading);
         }
         View::Callers => draw_callers(frame, parts[2], shown, heading),
+        View::Processes => draw_processes(frame, parts[2], shown),
         View::Help => {
             let lines = [""].into_iter().chain(HELP).map(TextLine::raw);
             frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), parts[2]);
@@ -161,6 +162,8 @@ const COLUMNS: [Column; 5] = [
 const BY_USE: [(usize, u16); 5] = [(0, 0), (4, 0), (1, 0), (2, 0), (3, NAME_REST + 13)];
 /// Columns of the cost of clock reads.
 const COST: usize = 31;
+/// Between two keys.
+const KEYS_APART: &str = "  ";
 /// Columns that most names have beyond the narrowest.
 const NAME_REST: u16 = 14;
 
@@ -213,6 +216,21 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, board: &Board) {
     }
 }
 
+/// The processes, as far as there is room.
+fn draw_processes(frame: &mut Frame<'_>, area: Rect, board: &Board) {
+    let head = format!("{:>8} {:>11} {:>7}  process", "pid", "reads/s", "% CPU");
+    let room = usize::from(area.width).saturating_sub(head.len() - "process".len());
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let mut text = vec![TextLine::raw(""), TextLine::styled(head, bold)];
+    text.extend(board.by_process().iter().map(|process| {
+        let rate = units::rate(process.rate).unwrap_or_default();
+        let cpu = process.cpu.map(percent).unwrap_or_default();
+        let title = lines::cut_middle(&printable(&process.title), room);
+        TextLine::raw(format!("{:>8} {rate:>11} {cpu:>7}  {title}", process.pid))
+    }));
+    frame.render_widget(Paragraph::new(text), area);
+}
+
 /// A tree from its first branch on, as far as there is room.
 fn draw_callers(frame: &mut Frame<'_>, area: Rect, board: &Board, heading: &Heading) {
     let (Some(selected), 2..) = (board.selected(), area.height) else { return };
@@ -249,7 +267,6 @@ fn draw_callers(frame: &mut Frame<'_>, area: Rect, board: &Board, heading: &Head
 fn draw_keys(frame: &mut Frame<'_>, area: Rect, board: &Board) {
     let pause = if board.is_paused() { "go on" } else { "pause" };
     let shown = board.shown();
-    let is_table = shown.view() == View::Table;
     let keys = [
         ("q", "quit"),
         ("?", if shown.view() == View::Help { "back" } else { "help" }),
@@ -257,13 +274,27 @@ fn draw_keys(frame: &mut Frame<'_>, area: Rect, board: &Board) {
         ("Enter", if shown.view() == View::Callers { "back" } else { "callers" }),
         ("c", if shown.only_clocks() { "all calls" } else { "clocks" }),
         ("s", &format!("sort: {}", shown.order().name())),
+        ("w", if shown.view() == View::Processes { "back" } else { "processes" }),
         ("p", pause),
     ];
-    let keys = if is_table { &keys[..] } else { &keys[..4] };
+    let is_shown = |key: &str| match shown.view() {
+        View::Table => true,
+        View::Processes => ["q", "?", "w", "p"].contains(&key),
+        View::Callers | View::Help => ["q", "?", "↑↓", "Enter"].contains(&key),
+    };
+    let mut left = usize::from(area.width);
+    let mut fits = |key: &str, does: &str| {
+        let width = key.chars().count() + does.chars().count() + 1;
+        let fits = width <= left;
+        left = left.saturating_sub(width + KEYS_APART.len());
+        fits
+    };
+    let keys =
+        keys.iter().filter(|(key, _)| is_shown(key)).take_while(|(key, does)| fits(key, does));
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    let words = keys
-        .iter()
-        .flat_map(|(key, does)| [Span::styled(*key, bold), Span::raw(format!(" {does}   "))]);
+    let words = keys.flat_map(|(key, does)| {
+        [Span::styled(*key, bold), Span::raw(format!(" {does}{KEYS_APART}"))]
+    });
     frame.render_widget(TextLine::from_iter(words), area);
 }
 

@@ -10,7 +10,7 @@ use ratatui::text::Span;
 
 use super::board::{Action, Board, HISTORY, Order, View};
 use super::plain::PlainLines;
-use super::reading::{CallersOf, Reading, Row};
+use super::reading::{CallersOf, ProcessRow, Reading, Row};
 use super::screen::{Heading, draw};
 use clockscope_model::callers::{Called, CalledRow, Callers, FrameRow, StackRow};
 
@@ -55,7 +55,17 @@ fn reading(seconds: u64) -> Reading {
         row(MONOTONIC, "clock_gettime(MONOTONIC)", calls, calls * 25),
         row(Called::Vdso(24), "gettimeofday", 7, 0),
     ];
-    Reading { at: Duration::from_secs(seconds), processes: 2, rows }
+    let process = |pid, title: &str, clock_reads, cpu_ms| ProcessRow {
+        pid,
+        title: title.to_owned(),
+        clock_reads,
+        cpu: Some(Duration::from_millis(cpu_ms)),
+    };
+    let by_process = vec![
+        process(4711, "server: listener", 7, 10),
+        process(4712, "server: worker", calls, 80 * seconds),
+    ];
+    Reading { at: Duration::from_secs(seconds), processes: 2, rows, by_process }
 }
 
 fn board(seconds: u64) -> Board {
@@ -148,6 +158,16 @@ fn views_of_clocks_only_callers_only_and_help() {
 }
 
 #[test]
+fn processes_stand_in_the_order_of_their_rates() {
+    let mut board = board(12);
+    board.act(Action::Processes);
+    insta::assert_snapshot!(drawn(&board, 80, 12));
+    insta::assert_snapshot!(drawn(&board, 50, 12));
+    board.act(Action::Processes);
+    assert_eq!(board.view(), View::Table);
+}
+
+#[test]
 fn what_clocks_cost_is_that_of_what_was_timed() {
     let (each_ps, share) = board(12).clock_cost().expect("is timed");
     assert!((each_ps - 25_000.0).abs() < 1.0 && (share - 12_000.0 * 25e-9).abs() < 1e-9);
@@ -173,7 +193,7 @@ fn long_wide_and_hostile_names() {
         row(Called::Vdso(30), wide, 2, 0),
         row(Called::Vdso(31), "a\x1b[31mred\u{202e}\n", 1, 0),
     ];
-    board.read(Reading { at: Duration::from_secs(1), processes: 1, rows });
+    board.read(Reading { at: Duration::from_secs(1), processes: 1, rows, ..Reading::default() });
     let hostile: [(&[&str], f64); 2] = [(&[&wide.repeat(3)], 0.9), (&["b\x1b[2J"], 0.1)];
     board.set_callers(callers(Called::Vdso(29), &hostile));
     let heading = Heading { program: "名前".repeat(50), ..heading() };
@@ -276,11 +296,12 @@ proptest! {
         height in 0_u16..60,
         rows in prop::collection::vec((0_u32..9, "\\PC{0,90}", any::<u64>(), any::<u64>()), 0..40),
         seconds in prop::collection::vec(0_u64..1 << 40, 1..4),
-        keys in prop::collection::vec(0_usize..11, 0..12),
+        keys in prop::collection::vec(0_usize..12, 0..12),
         is_ascii in any::<bool>(),
     ) {
         let all = [Action::Up, Action::Down, Action::First, Action::Last, Action::Sort,
-            Action::Pause, Action::Reset, Action::Clocks, Action::Open, Action::Help, Action::Back];
+            Action::Pause, Action::Reset, Action::Clocks, Action::Open, Action::Help, Action::Processes,
+            Action::Back];
         let mut board = Board::default();
         for at in seconds {
             let rows = rows.iter().map(|(number, name, calls, time)| {
@@ -288,7 +309,7 @@ proptest! {
                 row(key, name, calls.wrapping_add(at), *time)
             });
             board.read(Reading {
-                at: Duration::from_millis(at), processes: at, rows: rows.collect(),
+                at: Duration::from_millis(at), processes: at, rows: rows.collect(), ..Reading::default()
             });
             keys.iter().for_each(|key| board.act(all[*key]));
             board.set_callers(CallersOf { key: Some(Called::Vdso(5)), ..server() });

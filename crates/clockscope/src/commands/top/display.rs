@@ -248,6 +248,7 @@ impl Painter {
             KeyCode::Char('r') => Action::Reset,
             KeyCode::Char('c') => Action::Clocks,
             KeyCode::Char('?' | 'h') => Action::Help,
+            KeyCode::Char('w') => Action::Processes,
             KeyCode::Enter => Action::Open,
             _ => return false,
         };

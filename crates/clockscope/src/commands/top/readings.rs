@@ -7,12 +7,18 @@ use vdso_image::layout::COUNTERS;
 use clockscope_model::callers::Called;
 use clockscope_model::reads;
 use clockscope_model::trace::{SyscallRow, VdsoRow};
-use clockscope_report::top::reading::{Reading, Row};
+use clockscope_report::top::reading::{ProcessRow, Reading, Row};
+use clockscope_sys::access;
 use clockscope_syscalls::filter::Filter;
 use clockscope_syscalls::{ProbeCost, SyscallTally};
 use clockscope_trace::summary::{self, TickTime};
+use clockscope_tracee::attach;
+use clockscope_tracee::counts::Calls;
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
+
+/// More processes than a screen has lines.
+const PROCESSES_MAX: usize = 200;
 
 /// What was counted until now.
 pub(super) struct Counted<'a> {
@@ -40,7 +46,36 @@ pub(super) fn of(counted: &Counted<'_>, session: &Session, filter: &Filter) -> R
     rows.extend(by_call.iter().map(syscall));
     rows.retain(|row| filter.matches(function(&row.name)));
     let alive = processes.all().iter().filter(|process| process.alive).count();
-    Reading { at: Duration::ZERO, processes: alive as u64, rows }
+    Reading {
+        at: Duration::ZERO,
+        processes: alive as u64,
+        rows,
+        by_process: by_process(processes, &time, filter),
+    }
+}
+
+/// The living processes that read clocks most.
+fn by_process(processes: &Processes, time: &TickTime, filter: &Filter) -> Vec<ProcessRow> {
+    let reads_clocks = |row: &VdsoRow| {
+        reads::source(&row.function, row.clock.as_deref()).is_some()
+            && filter.matches(&row.function)
+    };
+    let clock_reads = |calls: &Calls| -> u64 {
+        let rows = summary::vdso_rows(calls, None, time);
+        rows.iter().filter(|row| reads_clocks(row)).map(|row| row.calls).sum()
+    };
+    let living = processes.all().iter().enumerate().filter(|(_, process)| process.alive);
+    let mut all: Vec<(u64, i32)> = living
+        .map(|(index, process)| (clock_reads(&processes.calls_so_far(index)), process.pid))
+        .collect();
+    all.sort_by(|a, b| b.cmp(a));
+    let row = |(clock_reads, pid)| ProcessRow {
+        pid,
+        title: attach::title(pid).to_string(),
+        clock_reads,
+        cpu: access::cpu_time(pid),
+    };
+    all.into_iter().take(PROCESSES_MAX).map(row).collect()
 }
 
 /// A row of the vDSO.
