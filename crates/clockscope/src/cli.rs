@@ -29,14 +29,17 @@ use trace::TraceArgs;
 #[command(name = "clockscope", version, max_term_width = 100, propagate_version = true)]
 #[command(args_override_self = true)]
 #[command(after_help = "Examples:
-  clockscope trace date                  count every system call and every vDSO call of date
-  clockscope run --clock syscall date    make each clock read of date a system call
-  clockscope doctor                         say why the clock is slow or wrong here, and what fixes it
-  clockscope bench                          measure what every clock costs here, by every route
-  clockscope compare before.json after.json    say what changed between two measurements
-  clockscope wrongness                      measure how wrong every clock is here
-  clockscope view report.json -o page.html    make a page of a report that was saved as JSON
-  clockscope vdso                           show the vDSO of this process
+  clockscope trace date                      count every system call and every vDSO call of date
+  clockscope run --clock syscall date        make each clock read of date a system call
+  clockscope doctor                          say why the clock is slow here, and what fixes it
+  clockscope bench                           measure what every clock costs here, by every route
+  clockscope compare before.json after.json  say what changed between two measurements
+  clockscope wrongness                       measure how wrong every clock is here
+  clockscope view report.json -o page.html   make a page of a report that was saved as JSON
+  clockscope vdso                            show the vDSO of this process
+
+Environment: NO_COLOR, CLICOLOR=0 and TERM=dumb turn colours off, CLICOLOR_FORCE=1 turns them on
+where there is no terminal; --color overrides them.
 
 Exit status:
   each command has its own: see clockscope COMMAND --help
@@ -45,6 +48,21 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// Colours in text on standard output and standard error; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN",
+          hide_possible_values = true)]
+    pub color: Color,
+}
+
+/// When text is printed with colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// on a terminal, unless NO_COLOR is set
+    Auto,
+    /// also where it is no terminal
+    Always,
+    /// nowhere
+    Never,
 }
 
 /// The subcommands.
@@ -120,13 +138,13 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(override_usage = "clockscope run [OPTIONS] --clock <CLOCK> [--] <CMD>...")]
 #[command(after_help = "Examples:
-  clockscope run --clock syscall ./bench          every clock read is a real system call
-  clockscope run --clock coarse ./server          cheaper reads, up to two ticks old
-  clockscope run --clock slow --read-cost 1.2us ./server   as on a host with a slow clocksource
+  clockscope run --clock syscall ./bench       every clock read is a real system call
+  clockscope run --clock coarse ./server       cheaper reads, up to two ticks old
+  clockscope run --clock slow --read-cost 1.2us ./server  as on a host with a slow clocksource
   clockscope run --clock kernel --stats ./server  the kernel's vDSO, counted
-  clockscope run --clock tsc ./server             the CPU's counter, following the kernel's clock
-  clockscope run --clock tsc --force ./server     the same where the kernel gave the counter up
-  clockscope run --clock tsc-fast --stats ./sim   cheapest; no order between threads
+  clockscope run --clock tsc ./server          the CPU's counter, following the kernel's clock
+  clockscope run --clock tsc --force ./server  the same where the kernel gave the counter up
+  clockscope run --clock tsc-fast --stats ./sim  cheapest; no order between threads
 
 With --clock tsc and tsc-fast the program starts at once. For the first 0.2 s, and whenever the
 counter cannot be trusted, the kernel answers. A reading differs from a system call's answer by
@@ -191,11 +209,11 @@ pub struct ViewArgs {
 /// Options of `clockscope vdso`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  clockscope vdso                         the image of this process
-  clockscope vdso --pid 1                 the image of another process
-  clockscope vdso --dump vdso.so          save the image, for objdump and gdb
-  clockscope vdso --disassemble __vdso_time    the code of one function
-  clockscope vdso --check --file my.so    would glibc, musl, Go, rustix and others accept it?
+  clockscope vdso                            the image of this process
+  clockscope vdso --pid 1                    the image of another process
+  clockscope vdso --dump vdso.so             save the image, for objdump and gdb
+  clockscope vdso --disassemble __vdso_time  the code of one function
+  clockscope vdso --check --file my.so       would glibc, musl, Go, rustix and others accept it?
 
 Exit status:
   0    the image is shown
@@ -225,12 +243,11 @@ pub struct VdsoArgs {
 /// Options of `clockscope completions`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  source <(clockscope completions bash)     for the running bash only
+  source <(clockscope completions bash)  for the running bash only
   clockscope completions bash > ~/.local/share/bash-completion/completions/clockscope
-                                            for each bash, where bash-completion is installed
-  clockscope completions zsh > ~/.zsh/_clockscope    ~/.zsh is in $fpath before compinit runs
-  clockscope completions fish > ~/.config/fish/completions/clockscope.fish
-                                            for each fish
+                                         for each bash, where bash-completion is installed
+  clockscope completions zsh > ~/.zsh/_clockscope  ~/.zsh is in $fpath before compinit runs
+  clockscope completions fish > ~/.config/fish/completions/clockscope.fish  for each fish
 
 Exit status:
   0    the script is printed

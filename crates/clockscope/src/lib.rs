@@ -31,6 +31,7 @@ fn in_room() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error, &std::env::args_os().collect::<Vec<_>>()),
     };
+    commands::colour::choose(cli.color);
     let code = match &cli.command {
         cli::Command::Vdso(args) => commands::vdso::run(args),
         cli::Command::Completions(args) => commands::completions::run(args),
@@ -50,6 +51,7 @@ fn in_room() -> ExitCode {
 /// Prints help, the version, or what is wrong with the options. For `doctor` wrong options are
 /// "unknown", as in the convention of monitoring plugins, where 2 would be an alarm.
 fn usage(error: &clap::Error, words: &[OsString]) -> ExitCode {
+    commands::colour::choose_by_words(words);
     if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         commands::warn_user(&cli::refusal::line(error, words));
     } else {

@@ -7,13 +7,13 @@ use clap::{Args, ValueEnum};
 /// Options of `clockscope doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  clockscope doctor                       say why the clock is slow or wrong here
-  clockscope doctor --root sosreport.tar.xz    judge another machine by its sosreport or capture
-  clockscope doctor --root /mnt/other     judge the machine whose files are there
-  clockscope doctor --explain tsc-warp    what a label means
+  clockscope doctor                          say why the clock is slow or wrong here
+  clockscope doctor --root sosreport.tar.xz  judge another machine by its sosreport or capture
+  clockscope doctor --root /mnt/other        judge the machine whose files are there
+  clockscope doctor --explain tsc-warp       what a label means
   clockscope doctor --format metrics -o /var/lib/prometheus/node-exporter/clockscope.prom
-                                          for the textfile collector of node_exporter
-  clockscope doctor --watch               one line whenever something changes
+                                             for the textfile collector of node_exporter
+  clockscope doctor --watch                  one line whenever something changes
 
 Exit status:
   0    nothing to mend
@@ -55,9 +55,9 @@ pub enum DoctorFormat {
 /// Options of `clockscope capture`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  clockscope capture                      writes clockscope-HOST-DATE.tar.zst
-  clockscope capture -o sick.tar.zst      writes sick.tar.zst
-  clockscope doctor --root sick.tar.zst   on any other machine
+  clockscope capture                     writes clockscope-HOST-DATE.tar.zst
+  clockscope capture -o sick.tar.zst     writes sick.tar.zst
+  clockscope doctor --root sick.tar.zst  on any other machine
 
 Exit status:
   0    the archive is written

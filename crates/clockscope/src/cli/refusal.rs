@@ -41,8 +41,9 @@ struct Refusal<'a> {
 impl Refusal<'_> {
     /// The subcommand that was typed.
     fn command(&self) -> &str {
-        let first = self.words.first().map_or("", String::as_str);
-        if first.starts_with('-') { "" } else { first }
+        // Options of the whole command may stand before it.
+        let is_command = |word: &&String| self.cli.find_subcommand(word).is_some();
+        self.words.iter().find(is_command).map_or("", String::as_str)
     }
 
     fn see(&self) -> String {

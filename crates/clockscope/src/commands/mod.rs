@@ -3,6 +3,7 @@
 pub mod attach;
 pub mod bench;
 pub mod capture;
+pub mod colour;
 pub mod compare;
 pub mod completions;
 pub mod doctor;

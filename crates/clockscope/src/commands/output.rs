@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::replace_file::Prepared;
-use super::streams;
+use super::{colour, streams};
 use crate::cli::trace::TraceFormat;
 use clockscope_measure::host;
 use clockscope_model::trace::TraceReport;
@@ -53,7 +53,8 @@ impl Output {
         if format == TraceFormat::Json {
             report.host = Some(host::without_tsc_rate());
         }
-        let bytes = match rendered(report, format, options) {
+        let to_stderr = matches!(self, Self::Stderr);
+        let bytes = match rendered(report, format, options, to_stderr) {
             Ok(bytes) => bytes,
             Err(error) => return super::warn_user(&format!("cannot make the summary: {error:#}")),
         };
@@ -71,14 +72,23 @@ fn rendered(
     report: &TraceReport,
     format: TraceFormat,
     options: &TextOptions,
+    to_stderr: bool,
 ) -> anyhow::Result<Vec<u8>> {
     Ok(match format {
+        TraceFormat::Text if to_stderr => {
+            colour::for_stderr(&text::render(report, options), is_of_the_vdso).into_bytes()
+        }
         TraceFormat::Text => printable_lines(&text::render(report, options)).into_bytes(),
         TraceFormat::Json => json_document(report).context("JSON")?.into_bytes(),
         TraceFormat::Folded => folded::render(report).into_bytes(),
         TraceFormat::Pprof => pprof::render(report).context("pprof")?,
         TraceFormat::Html => pages::of_report(report, Some(&host::collect()))?.into_bytes(),
     })
+}
+
+/// Whether a line is a row of a table about calls that no other tool counts.
+fn is_of_the_vdso(line: &str) -> bool {
+    line.contains(" vdso    ")
 }
 
 /// The file of a flame graph, known to be writable before the program starts.

@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod colours;
 mod compare_command;
 mod completions;
 mod docs;

@@ -160,5 +160,8 @@ fn without_a_command_clockscope_shows_its_help() {
     let output = clockscope(&[]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr.contains("Usage: clockscope <COMMAND>") && output.stdout.is_empty(), "{stderr}");
+    assert!(
+        stderr.contains("Usage: clockscope [OPTIONS] <COMMAND>") && output.stdout.is_empty(),
+        "{stderr}"
+    );
 }

@@ -122,3 +122,22 @@ fn it_does_not_attach_to_itself() {
     assert!(said.starts_with("clockscope: cannot attach to clockscope ("), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }
+
+#[test]
+fn colours_are_in_the_report_only_if_they_are_wanted() {
+    for (options, is_coloured) in [
+        (&["--color=always"] as &[&str], true),
+        (&["--color=always", "--format", "json"], false),
+        (&["--color=never"], false),
+        (&[], false),
+    ] {
+        let words = [&["trace", "--via", "none"], options, &["date"]].concat();
+        let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+        let output = with(&words);
+        let row = "\x1b[36m     -        -          -      1        vdso    clock_gettime(REALTIME)\x1b[0m\n";
+        let said = text(&output.stderr);
+        assert_eq!(said.contains('\x1b'), is_coloured, "{options:?}: {said}");
+        assert_eq!(said.contains(row), is_coloured, "{options:?}: {said}");
+        assert!(!text(&output.stdout).contains('\x1b'));
+    }
+}

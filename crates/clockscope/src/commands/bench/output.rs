@@ -6,7 +6,7 @@ use anyhow::{Context as _, Error, Result};
 
 use crate::cli::measure::{BenchArgs, BenchFormat};
 use crate::commands::replace_file::Prepared;
-use crate::commands::streams;
+use crate::commands::{colour, streams};
 use clockscope_measure::bench::launches::Collected;
 use clockscope_model::bench::{BenchReport, Record, SCHEMA};
 use clockscope_report::bench::{benchstat, csv, text};
@@ -81,10 +81,10 @@ impl Outputs {
         let printed = render(args.format, report, collected)?;
         let mut failed = None;
         match self.output {
-            None => streams::print(&printed)?,
+            None => print(args.format, &printed)?,
             Some(target) => {
                 if let Err(error) = target.write(&printed) {
-                    streams::print(&printed)?;
+                    print(args.format, &printed)?;
                     failed = Some(error);
                 }
             }
@@ -99,6 +99,15 @@ impl Outputs {
         Ok(failed.map_or(Outcome::Complete, |error| {
             Outcome::NotSaved(error.context("measured and printed, but not saved"))
         }))
+    }
+}
+
+fn print(format: BenchFormat, printed: &str) -> Result<()> {
+    match format {
+        BenchFormat::Text => {
+            streams::print_bytes(colour::for_stdout(printed, |_| false).as_bytes())
+        }
+        _ => streams::print(printed),
     }
 }
 

@@ -7,7 +7,7 @@ mod traces;
 use anyhow::{Context as _, Result, bail};
 
 use crate::cli::measure::{CompareArgs, FailIf, ReportFormat};
-use crate::commands::{replace_file, streams};
+use crate::commands::{colour, replace_file, streams};
 use crate::exit;
 use clockscope_model::compare::{CompareReport, Verdict};
 use clockscope_report::compare::judge::{self, JudgeOptions};
@@ -98,9 +98,21 @@ fn plot_width(args: &CompareArgs) -> Result<usize> {
     }
 }
 
+/// Whether a line is a row of a table about something that has changed.
+fn has_changed(line: &str) -> bool {
+    line.ends_with("  slower") || line.ends_with("  faster")
+}
+
 /// Prints to standard output, or to the file that was named.
 fn write(args: &CompareArgs, text: &str) -> Result<()> {
-    let Some(path) = &args.output else { return streams::print(text) };
+    let Some(path) = &args.output else {
+        let is_report = args.format == ReportFormat::Text && !args.ministat;
+        return if is_report {
+            streams::print_bytes(colour::for_stdout(text, has_changed).as_bytes())
+        } else {
+            streams::print(text)
+        };
+    };
     let bytes = printable_lines(text);
     replace_file::replace(path, bytes.as_bytes())
         .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display()))

@@ -1,11 +1,10 @@
 //! Where the report goes: standard output, or a file that is replaced at once.
 
-use std::io;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::commands::{replace_file, streams};
+use crate::commands::{colour, replace_file, streams};
 use clock_doctor::report::text::TextOptions;
 use clockscope_sys::terminal;
 use clockscope_text::foreign::printable_lines;
@@ -15,8 +14,7 @@ pub(super) fn text_options(to_file: bool) -> TextOptions {
     if to_file {
         return TextOptions::default();
     }
-    let choice = anstream::AutoStream::choice(&io::stdout());
-    TextOptions { columns: terminal::columns(), colour: choice != anstream::ColorChoice::Never }
+    TextOptions { columns: terminal::columns(), colour: colour::on_stdout() }
 }
 
 /// Prints, or writes the file.

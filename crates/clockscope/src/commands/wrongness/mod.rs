@@ -10,7 +10,7 @@ use indicatif::ProgressBar;
 
 use crate::cli::measure::{ReportFormat, WrongnessArgs};
 use crate::commands::replace_file::Prepared;
-use crate::commands::streams;
+use crate::commands::{colour, streams};
 use crate::exit;
 use clock_doctor::state::HostState;
 use clockscope_measure::host;
@@ -72,6 +72,9 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
         Some(file) => {
             let written = file.write(foreign::printable_lines(&rendered).as_bytes());
             written.context("cannot write the report; try -o FILE elsewhere")?;
+        }
+        None if args.format == ReportFormat::Text => {
+            streams::print_bytes(colour::for_stdout(&rendered, |_| false).as_bytes())?;
         }
         None => streams::print(&rendered)?,
     }

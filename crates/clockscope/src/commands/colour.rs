@@ -1,0 +1,51 @@
+//! Whether reports are printed with colours, by `--color`, the environment and where they go.
+//!
+//! `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM=dumb` mean what they mean elsewhere
+//! (<https://no-color.org>, <https://bixense.com/clicolors>). Files have no colours.
+
+use std::ffi::OsString;
+use std::io;
+
+use anstream::{AutoStream, ColorChoice};
+
+use crate::cli::Color;
+use clockscope_text::foreign::printable_lines;
+use clockscope_text::style::emphasized;
+
+/// Takes the choice of the command line for all that is printed.
+pub(crate) fn choose(color: Color) {
+    match color {
+        Color::Auto => ColorChoice::Auto,
+        Color::Always => ColorChoice::Always,
+        Color::Never => ColorChoice::Never,
+    }
+    .write_global();
+}
+
+/// The same for a command line that was not understood, or asks for help.
+pub(crate) fn choose_by_words(words: &[OsString]) {
+    let text: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let given = text.iter().any(|word| word == "--color=never")
+        || text.windows(2).any(|pair| pair[0] == "--color" && pair[1] == "never");
+    choose(if given { Color::Never } else { Color::Auto });
+}
+
+/// Whether standard output gets colours.
+pub(crate) fn on_stdout() -> bool {
+    AutoStream::choice(&io::stdout()) != ColorChoice::Never
+}
+
+/// A report in text for standard output; the lines that `matter` stand out.
+pub(crate) fn for_stdout(text: &str, matters: impl Fn(&str) -> bool) -> String {
+    dressed(text, on_stdout(), matters)
+}
+
+/// The same for standard error.
+pub(crate) fn for_stderr(text: &str, matters: impl Fn(&str) -> bool) -> String {
+    dressed(text, AutoStream::choice(&io::stderr()) != ColorChoice::Never, matters)
+}
+
+fn dressed(text: &str, in_colour: bool, matters: impl Fn(&str) -> bool) -> String {
+    let text = printable_lines(text);
+    if in_colour { emphasized(&text, matters) } else { text }
+}
