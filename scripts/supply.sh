@@ -1,6 +1,7 @@
 #!/bin/sh
 # Checks what clockscope is made of and what it promises to its users' builds: licences, bans and sources of all
-# dependencies (cargo-deny); a build with the oldest compiler that Cargo.toml promises; the interface of `fastclock`
+# dependencies (cargo-deny); a build with the oldest compiler that Cargo.toml promises (with that of fastclock:
+# scripts/fastclock.sh); the interface of `fastclock`
 # against a revision (cargo-semver-checks). A tool that is missing is named, and then the exit status is 1.
 # Usage: scripts/supply.sh TARGET_FOLDER [BASELINE]
 set -eu
