@@ -9,9 +9,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::fork_cell::ForkCell;
-use super::{may_read_counter, now_by_syscall};
+#[cfg(target_arch = "x86_64")]
+use super::may_read_counter;
+use super::now_by_syscall;
 use crate::clock::Clock;
 use crate::clock_id::ClockId;
+#[cfg(target_arch = "x86_64")]
 use crate::decline::Decline;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -196,6 +199,7 @@ fn a_child_in_another_time_namespace_has_the_time_there() {
     assert!(keeps_to_the_kernel(&clock, 100));
 }
 
+#[cfg(target_arch = "x86_64")]
 fn set_tsc(mode: libc::c_int) -> bool {
     // SAFETY: takes numbers and concerns this thread only.
     unsafe { libc::prctl(libc::PR_SET_TSC, mode) == 0 }
