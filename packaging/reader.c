@@ -1,9 +1,10 @@
 // An ordinary program of an ordinary user: reads the page of the host's timekeeper by the C library, and
-// says who answers and whether that is the kernel's time.
+// says who answers and whether that is the kernel's time. `--until FILE` reads on until that file exists.
 #include <fastclock.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #define TOLERATED 1000000 // ns
 
@@ -14,13 +15,14 @@ static int64_t kernel(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-int main(void)
+int main(int arguments, char **argument)
 {
     fastclock_t *clock = fastclock_new();
     int64_t last = 0;
     long wrong = 0, backwards = 0;
     int host_page = fastclock_host_page(clock);
-    for (long reads = 0; reads < 100000; reads++) {
+    const char *file = arguments == 3 ? argument[2] : NULL;
+    for (long reads = 0; reads < 100000 || (file && access(file, F_OK) != 0); reads++) {
         int64_t before = kernel(), now = fastclock_now(clock), after = kernel();
         wrong += now < before - TOLERATED || now > after + TOLERATED;
         backwards += now < last;
