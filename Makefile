@@ -10,7 +10,7 @@ GNU := x86_64-unknown-linux-gnu
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-foreign setup-fastclock setup-containers demo check quick tidy test test-root test-signals \
 	test-callers test-unit test-containers test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged fastclock supply prove setup-prove setup-release docs build dist dist-shared dist-static \
-	install uninstall test-install deb rpm tarball header install-c clean
+	install uninstall test-install deb rpm tarball test-packages reproducible checksums header install-c clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -196,6 +196,17 @@ rpm: setup-release dist-shared ## packages for Fedora, SUSE and others
 
 tarball: setup-release dist-shared dist-static ## the static binary with pages, completions and licences
 	@$(packages) tarball
+
+test-packages: deb tarball ## install, run, upgrade, remove and purge the packages in a container; trace in empty roots (root; minutes)
+	packaging/test-packages $(SHIPPED)/packages $(SHIPPED)/$(GNU)/release/clockscope $(TARGET)/unit
+
+reproducible: setup-release ## two builds in different folders must be the same byte for byte (a quarter of an hour)
+	@scripts/reproducible.sh $(TARGET)
+
+checksums: setup-release ## list the checksums of the packages, signed by minisign with KEY=FILE
+	@[ -n "$(KEY)" ] || { echo 'checksums: say which key: make checksums KEY=release.key' >&2; exit 1; }
+	@cd $(SHIPPED)/packages && rm -f SHA256SUMS SHA256SUMS.minisig && sha256sum -- * >../SHA256SUMS && mv ../SHA256SUMS .
+	minisign -S -s "$(KEY)" -m $(SHIPPED)/packages/SHA256SUMS
 
 # A minute finds what is plainly wrong; `make fuzz FUZZ_SECONDS=600` is what a change of a reader
 # deserves.

@@ -185,9 +185,7 @@ $(needs "$part")
 END
 # Tools of cargo's that no Debian package has.
 if [ "$part" = release ]; then
-    for tool in cargo-auditable cargo-cyclonedx; do
-        command -v "$tool" >/dev/null 2>&1 || cargo install --quiet --locked "$tool"
-    done
+    command -v cargo-auditable >/dev/null 2>&1 || cargo install --quiet --locked cargo-auditable
 fi
 [ -n "$missing" ] || exit 0
 

@@ -33,7 +33,10 @@ fn main() {
 
 fn compile(object: &Path) -> Result<(), String> {
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_string());
+    // Otherwise the object contains the path of this folder, and differs from that of another build.
+    let folder = env::current_dir().map_err(|error| format!("no current folder: {error}"))?;
     let output = Command::new(&clang)
+        .arg(format!("-ffile-prefix-map={}=.", folder.display()))
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-c", SOURCE, "-o"])
         .arg(object)
         .output()

@@ -72,9 +72,18 @@ fn rustc() -> Command {
     command
 }
 
+/// The option that keeps the folder of a crate out of what is compiled, and out of the hashes that order it.
+fn without_path(source: &Path) -> OsString {
+    let mut option = OsString::from("--remap-path-prefix=");
+    option.push(source);
+    option.push("=.");
+    option
+}
+
 fn compile_fastclock(source: &Path, out: &Path) -> Result<(), String> {
     let mut command = rustc();
     command.args(["--crate-name", "fastclock", "--crate-type", "rlib", "--out-dir"]).arg(out);
+    command.arg(without_path(source));
     run(command.arg(source.join("src/lib.rs")))
 }
 
@@ -84,7 +93,7 @@ fn compile_image(source: &Path, out: &Path) -> Result<(), String> {
     let mut command = rustc();
     command.args(["--crate-name", "vdso_image", "--crate-type", "lib", "--emit", "obj,asm"]);
     command.args(["--cfg", "clockscope_image", "--extern"]).arg(library);
-    command.arg("--out-dir").arg(out);
+    command.arg("--out-dir").arg(out).arg(without_path(source));
     run(command.arg(source.join("src/lib.rs")))?;
     let listing = out.join("vdso_image.s");
     let text = fs::read_to_string(&listing)
