@@ -59,6 +59,7 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
         cpu: cpu::facts(&mut files),
         signs: signs::machine(&mut files),
         drift_ppm: drift(&mut files),
+        read_filters: Vec::new(),
         vsyscall64: files.value("proc/sys/kernel/vsyscall64", |text| text.trim().parse().ok()),
         arm_registers_not_configured: signs::arm_registers_not_configured(&mut files),
         arm_timer: signs::arm_timer(&mut files),

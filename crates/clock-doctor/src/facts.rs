@@ -215,6 +215,15 @@ impl Log {
     }
 }
 
+/// What a seccomp filter or profile makes of reads of the clock by system call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadFilter {
+    /// Whose it is: `container web`, `process nginx (12)`, or the name of a profile's file.
+    pub of: String,
+    /// The reads that it refuses, a clause each: `clock_gettime fails with EPERM`.
+    pub refuses: Vec<String>,
+}
+
 /// Everything known of a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
@@ -247,6 +256,8 @@ pub struct Facts {
     pub arm_timer: Option<Known<String>>,
     /// The machine's own measurements: taken now, or those in a capture.
     pub measured: Option<Measured>,
+    /// Filters of processes and containers, and profiles, that were asked about.
+    pub read_filters: Vec<ReadFilter>,
     /// Files that were read, relative to the root.
     pub read: Vec<String>,
     /// Files that are there but were not read.

@@ -3,6 +3,7 @@
 pub mod advice;
 mod arm;
 pub mod catalogue;
+mod filters;
 pub mod finding;
 mod firmware;
 mod harmless;
@@ -28,8 +29,9 @@ use super::facts::Facts;
 type Rules = fn(&Facts, &Verdict) -> Vec<Finding>;
 
 /// All rules; their order does not matter.
-const RULES: [Rules; 10] = [
+const RULES: [Rules; 11] = [
     arm::find,
+    filters::find,
     firmware::find,
     harmless::find,
     hosts::find,

@@ -13,6 +13,8 @@ use clap::{Args, ValueEnum};
   clockscope doctor --explain tsc-warp       what a label means
   clockscope doctor --format metrics -o /var/lib/prometheus/node-exporter/clockscope.prom
                                              for the textfile collector of node_exporter
+  clockscope doctor --container web          would its seccomp filter refuse a read of the clock?
+  clockscope doctor --seccomp-profile p.json would a container with this profile?
   clockscope doctor --watch                  one line whenever something changes
 
 Exit status:
@@ -24,6 +26,16 @@ pub struct DoctorArgs {
     /// Judge the machine whose files are in this directory or archive (.tar, .tar.zst, .tar.gz, .tar.xz) instead of this one
     #[arg(long, value_name = "PATH")]
     pub root: Option<PathBuf>,
+    /// Also say whether the seccomp filter of this process refuses reads of the clock, which the vDSO makes as a system call when it cannot answer by itself
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..),
+          conflicts_with_all = ["root", "watch", "explain", "list"])]
+    pub pid: Vec<i32>,
+    /// The same of the first process of this container: its name, its id or the beginning of that
+    #[arg(long, value_name = "NAME|ID", conflicts_with_all = ["root", "watch", "explain", "list"])]
+    pub container: Vec<String>,
+    /// The same of the containers that are given this seccomp profile: a JSON file, as for Docker, podman and Kubernetes
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["watch", "explain", "list"])]
+    pub seccomp_profile: Vec<PathBuf>,
     /// Keep running, and print one line when something changes: clocksource, watchdog, step of the time, suspend
     #[arg(long, conflicts_with_all = ["root", "explain", "list", "format"])]
     pub watch: bool,

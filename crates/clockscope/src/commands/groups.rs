@@ -21,6 +21,16 @@ const PART: u32 = 20;
 /// How long after the end of the last process another one may come: a service that is started again.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The first process of a container.
+///
+/// # Errors
+///
+/// A clause that says why there is none.
+pub(super) fn first_process(container: &str) -> anyhow::Result<i32> {
+    let found = Groups::of(vec![Wanted::Container(container.to_owned())])?;
+    found.members().into_iter().min().context("the container has just ended")
+}
+
 /// What was named.
 #[derive(Debug)]
 pub(super) struct Groups {
@@ -36,12 +46,16 @@ impl Groups {
     ///
     /// A clause that says why something is not found.
     pub(super) fn find(args: &TraceArgs) -> anyhow::Result<Self> {
-        let mut found =
-            Self { groups: Vec::new(), lookup: Lookup::here(), next_look: Instant::now() };
         let wanted: Vec<Wanted> = (args.unit.iter().cloned().map(Wanted::Unit))
             .chain(args.container.iter().cloned().map(Wanted::Container))
             .chain(args.cgroup.iter().cloned().map(Wanted::Cgroup))
             .collect();
+        Self::of(wanted)
+    }
+
+    fn of(wanted: Vec<Wanted>) -> anyhow::Result<Self> {
+        let mut found =
+            Self { groups: Vec::new(), lookup: Lookup::here(), next_look: Instant::now() };
         if wanted.is_empty() {
             return Ok(found);
         }

@@ -109,6 +109,11 @@ bearings! {
             "it skips the comparison with tsc=reliable, which this one does not",
         )),
     }
+    FallbackRefused {
+        weight: 5,
+        says: &[NoCauseOfSlowness],
+        clause: "a filter refuses reads of the clock by system call",
+    }
     TscWarpSmall {
         says: &[OffsetsAreOpen, CpusWereCompared],
         clause: "the warp is no larger than the comparison itself",

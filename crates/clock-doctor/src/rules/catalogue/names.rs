@@ -107,6 +107,7 @@ named! {
         SyscallsTraced = "syscalls-traced",
         TracedByPtrace = "traced-by-ptrace",
         SeccompFilter = "seccomp-filter",
+        FallbackRefused = "fallback-refused",
         InTimeNamespace = "in-time-namespace",
         ClockUnsynchronised = "clock-unsynchronised",
         LeapSecondPending = "leap-second-pending",

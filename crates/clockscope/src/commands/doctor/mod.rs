@@ -1,5 +1,6 @@
 //! `clockscope doctor`: collect, judge, print.
 
+mod filters;
 mod output;
 pub mod watch;
 
@@ -35,7 +36,9 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
         output::write(args.output.as_deref(), &printed)?;
         return Ok(exit::NOTHING_TO_MEND);
     }
-    let facts = facts(args.root.as_deref())?;
+    // What cannot be asked is said before anything is measured.
+    let read_filters = filters::asked(args)?;
+    let facts = Facts { read_filters, ..facts(args.root.as_deref())? };
     let report = DoctorReport::new(&facts, &rules::examine(&facts));
     let status = report.exit_status();
     let printed = match args.format {

@@ -1,0 +1,149 @@
+//! Whether a seccomp filter would refuse a read of the clock by system call, which the vDSO makes when it cannot read
+//! the clocksource by itself. Pure.
+//!
+//! # References
+//!
+//! `clock_gettime_fallback` and `clock_gettime32_fallback` in `arch/x86/include/asm/vdso/gettimeofday.h` (Linux 6.18);
+//! `arch/x86/entry/syscalls/syscall_{32,64}.tbl`; glibc's `sysdeps/unix/sysv/linux/clock_gettime.c` and musl's
+//! `src/time/clock_gettime.c`: a 32-bit program that asks for `clock_gettime64` goes on to `clock_gettime` after `ENOSYS` only
+
+use crate::filter::{ARCH_I386, ARCH_X86_64, Answer, Call};
+
+/// `ENOSYS`: there is no such call, and the C library tries an older one.
+const ENOSYS: u16 = 38;
+
+/// A read that is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The system call.
+    pub call: &'static str,
+    /// Of 64-bit or 32-bit programs.
+    pub bits: u8,
+    /// What becomes of it.
+    pub answer: Answer,
+}
+
+/// Which reads of `CLOCK_REALTIME` and `CLOCK_MONOTONIC` are refused, by what becomes of each call.
+pub fn refused(answer: &dyn Fn(&Call) -> Answer) -> Vec<Refused> {
+    let read = |name, number, arch| {
+        // Some filters look at the clock.
+        let of = |clock| {
+            let call = Call { name, number, arch, at: 0, arguments: [clock, 0, 0, 0, 0, 0] };
+            answer(&call)
+        };
+        [of(0), of(1)].into_iter().find(|answer| is_refusal(*answer)).unwrap_or(Answer::Passes)
+    };
+    let mut found = Vec::new();
+    let mut add = |call, bits, answer| {
+        if is_refusal(answer) {
+            found.push(Refused { call, bits, answer });
+        }
+    };
+    add("clock_gettime", 64, read("clock_gettime", 228, ARCH_X86_64));
+    add("gettimeofday", 64, read("gettimeofday", 96, ARCH_X86_64));
+    // Where 32-bit programs may not even ask who they are, none runs.
+    if answer(&Call { name: "getpid", number: 20, arch: ARCH_I386, at: 0, arguments: [0; 6] })
+        == Answer::Passes
+    {
+        let old = read("clock_gettime", 265, ARCH_I386);
+        add("clock_gettime", 32, old);
+        match read("clock_gettime64", 403, ARCH_I386) {
+            Answer::Fails(ENOSYS) if !is_refusal(old) => {}
+            new => add("clock_gettime64", 32, new),
+        }
+    }
+    found
+}
+
+/// What another process decides is not known.
+fn is_refusal(answer: Answer) -> bool {
+    matches!(answer, Answer::Fails(_) | Answer::Kills)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::{Instruction, answer};
+
+    const ALLOW: u32 = 0x7fff_0000;
+    const ERRNO: u32 = 0x0005_0000;
+    const KILL: u32 = 0x8000_0000;
+
+    /// A filter: of this table of calls these numbers get these answers; all others in the table `others`, and in other
+    /// tables `foreign`.
+    fn filter(arch: u32, listed: &[(u32, u32)], others: u32, foreign: u32) -> Vec<Instruction> {
+        let at = |code, if_true, if_false, k| Instruction { code, if_true, if_false, k };
+        let mut program = vec![at(0x20, 0, 0, 4), at(0x15, 1, 0, arch), at(0x06, 0, 0, foreign)];
+        program.push(at(0x20, 0, 0, 0));
+        for (number, answer) in listed {
+            program.push(at(0x15, 0, 1, *number));
+            program.push(at(0x06, 0, 0, *answer));
+        }
+        program.push(at(0x06, 0, 0, others));
+        program
+    }
+
+    fn told(filters: &[Vec<Instruction>]) -> Vec<String> {
+        let found = refused(&|call| answer(filters, call));
+        found.iter().map(|one| format!("{} {} {:?}", one.call, one.bits, one.answer)).collect()
+    }
+
+    #[test]
+    fn no_filter_and_one_that_allows_reads_refuse_nothing() {
+        assert_eq!(told(&[]), [""; 0]);
+        assert_eq!(told(&[filter(ARCH_X86_64, &[], ALLOW, ALLOW)]), [""; 0]);
+        let only = [(228, ALLOW), (96, ALLOW), (0, ALLOW)];
+        assert_eq!(told(&[filter(ARCH_X86_64, &only, KILL, KILL)]), [""; 0]);
+        assert_eq!(told(&[filter(ARCH_X86_64, &only, ERRNO | 1, ERRNO | 38)]), [""; 0]);
+    }
+
+    #[test]
+    fn a_hardened_profile_refuses_reads_of_64_bit_programs() {
+        let without = [(0, ALLOW), (1, ALLOW), (60, ALLOW)];
+        assert_eq!(
+            told(&[filter(ARCH_X86_64, &without, ERRNO | 1, KILL)]),
+            ["clock_gettime 64 Fails(1)", "gettimeofday 64 Fails(1)"]
+        );
+        assert_eq!(
+            told(&[filter(ARCH_X86_64, &[(228, KILL)], ALLOW, KILL)]),
+            ["clock_gettime 64 Kills"]
+        );
+        // The second of two filters, and ENOSYS, which no 64-bit program expects.
+        let allows = filter(ARCH_X86_64, &[], ALLOW, ALLOW);
+        let refuses = filter(ARCH_X86_64, &[(228, ERRNO | 38)], ALLOW, ALLOW);
+        assert_eq!(told(&[allows, refuses]), ["clock_gettime 64 Fails(38)"]);
+    }
+
+    #[test]
+    fn an_old_docker_refuses_clock_gettime64_to_32_bit_programs() {
+        let old = [(20, ALLOW), (265, ALLOW), (78, ALLOW)];
+        assert_eq!(
+            told(&[filter(ARCH_I386, &old, ERRNO | 1, ALLOW)]),
+            ["clock_gettime64 32 Fails(1)"]
+        );
+        // With ENOSYS the C library goes on to clock_gettime.
+        assert_eq!(told(&[filter(ARCH_I386, &old, ERRNO | 38, ALLOW)]), [""; 0]);
+        let none = [(20, ALLOW)];
+        assert_eq!(
+            told(&[filter(ARCH_I386, &none, ERRNO | 38, ALLOW)]),
+            ["clock_gettime 32 Fails(38)", "clock_gettime64 32 Fails(38)"]
+        );
+        // Where no 32-bit program runs at all, there is nothing to say.
+        assert_eq!(told(&[filter(ARCH_I386, &[], ERRNO | 1, ALLOW)]), [""; 0]);
+    }
+
+    #[test]
+    fn a_filter_that_looks_at_the_clock_is_seen_through() {
+        let at = |code, if_true, if_false, k| Instruction { code, if_true, if_false, k };
+        // clock_gettime(CLOCK_MONOTONIC) fails, and nothing else.
+        let only_monotonic = vec![
+            at(0x20, 0, 0, 0),
+            at(0x15, 0, 3, 228),
+            at(0x20, 0, 0, 16),
+            at(0x15, 0, 1, 1),
+            at(0x06, 0, 0, ERRNO | 1),
+            at(0x06, 0, 0, ALLOW),
+        ];
+        assert_eq!(told(&[only_monotonic]), ["clock_gettime 64 Fails(1)"]);
+    }
+}
