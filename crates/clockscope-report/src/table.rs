@@ -10,8 +10,9 @@ const NAME_MIN: usize = 24;
 /// The same for default columns, which leave at least this much.
 pub(super) const NAME_MIN_DEFAULT: usize = 8;
 
-/// The table of `entries` with a total line; a line that says so if there are none.
-pub(super) fn render(entries: &[Entry], columns: &[Column]) -> String {
+/// The table of `entries` with a total line, whose names are cut where its lines would be longer than
+/// `limit`; a line that says so if there are none.
+pub(super) fn render(entries: &[Entry], columns: &[Column], limit: usize) -> String {
     if entries.is_empty() {
         return "no calls were counted\n".to_owned();
     }
@@ -22,7 +23,8 @@ pub(super) fn render(entries: &[Entry], columns: &[Column]) -> String {
         .collect();
     rows.push(columns.iter().map(|column| total.cell(*column)).collect());
     let least = if columns == columns::DEFAULT { NAME_MIN_DEFAULT } else { NAME_MIN };
-    draw(&columns.iter().copied().map(Head::of).collect::<Vec<_>>(), rows, true, least)
+    let heads: Vec<Head> = columns.iter().copied().map(Head::of).collect();
+    drawn(&heads, rows, true, (least, limit))
 }
 
 /// The distribution of each entry that has one; empty if none has.
@@ -164,9 +166,19 @@ impl Head {
 /// The rows below their heads, with a rule above the last row if that is a total.
 pub(super) fn draw(
     heads: &[Head],
-    mut rows: Vec<Vec<String>>,
+    rows: Vec<Vec<String>>,
     has_total: bool,
     name_min: usize,
+) -> String {
+    drawn(heads, rows, has_total, (name_min, WIDTH))
+}
+
+/// The same; a name is not cut below its least width, and so that a line has its most.
+fn drawn(
+    heads: &[Head],
+    mut rows: Vec<Vec<String>>,
+    has_total: bool,
+    (name_min, line_most): (usize, usize),
 ) -> String {
     let mut widths: Vec<usize> = heads.iter().map(|head| head.least).collect();
     for row in &rows {
@@ -176,7 +188,7 @@ pub(super) fn draw(
     }
     if let Some(name) = heads.iter().position(|head| head.text == Head::NAME.text) {
         let others: usize = widths.iter().sum::<usize>() - widths[name] + heads.len() - 1;
-        let limit = WIDTH.saturating_sub(others).max(name_min);
+        let limit = line_most.saturating_sub(others).max(name_min);
         widths[name] = widths[name].min(limit);
         for row in &mut rows {
             row[name] = cut_middle(&row[name], limit);

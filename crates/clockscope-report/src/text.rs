@@ -14,15 +14,15 @@ use clockscope_text::units;
 /// What is said of a program of which nothing is known.
 pub(super) const UNNAMED: &str = "program";
 
-/// The report in lines of at most 80 columns; only chosen columns can make them longer, and the
-/// width given for callers those about callers. What was asked comes first: what the clock reads cost, and who
+/// The report in lines of at most 80 columns; only chosen columns can make them longer, and the width of a
+/// terminal the first line, those of tables of calls and those about callers. What was asked comes first: what the clock reads cost, and who
 /// makes them.
 pub fn render(report: &TraceReport, options: &TextOptions) -> String {
     let syscalls_timed = entries::were_timed(&report.syscalls);
     let all = Calls { vdso: &report.vdso, syscalls: &report.syscalls, syscalls_timed };
     let mut out = String::new();
     if !options.summary_only {
-        out += &header(report);
+        out += &header(report, options);
         out += "\n";
         out += &answers::here(report, options);
     }
@@ -68,7 +68,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
 fn calls_table(calls: Calls<'_>, options: &TextOptions) -> String {
     let rows = calls.entries(options.sort);
     let shown = if options.all { rows.clone() } else { entries::shortened(&rows, options.sort) };
-    table::render(&shown, &options.columns)
+    table::render(&shown, &options.columns, options.callers.width)
 }
 
 /// What a mark in the table means, if there is one.
@@ -82,7 +82,7 @@ fn legend(report: &TraceReport, options: &TextOptions) -> &'static str {
 }
 
 /// One line: the command, how it ended, how long it took.
-fn header(report: &TraceReport) -> String {
+fn header(report: &TraceReport, options: &TextOptions) -> String {
     let end = match (report.signal, report.exit_code) {
         (Some(signal), _) => match signal_name(signal) {
             Some(name) => format!("killed by {name}"),
@@ -99,7 +99,7 @@ fn header(report: &TraceReport) -> String {
         let threads = units::counted(report.threads, "thread", "threads");
         end += &format!(", {processes}, {threads}");
     }
-    one_line(&traced(report), &end)
+    one_line(&traced(report), &end, options)
 }
 
 /// What was traced: the command, or the processes by what they call themselves.
@@ -160,10 +160,11 @@ fn places(report: &TraceReport) -> String {
     told.iter().filter(|(place, _)| !place.is_empty()).map(line).collect()
 }
 
-/// `name` and `facts` in one line; the name is cut first.
-fn one_line(name: &str, facts: &str) -> String {
-    let name = cut_middle(name, WIDTH.saturating_sub(width(facts)).max(16));
-    cut_middle(&format!("{name}{facts}"), WIDTH) + "\n"
+/// `name` and `facts` in one line; the name is cut first. A terminal that is narrower than usual wraps it.
+fn one_line(name: &str, facts: &str, options: &TextOptions) -> String {
+    let limit = options.callers.width.max(WIDTH);
+    let name = cut_middle(name, limit.saturating_sub(width(facts)).max(16));
+    cut_middle(&format!("{name}{facts}"), limit) + "\n"
 }
 
 fn process_tables(process: &ProcessDetail, options: &TextOptions, syscalls_timed: bool) -> String {
@@ -174,7 +175,7 @@ fn process_tables(process: &ProcessDetail, options: &TextOptions, syscalls_timed
     let own = if process.title.is_empty() { &process.command } else { &process.title };
     let name = format!("process {} {own}", process.pid);
     let calls = Calls { vdso: &process.vdso, syscalls: &process.syscalls, syscalls_timed };
-    let mut out = format!("\n{}", one_line(name.trim_end(), &counts));
+    let mut out = format!("\n{}", one_line(name.trim_end(), &counts, options));
     if process.vdso_calls > 0 || process.syscall_calls > Some(0) {
         out += &calls_table(calls, options);
     }
@@ -195,7 +196,7 @@ fn thread_table(
     let calls = Calls { vdso: &thread.vdso, syscalls: &thread.syscalls, syscalls_timed };
     let drawn = calls_table(calls, options);
     let name = format!("thread {} {}", thread.tid, thread.name);
-    format!("\n{}{drawn}", one_line(name.trim_end(), &format!(" of process {pid}")))
+    format!("\n{}{drawn}", one_line(name.trim_end(), &format!(" of process {pid}"), options))
 }
 
 /// Names of the signals that end programs (signal(7), x86-64 numbers).

@@ -1,7 +1,7 @@
 //! Whatever the report, default output keeps 80 columns.
 
 use crate::columns::{self, Column};
-use crate::options::SortBy;
+use crate::options::{CallersOptions, SortBy};
 use clockscope_model::trace::Clock;
 use clockscope_text::foreign::Foreign;
 use proptest::collection::vec;
@@ -294,5 +294,28 @@ proptest! {
         let legend = usize::from(has_shares && waits);
         let expected = if rows == 0 { 1 } else { rows + 4 + legend };
         prop_assert_eq!(render(&bare, &options).lines().count(), expected);
+    }
+}
+
+#[test]
+fn names_are_cut_only_where_the_terminal_is_too_narrow() {
+    let name = "a_call_with_a_name_of_sixty_columns_which_no_kernel_has_so_f";
+    let mut row = samples::vdso("clock_gettime", None, 7, 7, 20_000);
+    row.function = name.into();
+    let report = TraceReport {
+        command: vec![Foreign::from("program ".repeat(12).trim_end())],
+        vdso: vec![row],
+        ..TraceReport::default()
+    };
+    for (columns, is_whole) in [(60, false), (80, false), (109, true), (160, true)] {
+        let defaults = TextOptions::default();
+        let callers = CallersOptions { width: columns, ..defaults.callers };
+        let text = render(&report, &TextOptions { callers, ..defaults });
+        assert_eq!(text.contains(name), is_whole, "{columns}: {text}");
+        let longest = text.lines().map(width).max();
+        assert!(longest <= Some(columns.max(80)), "{columns}: {text}");
+        let is_row = |line: &&str| line.contains(" vdso ");
+        let rows: Vec<&str> = text.lines().filter(is_row).collect();
+        assert!(rows.len() == 1 && width(rows[0]) <= columns, "{columns}: {text}");
     }
 }
