@@ -197,7 +197,7 @@ rpm: setup-release dist-shared ## packages for Fedora, SUSE and others
 tarball: setup-release dist-shared dist-static ## the static binary with pages, completions and licences
 	@$(packages) tarball
 
-test-packages: deb tarball ## install, run, upgrade, remove and purge the packages in a container; trace in empty roots (root; minutes)
+test-packages: deb tarball ## install, run, upgrade, remove and purge the packages in a container; trace in an empty root (as root; minutes)
 	packaging/test-packages $(SHIPPED)/packages $(SHIPPED)/$(GNU)/release/clockscope $(TARGET)/unit
 
 reproducible: setup-release ## two builds in different folders must be the same byte for byte (a quarter of an hour)

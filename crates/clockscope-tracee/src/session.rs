@@ -3,6 +3,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
@@ -66,6 +67,12 @@ impl Session {
     pub fn new(counting: Counting, route: Route) -> anyhow::Result<Self> {
         let start = ClockPair::read();
         let Some(own) = own_vdso::read() else {
+            // As in an empty root.
+            if !Path::new("/proc/self/maps").exists() {
+                bail!(
+                    "cannot find the vDSO, because /proc is not mounted; try: mount -t proc proc /proc"
+                );
+            }
             bail!(
                 "this kernel gives programs no vDSO (vdso=0?): there is nothing to count or replace"
             );
