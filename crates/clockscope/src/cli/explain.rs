@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
   clockscope doctor --format metrics -o /var/lib/prometheus/node-exporter/clockscope.prom
                                              for the textfile collector of node_exporter
   clockscope doctor --container web          would its seccomp filter refuse a read of the clock?
-  clockscope doctor --seccomp-profile p.json would a container with this profile?
+  clockscope doctor --seccomp-profile p.json  would a container with this profile?
   clockscope doctor --watch                  one line whenever something changes
 
 Exit status:
