@@ -372,7 +372,8 @@ fn the_unit_is_one_that_systemd_understands() {
     let folder = tempfile::tempdir().unwrap();
     let unit = folder.path().join("clockscope-serve.service");
     fs::write(&unit, here).unwrap();
-    let output = Command::new(analyze).arg("verify").arg(&unit).output().unwrap();
+    // Its manual page need not be installed here: the packages bring it, and `manual_pages` reads it.
+    let output = Command::new(analyze).args(["verify", "--man=no"]).arg(&unit).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
