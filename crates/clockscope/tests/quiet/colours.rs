@@ -11,8 +11,8 @@ const REPORTS: [(&str, &str); 3] = [
     ("doctor --root fixtures/doctor-cases/vbox-seed-deb7-3.2", "\x1b[1"),
     ("compare --ministat fixtures/ministat/c1_smp_gtod.txt fixtures/ministat/c1_up_gtod.txt", ""),
 ];
-/// The environment decides nothing unless a test says so.
-const VARIABLES: [&str; 4] = ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM"];
+/// The environment decides nothing unless a test says so; in `CI` even `TERM=dumb` has colours.
+const VARIABLES: [&str; 5] = ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM", "CI"];
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
