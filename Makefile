@@ -10,7 +10,7 @@ GNU := x86_64-unknown-linux-gnu
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-foreign setup-fastclock setup-containers demo check quick tidy test test-root test-signals \
 	test-callers test-unit test-containers test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged fastclock supply prove setup-prove setup-release docs build dist dist-shared dist-static \
-	install uninstall test-install deb rpm tarball test-packages reproducible checksums header install-c clean
+	install uninstall test-install deb rpm tarball sbom test-packages reproducible checksums header install-c clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -169,7 +169,7 @@ SHIPPED := $(TARGET)/shipped
 release-build = CARGO_TARGET_DIR=$(SHIPPED) scripts/release-build.sh
 packages = CARGO_TARGET_DIR=$(SHIPPED) scripts/packages.sh
 # All files in packages are as old as the last commit.
-deb rpm tarball: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
+deb rpm tarball sbom: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
 
 dist: dist-shared dist-static ## stripped binaries, one of them without any shared library
 	@mkdir -p $(DIST)
@@ -196,6 +196,9 @@ rpm: setup-release dist-shared ## packages for Fedora, SUSE and others
 
 tarball: setup-release dist-shared dist-static ## the static binary with pages, completions and licences
 	@$(packages) tarball
+
+sbom: setup-release ## the crates that the command is made of, in the form of CycloneDX, beside the packages
+	@$(packages) sbom
 
 test-packages: deb tarball ## install, run, upgrade, remove and purge the packages in a container; trace in an empty root (as root; minutes)
 	packaging/test-packages $(SHIPPED)/packages $(SHIPPED)/$(GNU)/release/clockscope $(TARGET)/unit

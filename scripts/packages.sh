@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes packages of what scripts/release-build.sh has built, below CARGO_TARGET_DIR/packages.
-# Usage: SOURCE_DATE_EPOCH=SECONDS CARGO_TARGET_DIR=DIR scripts/packages.sh deb|rpm|tarball
+# Usage: SOURCE_DATE_EPOCH=SECONDS CARGO_TARGET_DIR=DIR scripts/packages.sh deb|rpm|tarball|sbom
 set -eu
 umask 022
 cd "$(dirname "$0")/.."
@@ -67,9 +67,24 @@ tarball() {
         --format=gnu "$name" | gzip -n9 >"$packages/$name.tar.gz"
 }
 
+# The crates that the command is made of, with versions, licences and sums, in the form of CycloneDX.
+sbom() {
+    "${CARGO:-cargo}" cyclonedx --help >/dev/null 2>&1 ||
+        die "cargo-cyclonedx is missing; try: cargo install cargo-cyclonedx --locked"
+    tree=$work/sbom
+    rm -rf "$tree"
+    mkdir -p "$tree"
+    git ls-files -z --cached --others --exclude-standard | tar --create --null --files-from - | tar -C "$tree" --extract
+    # It writes a file beside the manifest of each crate.
+    (cd "$tree" && "${CARGO:-cargo}" cyclonedx -qq --format json --spec-version 1.5 --no-build-deps \
+        --manifest-path crates/clockscope/Cargo.toml --override-filename sbom)
+    # The folder in which it was made says nothing.
+    sed "s|file://$tree|file:///clockscope|g" "$tree/crates/clockscope/sbom.json" >"$packages/clockscope-$version.cdx.json"
+}
+
 mkdir -p "$work"
 case "${1:-}" in
-deb | rpm | tarball) "$1" ;;
-*) die "say what to make: deb, rpm or tarball" ;;
+deb | rpm | tarball | sbom) "$1" ;;
+*) die "say what to make: deb, rpm, tarball or sbom" ;;
 esac
 (cd "$packages" && ls -l | awk 'NR > 1 { print "packages: " $9 ": " $5 " bytes" }')

@@ -185,7 +185,9 @@ $(needs "$part")
 END
 # Tools of cargo's that no Debian package has.
 if [ "$part" = release ]; then
-    command -v cargo-auditable >/dev/null 2>&1 || cargo install --quiet --locked cargo-auditable
+    for tool in cargo-auditable cargo-cyclonedx; do
+        command -v "$tool" >/dev/null 2>&1 || cargo install --quiet --locked "$tool"
+    done
 fi
 [ -n "$missing" ] || exit 0
 
