@@ -117,8 +117,8 @@ pub struct ProcessLine {
     pub pid: i32,
     /// What it calls itself.
     pub title: String,
-    /// Clock reads a second, lately.
-    pub rate: f64,
+    /// Clock reads a second, lately; `None` if it was not looked at before.
+    pub rate: Option<f64>,
     /// Its share of one processor's time, lately; `None` if it is not known.
     pub cpu: Option<f64>,
 }
@@ -340,19 +340,21 @@ impl Board {
 #[expect(clippy::cast_precision_loss, reason = "rates to be read by people")]
 fn by_process(now: &Reading, before: &Reading, elapsed: f64) -> Vec<ProcessLine> {
     let line = |row: &ProcessRow| {
+        // What was read before it was looked at says nothing of the last second.
         let before = before.by_process.iter().find(|before| before.pid == row.pid);
-        let new = row.clock_reads.saturating_sub(before.map_or(0, |before| before.clock_reads));
+        let before = before.filter(|_| elapsed > 0.0);
+        let new = before.map(|before| row.clock_reads.saturating_sub(before.clock_reads));
         let cpu = row.cpu.zip(before.and_then(|before| before.cpu));
-        let cpu = cpu.map(|(now, before)| now.saturating_sub(before).as_secs_f64() / elapsed);
         ProcessLine {
             pid: row.pid,
             title: row.title.clone(),
-            rate: if elapsed > 0.0 { new as f64 / elapsed } else { 0.0 },
-            cpu: cpu.filter(|_| elapsed > 0.0),
+            rate: new.map(|new| new as f64 / elapsed),
+            cpu: cpu.map(|(now, before)| now.saturating_sub(before).as_secs_f64() / elapsed),
         }
     };
     let mut lines: Vec<ProcessLine> = now.by_process.iter().map(line).collect();
-    lines.sort_by(|a, b| b.rate.total_cmp(&a.rate).then(a.pid.cmp(&b.pid)));
+    let rate = |line: &ProcessLine| line.rate.unwrap_or(-1.0);
+    lines.sort_by(|a, b| rate(b).total_cmp(&rate(a)).then(a.pid.cmp(&b.pid)));
     lines
 }
 

@@ -45,7 +45,7 @@ pub struct Reading {
     pub processes: u64,
     /// Rows, those without calls left out.
     pub rows: Vec<Row>,
-    /// The processes that read clocks most until now.
+    /// The processes that read clocks most until now; none unless they are shown.
     pub by_process: Vec<ProcessRow>,
 }
 

@@ -223,11 +223,14 @@ fn draw_processes(frame: &mut Frame<'_>, area: Rect, board: &Board) {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let mut text = vec![TextLine::raw(""), TextLine::styled(head, bold)];
     text.extend(board.by_process().iter().map(|process| {
-        let rate = units::rate(process.rate).unwrap_or_default();
+        let rate = process.rate.and_then(units::rate).unwrap_or_default();
         let cpu = process.cpu.map(percent).unwrap_or_default();
         let title = lines::cut_middle(&printable(&process.title), room);
         TextLine::raw(format!("{:>8} {rate:>11} {cpu:>7}  {title}", process.pid))
     }));
+    if board.by_process().is_empty() {
+        text.push(TextLine::raw("looked at within a second"));
+    }
     frame.render_widget(Paragraph::new(text), area);
 }
 

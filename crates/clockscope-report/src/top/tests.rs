@@ -167,6 +167,20 @@ fn processes_stand_in_the_order_of_their_rates() {
     assert_eq!(board.view(), View::Table);
 }
 
+/// Its counts are those since the start, of which nobody knows how many are of the last second.
+#[test]
+fn a_process_that_was_not_looked_at_before_has_no_rate_yet() {
+    let mut board = Board::default();
+    board.read(Reading { by_process: Vec::new(), ..reading(11) });
+    let rates = |board: &Board| -> Vec<(i32, Option<f64>)> {
+        board.by_process().iter().map(|line| (line.pid, line.rate)).collect()
+    };
+    board.read(reading(12));
+    assert_eq!(rates(&board), [(4711, None), (4712, None)]);
+    board.read(reading(13));
+    assert_eq!(rates(&board), [(4712, Some(13_000.0)), (4711, Some(0.0))]);
+}
+
 #[test]
 fn what_clocks_cost_is_that_of_what_was_timed() {
     let (each_ps, share) = board(12).clock_cost().expect("is timed");

@@ -40,6 +40,7 @@ enum Message {
 struct Told {
     leave: AtomicBool,
     selected: Mutex<Option<Called>>,
+    shows_processes: AtomicBool,
 }
 
 /// The screen, until this is dropped.
@@ -83,6 +84,11 @@ impl Display {
     /// Shows who makes the calls of a row.
     pub(super) fn show_callers(&self, callers: CallersOf) {
         self.send(Message::Callers(callers));
+    }
+
+    /// Whether the processes are on the screen.
+    pub(super) fn shows_processes(&self) -> bool {
+        self.told.shows_processes.load(Relaxed)
     }
 
     /// The selected row.
@@ -199,7 +205,7 @@ impl Painter {
             }
             Message::ComeBack => self.away = false,
         }
-        self.tell_selected();
+        self.tell_shown();
         true
     }
 
@@ -253,12 +259,14 @@ impl Painter {
             _ => return false,
         };
         self.board.act(action);
-        self.tell_selected();
+        self.tell_shown();
         true
     }
 
-    fn tell_selected(&self) {
-        let selected = self.board.shown().selected().map(|line| line.key);
+    fn tell_shown(&self) {
+        let shown = self.board.shown();
+        self.told.shows_processes.store(shown.view() == View::Processes, Relaxed);
+        let selected = shown.selected().map(|line| line.key);
         *self.told.selected.lock().unwrap_or_else(PoisonError::into_inner) = selected;
     }
 }

@@ -129,7 +129,10 @@ impl<'a> Top<'a> {
 
     fn read(&mut self, processes: &Processes) {
         let Ok((tallies, cost)) = self.counter.read() else { return };
-        let counted = readings::Counted { processes, tallies: &tallies, cost: &cost };
+        let shows_processes =
+            matches!(&self.output, Output::Screen(display) if display.shows_processes());
+        let counted =
+            readings::Counted { processes, tallies: &tallies, cost: &cost, shows_processes };
         let mut reading = readings::of(&counted, self.session, self.filter);
         reading.at = self.start.elapsed();
         self.show(reading);

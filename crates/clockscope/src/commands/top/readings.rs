@@ -28,6 +28,8 @@ pub(super) struct Counted<'a> {
     pub(super) tallies: &'a [SyscallTally],
     /// What that costs.
     pub(super) cost: &'a ProbeCost,
+    /// Whether anybody looks at the processes: asking for them takes time while programs may wait.
+    pub(super) shows_processes: bool,
 }
 
 /// The rows that `filter` picks.
@@ -50,7 +52,11 @@ pub(super) fn of(counted: &Counted<'_>, session: &Session, filter: &Filter) -> R
         at: Duration::ZERO,
         processes: alive as u64,
         rows,
-        by_process: by_process(processes, &time, filter),
+        by_process: if counted.shows_processes {
+            by_process(processes, &time, filter)
+        } else {
+            Vec::new()
+        },
     }
 }
 
