@@ -301,10 +301,12 @@ pub struct Threads {
     /// Written by the tracer: the number of the call that need not wait any more.
     pub released: AtomicU64,
     /// The number of the last call that went on without that: none passes the sample probe from then on, until
-    /// the tracer sets it to 0.
+    /// the tracer has seen it ([`Threads::seen`]). The tracer leaves it, to know it of a sample that it reads later.
     pub left: AtomicU64,
+    /// Written by the tracer: what it has seen in [`Threads::left`].
+    pub seen: AtomicU64,
     /// Reserved, zero.
-    pub reserved: [u64; 2],
+    pub reserved: [u64; 1],
     /// Entry by hash of the FS base, see [`thread_hash`].
     pub entries: [ThreadEntry; THREAD_ENTRIES],
 }

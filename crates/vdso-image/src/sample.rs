@@ -190,7 +190,7 @@ fn one_in(slot: &Slot) -> (u32, bool) {
     match threads.hold_one_in.load(Relaxed) {
         0 => (of_all, false),
         _ if of_all == 0 || slot_is_of_cpu(slot) => (of_all, false),
-        _ if threads.left.load(Relaxed) != 0 => (0, false),
+        _ if threads.left.load(Relaxed) != threads.seen.load(Relaxed) => (0, false),
         own => (own as u32, true),
     }
 }

@@ -138,8 +138,8 @@ impl Holds {
         // The kernel would say it too, but not in a sample: the slot has the address of the thread, plus one.
         let key = memory::read_u64(pid, slot.wrapping_add(offset_of!(Slot, key) as u64));
         let found = key.map_err(|_| true).and_then(|key| read(key.wrapping_sub(1)));
-        let left = process.words(pid).map_or(number, |words| words.left);
-        let waited = left != number;
+        let words = process.words(pid);
+        let waited = words.is_some_and(|words| words.held == number && words.left != number);
         match &found {
             Ok(_) => process.in_vain = 0,
             Err(again) => {
@@ -150,8 +150,8 @@ impl Holds {
         if waited {
             process.write(pid, offset_of!(Threads, released), number);
         }
-        if left != 0 {
-            process.write(pid, offset_of!(Threads, left), 0);
+        if let Some(words) = words {
+            process.forgive(pid, words);
         }
         self.waited += u64::from(waited);
         found.ok().filter(|_| waited)
@@ -205,6 +205,7 @@ struct Words {
     one_in: u64,
     held: u64,
     left: u64,
+    seen: u64,
 }
 
 impl Process {
@@ -223,8 +224,14 @@ impl Process {
         if words.one_in != wanted {
             self.write(pid, offset_of!(Threads, hold_one_in), wanted);
         }
-        if words.left != 0 {
-            self.write(pid, offset_of!(Threads, left), 0);
+        self.forgive(pid, words);
+    }
+
+    /// Lets calls wait again after one that did in vain. Its sample may not have been read yet, and must not
+    /// count then: so its number stays.
+    fn forgive(&self, pid: i32, words: Words) {
+        if words.left != words.seen {
+            self.write(pid, offset_of!(Threads, seen), words.left);
         }
     }
 
@@ -246,6 +253,7 @@ impl Process {
             one_in: word(offset_of!(Threads, hold_one_in))?,
             held: word(offset_of!(Threads, held))?,
             left: word(offset_of!(Threads, left))?,
+            seen: word(offset_of!(Threads, seen))?,
         })
     }
 
@@ -256,5 +264,81 @@ impl Process {
 
     fn field(&self, field: usize) -> u64 {
         self.image + (THREADS_OFFSET + field) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use vdso_image::layout::TOTAL_SIZE;
+
+    const NUMBER: u64 = 5_000;
+
+    /// An image in this process that nothing executes, and its words.
+    struct Image(Vec<u64>);
+
+    impl Image {
+        fn new() -> Self {
+            let mut image = Self(vec![0; TOTAL_SIZE / 8]);
+            image.set(SESSION_OFFSET + offset_of!(Constants, mark), SESSION_MARK);
+            image
+        }
+
+        fn set(&mut self, at: usize, value: u64) {
+            self.0[at / 8] = value;
+        }
+
+        fn set_word(&mut self, field: usize, value: u64) {
+            self.set(THREADS_OFFSET + field, value);
+        }
+
+        fn word(&self, field: usize) -> u64 {
+            // Written behind the compiler's back, by process_vm_writev(2).
+            std::hint::black_box(&self.0)[(THREADS_OFFSET + field) / 8]
+        }
+
+        fn at(&self) -> u64 {
+            self.0.as_ptr() as u64
+        }
+    }
+
+    fn pid() -> i32 {
+        std::process::id().cast_signed()
+    }
+
+    /// All calls may wait again, or need not wait any more, before the sample is read.
+    fn read_at_the_end(left: u64) -> (Image, Option<&'static str>) {
+        let mut image = Image::new();
+        let mut holds = Holds::new(100);
+        holds.begin(pid(), image.at());
+        image.set_word(offset_of!(Threads, held), NUMBER);
+        image.set_word(offset_of!(Threads, left), left);
+        holds.end();
+        let slot = image.at() + SHARED_OFFSET as u64;
+        let read = holds.read(pid(), slot, NUMBER, |_| Ok("frames"));
+        (image, read)
+    }
+
+    #[test]
+    fn who_waits_is_read_and_released() {
+        let (image, read) = read_at_the_end(0);
+        assert_eq!(read, Some("frames"));
+        assert_eq!(image.word(offset_of!(Threads, released)), NUMBER);
+    }
+
+    /// It has executed other functions meanwhile: those would be told as who made the call.
+    #[test]
+    fn who_went_on_before_is_not_read_although_others_may_wait_again() {
+        let (image, read) = read_at_the_end(NUMBER);
+        assert_eq!(read, None);
+        let word = |field| image.word(field);
+        assert_eq!(word(offset_of!(Threads, seen)), word(offset_of!(Threads, left)));
+    }
+
+    #[test]
+    fn a_call_that_went_on_before_this_one_means_nothing() {
+        let (_, read) = read_at_the_end(NUMBER - 1_000);
+        assert_eq!(read, Some("frames"));
     }
 }
