@@ -93,6 +93,16 @@ impl Container {
     }
 }
 
+impl Place {
+    /// The container in few columns, with its pod, as `--container` takes it: `web`, `web-0/nginx`, `3f2a81c09d4b`.
+    pub fn container_name(&self) -> Option<String> {
+        let container = self.container.as_ref()?;
+        let name = container.name.as_ref().map_or_else(|| container.short_id(), Foreign::printable);
+        let pod = self.pod.as_ref().and_then(|pod| pod.name.as_ref());
+        Some(pod.map_or_else(|| name.clone(), |pod| format!("{pod}/{name}", pod = pod.printable())))
+    }
+}
+
 /// `container web (podman 3f2a81c09d4b)`, `pod shop/web-0`, `nginx.service`, separated by commas; empty if nothing is known.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -458,6 +468,7 @@ mod tests {
         let mut place =
             Place { container: container(Some(Runtime::Podman), Some("web")), ..Place::default() };
         assert_eq!(place.to_string(), "container web (podman 3f2a81c09d4b)");
+        assert_eq!(place.container_name().as_deref(), Some("web"));
         place.unit = Some("web.service".into());
         assert_eq!(place.to_string(), "container web (podman 3f2a81c09d4b), web.service");
         let pod = Pod {
@@ -467,12 +478,14 @@ mod tests {
         };
         place = Place { container: container(None, None), pod: Some(pod), unit: None };
         assert_eq!(place.to_string(), "container 3f2a81c09d4b, pod shop/web-0");
+        assert_eq!(place.container_name().as_deref(), Some("web-0/3f2a81c09d4b"));
         place = Place {
             container: container(Some(Runtime::Docker), Some("a\nb\x1b[31m")),
             ..Place::default()
         };
         assert_eq!(place.to_string(), "container a?b?[31m (docker 3f2a81c09d4b)");
         assert_eq!(Place::default().to_string(), "");
+        assert_eq!(Place::default().container_name(), None);
     }
 
     proptest! {

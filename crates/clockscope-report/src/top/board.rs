@@ -117,6 +117,8 @@ pub struct ProcessLine {
     pub pid: i32,
     /// What it calls itself.
     pub title: String,
+    /// The container that it runs in, if any.
+    pub container: Option<String>,
     /// Clock reads a second, lately; `None` if it was not looked at before.
     pub rate: Option<f64>,
     /// Its share of one processor's time, lately; `None` if it is not known.
@@ -348,6 +350,7 @@ fn by_process(now: &Reading, before: &Reading, elapsed: f64) -> Vec<ProcessLine>
         ProcessLine {
             pid: row.pid,
             title: row.title.clone(),
+            container: row.container.clone(),
             rate: new.map(|new| new as f64 / elapsed),
             cpu: cpu.map(|(now, before)| now.saturating_sub(before).as_secs_f64() / elapsed),
         }

@@ -30,6 +30,8 @@ pub struct ProcessRow {
     pub pid: i32,
     /// What it calls itself.
     pub title: String,
+    /// The container that it runs in, if any.
+    pub container: Option<String>,
     /// Exact number of clock reads through the vDSO until now.
     pub clock_reads: u64,
     /// Its processor time until now; `None` if it has just ended.

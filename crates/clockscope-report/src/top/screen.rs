@@ -8,7 +8,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line as TextLine, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
-use super::board::{Board, Line, View};
+use super::board::{Board, Line, ProcessLine, View};
 use crate::callers;
 use clockscope_model::callers::Called;
 use clockscope_text::{lines, units};
@@ -164,6 +164,8 @@ const BY_USE: [(usize, u16); 5] = [(0, 0), (4, 0), (1, 0), (2, 0), (3, NAME_REST
 const COST: usize = 31;
 /// Between two keys.
 const KEYS_APART: &str = "  ";
+/// Columns of the names of containers, at most.
+const CONTAINER_MAX: usize = 24;
 /// Columns that most names have beyond the narrowest.
 const NAME_REST: u16 = 14;
 
@@ -218,15 +220,28 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, board: &Board) {
 
 /// The processes, as far as there is room.
 fn draw_processes(frame: &mut Frame<'_>, area: Rect, board: &Board) {
-    let head = format!("{:>8} {:>11} {:>7}  process", "pid", "reads/s", "% CPU");
-    let room = usize::from(area.width).saturating_sub(head.len() - "process".len());
+    let container = |process: &ProcessLine| printable(process.container.as_deref().unwrap_or(""));
+    let longest = board.by_process().iter().map(|process| lines::width(&container(process))).max();
+    // None at all if no process runs in a container.
+    let in_width = longest.filter(|width| *width > 0).map(|width| width.clamp(9, CONTAINER_MAX));
+    let in_column = |text: &str| {
+        in_width.map_or_else(String::new, |width| {
+            let shown = lines::cut_middle(text, width);
+            let pad = width.saturating_sub(lines::width(&shown)) + 2;
+            format!("{shown}{:pad$}", "")
+        })
+    };
+    let head = format!("{:>8} {:>11} {:>7}  {}", "pid", "reads/s", "% CPU", in_column("container"));
+    let room = usize::from(area.width).saturating_sub(head.len());
+    let head = head + "process";
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let mut text = vec![TextLine::raw(""), TextLine::styled(head, bold)];
     text.extend(board.by_process().iter().map(|process| {
         let rate = process.rate.and_then(units::rate).unwrap_or_default();
         let cpu = process.cpu.map(percent).unwrap_or_default();
         let title = lines::cut_middle(&printable(&process.title), room);
-        TextLine::raw(format!("{:>8} {rate:>11} {cpu:>7}  {title}", process.pid))
+        let within = in_column(&container(process));
+        TextLine::raw(format!("{:>8} {rate:>11} {cpu:>7}  {within}{title}", process.pid))
     }));
     if board.by_process().is_empty() {
         text.push(TextLine::raw("looked at within a second"));

@@ -58,6 +58,7 @@ fn reading(seconds: u64) -> Reading {
     let process = |pid, title: &str, clock_reads, cpu_ms| ProcessRow {
         pid,
         title: title.to_owned(),
+        container: None,
         clock_reads,
         cpu: Some(Duration::from_millis(cpu_ms)),
     };
@@ -165,6 +166,16 @@ fn processes_stand_in_the_order_of_their_rates() {
     insta::assert_snapshot!(drawn(&board, 50, 12));
     board.act(Action::Processes);
     assert_eq!(board.view(), View::Table);
+}
+
+#[test]
+fn processes_in_containers_are_shown_with_their_containers() {
+    let mut board = board(11);
+    let mut last = reading(12);
+    last.by_process[0].container = Some("shop/web-0/nginx-with-a-long-name".to_owned());
+    board.read(last);
+    board.act(Action::Processes);
+    insta::assert_snapshot!(drawn(&board, 80, 12));
 }
 
 /// Its counts are those since the start, of which nobody knows how many are of the last second.

@@ -104,10 +104,15 @@ impl Groups {
 
     /// Container, pod and unit of a process.
     pub(super) fn place_of(&mut self, pid: i32) -> Place {
-        let mut found = processes::cgroup(pid).map(|text| place(&text)).unwrap_or_default();
-        if let Some(user) = processes::user(pid) {
-            self.lookup.fill(&mut found, user);
-        }
-        found
+        place_of(pid, &mut self.lookup)
     }
+}
+
+/// Container, pod and unit of a process, with the names that the runtimes' files tell.
+pub(super) fn place_of(pid: i32, lookup: &mut Lookup) -> Place {
+    let mut found = processes::cgroup(pid).map(|text| place(&text)).unwrap_or_default();
+    if let Some(user) = processes::user(pid) {
+        lookup.fill(&mut found, user);
+    }
+    found
 }

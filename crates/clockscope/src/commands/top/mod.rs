@@ -16,6 +16,7 @@ use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 use super::streams;
+use clockscope_containers::files::Lookup;
 use clockscope_model::callers::Called;
 use clockscope_report::top::plain::PlainLines;
 use clockscope_report::top::reading::{CallersOf, Reading};
@@ -71,6 +72,7 @@ pub(crate) struct Top<'a> {
     filter: &'a Filter,
     session: &'a Session,
     callers: Option<Live>,
+    containers: Lookup,
     start: Instant,
     /// When the next reading is due.
     due: Instant,
@@ -113,6 +115,7 @@ impl<'a> Top<'a> {
             filter,
             session,
             callers,
+            containers: Lookup::here(),
             start,
             asked: None,
             closed: false,
@@ -133,7 +136,7 @@ impl<'a> Top<'a> {
             matches!(&self.output, Output::Screen(display) if display.shows_processes());
         let counted =
             readings::Counted { processes, tallies: &tallies, cost: &cost, shows_processes };
-        let mut reading = readings::of(&counted, self.session, self.filter);
+        let mut reading = readings::of(&counted, self.session, self.filter, &mut self.containers);
         reading.at = self.start.elapsed();
         self.show(reading);
         self.asked = None;

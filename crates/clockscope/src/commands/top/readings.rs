@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vdso_image::layout::COUNTERS;
 
+use super::super::groups;
+use clockscope_containers::files::Lookup;
 use clockscope_model::callers::Called;
 use clockscope_model::reads;
 use clockscope_model::trace::{SyscallRow, VdsoRow};
@@ -33,7 +35,12 @@ pub(super) struct Counted<'a> {
 }
 
 /// The rows that `filter` picks.
-pub(super) fn of(counted: &Counted<'_>, session: &Session, filter: &Filter) -> Reading {
+pub(super) fn of(
+    counted: &Counted<'_>,
+    session: &Session,
+    filter: &Filter,
+    containers: &mut Lookup,
+) -> Reading {
     let processes = counted.processes;
     let (calls, timings) = (processes.snapshot(), processes.timings_so_far());
     let time = TickTime::of(session, &timings);
@@ -53,7 +60,7 @@ pub(super) fn of(counted: &Counted<'_>, session: &Session, filter: &Filter) -> R
         processes: alive as u64,
         rows,
         by_process: if counted.shows_processes {
-            by_process(processes, &time, filter)
+            by_process(processes, &time, filter, containers)
         } else {
             Vec::new()
         },
@@ -61,7 +68,12 @@ pub(super) fn of(counted: &Counted<'_>, session: &Session, filter: &Filter) -> R
 }
 
 /// The living processes that read clocks most.
-fn by_process(processes: &Processes, time: &TickTime, filter: &Filter) -> Vec<ProcessRow> {
+fn by_process(
+    processes: &Processes,
+    time: &TickTime,
+    filter: &Filter,
+    containers: &mut Lookup,
+) -> Vec<ProcessRow> {
     let reads_clocks = |row: &VdsoRow| {
         reads::source(&row.function, row.clock.as_deref()).is_some()
             && filter.matches(&row.function)
@@ -78,6 +90,7 @@ fn by_process(processes: &Processes, time: &TickTime, filter: &Filter) -> Vec<Pr
     let row = |(clock_reads, pid)| ProcessRow {
         pid,
         title: attach::title(pid).to_string(),
+        container: groups::place_of(pid, containers).container_name(),
         clock_reads,
         cpu: access::cpu_time(pid),
     };
