@@ -1,5 +1,8 @@
-//! Asking the kernel about BPF programs by `bpf(2)`, for what `aya` does not ask: whether a program
-//! can be run once, and the names that links and perf events hang on.
+//! `bpf(2)`: maps, programs, and who else has attached some: the names that links and perf events hang on.
+
+pub mod kernel_types;
+pub mod maps;
+pub mod programs;
 
 use std::ffi::CStr;
 use std::io;
@@ -49,6 +52,14 @@ fn raw_fd(fd: &OwnedFd) -> u32 {
 /// The address of memory that the kernel reads or writes, as it takes it.
 fn address<T>(pointer: *const T) -> u64 {
     pointer.expose_provenance() as u64
+}
+
+/// Gives a map or program its name, which the kernel cuts here: letters, digits, `_` and `.`.
+fn put_name(name: &str, into: &mut [libc::c_char; 16]) {
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
+    for (to, byte) in into.iter_mut().take(15).zip(name.bytes().filter(allowed)) {
+        *to = byte.cast_signed();
+    }
 }
 
 /// An instruction of the BPF machine: `struct bpf_insn`.

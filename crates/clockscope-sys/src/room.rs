@@ -31,13 +31,3 @@ pub fn raise_descriptor_limit() {
     let _ =
         setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
 }
-
-/// Gives free memory back to the kernel. Loading an eBPF program reads all of the kernel's types,
-/// some 30 MB, of which nothing is kept.
-pub fn trim_heap() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: takes a number; frees only what is free.
-    unsafe {
-        libc::malloc_trim(0)
-    };
-}

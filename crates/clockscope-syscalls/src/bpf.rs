@@ -29,24 +29,34 @@
 //! without a time, and so not at all without [`BpfOptions::time`]. A call interrupted by a signal
 //! is an error, and again a call when the kernel restarts it, as in `strace`.
 
+use std::collections::{HashMap, HashSet};
+use std::ffi::CStr;
 use std::hint;
 use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::process::parent_id;
 use std::time::Instant;
 
-use aya::maps::{Array, HashMap, Map, PerCpuArray, PerCpuHashMap};
-use aya::programs::{
-    BtfTracePoint, Iter, Program, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun,
-};
-use aya::{Btf, Ebpf, EbpfLoader};
+use aya_obj::btf::Btf;
+use aya_obj::{EbpfSectionKind, Object};
 
 use super::Breakdown;
 use super::calibrate::{self, ProbeCost};
 use super::decline::BpfDecline;
+use super::kernel_types::{Named, Types};
 use super::tally::{Abi, LAYOUT, SyscallTally};
+use clockscope_sys::bpf::kernel_types::KernelTypes;
+use clockscope_sys::bpf::maps::{Map, Shape};
+use clockscope_sys::bpf::programs::{Attached, Program, Purpose};
 
 #[cfg(have_bpf)]
-static OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!(env!("CLOCKSCOPE_BPF_OBJECT")));
+static OBJECT: Option<&[u8]> = {
+    /// Who reads the ELF file wants its words aligned.
+    #[repr(align(8))]
+    struct Aligned<T: ?Sized>(T);
+    static FILE: &Aligned<[u8]> = &Aligned(*include_bytes!(env!("CLOCKSCOPE_BPF_OBJECT")));
+    Some(&FILE.0)
+};
 #[cfg(not(have_bpf))]
 static OBJECT: Option<&[u8]> = None;
 
@@ -82,7 +92,10 @@ pub struct BpfLosses {
 /// A running count; dropping it takes the probes out of the kernel.
 #[derive(Debug)]
 pub struct BpfCounter {
-    ebpf: Ebpf,
+    /// The probes, in the kernel until this is dropped.
+    _attached: Vec<Attached>,
+    programs: HashMap<&'static str, Program>,
+    maps: HashMap<String, Map>,
     cost: ProbeCost,
 }
 
@@ -106,20 +119,23 @@ type RowKey = [u32; 4];
 impl BpfCounter {
     /// Puts the probes into the kernel and measures what they cost. Nobody is followed yet.
     ///
-    /// Takes some 10 to 40 ms, most of it reading the kernel's types. The calibration follows the
-    /// calling thread for about 5 ms; its calls appear in no result.
+    /// Takes some 10 ms. The calibration follows the calling thread for about a millisecond; its calls appear in
+    /// no result.
     ///
     /// # Errors
     /// Why not, as a clause.
     pub fn start(options: &BpfOptions) -> Result<Self, BpfDecline> {
         let object = OBJECT.ok_or(BpfDecline::NotBuilt)?;
-        let btf = Btf::from_sys_fs().map_err(|_| BpfDecline::NoBtf)?;
-        let mut ebpf = load(object, options, &btf)?;
-        load_programs(&mut ebpf, options, &btf)?;
+        let bytes = KernelTypes::of_this_kernel().map_err(|_| BpfDecline::NoBtf)?;
+        let types = Types::parse(&bytes).ok_or(BpfDecline::NoBtf)?;
+        let (object, maps) = load(object, options, &types)?;
+        let programs = load_programs(&object, options, &types)?;
+        drop(bytes);
         // As late as can be, so that the machine changes little between this and the calibration.
         let untraced_ps = cheapest_batch_ps();
-        attach_probes(&mut ebpf, options)?;
-        let mut counter = Self { ebpf, cost: ProbeCost { untraced_ps, ..ProbeCost::default() } };
+        let attached = attach_probes(&programs, options)?;
+        let cost = ProbeCost { untraced_ps, ..ProbeCost::default() };
+        let mut counter = Self { _attached: attached, programs, maps, cost };
         counter.calibrate(options.time || options.latency)?;
         Ok(counter)
     }
@@ -136,15 +152,7 @@ impl BpfCounter {
         let wanted = u64::try_from(pid).map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
         let before = self.note(NOTE_FOUND)?;
         self.set_note(NOTE_WANTED, wanted)?;
-        let program: &mut Iter = self
-            .ebpf
-            .program_mut("follow_process")
-            .ok_or_else(|| io::Error::other("`follow_process` is missing"))?
-            .try_into()
-            .map_err(io::Error::other)?;
-        let link = program.attach().map_err(io::Error::other)?;
-        let link = program.take_link(link).map_err(io::Error::other)?;
-        io::copy(&mut link.into_file().map_err(io::Error::other)?, &mut io::sink())?;
+        self.program("follow_process")?.iterate()?;
         if self.note(NOTE_FOUND)? == before {
             return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such process"));
         }
@@ -160,9 +168,8 @@ impl BpfCounter {
     /// The kernel's, in reading a map.
     pub fn read(&self) -> io::Result<Vec<SyscallTally>> {
         let mut tallies = self.read_totals()?;
-        let rows = self.rows()?;
-        for row in rows.iter() {
-            let (key, counts) = row.map_err(io::Error::other)?;
+        for row in self.rows() {
+            let (key, counts) = row?;
             tallies.extend(tally(key, &counts));
         }
         tallies.sort_unstable_by_key(SyscallTally::place);
@@ -188,49 +195,72 @@ impl BpfCounter {
     }
 
     fn note(&self, which: u32) -> io::Result<u64> {
-        let notes: Array<_, u64> = self.map("notes")?.try_into().map_err(io::Error::other)?;
-        notes.get(&which, 0).map_err(io::Error::other)
+        let note = self.map("notes")?.get(&which.to_ne_bytes())?;
+        Ok(note.map_or(0, |note| words(&note).sum()))
     }
 
     fn set_note(&mut self, which: u32, value: u64) -> io::Result<()> {
-        let notes = self.ebpf.map_mut("notes").ok_or(io::ErrorKind::NotFound)?;
-        let mut notes: Array<_, u64> = notes.try_into().map_err(io::Error::other)?;
-        notes.set(which, value, 0).map_err(io::Error::other)
+        self.map("notes")?.set(&which.to_ne_bytes(), &value.to_ne_bytes())
     }
 
     fn map(&self, name: &str) -> io::Result<&Map> {
-        self.ebpf.map(name).ok_or_else(|| io::Error::other(format!("the map `{name}` is missing")))
+        self.maps.get(name).ok_or_else(|| io::Error::other(format!("the map `{name}` is missing")))
     }
 
-    fn totals(&self) -> io::Result<PerCpuArray<&aya::maps::MapData, Counts>> {
-        self.map("totals")?.try_into().map_err(io::Error::other)
+    fn program(&self, name: &str) -> io::Result<&Program> {
+        let program = self.programs.get(name);
+        program.ok_or_else(|| io::Error::other(format!("`{name}` is missing")))
     }
 
-    fn rows(&self) -> io::Result<HashMap<&aya::maps::MapData, RowKey, Counts>> {
-        self.map("rows")?.try_into().map_err(io::Error::other)
+    /// The counts of a slot on all CPUs.
+    fn total(&self, slot: u32) -> io::Result<Counts> {
+        let by_cpu = self.map("totals")?.get(&slot.to_ne_bytes())?.unwrap_or_default();
+        Ok(sum(&counts_in(&by_cpu)))
+    }
+
+    /// The entries of a map with their values.
+    fn entries(&self, name: &str) -> impl Iterator<Item = io::Result<(Vec<u8>, Vec<u8>)>> + '_ {
+        let mut last: Option<Vec<u8>> = None;
+        let name = name.to_owned();
+        std::iter::from_fn(move || {
+            let mut next = || -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
+                let map = self.map(&name)?;
+                while let Some(key) = map.next_key(last.as_deref())? {
+                    last = Some(key.clone());
+                    // Nobody takes an entry away, but then there would be no more to say of it.
+                    if let Some(value) = map.get(&key)? {
+                        return Ok(Some((key, value)));
+                    }
+                }
+                Ok(None)
+            };
+            next().transpose()
+        })
+    }
+
+    fn rows(&self) -> impl Iterator<Item = io::Result<(RowKey, Counts)>> + '_ {
+        self.entries("rows")
+            .map(|entry| entry.map(|(key, row)| (numbers(&key), sum(&counts_in(&row)))))
     }
 
     fn read_totals(&self) -> io::Result<Vec<SyscallTally>> {
-        let totals = self.totals()?;
         let mut tallies = Vec::new();
         for slot in (0..SLOTS).filter(|slot| *slot != SLOT_CALIBRATION) {
-            let by_cpu = totals.get(&slot, 0).map_err(io::Error::other)?;
             let (abi, number) = match slot {
                 SLOT_OVERFLOW.. => (slot - SLOT_OVERFLOW, SyscallTally::OTHER),
                 _ => (slot / NUMBERS, slot % NUMBERS),
             };
-            tallies.extend(tally([0, 0, number, abi], &sum(by_cpu.iter())));
+            tallies.extend(tally([0, 0, number, abi], &self.total(slot)?));
         }
         Ok(tallies)
     }
 
     /// Adds the distributions to the rows, which are in order of [`SyscallTally::place`].
     fn read_histograms(&self, tallies: &mut [SyscallTally]) -> io::Result<()> {
-        let buckets: PerCpuHashMap<_, [u32; 5], u64> =
-            self.map("buckets")?.try_into().map_err(io::Error::other)?;
-        for bucket in buckets.iter() {
-            let ([pid, tid, number, abi, bucket], by_cpu) = bucket.map_err(io::Error::other)?;
-            let calls = by_cpu.iter().sum();
+        for bucket in self.entries("buckets") {
+            let (key, by_cpu) = bucket?;
+            let [pid, tid, number, abi, bucket] = numbers(&key);
+            let calls = words(&by_cpu).sum();
             let Some(wanted) = tally([pid, tid, number, abi], &[1; 8]) else { continue };
             let unattributed = SyscallTally { pid: 0, tid: 0, ..wanted.clone() };
             let at = [wanted, unattributed].iter().find_map(|row| {
@@ -270,12 +300,11 @@ impl BpfCounter {
 
     /// Calls and nanoseconds of the calibrating thread so far.
     fn calibration_counts(&self) -> io::Result<(u64, u64)> {
-        let by_cpu = self.totals()?.get(&SLOT_CALIBRATION, 0).map_err(io::Error::other)?;
-        let mut counts = sum(by_cpu.iter());
-        for row in self.rows()?.iter() {
-            let (key, row) = row.map_err(io::Error::other)?;
+        let mut counts = self.total(SLOT_CALIBRATION)?;
+        for row in self.rows() {
+            let (key, row) = row?;
             if key[3] == ABI_CALIBRATION {
-                counts = sum([counts, row].iter());
+                counts = sum(&[counts, row]);
             }
         }
         Ok((counts[1], counts[3]))
@@ -283,21 +312,18 @@ impl BpfCounter {
 
     /// Follows the calling thread as the calibrating one, or lets it go.
     fn follow_self(&mut self, follow: bool) -> io::Result<()> {
-        let program = self.ebpf.program("follow_self");
-        let program = program.ok_or_else(|| io::Error::other("`follow_self` is missing"))?;
-        let program: &RawTracePoint = program.try_into().map_err(io::Error::other)?;
-        let mut options = RawTracePointRunOptions::new();
-        options.args[0] = u64::from(follow);
-        let result = program.test_run(options).map_err(io::Error::other)?;
-        match result.return_value {
+        let mut arguments = [0; 12];
+        arguments[0] = u64::from(follow);
+        match self.program("follow_self")?.run(&arguments)? {
             0 => Ok(()),
             _ => Err(io::Error::other("the calling thread cannot be followed")),
         }
     }
 }
 
-/// Calls in a batch, short enough that many batches see no interrupt.
-const CALLS: u32 = 256;
+/// Calls in a batch, short enough that nearly all batches see no interrupt, and long enough that the
+/// reading of the clock around them is a thousandth.
+const CALLS: u32 = 64;
 /// Batches of which the cheapest counts.
 const BATCHES: u32 = 48;
 
@@ -313,17 +339,19 @@ fn cheapest_batch_ps() -> u64 {
     (0..BATCHES).map(|_| batch_ps()).min().unwrap_or(0)
 }
 
-fn load(object: &[u8], options: &BpfOptions, btf: &Btf) -> Result<Ebpf, BpfDecline> {
+/// Reads the object, fits it to this kernel, and makes its maps.
+fn load(
+    bytes: &[u8],
+    options: &BpfOptions,
+    types: &Types<'_>,
+) -> Result<(Object, HashMap<String, Map>), BpfDecline> {
+    fn refused<E: std::error::Error + 'static>(error: E) -> BpfDecline {
+        BpfDecline::from_error("load the eBPF program", &error)
+    }
     let breakdown: u8 = match options.breakdown {
         Breakdown::Total => 0,
         Breakdown::Process => 1,
         Breakdown::Thread => 2,
-    };
-    let (rows, buckets) = match (options.breakdown, options.latency) {
-        (Breakdown::Total, false) => (1 << 12, 1),
-        (Breakdown::Total, true) => (1 << 12, 1 << 14),
-        (_, false) => (1 << 18, 1),
-        (_, true) => (1 << 18, 1 << 18),
     };
     let latency = u8::from(options.latency);
     let timed = u8::from(options.time) | latency;
@@ -331,20 +359,73 @@ fn load(object: &[u8], options: &BpfOptions, btf: &Btf) -> Result<Ebpf, BpfDecli
     let thread_slots = 1_u32 << options.thread_bits.unwrap_or(16).min(22);
     let thread_mask = thread_slots - 1;
     let wanted = bitmap(options.numbers.as_deref().unwrap_or_default());
-    EbpfLoader::new()
-        .btf(Some(btf))
-        .override_global("timed", &timed, true)
-        .override_global("latency", &latency, true)
-        .override_global("breakdown", &breakdown, true)
-        .override_global("filtered", &filtered, true)
-        .override_global("mark", &options.mark, true)
-        .override_global("wanted", &wanted, true)
-        .override_global("thread_mask", &thread_mask, true)
-        .map_max_entries("threads", thread_slots)
-        .map_max_entries("rows", rows)
-        .map_max_entries("buckets", buckets)
-        .load(object)
-        .map_err(|error| BpfDecline::from_error("load the eBPF program", &error))
+    let wanted: Vec<u8> = wanted.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let (mark, thread_mask) = (options.mark.to_ne_bytes(), thread_mask.to_ne_bytes());
+    let globals: [(&str, &[u8]); 7] = [
+        ("timed", &[timed]),
+        ("latency", &[latency]),
+        ("breakdown", &[breakdown]),
+        ("filtered", &[filtered]),
+        ("mark", &mark),
+        ("wanted", &wanted),
+        ("thread_mask", &thread_mask),
+    ];
+    let mut object = Object::parse(bytes).map_err(refused)?;
+    let globals = globals.into_iter().map(|(name, value)| (name, (value, true)));
+    object.patch_map_data(globals.collect()).map_err(refused)?;
+    let own = object.btf.as_ref().map(Btf::to_bytes).unwrap_or_default();
+    let own = Types::parse(&own).ok_or(BpfDecline::NotBuilt)?;
+    let needed = types.reduced_to(&own).ok_or(BpfDecline::NoBtf)?;
+    let needed = Btf::parse(&needed, object.endianness).map_err(refused)?;
+    object.relocate_btf(&needed).map_err(refused)?;
+    let maps = make_maps(&object, options, thread_slots).map_err(refused)?;
+    let text_sections: HashSet<usize> =
+        object.functions.keys().map(|(section, _)| *section).collect();
+    let described = std::mem::take(&mut object.maps);
+    let numbers = maps.iter().filter_map(|(name, map)| {
+        Some((name.as_str(), map.as_fd().as_raw_fd(), described.get(name)?))
+    });
+    object.relocate_maps(numbers, &text_sections).map_err(refused)?;
+    object.relocate_calls(&text_sections).map_err(refused)?;
+    Ok((object, maps))
+}
+
+/// Makes the maps, and puts in what constants and variables begin with.
+fn make_maps(
+    object: &Object,
+    options: &BpfOptions,
+    thread_slots: u32,
+) -> io::Result<HashMap<String, Map>> {
+    let (rows, buckets) = match (options.breakdown, options.latency) {
+        (Breakdown::Total, false) => (1 << 12, 1),
+        (Breakdown::Total, true) => (1 << 12, 1 << 14),
+        (_, false) => (1 << 18, 1),
+        (_, true) => (1 << 18, 1 << 18),
+    };
+    let mut maps = HashMap::new();
+    for (name, described) in &object.maps {
+        let shape = Shape {
+            kind: described.map_type(),
+            key_bytes: described.key_size(),
+            value_bytes: described.value_size(),
+            entries: match name.as_str() {
+                "threads" => thread_slots,
+                "rows" => rows,
+                "buckets" => buckets,
+                _ => described.max_entries(),
+            },
+            flags: described.map_flags(),
+        };
+        let map = Map::new(name, &shape)?;
+        if !described.data().is_empty() {
+            map.set(&0_u32.to_ne_bytes(), described.data())?;
+        }
+        if described.section_kind() == EbpfSectionKind::Rodata {
+            map.freeze()?;
+        }
+        maps.insert(name.clone(), map);
+    }
+    Ok(maps)
 }
 
 /// One bit a slot of `totals`; numbers beyond the table are left out.
@@ -371,44 +452,72 @@ fn probes(options: &BpfOptions) -> impl Iterator<Item = (&'static str, &'static 
 }
 
 /// Has the kernel check and compile the programs.
-fn load_programs(ebpf: &mut Ebpf, options: &BpfOptions, btf: &Btf) -> Result<(), BpfDecline> {
-    for (name, tracepoint) in probes(options) {
-        let load = |probe: &mut BtfTracePoint| probe.load(tracepoint, btf);
-        with_program(ebpf, name, "load", load)?;
-    }
-    with_program(ebpf, "follow_process", "load", |program: &mut Iter| program.load("task", btf))?;
-    with_program(ebpf, "follow_self", "load", RawTracePoint::load)
+fn load_programs(
+    object: &Object,
+    options: &BpfOptions,
+    types: &Types<'_>,
+) -> Result<HashMap<&'static str, Program>, BpfDecline> {
+    let tracepoint = |tracepoint: &str| {
+        let number = types.find(Named::Typedef, &format!("btf_trace_{tracepoint}"));
+        number.map(Purpose::Tracepoint)
+    };
+    let tasks = types.find(Named::Function, "bpf_iter_task").map(Purpose::Iterator);
+    probes(options)
+        .map(|(name, hung_on)| (name, tracepoint(hung_on)))
+        .chain([("follow_process", tasks), ("follow_self", Some(Purpose::Once))])
+        .map(|(name, purpose)| {
+            let program = load_program(object, name, purpose)
+                .map_err(|error| BpfDecline::from_error(&format!("load `{name}`"), &error))?;
+            Ok((name, program))
+        })
+        .collect()
+}
+
+fn load_program(object: &Object, name: &str, purpose: Option<Purpose>) -> io::Result<Program> {
+    let missing = || io::Error::other("this kernel has no place for it");
+    let program = object.programs.get(name).ok_or_else(missing)?;
+    let function = object.functions.get(&program.function_key()).ok_or_else(missing)?;
+    let license: &CStr = &program.license;
+    Program::load(name, purpose.ok_or_else(missing)?, &function.instructions, license)
 }
 
 /// From here on the probes run.
-fn attach_probes(ebpf: &mut Ebpf, options: &BpfOptions) -> Result<(), BpfDecline> {
-    for (name, _) in probes(options) {
-        let attach = |probe: &mut BtfTracePoint| probe.attach().map(drop);
-        with_program(ebpf, name, "attach", attach)?;
+fn attach_probes(
+    programs: &HashMap<&'static str, Program>,
+    options: &BpfOptions,
+) -> Result<Vec<Attached>, BpfDecline> {
+    let attach = |(name, _): (&str, &str)| {
+        let program = programs.get(name).ok_or(io::ErrorKind::NotFound);
+        program
+            .map_err(io::Error::from)
+            .and_then(Program::attach)
+            .map_err(|error| BpfDecline::from_error(&format!("attach `{name}`"), &error))
+    };
+    probes(options).map(attach).collect()
+}
+
+/// The words of a value.
+fn words(value: &[u8]) -> impl Iterator<Item = u64> {
+    value.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes))
+}
+
+/// The numbers of a key.
+fn numbers<const N: usize>(key: &[u8]) -> [u32; N] {
+    let mut numbers = [0; N];
+    for (number, bytes) in numbers.iter_mut().zip(key.as_chunks().0) {
+        *number = u32::from_ne_bytes(*bytes);
     }
-    Ok(())
+    numbers
 }
 
-/// Does `act` to a program of the object; its failure is a decline that names the two.
-fn with_program<'a, P>(
-    ebpf: &'a mut Ebpf,
-    name: &str,
-    what: &str,
-    act: impl FnOnce(&mut P) -> Result<(), ProgramError>,
-) -> Result<(), BpfDecline>
-where
-    &'a mut P: TryFrom<&'a mut Program, Error = ProgramError> + 'a,
-{
-    let missing = || ProgramError::InvalidName { name: name.to_string() };
-    let program = ebpf.program_mut(name).ok_or_else(missing);
-    program
-        .and_then(<&mut P>::try_from)
-        .and_then(act)
-        .map_err(|error| BpfDecline::from_error(&format!("{what} `{name}`"), &error))
+/// The counts in a value: one, or one of each CPU.
+fn counts_in(value: &[u8]) -> Vec<Counts> {
+    let words: Vec<u64> = words(value).collect();
+    words.as_chunks().0.to_vec()
 }
 
-fn sum<'a>(by_cpu: impl Iterator<Item = &'a Counts>) -> Counts {
-    by_cpu.fold([0; 8], |mut total, counts| {
+fn sum(by_cpu: &[Counts]) -> Counts {
+    by_cpu.iter().fold([0; 8], |mut total, counts| {
         for (total, count) in total.iter_mut().zip(counts).take(4) {
             *total += count;
         }
@@ -451,7 +560,7 @@ mod tests {
     #[test]
     fn cpus_are_added_up_and_the_longest_call_is_the_longest_of_all() {
         let cpus = [[1, 2, 3, 4, 50, 9, 9, 9], [10, 20, 30, 40, 5, 9, 9, 9]];
-        assert_eq!(sum(cpus.iter()), [11, 22, 33, 44, 50, 0, 0, 0]);
+        assert_eq!(sum(&cpus), [11, 22, 33, 44, 50, 0, 0, 0]);
     }
 
     #[test]

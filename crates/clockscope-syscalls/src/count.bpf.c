@@ -195,6 +195,15 @@ struct {
 const struct counts no_counts = {};
 const u64 no_calls = 0;
 
+// A field behind a pointer that is followed once or rarely. When a program follows a pointer to a structure
+// itself, the verifier looks for names among all of the kernel's types, which takes it a millisecond at load.
+#define FIELD(from, member)                                                                        \
+	({                                                                                         \
+		__typeof__((from)->member) value = 0;                                              \
+		probe_read_kernel(&value, sizeof(value), &(from)->member);                         \
+		value;                                                                             \
+	})
+
 INLINE void note(u32 which)
 {
 	u64 *value = map_lookup(&notes, &which);
@@ -263,14 +272,14 @@ INLINE void leave(struct thread *thread, u32 pid)
 // The number of a task in the tracer's pid namespace; 0 if it has none there.
 INLINE u32 number_in_namespace(struct task_struct *task)
 {
-	struct pid *pid = task->thread_pid;
+	struct pid *pid = FIELD(task, thread_pid);
 	u32 level = noted(NOTE_LEVEL);
 	struct {
 		int nr;
 		u64 ns;
 	} upid = {};
 
-	if (!pid || pid->level < level)
+	if (!pid || FIELD(pid, level) < level)
 		return 0;
 	probe_read_kernel(&upid, sizeof(upid), (char *)&pid->numbers[0] + level * sizeof(upid));
 	return upid.ns == noted(NOTE_NAMESPACE) ? upid.nr : 0;
@@ -278,7 +287,7 @@ INLINE u32 number_in_namespace(struct task_struct *task)
 
 INLINE void name(struct thread *thread, struct task_struct *task)
 {
-	thread->tgid = number_in_namespace(task->group_leader);
+	thread->tgid = number_in_namespace(FIELD(task, group_leader));
 	if (breakdown == 2)
 		thread->tid = number_in_namespace(task);
 	thread->named = 1;
@@ -560,7 +569,7 @@ int follow_process(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	if (number_in_namespace(task->group_leader) != noted(NOTE_WANTED))
+	if (number_in_namespace(FIELD(task, group_leader)) != noted(NOTE_WANTED))
 		return 0;
 	if (find(task->pid) || follow(task->pid))
 		note(NOTE_FOUND);
@@ -572,13 +581,13 @@ SEC("raw_tp/sys_enter")
 int follow_self(u64 *ctx)
 {
 	struct task_struct *task = current_task();
-	struct pid *pid = task->thread_pid;
+	struct pid *pid = FIELD(task, thread_pid);
 	struct thread *thread;
 	u64 level, namespace = 0;
 
 	if (!pid)
 		return -1;
-	level = pid->level;
+	level = FIELD(pid, level);
 	probe_read_kernel(&namespace, sizeof(namespace),
 			  (char *)&pid->numbers[0].ns + level * sizeof(struct upid));
 	set_note(NOTE_LEVEL, level);

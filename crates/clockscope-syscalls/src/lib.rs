@@ -7,6 +7,7 @@ mod calibrate;
 mod classes;
 mod decline;
 pub mod filter;
+mod kernel_types;
 pub mod names;
 pub mod ptrace;
 mod tally;

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
 
 use fastclock::ClockId;
 use fastclock::arch::CpuCounter;
@@ -9,6 +10,12 @@ use fastclock::arch::CpuCounter;
 use super::warp::{self, Warp};
 use clockscope_sys::vdso_call::{self, Call, Path};
 use clockscope_sys::{own_vdso, tsc};
+
+/// How long the CPUs' counters are compared.
+const WARP_BUDGET: Duration = Duration::from_millis(60);
+/// The same where the kernel's clocksource is the counter: it has compared them when it started each CPU, and its own
+/// clock would go back. Still some ten thousand hand-overs.
+const WARP_BUDGET_TRUSTED: Duration = Duration::from_millis(4);
 
 /// What is known of the counter. A field that is `None` could not be found out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +43,7 @@ impl CounterProbe {
         let may_read = tsc::is_permitted();
         let clocksource = Clocksource::open().and_then(|file| file.read());
         let is_counter = clocksource.as_deref().is_some_and(super::guards::is_the_counter);
+        let budget = if is_counter { WARP_BUDGET_TRUSTED } else { WARP_BUDGET };
         let can_read = has_counter && may_read != Some(false);
         Self {
             has_counter,
@@ -43,7 +51,7 @@ impl CounterProbe {
             missing_flags: missing_flags(),
             vdso_answers: if is_counter { None } else { vdso_answers() },
             clocksource,
-            warp: if can_read { warp::measure(&CpuCounter) } else { None },
+            warp: if can_read { warp::measure(&CpuCounter, budget) } else { None },
         }
     }
 }

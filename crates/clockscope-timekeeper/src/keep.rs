@@ -25,6 +25,13 @@ use clockscope_sys::{poll, robust, tsc};
 const BRACKETS: usize = 64;
 /// Time between two looks while the page does not answer.
 const PROVING_PERIOD: Duration = Duration::from_millis(20);
+/// The first two looks of a start that is early; each later look comes when twice as much time has passed. So the
+/// rate is always known from as long a time as it is used for, and the bound stays at three widths of a look.
+const EARLY_PERIOD: Duration = Duration::from_millis(1);
+/// So many looks an early start has, and more than it needs: the ninth comes after 128 ms.
+const EARLY_LOOKS: u64 = 12;
+/// After so long an early start answers.
+const EARLY_BASELINE: Nanos = Nanos(4_000_000);
 /// Time between two looks at the kernel's clocksource.
 const CLOCKSOURCE_PERIOD: Nanos = Nanos(1_000_000_000);
 /// How far ahead a line is agreed on, and ends.
@@ -120,14 +127,19 @@ impl<'a> Keep<'a> {
             let name = file.read();
             (file, name)
         });
-        let made_from_counter =
-            clocksource.as_ref().and_then(|(_, name)| name.as_deref()).is_some_and(|name| {
-                guards::is_the_counter(name) || guards::is_made_from_the_counter(name)
-            });
+        let name = clocksource.as_ref().and_then(|(_, name)| name.as_deref());
+        let is_counter = name.is_some_and(guards::is_the_counter);
+        let made_from_counter = is_counter || name.is_some_and(guards::is_made_from_the_counter);
+        let options = Options { early: options.early && is_counter, ..options };
+        let settings = if options.early {
+            Settings { baseline: EARLY_BASELINE, ..Settings::default() }
+        } else {
+            Settings::default()
+        };
         Self {
             options,
             shared,
-            keeper: Keeper::new(Settings::default(), pace),
+            keeper: Keeper::new(settings, pace),
             writer,
             availability: Availability::new(now(), (!inherited).then_some(Decline::Starting)),
             backoff: Backoff::default(),
@@ -148,6 +160,10 @@ impl<'a> Keep<'a> {
 
     /// Time between two looks.
     fn period(&self) -> Duration {
+        if self.options.early && self.availability.report.looks < EARLY_LOOKS {
+            let known = self.keeper.discipline.status().baseline.0.max(0).unsigned_abs();
+            return Duration::from_nanos(known).max(EARLY_PERIOD).min(self.options.period);
+        }
         if self.answers() && !self.inherited {
             self.options.period
         } else {

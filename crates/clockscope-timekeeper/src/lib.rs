@@ -31,6 +31,9 @@ pub struct Options {
     pub valid: Duration,
     /// Say in the page which thread writes it, so that readers notice its death at once.
     pub owned: bool,
+    /// Where the kernel's clocksource is the counter, answer after some milliseconds, with a wider bound at first:
+    /// the kernel vouches for it. For lines that do not outlive their keeper by much.
+    pub early: bool,
     /// Go on with a page that another timekeeper has left, so that its readers notice nothing.
     pub resume: bool,
     /// When stopping, leave the line to its end, for the timekeeper that follows.
@@ -44,6 +47,7 @@ impl Default for Options {
             period: Duration::from_millis(100),
             valid: Duration::from_secs(3),
             owned: true,
+            early: false,
             resume: false,
             bridge: false,
         }

@@ -7,6 +7,7 @@ use fastclock::page::{Kernel, OWNER_DIED, Order, PageClock, Reader, Trust};
 use fastclock::{ClockId, Nanos};
 
 use super::*;
+use crate::counter_probe::Clocksource;
 use clockscope_sys::tsc;
 
 /// The kernel's clock, and why it was asked.
@@ -82,6 +83,32 @@ fn a_page_answers_within_its_bound_until_it_is_stopped() {
     assert!(report.worst_bound > 0 && report.cpu_time > Duration::ZERO, "{report:?}");
     assert_eq!(report.withdrawals[0].reason, Decline::Starting);
     assert!(report.withdrawals[0].lasted >= Duration::from_millis(200), "{report:?}");
+}
+
+#[test]
+fn an_early_page_answers_after_a_few_looks_and_within_its_bound_from_the_first() {
+    let is_counter = Clocksource::open().and_then(|file| file.read());
+    if !is_counter.as_deref().is_some_and(guards::is_the_counter) {
+        return skips::skip("the kernel's clocksource is not the counter");
+    }
+    let page = page();
+    let (trust, asked) = (Trust::new(), Asked::default());
+    let reader = reader(page, &trust, &asked);
+    let keeper = Timekeeper::start(page, Options { early: true, ..options() }).unwrap();
+    let mut answered = 0;
+    while keeper.pulse().is_none_or(|pulse| pulse.lines < 9) {
+        let before = tsc::now(ClockId::Monotonic);
+        let read = reader.bounded(PageClock::Monotonic, Order::Ordered);
+        let after = tsc::now(ClockId::Monotonic);
+        answered += u32::from(read.declined.is_none());
+        assert!(read.time.0 + read.bound.0 >= before.0, "{before:?} {read:?}");
+        assert!(read.time.0 - read.bound.0 <= after.0, "{read:?} {after:?}");
+        assert!(keeper.is_alive());
+    }
+    let report = keeper.stop();
+    assert!(answered > 0, "{:?}", asked.0);
+    let without_line = report.looks - report.lines - report.too_late;
+    assert!(without_line <= 4, "{report:?}");
 }
 
 /// Whoever is told that the page answers relies on it.

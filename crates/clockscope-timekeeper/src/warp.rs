@@ -7,8 +7,6 @@ use fastclock::page::Counter;
 
 use clockscope_sys::affinity;
 
-/// Time for all pairs together.
-const BUDGET: Duration = Duration::from_millis(60);
 /// No more CPUs than this are compared with the first; of more, some spread evenly. What is left
 /// out shows while the timekeeper goes from CPU to CPU.
 const OTHERS_MAX: usize = 16;
@@ -28,17 +26,17 @@ pub struct Warp {
     pub worst: u64,
 }
 
-/// Compares the first of the CPUs that this thread may use with the others, in less than 100 ms;
+/// Compares the first of the CPUs that this thread may use with the others, in `budget` for all pairs together;
 /// `None` if there is only one, or the threads cannot be had.
 ///
 /// # References
 ///
 /// - `check_tsc_warp` in `arch/x86/kernel/tsc_sync.c` (Linux 6.18) does it under a lock
-pub fn measure<C: Counter + Sync>(counter: &C) -> Option<Warp> {
+pub fn measure<C: Counter + Sync>(counter: &C, budget: Duration) -> Option<Warp> {
     let cpus = affinity::allowed().ok()?;
     let (first, others) = cpus.split_first()?;
     let others = spread(others, OTHERS_MAX);
-    let time = BUDGET.checked_div(u32::try_from(others.len()).ok()?)?;
+    let time = budget.checked_div(u32::try_from(others.len()).ok()?)?;
     let mut sum = Warp::default();
     for other in others {
         let one = pair(counter, [*first, other], time)?;
@@ -108,6 +106,8 @@ mod tests {
     use fastclock::Ticks;
     use fastclock::arch::CpuCounter;
 
+    const BUDGET: Duration = Duration::from_millis(60);
+
     #[test]
     fn some_are_taken_evenly_and_the_last_among_them() {
         assert_eq!(spread(&[1, 2, 3], 16), [1, 2, 3]);
@@ -136,10 +136,10 @@ mod tests {
     fn a_cpu_that_is_behind_is_seen() {
         let cpus = affinity::allowed().unwrap();
         let Some(last) = cpus.get(1..).and_then(<[u32]>::last) else {
-            assert_eq!(measure(&CpuCounter), None);
+            assert_eq!(measure(&CpuCounter, BUDGET), None);
             return;
         };
-        let warp = measure(&Behind(*last, 1_000_000_000)).unwrap();
+        let warp = measure(&Behind(*last, 1_000_000_000), BUDGET).unwrap();
         assert!(warp.others > 0 && warp.handovers > 0 && warp.backwards > 0, "{warp:?}");
         assert!((1..=1_000_000_000).contains(&warp.worst), "{warp:?}");
     }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn each_pair_is_compared() {
         let cpus = affinity::allowed().unwrap();
-        let warp = measure(&CpuCounter);
+        let warp = measure(&CpuCounter, BUDGET);
         assert_eq!(warp.map_or(0, |warp| warp.others), (cpus.len() - 1).min(OTHERS_MAX));
     }
 }

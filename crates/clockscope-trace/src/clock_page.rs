@@ -18,7 +18,7 @@ use clockscope_tracee::session::Session;
 /// When no thread can be had.
 pub fn keep(session: &Session, force: bool) -> anyhow::Result<Option<Timekeeper>> {
     let Some(page) = session.clock_page() else { return Ok(None) };
-    let options = Options { force, ..Options::default() };
+    let options = Options { force, early: true, ..Options::default() };
     Timekeeper::start(page, options).map(Some).context("cannot start the timekeeper's thread")
 }
 

@@ -112,7 +112,6 @@ impl Counter {
                 reason: error.to_string(),
             })?;
         }
-        clockscope_sys::room::trim_heap();
         let tax = counter.calibration().bystander_tax_ps();
         warn(&format!(
             "counting system calls by eBPF adds {} to each of every process of this host while \

@@ -146,8 +146,8 @@ pub enum Command {
   clockscope run --clock tsc --force ./server  the same where the kernel gave the counter up
   clockscope run --clock tsc-fast --stats ./sim  cheapest; no order between threads
 
-With --clock tsc and tsc-fast the program starts at once. For the first 0.2 s, and whenever the
-counter cannot be trusted, the kernel answers. A reading differs from a system call's answer by
+With --clock tsc and tsc-fast the program starts at once. For the first milliseconds (0.2 s if the
+kernel's clocksource is not the TSC), and whenever the counter cannot be trusted, the kernel answers. A reading differs from a system call's answer by
 a bound of about a microsecond.
 
 Exit status:

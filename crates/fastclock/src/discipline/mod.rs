@@ -41,6 +41,8 @@ use constant::Constants;
 const SLEW_PPB: u32 = 1_000_000;
 /// After so long the raised allowance is halved, ns.
 const CAUTION_HALVES: i64 = 30_000_000_000;
+/// From so long a time a rate is known to 0.3 ppm, if a look is as tight as 30 ns.
+const BASELINE: Nanos = Nanos(200_000_000);
 /// What is added to and subtracted from stays below this, ns: 73 years.
 const LARGEST: i64 = 1 << 61;
 
@@ -119,7 +121,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            baseline: Nanos(200_000_000),
+            baseline: BASELINE,
             longest: Nanos(60_000_000_000),
             allowance_ppb: 500,
             jump: Nanos(10_000_000),
@@ -456,7 +458,10 @@ impl Discipline {
             && self.baseline.span() >= self.settings.baseline
         {
             self.proven = true;
-            self.first_rate = self.first_rate.or(self.baseline.rate);
+        }
+        // Later rates are compared with it, so it is one that is known well.
+        if self.first_rate.is_none() && self.baseline.span() >= BASELINE {
+            self.first_rate = self.baseline.rate;
         }
     }
 

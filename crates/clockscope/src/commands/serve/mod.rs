@@ -77,6 +77,7 @@ fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
         force: args.force,
         period: args.period,
         valid: args.valid,
+        early: false,
         owned: false,
         resume: true,
         bridge: !args.withdraw_on_exit,

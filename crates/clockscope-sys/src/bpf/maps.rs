@@ -1,0 +1,222 @@
+//! BPF maps: memory of the kernel that BPF programs count in.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use aya_obj::generated::bpf_cmd::{
+    BPF_MAP_CREATE, BPF_MAP_FREEZE, BPF_MAP_GET_NEXT_KEY, BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM,
+};
+use aya_obj::generated::bpf_map_type::{
+    BPF_MAP_TYPE_LRU_PERCPU_HASH, BPF_MAP_TYPE_PERCPU_ARRAY, BPF_MAP_TYPE_PERCPU_HASH,
+};
+
+use super::{address, attributes, call, open, put_name, raw_fd};
+
+/// CPUs that this machine can have: a value of a map "by CPU" is that many values.
+const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
+
+/// What a map is made of, as `bpf(2)` takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// `BPF_MAP_TYPE_*`.
+    pub kind: u32,
+    /// Bytes of a key.
+    pub key_bytes: u32,
+    /// Bytes of a value (of each CPU).
+    pub value_bytes: u32,
+    /// Entries at most.
+    pub entries: u32,
+    /// `BPF_F_*`.
+    pub flags: u32,
+}
+
+/// A map; gone when nobody has it open and no program uses it.
+#[derive(Debug)]
+pub struct Map {
+    descriptor: OwnedFd,
+    key_bytes: usize,
+    /// Of all CPUs together.
+    value_bytes: usize,
+}
+
+impl Map {
+    /// Makes a map. Its name is cut to 15 bytes.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` without the right to, `ENOMEM` or `E2BIG` if it is too large.
+    pub fn new(name: &str, shape: &Shape) -> io::Result<Self> {
+        let mut wanted = attributes();
+        wanted.__bindgen_anon_1.map_type = shape.kind;
+        wanted.__bindgen_anon_1.key_size = shape.key_bytes;
+        wanted.__bindgen_anon_1.value_size = shape.value_bytes;
+        wanted.__bindgen_anon_1.max_entries = shape.entries;
+        wanted.__bindgen_anon_1.map_flags = shape.flags;
+        // SAFETY: an array of bytes, zeroed above.
+        put_name(name, unsafe { &mut wanted.__bindgen_anon_1.map_name });
+        let descriptor = open(BPF_MAP_CREATE, &mut wanted)?;
+        let by_cpu =
+            [BPF_MAP_TYPE_PERCPU_ARRAY, BPF_MAP_TYPE_PERCPU_HASH, BPF_MAP_TYPE_LRU_PERCPU_HASH]
+                .iter()
+                .any(|kind| *kind as u32 == shape.kind);
+        let of_one = shape.value_bytes as usize;
+        let value_bytes =
+            if by_cpu { of_one.next_multiple_of(8) * possible_cpus()? } else { of_one };
+        Ok(Self { descriptor, key_bytes: shape.key_bytes as usize, value_bytes })
+    }
+
+    /// The value of a key: of a map by CPU the values of all, each a multiple of 8 bytes long. `None` if there
+    /// is no such key.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's; `InvalidInput` for a key of another size.
+    pub fn get(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        let mut value = vec![0; self.value_bytes];
+        let mut wanted = attributes();
+        wanted.__bindgen_anon_2.map_fd = raw_fd(&self.descriptor);
+        wanted.__bindgen_anon_2.key = self.key(key)?;
+        // The kernel writes as much as a value has, on all CPUs together.
+        wanted.__bindgen_anon_2.__bindgen_anon_1.value = address(value.as_mut_ptr());
+        found(call(BPF_MAP_LOOKUP_ELEM, &mut wanted)).map(|found| found.map(|_| value))
+    }
+
+    /// Sets the value of a key, which is made if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's; `InvalidInput` for a key or value of another size.
+    pub fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        if value.len() != self.value_bytes {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut wanted = attributes();
+        wanted.__bindgen_anon_2.map_fd = raw_fd(&self.descriptor);
+        wanted.__bindgen_anon_2.key = self.key(key)?;
+        wanted.__bindgen_anon_2.__bindgen_anon_1.value = address(value.as_ptr());
+        call(BPF_MAP_UPDATE_ELEM, &mut wanted).map(drop)
+    }
+
+    /// The key behind this one, or the first; `None` behind the last.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn next_key(&self, after: Option<&[u8]>) -> io::Result<Option<Vec<u8>>> {
+        let mut next = vec![0; self.key_bytes];
+        let mut wanted = attributes();
+        wanted.__bindgen_anon_2.map_fd = raw_fd(&self.descriptor);
+        if let Some(key) = after {
+            wanted.__bindgen_anon_2.key = self.key(key)?;
+        }
+        // The kernel writes one key.
+        wanted.__bindgen_anon_2.__bindgen_anon_1.next_key = address(next.as_mut_ptr());
+        found(call(BPF_MAP_GET_NEXT_KEY, &mut wanted)).map(|found| found.map(|_| next))
+    }
+
+    /// Nobody can change it from user space any more, so that the verifier takes its values for constants.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn freeze(&self) -> io::Result<()> {
+        let mut wanted = attributes();
+        wanted.__bindgen_anon_2.map_fd = raw_fd(&self.descriptor);
+        call(BPF_MAP_FREEZE, &mut wanted).map(drop)
+    }
+
+    fn key(&self, key: &[u8]) -> io::Result<u64> {
+        if key.len() == self.key_bytes {
+            Ok(address(key.as_ptr()))
+        } else {
+            Err(io::ErrorKind::InvalidInput.into())
+        }
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// That there is no such key is no error.
+fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn possible_cpus() -> io::Result<usize> {
+    let list = fs::read_to_string(POSSIBLE_CPUS)?;
+    count_cpus(&list).ok_or_else(|| io::Error::other(format!("cannot read {POSSIBLE_CPUS}")))
+}
+
+/// Length of a list such as `0-3,7`.
+fn count_cpus(list: &str) -> Option<usize> {
+    list.trim().split(',').try_fold(0_usize, |count, range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        count.checked_add(last.checked_sub(first)?.checked_add(1)?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use aya_obj::generated::bpf_map_type::{BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_HASH};
+
+    use super::*;
+
+    fn map(kind: u32) -> Option<Map> {
+        let shape = Shape { kind, key_bytes: 4, value_bytes: 12, entries: 8, flags: 0 };
+        match Map::new("a name that is cut to its length", &shape) {
+            Ok(map) => Some(map),
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(libc::EPERM));
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn keys_come_one_after_another_with_their_values() {
+        let Some(map) = map(BPF_MAP_TYPE_HASH as u32) else { return };
+        assert_eq!(map.next_key(None).unwrap(), None);
+        for key in [7_u8, 9] {
+            map.set(&[key, 0, 0, 0], &[key; 12]).unwrap();
+        }
+        let first = map.next_key(None).unwrap().unwrap();
+        let second = map.next_key(Some(&first)).unwrap().unwrap();
+        assert_eq!(map.next_key(Some(&second)).unwrap(), None);
+        for key in [first, second] {
+            assert_eq!(map.get(&key).unwrap(), Some(vec![key[0]; 12]));
+        }
+        assert_eq!(map.get(&[8, 0, 0, 0]).unwrap(), None);
+        assert!(map.get(&[1]).is_err() && map.set(&[1; 4], &[1]).is_err());
+    }
+
+    #[test]
+    fn a_value_by_cpu_is_one_of_each() {
+        let Some(map) = map(BPF_MAP_TYPE_PERCPU_ARRAY as u32) else { return };
+        let value = map.get(&[0; 4]).unwrap().unwrap();
+        assert_eq!(value, vec![0; 16 * possible_cpus().unwrap()]);
+    }
+
+    #[test]
+    fn a_frozen_map_cannot_be_changed() {
+        let Some(map) = map(BPF_MAP_TYPE_ARRAY as u32) else { return };
+        map.freeze().unwrap();
+        assert!(map.set(&[0; 4], &[1; 12]).is_err());
+    }
+
+    #[test]
+    fn lists_of_cpus_are_counted_or_refused() {
+        assert_eq!(count_cpus("0-1\n"), Some(2));
+        assert_eq!(count_cpus("0\n"), Some(1));
+        assert_eq!(count_cpus("0-3,7,9-10"), Some(7));
+        assert_eq!((count_cpus(""), count_cpus("3-1"), count_cpus("0-x")), (None, None, None));
+    }
+}

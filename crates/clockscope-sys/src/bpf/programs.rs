@@ -1,0 +1,183 @@
+//! BPF programs for tracepoints and iterators: loading, attaching, running once.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use aya_obj::generated::bpf_attach_type::{BPF_TRACE_ITER, BPF_TRACE_RAW_TP};
+use aya_obj::generated::bpf_cmd::{
+    BPF_ITER_CREATE, BPF_LINK_CREATE, BPF_PROG_LOAD, BPF_PROG_TEST_RUN, BPF_RAW_TRACEPOINT_OPEN,
+};
+use aya_obj::generated::bpf_insn;
+use aya_obj::generated::bpf_prog_type::{BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_PROG_TYPE_TRACING};
+
+use super::{address, attributes, call, open, put_name, raw_fd};
+
+/// Room for the verifier's words.
+const LOG_BYTES: usize = 1 << 20;
+
+/// What a program is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A tracepoint: the number of its type `btf_trace_NAME` among the kernel's own.
+    Tracepoint(u32),
+    /// An iterator: the number of its function `bpf_iter_NAME` among the kernel's own.
+    Iterator(u32),
+    /// To be run once, by [`Program::run`].
+    Once,
+}
+
+/// A program that the kernel has checked and compiled.
+#[derive(Debug)]
+pub struct Program(OwnedFd);
+
+/// A program on its tracepoint, until this is dropped.
+#[derive(Debug)]
+pub struct Attached {
+    _link: OwnedFd,
+}
+
+impl Program {
+    /// Has the kernel check and compile a program. The maps that it uses are in its instructions already.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` without the right to; otherwise what the verifier says.
+    pub fn load(
+        name: &str,
+        purpose: Purpose,
+        instructions: &[bpf_insn],
+        license: &CStr,
+    ) -> io::Result<Self> {
+        let mut silent = [];
+        let error = match load(name, purpose, instructions, license, &mut silent) {
+            Ok(program) => return Ok(program),
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => return Err(error),
+            Err(error) => error,
+        };
+        let mut log = vec![0; LOG_BYTES];
+        match load(name, purpose, instructions, license, &mut log) {
+            Ok(program) => Ok(program),
+            Err(_) => Err(io::Error::new(error.kind(), format!("{error}\n{}", super::text(&log)))),
+        }
+    }
+
+    /// Lets the tracepoint run it from now on.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn attach(&self) -> io::Result<Attached> {
+        let mut wanted = attributes();
+        wanted.raw_tracepoint.prog_fd = raw_fd(&self.0);
+        Ok(Attached { _link: open(BPF_RAW_TRACEPOINT_OPEN, &mut wanted)? })
+    }
+
+    /// Runs an iterator over everything that it iterates over.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn iterate(&self) -> io::Result<()> {
+        let mut wanted = attributes();
+        wanted.link_create.__bindgen_anon_1.prog_fd = raw_fd(&self.0);
+        wanted.link_create.attach_type = BPF_TRACE_ITER as u32;
+        let link = open(BPF_LINK_CREATE, &mut wanted)?;
+        let mut wanted = attributes();
+        wanted.iter_create.link_fd = raw_fd(&link);
+        let mut file = File::from(open(BPF_ITER_CREATE, &mut wanted)?);
+        io::copy(&mut file, &mut io::sink()).map(drop)
+    }
+
+    /// Runs it once on the calling thread, with these arguments; gives what it returns.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's; before Linux 5.10 there is no such call.
+    pub fn run(&self, arguments: &[u64; 12]) -> io::Result<u32> {
+        let mut wanted = attributes();
+        wanted.test.prog_fd = raw_fd(&self.0);
+        // The kernel reads them, and no more.
+        wanted.test.ctx_in = address(arguments.as_ptr());
+        wanted.test.ctx_size_in =
+            u32::try_from(size_of_val(arguments)).map_err(io::Error::other)?;
+        call(BPF_PROG_TEST_RUN, &mut wanted)?;
+        // SAFETY: a number, which the kernel has filled in.
+        Ok(unsafe { wanted.test.retval })
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Loads once; the verifier writes into `log`, if there is room in it.
+fn load(
+    name: &str,
+    purpose: Purpose,
+    instructions: &[bpf_insn],
+    license: &CStr,
+    log: &mut [u8],
+) -> io::Result<Program> {
+    let (kind, attach, types) = match purpose {
+        Purpose::Tracepoint(types) => (BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP as u32, types),
+        Purpose::Iterator(types) => (BPF_PROG_TYPE_TRACING, BPF_TRACE_ITER as u32, types),
+        Purpose::Once => (BPF_PROG_TYPE_RAW_TRACEPOINT, 0, 0),
+    };
+    let mut wanted = attributes();
+    // SAFETY: all fields are numbers, zeroed above.
+    let program = unsafe { &mut wanted.__bindgen_anon_3 };
+    program.prog_type = kind as u32;
+    program.expected_attach_type = attach;
+    program.attach_btf_id = types;
+    // The kernel copies the instructions and the licence during the call, and writes at most the log's size.
+    program.insn_cnt = u32::try_from(instructions.len()).map_err(io::Error::other)?;
+    program.insns = address(instructions.as_ptr());
+    program.license = address(license.as_ptr());
+    if !log.is_empty() {
+        program.log_level = 1;
+        program.log_size = u32::try_from(log.len()).map_err(io::Error::other)?;
+        program.log_buf = address(log.as_mut_ptr());
+    }
+    put_name(name, &mut program.prog_name);
+    open(BPF_PROG_LOAD, &mut wanted).map(Program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn instruction(code: u8, to: u8, value: i32) -> bpf_insn {
+        let mut one = bpf_insn {
+            code,
+            _bitfield_align_1: [],
+            _bitfield_1: bpf_insn::new_bitfield_1(0, 0),
+            off: 0,
+            imm: value,
+        };
+        one.set_dst_reg(to);
+        one
+    }
+
+    #[test]
+    fn a_program_runs_once_or_is_forbidden() {
+        let program = [instruction(0xb7, 0, 4711), instruction(0x95, 0, 0)];
+        match Program::load("number", Purpose::Once, &program, c"GPL") {
+            Ok(program) => assert_eq!(program.run(&[0; 12]).unwrap(), 4711),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM)),
+        }
+    }
+
+    #[test]
+    fn what_the_verifier_says_of_a_bad_program_is_told() {
+        let endless = [instruction(0xb7, 0, 1)];
+        let error = Program::load("endless", Purpose::Once, &endless, c"GPL").unwrap_err();
+        assert!(
+            error.raw_os_error() == Some(libc::EPERM) || error.to_string().contains('\n'),
+            "{error}"
+        );
+    }
+}
