@@ -28,12 +28,15 @@ pub struct TraceReport {
     pub processes: u64,
     /// Threads seen, first threads of processes included.
     pub threads: u64,
-    /// How system calls were counted: `bpf`, `ptrace` or `none`.
+    /// How system calls were counted: `bpf`, `ptrace`, `sites` or `none`.
     pub via: String,
     /// vDSO calls by function and clock, all processes together.
     pub vdso: Vec<VdsoRow>,
     /// System calls, all processes together.
     pub syscalls: Vec<SyscallRow>,
+    /// The same calls as the program's own code counted them; with `--via both` only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_sites: Vec<BySites>,
     /// The three questions about clock reads.
     pub clock_reads: ClockReads,
     /// One entry a process, with its own rows when `--per-process` or `--per-thread` is given.
@@ -222,8 +225,8 @@ pub struct SyscallRow {
     pub number: u32,
     /// Exact number of calls.
     pub calls: u64,
-    /// Calls that returned an error; 0 with `--counts-only`.
-    pub errors: u64,
+    /// Calls that returned an error; 0 with `--counts-only`, `null` where they are not known (`--via sites`).
+    pub errors: Option<u64>,
     /// Total time in nanoseconds, less what the probe cost; 0 with `--counts-only`.
     pub time_total_ns: u64,
     /// Average in picoseconds.
@@ -232,6 +235,18 @@ pub struct SyscallRow {
     pub latency_ns: Option<Latency>,
     /// Whether it is made to wait, so that its time is no cost ([`crate::waiting`]).
     pub waits: bool,
+}
+
+/// Calls of one system call, counted in two ways.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BySites {
+    /// Name, or `other` for all numbers that code in the program does not tell apart.
+    pub name: String,
+    /// By code in the program.
+    pub sites: u64,
+    /// By the kernel.
+    pub kernel: u64,
 }
 
 /// A distribution of call times in nanoseconds.

@@ -86,7 +86,7 @@ impl<'a> Calls<'a> {
             name: printable(&row.name),
             via: "syscall",
             calls: row.calls,
-            errors: row.errors,
+            errors: row.errors.unwrap_or(0),
             time_ns: self.syscalls_timed.then_some(row.time_total_ns),
             average_ps: self.syscalls_timed.then_some(row.time_avg_ps),
             latency: row.latency_ns.as_ref(),

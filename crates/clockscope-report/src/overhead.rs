@@ -77,6 +77,11 @@ pub(super) fn what_it_cost(report: &TraceReport) -> String {
              costs it tens of microseconds"
                 .to_owned(),
         ),
+        "sites" => parts.push(
+            "system calls were counted by code in the program, a few ns each; their errors and times are not \
+             known"
+                .to_owned(),
+        ),
         "none" => parts.push("system calls were not counted".to_owned()),
         _ => {}
     }

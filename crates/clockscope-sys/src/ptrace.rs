@@ -249,6 +249,41 @@ pub fn signal_sender(pid: i32) -> io::Result<(i32, i32)> {
     Ok((unsafe { info.si_pid() }, info.si_code))
 }
 
+/// What a tracee is told of the signal that it has stopped for.
+#[derive(Clone, Copy)]
+pub struct SignalInfo(libc::siginfo_t);
+
+impl SignalInfo {
+    /// That of a stopped tracee.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` when it has not stopped for a signal.
+    pub fn of(pid: i32) -> io::Result<Self> {
+        // SAFETY: all-zero is a value of this plain union.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        call(libc::PTRACE_GETSIGINFO, pid, 0, (&raw mut info).expose_provenance())?;
+        Ok(Self(info))
+    }
+
+    /// Tells it to a tracee that has stopped for a signal; the signal must be the same when it goes on.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` when it has not stopped for a signal.
+    pub fn tell(&self, pid: i32) -> io::Result<()> {
+        let from = std::ptr::from_ref(&self.0).expose_provenance();
+        call(libc::PTRACE_SETSIGINFO, pid, 0, from).map(drop)
+    }
+
+    /// The number that was sent with it, if a process has queued it (`SI_QUEUE`).
+    pub fn queued_value(&self) -> Option<u64> {
+        // SAFETY: with this code the kernel has filled in the value, and any bits are a pointer.
+        let value = unsafe { self.0.si_value() };
+        (self.0.si_code == libc::SI_QUEUE).then(|| value.sival_ptr.addr() as u64)
+    }
+}
+
 /// A system-call stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyscallStop {

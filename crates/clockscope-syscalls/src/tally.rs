@@ -51,7 +51,7 @@ impl SyscallTally {
     pub const OTHER: u32 = u32::MAX;
 
     /// A row without calls.
-    pub(super) fn new(pid: i32, tid: i32, abi: Abi, number: u32) -> Self {
+    pub fn new(pid: i32, tid: i32, abi: Abi, number: u32) -> Self {
         let histogram = Vec::new();
         let (calls, timed, errors, time_ns, max_ns) = (0, 0, 0, 0, 0);
         Self { pid, tid, abi, number, calls, timed, errors, time_ns, max_ns, histogram }

@@ -27,6 +27,8 @@ pub enum Counter {
     Bpf(Box<RefCell<BpfCounter>>),
     /// At every stop; the counts are shared with who sees the stops.
     Ptrace(Rc<RefCell<PtraceCounter>>),
+    /// In the program; who follows it has the counts.
+    Sites,
     /// Not any more; what was counted until then.
     Over(Box<Counted>),
     /// Not at all.
@@ -60,7 +62,7 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// When eBPF was asked for by name and is not possible.
+    /// When a way was asked for by name that is not possible.
     pub fn start(
         options: &CountOptions,
         filter: &Filter,
@@ -71,7 +73,12 @@ impl Counter {
         match options.via {
             Via::None => Ok(Self::None),
             Via::Ptrace => Ok(Self::by_ptrace(options, program)),
-            Via::Bpf => {
+            Via::Sites | Via::Both if program.is_none() => anyhow::bail!(
+                "code in the program counts the system calls of programs that are launched, not of running \
+                 ones; try --via bpf"
+            ),
+            Via::Sites => Ok(Self::Sites),
+            Via::Bpf | Via::Both => {
                 Self::by_bpf(options, filter, program, warn).context("cannot count by eBPF")
             }
             Via::Auto => Self::by_bpf(options, filter, program, warn).or_else(|why| {
@@ -125,7 +132,7 @@ impl Counter {
     pub fn observer(&self) -> Option<Observing> {
         match self {
             Self::Ptrace(counter) => Some(Observing(Rc::clone(counter))),
-            Self::Bpf(_) | Self::Over(_) | Self::None => None,
+            Self::Bpf(_) | Self::Sites | Self::Over(_) | Self::None => None,
         }
     }
 
@@ -152,15 +159,17 @@ impl Counter {
         let (name, losses) = (self.name(), self.losses());
         Ok(match self {
             Self::None => Self::None,
+            Self::Sites => Self::Sites,
             _ => Self::Over(Box::new(Counted { name, tallies, cost, losses })),
         })
     }
 
-    /// `bpf`, `ptrace` or `none`.
+    /// `bpf`, `ptrace`, `sites` or `none`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Bpf(_) => "bpf",
             Self::Ptrace(_) => "ptrace",
+            Self::Sites => "sites",
             Self::Over(counted) => counted.name,
             Self::None => "none",
         }
@@ -179,7 +188,7 @@ impl Counter {
             ),
             Self::Ptrace(counter) => (counter.borrow().read(), counter.borrow().cost()),
             Self::Over(counted) => (counted.tallies.clone(), counted.cost),
-            Self::None => (Vec::new(), ProbeCost::default()),
+            Self::Sites | Self::None => (Vec::new(), ProbeCost::default()),
         })
     }
 
@@ -188,7 +197,7 @@ impl Counter {
         let counter = match self {
             Self::Bpf(counter) => counter,
             Self::Over(counted) => return counted.losses.clone(),
-            Self::Ptrace(_) | Self::None => return Vec::new(),
+            Self::Ptrace(_) | Self::Sites | Self::None => return Vec::new(),
         };
         let losses = counter.borrow().losses().unwrap_or_default();
         let row = |reason: String| DeclineRow {

@@ -37,6 +37,8 @@ pub struct Outcome {
     pub started: Instant,
     /// Its processes.
     pub processes: Processes,
+    /// System calls that code in the program has not counted, as clauses.
+    pub lost_sites: Vec<String>,
     /// Why it could not be executed, if it could not.
     pub failure: Option<std::io::Error>,
 }
@@ -91,12 +93,13 @@ impl Prepared {
             self.waiting.go().context("the program's process is gone before its start")?;
         let followed = follower.run(how, ticker).context("cannot wait for the program")?;
         seen.program_has_ended();
+        let lost_sites = follower.lost_sites();
         let mut processes = follower.processes;
         if let Some(decline) = self.decline {
             let process = processes.get_mut(0);
             process.declines.push((process.command.clone(), decline));
         }
-        Ok(Outcome { followed, started, processes, failure: failure.wait() })
+        Ok(Outcome { followed, started, processes, lost_sites, failure: failure.wait() })
     }
 }
 

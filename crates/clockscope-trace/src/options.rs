@@ -10,8 +10,20 @@ pub enum Via {
     Bpf,
     /// ptrace: works everywhere, costs about 20 us a call
     Ptrace,
+    /// code in the program, before each `syscall` instruction: no privileges, a few ns a call; no errors, no times
+    Sites,
+    /// eBPF, and compare with what code in the program counts
+    Both,
     /// not at all
     None,
+}
+
+impl Via {
+    /// Whether code in the program counts.
+    #[must_use]
+    pub fn has_sites(self) -> bool {
+        matches!(self, Self::Sites | Self::Both)
+    }
 }
 
 /// Calls whose callers are wanted.

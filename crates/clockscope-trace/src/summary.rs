@@ -17,12 +17,12 @@ use crate::timeline::Timeline;
 use clockscope_model::reads;
 use clockscope_model::trace::Clock;
 use clockscope_model::trace::{
-    DeclineRow, Latency, Overhead, ProcessDetail, SyscallRow, ThreadDetail, TraceReport, VdsoRow,
+    BySites, DeclineRow, Latency, Overhead, ProcessDetail, SyscallRow, ThreadDetail, TraceReport, VdsoRow,
 };
 use clockscope_model::waiting;
 use clockscope_stats::histogram::{self, Bucket};
 use clockscope_sys::tsc;
-use clockscope_syscalls::{ProbeCost, SyscallTally};
+use clockscope_syscalls::{Abi, ProbeCost, SyscallTally};
 use clockscope_text::foreign::Foreign;
 use clockscope_tracee::attach::{self, command_name, thread_name};
 use clockscope_tracee::counts::{Calls, Times, Timings};
@@ -137,7 +137,7 @@ pub fn syscall_rows<'a>(
             name: tally.name(),
             number: tally.number,
             calls: tally.calls,
-            errors: tally.errors,
+            errors: Some(tally.errors),
             time_total_ns: tally.corrected_time_ns(cost),
             time_avg_ps: tally.corrected_average_ps(cost),
             latency_ns: if with_latency { syscall_distribution(tally, cost) } else { None },
@@ -278,6 +278,8 @@ pub struct Source<'a> {
     pub per_process: bool,
     /// Give the rows of each thread.
     pub per_thread: bool,
+    /// Compare what code in the program has counted with the counter.
+    pub compares: bool,
     /// Which rows are wanted.
     pub wanted: &'a dyn Fn(&str) -> bool,
 }
@@ -297,13 +299,22 @@ pub struct Observed<'a> {
 ///
 /// When the counts of system calls cannot be read.
 pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceReport> {
-    let (tallies, cost) = source.counter.read()?;
     let processes = &source.outcome.processes;
+    let (mut tallies, cost) = source.counter.read()?;
+    let in_program = site_tallies(processes);
+    let by_sites = if source.compares { compared(&in_program, &tallies, source.wanted) } else { Vec::new() };
+    let only_sites = matches!(source.counter, Counter::Sites);
+    if only_sites {
+        tallies = in_program;
+    }
     let time = TickTime::of(source.session, processes.timings());
     let mut vdso = vdso_rows(&processes.total(), Some(processes.timings()), &time);
     vdso.retain(|row| (source.wanted)(&row.function));
     let mut syscalls = syscall_rows(&tallies, &cost, source.latency);
     syscalls.retain(|row| (source.wanted)(&row.name));
+    for row in syscalls.iter_mut().filter(|_| only_sites) {
+        row.errors = None;
+    }
     let followed = &source.outcome.followed;
     let wall_ns = nanos(followed.ended.duration_since(source.outcome.started));
     // What the program waited for may have got away from its tracer; who does not wait has children too.
@@ -332,6 +343,15 @@ pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceRe
     let timed = vdso.iter().any(|row| row.timed > 0);
     let mut not_counted = declines(processes);
     not_counted.extend(source.counter.losses());
+    let of_sites = source.outcome.lost_sites.iter().map(String::as_str);
+    let apart = source.per_process || source.per_thread;
+    let not_apart = (only_sites && apart).then_some("by process and thread: only of all together");
+    not_counted.extend(of_sites.chain(not_apart).map(|reason| DeclineRow {
+        pid: 0,
+        command: Foreign::default(),
+        what: "syscalls".to_owned(),
+        reason: reason.to_owned(),
+    }));
     let mut report = TraceReport {
         schema: 1,
         command: source.command.iter().map(|word| word.as_os_str().into()).collect(),
@@ -353,6 +373,7 @@ pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceRe
         },
         vdso,
         syscalls,
+        by_sites,
         timeline: Vec::new(),
         callers,
         attached: Vec::new(),
@@ -365,6 +386,33 @@ pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceRe
         report.timeline = timeline.finish(&report);
     }
     Ok(report)
+}
+
+/// What code in the programs has counted.
+fn site_tallies(processes: &Processes) -> Vec<SyscallTally> {
+    let words = processes.site_words();
+    let tallies = words.calls().map(|(number, calls)| {
+        let number = number.unwrap_or(SyscallTally::OTHER);
+        SyscallTally { calls, ..SyscallTally::new(0, 0, Abi::X86_64, number) }
+    });
+    tallies.collect()
+}
+
+/// What code in the programs and the kernel have counted of each wanted call, where one of them has counted any.
+fn compared(
+    in_program: &[SyscallTally],
+    in_kernel: &[SyscallTally],
+    wanted: &dyn Fn(&str) -> bool,
+) -> Vec<BySites> {
+    let mut rows: BTreeMap<String, BySites> = BTreeMap::new();
+    let mut add = |tally: &SyscallTally, to: fn(&mut BySites) -> &mut u64| {
+        let name = tally.name();
+        let row = rows.entry(name.clone()).or_insert(BySites { name, ..BySites::default() });
+        *to(row) += tally.calls;
+    };
+    in_program.iter().for_each(|tally| add(tally, |row| &mut row.sites));
+    in_kernel.iter().for_each(|tally| add(tally, |row| &mut row.kernel));
+    rows.into_values().filter(|row| wanted(&row.name)).collect()
 }
 
 /// What the vDSO passes on here, where reads came by both ways.

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
 
 use vdso_image::layout::{
-    Constants, ExecveSlots, LaunchParams, MemoryMap, PAGE, SESSION_MARK, SESSION_OFFSET,
+    AREAS, Constants, ExecveSlots, LaunchParams, MemoryMap, PAGE, SESSION_MARK, SESSION_OFFSET,
     SHARED_SIZE, Shared,
 };
 
@@ -13,6 +13,7 @@ use super::decline::Decline;
 use super::launch_code::{self, Launch, assemble, assemble_execve};
 use super::processes::Process;
 use super::session::{Session, seccomp_filters};
+use super::sites;
 use super::stack::{AT_EXECFN, VdsoEntry, find_value, find_vdso};
 use clockscope_containers::filter;
 use clockscope_sys::shm::Segment;
@@ -35,6 +36,8 @@ pub struct Installed {
     pub slot: u64,
     /// Whether the tracer has to write the image when it is mapped.
     pub wants_image: bool,
+    /// Where areas for code that counts system calls are mapped.
+    pub(crate) areas: [u64; AREAS],
 }
 
 /// Makes a process that stands at the end of its `execve` start with the launch code.
@@ -63,6 +66,7 @@ pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, De
         return Err(Decline::Seccomp);
     }
     let (clock, clock_inode) = session.clock_place();
+    let areas = areas(session, pid);
     let image = session.copies_itself.then(|| below(registers.rsp, session.image()));
     let code = assemble(&Launch {
         image,
@@ -75,6 +79,7 @@ pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, De
             entry: registers.rip,
             clock,
             clock_inode,
+            areas,
             memory: memory_map(pid, &vdso).unwrap_or_default(),
         },
     });
@@ -87,7 +92,14 @@ pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, De
     memory::write_text(pid, at, &code).map_err(|error| Decline::Access(error.kind()))?;
     registers.rip = at;
     ptrace::set_registers(pid, &registers).map_err(|error| Decline::Access(error.kind()))?;
-    Ok(Installed { pages: shared, slot: vdso.slot, wants_image: image.is_none() })
+    Ok(Installed { pages: shared, slot: vdso.slot, wants_image: image.is_none(), areas })
+}
+
+/// Where code goes that counts system calls; nowhere if a filter might not allow that.
+fn areas(session: &Session, pid: i32) -> [u64; AREAS] {
+    let wanted = session.counts_sites && !has_foreign_filter(session, pid);
+    let maps = wanted.then(|| clockscope_sys::proc_text::read(format!("/proc/{pid}/maps")).ok());
+    maps.flatten().map_or([0; AREAS], |text| sites::places(&text))
 }
 
 /// Where the image waits for the launch code: in the pages below the one with the stack pointer. The

@@ -91,6 +91,7 @@ pub(crate) fn assemble(launch: &Launch) -> Vec<u8> {
         entry,
         clock,
         clock_inode,
+        areas,
         memory: MemoryMap { segments, start_stack, strings, auxv, auxv_size, exe_fd },
     } = launch.params;
     let stub = match launch.image {
@@ -117,6 +118,7 @@ pub(crate) fn assemble(launch: &Launch) -> Vec<u8> {
         (memory + offset_of!(MemoryMap, auxv), auxv),
         (memory + offset_of!(MemoryMap, auxv_size), two_halves),
     ])
+    .fill(&words(params + offset_of!(LaunchParams, areas), &areas))
     .fill(&words(memory + offset_of!(MemoryMap, segments), &segments))
     .fill(&words(memory + offset_of!(MemoryMap, strings), &strings))
     .bytes

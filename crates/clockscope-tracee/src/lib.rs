@@ -17,6 +17,7 @@
 //! | `processes.rs` | which processes and threads there are |
 //! | `counts.rs` | adding up the slots and histograms of shared pages |
 //! | `observers.rs` | who looks on |
+//! | `sites.rs` | counting system calls by jumps in the program |
 //! | `watchers.rs` | several that look on, each in its own interval |
 //! | `decline.rs` | why a process is not counted |
 
@@ -34,6 +35,7 @@ pub mod observers;
 pub mod processes;
 mod read_cost;
 pub mod session;
+pub mod sites;
 mod stack;
 mod unwind;
 pub mod watchers;

@@ -10,6 +10,7 @@ use super::attach::Patch;
 use super::counts::{self, Calls, Timings, Whose};
 use super::decline::Decline;
 use super::install::has_image;
+use super::sites::{InProcess, SiteWords};
 use clockscope_sys::access;
 use clockscope_sys::shm::Segment;
 use clockscope_text::foreign::Foreign;
@@ -33,6 +34,8 @@ pub struct Process {
     pub threads: HashMap<i32, Calls>,
     /// Programs of it that were not counted: name and reason.
     pub declines: Vec<(Foreign, Decline)>,
+    /// Where its system calls are counted.
+    pub(crate) sites: InProcess,
     /// How its vDSO is redirected, if it was attached to, or forked by one that was.
     pub patch: Option<Rc<Patch>>,
     /// False once it has ended.
@@ -55,6 +58,8 @@ pub struct Processes {
     timings: Timings,
     /// Calls that belong to no process, of pages that no process uses any more.
     nobodys: Calls,
+    /// System calls in pages that no process uses any more.
+    site_words: SiteWords,
     /// Threads seen.
     threads: u64,
     /// How processes were redirected, whether they live or not: children may still be.
@@ -74,6 +79,7 @@ impl Processes {
             calls: [0; COUNTERS],
             threads: HashMap::new(),
             declines: Vec::new(),
+            sites: InProcess::default(),
             patch: None,
             alive: true,
             cpu_before: access::cpu_time(pid).unwrap_or_default(),
@@ -90,8 +96,10 @@ impl Processes {
         let parent = &self.all[of];
         let (command, pages) = (parent.command.clone(), parent.pages.clone());
         let (parent, patch, slot) = (parent.pid, parent.patch.clone(), parent.image_slot);
+        let sites = self.all[of].sites.clone();
         let child = self.add(pid, command, pages);
         let child = &mut self.all[child];
+        child.sites = sites;
         (child.parent, child.patch, child.image_slot) = (Some(parent), patch, slot);
     }
 
@@ -201,6 +209,7 @@ impl Processes {
     /// Takes the counts of a process out of its pages and gives the pages up.
     fn let_go(&mut self, index: usize) {
         (self.all[index].patch, self.all[index].image_slot) = (None, None);
+        self.all[index].sites = InProcess::default();
         let Some(pages) = self.all[index].pages.take() else { return };
         self.all[index].collect(pages.get(), Self::number(index));
         counts::release(pages.get(), Self::number(index));
@@ -216,6 +225,16 @@ impl Processes {
             counts::add(&mut self.nobodys, &calls);
         }
         self.timings.add(shared);
+        self.site_words.add(shared);
+    }
+
+    /// The words of the table of system calls until now, of all processes together.
+    pub fn site_words(&self) -> SiteWords {
+        let mut words = self.site_words.clone();
+        for pages in self.open() {
+            words.add(pages.get());
+        }
+        words
     }
 
     /// Books what was counted under an FS base to the thread that had it until now; that thread has

@@ -53,6 +53,8 @@ pub struct Session {
     pub(crate) room: Range<usize>,
     start: ClockPair,
     bracket: Bracket,
+    /// Whether system calls are counted in the program.
+    pub(crate) counts_sites: bool,
     /// Number of seccomp filters that this process has itself.
     pub(crate) seccomp_filters: u32,
 }
@@ -120,11 +122,17 @@ impl Session {
             clock,
             delays_reads: read_ticks > 0,
             copies_itself: !access::denies_written_code(),
+            counts_sites: false,
             room: end..end.next_multiple_of(PAGE),
             start,
             bracket: Bracket::measure(),
             seccomp_filters: seccomp_filters("self").unwrap_or(0),
         })
+    }
+
+    /// Has system calls counted in the program ([`crate::sites`]), where vDSO calls are.
+    pub fn count_sites(&mut self) {
+        self.counts_sites = self.is_counting();
     }
 
     /// Says that the tracer lives, so that calls are timed; this thread must be the tracer.

@@ -11,7 +11,8 @@ use core::sync::atomic::Ordering::Release;
 
 use crate::clock_file::map_clock;
 use crate::layout::{
-    CONFIG_OFFSET, Config, Constants, FORWARDED, FUNCTIONS, INSTALL_MARK, InstallStep,
+    AREA_SIZE, CONFIG_OFFSET, Config, Constants, FORWARDED, FUNCTIONS, INSTALL_MARK, InstallStep,
+    MAP_PRIVATE_THERE,
     KERNEL_OFFSET, KernelMapping, LIVE_OFFSET, LaunchParams, MemoryMap, PAGE, SHARED_OFFSET,
     START_FLAGS, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE,
     TRUST_OFFSET, Target, Threads,
@@ -110,7 +111,7 @@ extern "C" fn clockscope_install() {
 extern "C" fn install(params: &LaunchParams) -> u64 {
     let base = image_base();
     let counting = session().counting != 0;
-    let (entry, kernel_base) = (params.entry, params.kernel_base);
+    let (entry, kernel_base, areas) = (params.entry, params.kernel_base, params.areas);
     let attach =
         || syscall(SYS_SHMAT, params.shared_id as usize, base + SHARED_OFFSET, SHM_REMAP, 0);
     if counting && failed(attach()) {
@@ -134,6 +135,9 @@ extern "C" fn install(params: &LaunchParams) -> u64 {
     // The parameters lie in a page of the kernel's image, which moves now.
     let kernel_base = move_kernel_image(base, kernel_base);
     release_rest(base, kernel_base);
+    for area in areas {
+        map_area(area as usize);
+    }
     let config = base + CONFIG_OFFSET;
     // SAFETY: the page was mapped above and nobody else knows it.
     fill(unsafe { &mut *(config as *mut Config) }, base, kernel_base);
@@ -143,6 +147,14 @@ extern "C" fn install(params: &LaunchParams) -> u64 {
         shared.header.base.store(base as u64, Release);
     }
     entry
+}
+
+/// Maps an area for code that the tracer writes. If something lies there, the tracer sees that it is not one.
+fn map_area(at: usize) {
+    const READ_EXECUTE: usize = 5;
+    if at != 0 {
+        syscall(SYS_MMAP, at, AREA_SIZE, READ_EXECUTE, MAP_PRIVATE_THERE as usize);
+    }
 }
 
 /// Gives back what was reserved behind the kernel's image, if that was moved. What lies before it

@@ -11,10 +11,10 @@
 //! 0x0a000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
 //! 0x0c000  live       1 page    r--  what the tracer changes while programs run
 //! 0x0d000  clock      1 page    r--  the clock page (`fastclock::page`), written by the command
-//! 0x0e000  shared    61 pages   rw-  slots and histograms; shared with the tracer and children
-//! 0x4b000  kernel    32 pages   r-x  the kernel's own image and data, moved here; in a process that was
+//! 0x0e000  shared    69 pages   rw-  slots and histograms; shared with the tracer and children
+//! 0x53000  kernel    32 pages   r-x  the kernel's own image and data, moved here; in a process that was
 //!                                    attached to, trampolines
-//! 0x6b000  end
+//! 0x73000  end
 //! ```
 //!
 //! `trust` and `clock` are there for `run --clock tsc` only, `threads`, `live` and `shared` where calls
@@ -48,7 +48,15 @@ pub const CLOCK_OFFSET: usize = LIVE_OFFSET + PAGE;
 /// Offset of [`Shared`] from the image's base.
 pub const SHARED_OFFSET: usize = CLOCK_OFFSET + PAGE;
 /// Bytes of the pages that hold [`Shared`].
-pub const SHARED_SIZE: usize = 61 * PAGE;
+pub const SHARED_SIZE: usize = 69 * PAGE;
+/// Parts of the table of system calls that code in the program counts in, of one page each.
+pub const SITE_SHARDS: usize = 8;
+/// Words in each of them.
+pub const SITE_WORDS: usize = PAGE / 8;
+/// Bytes of an area of memory for code that counts system calls.
+pub const AREA_SIZE: usize = 1 << 20;
+/// Such areas of a program, at most: near the program, and near its libraries.
+pub const AREAS: usize = 2;
 /// Offset of the place for the kernel's own image, from the image's base. Behind ours, so that one
 /// segment covers both: an unwinder that stops in the kernel's functions finds them in our tables.
 pub const KERNEL_OFFSET: usize = SHARED_OFFSET + SHARED_SIZE;
@@ -346,6 +354,8 @@ pub struct Shared {
     pub slots: [Slot; SLOTS],
     /// Times of timed calls, one a counter.
     pub histograms: [Histogram; COUNTERS],
+    /// System calls by number, where code in the program counts them (`clockscope-sites`).
+    pub sites: [[AtomicU64; SITE_WORDS]; SITE_SHARDS],
 }
 
 /// How the installation went, and what has been used; one page.
@@ -464,6 +474,8 @@ pub struct LaunchParams {
     pub clock: u64,
     /// Number of that file's inode.
     pub clock_inode: u64,
+    /// Where to map an area for code that counts system calls, of [`AREA_SIZE`] bytes; 0: nowhere.
+    pub areas: [u64; AREAS],
     /// What the kernel knows of the process's memory, to tell it of the changed vector too.
     pub memory: MemoryMap,
 }
@@ -600,7 +612,7 @@ const _: () = {
     assert!(size_of::<ImagePages>() == CONFIG_OFFSET);
     assert!(size_of::<fastclock::page::Page>() == PAGE);
     assert!(size_of::<fastclock::page::Trust>() <= PAGE);
-    assert!(TOTAL_SIZE == 0x6b000);
+    assert!(TOTAL_SIZE == 0x73000);
     assert!(size_of::<Live>() <= PAGE);
     assert!(core::mem::offset_of!(ImagePages, session) == SESSION_OFFSET);
     assert!(size_of::<Config>() <= PAGE);
@@ -611,7 +623,7 @@ const _: () = {
     assert!(size_of::<Slot>() == 512);
     assert!(size_of::<MemoryMap>() == 104);
     assert!(COUNTER_SGX < COUNTERS);
-    assert!(SHARED_SIZE <= 256 * 1024);
+    assert!(SHARED_SIZE <= 276 * 1024);
 };
 
 #[cfg(test)]

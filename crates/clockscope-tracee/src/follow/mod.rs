@@ -29,6 +29,7 @@ use super::new_tasks::NewTasks;
 use super::observers::{Observers, Wish};
 use super::processes::Processes;
 use super::session::Session;
+use super::sites::{self, Sites};
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::real_time::Service;
 use clockscope_sys::shm::Segment;
@@ -36,6 +37,7 @@ use clockscope_sys::ticker::Ticker;
 use clockscope_sys::wait::{self, Status};
 use clockscope_sys::{access, halt, signals};
 
+const SYS_EXECVE: u64 = 59;
 /// How often is looked at new processes of whom nobody tells, and whether a priority is still needed.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -56,6 +58,7 @@ pub struct Follower<'a> {
     program: i32,
     new_tasks: NewTasks,
     awaited_images: AwaitedImages,
+    sites: Sites,
     observers: Observers<'a>,
     /// Processes that were attached to, and how each has ended.
     targets: HashMap<i32, Option<End>>,
@@ -65,6 +68,8 @@ pub struct Follower<'a> {
     halted: HashSet<i32>,
     /// The program has sent itself the last SIGSTOP that it was given.
     stops_itself: bool,
+    /// The program has been executed.
+    has_begun: bool,
 }
 
 /// What a loop has waited for.
@@ -93,11 +98,13 @@ impl<'a> Follower<'a> {
             program: 0,
             new_tasks: NewTasks::default(),
             awaited_images: AwaitedImages::default(),
+            sites: Sites::default(),
             observers,
             targets: HashMap::new(),
             service: None,
             halted: HashSet::new(),
             stops_itself: false,
+            has_begun: false,
         }
     }
 
@@ -157,6 +164,7 @@ impl<'a> Follower<'a> {
         }
         self.halted.remove(&thread);
         self.awaited_images.forget(thread);
+        self.sites.forget(thread);
         self.new_tasks.forget(&self.processes, thread);
         self.processes.remove(thread);
         if let Some(observer) = &mut self.observers.syscalls {
@@ -214,6 +222,7 @@ impl<'a> Follower<'a> {
         let all = self.observers.syscalls.is_some();
         let watched = self.new_tasks.is_watched(thread)
             || self.awaited_images.is_expected(thread)
+            || self.sites.is_awaited(thread)
             || self.halted.contains(&thread);
         let how = if all || watched { Resume::ToSyscall } else { Resume::Run };
         // It may have been killed since it stopped; then its end comes next.
@@ -228,21 +237,42 @@ impl<'a> Follower<'a> {
         self.tell_gone(pid);
         self.new_tasks.forget(&self.processes, pid);
         self.awaited_images.forget(pid);
+        self.sites.forget(pid);
         self.processes.executed(index);
         let result = install(self.session, pid, Processes::number(index));
         let process = self.processes.get_mut(index);
         process.command = command_name(pid);
         match result {
-            Ok(Installed { pages, slot, wants_image }) => {
+            Ok(Installed { pages, slot, wants_image, areas }) => {
                 process.pages = pages.map(Rc::new);
                 process.image_slot = Some(slot);
+                if self.session.counts_sites {
+                    self.sites.begin(process, areas);
+                }
                 let watched = self.observers.watcher.as_ref().is_some_and(|w| w.wants_images());
                 if watched || wants_image {
                     self.awaited_images.expect(pid);
                 }
             }
-            Err(decline) => process.declines.push((process.command.clone(), decline)),
+            Err(decline) => {
+                process.declines.push((process.command.clone(), decline));
+                if self.session.counts_sites {
+                    self.sites.lose("programs that could not be given the shim");
+                }
+            }
         }
+        // What executes the program is not counted itself, and this call is the program's.
+        if self.session.counts_sites && pid == self.program && !self.has_begun {
+            self.has_begun = true;
+            if let Some(pages) = &self.processes.get(index).pages {
+                sites::count(pages.get(), SYS_EXECVE);
+            }
+        }
+    }
+
+    /// What was not counted where code in the program counts system calls.
+    pub fn lost_sites(&self) -> Vec<String> {
+        self.sites.losses(&self.processes.site_words())
     }
 
     /// If the program would have more privileges untraced: makes it execute again, and lets it go.
@@ -293,6 +323,11 @@ impl<'a> Follower<'a> {
         if self.new_tasks.is_watched(thread) {
             self.new_tasks.at_syscall(&mut self.processes, thread);
         }
+        if self.sites.is_awaited(thread)
+            && let Some(index) = self.processes.index_of(thread)
+        {
+            self.sites.at_syscall(self.processes.get_mut(index), thread);
+        }
         if let Some(observer) = &mut self.observers.syscalls
             && let Some(index) = self.processes.index_of(thread)
         {
@@ -330,6 +365,15 @@ impl<'a> Follower<'a> {
 
     /// A tracee is about to be given a signal; gives the signal that it really gets.
     fn given(&mut self, thread: i32, signal: i32) -> i32 {
+        if self.session.counts_sites
+            && let Some(index) = self.processes.index_of(thread)
+        {
+            let process = self.processes.get(index);
+            if self.sites.takes(process, thread, signal) {
+                return 0;
+            }
+            Sites::leave_stub(process, thread);
+        }
         if signal == libc::SIGSEGV
             && let Some(index) = self.processes.index_of(thread)
             && let pages = self.processes.get(index).pages.as_deref()

@@ -18,6 +18,7 @@ use clockscope_sys::{signals, terminal};
 use clockscope_syscalls::filter::Filter;
 use clockscope_trace::clock_reads::SyscallCosts;
 use clockscope_trace::counter::Counter;
+use clockscope_trace::options::Via;
 use clockscope_trace::launch::{self, Prepared};
 use clockscope_trace::summary;
 use clockscope_tracee::follow::Following;
@@ -62,8 +63,12 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let stage = stage(args)?;
     let mask = signals::block()?;
     let prepared = Prepared::fork(&path, &args.command, &mask)?;
-    let session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
-    let counter = Counter::start(&args.counting(), &filter, prepared.pid(), say(args))?;
+    let mut session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
+    let counting = args.counting();
+    if counting.via.has_sites() {
+        session.count_sites();
+    }
+    let counter = Counter::start(&counting, &filter, prepared.pid(), say(args))?;
     let how = following(args);
     if how != Following::Start {
         session.allow_timing()?;
@@ -92,6 +97,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
             latency: args.keeps_latency(),
             per_process: args.per_process,
             per_thread: args.per_thread,
+            compares: counting.via == Via::Both,
             wanted: &|name| filter.matches(name),
         },
         seen,

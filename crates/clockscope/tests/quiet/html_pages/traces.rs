@@ -157,7 +157,7 @@ fn syscall(name: &str, calls: u64, errors: u64, ns: u64) -> SyscallRow {
         name: name.into(),
         number: 0,
         calls,
-        errors,
+        errors: Some(errors),
         time_total_ns: calls * ns,
         time_avg_ps: ns * 1_000,
         latency_ns: Some(latency(ns)),

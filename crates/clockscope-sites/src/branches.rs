@@ -1,0 +1,219 @@
+//! Whether code jumps to where a jump is to be written.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+
+use crate::elf::Code;
+use crate::find::Segment;
+
+/// A short branch reaches this far.
+const SHORT: u64 = 128;
+
+/// The instructions of functions, decoded when they are asked for.
+pub(crate) struct Functions<'a> {
+    file: &'a [u8],
+    code: &'a Code,
+    decoded: HashMap<(u64, u64), Decoded>,
+}
+
+/// A function's instructions, one behind the other.
+#[derive(Debug, Default)]
+pub(crate) struct Decoded {
+    pub(crate) instructions: Vec<Instruction>,
+    /// It goes on at an address that is computed, and no table of addresses is found for it.
+    pub(crate) jumps_anywhere: bool,
+    /// Where its tables of addresses lead.
+    pub(crate) from_tables: Vec<u64>,
+    /// Bytes that are no instruction are among them.
+    pub(crate) is_damaged: bool,
+}
+
+impl<'a> Functions<'a> {
+    pub(crate) fn new(file: &'a [u8], code: &'a Code) -> Self {
+        Self { file, code, decoded: HashMap::new() }
+    }
+
+    /// The bytes from one address to another, within one segment.
+    pub(crate) fn bytes(&self, range: &Range<u64>) -> Option<&'a [u8]> {
+        let segment = self.code.segments.iter().find(|segment| segment.holds(range.start))?;
+        segment.bytes(self.file, range)
+    }
+
+    /// The functions that have this address.
+    pub(crate) fn with(&self, address: u64) -> Vec<Range<u64>> {
+        self.near(address..address.saturating_add(1))
+    }
+
+    /// The functions that have an address of these.
+    fn near(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        // They are in the order of their begins; few lie in one another.
+        const BEFORE: usize = 64;
+        let functions = &self.code.functions;
+        let behind = functions.partition_point(|function| function.start < range.end);
+        let of = &functions[behind.saturating_sub(BEFORE)..behind];
+        of.iter().filter(|function| function.end > range.start).cloned().collect()
+    }
+
+    pub(crate) fn decoded(&mut self, function: &Range<u64>) -> &Decoded {
+        let bytes = self.bytes(function).unwrap_or_default();
+        let (file, code) = (self.file, self.code);
+        self.decoded.entry((function.start, function.end)).or_insert_with(|| {
+            let mut decoded = decode(bytes, function.start);
+            if decoded.jumps_anywhere {
+                let table_at = |address| code.bytes_from(file, address);
+                decoded.from_tables = tables(&decoded.instructions, function, table_at);
+                decoded.jumps_anywhere = decoded.from_tables.is_empty();
+            }
+            decoded
+        })
+    }
+
+    /// What lies between the functions around an address: code of which nothing is said.
+    pub(crate) fn between(&self, address: u64) -> Option<Range<u64>> {
+        const LONGEST: u64 = 1 << 16;
+        let segment = self.code.segments.iter().find(|segment| segment.holds(address))?;
+        let functions = &self.code.functions;
+        let behind = functions.partition_point(|function| function.start <= address);
+        let before = functions[..behind].iter().rev().take(64).map(|function| function.end).max();
+        let start = before.unwrap_or(0).max(segment.address);
+        let end = functions.get(behind).map_or(u64::MAX, |function| function.start);
+        let end = end.min(segment.address + segment.size);
+        (end - start <= LONGEST && (start..end).contains(&address)).then_some(start..end)
+    }
+
+    /// Whether something goes to an address behind the first of `window`, its last included, other than from
+    /// the instruction before.
+    pub(crate) fn goes_into(&mut self, window: &Range<u64>) -> bool {
+        let inside = window.start + 1..window.end + 1;
+        let labels = &self.code.labels;
+        let from = labels.partition_point(|label| *label < inside.start);
+        if labels.get(from).is_some_and(|label| inside.contains(label)) {
+            return true;
+        }
+        let around = inside.start.saturating_sub(SHORT)..inside.end + SHORT;
+        let near = self.near(around.clone());
+        let mut known: Vec<Range<u64>> = near.clone();
+        for function in &near {
+            let decoded = self.decoded(function);
+            if decoded.from_tables.iter().any(|to| inside.contains(to)) {
+                return true;
+            }
+            if decoded.instructions.iter().any(|from| goes_to(from).is_some_and(|to| inside.contains(&to))) {
+                return true;
+            }
+        }
+        known.sort_unstable_by_key(|range| range.start);
+        gaps(&around, &known).iter().any(|gap| self.may_go_shortly(gap, &inside))
+    }
+
+    /// Whether bytes of no known function could be a short branch there.
+    fn may_go_shortly(&self, from: &Range<u64>, inside: &Range<u64>) -> bool {
+        let bytes = self.bytes(from).unwrap_or_default();
+        (from.start..).zip(bytes.windows(2)).any(|(at, pair)| {
+            matches!(pair[0], 0x70..=0x7f | 0xe0..=0xe3 | 0xeb)
+                && inside.contains(&(at + 2).wrapping_add_signed(pair[1].cast_signed().into()))
+        })
+    }
+}
+
+/// What of a range is in none of these, which are in the order of their begins.
+fn gaps(of: &Range<u64>, known: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut gaps = Vec::new();
+    let mut at = of.start;
+    for range in known {
+        if range.start > at {
+            gaps.push(at..range.start.min(of.end));
+        }
+        at = at.max(range.end);
+    }
+    if at < of.end {
+        gaps.push(at..of.end);
+    }
+    gaps
+}
+
+/// Where an instruction goes by itself, if the address is in it.
+fn goes_to(instruction: &Instruction) -> Option<u64> {
+    let goes = matches!(
+        instruction.flow_control(),
+        FlowControl::ConditionalBranch
+            | FlowControl::UnconditionalBranch
+            | FlowControl::Call
+            | FlowControl::XbeginXabortXend
+    );
+    goes.then(|| instruction.near_branch_target()).filter(|to| *to != 0)
+}
+
+/// Where the tables lead that a function takes addresses from, as far as it is into the function itself: tables of
+/// distances from their own begin, as compilers make them, and of addresses.
+fn tables<'a>(
+    instructions: &[Instruction],
+    function: &Range<u64>,
+    bytes_from: impl Fn(u64) -> Option<&'a [u8]>,
+) -> Vec<u64> {
+    let mut targets = Vec::new();
+    for instruction in instructions {
+        if !(0..instruction.op_count()).any(|op| instruction.op_kind(op) == OpKind::Memory) {
+            continue;
+        }
+        let table = instruction.memory_displacement64();
+        let Some(bytes) = bytes_from(table) else { continue };
+        if instruction.mnemonic() == Mnemonic::Lea && instruction.is_ip_rel_memory_operand() {
+            let entries = bytes.chunks_exact(4).map(|entry| {
+                let distance = i32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+                table.wrapping_add_signed(distance.into())
+            });
+            targets.extend(entries.take_while(|to| function.contains(to)));
+        } else if instruction.memory_index_scale() == 8 {
+            let entries = bytes.chunks_exact(8).filter_map(|entry| entry.try_into().ok());
+            targets.extend(entries.map(u64::from_le_bytes).take_while(|to| function.contains(to)));
+        }
+    }
+    targets
+}
+
+fn decode(bytes: &[u8], start: u64) -> Decoded {
+    let mut decoded = Decoded::default();
+    for instruction in Decoder::with_ip(64, bytes, start, DecoderOptions::NONE).iter() {
+        decoded.is_damaged |= instruction.is_invalid();
+        decoded.jumps_anywhere |= instruction.flow_control() == FlowControl::IndirectBranch;
+        decoded.instructions.push(instruction);
+    }
+    decoded
+}
+
+/// Those of these ranges into which four bytes behind a byte of a near branch lead, wherever such bytes are: each
+/// branch is among them. A branch to the first address of a range does not count.
+pub(crate) fn reached(file: &[u8], segments: &[Segment], windows: &[Range<u64>]) -> Vec<bool> {
+    let mut reached = vec![false; windows.len()];
+    let mut marks: Vec<(u64, usize)> = Vec::new();
+    for (index, window) in windows.iter().enumerate() {
+        marks.extend((window.start + 1..=window.end).map(|address| (address, index)));
+    }
+    marks.sort_unstable();
+    let (Some((least, _)), Some((most, _))) = (marks.first(), marks.last()) else { return reached };
+    let (least, most) = (*least, *most);
+    for segment in segments {
+        let whole = segment.address..segment.address + segment.size;
+        let Some(bytes) = segment.bytes(file, &whole) else { continue };
+        for at in memchr::memchr3_iter(0xe8, 0xe9, 0x0f, bytes) {
+            let field = match bytes[at] {
+                0x0f if bytes.get(at + 1).is_some_and(|next| next >> 4 == 8) => at + 2,
+                0x0f => continue,
+                _ => at + 1,
+            };
+            let Some(distance) = bytes.get(field..field + 4) else { continue };
+            let distance = i32::from_le_bytes([distance[0], distance[1], distance[2], distance[3]]);
+            let to = (segment.address + field as u64 + 4).wrapping_add_signed(distance.into());
+            if (least..=most).contains(&to) {
+                let first = marks.partition_point(|(address, _)| *address < to);
+                for (_, index) in marks[first..].iter().take_while(|(address, _)| *address == to) {
+                    reached[*index] = true;
+                }
+            }
+        }
+    }
+    reached
+}

@@ -1,0 +1,135 @@
+//! What an ELF file says of its code: segments that are executed, and functions.
+
+use std::ops::Range;
+
+use gimli::UnwindSection as _;
+use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
+use object::{Endianness, elf};
+
+use crate::find::Segment;
+
+/// Why a file is not looked into.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unreadable {
+    /// It is no ELF file for x86-64, or a damaged one.
+    #[error("it is no ELF file for x86-64, or damaged")]
+    NotElf,
+}
+
+/// The code of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Code {
+    pub(crate) segments: Vec<Segment>,
+    /// Addresses of functions, in ascending order and each once: from unwind tables and symbols.
+    pub(crate) functions: Vec<Range<u64>>,
+    /// Addresses of all symbols in code, whatever they are, in ascending order.
+    pub(crate) labels: Vec<u64>,
+    /// All that is mapped of the file, executed or not.
+    loaded: Vec<Segment>,
+}
+
+impl Code {
+    /// What is mapped from an address on.
+    pub(crate) fn bytes_from<'a>(&self, file: &'a [u8], address: u64) -> Option<&'a [u8]> {
+        let segment = self.loaded.iter().find(|segment| segment.holds(address))?;
+        segment.bytes(file, &(address..u64::MAX))
+    }
+}
+
+type Header = elf::FileHeader64<Endianness>;
+
+/// Reads the tables of a file.
+pub(crate) fn read(file: &[u8]) -> Result<Code, Unreadable> {
+    let header = Header::parse(file).map_err(|_| Unreadable::NotElf)?;
+    let endian = header.endian().map_err(|_| Unreadable::NotElf)?;
+    if header.e_machine(endian) != elf::EM_X86_64 {
+        return Err(Unreadable::NotElf);
+    }
+    let programs = header.program_headers(endian, file).map_err(|_| Unreadable::NotElf)?;
+    let mut code = Code::default();
+    let mut unwinding = None;
+    for program in programs {
+        let size = program.p_filesz(endian);
+        let (address, offset) = (program.p_vaddr(endian), program.p_offset(endian));
+        let is_executed = program.p_flags(endian).0 & elf::PF_X.0 != 0;
+        if program.p_type(endian) == elf::PT_LOAD && size > 0 {
+            address.checked_add(size).ok_or(Unreadable::NotElf)?;
+            let segment = Segment { address, offset, size };
+            code.loaded.push(segment);
+            code.segments.extend(is_executed.then_some(segment));
+        }
+        if program.p_type(endian) == elf::PT_GNU_EH_FRAME {
+            unwinding = program.data(endian, file).ok().map(|data| (address, data));
+        }
+    }
+    if let Some((address, table)) = unwinding {
+        let at = frames_at(address, table);
+        let frames = at.and_then(|at| Some((at, code.bytes_from(file, at)?)));
+        code.functions = frames.map(|(at, frames)| unwound(at, frames)).unwrap_or_default();
+    } else if let Ok(sections) = header.sections(endian, file)
+        && let Some((_, section)) = sections.section_by_name(endian, b".eh_frame")
+        && let Ok(frames) = section.data(endian, file)
+    {
+        code.functions = unwound(section.sh_addr(endian), frames);
+    }
+    symbols(header, endian, file, &mut code);
+    code.functions.sort_unstable_by_key(|range| (range.start, range.end));
+    code.functions.dedup();
+    code.labels.extend(code.functions.iter().map(|range| range.start));
+    code.labels.sort_unstable();
+    code.labels.dedup();
+    Ok(code)
+}
+
+/// Where the unwind table is to which `.eh_frame_hdr` at `address` leads.
+fn frames_at(address: u64, table: &[u8]) -> Option<u64> {
+    let bases = gimli::BaseAddresses::default().set_eh_frame_hdr(address);
+    let header = gimli::EhFrameHdr::new(table, gimli::LittleEndian).parse(&bases, 8).ok()?;
+    match header.eh_frame_ptr() {
+        gimli::Pointer::Direct(at) => Some(at),
+        gimli::Pointer::Indirect(_) => None,
+    }
+}
+
+/// The functions of an unwind table.
+fn unwound(address: u64, table: &[u8]) -> Vec<Range<u64>> {
+    let frames = gimli::EhFrame::new(table, gimli::LittleEndian);
+    let bases = gimli::BaseAddresses::default().set_eh_frame(address);
+    let mut entries = frames.entries(&bases);
+    let mut functions = Vec::new();
+    // Behind the last entry is a zero, at which this ends, or what is not of this table.
+    while let Ok(Some(entry)) = entries.next() {
+        if let gimli::CieOrFde::Fde(partial) = entry
+            && let Ok(entry) = partial.parse(gimli::EhFrame::cie_from_offset)
+            && let Some(end) = entry.initial_address().checked_add(entry.len())
+            && entry.len() > 0
+        {
+            functions.push(entry.initial_address()..end);
+        }
+    }
+    functions
+}
+
+/// Adds what both symbol tables say of code.
+fn symbols(header: &Header, endian: Endianness, file: &[u8], code: &mut Code) {
+    let Ok(sections) = header.sections(endian, file) else { return };
+    let segments = &code.segments;
+    let is_of_code = |start| segments.iter().any(|segment| segment.holds(start));
+    for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
+        let Ok(table) = sections.symbols(endian, file, kind) else { continue };
+        for symbol in table.iter() {
+            let (start, size) = (symbol.st_value(endian), symbol.st_size(endian));
+            if symbol.st_shndx(endian) == elf::SHN_UNDEF || !is_of_code(start) {
+                continue;
+            }
+            code.labels.push(start);
+            if matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_GNU_IFUNC)
+                && size > 0
+                && let Some(end) = start.checked_add(size)
+            {
+                code.functions.push(start..end);
+            }
+        }
+    }
+}

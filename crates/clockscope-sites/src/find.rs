@@ -1,0 +1,373 @@
+//! Which `syscall` instructions there are, and which of them can be counted.
+
+use std::fmt;
+use std::ops::Range;
+
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
+    OpAccess, OpKind, Register,
+};
+
+use crate::branches::{Functions, reached};
+use crate::elf::{self, Unreadable};
+use crate::stubs::{JUMP, NUMBERS};
+
+/// `rt_sigreturn(2)` on x86-64.
+const SYS_RT_SIGRETURN: u32 = 15;
+/// `exit(2)` and `exit_group(2)`.
+const ENDS: [u32; 2] = [60, 231];
+
+/// A part of a file that is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Address in the file's own numbers (`p_vaddr`).
+    pub address: u64,
+    /// Where it is in the file, in bytes.
+    pub offset: u64,
+    /// Its length in the file, in bytes.
+    pub size: u64,
+}
+
+impl Segment {
+    pub(crate) fn holds(&self, address: u64) -> bool {
+        (self.address..self.address.saturating_add(self.size)).contains(&address)
+    }
+
+    /// The bytes of a range that it holds as a whole.
+    pub(crate) fn bytes<'a>(&self, file: &'a [u8], range: &Range<u64>) -> Option<&'a [u8]> {
+        let end = self.address.checked_add(self.size)?.min(range.end);
+        let at = |address: u64| {
+            let within = address.checked_sub(self.address)?;
+            usize::try_from(self.offset.checked_add(within)?).ok()
+        };
+        file.get(at(range.start)?..at(end)?)
+    }
+}
+
+/// A `syscall` instruction whose calls can be counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Address of the first instruction that is displaced, in the file's own numbers. Nothing goes to what
+    /// lies between it and the end of the `syscall` but the instruction before.
+    pub window: u64,
+    /// Address of the `syscall` instruction.
+    pub syscall: u64,
+    /// Address behind the last instruction that is displaced. The `syscall` is one of them only if it does not
+    /// return: otherwise it is at least [`JUMP`] bytes behind `window` and stays where it is.
+    pub end: u64,
+    /// The bytes from `window` to the end of both.
+    pub original: Vec<u8>,
+    /// The number of the system call, where the displaced instructions say it.
+    pub number: Option<u32>,
+    /// Whether the displaced instructions do the same at every address.
+    pub is_plain: bool,
+}
+
+/// A `syscall` instruction whose calls cannot be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Its address, in the file's own numbers.
+    pub syscall: u64,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why calls of a `syscall` instruction cannot be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Why {
+    /// The bytes are in no function that the file names: they may be data.
+    NoFunction,
+    /// The function has bytes that are no instructions.
+    NotDecoded,
+    /// Code goes to the instruction itself, or to one shortly before.
+    JumpedTo,
+    /// The function goes on at addresses that it computes, maybe there.
+    JumpsAnywhere,
+    /// An instruction shortly before cannot be executed at another address: a call, or another `syscall`.
+    Immovable,
+    /// There is no room for code near the file, or none could be written.
+    TooFar,
+    /// The process has other bytes there than the file.
+    Changed,
+    /// It is where handlers of signals return, which debuggers and unwinders recognise by its bytes.
+    SignalReturn,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoFunction => "outside of all functions that the file names",
+            Self::NotDecoded => "in functions with bytes that are no instructions",
+            Self::JumpedTo => "code jumps there",
+            Self::JumpsAnywhere => "in functions that jump to computed addresses",
+            Self::Immovable => "behind instructions that cannot be moved",
+            Self::TooFar => "with no room for code near them",
+            Self::Changed => "in code that was changed",
+            Self::SignalReturn => "where handlers of signals return",
+        })
+    }
+}
+
+/// What is in a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// What is executed of it.
+    pub segments: Vec<Segment>,
+    /// In ascending order.
+    pub sites: Vec<Site>,
+    /// In ascending order.
+    pub left: Vec<Left>,
+}
+
+/// Finds the `syscall` instructions of an ELF file for x86-64.
+///
+/// # Errors
+///
+/// [`Unreadable`].
+pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
+    let code = elf::read(file)?;
+    let mut functions = Functions::new(file, &code);
+    let mut found = Found { segments: code.segments.clone(), ..Found::default() };
+    for segment in &code.segments {
+        let whole = segment.address..segment.address + segment.size;
+        let Some(bytes) = segment.bytes(file, &whole) else { continue };
+        for at in memchr::memmem::find_iter(bytes, &[0x0f, 0x05]) {
+            let syscall = segment.address + at as u64;
+            match site(&mut functions, syscall) {
+                Ok(Some(site)) => found.sites.push(site),
+                Ok(None) => {}
+                Err(why) => found.left.push(Left { syscall, why }),
+            }
+        }
+    }
+    let windows: Vec<Range<u64>> = found.sites.iter().map(Site::closed).collect();
+    let mut reached = reached(file, &code.segments, &windows).into_iter();
+    found.sites.retain(|site| {
+        let is_reached = reached.next().unwrap_or(true);
+        if is_reached {
+            found.left.push(Left { syscall: site.syscall, why: Why::JumpedTo });
+        }
+        !is_reached
+    });
+    found.left.sort_unstable_by_key(|left| left.syscall);
+    Ok(found)
+}
+
+/// The site at an address; `None` if the bytes there are no instruction of their own.
+fn site(functions: &mut Functions<'_>, syscall: u64) -> Result<Option<Site>, Why> {
+    let around = functions.with(syscall);
+    if !around.is_empty() {
+        return within(functions, &around, syscall);
+    }
+    behind_its_number(functions, syscall).map(Some).or_else(|why| {
+        // Of code of which nothing is said, all must be instructions.
+        let between = functions.between(syscall);
+        let between = between.filter(|range| !functions.decoded(range).is_damaged);
+        between.map_or(Err(why), |range| within(functions, &[range], syscall))
+    })
+}
+
+/// The site at an address in these functions.
+fn within(
+    functions: &mut Functions<'_>,
+    around: &[Range<u64>],
+    syscall: u64,
+) -> Result<Option<Site>, Why> {
+    let mut innermost = None;
+    for function in around {
+        let decoded = functions.decoded(function);
+        let index = decoded.instructions.partition_point(|before| before.ip() < syscall);
+        let is_one = decoded.instructions.get(index).is_some_and(|found| found.ip() == syscall);
+        if !is_one {
+            // What a function's own instructions say is so, unless there are others among them.
+            return if decoded.is_damaged { Err(Why::NotDecoded) } else { Ok(None) };
+        }
+        innermost = Some((function, index));
+    }
+    let Some((function, index)) = innermost else { return Err(Why::NoFunction) };
+    let decoded = functions.decoded(function);
+    let instructions = &decoded.instructions;
+    if instructions[..index].iter().any(Instruction::is_invalid) {
+        return Err(Why::NotDecoded);
+    }
+    let (jumps_anywhere, number) = (decoded.jumps_anywhere, number(instructions, index));
+    if number == Some(SYS_RT_SIGRETURN) {
+        return Err(Why::SignalReturn);
+    }
+    let mut windows = Vec::from_iter(before(instructions, index));
+    if may_move(instructions, index, number) {
+        windows.extend(around_it(instructions, index));
+    }
+    let windows: Vec<Vec<Instruction>> = windows.into_iter().map(<[_]>::to_vec).collect();
+    let mut why = Why::Immovable;
+    for displaced in windows {
+        let site = Site::of(functions, &displaced, syscall, number).ok_or(Why::NotDecoded)?;
+        if functions.goes_into(&site.closed()) {
+            why = Why::JumpedTo;
+        } else if jumps_anywhere {
+            why = Why::JumpsAnywhere;
+        } else {
+            return Ok(Some(site));
+        }
+    }
+    Err(why)
+}
+
+/// Where nothing is known of the code, a number right before the `syscall` tells one from data.
+fn behind_its_number(functions: &mut Functions<'_>, syscall: u64) -> Result<Site, Why> {
+    const MOV_EAX: u8 = 0xb8;
+    let start = syscall.checked_sub(JUMP as u64).ok_or(Why::NoFunction)?;
+    let bytes = functions.bytes(&(start..syscall)).ok_or(Why::NoFunction)?;
+    let mov = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE).decode();
+    if bytes[0] != MOV_EAX || mov.immediate32() >= NUMBERS as u32 {
+        return Err(Why::NoFunction);
+    }
+    let number = Some(mov.immediate32());
+    if number == Some(SYS_RT_SIGRETURN) {
+        return Err(Why::SignalReturn);
+    }
+    let site = Site::of(functions, &[mov], syscall, number).ok_or(Why::NoFunction)?;
+    if functions.goes_into(&site.closed()) { Err(Why::JumpedTo) } else { Ok(site) }
+}
+
+impl Site {
+    fn of(
+        functions: &Functions<'_>,
+        displaced: &[Instruction],
+        syscall: u64,
+        number: Option<u32>,
+    ) -> Option<Self> {
+        let (window, end) = (displaced.first()?.ip(), displaced.last()?.next_ip());
+        let is_plain = displaced.iter().all(|instruction| {
+            matches!(instruction.flow_control(), FlowControl::Next | FlowControl::Call)
+                && !instruction.is_ip_rel_memory_operand()
+        });
+        let original = functions.bytes(&(window..end.max(syscall + 2)))?.to_vec();
+        Some(Self { window, syscall, end, original, number, is_plain })
+    }
+
+    /// Addresses from the first to the one before which nothing else may go: not to the last either.
+    pub(crate) fn closed(&self) -> Range<u64> {
+        self.window..self.syscall.max(self.end - 1)
+    }
+}
+
+/// Whether a `syscall` can be executed at another address: one that does not return, and the `read` at the begin of a
+/// function, which has no room before it (`__read_nocancel`).
+fn may_move(instructions: &[Instruction], index: usize, number: Option<u32>) -> bool {
+    let is_repeated = instructions.get(index + 1).is_some_and(|behind| {
+        behind.flow_control() == FlowControl::UnconditionalBranch
+            && (1..16).contains(&instructions[index].ip().wrapping_sub(behind.near_branch_target()))
+    });
+    match number {
+        Some(0) => index == 1,
+        Some(number) => ENDS.contains(&number),
+        None => is_repeated,
+    }
+}
+
+/// The instructions shortly before the one with this index that make room for a jump.
+fn before(instructions: &[Instruction], index: usize) -> Option<&[Instruction]> {
+    let mut first = index;
+    while instructions[index].ip() - instructions[first].ip() < JUMP as u64 {
+        first = first.checked_sub(1)?;
+        is_movable(&instructions[first]).then_some(())?;
+    }
+    Some(&instructions[first..index])
+}
+
+/// Those with the one with this index that make room for a jump, with the fewest before it first.
+fn around_it(instructions: &[Instruction], index: usize) -> impl Iterator<Item = &[Instruction]> {
+    let begins = (0..3).map_while(move |before| {
+        let first = index.checked_sub(before)?;
+        instructions[first..index].iter().all(is_movable).then_some(first)
+    });
+    begins.filter_map(move |first| {
+        let is_enough =
+            |last: &Instruction| last.next_ip() - instructions[first].ip() >= JUMP as u64;
+        let last = (index..instructions.len()).find(|last| is_enough(&instructions[*last]))?;
+        let can_move = |behind: &Instruction| {
+            is_movable(behind) || behind.flow_control() == FlowControl::UnconditionalBranch
+        };
+        let behind = &instructions[index + 1..=last];
+        behind.iter().all(can_move).then_some(&instructions[first..=last])
+    })
+}
+
+fn is_movable(instruction: &Instruction) -> bool {
+    let is_short = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Loop | Mnemonic::Loope | Mnemonic::Loopne | Mnemonic::Jrcxz | Mnemonic::Jecxz
+    );
+    match instruction.flow_control() {
+        FlowControl::Next => !matches!(instruction.code(), Code::Endbr64 | Code::Syscall),
+        FlowControl::ConditionalBranch => !is_short,
+        _ => false,
+    }
+}
+
+/// The number that `rax` has at the instruction with this index, as far as those shortly before it say it.
+fn number(instructions: &[Instruction], index: usize) -> Option<u32> {
+    let mut info = InstructionInfoFactory::new();
+    for instruction in instructions[..index].iter().rev().take(8) {
+        if !is_movable(instruction) || instruction.flow_control() != FlowControl::Next {
+            return None;
+        }
+        if !changes(&mut info, instruction, Register::RAX) {
+            continue;
+        }
+        return match instruction.mnemonic() {
+            Mnemonic::Mov if instruction.op1_kind() == OpKind::Register => {
+                only_value(instructions, instruction.op1_register())
+            }
+            _ => constant(instruction),
+        };
+    }
+    None
+}
+
+/// What an instruction sets its register to, if it says it.
+fn constant(instruction: &Instruction) -> Option<u32> {
+    let is_wide = matches!(instruction.op0_register().size(), 4 | 8);
+    let of_itself = instruction.op1_kind() == OpKind::Register
+        && instruction.op1_register() == instruction.op0_register();
+    match (instruction.mnemonic(), instruction.op1_kind()) {
+        (Mnemonic::Mov, OpKind::Immediate32 | OpKind::Immediate32to64 | OpKind::Immediate64)
+            if is_wide =>
+        {
+            u32::try_from(instruction.immediate(1)).ok()
+        }
+        (Mnemonic::Xor, _) if is_wide && of_itself => Some(0),
+        _ => None,
+    }
+}
+
+/// The value of a register, if the function gives it no other and calls nobody afterwards.
+fn only_value(instructions: &[Instruction], register: Register) -> Option<u32> {
+    let mut info = InstructionInfoFactory::new();
+    let mut value = None;
+    for instruction in instructions {
+        let calls = matches!(
+            instruction.flow_control(),
+            FlowControl::Call | FlowControl::IndirectCall
+        );
+        if changes(&mut info, instruction, register.full_register()) {
+            let new = Some(constant(instruction)?);
+            if value.is_some() && value != new {
+                return None;
+            }
+            value = new;
+        } else if calls && value.is_some() && instruction.code() != Code::Syscall {
+            return None;
+        }
+    }
+    value
+}
+
+fn changes(info: &mut InstructionInfoFactory, by: &Instruction, register: Register) -> bool {
+    info.info(by).used_registers().iter().any(|used| {
+        let reads = matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None);
+        used.register().full_register() == register && !reads
+    })
+}

@@ -1,0 +1,20 @@
+//! The system-call instructions of an x86-64 program, and code that counts in front of them. Pure.
+//!
+//! [`find`] reads an ELF file, [`Stubs`] makes the code and the jumps to it for an address at which the file
+//! is mapped.
+
+mod branches;
+mod elf;
+mod find;
+mod stubs;
+
+pub use elf::Unreadable;
+pub use find::{Found, Left, Segment, Site, Why, find};
+pub use stubs::{
+    Head, JUMP, MADE_CODE, MAPPED, NOTICE, NUMBERS, OTHERS, SEALED, SHARDS, Stubs, TABLE_WORDS, Write,
+};
+
+/// The example of the README is tried.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,446 @@
+//! Counting system calls in the program: jumps in front of its `syscall` instructions (`clockscope-sites`).
+//!
+//! Nothing is written while a thread could stand there: into the program and its interpreter before their first
+//! system call, into what is mapped later when the `mmap` returns. Only memory is changed, code before the jumps to it,
+//! so a tracer that dies in between leaves a program that works, of which less is counted.
+//!
+//! A signal that comes while a thread is in a stub is given to it when it is behind: handlers that look where
+//! they came from (unwinding, the cancellation of threads, restartable sequences) find the program's own code.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::install::image_of;
+use super::processes::Process;
+use clockscope_sites::{Found, Head, MADE_CODE, MAPPED, NOTICE, OTHERS, Site, Stubs, Why, Write};
+use clockscope_sys::memory;
+use clockscope_sys::ptrace::{self, SignalInfo, SyscallStop};
+use clockscope_sys::wait::{self, Status};
+use clockscope_sys::{proc_text, signals};
+use vdso_image::layout::{
+    AREA_SIZE, AREAS, INSTALL_MARK, LIVE_OFFSET, PAGE, SHARED_OFFSET, Shared,
+};
+use vdso_reader::maps::{self, Mapping};
+
+/// A near jump reaches 2 GiB; this leaves room for the largest program.
+const REACH: u64 = 1 << 30;
+/// Files of more bytes are not read: nobody's program is.
+const FILE_MAX: u64 = 1 << 30;
+/// Instructions of a stub, and more.
+const STEPS_MAX: u32 = 100;
+const SYS_MMAP: u64 = 9;
+const PROT_EXEC: u64 = 4;
+/// All but `SIGTRAP`, by which a step ends.
+const WHILE_STEPPING: u64 = !(1 << (libc::SIGTRAP - 1));
+
+/// The words of the table, all parts of it together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SiteWords(Vec<u64>);
+
+impl SiteWords {
+    /// Adds what stands in the pages of a process.
+    pub(crate) fn add(&mut self, pages: &Shared) {
+        self.0.resize(MAPPED + 1, 0);
+        for part in &pages.sites {
+            for (sum, word) in self.0.iter_mut().zip(part) {
+                *sum = sum.saturating_add(word.load(Relaxed));
+            }
+        }
+    }
+
+    /// Numbers of system calls and how often each was made; `None` stands for all numbers that the table has no
+    /// word for.
+    pub fn calls(&self) -> impl Iterator<Item = (Option<u32>, u64)> + '_ {
+        let words = self.0.iter().copied().enumerate().take(OTHERS + 1);
+        words.filter(|(_, calls)| *calls > 0).map(|(number, calls)| {
+            (u32::try_from(number).ok().filter(|_| number != OTHERS), calls)
+        })
+    }
+
+    fn word(&self, word: usize) -> u64 {
+        self.0.get(word).copied().unwrap_or(0)
+    }
+}
+
+/// A file, as its mappings name it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct FileKey {
+    device: (u32, u32),
+    inode: u64,
+}
+
+/// What is known of the processes of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Sites {
+    files: HashMap<FileKey, Option<Rc<Found>>>,
+    awaited: HashMap<i32, Awaited>,
+    left: BTreeMap<String, BTreeMap<Why, u64>>,
+    lost: BTreeMap<&'static str, u64>,
+    /// Mappings that were told of and seen.
+    seen: u64,
+}
+
+/// The areas of a process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InProcess {
+    places: [u64; AREAS],
+    areas: Vec<Stubs>,
+}
+
+/// What a thread is to stop for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    /// The program's first system call.
+    Start,
+    /// The `mmap` that it has told of.
+    Mapping { entered: bool },
+}
+
+/// A mapping of a file that is executed.
+#[derive(Debug)]
+struct Executed {
+    start: u64,
+    end: u64,
+    offset: u64,
+    key: FileKey,
+    name: String,
+}
+
+/// Where areas go in a program that has not begun: near the program, and near its interpreter if that is not near.
+pub(crate) fn places(maps_text: &str) -> [u64; AREAS] {
+    let mappings = maps::parse(maps_text);
+    let executed: Vec<&Mapping> = mappings
+        .iter()
+        .filter(|mapping| mapping.perms.contains('x') && mapping.name.starts_with('/'))
+        .collect();
+    let mut places = [0; AREAS];
+    let mut taken: Vec<u64> = Vec::new();
+    for mapping in executed {
+        let is_near = |place: &u64| place.abs_diff(mapping.start) < REACH;
+        if taken.len() < AREAS
+            && !taken.iter().any(is_near)
+            && let Some(place) = free(&mappings, mapping.start)
+        {
+            places[taken.len()] = place;
+            taken.push(place);
+        }
+    }
+    places
+}
+
+/// A free place for an area below an address, with as much room again on either side where the gap is large.
+fn free(mappings: &[Mapping], near: u64) -> Option<u64> {
+    const LOWEST: u64 = 0x1_0000;
+    let size = AREA_SIZE as u64;
+    let at = mappings.iter().position(|mapping| mapping.contains(near))?;
+    let mut above = mappings[at].start;
+    for below in (0..=at).rev() {
+        let begin = below.checked_sub(1).map_or(LOWEST, |before| mappings[before].end);
+        above = above.min(mappings[below].start);
+        if above.saturating_sub(begin) >= size + 2 * PAGE as u64 {
+            let spare = (above - begin - size).min(16 * size) / 2;
+            let place = (above - size - spare) & !(PAGE as u64 - 1);
+            return (near - place < REACH).then_some(place);
+        }
+        above = mappings[below].start;
+    }
+    None
+}
+
+impl Sites {
+    /// A program is about to begin in a process, with areas at these places.
+    pub(crate) fn begin(&mut self, process: &mut Process, places: [u64; AREAS]) {
+        if places == [0; AREAS] {
+            return self.lose("programs with no room for code near them, or below a seccomp filter");
+        }
+        process.sites = InProcess { places, areas: Vec::new() };
+        self.awaited.insert(process.pid, Awaited::Start);
+    }
+
+    /// A program is not counted.
+    pub(crate) fn lose(&mut self, why: &'static str) {
+        *self.lost.entry(why).or_default() += 1;
+    }
+
+    /// A task is gone, or executes another program.
+    pub(crate) fn forget(&mut self, task: i32) {
+        self.awaited.remove(&task);
+    }
+
+    /// Whether the thread must stop at its next system call.
+    pub(crate) fn is_awaited(&self, thread: i32) -> bool {
+        self.awaited.contains_key(&thread)
+    }
+
+    /// A thread of a process has stopped at a system call.
+    pub(crate) fn at_syscall(&mut self, process: &mut Process, thread: i32) {
+        let Some(awaited) = self.awaited.get(&thread).copied() else { return };
+        match (awaited, ptrace::syscall_info(thread)) {
+            (Awaited::Start, Ok(SyscallStop::Entry { number, arguments, .. })) => {
+                if arguments[5] == INSTALL_MARK {
+                    return;
+                }
+                self.awaited.remove(&thread);
+                let pages = process.pages.clone();
+                match (image_of(process, thread), pages) {
+                    (Some(image), Some(pages)) => {
+                        self.start(process, image);
+                        // This call stands behind its stub.
+                        count(pages.get(), number);
+                    }
+                    _ => self.lose("programs that could not be given the shim"),
+                }
+            }
+            (Awaited::Start, Ok(SyscallStop::Exit { .. })) => {}
+            (Awaited::Mapping { .. }, Ok(SyscallStop::Entry { number, arguments, .. })) => {
+                let entered = number == SYS_MMAP && arguments[2] & PROT_EXEC != 0;
+                self.awaited.insert(thread, Awaited::Mapping { entered });
+            }
+            (Awaited::Mapping { entered: false }, Ok(SyscallStop::Exit { .. })) => {}
+            (Awaited::Mapping { entered: true }, Ok(SyscallStop::Exit { is_error })) => {
+                self.awaited.remove(&thread);
+                let at = ptrace::registers(thread).map(|registers| registers.rax);
+                if let (false, Ok(at)) = (is_error, at) {
+                    self.seen += 1;
+                    self.patch(process, |mapping| mapping.start <= at && at < mapping.end);
+                }
+            }
+            (_, Ok(SyscallStop::Other) | Err(_)) => {
+                self.awaited.remove(&thread);
+            }
+        }
+    }
+
+    /// Counts in all that a program has mapped before it begins.
+    fn start(&mut self, process: &mut Process, image: u64) {
+        let pid = process.pid;
+        let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return };
+        let mappings = maps::parse(&text);
+        let head = Head {
+            table: image + (SHARED_OFFSET + std::mem::offset_of!(Shared, sites)) as u64,
+            alive: image + LIVE_OFFSET as u64,
+            mark: INSTALL_MARK,
+        };
+        for place in process.sites.places {
+            // What else lies there has another size, or a name.
+            let is_area = mappings.iter().any(|mapping| {
+                mapping.start == place
+                    && mapping.size() >= AREA_SIZE as u64
+                    && mapping.perms == "r-xp"
+                    && mapping.name.is_empty()
+            });
+            let (stubs, head) = Stubs::new(place, AREA_SIZE, head);
+            if is_area && write(pid, &head).is_ok() {
+                process.sites.areas.push(stubs);
+            }
+        }
+        self.patch(process, |_| true);
+    }
+
+    /// Counts in these mappings of files.
+    fn patch(&mut self, process: &mut Process, wanted: impl Fn(&Executed) -> bool) {
+        let pid = process.pid;
+        let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return };
+        for mapping in text.lines().filter_map(executed).filter(wanted) {
+            let Some(found) = self.found(pid, &mapping) else {
+                self.lose("files that could not be read");
+                continue;
+            };
+            let patched = process.sites.patch(pid, &mapping, &found);
+            let left = self.left.entry(mapping.name).or_default();
+            for (why, sites) in patched {
+                *left.entry(why).or_default() += sites;
+            }
+        }
+    }
+
+    /// What is in a file that a process has mapped; `None` if it cannot be read, or is another one by now.
+    fn found(&mut self, pid: i32, mapping: &Executed) -> Option<Rc<Found>> {
+        if let Some(known) = self.files.get(&mapping.key) {
+            return known.clone();
+        }
+        let found = read(pid, mapping).and_then(|file| clockscope_sites::find(&file).ok());
+        let found = found.map(Rc::new);
+        self.files.insert(mapping.key.clone(), found.clone());
+        found
+    }
+
+    /// Takes a signal away that was meant for the tracer.
+    pub(crate) fn takes(&mut self, process: &Process, thread: i32, signal: i32) -> bool {
+        let is_ours = signal == NOTICE
+            && SignalInfo::of(thread)
+                .is_ok_and(|info| info.queued_value() == Some(INSTALL_MARK));
+        if is_ours {
+            let at = ptrace::registers(thread).map_or(0, |registers| registers.rip);
+            if process.sites.areas.iter().any(|area| area.told_at() == at) {
+                self.awaited.insert(thread, Awaited::Mapping { entered: false });
+            }
+        }
+        is_ours
+    }
+
+    /// Lets a thread that has stopped for a signal leave a stub first.
+    pub(crate) fn leave_stub(process: &Process, thread: i32) {
+        let is_in_stub = || {
+            // In a system call that was interrupted there it stays: that is one that does not return.
+            ptrace::registers(thread).is_ok_and(|registers| {
+                registers.orig_rax.cast_signed() < 0
+                    && process.sites.areas.iter().any(|area| area.holds(registers.rip))
+            })
+        };
+        if process.sites.areas.is_empty() {
+            return;
+        }
+        if !is_in_stub() || signals::is_ignored(thread, libc::SIGTRAP) {
+            return;
+        }
+        let (Ok(info), Ok(mask)) = (SignalInfo::of(thread), ptrace::signal_mask(thread)) else { return };
+        if mask >> (libc::SIGTRAP - 1) & 1 != 0
+            || ptrace::set_signal_mask(thread, WHILE_STEPPING).is_err()
+        {
+            return;
+        }
+        for _ in 0..STEPS_MAX {
+            if ptrace::single_step(thread).is_err() || !has_stepped(thread) || !is_in_stub() {
+                break;
+            }
+        }
+        let _ = ptrace::set_signal_mask(thread, mask);
+        let _ = info.tell(thread);
+    }
+
+    /// What was not counted, as clauses.
+    pub(crate) fn losses(&self, words: &SiteWords) -> Vec<String> {
+        let mut clauses = Vec::new();
+        for (file, reasons) in &self.left {
+            let all: u64 = reasons.values().sum();
+            if all > 0 {
+                let whys: Vec<String> =
+                    reasons.iter().map(|(why, sites)| format!("{sites} {why}")).collect();
+                clauses.push(format!("calls by {all} instructions of {file}: {}", whys.join(", ")));
+            }
+        }
+        for (why, times) in &self.lost {
+            clauses.push(format!("calls of {times} {why}"));
+        }
+        let unseen = words.word(MAPPED).saturating_sub(self.seen);
+        if unseen > 0 {
+            clauses.push(format!("calls of {unseen} libraries that were loaded unseen"));
+        }
+        let made = words.word(MADE_CODE);
+        if made > 0 {
+            clauses.push(format!(
+                "calls by code that the program made: it asked for such memory {made} times"
+            ));
+        }
+        clauses
+    }
+}
+
+/// Waits for the end of a step; false if something else has happened, which is left for others to see.
+fn has_stepped(thread: i32) -> bool {
+    loop {
+        match wait::look(thread) {
+            Ok(None) => std::thread::yield_now(),
+            Ok(Some(Status::Signal(libc::SIGTRAP))) => return true,
+            _ => return false,
+        }
+    }
+}
+
+/// Counts a call whose stub was not there yet.
+pub(crate) fn count(pages: &Shared, number: u64) {
+    let word = usize::try_from(number).map_or(OTHERS, |number| number.min(OTHERS));
+    pages.sites[0][word].fetch_add(1, Relaxed);
+}
+
+impl InProcess {
+    /// Writes into a mapping; gives the sites that are left, by reason.
+    fn patch(&mut self, pid: i32, mapping: &Executed, found: &Found) -> Vec<(Why, u64)> {
+        let segments = found.segments.iter();
+        let of_segment = segments.filter(|segment| {
+            let begin = segment.offset & !(PAGE as u64 - 1);
+            begin <= mapping.offset && mapping.offset < segment.offset + segment.size
+        });
+        let mut left = Vec::new();
+        for segment in of_segment {
+            let bias = mapping.start.wrapping_sub(
+                segment.address.wrapping_sub(segment.offset).wrapping_add(mapping.offset),
+            );
+            let is_here = |address: u64| {
+                let at = address.wrapping_add(bias);
+                mapping.start <= at && at < mapping.end
+            };
+            let here: Vec<Site> =
+                found.sites.iter().filter(|site| is_here(site.syscall)).cloned().collect();
+            let unwritten = self.write(pid, mapping, &here, bias).err().map(|why| (why, here.len() as u64));
+            left.extend(unwritten.filter(|(_, sites)| *sites > 0));
+            let never = found.left.iter().filter(|left| is_here(left.syscall));
+            left.extend(never.map(|left| (left.why, 1)));
+        }
+        left
+    }
+
+    fn write(&mut self, pid: i32, mapping: &Executed, sites: &[Site], bias: u64) -> Result<(), Why> {
+        let is_near = |area: &&mut Stubs| area.told_at().abs_diff(mapping.start) < REACH;
+        let area = self.areas.iter_mut().find(is_near).ok_or(Why::TooFar)?;
+        let (code, jumps) = area.add(sites, bias).ok_or(Why::TooFar)?;
+        let memory = text(pid).map_err(|_| Why::TooFar)?;
+        // What is there must be what was looked at.
+        let is_same = |site: &Site| {
+            let mut there = vec![0; site.original.len()];
+            let at = site.window.wrapping_add(bias);
+            memory.read_exact_at(&mut there, at).is_ok() && there == site.original
+        };
+        if !sites.iter().all(is_same) {
+            return Err(Why::Changed);
+        }
+        memory.write_all_at(&code.bytes, code.at).map_err(|_| Why::TooFar)?;
+        for jump in jumps {
+            memory.write_all_at(&jump.bytes, jump.at).map_err(|_| Why::TooFar)?;
+        }
+        Ok(())
+    }
+}
+
+fn text(pid: i32) -> std::io::Result<File> {
+    File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))
+}
+
+fn write(pid: i32, write: &Write) -> std::io::Result<()> {
+    memory::write_text(pid, write.at, &write.bytes)
+}
+
+/// The file of a mapping, if it can be had and is still that.
+fn read(pid: i32, mapping: &Executed) -> Option<Vec<u8>> {
+    let by_address = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
+    let by_name = PathBuf::from(format!("/proc/{pid}/root{}", mapping.name));
+    let file = File::open(by_address).or_else(|_| File::open(by_name)).ok()?;
+    let known = file.metadata().ok()?;
+    if !known.is_file() || known.len() > FILE_MAX || known.ino() != mapping.key.inode {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(known.len()).ok()?];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    Some(bytes)
+}
+
+/// A line of `/proc/PID/maps`, if it is of a file that is executed.
+fn executed(line: &str) -> Option<Executed> {
+    let mut words = line.splitn(6, ' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let perms = words.next()?;
+    let number = |word: &str| u64::from_str_radix(word, 16).ok();
+    let offset = number(words.next()?)?;
+    let (major, minor) = words.next()?.split_once(':')?;
+    let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+    let inode = words.next()?.parse().ok()?;
+    let name = words.next()?.trim_start();
+    (perms.contains('x') && perms.ends_with('p') && name.starts_with('/')).then_some(())?;
+    let key = FileKey { device, inode };
+    Some(Executed { start: number(start)?, end: number(end)?, offset, key, name: name.to_owned() })
+}
