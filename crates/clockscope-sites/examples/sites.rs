@@ -9,7 +9,10 @@ fn main() {
             Ok(found) => {
                 let known = found.sites.iter().filter(|site| site.number.is_some()).count();
                 let (sites, left) = (found.sites.len(), found.left.len());
-                println!("{path}: {sites} sites, {known} with a number, {left} left, {:?}", begun.elapsed());
+                println!(
+                    "{path}: {sites} sites, {known} with a number, {left} left, {:?}",
+                    begun.elapsed()
+                );
                 let mut reasons: BTreeMap<_, Vec<u64>> = BTreeMap::new();
                 for left in &found.left {
                     reasons.entry(left.why).or_default().push(left.syscall);

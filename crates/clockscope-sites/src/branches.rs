@@ -100,7 +100,11 @@ impl<'a> Functions<'a> {
             if decoded.from_tables.iter().any(|to| inside.contains(to)) {
                 return true;
             }
-            if decoded.instructions.iter().any(|from| goes_to(from).is_some_and(|to| inside.contains(&to))) {
+            if decoded
+                .instructions
+                .iter()
+                .any(|from| goes_to(from).is_some_and(|to| inside.contains(&to)))
+            {
                 return true;
             }
         }

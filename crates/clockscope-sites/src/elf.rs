@@ -103,9 +103,11 @@ fn unwound(address: u64, table: &[u8]) -> Vec<Range<u64>> {
         if let gimli::CieOrFde::Fde(partial) = entry
             && let Ok(entry) = partial.parse(gimli::EhFrame::cie_from_offset)
             && let Some(end) = entry.initial_address().checked_add(entry.len())
-            && entry.len() > 0
         {
-            functions.push(entry.initial_address()..end);
+            // Unwinders look up the byte before a return address, so entries of what handlers of signals return
+            // to begin a byte before the code.
+            let start = entry.initial_address() + u64::from(entry.is_signal_trampoline());
+            functions.extend((start < end).then_some(start..end));
         }
     }
     functions

@@ -156,6 +156,11 @@ pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
 
 /// The site at an address; `None` if the bytes there are no instruction of their own.
 fn site(functions: &mut Functions<'_>, syscall: u64) -> Result<Option<Site>, Why> {
+    // However this is put into a register: other programs know it by these bytes.
+    let before = syscall.checked_sub(4).and_then(|start| functions.bytes(&(start..syscall)));
+    if before == Some(&SYS_RT_SIGRETURN.to_le_bytes()) {
+        return Err(Why::SignalReturn);
+    }
     let around = functions.with(syscall);
     if !around.is_empty() {
         return within(functions, &around, syscall);
@@ -174,11 +179,24 @@ fn within(
     around: &[Range<u64>],
     syscall: u64,
 ) -> Result<Option<Site>, Why> {
+    /// Instructions of at least one byte each that make room for a jump.
+    const SHORTLY: usize = JUMP;
     let mut innermost = None;
+    let mut starts = None;
     for function in around {
         let decoded = functions.decoded(function);
         let index = decoded.instructions.partition_point(|before| before.ip() < syscall);
         let is_one = decoded.instructions.get(index).is_some_and(|found| found.ip() == syscall);
+        // Two that disagree on what lies shortly before disagree on what may be displaced.
+        let shortly = decoded.instructions[..index.min(decoded.instructions.len())].iter().rev();
+        let shortly: Vec<u64> = shortly.take(SHORTLY).map(Instruction::ip).collect();
+        let agrees = starts.as_ref().is_none_or(|starts: &Vec<u64>| {
+            starts.iter().zip(&shortly).all(|(one, other)| one == other)
+        });
+        if !agrees {
+            return Err(Why::NotDecoded);
+        }
+        starts = Some(shortly);
         if !is_one {
             // What a function's own instructions say is so, unless there are others among them.
             return if decoded.is_damaged { Err(Why::NotDecoded) } else { Ok(None) };
@@ -192,9 +210,6 @@ fn within(
         return Err(Why::NotDecoded);
     }
     let (jumps_anywhere, number) = (decoded.jumps_anywhere, number(instructions, index));
-    if number == Some(SYS_RT_SIGRETURN) {
-        return Err(Why::SignalReturn);
-    }
     let mut windows = Vec::from_iter(before(instructions, index));
     if may_move(instructions, index, number) {
         windows.extend(around_it(instructions, index));
@@ -224,9 +239,6 @@ fn behind_its_number(functions: &mut Functions<'_>, syscall: u64) -> Result<Site
         return Err(Why::NoFunction);
     }
     let number = Some(mov.immediate32());
-    if number == Some(SYS_RT_SIGRETURN) {
-        return Err(Why::SignalReturn);
-    }
     let site = Site::of(functions, &[mov], syscall, number).ok_or(Why::NoFunction)?;
     if functions.goes_into(&site.closed()) { Err(Why::JumpedTo) } else { Ok(site) }
 }
@@ -348,10 +360,8 @@ fn only_value(instructions: &[Instruction], register: Register) -> Option<u32> {
     let mut info = InstructionInfoFactory::new();
     let mut value = None;
     for instruction in instructions {
-        let calls = matches!(
-            instruction.flow_control(),
-            FlowControl::Call | FlowControl::IndirectCall
-        );
+        let calls =
+            matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
         if changes(&mut info, instruction, register.full_register()) {
             let new = Some(constant(instruction)?);
             if value.is_some() && value != new {

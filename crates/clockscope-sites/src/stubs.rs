@@ -173,8 +173,7 @@ fn assemble() -> Result<Assembled, IcedError> {
     }
     a.lea(rsp, qword_ptr(rsp + (128 + INFO)))?;
     a.jmp(rcx)?;
-    let assembled =
-        a.assemble_options(0, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
+    let assembled = a.assemble_options(0, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
     let (look, told) = (assembled.label_ip(&look)?, assembled.label_ip(&told)?);
     Ok(Assembled { code: assembled.inner.code_buffer, look, told })
 }

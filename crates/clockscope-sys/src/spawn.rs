@@ -14,6 +14,7 @@ pub struct Waiting {
     pid: i32,
     /// `None` once the word is given.
     go: Option<PipeWriter>,
+    is_ready: bool,
     failure: Option<PipeReader>,
 }
 
@@ -21,15 +22,18 @@ pub struct Waiting {
 const GO: u8 = 1;
 /// The word that ends the child instead.
 const GIVE_UP: u8 = 2;
+/// What the child says when it has only to read its word and to execute.
+const READY: u8 = 3;
 
 /// Forks a child that will execute `path` with `arguments` (the program's name first).
 ///
-/// Standard input, output and error and the environment are the child's as they are ours.
+/// Standard input, output and error and the environment are the child's as they are ours. The system call by which
+/// it waits has `mark` as its sixth argument.
 ///
 /// # Errors
 ///
 /// `InvalidInput` for a zero byte in an argument; `EAGAIN` when no more processes are allowed.
-pub fn fork(path: &Path, arguments: &[OsString], mask: &Mask) -> io::Result<Waiting> {
+pub fn fork(path: &Path, arguments: &[OsString], mask: &Mask, mark: u64) -> io::Result<Waiting> {
     let path = c_string(path.as_os_str().as_bytes())?;
     let arguments =
         arguments.iter().map(|a| c_string(a.as_bytes())).collect::<io::Result<Vec<_>>>()?;
@@ -47,10 +51,11 @@ pub fn fork(path: &Path, arguments: &[OsString], mask: &Mask) -> io::Result<Wait
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
-            drop((go, failure));
-            execute(&path, &argv, &envp, mask, &ready, &failed)
+            // Both ends of the other pipe stay open: nobody is killed for writing to a parent that has died.
+            drop(go);
+            execute(&path, &argv, &envp, mask, mark, &ready, &failed)
         }
-        pid => Ok(Waiting { pid, go: Some(go), failure: Some(failure) }),
+        pid => Ok(Waiting { pid, go: Some(go), is_ready: false, failure: Some(failure) }),
     }
 }
 
@@ -62,6 +67,7 @@ fn execute(
     argv: &[*const libc::c_char],
     envp: &[*const libc::c_char],
     mask: &Mask,
+    mark: u64,
     ready: &PipeReader,
     failed: &PipeWriter,
 ) -> ! {
@@ -70,7 +76,9 @@ fn execute(
     // SAFETY: async-signal-safe calls; the pointers are to a local and to null-terminated arrays
     // of null-terminated strings made before the fork.
     unsafe {
-        libc::read(ready.as_raw_fd(), (&raw mut word).cast(), 1);
+        libc::write(failed.as_raw_fd(), std::ptr::from_ref(&READY).cast(), 1);
+        let into = (&raw mut word).cast::<libc::c_void>();
+        libc::syscall(libc::SYS_read, ready.as_raw_fd(), into, 1_usize, 0_usize, 0_usize, mark);
         if word == GIVE_UP {
             libc::_exit(0);
         }
@@ -97,6 +105,21 @@ impl Waiting {
         self.pid
     }
 
+    /// Waits until the child makes no system calls but the one with the mark and `execve`, so that whoever
+    /// counts its calls from then on counts only the program's.
+    ///
+    /// # Errors
+    ///
+    /// When the child has died.
+    pub fn until_ready(&mut self) -> io::Result<()> {
+        if !self.is_ready {
+            let failure = self.failure.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+            failure.read_exact(&mut [0])?;
+            self.is_ready = true;
+        }
+        Ok(())
+    }
+
     /// Lets the child execute the program. The pipe in the answer tells why it could not: it is at
     /// its end when the program has started.
     ///
@@ -104,6 +127,7 @@ impl Waiting {
     ///
     /// When the child has died.
     pub fn go(mut self) -> io::Result<Failure> {
+        self.until_ready()?;
         match (self.go.take(), self.failure.take()) {
             (Some(mut go), Some(failure)) => {
                 go.write_all(&[GO])?;
@@ -138,5 +162,29 @@ impl Failure {
             .read_exact(&mut number)
             .ok()
             .map(|()| io::Error::from_raw_os_error(i32::from_ne_bytes(number)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who counts system calls would otherwise book those of a child that is late to the program.
+    #[test]
+    fn a_child_that_is_ready_makes_one_call_with_the_mark_before_it_executes() {
+        const MARK: u64 = 0x6d61_726b;
+        let mask = signals::block().expect("block signals");
+        let mut waiting =
+            fork(Path::new("/bin/true"), &["true".into()], &mask, MARK).expect("fork");
+        waiting.until_ready().expect("a child");
+        let path = format!("/proc/{}/syscall", waiting.pid());
+        let call = loop {
+            let call = std::fs::read_to_string(&path).expect("read the call");
+            if call != "running\n" {
+                break call;
+            }
+        };
+        let words: Vec<&str> = call.split(' ').collect();
+        assert_eq!((words[0], words[6]), ("0", format!("{MARK:#x}").as_str()), "{call}");
     }
 }

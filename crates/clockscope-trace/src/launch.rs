@@ -19,6 +19,7 @@ use clockscope_tracee::image::Counting;
 use clockscope_tracee::observers::{Observers, SyscallObserver, Watcher};
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
+use vdso_image::layout::INSTALL_MARK;
 
 /// A program that waits to be executed.
 pub struct Prepared {
@@ -51,7 +52,8 @@ impl Prepared {
     ///
     /// When no child can be had.
     pub fn fork(path: &Path, command: &[OsString], mask: &Mask) -> anyhow::Result<Self> {
-        let waiting = spawn::fork(path, command, mask).context("cannot start a process")?;
+        let waiting =
+            spawn::fork(path, command, mask, INSTALL_MARK).context("cannot start a process")?;
         let privileged = access::gives_privileges(path) && access::effective_uid() != 0;
         let decline = if privileged {
             Some(Decline::Privileged)
@@ -60,6 +62,16 @@ impl Prepared {
         };
         let name = path.file_name().unwrap_or_default().into();
         Ok(Self { waiting, name, decline })
+    }
+
+    /// Waits until the child makes no calls of its own any more, so that from then on those of the program can be
+    /// counted.
+    ///
+    /// # Errors
+    ///
+    /// When the child has died.
+    pub fn until_ready(&mut self) -> anyhow::Result<()> {
+        self.waiting.until_ready().context("the program's process is gone before its start")
     }
 
     /// Process id of the child.

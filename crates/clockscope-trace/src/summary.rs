@@ -17,7 +17,8 @@ use crate::timeline::Timeline;
 use clockscope_model::reads;
 use clockscope_model::trace::Clock;
 use clockscope_model::trace::{
-    BySites, DeclineRow, Latency, Overhead, ProcessDetail, SyscallRow, ThreadDetail, TraceReport, VdsoRow,
+    BySites, DeclineRow, Latency, Overhead, ProcessDetail, SyscallRow, ThreadDetail, TraceReport,
+    VdsoRow,
 };
 use clockscope_model::waiting;
 use clockscope_stats::histogram::{self, Bucket};
@@ -302,7 +303,8 @@ pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceRe
     let processes = &source.outcome.processes;
     let (mut tallies, cost) = source.counter.read()?;
     let in_program = site_tallies(processes);
-    let by_sites = if source.compares { compared(&in_program, &tallies, source.wanted) } else { Vec::new() };
+    let by_sites =
+        if source.compares { compared(&in_program, &tallies, source.wanted) } else { Vec::new() };
     let only_sites = matches!(source.counter, Counter::Sites);
     if only_sites {
         tallies = in_program;

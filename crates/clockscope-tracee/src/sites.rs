@@ -56,9 +56,9 @@ impl SiteWords {
     /// word for.
     pub fn calls(&self) -> impl Iterator<Item = (Option<u32>, u64)> + '_ {
         let words = self.0.iter().copied().enumerate().take(OTHERS + 1);
-        words.filter(|(_, calls)| *calls > 0).map(|(number, calls)| {
-            (u32::try_from(number).ok().filter(|_| number != OTHERS), calls)
-        })
+        words
+            .filter(|(_, calls)| *calls > 0)
+            .map(|(number, calls)| (u32::try_from(number).ok().filter(|_| number != OTHERS), calls))
     }
 
     fn word(&self, word: usize) -> u64 {
@@ -155,7 +155,8 @@ impl Sites {
     /// A program is about to begin in a process, with areas at these places.
     pub(crate) fn begin(&mut self, process: &mut Process, places: [u64; AREAS]) {
         if places == [0; AREAS] {
-            return self.lose("programs with no room for code near them, or below a seccomp filter");
+            return self
+                .lose("programs with no room for code near them, or below a seccomp filter");
         }
         process.sites = InProcess { places, areas: Vec::new() };
         self.awaited.insert(process.pid, Awaited::Start);
@@ -272,8 +273,7 @@ impl Sites {
     /// Takes a signal away that was meant for the tracer.
     pub(crate) fn takes(&mut self, process: &Process, thread: i32, signal: i32) -> bool {
         let is_ours = signal == NOTICE
-            && SignalInfo::of(thread)
-                .is_ok_and(|info| info.queued_value() == Some(INSTALL_MARK));
+            && SignalInfo::of(thread).is_ok_and(|info| info.queued_value() == Some(INSTALL_MARK));
         if is_ours {
             let at = ptrace::registers(thread).map_or(0, |registers| registers.rip);
             if process.sites.areas.iter().any(|area| area.told_at() == at) {
@@ -298,7 +298,9 @@ impl Sites {
         if !is_in_stub() || signals::is_ignored(thread, libc::SIGTRAP) {
             return;
         }
-        let (Ok(info), Ok(mask)) = (SignalInfo::of(thread), ptrace::signal_mask(thread)) else { return };
+        let (Ok(info), Ok(mask)) = (SignalInfo::of(thread), ptrace::signal_mask(thread)) else {
+            return;
+        };
         if mask >> (libc::SIGTRAP - 1) & 1 != 0
             || ptrace::set_signal_mask(thread, WHILE_STEPPING).is_err()
         {
@@ -377,7 +379,8 @@ impl InProcess {
             };
             let here: Vec<Site> =
                 found.sites.iter().filter(|site| is_here(site.syscall)).cloned().collect();
-            let unwritten = self.write(pid, mapping, &here, bias).err().map(|why| (why, here.len() as u64));
+            let unwritten =
+                self.write(pid, mapping, &here, bias).err().map(|why| (why, here.len() as u64));
             left.extend(unwritten.filter(|(_, sites)| *sites > 0));
             let never = found.left.iter().filter(|left| is_here(left.syscall));
             left.extend(never.map(|left| (left.why, 1)));
@@ -385,7 +388,13 @@ impl InProcess {
         left
     }
 
-    fn write(&mut self, pid: i32, mapping: &Executed, sites: &[Site], bias: u64) -> Result<(), Why> {
+    fn write(
+        &mut self,
+        pid: i32,
+        mapping: &Executed,
+        sites: &[Site],
+        bias: u64,
+    ) -> Result<(), Why> {
         let is_near = |area: &&mut Stubs| area.told_at().abs_diff(mapping.start) < REACH;
         let area = self.areas.iter_mut().find(is_near).ok_or(Why::TooFar)?;
         let (code, jumps) = area.add(sites, bias).ok_or(Why::TooFar)?;

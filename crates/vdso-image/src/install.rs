@@ -12,10 +12,9 @@ use core::sync::atomic::Ordering::Release;
 use crate::clock_file::map_clock;
 use crate::layout::{
     AREA_SIZE, CONFIG_OFFSET, Config, Constants, FORWARDED, FUNCTIONS, INSTALL_MARK, InstallStep,
-    MAP_PRIVATE_THERE,
-    KERNEL_OFFSET, KernelMapping, LIVE_OFFSET, LaunchParams, MemoryMap, PAGE, SHARED_OFFSET,
-    START_FLAGS, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE,
-    TRUST_OFFSET, Target, Threads,
+    KERNEL_OFFSET, KernelMapping, LIVE_OFFSET, LaunchParams, MAP_PRIVATE_THERE, MemoryMap, PAGE,
+    SHARED_OFFSET, START_FLAGS, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE,
+    TOTAL_SIZE, TRUST_OFFSET, Target, Threads,
 };
 use crate::slots::{image_base, session};
 

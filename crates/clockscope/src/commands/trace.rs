@@ -18,8 +18,8 @@ use clockscope_sys::{signals, terminal};
 use clockscope_syscalls::filter::Filter;
 use clockscope_trace::clock_reads::SyscallCosts;
 use clockscope_trace::counter::Counter;
-use clockscope_trace::options::Via;
 use clockscope_trace::launch::{self, Prepared};
+use clockscope_trace::options::Via;
 use clockscope_trace::summary;
 use clockscope_tracee::follow::Following;
 use clockscope_tracee::image::Route;
@@ -62,12 +62,13 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let costs = SyscallCosts::here();
     let stage = stage(args)?;
     let mask = signals::block()?;
-    let prepared = Prepared::fork(&path, &args.command, &mask)?;
+    let mut prepared = Prepared::fork(&path, &args.command, &mask)?;
     let mut session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
     let counting = args.counting();
     if counting.via.has_sites() {
         session.count_sites();
     }
+    prepared.until_ready()?;
     let counter = Counter::start(&counting, &filter, prepared.pid(), say(args))?;
     let how = following(args);
     if how != Following::Start {
