@@ -1,6 +1,7 @@
 //! Text of the kernel's in which names of programs and files stand, which need not be UTF-8.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 /// A file below `/proc`; bytes that are no UTF-8 become U+FFFD.
@@ -9,7 +10,13 @@ use std::path::Path;
 ///
 /// Those of reading it.
 pub fn read(path: impl AsRef<Path>) -> io::Result<String> {
-    std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    // The kernel says that it has no bytes: whoever asks for its size first reads it in small pieces.
+    let mut bytes = Vec::with_capacity(4096);
+    File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
 }
 
 #[cfg(test)]

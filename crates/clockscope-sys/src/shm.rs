@@ -21,6 +21,7 @@ pub struct Segment<T> {
     id: i32,
     size: usize,
     at: NonNull<T>,
+    owner: Option<(u32, u32)>,
     content: PhantomData<T>,
 }
 
@@ -53,7 +54,7 @@ impl<T: SharedContent> Segment<T> {
         let (id, at) = Making { size, mode, id: 0, at: 0, error: 0 }.make()?;
         let at = std::ptr::with_exposed_provenance_mut::<T>(at);
         let at = NonNull::new(at).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { id, size, at, content: PhantomData })
+        Ok(Self { id, size, at, owner: None, content: PhantomData })
     }
 
     /// Touches all pages, so that they count as this process's memory and in its control group, whoever uses them
@@ -80,15 +81,73 @@ impl<T: SharedContent> Segment<T> {
     /// # Errors
     ///
     /// `EPERM` when this process may not.
-    pub fn give_to(&self, uid: u32, gid: u32, mode: u16) -> io::Result<()> {
+    pub fn give_to(&mut self, uid: u32, gid: u32, mode: u16) -> io::Result<()> {
         // SAFETY: all-zero is a value of this plain struct, of which the kernel reads three fields.
         let mut data: libc::shmid_ds = unsafe { std::mem::zeroed() };
         data.shm_perm.uid = uid;
         data.shm_perm.gid = gid;
         data.shm_perm.mode = mode;
         // SAFETY: the pointer is to a local of the right type.
-        check(unsafe { libc::shmctl(self.id, libc::IPC_SET, &raw mut data) }).map(drop)
+        check(unsafe { libc::shmctl(self.id, libc::IPC_SET, &raw mut data) })?;
+        self.owner = Some((uid, gid));
+        Ok(())
     }
+
+    /// User and group that it was given to, if it was.
+    pub fn owner(&self) -> Option<(u32, u32)> {
+        self.owner
+    }
+
+    /// True if no other process has it attached. Whoever may attach it can do so right after this.
+    pub fn is_alone(&self) -> bool {
+        // SAFETY: all-zero is a value of this plain struct.
+        let mut data: libc::shmid_ds = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is to a local of the right type.
+        let asked = check(unsafe { libc::shmctl(self.id, libc::IPC_STAT, &raw mut data) });
+        asked.is_ok() && data.shm_nattch == 1
+    }
+
+    /// Sets everything to zero that anybody has touched. The pages stay: to give them to the kernel and take others
+    /// costs ten times as much. False if that cannot be told.
+    pub fn clear(&mut self) -> bool {
+        let mut is_there = vec![0_u8; self.size.div_ceil(PAGE)];
+        let at = self.at.as_ptr().cast::<u8>();
+        // SAFETY: the range is the whole segment, and there is a byte for each page.
+        if unsafe { libc::mincore(at.cast(), self.size, is_there.as_mut_ptr()) } != 0 {
+            return false;
+        }
+        for page in (0..is_there.len()).filter(|page| is_there[*page] & 1 == 1) {
+            let bytes = (self.size - page * PAGE).min(PAGE);
+            // SAFETY: inside of the segment, and nobody borrows from it; any content is valid.
+            unsafe { at.add(page * PAGE).write_bytes(0, bytes) };
+        }
+        // What is on a disk is not there either.
+        nothing_is_swapped_out()
+    }
+}
+
+/// Size of a page.
+const PAGE: usize = 4096;
+
+/// `struct shm_info`, include/uapi/linux/shm.h (Linux 6.18).
+#[repr(C)]
+#[derive(Default)]
+struct AllSegments {
+    used_ids: libc::c_int,
+    total: libc::c_ulong,
+    resident: libc::c_ulong,
+    swapped: libc::c_ulong,
+    attempts: libc::c_ulong,
+    successes: libc::c_ulong,
+}
+
+/// Whether no page of any segment of this IPC namespace is swapped out.
+fn nothing_is_swapped_out() -> bool {
+    const SHM_INFO: libc::c_int = 14;
+    let mut all = AllSegments::default();
+    let pointer = (&raw mut all).cast::<libc::shmid_ds>();
+    // SAFETY: for this question the kernel writes a `struct shm_info`, for which there is room.
+    check(unsafe { libc::shmctl(0, SHM_INFO, pointer) }).is_ok() && all.swapped == 0
 }
 
 /// A segment that is being made, attached and marked for removal.
@@ -193,6 +252,21 @@ mod tests {
         assert_eq!(segment.get().0.load(Relaxed), 0);
         segment.get().0.store(7, Relaxed);
         assert_eq!(segment.get().0.load(Relaxed), 7);
+    }
+
+    #[test]
+    fn it_is_known_whether_another_process_has_it() {
+        let mut segment = Segment::<Word>::new(4096, 0o600).unwrap();
+        assert!(segment.is_alone());
+        // SAFETY: attached at an address of the kernel's choice, and detached again.
+        unsafe {
+            let again = libc::shmat(segment.id(), std::ptr::null(), 0);
+            assert!(!segment.is_alone());
+            libc::shmdt(again);
+        }
+        segment.get().0.store(7, Relaxed);
+        assert!(segment.clear());
+        assert!(segment.is_alone() && segment.get().0.load(Relaxed) == 0);
     }
 
     #[test]

@@ -11,9 +11,11 @@ use vdso_image::layout::{
 use super::attach::filters;
 use super::decline::Decline;
 use super::launch_code::{self, Launch, assemble, assemble_execve};
+use super::proc_stat::ProcStat;
 use super::processes::Process;
 use super::session::{Session, seccomp_filters};
 use super::sites;
+use super::spare_pages::SparePages;
 use super::stack::{AT_EXECFN, VdsoEntry, find_value, find_vdso};
 use clockscope_containers::filter;
 use clockscope_sys::shm::Segment;
@@ -48,7 +50,13 @@ pub struct Installed {
 /// # Errors
 ///
 /// A [`Decline`]; the process then starts as usual. Nothing of it is changed but memory below its stack pointer.
-pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, Decline> {
+pub(crate) fn install(
+    session: &Session,
+    pid: i32,
+    number: u64,
+    stat: Option<&ProcStat>,
+    spare: &mut SparePages,
+) -> Result<Installed, Decline> {
     let mut registers = ptrace::registers(pid).map_err(|error| Decline::Access(error.kind()))?;
     if registers.cs != USER_CS {
         return Err(Decline::Not64Bit);
@@ -59,7 +67,7 @@ pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, De
         return Err(Decline::AddressSpace(limit));
     }
     let room = session.room.clone();
-    let shared = shared_pages(session, pid)?;
+    let shared = shared_pages(session, pid, spare)?;
     let shared_id = shared.as_ref().map_or(0, |pages| u64::from(pages.id().cast_unsigned()));
     let at = vdso.base + room.start as u64;
     if is_kept_by_filter(session, pid, shared_id, at) {
@@ -80,7 +88,7 @@ pub fn install(session: &Session, pid: i32, number: u64) -> Result<Installed, De
             clock,
             clock_inode,
             areas,
-            memory: memory_map(pid, &vdso).unwrap_or_default(),
+            memory: stat.and_then(|stat| memory_map(stat, &vdso)).unwrap_or_default(),
         },
     });
     if code.len() > room.len() {
@@ -175,21 +183,17 @@ pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> 
 
 /// What the kernel knows of the process's memory, with the vector on its stack; `None` if
 /// `/proc/PID/stat` does not say.
-fn memory_map(pid: i32, vdso: &VdsoEntry) -> Option<MemoryMap> {
-    let stat = clockscope_sys::proc_text::read(format!("/proc/{pid}/stat")).ok()?;
-    let (_, behind_name) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = behind_name.split_whitespace().collect();
-    // Numbered from 1 in proc_pid_stat(5), with two before these.
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    let (start_code, start_brk, env_end) = (field(26)?, field(47)?, field(51)?);
-    if start_code == 0 || env_end == 0 {
+fn memory_map(stat: &ProcStat, vdso: &VdsoEntry) -> Option<MemoryMap> {
+    let [start_code, end_code, start_stack, start_data, end_data, start_brk, strings @ ..] =
+        stat.fields([26, 27, 28, 45, 46, 47, 48, 49, 50, 51])?;
+    if start_code == 0 || strings[3] == 0 {
         return None;
     }
     Some(MemoryMap {
         // The heap is empty before the first instruction: its end is its start.
-        segments: [start_code, field(27)?, field(45)?, field(46)?, start_brk, start_brk],
-        start_stack: field(28)?,
-        strings: [field(48)?, field(49)?, field(50)?, env_end],
+        segments: [start_code, end_code, start_data, end_data, start_brk, start_brk],
+        start_stack,
+        strings,
         auxv: vdso.vector,
         auxv_size: vdso.vector_size,
         exe_fd: u32::MAX,
@@ -200,18 +204,22 @@ fn memory_map(pid: i32, vdso: &VdsoEntry) -> Option<MemoryMap> {
 pub(super) fn shared_pages(
     session: &Session,
     pid: i32,
+    spare: &mut SparePages,
 ) -> Result<Option<Segment<Shared>>, Decline> {
     if !session.is_counting() {
         return Ok(None);
     }
-    let pages = Segment::<Shared>::new(SHARED_SIZE, 0o600)
-        .map_err(|error| Decline::NoSharedMemory(error.kind()))?;
-    let owner =
+    let refused = |error: std::io::Error| Decline::NoSharedMemory(error.kind());
+    let process =
         std::fs::metadata(format!("/proc/{pid}")).map_err(|error| Decline::Access(error.kind()))?;
-    if owner.uid() != access::effective_uid() {
-        pages
-            .give_to(owner.uid(), owner.gid(), 0o600)
-            .map_err(|error| Decline::NoSharedMemory(error.kind()))?;
+    let owner = Some((process.uid(), process.gid()));
+    let owner = owner.filter(|(uid, _)| *uid != access::effective_uid());
+    if let Some(pages) = spare.take(owner) {
+        return Ok(Some(pages));
+    }
+    let mut pages = Segment::<Shared>::new(SHARED_SIZE, 0o600).map_err(refused)?;
+    if let Some((uid, gid)) = owner {
+        pages.give_to(uid, gid, 0o600).map_err(refused)?;
     }
     Ok(Some(pages))
 }

@@ -5,6 +5,7 @@
 //! | `session.rs` | what all processes of one trace share: the image, ready to be attached |
 //! | `image.rs` | making the built image ready: names, values, hash tables; pure |
 //! | `unwind.rs` | one unwind table for the shim and the kernel's; pure |
+//! | `spare_pages.rs` | shared pages that nobody counts in any more, for the next program |
 //! | `stack.rs` | finding the auxiliary vector on a new program's stack; pure |
 //! | `launch_code.rs` | the few instructions that attach the image; pure |
 //! | `install.rs` | at `execve`: putting the launch code into the process |
@@ -14,6 +15,7 @@
 //! | `image_mapped.rs` | when the image has come to lie in a process |
 //! | `attach/` | counting in a process that is running already |
 //! | `new_tasks.rs` | new threads and processes, and keeping their counts apart |
+//! | `proc_stat.rs` | the name of a program and where its memory lies |
 //! | `processes.rs` | which processes and threads there are |
 //! | `counts.rs` | adding up the slots and histograms of shared pages |
 //! | `observers.rs` | who looks on |
@@ -32,10 +34,12 @@ pub mod install;
 mod launch_code;
 pub mod new_tasks;
 pub mod observers;
+mod proc_stat;
 pub mod processes;
 mod read_cost;
 pub mod session;
 pub mod sites;
+mod spare_pages;
 mod stack;
 mod unwind;
 pub mod watchers;

@@ -11,6 +11,7 @@ use super::counts::{self, Calls, Timings, Whose};
 use super::decline::Decline;
 use super::install::has_image;
 use super::sites::{InProcess, SiteWords};
+use super::spare_pages::SparePages;
 use clockscope_sys::access;
 use clockscope_sys::shm::Segment;
 use clockscope_text::foreign::Foreign;
@@ -64,6 +65,8 @@ pub struct Processes {
     threads: u64,
     /// How processes were redirected, whether they live or not: children may still be.
     patches: Vec<Rc<Patch>>,
+    /// Pages for programs that are executed next.
+    pub(crate) spare: SparePages,
 }
 
 impl Processes {
@@ -216,6 +219,7 @@ impl Processes {
         self.all[index].thread_of_key.clear();
         if let Some(pages) = Rc::into_inner(pages) {
             self.finish(pages.get());
+            self.spare.keep(pages);
         }
     }
 

@@ -51,6 +51,7 @@ use self::threads::Threads;
 use super::decline::Decline;
 use super::install::{shared_pages, write_image};
 use super::session::Session;
+use super::spare_pages::SparePages;
 use clockscope_sys::memory;
 use clockscope_sys::own_vdso;
 use clockscope_sys::precedence::Precedence;
@@ -127,7 +128,8 @@ fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
     if !process::shares_memory_namespace(pid) {
         return Err(Refusal::Namespace);
     }
-    let pages = shared_pages(how.session, pid).map_err(Refusal::Declined)?;
+    let pages =
+        shared_pages(how.session, pid, &mut SparePages::default()).map_err(Refusal::Declined)?;
     let Some(pages) = pages else { return Err(Refusal::Stuck) };
     // The kernel charges a page to who touches it first: not to a container that is near its limit.
     pages.touch();

@@ -27,6 +27,7 @@ use super::image_mapped::AwaitedImages;
 use super::install::{Installed, execute_again, install, write_image};
 use super::new_tasks::NewTasks;
 use super::observers::{Observers, Wish};
+use super::proc_stat::ProcStat;
 use super::processes::Processes;
 use super::session::Session;
 use super::sites::{self, Sites};
@@ -239,9 +240,12 @@ impl<'a> Follower<'a> {
         self.awaited_images.forget(pid);
         self.sites.forget(pid);
         self.processes.executed(index);
-        let result = install(self.session, pid, Processes::number(index));
+        let number = Processes::number(index);
+        let stat = ProcStat::of(pid);
+        let spare = &mut self.processes.spare;
+        let result = install(self.session, pid, number, stat.as_ref(), spare);
         let process = self.processes.get_mut(index);
-        process.command = command_name(pid);
+        process.command = stat.and_then(|stat| stat.name()).unwrap_or_default();
         match result {
             Ok(Installed { pages, slot, wants_image, areas }) => {
                 process.pages = pages.map(Rc::new);

@@ -1,0 +1,62 @@
+//! `/proc/PID/stat`: the name of a program and where its memory lies, in one read.
+
+use clockscope_sys::proc_text;
+use clockscope_text::foreign::Foreign;
+
+/// What the kernel says of a process.
+#[derive(Debug)]
+pub(crate) struct ProcStat(String);
+
+impl ProcStat {
+    /// That of a process now; `None` if it is gone.
+    pub(crate) fn of(pid: i32) -> Option<Self> {
+        proc_text::read(format!("/proc/{pid}/stat")).ok().map(Self)
+    }
+
+    /// Before and behind the name's parentheses. The name can have some of its own, so the last one ends it.
+    fn parts(&self) -> Option<(&str, &str)> {
+        let (before, behind) = self.0.rsplit_once(')')?;
+        Some((before.split_once('(')?.1, behind))
+    }
+
+    /// The name of the program, as `ps` shows it.
+    pub(crate) fn name(&self) -> Option<Foreign> {
+        self.parts().map(|(name, _)| name.trim_end().into())
+    }
+
+    /// Fields by their numbers in proc_pid_stat(5).
+    pub(crate) fn fields<const N: usize>(&self, numbers: [usize; N]) -> Option<[u64; N]> {
+        let fields: Vec<&str> = self.parts()?.1.split_whitespace().collect();
+        let mut values = [0; N];
+        for (value, number) in values.iter_mut().zip(numbers) {
+            // The first two stand before.
+            *value = fields.get(number.checked_sub(3)?)?.parse().ok()?;
+        }
+        Some(values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_have_parentheses_and_lines() {
+        let stat = ProcStat("7 (a) (b\n c) S 6 5 18446744073709551615\n".to_owned());
+        assert_eq!(stat.name(), Some("a) (b\n c".into()));
+        assert_eq!(stat.fields([4, 6]), Some([6, u64::MAX]));
+        assert_eq!(stat.fields([3]), None, "the state is no number");
+        assert_eq!(stat.fields([7]), None);
+        assert_eq!(stat.fields([0]), None);
+        assert_eq!(ProcStat("7 a S".to_owned()).name(), None);
+    }
+
+    #[test]
+    fn this_process_is_called_as_it_is_elsewhere() {
+        let me = i32::try_from(std::process::id()).unwrap();
+        let stat = ProcStat::of(me).unwrap();
+        assert_eq!(stat.name(), Some(crate::attach::command_name(me)));
+        let [start, end] = stat.fields([26, 27]).unwrap();
+        assert!(start < end);
+    }
+}
