@@ -1,6 +1,7 @@
 //! The loop workload under a tracer: launches, and the series that come of them.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -33,6 +34,8 @@ pub(crate) struct Loop {
     pub(crate) first_cpu: Option<usize>,
     /// Sleep that long before the first call: a page of a clock is good only after some readings.
     pub(crate) sleep_ms: usize,
+    /// What is executed, where that is what the loop does.
+    pub(crate) executes: PathBuf,
 }
 
 impl Loop {
@@ -46,7 +49,13 @@ impl Loop {
             limit_ms: suite.options.choose(400, 100),
             first_cpu: Some(1.min(suite.machine.cpus - 1)),
             sleep_ms: 0,
+            executes: suite.workloads.true_program.clone(),
         }
+    }
+
+    /// The same that executes this program.
+    pub(crate) fn executing(self, executes: PathBuf) -> Self {
+        Self { executes, ..self }
     }
 
     /// The same with this number of threads, on the CPUs from the first on.
@@ -79,7 +88,7 @@ impl Loop {
         }
         let mut command = vec![suite.workloads.loop_program.clone().into_os_string()];
         command.extend(process::words(&line));
-        command.extend(["--exec".into(), suite.workloads.true_program.clone().into()]);
+        command.extend(["--exec".into(), self.executes.clone().into()]);
         command
     }
 }

@@ -45,6 +45,8 @@ pub(crate) const TRACE_COUNTS: Tracer = Tracer::Clockscope("trace --counts-only"
 pub(crate) const TRACE_TIME: Tracer = Tracer::Clockscope("trace");
 /// clockscope, the kernel's clock through the shim, not counted.
 pub(crate) const RUN_KERNEL: Tracer = Tracer::Clockscope("run --clock kernel");
+/// clockscope, the counter, not counted.
+pub(crate) const RUN_TSC: Tracer = Tracer::Clockscope("run --clock tsc");
 /// strace's summary.
 pub(crate) const STRACE: Tracer = Tracer::Strace("-c -f");
 /// strace's summary of one call, with a seccomp filter that lets the others pass.

@@ -15,9 +15,8 @@ use crate::process::{self, Running};
 use crate::sections::order::{COLUMNS, Found};
 use crate::series::{ratio_to, time_table};
 use crate::suite::{LAUNCH_LIMIT, Suite};
-use crate::tracer::{RUN_KERNEL, Tracer};
+use crate::tracer::{RUN_KERNEL, RUN_TSC, Tracer};
 
-const RUN_TSC: Tracer = Tracer::Clockscope("run --clock tsc");
 const RUN_TSC_FAST: Tracer = Tracer::Clockscope("run --clock tsc-fast");
 /// The page answers only when the timekeeper has seen enough of the counter.
 const SLEEP_MS: usize = 400;
