@@ -32,6 +32,8 @@ const REACH: u64 = 1 << 30;
 const FILE_MAX: u64 = 1 << 30;
 /// Instructions of a stub, and more.
 const STEPS_MAX: u32 = 100;
+/// The kernel's image, wherever it has been moved.
+const VDSO: &str = "[vdso]";
 const SYS_MMAP: u64 = 9;
 const PROT_EXEC: u64 = 4;
 /// All but `SIGTRAP`, by which a step ends.
@@ -426,6 +428,12 @@ fn write(pid: i32, write: &Write) -> std::io::Result<()> {
 
 /// The file of a mapping, if it can be had and is still that.
 fn read(pid: i32, mapping: &Executed) -> Option<Vec<u8>> {
+    if mapping.name == VDSO {
+        // What it cannot answer it asks the kernel.
+        let mut bytes = vec![0; usize::try_from(mapping.end - mapping.start).ok()?];
+        let length = memory::read(pid, mapping.start, &mut bytes).ok()?;
+        return (length == bytes.len()).then_some(bytes);
+    }
     let by_address = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
     let by_name = PathBuf::from(format!("/proc/{pid}/root{}", mapping.name));
     let file = File::open(by_address).or_else(|_| File::open(by_name)).ok()?;
@@ -449,7 +457,8 @@ fn executed(line: &str) -> Option<Executed> {
     let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
     let inode = words.next()?.parse().ok()?;
     let name = words.next()?.trim_start();
-    (perms.contains('x') && perms.ends_with('p') && name.starts_with('/')).then_some(())?;
+    let is_of_file = name.starts_with('/') || name == VDSO;
+    (perms.contains('x') && perms.ends_with('p') && is_of_file).then_some(())?;
     let key = FileKey { device, inode };
     Some(Executed { start: number(start)?, end: number(end)?, offset, key, name: name.to_owned() })
 }

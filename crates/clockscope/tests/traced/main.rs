@@ -29,6 +29,7 @@ mod trace_kill;
 mod trace_languages;
 mod trace_python;
 mod trace_signals;
+mod trace_sites;
 mod trace_terminal;
 mod trace_top;
 mod trace_trees;

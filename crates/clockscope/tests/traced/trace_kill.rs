@@ -74,6 +74,11 @@ fn survives_a_killed_tracer(options: &[&str]) {
 }
 
 #[test]
+fn while_code_in_the_program_counts_system_calls() {
+    survives_a_killed_tracer(&["--via", "sites"]);
+}
+
+#[test]
 fn while_counting_vdso_calls() {
     survives_a_killed_tracer(&["--via", "none"]);
 }

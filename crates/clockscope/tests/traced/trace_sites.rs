@@ -1,0 +1,210 @@
+//! `clockscope trace --via sites`: code in the program counts its system calls. Each count is that of the
+//! kernel, or what the program says itself, and the program does not notice.
+
+use std::ffi::OsString;
+
+use serde_json::Value;
+
+use crate::support::builds::{self, Link};
+use crate::support::compare::assert_exact;
+use crate::support::running::{Report, Traced, Tracing, rows, trace};
+use crate::support::{installed_or_skip, is_root_or_skip};
+
+/// What the kernel counts and the program does not make: handlers of signals return by a call that is left alone,
+/// and calls that a signal has interrupted are made again by the kernel.
+const LEFT: [&str; 2] = ["rt_sigreturn", "restart_syscall"];
+
+/// The differences of the two counts, and how many calls there are.
+fn differences(report: &Report, left: &[&str]) -> (Vec<String>, u64) {
+    let rows: Vec<&Value> = rows(report.field("by_sites")).collect();
+    let number = |row: &Value, field: &str| row[field].as_u64().expect("a number");
+    let all = rows.iter().map(|row| number(row, "kernel")).sum();
+    let differs = |row: &&&Value| {
+        let name = row["name"].as_str().expect("a name");
+        !left.contains(&name) && row["sites"] != row["kernel"]
+    };
+    (rows.iter().filter(differs).map(ToString::to_string).collect(), all)
+}
+
+#[track_caller]
+fn assert_equal_to_the_kernels(command: &[OsString], least: u64) {
+    assert_equal_but(command, least, &LEFT);
+}
+
+#[track_caller]
+fn assert_equal_but(command: &[OsString], least: u64, left: &[&str]) {
+    let traced = trace(&["--via", "both"], command);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    let (differences, all) = differences(&traced.report(), left);
+    assert!(differences.is_empty(), "{command:?}: {differences:#?}");
+    assert!(all >= least, "{all} calls of {command:?}");
+}
+
+fn exact(options: &[&str], command: &[OsString]) -> Traced {
+    let traced = trace(&[&["--via", "sites"], options].concat(), command);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    let report = traced.report();
+    assert_eq!(report.field("via"), "sites");
+    assert_exact(&traced);
+    traced
+}
+
+#[test]
+fn what_programs_say_of_themselves_is_counted() {
+    for link in [
+        Link::Dynamic,
+        Link::Static,
+        Link::StaticPie,
+        Link::StaticFixed,
+        Link::MuslStatic,
+        Link::MuslDynamic,
+    ] {
+        if let Some(program) = builds::c("reads", link) {
+            exact(&[], &words![program]);
+        }
+    }
+    let Some(program) = builds::c("threads", Link::Dynamic) else { return };
+    exact(&[], &words![program, "all", "40"]);
+    exact(&[], &words![program, "churn", "400"]);
+}
+
+#[test]
+fn errors_and_times_are_not_known_and_so_not_zero() {
+    let Some(program) = builds::c("reads", Link::Dynamic) else { return };
+    let report = exact(&[], &words![program]).report();
+    let rows: Vec<&Value> = rows(report.field("syscalls")).collect();
+    assert!(rows.len() > 5 && rows.iter().all(|row| row["errors"].is_null()), "{rows:?}");
+}
+
+#[test]
+fn counts_are_those_of_the_kernel_in_c() {
+    if !is_root_or_skip() {
+        return;
+    }
+    for link in [
+        Link::Dynamic,
+        Link::Static,
+        Link::StaticPie,
+        Link::StaticFixed,
+        Link::MuslStatic,
+        Link::MuslDynamic,
+    ] {
+        // A static program is too far from the vDSO, which asks the kernel for some clocks.
+        let is_far = !matches!(link, Link::Dynamic | Link::MuslDynamic);
+        let left = if is_far { &["rt_sigreturn", "clock_gettime"] } else { &LEFT };
+        if let Some(program) = builds::c("reads", link) {
+            assert_equal_but(&words![program], 20, left);
+        }
+    }
+    let Some(tree) = builds::c("tree", Link::Dynamic) else { return };
+    for kind in ["fork", "exec", "vfork", "spawn", "thread-exec", "prefork"] {
+        assert_equal_to_the_kernels(&words![tree, kind], 20);
+    }
+}
+
+#[test]
+fn counts_are_those_of_the_kernel_in_runtimes_and_shells() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let shell = "for i in 1 2 3 4 5; do /bin/true; ls / | wc -l; done; cd /; echo $(echo end)";
+    assert_equal_to_the_kernels(&words!["/bin/sh", "-c", shell], 1_000);
+    assert_equal_to_the_kernels(
+        &words!["/bin/dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=20000", "status=none"],
+        40_000,
+    );
+    if let Some(python) = installed_or_skip(&["/usr/bin/python3"]) {
+        // Libraries that are loaded later, threads, forks and other programs.
+        let program = "import ctypes, decimal, os, sqlite3, ssl, subprocess, threading\n\
+                       threads = [threading.Thread(target=lambda: [os.getppid() for _ in range(1000)]) for _ in range(6)]\n\
+                       [t.start() for t in threads]; [t.join() for t in threads]\n\
+                       [subprocess.run(['ls', '/'], stdout=subprocess.DEVNULL) for _ in range(3)]\n\
+                       child = os.fork()\n\
+                       if child == 0: os._exit(0)\n\
+                       os.waitpid(child, 0)";
+        assert_equal_to_the_kernels(&words![python, "-c", program], 7_000);
+    }
+    if let Some(go) = builds::go() {
+        assert_equal_to_the_kernels(&words![go, "100"], 100);
+    }
+}
+
+/// Handlers that look where they came from, such as unwinders and the C library's cancellation, must find the
+/// program. A thread is in a stub in a good part of this time.
+#[test]
+fn handlers_of_signals_never_come_from_a_stub() {
+    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
+    let traced = exact(&[], &words![program, "signals"]);
+    let line = traced.stdout.lines().find(|line| line.starts_with("handled ")).expect("a line");
+    let words: Vec<&str> = line.split(' ').collect();
+    let handled: u64 = words[1].parse().expect("a number");
+    assert!(handled > 50 && words[3] == "0", "{line}");
+}
+
+/// The C library decides by where a thread stands whether a signal ends it: one that is not ended then waits for
+/// good, and this test hangs.
+#[test]
+fn threads_are_cancelled_in_the_middle_of_calls() {
+    for link in [Link::Dynamic, Link::MuslStatic, Link::MuslDynamic] {
+        if let Some(program) = builds::c("sites", link) {
+            let traced = trace(&["--via", "sites"], &words![program, "cancel"]);
+            assert_eq!(traced.code(), 0, "{traced:?}");
+            assert_eq!(traced.stdout, "cleaned 400\n");
+        }
+    }
+}
+
+#[test]
+fn without_privileges_the_counts_are_the_same() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = builds::c("reads", Link::Static) else { return };
+    let folder = tempfile::tempdir_in("/tmp").expect("make a folder");
+    let allow = |path: &std::path::Path| {
+        use std::os::unix::fs::PermissionsExt as _;
+        let all = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(path, all).expect("allow all");
+    };
+    allow(folder.path());
+    let copy = |from: &std::path::Path| {
+        let to = folder.path().join(from.file_name().expect("a name"));
+        std::fs::copy(from, &to).expect("copy");
+        allow(&to);
+        to
+    };
+    let (own, program) = (copy(&crate::support::running::clockscope()), copy(&program));
+    let starter = words![
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--no-new-privs",
+        own
+    ];
+    let report = folder.path().join("report.json");
+    let traced =
+        Tracing::reporting_to(&report, &starter, &["--via", "sites"], &words![program]).finish();
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    assert_exact(&traced);
+}
+
+#[test]
+fn what_is_not_counted_is_said() {
+    let Some(program) = builds::c("reads", Link::Dynamic) else { return };
+    let report = exact(&["--per-process"], &words![program]).report();
+    let reasons = report.reasons("syscalls");
+    let says = |what: &str| reasons.iter().any(|reason| reason.contains(what));
+    assert!(says("where handlers of signals return"), "{reasons:?}");
+    assert!(says("by process and thread"), "{reasons:?}");
+}
+
+#[test]
+fn running_processes_are_refused() {
+    let pid = std::process::id().to_string();
+    let mut command = std::process::Command::new(crate::support::running::clockscope());
+    let output = command.args(["trace", "--via", "sites", "-p", &pid]).output().expect("run");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("not of running ones; try --via bpf"), "{said}");
+}
