@@ -6,21 +6,35 @@ use vdso_reader::maps::Mapping;
 
 /// A near jump reaches 2 GiB; what lies at the edge of the images is within the rest.
 const REACH: u64 = (1 << 31) - (64 << 20);
+/// What a stack may still grow, if the gap below it is so large. Hardly a limit for stacks is higher
+/// (`ulimit -s`), and the place is still within reach of a vDSO that lies on top of the stack.
+const STACK_GROWS: u64 = 1 << 30;
+/// Where a program's addresses end (`TASK_SIZE_MAX` in arch/x86/include/asm/page_64_types.h). With page
+/// tables of five levels there are more, which the kernel gives nobody who does not ask for them.
+const END: u64 = (1 << 47) - PAGE as u64;
 
 /// A free place of [`TOTAL_SIZE`] bytes within reach of `near`, with a page free on either side.
+///
+/// Older kernels, such as 5.10 and 6.1, put the vDSO at most 2 MiB above the stack. Then there is often no
+/// room between them, and the place is above the vDSO.
 pub fn near(maps: &[Mapping], near: u64) -> Option<u64> {
     let page = PAGE as u64;
     let size = TOTAL_SIZE as u64 + 2 * page;
+    let below_end = || maps.iter().filter(|mapping| mapping.end <= END);
+    let behind_each = below_end().skip(1).map(Some).chain([None]);
     let mut best: Option<(u64, u64)> = None;
-    for (before, behind) in maps.iter().zip(maps.iter().skip(1)) {
-        if behind.start < before.end + size || behind.start > 1 << 47 {
+    for (before, behind) in below_end().zip(behind_each) {
+        let end = behind.map_or(END, |behind| behind.start);
+        if end < before.end + size {
             continue;
         }
         // Stacks grow down and the heap grows up: as far from them as the gap allows.
-        let at = if behind.name.starts_with("[stack") {
-            before.end + page
-        } else {
-            behind.start - size + page
+        let at = match behind {
+            Some(stack) if stack.name.starts_with("[stack") => {
+                (before.end + page).max(stack.start.saturating_sub(STACK_GROWS))
+            }
+            Some(_) => end - size + page,
+            None => before.end + page,
         };
         let distance = at.abs_diff(near);
         if distance < REACH && best.is_none_or(|(least, _)| distance < least) {
@@ -45,6 +59,22 @@ mod tests {
         let without = text.replace("[stack]", "/lib/b");
         let below = 0x7f00_0010_0000 - 0x1000 - TOTAL_SIZE as u64;
         assert_eq!(near(&maps::parse(&without), 0x7f00_0010_0000), Some(below));
+    }
+
+    /// Linux 6.1: the vDSO is right above the stack, and the libraries are far below.
+    #[test]
+    fn no_room_between_stack_and_vdso() {
+        let text = "7f1f4eb83000-7f1f4eb85000 rw-p 0 00:00 0 /lib64/ld-linux-x86-64.so.2\n\
+                    7fffb1e50000-7fffb1e71000 rw-p 0 00:00 0 [stack]\n\
+                    7fffb1e8c000-7fffb1e90000 r--p 0 00:00 0 [vvar]\n\
+                    7fffb1e90000-7fffb1e92000 r-xp 0 00:00 0 [vdso]\n\
+                    ffffffffff600000-ffffffffff601000 --xp 0 00:00 0 [vsyscall]\n";
+        let vdso = 0x7fff_b1e9_0000;
+        assert_eq!(near(&maps::parse(text), vdso), Some(vdso + 0x3000));
+        // With the end of the addresses behind the vDSO, so far below the stack that it can grow.
+        let at_end = text.replace("7fffb1e", "7fffffe").replace("7fffffe92000", "7fffffffe000");
+        let at = near(&maps::parse(&at_end), 0x7fff_ffe9_0000).expect("a place");
+        assert_eq!(at, 0x7fff_ffe5_0000 - STACK_GROWS);
     }
 
     #[test]
