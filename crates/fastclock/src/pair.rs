@@ -1,5 +1,6 @@
 //! A clock page, and beside it what this process alone knows.
 
+use core::fmt;
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -10,18 +11,43 @@ const SHARDS: usize = 8;
 /// Reasons, and at 0 the negative differences.
 const COUNTERS: usize = 32;
 
-/// A clock page and, in the page after it, what this process knows: one pointer leads to both.
+/// Where what this process knows begins: behind the page of memory that the clock page is in. Kernels of arm64
+/// have pages of 4, 16 or 64 KiB; the addresses between cost no memory.
+pub(crate) const OWN_AT: usize = if HAS_LARGE_PAGES { 64 << 10 } else { SIZE };
+const HAS_LARGE_PAGES: bool =
+    cfg!(all(target_os = "linux", target_arch = "aarch64", not(fastclock_portable)));
+
+/// A clock page and, in a page of memory after it, what this process knows: one pointer leads to both.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Pair {
     pub(crate) page: Page,
+    gap: Gap,
     /// Zero in the beginning, and again in a forked child.
     pub(crate) trust: Trust,
     /// Zero in the beginning, and again in a forked child.
     pub(crate) counts: Counts,
 }
 
-const _: () = assert!(size_of::<Pair>() == 2 * SIZE);
+const _: () = {
+    assert!(core::mem::offset_of!(Pair, trust) == OWN_AT);
+    assert!(size_of::<Pair>() == OWN_AT + SIZE);
+};
+
+/// Addresses that nothing is at.
+struct Gap([u8; OWN_AT - SIZE]);
+
+impl Default for Gap {
+    fn default() -> Self {
+        Self([0; OWN_AT - SIZE])
+    }
+}
+
+impl fmt::Debug for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
 
 /// How often what happened. Threads that the kernel answers should not wait for each other's
 /// cache lines: each counts in one of some places.

@@ -90,7 +90,10 @@ fn renewals_keep_it_within_its_bound() {
         assert_within_bounds(&clock, 100);
     }
     assert!(clock.status().renewals > before.renewals);
-    assert_eq!(clock.resolution(Kind::Precise), Nanos(1));
+    // No counter that a clock is kept by has less than 1 MHz; that of x86 has 1 GHz or more.
+    let largest = if cfg!(target_arch = "x86_64") { 1 } else { 1_001 };
+    let resolution = clock.resolution(Kind::Precise);
+    assert!((1..=largest).contains(&resolution.0), "{resolution:?}");
 }
 
 #[test]

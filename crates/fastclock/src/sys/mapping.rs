@@ -14,7 +14,7 @@ use std::path::Path;
 use crate::attach_error::AttachError;
 use crate::decline::Decline;
 use crate::page::{Page, SIZE};
-use crate::pair::Pair;
+use crate::pair::{OWN_AT, Pair};
 
 const READ_WRITE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
@@ -38,7 +38,9 @@ impl Mapping {
         let pair = map_anonymous(size_of::<Pair>()).cast::<Pair>();
         // SAFETY: the second page was mapped by the line above. If the kernel does not know the
         // advice, a child keeps what its parent knew.
-        unsafe { libc::madvise(pair.as_ptr().byte_add(SIZE).cast(), SIZE, libc::MADV_WIPEONFORK) };
+        unsafe {
+            libc::madvise(pair.as_ptr().byte_add(OWN_AT).cast(), SIZE, libc::MADV_WIPEONFORK)
+        };
         Self { pair, open: AtomicPtr::new(ptr::null_mut()) }
     }
 
@@ -76,7 +78,8 @@ impl Mapping {
         let flags = libc::MAP_SHARED | libc::MAP_FIXED;
         let (at, fd) = (mapping.pair.as_ptr().cast(), fd.as_raw_fd());
         // SAFETY: replaces the first of the two pages that were mapped above, which nobody else
-        // knows of yet. Whoever writes the file changes atomics.
+        // knows of yet. The kernel rounds the size up to a page of memory, which [`OWN_AT`] bytes
+        // are at least. Whoever writes the file changes atomics.
         let mapped = unsafe { libc::mmap(at, SIZE, libc::PROT_READ, flags, fd, 0) };
         if mapped == libc::MAP_FAILED {
             return Err(unreadable());

@@ -124,14 +124,15 @@ fn a_signal_handler_reads_the_clock_that_it_interrupts() {
         libc::sigaction(libc::SIGUSR2, action.as_ptr(), core::ptr::null_mut())
     };
     assert_eq!(installed, 0);
-    // SAFETY: gives this thread's handle.
-    let reader = unsafe { libc::pthread_self() };
+    // SAFETY: gives this thread's number; a handle is a pointer in some C libraries, which no other
+    // thread may have.
+    let reader = unsafe { libc::gettid() };
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Acquire) {
                 // SAFETY: the thread waits for this one to end.
-                unsafe { libc::pthread_kill(reader, libc::SIGUSR2) };
+                unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), reader, libc::SIGUSR2) };
                 std::thread::yield_now();
             }
         });

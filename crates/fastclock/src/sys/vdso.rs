@@ -231,6 +231,8 @@ mod tests {
         Image::new(bytes)?.function(name)
     }
 
+    // A static program of musl's has no dlopen.
+    #[cfg(not(target_env = "musl"))]
     #[test]
     fn the_function_is_found_in_this_process_and_is_the_kernels() {
         let libcs = {
