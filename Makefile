@@ -8,8 +8,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
 
-.PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-foreign setup-fastclock setup-containers demo check quick tidy test test-root test-signals \
-	test-callers test-unit test-containers test-vm test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged fastclock supply prove setup-prove setup-release docs build dist dist-shared dist-static \
+.PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-kernels setup-foreign setup-fastclock setup-containers demo check quick tidy test test-root test-signals \
+	test-callers test-unit test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged fastclock supply prove setup-prove setup-release docs build dist dist-shared dist-static \
 	install uninstall test-install deb rpm tarball sbom test-packages reproducible checksums header install-c clean
 
 help: ## this list
@@ -32,6 +32,9 @@ setup-unit:
 
 setup-vm:
 	@scripts/setup.sh vm
+
+setup-kernels:
+	@scripts/setup.sh kernels
 
 setup-foreign:
 	@scripts/setup.sh foreign
@@ -86,6 +89,13 @@ test-vm: setup-vm ## boot machines whose clock is slow (without KVM; minutes) an
 	$(CARGO) build --release --package clockscope --package fastclock-c
 	vm/test $(TARGET)/release/clockscope $(TARGET)/vm $(BOOTS)
 	CLOCKSCOPE_VM_RESULTS=$(abspath $(TARGET)/vm) $(CARGO) test --package clockscope --test quiet -- --ignored vm::
+
+# `make test-kernels KERNELS=x86_64-7.3` boots that kernel only.
+test-kernels: setup-kernels ## boot Linux 5.10, 6.1, 6.12 and 7.3 (without KVM; minutes) and count, run and attach on each
+	$(CARGO) build --release --package clockscope
+	vm/test-kernels $(TARGET)/release/clockscope $(TARGET)/kernels $(KERNELS)
+	CLOCKSCOPE_KERNELS_RESULTS=$(abspath $(TARGET)/kernels) $(CARGO) test --quiet --package clockscope --test quiet -- \
+		--ignored --nocapture kernels::
 
 # `make test-callers JVMS='/opt/jdk-21/bin/java'` takes these besides those below /usr/lib/jvm; NODES and PYTHONS likewise.
 JVMS ?=

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a part of the project needs, from Debian's or Ubuntu's packages, and only what is
-# missing. Usage: scripts/setup.sh build|demo|test|bench|unit|vm|foreign|containers|prove|release
+# missing. Usage: scripts/setup.sh build|demo|test|bench|unit|vm|kernels|foreign|containers|prove|release
 #        scripts/setup.sh fastclock SYSTEM...
 # The latter also installs, by rustup where there is one, fastclock's oldest compiler and the systems' standard libraries.
 set -eu
@@ -51,7 +51,10 @@ python3 python3
 END
         return
     fi
-    if [ "$1" = vm ]; then
+    if [ "$1" = kernels ]; then
+        echo musl-tools musl-gcc
+    fi
+    if [ "$1" = vm ] || [ "$1" = kernels ]; then
         cat <<'END'
 qemu-system-x86 qemu-system-x86_64
 busybox-static -
@@ -156,8 +159,8 @@ local_name() {
 
 part=${1:-}
 case "$part" in
-build | demo | test | bench | unit | vm | foreign | containers | prove | release | fastclock) ;;
-*) die "say what to set up: build, demo, test, bench, unit, vm, foreign, containers, prove, release or fastclock" ;;
+build | demo | test | bench | unit | vm | kernels | foreign | containers | prove | release | fastclock) ;;
+*) die "say what to set up: build, demo, test, bench, unit, vm, kernels, foreign, containers, prove, release or fastclock" ;;
 esac
 
 command -v cargo >/dev/null 2>&1 ||

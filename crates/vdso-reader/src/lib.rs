@@ -22,6 +22,8 @@ pub use image::{
 
 #[cfg(test)]
 mod image_tests;
+#[cfg(test)]
+mod kernels_tests;
 
 /// The example of the README is tried.
 #[cfg(doctest)]

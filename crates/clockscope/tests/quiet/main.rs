@@ -14,6 +14,7 @@ mod doctor_command;
 mod doctor_input;
 mod html_pages;
 mod interface;
+mod kernels;
 mod manual_pages;
 mod peer_output;
 mod refusals;

@@ -4,7 +4,7 @@
 //! Without `CLOCKSCOPE_VM_RESULTS` there is nothing to look at, and they are skipped.
 
 mod by_counter;
-mod machine;
+pub(crate) mod machine;
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -275,31 +275,4 @@ fn a_kernel_that_gives_no_vdso_is_named() {
     if boot.text("before.current").trim() == "tsc" {
         assert!(!labels.contains("fix:invtsc"), "the TSC is fine: {labels:?}");
     }
-}
-
-#[test]
-#[ignore = "looks at virtual machines: make test-vm"]
-fn the_newest_kernel_has_functions_that_nobody_knows_and_everything_works_there() {
-    let Some(boot) = boot("newest") else { return };
-    let known = ["clock_gettime", "gettimeofday", "time", "getcpu", "clock_getres", "getrandom"];
-    let known = |name: &str| known.contains(&name) || name == "sgx_enter_enclave";
-    let said = boot.text("vdso.out");
-    let names = said.split_whitespace().filter_map(|word| word.strip_prefix("__vdso_"));
-    assert!(names.clone().any(|name| !known(name)), "{} knows all: {said}", boot.text("release"));
-    assert_eq!(boot.status("check"), 0, "{}", boot.text("check.out"));
-    for program in ["gettimeofday", "gettimeofday-static", "now"] {
-        for way in ["trace", "run-kernel", "run-syscall", "run-coarse", "run-tsc"] {
-            let step = format!("{way}-{program}");
-            assert_eq!(boot.status(&step), 0, "{step}: {}", boot.text(&format!("{step}.err")));
-            let printed = Printed::parse(&boot.text(&format!("{step}.out")));
-            let report = Report::read(&boot.out.join(format!("{step}.json")));
-            assert_counts(&printed, &report.expect("a report was written"));
-        }
-    }
-    for step in ["attach", "attached"] {
-        assert_eq!(boot.status(step), 0, "{}", boot.text(&format!("{step}.err")));
-    }
-    let report = boot.json("attach.json");
-    let counted = rows(&report["vdso"]).find(|row| row["function"] == "gettimeofday");
-    assert!(counted.is_some_and(|row| row["calls"].as_u64() > Some(0)), "{report:#}");
 }

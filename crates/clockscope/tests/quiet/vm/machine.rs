@@ -12,11 +12,16 @@ const SLOW: [(&str, &str); 3] = [("hpet", "hpet"), ("acpi_pm", "acpi_pm"), ("fal
 
 /// What one machine left behind.
 pub(crate) struct Boot {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) out: PathBuf,
 }
 
 impl Boot {
+    /// The machine with this name among the results.
+    pub(crate) fn in_results(results: &Path, name: &str) -> Self {
+        Self { name: name.to_owned(), out: results.join(name).join("out") }
+    }
+
     #[track_caller]
     pub(crate) fn text(&self, file: &str) -> String {
         let path = self.out.join(file);
@@ -73,12 +78,12 @@ impl Boot {
 }
 
 /// The results of one machine; `None` if no results are to be looked at.
-pub(crate) fn boot(name: &'static str) -> Option<Boot> {
+pub(crate) fn boot(name: &str) -> Option<Boot> {
     let Some(results) = std::env::var_os("CLOCKSCOPE_VM_RESULTS") else {
         skip("no virtual machine was booted: make test-vm");
         return None;
     };
-    Some(Boot { name, out: Path::new(&results).join(name).join("out") })
+    Some(Boot::in_results(Path::new(&results), name))
 }
 
 pub(crate) fn slow_boots() -> impl Iterator<Item = (Boot, &'static str)> {

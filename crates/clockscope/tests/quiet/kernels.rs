@@ -1,0 +1,222 @@
+//! The same on every kernel: the results that `vm/test-kernels` brought out of virtual machines. `make
+//! test-kernels` makes them and runs these tests; see vm/README.md.
+//!
+//! Without `CLOCKSCOPE_KERNELS_RESULTS` there is nothing to look at, and they are skipped.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use vdso_reader::Image;
+
+use crate::support::compare::assert_counts;
+use crate::support::printed::Printed;
+use crate::support::running::{Report, rows};
+use crate::support::skip;
+use crate::vm::machine::Boot;
+
+const PROGRAMS: [&str; 4] = ["gettimeofday", "gettimeofday-static", "gettimeofday-musl", "now"];
+const CLOCKS: [&str; 4] = ["kernel", "syscall", "coarse", "tsc"];
+/// Steps of `vm/inside-kernel` with a report, besides [`PROGRAMS`] with each of [`CLOCKS`].
+const COUNTED: [&str; 17] = [
+    "trace-reads",
+    "trace-reads-static",
+    "trace-reads-musl",
+    "trace-own_parser",
+    "ptrace-reads",
+    "threads",
+    "churn",
+    "signals",
+    "tree-fork",
+    "tree-exec",
+    "tree-vfork",
+    "tree-spawn",
+    "tree-thread-exec",
+    "tree-prefork",
+    "attach-1",
+    "attach-2",
+    "trace-hash-table",
+];
+
+fn results() -> Option<PathBuf> {
+    let results = std::env::var_os("CLOCKSCOPE_KERNELS_RESULTS");
+    if results.is_none() {
+        skip("no kernel was booted: make test-kernels");
+    }
+    results.map(PathBuf::from)
+}
+
+/// The machines that were booted, and how many seconds all of each run took.
+fn booted(results: &Path) -> Vec<(Boot, String)> {
+    let list = std::fs::read_to_string(results.join("booted")).expect("vm/test-kernels writes it");
+    let machine = |line: &str| {
+        let (name, seconds) = line.split_once(' ').expect("a name and seconds");
+        (Boot::in_results(results, name), seconds.to_owned())
+    };
+    let machines: Vec<_> = list.lines().map(machine).collect();
+    assert!(!machines.is_empty(), "no kernel was booted");
+    machines
+}
+
+/// Calls that programs made and that clockscope counted.
+#[derive(Default)]
+struct Sums {
+    steps: usize,
+    made: u64,
+    counted: u64,
+    system_calls_made: u64,
+    system_calls_counted: u64,
+}
+
+impl Sums {
+    #[track_caller]
+    fn add(&mut self, boot: &Boot, step: &str) {
+        assert_eq!(
+            boot.status(step),
+            0,
+            "{} {step}: {}",
+            boot.name,
+            boot.text(&format!("{step}.err"))
+        );
+        let report = Report::read(&boot.out.join(format!("{step}.json")));
+        let report = report.unwrap_or_else(|| panic!("{} {step}: no report", boot.name));
+        let printed = Printed::parse(&boot.text(&format!("{step}.out")));
+        assert_counts(&printed, &report);
+        assert_eq!(report.reasons("vdso"), [""; 0], "{} {step}", boot.name);
+        self.steps += 1;
+        for (key, calls) in &printed.vdso {
+            self.made += calls;
+            self.counted += report.vdso_calls(key);
+        }
+        if report.counts_syscalls() {
+            for (name, calls) in &printed.syscalls {
+                self.system_calls_made += calls;
+                self.system_calls_counted += report.syscall(name, "calls");
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-kernels"]
+fn counts_are_exact_on_every_kernel() {
+    let Some(results) = results() else { return };
+    let mut table = String::from(
+        "| kernel | release | boot, s | all, s | steps | vDSO calls made | counted | system calls made | counted |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
+    );
+    for (boot, seconds) in booted(&results) {
+        let mut sums = Sums::default();
+        for program in PROGRAMS {
+            sums.add(&boot, &format!("trace-{program}"));
+            for clock in CLOCKS {
+                sums.add(&boot, &format!("run-{clock}-{program}"));
+            }
+        }
+        for step in COUNTED {
+            sums.add(&boot, step);
+        }
+        let ready: f64 = boot.text("booted").trim().parse().expect("centiseconds");
+        let Sums { steps, made, counted, system_calls_made, system_calls_counted } = sums;
+        let _ = writeln!(
+            table,
+            "| {} | {} | {:.1} | {seconds} | {steps} | {made} | {counted} | {system_calls_made} | {system_calls_counted} |",
+            boot.name,
+            boot.text("release").trim(),
+            ready / 100.0,
+        );
+    }
+    print!("{table}");
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-kernels"]
+fn nothing_else_fails_on_any_kernel() {
+    let Some(results) = results() else { return };
+    for (boot, _) in booted(&results) {
+        for line in boot.text("steps").lines() {
+            let (step, status) = line.split_once(' ').expect(line);
+            let status = status.split(' ').next();
+            let wanted: &[&str] = match step {
+                "attached" => &["7"],
+                // What these find is another test's matter.
+                "check" => &["0", "1"],
+                "doctor" | "doctor-json" => &["0", "1", "2"],
+                _ => &["0"],
+            };
+            let is_wanted = status.is_some_and(|status| wanted.contains(&status));
+            assert!(is_wanted, "{}: {line}\n{}", boot.name, boot.text(&format!("{step}.err")));
+        }
+        assert_eq!(boot.text("status").trim(), "0", "{}", boot.name);
+        let log = boot.text("kernel-log");
+        for word in ["Oops", "BUG:", "WARNING:", "segfault", "general protection"] {
+            assert!(!log.contains(word), "{}: {word} in {log}", boot.name);
+        }
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-kernels"]
+fn answers_are_right_on_every_kernel() {
+    let Some(results) = results() else { return };
+    for (boot, _) in booted(&results) {
+        for clock in ["kernel", "syscall", "coarse"] {
+            let printed = Printed::parse(&boot.text(&format!("sandwich-{clock}.out")));
+            let is_wrong =
+                |result: &&String| result.contains(" wrong ") && !result.ends_with(" wrong 0");
+            let wrong: Vec<_> = printed.results.iter().filter(is_wrong).collect();
+            assert!(
+                wrong.is_empty() && printed.results.len() >= 4,
+                "{} {clock}: {printed:?}",
+                boot.name
+            );
+        }
+        for (program, clock) in
+            PROGRAMS.iter().flat_map(|program| CLOCKS.map(|clock| (program, clock)))
+        {
+            let printed = Printed::parse(&boot.text(&format!("run-{clock}-{program}.out")));
+            assert!(printed.has_result("backwards 0"), "{} {clock}: {printed:?}", boot.name);
+        }
+        let check = boot.text("check.out");
+        let is_good = boot.status("check") == 0 || is_rejected_for_sgx(&check);
+        assert!(is_good, "{}: {check}", boot.name);
+        let attached = Report::read(&boot.out.join("attach-busy.json")).expect("a report");
+        let calls = attached.vdso_calls(&("gettimeofday".to_owned(), "-".to_owned()));
+        assert!(calls > 0, "{}: {attached:?}", boot.name);
+        let verdict = boot.json("doctor-json.out");
+        assert_eq!(verdict["state"], "fast", "{}: {verdict:#}", boot.name);
+        assert_eq!(verdict["source"], "tsc", "{}: {verdict:#}", boot.name);
+        assert_eq!(verdict["cost"]["is_measured"], true, "{}", boot.name);
+        let platforms = rows(&verdict["platforms"]).filter_map(|platform| platform.as_str());
+        assert_eq!(platforms.collect::<Vec<_>>(), ["qemu"], "{}", boot.name);
+    }
+}
+
+/// In Linux 6.12 the unwind table begins behind the first instruction of this function.
+fn is_rejected_for_sgx(check: &str) -> bool {
+    let lines = check.lines().map(str::trim);
+    let mut after_accepting = lines.skip_while(|line| !line.contains(" rejects "));
+    after_accepting.next().is_some_and(|line| line.starts_with("unwinders "))
+        && after_accepting.next() == Some("no unwind table covers __vdso_sgx_enter_enclave")
+        && after_accepting.next() == Some("1 reader rejects the image")
+}
+
+/// The images in `fixtures/vdso` are those of these kernels, or of earlier ones of the same series.
+#[test]
+#[ignore = "looks at virtual machines: make test-kernels"]
+fn every_kernels_image_has_the_functions_of_its_fixture() {
+    let Some(results) = results() else { return };
+    let functions = |path: &Path| {
+        let bytes =
+            std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let image =
+            Image::parse(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut names: Vec<_> = image.functions().map(|symbol| symbol.name.clone()).collect();
+        names.sort();
+        names
+    };
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vdso");
+    for (boot, _) in booted(&results) {
+        let fixture = fixtures.join(format!("{}.so", boot.name));
+        assert_eq!(functions(&boot.out.join("vdso.so")), functions(&fixture), "{}", boot.name);
+    }
+}
