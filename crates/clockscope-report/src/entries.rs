@@ -163,7 +163,13 @@ mod tests {
     }
 
     fn syscall(name: &str, calls: u64, errors: u64, time_total_ns: u64) -> SyscallRow {
-        SyscallRow { name: name.into(), calls, errors, time_total_ns, ..SyscallRow::default() }
+        SyscallRow {
+            name: name.into(),
+            calls,
+            errors: Some(errors),
+            time_total_ns,
+            ..SyscallRow::default()
+        }
     }
 
     fn order(sort: SortBy) -> Vec<String> {

@@ -31,7 +31,7 @@ pub(super) fn syscall(name: &str, calls: u64, errors: u64, average_ps: u64) -> S
         name: name.into(),
         number: 0,
         calls,
-        errors,
+        errors: Some(errors),
         time_total_ns: calls * average_ps / 1_000,
         time_avg_ps: average_ps,
         latency_ns: None,

@@ -147,7 +147,7 @@ fn great_numbers_leave_less_for_the_name() {
     let mut report = database();
     report.vdso[0].calls = 123_456_789_012;
     report.vdso[0].time_total_ns = 2_641_975_284_856_000;
-    report.syscalls[2].errors = 1_234_567;
+    report.syscalls[2].errors = Some(1_234_567);
     let options = TextOptions { summary_only: true, ..TextOptions::default() };
     assert_snapshot!(render(&report, &options), @r"
     % time        seconds usecs/call        calls  errors via     name
@@ -475,7 +475,7 @@ fn counts_without_times_have_dashes() {
     let mut report = database();
     report.vdso.clear();
     for row in &mut report.syscalls {
-        (row.time_total_ns, row.time_avg_ps, row.errors) = (0, 0, 0);
+        (row.time_total_ns, row.time_avg_ps, row.errors) = (0, 0, Some(0));
     }
     report.via = "ptrace".into();
     report.clock_reads = clockscope_model::trace::ClockReads::default();

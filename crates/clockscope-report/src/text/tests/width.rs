@@ -53,7 +53,7 @@ prop_compose! {
 prop_compose! {
     fn syscalls()(
         name in word(),
-        (number, calls, errors) in (any::<u32>(), number(), number()),
+        (number, calls, errors) in (any::<u32>(), number(), option::of(number())),
         (time_total_ns, time_avg_ps) in (number(), number()),
         (latency_ns, waits) in (option::of(latencies()), any::<bool>()),
     ) -> SyscallRow {
@@ -221,6 +221,7 @@ prop_compose! {
     ) -> TraceReport {
         TraceReport {
             timeline: Vec::new(),
+            by_sites: Vec::new(),
             callers,
             attached: Vec::new(),
             clock_page,
