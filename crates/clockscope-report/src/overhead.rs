@@ -1,7 +1,7 @@
 //! The line that says what counting cost, and the notes on how the times were taken.
 
 use super::entries;
-use clockscope_model::trace::TraceReport;
+use clockscope_model::trace::{BySites, TraceReport};
 use clockscope_stats::timed::TIMED_MIN;
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
@@ -43,6 +43,34 @@ pub(super) fn how_timed(report: &TraceReport) -> String {
 pub(super) fn render(report: &TraceReport) -> String {
     let parts = what_it_cost(report);
     if parts.is_empty() { String::new() } else { labelled("Overhead", &parts) }
+}
+
+/// What code in the program has counted, where the kernel has counted too.
+pub(super) fn compared(report: &TraceReport) -> String {
+    let rows = &report.by_sites;
+    if rows.is_empty() {
+        return String::new();
+    }
+    let by = |calls: fn(&BySites) -> u64| rows.iter().map(calls).fold(0, u64::saturating_add);
+    let (sites, kernel) = (by(|row| row.sites), by(|row| row.kernel));
+    let differ: Vec<String> = rows
+        .iter()
+        .filter(|row| row.sites != row.kernel)
+        .map(|row| {
+            format!("{} {} of {}", row.name, units::count(row.sites), units::count(row.kernel))
+        })
+        .collect();
+    let calls = format!(
+        "{} of {} calls are counted by code in the program",
+        units::count(sites),
+        units::count(kernel)
+    );
+    let text = if differ.is_empty() {
+        format!("{calls}, each number as the kernel counts it")
+    } else {
+        format!("{calls}; not equal: {}", differ.join(", "))
+    };
+    labelled("By sites", &text)
 }
 
 /// [`render`] without a label.

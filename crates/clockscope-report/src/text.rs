@@ -53,6 +53,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
         }
         below += &attached(report);
         below += &places(report);
+        below += &overhead::compared(report);
         below += &overhead::render(report);
         below += &report.verdict.as_ref().map(|of| verdict::render(report, of)).unwrap_or_default();
     }

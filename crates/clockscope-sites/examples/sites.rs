@@ -1,4 +1,6 @@
 //! Prints the sites of files: how many can be counted, and why others cannot.
+#![allow(clippy::print_stdout, reason = "what it is for")]
+
 use std::collections::BTreeMap;
 
 fn main() {

@@ -92,7 +92,7 @@ impl<'a> Functions<'a> {
         if labels.get(from).is_some_and(|label| inside.contains(label)) {
             return true;
         }
-        let around = inside.start.saturating_sub(SHORT)..inside.end + SHORT;
+        let around = inside.start.saturating_sub(SHORT)..inside.end.saturating_add(SHORT);
         let near = self.near(around.clone());
         let mut known: Vec<Range<u64>> = near.clone();
         for function in &near {
@@ -185,6 +185,12 @@ fn decode(bytes: &[u8], start: u64) -> Decoded {
         decoded.jumps_anywhere |= instruction.flow_control() == FlowControl::IndirectBranch;
         decoded.instructions.push(instruction);
     }
+    // Who takes nothing from a table goes to another function there.
+    let takes = |instruction: &Instruction| {
+        (0..instruction.op_count()).any(|op| instruction.op_kind(op) == OpKind::Memory)
+            && instruction.memory_index_scale() >= 4
+    };
+    decoded.jumps_anywhere &= decoded.instructions.iter().any(takes);
     decoded
 }
 

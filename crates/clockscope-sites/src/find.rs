@@ -220,7 +220,7 @@ fn within(
         let site = Site::of(functions, &displaced, syscall, number).ok_or(Why::NotDecoded)?;
         if functions.goes_into(&site.closed()) {
             why = Why::JumpedTo;
-        } else if jumps_anywhere {
+        } else if jumps_anywhere && !displaced.last().is_some_and(keeps_a_pointer) {
             why = Why::JumpsAnywhere;
         } else {
             return Ok(Some(site));
@@ -235,7 +235,8 @@ fn behind_its_number(functions: &mut Functions<'_>, syscall: u64) -> Result<Site
     let start = syscall.checked_sub(JUMP as u64).ok_or(Why::NoFunction)?;
     let bytes = functions.bytes(&(start..syscall)).ok_or(Why::NoFunction)?;
     let mov = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE).decode();
-    if bytes[0] != MOV_EAX || mov.immediate32() >= NUMBERS as u32 {
+    let is_number = usize::try_from(mov.immediate32()).is_ok_and(|number| number < NUMBERS);
+    if bytes[0] != MOV_EAX || !is_number {
         return Err(Why::NoFunction);
     }
     let number = Some(mov.immediate32());
@@ -305,6 +306,17 @@ fn around_it(instructions: &[Instruction], index: usize) -> impl Iterator<Item =
         let behind = &instructions[index + 1..=last];
         behind.iter().all(can_move).then_some(&instructions[first..=last])
     })
+}
+
+/// Whether the instruction before a `syscall` is that of `__syscall_cp_asm` (musl) and `__syscall_cancel_arch` (glibc from
+/// 2.41 on), `mov [rsp+8], r11`: these are known, and nothing goes into their middle, whatever lies beside them in a
+/// file that does not name them.
+fn keeps_a_pointer(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Mov
+        && instruction.op0_kind() == OpKind::Memory
+        && instruction.memory_base() == Register::RSP
+        && instruction.op1_kind() == OpKind::Register
+        && instruction.op1_register() == Register::R11
 }
 
 fn is_movable(instruction: &Instruction) -> bool {
@@ -381,3 +393,7 @@ fn changes(info: &mut InstructionInfoFactory, by: &Instruction, register: Regist
         used.register().full_register() == register && !reads
     })
 }
+
+#[cfg(test)]
+#[path = "find_tests.rs"]
+mod tests;

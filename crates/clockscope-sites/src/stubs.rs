@@ -17,8 +17,8 @@
 use std::sync::OnceLock;
 
 use iced_x86::code_asm::{
-    CodeAssembler, dl, dword_ptr, eax, ecx, edi, edx, esi, qword_ptr, r9, r10, r10b, r11, rax, rcx,
-    rdi, rdx, rsi, rsp,
+    CodeAssembler, CodeLabel, dl, dword_ptr, eax, ecx, edi, edx, esi, qword_ptr, r9, r10, r10b,
+    r11, rax, rcx, rdi, rdx, rsi, rsp,
 };
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Decoder, DecoderOptions, IcedError, Instruction,
@@ -87,7 +87,7 @@ fn assemble() -> Result<Assembled, IcedError> {
     let [mut table, mut alive, mut mark] = [a.create_label(), a.create_label(), a.create_label()];
     let [mut look, mut told, mut back] = [a.create_label(), a.create_label(), a.create_label()];
     let [mut map, mut protect, mut made] = [a.create_label(), a.create_label(), a.create_label()];
-    let [mut filter, mut sealed, mut done] = [a.create_label(), a.create_label(), a.create_label()];
+    let [mut filter, mut sealed] = [a.create_label(), a.create_label()];
     for pointer in [&mut table, &mut alive, &mut mark] {
         a.set_label(pointer)?;
         a.dq(&[0])?;
@@ -127,6 +127,20 @@ fn assemble() -> Result<Assembled, IcedError> {
     a.test(r10b, 0x20)?;
     a.jne(made)?;
     add_to(&mut a, table, MAPPED)?;
+    tell(&mut a, [table, alive, mark], &mut told)?;
+    a.jmp(rcx)?;
+    let assembled = a.assemble_options(0, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
+    let (look, told) = (assembled.label_ip(&look)?, assembled.label_ip(&told)?);
+    Ok(Assembled { code: assembled.inner.code_buffer, look, told })
+}
+
+/// Gives the signal, if a tracer lives and the process may do what it likes.
+fn tell(
+    a: &mut CodeAssembler,
+    [table, alive, mark]: [CodeLabel; 3],
+    told: &mut CodeLabel,
+) -> Result<(), IcedError> {
+    let mut done = a.create_label();
     // Below what the caller may have below its stack pointer: a `siginfo_t`, and the registers.
     const INFO: i32 = 128;
     a.lea(rsp, qword_ptr(rsp - (128 + INFO)))?;
@@ -165,25 +179,17 @@ fn assemble() -> Result<Assembled, IcedError> {
     a.mov(edx, NOTICE)?;
     a.mov(eax, 297)?;
     a.syscall()?;
-    a.set_label(&mut told)?;
+    a.set_label(told)?;
     a.nop()?;
     a.set_label(&mut done)?;
     for register in kept.into_iter().rev() {
         a.pop(register)?;
     }
-    a.lea(rsp, qword_ptr(rsp + (128 + INFO)))?;
-    a.jmp(rcx)?;
-    let assembled = a.assemble_options(0, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
-    let (look, told) = (assembled.label_ip(&look)?, assembled.label_ip(&told)?);
-    Ok(Assembled { code: assembled.inner.code_buffer, look, told })
+    a.lea(rsp, qword_ptr(rsp + (128 + INFO)))
 }
 
 /// Adds one to a word of the table, without a register; the flags are kept by the stub.
-fn add_to(
-    a: &mut CodeAssembler,
-    table: iced_x86::code_asm::CodeLabel,
-    word: usize,
-) -> Result<(), IcedError> {
+fn add_to(a: &mut CodeAssembler, table: CodeLabel, word: usize) -> Result<(), IcedError> {
     let at = 8 * i32::try_from(word).expect("small");
     a.lea(rsp, qword_ptr(rsp - 128))?;
     a.push(rcx)?;
@@ -338,4 +344,127 @@ fn moved(bytes: &[u8], from: u64, to: u64) -> Option<Vec<u8>> {
     let block = InstructionBlock::new(&instructions, to);
     let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).ok()?;
     Some(encoded.code_buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::{Formatter as _, NasmFormatter};
+
+    use super::*;
+
+    const BASE: u64 = 0x10_0000;
+    const HEAD: Head = Head { table: 0x7000_0000_0000, alive: 0x7000_0001_0000, mark: 0x6d61_726b };
+
+    fn disassembled(bytes: &[u8], at: u64) -> Vec<String> {
+        let mut formatter = NasmFormatter::new();
+        let mut text = |instruction: &Instruction| {
+            let mut line = String::new();
+            formatter.format(instruction, &mut line);
+            line
+        };
+        Decoder::with_ip(64, bytes, at, DecoderOptions::NONE)
+            .iter()
+            .map(|found| text(&found))
+            .collect()
+    }
+
+    fn site(original: &[u8], displaced: u64, number: Option<u32>, is_plain: bool) -> Site {
+        Site {
+            window: 0x1000,
+            syscall: 0x1000 + original.len() as u64 - 2,
+            end: 0x1000 + displaced,
+            original: original.to_vec(),
+            number,
+            is_plain,
+        }
+    }
+
+    fn stub(site: Site, bias: u64) -> (Vec<String>, Vec<String>) {
+        let (mut stubs, head) = Stubs::new(BASE, 1 << 20, HEAD);
+        assert_eq!(head.bytes[..8], HEAD.table.to_le_bytes());
+        let (code, jumps) = stubs.add(&[site], bias).expect("room");
+        let code = disassembled(&code.bytes, code.at);
+        (code, jumps.iter().flat_map(|jump| disassembled(&jump.bytes, jump.at)).collect())
+    }
+
+    #[test]
+    fn a_stub_executes_counts_with_all_kept_and_goes_to_the_call() {
+        let getppid = [0xb8, 110, 0, 0, 0, 0x0f, 0x05];
+        let (code, jumps) = stub(site(&getppid, 5, Some(110), true), 0x40_0000);
+        let table = BASE;
+        let expected = [
+            "mov eax,6Eh".to_owned(),
+            "mov r11,rax".to_owned(),
+            "lahf".to_owned(),
+            "seto al".to_owned(),
+            "mov ecx,esp".to_owned(),
+            "shr ecx,0Bh".to_owned(),
+            "and ecx,7000h".to_owned(),
+            format!("add rcx,[rel {table:X}h]"),
+            "lock inc qword [rcx+370h]".to_owned(),
+            "add al,7Fh".to_owned(),
+            "sahf".to_owned(),
+            "mov rax,r11".to_owned(),
+            "jmp 0000000000401005h".to_owned(),
+        ];
+        assert_eq!(code, expected);
+        assert!(jumps.len() == 1 && jumps[0].starts_with("jmp 00000000001"), "{jumps:?}");
+    }
+
+    #[test]
+    fn numbers_that_are_not_known_are_told_apart_where_there_are_words() {
+        let indirect = [0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x0f, 0x05];
+        let (code, _) = stub(site(&indirect, 6, None, true), 0);
+        let count: Vec<&str> = code.iter().skip(9).map(String::as_str).take(5).collect();
+        assert_eq!(count[0], "cmp r11,1F4h", "{code:#?}");
+        assert!(count[1].starts_with("jae short"), "{code:#?}");
+        assert_eq!(count[2], "lock inc qword [rcx+r11*8]");
+        assert!(count[3].starts_with("jmp short"), "{code:#?}");
+        assert_eq!(count[4], format!("lock inc qword [rcx+0{:X}h]", 8 * OTHERS));
+        // Which call it is is looked at, and it goes on right behind.
+        let at = code.iter().position(|line| line.starts_with("lea rcx,[rel ")).expect("a call");
+        assert!(code[at + 1].starts_with("jmp 00000000001000"), "{code:#?}");
+    }
+
+    #[test]
+    fn instructions_that_say_where_they_are_say_the_same_elsewhere() {
+        // je 1007h; mov rdi,[rip+10h]; syscall
+        let original = [0x74, 5, 0x48, 0x8b, 0x3d, 0x10, 0, 0, 0, 0x0f, 0x05];
+        let (code, _) = stub(site(&original, 9, None, false), 0x40_0000);
+        assert_eq!(code[0], "je near 0000000000401007h");
+        assert_eq!(code[1], "mov rdi,[rel 401019h]");
+    }
+
+    #[test]
+    fn a_call_that_does_not_return_is_made_in_the_stub() {
+        // xor edi,edi; mov eax,edx; syscall; and back to the first.
+        let original = [0x31, 0xff, 0x89, 0xd0, 0x0f, 0x05];
+        let mut site = site(&original, 6, None, true);
+        site.syscall = 0x1004;
+        let (code, _) = stub(site, 0x40_0000);
+        let last: Vec<&str> = code.iter().rev().take(2).map(String::as_str).collect();
+        assert_eq!(last, ["jmp 0000000000401006h", "syscall"]);
+    }
+
+    #[test]
+    fn what_is_too_far_away_or_has_no_room_is_not_written() {
+        let original = [0xb8, 110, 0, 0, 0, 0x0f, 0x05];
+        let far = site(&original, 5, Some(110), true);
+        let (mut stubs, _) = Stubs::new(BASE, 1 << 20, HEAD);
+        assert_eq!(stubs.add(std::slice::from_ref(&far), 0x7f00_0000_0000), None);
+        let many = vec![far; 30_000];
+        assert_eq!(stubs.add(&many, 0), None);
+        assert!(stubs.add(&many[..100], 0).is_some(), "what was refused took no room");
+    }
+
+    #[test]
+    fn the_head_ends_with_going_on() {
+        let (stubs, head) = Stubs::new(BASE, 1 << 20, HEAD);
+        let code = disassembled(&head.bytes[24..], BASE + 24);
+        assert_eq!(code.last().map(String::as_str), Some("jmp rcx"), "{code:#?}");
+        assert!(code.iter().all(|line| line != "(bad)"), "{code:#?}");
+        assert_eq!(code.iter().filter(|line| *line == "syscall").count(), 3, "{code:#?}");
+        let told = usize::try_from(stubs.told_at() - BASE).expect("small");
+        assert_eq!(head.bytes[told - 2..=told], [0x0f, 0x05, 0x90], "right behind the last call");
+    }
 }

@@ -38,8 +38,6 @@ pub struct Outcome {
     pub started: Instant,
     /// Its processes.
     pub processes: Processes,
-    /// System calls that code in the program has not counted, as clauses.
-    pub lost_sites: Vec<String>,
     /// Why it could not be executed, if it could not.
     pub failure: Option<std::io::Error>,
 }
@@ -107,11 +105,12 @@ impl Prepared {
         seen.program_has_ended();
         let lost_sites = follower.lost_sites();
         let mut processes = follower.processes;
+        processes.lost_sites = lost_sites;
         if let Some(decline) = self.decline {
             let process = processes.get_mut(0);
             process.declines.push((process.command.clone(), decline));
         }
-        Ok(Outcome { followed, started, processes, lost_sites, failure: failure.wait() })
+        Ok(Outcome { followed, started, processes, failure: failure.wait() })
     }
 }
 

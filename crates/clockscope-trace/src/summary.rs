@@ -279,8 +279,6 @@ pub struct Source<'a> {
     pub per_process: bool,
     /// Give the rows of each thread.
     pub per_thread: bool,
-    /// Compare what code in the program has counted with the counter.
-    pub compares: bool,
     /// Which rows are wanted.
     pub wanted: &'a dyn Fn(&str) -> bool,
 }
@@ -301,22 +299,15 @@ pub struct Observed<'a> {
 /// When the counts of system calls cannot be read.
 pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceReport> {
     let processes = &source.outcome.processes;
-    let (mut tallies, cost) = source.counter.read()?;
-    let in_program = site_tallies(processes);
-    let by_sites =
-        if source.compares { compared(&in_program, &tallies, source.wanted) } else { Vec::new() };
-    let only_sites = matches!(source.counter, Counter::Sites);
-    if only_sites {
-        tallies = in_program;
-    }
+    let (tallies, cost, by_sites) = tallies(source)?;
     let time = TickTime::of(source.session, processes.timings());
     let mut vdso = vdso_rows(&processes.total(), Some(processes.timings()), &time);
     vdso.retain(|row| (source.wanted)(&row.function));
     let mut syscalls = syscall_rows(&tallies, &cost, source.latency);
-    syscalls.retain(|row| (source.wanted)(&row.name));
-    for row in syscalls.iter_mut().filter(|_| only_sites) {
-        row.errors = None;
+    if matches!(source.counter, Counter::Sites) {
+        syscalls.iter_mut().for_each(|row| row.errors = None);
     }
+    syscalls.retain(|row| (source.wanted)(&row.name));
     let followed = &source.outcome.followed;
     let wall_ns = nanos(followed.ended.duration_since(source.outcome.started));
     // What the program waited for may have got away from its tracer; who does not wait has children too.
@@ -343,17 +334,6 @@ pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceRe
         Exact { processes, tallies: &tallies, scale: time.scale, cpu_ns, wanted: source.wanted };
     let callers = seen.sampling.map(|sampling| sampling.finish(&exact));
     let timed = vdso.iter().any(|row| row.timed > 0);
-    let mut not_counted = declines(processes);
-    not_counted.extend(source.counter.losses());
-    let of_sites = source.outcome.lost_sites.iter().map(String::as_str);
-    let apart = source.per_process || source.per_thread;
-    let not_apart = (only_sites && apart).then_some("by process and thread: only of all together");
-    not_counted.extend(of_sites.chain(not_apart).map(|reason| DeclineRow {
-        pid: 0,
-        command: Foreign::default(),
-        what: "syscalls".to_owned(),
-        reason: reason.to_owned(),
-    }));
     let mut report = TraceReport {
         schema: 1,
         command: source.command.iter().map(|word| word.as_os_str().into()).collect(),
@@ -366,7 +346,7 @@ pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceRe
         via: source.counter.name().to_owned(),
         clock_reads: clock_reads(&vdso, &syscalls, same_tick, &context),
         processes_detail: processes_detail(processes, &time, &details),
-        declines: not_counted,
+        declines: not_counted(source),
         overhead: Overhead {
             syscall_probe_ps: cost.per_call_ps(),
             bystander_tax_ps: cost.bystander_tax_ps(),
@@ -415,6 +395,38 @@ fn compared(
     in_program.iter().for_each(|tally| add(tally, |row| &mut row.sites));
     in_kernel.iter().for_each(|tally| add(tally, |row| &mut row.kernel));
     rows.into_values().filter(|row| wanted(&row.name)).collect()
+}
+
+/// System calls, what counting them costs, and, where it was asked for, how two ways to count them compare.
+fn tallies(source: &Source<'_>) -> anyhow::Result<(Vec<SyscallTally>, ProbeCost, Vec<BySites>)> {
+    let (tallies, cost) = source.counter.read()?;
+    let in_program = || site_tallies(&source.outcome.processes);
+    Ok(match source.counter {
+        Counter::Sites => (in_program(), cost, Vec::new()),
+        _ => {
+            let in_program = in_program();
+            let is_both = !in_program.is_empty();
+            let by_sites = is_both.then(|| compared(&in_program, &tallies, source.wanted));
+            (tallies, cost, by_sites.unwrap_or_default())
+        }
+    })
+}
+
+/// What was not counted, and why.
+fn not_counted(source: &Source<'_>) -> Vec<DeclineRow> {
+    let mut rows = declines(&source.outcome.processes);
+    rows.extend(source.counter.losses());
+    let of_sites = source.outcome.processes.lost_sites.iter().map(String::as_str);
+    let is_apart = source.per_process || source.per_thread;
+    let only_all = matches!(source.counter, Counter::Sites) && is_apart;
+    let only_all = only_all.then_some("by process and thread: only of all together");
+    rows.extend(of_sites.chain(only_all).map(|reason| DeclineRow {
+        pid: 0,
+        command: Foreign::default(),
+        what: "syscalls".to_owned(),
+        reason: reason.to_owned(),
+    }));
+    rows
 }
 
 /// What the vDSO passes on here, where reads came by both ways.

@@ -59,6 +59,8 @@ pub struct Processes {
     timings: Timings,
     /// Calls that belong to no process, of pages that no process uses any more.
     nobodys: Calls,
+    /// System calls that code in the processes has not counted, as clauses.
+    pub lost_sites: Vec<String>,
     /// System calls in pages that no process uses any more.
     site_words: SiteWords,
     /// Threads seen.

@@ -21,6 +21,7 @@ use clockscope_sys::memory;
 use clockscope_sys::ptrace::{self, SignalInfo, SyscallStop};
 use clockscope_sys::wait::{self, Status};
 use clockscope_sys::{proc_text, signals};
+use clockscope_text::units;
 use vdso_image::layout::{
     AREA_SIZE, AREAS, INSTALL_MARK, LIVE_OFFSET, PAGE, SHARED_OFFSET, Shared,
 };
@@ -36,6 +37,15 @@ const STEPS_MAX: u32 = 100;
 const VDSO: &str = "[vdso]";
 const SYS_MMAP: u64 = 9;
 const PROT_EXEC: u64 = 4;
+/// What is not counted, for one and for several.
+type Lost = (&'static str, &'static str);
+const NO_ROOM: Lost = (
+    "program with no room for code near it, or below a seccomp filter",
+    "programs with no room for code near them, or below a seccomp filter",
+);
+/// A program that the shim was not installed in.
+pub(crate) const NO_SHIM: Lost = ("program without the shim", "programs without the shim");
+const UNREADABLE: Lost = ("file that could not be read", "files that could not be read");
 /// All but `SIGTRAP`, by which a step ends.
 const WHILE_STEPPING: u64 = !(1 << (libc::SIGTRAP - 1));
 
@@ -81,7 +91,7 @@ pub(crate) struct Sites {
     files: HashMap<FileKey, Option<Rc<Found>>>,
     awaited: HashMap<i32, Awaited>,
     left: BTreeMap<String, BTreeMap<Why, u64>>,
-    lost: BTreeMap<&'static str, u64>,
+    lost: BTreeMap<Lost, u64>,
     /// Mappings that were told of and seen.
     seen: u64,
 }
@@ -157,15 +167,14 @@ impl Sites {
     /// A program is about to begin in a process, with areas at these places.
     pub(crate) fn begin(&mut self, process: &mut Process, places: [u64; AREAS]) {
         if places == [0; AREAS] {
-            return self
-                .lose("programs with no room for code near them, or below a seccomp filter");
+            return self.lose(NO_ROOM);
         }
         process.sites = InProcess { places, areas: Vec::new() };
         self.awaited.insert(process.pid, Awaited::Start);
     }
 
     /// A program is not counted.
-    pub(crate) fn lose(&mut self, why: &'static str) {
+    pub(crate) fn lose(&mut self, why: Lost) {
         *self.lost.entry(why).or_default() += 1;
     }
 
@@ -195,7 +204,7 @@ impl Sites {
                         // This call stands behind its stub.
                         count(pages.get(), number);
                     }
-                    _ => self.lose("programs that could not be given the shim"),
+                    _ => self.lose(NO_SHIM),
                 }
             }
             (Awaited::Start, Ok(SyscallStop::Exit { .. })) => {}
@@ -250,7 +259,7 @@ impl Sites {
         let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return };
         for mapping in text.lines().filter_map(executed).filter(wanted) {
             let Some(found) = self.found(pid, &mapping) else {
-                self.lose("files that could not be read");
+                self.lose(UNREADABLE);
                 continue;
             };
             let patched = process.sites.patch(pid, &mapping, &found);
@@ -320,25 +329,29 @@ impl Sites {
     /// What was not counted, as clauses.
     pub(crate) fn losses(&self, words: &SiteWords) -> Vec<String> {
         let mut clauses = Vec::new();
+        if self.left.values().any(|reasons| reasons.contains_key(&Why::SignalReturn)) {
+            clauses.push("rt_sigreturn, by which handlers of signals end".to_owned());
+        }
         for (file, reasons) in &self.left {
-            let all: u64 = reasons.values().sum();
-            if all > 0 {
-                let whys: Vec<String> =
-                    reasons.iter().map(|(why, sites)| format!("{sites} {why}")).collect();
-                clauses.push(format!("calls by {all} instructions of {file}: {}", whys.join(", ")));
+            let others = reasons.iter().filter(|(why, _)| **why != Why::SignalReturn);
+            for (why, sites) in others {
+                let calls = units::counted(*sites, "instruction", "instructions");
+                clauses.push(format!("calls by {calls} of {file}, {why}"));
             }
         }
         for (why, times) in &self.lost {
-            clauses.push(format!("calls of {times} {why}"));
+            clauses.push(format!("calls of {}", units::counted(*times, why.0, why.1)));
         }
         let unseen = words.word(MAPPED).saturating_sub(self.seen);
         if unseen > 0 {
-            clauses.push(format!("calls of {unseen} libraries that were loaded unseen"));
+            let unseen = units::counted(unseen, "library", "libraries");
+            clauses.push(format!("calls of {unseen} that the program loaded unseen"));
         }
         let made = words.word(MADE_CODE);
         if made > 0 {
+            let times = units::counted(made, "time", "times");
             clauses.push(format!(
-                "calls by code that the program made: it asked for such memory {made} times"
+                "calls by code that the program made, if it did: it asked for such memory {times}"
             ));
         }
         clauses

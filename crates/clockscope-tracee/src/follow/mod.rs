@@ -261,7 +261,7 @@ impl<'a> Follower<'a> {
             Err(decline) => {
                 process.declines.push((process.command.clone(), decline));
                 if self.session.counts_sites {
-                    self.sites.lose("programs that could not be given the shim");
+                    self.sites.lose(sites::NO_SHIM);
                 }
             }
         }

@@ -98,7 +98,6 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         started,
         processes,
         failure: None,
-        lost_sites: Vec::new(),
     };
     let source = summary::Source {
         command: &attaching.command(),
@@ -110,7 +109,6 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         latency: args.keeps_latency(),
         per_process: args.per_process,
         per_thread: args.per_thread,
-        compares: false,
         wanted: &|name| filter.matches(name),
     };
     let mut report = summary::report(&source, seen)?;

@@ -84,7 +84,6 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
             latency: false,
             per_process: false,
             per_thread: false,
-            compares: false,
             wanted: &|_| true,
         };
         let mut report = summary::report(&source, Observed::default())?;

@@ -19,7 +19,6 @@ use clockscope_syscalls::filter::Filter;
 use clockscope_trace::clock_reads::SyscallCosts;
 use clockscope_trace::counter::Counter;
 use clockscope_trace::launch::{self, Prepared};
-use clockscope_trace::options::Via;
 use clockscope_trace::summary;
 use clockscope_tracee::follow::Following;
 use clockscope_tracee::image::Route;
@@ -98,7 +97,6 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
             latency: args.keeps_latency(),
             per_process: args.per_process,
             per_thread: args.per_thread,
-            compares: counting.via == Via::Both,
             wanted: &|name| filter.matches(name),
         },
         seen,

@@ -1,0 +1,71 @@
+use super::*;
+
+fn own() -> Vec<u8> {
+    std::fs::read("/proc/self/exe").expect("read this program")
+}
+
+/// The C library that this program uses, where it says how many calls there are.
+fn libc() -> Vec<u8> {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("read the mappings");
+    let path = maps.lines().filter_map(|line| line.split(' ').next_back()).find(|path| {
+        path.rsplit('/')
+            .next()
+            .is_some_and(|name| name.starts_with("libc.so") || name.starts_with("libc-"))
+    });
+    std::fs::read(path.expect("a C library")).expect("read it")
+}
+
+#[test]
+fn nearly_all_calls_of_the_c_library_can_be_counted() {
+    let found = find(&libc()).expect("an ELF file");
+    let left = found.left.iter().filter(|left| left.why != Why::SignalReturn).count();
+    assert!(found.sites.len() > 300, "{}", found.sites.len());
+    assert!(left * 50 <= found.sites.len(), "{:#?}", found.left);
+}
+
+/// The jump must not be longer than what it replaces, and nothing else may begin in it.
+#[test]
+fn what_is_displaced_makes_room_and_overlaps_with_nothing() {
+    for file in [own(), libc()] {
+        let found = find(&file).expect("an ELF file");
+        let mut before = 0;
+        for site in &found.sites {
+            assert!(site.end - site.window >= JUMP as u64, "{site:x?}");
+            assert!(site.window >= before, "{site:x?} begins before {before:x}");
+            before = site.end.max(site.syscall + 2);
+            let at = usize::try_from(site.syscall - site.window).expect("small");
+            assert_eq!(site.original[at..at + 2], [0x0f, 0x05], "{site:x?}");
+        }
+    }
+}
+
+#[test]
+fn where_handlers_of_signals_return_is_left() {
+    let found = find(&libc()).expect("an ELF file");
+    assert!(found.left.iter().any(|left| left.why == Why::SignalReturn), "{:?}", found.left);
+}
+
+#[test]
+fn other_files_are_refused() {
+    assert_eq!(find(b""), Err(Unreadable::NotElf));
+    assert_eq!(find(b"#!/bin/sh\n"), Err(Unreadable::NotElf));
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
+    /// Whatever a damaged file says of itself, nothing breaks.
+    #[test]
+    fn damaged_files_are_harmless(
+        changes in proptest::collection::vec((proptest::num::usize::ANY, proptest::num::u8::ANY), 1..40),
+        kept in 0_usize..200_000,
+    ) {
+        let whole = libc();
+        let mut file = whole[..whole.len().min(64 + kept)].to_vec();
+        for (at, byte) in changes {
+            // Most of what leads elsewhere stands at the begin.
+            let at = if at % 2 == 0 { at % 1024.min(file.len()) } else { at % file.len() };
+            file[at] = byte;
+        }
+        let _ = find(&file);
+    }
+}
