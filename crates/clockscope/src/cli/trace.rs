@@ -37,7 +37,7 @@ use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
 Cost: counting adds a few nanoseconds to a vDSO call. Counting system calls by eBPF adds 50 to
 250 ns to each, depending on the machine; the line Overhead says how much here. While clockscope
 runs, it adds up to the same to every system call of every process of this host. --counts-only
-costs less than half of that; --via none costs other processes nothing.
+costs less than half of that; --via sites and --via none cost other processes nothing.
 
 Exit status:
   that of the program, or 128+N if signal N killed it

@@ -2,13 +2,14 @@
 //! kernel, or what the program says itself, and the program does not notice.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use serde_json::Value;
 
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_exact;
 use crate::support::running::{Report, Traced, Tracing, rows, trace};
-use crate::support::{installed_or_skip, is_root_or_skip};
+use crate::support::{installed_or_skip, is_root_or_skip, placed};
 
 /// What the kernel counts and the program does not make: handlers of signals return by a call that is left alone,
 /// and calls that a signal has interrupted are made again by the kernel.
@@ -161,16 +162,12 @@ fn without_privileges_the_counts_are_the_same() {
     }
     let Some(program) = builds::c("reads", Link::Static) else { return };
     let folder = tempfile::tempdir_in("/tmp").expect("make a folder");
-    let allow = |path: &std::path::Path| {
-        use std::os::unix::fs::PermissionsExt as _;
-        let all = std::fs::Permissions::from_mode(0o777);
-        std::fs::set_permissions(path, all).expect("allow all");
-    };
-    allow(folder.path());
-    let copy = |from: &std::path::Path| {
+    use std::os::unix::fs::PermissionsExt as _;
+    let all = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(folder.path(), all).expect("allow all");
+    let copy = |from: &Path| {
         let to = folder.path().join(from.file_name().expect("a name"));
-        std::fs::copy(from, &to).expect("copy");
-        allow(&to);
+        placed::program(from, &to, 0o755);
         to
     };
     let (own, program) = (copy(&crate::support::running::clockscope()), copy(&program));

@@ -12,12 +12,13 @@ use crate::process::Running;
 use crate::rounds::interleave;
 use crate::series::{ratio_to, time_table};
 use crate::suite::Suite;
-use crate::tracer::{STRACE, TRACE_COUNTS, TRACE_TIME, TRACE_VDSO, Tracer};
+use crate::tracer::{STRACE, TRACE_COUNTS, TRACE_SITES, TRACE_TIME, TRACE_VDSO, Tracer};
 
-fn tracers(suite: &Suite) -> [Tracer; 9] {
+fn tracers(suite: &Suite) -> [Tracer; 10] {
     [
         Tracer::Untraced,
         TRACE_VDSO,
+        TRACE_SITES,
         TRACE_COUNTS,
         TRACE_TIME,
         suite.options.choose(Tracer::PerfStat, Tracer::PerfStatFew),

@@ -14,11 +14,20 @@ use crate::rounds::interleave;
 use crate::series::{Series, added_to, ratio_to, time_table};
 use crate::suite::{LAUNCH_LIMIT, Suite, path_of};
 use crate::tracer::{
-    RUN_KERNEL, RUN_TSC, STRACE, STRACE_SECCOMP, TRACE_COUNTS, TRACE_TIME, TRACE_VDSO, Tracer,
+    RUN_KERNEL, RUN_TSC, STRACE, STRACE_SECCOMP, TRACE_COUNTS, TRACE_SITES, TRACE_TIME, TRACE_VDSO,
+    Tracer,
 };
 
-const TRACERS: [Tracer; 7] =
-    [Tracer::Untraced, RUN_KERNEL, TRACE_VDSO, TRACE_COUNTS, TRACE_TIME, STRACE, STRACE_SECCOMP];
+const TRACERS: [Tracer; 8] = [
+    Tracer::Untraced,
+    RUN_KERNEL,
+    TRACE_VDSO,
+    TRACE_SITES,
+    TRACE_COUNTS,
+    TRACE_TIME,
+    STRACE,
+    STRACE_SECCOMP,
+];
 
 const NO_TRUE: &str = "true is not installed";
 
@@ -64,7 +73,9 @@ fn cold_run(suite: &Suite, page: &mut Page) -> Result<()> {
     let rounds = suite.options.choose(30, 3);
     let all = walls(suite, &tracers, rounds, &command);
     time_table(page, &all, Unit::Millis);
-    for (tracer, target) in [(TRACE_VDSO, 10.0), (TRACE_TIME, 25.0), (RUN_TSC, 25.0)] {
+    for (tracer, target) in
+        [(TRACE_VDSO, 10.0), (TRACE_SITES, 10.0), (TRACE_TIME, 25.0), (RUN_TSC, 25.0)]
+    {
         let added = added_to(&all, "untraced", &tracer.name());
         let what = format!("{} adds to a run of true", tracer.name());
         page.verdict(&verdict(&what, Target::AtMost(target), Unit::Millis, added));

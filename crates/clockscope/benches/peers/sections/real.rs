@@ -9,9 +9,10 @@ use crate::series::{Series, rate_table, ratio_to};
 use crate::servers::postgres::{Cluster, Script};
 use crate::servers::{nginx, postgres, redis, sqlite};
 use crate::suite::{Suite, missing};
-use crate::tracer::{STRACE, TRACE_COUNTS, TRACE_TIME, TRACE_VDSO, Tracer};
+use crate::tracer::{STRACE, TRACE_COUNTS, TRACE_SITES, TRACE_TIME, TRACE_VDSO, Tracer};
 
-const TRACERS: [Tracer; 5] = [Tracer::Untraced, TRACE_VDSO, TRACE_COUNTS, TRACE_TIME, STRACE];
+const TRACERS: [Tracer; 6] =
+    [Tracer::Untraced, TRACE_VDSO, TRACE_SITES, TRACE_COUNTS, TRACE_TIME, STRACE];
 
 pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     page.heading(2, "Real programs");
@@ -63,7 +64,9 @@ fn compare(
     rate: impl FnMut(Tracer) -> Result<f64>,
 ) {
     let Some(all) = rates(suite, page, what, programs, &TRACERS, rate) else { return };
-    for (tracer, limit) in [(TRACE_VDSO, 0.98), (TRACE_COUNTS, 0.90), (TRACE_TIME, 0.85)] {
+    for (tracer, limit) in
+        [(TRACE_VDSO, 0.98), (TRACE_SITES, 0.97), (TRACE_COUNTS, 0.90), (TRACE_TIME, 0.85)]
+    {
         let kept = ratio_to(&all, "untraced", &tracer.name());
         let what = format!("{what} with {}", tracer.name());
         page.verdict(&verdict(&what, Target::AtLeast(limit), Unit::Ratio, kept));
