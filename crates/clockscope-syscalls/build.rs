@@ -31,6 +31,16 @@ fn main() {
     }
 }
 
+/// Takes the lines and variables of a debugger out, a quarter of the object; BTF, which the kernel wants, stays.
+/// clang has no option for BTF alone. Where LLVM's strip is not installed, the object stays whole.
+fn strip(clang: &str, object: &Path) {
+    let found = Command::new(clang).arg("-print-prog-name=llvm-strip").output();
+    if let Ok(found) = found {
+        let strip = String::from_utf8_lossy(&found.stdout).trim().to_owned();
+        let _ = Command::new(strip).arg("--strip-debug").arg(object).output();
+    }
+}
+
 fn compile(object: &Path) -> Result<(), String> {
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_string());
     // Otherwise the object contains the path of this folder, and differs from that of another build.
@@ -42,6 +52,7 @@ fn compile(object: &Path) -> Result<(), String> {
         .output()
         .map_err(|error| format!("cannot run `{clang}`: {error}; install clang"))?;
     if output.status.success() {
+        strip(&clang, object);
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);

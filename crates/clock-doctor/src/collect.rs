@@ -175,7 +175,7 @@ fn drift(files: &mut Files) -> Option<Known<f64>> {
 /// The measurements of a capture. Such a file that cannot be understood is unread.
 fn measured(files: &mut Files) -> Option<Measured> {
     let text = files.text(measured::FILE)?;
-    match serde_json::from_str(&text) {
+    match serde_json::from_slice(text.as_bytes()) {
         Ok(measured) => Some(measured),
         Err(error) => {
             files.read.retain(|file| file != measured::FILE);

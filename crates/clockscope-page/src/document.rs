@@ -152,10 +152,12 @@ impl Document {
             return Err(ReadError::Unknown);
         }
         let first = text.trim_start().lines().next().unwrap_or("");
-        if serde_json::from_str::<Head>(first).is_ok_and(|head| head.record.is_some()) {
+        if serde_json::from_slice::<Head>(first.as_bytes()).is_ok_and(|head| head.record.is_some())
+        {
             return Err(ReadError::Batches);
         }
-        let head: Head = serde_json::from_str(text).map_err(|error| Self::error(&error))?;
+        let head: Head =
+            serde_json::from_slice(text.as_bytes()).map_err(|error| Self::error(&error))?;
         let kind = head.kind().ok_or(ReadError::Unknown)?;
         match head.schema {
             None => Err(ReadError::Unknown),

@@ -73,7 +73,7 @@ fn page<R: Page>(document: &Document, report: &R, host: Option<&HostState>) -> S
 }
 
 fn model<R: Page>(document: &Document) -> Result<R> {
-    serde_json::from_str(document.json()).map_err(|error| {
+    serde_json::from_slice(document.json().as_bytes()).map_err(|error| {
         let name = R::KIND.name();
         anyhow!(printable(&error.to_string()))
             .context(format!("not as clockscope {name} prints it"))

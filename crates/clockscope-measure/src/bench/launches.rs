@@ -146,7 +146,8 @@ fn answer(answers: &mut ChildStdin) -> Result<()> {
 /// Gives each line to `take` until that says that it was the last.
 fn read(said: ChildStdout, mut take: impl FnMut(Message) -> Result<bool>) -> Result<()> {
     for line in BufReader::new(said).lines() {
-        let message = serde_json::from_str(&line?).context("it said what cannot be understood")?;
+        let message = serde_json::from_slice(line?.as_bytes())
+            .context("it said what cannot be understood")?;
         if take(message)? {
             return Ok(());
         }

@@ -13,7 +13,7 @@ use clockscope_text::foreign::printable;
 /// When it is a report of `trace` of which a field is missing or of the wrong kind.
 pub fn parse(bytes: &[u8]) -> Option<Result<TraceReport>> {
     let document = Document::parse(bytes).ok().filter(|found| found.kind() == Kind::Trace)?;
-    let report = serde_json::from_str(document.json());
+    let report = serde_json::from_slice(document.json().as_bytes());
     Some(
         report
             .map_err(|error| anyhow!(printable(&error.to_string())))
