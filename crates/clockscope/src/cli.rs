@@ -29,13 +29,13 @@ use trace::TraceArgs;
 #[command(name = "clockscope", version, max_term_width = 100, propagate_version = true)]
 #[command(args_override_self = true)]
 #[command(after_help = "Examples:
-  clockscope trace date                      count every system call and every vDSO call of date
-  clockscope run --clock syscall date        make each clock read of date a system call
-  clockscope doctor                          say why the clock is slow here, and what fixes it
-  clockscope bench                           measure what every clock costs here, by every route
-  clockscope compare before.json after.json  say what changed between two measurements
-  clockscope wrongness                       measure how wrong every clock is here
-  clockscope view report.json -o page.html   make a page of a report that was saved as JSON
+  clockscope trace date                      count the calls of date
+  clockscope run --clock syscall date        give date a slow clock
+  clockscope doctor                          why is the clock slow here?
+  clockscope bench                           what does each clock cost here?
+  clockscope compare before.json after.json  what changed?
+  clockscope wrongness                       how wrong is each clock here?
+  clockscope view report.json -o page.html   a page of a saved report
   clockscope vdso                            show the vDSO of this process
 
 Environment: NO_COLOR, CLICOLOR=0 and TERM=dumb turn colours off, CLICOLOR_FORCE=1 turns them on
@@ -138,13 +138,14 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(override_usage = "clockscope run [OPTIONS] --clock <CLOCK> [--] <CMD>...")]
 #[command(after_help = "Examples:
-  clockscope run --clock syscall ./bench       every clock read is a real system call
-  clockscope run --clock coarse ./server       cheaper reads, up to two ticks old
-  clockscope run --clock slow --read-cost 1.2us ./server  as on a host with a slow clocksource
+  clockscope run --clock syscall ./bench          each read is a system call
+  clockscope run --clock coarse ./server          cheap, up to two ticks old
+  clockscope run --clock slow --read-cost 1.2us ./server
+                                                  as with a slow clocksource
   clockscope run --clock kernel --stats ./server  the kernel's vDSO, counted
-  clockscope run --clock tsc ./server          the CPU's counter, following the kernel's clock
-  clockscope run --clock tsc --force ./server  the same where the kernel gave the counter up
-  clockscope run --clock tsc-fast --stats ./sim  cheapest; no order between threads
+  clockscope run --clock tsc ./server             the CPU's counter
+  clockscope run --clock tsc --force ./server     also if the kernel gave it up
+  clockscope run --clock tsc-fast --stats ./sim   no order between threads
 
 With --clock tsc and tsc-fast the program starts at once. For the first milliseconds (0.2 s if the
 kernel's clocksource is not the TSC), and whenever the counter cannot be trusted, the kernel answers. A reading differs from a system call's answer by
@@ -190,9 +191,9 @@ pub struct RunArgs {
 /// Options of `clockscope view`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  clockscope view trace.json -o trace.html     a report of trace --format json -o trace.json
-  clockscope view bench.json -o bench.html     a measurement of bench --save bench.json
-  clockscope view - < report.json > page.html  from standard input to standard output
+  clockscope view trace.json -o trace.html     of trace --format json -o
+  clockscope view bench.json -o bench.html     of bench --save
+  clockscope view - < report.json > page.html  as a filter
 
 Exit status:
   0    the page is written
@@ -213,7 +214,7 @@ pub struct ViewArgs {
   clockscope vdso --pid 1                    the image of another process
   clockscope vdso --dump vdso.so             save the image, for objdump and gdb
   clockscope vdso --disassemble __vdso_time  the code of one function
-  clockscope vdso --check --file my.so       would glibc, musl, Go, rustix and others accept it?
+  clockscope vdso --check --file my.so       would C libraries accept it?
 
 Exit status:
   0    the image is shown
@@ -243,11 +244,12 @@ pub struct VdsoArgs {
 /// Options of `clockscope completions`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  source <(clockscope completions bash)  for the running bash only
+  source <(clockscope completions bash)            for the running bash only
   clockscope completions bash > ~/.local/share/bash-completion/completions/clockscope
-                                         for each bash, where bash-completion is installed
-  clockscope completions zsh > ~/.zsh/_clockscope  ~/.zsh is in $fpath before compinit runs
-  clockscope completions fish > ~/.config/fish/completions/clockscope.fish  for each fish
+                                                   for each bash
+  clockscope completions zsh > ~/.zsh/_clockscope  with ~/.zsh in $fpath
+  clockscope completions fish > ~/.config/fish/completions/clockscope.fish
+                                                   for each fish
 
 Exit status:
   0    the script is printed

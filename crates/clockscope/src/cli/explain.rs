@@ -7,15 +7,15 @@ use clap::{Args, ValueEnum};
 /// Options of `clockscope doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  clockscope doctor                          say why the clock is slow or wrong here
-  clockscope doctor --root sosreport.tar.xz  judge another machine by its sosreport or capture
-  clockscope doctor --root /mnt/other        judge the machine whose files are there
-  clockscope doctor --explain tsc-warp       what a label means
+  clockscope doctor                           why is the clock slow or wrong?
+  clockscope doctor --root sosreport.tar.xz   another machine, by its files
+  clockscope doctor --root /mnt/other         files in a folder
+  clockscope doctor --explain tsc-warp        what a label means
   clockscope doctor --format metrics -o /var/lib/prometheus/node-exporter/clockscope.prom
-                                             for the textfile collector of node_exporter
-  clockscope doctor --container web          would its seccomp filter refuse a read of the clock?
-  clockscope doctor --seccomp-profile p.json  would a container with this profile?
-  clockscope doctor --watch                  one line whenever something changes
+                                              for node_exporter
+  clockscope doctor --container web           would its filter refuse reads?
+  clockscope doctor --seccomp-profile p.json  would this profile?
+  clockscope doctor --watch                   a line for each change
 
 Exit status:
   0    nothing to mend
@@ -30,10 +30,10 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..),
           conflicts_with_all = ["root", "watch", "explain", "list"])]
     pub pid: Vec<i32>,
-    /// The same of the first process of this container: its name, its id or the beginning of that
+    /// Like --pid, for the first process of this container: its name, its id or the beginning of that
     #[arg(long, value_name = "NAME|ID", conflicts_with_all = ["root", "watch", "explain", "list"])]
     pub container: Vec<String>,
-    /// The same of the containers that are given this seccomp profile: a JSON file, as for Docker, podman and Kubernetes
+    /// Like --pid, for containers with this seccomp profile: a JSON file, as for Docker, podman and Kubernetes
     #[arg(long, value_name = "FILE", conflicts_with_all = ["watch", "explain", "list"])]
     pub seccomp_profile: Vec<PathBuf>,
     /// Keep running, and print one line when something changes: clocksource, watchdog, step of the time, suspend

@@ -10,14 +10,14 @@ use clockscope_measure::bench::extras::Extras;
 /// Options of `clockscope bench`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  clockscope bench                              every clock by every route
-  clockscope bench monotonic rdtsc              only these
+  clockscope bench                                every clock by every route
+  clockscope bench monotonic rdtsc                only these
   clockscope bench --route vdso,syscall realtime  one clock by two routes
-  clockscope bench monotonic getppid            a clock beside a system call
-  clockscope bench syscalls                     all system calls that it knows
-  clockscope bench read getppid --instructions  count the instructions of one call, too
-  clockscope bench --threads 1,2,4 monotonic    whether threads slow each other
-  clockscope bench --save before.json           then: clockscope compare before.json after.json
+  clockscope bench monotonic getppid              a clock beside a system call
+  clockscope bench syscalls                       all system calls that it knows
+  clockscope bench read getppid --instructions    and their instructions
+  clockscope bench --threads 1,2,4 monotonic      do threads slow each other?
+  clockscope bench --save before.json             for clockscope compare
 
 Exit status:
   0    the measurement is complete
@@ -85,13 +85,14 @@ impl BenchArgs {
 /// Options of `clockscope compare`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  clockscope compare before.json after.json  two results of bench --save, path by path
-  clockscope compare old.json new.json       two reports of trace --format json -o FILE: what
-                                             became slower, and who reads the clock more
-  clockscope compare before.txt after.txt    files with one number a line, as for ministat
+  clockscope compare before.json after.json  two results of bench --save
+  clockscope compare old.json new.json       two reports of trace --format json
+  clockscope compare before.txt after.txt    one number a line
   clockscope compare -C 2 -d , a.csv b.csv   their second column
-  clockscope compare --ministat before.txt after.txt  as ministat prints it
-  clockscope compare --fail-if slower base.json new.json  in continuous integration
+  clockscope compare --ministat before.txt after.txt
+                                             as ministat prints it
+  clockscope compare --fail-if slower base.json new.json
+                                             in continuous integration
 
 Exit status:
   0    the files are compared, whatever the verdict
@@ -153,8 +154,10 @@ pub struct CompareArgs {
 #[command(after_help = "Examples:
   clockscope wrongness                      every clock, in about 10 seconds
   clockscope wrongness realtime_coarse tai  only these
-  clockscope wrongness --histogram monotonic_coarse  how old its answers are
-  clockscope wrongness --time 60 --stability --format json  with the Allan deviations, for programs
+  clockscope wrongness --histogram monotonic_coarse
+                                            how old its answers are
+  clockscope wrongness --time 60 --stability --format json
+                                            with the Allan deviations
 
 Exit status:
   0    no fault was found

@@ -13,11 +13,11 @@ pub const PAGE: &str = "/run/clockscope/page";
 /// Options of `clockscope serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  clockscope serve                publish /run/clockscope/page and go to the background
-  clockscope serve --foreground   under a supervisor; see packaging/clockscope-serve.service
+  clockscope serve                publish the page in the background
+  clockscope serve --foreground   under a supervisor, such as systemd
   clockscope serve --user nobody  drop privileges once the page is open
   clockscope serve --status       print the state of the page, and who serves it
-  clockscope serve --stop         end the timekeeper; programs use its last line to the end
+  clockscope serve --stop         end the timekeeper
 
 Exit status:
   0    the page is published; with --status, it answers; with --stop, its timekeeper has ended

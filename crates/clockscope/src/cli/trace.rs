@@ -21,18 +21,22 @@ use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
        clockscope trace [OPTIONS] --unit <UNIT> | --container <NAME> | --cgroup <PATH>")]
 #[command(group = clap::ArgGroup::new("running").multiple(true))]
 #[command(after_help = "Examples:
-  clockscope trace sqlite3 my.db .tables     every system call and every vDSO call of a program
-  clockscope trace --callers ./server        show who makes the calls, too
-  clockscope trace --via none ./server       vDSO calls only; needs no privileges
-  clockscope trace -S calls --per-process make -j4  sorted by calls, a table for each process
-  clockscope trace -p 1234 --duration 10     a running process, for ten seconds
-  clockscope trace -p 1234,1240 --top        two processes live, until q or Ctrl-C
+  clockscope trace sqlite3 my.db .tables       all calls of a program
+  clockscope trace --callers ./server          show who makes the calls, too
+  clockscope trace --via none ./server         vDSO calls only
+  clockscope trace -S calls --per-process make -j4
+                                               a table for each process
+  clockscope trace -p 1234 --duration 10       a running process
+  clockscope trace -p 1234,1240 --top          two of them, live
   clockscope trace --unit nginx --duration 10  all processes of a systemd unit
-  clockscope trace --container web --top     all processes of a container
-  clockscope trace --what-if 1.2us ./server  what if a read of the clock took 1.2 us?
-  clockscope trace --format json -o out.json ./server  for programs, and for clockscope compare
-  clockscope trace --format html -o report.html ./server  a page with pictures
-  clockscope trace --flamegraph clock.svg ./server  a picture of who reads the clock
+  clockscope trace --container web --top       all processes of a container
+  clockscope trace --what-if 1.2us ./server    if a read took 1.2 us
+  clockscope trace --format json -o out.json ./server
+                                               for clockscope compare
+  clockscope trace --format html -o report.html ./server
+                                               a page with pictures
+  clockscope trace --flamegraph clock.svg ./server
+                                               a picture of who reads the clock
 
 Cost: counting adds a few nanoseconds to a vDSO call. Counting system calls by eBPF adds 50 to
 250 ns to each, depending on the machine; the line Overhead says how much here. While clockscope
