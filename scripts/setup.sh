@@ -53,6 +53,7 @@ END
     fi
     if [ "$1" = kernels ]; then
         echo musl-tools musl-gcc
+        echo qemu-system-arm qemu-system-aarch64
     fi
     if [ "$1" = vm ] || [ "$1" = kernels ]; then
         cat <<'END'

@@ -78,6 +78,45 @@ const X86_64: [Kernel; 4] = [
     },
 ];
 
+/// The last but one has pages of 16 KiB.
+const AARCH64: [Kernel; 5] = [
+    Kernel {
+        bytes: image!("aarch64-5.10"),
+        machine: Machine::Aarch64,
+        version: (5, 10, 223),
+        hash_tables: &[HASH],
+        functions: &["clock_getres", "clock_gettime", "gettimeofday", "rt_sigreturn"],
+    },
+    Kernel {
+        bytes: image!("aarch64-6.1"),
+        machine: Machine::Aarch64,
+        version: (6, 1, 176),
+        hash_tables: &[HASH],
+        functions: &["clock_getres", "clock_gettime", "gettimeofday", "rt_sigreturn"],
+    },
+    Kernel {
+        bytes: image!("aarch64-6.12"),
+        machine: Machine::Aarch64,
+        version: (6, 12, 117),
+        hash_tables: &[GNU_HASH],
+        functions: &["clock_getres", "clock_gettime", "getrandom", "gettimeofday", "rt_sigreturn"],
+    },
+    Kernel {
+        bytes: image!("aarch64-6.12-16k"),
+        machine: Machine::Aarch64,
+        version: (6, 12, 117),
+        hash_tables: &[GNU_HASH],
+        functions: &["clock_getres", "clock_gettime", "getrandom", "gettimeofday", "rt_sigreturn"],
+    },
+    Kernel {
+        bytes: image!("aarch64-7.3"),
+        machine: Machine::Aarch64,
+        version: (7, 3, 4),
+        hash_tables: &[GNU_HASH],
+        functions: &["clock_getres", "clock_gettime", "getrandom", "gettimeofday", "rt_sigreturn"],
+    },
+];
+
 fn assert_read_whole(kernel: &Kernel, prefix: &str) -> Image {
     let image = Image::parse(kernel.bytes).unwrap();
     let (major, minor, patch) = kernel.version;
@@ -118,5 +157,34 @@ fn readers_find_everything_in_images_of_x86_64() {
                 if is_sgx { &["no unwind table covers __vdso_sgx_enter_enclave"] } else { &[] };
             assert_eq!(reasons, wanted, "{} in {:?}", verdict.reader, kernel.version);
         }
+    }
+}
+
+#[test]
+fn every_image_of_arm64_is_read_whole() {
+    for kernel in &AARCH64 {
+        let image = assert_read_whole(kernel, "__kernel_");
+        // A debugger knows the frame of a signal by these two instructions: mov x8, #139; svc #0.
+        let at = usize::try_from(image.function("__kernel_rt_sigreturn").unwrap().offset).unwrap();
+        let code = [0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4];
+        assert_eq!(kernel.bytes[at..at + 8], code, "{:?}", kernel.version);
+    }
+}
+
+#[test]
+fn some_readers_go_without_images_of_arm64() {
+    for kernel in &AARCH64 {
+        let image = Image::parse(kernel.bytes).unwrap();
+        let rejecting: Vec<Reader> = check(&image)
+            .into_iter()
+            .filter_map(|verdict| (!verdict.is_accepted()).then_some(verdict.reader))
+            .collect();
+        let wanted: &[Reader] = match kernel.version {
+            (5, 10, _) => &[Reader::Unwinders],
+            // 6.1 has no unwind tables, 6.12 has no DT_HASH either.
+            (6, 1, _) => &[Reader::Gdb, Reader::Unwinders],
+            _ => &[Reader::Musl, Reader::KernelOld, Reader::Abseil, Reader::Gdb, Reader::Unwinders],
+        };
+        assert_eq!(rejecting, wanted, "{:?}", kernel.version);
     }
 }

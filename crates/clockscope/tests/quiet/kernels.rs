@@ -37,6 +37,9 @@ const COUNTED: [&str; 17] = [
     "trace-hash-table",
 ];
 
+/// Crates whose tests run on arm64 kernels.
+const ARM64_CRATES: usize = 4;
+
 fn results() -> Option<PathBuf> {
     let results = std::env::var_os("CLOCKSCOPE_KERNELS_RESULTS");
     if results.is_none() {
@@ -45,16 +48,15 @@ fn results() -> Option<PathBuf> {
     results.map(PathBuf::from)
 }
 
-/// The machines that were booted, and how many seconds all of each run took.
-fn booted(results: &Path) -> Vec<(Boot, String)> {
+/// The machines of an architecture that were booted, and how many seconds all of each run took.
+fn booted(results: &Path, architecture: &str) -> Vec<(Boot, String)> {
     let list = std::fs::read_to_string(results.join("booted")).expect("vm/test-kernels writes it");
     let machine = |line: &str| {
         let (name, seconds) = line.split_once(' ').expect("a name and seconds");
         (Boot::in_results(results, name), seconds.to_owned())
     };
-    let machines: Vec<_> = list.lines().map(machine).collect();
-    assert!(!machines.is_empty(), "no kernel was booted");
-    machines
+    assert!(!list.is_empty(), "no kernel was booted");
+    list.lines().filter(|line| line.starts_with(architecture)).map(machine).collect()
 }
 
 /// Calls that programs made and that clockscope counted.
@@ -104,7 +106,11 @@ fn counts_are_exact_on_every_kernel() {
         "| kernel | release | boot, s | all, s | steps | vDSO calls made | counted | system calls made | counted |\n\
          |---|---|---|---|---|---|---|---|---|\n",
     );
-    for (boot, seconds) in booted(&results) {
+    let machines = booted(&results, "x86_64-");
+    if machines.is_empty() {
+        return;
+    }
+    for (boot, seconds) in machines {
         let mut sums = Sums::default();
         for program in PROGRAMS {
             sums.add(&boot, &format!("trace-{program}"));
@@ -125,14 +131,51 @@ fn counts_are_exact_on_every_kernel() {
             ready / 100.0,
         );
     }
-    print!("{table}");
+    println!("\n{table}");
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-kernels"]
+fn crates_pass_their_tests_on_every_arm64_kernel() {
+    let Some(results) = results() else { return };
+    let mut table = String::from(
+        "| kernel | release | boot, s | all, s | tests passed |\n|---|---|---|---|---|\n",
+    );
+    let machines = booted(&results, "aarch64-");
+    if machines.is_empty() {
+        return;
+    }
+    for (boot, seconds) in machines {
+        let steps = boot.text("steps");
+        let passed = |line: &str| {
+            let step = line.split(' ').next()?;
+            let said = boot.text(&format!("{step}.out"));
+            let result = said.lines().find_map(|line| line.strip_prefix("test result: ok. "));
+            result?.split(' ').next()?.parse::<u32>().ok().filter(|passed| *passed > 0)
+        };
+        let passed: Vec<u32> = steps
+            .lines()
+            .map(|line| passed(line).unwrap_or_else(|| panic!("{}: {line}", boot.name)))
+            .collect();
+        assert_eq!(passed.len(), ARM64_CRATES, "{}: {steps}", boot.name);
+        let ready: f64 = boot.text("booted").trim().parse().expect("centiseconds");
+        let _ = writeln!(
+            table,
+            "| {} | {} | {:.1} | {seconds} | {} |",
+            boot.name,
+            boot.text("release").trim(),
+            ready / 100.0,
+            passed.iter().sum::<u32>(),
+        );
+    }
+    println!("\n{table}");
 }
 
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn nothing_else_fails_on_any_kernel() {
     let Some(results) = results() else { return };
-    for (boot, _) in booted(&results) {
+    for (boot, _) in booted(&results, "") {
         for line in boot.text("steps").lines() {
             let (step, status) = line.split_once(' ').expect(line);
             let status = status.split(' ').next();
@@ -158,7 +201,7 @@ fn nothing_else_fails_on_any_kernel() {
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn answers_are_right_on_every_kernel() {
     let Some(results) = results() else { return };
-    for (boot, _) in booted(&results) {
+    for (boot, _) in booted(&results, "x86_64-") {
         for clock in ["kernel", "syscall", "coarse"] {
             let printed = Printed::parse(&boot.text(&format!("sandwich-{clock}.out")));
             let is_wrong =
@@ -215,7 +258,7 @@ fn every_kernels_image_has_the_functions_of_its_fixture() {
         names
     };
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vdso");
-    for (boot, _) in booted(&results) {
+    for (boot, _) in booted(&results, "") {
         let fixture = fixtures.join(format!("{}.so", boot.name));
         assert_eq!(functions(&boot.out.join("vdso.so")), functions(&fixture), "{}", boot.name);
     }
