@@ -26,7 +26,7 @@ impl ProcStat {
 
     /// Fields by their numbers in proc_pid_stat(5).
     pub(crate) fn fields<const N: usize>(&self, numbers: [usize; N]) -> Option<[u64; N]> {
-        let fields: Vec<&str> = self.parts()?.1.split_whitespace().collect();
+        let fields: Vec<&str> = self.parts()?.1.split_ascii_whitespace().collect();
         let mut values = [0; N];
         for (value, number) in values.iter_mut().zip(numbers) {
             // The first two stand before.

@@ -147,9 +147,9 @@ pub enum Command {
   clockscope run --clock tsc --force ./server     also if the kernel gave it up
   clockscope run --clock tsc-fast --stats ./sim   no order between threads
 
-With --clock tsc and tsc-fast the program starts at once. For the first milliseconds (0.2 s if the
-kernel's clocksource is not the TSC), and whenever the counter cannot be trusted, the kernel answers. A reading differs from a system call's answer by
-a bound of about a microsecond.
+With --clock tsc and tsc-fast the program starts at once. For the first 5 ms (0.2 s if the kernel's
+clocksource is not the TSC), and whenever the counter cannot be trusted, the kernel answers. A reading
+differs from a system call's answer by a bound of about a microsecond.
 
 Exit status:
   that of the program, or 128+N if signal N killed it
