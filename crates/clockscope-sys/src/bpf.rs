@@ -58,7 +58,7 @@ fn address<T>(pointer: *const T) -> u64 {
 fn put_name(name: &str, into: &mut [libc::c_char; 16]) {
     let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
     for (to, byte) in into.iter_mut().take(15).zip(name.bytes().filter(allowed)) {
-        *to = byte.cast_signed();
+        *to = libc::c_char::from_ne_bytes([byte]);
     }
 }
 
