@@ -97,7 +97,7 @@ pub enum Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoFunction => "outside of all functions that the file names",
+            Self::NoFunction => "which may be data: no function of the file has them",
             Self::NotDecoded => "in functions with bytes that are no instructions",
             Self::JumpedTo => "code jumps there",
             Self::JumpsAnywhere => "in functions that jump to computed addresses",

@@ -263,9 +263,15 @@ impl Sites {
                 continue;
             };
             let patched = process.sites.patch(pid, &mapping, &found);
-            let left = self.left.entry(mapping.name).or_default();
+            let mut of_mapping: BTreeMap<Why, u64> = BTreeMap::new();
             for (why, sites) in patched {
-                *left.entry(why).or_default() += sites;
+                *of_mapping.entry(why).or_default() += sites;
+            }
+            // Other processes have the same file.
+            let left = self.left.entry(mapping.name).or_default();
+            for (why, sites) in of_mapping {
+                let known = left.entry(why).or_default();
+                *known = sites.max(*known);
             }
         }
     }
