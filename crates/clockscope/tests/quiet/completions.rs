@@ -136,7 +136,7 @@ fn all_subcommands_and_values_are_offered() {
         for (line, expected) in [
             ("clockscope ", subcommands.as_slice()),
             ("clockscope completions ", &["bash", "fish", "zsh"]),
-            ("clockscope trace --via ", &["auto", "bpf", "none", "ptrace"]),
+            ("clockscope trace --via ", &["auto", "both", "bpf", "none", "ptrace", "sites"]),
         ] {
             let Some(offered) = offered(shell, line, directory.path()) else { return };
             let mut words: Vec<&str> = offered.iter().map(String::as_str).collect();

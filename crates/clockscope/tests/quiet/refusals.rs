@@ -23,7 +23,7 @@ trace --duration 3 ls | 2 | --duration goes with -p; for a command: clockscope t
 trace --duration 1y -p 7 | 2 | --duration: `1y` is no time: give seconds, as in 10 or 0.5, or 500ms, 30s, 5m, 1h
 trace --format htlm ls | 2 | --format has no value htlm; did you mean html? there are text, json, html, folded, pprof
 trace --format | 2 | --format needs a value: text, json, html, folded, pprof
-trace --via= ls | 2 | --via needs a value: auto, bpf, ptrace, none
+trace --via= ls | 2 | --via needs a value: auto, bpf, ptrace, sites, both, none
 trace -S cals ls | 2 | -S has no value cals; did you mean calls? there are time, calls, errors, name
 trace --sort cals ls | 2 | --sort has no value cals; did you mean calls? there are time, calls, errors, name
 trace --no-syscalls --via bpf ls | 2 | --no-syscalls does not go with --via; leave one out
