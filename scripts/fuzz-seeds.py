@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes small sound files of one kind, to begin fuzzing from. Usage: fuzz-seeds.py TARGET FOLDER"""
 import glob
+import json
 import lzma
 import os
 import struct
@@ -150,9 +151,44 @@ def page():
     }
 
 
+CONTAINER = "3f2a81c09d4b7e65f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708"
+
+
+def container_state():
+    """A byte that chooses the kind, then a file of podman, Docker or an OCI bundle, or a list of control groups."""
+    pod = {"io.kubernetes.cri.container-name": "nginx", "io.kubernetes.cri.sandbox-name": "web-0",
+           "io.kubernetes.cri.sandbox-namespace": "shop"}
+    texts = {
+        "podman": (0, json.dumps([{"id": "other", "names": ["db"]}, {"id": CONTAINER, "names": ["web"]}])),
+        "crio": (0, json.dumps([{"id": CONTAINER, "names": ["k8s_nginx_web-0_shop_9b7d2f4e-1c3a_0"]}])),
+        "docker": (1, json.dumps({"ID": CONTAINER, "Name": "/web"})),
+        "bundle": (2, json.dumps({"annotations": pod})),
+        "kubelet": (3, f"0::/kubepods.slice/kubepods-burstable.slice/cri-containerd-{CONTAINER}.scope\n"),
+        "both": (3, f"2:cpu:/docker/{CONTAINER}\n1:name=systemd:/system.slice/a\\x2db.service\n0::/\n"),
+    }
+    return {name: bytes([kind]) + text.encode() for name, (kind, text) in texts.items()}
+
+
+def seccomp():
+    """A profile as Docker takes it, and a filter that looks at the architecture and refuses one call."""
+    rules = [{"names": ["read", "clock_gettime"], "action": "SCMP_ACT_ALLOW", "args": None},
+             {"names": ["gettimeofday"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38,
+              "args": [{"index": 0, "value": 1, "op": "SCMP_CMP_EQ"}], "includes": {"arches": ["amd64"]}}]
+    profile = {"defaultAction": "SCMP_ACT_ERRNO", "architectures": ["SCMP_ARCH_X86"], "syscalls": rules}
+    code = [(0x20, 0, 0, 4), (0x15, 1, 0, 0xC000003E), (0x06, 0, 0, 0x80000000), (0x20, 0, 0, 0),
+            (0x15, 0, 1, 228), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7FFF0000)]
+    filter = b"".join(struct.pack("<HBBI", *one) for one in code)
+    return {"profile": json.dumps(profile).encode(), "filter": filter, "twice": filter * 2}
+
+
+def filter():
+    lines = ["clock_gettime,futex", "trace=%file\n!openat", "t=!%clock", "?none_such,all", "clock*", "none", "228"]
+    return {f"{number}": line.encode() for number, line in enumerate(lines)}
+
+
 def main():
     seeds = dict(vdso=vdso, unwind=unwind, go_table=go_table, mini_debug=mini_debug, jitdump=jitdump, perf_map=perf_map, records=records,
-                 numbers=numbers, bench_file=bench_file, page=page)
+                 numbers=numbers, bench_file=bench_file, page=page, container_state=container_state, seccomp=seccomp, filter=filter)
     if len(sys.argv) != 3 or sys.argv[1] not in seeds:
         sys.exit("usage: fuzz-seeds.py TARGET FOLDER; targets: " + ", ".join(seeds))
     os.makedirs(sys.argv[2], exist_ok=True)

@@ -1,0 +1,37 @@
+//! Any bytes are a seccomp profile, or the code of a filter: every call gets an answer, more filters never allow more,
+//! and what is said to be refused is.
+#![no_main]
+
+use clockscope_containers::clock_reads::refused;
+use clockscope_containers::filter::{
+    ARCH_I386, ARCH_X86_64, Answer, Call, Instruction, answer, lets_pass,
+};
+use clockscope_containers::profile::Profile;
+
+fn check(of: &dyn Fn(&Call) -> Answer) {
+    for refused in refused(of) {
+        assert!(matches!(refused.answer, Answer::Fails(_) | Answer::Kills), "{refused:?}");
+    }
+}
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    if let Ok(profile) = Profile::parse(bytes) {
+        return check(&|call| profile.answer(call));
+    }
+    let code: Vec<Instruction> = bytes
+        .chunks_exact(8)
+        .map(|one| Instruction::parse(one.try_into().expect("eight")))
+        .collect();
+    let (first, second) = code.split_at(code.len() / 2);
+    let both = [first.to_vec(), second.to_vec()];
+    check(&|call| answer(&both, call));
+    for (name, number, arch) in [
+        ("clock_gettime", 228, ARCH_X86_64),
+        ("clock_gettime64", 403, ARCH_I386),
+        ("none", -1, ARCH_X86_64),
+    ] {
+        let call = Call { name, number, arch, at: 0x7fff_1234_5678, arguments: [1, 2, 3, 4, 5, 6] };
+        let each = both.iter().all(|one| lets_pass(std::slice::from_ref(one), &call));
+        assert_eq!(lets_pass(&both, &call), each);
+    }
+});
