@@ -73,10 +73,6 @@ impl Counter {
         match options.via {
             Via::None => Ok(Self::None),
             Via::Ptrace => Ok(Self::by_ptrace(options, program)),
-            Via::Sites | Via::Both if program.is_none() => anyhow::bail!(
-                "code in the program counts the system calls of programs that are launched, not of running \
-                 ones; try --via bpf"
-            ),
             Via::Sites => Ok(Self::Sites),
             Via::Bpf | Via::Both => {
                 Self::by_bpf(options, filter, program, warn).context("cannot count by eBPF")

@@ -46,6 +46,8 @@ const NO_ROOM: Lost = (
 /// A program that the shim was not installed in.
 pub(crate) const NO_SHIM: Lost = ("program without the shim", "programs without the shim");
 const UNREADABLE: Lost = ("file that could not be read", "files that could not be read");
+/// Negative results of system calls that the kernel makes again, include/linux/errno.h (Linux 6.18).
+const RESTARTS: std::ops::RangeInclusive<u64> = 512..=516;
 /// All but `SIGTRAP`, by which a step ends.
 const WHILE_STEPPING: u64 = !(1 << (libc::SIGTRAP - 1));
 
@@ -305,8 +307,9 @@ impl Sites {
         let is_in_stub = || {
             // In a system call that was interrupted there it stays: that is one that does not return.
             ptrace::registers(thread).is_ok_and(|registers| {
-                registers.orig_rax.cast_signed() < 0
-                    && process.sites.areas.iter().any(|area| area.holds(registers.rip))
+                let is_interrupted = registers.orig_rax.cast_signed() >= 0
+                    && RESTARTS.contains(&registers.rax.wrapping_neg());
+                !is_interrupted && process.sites.areas.iter().any(|area| area.holds(registers.rip))
             })
         };
         if process.sites.areas.is_empty() {

@@ -234,11 +234,29 @@ impl TraceArgs {
         if let Err(error) = Column::parse_list(&self.columns) {
             return Some(format!("-U {}: {error}", self.columns.join(",")));
         }
+        if let Some(refused) = self.sites_refused() {
+            return Some(refused);
+        }
         let output = self.output.as_ref().map(|path| path.to_string_lossy())?;
         output
             .trim_start()
             .starts_with(['|', '!'])
             .then(|| format!("-o '{output}': {}", habits::NO_PIPE))
+    }
+
+    /// Why code in the program cannot count what is asked for.
+    fn sites_refused(&self) -> Option<String> {
+        let via = self.via.to_possible_value().filter(|_| self.via.has_sites())?;
+        let why = if self.attaches() {
+            "counts the system calls of programs that clockscope starts, not of running ones"
+        } else if self.no_follow {
+            "must be told of the libraries that the program loads, and --no-follow lets go of it before"
+        } else if self.top && self.via == Via::Sites {
+            "is read at the end, and --top shows counts before"
+        } else {
+            return None;
+        };
+        Some(format!("--via {}: this {why}; try --via bpf", via.get_name()))
     }
 
     /// The calls whose callers are to be sampled: as said, and those of the vDSO where the form
@@ -419,6 +437,15 @@ mod tests {
         assert!(
             parsed(&["-U", "x,y"]).unwrap().refused().unwrap().starts_with("-U x,y: no column")
         );
+        for words in [
+            &["--via", "sites", "--no-follow"][..],
+            &["--via", "both", "--no-follow"],
+            &["--via", "sites", "--top"],
+        ] {
+            let refused = parsed(words).unwrap().refused();
+            assert!(refused.is_some_and(|why| why.ends_with("; try --via bpf")), "{words:?}");
+        }
+        assert_eq!(parsed(&["--via", "both", "--top"]).unwrap().refused(), None);
         assert!(parsed(&["-ff"]).unwrap().refused().unwrap().contains("--per-process"));
         assert!(parsed(&["-o", "|less"]).unwrap().refused().unwrap().contains("-o >(COMMAND)"));
         assert!(parsed(&["-o", "!less"]).unwrap().refused().unwrap().contains("-o >(COMMAND)"));

@@ -195,13 +195,3 @@ fn what_is_not_counted_is_said() {
     assert!(says("rt_sigreturn"), "{reasons:?}");
     assert!(says("by process and thread"), "{reasons:?}");
 }
-
-#[test]
-fn running_processes_are_refused() {
-    let pid = std::process::id().to_string();
-    let mut command = std::process::Command::new(crate::support::running::clockscope());
-    let output = command.args(["trace", "--via", "sites", "-p", &pid]).output().expect("run");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(125), "{said}");
-    assert!(said.contains("not of running ones; try --via bpf"), "{said}");
-}
