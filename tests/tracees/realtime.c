@@ -15,6 +15,7 @@
 // that one's children, and of all others in the opposite order. Nothing spins for ever: who waits for the parent gives up after 20 s, and says so.
 #define _GNU_SOURCE
 #include "say.h"
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -234,7 +235,10 @@ static void hog(void)
     sigprocmask(SIG_UNBLOCK, &alarm, NULL);
     setitimer(ITIMER_REAL, &every, NULL);
     SAY("ready\n");
-    if (read(0, &byte, 1) < 0) shared->gave_up = 1;
+    if (read(0, &byte, 1) < 0) {
+        shared->gave_up = 1;
+        SAY("result no line could be read: %d\n", errno);
+    }
     setitimer(ITIMER_REAL, &off, NULL);
     shared->is_over = 1;
     pthread_join(spinner, NULL);

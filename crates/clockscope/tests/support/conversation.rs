@@ -65,8 +65,10 @@ impl Conversation {
     #[track_caller]
     pub(crate) fn say(&mut self, line: &str) {
         let input = self.input.as_mut().expect("its input is open");
-        writeln!(input, "{line}").expect("send a line");
-        input.flush().expect("send a line");
+        let sent = writeln!(input, "{line}").and_then(|()| input.flush());
+        if let Err(error) = sent {
+            panic!("nobody reads `{line}`: {error}; {}", self.state());
+        }
     }
 
     /// The next line.
