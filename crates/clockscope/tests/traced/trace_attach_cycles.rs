@@ -191,7 +191,8 @@ fn postgres_backends() {
     // A client that saw an error would have left, and its backend with it.
     assert!(bench.try_wait().expect("look at pgbench").is_none(), "pgbench has given up");
     wait_until("psql's backend has ended and no other", || backends() == busy);
-    signal("INT", bench.id().try_into().expect("is a pid"));
+    // Not INT, which programs that a shell starts in the background ignore.
+    signal("TERM", bench.id().try_into().expect("is a pid"));
     let output = finish(bench);
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!words.contains("ERROR") && !words.contains("aborted"), "{words}");
