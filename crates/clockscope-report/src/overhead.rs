@@ -106,7 +106,7 @@ pub(super) fn what_it_cost(report: &TraceReport) -> String {
                 .to_owned(),
         ),
         "sites" => parts.push(
-            "system calls were counted by code in the program, a few ns each; their errors and times are not \
+            "system calls were counted by code in the program; their errors and times are not \
              known"
                 .to_owned(),
         ),

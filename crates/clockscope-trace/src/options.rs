@@ -10,7 +10,7 @@ pub enum Via {
     Bpf,
     /// ptrace: works everywhere, costs about 20 us a call
     Ptrace,
-    /// code in the program, before each `syscall` instruction: no privileges, a few ns a call; no errors, no times
+    /// code in the program, before each `syscall` instruction: no privileges, no errors, no times
     Sites,
     /// eBPF, and compare with what code in the program counts
     Both,

@@ -11,13 +11,16 @@ use crate::rounds::{Variant, interleave};
 use crate::sections::exactness::{self, Tally};
 use crate::series::{Series, named, ratio_to, time_table};
 use crate::suite::{LAUNCH_LIMIT, Suite, path_of};
-use crate::tracer::{STRACE, STRACE_SECCOMP, TRACE_COUNTS, TRACE_TIME, TRACE_VDSO, Tracer};
+use crate::tracer::{
+    STRACE, STRACE_SECCOMP, TRACE_COUNTS, TRACE_SITES, TRACE_TIME, TRACE_VDSO, Tracer,
+};
 
 /// The tracers to compare; `perf stat` with all its events only where there is time for it.
-fn tracers(suite: &Suite) -> [Tracer; 13] {
+fn tracers(suite: &Suite) -> [Tracer; 14] {
     [
         Tracer::Untraced,
         TRACE_VDSO,
+        TRACE_SITES,
         TRACE_COUNTS,
         TRACE_TIME,
         Tracer::Clockscope("trace --latency"),
@@ -59,7 +62,9 @@ fn getppid(suite: &Suite, page: &mut Page) {
          lost every launch's count says none.",
     );
     exactness::table(page, &tallies);
-    for tally in tallies.iter().filter(|tally| [TRACE_COUNTS, TRACE_TIME].contains(&tally.tracer()))
+    for tally in tallies
+        .iter()
+        .filter(|tally| [TRACE_SITES, TRACE_COUNTS, TRACE_TIME].contains(&tally.tracer()))
     {
         page.verdict(&tally.verdict("getppid"));
     }
@@ -74,7 +79,7 @@ fn tallies(variants: &[Variant<Launch>]) -> Vec<Tally> {
 }
 
 fn write_ratio_verdicts(page: &mut Page, all: &[Series], what: &str) {
-    for (tracer, limit) in [(TRACE_COUNTS, 1.5), (TRACE_TIME, 3.0)] {
+    for (tracer, limit) in [(TRACE_SITES, 1.05), (TRACE_COUNTS, 1.5), (TRACE_TIME, 3.0)] {
         let slower = ratio_to(all, "untraced", &tracer.name());
         let what = format!("{what} under {}", tracer.name());
         page.verdict(&verdict(&what, Target::AtMost(limit), Unit::Ratio, slower));
