@@ -67,7 +67,8 @@ impl Conversation {
         let input = self.input.as_mut().expect("its input is open");
         let sent = writeln!(input, "{line}").and_then(|()| input.flush());
         if let Err(error) = sent {
-            panic!("nobody reads `{line}`: {error}; {}", self.state());
+            let said: Vec<String> = self.lines.try_iter().collect();
+            panic!("nobody reads `{line}`: {error}; {} {said:?}", self.state());
         }
     }
 
