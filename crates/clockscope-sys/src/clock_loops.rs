@@ -2,10 +2,10 @@
 //!
 //! The answer goes to a place on the stack, or to a register, at each turn; nobody looks at it.
 
-use std::arch::asm;
 use std::io;
 use std::mem::MaybeUninit;
 
+use super::arch::counter;
 use super::loops::Loops;
 use super::vdso_call::Call;
 use super::vdso_functions::Functions;
@@ -15,9 +15,9 @@ use fastclock::ClockId;
 /// A counter of the CPU, with what keeps its reading in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterOrder {
-    /// `rdtsc`: may be read early or late.
+    /// Reading it alone (`rdtsc`): may be done early or late.
     Bare,
-    /// `lfence; rdtsc`: read after everything before it is done.
+    /// Behind a barrier (`lfence`, `isb`): read after everything before it is done.
     Fenced,
     /// `rdtscp`: read when everything before it is done.
     Rdtscp,
@@ -178,7 +178,7 @@ pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loops, NoLoop> {
 /// When the kernel refuses the call, or has none of this name.
 pub fn by_syscall(call: Call) -> Result<Loops, NoLoop> {
     refusal(call)?;
-    let number = call.number();
+    let number = call.number().ok_or(NoLoop::NoSystemCall)?;
     Ok(match call {
         Call::ClockGettime(clock) => by_number(number, clock),
         Call::ClockGetres => by_number(number, ClockId::Monotonic),
@@ -239,27 +239,11 @@ fn refusal(call: Call) -> Result<(), NoLoop> {
 /// # Errors
 ///
 /// When the CPU lacks it or this process may not use it.
-pub fn of_counter(counter: CounterOrder) -> Result<Loops, NoLoop> {
+pub fn of_counter(order: CounterOrder) -> Result<Loops, NoLoop> {
     if tsc::is_permitted() == Some(false) {
         return Err(NoLoop::CounterForbidden);
     }
-    Ok(match counter {
-        // SAFETY: the instruction exists on every x86-64; it changes the registers named.
-        CounterOrder::Bare => Loops::around(|| unsafe {
-            asm!("rdtsc", out("eax") _, out("edx") _, options(nomem, nostack, preserves_flags));
-        }),
-        // SAFETY: as above.
-        CounterOrder::Fenced => Loops::around(|| unsafe {
-            asm!("lfence", "rdtsc", out("eax") _, out("edx") _,
-                 options(nomem, nostack, preserves_flags));
-        }),
-        CounterOrder::Rdtscp if !tsc::has_rdtscp() => return Err(NoLoop::NoInstruction),
-        // SAFETY: as above.
-        CounterOrder::Rdtscp => Loops::around(|| unsafe {
-            asm!("rdtscp", out("eax") _, out("edx") _, out("ecx") _,
-                 options(nomem, nostack, preserves_flags));
-        }),
-    })
+    counter::loops(order).ok_or(NoLoop::NoInstruction)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use fastclock::ClockId;
 
+use super::arch::counter;
+use super::raw_syscall::{self, argument};
 use super::vdso_call::Call;
 use super::vdso_functions::Functions;
 
@@ -50,19 +52,9 @@ pub fn by_libc(clock: ClockId) -> Option<Timespec> {
 #[inline]
 pub fn by_syscall(clock: ClockId) -> Option<Timespec> {
     let mut time = UNWRITTEN;
-    let mut status = libc::SYS_clock_gettime;
-    // SAFETY: the kernel writes only to the local, and changes only these registers.
-    unsafe {
-        std::arch::asm!(
-            "syscall",
-            inout("rax") status,
-            in("rdi") i64::from(clock.as_raw()),
-            in("rsi") &raw mut time,
-            out("rcx") _,
-            out("r11") _,
-            options(nostack),
-        );
-    }
+    let (id, at) = (argument(clock.as_raw()), (&raw mut time).expose_provenance());
+    // SAFETY: the kernel writes only to the local.
+    let status = unsafe { raw_syscall::two(libc::SYS_clock_gettime, id, at) };
     (status == 0).then_some((time.tv_sec, time.tv_nsec))
 }
 
@@ -75,19 +67,16 @@ pub fn resolution_ns(clock: ClockId) -> Option<u64> {
     u64::try_from(nanos).ok().filter(|_| status == 0)
 }
 
-/// The counter, read whenever the CPU sees fit: `rdtsc`.
+/// The counter, read whenever the CPU sees fit.
 #[inline]
 pub fn counter() -> i64 {
-    // SAFETY: reads a register that exists on every x86-64.
-    unsafe { std::arch::x86_64::_rdtsc() }.cast_signed()
+    counter::bare().cast_signed()
 }
 
-/// The counter, read after everything before it: `lfence; rdtsc`.
+/// The counter, read after everything before it.
 #[inline]
 pub fn counter_fenced() -> i64 {
-    // SAFETY: exists on every x86-64 and changes nothing.
-    unsafe { std::arch::x86_64::_mm_lfence() };
-    counter()
+    counter::fenced().cast_signed()
 }
 
 #[cfg(test)]

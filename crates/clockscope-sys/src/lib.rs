@@ -8,6 +8,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 
 pub mod access;
 pub mod affinity;
+mod arch;
 pub mod bpf;
 pub mod clock_loops;
 pub mod clock_reads;

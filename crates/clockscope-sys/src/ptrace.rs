@@ -3,10 +3,9 @@
 use std::io;
 use std::ptr::without_provenance_mut;
 
+use super::arch::registers;
+pub use super::arch::registers::Registers;
 use super::check;
-
-/// General registers of a stopped tracee.
-pub type Registers = libc::user_regs_struct;
 
 /// Follow `execve`, `fork`, `vfork` and `clone`, and mark system-call stops with bit 7.
 pub const FOLLOW: i32 = libc::PTRACE_O_TRACEEXEC
@@ -33,8 +32,14 @@ pub enum Resume {
     ToSyscall,
 }
 
-fn call(request: libc::c_uint, pid: i32, address: usize, data: usize) -> io::Result<i64> {
-    // SAFETY: for the requests made in this file `address` and `data` are numbers, or point to
+/// Makes a request.
+pub(crate) fn call(
+    request: libc::c_uint,
+    pid: i32,
+    address: usize,
+    data: usize,
+) -> io::Result<i64> {
+    // SAFETY: for the requests made in this file and for registers `address` and `data` are numbers, or point to
     // memory of the right size that outlives the call.
     let result = unsafe {
         libc::ptrace(
@@ -143,12 +148,6 @@ pub fn dispatches_system_calls(pid: i32) -> bool {
         && config[0] != 0
 }
 
-/// Registers that are all zero.
-pub fn no_registers() -> Registers {
-    // SAFETY: all-zero is a value of this plain struct of integers.
-    unsafe { std::mem::zeroed() }
-}
-
 /// Sets the options (`PTRACE_O_*`) of a stopped tracee.
 ///
 /// # Errors
@@ -167,26 +166,25 @@ pub fn single_step(pid: i32) -> io::Result<()> {
     call(libc::PTRACE_SINGLESTEP, pid, 0, 0).map(drop)
 }
 
-/// The two bytes at an address of a stopped tracee.
+/// Whether the instruction at an address of a stopped tracee enters the kernel.
 ///
 /// # Errors
 ///
 /// `EIO` where nothing is mapped.
-pub(crate) fn two_bytes(pid: i32, address: u64) -> io::Result<[u8; 2]> {
+pub(crate) fn is_syscall(pid: i32, address: u64) -> io::Result<bool> {
     let at = usize::try_from(address).map_err(io::Error::other)?;
     let offset = at % size_of::<u64>();
     // An aligned word does not reach into a page that may not be there.
-    let word = |at| peek(libc::PTRACE_PEEKTEXT, pid, at).map(u64::to_le_bytes);
-    let first = word(at - offset)?;
-    let second = match first.get(offset + 1) {
-        Some(byte) => *byte,
-        None => word(at + 1)?[0],
-    };
-    Ok([first[offset], second])
+    let mut bytes = peek(libc::PTRACE_PEEKTEXT, pid, at - offset)?.to_le_bytes()[offset..].to_vec();
+    let wanted = registers::SYSCALL;
+    if bytes.len() < wanted.len() && wanted.starts_with(&bytes) {
+        bytes.extend(peek(libc::PTRACE_PEEKTEXT, pid, at - offset + 8)?.to_le_bytes());
+    }
+    Ok(bytes.starts_with(&wanted))
 }
 
 /// A word of a stopped tracee.
-fn peek(request: libc::c_uint, pid: i32, address: usize) -> io::Result<u64> {
+pub(crate) fn peek(request: libc::c_uint, pid: i32, address: usize) -> io::Result<u64> {
     let mut word = 0_u64;
     let into = (&raw mut word).expose_provenance();
     // The system call itself stores the word where `data` points; the wrapper of the C library has
@@ -213,9 +211,7 @@ pub fn event_message(pid: i32) -> io::Result<i32> {
 ///
 /// `ESRCH` when it has died meanwhile.
 pub fn registers(pid: i32) -> io::Result<Registers> {
-    let mut registers = no_registers();
-    call(libc::PTRACE_GETREGS, pid, 0, (&raw mut registers).expose_provenance())?;
-    Ok(registers)
+    Registers::of(pid)
 }
 
 /// Changes the registers of a stopped tracee.
@@ -224,16 +220,16 @@ pub fn registers(pid: i32) -> io::Result<Registers> {
 ///
 /// `ESRCH` when it has died meanwhile.
 pub fn set_registers(pid: i32, registers: &Registers) -> io::Result<()> {
-    call(libc::PTRACE_SETREGS, pid, 0, std::ptr::from_ref(registers).expose_provenance()).map(drop)
+    registers.give_to(pid)
 }
 
-/// The FS base of a stopped tracee: where the thread's local storage is.
+/// Where the local storage of a stopped tracee's thread is.
 ///
 /// # Errors
 ///
 /// `ESRCH` when it has died meanwhile.
-pub fn fs_base(pid: i32) -> io::Result<u64> {
-    peek(libc::PTRACE_PEEKUSER, pid, std::mem::offset_of!(Registers, fs_base))
+pub fn thread_pointer(pid: i32) -> io::Result<u64> {
+    registers::thread_pointer(pid)
 }
 
 /// Who sent the signal that a tracee has stopped for: sender's process id, and the code.

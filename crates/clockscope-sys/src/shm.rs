@@ -81,12 +81,12 @@ impl<T: SharedContent> Segment<T> {
     /// # Errors
     ///
     /// `EPERM` when this process may not.
-    pub fn give_to(&mut self, uid: u32, gid: u32, mode: u16) -> io::Result<()> {
+    pub fn give_to(&mut self, uid: u32, gid: u32, mode: i32) -> io::Result<()> {
         // SAFETY: all-zero is a value of this plain struct, of which the kernel reads three fields.
         let mut data: libc::shmid_ds = unsafe { std::mem::zeroed() };
         data.shm_perm.uid = uid;
         data.shm_perm.gid = gid;
-        data.shm_perm.mode = mode;
+        data.shm_perm.mode = mode.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: the pointer is to a local of the right type.
         check(unsafe { libc::shmctl(self.id, libc::IPC_SET, &raw mut data) })?;
         self.owner = Some((uid, gid));

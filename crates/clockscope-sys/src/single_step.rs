@@ -14,8 +14,6 @@ const MARK: usize = 0x636c_6f63_6b73_6370;
 const REFUSED: i32 = 64;
 /// The largest error number that fits into an exit code beside [`REFUSED`].
 const ERROR_MAX: i32 = 255 - REFUSED;
-/// Two bytes: `syscall`.
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// Instructions of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +22,7 @@ pub struct Steps {
     pub user: u64,
     /// Of those, at addresses in the range that was asked for.
     pub in_range: u64,
-    /// Of those, instructions that enter the kernel (`syscall`).
+    /// Of those, instructions that enter the kernel.
     pub syscalls: u64,
 }
 
@@ -42,8 +40,8 @@ pub struct Steps {
 ///
 /// # References
 ///
-/// `PTRACE_SINGLESTEP` in `ptrace(2)`: with `syscall`, one step is the instruction and all that the
-/// kernel does for it
+/// `PTRACE_SINGLESTEP` in `ptrace(2)`: an instruction that enters the kernel is one step, with all that
+/// the kernel does for it
 pub fn count(
     calling: &Loop,
     turns: &[u64],
@@ -115,17 +113,18 @@ impl Child {
         let mut steps = Steps::default();
         while steps.user <= most {
             let registers = ptrace::registers(self.pid)?;
-            let is_syscall = match known.get(&registers.rip) {
+            let pc = registers.pc();
+            let is_syscall = match known.get(&pc) {
                 Some(is_syscall) => *is_syscall,
-                None => ptrace::two_bytes(self.pid, registers.rip)? == SYSCALL,
+                None => ptrace::is_syscall(self.pid, pc)?,
             };
-            known.insert(registers.rip, is_syscall);
+            known.insert(pc, is_syscall);
             self.step()?;
             if is_syscall && is_mark(&registers) {
                 return Ok(steps);
             }
             steps.user += 1;
-            steps.in_range += u64::from(range.contains(&registers.rip));
+            steps.in_range += u64::from(range.contains(&pc));
             steps.syscalls += u64::from(is_syscall);
         }
         Err(io::ErrorKind::TimedOut.into())
@@ -165,7 +164,8 @@ impl Drop for Child {
 }
 
 fn is_mark(registers: &Registers) -> bool {
-    registers.rax == libc::SYS_getppid.cast_unsigned() && usize::try_from(registers.rdi) == Ok(MARK)
+    registers.next_call_number() == libc::SYS_getppid.cast_unsigned()
+        && usize::try_from(registers.argument(0)) == Ok(MARK)
 }
 
 #[cfg(test)]
@@ -173,6 +173,7 @@ mod tests {
     use std::arch::asm;
 
     use super::*;
+    use crate::arch::registers::known;
     use crate::loops::Loops;
 
     /// The instructions of one call: two turns without one turn, without those of an empty turn.
@@ -213,27 +214,13 @@ mod tests {
 
     #[test]
     fn the_instruction_that_enters_the_kernel_is_one_and_is_recognised() {
-        let call = Loops::around(|| {
-            // SAFETY: `getppid` takes and changes nothing; the two registers are those that the
-            // instruction itself changes.
-            unsafe {
-                asm!(
-                    "nop", "mov eax, 110", "syscall", "nop",
-                    out("rax") _, out("rcx") _, out("r11") _, options(nomem, nostack)
-                );
-            }
-        });
+        let call = Loops::around(known::call);
         assert_eq!(of_one_call(&call, &(0..0)), Steps { user: 4, in_range: 0, syscalls: 1 });
     }
 
     #[test]
     fn a_loop_inside_is_counted_turn_by_turn() {
-        let call = Loops::around(|| {
-            // SAFETY: changes one register only.
-            unsafe {
-                asm!("mov ecx, 10", "2:", "dec ecx", "jnz 2b", out("ecx") _, options(nomem, nostack))
-            };
-        });
+        let call = Loops::around(known::ten_turns);
         assert_eq!(of_one_call(&call, &(0..0)).user, 1 + 10 * 2);
     }
 

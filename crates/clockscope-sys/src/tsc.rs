@@ -1,6 +1,4 @@
-//! The time-stamp counter and the kernel's clocks, as readings.
-
-use std::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _rdtsc};
+//! The CPU's counter and the kernel's clocks, as readings.
 
 use fastclock::Ticks;
 pub use fastclock::sys::{now, now_by_syscall, resolution};
@@ -8,38 +6,20 @@ use rustix::process::{
     TimeStampCounterReadability, set_time_stamp_counter_readability, time_stamp_counter_readability,
 };
 
-/// True if the CPU has `rdtscp`.
-pub fn has_rdtscp() -> bool {
-    __cpuid(0x8000_0000).eax >= 0x8000_0001 && __cpuid(0x8000_0001).edx & (1 << 27) != 0
-}
-
-/// True if the kernel lets programs use `rdfsbase`.
-///
-/// # References
-///
-/// `HWCAP2_FSGSBASE` in arch/x86/include/uapi/asm/hwcap2.h (Linux 6.18)
-pub fn has_rdfsbase() -> bool {
-    // SAFETY: takes a number.
-    unsafe { libc::getauxval(libc::AT_HWCAP2) & 2 != 0 }
-}
+use super::arch::counter;
+pub use super::arch::counter::{has_read_after, has_thread_pointer};
 
 /// The counter now, read after everything before it is done.
 pub fn before() -> Ticks {
-    // SAFETY: both instructions exist on every x86-64 and change no memory.
-    unsafe {
-        _mm_lfence();
-        Ticks(_rdtsc())
-    }
+    Ticks(counter::fenced())
 }
 
-/// The counter now, read when everything before it is done; needs [`has_rdtscp`].
+/// The counter now, read when everything before it is done; needs [`has_read_after`].
 pub fn after() -> Ticks {
-    let mut cpu = 0;
-    // SAFETY: changes only the local variable.
-    unsafe { Ticks(__rdtscp(&raw mut cpu)) }
+    Ticks(counter::after())
 }
 
-/// Whether this thread may read the counter (`PR_GET_TSC`): true if `rdtsc` works, false if it raises
+/// Whether this thread may read the counter (`PR_GET_TSC`): true if reading it works, false if it raises
 /// `SIGSEGV`; `None` where the kernel has no such switch.
 ///
 /// The vDSO reads the counter too: without permission most of its clock reads die by the signal.

@@ -9,6 +9,7 @@ use fastclock::{ClockId, Nanos, Picos};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
+use super::arch::machine;
 use super::raw_syscall;
 use super::vdso_functions::Functions;
 
@@ -93,18 +94,18 @@ impl Call {
 
     /// The name of its symbol in the image.
     pub fn symbol(self) -> String {
-        format!("__vdso_{}", self.name())
+        format!("{}{}", machine::VDSO_PREFIX, self.name())
     }
 
-    /// The number of the system call.
-    pub(super) const fn number(self) -> libc::c_long {
+    /// The number of the system call; `None` where the architecture has none of this name.
+    pub(super) const fn number(self) -> Option<libc::c_long> {
         match self {
-            Self::ClockGettime(_) => libc::SYS_clock_gettime,
-            Self::Gettimeofday => libc::SYS_gettimeofday,
-            Self::Time => libc::SYS_time,
-            Self::ClockGetres => libc::SYS_clock_getres,
-            Self::Getcpu => libc::SYS_getcpu,
-            Self::Getrandom => libc::SYS_getrandom,
+            Self::ClockGettime(_) => Some(libc::SYS_clock_gettime),
+            Self::Gettimeofday => Some(libc::SYS_gettimeofday),
+            Self::Time => machine::SYS_TIME,
+            Self::ClockGetres => Some(libc::SYS_clock_getres),
+            Self::Getcpu => Some(libc::SYS_getcpu),
+            Self::Getrandom => Some(libc::SYS_getrandom),
         }
     }
 }
@@ -222,7 +223,7 @@ impl Callable {
     /// Prepares a call of the function at `address`, which [`callables`] found under its name in
     /// the image of this process.
     fn new(call: Call, address: usize) -> Option<Self> {
-        let number = call.number();
+        let number = call.number()?;
         let pointer = std::ptr::with_exposed_provenance::<()>(address);
         // SAFETY: the image that lies at this address in this process exports the function there.
         // The vDSO stays mapped for the life of the process, and its functions follow the C calling

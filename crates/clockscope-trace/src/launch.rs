@@ -117,7 +117,7 @@ impl Prepared {
 /// How vDSO calls can be counted on this CPU and kernel.
 pub fn counting(by: CountBy) -> Counting {
     match by {
-        CountBy::Thread if tsc::has_rdfsbase() => Counting::ByThread,
+        CountBy::Thread if tsc::has_thread_pointer() => Counting::ByThread,
         CountBy::Thread | CountBy::Cpu => Counting::ByCpu,
     }
 }

@@ -65,7 +65,7 @@ impl Route {
             Self::Syscall => "syscall_",
             Self::Coarse => "coarse_",
             Self::Slow { .. } => "slow_",
-            Self::Tsc { fast: false } if tsc::has_rdtscp() => "tscp_",
+            Self::Tsc { fast: false } if tsc::has_read_after() => "tscp_",
             Self::Tsc { fast: false } => "tsc_",
             Self::Tsc { fast: true } => "fast_",
         }

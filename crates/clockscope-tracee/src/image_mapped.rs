@@ -52,7 +52,7 @@ impl AwaitedImages {
         let registers = ptrace::registers(thread).ok();
         match (ptrace::syscall_info(thread), registers) {
             (Ok(SyscallStop::Entry { number, .. }), Some(registers))
-                if number == SYS_MMAP && registers.r9 == INSTALL_MARK =>
+                if number == SYS_MMAP && registers.argument(5) == INSTALL_MARK =>
             {
                 waiting.mapping = true;
                 None
@@ -65,7 +65,7 @@ impl AwaitedImages {
             }
             (Ok(SyscallStop::Exit { .. }), Some(registers)) if waiting.mapping => {
                 self.waiting.remove(&thread);
-                Some(registers.rax).filter(|base| *base < ERRORS_FROM)
+                Some(registers.result()).filter(|base| *base < ERRORS_FROM)
             }
             _ => {
                 self.waiting.remove(&thread);

@@ -241,7 +241,7 @@ fn the_clock_page_is_read_without_a_jump_where_nothing_is_counted() {
     let address = |counting, route| {
         ready(&kernel, counting, route).function("__vdso_clock_gettime").unwrap().offset
     };
-    let ordered = if tsc::has_rdtscp() { "tscp_clock_gettime" } else { "tsc_clock_gettime" };
+    let ordered = if tsc::has_read_after() { "tscp_clock_gettime" } else { "tsc_clock_gettime" };
     for (fast, name) in [(false, ordered), (true, "fast_clock_gettime")] {
         let route = Route::Tsc { fast };
         assert_eq!(address(Counting::No, route), u64::from(entry(name).unwrap().0));

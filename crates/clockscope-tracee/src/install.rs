@@ -21,9 +21,6 @@ use clockscope_containers::filter;
 use clockscope_sys::shm::Segment;
 use clockscope_sys::{access, memory, ptrace};
 
-/// Code segment of 64-bit programs: `__USER_CS` in arch/x86/include/asm/segment.h (Linux 6.18).
-pub(super) const USER_CS: u64 = 0x33;
-
 /// A program whose address space is limited to less than this may fail for want of the few hundred
 /// KiB that are mapped behind the shim.
 const ROOMY: u64 = 256 << 20;
@@ -58,10 +55,10 @@ pub(crate) fn install(
     spare: &mut SparePages,
 ) -> Result<Installed, Decline> {
     let mut registers = ptrace::registers(pid).map_err(|error| Decline::Access(error.kind()))?;
-    if registers.cs != USER_CS {
+    if !registers.is_64_bit() {
         return Err(Decline::Not64Bit);
     }
-    let vdso = find_vdso(registers.rsp, |address, into| memory::read(pid, address, into).ok())
+    let vdso = find_vdso(registers.sp(), |address, into| memory::read(pid, address, into).ok())
         .ok_or(Decline::NoVdso)?;
     if let Some(limit) = access::address_space_limit(pid).filter(|limit| *limit < ROOMY) {
         return Err(Decline::AddressSpace(limit));
@@ -75,7 +72,7 @@ pub(crate) fn install(
     }
     let (clock, clock_inode) = session.clock_place();
     let areas = areas(session, pid);
-    let image = session.copies_itself.then(|| below(registers.rsp, session.image()));
+    let image = session.copies_itself.then(|| below(registers.sp(), session.image()));
     let code = assemble(&Launch {
         image,
         install_offset: session.ready().install_offset,
@@ -84,7 +81,7 @@ pub(crate) fn install(
             auxv_slot: vdso.slot,
             shared_id,
             process: number,
-            entry: registers.rip,
+            entry: registers.pc(),
             clock,
             clock_inode,
             areas,
@@ -98,7 +95,7 @@ pub(crate) fn install(
         memory::write(pid, image, session.image()).map_err(|_| Decline::Stack)?;
     }
     memory::write_text(pid, at, &code).map_err(|error| Decline::Access(error.kind()))?;
-    registers.rip = at;
+    registers.set_pc(at);
     ptrace::set_registers(pid, &registers).map_err(|error| Decline::Access(error.kind()))?;
     Ok(Installed { pages: shared, slot: vdso.slot, wants_image: image.is_none(), areas })
 }
@@ -154,10 +151,10 @@ pub(crate) fn has_image(thread: i32, base: u64) -> bool {
 pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> {
     let access = |error: std::io::Error| Decline::Access(error.kind());
     let mut registers = ptrace::registers(pid).map_err(access)?;
-    if registers.cs != USER_CS {
+    if !registers.is_64_bit() {
         return Err(Decline::Not64Bit);
     }
-    let stack = registers.rsp;
+    let stack = registers.sp();
     let read = |address, into: &mut [u8]| memory::read(pid, address, into).ok();
     let vdso = find_vdso(stack, read).ok_or(Decline::NoVdso)?;
     let path = find_value(stack, AT_EXECFN, read).ok_or(Decline::NoVdso)?;
@@ -169,7 +166,7 @@ pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> 
         path,
         arguments: stack + 8,
         environment,
-        entry: registers.rip,
+        entry: registers.pc(),
     });
     let room = session.room.clone();
     if code.len() > room.len() {
@@ -177,7 +174,7 @@ pub(crate) fn execute_again(session: &Session, pid: i32) -> Result<(), Decline> 
     }
     let at = vdso.base + room.start as u64;
     memory::write_text(pid, at, &code).map_err(access)?;
-    registers.rip = at;
+    registers.set_pc(at);
     ptrace::set_registers(pid, &registers).map_err(access)
 }
 

@@ -185,7 +185,7 @@ impl NewTasks {
             }
             Ok(SyscallStop::Exit { is_error: false }) if task.asking => {
                 let process = task.process;
-                let own = ptrace::fs_base(thread).ok();
+                let own = ptrace::thread_pointer(thread).ok();
                 match own.filter(|key| *key != 0 && processes.is_free(process, *key)) {
                     Some(key) => {
                         self.forget(processes, thread);
@@ -283,14 +283,14 @@ fn birth(process: i32, parent: i32, child: i32) -> NewTask {
 }
 
 fn clone_flags(parent: i32, registers: &Registers) -> Option<u64> {
-    if registers.cs != super::install::USER_CS {
+    if !registers.is_64_bit() {
         return None;
     }
-    match registers.orig_rax {
-        SYS_CLONE => Some(registers.rdi),
+    match registers.call_number() {
+        SYS_CLONE => Some(registers.argument(0)),
         SYS_FORK => Some(0),
         SYS_VFORK => Some(CLONE_VM | CLONE_VFORK),
-        SYS_CLONE3 => memory::read_u64(parent, registers.rdi).ok(),
+        SYS_CLONE3 => memory::read_u64(parent, registers.argument(0)).ok(),
         _ => None,
     }
 }
@@ -301,7 +301,7 @@ fn begin(processes: &mut Processes, child: i32, birth: NewTask) {
     if birth.is_thread {
         if !birth.shares_fs_base
             && processes.get(index).pages.is_some()
-            && let Ok(key) = ptrace::fs_base(child)
+            && let Ok(key) = ptrace::thread_pointer(child)
         {
             processes.name_key(child, key);
         }

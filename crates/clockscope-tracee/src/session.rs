@@ -142,7 +142,7 @@ impl Session {
     /// Where the kernel has no robust futexes.
     pub fn allow_timing(&self) -> io::Result<()> {
         match self.live {
-            Some(live) if tsc::has_rdtscp() => robust::announce(&live.get().tracer),
+            Some(live) if tsc::has_read_after() => robust::announce(&live.get().tracer),
             _ => Ok(()),
         }
     }
@@ -326,7 +326,7 @@ impl Bracket {
     /// of many short times is a leap too short. The mean of a block of them is not; and of the blocks the
     /// median counts, because some are interrupted.
     fn measure() -> Self {
-        if !tsc::has_rdtscp() {
+        if !tsc::has_read_after() {
             return Self::default();
         }
         let read = || {

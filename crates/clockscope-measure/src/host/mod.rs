@@ -81,7 +81,7 @@ fn tsc_hz_kernel() -> Option<(f64, &'static str)> {
     if !cfg!(target_arch = "x86_64") {
         return None;
     }
-    by_page().or_else(by_log).or_else(identity::tsc_hz_by_cpuid)
+    by_page().or_else(by_log).or_else(identity::counter_hz)
 }
 
 /// The counter around `CLOCK_MONOTONIC_RAW`, which no clock discipline steers.
@@ -89,7 +89,7 @@ fn tsc_hz_kernel() -> Option<(f64, &'static str)> {
 /// Where the TSC is the clocksource this clock is the TSC at the rate that the kernel took it to
 /// have: then both rates must agree, and what is tested is that they do.
 fn narrowest_bracket() -> Option<Bracket> {
-    if !tsc::has_rdtscp() {
+    if !tsc::has_read_after() {
         return None;
     }
     let bracket = || {

@@ -368,8 +368,9 @@ impl Leaving<'_> {
     /// Whether a thread that stands still may come back to our images. One that has been killed since goes
     /// nowhere, and what executes a program is not in them any more.
     fn may_come_back(&self, looking: &mut Looking, thread: i32) -> bool {
-        ptrace::registers(thread)
-            .is_ok_and(|registers| self.leads_back(looking, thread, (registers.rip, registers.rsp)))
+        ptrace::registers(thread).is_ok_and(|registers| {
+            self.leads_back(looking, thread, (registers.pc(), registers.sp()))
+        })
     }
 
     /// The same of a thread that goes on with this instruction and stack pointer.
@@ -399,8 +400,8 @@ fn is_inside(thread: i32, patch: &Patch) -> bool {
 /// A thread at a displaced instruction goes on at the same in its old place.
 fn leave_trampoline(thread: i32, patch: &Patch) {
     let Ok(mut registers) = ptrace::registers(thread) else { return };
-    if let Some(at) = patch.functions.iter().find_map(|f| f.to_function(registers.rip)) {
-        registers.rip = at;
+    if let Some(at) = patch.functions.iter().find_map(|f| f.to_function(registers.pc())) {
+        registers.set_pc(at);
         let _ = ptrace::set_registers(thread, &registers);
     }
 }

@@ -8,7 +8,6 @@ use super::refusal::Refusal;
 use super::stack_scan;
 use super::threads::Threads;
 use crate::decline::Decline;
-use crate::install::USER_CS;
 use crate::session::seccomp_filters;
 use clockscope_containers::filter;
 use clockscope_sys::memory;
@@ -59,14 +58,14 @@ pub(super) fn run(
 ) -> Result<(), Refusal> {
     may_make_calls(thread, work, room.at)?;
     let mut before = ptrace::registers(thread).map_err(Refusal::at("reading its registers"))?;
-    if before.cs != USER_CS {
+    if !before.is_64_bit() {
         return Err(Refusal::Bits);
     }
     if ptrace::dispatches_system_calls(thread) {
         return Err(Refusal::Dispatched);
     }
     leave_restartable_sequence(thread, &mut before);
-    if room.contains(before.rip) || work.takes_away(before.rip) {
+    if room.contains(before.pc()) || work.takes_away(before.pc()) {
         return Err(Refusal::Stuck);
     }
     let mask = ptrace::signal_mask(thread).map_err(Refusal::at("reading its signal mask"))?;
@@ -76,7 +75,8 @@ pub(super) fn run(
     }
     let bytes = &code.bytes;
     memory::write_text(thread, room.at, bytes).map_err(Refusal::at("writing to its vDSO page"))?;
-    let begin = Registers { rip: room.at, orig_rax: u64::MAX, ..before };
+    let mut begin = before;
+    (begin.rip, begin.orig_rax) = (room.at, u64::MAX);
     let step = Refusal::at("changing its registers");
     ptrace::set_registers(thread, &begin).map_err(step)?;
     // In this order: the code puts the signals back, whoever has blocked them.
@@ -128,7 +128,7 @@ fn until_it_ends(
             continue;
         }
         let Some(status) = threads.status(thread) else { return Err(Refusal::Gone) };
-        let at = ptrace::registers(thread).map_err(Refusal::at("reading its registers"))?.rip;
+        let at = ptrace::registers(thread).map_err(Refusal::at("reading its registers"))?.pc();
         match status {
             Status::Signal(_) if code.last.contains(&at) => return Ok(Ended::Signalled),
             Status::Event(libc::PTRACE_EVENT_STOP, _) if code.waiting.contains(&at) => {
@@ -199,8 +199,8 @@ fn leave_restartable_sequence(thread: i32, registers: &mut Registers) {
     }
     let word = |offset| memory::read_u64(thread, sequence + offset);
     if let (Ok(start), Ok(length), Ok(again)) = (word(8), word(16), word(24))
-        && registers.rip.wrapping_sub(start) < length
+        && registers.pc().wrapping_sub(start) < length
     {
-        registers.rip = again;
+        registers.set_pc(again);
     }
 }

@@ -214,7 +214,7 @@ mod tests {
     use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, NasmFormatter};
 
     fn registers(rax: i64, orig_rax: i64) -> Registers {
-        let mut registers = clockscope_sys::ptrace::no_registers();
+        let mut registers = Registers::zero();
         registers.rax = rax.cast_unsigned();
         registers.orig_rax = orig_rax.cast_unsigned();
         registers.rip = 0x40_1002;

@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn a_call_with_a_limit_is_left_alone() {
         let in_call = |number: u64, r10: u64| {
-            let mut registers = ptrace::no_registers();
+            let mut registers = Registers::zero();
             (registers.orig_rax, registers.r10) = (number, r10);
             waits_without_limit(&registers)
         };

@@ -3,11 +3,12 @@
 
 use std::ops::Range;
 
-use crate::install::USER_CS;
 use clockscope_sys::memory;
 
 /// How much of a stack is searched for what signal handlers return to.
 const WHOLE_STACK: usize = 256 * 1024;
+/// Code segment of 64-bit programs: `__USER_CS` in arch/x86/include/asm/segment.h (Linux 6.18).
+const USER_CS: u64 = 0x33;
 /// How far above the stack pointer of a function of the kernel's image its return address may be:
 /// several times what the largest that is redirected needs.
 const FRAME: usize = 1024;

@@ -1,0 +1,57 @@
+//! The generic timer's virtual counter, `CNTVCT_EL0`.
+
+use std::arch::asm;
+
+use crate::clock_loops::CounterOrder;
+use crate::loops::Loops;
+
+/// True: an `isb` lets everything before it be done first.
+pub fn has_read_after() -> bool {
+    true
+}
+
+/// True: every program reads `TPIDR_EL0` by one instruction.
+pub fn has_thread_pointer() -> bool {
+    true
+}
+
+/// The counter, read whenever the CPU sees fit.
+#[inline]
+pub(crate) fn bare() -> u64 {
+    let ticks;
+    // SAFETY: reads a register that Linux lets programs read.
+    unsafe {
+        asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags));
+    }
+    ticks
+}
+
+/// The counter, read after everything before it.
+#[inline]
+pub(crate) fn fenced() -> u64 {
+    let ticks;
+    // SAFETY: as above; the barrier changes nothing.
+    unsafe { asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack, preserves_flags)) };
+    ticks
+}
+
+/// The counter, read when everything before it is done.
+#[inline]
+pub(crate) fn after() -> u64 {
+    fenced()
+}
+
+/// The loops around the instructions that read the counter; `None` for those of other CPUs.
+pub(crate) fn loops(order: CounterOrder) -> Option<Loops> {
+    match order {
+        // SAFETY: reads a register that Linux lets programs read, and changes one register.
+        CounterOrder::Bare => Some(Loops::around(|| unsafe {
+            asm!("mrs {}, cntvct_el0", out(reg) _, options(nomem, nostack, preserves_flags));
+        })),
+        // SAFETY: as above.
+        CounterOrder::Fenced => Some(Loops::around(|| unsafe {
+            asm!("isb", "mrs {}, cntvct_el0", out(reg) _, options(nomem, nostack, preserves_flags));
+        })),
+        CounterOrder::Rdtscp => None,
+    }
+}

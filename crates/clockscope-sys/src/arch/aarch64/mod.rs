@@ -1,0 +1,6 @@
+//! arm64.
+
+pub(crate) mod counter;
+pub(crate) mod machine;
+pub(crate) mod raw_syscall;
+pub(crate) mod registers;

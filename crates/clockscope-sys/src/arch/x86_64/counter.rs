@@ -1,0 +1,66 @@
+//! The time-stamp counter.
+
+use std::arch::asm;
+use std::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _rdtsc};
+
+use crate::clock_loops::CounterOrder;
+use crate::loops::Loops;
+
+/// True if the CPU can read the counter when everything before it is done (`rdtscp`).
+pub fn has_read_after() -> bool {
+    __cpuid(0x8000_0000).eax >= 0x8000_0001 && __cpuid(0x8000_0001).edx & (1 << 27) != 0
+}
+
+/// True if a program learns by one instruction where its thread's local storage is: the kernel lets it use `rdfsbase`.
+///
+/// # References
+///
+/// `HWCAP2_FSGSBASE` in arch/x86/include/uapi/asm/hwcap2.h (Linux 6.18)
+pub fn has_thread_pointer() -> bool {
+    // SAFETY: takes a number.
+    unsafe { libc::getauxval(libc::AT_HWCAP2) & 2 != 0 }
+}
+
+/// The counter, read whenever the CPU sees fit: `rdtsc`.
+#[inline]
+pub(crate) fn bare() -> u64 {
+    // SAFETY: reads a register that exists on every x86-64.
+    unsafe { _rdtsc() }
+}
+
+/// The counter, read after everything before it: `lfence; rdtsc`.
+#[inline]
+pub(crate) fn fenced() -> u64 {
+    // SAFETY: exists on every x86-64 and changes nothing.
+    unsafe { _mm_lfence() };
+    bare()
+}
+
+/// The counter, read when everything before it is done; needs [`has_read_after`].
+#[inline]
+pub(crate) fn after() -> u64 {
+    let mut cpu = 0;
+    // SAFETY: changes only the local variable.
+    unsafe { __rdtscp(&raw mut cpu) }
+}
+
+/// The loops around the instructions that read the counter; `None` if this CPU does not have them.
+pub(crate) fn loops(order: CounterOrder) -> Option<Loops> {
+    Some(match order {
+        // SAFETY: the instruction exists on every x86-64; it changes the registers named.
+        CounterOrder::Bare => Loops::around(|| unsafe {
+            asm!("rdtsc", out("eax") _, out("edx") _, options(nomem, nostack, preserves_flags));
+        }),
+        // SAFETY: as above.
+        CounterOrder::Fenced => Loops::around(|| unsafe {
+            asm!("lfence", "rdtsc", out("eax") _, out("edx") _,
+                 options(nomem, nostack, preserves_flags));
+        }),
+        CounterOrder::Rdtscp if !has_read_after() => return None,
+        // SAFETY: as above.
+        CounterOrder::Rdtscp => Loops::around(|| unsafe {
+            asm!("rdtscp", out("eax") _, out("edx") _, out("ecx") _,
+                 options(nomem, nostack, preserves_flags));
+        }),
+    })
+}

@@ -1,0 +1,93 @@
+//! What the CPU says of itself and of its host.
+
+use std::arch::x86_64::{__cpuid, __cpuid_count};
+
+/// What the names of the vDSO's functions begin with.
+pub const VDSO_PREFIX: &str = "__vdso_";
+
+/// The system call that is older than `clock_gettime`.
+pub(crate) const SYS_TIME: Option<libc::c_long> = Some(libc::SYS_time);
+
+/// The first CPUID leaf that hypervisors answer.
+const HYPERVISOR: u32 = 0x4000_0000;
+
+/// EAX, EBX, ECX and EDX of a CPUID leaf, with subleaf 0; `None` if the CPU or hypervisor does not
+/// have it.
+///
+/// # References
+///
+/// - leaves 0, 0x4000_0000 and 0x8000_0000 state in EAX the last leaf of their range
+pub fn cpuid(leaf: u32) -> Option<[u32; 4]> {
+    let range = leaf & 0xffff_0000;
+    // Without a hypervisor Intel's CPUs answer for these leaves with those of another.
+    if range == HYPERVISOR && !has_hypervisor() {
+        return None;
+    }
+    let last = __cpuid(range).eax;
+    // Old KVM states 0, which means 0x4000_0001.
+    let last = if range == HYPERVISOR && last == 0 { HYPERVISOR + 1 } else { last };
+    if !(range..=range | 0xffff).contains(&last) || leaf > last {
+        return None;
+    }
+    let found = __cpuid_count(leaf, 0);
+    Some([found.eax, found.ebx, found.ecx, found.edx])
+}
+
+fn has_hypervisor() -> bool {
+    __cpuid(1).ecx >> 31 != 0
+}
+
+/// The 12 bytes by which a hypervisor names itself to its guests; `None` without a hypervisor.
+///
+/// # References
+///
+/// - CPUID leaf 1, ECX bit 31, and leaf 0x4000_0000: Intel's and AMD's manuals leave them to
+///   hypervisors, which agreed on this use
+pub fn hypervisor() -> Option<String> {
+    if !has_hypervisor() {
+        return None;
+    }
+    let leaf = __cpuid(HYPERVISOR);
+    let bytes: Vec<u8> =
+        [leaf.ebx, leaf.ecx, leaf.edx].iter().flat_map(|r| r.to_le_bytes()).collect();
+    Some(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
+}
+
+/// The rate of the TSC in hertz by CPUID, and the leaf that says it.
+///
+/// # References
+///
+/// - Intel's manual, CPUID leaf 0x15: crystal in ECX, times EBX / EAX
+/// - leaf 0x4000_0010, EAX: kilohertz, as VMware's and KVM's guests read it
+pub fn counter_hz() -> Option<(f64, &'static str)> {
+    if let Some([denominator, numerator, crystal_hz, _]) = cpuid(0x15)
+        && denominator != 0
+        && numerator != 0
+        && crystal_hz != 0
+    {
+        let hertz = f64::from(crystal_hz) * f64::from(numerator) / f64::from(denominator);
+        return Some((hertz, "CPUID leaf 0x15"));
+    }
+    let [kilohertz, ..] = cpuid(0x4000_0010)?;
+    (kilohertz != 0).then(|| (f64::from(kilohertz) * 1e3, "CPUID leaf 0x40000010"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hypervisor_is_there_if_the_cpu_says_so() {
+        let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        let is_guest = flags.split_whitespace().any(|flag| flag == "hypervisor");
+        assert_eq!(hypervisor().is_some(), is_guest);
+    }
+
+    #[test]
+    fn leaves_are_there_up_to_the_last_of_their_range() {
+        let last = cpuid(0).unwrap()[0];
+        assert!(cpuid(last).is_some() && cpuid(last + 1).is_none());
+        assert!(cpuid(0x8000_0001).unwrap()[3] >> 29 & 1 == 1, "long mode");
+        assert_eq!(cpuid(HYPERVISOR).is_some(), hypervisor().is_some());
+    }
+}

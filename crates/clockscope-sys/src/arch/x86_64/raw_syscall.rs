@@ -1,0 +1,69 @@
+//! The instruction that enters the kernel, with each number of arguments.
+
+/// Writes the functions, one for each number of arguments.
+macro_rules! system_call {
+    ($(#[$about:meta])* $name:ident($($argument:ident in $register:tt),*)) => {
+        $(#[$about])*
+        #[inline(always)]
+        pub(crate) unsafe fn $name(number: libc::c_long $(, $argument: usize)*) -> isize {
+            let answer: isize;
+            // SAFETY: the instruction changes rax, rcx and r11, and the memory that the caller has
+            // vouched for.
+            unsafe {
+                std::arch::asm!(
+                    "syscall",
+                    inlateout("rax") number => answer,
+                    $(in($register) $argument,)*
+                    lateout("rcx") _,
+                    lateout("r11") _,
+                    options(nostack),
+                );
+            }
+            answer
+        }
+    };
+}
+
+system_call! {
+    /// A call without arguments.
+    ///
+    /// # Safety
+    ///
+    /// What the call does to the process must be sound.
+    none()
+}
+system_call! {
+    /// A call with one argument.
+    ///
+    /// # Safety
+    ///
+    /// What the call does to the process must be sound, and a pointer must be valid.
+    one(first in "rdi")
+}
+system_call! {
+    /// A call with two arguments.
+    ///
+    /// # Safety
+    ///
+    /// As [`one`].
+    two(first in "rdi", second in "rsi")
+}
+system_call! {
+    /// A call with three arguments.
+    ///
+    /// # Safety
+    ///
+    /// As [`one`].
+    three(first in "rdi", second in "rsi", third in "rdx")
+}
+system_call! {
+    /// A call with six arguments; calls with four and five take it too.
+    ///
+    /// # Safety
+    ///
+    /// As [`one`].
+    six(
+        first in "rdi", second in "rsi", third in "rdx",
+        fourth in "r10", fifth in "r8", sixth in "r9"
+    )
+}
