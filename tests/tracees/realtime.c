@@ -235,9 +235,10 @@ static void hog(void)
     sigprocmask(SIG_UNBLOCK, &alarm, NULL);
     setitimer(ITIMER_REAL, &every, NULL);
     SAY("ready\n");
-    if (read(0, &byte, 1) < 0) {
+    long was_read = read(0, &byte, 1);
+    if (was_read != 1) {
         shared->gave_up = 1;
-        SAY("result no line could be read: %d\n", errno);
+        SAY("result read gave %ld, errno %d\n", was_read, errno);
     }
     setitimer(ITIMER_REAL, &off, NULL);
     shared->is_over = 1;

@@ -1,19 +1,26 @@
 // System calls where it matters where the program stands: `sites signals` makes calls in five threads while a timer
 // interrupts them, and says how often a handler came from outside of the program's own files; `sites cancel` ends
-// threads that are in the middle of calls.
+// threads that are in the middle of calls; `sites joined` makes two calls by one instruction, behind which more than one
+// number stands; `sites refused` asks for mappings of files that cannot be had; `sites faulting` is at fault right
+// before a call; `sites halted` is stopped and continued while it is given signals, and says how many it was.
 //
 // Exact: only this program calls getppid. Handlers count theirs by an atomic.
 #define _GNU_SOURCE
 #include "say.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <ucontext.h>
 
-enum { CALLS = 100000, THREADS = 4, CANCELLED = 200 };
+enum { CALLS = 100000, THREADS = 4, CANCELLED = 200, QUEUED = 4000 };
 
 static _Atomic long handled, outside, cleaned;
 
@@ -90,9 +97,101 @@ static void with_cancellation(void)
     SAY("cleaned %ld\n", cleaned);
 }
 
+// The number of one stands right before what both have in common. Far enough from code without symbols, whose bytes
+// could be jumps there.
+long own_getppid(void);
+long own_getuid(void);
+__asm__(".text\n.skip 256, 0x90\n.globl own_getuid\n.type own_getuid, @function\nown_getuid:\n"
+        "  mov $102, %eax\n  jmp 1f\n"
+        ".size own_getuid, . - own_getuid\n"
+        ".globl own_getppid\n.type own_getppid, @function\nown_getppid:\n"
+        "  mov $110, %eax\n"
+        "1: xor %edi, %edi\n  xor %esi, %esi\n  xor %edx, %edx\n  syscall\n  ret\n"
+        ".size own_getppid, . - own_getppid\n");
+
+static void joined(void)
+{
+    REPEAT(30) own_getppid();
+    REPEAT(7) own_getuid();
+    say_syscall("getppid", 30);
+    say_syscall("getuid", 7);
+}
+
+static void refused(void)
+{
+    REPEAT(5) if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, -1, 0) != MAP_FAILED) _exit(95);
+    say_syscall("getppid", 0);
+}
+
+// The first instruction is displaced, and reads from memory that it may not read.
+long own_call(const long *number);
+__asm__(".text\n.globl own_call\n.type own_call, @function\nown_call:\n"
+        "  mov (%rdi), %rax\n  xor %esi, %esi\n  syscall\n  ret\n"
+        ".size own_call, . - own_call\n");
+
+static long *forbidden;
+
+static void allow(int signal)
+{
+    (void)signal;
+    handled++;
+    mprotect(forbidden, 4096, PROT_READ);
+}
+
+static void faulting(void)
+{
+    forbidden = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *forbidden = SYS_getppid;
+    signal(SIGSEGV, allow);
+    REPEAT(100) {
+        mprotect(forbidden, 4096, PROT_NONE);
+        if (own_call(forbidden) != getppid()) _exit(91);
+    }
+    if (handled != 100) _exit(90);
+    say_syscall("getppid", 200);
+}
+
+static volatile long *given;
+
+static void count_given(int signal)
+{
+    (void)signal;
+    __atomic_fetch_add(given, 1, __ATOMIC_RELAXED);
+}
+
+static void halted(void)
+{
+    given = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    signal(SIGRTMIN, count_given);
+    pid_t child = fork();
+    if (child == 0) {
+        long calls = 0;
+        given[1] = 1;
+        for (time_t end = time(NULL) + 60; *given < QUEUED && time(NULL) < end; calls++) syscall(SYS_getppid);
+        SAY("given %ld of %d\n", *given, QUEUED);
+        say_syscall("getppid", calls);
+        _exit(0);
+    }
+    while (!given[1]);
+    for (int i = 0; i < QUEUED; i++) {
+        while (sigqueue(child, SIGRTMIN, (union sigval){.sival_int = i}) != 0 && errno == EAGAIN) sched_yield();
+        if (i % 4 != 0) continue;
+        kill(child, SIGSTOP);
+        sched_yield();
+        kill(child, SIGCONT);
+    }
+    waitpid(child, NULL, 0);
+}
+
 int main(int count, char **words)
 {
     if (count != 2) return 2;
-    strcmp(words[1], "signals") == 0 ? with_signals() : with_cancellation();
-    return 0;
+    const char *mode = words[1];
+    if (strcmp(mode, "signals") == 0) return with_signals(), 0;
+    if (strcmp(mode, "cancel") == 0) return with_cancellation(), 0;
+    if (strcmp(mode, "joined") == 0) return joined(), 0;
+    if (strcmp(mode, "refused") == 0) return refused(), 0;
+    if (strcmp(mode, "faulting") == 0) return faulting(), 0;
+    if (strcmp(mode, "halted") == 0) return halted(), 0;
+    return 2;
 }

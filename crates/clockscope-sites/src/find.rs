@@ -209,15 +209,15 @@ fn within(
     if instructions[..index].iter().any(Instruction::is_invalid) {
         return Err(Why::NotDecoded);
     }
-    let (jumps_anywhere, number) = (decoded.jumps_anywhere, number(instructions, index));
+    let jumps_anywhere = decoded.jumps_anywhere;
     let mut windows = Vec::from_iter(before(instructions, index));
-    if may_move(instructions, index, number) {
+    if may_move(instructions, index) {
         windows.extend(around_it(instructions, index));
     }
     let windows: Vec<Vec<Instruction>> = windows.into_iter().map(<[_]>::to_vec).collect();
     let mut why = Why::Immovable;
     for displaced in windows {
-        let site = Site::of(functions, &displaced, syscall, number).ok_or(Why::NotDecoded)?;
+        let site = Site::of(functions, &displaced, syscall).ok_or(Why::NotDecoded)?;
         if functions.goes_into(&site.closed()) {
             why = Why::JumpedTo;
         } else if jumps_anywhere && !displaced.last().is_some_and(keeps_a_pointer) {
@@ -239,24 +239,21 @@ fn behind_its_number(functions: &mut Functions<'_>, syscall: u64) -> Result<Site
     if bytes[0] != MOV_EAX || !is_number {
         return Err(Why::NoFunction);
     }
-    let number = Some(mov.immediate32());
-    let site = Site::of(functions, &[mov], syscall, number).ok_or(Why::NoFunction)?;
+    let site = Site::of(functions, &[mov], syscall).ok_or(Why::NoFunction)?;
     if functions.goes_into(&site.closed()) { Err(Why::JumpedTo) } else { Ok(site) }
 }
 
 impl Site {
-    fn of(
-        functions: &Functions<'_>,
-        displaced: &[Instruction],
-        syscall: u64,
-        number: Option<u32>,
-    ) -> Option<Self> {
+    fn of(functions: &Functions<'_>, displaced: &[Instruction], syscall: u64) -> Option<Self> {
         let (window, end) = (displaced.first()?.ip(), displaced.last()?.next_ip());
         let is_plain = displaced.iter().all(|instruction| {
             matches!(instruction.flow_control(), FlowControl::Next | FlowControl::Call)
                 && !instruction.is_ip_rel_memory_operand()
         });
         let original = functions.bytes(&(window..end.max(syscall + 2)))?.to_vec();
+        // Nobody goes into these; other code may come to them with another number than what stands before says.
+        let before = displaced.partition_point(|instruction| instruction.ip() < syscall);
+        let number = number(&displaced[..before], &[]);
         Some(Self { window, syscall, end, original, number, is_plain })
     }
 
@@ -267,8 +264,10 @@ impl Site {
 }
 
 /// Whether a `syscall` can be executed at another address: one that does not return, and the `read` at the begin of a
-/// function, which has no room before it (`__read_nocancel`).
-fn may_move(instructions: &[Instruction], index: usize, number: Option<u32>) -> bool {
+/// function, which has no room before it (`__read_nocancel`). Moved by mistake a call is still made and counted.
+fn may_move(instructions: &[Instruction], index: usize) -> bool {
+    const SHORTLY: usize = 8;
+    let number = number(&instructions[index.saturating_sub(SHORTLY)..index], instructions);
     let is_repeated = instructions.get(index + 1).is_some_and(|behind| {
         behind.flow_control() == FlowControl::UnconditionalBranch
             && (1..16).contains(&instructions[index].ip().wrapping_sub(behind.near_branch_target()))
@@ -331,10 +330,10 @@ fn is_movable(instruction: &Instruction) -> bool {
     }
 }
 
-/// The number that `rax` has at the instruction with this index, as far as those shortly before it say it.
-fn number(instructions: &[Instruction], index: usize) -> Option<u32> {
+/// The number that `rax` has behind these instructions of a function, if they say it.
+fn number(behind: &[Instruction], function: &[Instruction]) -> Option<u32> {
     let mut info = InstructionInfoFactory::new();
-    for instruction in instructions[..index].iter().rev().take(8) {
+    for instruction in behind.iter().rev() {
         if !is_movable(instruction) || instruction.flow_control() != FlowControl::Next {
             return None;
         }
@@ -343,7 +342,7 @@ fn number(instructions: &[Instruction], index: usize) -> Option<u32> {
         }
         return match instruction.mnemonic() {
             Mnemonic::Mov if instruction.op1_kind() == OpKind::Register => {
-                only_value(instructions, instruction.op1_register())
+                only_value(function, instruction.op1_register())
             }
             _ => constant(instruction),
         };

@@ -157,13 +157,13 @@ pub fn set_options(pid: i32, options: i32) -> io::Result<()> {
     call(libc::PTRACE_SETOPTIONS, pid, 0, number(options)?).map(drop)
 }
 
-/// Lets a stopped tracee execute one instruction.
+/// Lets a stopped tracee execute one instruction, with a signal (0: none).
 ///
 /// # Errors
 ///
 /// `ESRCH` when it has died meanwhile; `EIO` where the CPU cannot.
-pub fn single_step(pid: i32) -> io::Result<()> {
-    call(libc::PTRACE_SINGLESTEP, pid, 0, 0).map(drop)
+pub fn single_step(pid: i32, signal: i32) -> io::Result<()> {
+    call(libc::PTRACE_SINGLESTEP, pid, 0, number(signal)?).map(drop)
 }
 
 /// Whether the instruction at an address of a stopped tracee enters the kernel.
@@ -171,7 +171,7 @@ pub fn single_step(pid: i32) -> io::Result<()> {
 /// # Errors
 ///
 /// `EIO` where nothing is mapped.
-pub(crate) fn is_syscall(pid: i32, address: u64) -> io::Result<bool> {
+pub fn is_syscall(pid: i32, address: u64) -> io::Result<bool> {
     let at = usize::try_from(address).map_err(io::Error::other)?;
     let offset = at % size_of::<u64>();
     // An aligned word does not reach into a page that may not be there.
@@ -270,6 +270,14 @@ impl SignalInfo {
     pub fn tell(&self, pid: i32) -> io::Result<()> {
         let from = std::ptr::from_ref(&self.0).expose_provenance();
         call(libc::PTRACE_SETSIGINFO, pid, 0, from).map(drop)
+    }
+
+    /// Whether the instruction at which the tracee stands is the cause: executed again it gives the signal again, and a
+    /// tracee that blocks it is killed then (`SYNCHRONOUS_MASK` in kernel/signal.c, Linux 6.18).
+    pub fn is_fault(&self) -> bool {
+        let of_instructions =
+            [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGTRAP, libc::SIGFPE, libc::SIGSYS];
+        of_instructions.contains(&self.0.si_signo) && self.0.si_code > libc::SI_USER
     }
 
     /// The number that was sent with it, if a process has queued it (`SI_QUEUE`).

@@ -131,7 +131,7 @@ impl Child {
     }
 
     fn step(&mut self) -> io::Result<()> {
-        ptrace::single_step(self.pid)?;
+        ptrace::single_step(self.pid, 0)?;
         self.wait()
     }
 

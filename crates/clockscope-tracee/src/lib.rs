@@ -41,6 +41,7 @@ pub mod session;
 pub mod sites;
 mod spare_pages;
 mod stack;
+mod stepping;
 mod unwind;
 pub mod watchers;
 

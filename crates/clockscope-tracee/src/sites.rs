@@ -16,11 +16,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::install::image_of;
 use super::processes::Process;
+use super::stepping;
 use clockscope_sites::{Found, Head, MADE_CODE, MAPPED, NOTICE, OTHERS, Site, Stubs, Why, Write};
 use clockscope_sys::memory;
-use clockscope_sys::ptrace::{self, SignalInfo, SyscallStop};
-use clockscope_sys::wait::{self, Status};
-use clockscope_sys::{proc_text, signals};
+use clockscope_sys::proc_text;
+use clockscope_sys::ptrace::{self, Registers, SignalInfo, SyscallStop};
 use clockscope_text::units;
 use vdso_image::layout::{
     AREA_SIZE, AREAS, INSTALL_MARK, LIVE_OFFSET, PAGE, SHARED_OFFSET, Shared,
@@ -31,8 +31,6 @@ use vdso_reader::maps::{self, Mapping};
 const REACH: u64 = 1 << 30;
 /// Files of more bytes are not read: nobody's program is.
 const FILE_MAX: u64 = 1 << 30;
-/// Instructions of a stub, and more.
-const STEPS_MAX: u32 = 100;
 /// The kernel's image, wherever it has been moved.
 const VDSO: &str = "[vdso]";
 const SYS_MMAP: u64 = 9;
@@ -48,8 +46,6 @@ pub(crate) const NO_SHIM: Lost = ("program without the shim", "programs without 
 const UNREADABLE: Lost = ("file that could not be read", "files that could not be read");
 /// Negative results of system calls that the kernel makes again, include/linux/errno.h (Linux 6.18).
 const RESTARTS: std::ops::RangeInclusive<u64> = 512..=516;
-/// All but `SIGTRAP`, by which a step ends.
-const WHILE_STEPPING: u64 = !(1 << (libc::SIGTRAP - 1));
 
 /// The words of the table, all parts of it together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,7 +90,7 @@ pub(crate) struct Sites {
     awaited: HashMap<i32, Awaited>,
     left: BTreeMap<String, BTreeMap<Why, u64>>,
     lost: BTreeMap<Lost, u64>,
-    /// Mappings that were told of and seen.
+    /// Mappings that were told of and seen, those that the kernel has refused among them.
     seen: u64,
 }
 
@@ -217,9 +213,9 @@ impl Sites {
             (Awaited::Mapping { entered: false }, Ok(SyscallStop::Exit { .. })) => {}
             (Awaited::Mapping { entered: true }, Ok(SyscallStop::Exit { is_error })) => {
                 self.awaited.remove(&thread);
+                self.seen += 1;
                 let at = ptrace::registers(thread).map(|registers| registers.rax);
                 if let (false, Ok(at)) = (is_error, at) {
-                    self.seen += 1;
                     self.patch(process, |mapping| mapping.start <= at && at < mapping.end);
                 }
             }
@@ -303,36 +299,27 @@ impl Sites {
     }
 
     /// Lets a thread that has stopped for a signal leave a stub first.
-    pub(crate) fn leave_stub(process: &Process, thread: i32) {
-        let is_in_stub = || {
-            // In a system call that was interrupted there it stays: that is one that does not return.
-            ptrace::registers(thread).is_ok_and(|registers| {
-                let is_interrupted = registers.orig_rax.cast_signed() >= 0
-                    && RESTARTS.contains(&registers.rax.wrapping_neg());
-                !is_interrupted && process.sites.areas.iter().any(|area| area.holds(registers.rip))
-            })
+    pub(crate) fn leave_stub(&mut self, process: &Process, thread: i32) {
+        let areas = &process.sites.areas;
+        if areas.is_empty() {
+            return;
+        }
+        // A call of the program stays where it is: nobody knows how long it takes.
+        let is_call = |place: &Registers| {
+            let is_interrupted =
+                place.orig_rax.cast_signed() >= 0 && RESTARTS.contains(&place.rax.wrapping_neg());
+            let is_next =
+                place.r9 != INSTALL_MARK && ptrace::is_syscall(thread, place.rip).unwrap_or(true);
+            is_interrupted || is_next
         };
-        if process.sites.areas.is_empty() {
-            return;
-        }
-        if !is_in_stub() || signals::is_ignored(thread, libc::SIGTRAP) {
-            return;
-        }
-        let (Ok(info), Ok(mask)) = (SignalInfo::of(thread), ptrace::signal_mask(thread)) else {
-            return;
-        };
-        if mask >> (libc::SIGTRAP - 1) & 1 != 0
-            || ptrace::set_signal_mask(thread, WHILE_STEPPING).is_err()
-        {
-            return;
-        }
-        for _ in 0..STEPS_MAX {
-            if ptrace::single_step(thread).is_err() || !has_stepped(thread) || !is_in_stub() {
-                break;
+        let is_to_go =
+            |place: &Registers| areas.iter().any(|area| area.holds(place.rip)) && !is_call(place);
+        stepping::leave(process.pid, thread, is_to_go, |at| {
+            // The signal to the tracer waits with all others.
+            if areas.iter().any(|area| area.told_at() == at) {
+                self.awaited.insert(thread, Awaited::Mapping { entered: false });
             }
-        }
-        let _ = ptrace::set_signal_mask(thread, mask);
-        let _ = info.tell(thread);
+        });
     }
 
     /// What was not counted, as clauses.
@@ -364,17 +351,6 @@ impl Sites {
             ));
         }
         clauses
-    }
-}
-
-/// Waits for the end of a step; false if something else has happened, which is left for others to see.
-fn has_stepped(thread: i32) -> bool {
-    loop {
-        match wait::look(thread) {
-            Ok(None) => std::thread::yield_now(),
-            Ok(Some(Status::Signal(libc::SIGTRAP))) => return true,
-            _ => return false,
-        }
     }
 }
 

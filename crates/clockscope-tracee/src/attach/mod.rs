@@ -42,12 +42,11 @@ pub use patch::Patch;
 pub use process::look;
 pub use process::{command_name, thread_name, title};
 pub use refusal::Refusal;
-pub(super) use threads::listed;
+pub(super) use threads::{Threads, listed};
 
 use self::inject::run;
 use self::injected::Work;
 use self::process::{Known, is_ending};
-use self::threads::Threads;
 use super::decline::Decline;
 use super::install::{shared_pages, write_image};
 use super::session::Session;

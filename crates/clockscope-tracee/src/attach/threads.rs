@@ -50,7 +50,7 @@ pub(super) enum Look {
 
 /// Threads that this process traces, and those of them that stand still.
 #[derive(Debug)]
-pub(super) struct Threads {
+pub(crate) struct Threads {
     pid: i32,
     /// How each has stopped; `None` while it runs.
     all: BTreeMap<i32, Option<Status>>,
@@ -81,7 +81,7 @@ impl Threads {
     }
 
     /// Threads that are traced already.
-    pub(super) fn of(pid: i32, threads: impl IntoIterator<Item = i32>) -> Self {
+    pub(crate) fn of(pid: i32, threads: impl IntoIterator<Item = i32>) -> Self {
         let all = threads.into_iter().map(|thread| (thread, None)).collect();
         Self { pid, all, executed: false, since: None, longest: Duration::ZERO }
     }
@@ -143,7 +143,7 @@ impl Threads {
     }
 
     /// How a thread has stopped.
-    pub(super) fn status(&self, thread: i32) -> Option<Status> {
+    pub(crate) fn status(&self, thread: i32) -> Option<Status> {
         self.all.get(&thread).copied().flatten()
     }
 
@@ -206,7 +206,7 @@ impl Threads {
     }
 
     /// Waits until a thread has stopped or ended.
-    pub(super) fn wait(&mut self, thread: i32, deadline: Instant) -> bool {
+    pub(crate) fn wait(&mut self, thread: i32, deadline: Instant) -> bool {
         let mut pause = Duration::from_micros(5);
         let begun = Instant::now();
         loop {

@@ -376,7 +376,7 @@ impl<'a> Follower<'a> {
             if self.sites.takes(process, thread, signal) {
                 return 0;
             }
-            Sites::leave_stub(process, thread);
+            self.sites.leave_stub(process, thread);
         }
         if signal == libc::SIGSEGV
             && let Some(index) = self.processes.index_of(thread)

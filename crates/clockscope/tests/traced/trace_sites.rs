@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_exact;
-use crate::support::running::{Report, Traced, Tracing, rows, trace};
+use crate::support::running::{Report, Traced, Tracing, rows, trace, untraced};
 use crate::support::{installed_or_skip, is_root_or_skip, placed};
+use skips::skip;
 
 /// What the kernel counts and the program does not make: handlers of signals return by a call that is left alone,
 /// and calls that a signal has interrupted are made again by the kernel.
@@ -194,4 +195,62 @@ fn what_is_not_counted_is_said() {
     let says = |what: &str| reasons.iter().any(|reason| reason.contains(what));
     assert!(says("rt_sigreturn"), "{reasons:?}");
     assert!(says("by process and thread"), "{reasons:?}");
+}
+
+/// Which call it is is known from the instructions that a jump replaces, into which nobody jumps, or from the
+/// register; never from what stands before.
+#[test]
+fn two_calls_by_one_instruction_are_told_apart() {
+    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
+    let traced = exact(&[], &words![program, "joined"]);
+    assert_eq!(traced.report().syscall("getuid", "calls"), 7);
+}
+
+/// A mapping that the kernel refuses is no library.
+#[test]
+fn what_was_not_mapped_is_not_missed() {
+    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
+    let report = exact(&[], &words![program, "refused"]).report();
+    let reasons = report.reasons("syscalls");
+    assert!(reasons.iter().all(|reason| !reason.contains("unseen")), "{reasons:?}");
+}
+
+/// One that is in code of ours when a signal comes is not sent into the call first.
+#[test]
+fn a_call_that_only_a_handler_ends_is_not_waited_for() {
+    let Some(program) = builds::c("site_signal", Link::Dynamic) else { return };
+    let traced = exact(&[], &words![program]);
+    if traced.stdout.contains("no breakpoints") {
+        skip("there are no hardware breakpoints");
+    }
+}
+
+/// What is displaced may fault; the handler mends that, and the instruction is executed again.
+#[test]
+fn a_fault_right_before_a_call_is_the_programs_own() {
+    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
+    exact(&[], &words![program, "faulting"]);
+}
+
+#[test]
+fn a_program_that_is_stopped_and_continued_is_given_all_signals() {
+    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
+    let traced = exact(&[], &words![program, "halted"]);
+    assert!(traced.stdout.contains("given 4000 of 4000"), "{}", traced.stdout);
+}
+
+/// The tracer has the higher priority: while it waits for a step, the program must have the CPU.
+#[test]
+fn a_real_time_program_on_the_tracers_cpu_goes_on() {
+    let allowed = untraced(&words!["chrt", "-f", "20", "true"]).status.success();
+    if !allowed {
+        return skip("real-time priorities are not allowed here");
+    }
+    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
+    let starter = words!["taskset", "-c", "0", crate::support::running::clockscope()];
+    let real_time = words!["chrt", "-f", "20", program, "signals"];
+    let traced = Tracing::below(&starter, &["--via", "sites"], &real_time).finish();
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    assert_exact(&traced);
+    assert!(traced.stdout.contains("outside 0"), "{}", traced.stdout);
 }
