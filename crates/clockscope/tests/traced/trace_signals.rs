@@ -234,8 +234,9 @@ fn launched(cell: Cell, starter: &[&str], turns: u32) -> Option<Said> {
     Some(said)
 }
 
-const LAUNCHES: [&[&str]; 6] = [
+const LAUNCHES: [&[&str]; 7] = [
     &["trace"],
+    &["trace", "--via", "sites"],
     &["trace", "--via", "none"],
     &["trace", "--via", "ptrace"],
     &["run", "--clock", "kernel"],
