@@ -4,6 +4,8 @@
 //   `thread`   clone(CLONE_THREAD, ...) without CLONE_SETTLS: a thread with its creator's FS base
 //   `zero`     four such threads that set their FS base to 0
 //
+// A second word, `calls`, has them make system calls instead of reading.
+//
 // Exact: the calls go through function pointers, so no libc code needs the thread pointer; all
 // tasks start together and read for several ms. A slot found by FS base alone has several
 // writers here, and a plain add loses counts.
@@ -19,18 +21,21 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-enum { CALLS = 200003, STACK = 64 << 10 };
+enum { CALLS = 200003, SYSTEM_CALLS = 300007, STACK = 64 << 10 };
 
 static int (*gettime)(clockid_t, struct timespec *);
 static atomic_int there, done, zero_base;
-static int tasks;
+static int tasks, makes_calls;
 
 static void read_together(void)
 {
     struct timespec now;
     there++;
     while (there < tasks) {}
-    REPEAT(CALLS) gettime(CLOCK_TAI, &now);
+    if (makes_calls)
+        REPEAT(SYSTEM_CALLS) __asm__ volatile("mov $110, %%eax\n syscall" ::: "rax", "rcx", "r11", "memory");
+    else
+        REPEAT(CALLS) gettime(CLOCK_TAI, &now);
 }
 
 // Ends by the bare system call: nothing after it may touch the thread pointer.
@@ -55,7 +60,8 @@ int main(int count, char **arguments)
 {
     const int of_a_thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_SYSVSEM | CLONE_THREAD;
     gettime = vdso_function("__vdso_clock_gettime");
-    if (count != 2 || !gettime) return 2;
+    makes_calls = count == 3 && strcmp(arguments[2], "calls") == 0;
+    if ((count != 2 && !makes_calls) || !gettime) return 2;
     int process = strcmp(arguments[1], "process") == 0;
     zero_base = strcmp(arguments[1], "zero") == 0;
     int others = zero_base ? 4 : 1;
@@ -63,7 +69,10 @@ int main(int count, char **arguments)
     for (int i = 0; i < others; i++) start(process ? CLONE_VM | SIGCHLD : of_a_thread);
     read_together();
     while (done < others) {}
-    say_vdso("clock_gettime", "CLOCK_TAI", (long)CALLS * tasks);
+    if (makes_calls)
+        say_syscall("getppid", (long)SYSTEM_CALLS * tasks);
+    else
+        say_vdso("clock_gettime", "CLOCK_TAI", (long)CALLS * tasks);
     SAY("processes %d\nthreads %d\n", process ? 2 : 1, tasks);
     return 0;
 }

@@ -2,13 +2,15 @@
 // interrupts them, and says how often a handler came from outside of the program's own files; `sites cancel` ends
 // threads that are in the middle of calls; `sites joined` makes two calls by one instruction, behind which more than one
 // number stands; `sites refused` asks for mappings of files that cannot be had; `sites faulting` is at fault right
-// before a call; `sites halted` is stopped and continued while it is given signals, and says how many it was.
+// before a call; `sites halted` is stopped and continued while it is given signals, and says how many it was; `sites
+// stackless` makes memory executable with a stack pointer that points nowhere.
 //
 // Exact: only this program calls getppid. Handlers count theirs by an atomic.
 #define _GNU_SOURCE
 #include "say.h"
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -183,6 +185,30 @@ static void halted(void)
     waitpid(child, NULL, 0);
 }
 
+// A call with another stack pointer.
+long call_with_stack(long number, void *stack, void *address, long size, long access, long flags, long file);
+__asm__(".text\n.globl call_with_stack\n.type call_with_stack, @function\ncall_with_stack:\n"
+        "  push %rbx\n  mov %rsp, %rbx\n  mov 16(%rsp), %r10\n"
+        "  mov %rdi, %rax\n  mov %rdx, %rdi\n  mov %r10, %r11\n  mov %r9, %r10\n  mov %rsi, %rsp\n"
+        "  mov %rcx, %rsi\n  mov %r8, %rdx\n  mov %r11, %r8\n  xor %r9d, %r9d\n  syscall\n"
+        "  mov %rbx, %rsp\n  pop %rbx\n  ret\n"
+        ".size call_with_stack, . - call_with_stack\n");
+
+static void without_a_stack(void)
+{
+    const int executed = PROT_READ | PROT_EXEC;
+    char *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *code = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int file = open("/proc/self/exe", O_RDONLY);
+    REPEAT(20) {
+        call_with_stack(SYS_getppid, nowhere + 64, NULL, 0, 0, 0, 0);
+        if (call_with_stack(SYS_mprotect, nowhere + 64, code, 4096, executed, 0, 0) != 0) _exit(95);
+        long at = call_with_stack(SYS_mmap, nowhere + 64, NULL, 4096, executed, MAP_PRIVATE, file);
+        if (at < 0 || munmap((void *)at, 4096) != 0) _exit(94);
+    }
+    say_syscall("getppid", 20);
+}
+
 int main(int count, char **words)
 {
     if (count != 2) return 2;
@@ -193,5 +219,6 @@ int main(int count, char **words)
     if (strcmp(mode, "refused") == 0) return refused(), 0;
     if (strcmp(mode, "faulting") == 0) return faulting(), 0;
     if (strcmp(mode, "halted") == 0) return halted(), 0;
+    if (strcmp(mode, "stackless") == 0) return without_a_stack(), 0;
     return 2;
 }

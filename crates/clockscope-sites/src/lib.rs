@@ -11,8 +11,8 @@ mod stubs;
 pub use elf::Unreadable;
 pub use find::{Found, Left, Segment, Site, Why, find};
 pub use stubs::{
-    Head, JUMP, MADE_CODE, MAPPED, NOTICE, NUMBERS, OTHERS, SEALED, SHARDS, Stubs, TABLE_WORDS,
-    Write,
+    Head, JUMP, KEPT, KEPT_SIZE, MADE_CODE, MAPPED, NOTICE, NUMBERS, OTHERS, SEALED, SHARDS, Stubs,
+    TABLE_WORDS, Write,
 };
 
 /// The example of the README is tried.

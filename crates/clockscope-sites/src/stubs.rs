@@ -1,9 +1,11 @@
 //! The code that counts.
 //!
-//! An *area* of memory begins with the head: two pointers, and what all stubs share. Behind it are the stubs, one a
-//! site: the displaced instructions, the count, and a jump back. A word of a table is added to; the table has
-//! [`SHARDS`] parts, of which a thread takes the one that its stack pointer says, so that threads do not wait for
-//! each other's CPU. Flags are kept: `syscall` keeps them, and some compilers count on it.
+//! An *area* of memory begins with the head: pointers, and what all stubs share. Behind it are the stubs, one a
+//! site: the displaced instructions, the count, and a jump back. A word of a table is added to. A process of one
+//! thread has a part of the table to itself: a word says where, and one instruction without a lock adds one. Where the
+//! word is zero, the thread adds with a lock to one of [`SHARDS`] other parts, of which it takes the one that its
+//! stack pointer says, so that threads do not wait for each other's CPU. Flags are kept: `syscall` keeps them, and
+//! some compilers count on it. No stack is used: a thread may make calls with a stack pointer that points nowhere.
 //!
 //! Before a program maps a file to be executed, the thread gives itself the signal [`NOTICE`], if a tracer lives: the
 //! tracer takes it away, and writes into the mapping before anything of it is executed. If the tracer dies between the
@@ -17,8 +19,8 @@
 use std::sync::OnceLock;
 
 use iced_x86::code_asm::{
-    CodeAssembler, CodeLabel, dl, dword_ptr, eax, ecx, edi, edx, esi, qword_ptr, r9, r10, r10b,
-    r11, rax, rcx, rdi, rdx, rsi, rsp,
+    CodeAssembler, CodeLabel, dl, dword_ptr, eax, edi, edx, esi, qword_ptr, r9, r10, r10b, r11,
+    r11d, rax, rcx, rdi, rdx, rsi,
 };
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Decoder, DecoderOptions, IcedError, Instruction,
@@ -39,8 +41,14 @@ pub const MADE_CODE: usize = NUMBERS + 1;
 pub const SEALED: usize = NUMBERS + 2;
 /// The word that counts how often a file was mapped to be executed.
 pub const MAPPED: usize = NUMBERS + 3;
-/// Parts of the table. Words that do not count calls are in the first.
+/// Parts of the table that are added to with a lock. Words that do not count calls are in the first.
 pub const SHARDS: usize = 8;
+/// Places for the registers of threads that tell of a mapping, at [`Head::kept`]; more of them do not tell.
+pub const KEPT: usize = 4;
+/// Bytes of each: a word that is 1 while it is in use, seven registers, and a `siginfo_t`.
+pub const KEPT_SIZE: usize = 8 * 8 + INFO;
+/// Bytes of a `siginfo_t`.
+const INFO: usize = 128;
 /// Words of each part of the table, of eight bytes.
 pub const TABLE_WORDS: usize = 512;
 /// The signal by which a thread tells that it is about to map a file: `SIGURG`, which is ignored by default.
@@ -58,6 +66,10 @@ pub struct Head {
     pub alive: u64,
     /// The value in `r9` of system calls that are not the program's.
     pub mark: u64,
+    /// Address of a word that is the address of the process's own part of the table, or 0.
+    pub own: u64,
+    /// Address of [`KEPT`] places for registers, zeroed, that threads can write.
+    pub kept: u64,
 }
 
 /// Bytes that are written to the process.
@@ -79,19 +91,29 @@ struct Assembled {
     told: u64,
 }
 
+/// The pointers at the begin of an area.
+#[derive(Clone, Copy)]
+struct Pointers {
+    table: CodeLabel,
+    alive: CodeLabel,
+    mark: CodeLabel,
+    kept: CodeLabel,
+}
+
 /// The code that all stubs of an area share.
 ///
 /// `rcx` is where to go on, `r11` the number, and the flags are in `ax`.
 fn assemble() -> Result<Assembled, IcedError> {
     let mut a = CodeAssembler::new(64)?;
-    let [mut table, mut alive, mut mark] = [a.create_label(), a.create_label(), a.create_label()];
+    let mut pointers = [a.create_label(), a.create_label(), a.create_label(), a.create_label()];
     let [mut look, mut told, mut back] = [a.create_label(), a.create_label(), a.create_label()];
     let [mut map, mut protect, mut made] = [a.create_label(), a.create_label(), a.create_label()];
     let [mut filter, mut sealed] = [a.create_label(), a.create_label()];
-    for pointer in [&mut table, &mut alive, &mut mark] {
+    for pointer in &mut pointers {
         a.set_label(pointer)?;
         a.dq(&[0])?;
     }
+    let [table, alive, mark, kept] = pointers;
     a.set_label(&mut look)?;
     a.cmp(r11, 9)?;
     a.je(map)?;
@@ -103,22 +125,26 @@ fn assemble() -> Result<Assembled, IcedError> {
     a.cmp(r11, 317)?;
     a.jne(back)?;
     a.cmp(edi, 1)?;
-    a.jbe(sealed)?;
+    a.ja(back)?;
+    add_to(&mut a, table, SEALED, 317)?;
     a.set_label(&mut back)?;
     a.jmp(rcx)?;
     a.set_label(&mut filter)?;
     // PR_SET_SECCOMP.
     a.cmp(edi, 22)?;
-    a.jne(back)?;
+    a.je(sealed)?;
+    a.jmp(rcx)?;
     a.set_label(&mut sealed)?;
-    add_to(&mut a, table, SEALED)?;
+    add_to(&mut a, table, SEALED, 157)?;
     a.jmp(rcx)?;
     a.set_label(&mut protect)?;
     // PROT_EXEC.
     a.test(dl, 4)?;
     a.je(back)?;
+    add_to(&mut a, table, MADE_CODE, 10)?;
+    a.jmp(rcx)?;
     a.set_label(&mut made)?;
-    add_to(&mut a, table, MADE_CODE)?;
+    add_to(&mut a, table, MADE_CODE, 9)?;
     a.jmp(rcx)?;
     a.set_label(&mut map)?;
     a.test(dl, 4)?;
@@ -126,39 +152,45 @@ fn assemble() -> Result<Assembled, IcedError> {
     // MAP_ANONYMOUS.
     a.test(r10b, 0x20)?;
     a.jne(made)?;
-    add_to(&mut a, table, MAPPED)?;
-    tell(&mut a, [table, alive, mark], &mut told)?;
+    add_to(&mut a, table, MAPPED, 9)?;
+    tell(&mut a, Pointers { table, alive, mark, kept }, &mut told)?;
     a.jmp(rcx)?;
     let assembled = a.assemble_options(0, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
     let (look, told) = (assembled.label_ip(&look)?, assembled.label_ip(&told)?);
     Ok(Assembled { code: assembled.inner.code_buffer, look, told })
 }
 
-/// Gives the signal, if a tracer lives and the process may do what it likes.
-fn tell(
-    a: &mut CodeAssembler,
-    [table, alive, mark]: [CodeLabel; 3],
-    told: &mut CodeLabel,
-) -> Result<(), IcedError> {
-    let mut done = a.create_label();
-    // Below what the caller may have below its stack pointer: a `siginfo_t`, and the registers.
-    const INFO: i32 = 128;
-    a.lea(rsp, qword_ptr(rsp - (128 + INFO)))?;
-    let kept = [rcx, r11, rax, rdi, rsi, rdx, r9, r10];
-    for register in kept {
-        a.push(register)?;
-    }
-    a.mov(rcx, qword_ptr(table))?;
-    a.cmp(qword_ptr(rcx + 8 * i32::try_from(SEALED).expect("small")), 0)?;
+/// Gives the signal, if a tracer lives and the process may do what it likes. Keeps all but `r11`, which is the
+/// number again.
+fn tell(a: &mut CodeAssembler, at: Pointers, told: &mut CodeLabel) -> Result<(), IcedError> {
+    let [mut done, mut taken] = [a.create_label(), a.create_label()];
+    a.mov(r11, qword_ptr(at.table))?;
+    a.cmp(qword_ptr(r11 + 8 * i32::try_from(SEALED).expect("small")), 0)?;
     a.jne(done)?;
-    a.mov(rcx, qword_ptr(alive))?;
-    a.mov(ecx, dword_ptr(rcx))?;
-    a.test(ecx, ecx)?;
+    a.mov(r11, qword_ptr(at.alive))?;
+    a.mov(r11d, dword_ptr(r11))?;
+    a.test(r11d, r11d)?;
     a.je(done)?;
     // FUTEX_OWNER_DIED.
-    a.test(ecx, 1 << 30)?;
+    a.test(r11d, 1 << 30)?;
     a.jne(done)?;
-    a.mov(r9, qword_ptr(mark))?;
+    a.mov(r11, qword_ptr(at.kept))?;
+    for _ in 0..KEPT {
+        a.lock().bts(dword_ptr(r11), 0)?;
+        a.jae(taken)?;
+        a.add(r11, i32::try_from(KEPT_SIZE).expect("small"))?;
+    }
+    a.jmp(done)?;
+    a.set_label(&mut taken)?;
+    // `r10` is what the last call wants there: the address of the `siginfo_t`.
+    a.mov(qword_ptr(r11 + 8), r10)?;
+    a.lea(r10, qword_ptr(r11 + 64))?;
+    let others = [rcx, rax, rdi, rsi, rdx, r9];
+    let place = |index: i32| qword_ptr(r10 - 64 + 8 * index);
+    for (index, register) in (2..).zip(others) {
+        a.mov(place(index), register)?;
+    }
+    a.mov(r9, qword_ptr(at.mark))?;
     // getpid(2), gettid(2) and rt_tgsigqueueinfo(2).
     a.mov(eax, 39)?;
     a.syscall()?;
@@ -166,7 +198,6 @@ fn tell(
     a.mov(eax, 186)?;
     a.syscall()?;
     a.mov(esi, eax)?;
-    a.lea(r10, qword_ptr(rsp + 64))?;
     let word = |at: i32| dword_ptr(r10 + at);
     a.mov(word(0), NOTICE)?;
     a.mov(word(4), 0)?;
@@ -181,22 +212,26 @@ fn tell(
     a.syscall()?;
     a.set_label(told)?;
     a.nop()?;
-    a.set_label(&mut done)?;
-    for register in kept.into_iter().rev() {
-        a.pop(register)?;
+    for (index, register) in (2..).zip(others) {
+        a.mov(register, place(index))?;
     }
-    a.lea(rsp, qword_ptr(rsp + (128 + INFO)))
+    a.mov(r11, place(1))?;
+    a.mov(place(0), 0)?;
+    a.mov(r10, r11)?;
+    a.set_label(&mut done)?;
+    a.mov(r11d, 9)
 }
 
-/// Adds one to a word of the table, without a register; the flags are kept by the stub.
-fn add_to(a: &mut CodeAssembler, table: CodeLabel, word: usize) -> Result<(), IcedError> {
-    let at = 8 * i32::try_from(word).expect("small");
-    a.lea(rsp, qword_ptr(rsp - 128))?;
-    a.push(rcx)?;
-    a.mov(rcx, qword_ptr(table))?;
-    a.lock().inc(qword_ptr(rcx + at))?;
-    a.pop(rcx)?;
-    a.lea(rsp, qword_ptr(rsp + 128))
+/// Adds one to a word of the table. `r11` is the number before and afterwards; the flags are kept by the stub.
+fn add_to(
+    a: &mut CodeAssembler,
+    table: CodeLabel,
+    word: usize,
+    number: i32,
+) -> Result<(), IcedError> {
+    a.mov(r11, qword_ptr(table))?;
+    a.lock().inc(qword_ptr(r11 + 8 * i32::try_from(word).expect("small")))?;
+    a.mov(r11d, number)
 }
 
 fn assembled() -> &'static Assembled {
@@ -210,17 +245,19 @@ pub struct Stubs {
     base: u64,
     size: usize,
     used: usize,
+    own: u64,
 }
 
 impl Stubs {
     /// Those of an area at `base` of `size` bytes, and the head to write there.
     pub fn new(base: u64, size: usize, head: Head) -> (Self, Write) {
         let mut bytes = assembled().code.clone();
-        for (at, word) in bytes.chunks_exact_mut(8).zip([head.table, head.alive, head.mark]) {
+        let pointers = [head.table, head.alive, head.mark, head.kept];
+        for (at, word) in bytes.chunks_exact_mut(8).zip(pointers) {
             at.copy_from_slice(&word.to_le_bytes());
         }
         let used = bytes.len().next_multiple_of(16);
-        (Self { base, size, used }, Write { at: base, bytes })
+        (Self { base, size, used, own: head.own }, Write { at: base, bytes })
     }
 
     /// Where a thread stands that has told that it is about to map a file.
@@ -264,19 +301,16 @@ impl Stubs {
             code.extend(moved(before, site.window.wrapping_add(bias), at)?);
         }
         let here = |code: &Vec<u8>| at + (code.len() - begin) as u64;
-        let word = |word: usize| u32::try_from(8 * word).expect("small").to_le_bytes();
+        let number = site.number.and_then(|number| usize::try_from(number).ok());
+        let number = number.filter(|number| *number < NUMBERS);
         code.extend(KEEP);
-        let behind = here(code) + ADD_TABLE.len() as u64 + 4;
-        code.extend(ADD_TABLE);
-        code.extend(near(behind, self.base)?);
-        let known = site.number.and_then(|number| usize::try_from(number).ok());
-        if let Some(number) = known.filter(|number| *number < NUMBERS) {
-            code.extend(INCREMENT);
-            code.extend(word(number));
-        } else {
-            code.extend(INCREMENT_ANY);
-            code.extend(word(OTHERS));
-        }
+        code.extend(OWN);
+        code.extend(self.own.to_le_bytes());
+        code.extend(IF_OWN);
+        let if_not = code.len();
+        code.push(0);
+        increment(number, &[], code);
+        let counted = here(code);
         if site.number.is_none_or(|number| LOOKED_AT.contains(&number)) {
             code.extend(LOOK);
             let behind = here(code) + JUMP as u64 - 1;
@@ -289,34 +323,62 @@ impl Stubs {
             code.extend(moved(itself, site.syscall.wrapping_add(bias), here(code))?);
             code.extend(jump(here(code), site.end.wrapping_add(bias))?);
         }
+        code[if_not] = u8::try_from(code.len() - if_not - 1).ok().filter(|far| *far < 0x80)?;
+        code.extend(SHARD);
+        code.extend(near(here(code) + 4, self.base)?);
+        increment(number, &[LOCK], code);
+        code.extend(jump(here(code), counted)?);
         Some(())
     }
 }
 
-/// Keeps the number in `r11` and the flags in `ax`, and takes the offset of the thread's part of the table from its
-/// stack pointer: stacks of threads lie 8 MiB from each other. A part has 4 KiB.
+/// Keeps the number in `r11` and the flags in `ax`.
 #[rustfmt::skip]
 const KEEP: &[u8] = &[
     0x49, 0x89, 0xc3,                   // mov r11, rax
     0x9f,                               // lahf
     0x0f, 0x90, 0xc0,                   // seto al
+];
+/// `mov rcx, own`, without the address.
+const OWN: &[u8] = &[0x48, 0xb9];
+/// Its content, and a jump if that is zero, without the distance.
+#[rustfmt::skip]
+const IF_OWN: &[u8] = &[
+    0x48, 0x8b, 0x09,                   // mov rcx, [rcx]
+    0xe3,                               // jrcxz
+];
+/// Takes the offset of the thread's part of the table from its stack pointer: stacks of threads lie 8 MiB from each
+/// other, and a part has 4 KiB. Last without the distance.
+#[rustfmt::skip]
+const SHARD: &[u8] = &[
     0x89, 0xe1,                         // mov ecx, esp
     0xc1, 0xe9, 11,                     // shr ecx, 11
     0x81, 0xe1, 0, 0x70, 0, 0,          // and ecx, 7000h
+    0x48, 0x03, 0x0d,                   // add rcx, [rip+table]
 ];
-/// `add rcx, [rip+table]`, without the distance.
-const ADD_TABLE: &[u8] = &[0x48, 0x03, 0x0d];
-/// `lock inc qword [rcx+word]`, without the word.
-const INCREMENT: &[u8] = &[0xf0, 0x48, 0xff, 0x81];
-/// The same by the number in `r11`; last without the word for all others.
-#[rustfmt::skip]
-const INCREMENT_ANY: &[u8] = &[
-    0x49, 0x81, 0xfb, 0xf4, 1, 0, 0,    // cmp r11, 500
-    0x73, 7,                            // jae other
-    0xf0, 0x4a, 0xff, 0x04, 0xd9,       // lock inc qword [rcx+r11*8]
-    0xeb, 8,                            // jmp behind
-    0xf0, 0x48, 0xff, 0x81,             // other: lock inc qword [rcx+word]
-];
+const LOCK: u8 = 0xf0;
+
+/// Adds one to the word of a number, or of that in `r11`, in the part of the table at `rcx`.
+fn increment(number: Option<usize>, prefix: &[u8], code: &mut Vec<u8>) {
+    let fixed = |number: usize| {
+        let word = u32::try_from(8 * number).expect("small").to_le_bytes();
+        // inc qword [rcx+word]
+        [prefix, &[0x48, 0xff, 0x81], &word].concat()
+    };
+    if let Some(number) = number {
+        return code.extend(fixed(number));
+    }
+    // inc qword [rcx+r11*8]
+    let any = [prefix, &[0x4a, 0xff, 0x04, 0xd9]].concat();
+    let others = fixed(OTHERS);
+    let short = |bytes: &[u8]| u8::try_from(bytes.len()).expect("an instruction");
+    // cmp r11, 500; jae others
+    code.extend([0x49, 0x81, 0xfb, 0xf4, 1, 0, 0, 0x73, short(&any) + 2]);
+    code.extend(&any);
+    code.extend([0xeb, short(&others)]);
+    code.extend(others);
+}
+
 /// `lea rcx, [rip+5]` and a jump without the distance.
 const LOOK: &[u8] = &[0x48, 0x8d, 0x0d, 5, 0, 0, 0, 0xe9];
 /// The flags and the number again.
@@ -353,7 +415,13 @@ mod tests {
     use super::*;
 
     const BASE: u64 = 0x10_0000;
-    const HEAD: Head = Head { table: 0x7000_0000_0000, alive: 0x7000_0001_0000, mark: 0x6d61_726b };
+    const HEAD: Head = Head {
+        table: 0x7000_0000_0000,
+        alive: 0x7000_0001_0000,
+        mark: 0x6d61_726b,
+        own: 0x7000_0002_0000,
+        kept: 0x7000_0003_0000,
+    };
 
     fn disassembled(bytes: &[u8], at: u64) -> Vec<String> {
         let mut formatter = NasmFormatter::new();
@@ -391,21 +459,30 @@ mod tests {
     fn a_stub_executes_counts_with_all_kept_and_goes_to_the_call() {
         let getppid = [0xb8, 110, 0, 0, 0, 0x0f, 0x05];
         let (code, jumps) = stub(site(&getppid, 5, Some(110), true), 0x40_0000);
-        let table = BASE;
+        // Bytes of the instructions before.
+        let (stubs, _) = Stubs::new(BASE, 1 << 20, HEAD);
+        let (table, first) = (BASE, BASE + stubs.used as u64);
+        let (counted, locked) =
+            (first + 5 + 7 + 10 + 3 + 2 + 7, first + 5 + 7 + 10 + 3 + 2 + 7 + 11);
         let expected = [
             "mov eax,6Eh".to_owned(),
             "mov r11,rax".to_owned(),
             "lahf".to_owned(),
             "seto al".to_owned(),
+            "mov rcx,700000020000h".to_owned(),
+            "mov rcx,[rcx]".to_owned(),
+            format!("jrcxz {locked:016X}h"),
+            "inc qword [rcx+370h]".to_owned(),
+            "add al,7Fh".to_owned(),
+            "sahf".to_owned(),
+            "mov rax,r11".to_owned(),
+            "jmp 0000000000401005h".to_owned(),
             "mov ecx,esp".to_owned(),
             "shr ecx,0Bh".to_owned(),
             "and ecx,7000h".to_owned(),
             format!("add rcx,[rel {table:X}h]"),
             "lock inc qword [rcx+370h]".to_owned(),
-            "add al,7Fh".to_owned(),
-            "sahf".to_owned(),
-            "mov rax,r11".to_owned(),
-            "jmp 0000000000401005h".to_owned(),
+            format!("jmp {counted:016X}h"),
         ];
         assert_eq!(code, expected);
         assert!(jumps.len() == 1 && jumps[0].starts_with("jmp 00000000001"), "{jumps:?}");
@@ -415,12 +492,15 @@ mod tests {
     fn numbers_that_are_not_known_are_told_apart_where_there_are_words() {
         let indirect = [0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x0f, 0x05];
         let (code, _) = stub(site(&indirect, 6, None, true), 0);
-        let count: Vec<&str> = code.iter().skip(9).map(String::as_str).take(5).collect();
-        assert_eq!(count[0], "cmp r11,1F4h", "{code:#?}");
-        assert!(count[1].starts_with("jae short"), "{code:#?}");
-        assert_eq!(count[2], "lock inc qword [rcx+r11*8]");
-        assert!(count[3].starts_with("jmp short"), "{code:#?}");
-        assert_eq!(count[4], format!("lock inc qword [rcx+0{:X}h]", 8 * OTHERS));
+        let compared: Vec<usize> =
+            (0..code.len()).filter(|at| code[*at] == "cmp r11,1F4h").collect();
+        assert_eq!(compared.len(), 2, "{code:#?}");
+        for (at, lock) in compared.into_iter().zip(["", "lock "]) {
+            assert!(code[at + 1].starts_with("jae short"), "{code:#?}");
+            assert_eq!(code[at + 2], format!("{lock}inc qword [rcx+r11*8]"));
+            assert!(code[at + 3].starts_with("jmp short"), "{code:#?}");
+            assert_eq!(code[at + 4], format!("{lock}inc qword [rcx+0{:X}h]", 8 * OTHERS));
+        }
         // Which call it is is looked at, and it goes on right behind.
         let at = code.iter().position(|line| line.starts_with("lea rcx,[rel ")).expect("a call");
         assert!(code[at + 1].starts_with("jmp 00000000001000"), "{code:#?}");
@@ -442,8 +522,8 @@ mod tests {
         let mut site = site(&original, 6, None, true);
         site.syscall = 0x1004;
         let (code, _) = stub(site, 0x40_0000);
-        let last: Vec<&str> = code.iter().rev().take(2).map(String::as_str).collect();
-        assert_eq!(last, ["jmp 0000000000401006h", "syscall"]);
+        let at = code.iter().position(|line| line == "syscall").expect("the call");
+        assert_eq!(code[at + 1], "jmp 0000000000401006h");
     }
 
     #[test]
@@ -460,9 +540,14 @@ mod tests {
     #[test]
     fn the_head_ends_with_going_on() {
         let (stubs, head) = Stubs::new(BASE, 1 << 20, HEAD);
-        let code = disassembled(&head.bytes[24..], BASE + 24);
+        let code = disassembled(&head.bytes[32..], BASE + 32);
         assert_eq!(code.last().map(String::as_str), Some("jmp rcx"), "{code:#?}");
         assert!(code.iter().all(|line| line != "(bad)"), "{code:#?}");
+        // A thread that makes code executable need not have a stack.
+        assert!(
+            code.iter().all(|line| !line.contains("sp") && !line.starts_with("p")),
+            "{code:#?}"
+        );
         assert_eq!(code.iter().filter(|line| *line == "syscall").count(), 3, "{code:#?}");
         let told = usize::try_from(stubs.told_at() - BASE).expect("small");
         assert_eq!(head.bytes[told - 2..=told], [0x0f, 0x05, 0x90], "right behind the last call");

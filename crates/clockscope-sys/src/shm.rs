@@ -57,11 +57,12 @@ impl<T: SharedContent> Segment<T> {
         Ok(Self { id, size, at, owner: None, content: PhantomData })
     }
 
-    /// Touches all pages, so that they count as this process's memory and in its control group, whoever uses them
+    /// Touches the pages of the first bytes, so that they count as this process's memory and in its control group, whoever uses them
     /// later. Where the kernel cannot (before Linux 5.14), they count as that of who writes them first.
-    pub fn touch(&self) {
-        // SAFETY: the range is the whole segment, which is attached here; its content stays.
-        unsafe { libc::madvise(self.at.as_ptr().cast(), self.size, libc::MADV_POPULATE_WRITE) };
+    pub fn touch(&self, bytes: usize) {
+        let size = bytes.min(self.size);
+        // SAFETY: the range is in the segment, which is attached here; its content stays.
+        unsafe { libc::madvise(self.at.as_ptr().cast(), size, libc::MADV_POPULATE_WRITE) };
     }
 
     /// The number by which another process attaches it.

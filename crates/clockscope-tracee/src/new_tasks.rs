@@ -34,11 +34,13 @@ const CLONE_THREAD: u64 = 0x1_0000;
 const CLONE_SETTLS: u64 = 0x8_0000;
 
 /// What a new thread or process shares with the one that made it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct NewTask {
     is_thread: bool,
     shares_memory: bool,
     shares_fs_base: bool,
+    /// It uses the memory of the one that made it, which does not stand still meanwhile.
+    runs_beside: bool,
 }
 
 /// A thread with the FS base of another one.
@@ -77,11 +79,14 @@ impl NewTasks {
     /// waits for [`Self::begin`]; its parent is to be resumed before it.
     pub fn announced(&mut self, processes: &mut Processes, parent: i32, child: i32) -> bool {
         let Some(index) = processes.index_of(parent) else { return false };
+        let birth = birth(processes.get(index).pid, parent, child);
+        if birth.runs_beside {
+            processes.get_mut(index).sites.take_part(parent);
+        }
         if processes.index_of(child).is_some() {
             // It was given up: `Self::untold`.
             return false;
         }
-        let birth = birth(processes.get(index).pid, parent, child);
         if birth.is_thread {
             processes.add_thread(child, parent);
         } else {
@@ -107,7 +112,8 @@ impl NewTasks {
         let children: Vec<i32> = self.early.extract_if(is_orphan).map(|(child, _)| child).collect();
         for child in &children {
             processes.add_child(*child, index);
-            let alone = NewTask { is_thread: false, shares_memory: false, shares_fs_base: false };
+            // With whom they share memory is not known.
+            let alone = NewTask { runs_beside: true, ..NewTask::default() };
             self.expected.insert(*child, alone);
         }
         children
@@ -272,12 +278,13 @@ fn birth(process: i32, parent: i32, child: i32) -> NewTask {
             shares_memory: flags & CLONE_VM != 0,
             // The parent of a vfork stands still until its child is done with the memory.
             shares_fs_base: flags & (CLONE_SETTLS | CLONE_VFORK) == 0,
+            runs_beside: flags & (CLONE_VM | CLONE_VFORK) == CLONE_VM,
         },
         // A 32-bit program: not counted, so only the book-keeping matters.
         None => NewTask {
             is_thread: signals::is_thread_of(process, child),
-            shares_memory: false,
-            shares_fs_base: false,
+            runs_beside: true,
+            ..NewTask::default()
         },
     }
 }
@@ -305,9 +312,17 @@ fn begin(processes: &mut Processes, child: i32, birth: NewTask) {
         {
             processes.name_key(child, key);
         }
-    } else if !birth.shares_memory
-        && let Some(threads) = threads_of(processes, index, child)
-    {
+        return;
+    }
+    if birth.shares_memory {
+        return;
+    }
+    let process = processes.get_mut(index);
+    match process.pages.clone().filter(|_| !birth.runs_beside) {
+        Some(pages) => process.sites.give_part(child, &pages),
+        None => process.sites.take_part(child),
+    }
+    if let Some(threads) = threads_of(processes, index, child) {
         let at = threads + std::mem::offset_of!(Threads, process) as u64;
         // If it cannot be written, the image takes a number of its own: counted, but for nobody.
         let _ = memory::write(child, at, &Processes::number(index).to_ne_bytes());

@@ -21,9 +21,11 @@ use clockscope_sites::{Found, Head, MADE_CODE, MAPPED, NOTICE, OTHERS, Site, Stu
 use clockscope_sys::memory;
 use clockscope_sys::proc_text;
 use clockscope_sys::ptrace::{self, Registers, SignalInfo, SyscallStop};
+use clockscope_sys::shm::Segment;
 use clockscope_text::units;
 use vdso_image::layout::{
-    AREA_SIZE, AREAS, INSTALL_MARK, LIVE_OFFSET, PAGE, SHARED_OFFSET, Shared,
+    AREA_SIZE, AREAS, INSTALL_MARK, Kept, LIVE_OFFSET, PAGE, SHARED_OFFSET, SITE_OWN, SITE_SHARDS,
+    SITE_WORDS, Shared, THREADS_OFFSET, Threads,
 };
 use vdso_reader::maps::{self, Mapping};
 
@@ -35,6 +37,8 @@ const FILE_MAX: u64 = 1 << 30;
 const VDSO: &str = "[vdso]";
 const SYS_MMAP: u64 = 9;
 const PROT_EXEC: u64 = 4;
+/// Offset from the image of the word that says where the process's own part of the table is.
+const OWN: u64 = (THREADS_OFFSET + std::mem::offset_of!(Threads, own_site_part)) as u64;
 /// What is not counted, for one and for several.
 type Lost = (&'static str, &'static str);
 const NO_ROOM: Lost = (
@@ -46,6 +50,11 @@ pub(crate) const NO_SHIM: Lost = ("program without the shim", "programs without 
 const UNREADABLE: Lost = ("file that could not be read", "files that could not be read");
 /// Negative results of system calls that the kernel makes again, include/linux/errno.h (Linux 6.18).
 const RESTARTS: std::ops::RangeInclusive<u64> = 512..=516;
+const _: () = {
+    assert!(clockscope_sites::SHARDS == SITE_SHARDS && clockscope_sites::TABLE_WORDS == SITE_WORDS);
+    assert!(clockscope_sites::KEPT == vdso_image::layout::KEPT);
+    assert!(clockscope_sites::KEPT_SIZE == size_of::<Kept>());
+};
 
 /// The words of the table, all parts of it together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,7 +64,11 @@ impl SiteWords {
     /// Adds what stands in the pages of a process.
     pub(crate) fn add(&mut self, pages: &Shared) {
         self.0.resize(MAPPED + 1, 0);
-        for part in &pages.sites {
+        let used = pages.header.site_parts_used.load(Relaxed);
+        let (with_lock, own) = pages.sites.split_at(SITE_SHARDS);
+        // Looking at the others would make the kernel give them memory.
+        let own = own.iter().enumerate().filter(|(part, _)| used >> part & 1 == 1);
+        for part in with_lock.iter().chain(own.map(|(_, part)| part)) {
             for (sum, word) in self.0.iter_mut().zip(part) {
                 *sum = sum.saturating_add(word.load(Relaxed));
             }
@@ -99,6 +112,42 @@ pub(crate) struct Sites {
 pub(crate) struct InProcess {
     places: [u64; AREAS],
     areas: Vec<Stubs>,
+    /// Where the image is; 0 where there are no areas.
+    image: u64,
+    /// What its only thread adds to without a lock. A child that has the parent's memory for a while has it, too.
+    part: Option<Rc<Part>>,
+}
+
+/// A part of the table that is given to one process.
+#[derive(Debug)]
+struct Part {
+    pages: Rc<Segment<Shared>>,
+    index: usize,
+}
+
+impl Part {
+    /// One that nobody has.
+    fn take(pages: &Rc<Segment<Shared>>) -> Option<Rc<Self>> {
+        let header = &pages.get().header;
+        let taken = header.site_parts.load(Relaxed);
+        let index = (0..SITE_OWN).find(|index| taken >> index & 1 == 0)?;
+        header.site_parts.fetch_or(1 << index, Relaxed);
+        header.site_parts_used.fetch_or(1 << index, Relaxed);
+        Some(Rc::new(Self { pages: Rc::clone(pages), index }))
+    }
+
+    /// Where it is in a process with this image.
+    fn address(&self, image: u64) -> u64 {
+        let first = SHARED_OFFSET + std::mem::offset_of!(Shared, sites);
+        image + (first + (SITE_SHARDS + self.index) * PAGE) as u64
+    }
+}
+
+impl Drop for Part {
+    /// What was counted stays in it: the next process adds to that.
+    fn drop(&mut self) {
+        self.pages.get().header.site_parts.fetch_and(!(1 << self.index), Relaxed);
+    }
 }
 
 /// What a thread is to stop for.
@@ -167,7 +216,7 @@ impl Sites {
         if places == [0; AREAS] {
             return self.lose(NO_ROOM);
         }
-        process.sites = InProcess { places, areas: Vec::new() };
+        process.sites = InProcess { places, ..InProcess::default() };
         self.awaited.insert(process.pid, Awaited::Start);
     }
 
@@ -199,6 +248,7 @@ impl Sites {
                 match (image_of(process, thread), pages) {
                     (Some(image), Some(pages)) => {
                         self.start(process, image);
+                        process.sites.give_part(thread, &pages);
                         // This call stands behind its stub.
                         count(pages.get(), number);
                     }
@@ -234,7 +284,10 @@ impl Sites {
             table: image + (SHARED_OFFSET + std::mem::offset_of!(Shared, sites)) as u64,
             alive: image + LIVE_OFFSET as u64,
             mark: INSTALL_MARK,
+            own: image + OWN,
+            kept: image + (THREADS_OFFSET + std::mem::offset_of!(Threads, kept)) as u64,
         };
+        process.sites.image = image;
         for place in process.sites.places {
             // What else lies there has another size, or a name.
             let is_area = mappings.iter().any(|mapping| {
@@ -361,6 +414,29 @@ pub(crate) fn count(pages: &Shared, number: u64) {
 }
 
 impl InProcess {
+    /// A process has one thread, which stands still: gives it a part of the table. It adds with a lock if none is
+    /// free, or it cannot be told.
+    pub(crate) fn give_part(&mut self, thread: i32, pages: &Rc<Segment<Shared>>) {
+        self.part = None;
+        if self.areas.is_empty() {
+            return;
+        }
+        let part = Part::take(pages);
+        let at = part.as_ref().map_or(0, |part| part.address(self.image));
+        if memory::write(thread, self.image + OWN, &at.to_ne_bytes()).is_ok() {
+            self.part = part;
+        }
+    }
+
+    /// Another thread or process is about to use the memory of this one, whose only thread stands still: both add
+    /// with a lock from now on.
+    pub(crate) fn take_part(&mut self, thread: i32) {
+        if self.part.take().is_some() {
+            // Who has ended meanwhile adds nothing.
+            let _ = memory::write(thread, self.image + OWN, &0_u64.to_ne_bytes());
+        }
+    }
+
     /// Writes into a mapping; gives the sites that are left, by reason.
     fn patch(&mut self, pid: i32, mapping: &Executed, found: &Found) -> Vec<(Why, u64)> {
         let segments = found.segments.iter();

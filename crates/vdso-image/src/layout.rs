@@ -11,10 +11,11 @@
 //! 0x0a000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
 //! 0x0c000  live       1 page    r--  what the tracer changes while programs run
 //! 0x0d000  clock      1 page    r--  the clock page (`fastclock::page`), written by the command
-//! 0x0e000  shared    69 pages   rw-  slots and histograms; shared with the tracer and children
-//! 0x53000  kernel    32 pages   r-x  the kernel's own image and data, moved here; in a process that was
+//! 0x0e000  shared   125 pages   rw-  slots, histograms and the table of system calls; shared with the tracer
+//!                                    and children
+//! 0x8b000  kernel    32 pages   r-x  the kernel's own image and data, moved here; in a process that was
 //!                                    attached to, trampolines
-//! 0x73000  end
+//! 0xab000  end
 //! ```
 //!
 //! `trust` and `clock` are there for `run --clock tsc` only, `threads`, `live` and `shared` where calls
@@ -48,11 +49,16 @@ pub const CLOCK_OFFSET: usize = LIVE_OFFSET + PAGE;
 /// Offset of [`Shared`] from the image's base.
 pub const SHARED_OFFSET: usize = CLOCK_OFFSET + PAGE;
 /// Bytes of the pages that hold [`Shared`].
-pub const SHARED_SIZE: usize = 69 * PAGE;
-/// Parts of the table of system calls that code in the program counts in, of one page each.
+pub const SHARED_SIZE: usize = 125 * PAGE;
+/// Parts of the table of system calls, of one page each, that code in the program adds to with a lock: of any
+/// process and thread.
 pub const SITE_SHARDS: usize = 8;
+/// Parts of it that the tracer gives to one process each, which adds to its own without a lock.
+pub const SITE_OWN: usize = 56;
 /// Words in each of them.
 pub const SITE_WORDS: usize = PAGE / 8;
+/// Places for registers, for threads that tell the tracer of a mapping ([`Kept`]).
+pub const KEPT: usize = 4;
 /// Bytes of an area of memory for code that counts system calls.
 pub const AREA_SIZE: usize = 1 << 20;
 /// Such areas of a program, at most: near the program, and near its libraries.
@@ -317,6 +323,23 @@ pub struct Threads {
     pub reserved: [u64; 1],
     /// Entry by hash of the FS base, see [`thread_hash`].
     pub entries: [ThreadEntry; THREAD_ENTRIES],
+    /// Written by the tracer: address of the part of [`Shared::sites`] that is the process's own, while one thread
+    /// has this memory; 0: all threads add to the others, with a lock.
+    pub own_site_part: AtomicU64,
+    /// Where code that counts system calls keeps registers, because it uses no stack.
+    pub kept: [Kept; KEPT],
+}
+
+/// Where one thread keeps registers while it makes system calls of its own.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Kept {
+    /// 1 while it is in use.
+    pub is_taken: AtomicU64,
+    /// Registers.
+    pub registers: [u64; 7],
+    /// A `siginfo_t`.
+    pub signal: [u64; 16],
 }
 
 /// One thread's slot.
@@ -355,7 +378,8 @@ pub struct Shared {
     /// Times of timed calls, one a counter.
     pub histograms: [Histogram; COUNTERS],
     /// System calls by number, where code in the program counts them (`clockscope-sites`).
-    pub sites: [[AtomicU64; SITE_WORDS]; SITE_SHARDS],
+    /// Parts that are added to with a lock come first.
+    pub sites: [[AtomicU64; SITE_WORDS]; SITE_SHARDS + SITE_OWN],
 }
 
 /// How the installation went, and what has been used; one page.
@@ -376,8 +400,12 @@ pub struct Header {
     pub slots_used: [AtomicU64; SLOTS.div_ceil(64)],
     /// One bit for each histogram that was ever used.
     pub histograms_used: AtomicU64,
+    /// Written by the tracer: one bit for each of the own parts of [`Shared::sites`] that a process has.
+    pub site_parts: AtomicU64,
+    /// The same for those that a process ever had.
+    pub site_parts_used: AtomicU64,
     /// Reserved, zero.
-    pub reserved: [u64; 7],
+    pub reserved: [u64; 5],
     /// Calls by the base-two logarithm of the ticks since the thread's read before; weighted.
     pub intervals: [AtomicU64; INTERVALS],
     /// Reads that the kernel answered in place of the clock page, by the number of the reason
@@ -612,7 +640,7 @@ const _: () = {
     assert!(size_of::<ImagePages>() == CONFIG_OFFSET);
     assert!(size_of::<fastclock::page::Page>() == PAGE);
     assert!(size_of::<fastclock::page::Trust>() <= PAGE);
-    assert!(TOTAL_SIZE == 0x73000);
+    assert!(TOTAL_SIZE == 0xab000);
     assert!(size_of::<Live>() <= PAGE);
     assert!(core::mem::offset_of!(ImagePages, session) == SESSION_OFFSET);
     assert!(size_of::<Config>() <= PAGE);
@@ -623,7 +651,7 @@ const _: () = {
     assert!(size_of::<Slot>() == 512);
     assert!(size_of::<MemoryMap>() == 104);
     assert!(COUNTER_SGX < COUNTERS);
-    assert!(SHARED_SIZE <= 276 * 1024);
+    assert!(SITE_OWN <= 64);
 };
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
         shared_pages(how.session, pid, &mut SparePages::default()).map_err(Refusal::Declined)?;
     let Some(pages) = pages else { return Err(Refusal::Stuck) };
     // The kernel charges a page to who touches it first: not to a container that is near its limit.
-    pages.touch();
+    pages.touch(std::mem::offset_of!(Shared, sites));
     let mut threads = Threads::seize(pid).map_err(|error| match error.raw_os_error() {
         Some(libc::ESRCH) => Refusal::Gone,
         _ => known.not_allowed(),

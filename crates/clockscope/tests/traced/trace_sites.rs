@@ -156,6 +156,28 @@ fn threads_are_cancelled_in_the_middle_of_calls() {
     }
 }
 
+/// A stub uses no stack: a signal handler's may be full, and a runtime's own elsewhere.
+#[test]
+fn calls_with_a_stack_pointer_that_points_nowhere_are_made() {
+    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
+    let report = exact(&[], &words![program, "stackless"]).report();
+    let reasons = report.reasons("syscalls");
+    assert!(reasons.iter().any(|reason| reason.contains("asked for such memory 20 times")));
+    assert!(reasons.iter().all(|reason| !reason.contains("unseen")), "{reasons:?}");
+}
+
+/// A process adds without a lock while one thread has its memory, and not one call longer.
+#[test]
+fn tasks_that_share_memory_lose_no_calls() {
+    for link in [Link::Dynamic, Link::Static] {
+        let Some(program) = builds::c("shared_vm", link) else { return };
+        // Two that add at the same moment are rare.
+        for mode in ["process", "thread", "zero", "zero", "zero", "zero"] {
+            exact(&[], &words![program, mode, "calls"]);
+        }
+    }
+}
+
 #[test]
 fn without_privileges_the_counts_are_the_same() {
     if !is_root_or_skip() {
