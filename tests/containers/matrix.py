@@ -25,6 +25,7 @@ THREADS = "4"
 # Longer than anything here takes; for what hangs.
 PATIENCE = 120
 COUNTED = "clockscope-test"
+SECOND = "clockscope-test-second"
 # The last word, which it does not look at, tells it from one of another test.
 PROGRAM = ["/attach_server", THREADS, f"of-{os.getpid()}"]
 # Keeps this much memory for good.
@@ -138,23 +139,26 @@ def compare(did, report):
     return sum(did.values())
 
 
-def attach(clockscope, server, options):
-    """One attachment while the program works; gives the number of calls, made and counted."""
+def attach(clockscope, servers, options):
+    """One attachment while the programs work; gives the number of calls, made and counted."""
     words = [*clockscope, "trace", "--via", "none", "--format", "json", "-o", "/dev/fd/1", *options]
     tracer = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, errors="replace")
-    said = []
-    while line := tracer.stderr.readline():
+    said, attached = [], 0
+    while attached < len(servers):
+        if not (line := tracer.stderr.readline()):
+            tracer.wait(PATIENCE)
+            raise NotAttached(said[-1] if said else "clockscope said nothing")
         said.append(line.strip())
-        if "attached to attach_server" in line:
-            break
-    else:
-        tracer.wait(PATIENCE)
-        raise NotAttached(said[-1] if said else "clockscope said nothing")
-    server.begin()
-    server.ask("sum 1")
-    server.line()
-    did = server.end()
+        attached += "attached to attach_server" in line
+    for server in servers:
+        server.begin()
+        server.ask("sum 1")
+        server.line()
+    did = {}
+    for server in servers:
+        for key, calls in server.end().items():
+            did[key] = did.get(key, 0) + calls
     # clockscope may be in a container, whose first process passes the signal on.
     subprocess.run(["kill", "-INT", str(inner(tracer.pid))], check=False)
     out, complaints = tracer.communicate(timeout=PATIENCE)
@@ -221,15 +225,17 @@ class Matrix:
                 *options, "--rootfs", str(self.root), *command]
 
     def cell(self, what, where, start, tracer, options, expected=None):
-        """A row of the table: `start` gives the program, `tracer` and `options` the clockscope. `expected` is what
-        clockscope has to say where it cannot attach."""
-        made, done, server = 0, 0, None
+        """A row of the table: `start` gives the command lines of the programs, `tracer` and `options` the clockscope.
+        `expected` is what clockscope has to say where it cannot attach."""
+        made, done, servers_here = 0, 0, []
         try:
-            server = Server(start())
+            for words in start():
+                servers_here.append(Server(words))
             for _ in range(self.attachments):
-                made += attach(tracer(server), server, options(server))
+                made += attach(tracer(), servers_here, options())
                 done += 1
-            server.ends_well()
+            for server in servers_here:
+                server.ends_well()
             if expected:
                 raise Wrong(f"it attached where it had to say {expected!r}")
             self.rows.append((what, where, done, made, made, "ok"))
@@ -245,7 +251,7 @@ class Matrix:
             self.failed += 1
             self.rows.append((what, where, done, "", "", f"WRONG: {wrong}"))
         finally:
-            if server:
+            for server in servers_here:
                 server.kill()
             remove()
         print("containers: " + " | ".join(str(part) for part in self.rows[-1]), flush=True)
@@ -253,17 +259,29 @@ class Matrix:
     def in_podman(self, what, options, runtime=None, beside=""):
         """The program in podman, traced from the host by the container's name; `beside` runs in the container, too."""
         command = ["sh", "-c", f"{beside} exec {' '.join(PROGRAM)}"] if beside else PROGRAM
-        self.cell(f"podman, {what}", "host", lambda: self.podman_words(COUNTED, options, command, runtime),
-                  lambda _: [self.clockscope], lambda _: ["--container", COUNTED])
+        self.cell(f"podman, {what}", "host", lambda: [self.podman_words(COUNTED, options, command, runtime)],
+                  lambda: [self.clockscope], lambda: ["--container", COUNTED])
+
+    def together(self, what):
+        """Two containers of podman, one of systemd-nspawn and a program of the host in one trace: four IPC namespaces."""
+        def start():
+            podman = [self.podman_words(name, [], PROGRAM) for name in (COUNTED, SECOND)]
+            return [*podman, self.nspawn_words([]), [str(self.root / "attach_server"), *PROGRAM[1:]]]
+
+        def options():
+            # What was named by its container is not attached to twice.
+            pids = [word for process in servers() for word in ("-p", process.name)]
+            return ["--container", COUNTED, "--container", SECOND, *pids]
+        self.cell(what, "host", start, lambda: [self.clockscope], options)
 
     def paused(self, what):
         """Nothing in a paused container can be stopped, or let go: clockscope says so."""
-        def pause(_):
+        def pause():
             if (paused := run(["podman", "pause", COUNTED])).returncode != 0:
                 raise Refused(last_line(paused.stderr))
             return ["--container", COUNTED]
-        self.cell(f"podman, {what}", "host", lambda: self.podman_words(COUNTED, [], PROGRAM),
-                  lambda _: [self.clockscope], pause, "frozen")
+        self.cell(f"podman, {what}", "host", lambda: [self.podman_words(COUNTED, [], PROGRAM)],
+                  lambda: [self.clockscope], pause, "frozen")
 
     def short_lived(self, what):
         """Containers that end while they are attached to: neither they nor clockscope mind."""
@@ -294,22 +312,22 @@ class Matrix:
 
     def beside(self, what, debug, expected=None):
         """The same from a second container that sees the processes."""
-        def tracer(_):
+        def tracer():
             return self.podman_words(COUNTED + "-debug", ["--replace", "--env", f"CLOCKSCOPE_CELL={os.getpid()}", *debug],
                                      ["/clockscope"])
 
-        def pid(_):
+        def pid():
             return ["-p", str(pid_of_server()) if "host" in debug else inside_pid()]
         self.cell(f"podman, {what}", f"container: {' '.join(debug)}",
-                  lambda: self.podman_words(COUNTED, [], PROGRAM), tracer, pid, expected)
+                  lambda: [self.podman_words(COUNTED, [], PROGRAM)], tracer, pid, expected)
 
     def inside(self, what, user):
         """By `podman exec` in the same container."""
-        def tracer(_):
+        def tracer():
             return ["podman", "exec", "--env", f"CLOCKSCOPE_CELL={os.getpid()}", "--user", user, COUNTED, "/clockscope"]
         self.cell(f"podman, {what}", f"inside, user {user}",
-                  lambda: self.podman_words(COUNTED, ["--user", user, "--init"], PROGRAM),
-                  tracer, lambda _: ["-p", inside_pid()])
+                  lambda: [self.podman_words(COUNTED, ["--user", user, "--init"], PROGRAM)],
+                  tracer, lambda: ["-p", inside_pid()])
 
     def entry_point(self, what, options):
         """clockscope is the first process of the container, and starts the program."""
@@ -332,11 +350,13 @@ class Matrix:
             remove()
         print("containers: " + " | ".join(str(part) for part in self.rows[-1]), flush=True)
 
+    def nspawn_words(self, options):
+        return ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--directory", str(self.root), "--pipe",
+                "--volatile=overlay", *options, *PROGRAM]
+
     def in_nspawn(self, what, options):
-        words = ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--directory", str(self.root), "--pipe",
-                 "--volatile=overlay", *options, *PROGRAM]
-        self.cell(f"systemd-nspawn, {what}", "host", lambda: words, lambda _: [self.clockscope],
-                  lambda _: ["-p", str(pid_of_server())])
+        self.cell(f"systemd-nspawn, {what}", "host", lambda: [self.nspawn_words(options)], lambda: [self.clockscope],
+                  lambda: ["-p", str(pid_of_server())])
 
     def table(self):
         heads = ("container", "from", "attachments", "calls made", "counted", "result")
@@ -349,14 +369,14 @@ class Matrix:
 
 def remove():
     run(["podman", "unpause", COUNTED])
-    run(["podman", "rm", "-f", "-t", "0", COUNTED])
+    run(["podman", "rm", "-f", "-t", "0", COUNTED, SECOND])
 
 
 def servers():
     for process in Path("/proc").iterdir():
         try:
             words = (process / "cmdline").read_text(errors="replace").split("\0")
-            if process.name.isdigit() and words[:3] == PROGRAM:
+            if process.name.isdigit() and words[0].endswith(PROGRAM[0]) and words[1:3] == PROGRAM[1:]:
                 yield process
         except OSError:
             pass
@@ -417,6 +437,7 @@ def main():
         ("no filter", lambda what: matrix.entry_point(what, unconfined)),
         ("default filter", lambda what: matrix.in_nspawn(what, [])),
         ("user namespace", lambda what: matrix.in_nspawn(what, ["--private-users=100000:65536"])),
+        ("two of podman, one of systemd-nspawn and the host, at once", matrix.together),
     ]
     for what, cell in cells:
         if args.cell in what:

@@ -1,13 +1,11 @@
-//! What this process may do with files, memory and namespaces, and who it is.
+//! What this process may do with files and memory, and who it is.
 
-use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD};
 use rustix::process::{getegid, geteuid};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// True if this process may execute the file.
 pub fn is_executable(path: &Path) -> bool {
@@ -33,28 +31,6 @@ pub fn address_space_limit(pid: i32) -> Option<u64> {
     // SAFETY: asks only; the pointer is to a local of the right type.
     let result = unsafe { libc::prlimit64(pid, libc::RLIMIT_AS, std::ptr::null(), &raw mut limit) };
     (result == 0 && limit.rlim_cur != libc::RLIM64_INFINITY).then_some(limit.rlim_cur)
-}
-
-/// Goes to the IPC namespace of a process, if this is in another one: shared memory made from now on can
-/// be attached there.
-///
-/// # Errors
-///
-/// `EPERM` without the right (`CAP_SYS_ADMIN` in both); `ENOENT` when the process is gone.
-///
-/// # References
-///
-/// `setns(2)`, `ipc_namespaces(7)`
-pub fn join_ipc_namespace(pid: i32) -> std::io::Result<()> {
-    let namespace = |pid: &str| {
-        std::fs::metadata(format!("/proc/{pid}/ns/ipc")).map(|file| (file.dev(), file.ino()))
-    };
-    if namespace(&pid.to_string())? == namespace("self")? {
-        return Ok(());
-    }
-    let file = std::fs::File::open(format!("/proc/{pid}/ns/ipc"))?;
-    let ipc = Some(LinkNameSpaceType::InterProcessCommunication);
-    Ok(move_into_link_name_space(file.as_fd(), ipc)?)
 }
 
 /// User and system time of a process so far, to the nanosecond, its ended threads included and no

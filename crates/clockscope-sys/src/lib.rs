@@ -16,6 +16,7 @@ pub mod detach;
 pub mod ending;
 pub mod halt;
 pub mod identity;
+pub mod ipc_namespace;
 pub mod loaded_vdso;
 pub mod loops;
 pub mod memory;
@@ -51,6 +52,7 @@ pub mod tsc;
 pub mod vdso_call;
 pub mod vdso_functions;
 pub mod wait;
+pub mod watched_pages;
 
 /// What a C function returned, or its error if that is -1; to be asked at once.
 fn check<T: Copy + PartialEq + From<i8>>(returned: T) -> io::Result<T> {

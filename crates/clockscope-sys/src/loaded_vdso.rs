@@ -28,6 +28,9 @@ pub struct Loaded {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
+    /// Nothing is known of any process.
+    #[error("{}", proc_text::NOT_MOUNTED)]
+    NoProc,
     /// There is no such process.
     #[error("there is no such process")]
     NoProcess,
@@ -51,6 +54,9 @@ pub enum LoadError {
 ///
 /// If the process does not exist, may not be read or has no image.
 pub fn load(pid: Option<u32>) -> Result<Loaded, LoadError> {
+    if !proc_text::is_mounted() {
+        return Err(LoadError::NoProc);
+    }
     let dir = pid.map_or_else(|| "/proc/self".to_owned(), |pid| format!("/proc/{pid}"));
     let vector = read(fs::read(format!("{dir}/auxv")), "its auxiliary vector")?;
     let copied = auxv::sysinfo_ehdr(&vector, class_of(&dir));

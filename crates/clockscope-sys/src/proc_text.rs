@@ -19,6 +19,14 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<String> {
     })
 }
 
+/// Whether `/proc` shows processes.
+pub fn is_mounted() -> bool {
+    Path::new("/proc/self").exists()
+}
+
+/// What to say where it does not.
+pub const NOT_MOUNTED: &str = "/proc is not mounted; try: mount -t proc proc /proc";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,87 +5,89 @@
 //! that every tracee sees read-only.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Release};
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
+/// `struct robust_list_head` of include/uapi/linux/futex.h (Linux 6.18). The kernel reads it when the thread ends.
+#[derive(Debug)]
 #[repr(C)]
 struct ListHead {
-    next: *const ListNode,
+    next: AtomicUsize,
     futex_offset: libc::c_long,
-    pending: *const ListNode,
+    pending: AtomicUsize,
 }
 
+/// `struct robust_list`: the address of the next one, or of the head.
+#[derive(Debug)]
 #[repr(C)]
-struct ListNode {
-    next: *const ListHead,
+pub(crate) struct ListNode(AtomicUsize);
+
+/// The robust list of a thread, for the life of the process.
+#[derive(Debug)]
+pub(crate) struct List(&'static ListHead);
+
+impl List {
+    /// A list of nobody for futexes that lie `futex_offset` bytes behind their nodes.
+    pub(crate) fn new(futex_offset: isize) -> io::Result<Self> {
+        let futex_offset = libc::c_long::try_from(futex_offset).map_err(io::Error::other)?;
+        let (next, pending) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let head: &'static ListHead = Box::leak(Box::new(ListHead { next, futex_offset, pending }));
+        head.next.store(address(head), Release);
+        Ok(Self(head))
+    }
+
+    /// Puts a node, and so its futex, on the list. The kernel may look at any moment.
+    pub(crate) fn add(&self, node: &'static ListNode) {
+        node.0.store(self.0.next.load(Acquire), Release);
+        self.0.next.store(address(node), Release);
+    }
+
+    /// Makes this the robust list of the calling thread, whose id is given.
+    ///
+    /// The C library's own list of this thread, for robust mutexes, is replaced: this program has none.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel has no futexes.
+    ///
+    /// # References
+    ///
+    /// `set_robust_list(2)`, `Documentation/locking/robust-futex-ABI.rst` (Linux 6.18)
+    pub(crate) fn set(&self) -> io::Result<u32> {
+        // SAFETY: head and nodes live for ever and have the layout that the kernel reads.
+        let result = unsafe {
+            libc::syscall(libc::SYS_set_robust_list, address(self.0), size_of::<ListHead>())
+        };
+        super::check(result)?;
+        // SAFETY: takes no arguments.
+        Ok(unsafe { libc::gettid() }.cast_unsigned())
+    }
 }
 
-/// Puts this thread's id into `word` and on the thread's robust list; both the word and the list
-/// stay for the life of the process.
-///
-/// The C library's own list of this thread, for robust mutexes, is replaced: this program has none.
+fn address<T>(of: &'static T) -> usize {
+    std::ptr::from_ref(of).expose_provenance()
+}
+
+/// Puts the upper half of `head` on this thread's robust list, for the life of the process, and gives the thread's id;
+/// the caller stores that id in the upper half, and zero before the thread ends in peace.
 ///
 /// # Errors
 ///
 /// Where the kernel has no futexes.
-///
-/// # References
-///
-/// `set_robust_list(2)`, `Documentation/locking/robust-futex-ABI.rst` (Linux 6.18)
-pub fn announce(word: &'static AtomicU32) -> io::Result<()> {
-    let list = list(word.as_ptr().addr())?;
-    word.store(thread_id(), Release);
-    set(list)
-}
-
-/// Puts the upper half of `head` on this thread's robust list, for life as with [`announce`], and
-/// gives the thread's id; the caller stores that id in the upper half, and zero before the thread
-/// ends in peace.
-///
-/// # Errors
-///
-/// As [`announce`].
 pub fn announce_upper_half(head: &'static AtomicU64) -> io::Result<u32> {
     let offset = if cfg!(target_endian = "little") { size_of::<u32>() } else { 0 };
+    let node: &'static ListNode = Box::leak(Box::new(ListNode(AtomicUsize::new(0))));
+    let futex = head.as_ptr().addr() + offset;
+    let list = List::new(futex.wrapping_sub(address(node)).cast_signed())?;
+    list.add(node);
     // The kernel finds another number than this thread's id there until the caller stores it, and
     // leaves it alone. When it does write, this thread, the only writer, has ended.
-    set(list(head.as_ptr().addr() + offset)?)?;
-    Ok(thread_id())
-}
-
-/// A robust list with the futex at this address, which must be one for ever.
-fn list(futex: usize) -> io::Result<&'static ListHead> {
-    let head = Box::leak(Box::new(ListHead {
-        next: std::ptr::null(),
-        futex_offset: 0,
-        pending: std::ptr::null(),
-    }));
-    let node = Box::leak(Box::new(ListNode { next: head }));
-    let distance = futex.wrapping_sub(std::ptr::from_ref(node).addr());
-    head.futex_offset =
-        libc::c_long::try_from(distance.cast_signed()).map_err(|_| io::ErrorKind::Other)?;
-    head.next = node;
-    Ok(head)
-}
-
-/// The calling thread's id.
-fn thread_id() -> u32 {
-    // SAFETY: takes no arguments.
-    unsafe { libc::gettid() }.cast_unsigned()
-}
-
-/// Makes this the robust list of the calling thread.
-fn set(head: &'static ListHead) -> io::Result<()> {
-    // SAFETY: head and node live for ever and have the layout that the kernel reads.
-    let result = unsafe {
-        libc::syscall(libc::SYS_set_robust_list, std::ptr::from_ref(head), size_of::<ListHead>())
-    };
-    super::check(result).map(drop)
+    list.set()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering::Acquire;
 
     /// See `FUTEX_OWNER_DIED` in include/uapi/linux/futex.h (Linux 6.18).
     const DIED: u64 = 1 << 62;

@@ -10,6 +10,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use super::ipc_namespace::IpcNamespace;
 use super::{check, real_time, wait};
 
 /// A segment attached for reading and writing, seen as a `T`.
@@ -22,6 +23,8 @@ pub struct Segment<T> {
     size: usize,
     at: NonNull<T>,
     owner: Option<(u32, u32)>,
+    /// Where its number is valid.
+    namespace: Option<IpcNamespace>,
     content: PhantomData<T>,
 }
 
@@ -50,11 +53,25 @@ impl<T: SharedContent> Segment<T> {
     ///
     /// When `size` is too small for a `T`: a mistake in this program.
     pub fn new(size: usize, mode: i32) -> io::Result<Self> {
+        Self::make(size, mode, 0)
+    }
+
+    /// The same, attached in place of memory that starts at the exposed address `place`.
+    ///
+    /// # Safety
+    ///
+    /// The memory is mapped, nobody uses it any more, and the segment need not be dropped before it.
+    pub(crate) unsafe fn new_at(place: usize, size: usize, mode: i32) -> io::Result<Self> {
+        Self::make(size, mode, place)
+    }
+
+    fn make(size: usize, mode: i32, place: usize) -> io::Result<Self> {
         assert!(size >= size_of::<T>());
-        let (id, at) = Making { size, mode, id: 0, at: 0, error: 0 }.make()?;
+        let (id, at) = Making { size, mode, place, id: 0, at: 0, error: 0 }.make()?;
         let at = std::ptr::with_exposed_provenance_mut::<T>(at);
         let at = NonNull::new(at).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { id, size, at, owner: None, content: PhantomData })
+        let namespace = IpcNamespace::own();
+        Ok(Self { id, size, at, owner: None, namespace, content: PhantomData })
     }
 
     /// Touches the pages of the first bytes, so that they count as this process's memory and in its control group, whoever uses them
@@ -65,7 +82,7 @@ impl<T: SharedContent> Segment<T> {
         unsafe { libc::madvise(self.at.as_ptr().cast(), size, libc::MADV_POPULATE_WRITE) };
     }
 
-    /// The number by which another process attaches it.
+    /// The number by which another process of its IPC namespace attaches it.
     pub fn id(&self) -> i32 {
         self.id
     }
@@ -99,8 +116,16 @@ impl<T: SharedContent> Segment<T> {
         self.owner
     }
 
+    /// True if the processes of this thread's IPC namespace can attach it.
+    pub fn is_here(&self) -> bool {
+        self.namespace == IpcNamespace::own()
+    }
+
     /// True if no other process has it attached. Whoever may attach it can do so right after this.
     pub fn is_alone(&self) -> bool {
+        if !self.is_here() {
+            return false; // its number is nobody's, or another one's
+        }
         // SAFETY: all-zero is a value of this plain struct.
         let mut data: libc::shmid_ds = unsafe { std::mem::zeroed() };
         // SAFETY: the pointer is to a local of the right type.
@@ -155,6 +180,8 @@ fn nothing_is_swapped_out() -> bool {
 struct Making {
     size: usize,
     mode: i32,
+    /// Where it is to be attached; 0 leaves that to the kernel.
+    place: usize,
     id: i32,
     at: usize,
     error: i32,
@@ -204,14 +231,16 @@ impl Making {
     }
 
     fn steps(&mut self) {
-        // SAFETY: takes numbers; attaches at an address of the kernel's choice.
+        let flags = if self.place == 0 { 0 } else { libc::SHM_REMAP };
+        // SAFETY: takes numbers; attaches at an address of the kernel's choice, or in place of memory that nobody uses.
         unsafe {
             self.id = libc::shmget(libc::IPC_PRIVATE, self.size, libc::IPC_CREAT | self.mode);
             if self.id == -1 {
                 self.error = *libc::__errno_location();
                 return;
             }
-            self.at = libc::shmat(self.id, std::ptr::null(), 0).expose_provenance();
+            let place = std::ptr::with_exposed_provenance(self.place);
+            self.at = libc::shmat(self.id, place, flags).expose_provenance();
             if self.at == usize::MAX {
                 self.error = *libc::__errno_location();
             }
@@ -258,7 +287,16 @@ mod tests {
     #[test]
     fn it_is_known_whether_another_process_has_it() {
         let mut segment = Segment::<Word>::new(4096, 0o600).unwrap();
-        assert!(segment.is_alone());
+        // Another test may fork meanwhile, and its child has the segment until it executes something.
+        let is_alone = |segment: &Segment<Word>| {
+            (0..100_000).any(|_| {
+                segment.is_alone() || {
+                    std::thread::yield_now();
+                    false
+                }
+            })
+        };
+        assert!(is_alone(&segment));
         // SAFETY: attached at an address of the kernel's choice, and detached again.
         unsafe {
             let again = libc::shmat(segment.id(), std::ptr::null(), 0);
@@ -267,7 +305,7 @@ mod tests {
         }
         segment.get().0.store(7, Relaxed);
         assert!(segment.clear());
-        assert!(segment.is_alone() && segment.get().0.load(Relaxed) == 0);
+        assert!(is_alone(&segment) && segment.get().0.load(Relaxed) == 0);
     }
 
     #[test]

@@ -26,8 +26,10 @@ pub enum Decline {
     NoSharedMemory(std::io::ErrorKind),
     /// The process could not be looked at or changed.
     Access(std::io::ErrorKind),
-    /// The process could not map the image or attach the shared pages: another IPC namespace, a limit on
-    /// its memory, or memory that was written may not be executed.
+    /// It is in another IPC namespace, which the tracer may not enter, or not leave again.
+    Namespace,
+    /// The process could not map the image or attach the shared pages: a limit on its memory, or memory that was
+    /// written may not be executed.
     NotAttached,
     /// A later step of the installation failed with this error number.
     Install(i32),
@@ -52,8 +54,12 @@ impl fmt::Display for Decline {
                 write!(f, "no shared memory: {kind}; see `ipcs -l` for the limits")
             }
             Self::Access(kind) => write!(f, "it could not be changed at its start: {kind}"),
+            Self::Namespace => f.write_str(
+                "it is in another IPC namespace (container), which clockscope enters with CAP_SYS_ADMIN; run clockscope as root on \
+                 the host, or inside",
+            ),
             Self::NotAttached => f.write_str(
-                "it could not map the image or attach the shared pages (another IPC namespace, a limit on its memory, or PR_SET_MDWE)",
+                "it could not map the image or attach the shared pages (a limit on its memory, or PR_SET_MDWE)",
             ),
             Self::Install(errno) => {
                 write!(f, "the installation failed: {}", std::io::Error::from_raw_os_error(*errno))

@@ -64,17 +64,19 @@ pub(crate) fn install(
         return Err(Decline::AddressSpace(limit));
     }
     let room = session.room.clone();
+    let live_id = session.enter(pid)?;
     let shared = shared_pages(session, pid, spare)?;
     let shared_id = shared.as_ref().map_or(0, |pages| u64::from(pages.id().cast_unsigned()));
     let at = vdso.base + room.start as u64;
-    if is_kept_by_filter(session, pid, shared_id, at) {
+    if is_kept_by_filter(session, pid, shared_id, live_id, at) {
         return Err(Decline::Seccomp);
     }
     let (clock, clock_inode) = session.clock_place();
     let areas = areas(session, pid);
-    let image = session.copies_itself.then(|| below(registers.sp(), session.image()));
+    let image = session.copies_itself.then(|| session.image(live_id));
+    let image = image.map(|image| (below(registers.sp(), &image), image));
     let code = assemble(&Launch {
-        image,
+        image: image.as_ref().map(|(at, _)| *at),
         install_offset: session.ready().install_offset,
         params: LaunchParams {
             kernel_base: vdso.base,
@@ -91,8 +93,8 @@ pub(crate) fn install(
     if code.len() > room.len() {
         return Err(Decline::NoRoom);
     }
-    if let Some(image) = image {
-        memory::write(pid, image, session.image()).map_err(|_| Decline::Stack)?;
+    if let Some((at, image)) = &image {
+        memory::write(pid, *at, image).map_err(|_| Decline::Stack)?;
     }
     memory::write_text(pid, at, &code).map_err(|error| Decline::Access(error.kind()))?;
     registers.set_pc(at);
@@ -114,13 +116,14 @@ fn below(stack: u64, image: &[u8]) -> u64 {
     (stack & !(PAGE as u64 - 1)).saturating_sub(image.len() as u64)
 }
 
-/// Writes the image to where a process has mapped memory for it, which stands still.
+/// Writes the image to where a process has mapped memory for it, which stands still. `through` is one of its threads.
 ///
 /// # Errors
 ///
 /// As [`memory::write_text`]. The process starts without the image then.
-pub(crate) fn write_image(session: &Session, pid: i32, base: u64) -> std::io::Result<()> {
-    memory::write_text(pid, base, session.image())
+pub(crate) fn write_image(session: &Session, through: i32, base: u64) -> std::io::Result<()> {
+    let live_id = session.enter(through).map_err(|_| std::io::ErrorKind::PermissionDenied)?;
+    memory::write_text(through, base, &session.image(live_id))
 }
 
 /// Where the shim is in a process, seen through one of its threads: where it was put when it was
@@ -197,7 +200,7 @@ fn memory_map(stat: &ProcStat, vdso: &VdsoEntry) -> Option<MemoryMap> {
     })
 }
 
-/// Pages for the counts, that the process may attach.
+/// Pages for the counts, that the process may attach if the tracer is in its IPC namespace.
 pub(super) fn shared_pages(
     session: &Session,
     pid: i32,
@@ -223,17 +226,21 @@ pub(super) fn shared_pages(
 
 /// True if the process has seccomp filters that this process does not have and that would not let the system calls
 /// of the launch code pass, or cannot be looked at.
-fn is_kept_by_filter(session: &Session, pid: i32, shared_id: u64, at: u64) -> bool {
+fn is_kept_by_filter(
+    session: &Session,
+    pid: i32,
+    shared_id: u64,
+    live_id: Option<u64>,
+    at: u64,
+) -> bool {
     if !has_foreign_filter(session, pid) {
         return false;
     }
     // A clock that is read in another way makes other calls, and others again when it is read.
-    if !session.is_counting() {
-        return true;
-    }
+    let Some(live_id) = live_id else { return true };
     match filters::of(pid) {
         Ok(filters) if !filters.is_empty() => {
-            let calls = launch_code::calls(session.copies_itself, shared_id, session.live_id(), at);
+            let calls = launch_code::calls(session.copies_itself, shared_id, live_id, at);
             !calls.iter().all(|call| filter::lets_pass(&filters, call))
         }
         _ => true,

@@ -3,6 +3,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `session.rs` | what all processes of one trace share: the image, ready to be attached |
+//! | `live_pages.rs` | the pages that the tracer changes, one for each IPC namespace |
 //! | `image.rs` | making the built image ready: names, values, hash tables; pure |
 //! | `unwind.rs` | one unwind table for the shim and the kernel's; pure |
 //! | `spare_pages.rs` | shared pages that nobody counts in any more, for the next program |
@@ -32,6 +33,7 @@ pub mod image;
 mod image_mapped;
 pub mod install;
 mod launch_code;
+pub mod live_pages;
 pub mod new_tasks;
 pub mod observers;
 mod proc_stat;

@@ -1,28 +1,29 @@
 //! What all processes of one trace have in common: the image, of which each gets a copy, and the pages
 //! that the tracer changes while they run.
 
+use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use fastclock::page::Page;
 use fastclock::{ClockId, Nanos, Scale, TickRate, Ticks};
 use vdso_image::layout::{
-    CONFIG_OFFSET, Constants, FUNCTIONS, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, Live, PAGE,
+    CONFIG_OFFSET, Constants, FUNCTIONS, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, PAGE,
     SESSION_MARK, SESSION_OFFSET, Target,
 };
 
+use super::decline::Decline;
 use super::image::{self, Counting, Ready, Route};
+use super::live_pages::{CallersOneIn, LivePages};
 use super::read_cost;
 use clockscope_stats::timed::TIMED_MIN;
+use clockscope_sys::ipc_namespace::IpcNamespace;
 use clockscope_sys::own_vdso::{self, OwnVdso};
 use clockscope_sys::sealed::SealedPage;
-use clockscope_sys::shm::{Segment, SharedContent};
-use clockscope_sys::{access, robust, tsc};
+use clockscope_sys::shm::Segment;
+use clockscope_sys::{access, proc_text, tsc};
 use vdso_reader::Image;
 
 /// Time between two timed calls of a thread that the adaptive sampling aims at.
@@ -41,7 +42,7 @@ pub struct Session {
     /// The image with its constants: whole pages.
     bytes: Vec<u8>,
     /// There if calls are counted.
-    live: Option<&'static Segment<Live>>,
+    live: Option<RefCell<LivePages>>,
     ready: Ready,
     counting: Counting,
     clock: Option<ClockMemory>,
@@ -70,10 +71,8 @@ impl Session {
         let start = ClockPair::read();
         let Some(own) = own_vdso::read() else {
             // As in an empty root.
-            if !Path::new("/proc/self/maps").exists() {
-                bail!(
-                    "cannot find the vDSO, because /proc is not mounted; try: mount -t proc proc /proc"
-                );
+            if !proc_text::is_mounted() {
+                bail!("cannot find the vDSO, because {}", proc_text::NOT_MOUNTED);
             }
             bail!(
                 "this kernel gives programs no vDSO (vdso=0?): there is nothing to count or replace"
@@ -93,15 +92,13 @@ impl Session {
         };
         let live = match counting {
             Counting::No => None,
-            Counting::ByThread | Counting::ByCpu => Some(segment::<Live>(0o644)?),
+            Counting::ByThread | Counting::ByCpu => {
+                Some(RefCell::new(LivePages::new().context(NO_SHARED_MEMORY)?))
+            }
         };
         let words = [
             (std::mem::offset_of!(Constants, clock), u64::from(clock.is_some())),
             (std::mem::offset_of!(Constants, read_ticks), read_ticks),
-            (
-                std::mem::offset_of!(Constants, live),
-                live.map_or(0, |live| u64::from(live.id().cast_unsigned()) + 1),
-            ),
         ];
         let mut constants = constants(&ready, counting, &mappings, code_offset);
         for (at, word) in words {
@@ -141,34 +138,47 @@ impl Session {
     ///
     /// Where the kernel has no robust futexes.
     pub fn allow_timing(&self) -> io::Result<()> {
-        match self.live {
-            Some(live) if tsc::has_read_after() => robust::announce(&live.get().tracer),
-            _ => Ok(()),
-        }
+        self.live.as_ref().map_or(Ok(()), |live| live.borrow_mut().announce())
     }
 
     /// Says that nobody looks at the times any more.
     pub fn stop_timing(&self) {
-        if let Some(live) = self.live {
-            live.get().tracer.store(0, Release);
+        if let Some(live) = &self.live {
+            live.borrow_mut().withdraw();
         }
     }
 
-    /// The word that says one in how many timed calls passes the image's sample probe; 0: none. If calls are not
-    /// counted, nobody looks at it.
-    pub fn callers_one_in(&self) -> &'static AtomicU32 {
-        static NOBODY_LOOKS: AtomicU32 = AtomicU32::new(0);
-        self.live.map_or(&NOBODY_LOOKS, |live| &live.get().callers_one_in)
+    /// One in how many timed calls passes the image's sample probe.
+    pub fn callers_one_in(&self) -> CallersOneIn {
+        self.live.as_ref().map(|live| live.borrow().callers()).unwrap_or_default()
     }
 
-    /// System V id of the page with what the tracer changes; 0 if calls are not counted.
-    pub(crate) fn live_id(&self) -> u64 {
-        self.live.map_or(0, |live| u64::from(live.id().cast_unsigned()))
+    /// Takes the tracer to the IPC namespace of a process, where shared memory is made for it then. Gives the System V
+    /// id of the page there with what the tracer changes; `None` if calls are not counted.
+    ///
+    /// # Errors
+    ///
+    /// A [`Decline`] without the right to go there, or without shared memory there.
+    pub(crate) fn enter(&self, pid: i32) -> Result<Option<u64>, Decline> {
+        let Some(live) = &self.live else { return Ok(None) };
+        // The clock page is a segment of one namespace, or may not be reached from another one.
+        if self.clock.is_some() && IpcNamespace::of(pid) != IpcNamespace::own() {
+            return Err(Decline::Namespace);
+        }
+        let entered = live.borrow_mut().enter(pid);
+        entered.map(Some).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => Decline::Namespace,
+            kind => Decline::NoSharedMemory(kind),
+        })
     }
 
-    /// The image with its constants, as it lies in a process: whole pages.
-    pub fn image(&self) -> &[u8] {
-        &self.bytes
+    /// The image with its constants, as it lies in a process that has this page with what the tracer changes: whole
+    /// pages.
+    pub(crate) fn image(&self, live_id: Option<u64>) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        let at = SESSION_OFFSET + std::mem::offset_of!(Constants, live);
+        bytes[at..at + 8].copy_from_slice(&live_id.map_or(0, |id| id + 1).to_le_bytes());
+        bytes
     }
 
     /// The prepared image.
@@ -231,17 +241,13 @@ impl ClockMemory {
 
 fn clock_page() -> anyhow::Result<ClockMemory> {
     if access::effective_uid() == 0 {
-        return segment(0o644).map(ClockMemory::Segment);
+        let segment = Segment::new(PAGE, 0o644).context(NO_SHARED_MEMORY)?;
+        return Ok(ClockMemory::Segment(Box::leak(Box::new(segment))));
     }
     SealedPage::new().map(ClockMemory::Sealed).context("cannot get memory for the clock page")
 }
 
-/// A segment for the life of this process.
-fn segment<T: SharedContent>(mode: i32) -> anyhow::Result<&'static Segment<T>> {
-    let segment = Segment::new(PAGE, mode)
-        .context("cannot get shared memory; see `ipcs -l` for the limits")?;
-    Ok(Box::leak(Box::new(segment)))
-}
+const NO_SHARED_MEMORY: &str = "cannot get shared memory; see `ipcs -l` for the limits";
 
 impl ClockPair {
     /// Reads both; the counter stands in the middle of the tightest of a few brackets.

@@ -15,9 +15,9 @@ const MOST: usize = 4;
 pub(crate) struct SparePages(Vec<Segment<Shared>>);
 
 impl SparePages {
-    /// Pages that were given to this user and group, or to nobody, if there are some.
+    /// Pages that were given to this user and group, or to nobody, if there are some in the tracer's IPC namespace.
     pub(crate) fn take(&mut self, owner: Option<(u32, u32)>) -> Option<Segment<Shared>> {
-        let at = self.0.iter().position(|pages| pages.owner() == owner)?;
+        let at = self.0.iter().position(|pages| pages.owner() == owner && pages.is_here())?;
         Some(self.0.swap_remove(at))
     }
 

@@ -54,9 +54,11 @@ fn usage(error: &clap::Error, words: &[OsString]) -> ExitCode {
     commands::colour::choose_by_words(words);
     if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         commands::warn_user(&cli::refusal::line(error, words));
-    } else {
-        // Nothing can be done about a stream that is closed.
-        let _ = error.print();
+    } else if let Err(unwritten) = error.print()
+        && unwritten.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        commands::warn_user(&format!("cannot write to standard output: {unwritten}"));
+        return ExitCode::from(u8::try_from(exit::FAILURE).unwrap_or(u8::MAX));
     }
     let is_doctor = words.get(1).is_some_and(|name| name == "doctor");
     let code = if error.use_stderr() && is_doctor { exit::UNKNOWN } else { error.exit_code() };

@@ -24,8 +24,6 @@ pub mod weights;
 use std::collections::HashMap;
 use std::io::PipeWriter;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -41,6 +39,7 @@ use self::sampler::{Found, Inbox, Sampler, lock};
 use crate::options::CallersOf;
 use clockscope_model::callers::Callers;
 use clockscope_sys::{access, poll, precedence};
+use clockscope_tracee::live_pages::CallersOneIn;
 use clockscope_tracee::observers::{Watcher, Wish};
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
@@ -60,7 +59,7 @@ pub struct Sampling {
     vdso: bool,
     system_calls: bool,
     freq: u32,
-    one_in: &'static AtomicU32,
+    one_in: CallersOneIn,
     live: Live,
     thread: Option<(JoinHandle<Found>, PipeWriter)>,
 }
@@ -77,7 +76,7 @@ impl Sampling {
         }
         let one_in = session.callers_one_in();
         let rate = Rate::new(freq);
-        one_in.store(if vdso { rate.one_in() } else { 0 }, Relaxed);
+        one_in.set(if vdso { rate.one_in() } else { 0 });
         let inbox = Arc::new(Mutex::new(Inbox::new(events)));
         let image = session.ready().bytes.clone();
         let in_thread = Arc::clone(&inbox);
@@ -85,7 +84,8 @@ impl Sampling {
         let written = live.clone();
         let before: HashMap<i32, Duration> =
             running.iter().filter_map(|pid| Some((*pid, access::cpu_time(*pid)?))).collect();
-        let sampler = move || Sampler::new(in_thread, image, rate, one_in, written, before, freq);
+        let words = one_in.clone();
+        let sampler = move || Sampler::new(in_thread, image, rate, words, written, before, freq);
         let thread = unwind_in_background(sampler);
         let sample_probe_offset = session.ready().sample_probe_offset;
         Self { inbox, sample_probe_offset, vdso, system_calls, freq, one_in, live, thread }
@@ -120,7 +120,7 @@ impl Sampling {
 
     /// `None` if there is no thread that could have found anything.
     fn stop(&mut self) -> Option<Found> {
-        self.one_in.store(0, Relaxed);
+        self.one_in.set(0);
         let (thread, stop) = self.thread.take()?;
         drop(stop);
         thread.join().ok()

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +22,7 @@ use clockscope_callers::unwind::{Interpreted, Unwinder};
 use clockscope_model::callers::Waits;
 use clockscope_sys::{access, tsc};
 use clockscope_text::foreign::Foreign;
+use clockscope_tracee::live_pages::CallersOneIn;
 use clockscope_tracee::session::ClockPair;
 
 /// The rate is looked at no more often than this.
@@ -164,7 +163,7 @@ pub(crate) struct Sampler {
     collected: Collected,
     rate: Rate,
     lost: u64,
-    one_in: &'static AtomicU32,
+    one_in: CallersOneIn,
     started: ClockPair,
     started_at: Instant,
     looked_at: Instant,
@@ -186,13 +185,13 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// `image` is what processes have mapped, `one_in` the word that it looks at, `live` who
+    /// `image` is what processes have mapped, `one_in` the words that they look at, `live` who
     /// looks on, `before` what processes had used when they were not yet sampled.
     pub(crate) fn new(
         inbox: Arc<Mutex<Inbox>>,
         image: Vec<u8>,
         rate: Rate,
-        one_in: &'static AtomicU32,
+        one_in: CallersOneIn,
         live: Live,
         before: HashMap<i32, Duration>,
         per_second: u32,
@@ -412,8 +411,8 @@ impl Sampler {
             wall: self.started_at.elapsed(),
         });
         // Zero says that it is over.
-        if self.one_in.load(Relaxed) != 0 {
-            self.one_in.store(self.rate.one_in(), Relaxed);
+        if self.one_in.get() != 0 {
+            self.one_in.set(self.rate.one_in());
         }
     }
 }

@@ -124,19 +124,17 @@ fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
     if process::is_frozen(pid) {
         return Err(Refusal::Frozen);
     }
-    if !process::shares_memory_namespace(pid) {
-        return Err(Refusal::Namespace);
-    }
+    let live_id = how.session.enter(pid).map_err(Refusal::Declined)?;
     let pages =
         shared_pages(how.session, pid, &mut SparePages::default()).map_err(Refusal::Declined)?;
-    let Some(pages) = pages else { return Err(Refusal::Stuck) };
+    let (Some(pages), Some(live_id)) = (pages, live_id) else { return Err(Refusal::Stuck) };
     // The kernel charges a page to who touches it first: not to a container that is near its limit.
     pages.touch(std::mem::offset_of!(Shared, sites));
     let mut threads = Threads::seize(pid).map_err(|error| match error.raw_os_error() {
         Some(libc::ESRCH) => Refusal::Gone,
         _ => known.not_allowed(),
     })?;
-    match attach_traced(pid, how, &mut threads, &pages) {
+    match attach_traced(pid, how, &mut threads, (&pages, live_id)) {
         Ok((patch, pause, threads)) => Ok(Attached {
             pid,
             command: process::command_name(pid),
@@ -160,7 +158,7 @@ fn attach_traced(
     pid: i32,
     how: &mut How<'_>,
     threads: &mut Threads,
-    pages: &Segment<Shared>,
+    (pages, live_id): (&Segment<Shared>, u64),
 ) -> Result<Done, Refusal> {
     (how.traced)(pid);
     let own = own_vdso::read().ok_or(Refusal::Declined(Decline::NoVdso))?;
@@ -175,7 +173,7 @@ fn attach_traced(
         patch::wait_for_room(threads, &patch)?;
     }
     let shared_id = u64::from(pages.id().cast_unsigned());
-    let map = Work::Map { at: base, shared_id, live_id: how.session.live_id() };
+    let map = Work::Map { at: base, shared_id, live_id };
     // The first threads that go on would otherwise keep the last ones waiting for us.
     let _first = Precedence::ask();
     // All at once: a thread that executes our code while the others compete with it for processors

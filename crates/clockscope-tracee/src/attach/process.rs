@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 
 use super::refusal::{Asker, Refusal};
 use clockscope_sys::{access, memory, proc_text};
@@ -203,14 +202,6 @@ pub(super) fn has_mapped(pid: i32, range: Range<u64>) -> bool {
                 && mapping.name.is_empty()
         })
     })
-}
-
-/// Whether a process is in the IPC namespace of this one, without which it cannot attach the pages.
-pub(super) fn shares_memory_namespace(pid: i32) -> bool {
-    let namespace = |pid: &str| {
-        std::fs::metadata(format!("/proc/{pid}/ns/ipc")).map(|file| (file.dev(), file.ino())).ok()
-    };
-    namespace(&pid.to_string()).is_none_or(|theirs| namespace("self") == Some(theirs))
 }
 
 #[cfg(test)]

@@ -52,8 +52,6 @@ pub enum Refusal {
     Filtered(&'static str),
     /// It has seccomp filters that cannot be looked at, or may make a few system calls only.
     Filters,
-    /// It is in another IPC namespace than those attached to before.
-    Namespace,
     /// It has executed another program meanwhile.
     Executed,
     /// The code did not come to its end.
@@ -92,8 +90,6 @@ fn said(error: &io::Error) -> String {
 /// The longer clauses.
 const FILTERS: &str = "it has a seccomp filter that may kill it for the system calls that map the counters; run \
                  clockscope as root, which can look at the filter, or start the program under clockscope";
-const NAMESPACE: &str = "it is in another IPC namespace (container), which clockscope enters with CAP_SYS_ADMIN, and one \
-                 only; run a clockscope for each, as root on the host or in that namespace";
 const FROZEN: &str = "its control group is frozen (a paused container); resume it, as by `podman unpause` or \
                  `docker unpause`";
 
@@ -159,7 +155,6 @@ impl fmt::Display for Refusal {
                  start the program under clockscope instead"
             ),
             Self::Filters => f.write_str(FILTERS),
-            Self::Namespace => f.write_str(NAMESPACE),
             Self::Executed => f.write_str("it executes one program after the other; try again"),
             Self::Stuck => f.write_str("it did not come to the end of what it was to do; try again"),
             Self::Failed(step, said) => write!(f, "{step}: {said}"),

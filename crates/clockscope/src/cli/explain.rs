@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 
 /// Options of `clockscope doctor`.
@@ -31,7 +32,7 @@ pub struct DoctorArgs {
           conflicts_with_all = ["root", "watch", "explain", "list"])]
     pub pid: Vec<i32>,
     /// Like --pid, for the first process of this container: its name, its id or the beginning of that
-    #[arg(long, value_name = "NAME|ID", conflicts_with_all = ["root", "watch", "explain", "list"])]
+    #[arg(long, value_name = "NAME|ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["root", "watch", "explain", "list"])]
     pub container: Vec<String>,
     /// Like --pid, for containers with this seccomp profile: a JSON file, as for Docker, podman and Kubernetes
     #[arg(long, value_name = "FILE", conflicts_with_all = ["watch", "explain", "list"])]

@@ -92,6 +92,9 @@ impl Refusal<'_> {
 
     fn no_such_command(&self) -> String {
         let word = self.text(ContextKind::InvalidSubcommand);
+        if word.is_empty() {
+            return "the command's name is empty; is a variable empty?".to_owned();
+        }
         if let Some(instead) = habits::instead_of_command(&word) {
             return format!("there is no command {word}; {instead}");
         }

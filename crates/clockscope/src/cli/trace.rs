@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 
 use super::{Format, habits};
@@ -134,17 +135,17 @@ pub struct TraceArgs {
           conflicts_with_all = ["command", "no_follow", "wait_all"])]
     pub attach: Vec<Vec<i32>>,
     /// Trace all processes of this systemd unit, new ones too; repeat it for several
-    #[arg(long, value_name = "UNIT", group = "running",
+    #[arg(long, value_name = "UNIT", group = "running", value_parser = NonEmptyStringValueParser::new(),
           conflicts_with_all = ["command", "no_follow", "wait_all"])]
     pub unit: Vec<String>,
     /// Trace all processes of this container, new ones too: by its name, or its id or the beginning of that
     ///
     /// In Kubernetes POD/NAME and NAMESPACE/POD/NAME are names, too.
-    #[arg(long, value_name = "NAME|ID", group = "running",
+    #[arg(long, value_name = "NAME|ID", group = "running", value_parser = NonEmptyStringValueParser::new(),
           conflicts_with_all = ["command", "no_follow", "wait_all"])]
     pub container: Vec<String>,
     /// Trace all processes of this control group and those below, new ones too
-    #[arg(long, value_name = "PATH", group = "running",
+    #[arg(long, value_name = "PATH", group = "running", value_parser = NonEmptyStringValueParser::new(),
           conflicts_with_all = ["command", "no_follow", "wait_all"])]
     pub cgroup: Vec<String>,
     /// With -p, --unit, --container or --cgroup: stop after this time: 10, 0.5, 30s, 5m

@@ -17,8 +17,8 @@ use clockscope_containers::place::Place;
 use clockscope_model::trace::Clock;
 use clockscope_model::trace::{Attached as AttachedRow, DeclineRow, ProcessDetail};
 use clockscope_report::what_if;
-use clockscope_sys::access;
 use clockscope_sys::ending::{Asked, Ending};
+use clockscope_sys::ipc_namespace::{self, Way};
 use clockscope_sys::real_time::Service;
 use clockscope_syscalls::filter::Filter;
 use clockscope_trace::clock_reads::SyscallCosts;
@@ -63,8 +63,8 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     if matches!(stage, Some(Stage::Screen(_))) {
         ending.keep_stops();
     }
-    // Where that is not allowed, attaching says so.
-    let _ = access::join_ipc_namespace(pids[0]);
+    // Where that is not allowed, attaching says so. One who cannot come back can still attach to this one.
+    let _ = ipc_namespace::enter(pids[0], Way::There);
     let session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
     let counter = Counter::start(&args.counting(), &filter, None, say(args))?;
     session.allow_timing()?;

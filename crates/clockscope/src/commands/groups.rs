@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 
 use crate::cli::trace::TraceArgs;
 use clockscope_containers::choice::{self, Group, Wanted};
@@ -54,6 +54,7 @@ impl Groups {
     }
 
     fn of(wanted: Vec<Wanted>) -> anyhow::Result<Self> {
+        ensure!(proc_text::is_mounted(), "{}", proc_text::NOT_MOUNTED);
         let mut found =
             Self { groups: Vec::new(), lookup: Lookup::here(), next_look: Instant::now() };
         if wanted.is_empty() {

@@ -86,6 +86,11 @@ vdso --pid me | 2 | --pid me: this is no whole number
 vdso --pid 1 --file a | 2 | --pid does not go with --file; leave one out
 completions | 2 | completions needs SHELL; see clockscope completions --help
 completions tcsh | 2 | SHELL has no value tcsh; did you mean bash? there are bash, zsh, fish
+trace --unit '' | 2 | --unit needs a value: --unit UNIT
+trace --container '' | 2 | --container needs a value: --container NAME|ID
+trace --cgroup '' | 2 | --cgroup needs a value: --cgroup PATH
+doctor --container '' | 3 | --container needs a value: --container NAME|ID
+'' | 2 | the command's name is empty; is a variable empty?
 date | 2 | there is no command date; to trace a program of that name: clockscope trace date
 trce date | 2 | there is no command trce; did you mean trace? to trace a program of that name: clockscope trace trce
 record -g ls | 2 | there is no command record; to sample who makes the calls: clockscope trace --callers CMD

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
+use crate::support::is_root_or_skip;
 use crate::support::running::{clockscope, untraced};
 
 /// Runs clockscope with these words.
@@ -111,6 +112,34 @@ fn a_report_that_cannot_be_written_is_said_and_the_programs_status_stays() {
     let said =
         "clockscope: cannot write the summary: no space left on device; try -o FILE elsewhere\n";
     assert_eq!(text(&output.stderr), said);
+}
+
+#[test]
+fn what_cannot_be_printed_is_said() {
+    for arguments in ["--help", "--version", "trace --help", "completions bash", "vdso"] {
+        let script = format!("exec \"$0\" {arguments} > /dev/full");
+        let output = untraced(&words!["sh", "-c", script, clockscope()]);
+        let said = text(&output.stderr);
+        let wanted = "clockscope: cannot write to standard output: no space left on device\n";
+        assert_eq!((output.status.code(), said.as_str()), (Some(2), wanted), "{arguments}");
+    }
+}
+
+#[test]
+fn without_proc_that_is_said_in_one_line() {
+    if !is_root_or_skip() {
+        return;
+    }
+    for (arguments, status) in
+        [("trace true", 125), ("trace -p 1", 125), ("trace --container web", 125), ("vdso", 2)]
+    {
+        let script = format!("umount --lazy /proc && exec \"$0\" {arguments}");
+        let output = untraced(&words!["unshare", "--mount", "sh", "-c", script, clockscope()]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{arguments}: {said}");
+        let is_told = said.ends_with("/proc is not mounted; try: mount -t proc proc /proc\n");
+        assert!(is_told && said.lines().count() == 1, "{arguments}: {said}");
+    }
 }
 
 #[test]

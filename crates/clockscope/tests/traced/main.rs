@@ -27,6 +27,7 @@ mod trace_follow;
 mod trace_groups;
 mod trace_kill;
 mod trace_languages;
+mod trace_namespaces;
 mod trace_python;
 mod trace_signals;
 mod trace_sites;

@@ -239,7 +239,7 @@ fn where_memory_that_was_written_is_never_executed() {
     assert_exact_and_nothing_else(&same_as_untraced(&words![limiter, limit]));
     let traced = same_as_untraced(&words![limiter, limit, "exec", program, "nothing"]);
     let reason = "it could not map the image or attach the shared pages \
-                  (another IPC namespace, a limit on its memory, or PR_SET_MDWE)";
+                  (a limit on its memory, or PR_SET_MDWE)";
     assert_declined(&traced, reason);
     // Where clockscope lives under it too, it knows, and writes the image itself.
     let starter = words![limiter, limit, "exec", clockscope()];

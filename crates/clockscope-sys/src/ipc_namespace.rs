@@ -1,0 +1,98 @@
+//! IPC namespaces: each has System V segments of its own, which processes of no other one can attach.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// A namespace, by the file that stands for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpcNamespace {
+    device: u64,
+    inode: u64,
+}
+
+thread_local! {
+    /// That of this thread, once it has been looked at: only [`enter`] changes it.
+    static OWN: Cell<Option<IpcNamespace>> = const { Cell::new(None) };
+}
+
+const OWN_FILE: &str = "/proc/thread-self/ns/ipc";
+
+impl IpcNamespace {
+    /// That of a process; `None` if it is gone or may not be looked at, or if the kernel has none.
+    pub fn of(pid: i32) -> Option<Self> {
+        Self::read(&file_of(pid))
+    }
+
+    /// That of the calling thread; `None` if the kernel has none, or there is no `/proc`.
+    pub fn own() -> Option<Self> {
+        let own = OWN.get().or_else(|| Self::read(OWN_FILE));
+        OWN.set(own);
+        own
+    }
+
+    fn read(path: &str) -> Option<Self> {
+        let file = std::fs::metadata(path).ok()?;
+        Some(Self { device: file.dev(), inode: file.ino() })
+    }
+}
+
+fn file_of(pid: i32) -> String {
+    format!("/proc/{pid}/ns/ipc")
+}
+
+/// Where a thread wants to go on from after it has entered a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It need not come back.
+    There,
+    /// It goes only if it can come back to where it is.
+    ThereAndBack,
+}
+
+/// Moves the calling thread to the IPC namespace of a process, if that is another one: shared memory that this
+/// thread makes from now on can be attached there.
+///
+/// # Errors
+///
+/// `EPERM` without the right (`CAP_SYS_ADMIN` in both, and for the way back in the present one); `ENOENT` when the
+/// process is gone.
+///
+/// # References
+///
+/// `setns(2)`, `ipc_namespaces(7)`
+pub fn enter(pid: i32, way: Way) -> io::Result<()> {
+    let ipc = Some(LinkNameSpaceType::InterProcessCommunication);
+    let (theirs, own) = (IpcNamespace::of(pid), IpcNamespace::own());
+    if theirs == own || theirs.is_none() {
+        return Ok(());
+    }
+    let there = File::open(file_of(pid))?;
+    if way == Way::ThereAndBack {
+        // To move to where one is changes nothing, and takes the same right as to come back.
+        move_into_link_name_space(File::open(OWN_FILE)?.as_fd(), ipc)?;
+    }
+    move_into_link_name_space(there.as_fd(), ipc)?;
+    OWN.set(None);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_in_the_namespace_of_its_process_and_entering_that_is_nothing() {
+        let me = i32::try_from(std::process::id()).unwrap();
+        assert!(IpcNamespace::own().is_some());
+        assert_eq!(IpcNamespace::of(me), IpcNamespace::own());
+        for way in [Way::There, Way::ThereAndBack] {
+            enter(me, way).unwrap();
+        }
+        assert_eq!(IpcNamespace::of(i32::MAX), None);
+    }
+}

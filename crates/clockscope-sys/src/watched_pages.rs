@@ -1,0 +1,149 @@
+//! Pages of shared memory, each with a word that says "the tracer lives" and that the kernel changes when the thread
+//! that has announced itself there dies ([`robust`]). They can lie in several IPC namespaces.
+//!
+//! A thread has one robust list, and the kernel wants each futex equally far behind its node. Therefore the nodes lie in
+//! private memory as far apart as the pages, which other processes may write.
+
+use std::io;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Release;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+use super::robust::{List, ListNode};
+use super::shm::{Segment, SharedContent};
+
+/// As many at most: one for each IPC namespace.
+pub const MOST: usize = 128;
+const PAGE: usize = 4096;
+
+/// Pages with a `T` at the beginning of each, for the life of this process.
+#[derive(Debug)]
+pub struct WatchedPages<T: 'static> {
+    /// Address of the nodes; the pages are behind them.
+    at: usize,
+    word: fn(&T) -> &AtomicU32,
+    pages: Vec<&'static Segment<T>>,
+    /// The thread that has announced itself, and its list.
+    announced: Option<(u32, List)>,
+}
+
+impl<T: SharedContent> WatchedPages<T> {
+    /// No pages yet; `word` gives the word in one.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` without address space.
+    pub fn new(word: fn(&T) -> &AtomicU32) -> io::Result<Self> {
+        let (access, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        // SAFETY: new memory at an address of the kernel's choice, which stays for ever.
+        let at = unsafe { mmap_anonymous(std::ptr::null_mut(), 2 * MOST * PAGE, access, flags) }?;
+        Ok(Self { at: at.expose_provenance(), word, pages: Vec::new(), announced: None })
+    }
+
+    /// Makes one more page, in the IPC namespace of the calling thread: the one that has announced itself, if one has.
+    ///
+    /// # Errors
+    ///
+    /// As [`Segment::new`]; `ENOSPC` if there are [`MOST`].
+    pub fn add(&mut self, mode: i32) -> io::Result<&'static Segment<T>> {
+        let index = self.pages.len();
+        if index == MOST {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        let place = self.at + (MOST + index) * PAGE;
+        // SAFETY: this page of our own memory was never used, and stays mapped.
+        let page = unsafe { Segment::new_at(place, PAGE, mode) }?;
+        let page: &'static Segment<T> = Box::leak(Box::new(page));
+        self.pages.push(page);
+        if let Some((thread, list)) = &self.announced {
+            list.add(self.node(index));
+            (self.word)(page.get()).store(*thread, Release);
+        }
+        Ok(page)
+    }
+
+    /// Puts the calling thread's id into the words of all pages, and of those that come, and the words on its robust
+    /// list.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel has no futexes.
+    pub fn announce(&mut self) -> io::Result<()> {
+        let Some(first) = self.pages.first() else { return Ok(()) };
+        let word = (self.word)(first.get()).as_ptr().addr();
+        let list = List::new(word.wrapping_sub(self.at).cast_signed())?;
+        (0..self.pages.len()).for_each(|index| list.add(self.node(index)));
+        let thread = list.set()?;
+        self.pages.iter().for_each(|page| (self.word)(page.get()).store(thread, Release));
+        self.announced = Some((thread, list));
+        Ok(())
+    }
+
+    /// Takes the announcement back.
+    pub fn withdraw(&mut self) {
+        self.announced = None;
+        self.pages.iter().for_each(|page| (self.word)(page.get()).store(0, Release));
+    }
+
+    fn node(&self, index: usize) -> &'static ListNode {
+        let node = std::ptr::with_exposed_provenance(self.at + index * PAGE);
+        // SAFETY: zeroed private memory that stays for ever, aligned, and only the list has references to it; any
+        // number is a valid address in it.
+        unsafe { &*node }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Acquire;
+
+    #[derive(Debug)]
+    struct Words {
+        _before: AtomicU32,
+        word: AtomicU32,
+    }
+    // SAFETY: atomics.
+    unsafe impl SharedContent for Words {}
+
+    /// `FUTEX_OWNER_DIED`, include/uapi/linux/futex.h (Linux 6.18).
+    const DIED: u32 = 1 << 30;
+
+    /// The words after a thread has announced itself in two pages and one that came later, and has ended.
+    fn words_after_a_thread(goes_in_peace: bool) -> (u32, Vec<u32>) {
+        let thread = std::thread::spawn(move || {
+            let mut pages = WatchedPages::<Words>::new(|words| &words.word).unwrap();
+            let mut words = vec![pages.add(0o600).unwrap().get(), pages.add(0o600).unwrap().get()];
+            pages.announce().unwrap();
+            words.push(pages.add(0o600).unwrap().get());
+            let own = words[0].word.load(Acquire);
+            assert!(words.iter().all(|words| words.word.load(Acquire) == own));
+            if goes_in_peace {
+                pages.withdraw();
+            }
+            (own, words.iter().map(|words| &words.word).collect::<Vec<_>>())
+        });
+        let (own, words) = thread.join().unwrap();
+        (own, words.iter().map(|word| word.load(Acquire)).collect())
+    }
+
+    #[test]
+    fn the_kernel_marks_the_words_of_all_pages_when_their_thread_dies() {
+        let (own, words) = words_after_a_thread(false);
+        assert_ne!(own, 0);
+        // The kernel takes the id out.
+        assert_eq!(words, [DIED; 3]);
+        assert_eq!(words_after_a_thread(true).1, [0; 3]);
+    }
+
+    #[test]
+    fn there_are_only_so_many() {
+        let mut pages = WatchedPages::<Words>::new(|words| &words.word).unwrap();
+        for _ in 0..MOST {
+            pages.add(0o600).unwrap();
+        }
+        assert_eq!(pages.add(0o600).unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+    }
+}

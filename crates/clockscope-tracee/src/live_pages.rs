@@ -1,0 +1,146 @@
+//! The pages that the tracer changes while processes run: one for each IPC namespace that they are in.
+
+use std::io;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use vdso_image::layout::Live;
+
+use clockscope_sys::ipc_namespace::{self, IpcNamespace, Way};
+use clockscope_sys::shm::Segment;
+use clockscope_sys::tsc;
+use clockscope_sys::watched_pages::WatchedPages;
+
+/// Every user's processes read it.
+const MODE: i32 = 0o644;
+
+/// The pages of a session.
+#[derive(Debug)]
+pub(crate) struct LivePages {
+    pages: WatchedPages<Live>,
+    by_namespace: Vec<(Option<IpcNamespace>, &'static Segment<Live>)>,
+    callers: CallersOneIn,
+}
+
+impl LivePages {
+    /// The page of the namespace of this thread, which must be the tracer.
+    ///
+    /// # Errors
+    ///
+    /// At the limits of `ipcs -l`.
+    pub(crate) fn new() -> io::Result<Self> {
+        let pages = WatchedPages::new(|live: &Live| &live.tracer)?;
+        let mut new = Self { pages, by_namespace: Vec::new(), callers: CallersOneIn::default() };
+        new.id_here()?;
+        Ok(new)
+    }
+
+    /// Goes to the namespace of a process, where shared memory is made for it then. Gives the System V id of the
+    /// page there.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` without the right to go there and come back; at the limits of `ipcs -l`.
+    pub(crate) fn enter(&mut self, pid: i32) -> io::Result<u64> {
+        ipc_namespace::enter(pid, Way::ThereAndBack)?;
+        self.id_here()
+    }
+
+    fn id_here(&mut self) -> io::Result<u64> {
+        let here = IpcNamespace::own();
+        let known = self.by_namespace.iter().find(|(namespace, _)| *namespace == here);
+        let page = match known {
+            Some((_, page)) => page,
+            None => {
+                let page = self.pages.add(MODE)?;
+                self.callers.add(&page.get().callers_one_in);
+                self.by_namespace.push((here, page));
+                page
+            }
+        };
+        Ok(u64::from(page.id().cast_unsigned()))
+    }
+
+    /// Says that this thread, the tracer, lives.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel has no robust futexes.
+    pub(crate) fn announce(&mut self) -> io::Result<()> {
+        if tsc::has_read_after() { self.pages.announce() } else { Ok(()) }
+    }
+
+    /// Says that nobody looks at the times any more.
+    pub(crate) fn withdraw(&mut self) {
+        self.pages.withdraw();
+    }
+
+    pub(crate) fn callers(&self) -> CallersOneIn {
+        self.callers.clone()
+    }
+}
+
+/// One in how many timed calls passes the sample probe, in all processes of a session; 0: none. If calls are not
+/// counted, nobody looks at it.
+#[derive(Clone, Debug, Default)]
+pub struct CallersOneIn(Arc<Mutex<Words>>);
+
+#[derive(Debug, Default)]
+struct Words {
+    one_in: u32,
+    words: Vec<&'static AtomicU32>,
+}
+
+impl CallersOneIn {
+    fn lock(&self) -> MutexGuard<'_, Words> {
+        // Every update is a few stores.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The present number.
+    pub fn get(&self) -> u32 {
+        self.lock().one_in
+    }
+
+    /// Changes it, in processes that come later too.
+    pub fn set(&self, one_in: u32) {
+        let mut known = self.lock();
+        known.one_in = one_in;
+        known.words.iter().for_each(|word| word.store(one_in, Relaxed));
+    }
+
+    fn add(&self, word: &'static AtomicU32) {
+        let mut known = self.lock();
+        word.store(known.one_in, Relaxed);
+        known.words.push(word);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_comes_later_says_what_the_others_say() {
+        let callers = CallersOneIn::default();
+        let [first, second]: [&'static AtomicU32; 2] =
+            std::array::from_fn(|_| &*Box::leak(Box::new(AtomicU32::new(9))));
+        callers.add(first);
+        assert_eq!((callers.get(), first.load(Relaxed)), (0, 0));
+        callers.set(7);
+        callers.clone().add(second);
+        assert_eq!((callers.get(), first.load(Relaxed), second.load(Relaxed)), (7, 7, 7));
+        callers.set(0);
+        assert_eq!((first.load(Relaxed), second.load(Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn processes_of_one_namespace_have_one_page() {
+        let mut live = LivePages::new().expect("shared memory");
+        let id = live.id_here().expect("the page");
+        let me = i32::try_from(std::process::id()).expect("is a pid");
+        assert_eq!(live.enter(me).expect("is where it is"), id);
+        assert_eq!(live.by_namespace.len(), 1);
+    }
+}

@@ -1,0 +1,168 @@
+//! Processes in several IPC namespaces, as those of several containers are: one trace counts them all.
+
+use std::process::Command;
+
+use crate::support::attaching::{Attachment, assert_refused, attach_below};
+use crate::support::builds::{self, Link};
+use crate::support::compare::{assert_counts, assert_declined};
+use crate::support::conversation::Conversation;
+use crate::support::printed::Printed;
+use crate::support::running::{Report, Tracing, clockscope, rows, trace, untraced, vdso_rows_of};
+use crate::support::{installed_or_skip, is_root_or_skip, skip};
+
+/// Why a process in another namespace is not counted by one who may not go there.
+const NOT_ALLOWED: &str = "it is in another IPC namespace (container), which clockscope enters with CAP_SYS_ADMIN; run \
+                           clockscope as root on the host, or inside";
+
+/// The server of `attach_server.c`, where this starter starts it. The starter must become it.
+fn server(starter: &[&str]) -> Option<Conversation> {
+    let program = builds::c("attach_server", Link::Static)?;
+    let starter: Vec<std::ffi::OsString> = starter.iter().map(Into::into).collect();
+    Some(Conversation::start(&[&starter[..], &words![program, "3"]].concat()))
+}
+
+/// What the report has of one process.
+#[track_caller]
+fn detail(report: &Report, pid: i32) -> serde_json::Value {
+    let mut rows = rows(report.field("processes_detail")).filter(|row| row["pid"] == pid);
+    rows.next().unwrap_or_else(|| panic!("no entry for {pid}: {report:#?}")).clone()
+}
+
+#[test]
+fn processes_of_several_namespaces_are_attached_to_at_once() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let starters: [&[&str]; 4] = [
+        &["unshare", "--ipc"],
+        &[],
+        &["unshare", "--ipc", "--mount", "--net", "--uts"],
+        &["unshare", "--ipc", "--user", "--map-root-user"],
+    ];
+    let servers: Option<Vec<Conversation>> = starters.iter().map(|words| server(words)).collect();
+    let Some(mut servers) = servers else { return };
+    let pids: Vec<i32> = servers.iter().map(Conversation::pid).collect();
+    for round in 0..3 {
+        let attachment = Attachment::to(&pids, &["--via", "none", "--per-process", "--callers"]);
+        let mut said = Vec::new();
+        for server in &mut servers {
+            server.begin();
+            server.check_an_answer(round);
+            let own = server.end();
+            // Programs are executed in one namespace after the other.
+            let children = server.ask("fork 3") + &server.ask("exec 5");
+            said.push((own, Printed::parse(&children)));
+        }
+        let traced = attachment.detach();
+        let report = traced.report();
+        assert_eq!(rows(report.field("attached")).count(), 4, "{report:#?}");
+        assert_eq!(rows(report.field("declines")).count(), 0, "{report:#?}");
+        let mut all = Printed::default();
+        for (pid, (own, children)) in pids.iter().zip(said) {
+            let counted = vdso_rows_of(&detail(&report, *pid));
+            for (key, calls) in &own.vdso {
+                assert_eq!(counted.get(key), Some(calls), "{key:?} of {pid}");
+            }
+            for (key, calls) in own.vdso.into_iter().chain(children.vdso) {
+                *all.vdso.entry(key).or_default() += calls;
+            }
+        }
+        assert_counts(&all, &report);
+    }
+    for mut server in servers {
+        server.check_health();
+        server.ends_well();
+    }
+}
+
+/// What the tracer changes while programs run reaches those of a namespace that it has entered later.
+#[test]
+fn calls_are_timed_and_sampled_in_a_namespace_that_is_not_the_first_one() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(mut busy) = server(&["unshare", "--ipc"]) else { return };
+    let mut idle = Command::new("sleep").arg("1000").spawn().expect("start sleep");
+    let pids = [idle.id().cast_signed(), busy.pid()];
+    let attachment = Attachment::to(&pids, &["--via", "none", "--callers"]);
+    busy.begin();
+    busy.check_an_answer(9);
+    let said = busy.end();
+    let report = attachment.detach().report();
+    idle.kill().and_then(|()| idle.wait()).expect("end sleep");
+    assert_counts(&said, &report);
+    let timed: u64 = rows(report.field("vdso")).filter_map(|row| row["timed"].as_u64()).sum();
+    assert!(timed > 0, "{report:#?}");
+    let samples = &report.field("callers")["samples"];
+    assert!(samples.as_u64() > Some(0), "{samples} {report:#?}");
+    busy.ends_well();
+}
+
+#[test]
+fn programs_that_are_executed_in_a_namespace_of_their_own_are_counted() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = builds::c("reads", Link::Dynamic) else { return };
+    let script =
+        "for turn in 1 2 3; do unshare --ipc \"$0\"; \"$0\"; unshare --ipc --user \"$0\"; done";
+    let traced = trace(&["--via", "none"], &words!["sh", "-c", script, program]);
+    let mut said = Printed::parse(&traced.stdout);
+    // Each says that it is one process.
+    (said.processes, said.threads) = (None, None);
+    let report = traced.report();
+    assert_counts(&said, &report);
+    assert_eq!(rows(report.field("declines")).count(), 0, "{report:#?}");
+}
+
+/// Such a one is told why, and its program runs.
+#[test]
+fn who_may_not_enter_a_namespace_leaves_its_processes_alone() {
+    let Some(setpriv) = installed_or_skip(&["/usr/bin/setpriv"]) else { return };
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = builds::c("reads", Link::Static) else { return };
+    let powerless = words![setpriv, "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"];
+    // In a user namespace of its own a program may have an IPC namespace of its own.
+    let unshare = words!["unshare", "--user", "--map-root-user", "--ipc"];
+    let command = [&unshare[..], &words![program]].concat();
+    if !untraced(&[&powerless[..], &command].concat()).status.success() {
+        return skip("user namespaces cannot be made here");
+    }
+    let Some(server) = server(&["unshare", "--ipc"]) else { return };
+    let traced = attach_below(&powerless, "0.1", &[server.pid()], &["--via", "none"]);
+    assert_refused(&traced, &[NOT_ALLOWED]);
+    server.ends_well();
+    let starter = [&powerless[..], &words![clockscope()]].concat();
+    assert_declined(&Tracing::below(&starter, &["--via", "none"], &command).finish(), NOT_ALLOWED);
+}
+
+/// The next clockscope puts back what a killed one has left in both.
+#[test]
+fn a_killed_tracer_leaves_processes_of_several_namespaces_running() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let (Some(mut first), Some(mut second)) = (server(&[]), server(&["unshare", "--ipc"])) else {
+        return;
+    };
+    let pids = [first.pid(), second.pid()];
+    for _ in 0..3 {
+        let attachment = Attachment::to(&pids, &["--via", "none"]);
+        first.check_an_answer(1);
+        second.check_an_answer(1);
+        attachment.kill();
+        first.check_an_answer(2);
+        second.check_an_answer(2);
+    }
+    let attachment = Attachment::to(&pids, &["--via", "none"]);
+    second.begin();
+    second.check_an_answer(3);
+    let said = second.end();
+    assert_counts(&said, &attachment.detach().report());
+    for mut server in [first, second] {
+        server.check_health();
+        server.ends_well();
+    }
+}
