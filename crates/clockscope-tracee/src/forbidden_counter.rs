@@ -8,6 +8,7 @@ use fastclock::ClockId;
 use fastclock::page::Trust;
 use vdso_image::layout::{CONFIG_OFFSET, Config, Function, IMAGE_SIZE, PAGE, Shared, TRUST_OFFSET};
 
+use super::arch::counter_read;
 use super::session::Session;
 use clockscope_sys::{memory, ptrace, tsc};
 
@@ -25,16 +26,16 @@ pub(super) fn step_over(session: &Session, thread: i32, pages: Option<&Shared>) 
     if pages.is_none() && !has_clock && !delays {
         return false;
     }
-    let Some(base) = image_base(thread, registers.rip, image) else { return false };
-    let offset = usize::try_from(registers.rip - base).ok();
+    let pc = registers.pc();
+    let Some(base) = image_base(thread, pc, image) else { return false };
+    let offset = usize::try_from(pc - base).ok();
     let Some(code) = offset.filter(|at| *at < IMAGE_SIZE).and_then(|at| image.get(at..)) else {
         return false;
     };
-    let length = match code {
-        [0x0f, 0x31, ..] => 2,       // rdtsc
-        [0x0f, 0x01, 0xf9, ..] => 3, // rdtscp
-        _ => return false,
-    };
+    // A zero is long before the page's line: the image looks again, and finds out. A delayed read ends.
+    if !counter_read::step_over(&mut registers, code) {
+        return false;
+    }
     if let Some(pages) = pages {
         pages.header.no_timing.store(1, Relaxed);
     }
@@ -42,13 +43,6 @@ pub(super) fn step_over(session: &Session, thread: i32, pages: Option<&Shared>) 
         || delays && stop_delaying(thread, base).is_err()
     {
         return false;
-    }
-    registers.rip += length;
-    // Long before the page's line: the image looks again, and finds out. A delayed read ends.
-    registers.rax = 0;
-    registers.rdx = 0;
-    if length == 3 {
-        registers.rcx = 0;
     }
     ptrace::set_registers(thread, &registers).is_ok()
 }

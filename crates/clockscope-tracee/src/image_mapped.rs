@@ -10,7 +10,7 @@ use vdso_image::layout::INSTALL_MARK;
 
 use clockscope_sys::ptrace::{self, SyscallStop};
 
-const SYS_MMAP: u64 = 9;
+const SYS_MMAP: u64 = libc::SYS_mmap.unsigned_abs();
 /// System calls of the launch code before which the image is mapped, at most; there is one.
 const SYSCALLS_MAX: u32 = 4;
 /// Results from here on are error numbers.

@@ -24,6 +24,7 @@
 //! | `watchers.rs` | several that look on, each in its own interval |
 //! | `decline.rs` | why a process is not counted |
 
+mod arch;
 pub mod attach;
 pub mod counts;
 pub mod decline;

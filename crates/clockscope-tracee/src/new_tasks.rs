@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use vdso_image::layout::{POISON, THREAD_ENTRIES, THREADS_OFFSET, ThreadEntry, Threads};
 
+use super::arch::tasks;
 use super::attach::{command_name, listed};
 use super::install::image_of;
 use super::processes::Processes;
@@ -20,14 +21,6 @@ use clockscope_sys::{memory, proc_text, signals, wait};
 /// that has not done so by then never will.
 const SYSCALLS_MAX: u32 = 8;
 
-const SYS_CLONE: u64 = 56;
-const SYS_FORK: u64 = 57;
-const SYS_VFORK: u64 = 58;
-const SYS_ARCH_PRCTL: u64 = 158;
-const SYS_CLONE3: u64 = 435;
-const ARCH_SET_FS: u64 = 0x1002;
-/// System calls that make threads or processes; the last three are `fork`, `clone` and `vfork` of 32-bit programs.
-const MAKING: [i64; 7] = [56, 57, 58, 435, 2, 120, 190];
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x1_0000;
@@ -186,7 +179,7 @@ impl NewTasks {
         let Some(task) = self.sharing_tls.get_mut(&thread) else { return };
         match ptrace::syscall_info(thread) {
             Ok(SyscallStop::Entry { number, arguments, .. }) => {
-                task.asking = number == SYS_ARCH_PRCTL && arguments[0] == ARCH_SET_FS;
+                task.asking = tasks::sets_thread_pointer(number.cast_signed(), &arguments);
                 task.syscalls = task.syscalls.map(|n| n + 1).filter(|n| *n <= SYSCALLS_MAX);
             }
             Ok(SyscallStop::Exit { is_error: false }) if task.asking => {
@@ -248,7 +241,7 @@ fn tells_later(process: i32, thread: i32, before: u64) -> bool {
     };
     let may_be_in_it = match call.split_whitespace().next() {
         Some("running") | None => true,
-        Some(number) => number.parse().is_ok_and(|number| MAKING.contains(&number)),
+        Some(number) => number.parse().is_ok_and(|number| tasks::MAKING.contains(&number)),
     };
     let time = time_on_cpu(process, thread);
     may_be_in_it && time.is_none_or(|time| time.saturating_sub(before) < ENOUGH)
@@ -277,7 +270,8 @@ fn birth(process: i32, parent: i32, child: i32) -> NewTask {
             is_thread: flags & CLONE_THREAD != 0,
             shares_memory: flags & CLONE_VM != 0,
             // The parent of a vfork stands still until its child is done with the memory.
-            shares_fs_base: flags & (CLONE_SETTLS | CLONE_VFORK) == 0,
+            shares_fs_base: tasks::SHARED_POINTER_NEEDS_LOCK
+                && flags & (CLONE_SETTLS | CLONE_VFORK) == 0,
             runs_beside: flags & (CLONE_VM | CLONE_VFORK) == CLONE_VM,
         },
         // A 32-bit program: not counted, so only the book-keeping matters.
@@ -293,12 +287,11 @@ fn clone_flags(parent: i32, registers: &Registers) -> Option<u64> {
     if !registers.is_64_bit() {
         return None;
     }
-    match registers.call_number() {
-        SYS_CLONE => Some(registers.argument(0)),
-        SYS_FORK => Some(0),
-        SYS_VFORK => Some(CLONE_VM | CLONE_VFORK),
-        SYS_CLONE3 => memory::read_u64(parent, registers.argument(0)).ok(),
-        _ => None,
+    let number = registers.call_number().cast_signed();
+    match number {
+        libc::SYS_clone => Some(registers.argument(0)),
+        libc::SYS_clone3 => memory::read_u64(parent, registers.argument(0)).ok(),
+        _ => tasks::implied_flags(number),
     }
 }
 

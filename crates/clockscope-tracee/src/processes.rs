@@ -117,7 +117,7 @@ impl Processes {
     /// Adds a process whose parent is not known: it has stopped before its first instruction, and its parent
     /// is gone. If that was attached to, it has the same image and jumps, which are to be taken out again.
     pub(crate) fn adopt(&mut self, pid: i32, command: Foreign) {
-        let patch = self.patches.iter().find(|patch| has_image(pid, patch.base)).cloned();
+        let patch = self.patches.iter().find(|patch| has_image(pid, patch.base())).cloned();
         let index = self.add(pid, command, None);
         self.all[index].patch = patch;
     }

@@ -264,7 +264,7 @@ impl Sites {
             (Awaited::Mapping { entered: true }, Ok(SyscallStop::Exit { is_error })) => {
                 self.awaited.remove(&thread);
                 self.seen += 1;
-                let at = ptrace::registers(thread).map(|registers| registers.rax);
+                let at = ptrace::registers(thread).map(|registers| registers.result());
                 if let (false, Ok(at)) = (is_error, at) {
                     self.patch(process, |mapping| mapping.start <= at && at < mapping.end);
                 }
@@ -343,7 +343,7 @@ impl Sites {
         let is_ours = signal == NOTICE
             && SignalInfo::of(thread).is_ok_and(|info| info.queued_value() == Some(INSTALL_MARK));
         if is_ours {
-            let at = ptrace::registers(thread).map_or(0, |registers| registers.rip);
+            let at = ptrace::registers(thread).map_or(0, |registers| registers.pc());
             if process.sites.areas.iter().any(|area| area.told_at() == at) {
                 self.awaited.insert(thread, Awaited::Mapping { entered: false });
             }
@@ -359,14 +359,14 @@ impl Sites {
         }
         // A call of the program stays where it is: nobody knows how long it takes.
         let is_call = |place: &Registers| {
-            let is_interrupted =
-                place.orig_rax.cast_signed() >= 0 && RESTARTS.contains(&place.rax.wrapping_neg());
-            let is_next =
-                place.r9 != INSTALL_MARK && ptrace::is_syscall(thread, place.rip).unwrap_or(true);
+            let is_interrupted = place.call_number().cast_signed() >= 0
+                && RESTARTS.contains(&place.result().wrapping_neg());
+            let is_next = place.argument(5) != INSTALL_MARK
+                && ptrace::is_syscall(thread, place.pc()).unwrap_or(true);
             is_interrupted || is_next
         };
         let is_to_go =
-            |place: &Registers| areas.iter().any(|area| area.holds(place.rip)) && !is_call(place);
+            |place: &Registers| areas.iter().any(|area| area.holds(place.pc())) && !is_call(place);
         stepping::leave(process.pid, thread, is_to_go, |at| {
             // The signal to the tracer waits with all others.
             if areas.iter().any(|area| area.told_at() == at) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::attach::Threads;
+use super::attach::threads::Threads;
 use clockscope_sys::ptrace::{self, Registers, SignalInfo};
 use clockscope_sys::signals;
 use clockscope_sys::wait::Status;
@@ -46,7 +46,7 @@ pub(crate) fn leave(
         let Some(place) = place() else { break };
         let Some(halted) = step(pid, thread) else { break };
         was_halted |= halted;
-        has_executed(place.rip);
+        has_executed(place.pc());
     }
     let _ = ptrace::set_signal_mask(thread, mask);
     let _ = info.tell(thread);

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use super::refusal::Refusal;
-use super::threads::Threads;
 use clockscope_containers::filter::Instruction;
-use clockscope_sys::ptrace::{self, Resume};
+use clockscope_sys::ptrace;
+
+pub use crate::arch::attach::of_running;
 
 /// All filters of a stopped thread, the last one that was set first.
 ///
@@ -18,32 +18,4 @@ pub(crate) fn of(thread: i32) -> io::Result<Vec<Vec<Instruction>>> {
         filters.push(filter.into_iter().map(Instruction::parse).collect());
     }
     Ok(filters)
-}
-
-/// The filters of the first thread of a process that runs, which is stopped for the moment that this takes.
-///
-/// # Errors
-///
-/// A [`Refusal`]: why it cannot be traced, or does not stop, or may not be looked at.
-pub fn of_running(number: i32) -> Result<Vec<Vec<Instruction>>, Refusal> {
-    let known = super::process::known(number)?;
-    if super::process::is_frozen(known.pid) {
-        return Err(Refusal::Frozen);
-    }
-    let mut threads = Threads::seize(known.pid).map_err(|error| match error.raw_os_error() {
-        Some(libc::ESRCH) => Refusal::Gone,
-        _ => known.not_allowed(),
-    })?;
-    let thread = threads.all().first().copied().unwrap_or(known.pid);
-    let found = if threads.stop(thread) {
-        of(thread).map_err(|error| match error.raw_os_error() {
-            Some(libc::EACCES | libc::EPERM | libc::EINVAL) => Refusal::Filters,
-            _ => Refusal::at("reading its seccomp filter")(error),
-        })
-    } else {
-        Err(Refusal::Uninterruptible(thread))
-    };
-    threads.resume_all(Resume::Run);
-    threads.release();
-    found
 }

@@ -1,61 +1,35 @@
-//! Counting in a process that is running already: the shim is mapped near the kernel's, and the
-//! kernel's functions begin with a jump to it.
+//! Counting in a process that is running already, as its users see it; how it is done, each architecture has
+//! in its folder (`arch/`).
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `process.rs` | what is known of the process before it is touched |
-//! | `refusal.rs` | why it is left alone |
-//! | `threads.rs` | tracing, stopping and resuming its threads |
-//! | `place.rs` | where the shim goes; pure |
-//! | `injected.rs` | the instructions that map it; pure |
+//! | `refusal.rs` | why a process is left alone |
 //! | `filters.rs` | what its seccomp filters are |
-//! | `inject.rs` | making a thread execute them |
-//! | `restart.rs` | calls that a stop would end |
-//! | `trampoline.rs` | the jump, and the trampoline with what stood there; pure |
-//! | `stack_scan.rs` | where a thread that stands still may go on |
-//! | `patch.rs` | redirecting all functions while all threads stand still |
-//! | `unmap.rs` | making a thread unmap the images |
-//! | `detach.rs` | putting everything back |
+//! | `threads.rs` | tracing, stopping and resuming its threads |
+//! | `names.rs` | how it and its threads are called |
 
-pub mod detach;
 pub mod filters;
-mod inject;
-mod injected;
-mod patch;
-pub mod place;
-mod process;
+mod names;
 mod refusal;
-pub(super) mod restart;
-mod stack_scan;
-mod threads;
-pub mod trampoline;
-mod unmap;
+pub mod threads;
 
-use clockscope_text::foreign::Foreign;
+use std::fmt;
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Acquire;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use vdso_image::layout::{Shared, TOTAL_SIZE};
+use vdso_image::layout::Shared;
 
-pub use patch::Patch;
-pub use process::look;
-pub use process::{command_name, thread_name, title};
-pub use refusal::Refusal;
-pub(super) use threads::{Threads, listed};
+pub use names::{command_name, thread_name, title};
+pub use refusal::{Asker, Refusal};
 
-use self::inject::run;
-use self::injected::Work;
-use self::process::{Known, is_ending};
-use super::decline::Decline;
-use super::install::{shared_pages, write_image};
-use super::session::Session;
-use super::spare_pages::SparePages;
-use clockscope_sys::memory;
-use clockscope_sys::own_vdso;
-use clockscope_sys::precedence::Precedence;
-use clockscope_sys::ptrace::{self, Resume};
+pub use crate::arch::attach::{Patch, attach, look, restore_all};
+
+pub(crate) use names::listed;
+
+use crate::session::Session;
+use clockscope_sys::ptrace::Resume;
 use clockscope_sys::shm::Segment;
+use clockscope_text::foreign::Foreign;
 
 /// A process that is being counted.
 #[derive(Debug)]
@@ -64,7 +38,7 @@ pub struct Attached {
     pub pid: i32,
     /// Name of the program.
     pub command: Foreign,
-    /// Its threads, and the FS base of each.
+    /// Its threads, and where the local storage of each is.
     pub threads: Vec<(i32, u64)>,
     /// The pages that it counts in.
     pub pages: Rc<Segment<Shared>>,
@@ -90,211 +64,39 @@ pub struct How<'a> {
     pub traced: &'a mut dyn FnMut(i32),
 }
 
-/// How long it is tried to unmap what a failed attachment has mapped.
-const UNMAPS_WITHIN: Duration = Duration::from_secs(2);
+/// How a process was let go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detached {
+    /// Its number.
+    pub pid: i32,
+    /// How long a thread stood still at most.
+    pub pause: Duration,
+    /// What is not as it was.
+    pub remains: Option<Remains>,
+}
 
-/// So many programs are tried, where a process executes one after the other.
-const PROGRAMS: u32 = 8;
+/// What could not be put back while a process lives; a clause that says what it means and what to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remains {
+    /// The functions still go to the shim, because this thread does not stop.
+    Redirected(i32),
+    /// The shim is mapped, and nobody uses it.
+    Mapped,
+}
 
-/// Attaches to a running process: its calls are counted when this returns, and it runs.
-///
-/// # Errors
-///
-/// A [`Refusal`]; the process is then as it was, but perhaps for a mapping that nobody uses.
-pub fn attach(number: i32, how: &mut How<'_>) -> Result<Attached, Refusal> {
-    let known = process::known(number)?;
-    for _ in 0..PROGRAMS {
-        match attach_known(&known, how) {
-            // Whatever was seen of a process that was ending, that is why.
-            Err(_) if is_ending(known.pid) => return Err(Refusal::Ended),
-            Err(Refusal::Executed) => {}
-            // A thread that executes a program ends the others.
-            Err(Refusal::Gone) if !threads::listed(known.pid).is_empty() => {}
-            done => return done,
+impl fmt::Display for Remains {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Redirected(thread) => write!(
+                f,
+                "its clock reads still go through clockscope's code, which answers them as before, \
+                 because thread {thread} does not stop"
+            ),
+            Self::Mapped => f.write_str(
+                "clockscope's code is still mapped, though nobody calls it, because a thread may be \
+                 in it",
+            ),
         }
     }
-    Err(if is_ending(known.pid) { Refusal::Ended } else { Refusal::Executed })
-}
-
-fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
-    let pid = known.pid;
-    if !process::is_64_bit(pid) {
-        return Err(Refusal::Bits);
-    }
-    if process::is_frozen(pid) {
-        return Err(Refusal::Frozen);
-    }
-    let live_id = how.session.enter(pid).map_err(Refusal::Declined)?;
-    let pages =
-        shared_pages(how.session, pid, &mut SparePages::default()).map_err(Refusal::Declined)?;
-    let (Some(pages), Some(live_id)) = (pages, live_id) else { return Err(Refusal::Stuck) };
-    // The kernel charges a page to who touches it first: not to a container that is near its limit.
-    pages.touch(std::mem::offset_of!(Shared, sites));
-    let mut threads = Threads::seize(pid).map_err(|error| match error.raw_os_error() {
-        Some(libc::ESRCH) => Refusal::Gone,
-        _ => known.not_allowed(),
-    })?;
-    match attach_traced(pid, how, &mut threads, (&pages, live_id)) {
-        Ok((patch, pause, threads)) => Ok(Attached {
-            pid,
-            command: process::command_name(pid),
-            threads,
-            pages: Rc::new(pages),
-            patch: Rc::new(patch),
-            pause,
-        }),
-        Err(refusal) => {
-            // What was seen of a program that is there no more, or only half, is no reason.
-            let executed = threads.stop_all().is_ok() && threads.has_executed();
-            threads.release();
-            Err(if executed { Refusal::Executed } else { refusal })
-        }
-    }
-}
-
-type Done = (Patch, Duration, Vec<(i32, u64)>);
-
-fn attach_traced(
-    pid: i32,
-    how: &mut How<'_>,
-    threads: &mut Threads,
-    (pages, live_id): (&Segment<Shared>, u64),
-) -> Result<Done, Refusal> {
-    (how.traced)(pid);
-    let own = own_vdso::read().ok_or(Refusal::Declined(Decline::NoVdso))?;
-    // The first thread may have ended, and the process then shows its memory by the others only.
-    let through = threads.all().first().copied().ok_or(Refusal::Gone)?;
-    let maps = process::mappings(through)?;
-    let vdso = patch::vdso_of(&maps).ok_or(Refusal::Declined(Decline::NoVdso))?.start;
-    let base = place::near(&maps, vdso).ok_or(Refusal::NoPlace)?;
-    let patch = Patch::plan(through, how.session, &own, &maps, base)?;
-    let sharers = process::sharers_of(pid);
-    if patch.room_is_used {
-        patch::wait_for_room(threads, &patch)?;
-    }
-    let shared_id = u64::from(pages.id().cast_unsigned());
-    let map = Work::Map { at: base, shared_id, live_id };
-    // The first threads that go on would otherwise keep the last ones waiting for us.
-    let _first = Precedence::ask();
-    // All at once: a thread that executes our code while the others compete with it for processors
-    // takes many times longer. One that does not stop may hold what our code needs.
-    if !threads.stop_all().map_err(Refusal::at("tracing a new thread"))?.is_empty() {
-        threads.resume_all(Resume::Run);
-    }
-    let thread = choose(threads, pid)?;
-    if threads.has_executed() {
-        return Err(Refusal::Executed);
-    }
-    run(threads, thread, &patch.room, &map)?;
-    if !process::has_mapped(thread, base..base + TOTAL_SIZE as u64) {
-        return Err(Refusal::Declined(Decline::NotAttached));
-    }
-    if let Err(refusal) = fill_and_redirect(how, threads, (pid, &sharers), thread, (pages, &patch))
-    {
-        // What cannot be undone does no harm: nobody uses the mapping.
-        let taken_out = unmap::take_out(threads, thread, pid, &patch.room, &[base]);
-        if !matches!(taken_out, Ok(()) | Err(Refusal::Stuck)) {
-            let deadline = Instant::now() + UNMAPS_WITHIN;
-            unmap::somebody_takes_out(pid, threads, &patch.room, &[base], deadline);
-        }
-        return Err(refusal);
-    }
-    let mut all = Vec::new();
-    for thread in threads.stopped() {
-        if let Ok(registers) = ptrace::registers(thread)
-            && ptrace::set_options(thread, ptrace::FOLLOW).is_ok()
-        {
-            all.push((thread, registers.fs_base));
-        }
-    }
-    threads.resume_all(how.resume);
-    Ok((patch, threads.longest_stop(), all))
-}
-
-/// Gives the process the image where a thread has mapped memory for it, and redirects its functions.
-fn fill_and_redirect(
-    how: &mut How<'_>,
-    threads: &mut Threads,
-    (pid, sharers): (i32, &[i32]),
-    thread: i32,
-    (pages, patch): (&Segment<Shared>, &Patch),
-) -> Result<(), Refusal> {
-    write_image(how.session, thread, patch.base).map_err(Refusal::at("writing the image"))?;
-    if !threads.settle(thread) {
-        return Err(patch::why_late(pid, thread));
-    }
-    if threads.has_executed() {
-        return Err(Refusal::Executed);
-    }
-    let work = Work::Attach {
-        at: patch.base,
-        attach_offset: how.session.ready().attach_offset,
-        shared_id: u64::from(pages.id().cast_unsigned()),
-        process: how.number,
-    };
-    run(threads, thread, &patch.room, &work)?;
-    installed(pages)?;
-    let written = patch.write_trampolines(thread);
-    if how.mapped_takes_long {
-        threads.resume_all(Resume::Run);
-    }
-    (how.mapped)(pid, patch.base);
-    written?;
-    redirect(threads, (pid, sharers), thread, patch)
-}
-
-/// A thread that can execute our code: it stands still.
-fn choose(threads: &mut Threads, pid: i32) -> Result<i32, Refusal> {
-    let mut why = Refusal::Gone;
-    for thread in threads.all() {
-        if !threads.settle(thread) {
-            if threads.all().contains(&thread) {
-                why = patch::why_late(pid, thread);
-            }
-            continue;
-        }
-        return Ok(thread);
-    }
-    Err(why)
-}
-
-/// Whether the installer has come to its end in the process.
-fn installed(pages: &Segment<Shared>) -> Result<(), Refusal> {
-    let header = &pages.get().header;
-    if header.base.load(Acquire) != 0 {
-        return Ok(());
-    }
-    let failed = header.failed.load(Acquire);
-    Err(Refusal::Declined(match i32::try_from(failed & 0xffff_ffff) {
-        Ok(errno) if failed != 0 => Decline::Install(errno),
-        _ => Decline::NotAttached,
-    }))
-}
-
-/// Redirects the functions while all threads stand still, which they do when this returns well. No thread waits
-/// in vfork then, so another process that still has this memory runs on it all the time, unseen.
-fn redirect(
-    threads: &mut Threads,
-    (pid, sharers): (i32, &[i32]),
-    through: i32,
-    patch: &Patch,
-) -> Result<(), Refusal> {
-    patch::stop_outside(threads, pid, patch)?;
-    if let Some(other) = sharers.iter().find(|other| memory::is_shared_with(through, **other)) {
-        threads.resume_all(Resume::Run);
-        return Err(Refusal::SharesMemory(*other));
-    }
-    let vdso = process::mappings(through).ok();
-    let stayed = vdso.is_some_and(|maps| {
-        maps.iter().any(|mapping| mapping.start == patch.base)
-            && patch::vdso_of(&maps).is_some_and(|vdso| vdso.contains(patch.room.at))
-    });
-    if !stayed {
-        threads.resume_all(Resume::Run);
-        return Err(Refusal::Executed);
-    }
-    patch.redirect(through).inspect_err(|_| {
-        let _ = patch.put_back(through);
-        threads.resume_all(Resume::Run);
-    })
 }

@@ -1,7 +1,6 @@
 //! Why a running process cannot be attached to.
 
 use std::fmt;
-use std::io;
 
 use crate::decline::Decline;
 use clockscope_text::foreign::Foreign;
@@ -26,6 +25,8 @@ pub enum Refusal {
     NotAllowed(u32, Asker),
     /// It cannot be counted, for a reason that programs have at their start too.
     Declined(Decline),
+    /// This command attaches to nobody, because of its architecture.
+    Architecture,
     /// A 32-bit program, or one of another architecture.
     Bits,
     /// Its image is not the one of this kernel.
@@ -71,22 +72,6 @@ pub enum Asker {
     Root,
 }
 
-impl Refusal {
-    /// What the kernel said to a step.
-    pub(super) fn at(step: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |error| match error.raw_os_error() {
-            Some(libc::ESRCH | libc::ECHILD) => Self::Gone,
-            _ => Self::Failed(step, said(&error)),
-        }
-    }
-}
-
-/// What the kernel said, in lower case and without the number.
-fn said(error: &io::Error) -> String {
-    let words = error.to_string();
-    words.split(" (os error").next().unwrap_or(&words).to_lowercase()
-}
-
 /// The longer clauses.
 const FILTERS: &str = "it has a seccomp filter that may kill it for the system calls that map the counters; run \
                  clockscope as root, which can look at the filter, or start the program under clockscope";
@@ -118,6 +103,10 @@ impl fmt::Display for Refusal {
                  has more privileges than you); run clockscope as root",
             ),
             Self::Declined(decline) => write!(f, "{decline}"),
+            Self::Architecture => f.write_str(
+                "on arm64 clockscope does not attach to running processes; start the program under \
+                 `clockscope trace`",
+            ),
             Self::Bits => f.write_str("it is a 32-bit program; only 64-bit ones are counted"),
             Self::OtherImage => f.write_str("its vDSO is not the one that this kernel gives to clockscope"),
             Self::SharesMemory(other) => write!(

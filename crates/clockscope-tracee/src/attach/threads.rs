@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::restart;
+use super::listed;
+use crate::arch::attach::go_on_if;
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::signals;
 use clockscope_sys::wait::{self, Status};
 
 /// A program that is executed is told of.
-pub(super) const SEIZED: i32 = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
+pub const SEIZED: i32 = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
 
 /// How long a thread may take to stop.
 const STOPS_WITHIN: Duration = Duration::from_millis(500);
@@ -27,30 +28,26 @@ const BETWEEN_SIGNALS: Duration = Duration::from_micros(50);
 /// How long to look for a stop before sleeping in between.
 const SPIN: Duration = Duration::from_micros(20);
 
-/// The threads of a process, as the kernel lists them; empty if it has ended.
-pub(crate) fn listed(pid: i32) -> Vec<i32> {
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect()
-}
-
 /// The letter by which `ps` shows the state of a thread: `D` for uninterruptible, `Z` for ended.
-pub(super) fn state(pid: i32, thread: i32) -> Option<char> {
+pub fn state(pid: i32, thread: i32) -> Option<char> {
     let stat = clockscope_sys::proc_text::read(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub enum Look {
     /// It has not stopped.
     Runs,
+    /// It stands still.
     Stands,
+    /// It has ended.
     Ended,
 }
 
 /// Threads that this process traces, and those of them that stand still.
 #[derive(Debug)]
-pub(crate) struct Threads {
+pub struct Threads {
     pid: i32,
     /// How each has stopped; `None` while it runs.
     all: BTreeMap<i32, Option<Status>>,
@@ -68,7 +65,7 @@ impl Threads {
     /// # Errors
     ///
     /// That of the first thread: `EPERM` when it may not be traced, `ESRCH` when it is gone.
-    pub(super) fn seize(pid: i32) -> io::Result<Self> {
+    pub fn seize(pid: i32) -> io::Result<Self> {
         let mut threads = Self::of(pid, []);
         if let Err(error) = threads.seize_new() {
             threads.release();
@@ -81,20 +78,20 @@ impl Threads {
     }
 
     /// Threads that are traced already.
-    pub(crate) fn of(pid: i32, threads: impl IntoIterator<Item = i32>) -> Self {
+    pub fn of(pid: i32, threads: impl IntoIterator<Item = i32>) -> Self {
         let all = threads.into_iter().map(|thread| (thread, None)).collect();
         Self { pid, all, executed: false, since: None, longest: Duration::ZERO }
     }
 
     /// Adds threads that are traced already.
-    pub(super) fn add(&mut self, threads: impl IntoIterator<Item = i32>) {
+    pub fn add(&mut self, threads: impl IntoIterator<Item = i32>) {
         for thread in threads {
             self.all.entry(thread).or_insert(None);
         }
     }
 
     /// Whether the process has executed a program since it is traced.
-    pub(super) fn has_executed(&mut self) -> bool {
+    pub fn has_executed(&mut self) -> bool {
         for thread in self.all() {
             self.look(thread);
         }
@@ -102,7 +99,7 @@ impl Threads {
     }
 
     /// False once a thread has ended or was let go.
-    pub(super) fn is_known(&self, thread: i32) -> bool {
+    pub fn is_known(&self, thread: i32) -> bool {
         self.all.contains_key(&thread)
     }
 
@@ -131,25 +128,25 @@ impl Threads {
     }
 
     /// All threads, the first one of the process before the others.
-    pub(super) fn all(&self) -> Vec<i32> {
+    pub fn all(&self) -> Vec<i32> {
         let mut all: Vec<i32> = self.all.keys().copied().collect();
         all.sort_by_key(|thread| *thread != self.pid);
         all
     }
 
     /// Those that stand still.
-    pub(super) fn stopped(&self) -> impl Iterator<Item = i32> + '_ {
+    pub fn stopped(&self) -> impl Iterator<Item = i32> + '_ {
         self.all.iter().filter(|(_, status)| status.is_some()).map(|(thread, _)| *thread)
     }
 
     /// How a thread has stopped.
-    pub(crate) fn status(&self, thread: i32) -> Option<Status> {
+    pub fn status(&self, thread: i32) -> Option<Status> {
         self.all.get(&thread).copied().flatten()
     }
 
     /// Asks a thread to stop and waits for that, or for whatever else stops it. `false`: it does not
     /// stop in time; it will as soon as it can.
-    pub(super) fn stop(&mut self, thread: i32) -> bool {
+    pub fn stop(&mut self, thread: i32) -> bool {
         if self.status(thread).is_some() {
             return true;
         }
@@ -158,7 +155,7 @@ impl Threads {
     }
 
     /// What a thread does that was asked to stop, without waiting for it.
-    pub(super) fn look(&mut self, thread: i32) -> Look {
+    pub fn look(&mut self, thread: i32) -> Look {
         if self.status(thread).is_some() {
             return Look::Stands;
         }
@@ -177,7 +174,7 @@ impl Threads {
     }
 
     /// Asks a thread to stop, unless it has: it would stop a second time, where it has not moved.
-    pub(super) fn ask(&self, thread: i32) {
+    pub fn ask(&self, thread: i32) {
         if matches!(wait::look(thread), Ok(None)) {
             // One that has ended meanwhile says so when it is waited for.
             let _ = ptrace::interrupt(thread);
@@ -189,7 +186,7 @@ impl Threads {
     /// # Errors
     ///
     /// When a new thread cannot be traced.
-    pub(super) fn stop_all(&mut self) -> io::Result<Vec<i32>> {
+    pub fn stop_all(&mut self) -> io::Result<Vec<i32>> {
         let now = Instant::now();
         self.since.get_or_insert(now);
         let deadline = now + STOPS_WITHIN;
@@ -206,7 +203,7 @@ impl Threads {
     }
 
     /// Waits until a thread has stopped or ended.
-    pub(crate) fn wait(&mut self, thread: i32, deadline: Instant) -> bool {
+    pub fn wait(&mut self, thread: i32, deadline: Instant) -> bool {
         let mut pause = Duration::from_micros(5);
         let begun = Instant::now();
         loop {
@@ -242,7 +239,7 @@ impl Threads {
 
     /// Waits for a stop of the kind that leaves the thread where it was: signals that come before are
     /// given to it. `false` if there is none in time, or it has ended.
-    pub(super) fn settle(&mut self, thread: i32) -> bool {
+    pub fn settle(&mut self, thread: i32) -> bool {
         let deadline = Instant::now() + STOPS_WITHIN;
         while self.stop(thread) && Instant::now() < deadline {
             match self.status(thread) {
@@ -256,7 +253,7 @@ impl Threads {
 
     /// Lets a thread go on from whatever it has stopped for: a signal is given to it, and one that
     /// was stopped by a signal stays so.
-    pub(super) fn resume(&mut self, thread: i32, how: Resume) {
+    pub fn resume(&mut self, thread: i32, how: Resume) {
         let Some(status) = self.status(thread) else { return };
         self.all.insert(thread, None);
         // It may have been killed since; then its end comes next.
@@ -265,11 +262,11 @@ impl Threads {
                 ptrace::listen(thread)
             }
             Status::Signal(signal) => {
-                restart::go_on_if(thread, || signals::is_ignored(thread, signal));
+                go_on_if(thread, || signals::is_ignored(thread, signal));
                 ptrace::resume(thread, how, signal)
             }
             Status::Event(libc::PTRACE_EVENT_STOP, _) => {
-                restart::go_on(thread);
+                go_on_if(thread, || true);
                 ptrace::resume(thread, how, 0)
             }
             _ => ptrace::resume(thread, how, 0),
@@ -277,7 +274,7 @@ impl Threads {
     }
 
     /// Lets all threads go on.
-    pub(super) fn resume_all(&mut self, how: Resume) {
+    pub fn resume_all(&mut self, how: Resume) {
         for thread in self.stopped().collect::<Vec<_>>() {
             self.resume(thread, how);
         }
@@ -288,7 +285,7 @@ impl Threads {
 
     /// Lets this time pass while the threads run. Signals are given to them at once: a thread that is kept
     /// in a stop until its timer's next signal has come executes nothing but its handler.
-    pub(super) fn let_run(&mut self, time: Duration) {
+    pub fn let_run(&mut self, time: Duration) {
         let begun = Instant::now();
         while begun.elapsed() < time {
             for thread in self.all() {
@@ -306,19 +303,19 @@ impl Threads {
     }
 
     /// How long a thread stood still at most, from when all were asked to stop until all went on.
-    pub(super) fn longest_stop(&self) -> Duration {
+    pub fn longest_stop(&self) -> Duration {
         self.longest
     }
 
     /// Lets a thread that stands still go for good.
-    pub(super) fn detach(&mut self, thread: i32) {
+    pub fn detach(&mut self, thread: i32) {
         let signal = match self.all.remove(&thread).flatten() {
             Some(Status::Signal(signal)) => {
-                restart::go_on_if(thread, || signals::is_ignored(thread, signal));
+                go_on_if(thread, || signals::is_ignored(thread, signal));
                 signal
             }
             Some(Status::Event(libc::PTRACE_EVENT_STOP, signal)) if !is_group_stop(signal) => {
-                restart::go_on(thread);
+                go_on_if(thread, || true);
                 0
             }
             Some(_) => 0,
@@ -329,7 +326,7 @@ impl Threads {
 
     /// Lets all threads go for good, each as soon as it stops. Those that do not in the time that one may
     /// take, however many, are let go by the kernel when this process ends.
-    pub(super) fn release(mut self) {
+    pub fn release(mut self) {
         let begun = Instant::now();
         let mut left = self.all();
         left.iter().filter(|thread| self.status(**thread).is_none()).for_each(|t| self.ask(*t));
@@ -353,13 +350,13 @@ impl Threads {
     }
 
     /// Takes some threads out of these.
-    pub(super) fn split_off(&mut self, threads: &[i32]) -> Self {
+    pub fn split_off(&mut self, threads: &[i32]) -> Self {
         let taken = threads.iter().filter_map(|thread| self.all.remove_entry(thread)).collect();
         Self { all: taken, ..Self::of(self.pid, []) }
     }
 
     /// Says how a thread stands after somebody else has moved it on.
-    pub(super) fn set(&mut self, thread: i32, status: Option<Status>) {
+    pub fn set(&mut self, thread: i32, status: Option<Status>) {
         self.all.insert(thread, status);
     }
 }

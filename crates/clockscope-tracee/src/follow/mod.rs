@@ -20,7 +20,6 @@ pub use attached::{Arrivals, Left};
 pub use launched::{Followed, Following};
 
 use super::attach::command_name;
-use super::attach::restart;
 use super::decline::Decline;
 use super::forbidden_counter;
 use super::image_mapped::AwaitedImages;
@@ -31,6 +30,7 @@ use super::proc_stat::ProcStat;
 use super::processes::Processes;
 use super::session::Session;
 use super::sites::{self, Sites};
+use crate::arch::attach::go_on_if;
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::real_time::Service;
 use clockscope_sys::shm::Segment;
@@ -398,7 +398,7 @@ impl<'a> Follower<'a> {
         }
         // What a stop has interrupted is so without a tracer, too.
         if !self.halted.contains(&thread) {
-            restart::go_on_if(thread, || signals::is_ignored(thread, signal));
+            go_on_if(thread, || signals::is_ignored(thread, signal));
         }
         signal
     }

@@ -58,6 +58,13 @@ impl Registers {
         self.own.pc = pc;
     }
 
+    /// Changes a general register, from 0 on; 31 is no register.
+    pub fn set_general(&mut self, number: usize, value: u64) {
+        if let Some(register) = self.own.regs.get_mut(number) {
+            *register = value;
+        }
+    }
+
     /// The stack pointer.
     pub fn sp(&self) -> u64 {
         self.own.sp

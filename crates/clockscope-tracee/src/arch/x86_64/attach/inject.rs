@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::filters;
 use super::injected::{Injected, Work, assemble, calls};
-use super::refusal::Refusal;
 use super::stack_scan;
-use super::threads::Threads;
+use crate::attach::Refusal;
+use crate::attach::filters;
+use crate::attach::threads::Threads;
 use crate::decline::Decline;
 use crate::session::seccomp_filters;
 use clockscope_containers::filter;

@@ -1,10 +1,8 @@
 //! What is known of a process before it is touched.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::ops::Range;
 
-use super::refusal::{Asker, Refusal};
+use crate::attach::{Asker, Refusal, command_name, listed};
 use clockscope_sys::{access, memory, proc_text};
 use clockscope_text::foreign::Foreign;
 use vdso_reader::maps::{self, Mapping};
@@ -25,31 +23,6 @@ pub(super) struct Known {
     tracer: i32,
     user: u32,
     is_zombie: bool,
-}
-
-/// The name of the program that a process runs, as `ps` shows it.
-pub fn command_name(pid: i32) -> Foreign {
-    let name = proc_text::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-    name.trim_end().into()
-}
-
-/// The name of a thread, which Java and others set (`pthread_setname_np(3)`); empty if it has ended.
-pub fn thread_name(pid: i32, tid: i32) -> Foreign {
-    let name = proc_text::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-    name.trim_end().into()
-}
-
-/// The command line of a process, or what the program has put in its place, as `ps -f` shows it; of a long one
-/// the beginning.
-pub fn title(pid: i32) -> Foreign {
-    const MOST: u64 = 1024;
-    let mut bytes = Vec::new();
-    if let Ok(file) = File::open(format!("/proc/{pid}/cmdline")) {
-        // What cannot be read is not shown.
-        let _ = file.take(MOST).read_to_end(&mut bytes);
-    }
-    let words = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").trim().into()
 }
 
 /// Other processes on the memory of one, as far as this process may know: children of vfork that have not
@@ -77,7 +50,7 @@ pub(super) fn known(number: i32) -> Result<Known, Refusal> {
     if known.tracer != 0 {
         return Err(Refusal::Traced(command_name(known.tracer), known.tracer));
     }
-    if known.is_zombie && super::threads::listed(known.pid).len() < 2 {
+    if known.is_zombie && listed(known.pid).len() < 2 {
         return Err(Refusal::Zombie);
     }
     Ok(known)
@@ -152,7 +125,7 @@ pub(super) fn is_frozen(pid: i32) -> bool {
         let group = groups.lines().find_map(|line| line.split_once(":freezer:"))?.1;
         proc_text::read(format!("/sys/fs/cgroup/freezer{group}/freezer.state")).ok()
     };
-    super::threads::listed(pid).into_iter().any(waits_in_trap)
+    listed(pid).into_iter().any(waits_in_trap)
         || in_group_of_first_version().is_some_and(|state| state.trim_end() == "FROZEN")
 }
 
@@ -164,7 +137,7 @@ pub(super) fn is_ending(pid: i32) -> bool {
         flags(&format!("{place}/stat")).is_none_or(|flags| flags & PF_EXITING != 0)
             || is_being_killed(&status)
     };
-    super::threads::listed(pid).into_iter().all(is_exiting)
+    listed(pid).into_iter().all(is_exiting)
 }
 
 /// Whether `SIGKILL` is on its way to a thread, as when another thread of the process has ended all.

@@ -17,7 +17,7 @@ const END: u64 = (1 << 47) - PAGE as u64;
 ///
 /// Older kernels, such as 5.10 and 6.1, put the vDSO at most 2 MiB above the stack. Then there is often no
 /// room between them, and the place is above the vDSO.
-pub fn near(maps: &[Mapping], near: u64) -> Option<u64> {
+pub(super) fn near(maps: &[Mapping], near: u64) -> Option<u64> {
     let page = PAGE as u64;
     let size = TOTAL_SIZE as u64 + 2 * page;
     let below_end = || maps.iter().filter(|mapping| mapping.end <= END);

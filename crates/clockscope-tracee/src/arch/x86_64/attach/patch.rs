@@ -9,10 +9,10 @@ use vdso_image::layout::{
 };
 
 use super::inject::Room;
-use super::refusal::Refusal;
 use super::stack_scan::returns_into;
-use super::threads::{Threads, state};
 use super::trampoline::{self, JUMP, NotMovable, Redirected, Text};
+use crate::attach::Refusal;
+use crate::attach::threads::{Threads, state};
 use crate::install::has_image;
 use crate::session::Session;
 use clockscope_sys::memory;
@@ -30,7 +30,7 @@ const ATTEMPTS: u32 = 12;
 #[derive(Debug)]
 pub struct Patch {
     /// Address of the shim.
-    pub base: u64,
+    pub(super) base: u64,
     /// Where the kernel's image is.
     pub(super) vdso: Range<u64>,
     pub(super) functions: Vec<Redirected>,
@@ -45,6 +45,11 @@ pub struct Patch {
 }
 
 impl Patch {
+    /// Address of the shim.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
     /// Functions that are not counted: name and reason.
     pub fn left(&self) -> &[(&'static str, String)] {
         &self.left

@@ -13,12 +13,8 @@ const EINTR: u64 = (-4_i64).cast_unsigned();
 /// "Make it again if no handler runs": include/linux/errno.h (Linux 6.18).
 const ERESTARTNOHAND: u64 = (-514_i64).cast_unsigned();
 
-/// If a thread that stands still was stopped in such a call: it goes on with it.
-pub(super) fn go_on(thread: i32) {
-    go_on_if(thread, || true);
-}
-
-/// The same, if this is so too; it is asked only where it matters.
+/// If a thread that stands still was stopped in such a call, and this is so: it goes on with it. Whether it is so is
+/// asked only where it matters.
 pub(crate) fn go_on_if(thread: i32, is_so: impl FnOnce() -> bool) {
     let Ok(mut registers) = ptrace::registers(thread) else { return };
     if registers.rax == EINTR && waits_without_limit(&registers) && is_so() {

@@ -11,12 +11,12 @@ use iced_x86::{
 use vdso_reader::Image;
 
 /// Bytes of a near jump, which is what is written.
-pub(crate) const JUMP: usize = 5;
+pub(super) const JUMP: usize = 5;
 
 /// Why a function cannot be redirected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum NotMovable {
+pub(super) enum NotMovable {
     /// It is shorter than a jump, and other code follows.
     TooShort,
     /// Code jumps to an instruction that the jump would cover.
@@ -43,7 +43,7 @@ impl fmt::Display for NotMovable {
 
 /// Code of the kernel's image, at the address where the process has it.
 #[derive(Clone, Copy, Debug)]
-pub struct Text<'a> {
+pub(super) struct Text<'a> {
     /// The bytes, as the kernel made them.
     pub bytes: &'a [u8],
     /// The address of the first.
@@ -53,7 +53,7 @@ pub struct Text<'a> {
 }
 
 /// Where the code of an image begins; at its first function, if it has no table of sections.
-pub(crate) fn text_start(image: &Image) -> Option<u64> {
+pub(super) fn text_start(image: &Image) -> Option<u64> {
     let section = image.sections().iter().find(|section| section.name == ".text");
     let first = image.functions().map(|symbol| symbol.offset).min();
     section.map(|section| section.offset).or(first)
@@ -61,7 +61,7 @@ pub(crate) fn text_start(image: &Image) -> Option<u64> {
 
 /// The pieces of an image's code, each of which begins with an instruction: the functions, and what is
 /// between them from `first` on. Offset and size.
-pub fn pieces(functions: impl Iterator<Item = (u64, u64)>, first: u64) -> Vec<(u64, u64)> {
+pub(super) fn pieces(functions: impl Iterator<Item = (u64, u64)>, first: u64) -> Vec<(u64, u64)> {
     let mut functions: Vec<(u64, u64)> = functions.collect();
     functions.sort_unstable();
     functions.dedup();
@@ -79,7 +79,7 @@ pub fn pieces(functions: impl Iterator<Item = (u64, u64)>, first: u64) -> Vec<(u
 
 /// A function that can be redirected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Redirected {
+pub(super) struct Redirected {
     /// Address of the function.
     pub start: u64,
     /// What stood there.
@@ -97,7 +97,7 @@ pub struct Redirected {
 
 impl Redirected {
     /// True if the address lies inside the jump, so that nobody may go on there.
-    pub fn covers(&self, address: u64) -> bool {
+    pub(super) fn covers(&self, address: u64) -> bool {
         address > self.start && address < self.start + JUMP as u64
     }
 
@@ -117,7 +117,7 @@ impl Redirected {
 /// # Errors
 ///
 /// See [`NotMovable`].
-pub fn redirect(
+pub(super) fn redirect(
     text: Text<'_>,
     (start, size): (u64, u64),
     target: u64,
@@ -158,14 +158,14 @@ pub fn redirect(
 }
 
 /// A near jump from one address to another, if it reaches.
-pub fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
+pub(super) fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
     let distance = to.wrapping_sub(from + JUMP as u64).cast_signed();
     let [a, b, c, d] = i32::try_from(distance).ok()?.to_le_bytes();
     Some([0xe9, a, b, c, d])
 }
 
 /// Where a near jump at `from` goes, if these bytes are one.
-pub(crate) fn jump_target(from: u64, bytes: [u8; JUMP]) -> Option<u64> {
+pub(super) fn jump_target(from: u64, bytes: [u8; JUMP]) -> Option<u64> {
     let [0xe9, a, b, c, d] = bytes else { return None };
     let distance = i64::from(i32::from_le_bytes([a, b, c, d]));
     Some((from + JUMP as u64).wrapping_add_signed(distance))

@@ -7,8 +7,8 @@ use vdso_image::layout::TOTAL_SIZE;
 use super::inject::{Room, run};
 use super::injected::Work;
 use super::process::{has_mapped, is_ending, sharers_of};
-use super::refusal::Refusal;
-use super::threads::{Look, SEIZED, Threads, listed};
+use crate::attach::threads::{Look, SEIZED, Threads};
+use crate::attach::{Refusal, listed};
 use crate::install::has_image;
 use clockscope_sys::ptrace;
 

@@ -5,15 +5,14 @@
 //! that has once been seen outside is so for good, and is let go. Most are at once, and stop only
 //! this one time. The others are looked at again until they are, and then the last one unmaps.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::patch::Patch;
 use super::process::is_ending;
-use super::refusal::Refusal;
 use super::stack_scan::{self, Looking};
-use super::threads::{Look, SEIZED, Threads, listed};
 use super::unmap::{somebody_takes_out, take_out};
+use crate::attach::threads::{Look, SEIZED, Threads};
+use crate::attach::{Detached, Refusal, Remains, listed};
 use crate::new_tasks::NewTasks;
 use crate::processes::Processes;
 use clockscope_sys::precedence::Precedence;
@@ -35,42 +34,6 @@ const LONGEST_WAIT: Duration = Duration::from_millis(20);
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 /// How long the stacks of threads are searched while all stand still; the rest are looked at later.
 const LOOKS_WITHIN: Duration = Duration::from_millis(4);
-/// How a process was let go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Detached {
-    /// Its number.
-    pub pid: i32,
-    /// How long a thread stood still at most.
-    pub pause: Duration,
-    /// What is not as it was.
-    pub remains: Option<Remains>,
-}
-
-/// What could not be put back while a process lives; a clause that says what it means and what to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Remains {
-    /// The functions still go to the shim, because this thread does not stop.
-    Redirected(i32),
-    /// The shim is mapped, and nobody uses it.
-    Mapped,
-}
-
-impl fmt::Display for Remains {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Redirected(thread) => write!(
-                f,
-                "its clock reads still go through clockscope's code, which answers them as before, \
-                 because thread {thread} does not stop"
-            ),
-            Self::Mapped => f.write_str(
-                "clockscope's code is still mapped, though nobody calls it, because a thread may be \
-                 in it",
-            ),
-        }
-    }
-}
 
 /// Restores every process that was attached to, and the children that it forked; they are not traced
 /// any more then.

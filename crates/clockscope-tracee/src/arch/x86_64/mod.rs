@@ -1,0 +1,5 @@
+//! x86-64.
+
+pub(crate) mod attach;
+pub(crate) mod counter_read;
+pub(crate) mod tasks;

@@ -1,0 +1,24 @@
+//! New threads and processes: the system calls that make them, and those that give a thread its local storage.
+
+/// System calls that make threads or processes; the last three are `fork`, `clone` and `vfork` of 32-bit programs.
+pub(crate) const MAKING: &[i64] =
+    &[libc::SYS_clone, libc::SYS_fork, libc::SYS_vfork, libc::SYS_clone3, 2, 120, 190];
+
+/// Whether threads with one FS base have to count with a lock: the image adds to a thread's own slot without.
+pub(crate) const SHARED_POINTER_NEEDS_LOCK: bool = true;
+
+const ARCH_SET_FS: u64 = 0x1002;
+
+/// The flags of a call that makes a process and takes none.
+pub(crate) fn implied_flags(number: i64) -> Option<u64> {
+    match number {
+        libc::SYS_fork => Some(0),
+        libc::SYS_vfork => Some((libc::CLONE_VM | libc::CLONE_VFORK).unsigned_abs().into()),
+        _ => None,
+    }
+}
+
+/// Whether a system call gives its thread another FS base.
+pub(crate) fn sets_thread_pointer(number: i64, arguments: &[u64; 6]) -> bool {
+    number == libc::SYS_arch_prctl && arguments[0] == ARCH_SET_FS
+}

@@ -1,0 +1,38 @@
+//! How processes and threads are called, and which threads a process has.
+
+use std::fs::File;
+use std::io::Read as _;
+
+use clockscope_sys::proc_text;
+use clockscope_text::foreign::Foreign;
+
+/// The name of the program that a process runs, as `ps` shows it.
+pub fn command_name(pid: i32) -> Foreign {
+    let name = proc_text::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().into()
+}
+
+/// The name of a thread, which Java and others set (`pthread_setname_np(3)`); empty if it has ended.
+pub fn thread_name(pid: i32, tid: i32) -> Foreign {
+    let name = proc_text::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+    name.trim_end().into()
+}
+
+/// The command line of a process, or what the program has put in its place, as `ps -f` shows it; of a long one
+/// the beginning.
+pub fn title(pid: i32) -> Foreign {
+    const MOST: u64 = 1024;
+    let mut bytes = Vec::new();
+    if let Ok(file) = File::open(format!("/proc/{pid}/cmdline")) {
+        // What cannot be read is not shown.
+        let _ = file.take(MOST).read_to_end(&mut bytes);
+    }
+    let words = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").trim().into()
+}
+
+/// The threads of a process, as the kernel lists them; empty if it has ended.
+pub(crate) fn listed(pid: i32) -> Vec<i32> {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
