@@ -17,6 +17,37 @@ use std::process::Command;
 use object::{Object, ObjectSection, ObjectSymbol};
 use vdso_image::layout::IMAGE_SIZE;
 
+#[path = "build/aarch64.rs"]
+mod aarch64;
+#[path = "build/x86_64.rs"]
+mod x86_64;
+
+/// The architecture that the image is for.
+struct Architecture {
+    name: &'static str,
+    options: &'static [&'static str],
+    changes_too_much: fn(&str) -> bool,
+}
+
+impl Architecture {
+    /// That of the command, not of the machine that builds it.
+    fn wanted() -> Result<Self, String> {
+        match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+            Ok("aarch64") => Ok(Self {
+                name: "aarch64",
+                options: aarch64::OPTIONS,
+                changes_too_much: aarch64::changes_too_much,
+            }),
+            Ok("x86_64") => Ok(Self {
+                name: "x86_64",
+                options: x86_64::OPTIONS,
+                changes_too_much: x86_64::changes_too_much,
+            }),
+            other => Err(format!("there is no vDSO image for {other:?}")),
+        }
+    }
+}
+
 fn main() {
     if let Err(message) = build() {
         println!("cargo::error={message}");
@@ -32,11 +63,13 @@ fn build() -> Result<(), String> {
     println!("cargo::rerun-if-changed={}", fastclock.join("src").display());
     println!("cargo::rerun-if-changed={}", image_source.display());
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-env-changed=CC");
-    compile_fastclock(&fastclock, &out)?;
-    compile_image(&image_source, &out)?;
-    let with_symbols = link(&image_source, &out, "vdso_image_symbols.so", None)?;
-    let image = link(&image_source, &out, "vdso_image.so", Some("-Wl,-s"))?;
+    let architecture = Architecture::wanted()?;
+    compile_fastclock(&architecture, &fastclock, &out)?;
+    compile_image(&architecture, &image_source, &out)?;
+    let with_symbols = link(&architecture, &image_source, &out, "vdso_image_symbols.so", None)?;
+    let image = link(&architecture, &image_source, &out, "vdso_image.so", Some("-s"))?;
     check(&image, &with_symbols)?;
     write(&out, "image_entries.rs", &entries(&with_symbols)?)?;
     let object = out.join("vdso_image.o");
@@ -56,19 +89,15 @@ fn source(name: &str, unpacked: &str) -> Result<PathBuf, String> {
     Ok(if beside.join("Cargo.toml").exists() { beside } else { PathBuf::from(unpacked) })
 }
 
-fn rustc() -> Command {
+fn rustc(architecture: &Architecture) -> Command {
     let mut command = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     command.args(["--edition", "2024", "--cap-lints", "allow"]);
     command.args(["-C", "opt-level=2", "-C", "panic=abort", "-C", "codegen-units=1"]);
     command.args(["-C", "overflow-checks=no", "-C", "debug-assertions=no"]);
-    command.args(["-C", "relocation-model=pie", "-C", "force-unwind-tables=yes"]);
-    // General registers only, as the kernel builds its own image: vector code wants an aligned stack,
-    // which callers in assembly do not always give. rustc warns that floating-point numbers are passed
-    // differently then, and there are none here.
-    command.args(["-C", "target-feature=-sse,-sse2,+soft-float"]);
+    command.args(["-C", "force-unwind-tables=yes"]);
     // Nothing here gains from unrolled loops, and every page counts.
     command.args(["-C", "llvm-args=-unroll-threshold=0"]);
-    command.args(["--target", "x86_64-unknown-linux-gnu"]);
+    command.args(architecture.options);
     command
 }
 
@@ -80,17 +109,17 @@ fn without_path(source: &Path) -> OsString {
     option
 }
 
-fn compile_fastclock(source: &Path, out: &Path) -> Result<(), String> {
-    let mut command = rustc();
+fn compile_fastclock(architecture: &Architecture, source: &Path, out: &Path) -> Result<(), String> {
+    let mut command = rustc(architecture);
     command.args(["--crate-name", "fastclock", "--crate-type", "rlib", "--out-dir"]).arg(out);
     command.arg(without_path(source));
     run(command.arg(source.join("src/lib.rs")))
 }
 
-fn compile_image(source: &Path, out: &Path) -> Result<(), String> {
+fn compile_image(architecture: &Architecture, source: &Path, out: &Path) -> Result<(), String> {
     let mut library = OsString::from("fastclock=");
     library.push(out.join("libfastclock.rlib"));
-    let mut command = rustc();
+    let mut command = rustc(architecture);
     command.args(["--crate-name", "vdso_image", "--crate-type", "lib", "--emit", "obj,asm"]);
     command.args(["--cfg", "clockscope_image", "--extern"]).arg(library);
     command.arg("--out-dir").arg(out).arg(without_path(source));
@@ -106,52 +135,64 @@ fn compile_image(source: &Path, out: &Path) -> Result<(), String> {
         }
         !is_stub
     });
-    match of_image.find(|line| changes_too_much(line)) {
+    match of_image.find(|line| (architecture.changes_too_much)(line)) {
         Some(line) => Err(format!("the vDSO image must not contain `{}`", line.trim())),
         None => Ok(()),
     }
 }
 
-/// Whether a line of assembly touches vector, mask or x87 registers, or depends on the direction flag.
-fn changes_too_much(line: &str) -> bool {
-    let line = line.trim();
-    let mnemonic = line.split_whitespace().next().unwrap_or_default();
-    if mnemonic.starts_with(['.', '#']) || mnemonic.ends_with(':') {
-        return false;
+/// The linker, and what its options begin with: the C compiler of this machine, or where the image is for another
+/// architecture the linker that comes with Rust.
+fn linker(architecture: &Architecture) -> Result<(Command, &'static str), String> {
+    let host = env::var("HOST").map_err(|_| "HOST is not set")?;
+    if host.split('-').next() == Some(architecture.name) {
+        let mut command = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        command.args(["-shared", "-nostdlib"]);
+        return Ok((command, "-Wl,"));
     }
-    let registers = ["%xmm", "%ymm", "%zmm", "%mm", "%st", "%k"];
-    // x87 instructions begin with `f`, AVX with `v`; the rest are the string instructions.
-    let beginnings = ["f", "v", "rep", "movs", "stos", "lods", "scas", "cmps", "xsave", "xrstor"];
-    let extends = ["movsbl", "movsbq", "movsbw", "movswl", "movswq", "movslq", "movsx", "movsxd"];
-    registers.iter().any(|register| line.contains(register))
-        || ["cld", "std", "ldmxcsr", "emms"].contains(&mnemonic)
-        || beginnings.iter().any(|beginning| mnemonic.starts_with(beginning))
-            && !extends.contains(&mnemonic)
+    let mut command = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    let output = command.args(["--print", "sysroot"]).output();
+    let output = output.map_err(|error| format!("cannot run rustc: {error}"))?;
+    let root = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    let mut command = Command::new(root.join("lib/rustlib").join(host).join("bin/rust-lld"));
+    command.args(["-flavor", "gnu", "-shared"]);
+    Ok((command, ""))
 }
 
-fn link(source: &Path, out: &Path, name: &str, extra: Option<&str>) -> Result<Vec<u8>, String> {
+fn link(
+    architecture: &Architecture,
+    source: &Path,
+    out: &Path,
+    name: &str,
+    extra: Option<&str>,
+) -> Result<Vec<u8>, String> {
     let file = out.join(name);
-    let with_path = |option: &str, path: PathBuf| {
-        let mut argument = OsString::from(option);
-        argument.push(path);
-        argument
+    let (mut command, prefix) = linker(architecture)?;
+    command.arg("-o").arg(&file).arg(out.join("vdso_image.o"));
+    let mut option = |word: &str, path: Option<PathBuf>| {
+        let mut argument = OsString::from(format!("{prefix}{word}"));
+        argument.push(path.unwrap_or_default());
+        command.arg(argument);
     };
-    let mut command = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
-    command.args(["-shared", "-nostdlib", "-o"]).arg(&file).arg(out.join("vdso_image.o"));
-    command.arg(with_path("-Wl,-T,", source.join("image.ld")));
-    command.arg(with_path("-Wl,--version-script=", source.join("image.map")));
-    command.args([
-        "-Wl,-soname,linux-vdso.so.1",
-        "-Wl,--hash-style=both",
-        "-Wl,-Bsymbolic",
-        "-Wl,--no-undefined",
-        "-Wl,-z,max-page-size=4096",
-        "-Wl,-z,norelro",
-        "-Wl,-z,noexecstack",
-        "-Wl,--eh-frame-hdr",
-        "-Wl,--build-id=none",
-    ]);
-    command.args(extra);
+    let script = |kind: &str| source.join(format!("image-{}.{kind}", architecture.name));
+    option("--script=", Some(script("ld")));
+    option("--version-script=", Some(script("map")));
+    for word in [
+        "-soname=linux-vdso.so.1",
+        "--hash-style=both",
+        "-Bsymbolic",
+        "--no-undefined",
+        "-zmax-page-size=4096",
+        "-znorelro",
+        "-znoexecstack",
+        "--eh-frame-hdr",
+        "--build-id=none",
+    ] {
+        option(word, None);
+    }
+    if let Some(extra) = extra {
+        option(extra, None);
+    }
     run(&mut command)?;
     fs::read(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))
 }

@@ -147,7 +147,7 @@ static long write_to_segments(uint64_t word)
 // Overwrites a memory file, at the place where clockscope's page lies and at its start; 1 if it could.
 static long write_to_file(const char *path, uint64_t word)
 {
-    static const off_t places[] = {0x00636c6f636b7000, 0};
+    static const off_t places[] = {0x00636c6f636b0000, 0};
     int file = open(path, O_RDWR);
     long written = 0;
     if (file < 0) return 0;

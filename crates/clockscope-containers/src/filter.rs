@@ -35,6 +35,8 @@ pub struct Call {
 
 /// `AUDIT_ARCH_X86_64`.
 pub const ARCH_X86_64: u32 = 0xc000_003e;
+/// `AUDIT_ARCH_AARCH64`.
+pub const ARCH_AARCH64: u32 = 0xc000_00b7;
 /// `AUDIT_ARCH_I386`: 32-bit programs.
 pub const ARCH_I386: u32 = 0x4000_0003;
 /// `SECCOMP_RET_ACTION_FULL`, `SECCOMP_RET_ALLOW` and `SECCOMP_RET_LOG`.

@@ -5,6 +5,13 @@ use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt;
 
+/// Bytes of a page of this kernel.
+pub fn page_size() -> usize {
+    // SAFETY: takes a number.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).expect("every kernel has a size of pages")
+}
+
 /// Reads up to `into.len()` bytes at `address` and gives the number that could be read.
 ///
 /// # Errors

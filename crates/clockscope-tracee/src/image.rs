@@ -10,12 +10,12 @@ use object::elf::{
 };
 use object::pod;
 
+use super::arch::image::ordered_prefix;
 use super::unwind;
-use clockscope_sys::tsc;
 use fastclock::Nanos;
 use vdso_image::layout::{
-    FORWARD_SIZE, FORWARDED, FUNCTIONS, Function, IMAGE_SIZE, KERNEL_OFFSET, TARGET_KERNEL,
-    TARGET_OURS, Target,
+    EXPORTED, FORWARD_SIZE, FORWARDED, FUNCTIONS, Function, IMAGE_SIZE, KERNEL_OFFSET, OWN,
+    PREFIXES, TARGET_KERNEL, TARGET_OURS, Target,
 };
 use vdso_reader::{Binding, Image};
 
@@ -65,8 +65,7 @@ impl Route {
             Self::Syscall => "syscall_",
             Self::Coarse => "coarse_",
             Self::Slow { .. } => "slow_",
-            Self::Tsc { fast: false } if tsc::has_read_after() => "tscp_",
-            Self::Tsc { fast: false } => "tsc_",
+            Self::Tsc { fast: false } => ordered_prefix(),
             Self::Tsc { fast: true } => "fast_",
         }
     }
@@ -81,8 +80,6 @@ pub struct Ready {
     pub install_offset: u32,
     /// Offset of the instruction that sampled calls pass (`vdso-image/src/sample.rs`).
     pub sample_probe_offset: u32,
-    /// Offset of the installer for a process that is running.
-    pub attach_offset: u32,
     /// Offsets of the entries behind the exported names, by function.
     pub entries: [u32; FUNCTIONS],
     /// Where the kernel's functions lie.
@@ -117,18 +114,15 @@ pub fn prepare(
 ) -> Result<Ready, Damaged> {
     let mut editor = Editor::new(BUILT)?;
     let mut entries = [0; FUNCTIONS];
-    for function in Function::ALL {
-        let entry = exported_entry(function, counting, route)?;
-        entries[function as usize] = entry.0;
-        for prefix in ["__vdso_", ""] {
-            let name = format!("{prefix}{}", function.name());
-            let symbol = editor.find(&name)?;
-            if has(kernel, &name) {
-                editor.define(symbol, entry);
-            } else {
-                editor.undefine(symbol);
-            }
+    for function in EXPORTED {
+        let entry = exported_entry(*function, counting, route)?;
+        entries[*function as usize] = entry.0;
+        for prefix in PREFIXES {
+            editor.export(kernel, &format!("{prefix}{}", function.name()), entry)?;
         }
+    }
+    for (name, own) in OWN {
+        editor.export(kernel, name, entry(own)?)?;
     }
     forward_unknown(&mut editor, kernel)?;
     editor.hash()?;
@@ -141,12 +135,11 @@ pub fn prepare(
     bytes.resize(IMAGE_SIZE, 0);
     let install_offset = entry("clockscope_install")?.0;
     let sample_probe_offset = entry("clockscope_sample_probe")?.0;
-    let attach_offset = entry("clockscope_attach")?.0;
     let kernel = kernel_targets;
-    Ok(Ready { bytes, install_offset, sample_probe_offset, attach_offset, entries, kernel, target })
+    Ok(Ready { bytes, install_offset, sample_probe_offset, entries, kernel, target })
 }
 
-fn has(kernel: &Image, name: &str) -> bool {
+pub(crate) fn has(kernel: &Image, name: &str) -> bool {
     kernel.function(name).is_some_and(|symbol| symbol.defined)
 }
 
@@ -154,13 +147,17 @@ fn has(kernel: &Image, name: &str) -> bool {
 /// and nothing is counted. A kernel may recognise them by the address of their instructions, so no more is
 /// done to them. Those that there is no room for are left out, as if the kernel were older.
 fn forward_unknown(editor: &mut Editor, kernel: &Image) -> Result<(), Damaged> {
-    let known = |name: &str| Function::ALL.iter().any(|function| function.name() == name);
+    let known = |name: &str| {
+        let plain = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
+        EXPORTED.iter().any(|function| Some(function.name()) == plain)
+            || OWN.iter().any(|(own, _)| *own == name)
+    };
     let (code, _) = entry("clockscope_forward")?;
     let table = entry("clockscope_forwarded")?.0 as usize;
     let mut offsets: Vec<u32> = Vec::new();
     for symbol in kernel.functions().filter(|symbol| symbol.defined && symbol.offset != 0) {
         let Ok(offset) = u32::try_from(symbol.offset) else { continue };
-        if known(symbol.name.strip_prefix("__vdso_").unwrap_or(&symbol.name)) {
+        if known(&symbol.name) {
             continue;
         }
         let place = offsets.iter().position(|other| *other == offset).unwrap_or(offsets.len());
@@ -178,7 +175,8 @@ fn forward_unknown(editor: &mut Editor, kernel: &Image) -> Result<(), Damaged> {
     Ok(())
 }
 
-fn entry(name: &str) -> Result<(u32, u32), Damaged> {
+/// Offset and size of a function of the built image.
+pub(crate) fn entry(name: &str) -> Result<(u32, u32), Damaged> {
     ENTRIES
         .iter()
         .find(|(entry, _, _)| *entry == name)
@@ -214,10 +212,10 @@ fn targets(kernel: &Image, route: Route) -> Result<(Targets, Targets), Damaged> 
     let mut in_kernel = [Target::default(); FUNCTIONS];
     let mut target = in_kernel;
     let prefix = route.prefix();
-    for function in Function::ALL {
+    for &function in EXPORTED {
         let name = function.name();
-        let symbol = kernel.function(&format!("__vdso_{name}")).or_else(|| kernel.function(name));
-        let Some(symbol) = symbol else { continue };
+        let mut names = PREFIXES.iter().map(|prefix| format!("{prefix}{name}"));
+        let Some(symbol) = names.find_map(|name| kernel.function(&name)) else { continue };
         let offset =
             u32::try_from(symbol.offset).map_err(|_| Damaged("the kernel's image is too large"))?;
         in_kernel[function as usize] = Target { image: TARGET_KERNEL, offset };
@@ -245,7 +243,7 @@ struct Editor {
 }
 
 /// Symbols, and bytes of names, that `image.ld` leaves room for.
-const ROOM: (usize, usize) = (32, 1536);
+pub(crate) const ROOM: (usize, usize) = (32, 1536);
 
 impl Editor {
     fn new(built: &[u8]) -> Result<Self, Damaged> {
@@ -321,6 +319,17 @@ impl Editor {
         Err(Damaged("a symbol is missing"))
     }
 
+    /// Gives an exported name its entry, if the kernel's image has it.
+    fn export(&mut self, kernel: &Image, name: &str, entry: (u32, u32)) -> Result<(), Damaged> {
+        let symbol = self.find(name)?;
+        if has(kernel, name) {
+            self.define(symbol, entry);
+        } else {
+            self.undefine(symbol);
+        }
+        Ok(())
+    }
+
     fn define(&mut self, index: usize, (offset, size): (u32, u32)) {
         let at = self.symbol_at(index);
         self.put(at + 8, &u64::from(offset).to_le_bytes());
@@ -339,7 +348,7 @@ impl Editor {
 
     /// Adds a function, of the version that all the others have.
     fn add(&mut self, name: &str, weak: bool, entry: (u32, u32)) -> Result<(), Damaged> {
-        let like = self.find("__vdso_clock_gettime")?;
+        let like = self.find(&format!("{}clock_gettime", PREFIXES[0]))?;
         let (from, to) = (self.symbol_at(like), self.symbol_at(self.count));
         let mut symbol = self.bytes[from..from + size_of::<Sym64<LE>>()].to_vec();
         let at = u32::try_from(self.strings_size).map_err(|_| Damaged("too many names"))?;
@@ -383,7 +392,3 @@ impl Editor {
 fn gnu_hash(name: &[u8]) -> u32 {
     name.iter().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)))
 }
-
-#[cfg(test)]
-#[path = "image_tests.rs"]
-mod tests;

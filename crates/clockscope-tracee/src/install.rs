@@ -4,7 +4,7 @@ use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
 
 use vdso_image::layout::{
-    AREAS, Constants, ExecveSlots, LaunchParams, MemoryMap, PAGE, SESSION_MARK, SESSION_OFFSET,
+    AREAS, Constants, ExecveSlots, LaunchParams, MemoryMap, SESSION_MARK, SESSION_OFFSET,
     SHARED_SIZE, Shared,
 };
 
@@ -113,7 +113,8 @@ fn areas(session: &Session, pid: i32) -> [u64; AREAS] {
 /// kernel gives every program 128 KiB of stack there, which nobody has used yet, if it may have them
 /// (`stack_expand` in `setup_arg_pages`, fs/exec.c, Linux 6.18).
 fn below(stack: u64, image: &[u8]) -> u64 {
-    (stack & !(PAGE as u64 - 1)).saturating_sub(image.len() as u64)
+    let page = memory::page_size() as u64;
+    (stack & !(page - 1)).saturating_sub((image.len() as u64).next_multiple_of(page))
 }
 
 /// Writes the image to where a process has mapped memory for it, which stands still. `through` is one of its threads.

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use fastclock::page::Page;
 use fastclock::{ClockId, Nanos, Scale, TickRate, Ticks};
 use vdso_image::layout::{
-    CONFIG_OFFSET, Constants, FUNCTIONS, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, PAGE,
+    Constants, FUNCTIONS, IMAGE_PAGES, KERNEL_MAPPINGS, KERNEL_SIZE, KernelMapping, PAGE,
     SESSION_MARK, SESSION_OFFSET, Target,
 };
 
@@ -23,7 +23,7 @@ use clockscope_sys::ipc_namespace::IpcNamespace;
 use clockscope_sys::own_vdso::{self, OwnVdso};
 use clockscope_sys::sealed::SealedPage;
 use clockscope_sys::shm::Segment;
-use clockscope_sys::{access, proc_text, tsc};
+use clockscope_sys::{access, memory, proc_text, tsc};
 use vdso_reader::Image;
 
 /// Time between two timed calls of a thread that the adaptive sampling aims at.
@@ -107,7 +107,7 @@ impl Session {
         let mut bytes = ready.bytes.clone();
         bytes.resize(SESSION_OFFSET, 0);
         bytes.extend(constants);
-        bytes.resize(CONFIG_OFFSET, 0);
+        bytes.resize(IMAGE_PAGES, 0);
         let end = usize::try_from(kernel.content_end())
             .context("this kernel's vDSO is too large")?
             .next_multiple_of(16);
@@ -120,7 +120,7 @@ impl Session {
             delays_reads: read_ticks > 0,
             copies_itself: !access::denies_written_code(),
             counts_sites: false,
-            room: end..end.next_multiple_of(PAGE),
+            room: end..end.next_multiple_of(memory::page_size()),
             start,
             bracket: Bracket::measure(),
             seccomp_filters: seccomp_filters("self").unwrap_or(0),

@@ -6,6 +6,7 @@
 
 use core::mem::MaybeUninit;
 
+use crate::arch::syscall::{SYS_CLOSE, SYS_FSTAT, open};
 use crate::install::{
     Failure, PROT_READ, SHM_RDONLY, SHM_REMAP, check, failed, syscall, syscall_5,
 };
@@ -13,9 +14,6 @@ use crate::install::{SYS_MMAP, SYS_SHMAT};
 use crate::layout::{CLOCK_OFFSET, InstallStep, LaunchParams, PAGE};
 use crate::slots::session;
 
-const SYS_OPEN: usize = 2;
-const SYS_CLOSE: usize = 3;
-const SYS_FSTAT: usize = 5;
 /// `O_RDONLY | O_CLOEXEC`.
 const O_CLOEXEC: usize = 0o2_000_000;
 const MAP_SHARED_FIXED: usize = 0x01 | 0x10;
@@ -39,7 +37,7 @@ pub(crate) fn map_clock(base: usize, params: &LaunchParams) -> Result<(), Failur
 /// Maps the page in the file behind a descriptor of the keeper; an error number otherwise.
 fn map_file(at: usize, keeper: u64, number: u64, inode: u64) -> usize {
     let path = Path::of(keeper, number);
-    let file = syscall(SYS_OPEN, path.address(), O_CLOEXEC, 0, 0);
+    let file = open(path.address(), O_CLOEXEC);
     if failed(file) {
         return file;
     }

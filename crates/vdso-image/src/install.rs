@@ -6,28 +6,24 @@
 //! program starts. If anything fails, the auxiliary vector stays as it is and the program runs
 //! with the kernel's image.
 
-use core::arch::{asm, naked_asm};
 use core::sync::atomic::Ordering::Release;
 
+use crate::arch::start::forwarded;
+pub(crate) use crate::arch::syscall::{SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_SHMAT, syscall_5};
+use crate::arch::syscall::{SYS_MREMAP, SYS_MUNMAP, SYS_PRCTL};
 use crate::clock_file::map_clock;
 use crate::layout::{
-    AREA_SIZE, CONFIG_OFFSET, Config, Constants, FORWARDED, FUNCTIONS, INSTALL_MARK, InstallStep,
-    KERNEL_OFFSET, KernelMapping, LIVE_OFFSET, LaunchParams, MAP_PRIVATE_THERE, MemoryMap, PAGE,
-    SHARED_OFFSET, START_FLAGS, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE,
-    TOTAL_SIZE, TRUST_OFFSET, Target, Threads,
+    AREA_SIZE, CONFIG_OFFSET, Config, Constants, FUNCTIONS, GRANULE, InstallStep, KERNEL_OFFSET,
+    KernelMapping, LIVE_OFFSET, LaunchParams, MAP_PRIVATE_THERE, MemoryMap, PAGE, SHARED_OFFSET,
+    Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE, TRUST_OFFSET,
+    Target, Threads,
 };
 use crate::slots::{image_base, session};
 
-pub(crate) const SYS_MMAP: usize = 9;
-pub(crate) const SYS_MPROTECT: usize = 10;
-pub(crate) const SYS_MUNMAP: usize = 11;
-const SYS_MREMAP: usize = 25;
-pub(crate) const SYS_MADVISE: usize = 28;
-pub(crate) const SYS_SHMAT: usize = 30;
-const SYS_PRCTL: usize = 157;
 const PR_SET_MM: usize = 35;
 const PR_SET_MM_MAP: usize = 14;
 pub(crate) const PROT_READ: usize = 1;
+pub(crate) const PROT_READ_EXECUTE: usize = 1 | 4;
 pub(crate) const PROT_READ_WRITE: usize = 3;
 pub(crate) const MAP_PRIVATE_FIXED_ANONYMOUS: usize = 0x02 | 0x10 | 0x20;
 pub(crate) const MADV_WIPEONFORK: usize = 18;
@@ -42,72 +38,12 @@ pub(crate) fn syscall(number: usize, a: usize, b: usize, c: usize, d: usize) -> 
     syscall_5(number, a, b, c, d, fifth)
 }
 
-/// The same with a fifth argument.
-pub(crate) fn syscall_5(
-    number: usize,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    fifth: usize,
-) -> usize {
-    let result;
-    // SAFETY: the callers pass addresses inside the range that was reserved for the image, of
-    // their own variables, or of the kernel's image, which the program does not know yet: so no
-    // memory of the program changes.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") number => result,
-            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
-            in("r8") fifth, in("r9") INSTALL_MARK,
-            lateout("rcx") _, lateout("r11") _,
-            options(nostack)
-        );
-    }
-    result
-}
-
 pub(crate) fn failed(result: usize) -> bool {
     result > usize::MAX - 4095
 }
 
-/// Where the launch code jumps to, with its parameters in `rdi`: installs the image and starts the
-/// program as the kernel does, every register zero but the stack pointer, and no flag set.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-extern "C" fn clockscope_install() {
-    naked_asm!(
-        ".cfi_startproc",
-        ".cfi_undefined rip", // nobody called
-        "call {install}",
-        "mov qword ptr [rsp - 16], rax",
-        "xor eax, eax",
-        "xor ebx, ebx",
-        "xor ecx, ecx",
-        "xor edx, edx",
-        "xor esi, esi",
-        "xor edi, edi",
-        "xor ebp, ebp",
-        "xor r8d, r8d",
-        "xor r9d, r9d",
-        "xor r10d, r10d",
-        "xor r11d, r11d",
-        "xor r12d, r12d",
-        "xor r13d, r13d",
-        "xor r14d, r14d",
-        "xor r15d, r15d",
-        "push {flags}",
-        "popfq",
-        "jmp qword ptr [rsp - 16]",
-        ".cfi_endproc",
-        install = sym install,
-        flags = const START_FLAGS,
-    )
-}
-
 /// Installs the image in this process; gives the program's first instruction.
-extern "C" fn install(params: &LaunchParams) -> u64 {
+pub(crate) extern "C" fn install(params: &LaunchParams) -> u64 {
     let base = image_base();
     let counting = session().counting != 0;
     let (entry, kernel_base, areas) = (params.entry, params.kernel_base, params.areas);
@@ -150,9 +86,8 @@ extern "C" fn install(params: &LaunchParams) -> u64 {
 
 /// Maps an area for code that the tracer writes. If something lies there, the tracer sees that it is not one.
 fn map_area(at: usize) {
-    const READ_EXECUTE: usize = 5;
     if at != 0 {
-        syscall(SYS_MMAP, at, AREA_SIZE, READ_EXECUTE, MAP_PRIVATE_THERE as usize);
+        syscall(SYS_MMAP, at, AREA_SIZE, PROT_READ_EXECUTE, MAP_PRIVATE_THERE as usize);
     }
 }
 
@@ -223,9 +158,9 @@ fn map_private(base: usize, process: u64) -> Result<(), Failure> {
     let end = if counting {
         THREADS_OFFSET + THREADS_SIZE
     } else if clock {
-        TRUST_OFFSET + PAGE
+        TRUST_OFFSET + GRANULE
     } else {
-        CONFIG_OFFSET + PAGE
+        CONFIG_OFFSET + GRANULE
     };
     let wiped = if clock { TRUST_OFFSET } else { THREADS_OFFSET };
     check(InstallStep::MapPrivate, mmap_anonymous(base + CONFIG_OFFSET, end - CONFIG_OFFSET))?;
@@ -263,15 +198,4 @@ fn fill(config: &mut Config, base: usize, kernel_base: u64) {
     for (address, offset) in config.forwarded.iter_mut().zip(forwarded()) {
         *address = kernel_base + u64::from(*offset);
     }
-}
-
-/// Where in the kernel's image the functions lie that are only forwarded; 0: there is none.
-fn forwarded() -> &'static [u32; FORWARDED] {
-    let table: *const [u32; FORWARDED];
-    // SAFETY: computes an address; reads and writes nothing.
-    unsafe {
-        asm!("lea {}, [rip + clockscope_forwarded]", out(reg) table, options(nomem, nostack, preserves_flags));
-    }
-    // SAFETY: the image has that many words there (`entry.rs`), and nobody changes them.
-    unsafe { &*table }
 }

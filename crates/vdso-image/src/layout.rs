@@ -2,7 +2,7 @@
 //! (which runs inside the program) and by the command (which reads the counts).
 //!
 //! ```text
-//! offset from the image's base
+//! offset from the image's base on x86-64; on arm64 each part begins at a multiple of 64 KiB
 //! 0x00000  image      8 pages   r-x  the ELF image; private to the process
 //! 0x07f00  session    256 bytes r-x  constants of the session; private to the process
 //! 0x08000  config     1 page    r--  addresses to jump to; private to the process
@@ -28,26 +28,30 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use crate::histogram::Histogram;
 
-/// A page on x86-64.
+pub use crate::arch::layout::*;
+
+/// The smallest page of any kernel: what the clock page and parts of the shared memory are as large as.
 pub const PAGE: usize = 4096;
+/// Bytes of [`ImagePages`].
+pub const IMAGE_PAGES: usize = 8 * PAGE;
 /// Bytes of the ELF image, at most.
-pub const IMAGE_SIZE: usize = 8 * PAGE - 256;
+pub const IMAGE_SIZE: usize = IMAGE_PAGES - 256;
 /// Offset of [`Constants`] from the image's base.
 pub const SESSION_OFFSET: usize = IMAGE_SIZE;
 /// Offset of [`Config`] from the image's base.
-pub const CONFIG_OFFSET: usize = 8 * PAGE;
+pub const CONFIG_OFFSET: usize = IMAGE_PAGES.next_multiple_of(GRANULE);
 /// Offset of the `fastclock::page::Trust` of the process from the image's base; one page.
-pub const TRUST_OFFSET: usize = CONFIG_OFFSET + PAGE;
+pub const TRUST_OFFSET: usize = CONFIG_OFFSET + GRANULE;
 /// Offset of [`Threads`] from the image's base.
-pub const THREADS_OFFSET: usize = TRUST_OFFSET + PAGE;
+pub const THREADS_OFFSET: usize = TRUST_OFFSET + GRANULE;
 /// Bytes of the pages that hold [`Threads`].
-pub const THREADS_SIZE: usize = 2 * PAGE;
+pub const THREADS_SIZE: usize = (2 * PAGE).next_multiple_of(GRANULE);
 /// Offset of [`Live`] from the image's base; one page.
 pub const LIVE_OFFSET: usize = THREADS_OFFSET + THREADS_SIZE;
 /// Offset of the `fastclock::page::Page` from the image's base; one page.
-pub const CLOCK_OFFSET: usize = LIVE_OFFSET + PAGE;
+pub const CLOCK_OFFSET: usize = LIVE_OFFSET + GRANULE;
 /// Offset of [`Shared`] from the image's base.
-pub const SHARED_OFFSET: usize = CLOCK_OFFSET + PAGE;
+pub const SHARED_OFFSET: usize = CLOCK_OFFSET + GRANULE;
 /// Bytes of the pages that hold [`Shared`].
 pub const SHARED_SIZE: usize = 125 * PAGE;
 /// Parts of the table of system calls, of one page each, that code in the program adds to with a lock: of any
@@ -65,9 +69,7 @@ pub const AREA_SIZE: usize = 1 << 20;
 pub const AREAS: usize = 2;
 /// Offset of the place for the kernel's own image, from the image's base. Behind ours, so that one
 /// segment covers both: an unwinder that stops in the kernel's functions finds them in our tables.
-pub const KERNEL_OFFSET: usize = SHARED_OFFSET + SHARED_SIZE;
-/// Bytes of that place.
-pub const KERNEL_SIZE: usize = 32 * PAGE;
+pub const KERNEL_OFFSET: usize = SHARED_OFFSET + SHARED_SIZE.next_multiple_of(GRANULE);
 /// Offset of the page with the trampolines of an attached process, from the image's base: there the
 /// kernel's image stays where it is, so its place is free.
 pub const TRAMPOLINE_OFFSET: usize = KERNEL_OFFSET;
@@ -78,13 +80,10 @@ pub const TOTAL_SIZE: usize = KERNEL_OFFSET + KERNEL_SIZE;
 /// Mappings that the kernel's image consists of, at most.
 pub const KERNEL_MAPPINGS: usize = 6;
 
-/// The value in register `r9` of every system call that the image makes while it installs itself,
-/// so that counters of system calls can leave them out. For `mmap` it is the offset in the file.
-pub const INSTALL_MARK: u64 = 0x0063_6c6f_636b_7000;
-
-/// The flags that a program starts with: interrupts allowed, and the bit that is always set.
-/// `start_thread_common` in arch/x86/kernel/process_64.c (Linux 6.18).
-pub const START_FLAGS: u32 = 0x202;
+/// The value of the sixth argument of every system call that the image makes while it installs itself,
+/// so that counters of system calls can leave them out. For `mmap` it is the offset in the file: whole pages on any
+/// kernel.
+pub const INSTALL_MARK: u64 = 0x0063_6c6f_636b_0000;
 
 /// [`Constants::mark`]: says that this is an image of clockscope's, in an order of bytes that no text has.
 pub const SESSION_MARK: u64 = 0x8c6c_6f63_6b73_63f1;
@@ -550,50 +549,6 @@ pub struct ExecveSlots {
     pub entry: u64,
 }
 
-/// What the tracer fills in behind any code that a thread of a running process executes: how the thread
-/// goes on afterwards. What the code works on follows.
-#[derive(Debug)]
-#[repr(C)]
-#[allow(missing_docs, reason = "the registers have their own names")]
-pub struct InjectedSlots {
-    /// A mask of all signals.
-    pub all_signals: u64,
-    /// The thread's signal mask.
-    pub mask: u64,
-    /// Its flags.
-    pub flags: u64,
-    /// Its next instruction.
-    pub resume: u64,
-    /// How long it waits for the tracer at a time: `struct timeval`, seconds and microseconds.
-    pub pause: [u64; 2],
-    pub rax: u64,
-    pub rcx: u64,
-    pub rdx: u64,
-    pub rbx: u64,
-    pub rsp: u64,
-    pub rbp: u64,
-    pub rsi: u64,
-    pub rdi: u64,
-    pub r8: u64,
-    pub r9: u64,
-    pub r10: u64,
-    pub r11: u64,
-    pub r12: u64,
-    pub r13: u64,
-    pub r14: u64,
-    pub r15: u64,
-}
-
-/// What follows [`InjectedSlots`] where the image's installer runs.
-#[derive(Debug)]
-#[repr(C)]
-pub struct AttachSlots {
-    /// What the installer is given.
-    pub params: AttachParams,
-    /// Address of `clockscope_attach`.
-    pub installer: u64,
-}
-
 /// `struct prctl_mm_map` of `prctl(PR_SET_MM, PR_SET_MM_MAP)`: the addresses of a process that the
 /// kernel keeps, with the auxiliary vector that it gives to who asks for it (`/proc/PID/auxv`,
 /// `PR_GET_AUXV`).
@@ -637,10 +592,10 @@ pub enum InstallStep {
 }
 
 const _: () = {
-    assert!(size_of::<ImagePages>() == CONFIG_OFFSET);
+    assert!(size_of::<ImagePages>() == IMAGE_PAGES);
     assert!(size_of::<fastclock::page::Page>() == PAGE);
     assert!(size_of::<fastclock::page::Trust>() <= PAGE);
-    assert!(TOTAL_SIZE == 0xab000);
+    assert!(TOTAL_SIZE == TOTAL);
     assert!(size_of::<Live>() <= PAGE);
     assert!(core::mem::offset_of!(ImagePages, session) == SESSION_OFFSET);
     assert!(size_of::<Config>() <= PAGE);

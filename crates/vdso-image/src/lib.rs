@@ -9,48 +9,38 @@
 //! |---|---|
 //! | `layout.rs` | the memory behind the image, byte by byte |
 //! | `histogram.rs` | times of calls by buckets, part of it |
-//! | `entry.rs` | the functions that programs call: count, then jump |
+//! | `arch/` | what differs between architectures, in a folder each: the functions that programs call, and all assembly |
 //! | `slots.rs` | giving a thread a slot; counting without one |
 //! | `sample.rs` | timing one call in N |
 //! | `plan.rs` | which calls these are |
-//! | `routes.rs` | answers by system call, and by the coarse clock |
-//! | `slow_reads.rs` | the kernel's answers, after as long as on a host with a slow clocksource |
+//! | `routes.rs` | answers from the coarse clock |
 //! | `tsc.rs` | answers from the clock page |
 //! | `clock_file.rs` | attaching the clock page |
 //! | `install.rs` | runs once, before the program's first instruction |
-//! | `attach.rs` | runs once, in a program that is running already |
-//! | `stubs.rs` | the instructions that the tracer writes into a process to bring the image there |
 #![no_std]
 #![cfg_attr(
     clockscope_image,
     allow(unsafe_code, reason = "code that runs inside other programs, below any library"),
-    allow(clippy::cast_possible_truncation, reason = "x86-64 only: a usize has 64 bits")
+    allow(clippy::cast_possible_truncation, reason = "a usize has 64 bits")
 )]
 
+mod arch;
 pub mod histogram;
 pub mod layout;
 #[allow(clippy::cast_possible_truncation, reason = "small numbers, and high words of products")]
 pub mod plan;
 
-#[cfg(all(clockscope_image, target_arch = "x86_64"))]
-mod attach;
-#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[cfg(clockscope_image)]
 mod clock_file;
-#[cfg(all(clockscope_image, target_arch = "x86_64"))]
-mod entry;
-#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[cfg(clockscope_image)]
 mod install;
-#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[cfg(clockscope_image)]
 mod routes;
-#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[cfg(clockscope_image)]
 mod sample;
-#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[cfg(clockscope_image)]
 mod slots;
-#[cfg(all(clockscope_image, target_arch = "x86_64"))]
-mod slow_reads;
-#[cfg(all(clockscope_image, target_arch = "x86_64"))]
-mod stubs;
-#[cfg(all(clockscope_image, target_arch = "x86_64"))]
+#[cfg(clockscope_image)]
 mod tsc;
 
 /// Where the sources of this crate are, for the build script that compiles them into clockscope's vDSO image.

@@ -1,34 +1,13 @@
-//! Other ways to answer: by a real system call, and from the coarse clock.
+//! Another way to answer: from the coarse clock.
 //!
-//! `--clock syscall` is the per-process form of `vsyscall64 = 0` (Red Hat Enterprise Linux 5 and
-//! 6), `--clock coarse` of `vsyscall64 = 2`.
+//! `--clock coarse` is the per-process form of `vsyscall64 = 2` (Red Hat Enterprise Linux 5 and 6).
 
-use core::arch::naked_asm;
 use core::ffi::c_long;
 
 use fastclock::ClockId;
 
 use crate::layout::{CONFIG_OFFSET, Config, Function};
 use crate::slots::image_base;
-
-/// A system call with the program's own arguments; the number is all that is added.
-macro_rules! by_syscall {
-    ($($name:ident => $number:literal;)*) => {$(
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        extern "C" fn $name() {
-            naked_asm!(".cfi_startproc", "mov eax, {number}", "syscall", "ret", ".cfi_endproc", number = const $number)
-        }
-    )*};
-}
-
-by_syscall! {
-    syscall_clock_gettime => 228;
-    syscall_gettimeofday => 96;
-    syscall_time => 201;
-    syscall_getcpu => 309;
-    syscall_clock_getres => 229;
-}
 
 pub(crate) type ClockCall = extern "C" fn(i32, *mut Timespec) -> i32;
 pub(crate) type TimeOfDay = extern "C" fn(*mut Timeval, *mut u8) -> i32;

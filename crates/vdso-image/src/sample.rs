@@ -17,12 +17,12 @@
 //! An interpreter's frames lie in its heap and change with the next instruction. Where the tracer has asked for
 //! it, the call therefore waits behind the sample probe until these were read, or 2 ms.
 
-use core::arch::{asm, naked_asm};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use fastclock::arch::CpuCounter;
 use fastclock::page::Counter;
 
+use crate::arch::sample::empty_ticks;
 use crate::histogram::bucket_of;
 use crate::layout::{
     CONFIG_OFFSET, COUNTER_GETCPU, COUNTER_GETRES, COUNTER_GETTIMEOFDAY, COUNTER_TIME, CPU_SLOTS,
@@ -36,88 +36,6 @@ const EMPTY_MOST: u64 = 1 << 13;
 /// In a robust futex: the owner has died.
 const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 
-/// Makes a call and times it, and passes the sample probe if it is drawn: any function with up to five
-/// arguments, whatever the registers of the others hold. The last argument, in `r9`, is the address
-/// of the slot plus the number of the counter (slots are aligned to 128 bytes).
-///
-/// The call is made with three words of ours on the stack, because the caller may not have much.
-///
-/// At the sample probe the stack pointer is at the return address, every register that a function must
-/// preserve is the caller's, and `edx` is the number of calls that this one stands for (0: it
-/// is there only as the second of a pair), the upper half of `rdx` the ticks since the first of the
-/// pair (0: it is no second), `r9` as at the entry, `r10` the ticks that the slot's last passage took,
-/// `r11` the number of the wait that follows (0: none; [`Threads::held`]).
-#[unsafe(naked)]
-pub(crate) extern "C" fn sample() {
-    naked_asm!(
-        ".cfi_startproc",
-        "push r9", ".cfi_adjust_cfa_offset 8",
-        "push rdi", ".cfi_adjust_cfa_offset 8",
-        "push rsi", ".cfi_adjust_cfa_offset 8",
-        "push rdx", ".cfi_adjust_cfa_offset 8",
-        "push rcx", ".cfi_adjust_cfa_offset 8",
-        "push r8", ".cfi_adjust_cfa_offset 8",
-        "mov rdi, r9",
-        "call {before}",
-        "mov r11, rdx",
-        "pop r8", ".cfi_adjust_cfa_offset -8",
-        "pop rcx", ".cfi_adjust_cfa_offset -8",
-        "pop rdx", ".cfi_adjust_cfa_offset -8",
-        "pop rsi", ".cfi_adjust_cfa_offset -8",
-        "pop rdi", ".cfi_adjust_cfa_offset -8",
-        "test rax, rax",
-        "jz 4f",
-        "push rax", ".cfi_adjust_cfa_offset 8",
-        // The counter before the call: read when everything before it is done.
-        "mov r10, rdx",
-        "lfence",
-        "rdtsc",
-        "shl rdx, 32",
-        "or rax, rdx",
-        "mov rdx, r10",
-        "push rax", ".cfi_adjust_cfa_offset 8",
-        "call r11",
-        // And after it: read when the call is done.
-        "mov r10, rax",
-        "rdtscp",
-        "shl rdx, 32",
-        "or rdx, rax",
-        "pop rax", ".cfi_adjust_cfa_offset -8",
-        "sub rdx, rax",
-        "pop rsi", ".cfi_adjust_cfa_offset -8",
-        "mov rdi, qword ptr [rsp]",
-        "push r10", ".cfi_adjust_cfa_offset 8",
-        "call {after}",
-        "mov r11, rdx",
-        "mov rdx, rax",
-        "pop rax", ".cfi_adjust_cfa_offset -8",
-        "pop r9", ".cfi_adjust_cfa_offset -8",
-        "test rdx, rdx",
-        "jz 3f",
-        "mov r10, r9",
-        "and r10, {align}",
-        "mov r10, qword ptr [r10 + {probe_ticks}]",
-        ".globl clockscope_sample_probe",
-        "clockscope_sample_probe:",
-        "nop",
-        "mov rdi, r9",
-        "mov rsi, rax",
-        "mov rdx, r11",
-        "jmp {passed}",
-        "3:",
-        "ret",
-        "4:", ".cfi_adjust_cfa_offset 8",
-        "pop r9", ".cfi_adjust_cfa_offset -8",
-        "jmp r11",
-        ".cfi_endproc",
-        align = const -(align_of::<Slot>() as i32),
-        probe_ticks = const core::mem::offset_of!(Slot, probe_ticks),
-        before = sym before,
-        after = sym after,
-        passed = sym passed,
-    )
-}
-
 /// The slot of a call, and its counter.
 fn slot_of(slot_and_counter: usize) -> (&'static Slot, usize) {
     let counter = slot_and_counter % align_of::<Slot>();
@@ -125,9 +43,9 @@ fn slot_of(slot_and_counter: usize) -> (&'static Slot, usize) {
     (unsafe { &*((slot_and_counter - counter) as *const Slot) }, counter)
 }
 
-/// What is to be done with a call. In `rax` and `rdx`.
+/// What is to be done with a call. In two registers.
 #[repr(C)]
-struct Due {
+pub(crate) struct Due {
     /// [`Plan::packed`]; 0: it is not timed.
     plan: u64,
     /// Address of the function.
@@ -136,7 +54,7 @@ struct Due {
 
 /// Before a call. Timing needs a tracer that lives, because it emulates the counter for programs that
 /// forbid it.
-extern "C" fn before(slot_and_counter: usize) -> Due {
+pub(crate) extern "C" fn before(slot_and_counter: usize) -> Due {
     let (slot, counter) = slot_of(slot_and_counter);
     let function = target(function_of(counter));
     if !may_time() {
@@ -154,9 +72,9 @@ extern "C" fn before(slot_and_counter: usize) -> Due {
     Due { plan: plan.packed(), function }
 }
 
-/// What follows a call. In `rax` and `rdx`.
+/// What follows a call. In two registers.
 #[repr(C)]
-struct Shown {
+pub(crate) struct Shown {
     /// What to show at the sample probe; 0: the call does not pass it.
     value: u64,
     /// The number of the wait behind it; 0: none.
@@ -164,7 +82,7 @@ struct Shown {
 }
 
 /// After a call.
-extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64) -> Shown {
+pub(crate) extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64) -> Shown {
     let (slot, counter) = slot_of(slot_and_counter);
     let plan = Plan::unpacked(packed);
     if plan.weight != 0 && ticks < 1 << 62 {
@@ -227,7 +145,7 @@ fn hold(number: u64) {
 }
 
 /// Behind the sample probe: what it took is nobody's time.
-extern "C" fn passed(slot_and_counter: usize, result: usize, number: u64) -> usize {
+pub(crate) extern "C" fn passed(slot_and_counter: usize, result: usize, number: u64) -> usize {
     if number != 0 {
         hold(number);
     }
@@ -304,26 +222,7 @@ fn record(counter: usize, ticks: u64, weight: u64) {
 /// Times nothing as `sample` times a call: what timing adds changes with the speed of the CPU, and of
 /// whoever shares its core, so it is looked at where and when calls are.
 fn record_empty() {
-    let ticks: u64;
-    // SAFETY: reads the counter, as `sample` does; changes these registers and the flags.
-    unsafe {
-        asm!(
-            "lfence",
-            "rdtsc",
-            "shl rdx, 32",
-            "or rax, rdx",
-            "mov {first}, rax",
-            "rdtscp",
-            "shl rdx, 32",
-            "or rax, rdx",
-            "sub rax, {first}",
-            first = out(reg) _,
-            out("rax") ticks,
-            out("rdx") _,
-            out("rcx") _,
-            options(nomem, nostack),
-        );
-    }
+    let ticks = empty_ticks();
     if ticks < EMPTY_MOST {
         let header = &shared().header;
         header.empty_ticks.fetch_add(ticks, Relaxed);

@@ -1,9 +1,10 @@
 //! Giving a thread a slot, and counting in the slot of the CPU when it has none.
 
-use core::arch::{asm, naked_asm};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+pub(crate) use crate::arch::slots::image_base;
+use crate::arch::slots::{count_in, spread, thread_key};
 use crate::layout::{
     CPU_SLOTS, Constants, LIVE_OFFSET, Live, POISON, PROBES, SESSION_OFFSET, SHARED_OFFSET, SLOTS,
     Shared, Slot, THREADS_OFFSET, ThreadEntry, Threads, thread_hash,
@@ -15,17 +16,6 @@ const COUNT_BY_CPU: u64 = 2;
 
 /// Key of an entry that is being given to a thread.
 const CLAIMING: u64 = POISON - 1;
-
-/// The address where the image begins.
-#[inline(always)]
-pub(crate) fn image_base() -> usize {
-    let base;
-    // SAFETY: computes an address; reads and writes nothing.
-    unsafe {
-        asm!("lea {}, [rip + __ehdr_start]", out(reg) base, options(nomem, nostack, preserves_flags));
-    }
-    base
-}
 
 #[inline(always)]
 pub(crate) fn session() -> &'static Constants {
@@ -55,63 +45,19 @@ pub(crate) fn threads() -> &'static Threads {
     unsafe { &*((image_base() + THREADS_OFFSET) as *const Threads) }
 }
 
-/// Called by the entries when the thread's key is not in its first two places: counts the call
-/// with counter number `eax`, and returns in `r11` the slot if the call is to be timed, or 0.
-///
-/// Keeps every register but `r10`, `r11` and the flags.
-#[unsafe(naked)]
-pub(crate) extern "C" fn slow() {
-    naked_asm!(
-        ".cfi_startproc",
-        "push rax", ".cfi_adjust_cfa_offset 8",
-        "push rdi", ".cfi_adjust_cfa_offset 8",
-        "push rsi", ".cfi_adjust_cfa_offset 8",
-        "push rdx", ".cfi_adjust_cfa_offset 8",
-        "push rcx", ".cfi_adjust_cfa_offset 8",
-        "push r8", ".cfi_adjust_cfa_offset 8",
-        "push r9", ".cfi_adjust_cfa_offset 8",
-        "mov edi, eax",
-        "call {count}",
-        "mov r11, rax",
-        "pop r9", ".cfi_adjust_cfa_offset -8",
-        "pop r8", ".cfi_adjust_cfa_offset -8",
-        "pop rcx", ".cfi_adjust_cfa_offset -8",
-        "pop rdx", ".cfi_adjust_cfa_offset -8",
-        "pop rsi", ".cfi_adjust_cfa_offset -8",
-        "pop rdi", ".cfi_adjust_cfa_offset -8",
-        "pop rax", ".cfi_adjust_cfa_offset -8",
-        "ret",
-        ".cfi_endproc",
-        count = sym count,
-    )
-}
-
 /// Counts one call and returns the slot's address if the call is to be timed, otherwise 0.
-extern "C" fn count(counter: u32) -> usize {
+pub(crate) extern "C" fn count(counter: u32) -> usize {
     let counter = counter as usize;
     match own_slot() {
-        Some(slot) => {
-            let (calls, countdown) =
-                (slot.calls[counter & 31].as_ptr(), slot.countdown[counter & 31].as_ptr());
-            let due: u8;
-            // SAFETY: both are aligned words of the shared pages; the slot is this thread's own,
-            // and single instructions keep its signal handlers from losing a count.
-            unsafe {
-                asm!(
-                    "inc qword ptr [{calls}]", "dec dword ptr [{countdown}]", "setz {due}",
-                    calls = in(reg) calls, countdown = in(reg) countdown, due = out(reg_byte) due,
-                    options(nostack)
-                );
-            }
-            if due != 0 { core::ptr::from_ref(slot) as usize } else { 0 }
-        }
+        Some(slot) if count_in(slot, counter) => core::ptr::from_ref(slot) as usize,
+        Some(_) => 0,
         None => count_by_cpu(counter),
     }
 }
 
 /// Counts in the slot of the CPU, which several threads may use at once.
 fn count_by_cpu(counter: usize) -> usize {
-    let index = cpu() & (CPU_SLOTS - 1);
+    let index = spread() & (CPU_SLOTS - 1);
     let slot = &shared().slots[index];
     mark(&shared().header.slots_used, index);
     slot.calls[counter & 31].fetch_add(1, Relaxed);
@@ -122,31 +68,12 @@ fn count_by_cpu(counter: usize) -> usize {
     }
 }
 
-/// The number of the CPU, from the limit of the segment that Linux sets up for this purpose.
-///
-/// Only a hint: the thread may be moved at once, which is why the slot is added to with a lock.
-/// Source: `__getcpu` in arch/x86/include/asm/segment.h (Linux 6.18).
-fn cpu() -> usize {
-    let limit: usize;
-    // SAFETY: `lsl` reads a descriptor's limit; on an unusable selector it only clears a flag,
-    // and the register keeps its zero.
-    unsafe {
-        asm!("lsl {limit:e}, {selector:e}", limit = inout(reg) 0_usize => limit,
-            selector = in(reg) 0x7b_u32, options(nomem, nostack));
-    }
-    limit & 0xfff
-}
-
 /// The thread's slot: found beyond the first two places, or claimed now.
 fn own_slot() -> Option<&'static Slot> {
     if session().counting == COUNT_BY_CPU {
         return None;
     }
-    let key: u64;
-    // SAFETY: reads the FS base; the command lets the image count by thread only where the kernel
-    // says that the instruction is allowed (AT_HWCAP2 bit 1).
-    unsafe { asm!("rdfsbase {}", out(reg) key, options(nomem, nostack, preserves_flags)) };
-    let key = key.wrapping_add(1);
+    let key = thread_key()?;
     let threads = threads();
     let first = thread_hash(key) / size_of::<ThreadEntry>();
     for entry in threads.entries.iter().skip(first).take(PROBES) {

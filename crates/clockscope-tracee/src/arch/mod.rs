@@ -5,6 +5,8 @@
 //! |---|---|
 //! | `attach` | counting in a process that is running already |
 //! | `counter_read` | stepping over an instruction that reads the counter |
+//! | `image` | which functions of the image read the counter in order |
+//! | `launch_code` | how seccomp filters see its system calls |
 //! | `tasks` | the system calls that make threads and processes |
 
 #[cfg(target_arch = "aarch64")]
@@ -13,6 +15,6 @@ mod aarch64;
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::{attach, counter_read, tasks};
+pub(crate) use aarch64::{attach, counter_read, image, launch_code, tasks};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{attach, counter_read, tasks};
+pub(crate) use x86_64::{attach, counter_read, image, launch_code, tasks};

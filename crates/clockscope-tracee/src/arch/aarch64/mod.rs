@@ -2,4 +2,6 @@
 
 pub(crate) mod attach;
 pub(crate) mod counter_read;
+pub(crate) mod image;
+pub(crate) mod launch_code;
 pub(crate) mod tasks;

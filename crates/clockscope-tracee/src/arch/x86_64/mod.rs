@@ -2,4 +2,11 @@
 
 pub(crate) mod attach;
 pub(crate) mod counter_read;
+pub(crate) mod image;
+pub(crate) mod launch_code;
 pub(crate) mod tasks;
+
+#[cfg(test)]
+mod image_tests;
+#[cfg(test)]
+mod launch_code_tests;

@@ -47,6 +47,7 @@ use self::process::{Known, is_ending};
 use crate::attach::threads::Threads;
 use crate::attach::{Attached, How, Refusal, command_name, listed};
 use crate::decline::Decline;
+use crate::image::entry;
 use crate::install::{shared_pages, write_image};
 use crate::spare_pages::SparePages;
 use clockscope_sys::memory;
@@ -193,7 +194,7 @@ fn fill_and_redirect(
     }
     let work = Work::Attach {
         at: patch.base,
-        attach_offset: how.session.ready().attach_offset,
+        attach_offset: entry("clockscope_attach").map_err(|_| Refusal::Stuck)?.0,
         shared_id: u64::from(pages.id().cast_unsigned()),
         process: how.number,
     };

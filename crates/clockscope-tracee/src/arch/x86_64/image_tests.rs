@@ -1,10 +1,20 @@
 //! The image in every form, and fitted to kernels with functions that nobody knows.
 
-use super::*;
+use clockscope_sys::tsc;
+use fastclock::Nanos;
+use object::LittleEndian as LE;
+use object::elf::{
+    DT_HASH, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERSYM, DynamicTag, FileHeader64, ProgramHeader64,
+};
+use object::pod;
+
+use crate::image::*;
 use iced_x86::{Code, CpuidFeature, Decoder, DecoderOptions, Register};
+use vdso_image::layout::{FORWARD_SIZE, FORWARDED, Function, IMAGE_SIZE, TARGET_OURS};
+use vdso_reader::Image;
 use vdso_reader::accepts;
 
-const KERNEL: &[u8] = include_bytes!("../../../fixtures/vdso/x86_64-6.18.so");
+const KERNEL: &[u8] = include_bytes!("../../../../../fixtures/vdso/x86_64-6.18.so");
 
 /// The kernel's image with other names for some functions, of the same length.
 fn renamed(names: &[(&str, &str)]) -> Image {

@@ -9,8 +9,9 @@ use core::arch::naked_asm;
 use core::sync::atomic::Ordering::Release;
 
 use crate::install::{
-    Failure, MADV_WIPEONFORK, MAP_PRIVATE_FIXED_ANONYMOUS, PROT_READ, PROT_READ_WRITE, SHM_REMAP,
-    SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_SHMAT, attach_live, check, failed, syscall,
+    Failure, MADV_WIPEONFORK, MAP_PRIVATE_FIXED_ANONYMOUS, PROT_READ, PROT_READ_EXECUTE,
+    PROT_READ_WRITE, SHM_REMAP, SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_SHMAT, attach_live, check,
+    failed, syscall,
 };
 use crate::layout::{
     AttachParams, CONFIG_OFFSET, Config, Constants, FUNCTIONS, INSTALL_MARK, InstallStep, PAGE,
@@ -18,8 +19,6 @@ use crate::layout::{
     TRAMPOLINE_OFFSET, TRAMPOLINE_SIZE, TRUST_OFFSET, Target, Threads,
 };
 use crate::slots::{image_base, session};
-
-pub(crate) const PROT_READ_EXECUTE: usize = 1 | 4;
 
 /// Where the injected code jumps to, with its parameters in `rdi`. Changes general registers, the
 /// flags and the stack pointer, which the injected code puts back; the image uses no others.

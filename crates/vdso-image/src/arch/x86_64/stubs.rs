@@ -21,8 +21,8 @@
 use core::arch::global_asm;
 use core::mem::offset_of;
 
-use crate::attach::PROT_READ_EXECUTE;
-use crate::install::{PROT_READ_WRITE, SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_MUNMAP};
+use super::syscall::{SYS_EXECVE, SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_MUNMAP};
+use crate::install::{PROT_READ_EXECUTE, PROT_READ_WRITE};
 use crate::layout::{
     AttachSlots, CONFIG_OFFSET, Constants, ExecveSlots, INSTALL_MARK, InjectedSlots, LaunchParams,
     LaunchSlots, MAP_PRIVATE_THERE, SESSION_MARK, SESSION_OFFSET, START_FLAGS, TOTAL_SIZE,
@@ -30,7 +30,6 @@ use crate::layout::{
 
 const SYS_RT_SIGPROCMASK: usize = 14;
 const SYS_SELECT: usize = 23;
-const SYS_EXECVE: usize = 59;
 const MAP_PRIVATE_ANONYMOUS: usize = 0x02 | 0x20;
 const MADV_DONTNEED: usize = 4;
 const SIG_SETMASK: usize = 2;

@@ -11,13 +11,13 @@
 
 use core::arch::naked_asm;
 
+use super::sample::sample;
+use super::slots::slow;
 use crate::layout::{
     CLOCKS, CONFIG_OFFSET, COUNTER_GETCPU, COUNTER_GETRANDOM, COUNTER_GETRES, COUNTER_GETTIME,
     COUNTER_GETTIMEOFDAY, COUNTER_SGX, COUNTER_TIME, Config, FORWARD_SIZE, FORWARDED, Function,
     OTHER_CLOCK, Slot, THREADS_OFFSET, Threads,
 };
-use crate::sample::sample;
-use crate::slots::slow;
 
 /// Offset of the first thread entry from the image's base.
 const ENTRIES: usize = THREADS_OFFSET + core::mem::offset_of!(Threads, entries);

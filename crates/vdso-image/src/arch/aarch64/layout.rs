@@ -1,0 +1,19 @@
+//! Sizes and names of arm64.
+
+use crate::layout::Function;
+
+/// What the parts behind the image begin at multiples of: the largest page of any arm64 kernel. One image serves kernels
+/// with pages of 4, 16 and 64 KiB.
+pub const GRANULE: usize = 64 << 10;
+/// Bytes of the place for the kernel's own image, whose data are up to four pages and its code two.
+pub const KERNEL_SIZE: usize = 8 * GRANULE;
+/// Bytes from the image's base to the end of the last page behind it.
+pub(crate) const TOTAL: usize = 0x16_0000;
+
+/// The functions that the image has entries for.
+pub const EXPORTED: &[Function] =
+    &[Function::ClockGettime, Function::Gettimeofday, Function::ClockGetres, Function::Getrandom];
+/// What the names of each of them begin with.
+pub const PREFIXES: &[&str] = &["__kernel_"];
+/// Other functions that the image exports if the kernel's does: name and entry.
+pub const OWN: &[(&str, &str)] = &[("__kernel_rt_sigreturn", "clockscope_rt_sigreturn")];

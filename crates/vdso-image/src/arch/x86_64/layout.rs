@@ -1,0 +1,65 @@
+//! Sizes, names and registers of x86-64.
+
+use crate::layout::{AttachParams, Function, PAGE};
+
+/// What the parts behind the image begin at multiples of: a page.
+pub const GRANULE: usize = PAGE;
+/// Bytes of the place for the kernel's own image.
+pub const KERNEL_SIZE: usize = 32 * PAGE;
+/// Bytes from the image's base to the end of the last page behind it.
+pub(crate) const TOTAL: usize = 0xa_b000;
+
+/// The functions that the image has entries for.
+pub const EXPORTED: &[Function] = &Function::ALL;
+/// What the names of each of them begin with.
+pub const PREFIXES: &[&str] = &["__vdso_", ""];
+/// Other functions that the image exports if the kernel's does: name and entry.
+pub const OWN: &[(&str, &str)] = &[];
+
+/// The flags that a program starts with: interrupts allowed, and the bit that is always set.
+/// `start_thread_common` in arch/x86/kernel/process_64.c (Linux 6.18).
+pub const START_FLAGS: u32 = 0x202;
+
+/// What the tracer fills in behind any code that a thread of a running process executes: how the thread
+/// goes on afterwards. What the code works on follows.
+#[derive(Debug)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the registers have their own names")]
+pub struct InjectedSlots {
+    /// A mask of all signals.
+    pub all_signals: u64,
+    /// The thread's signal mask.
+    pub mask: u64,
+    /// Its flags.
+    pub flags: u64,
+    /// Its next instruction.
+    pub resume: u64,
+    /// How long it waits for the tracer at a time: `struct timeval`, seconds and microseconds.
+    pub pause: [u64; 2],
+    pub rax: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rbx: u64,
+    pub rsp: u64,
+    pub rbp: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub r8: u64,
+    pub r9: u64,
+    pub r10: u64,
+    pub r11: u64,
+    pub r12: u64,
+    pub r13: u64,
+    pub r14: u64,
+    pub r15: u64,
+}
+
+/// What follows [`InjectedSlots`] where the image's installer runs.
+#[derive(Debug)]
+#[repr(C)]
+pub struct AttachSlots {
+    /// What the installer is given.
+    pub params: AttachParams,
+    /// Address of `clockscope_attach`.
+    pub installer: u64,
+}

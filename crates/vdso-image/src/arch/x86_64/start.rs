@@ -1,0 +1,50 @@
+//! From the installer to the program.
+
+use core::arch::{asm, naked_asm};
+
+use crate::layout::{FORWARDED, START_FLAGS};
+
+/// Where the launch code jumps to, with its parameters in `rdi`: installs the image and starts the
+/// program as the kernel does, every register zero but the stack pointer, and no flag set.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn clockscope_install() {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined rip", // nobody called
+        "call {install}",
+        "mov qword ptr [rsp - 16], rax",
+        "xor eax, eax",
+        "xor ebx, ebx",
+        "xor ecx, ecx",
+        "xor edx, edx",
+        "xor esi, esi",
+        "xor edi, edi",
+        "xor ebp, ebp",
+        "xor r8d, r8d",
+        "xor r9d, r9d",
+        "xor r10d, r10d",
+        "xor r11d, r11d",
+        "xor r12d, r12d",
+        "xor r13d, r13d",
+        "xor r14d, r14d",
+        "xor r15d, r15d",
+        "push {flags}",
+        "popfq",
+        "jmp qword ptr [rsp - 16]",
+        ".cfi_endproc",
+        install = sym crate::install::install,
+        flags = const START_FLAGS,
+    )
+}
+
+/// Where in the kernel's image the functions lie that are only forwarded; 0: there is none.
+pub(crate) fn forwarded() -> &'static [u32; FORWARDED] {
+    let table: *const [u32; FORWARDED];
+    // SAFETY: computes an address; reads and writes nothing.
+    unsafe {
+        asm!("lea {}, [rip + clockscope_forwarded]", out(reg) table, options(nomem, nostack, preserves_flags));
+    }
+    // SAFETY: the image has that many words there (`entry.rs`), and nobody changes them.
+    unsafe { &*table }
+}
