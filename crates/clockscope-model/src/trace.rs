@@ -393,8 +393,10 @@ pub enum Clock {
     /// the kernel's vDSO, each read taking as long as on a host with a slow clocksource
     Slow,
     /// the CPU's counter, kept to the kernel's clock by clockscope
+    #[cfg_attr(feature = "clap", value(alias = "counter"))]
     Tsc,
     /// the same, read whenever the CPU likes: order between threads is not guaranteed
+    #[cfg_attr(feature = "clap", value(alias = "counter-fast"))]
     TscFast,
 }
 

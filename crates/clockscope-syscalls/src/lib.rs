@@ -2,6 +2,7 @@
 //!
 //! [`bpf`] counts in the kernel; [`names`] and [`filter`] know system calls by name.
 
+mod arch;
 pub mod bpf;
 mod calibrate;
 mod classes;

@@ -5,10 +5,9 @@ use std::time::Instant;
 
 use super::tally::{Abi, LAYOUT, SyscallTally};
 use super::{Breakdown, ProbeCost};
+use crate::arch::abi::AUDIT_ARCH;
 use clockscope_sys::ptrace::{self, SyscallStop};
 
-/// `AUDIT_ARCH_X86_64`, include/uapi/linux/audit.h (Linux 6.18).
-const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 /// A row: process, thread, ABI and number.
 type Key = (i32, i32, Abi, u32);
 
@@ -36,7 +35,7 @@ impl PtraceCounter {
 
     /// Books a call whose start is not seen as a stop: the program's own `execve`.
     pub fn begun(&mut self, process: i32, thread: i32, number: u32) {
-        self.enter(process, thread, Abi::X86_64, number);
+        self.enter(process, thread, Abi::Native, number);
     }
 
     /// A thread has stopped before or after a system call.
@@ -44,7 +43,7 @@ impl PtraceCounter {
         match ptrace::syscall_info(thread) {
             Ok(SyscallStop::Entry { arguments, .. }) if arguments[5] == self.mark => {}
             Ok(SyscallStop::Entry { arch, number, .. }) => {
-                let abi = if arch == AUDIT_ARCH_X86_64 { Abi::X86_64 } else { Abi::Ia32 };
+                let abi = if arch == AUDIT_ARCH { Abi::Native } else { Abi::Ia32 };
                 let number = u32::try_from(number).unwrap_or(SyscallTally::OTHER);
                 self.enter(process, thread, abi, number);
             }

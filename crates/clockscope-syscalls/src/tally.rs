@@ -11,8 +11,8 @@ pub(super) const LAYOUT: LogLinear = LogLinear::new(4);
 /// Whose numbers a system call was made by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Abi {
-    /// The 64-bit `syscall` instruction; a number with bit 30 set is x32's.
-    X86_64,
+    /// The architecture's own, of 64-bit programs; on x86-64 a number with bit 30 set is x32's.
+    Native,
     /// 32-bit programs, and `int 0x80` in any program: other numbers with other meanings.
     Ia32,
 }
@@ -87,7 +87,7 @@ impl SyscallTally {
     pub fn name(&self) -> String {
         match self.abi {
             _ if self.number == Self::OTHER => "other".to_string(),
-            Abi::X86_64 => names::name(self.number),
+            Abi::Native => names::name(self.number),
             Abi::Ia32 => format!("ia32_{}", self.number),
         }
     }
@@ -148,7 +148,7 @@ mod tests {
         SyscallTally {
             pid: 0,
             tid: 0,
-            abi: Abi::X86_64,
+            abi: Abi::Native,
             number: 110,
             calls: timed + 1,
             timed,

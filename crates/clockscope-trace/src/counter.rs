@@ -16,9 +16,7 @@ use clockscope_text::foreign::Foreign;
 use clockscope_text::units;
 use clockscope_tracee::observers::SyscallObserver;
 
-/// `execve` on x86-64.
-const SYS_EXECVE: u32 = 59;
-/// Above every number of a system call on x86-64.
+/// Above every number of a system call.
 const NUMBERS: u32 = 512;
 
 /// A running count of system calls.
@@ -56,6 +54,11 @@ impl SyscallObserver for Observing {
     }
 }
 
+/// The number of `execve`.
+fn execve() -> u32 {
+    u32::try_from(libc::SYS_execve).expect("numbers of system calls are small")
+}
+
 impl Counter {
     /// Starts to count the system calls of a process that waits to execute the program, or of nobody
     /// yet, see [`Self::follow`]. `warn` is told what the user should know of the way that was taken.
@@ -90,7 +93,7 @@ impl Counter {
     fn by_ptrace(options: &CountOptions, program: Option<i32>) -> Self {
         let mut counter = PtraceCounter::new(options.breakdown, INSTALL_MARK);
         if let Some(program) = program {
-            counter.begun(program, program, SYS_EXECVE);
+            counter.begun(program, program, execve());
         }
         Self::Ptrace(Rc::new(RefCell::new(counter)))
     }

@@ -375,7 +375,7 @@ fn site_tallies(processes: &Processes) -> Vec<SyscallTally> {
     let words = processes.site_words();
     let tallies = words.calls().map(|(number, calls)| {
         let number = number.unwrap_or(SyscallTally::OTHER);
-        SyscallTally { calls, ..SyscallTally::new(0, 0, Abi::X86_64, number) }
+        SyscallTally { calls, ..SyscallTally::new(0, 0, Abi::Native, number) }
     });
     tallies.collect()
 }

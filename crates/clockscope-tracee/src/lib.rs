@@ -48,6 +48,8 @@ mod stepping;
 mod unwind;
 pub mod watchers;
 
+pub use arch::lacks;
+
 /// The example of the README is tried.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

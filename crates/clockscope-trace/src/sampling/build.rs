@@ -121,7 +121,7 @@ fn counts(exact: &Exact<'_>) -> Counts {
             *counts.by_process.entry((process.pid, called(counter))).or_default() += calls;
         }
     }
-    for tally in exact.tallies.iter().filter(|tally| tally.abi == Abi::X86_64) {
+    for tally in exact.tallies.iter().filter(|tally| tally.abi == Abi::Native) {
         let called = Called::Syscall(tally.number);
         *counts.total.entry(called).or_default() += tally.calls;
         if tally.pid != 0 {

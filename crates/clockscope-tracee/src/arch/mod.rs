@@ -6,6 +6,7 @@
 //! | `attach` | counting in a process that is running already |
 //! | `counter_read` | stepping over an instruction that reads the counter |
 //! | `image` | which functions of the image read the counter in order |
+//! | `lacks` | what is not there, and what to do instead |
 //! | `launch_code` | how seccomp filters see its system calls |
 //! | `tasks` | the system calls that make threads and processes |
 
@@ -15,6 +16,10 @@ mod aarch64;
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
+pub use aarch64::lacks;
+#[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::{attach, counter_read, image, launch_code, tasks};
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::lacks;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{attach, counter_read, image, launch_code, tasks};

@@ -38,7 +38,7 @@ use clockscope_sys::ticker::Ticker;
 use clockscope_sys::wait::{self, Status};
 use clockscope_sys::{access, halt, signals};
 
-const SYS_EXECVE: u64 = 59;
+const SYS_EXECVE: u64 = libc::SYS_execve.unsigned_abs();
 /// How often is looked at new processes of whom nobody tells, and whether a priority is still needed.
 const LOOK: Duration = Duration::from_millis(100);
 

@@ -14,6 +14,7 @@ use clockscope_report::what_if::Question;
 use clockscope_syscalls::Breakdown;
 use clockscope_syscalls::filter::Filter;
 use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
+use clockscope_tracee::lacks;
 
 /// Options of `clockscope trace`.
 #[derive(Debug, Args)]
@@ -235,6 +236,9 @@ impl TraceArgs {
         if let Err(error) = Column::parse_list(&self.columns) {
             return Some(format!("-U {}: {error}", self.columns.join(",")));
         }
+        if let Some(lacks) = lacks::CALLERS.filter(|_| self.callers.is_some()) {
+            return Some(format!("--callers: {lacks}"));
+        }
         if let Some(refused) = self.sites_refused() {
             return Some(refused);
         }
@@ -248,6 +252,9 @@ impl TraceArgs {
     /// Why code in the program cannot count what is asked for.
     fn sites_refused(&self) -> Option<String> {
         let via = self.via.to_possible_value().filter(|_| self.via.has_sites())?;
+        if let Some(lacks) = lacks::SITES {
+            return Some(format!("--via {}: {lacks}", via.get_name()));
+        }
         let why = if self.attaches() {
             "counts the system calls of programs that clockscope starts, not of running ones"
         } else if self.no_follow {
@@ -266,6 +273,7 @@ impl TraceArgs {
         let implied = self.top
             || self.flamegraph.is_some()
             || matches!(self.format, TraceFormat::Html | TraceFormat::Folded | TraceFormat::Pprof);
+        let implied = implied && lacks::CALLERS.is_none();
         self.callers.or_else(|| implied.then_some(CallersOf::Vdso))
     }
 }

@@ -21,6 +21,7 @@ use clockscope_trace::summary::{self, Observed};
 use clockscope_trace::verdict::{self, VdsoCosts};
 use clockscope_tracee::follow::{End, Following};
 use clockscope_tracee::image::{Counting, Route};
+use clockscope_tracee::lacks;
 use clockscope_tracee::session::Session;
 
 /// Runs the subcommand and gives its exit status.
@@ -46,6 +47,10 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
     let output = Output::open(args.output.as_deref())?;
     if args.clock.is_page() {
         tsc_guard::ask(args.force)?;
+    }
+    if let Some(lacks) = lacks::SLOW_READS.filter(|_| args.clock == Clock::Slow) {
+        super::warn_user(&format!("--clock slow: {lacks}"));
+        return Ok(exit::FAILURE);
     }
     if args.clock == Clock::Slow && tsc::is_permitted() == Some(false) {
         super::warn_user(

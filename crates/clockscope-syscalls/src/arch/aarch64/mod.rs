@@ -1,0 +1,4 @@
+//! arm64.
+
+pub(crate) mod abi;
+pub(crate) mod names;
