@@ -369,7 +369,7 @@ class Matrix:
 
 def remove():
     run(["podman", "unpause", COUNTED])
-    run(["podman", "rm", "-f", "-t", "0", COUNTED, SECOND])
+    run(["podman", "rm", "--ignore", "-f", "-t", "0", COUNTED, SECOND])
 
 
 def servers():

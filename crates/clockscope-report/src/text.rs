@@ -103,16 +103,18 @@ fn header(report: &TraceReport, options: &TextOptions) -> String {
     one_line(&traced(report), &end, options)
 }
 
-/// What was traced: the command, or the processes by what they call themselves.
+/// What was traced: the command, or the first of the processes by what it calls itself.
 pub(super) fn traced(report: &TraceReport) -> String {
     let named = |process: &Attached| {
         let title = process.title.printable();
         let name = if title.is_empty() { process.command.printable() } else { title };
         format!("{name} ({})", process.pid)
     };
-    let attached: Vec<String> = report.attached.iter().map(named).collect();
-    let command =
-        if attached.is_empty() { joined(&report.command, " ") } else { attached.join(", ") };
+    let command = match report.attached.as_slice() {
+        [] => joined(&report.command, " "),
+        [one] => named(one),
+        [first, others @ ..] => format!("{} and {} more", named(first), others.len()),
+    };
     if command.is_empty() { UNNAMED.to_owned() } else { command }
 }
 

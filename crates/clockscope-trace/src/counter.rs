@@ -120,8 +120,8 @@ impl Counter {
         }
         let tax = counter.calibration().bystander_tax_ps();
         warn(&format!(
-            "counting system calls by eBPF adds {} to each of every process of this host while \
-             this runs; --via none adds nothing to others",
+            "while this runs, each system call of every process on this host takes {} longer (counting by eBPF); \
+             --via none avoids that",
             units::picos(tax)
         ));
         Ok(Self::Bpf(Box::new(RefCell::new(counter))))

@@ -50,7 +50,7 @@ pub struct Cli {
     pub command: Command,
     /// Colours in text on standard output and standard error; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN",
-          hide_possible_values = true)]
+          hide_possible_values = true, display_order = 900)]
     pub color: Color,
 }
 
@@ -148,8 +148,8 @@ pub enum Command {
   clockscope run --clock tsc-fast --stats ./sim   no order between threads
 
 With --clock tsc and tsc-fast the program starts at once. For the first 5 ms (0.2 s if the kernel's
-clocksource is not the TSC), and whenever the counter cannot be trusted, the kernel answers. A reading
-differs from a system call's answer by a bound of about a microsecond.
+clocksource is not the TSC), and whenever the counter cannot be trusted, the kernel answers. A
+reading differs from a system call's answer by about a microsecond at most.
 
 Exit status:
   that of the program, or 128+N if signal N killed it

@@ -139,7 +139,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "UNIT", group = "running", value_parser = NonEmptyStringValueParser::new(),
           conflicts_with_all = ["command", "no_follow", "wait_all"])]
     pub unit: Vec<String>,
-    /// Trace all processes of this container, new ones too: by its name, or its id or the beginning of that
+    /// Trace all processes of this container, new ones too: by its name, or its id or the beginning of that; repeat it for several
     ///
     /// In Kubernetes POD/NAME and NAMESPACE/POD/NAME are names, too.
     #[arg(long, value_name = "NAME|ID", group = "running", value_parser = NonEmptyStringValueParser::new(),
@@ -175,7 +175,7 @@ pub struct TraceArgs {
     #[arg(long, conflicts_with = "wait_all")]
     pub no_follow: bool,
     /// Where vDSO calls are counted: in a slot of the thread, or of the CPU (slower; used if the CPU lacks rdfsbase)
-    #[arg(long, value_enum, default_value_t = CountBy::Thread, hide_short_help = true)]
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = CountBy::Thread, hide_short_help = true)]
     pub count_by: CountBy,
     /// The program and its arguments: everything from the first word that is no option, or after --
     #[arg(trailing_var_arg = true, required_unless_present = "running", value_name = "CMD",

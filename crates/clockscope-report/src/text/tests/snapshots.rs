@@ -405,6 +405,30 @@ fn how_long_threads_stood_still_is_said_of_each_process() {
 }
 
 #[test]
+fn of_several_processes_the_first_is_named_and_the_others_are_counted() {
+    let process = |pid| Attached { pid, title: "nginx: worker".into(), ..Attached::default() };
+    let head = |pids: &[i32]| {
+        let attached = pids.iter().copied().map(process).collect();
+        let text = text(&TraceReport { attached, ..TraceReport::default() });
+        text.lines().next().unwrap_or_default().to_owned()
+    };
+    assert!(head(&[7]).starts_with("nginx: worker (7): attached"), "{}", head(&[7]));
+    let several = head(&[7, 8, 9]);
+    assert!(several.starts_with("nginx: worker (7) and 2 more: attached"), "{several}");
+}
+
+#[test]
+fn where_reads_would_be_no_burden_that_is_said_instead_of_their_cost() {
+    let mut report = vdso_only();
+    report.cpu_ns = 251_000_000_000;
+    let said = text(&report);
+    let line = said.lines().find(|line| line.starts_with("Fallen back")).unwrap_or_default();
+    assert_eq!(line, "Fallen back:  no difference: its reads would take less than 1 % of CPU");
+    report.cpu_ns = 249_000_000_000;
+    assert!(text(&report).contains("of CPU time instead of 249 s"), "{}", text(&report));
+}
+
+#[test]
 fn where_processes_run_is_said_once_for_all_that_run_there() {
     let process = |pid, container: Option<&str>, unit: Option<&str>| Attached {
         pid,
