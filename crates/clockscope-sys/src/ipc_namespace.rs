@@ -8,7 +8,8 @@ use std::os::unix::fs::MetadataExt as _;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// A namespace, by the file that stands for it.
+/// A namespace, by the file that stands for it. When the last process has left one that nobody holds, another one may
+/// get its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpcNamespace {
     device: u64,
@@ -18,6 +19,8 @@ pub struct IpcNamespace {
 thread_local! {
     /// That of this thread, once it has been looked at: only [`enter`] changes it.
     static OWN: Cell<Option<IpcNamespace>> = const { Cell::new(None) };
+    /// How often this thread has moved.
+    static MOVES: Cell<u64> = const { Cell::new(0) };
 }
 
 const OWN_FILE: &str = "/proc/thread-self/ns/ipc";
@@ -39,6 +42,17 @@ impl IpcNamespace {
         let file = std::fs::metadata(path).ok()?;
         Some(Self { device: file.dev(), inode: file.ino() })
     }
+}
+
+/// Keeps the namespace of the calling thread, and its numbers, until the file is dropped; `None` as for
+/// [`IpcNamespace::own`], or without a free descriptor.
+pub fn hold() -> Option<File> {
+    File::open(OWN_FILE).ok()
+}
+
+/// How often the calling thread has moved to another namespace: what it has made since the last time is where it is.
+pub(crate) fn moves() -> u64 {
+    MOVES.get()
 }
 
 fn file_of(pid: i32) -> String {
@@ -78,12 +92,51 @@ pub fn enter(pid: i32, way: Way) -> io::Result<()> {
     }
     move_into_link_name_space(there.as_fd(), ipc)?;
     OWN.set(None);
+    MOVES.set(MOVES.get() + 1);
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Child, Command, Stdio};
+
+    /// A process in a namespace of its own, which waits for its standard input to end.
+    fn process_elsewhere() -> Child {
+        let mut child = Command::new("unshare")
+            .args(["--ipc", "sh", "-c", "echo; read line"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        child
+    }
+
+    #[test]
+    fn a_namespace_that_is_held_keeps_its_numbers() {
+        if crate::access::effective_uid() != 0 {
+            return skips::skip("only root enters other namespaces");
+        }
+        std::thread::spawn(|| {
+            let own = IpcNamespace::own();
+            let mut first = process_elsewhere();
+            enter(first.id().cast_signed(), Way::ThereAndBack).unwrap();
+            let (there, held) = (IpcNamespace::own(), hold());
+            assert!(held.is_some() && there != own && moves() == 1);
+            enter(std::process::id().cast_signed(), Way::There).unwrap();
+            assert_eq!((IpcNamespace::own(), moves()), (own, 2));
+            first.kill().and_then(|()| first.wait()).unwrap();
+            // Without the file one of the next few would get them.
+            for _ in 0..20 {
+                let mut next = process_elsewhere();
+                assert_ne!(IpcNamespace::of(next.id().cast_signed()), there);
+                next.kill().and_then(|()| next.wait()).unwrap();
+            }
+        })
+        .join()
+        .unwrap();
+    }
 
     #[test]
     fn a_thread_is_in_the_namespace_of_its_process_and_entering_that_is_nothing() {
@@ -94,5 +147,6 @@ mod tests {
             enter(me, way).unwrap();
         }
         assert_eq!(IpcNamespace::of(i32::MAX), None);
+        assert!(hold().is_some() && moves() == 0);
     }
 }

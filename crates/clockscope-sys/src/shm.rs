@@ -10,8 +10,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::ipc_namespace::IpcNamespace;
-use super::{check, real_time, wait};
+use super::{check, ipc_namespace, real_time, wait};
 
 /// A segment attached for reading and writing, seen as a `T`.
 ///
@@ -23,8 +22,8 @@ pub struct Segment<T> {
     size: usize,
     at: NonNull<T>,
     owner: Option<(u32, u32)>,
-    /// Where its number is valid.
-    namespace: Option<IpcNamespace>,
+    /// Where its number is valid: how often the thread that made it had moved.
+    moves: u64,
     content: PhantomData<T>,
 }
 
@@ -70,8 +69,8 @@ impl<T: SharedContent> Segment<T> {
         let (id, at) = Making { size, mode, place, id: 0, at: 0, error: 0 }.make()?;
         let at = std::ptr::with_exposed_provenance_mut::<T>(at);
         let at = NonNull::new(at).ok_or(io::ErrorKind::OutOfMemory)?;
-        let namespace = IpcNamespace::own();
-        Ok(Self { id, size, at, owner: None, namespace, content: PhantomData })
+        let moves = ipc_namespace::moves();
+        Ok(Self { id, size, at, owner: None, moves, content: PhantomData })
     }
 
     /// Touches the pages of the first bytes, so that they count as this process's memory and in its control group, whoever uses them
@@ -116,15 +115,16 @@ impl<T: SharedContent> Segment<T> {
         self.owner
     }
 
-    /// True if the processes of this thread's IPC namespace can attach it.
+    /// True if this thread is in the IPC namespace where it has made the segment, and has been since. In any other
+    /// one its number is nobody's, or another segment's.
     pub fn is_here(&self) -> bool {
-        self.namespace == IpcNamespace::own()
+        self.moves == ipc_namespace::moves()
     }
 
     /// True if no other process has it attached. Whoever may attach it can do so right after this.
     pub fn is_alone(&self) -> bool {
         if !self.is_here() {
-            return false; // its number is nobody's, or another one's
+            return false;
         }
         // SAFETY: all-zero is a value of this plain struct.
         let mut data: libc::shmid_ds = unsafe { std::mem::zeroed() };

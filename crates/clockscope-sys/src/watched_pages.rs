@@ -13,7 +13,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use super::robust::{List, ListNode};
 use super::shm::{Segment, SharedContent};
 
-/// As many at most: one for each IPC namespace.
+/// As many at most: one for each IPC namespace. The kernel looks at no more than 2,048 words (`ROBUST_LIST_LIMIT`).
 pub const MOST: usize = 128;
 const PAGE: usize = 4096;
 
@@ -24,6 +24,8 @@ pub struct WatchedPages<T: 'static> {
     at: usize,
     word: fn(&T) -> &AtomicU32,
     pages: Vec<&'static Segment<T>>,
+    /// Where the next page goes once there are [`MOST`].
+    next: usize,
     /// The thread that has announced itself, and its list.
     announced: Option<(u32, List)>,
 }
@@ -39,26 +41,38 @@ impl<T: SharedContent> WatchedPages<T> {
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: new memory at an address of the kernel's choice, which stays for ever.
         let at = unsafe { mmap_anonymous(std::ptr::null_mut(), 2 * MOST * PAGE, access, flags) }?;
-        Ok(Self { at: at.expose_provenance(), word, pages: Vec::new(), announced: None })
+        let at = at.expose_provenance();
+        Ok(Self { at, word, pages: Vec::new(), next: 0, announced: None })
     }
 
     /// Makes one more page, in the IPC namespace of the calling thread: the one that has announced itself, if one has.
+    /// If there are [`MOST`], the new one takes the place of the oldest one, whose word is withdrawn: references to that
+    /// see the new one from then on, and processes that have attached it keep it.
     ///
     /// # Errors
     ///
-    /// As [`Segment::new`]; `ENOSPC` if there are [`MOST`].
+    /// As [`Segment::new`].
     pub fn add(&mut self, mode: i32) -> io::Result<&'static Segment<T>> {
-        let index = self.pages.len();
-        if index == MOST {
-            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        let index = self.next;
+        if let Some(oldest) = self.pages.get(index) {
+            (self.word)(oldest.get()).store(0, Release);
         }
         let place = self.at + (MOST + index) * PAGE;
-        // SAFETY: this page of our own memory was never used, and stays mapped.
+        // SAFETY: the page is our own memory, never used yet or the oldest segment's, which is never dropped. Whatever is
+        // read or written through references to that is any content of the same type.
         let page = unsafe { Segment::new_at(place, PAGE, mode) }?;
         let page: &'static Segment<T> = Box::leak(Box::new(page));
-        self.pages.push(page);
+        let is_new = index == self.pages.len();
+        if is_new {
+            self.pages.push(page);
+        } else {
+            self.pages[index] = page;
+        }
+        self.next = (index + 1) % MOST;
         if let Some((thread, list)) = &self.announced {
-            list.add(self.node(index));
+            if is_new {
+                list.add(self.node(index));
+            }
             (self.word)(page.get()).store(*thread, Release);
         }
         Ok(page)
@@ -139,11 +153,29 @@ mod tests {
     }
 
     #[test]
-    fn there_are_only_so_many() {
-        let mut pages = WatchedPages::<Words>::new(|words| &words.word).unwrap();
-        for _ in 0..MOST {
-            pages.add(0o600).unwrap();
-        }
-        assert_eq!(pages.add(0o600).unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+    fn the_oldest_page_gives_way_and_is_withdrawn() {
+        std::thread::spawn(|| {
+            let mut pages = WatchedPages::<Words>::new(|words| &words.word).unwrap();
+            let first = pages.add(0o600).unwrap();
+            // As a process that has attached it.
+            // SAFETY: attached at an address of the kernel's choice, for ever.
+            let elsewhere = unsafe { libc::shmat(first.id(), std::ptr::null(), 0) };
+            assert_ne!(elsewhere.addr(), usize::MAX);
+            // SAFETY: the segment is a page with this at its beginning, and stays.
+            let theirs = unsafe { &*elsewhere.cast::<Words>() };
+            pages.announce().unwrap();
+            let own = theirs.word.load(Acquire);
+            assert_ne!(own, 0);
+            for _ in 1..MOST {
+                pages.add(0o600).unwrap();
+            }
+            assert_eq!(theirs.word.load(Acquire), own);
+            let last = pages.add(0o600).unwrap();
+            assert_eq!((theirs.word.load(Acquire), last.get().word.load(Acquire)), (0, own));
+            assert!(std::ptr::eq(first.get(), last.get()) && first.id() != last.id());
+            pages.withdraw();
+        })
+        .join()
+        .unwrap();
     }
 }

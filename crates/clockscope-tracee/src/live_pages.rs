@@ -1,5 +1,7 @@
 //! The pages that the tracer changes while processes run: one for each IPC namespace that they are in.
 
+use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,9 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vdso_image::layout::Live;
 
 use clockscope_sys::ipc_namespace::{self, IpcNamespace, Way};
-use clockscope_sys::shm::Segment;
 use clockscope_sys::tsc;
-use clockscope_sys::watched_pages::WatchedPages;
+use clockscope_sys::watched_pages::{MOST, WatchedPages};
 
 /// Every user's processes read it.
 const MODE: i32 = 0o644;
@@ -19,8 +20,18 @@ const MODE: i32 = 0o644;
 #[derive(Debug)]
 pub(crate) struct LivePages {
     pages: WatchedPages<Live>,
-    by_namespace: Vec<(Option<IpcNamespace>, &'static Segment<Live>)>,
+    /// The oldest first, as many as there are pages.
+    known: VecDeque<Known>,
     callers: CallersOneIn,
+}
+
+/// A namespace that has a page.
+#[derive(Debug)]
+struct Known {
+    namespace: Option<IpcNamespace>,
+    /// While it is held, no other one gets its numbers.
+    _held: Option<File>,
+    id: u64,
 }
 
 impl LivePages {
@@ -31,7 +42,7 @@ impl LivePages {
     /// At the limits of `ipcs -l`.
     pub(crate) fn new() -> io::Result<Self> {
         let pages = WatchedPages::new(|live: &Live| &live.tracer)?;
-        let mut new = Self { pages, by_namespace: Vec::new(), callers: CallersOneIn::default() };
+        let mut new = Self { pages, known: VecDeque::new(), callers: CallersOneIn::default() };
         new.id_here()?;
         Ok(new)
     }
@@ -49,17 +60,19 @@ impl LivePages {
 
     fn id_here(&mut self) -> io::Result<u64> {
         let here = IpcNamespace::own();
-        let known = self.by_namespace.iter().find(|(namespace, _)| *namespace == here);
-        let page = match known {
-            Some((_, page)) => page,
-            None => {
-                let page = self.pages.add(MODE)?;
-                self.callers.add(&page.get().callers_one_in);
-                self.by_namespace.push((here, page));
-                page
-            }
-        };
-        Ok(u64::from(page.id().cast_unsigned()))
+        if let Some(known) = self.known.iter().find(|known| known.namespace == here) {
+            return Ok(known.id);
+        }
+        let held = ipc_namespace::hold();
+        // Who is in the oldest one is counted as before, but no longer timed.
+        if self.known.len() == MOST {
+            self.known.pop_front();
+        }
+        let page = self.pages.add(MODE)?;
+        self.callers.add(&page.get().callers_one_in);
+        let id = u64::from(page.id().cast_unsigned());
+        self.known.push_back(Known { namespace: here, _held: held, id });
+        Ok(id)
     }
 
     /// Says that this thread, the tracer, lives.
@@ -113,7 +126,9 @@ impl CallersOneIn {
     fn add(&self, word: &'static AtomicU32) {
         let mut known = self.lock();
         word.store(known.one_in, Relaxed);
-        known.words.push(word);
+        if !known.words.iter().any(|other| std::ptr::eq(*other, word)) {
+            known.words.push(word);
+        }
     }
 }
 
@@ -141,6 +156,6 @@ mod tests {
         let id = live.id_here().expect("the page");
         let me = i32::try_from(std::process::id()).expect("is a pid");
         assert_eq!(live.enter(me).expect("is where it is"), id);
-        assert_eq!(live.by_namespace.len(), 1);
+        assert_eq!(live.known.len(), 1);
     }
 }

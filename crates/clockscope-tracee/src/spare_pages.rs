@@ -23,6 +23,8 @@ impl SparePages {
 
     /// Keeps pages whose counts were taken, if no process has them any more.
     pub(crate) fn keep(&mut self, mut pages: Segment<Shared>) {
+        // Those of another IPC namespace are of no use.
+        self.0.retain(Segment::is_here);
         if self.0.len() < MOST && pages.is_alone() && pages.clear() {
             self.0.push(pages);
         }

@@ -115,6 +115,22 @@ fn programs_that_are_executed_in_a_namespace_of_their_own_are_counted() {
     assert_eq!(rows(report.field("declines")).count(), 0, "{report:#?}");
 }
 
+/// There are more of them than clockscope remembers, and the kernel gives the numbers of one that is gone to the next.
+#[test]
+fn namespaces_that_come_and_go_are_not_mistaken_for_each_other() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = builds::c("reads", Link::Static) else { return };
+    let script = "i=0; while [ $i -lt 150 ]; do unshare --ipc \"$0\"; i=$((i + 1)); done; \"$0\"";
+    let traced = trace(&["--via", "none"], &words!["sh", "-c", script, program]);
+    let mut said = Printed::parse(&traced.stdout);
+    (said.processes, said.threads) = (None, None);
+    let report = traced.report();
+    assert_counts(&said, &report);
+    assert_eq!(rows(report.field("declines")).count(), 0, "{report:#?}");
+}
+
 /// Such a one is told why, and its program runs.
 #[test]
 fn who_may_not_enter_a_namespace_leaves_its_processes_alone() {
