@@ -32,6 +32,21 @@ pub fn run(args: &RunArgs) -> i32 {
     })
 }
 
+/// Why reads cannot be made slow, if that was asked for, and the exit status.
+fn no_slow_reads(args: &RunArgs) -> Option<(String, i32)> {
+    if args.clock != Clock::Slow {
+        return None;
+    }
+    if let Some(lacks) = lacks::SLOW_READS {
+        return Some((format!("--clock slow: {lacks}"), exit::FAILURE));
+    }
+    (tsc::is_permitted() == Some(false)).then(|| {
+        let why = "--clock slow: this process may not read the time-stamp counter (PR_SET_TSC), which measures \
+                   how long a read takes; try without PR_SET_TSC";
+        (why.to_owned(), exit::BEFORE_START)
+    })
+}
+
 fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
     if let Some(contradiction) = contradiction(args) {
         super::warn_user(contradiction);
@@ -48,16 +63,9 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
     if args.clock.is_page() {
         tsc_guard::ask(args.force)?;
     }
-    if let Some(lacks) = lacks::SLOW_READS.filter(|_| args.clock == Clock::Slow) {
-        super::warn_user(&format!("--clock slow: {lacks}"));
-        return Ok(exit::FAILURE);
-    }
-    if args.clock == Clock::Slow && tsc::is_permitted() == Some(false) {
-        super::warn_user(
-            "--clock slow: this process may not read the time-stamp counter (PR_SET_TSC), which measures \
-             how long a read takes; try without PR_SET_TSC",
-        );
-        return Ok(exit::BEFORE_START);
+    if let Some((why, code)) = no_slow_reads(args) {
+        super::warn_user(&why);
+        return Ok(code);
     }
     let by_vdso = if args.stats { VdsoCosts::here() } else { VdsoCosts::default() };
     let costs = if args.stats { SyscallCosts::here() } else { SyscallCosts::default() };
