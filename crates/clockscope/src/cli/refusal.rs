@@ -140,6 +140,9 @@ impl Refusal<'_> {
         if value.is_empty() {
             let argument = self.text(ContextKind::InvalidArg);
             let name = argument.split(['<', '>']).nth(1).unwrap_or_default();
+            if !option.starts_with('-') {
+                return format!("{name} is empty; is a variable empty?");
+            }
             return match valid.as_str() {
                 "" => format!("{option} needs a value: {option} {name}"),
                 valid => format!("{option} needs a value: {valid}"),

@@ -77,11 +77,12 @@ pub struct TraceArgs {
         long = "columns",
         alias = "summary-columns",
         value_delimiter = ',',
-        value_name = "COLUMNS"
+        value_name = "COLUMNS",
+        value_parser = NonEmptyStringValueParser::new()
     )]
     pub columns: Vec<String>,
     /// Only these calls, as in strace: names, prefix*, %clock, %desc, %file, %ipc, %memory, %network, %process, %signal, separated by commas; a leading ! means all but these
-    #[arg(short = 'e', long = "expr", alias = "trace", value_name = "SET")]
+    #[arg(short = 'e', long = "expr", alias = "trace", value_name = "SET", value_parser = NonEmptyStringValueParser::new())]
     pub filter: Vec<String>,
     /// Print a table for each process, too
     #[arg(long)]

@@ -90,6 +90,10 @@ trace --unit '' | 2 | --unit needs a value: --unit UNIT
 trace --container '' | 2 | --container needs a value: --container NAME|ID
 trace --cgroup '' | 2 | --cgroup needs a value: --cgroup PATH
 doctor --container '' | 3 | --container needs a value: --container NAME|ID
+trace -e '' ls | 2 | -e needs a value: -e SET
+trace -U '' ls | 2 | -U needs a value: -U COLUMNS
+compare '' b | 2 | FILE is empty; is a variable empty?
+view '' | 2 | FILE is empty; is a variable empty?
 '' | 2 | the command's name is empty; is a variable empty?
 date | 2 | there is no command date; to trace a program of that name: clockscope trace date
 trce date | 2 | there is no command trce; did you mean trace? to trace a program of that name: clockscope trace trce
