@@ -162,7 +162,9 @@ impl Session {
     pub(crate) fn enter(&self, pid: i32) -> Result<Option<u64>, Decline> {
         let Some(live) = &self.live else { return Ok(None) };
         // The clock page is a segment of one namespace, or may not be reached from another one.
-        if self.clock.is_some() && IpcNamespace::of(pid) != IpcNamespace::own() {
+        let is_elsewhere =
+            || IpcNamespace::of(pid).is_some_and(|of| Some(of) != IpcNamespace::own());
+        if self.clock.is_some() && is_elsewhere() {
             return Err(Decline::Namespace);
         }
         let entered = live.borrow_mut().enter(pid);

@@ -38,6 +38,7 @@ impl Nanos {
     ///
     /// Saturates at the ends of the range (292 years from the origin).
     #[must_use]
+    #[inline]
     pub const fn from_timespec(seconds: i64, nanos: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
     }

@@ -451,5 +451,5 @@ fn counting_system_calls_says_whom_it_costs() {
     }
     let output = untraced(&words![clockscope(), "trace", "--", "true"]);
     let words = String::from_utf8_lossy(&output.stderr);
-    assert!(words.contains("every process of this host"), "{words}");
+    assert!(words.contains("system call of every process on this host"), "{words}");
 }

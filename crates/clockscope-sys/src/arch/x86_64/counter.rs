@@ -1,14 +1,16 @@
 //! The time-stamp counter.
 
 use std::arch::asm;
-use std::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _rdtsc};
+use std::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
 
+use super::machine::leaf_or_nonsense;
 use crate::clock_loops::CounterOrder;
 use crate::loops::Loops;
 
 /// True if the CPU can read the counter when everything before it is done (`rdtscp`).
 pub fn has_read_after() -> bool {
-    __cpuid(0x8000_0000).eax >= 0x8000_0001 && __cpuid(0x8000_0001).edx & (1 << 27) != 0
+    leaf_or_nonsense(0x8000_0000).eax >= 0x8000_0001
+        && leaf_or_nonsense(0x8000_0001).edx & (1 << 27) != 0
 }
 
 /// True if a program learns by one instruction where its thread's local storage is: the kernel lets it use `rdfsbase`.

@@ -1,6 +1,6 @@
 //! What the CPU says of itself and of its host.
 
-use std::arch::x86_64::{__cpuid, __cpuid_count};
+use std::arch::x86_64::{__cpuid_count, CpuidResult};
 
 /// What the names of the vDSO's functions begin with.
 pub const VDSO_PREFIX: &str = "__vdso_";
@@ -10,6 +10,13 @@ pub(crate) const SYS_TIME: Option<libc::c_long> = Some(libc::SYS_time);
 
 /// The first CPUID leaf that hypervisors answer.
 const HYPERVISOR: u32 = 0x4000_0000;
+
+/// A CPUID leaf, with subleaf 0, whether the CPU has it or not.
+#[allow(unused_unsafe, reason = "safe since Rust 1.94")]
+pub(super) fn leaf_or_nonsense(leaf: u32) -> CpuidResult {
+    // SAFETY: every x86-64 has the instruction, and answers for leaves that it does not have, too.
+    unsafe { __cpuid_count(leaf, 0) }
+}
 
 /// EAX, EBX, ECX and EDX of a CPUID leaf, with subleaf 0; `None` if the CPU or hypervisor does not
 /// have it.
@@ -23,18 +30,18 @@ pub fn cpuid(leaf: u32) -> Option<[u32; 4]> {
     if range == HYPERVISOR && !has_hypervisor() {
         return None;
     }
-    let last = __cpuid(range).eax;
+    let last = leaf_or_nonsense(range).eax;
     // Old KVM states 0, which means 0x4000_0001.
     let last = if range == HYPERVISOR && last == 0 { HYPERVISOR + 1 } else { last };
     if !(range..=range | 0xffff).contains(&last) || leaf > last {
         return None;
     }
-    let found = __cpuid_count(leaf, 0);
+    let found = leaf_or_nonsense(leaf);
     Some([found.eax, found.ebx, found.ecx, found.edx])
 }
 
 fn has_hypervisor() -> bool {
-    __cpuid(1).ecx >> 31 != 0
+    leaf_or_nonsense(1).ecx >> 31 != 0
 }
 
 /// The 12 bytes by which a hypervisor names itself to its guests; `None` without a hypervisor.
@@ -47,7 +54,7 @@ pub fn hypervisor() -> Option<String> {
     if !has_hypervisor() {
         return None;
     }
-    let leaf = __cpuid(HYPERVISOR);
+    let leaf = leaf_or_nonsense(HYPERVISOR);
     let bytes: Vec<u8> =
         [leaf.ebx, leaf.ecx, leaf.edx].iter().flat_map(|r| r.to_le_bytes()).collect();
     Some(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
