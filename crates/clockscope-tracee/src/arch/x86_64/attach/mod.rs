@@ -59,8 +59,8 @@ use clockscope_sys::shm::Segment;
 /// How long it is tried to unmap what a failed attachment has mapped.
 const UNMAPS_WITHIN: Duration = Duration::from_secs(2);
 
-/// So many programs are tried, where a process executes one after the other.
-const PROGRAMS: u32 = 8;
+/// So often is it tried, where a process executes one program after the other or maps memory all the time.
+const TRIALS: u32 = 8;
 
 /// Attaches to a running process: its calls are counted when this returns, and it runs.
 ///
@@ -69,11 +69,13 @@ const PROGRAMS: u32 = 8;
 /// A [`Refusal`]; the process is then as it was, but perhaps for a mapping that nobody uses.
 pub fn attach(number: i32, how: &mut How<'_>) -> Result<Attached, Refusal> {
     let known = process::known(number)?;
-    for _ in 0..PROGRAMS {
+    for left in (0..TRIALS).rev() {
         match attach_known(&known, how) {
             // Whatever was seen of a process that was ending, that is why.
             Err(_) if is_ending(known.pid) => return Err(Refusal::Ended),
             Err(Refusal::Executed) => {}
+            // It may have mapped something there since the place was chosen, as a loader of libraries does.
+            Err(Refusal::Declined(Decline::NotAttached)) if left > 0 => {}
             // A thread that executes a program ends the others.
             Err(Refusal::Gone) if !listed(known.pid).is_empty() => {}
             done => return done,
