@@ -2,7 +2,7 @@
 
 use std::io;
 
-pub use super::arch::machine::{VDSO_PREFIX, counter_hz, cpuid, hypervisor};
+pub use super::arch::machine::{HAS_CPUID, VDSO_PREFIX, counter_hz, cpuid, hypervisor};
 
 /// The kernel as `uname(2)` names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -15,6 +15,9 @@ const UNSAFE_IN: [&str; 6] = [
     "crates/fastclock-c/src/",
     "crates/fastclock-preload/src/",
 ];
+/// The only places that ask for the architecture: folders with one for each, and a library that runs on any.
+const ARCHITECTURE_IN: [&str; 3] =
+    ["/src/arch/mod.rs", "crates/fastclock/", "crates/clockscope/tests/tidy.rs"];
 /// Tests that may sleep: path and the reason why nothing can be waited for instead.
 const MAY_SLEEP: [(&str, &str); 4] = [
     (
@@ -181,6 +184,29 @@ fn unsafe_code_has_its_place() {
     bites(unsafe_has_its_place, path, "unsafe { f() }", "// unsafe is elsewhere");
     bites(unsafe_has_its_place, path, "#![allow(unsafe_code)]", "#![forbid(unsafe_code)]");
     assert!(unsafe_has_its_place(&[File::new(UNSAFE_IN[0], "unsafe {}")]).is_empty());
+}
+
+fn architectures_have_doors(files: &[File]) -> Vec<String> {
+    files
+        .iter()
+        .filter(|f| f.extension() == "rs" && f.path.starts_with("crates/"))
+        .filter(|f| !ARCHITECTURE_IN.iter().any(|place| f.path.contains(place)))
+        .flat_map(|f| {
+            lines_where(f, "put what differs between architectures into `arch/`", |line| {
+                has_word(line, "target_arch")
+            })
+        })
+        .collect()
+}
+
+#[test]
+fn only_doors_ask_for_the_architecture() {
+    check(architectures_have_doors);
+    let path = "crates/clockscope-sys/src/tsc.rs";
+    let bad = "#[cfg(target_arch = \"aarch64\")]";
+    bites(architectures_have_doors, path, bad, "// target_arch");
+    let door = File::new("crates/clockscope-sys/src/arch/mod.rs", bad);
+    assert!(architectures_have_doors(&[door]).is_empty());
 }
 
 fn names_say_something(files: &[File]) -> Vec<String> {

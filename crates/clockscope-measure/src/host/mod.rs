@@ -78,9 +78,6 @@ fn tsc_hz_kernel() -> Option<(f64, &'static str)> {
         Some((hz_from_scale(shift, mult), "perf event page"))
     };
     let by_log = || Some((hz_from_log(&identity::kernel_log()?)?, "kernel log"));
-    if !cfg!(target_arch = "x86_64") {
-        return None;
-    }
     by_page().or_else(by_log).or_else(identity::counter_hz)
 }
 

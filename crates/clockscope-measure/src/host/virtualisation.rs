@@ -1,5 +1,7 @@
 //! Which hypervisor this is, from what is found: in the order of `systemd-detect-virt --vm`. Pure.
 
+use clockscope_sys::identity::HAS_CPUID;
+
 /// What tells a hypervisor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Signs {
@@ -94,7 +96,7 @@ pub(super) fn name(signs: &Signs) -> Option<String> {
         return Some("unknown".to_owned());
     }
     // CPUID is the only sign whose absence says something.
-    cfg!(target_arch = "x86_64").then(|| "none".to_owned())
+    HAS_CPUID.then(|| "none".to_owned())
 }
 
 fn by_dmi(fields: &[String]) -> Option<&'static str> {
@@ -162,7 +164,7 @@ mod tests {
         assert_eq!(name(&dmi).as_deref(), Some("bochs"));
         let tree = Signs { device_tree: Some("linux,kvm\0".to_owned()), ..Signs::default() };
         assert_eq!(name(&tree).as_deref(), Some("kvm"));
-        if cfg!(target_arch = "x86_64") {
+        if HAS_CPUID {
             assert_eq!(name(&Signs::default()).as_deref(), Some("none"));
         }
     }

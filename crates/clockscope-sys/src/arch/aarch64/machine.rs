@@ -5,6 +5,9 @@ use std::arch::asm;
 /// What the names of the vDSO's functions begin with.
 pub const VDSO_PREFIX: &str = "__kernel_";
 
+/// Whether CPUID tells of hypervisors: it is an instruction of x86-64.
+pub const HAS_CPUID: bool = false;
+
 /// There is no system call `time`.
 pub(crate) const SYS_TIME: Option<libc::c_long> = None;
 

@@ -5,6 +5,9 @@ use std::arch::x86_64::{__cpuid_count, CpuidResult};
 /// What the names of the vDSO's functions begin with.
 pub const VDSO_PREFIX: &str = "__vdso_";
 
+/// Whether CPUID tells of hypervisors: then that it does not says something.
+pub const HAS_CPUID: bool = true;
+
 /// The system call that is older than `clock_gettime`.
 pub(crate) const SYS_TIME: Option<libc::c_long> = Some(libc::SYS_time);
 
