@@ -2,11 +2,14 @@
 //! code with its parameters, the slots, behind it. They are no part of the image: each stands in a section of its own, which
 //! the build script of `clockscope-tracee` takes out of the object file. The tracer fills the slots.
 //!
-//! They run from the program's first instruction and end by jumping there with every register zero but `x16`, which the jump
-//! needs. Every system call has [`INSTALL_MARK`] in `x5`. `launch` copies the image from below the stack pointer and gives that
-//! memory back; it makes the copy known to the part of the CPU that fetches instructions, as every program does that writes
-//! code. `launch_written` is for programs that may not execute what was written (`PR_SET_MDWE`): it maps memory, and the tracer
-//! writes the image at the end of that call; if the image is not there, the program starts without.
+//! They are short, because the room in the kernel's image is (623 bytes in Linux 5.10). They run from the program's first
+//! instruction and end by jumping there with every register zero but `x16`, which the jump needs. Every system call has
+//! [`INSTALL_MARK`] in `x5`.
+//!
+//! `launch` copies the image from below the stack pointer and gives that memory back. It makes the copy known to the part of
+//! the CPU that fetches instructions, as every program does that writes code. `launch_written` is for programs that may not
+//! execute what was written (`PR_SET_MDWE`): it maps memory, and the tracer writes the image at the end of that call; if the
+//! image is not there, the program starts without.
 
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -38,7 +41,7 @@ global_asm!(
     ".macro MAP_ANYWHERE access",
     "LOAD x5, {mark}",
     "mov x0, xzr",
-    "LOAD x1, {total}",
+    "mov x1, #{total}",
     "mov x2, #\\access",
     "mov x3, #{private_anonymous}",
     "mov x4, #-1",
@@ -55,14 +58,15 @@ global_asm!(
     "br x9",
     "2:",
     "mov x0, x19",
-    "LOAD x1, {total}",
+    "mov x1, #{total}",
     "SYSTEM_CALL {munmap}",
     "3:",
     "START_PROGRAM \\name, {entry}",
     ".endm",
     ".macro START_PROGRAM name, entry",
     "ldr x16, \\name\\()__slots + \\entry",
-    ".irp register, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30",
+    // All others are zero as yet.
+    ".irp register, 0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 19",
     "mov x\\register, xzr",
     ".endr",
     "msr nzcv, xzr",
@@ -80,7 +84,7 @@ global_asm!(
     "mov w10, #4",
     "lsl x10, x10, x9",
     "mov x9, x19",
-    "LOAD x11, {image_size}",
+    "mov x11, #{image_size}",
     "add x11, x11, x19",
     "5:",
     "\\operation, x9",
@@ -95,7 +99,7 @@ global_asm!(
     "b.hi 6f",
     "ldr x9, launch__slots + {image}",
     "mov x10, x19",
-    "LOAD x11, {image_size}",
+    "mov x11, #{image_size}",
     "4:",
     "ldp x12, x13, [x9], #16",
     "stp x12, x13, [x10], #16",
@@ -106,14 +110,14 @@ global_asm!(
     "isb",
     "6:",
     "ldr x0, launch__slots + {image}",
-    "LOAD x1, {image_size}",
+    "mov x1, #{image_size}",
     "mov x2, #{dontneed}",
     "SYSTEM_CALL {madvise}",
     "mov x9, #-4096",
     "cmp x19, x9",
     "b.hi 3f",
     "mov x0, x19",
-    "LOAD x1, {total}",
+    "mov x1, #{total}",
     "mov x2, #{read_execute}",
     "SYSTEM_CALL {mprotect}",
     "cbnz x0, 2f",
@@ -124,7 +128,7 @@ global_asm!(
     "MAP_ANYWHERE {read_execute}",
     "b.hi 3f",
     "LOAD x9, {session_mark}",
-    "LOAD x10, {mark_offset}",
+    "mov x10, #{mark_offset}",
     "ldr x10, [x19, x10]",
     "cmp x9, x10",
     "b.ne 2f",
