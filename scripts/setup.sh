@@ -54,6 +54,8 @@ END
     if [ "$1" = kernels ]; then
         echo musl-tools musl-gcc
         echo qemu-system-arm qemu-system-aarch64
+        echo clang clang
+        echo lld ld.lld
     fi
     if [ "$1" = vm ] || [ "$1" = kernels ]; then
         cat <<'END'

@@ -17,7 +17,7 @@ use crate::vm::machine::Boot;
 const PROGRAMS: [&str; 4] = ["gettimeofday", "gettimeofday-static", "gettimeofday-musl", "now"];
 const CLOCKS: [&str; 4] = ["kernel", "syscall", "coarse", "tsc"];
 /// Steps of `vm/inside-kernel` with a report, besides [`PROGRAMS`] with each of [`CLOCKS`].
-const COUNTED: [&str; 17] = [
+const COUNTED: [&str; 15] = [
     "trace-reads",
     "trace-reads-static",
     "trace-reads-musl",
@@ -32,10 +32,10 @@ const COUNTED: [&str; 17] = [
     "tree-spawn",
     "tree-thread-exec",
     "tree-prefork",
-    "attach-1",
-    "attach-2",
     "trace-hash-table",
 ];
+/// The same where running processes can be attached to.
+const COUNTED_IN_RUNNING: [&str; 2] = ["attach-1", "attach-2"];
 
 /// Crates whose tests run on arm64 kernels.
 const ARM64_CRATES: usize = 4;
@@ -106,11 +106,7 @@ fn counts_are_exact_on_every_kernel() {
         "| kernel | release | boot, s | all, s | steps | vDSO calls made | counted | system calls made | counted |\n\
          |---|---|---|---|---|---|---|---|---|\n",
     );
-    let machines = booted(&results, "x86_64-");
-    if machines.is_empty() {
-        return;
-    }
-    for (boot, seconds) in machines {
+    for (boot, seconds) in booted(&results, "") {
         let mut sums = Sums::default();
         for program in PROGRAMS {
             sums.add(&boot, &format!("trace-{program}"));
@@ -120,6 +116,9 @@ fn counts_are_exact_on_every_kernel() {
         }
         for step in COUNTED {
             sums.add(&boot, step);
+        }
+        if !boot.name.starts_with("aarch64") {
+            COUNTED_IN_RUNNING.iter().for_each(|step| sums.add(&boot, step));
         }
         let ready: f64 = boot.text("booted").trim().parse().expect("centiseconds");
         let Sums { steps, made, counted, system_calls_made, system_calls_counted } = sums;
@@ -155,6 +154,7 @@ fn crates_pass_their_tests_on_every_arm64_kernel() {
         };
         let passed: Vec<u32> = steps
             .lines()
+            .filter(|line| line.starts_with("tests-"))
             .map(|line| passed(line).unwrap_or_else(|| panic!("{}: {line}", boot.name)))
             .collect();
         assert_eq!(passed.len(), ARM64_CRATES, "{}: {steps}", boot.name);
@@ -181,6 +181,8 @@ fn nothing_else_fails_on_any_kernel() {
             let status = status.split(' ').next();
             let wanted: &[&str] = match step {
                 "attached" => &["7"],
+                // Running processes are left alone.
+                "refused" => &["125"],
                 // What these find is another test's matter.
                 "check" => &["0", "1"],
                 "doctor" | "doctor-json" => &["0", "1", "2"],
@@ -201,7 +203,7 @@ fn nothing_else_fails_on_any_kernel() {
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn answers_are_right_on_every_kernel() {
     let Some(results) = results() else { return };
-    for (boot, _) in booted(&results, "x86_64-") {
+    for (boot, _) in booted(&results, "") {
         for clock in ["kernel", "syscall", "coarse"] {
             let printed = Printed::parse(&boot.text(&format!("sandwich-{clock}.out")));
             let is_wrong =
@@ -218,6 +220,9 @@ fn answers_are_right_on_every_kernel() {
         {
             let printed = Printed::parse(&boot.text(&format!("run-{clock}-{program}.out")));
             assert!(printed.has_result("backwards 0"), "{} {clock}: {printed:?}", boot.name);
+        }
+        if boot.name.starts_with("aarch64") {
+            continue;
         }
         let check = boot.text("check.out");
         let is_good = boot.status("check") == 0 || is_rejected_for_sgx(&check);
