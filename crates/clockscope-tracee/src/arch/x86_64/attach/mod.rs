@@ -76,6 +76,9 @@ pub fn attach(number: i32, how: &mut How<'_>) -> Result<Attached, Refusal> {
             Err(Refusal::Executed) => {}
             // It may have mapped something there since the place was chosen, as a loader of libraries does.
             Err(Refusal::Declined(Decline::NotAttached)) if left > 0 => {}
+            // A child of vfork lets its parent go on a moment before it leaves the memory (`exec_mmap` in fs/exec.c and
+            // `exit_mm` in kernel/exit.c, Linux 6.18).
+            Err(Refusal::SharesMemory(_)) if left > 0 => {}
             // A thread that executes a program ends the others.
             Err(Refusal::Gone) if !listed(known.pid).is_empty() => {}
             done => return done,
