@@ -14,6 +14,7 @@ const SOURCE: &str = "src/count.bpf.c";
 /// `CLOCKSCOPE_BPF_OBJECT` if that worked, a warning if not.
 fn main() {
     println!("cargo::rerun-if-changed={SOURCE}");
+    println!("cargo::rerun-if-changed=src/arch");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=CLANG");
     let out_dir = env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
@@ -45,7 +46,9 @@ fn compile(object: &Path) -> Result<(), String> {
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_string());
     // Otherwise the object contains the path of this folder, and differs from that of another build.
     let folder = env::current_dir().map_err(|error| format!("no current folder: {error}"))?;
+    let architecture = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     let output = Command::new(&clang)
+        .arg(format!("-Isrc/arch/{architecture}"))
         .arg(format!("-ffile-prefix-map={}=.", folder.display()))
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-c", SOURCE, "-o"])
         .arg(object)

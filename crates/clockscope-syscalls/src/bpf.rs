@@ -45,7 +45,6 @@ use super::calibrate::{self, ProbeCost};
 use super::decline::BpfDecline;
 use super::kernel_types::{Named, Types};
 use super::tally::{Abi, LAYOUT, SyscallTally};
-use crate::arch::abi::HAS_BPF;
 use clockscope_sys::bpf::kernel_types::KernelTypes;
 use clockscope_sys::bpf::maps::{Map, Shape};
 use clockscope_sys::bpf::programs::{Attached, Program, Purpose};
@@ -126,9 +125,6 @@ impl BpfCounter {
     /// # Errors
     /// Why not, as a clause.
     pub fn start(options: &BpfOptions) -> Result<Self, BpfDecline> {
-        if !HAS_BPF {
-            return Err(BpfDecline::Architecture);
-        }
         let object = OBJECT.ok_or(BpfDecline::NotBuilt)?;
         let bytes = KernelTypes::of_this_kernel().map_err(|_| BpfDecline::NoBtf)?;
         let types = Types::parse(&bytes).ok_or(BpfDecline::NoBtf)?;

@@ -47,9 +47,7 @@ struct pid {
 	struct upid numbers[1];
 } KERNEL;
 
-struct thread_info {
-	u32 status;
-} KERNEL;
+#include "registers.bpf.h" // of the architecture
 
 struct task_struct {
 	struct thread_info thread_info;
@@ -60,11 +58,6 @@ struct task_struct {
 
 struct bpf_iter__task {
 	struct task_struct *task;
-} KERNEL;
-
-struct pt_regs {
-	unsigned long r9;
-	unsigned long orig_ax;
 } KERNEL;
 
 // include/uapi/linux/bpf.h, FN(...)
@@ -81,16 +74,14 @@ const volatile u8 timed = 0;	 // sys_exit is attached: time and errors
 const volatile u8 latency = 0;	 // keep a distribution
 const volatile u8 breakdown = 0; // 0 one table, 1 by process, 2 by thread
 const volatile u8 filtered = 0;	 // only the calls in `wanted`
-const volatile u64 mark = 0;	 // r9 of calls that clockscope made in the program
+const volatile u64 mark = 0;	 // sixth argument of calls that clockscope made in the program
 const volatile u64 wanted[16];	 // bitmap by slot
 const volatile u32 thread_mask = 0; // which bits of a thread's number are its place in `threads`
 
 // Which table a call number belongs to; `abi` of a row.
-#define ABI_X86_64 0
+#define ABI_NATIVE 0
 #define ABI_IA32 1
-#define ABI_CALIBRATION 2 // calls that clockscope itself makes to measure the probe
-#define NR_GETPPID 110 // the call that is used for it
-#define TS_COMPAT 2	  // arch/x86/include/asm/thread_info.h: a 32-bit call is being made
+#define ABI_CALIBRATION 2 // calls of getppid that clockscope itself makes to measure the probe
 
 // Slots of `totals`: 512 numbers of each ABI, then those below.
 #define NUMBERS 512
@@ -441,10 +432,10 @@ INLINE void count_bucket(struct thread *thread, u64 ns)
 // Notes which call begins. Returns whether it is to be counted.
 INLINE u8 begin(struct thread *thread, struct task_struct *task, struct pt_regs *regs, u32 number)
 {
-	u32 abi = task->thread_info.status & TS_COMPAT ? ABI_IA32 : ABI_X86_64;
+	u32 abi = IS_32_BIT(task) ? ABI_IA32 : ABI_NATIVE;
 	u32 slot = SLOT_ODD;
 
-	if (UNLIKELY(regs->r9 == mark))
+	if (UNLIKELY(SIXTH_ARGUMENT(regs) == mark))
 		goto ignored;
 	if (LIKELY(number < NUMBERS))
 		slot = abi * NUMBERS + number;
@@ -507,7 +498,7 @@ int sys_exit(u64 *ctx)
 		// Refused before sys_enter, by a seccomp filter or a tracer: a call without a time.
 		struct pt_regs *regs = (struct pt_regs *)ctx[0];
 
-		if (begin(thread, task, regs, regs->orig_ax)) {
+		if (begin(thread, task, regs, CALL_NUMBER(regs))) {
 			count_call(thread);
 			count_return(thread, 0, 0, failed);
 		}

@@ -13,9 +13,6 @@ pub enum BpfDecline {
          --via ptrace"
     )]
     NotBuilt,
-    /// The eBPF part does not know this architecture's registers.
-    #[error("clockscope counts by eBPF on x86-64 only; use --via ptrace")]
-    Architecture,
     /// The kernel refuses eBPF to this user.
     #[error(
         "eBPF is not allowed; run as root or with CAP_BPF and CAP_PERFMON, or use --via \

@@ -1,6 +1,4 @@
-//! How the kernel names this architecture, and where it keeps registers.
+//! How the kernel names this architecture.
 
 /// `AUDIT_ARCH_X86_64`, include/uapi/linux/audit.h (Linux 6.18).
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_003e;
-/// Whether `count.bpf.c` knows where the kernel keeps a program's registers.
-pub(crate) const HAS_BPF: bool = true;

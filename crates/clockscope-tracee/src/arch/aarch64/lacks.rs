@@ -4,7 +4,7 @@
 pub const CALLERS: Option<&str> = Some("on arm64 callers are not sampled; count without them");
 /// Counting system calls by code in the program.
 pub const SITES: Option<&str> =
-    Some("on arm64 no code in the program counts system calls; try --via ptrace");
+    Some("on arm64 no code in the program counts system calls; try --via bpf");
 /// Reads that take long.
 pub const SLOW_READS: Option<&str> =
     Some("on arm64 reads cannot be made to take long; try --clock syscall");
