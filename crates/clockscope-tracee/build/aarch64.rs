@@ -9,9 +9,9 @@ pub(crate) const OPTIONS: &[&str] = &[
     "relocation-model=static",
     // General registers only, as the kernel builds its own image; atomics by exclusive loads and stores, which every
     // CPU has, and by no function of a library. rustc warns that floating-point numbers are passed differently then, and
-    // there are none here.
+    // there are none here. `x28` is the register by which a signal handler of Go finds its data: it stays the program's.
     "-C",
-    "target-feature=-neon,-outline-atomics",
+    "target-feature=-neon,-outline-atomics,+reserve-x28",
 ];
 
 /// Whether a line of assembly touches vector registers.

@@ -29,17 +29,19 @@ struct Table {
 }
 
 /// The shim with a table that knows the kernel's functions too, which lie `kernel_at` behind its
-/// base, and a segment that spans both; `None` if one of the tables is of another form or there is
-/// no room: unwinding then ends in the kernel's functions.
+/// base, and a segment that spans both; `None` if our table is of another form or there is no room: unwinding then ends in the
+/// kernel's functions, as it does where the kernel's has no table of this form.
 pub(crate) fn with_kernel_functions(ours: &[u8], kernel: &[u8], kernel_at: u64) -> Option<Vec<u8>> {
     let own = read(ours)?;
-    let theirs = read(kernel)?;
+    // Some kernels have no table on arm64. The segment spans their code all the same: by it Go knows that a signal has
+    // come in the vDSO, where the register of its own may hold something else.
+    let theirs = read(kernel).map_or_else(Vec::new, |table| table.entries);
     let distance = i64::try_from(kernel_at).ok()?;
     let mut table = HEADER.to_vec();
     table.extend(i32::try_from(own.frames - (own.at + 4)).ok()?.to_le_bytes());
-    let count = u32::try_from(own.entries.len() + theirs.entries.len()).ok()?;
+    let count = u32::try_from(own.entries.len() + theirs.len()).ok()?;
     table.extend(count.to_le_bytes());
-    let moved = theirs.entries.iter().map(|(code, frame)| (code + distance, frame + distance));
+    let moved = theirs.iter().map(|(code, frame)| (code + distance, frame + distance));
     for (code, frame) in own.entries.iter().copied().chain(moved) {
         for address in [code, frame] {
             table.extend(i32::try_from(address - own.at).ok()?.to_le_bytes());
