@@ -5,6 +5,7 @@ use fastclock::ClockId;
 use super::path::{Path, Route, Subject};
 use clockscope_sys::clock_loops::{self, CounterOrder, NoLoop};
 use clockscope_sys::loops::Loops;
+use clockscope_sys::tsc::COUNTER_NAMES;
 use clockscope_sys::vdso_call::Call;
 use clockscope_sys::vdso_functions::{Functions, NoFunctions};
 use clockscope_text::names::{self, NoSuchName};
@@ -50,7 +51,7 @@ pub const ALL: [Clock; 17] = [
 
 /// Names of the ways to read the counter: without any order, with a fence before it, and the one that
 /// waits.
-pub const COUNTERS: [&str; 3] = ["rdtsc", "lfence;rdtsc", "rdtscp"];
+pub const COUNTERS: [&str; 3] = COUNTER_NAMES;
 
 /// Other names for some of them, in plain form.
 const ALIASES: [(&str, &str); 12] = [

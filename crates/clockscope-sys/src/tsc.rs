@@ -7,7 +7,7 @@ use rustix::process::{
 };
 
 use super::arch::counter;
-pub use super::arch::counter::{has_read_after, has_thread_pointer};
+pub use super::arch::counter::{COUNTER_NAMES, has_rdtscp, has_read_after, has_thread_pointer};
 
 /// The counter now, read after everything before it is done.
 pub fn before() -> Ticks {

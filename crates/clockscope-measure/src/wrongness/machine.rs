@@ -152,7 +152,7 @@ fn counter_subjects() -> Vec<Subject> {
         Arc::new(CounterBy(clock_reads::counter)),
         Arc::new(CounterBy(clock_reads::counter_fenced)),
     ];
-    if tsc::has_read_after() {
+    if tsc::has_rdtscp() {
         sources.push(Arc::new(CounterBy(|| tsc::after().0.cast_signed())));
     }
     let subject = |(name, source): (&&'static str, Arc<dyn Readable>)| Subject {

@@ -5,6 +5,14 @@ use std::arch::asm;
 use crate::clock_loops::CounterOrder;
 use crate::loops::Loops;
 
+/// Names of the ways to read the counter, see [`CounterOrder`]; the last is that of other CPUs.
+pub const COUNTER_NAMES: [&str; 3] = ["cntvct_el0", "isb;cntvct_el0", "rdtscp"];
+
+/// False: `rdtscp` is an instruction of x86-64.
+pub fn has_rdtscp() -> bool {
+    false
+}
+
 /// True: an `isb` lets everything before it be done first.
 pub fn has_read_after() -> bool {
     true

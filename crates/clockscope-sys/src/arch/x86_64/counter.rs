@@ -7,8 +7,16 @@ use super::machine::leaf_or_nonsense;
 use crate::clock_loops::CounterOrder;
 use crate::loops::Loops;
 
-/// True if the CPU can read the counter when everything before it is done (`rdtscp`).
+/// Names of the ways to read the counter, see [`CounterOrder`].
+pub const COUNTER_NAMES: [&str; 3] = ["rdtsc", "lfence;rdtsc", "rdtscp"];
+
+/// True if the CPU can read the counter when everything before it is done.
 pub fn has_read_after() -> bool {
+    has_rdtscp()
+}
+
+/// True if the CPU has `rdtscp`.
+pub fn has_rdtscp() -> bool {
     leaf_or_nonsense(0x8000_0000).eax >= 0x8000_0001
         && leaf_or_nonsense(0x8000_0001).edx & (1 << 27) != 0
 }
