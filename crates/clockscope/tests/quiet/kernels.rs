@@ -17,7 +17,7 @@ use crate::vm::machine::Boot;
 const PROGRAMS: [&str; 4] = ["gettimeofday", "gettimeofday-static", "gettimeofday-musl", "now"];
 const CLOCKS: [&str; 4] = ["kernel", "syscall", "coarse", "tsc"];
 /// Steps of `vm/inside-kernel` with a report, besides [`PROGRAMS`] with each of [`CLOCKS`].
-const COUNTED: [&str; 15] = [
+const COUNTED: [&str; 16] = [
     "trace-reads",
     "trace-reads-static",
     "trace-reads-musl",
@@ -33,6 +33,7 @@ const COUNTED: [&str; 15] = [
     "tree-thread-exec",
     "tree-prefork",
     "trace-hash-table",
+    "forbids-counter",
 ];
 /// The same where running processes can be attached to.
 const COUNTED_IN_RUNNING: [&str; 2] = ["attach-1", "attach-2"];
