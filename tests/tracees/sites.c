@@ -3,7 +3,7 @@
 // threads that are in the middle of calls; `sites joined` makes two calls by one instruction, behind which more than one
 // number stands; `sites refused` asks for mappings of files that cannot be had; `sites faulting` is at fault right
 // before a call; `sites halted` is stopped and continued while it is given signals, and says how many it was; `sites
-// stackless` makes memory executable with a stack pointer that points nowhere.
+// stackless` makes memory executable with a stack pointer that points nowhere; `sites errors` makes calls that fail.
 //
 // Exact: only this program calls getppid. Handlers count theirs by an atomic.
 #define _GNU_SOURCE
@@ -209,6 +209,36 @@ static void without_a_stack(void)
     say_syscall("getppid", 20);
 }
 
+// Calls that fail, in threads, in a child that shares the memory, and by an instruction for all numbers. The kernel
+// refuses the first of each.
+static void *fail(void *nothing)
+{
+    REPEAT(500) {
+        char byte;
+        if (close(-1) == 0 || read(-1, &byte, 1) >= 0 || errno != EBADF) _exit(89);
+        if (mprotect((void *)1, 1, PROT_READ) == 0 || errno != EINVAL) _exit(88);
+    }
+    return nothing;
+}
+
+static void errors(void)
+{
+    pthread_t threads[THREADS];
+    fail(NULL);
+    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, fail, NULL);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    pid_t child = vfork();
+    if (child == 0) {
+        execl("/nonexistent", "nonexistent", NULL);
+        _exit(errno == ENOENT ? 0 : 87);
+    }
+    int status;
+    if (waitpid(child, &status, 0) != child || status != 0) _exit(86);
+    if (syscall(SYS_getuid) < 0) _exit(85);
+    SAY("errors close %d\nerrors read %d\nerrors mprotect %d\nerrors execve 1\n", 500 * (THREADS + 1),
+        500 * (THREADS + 1), 500 * (THREADS + 1));
+}
+
 int main(int count, char **words)
 {
     if (count != 2) return 2;
@@ -219,6 +249,7 @@ int main(int count, char **words)
     if (strcmp(mode, "refused") == 0) return refused(), 0;
     if (strcmp(mode, "faulting") == 0) return faulting(), 0;
     if (strcmp(mode, "halted") == 0) return halted(), 0;
+    if (strcmp(mode, "errors") == 0) return errors(), 0;
     if (strcmp(mode, "stackless") == 0) return without_a_stack(), 0;
     return 2;
 }

@@ -225,7 +225,8 @@ pub struct SyscallRow {
     pub number: u32,
     /// Exact number of calls.
     pub calls: u64,
-    /// Calls that returned an error; 0 with `--counts-only`, `null` where they are not known (`--via sites`).
+    /// Calls that returned an error; 0 with `--counts-only`, `null` where they are not known of all calls (`--via
+    /// sites`).
     pub errors: Option<u64>,
     /// Total time in nanoseconds, less what the probe cost; 0 with `--counts-only`.
     pub time_total_ns: u64,
@@ -247,6 +248,10 @@ pub struct BySites {
     pub sites: u64,
     /// By the kernel.
     pub kernel: u64,
+    /// Those of `sites` that returned an error; `null` where it was not seen of all, and with `--counts-only`.
+    pub errors: Option<u64>,
+    /// Those of `kernel`; 0 with `--counts-only`, too.
+    pub kernel_errors: u64,
 }
 
 /// A distribution of call times in nanoseconds.

@@ -14,7 +14,8 @@ pub(super) struct Entry<'a> {
     pub(super) name: String,
     pub(super) via: &'static str,
     pub(super) calls: u64,
-    pub(super) errors: u64,
+    /// `None` where they are not known.
+    pub(super) errors: Option<u64>,
     /// Time of all calls in nanoseconds; `None` if none was timed, or too few.
     pub(super) time_ns: Option<u64>,
     /// Average in picoseconds; `None` if no call was timed, or too few.
@@ -73,7 +74,7 @@ impl<'a> Calls<'a> {
             name: vdso_name(row),
             via: "vdso",
             calls: row.calls,
-            errors: 0,
+            errors: Some(0),
             time_ns: row.has_time().then_some(row.time_total_ns),
             average_ps: row.has_time().then_some(row.time_avg_ps),
             latency: row.latency_ns.as_ref(),
@@ -86,7 +87,7 @@ impl<'a> Calls<'a> {
             name: printable(&row.name),
             via: "syscall",
             calls: row.calls,
-            errors: row.errors.unwrap_or(0),
+            errors: row.errors,
             time_ns: self.syscalls_timed.then_some(row.time_total_ns),
             average_ps: self.syscalls_timed.then_some(row.time_avg_ps),
             latency: row.latency_ns.as_ref(),
@@ -139,12 +140,17 @@ fn sum<'a>(rows: &[Entry<'a>]) -> Entry<'a> {
         name: format!("{} others, see --all", rows.len()),
         via: "",
         calls: add(|row| row.calls),
-        errors: add(|row| row.errors),
+        errors: sum_of_known(rows),
         time_ns: is_timed.then(|| add(|row| row.time_ns.unwrap_or_default())),
         average_ps: None,
         latency: None,
         kind: rows.first().map_or(Kind::Other, |row| row.kind),
     }
+}
+
+/// Errors of all rows; `None` if those of one are not known.
+pub(super) fn sum_of_known(rows: &[Entry]) -> Option<u64> {
+    rows.iter().try_fold(0_u64, |sum, row| row.errors.map(|errors| sum.saturating_add(errors)))
 }
 
 #[cfg(test)]
@@ -199,7 +205,7 @@ mod tests {
         assert_eq!(short.len(), 12);
         let rest = &short[10];
         assert_eq!(rest.name, "3 others, see --all");
-        assert_eq!((rest.calls, rest.errors, rest.time_ns), (36, 3, Some(89 + 88 + 87)));
+        assert_eq!((rest.calls, rest.errors, rest.time_ns), (36, Some(3), Some(89 + 88 + 87)));
         assert_eq!((short[11].name.as_str(), short[11].kind), ("futex", Kind::Waiting));
         // A row for two would not be shorter.
         assert_eq!(shortened(&entries[1..], SortBy::Time).len(), 13);

@@ -65,11 +65,22 @@ pub(super) fn compared(report: &TraceReport) -> String {
         units::count(sites),
         units::count(kernel)
     );
-    let text = if differ.is_empty() {
+    let mut text = if differ.is_empty() {
         format!("{calls}, each number as the kernel counts it")
     } else {
         format!("{calls}; not equal: {}", differ.join(", "))
     };
+    let errors: Vec<String> = rows
+        .iter()
+        .filter_map(|row| Some((row, row.errors?)))
+        .filter(|(row, errors)| row.sites == row.kernel && *errors != row.kernel_errors)
+        .map(|(row, errors)| {
+            format!("{} {} of {}", row.name, units::count(errors), units::count(row.kernel_errors))
+        })
+        .collect();
+    if !errors.is_empty() {
+        text += &format!("; errors not equal: {}", errors.join(", "));
+    }
     labelled("By sites", &text)
 }
 
@@ -105,11 +116,13 @@ pub(super) fn what_it_cost(report: &TraceReport) -> String {
              costs it tens of microseconds"
                 .to_owned(),
         ),
-        "sites" => parts.push(
-            "system calls were counted by code in the program; their errors and times are not \
-             known"
-                .to_owned(),
-        ),
+        "sites" => {
+            let is_known = report.syscalls.iter().all(|row| row.errors.is_some());
+            let errors = if is_known { "" } else { ", nor is which of those with a dash failed" };
+            parts.push(format!(
+                "system calls were counted by code in the program; their times are not known{errors}"
+            ));
+        }
         "none" => parts.push("system calls were not counted".to_owned()),
         _ => {}
     }

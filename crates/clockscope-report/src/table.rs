@@ -1,7 +1,7 @@
 //! The table: cells of each column, and drawing them below their heads as `strace -c` does.
 
 use super::columns::{self, Column};
-use super::entries::{Entry, Kind};
+use super::entries::{Entry, Kind, sum_of_known};
 use clockscope_text::lines::{WIDTH, cut_middle, width};
 use clockscope_text::units;
 
@@ -49,7 +49,8 @@ struct Total {
     time_ns: Option<u128>,
     timed_calls: u128,
     calls: u128,
-    errors: u128,
+    /// `None` if those of one row are not known.
+    errors: Option<u64>,
 }
 
 impl Total {
@@ -61,7 +62,7 @@ impl Total {
                 .map(|_| timed().filter_map(|e| e.time_ns).map(u128::from).sum()),
             timed_calls: timed().map(|e| u128::from(e.calls)).sum(),
             calls: entries.iter().map(|e| u128::from(e.calls)).sum(),
-            errors: entries.iter().map(|e| u128::from(e.errors)).sum(),
+            errors: sum_of_known(entries),
         }
     }
 
@@ -74,7 +75,7 @@ impl Total {
                 _ => dash(),
             },
             Column::Calls => number(self.calls),
-            Column::Errors => number_or_blank(self.errors),
+            Column::Errors => errors(self.errors),
             Column::Name => "total".to_owned(),
             Column::Via | Column::P50 | Column::P90 | Column::P99 | Column::Max => String::new(),
         }
@@ -92,7 +93,7 @@ fn cell(column: Column, entry: &Entry, total: &Total) -> String {
         Column::Seconds => time_ns.map_or_else(dash, seconds),
         Column::Average => entry.average_ps.map_or_else(dash, |ps| micros(u128::from(ps))),
         Column::Calls => number(u128::from(entry.calls)),
-        Column::Errors => number_or_blank(u128::from(entry.errors)),
+        Column::Errors => errors(entry.errors),
         Column::Via => entry.via.to_owned(),
         Column::Name => entry.name.clone(),
         Column::P50 => latency(|l| l.p50),
@@ -105,7 +106,12 @@ fn cell(column: Column, entry: &Entry, total: &Total) -> String {
 /// What stands for the share of a call that waits.
 const WAITS: &str = "waits";
 
-/// What stands for a time that was not taken.
+/// Nothing for none, and a dash where it is not known.
+fn errors(errors: Option<u64>) -> String {
+    errors.map_or_else(dash, |errors| number_or_blank(u128::from(errors)))
+}
+
+/// What stands for what was not taken.
 fn dash() -> String {
     "-".to_owned()
 }

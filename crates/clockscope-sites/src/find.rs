@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
-    OpAccess, OpKind, Register,
+    OpAccess, OpKind, Register, RflagsBits,
 };
 
 use crate::branches::{Functions, reached};
@@ -61,6 +61,21 @@ pub struct Site {
     pub number: Option<u32>,
     /// Whether the displaced instructions do the same at every address.
     pub is_plain: bool,
+    /// What can be displaced behind a `syscall` that stays where it is, to see what the call returns.
+    pub behind: Option<Behind>,
+}
+
+/// The instructions right behind a `syscall`: nothing goes to them but the instruction itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// Bytes of the instructions.
+    pub displaced: usize,
+    /// Whether they do the same at every address.
+    pub is_plain: bool,
+    /// Whether somebody may look at the flags that they find.
+    pub wants_flags: bool,
+    /// They, and what is never executed behind them where they leave no room for a jump.
+    pub original: Vec<u8>,
 }
 
 /// A `syscall` instruction whose calls cannot be counted.
@@ -150,8 +165,29 @@ pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
         }
         !is_reached
     });
+    keep_apart(file, &code.segments, &mut found.sites);
     found.left.sort_unstable_by_key(|left| left.syscall);
     Ok(found)
+}
+
+/// Leaves what is behind a `syscall` where it is if a near branch goes there, or it is displaced for the next one.
+fn keep_apart(file: &[u8], segments: &[Segment], sites: &mut [Site]) {
+    // The begin of these counts, too.
+    let behind = |site: &Site| site.after() - 1..site.after() + JUMP as u64 - 1;
+    let ranges: Vec<Range<u64>> = sites.iter().map(behind).collect();
+    let mut reached = reached(file, segments, &ranges).into_iter();
+    let windows: Vec<u64> = sites.iter().skip(1).map(|site| site.window).collect();
+    let mut next = windows.into_iter();
+    for site in sites {
+        let is_free = next.next().is_none_or(|window| {
+            site.behind
+                .as_ref()
+                .is_none_or(|behind| site.after() + behind.original.len() as u64 <= window)
+        });
+        if reached.next() != Some(false) || !is_free {
+            site.behind = None;
+        }
+    }
 }
 
 /// The site at an address; `None` if the bytes there are no instruction of their own.
@@ -210,19 +246,30 @@ fn within(
         return Err(Why::NotDecoded);
     }
     let jumps_anywhere = decoded.jumps_anywhere;
-    let mut windows = Vec::from_iter(before(instructions, index));
+    let mut windows = Vec::from_iter(from_its_number(instructions, index));
+    windows.extend(before(instructions, index));
     if may_move(instructions, index) {
         windows.extend(around_it(instructions, index));
     }
+    // Where the number is displaced, too, it is known.
+    windows.sort_by_key(|displaced| {
+        let before = displaced.partition_point(|one| one.ip() < syscall);
+        number(&displaced[..before], &[]).is_none()
+    });
     let windows: Vec<Vec<Instruction>> = windows.into_iter().map(<[_]>::to_vec).collect();
+    let following: Vec<Instruction> =
+        instructions[index + 1..].iter().take(JUMP).copied().collect();
     let mut why = Why::Immovable;
     for displaced in windows {
-        let site = Site::of(functions, &displaced, syscall).ok_or(Why::NotDecoded)?;
+        let mut site = Site::of(functions, &displaced, syscall).ok_or(Why::NotDecoded)?;
         if functions.goes_into(&site.closed()) {
             why = Why::JumpedTo;
         } else if jumps_anywhere && !displaced.last().is_some_and(keeps_a_pointer) {
             why = Why::JumpsAnywhere;
         } else {
+            if site.stays() && !jumps_anywhere {
+                site.behind = behind(functions, &following);
+            }
             return Ok(Some(site));
         }
     }
@@ -246,15 +293,27 @@ fn behind_its_number(functions: &mut Functions<'_>, syscall: u64) -> Result<Site
 impl Site {
     fn of(functions: &Functions<'_>, displaced: &[Instruction], syscall: u64) -> Option<Self> {
         let (window, end) = (displaced.first()?.ip(), displaced.last()?.next_ip());
-        let is_plain = displaced.iter().all(|instruction| {
-            matches!(instruction.flow_control(), FlowControl::Next | FlowControl::Call)
-                && !instruction.is_ip_rel_memory_operand()
-        });
+        let is_plain = displaced.iter().all(is_plain);
         let original = functions.bytes(&(window..end.max(syscall + 2)))?.to_vec();
         // Nobody goes into these; other code may come to them with another number than what stands before says.
         let before = displaced.partition_point(|instruction| instruction.ip() < syscall);
         let number = number(&displaced[..before], &[]);
-        Some(Self { window, syscall, end, original, number, is_plain })
+        Some(Self { window, syscall, end, original, number, is_plain, behind: None })
+    }
+
+    /// Whether it is seen which of its calls are in error: the number is known, and what is behind is displaced.
+    pub fn sees_errors(&self) -> bool {
+        self.number.is_some() && (self.behind.is_some() || !self.stays())
+    }
+
+    /// Whether the `syscall` stays where it is.
+    pub(crate) fn stays(&self) -> bool {
+        self.end <= self.syscall
+    }
+
+    /// Address behind the `syscall`.
+    pub(crate) fn after(&self) -> u64 {
+        self.syscall + 2
     }
 
     /// Addresses from the first to the one before which nothing else may go: not to the last either.
@@ -289,6 +348,22 @@ fn before(instructions: &[Instruction], index: usize) -> Option<&[Instruction]> 
     Some(&instructions[first..index])
 }
 
+/// The instructions before the one with this index from where the number of the call stands, if that is not among those
+/// that make room for a jump.
+fn from_its_number(instructions: &[Instruction], index: usize) -> Option<&[Instruction]> {
+    const SHORTLY: usize = 8;
+    let mut info = InstructionInfoFactory::new();
+    let shortest = before(instructions, index)?.len();
+    let shortly = index.saturating_sub(SHORTLY)..index;
+    let sets = |instruction: &Instruction| changes(&mut info, instruction, Register::RAX);
+    let first = shortly.start + instructions[shortly].iter().rposition(sets)?;
+    let displaced = &instructions[first..index];
+    let is_movable =
+        displaced.iter().all(|one| is_movable(one) && one.flow_control() == FlowControl::Next);
+    (displaced.len() > shortest && is_movable && number(displaced, &[]).is_some())
+        .then_some(displaced)
+}
+
 /// Those with the one with this index that make room for a jump, with the fewest before it first.
 fn around_it(instructions: &[Instruction], index: usize) -> impl Iterator<Item = &[Instruction]> {
     let begins = (0..3).map_while(move |before| {
@@ -307,6 +382,80 @@ fn around_it(instructions: &[Instruction], index: usize) -> impl Iterator<Item =
     })
 }
 
+/// What can be displaced of the instructions behind a `syscall`.
+fn behind(functions: &mut Functions<'_>, following: &[Instruction]) -> Option<Behind> {
+    let start = following.first()?.ip();
+    let room = start..start + JUMP as u64;
+    let leaves = |instruction: &Instruction| {
+        matches!(instruction.flow_control(), FlowControl::Return | FlowControl::UnconditionalBranch)
+    };
+    let mut end = start;
+    for instruction in following.iter().take_while(|one| one.ip() < room.end) {
+        if !is_movable(instruction) && !leaves(instruction) {
+            return None;
+        }
+        end = instruction.next_ip();
+        if leaves(instruction) {
+            break;
+        }
+    }
+    let has_room = end >= room.end || is_filling(functions, &(end..room.end));
+    if !has_room || end == start {
+        return None;
+    }
+    // Its begin counts, too.
+    if functions.goes_into(&(start - 1..end.max(room.end) - 1)) {
+        return None;
+    }
+    let original = functions.bytes(&(start..end.max(room.end)))?.to_vec();
+    let is_plain = following.iter().take_while(|one| one.ip() < end).all(is_plain);
+    let displaced = usize::try_from(end - start).ok()?;
+    Some(Behind { displaced, is_plain, wants_flags: !sets_flags(following), original })
+}
+
+/// Whether code leaves the flags that it finds alone: it sets all before it looks at one, or returns, where by the
+/// calling convention nobody does.
+fn sets_flags(code: &[Instruction]) -> bool {
+    const ALL: u32 = RflagsBits::OF
+        | RflagsBits::SF
+        | RflagsBits::ZF
+        | RflagsBits::AF
+        | RflagsBits::CF
+        | RflagsBits::PF;
+    let mut open = ALL;
+    for instruction in code {
+        if instruction.rflags_read() & open != 0 {
+            return false;
+        }
+        open &= !instruction.rflags_modified();
+        if open == 0 || instruction.flow_control() == FlowControl::Return {
+            return true;
+        }
+        if instruction.flow_control() != FlowControl::Next {
+            return false;
+        }
+    }
+    false
+}
+
+/// Whether there is what compilers fill the room between functions with.
+fn is_filling(functions: &Functions<'_>, range: &Range<u64>) -> bool {
+    const LONGEST: u64 = 15;
+    let whole = range.start..range.end + LONGEST;
+    let Some(bytes) = functions.bytes(&whole) else { return false };
+    let mut at = range.start;
+    for instruction in Decoder::with_ip(64, bytes, range.start, DecoderOptions::NONE).iter() {
+        if at >= range.end {
+            break;
+        }
+        if !matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
+            return false;
+        }
+        at = instruction.next_ip();
+    }
+    at >= range.end
+}
+
 /// Whether the instruction before a `syscall` is that of `__syscall_cp_asm` (musl) and `__syscall_cancel_arch` (glibc from
 /// 2.41 on), `mov [rsp+8], r11`: these are known, and nothing goes into their middle, whatever lies beside them in a
 /// file that does not name them.
@@ -316,6 +465,14 @@ fn keeps_a_pointer(instruction: &Instruction) -> bool {
         && instruction.memory_base() == Register::RSP
         && instruction.op1_kind() == OpKind::Register
         && instruction.op1_register() == Register::R11
+}
+
+/// Whether an instruction does the same at every address.
+fn is_plain(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.flow_control(),
+        FlowControl::Next | FlowControl::Call | FlowControl::Return
+    ) && !instruction.is_ip_rel_memory_operand()
 }
 
 fn is_movable(instruction: &Instruction) -> bool {

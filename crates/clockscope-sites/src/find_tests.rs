@@ -39,6 +39,22 @@ fn what_is_displaced_makes_room_and_overlaps_with_nothing() {
     }
 }
 
+/// Errors are seen where nothing else goes to what is behind.
+#[test]
+fn what_nearly_all_calls_of_the_c_library_return_is_seen() {
+    let found = find(&libc()).expect("an ELF file");
+    let named = found.sites.iter().filter(|site| site.number.is_some());
+    let (seen, unseen): (Vec<_>, Vec<_>) = named.partition(|site| site.sees_errors());
+    assert!(unseen.len() * 10 < seen.len(), "{} {unseen:x?}", seen.len());
+    let mut sites = found.sites.iter().peekable();
+    while let Some(site) = sites.next() {
+        let Some(behind) = &site.behind else { continue };
+        assert!(behind.original.len() >= JUMP.max(behind.displaced), "{site:x?}");
+        let end = site.after() + behind.original.len() as u64;
+        assert!(sites.peek().is_none_or(|next| end <= next.window), "{site:x?}");
+    }
+}
+
 #[test]
 fn where_handlers_of_signals_return_is_left() {
     let found = find(&libc()).expect("an ELF file");

@@ -9,10 +9,10 @@ mod find;
 mod stubs;
 
 pub use elf::Unreadable;
-pub use find::{Found, Left, Segment, Site, Why, find};
+pub use find::{Behind, Found, Left, Segment, Site, Why, find};
 pub use stubs::{
-    Head, JUMP, KEPT, KEPT_SIZE, MADE_CODE, MAPPED, NOTICE, NUMBERS, OTHERS, SEALED, SHARDS, Stubs,
-    TABLE_WORDS, Write,
+    ERRORS, Head, JUMP, KEPT, KEPT_SIZE, KINDS, MADE_CODE, MAPPED, NOTICE, NUMBERS, OTHERS,
+    OWN_KINDS, SEALED, SEEN, SHARDS, Stubs, TABLE_WORDS, UNSEEN, Write,
 };
 
 /// The example of the README is tried.

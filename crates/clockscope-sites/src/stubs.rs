@@ -41,7 +41,15 @@ pub const MADE_CODE: usize = NUMBERS + 1;
 pub const SEALED: usize = NUMBERS + 2;
 /// The word that counts how often a file was mapped to be executed.
 pub const MAPPED: usize = NUMBERS + 3;
-/// Parts of the table that are added to with a lock. Words that do not count calls are in the first.
+/// Kinds of words: calls whose errors are counted, calls whose errors are not, and errors, by the number of the call.
+pub const KINDS: usize = 3;
+/// Calls whose errors are counted, if there are some.
+pub const SEEN: usize = 0;
+/// Calls that may have been in error or not.
+pub const UNSEEN: usize = 1;
+/// Calls that were in error.
+pub const ERRORS: usize = 2;
+/// Parts of the table that are added to with a lock, of each kind one behind the other. Words that do not count calls are in the first.
 pub const SHARDS: usize = 8;
 /// Places for the registers of threads that tell of a mapping, at [`Head::kept`]; more of them do not tell.
 pub const KEPT: usize = 4;
@@ -51,6 +59,10 @@ pub const KEPT_SIZE: usize = 8 * 8 + INFO;
 const INFO: usize = 128;
 /// Words of each part of the table, of eight bytes.
 pub const TABLE_WORDS: usize = 512;
+/// Kinds that a process's own part has, one behind the other: errors are added with a lock.
+pub const OWN_KINDS: usize = 2;
+/// Bytes of a part.
+const PART: usize = 8 * TABLE_WORDS;
 /// The signal by which a thread tells that it is about to map a file: `SIGURG`, which is ignored by default.
 pub const NOTICE: i32 = 23;
 
@@ -280,7 +292,10 @@ impl Stubs {
             let stub = at + code.len() as u64;
             let window = site.window.wrapping_add(bias);
             jumps.push(Write { at: window, bytes: jump(window, stub)?.to_vec() });
-            self.stub(site, bias, stub, &mut code)?;
+            if let Some(stub) = self.stub(site, bias, stub, &mut code)? {
+                let after = site.after().wrapping_add(bias);
+                jumps.push(Write { at: after, bytes: jump(after, stub)?.to_vec() });
+            }
         }
         let used = self.used + code.len().next_multiple_of(16);
         if used > self.size {
@@ -290,26 +305,24 @@ impl Stubs {
         Some((Write { at, bytes: code }, jumps))
     }
 
-    fn stub(&self, site: &Site, bias: u64, at: u64, code: &mut Vec<u8>) -> Option<()> {
+    /// The stub of a site, behind other code. Gives where the one is that its calls return to, if it sees errors.
+    fn stub(&self, site: &Site, bias: u64, at: u64, code: &mut Vec<u8>) -> Option<Option<u64>> {
         let begin = code.len();
-        let stays = site.end <= site.syscall;
         let at_syscall = usize::try_from(site.syscall - site.window).ok()?;
         let (before, itself) = site.original.split_at_checked(at_syscall)?;
-        if site.is_plain {
-            code.extend(before);
-        } else {
-            code.extend(moved(before, site.window.wrapping_add(bias), at)?);
-        }
+        moved(before, site.is_plain, site.window.wrapping_add(bias), at, code)?;
         let here = |code: &Vec<u8>| at + (code.len() - begin) as u64;
         let number = site.number.and_then(|number| usize::try_from(number).ok());
         let number = number.filter(|number| *number < NUMBERS);
+        let sees_errors = number.is_some() && site.sees_errors();
+        let kind = if sees_errors { SEEN } else { UNSEEN };
         code.extend(KEEP);
         code.extend(OWN);
         code.extend(self.own.to_le_bytes());
         code.extend(IF_OWN);
         let if_not = code.len();
         code.push(0);
-        increment(number, &[], code);
+        increment(number, &[], kind * PART, code);
         let counted = here(code);
         if site.number.is_none_or(|number| LOOKED_AT.contains(&number)) {
             code.extend(LOOK);
@@ -317,22 +330,65 @@ impl Stubs {
             code.extend(near(behind, self.base + assembled().look)?);
         }
         code.extend(RESTORE);
-        if stays {
+        let after = site.after().wrapping_add(bias);
+        let mut to_errors = None;
+        if site.stays() {
             code.extend(jump(here(code), site.syscall.wrapping_add(bias))?);
         } else {
-            code.extend(moved(itself, site.syscall.wrapping_add(bias), here(code))?);
+            let (call, rest) = itself.split_at_checked(2)?;
+            code.extend(call);
+            to_errors = sees_errors.then(|| look_for_errors(true, code));
+            moved(rest, false, after, here(code), code)?;
             code.extend(jump(here(code), site.end.wrapping_add(bias))?);
         }
-        code[if_not] = u8::try_from(code.len() - if_not - 1).ok().filter(|far| *far < 0x80)?;
+        code[if_not] = short(code.len() - if_not - 1)?;
         code.extend(SHARD);
         code.extend(near(here(code) + 4, self.base)?);
-        increment(number, &[LOCK], code);
+        increment(number, &[LOCK], kind * SHARDS * PART, code);
         code.extend(jump(here(code), counted)?);
-        Some(())
+        let mut returns_to = None;
+        if let (Some(behind), true) = (&site.behind, sees_errors) {
+            returns_to = Some(here(code));
+            to_errors = Some(look_for_errors(behind.wants_flags, code));
+            let displaced = &behind.original[..behind.displaced];
+            moved(displaced, behind.is_plain, after, here(code), code)?;
+            code.extend(jump(here(code), after + behind.displaced as u64)?);
+        }
+        if let Some(to_errors) = to_errors {
+            code[to_errors] = short(code.len() - to_errors - 1)?;
+            code.extend(SHARD);
+            code.extend(near(here(code) + 4, self.base)?);
+            increment(number, &[LOCK], ERRORS * SHARDS * PART, code);
+            let goes_on = at + (to_errors + 1 - begin) as u64;
+            code.extend(jump(here(code), goes_on)?);
+        }
+        Some(returns_to)
     }
 }
 
-/// Keeps the number in `r11` and the flags in `ax`.
+/// Looks at what a call has returned, with or without the flags being kept. Gives where the distance is to be of a jump
+/// for errors, which is to lead back to behind it.
+fn look_for_errors(keeps_flags: bool, code: &mut Vec<u8>) -> usize {
+    if keeps_flags {
+        code.extend(KEEP);
+        code.extend(IF_KEPT_ERROR);
+    } else {
+        code.extend(IF_ERROR);
+    }
+    let distance = code.len();
+    code.push(0);
+    if keeps_flags {
+        code.extend(RESTORE);
+    }
+    distance
+}
+
+/// The distance of a short jump forward.
+fn short(distance: usize) -> Option<u8> {
+    u8::try_from(distance).ok().filter(|distance| *distance < 0x80)
+}
+
+/// Keeps the number or the result in `r11` and the flags in `ax`.
 #[rustfmt::skip]
 const KEEP: &[u8] = &[
     0x49, 0x89, 0xc3,                   // mov r11, rax
@@ -358,30 +414,35 @@ const SHARD: &[u8] = &[
 ];
 const LOCK: u8 = 0xf0;
 
-/// Adds one to the word of a number, or of that in `r11`, in the part of the table at `rcx`.
-fn increment(number: Option<usize>, prefix: &[u8], code: &mut Vec<u8>) {
-    let fixed = |number: usize| {
-        let word = u32::try_from(8 * number).expect("small").to_le_bytes();
-        // inc qword [rcx+word]
-        [prefix, &[0x48, 0xff, 0x81], &word].concat()
+/// `cmp rax, -4095` and a jump if it is not below, without the distance.
+const IF_ERROR: &[u8] = &[0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0x73];
+/// The same of `r11`.
+const IF_KEPT_ERROR: &[u8] = &[0x49, 0x81, 0xfb, 0x01, 0xf0, 0xff, 0xff, 0x73];
+
+/// Adds one to the word of a number, or of that in `r11`, at some distance from `rcx`.
+fn increment(number: Option<usize>, prefix: &[u8], distance: usize, code: &mut Vec<u8>) {
+    let word = |number: usize| {
+        u32::try_from(distance + 8 * number).expect("smaller than the table").to_le_bytes()
     };
+    // inc qword [rcx+word]
+    let fixed = |number: usize| [prefix, &[0x48, 0xff, 0x81], &word(number)].concat();
     if let Some(number) = number {
         return code.extend(fixed(number));
     }
-    // inc qword [rcx+r11*8]
-    let any = [prefix, &[0x4a, 0xff, 0x04, 0xd9]].concat();
+    // inc qword [rcx+r11*8+distance]
+    let any = [prefix, &[0x4a, 0xff, 0x84, 0xd9], &word(0)].concat();
     let others = fixed(OTHERS);
-    let short = |bytes: &[u8]| u8::try_from(bytes.len()).expect("an instruction");
+    let length = |bytes: &[u8]| u8::try_from(bytes.len()).expect("an instruction");
     // cmp r11, 500; jae others
-    code.extend([0x49, 0x81, 0xfb, 0xf4, 1, 0, 0, 0x73, short(&any) + 2]);
+    code.extend([0x49, 0x81, 0xfb, 0xf4, 1, 0, 0, 0x73, length(&any) + 2]);
     code.extend(&any);
-    code.extend([0xeb, short(&others)]);
+    code.extend([0xeb, length(&others)]);
     code.extend(others);
 }
 
 /// `lea rcx, [rip+5]` and a jump without the distance.
 const LOOK: &[u8] = &[0x48, 0x8d, 0x0d, 5, 0, 0, 0, 0xe9];
-/// The flags and the number again.
+/// The flags and the number or the result again.
 #[rustfmt::skip]
 const RESTORE: &[u8] = &[
     0x04, 0x7f,                         // add al, 7fh
@@ -399,13 +460,18 @@ fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
     Some([0xe9, a, b, c, d])
 }
 
-/// Instructions that say where they are, at another address.
-fn moved(bytes: &[u8], from: u64, to: u64) -> Option<Vec<u8>> {
+/// Instructions at another address, where those that say where they are say the same.
+fn moved(bytes: &[u8], is_plain: bool, from: u64, to: u64, code: &mut Vec<u8>) -> Option<()> {
+    if is_plain {
+        code.extend(bytes);
+        return Some(());
+    }
     let instructions: Vec<Instruction> =
         Decoder::with_ip(64, bytes, from, DecoderOptions::NONE).iter().collect();
     let block = InstructionBlock::new(&instructions, to);
     let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).ok()?;
-    Some(encoded.code_buffer)
+    code.extend(encoded.code_buffer);
+    Some(())
 }
 
 #[cfg(test)]
@@ -413,6 +479,7 @@ mod tests {
     use iced_x86::{Formatter as _, NasmFormatter};
 
     use super::*;
+    use crate::find::Behind;
 
     const BASE: u64 = 0x10_0000;
     const HEAD: Head = Head {
@@ -444,6 +511,7 @@ mod tests {
             original: original.to_vec(),
             number,
             is_plain,
+            behind: None,
         }
     }
 
@@ -472,7 +540,7 @@ mod tests {
             "mov rcx,700000020000h".to_owned(),
             "mov rcx,[rcx]".to_owned(),
             format!("jrcxz {locked:016X}h"),
-            "inc qword [rcx+370h]".to_owned(),
+            "inc qword [rcx+1370h]".to_owned(),
             "add al,7Fh".to_owned(),
             "sahf".to_owned(),
             "mov rax,r11".to_owned(),
@@ -481,11 +549,33 @@ mod tests {
             "shr ecx,0Bh".to_owned(),
             "and ecx,7000h".to_owned(),
             format!("add rcx,[rel {table:X}h]"),
-            "lock inc qword [rcx+370h]".to_owned(),
+            "lock inc qword [rcx+8370h]".to_owned(),
             format!("jmp {counted:016X}h"),
         ];
         assert_eq!(code, expected);
         assert!(jumps.len() == 1 && jumps[0].starts_with("jmp 00000000001"), "{jumps:?}");
+    }
+
+    #[test]
+    fn what_a_call_returns_is_looked_at_behind_it() {
+        // mov eax,110; syscall; cmp rax,-4096
+        let getppid = [0xb8, 110, 0, 0, 0, 0x0f, 0x05];
+        let compare = [0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff];
+        let mut site = site(&getppid, 5, Some(110), true);
+        let original = compare.to_vec();
+        site.behind = Some(Behind { displaced: 6, is_plain: true, wants_flags: false, original });
+        let (code, jumps) = stub(site, 0x40_0000);
+        assert!(code.iter().any(|line| line == "inc qword [rcx+370h]"), "{code:#?}");
+        assert!(code.iter().any(|line| line == "lock inc qword [rcx+370h]"), "{code:#?}");
+        assert_eq!(jumps.len(), 2);
+        let at =
+            code.iter().position(|line| line.contains("0FFFFFFFFFFFFF001h")).expect("a compare");
+        assert!(code[at + 1].starts_with("jae short"), "{code:#?}");
+        assert_eq!(code[at + 2], "cmp rax,0FFFFFFFFFFFFF000h");
+        assert_eq!(code[at + 3], "jmp 000000000040100Dh");
+        assert_eq!(code[at + 8], "lock inc qword [rcx+10370h]");
+        assert!(code[at + 9].starts_with("jmp 00000000001"), "{code:#?}");
+        assert_eq!(code.len(), at + 10);
     }
 
     #[test]
@@ -495,11 +585,12 @@ mod tests {
         let compared: Vec<usize> =
             (0..code.len()).filter(|at| code[*at] == "cmp r11,1F4h").collect();
         assert_eq!(compared.len(), 2, "{code:#?}");
-        for (at, lock) in compared.into_iter().zip(["", "lock "]) {
+        for (at, lock, unseen) in [(compared[0], "", 0x1000), (compared[1], "lock ", 0x8000)] {
             assert!(code[at + 1].starts_with("jae short"), "{code:#?}");
-            assert_eq!(code[at + 2], format!("{lock}inc qword [rcx+r11*8]"));
+            assert_eq!(code[at + 2], format!("{lock}inc qword [rcx+r11*8+{unseen:X}h]"));
             assert!(code[at + 3].starts_with("jmp short"), "{code:#?}");
-            assert_eq!(code[at + 4], format!("{lock}inc qword [rcx+0{:X}h]", 8 * OTHERS));
+            let others = unseen + 8 * OTHERS;
+            assert_eq!(code[at + 4], format!("{lock}inc qword [rcx+{others:X}h]"));
         }
         // Which call it is is looked at, and it goes on right behind.
         let at = code.iter().position(|line| line.starts_with("lea rcx,[rel ")).expect("a call");

@@ -30,6 +30,7 @@ use clockscope_tracee::counts::{Calls, Times, Timings};
 use clockscope_tracee::follow::End;
 use clockscope_tracee::processes::{Process, Processes};
 use clockscope_tracee::session::Session;
+use clockscope_tracee::sites::{SiteCalls, SiteWords};
 
 /// What turns ticks into time.
 pub struct TickTime {
@@ -305,7 +306,7 @@ pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceRe
     vdso.retain(|row| (source.wanted)(&row.function));
     let mut syscalls = syscall_rows(&tallies, &cost, source.latency);
     if matches!(source.counter, Counter::Sites) {
-        syscalls.iter_mut().for_each(|row| row.errors = None);
+        leave_out_unseen_errors(&mut syscalls, processes);
     }
     syscalls.retain(|row| (source.wanted)(&row.name));
     let followed = &source.outcome.followed;
@@ -373,39 +374,61 @@ pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceRe
 /// What code in the programs has counted.
 fn site_tallies(processes: &Processes) -> Vec<SyscallTally> {
     let words = processes.site_words();
-    let tallies = words.calls().map(|(number, calls)| {
-        let number = number.unwrap_or(SyscallTally::OTHER);
-        SyscallTally { calls, ..SyscallTally::new(0, 0, Abi::Native, number) }
+    let tallies = words.calls().map(|counted| SyscallTally {
+        calls: counted.calls,
+        errors: counted.errors.unwrap_or(0),
+        ..SyscallTally::new(0, 0, Abi::Native, tally_number(&counted))
     });
     tallies.collect()
 }
 
+fn tally_number(counted: &SiteCalls) -> u32 {
+    counted.number.unwrap_or(SyscallTally::OTHER)
+}
+
+/// What code in the programs has not seen of all calls of a number is not known.
+fn leave_out_unseen_errors(rows: &mut [SyscallRow], processes: &Processes) {
+    let words = processes.site_words();
+    let unseen = words.calls().filter(|counted| counted.errors.is_none());
+    let unseen: BTreeSet<u32> = unseen.map(|counted| tally_number(&counted)).collect();
+    for row in rows.iter_mut().filter(|row| unseen.contains(&row.number)) {
+        row.errors = None;
+    }
+}
+
 /// What code in the programs and the kernel have counted of each wanted call, where one of them has counted any.
 fn compared(
-    in_program: &[SyscallTally],
+    in_program: &SiteWords,
     in_kernel: &[SyscallTally],
     wanted: &dyn Fn(&str) -> bool,
 ) -> Vec<BySites> {
     let mut rows: BTreeMap<String, BySites> = BTreeMap::new();
-    let mut add = |tally: &SyscallTally, to: fn(&mut BySites) -> &mut u64| {
+    // Not with --counts-only.
+    let sees_errors = in_kernel.iter().any(|tally| tally.timed > 0);
+    let named = |name: String| BySites { name, ..BySites::default() };
+    for counted in in_program.calls() {
+        let name = SyscallTally::new(0, 0, Abi::Native, tally_number(&counted)).name();
+        let row = rows.entry(name.clone()).or_insert_with(|| named(name));
+        (row.sites, row.errors) = (counted.calls, counted.errors.filter(|_| sees_errors));
+    }
+    for tally in in_kernel {
         let name = tally.name();
-        let row = rows.entry(name.clone()).or_insert(BySites { name, ..BySites::default() });
-        *to(row) += tally.calls;
-    };
-    in_program.iter().for_each(|tally| add(tally, |row| &mut row.sites));
-    in_kernel.iter().for_each(|tally| add(tally, |row| &mut row.kernel));
+        let row = rows.entry(name.clone()).or_insert_with(|| named(name));
+        row.kernel += tally.calls;
+        row.kernel_errors += tally.errors;
+    }
     rows.into_values().filter(|row| wanted(&row.name)).collect()
 }
 
 /// System calls, what counting them costs, and, where it was asked for, how two ways to count them compare.
 fn tallies(source: &Source<'_>) -> anyhow::Result<(Vec<SyscallTally>, ProbeCost, Vec<BySites>)> {
     let (tallies, cost) = source.counter.read()?;
-    let in_program = || site_tallies(&source.outcome.processes);
+    let processes = &source.outcome.processes;
     Ok(match source.counter {
-        Counter::Sites => (in_program(), cost, Vec::new()),
+        Counter::Sites => (site_tallies(processes), cost, Vec::new()),
         _ => {
-            let in_program = in_program();
-            let is_both = !in_program.is_empty();
+            let in_program = processes.site_words();
+            let is_both = in_program.calls().next().is_some();
             let by_sites = is_both.then(|| compared(&in_program, &tallies, source.wanted));
             (tallies, cost, by_sites.unwrap_or_default())
         }

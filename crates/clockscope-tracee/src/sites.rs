@@ -17,15 +17,18 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::install::image_of;
 use super::processes::Process;
 use super::stepping;
-use clockscope_sites::{Found, Head, MADE_CODE, MAPPED, NOTICE, OTHERS, Site, Stubs, Why, Write};
+use clockscope_sites::{
+    ERRORS, Found, Head, JUMP, KINDS, MADE_CODE, MAPPED, NOTICE, OTHERS, SEEN, Site, Stubs, UNSEEN,
+    Why, Write,
+};
 use clockscope_sys::memory;
 use clockscope_sys::proc_text;
 use clockscope_sys::ptrace::{self, Registers, SignalInfo, SyscallStop};
 use clockscope_sys::shm::Segment;
 use clockscope_text::units;
 use vdso_image::layout::{
-    AREA_SIZE, AREAS, INSTALL_MARK, Kept, LIVE_OFFSET, PAGE, SHARED_OFFSET, SITE_OWN, SITE_SHARDS,
-    SITE_WORDS, Shared, THREADS_OFFSET, Threads,
+    AREA_SIZE, AREAS, INSTALL_MARK, Kept, LIVE_OFFSET, PAGE, SHARED_OFFSET, SITE_KINDS, SITE_OWN,
+    SITE_OWN_KINDS, SITE_SHARDS, SITE_WORDS, Shared, THREADS_OFFSET, Threads,
 };
 use vdso_reader::maps::{self, Mapping};
 
@@ -37,6 +40,8 @@ const FILE_MAX: u64 = 1 << 30;
 const VDSO: &str = "[vdso]";
 const SYS_MMAP: u64 = 9;
 const PROT_EXEC: u64 = 4;
+/// `exit(2)` and `exit_group(2)`, which are never in error.
+const NEVER_RETURN: [usize; 2] = [60, 231];
 /// Offset from the image of the word that says where the process's own part of the table is.
 const OWN: u64 = (THREADS_OFFSET + std::mem::offset_of!(Threads, own_site_part)) as u64;
 /// What is not counted, for one and for several.
@@ -51,41 +56,64 @@ const UNREADABLE: Lost = ("file that could not be read", "files that could not b
 /// Negative results of system calls that the kernel makes again, include/linux/errno.h (Linux 6.18).
 const RESTARTS: std::ops::RangeInclusive<u64> = 512..=516;
 const _: () = {
+    assert!(KINDS == SITE_KINDS && clockscope_sites::OWN_KINDS == SITE_OWN_KINDS);
     assert!(clockscope_sites::SHARDS == SITE_SHARDS && clockscope_sites::TABLE_WORDS == SITE_WORDS);
     assert!(clockscope_sites::KEPT == vdso_image::layout::KEPT);
     assert!(clockscope_sites::KEPT_SIZE == size_of::<Kept>());
 };
 
-/// The words of the table, all parts of it together.
+/// The words of the table, all parts of it together, by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SiteWords(Vec<u64>);
+pub struct SiteWords([Vec<u64>; KINDS]);
+
+/// How often code in the program has counted a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteCalls {
+    /// Its number; `None` stands for all numbers that the table has no word for.
+    pub number: Option<u32>,
+    /// Calls.
+    pub calls: u64,
+    /// Those that returned an error; `None` if that was not seen of all of them.
+    pub errors: Option<u64>,
+}
 
 impl SiteWords {
     /// Adds what stands in the pages of a process.
     pub(crate) fn add(&mut self, pages: &Shared) {
-        self.0.resize(MAPPED + 1, 0);
         let used = pages.header.site_parts_used.load(Relaxed);
-        let (with_lock, own) = pages.sites.split_at(SITE_SHARDS);
+        let own = pages.own_sites.iter().enumerate();
         // Looking at the others would make the kernel give them memory.
-        let own = own.iter().enumerate().filter(|(part, _)| used >> part & 1 == 1);
-        for part in with_lock.iter().chain(own.map(|(_, part)| part)) {
-            for (sum, word) in self.0.iter_mut().zip(part) {
+        let own = own
+            .filter(|(part, _)| used >> part & 1 == 1)
+            .flat_map(|(_, part)| part.iter().zip(0..));
+        let with_lock = pages.sites.iter().zip(0..);
+        let with_lock =
+            with_lock.flat_map(|(parts, kind)| parts.iter().map(move |part| (part, kind)));
+        for (part, kind) in with_lock.chain(own) {
+            let sums: &mut Vec<u64> = &mut self.0[kind];
+            sums.resize(MAPPED + 1, 0);
+            for (sum, word) in sums.iter_mut().zip(part) {
                 *sum = sum.saturating_add(word.load(Relaxed));
             }
         }
     }
 
-    /// Numbers of system calls and how often each was made; `None` stands for all numbers that the table has no
-    /// word for.
-    pub fn calls(&self) -> impl Iterator<Item = (Option<u32>, u64)> + '_ {
-        let words = self.0.iter().copied().enumerate().take(OTHERS + 1);
-        words
-            .filter(|(_, calls)| *calls > 0)
-            .map(|(number, calls)| (u32::try_from(number).ok().filter(|_| number != OTHERS), calls))
+    /// The system calls that were made.
+    pub fn calls(&self) -> impl Iterator<Item = SiteCalls> + '_ {
+        let of_number = |number: usize| {
+            let unseen = self.word(UNSEEN, number);
+            let is_seen = unseen == 0 || NEVER_RETURN.contains(&number);
+            SiteCalls {
+                number: u32::try_from(number).ok().filter(|_| number != OTHERS),
+                calls: self.word(SEEN, number).saturating_add(unseen),
+                errors: is_seen.then(|| self.word(ERRORS, number)),
+            }
+        };
+        (0..=OTHERS).map(of_number).filter(|row| row.calls > 0)
     }
 
-    fn word(&self, word: usize) -> u64 {
-        self.0.get(word).copied().unwrap_or(0)
+    fn word(&self, kind: usize, word: usize) -> u64 {
+        self.0[kind].get(word).copied().unwrap_or(0)
     }
 }
 
@@ -138,8 +166,8 @@ impl Part {
 
     /// Where it is in a process with this image.
     fn address(&self, image: u64) -> u64 {
-        let first = SHARED_OFFSET + std::mem::offset_of!(Shared, sites);
-        image + (first + (SITE_SHARDS + self.index) * PAGE) as u64
+        let first = SHARED_OFFSET + std::mem::offset_of!(Shared, own_sites);
+        image + (first + self.index * SITE_OWN_KINDS * PAGE) as u64
     }
 }
 
@@ -249,8 +277,9 @@ impl Sites {
                     (Some(image), Some(pages)) => {
                         self.start(process, image);
                         process.sites.give_part(thread, &pages);
-                        // This call stands behind its stub.
-                        count(pages.get(), number);
+                        // This call stands behind its stub, and before the one that it returns to.
+                        let is_seen = process.sites.sees_return(thread);
+                        count(pages.get(), number, if is_seen { SEEN } else { UNSEEN });
                     }
                     _ => self.lose(NO_SHIM),
                 }
@@ -391,12 +420,12 @@ impl Sites {
         for (why, times) in &self.lost {
             clauses.push(format!("calls of {}", units::counted(*times, why.0, why.1)));
         }
-        let unseen = words.word(MAPPED).saturating_sub(self.seen);
+        let unseen = words.word(SEEN, MAPPED).saturating_sub(self.seen);
         if unseen > 0 {
             let unseen = units::counted(unseen, "library", "libraries");
             clauses.push(format!("calls of {unseen} that the program loaded unseen"));
         }
-        let made = words.word(MADE_CODE);
+        let made = words.word(SEEN, MADE_CODE);
         if made > 0 {
             let times = units::counted(made, "time", "times");
             clauses.push(format!(
@@ -407,10 +436,10 @@ impl Sites {
     }
 }
 
-/// Counts a call whose stub was not there yet.
-pub(crate) fn count(pages: &Shared, number: u64) {
+/// Counts a call whose stub was not there yet, as one whose errors are seen or not.
+pub(crate) fn count(pages: &Shared, number: u64, kind: usize) {
     let word = usize::try_from(number).map_or(OTHERS, |number| number.min(OTHERS));
-    pages.sites[0][word].fetch_add(1, Relaxed);
+    pages.sites[kind][0][word].fetch_add(1, Relaxed);
 }
 
 impl InProcess {
@@ -426,6 +455,16 @@ impl InProcess {
         if memory::write(thread, self.image + OWN, &at.to_ne_bytes()).is_ok() {
             self.part = part;
         }
+    }
+
+    /// Whether a thread that is in a system call returns to a jump of ours.
+    fn sees_return(&self, thread: i32) -> bool {
+        let mut jump = [0; JUMP];
+        let at = ptrace::registers(thread).map_or(0, |registers| registers.pc());
+        let is_read = memory::read(thread, at, &mut jump).is_ok_and(|length| length == JUMP);
+        let distance = i32::from_le_bytes([jump[1], jump[2], jump[3], jump[4]]);
+        let to = at.wrapping_add(JUMP as u64).wrapping_add_signed(distance.into());
+        is_read && jump[0] == 0xe9 && self.areas.iter().any(|area| area.holds(to))
     }
 
     /// Another thread or process is about to use the memory of this one, whose only thread stands still: both add
@@ -479,7 +518,13 @@ impl InProcess {
         let is_same = |site: &Site| {
             let mut there = vec![0; site.original.len()];
             let at = site.window.wrapping_add(bias);
-            memory.read_exact_at(&mut there, at).is_ok() && there == site.original
+            let is_before = memory.read_exact_at(&mut there, at).is_ok() && there == site.original;
+            is_before
+                && site.behind.as_ref().is_none_or(|behind| {
+                    there.resize(behind.original.len(), 0);
+                    let at = (site.syscall + 2).wrapping_add(bias);
+                    memory.read_exact_at(&mut there, at).is_ok() && there == behind.original
+                })
         };
         if !sites.iter().all(is_same) {
             return Err(Why::Changed);

@@ -11,11 +11,11 @@
 //! 0x0a000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
 //! 0x0c000  live       1 page    r--  what the tracer changes while programs run
 //! 0x0d000  clock      1 page    r--  the clock page (`fastclock::page`), written by the command
-//! 0x0e000  shared   125 pages   rw-  slots, histograms and the table of system calls; shared with the tracer
+//! 0x0e000  shared   149 pages   rw-  slots, histograms and the table of system calls; shared with the tracer
 //!                                    and children
-//! 0x8b000  kernel    32 pages   r-x  the kernel's own image and data, moved here; in a process that was
+//! 0xa3000  kernel    32 pages   r-x  the kernel's own image and data, moved here; in a process that was
 //!                                    attached to, trampolines
-//! 0xab000  end
+//! 0xc3000  end
 //! ```
 //!
 //! `trust` and `clock` are there for `run --clock tsc` only, `threads`, `live` and `shared` where calls
@@ -53,13 +53,17 @@ pub const CLOCK_OFFSET: usize = LIVE_OFFSET + GRANULE;
 /// Offset of [`Shared`] from the image's base.
 pub const SHARED_OFFSET: usize = CLOCK_OFFSET + GRANULE;
 /// Bytes of the pages that hold [`Shared`].
-pub const SHARED_SIZE: usize = 125 * PAGE;
-/// Parts of the table of system calls, of one page each, that code in the program adds to with a lock: of any
+pub const SHARED_SIZE: usize = 149 * PAGE;
+/// Parts of the table of system calls, of one page of each kind, that code in the program adds to with a lock: of any
 /// process and thread.
 pub const SITE_SHARDS: usize = 8;
 /// Parts of it that the tracer gives to one process each, which adds to its own without a lock.
-pub const SITE_OWN: usize = 56;
-/// Words in each of them.
+pub const SITE_OWN: usize = 32;
+/// Kinds of words of that table: calls whose errors are seen, others, and errors.
+pub const SITE_KINDS: usize = 3;
+/// Kinds that a process's own part has.
+pub const SITE_OWN_KINDS: usize = 2;
+/// Words in each part.
 pub const SITE_WORDS: usize = PAGE / 8;
 /// Places for registers, for threads that tell the tracer of a mapping ([`Kept`]).
 pub const KEPT: usize = 4;
@@ -322,7 +326,7 @@ pub struct Threads {
     pub reserved: [u64; 1],
     /// Entry by hash of the FS base, see [`thread_hash`].
     pub entries: [ThreadEntry; THREAD_ENTRIES],
-    /// Written by the tracer: address of the part of [`Shared::sites`] that is the process's own, while one thread
+    /// Written by the tracer: address of that of [`Shared::own_sites`] which is the process's, while one thread
     /// has this memory; 0: all threads add to the others, with a lock.
     pub own_site_part: AtomicU64,
     /// Where code that counts system calls keeps registers, because it uses no stack.
@@ -377,8 +381,10 @@ pub struct Shared {
     /// Times of timed calls, one a counter.
     pub histograms: [Histogram; COUNTERS],
     /// System calls by number, where code in the program counts them (`clockscope-sites`).
-    /// Parts that are added to with a lock come first.
-    pub sites: [[AtomicU64; SITE_WORDS]; SITE_SHARDS + SITE_OWN],
+    /// These are added to with a lock.
+    pub sites: [[[AtomicU64; SITE_WORDS]; SITE_SHARDS]; SITE_KINDS],
+    /// The same, of one process each.
+    pub own_sites: [[[AtomicU64; SITE_WORDS]; SITE_OWN_KINDS]; SITE_OWN],
 }
 
 /// How the installation went, and what has been used; one page.
@@ -399,7 +405,7 @@ pub struct Header {
     pub slots_used: [AtomicU64; SLOTS.div_ceil(64)],
     /// One bit for each histogram that was ever used.
     pub histograms_used: AtomicU64,
-    /// Written by the tracer: one bit for each of the own parts of [`Shared::sites`] that a process has.
+    /// Written by the tracer: one bit for each of [`Shared::own_sites`] that a process has.
     pub site_parts: AtomicU64,
     /// The same for those that a process ever had.
     pub site_parts_used: AtomicU64,

@@ -97,7 +97,7 @@ function traceElsewhere(report) {
 function entries(vdso, syscalls) {
   const timed = syscalls.some(row => row.time_total_ns > 0);
   const entry = (name, via, row, isTimed) => ({
-    name, via, calls: row.calls, errors: row.errors || 0, latency: row.latency_ns,
+    name, via, calls: row.calls, errors: row.errors === null ? null : row.errors || 0, latency: row.latency_ns,
     time: isTimed ? row.time_total_ns : null, average: isTimed ? row.time_avg_ps : null, waits: row.waits === true,
   });
   const all = [
@@ -118,7 +118,7 @@ function traceCalls(report) {
     row.name, row.via, cell(row.calls, count), cell(row.calls / (report.wall_ns / 1e9), rate), cell(row.time, nanos),
     row.waits ? { text: 'waits', key: -1 } : cell(total > 0 && row.time !== null ? row.time / total : null, part => share(part).replace('less than', '<')),
     cell(row.average, picos), ...percentiles.map(name => cell(row.latency && row.latency[name], nanos)),
-    cell(row.errors || null, count),
+    row.errors === null ? { text: 'not known', key: -1 } : cell(row.errors || null, count),
   ]);
   const columns = ['call', 'via', 'calls', 'calls/s', 'time', 'share', 'average', ...percentiles, 'errors'];
   return section('The calls', table('Calls of all processes', columns, body, 4),

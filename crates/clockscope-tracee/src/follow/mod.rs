@@ -269,7 +269,8 @@ impl<'a> Follower<'a> {
         if self.session.counts_sites && pid == self.program && !self.has_begun {
             self.has_begun = true;
             if let Some(pages) = &self.processes.get(index).pages {
-                sites::count(pages.get(), SYS_EXECVE);
+                // It has succeeded.
+                sites::count(pages.get(), SYS_EXECVE, clockscope_sites::SEEN);
             }
         }
     }

@@ -257,6 +257,12 @@ impl Report {
             .sum()
     }
 
+    /// Whether it is known how many calls of this name were in error.
+    pub(crate) fn knows_errors(&self, name: &str) -> bool {
+        let mut of_name = rows(&self.0["syscalls"]).filter(|row| row["name"] == name);
+        of_name.all(|row| !row["errors"].is_null())
+    }
+
     /// Whether system calls were counted.
     pub(crate) fn counts_syscalls(&self) -> bool {
         self.0["via"] != "none"

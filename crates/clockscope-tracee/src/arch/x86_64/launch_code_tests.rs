@@ -128,7 +128,7 @@ fn landings(code: &[u8]) -> Vec<String> {
 fn what_fails_is_undone_and_the_program_starts() {
     let give_back = "mov reg,7FFC00001000h mov esi,8000h mov edx,4";
     let start = "xor eax,eax xor ebx,ebx xor ecx,ecx";
-    let unmap = "mov rdi,rbx mov esi,0AB000h mov eax,0Bh";
+    let unmap = "mov rdi,rbx mov esi,0C3000h mov eax,0Bh";
     assert_eq!(landings(&assemble(&LAUNCH)), [give_back, start, unmap]);
     let remote = assemble(&Launch { image: None, ..LAUNCH });
     assert_eq!(landings(&remote), [start, unmap]);
