@@ -1,0 +1,29 @@
+//! Prints the sites of files: how many can be counted, and why others cannot.
+#![allow(clippy::print_stdout, reason = "what it is for")]
+
+use std::collections::BTreeMap;
+
+fn main() {
+    for path in std::env::args().skip(1) {
+        let file = std::fs::read(&path).expect("read the file");
+        let begun = std::time::Instant::now();
+        match clockscope_sites::find(&file) {
+            Ok(found) => {
+                let known = found.sites.iter().filter(|site| site.number.is_some()).count();
+                let (sites, left) = (found.sites.len(), found.left.len());
+                println!(
+                    "{path}: {sites} sites, {known} with a number, {left} left, {:?}",
+                    begun.elapsed()
+                );
+                let mut reasons: BTreeMap<_, Vec<u64>> = BTreeMap::new();
+                for left in &found.left {
+                    reasons.entry(left.why).or_default().push(left.syscall);
+                }
+                for (why, at) in reasons {
+                    println!("  {}: {why} {:x?}", at.len(), &at[..at.len().min(8)]);
+                }
+            }
+            Err(why) => println!("{path}: {why}"),
+        }
+    }
+}
