@@ -1,5 +1,5 @@
 //! Pages of shared memory, each with a word that says "the tracer lives" and that the kernel changes when the thread
-//! that has announced itself there dies ([`robust`]). They can lie in several IPC namespaces.
+//! that has announced itself there dies ([`crate::robust`]). They can lie in several IPC namespaces.
 //!
 //! A thread has one robust list, and the kernel wants each futex equally far behind its node. Therefore the nodes lie in
 //! private memory as far apart as the pages, which other processes may write.
