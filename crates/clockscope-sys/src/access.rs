@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD};
-use rustix::process::{getegid, geteuid};
+use rustix::process::{getegid, geteuid, getgid, getuid};
 
 /// True if this process may execute the file.
 pub fn is_executable(path: &Path) -> bool {
@@ -22,6 +22,11 @@ fn has_file_capabilities(path: &Path) -> bool {
 /// The effective user id, which decides what this process may do.
 pub fn effective_uid() -> u32 {
     geteuid().as_raw()
+}
+
+/// The real user and group id, by which the kernel decides what this process may trace.
+pub fn real_ids() -> (u32, u32) {
+    (getuid().as_raw(), getgid().as_raw())
 }
 
 /// The limit on the address space of a process in bytes (`RLIMIT_AS`); `None` if there is none or

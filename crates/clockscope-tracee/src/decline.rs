@@ -18,6 +18,10 @@ pub enum Decline {
     Privileged,
     /// Tracing is forbidden here.
     NotTraceable,
+    /// Its file may be executed but not read, so the kernel keeps its memory from tracers without a capability.
+    Unreadable,
+    /// It runs as another user or group, whose memory the tracer may not read.
+    OtherUser,
     /// Its address space is limited to so many bytes, which it may need to the last.
     AddressSpace(u64),
     /// Its stack has no room for the image before the first instruction.
@@ -35,6 +39,27 @@ pub enum Decline {
     Install(i32),
 }
 
+impl Decline {
+    /// Why the kernel refuses to show the memory of a program that has just been executed, by its `/proc/PID/status`
+    /// and the real user and group of the tracer.
+    ///
+    /// # References
+    ///
+    /// `__ptrace_may_access` in kernel/ptrace.c and `would_dump` in fs/exec.c (Linux 6.18)
+    pub(crate) fn of_kept_memory(status: &str, own: (u32, u32)) -> Self {
+        let is_all = |name: &str, own: u32| {
+            let ids = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            // Real, effective and saved; the one for files does not matter.
+            ids.split_whitespace().take(3).all(|id| id.parse() == Ok(own))
+        };
+        if is_all("Uid:", own.0) && is_all("Gid:", own.1) {
+            Self::Unreadable
+        } else {
+            Self::OtherUser
+        }
+    }
+}
+
 impl fmt::Display for Decline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -46,6 +71,14 @@ impl fmt::Display for Decline {
                 "it is setuid, setgid or has file capabilities, which it would lose when traced; run clockscope as root",
             ),
             Self::NotTraceable => f.write_str("ptrace is not allowed here"),
+            Self::Unreadable => f.write_str(
+                "you may execute its file but not read it, so the kernel keeps its memory from you, and gives it no \
+                 privileges if it is setuid; run clockscope as root",
+            ),
+            Self::OtherUser => f.write_str(
+                "it runs as another user or group, whose memory is read with CAP_SYS_PTRACE only; run clockscope as \
+                 that user, or with that capability (root has it, except in most containers)",
+            ),
             Self::AddressSpace(bytes) => {
                 write!(f, "its address space is limited to {} KiB (ulimit -v)", bytes / 1024)
             }
@@ -65,5 +98,21 @@ impl fmt::Display for Decline {
                 write!(f, "the installation failed: {}", std::io::Error::from_raw_os_error(*errno))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_kept_because_of_the_user_the_group_or_else_the_file() {
+        let status = "Name:\tdate\nUid:\t7\t7\t7\t0\nGid:\t8\t8\t8\t0\nCapEff:\t0\n";
+        assert_eq!(Decline::of_kept_memory(status, (7, 8)), Decline::Unreadable);
+        for other in [(6, 8), (7, 9), (0, 0)] {
+            assert_eq!(Decline::of_kept_memory(status, other), Decline::OtherUser);
+        }
+        let saved = status.replace("7\t7\t7", "7\t7\t1");
+        assert_eq!(Decline::of_kept_memory(&saved, (7, 8)), Decline::OtherUser);
     }
 }

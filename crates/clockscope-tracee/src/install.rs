@@ -58,6 +58,7 @@ pub(crate) fn install(
     if !registers.is_64_bit() {
         return Err(Decline::Not64Bit);
     }
+    memory::read_u64(pid, registers.sp()).map_err(|error| not_shown(pid, &error))?;
     let vdso = find_vdso(registers.sp(), |address, into| memory::read(pid, address, into).ok())
         .ok_or(Decline::NoVdso)?;
     if let Some(limit) = access::address_space_limit(pid).filter(|limit| *limit < ROOMY) {
@@ -100,6 +101,17 @@ pub(crate) fn install(
     registers.set_pc(at);
     ptrace::set_registers(pid, &registers).map_err(|error| Decline::Access(error.kind()))?;
     Ok(Installed { pages: shared, slot: vdso.slot, wants_image: image.is_none(), areas })
+}
+
+/// Why the memory of a program that has just been executed cannot be read.
+fn not_shown(pid: i32, error: &std::io::Error) -> Decline {
+    let status = clockscope_sys::proc_text::read(format!("/proc/{pid}/status"));
+    match (error.kind(), status) {
+        (std::io::ErrorKind::PermissionDenied, Ok(status)) => {
+            Decline::of_kept_memory(&status, access::real_ids())
+        }
+        (kind, _) => Decline::Access(kind),
+    }
 }
 
 /// Where code goes that counts system calls; nowhere if a filter might not allow that.

@@ -103,6 +103,70 @@ fn a_setuid_program_keeps_its_privilege() {
     }
 }
 
+/// Traces a command that starts clockscope itself in a restricted way, and checks that the program did the same as
+/// without it, is not counted for this reason, and is counted when root traces it.
+#[track_caller]
+fn declined_but_counted_by_root(
+    starter: &[OsString],
+    folder: &Path,
+    command: &[OsString],
+    reason: &str,
+) {
+    let starter = [starter, &words![folder.join("clockscope")]].concat();
+    for via in ["none", "ptrace"] {
+        let report = folder.join("report.json");
+        let traced = Tracing::reporting_to(&report, &starter, &["--via", via], command).finish();
+        assert_same_as_untraced(&traced, &untraced(command));
+        assert_eq!(traced.report().reasons("vdso"), [reason], "{traced:?}");
+        fs::remove_file(report).expect("remove the report");
+    }
+    let run =
+        untraced(&[&starter[..], &words!["run", "--clock", "kernel", "--"], command].concat());
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(said.ends_with(&format!("kept the kernel's clock: {reason}\n")), "{said}");
+    let by_root = trace_vdso(command);
+    assert_same_as_untraced(&by_root, &untraced(command));
+    assert_exact_unless(None, &by_root);
+}
+
+#[test]
+fn a_program_whose_file_may_not_be_read_is_declined_for_that_reason() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = builds::c("reads", Link::Dynamic) else { return };
+    let Some((_, limiter)) = confined() else { return };
+    let directory = for_everybody(&[
+        (&program, "reads", 0o711),
+        (&limiter, "confined", 0o755),
+        (&clockscope(), "clockscope", 0o755),
+    ]);
+    let place = |name: &str| directory.path().join(name);
+    let reason = "you may execute its file but not read it, so the kernel keeps its memory from you, and gives it no \
+                  privileges if it is setuid; run clockscope as root";
+    for command in
+        [&words![place("reads")][..], &words![place("confined"), "nothing", "exec", place("reads")]]
+    {
+        declined_but_counted_by_root(&as_nobody(), directory.path(), command, reason);
+    }
+}
+
+#[test]
+fn a_program_of_another_user_is_declined_for_that_reason() {
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(program) = builds::c("reads", Link::Dynamic) else { return };
+    let directory =
+        for_everybody(&[(&program, "reads", 0o755), (&clockscope(), "clockscope", 0o755)]);
+    // As root has it in most containers, where it starts a program as another user.
+    let starter = words!["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"];
+    let command = [&as_nobody()[..], &words![directory.path().join("reads")]].concat();
+    let reason = "it runs as another user or group, whose memory is read with CAP_SYS_PTRACE only; run clockscope as \
+                  that user, or with that capability (root has it, except in most containers)";
+    declined_but_counted_by_root(&starter, directory.path(), &command, reason);
+}
+
 // Commands that cannot be started.
 
 #[test]
