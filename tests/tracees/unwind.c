@@ -1,4 +1,5 @@
-// Walks the stack from a signal handler that interrupts clock reads: every walk must reach main().
+// Walks the stack from a signal handler that interrupts clock reads, or with `calls` system calls: every walk must reach
+// main().
 // Compile with -rdynamic and link with -ldl where libc needs it.
 //
 // Exact: it counts the walks that do not reach main, by where they began: inside the image of
@@ -9,6 +10,8 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <ucontext.h>
@@ -45,8 +48,9 @@ static void on_alarm(int signal, siginfo_t *info, void *context)
     if (!reached && !is_inside) incomplete_elsewhere++;
 }
 
-int main(void)
+int main(int count, char **words)
 {
+    int calls = count > 1 && strcmp(words[1], "calls") == 0;
     struct sigaction action = {.sa_sigaction = on_alarm, .sa_flags = SA_RESTART | SA_SIGINFO};
     struct itimerval every = {{0, 100}, {0, 100}}, off = {{0, 0}, {0, 0}};
     struct timespec now;
@@ -55,7 +59,9 @@ int main(void)
     backtrace(first, 1); // loads libgcc before the first signal
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &every, NULL);
-    while (walks < WALKS) clock_gettime(CLOCK_TAI, &now);
+    while (walks < WALKS)
+        if (calls) syscall(SYS_getppid);
+        else clock_gettime(CLOCK_TAI, &now);
     setitimer(ITIMER_REAL, &off, NULL);
     SAY("result hits inside the image: %s\n", inside > 0 ? "some" : "none");
     SAY("result incomplete inside the image %ld\n", incomplete_inside);

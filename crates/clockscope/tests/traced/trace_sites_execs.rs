@@ -1,0 +1,153 @@
+//! `clockscope trace --via sites` and programs that are executed in other ways than by their name, or below a filter
+//! of system calls.
+
+use std::ffi::OsString;
+
+use crate::support::builds::{self, Link};
+use crate::support::compare::assert_exact;
+use crate::support::printed::Printed;
+use crate::support::running::{Report, Traced, rows, trace, untraced};
+use crate::support::{installed_or_skip, is_root_or_skip, placed};
+use skips::skip;
+
+fn counted(command: &[OsString]) -> (Traced, Report) {
+    let traced = trace(&["--via", "both"], command);
+    assert_eq!(traced.code(), 0, "{command:?}: {traced:?}");
+    let report = traced.report();
+    // A shell that starts the program makes calls, too.
+    let said = Printed::parse(&traced.stdout).syscalls["getppid"];
+    assert!(report.syscall("getppid", "calls") >= said, "{command:?}: {traced:?}");
+    (traced, report)
+}
+
+/// Calls that code in the program counts otherwise than the kernel; those of these names are known to be others.
+fn differences(report: &Report, known: &[&str]) -> Vec<String> {
+    let differs = |row: &&serde_json::Value| {
+        let name = row["name"].as_str().expect("a name");
+        !known.contains(&name) && row["sites"] != row["kernel"]
+    };
+    rows(report.field("by_sites")).filter(differs).map(ToString::to_string).collect()
+}
+
+#[track_caller]
+fn assert_counted(command: &[OsString]) {
+    let (traced, report) = counted(command);
+    let differences = differences(&report, &["rt_sigreturn"]);
+    assert!(differences.is_empty(), "{command:?}: {differences:#?}; {traced:?}");
+}
+
+#[test]
+fn by_the_loader_that_is_named_itself() {
+    let Some(program) = builds::c("reads", Link::Dynamic) else { return };
+    if !is_root_or_skip() {
+        return;
+    }
+    let Some(loader) = installed_or_skip(&["/lib64/ld-linux-x86-64.so.2"]) else { return };
+    assert_counted(&words![loader, program]);
+}
+
+#[test]
+fn of_files_that_have_no_name_any_more() {
+    let Some(program) = builds::c("reads", Link::Dynamic) else { return };
+    if !is_root_or_skip() {
+        return;
+    }
+    let removed = "cp \"$1\" \"$2\" && exec 9<\"$2\" && rm \"$2\" && exec /proc/self/fd/9";
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let copy = directory.path().join("copy");
+    assert_counted(&words!["sh", "-c", removed, "sh", program, copy]);
+    let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
+    let in_memory = "import os, sys\n\
+                     file = os.memfd_create('program')\n\
+                     os.write(file, open(sys.argv[1], 'rb').read())\n\
+                     os.execve(file, ['program'], os.environ)";
+    assert_counted(&words![python, "-c", in_memory, program]);
+}
+
+#[test]
+fn of_scripts_in_other_roots_and_namespaces() {
+    let Some(program) = builds::c("reads", Link::Static) else { return };
+    if !is_root_or_skip() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let place = |name: &str| directory.path().join(name);
+    placed::program(&program, &place("reads"), 0o755);
+    // A static program is too far from the vDSO, which asks the kernel for some clocks.
+    let (traced, report) = counted(&words!["chroot", directory.path(), "/reads"]);
+    let left = differences(&report, &["rt_sigreturn", "clock_gettime"]);
+    assert!(left.is_empty(), "{left:#?}; {traced:?}");
+    let Some(program) = builds::c("reads", Link::Dynamic) else { return };
+    let script = place("script");
+    let text = format!("#!/bin/sh\nexec {}\n", program.display());
+    std::fs::write(place("text"), text).expect("write a script");
+    placed::program(&place("text"), &script, 0o755);
+    assert_counted(&words![script]);
+    for kind in ["-m", "-i", "-pf", "-n"] {
+        if untraced(&words!["unshare", kind, "true"]).status.success() {
+            assert_counted(&words!["unshare", kind, program]);
+        }
+    }
+}
+
+#[test]
+fn of_programs_that_cannot_be_counted_among_others() {
+    let Some(program) = builds::c("reads", Link::Bits32) else { return };
+    let Some(other) = builds::c("reads", Link::Dynamic) else { return };
+    let traced =
+        trace(&["--via", "sites"], &words!["sh", "-c", "\"$0\"; exec \"$1\"", program, other]);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    let reasons = traced.report();
+    let reasons = reasons.reasons("syscalls");
+    assert!(
+        reasons.iter().any(|reason| reason.contains("1 program without the shim")),
+        "{reasons:?}"
+    );
+}
+
+/// Its runtime has instructions that are jumped to right before; they are named in the report.
+#[test]
+fn of_sanitized_programs() {
+    let Some(program) = builds::c("reads", Link::AddressSanitizer) else { return };
+    if !is_root_or_skip() {
+        return;
+    }
+    let (traced, report) = counted(&words!["env", "ASAN_OPTIONS=detect_leaks=0", program]);
+    let reasons = report.reasons("syscalls");
+    let names_it = reasons.iter().any(|reason| reason.contains("libasan"));
+    let known: &[&str] = if names_it { &["rt_sigreturn", "read"] } else { &["rt_sigreturn"] };
+    let left = differences(&report, known);
+    assert!(left.is_empty(), "{left:#?}; {traced:?}");
+}
+
+/// A library that is loaded then cannot be told of.
+#[test]
+fn a_filter_that_is_installed_later_is_not_violated() {
+    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
+    for mode in ["filtered", "filtered-by-prctl"] {
+        let command = words![program, mode];
+        if !untraced(&command).status.success() {
+            return skip("filters of system calls are not allowed here");
+        }
+        let traced = trace(&["--via", "sites"], &command);
+        assert_eq!(traced.code(), 0, "{mode}: {traced:?}");
+        assert_exact(&traced);
+        let report = traced.report();
+        let reasons = report.reasons("syscalls");
+        let is_said = reasons.iter().any(|reason| reason.contains("loaded unseen"));
+        assert!(is_said, "{mode}: {reasons:?}");
+    }
+}
+
+/// The instruction that makes a call stays where it is.
+#[test]
+fn a_filter_that_looks_at_the_address_of_a_call_sees_the_programs() {
+    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
+    let command = words![program, "pinned"];
+    if !untraced(&command).status.success() {
+        return skip("filters of system calls are not allowed here");
+    }
+    let traced = trace(&["--via", "sites"], &command);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    assert_exact(&traced);
+}

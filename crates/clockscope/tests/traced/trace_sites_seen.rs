@@ -1,0 +1,192 @@
+//! What others see of a program in which code counts system calls: debuggers, unwinders, leak checkers, and the
+//! program itself when clockscope has left it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::support::builds::{self, Link};
+use crate::support::compare::assert_same_as_untraced;
+use crate::support::installed_or_skip;
+use crate::support::printed::Printed;
+use crate::support::running::{Report, Tracing, clockscope, trace, untraced};
+use skips::skip;
+
+/// Functions of `site_places.c` in which threads wait, each for another call.
+const WAITING: [&str; 6] =
+    ["in_read", "in_poll", "in_nanosleep", "in_futex", "in_epoll", "in_syscall"];
+
+/// What gdb prints for these commands.
+fn gdb(arguments: &[OsString], commands: &[&str]) -> Option<String> {
+    let gdb = installed_or_skip(&["/usr/bin/gdb"])?;
+    let mut words = words![gdb, "-nx", "-batch"].to_vec();
+    words.extend(arguments.iter().cloned());
+    for command in commands {
+        words.extend(words!["-ex", command]);
+    }
+    Some(String::from_utf8_lossy(&untraced(&words).stdout).into_owned())
+}
+
+#[track_caller]
+fn assert_all_are_walked(text: &str) {
+    let frame = |name: &str| {
+        text.lines().any(|line| line.starts_with('#') && line.contains(&format!(" {name} ")))
+    };
+    for name in WAITING.iter().chain(&["main"]) {
+        assert!(frame(name), "no frame of {name}: {text}");
+    }
+}
+
+/// Where a function that gdb has disassembled jumps to outside of all files: the code that counts.
+#[track_caller]
+fn leads_out(disassembled: &str) -> &str {
+    let mut jumps = disassembled.lines().filter_map(|line| line.split_once("jmp "));
+    let out = jumps.find(|(_, to)| !to.contains('<'));
+    out.unwrap_or_else(|| panic!("no jump out of the function: {disassembled}")).1.trim()
+}
+
+#[test]
+fn a_core_file_shows_where_all_threads_wait_and_what_they_execute() {
+    let Some(program) = builds::c("site_places", Link::Dynamic) else { return };
+    let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    if !pattern.starts_with("core") {
+        return skip("core files do not go to the directory of the program");
+    }
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let shell = words!["sh", "-c", "ulimit -c unlimited && exec \"$@\"", "sh", clockscope()];
+    let mut tracing = Tracing::below(&shell, &["--via", "sites"], &words![program, "core"]);
+    tracing.command.current_dir(directory.path());
+    let traced = tracing.finish();
+    assert_eq!(traced.code(), 134, "{traced:?}");
+    let mut files = std::fs::read_dir(directory.path()).expect("list the directory");
+    let Some(Ok(core)) = files.next() else { return skip("core files are not allowed here") };
+    let commands = ["thread apply all backtrace", "disassemble clone3"];
+    let Some(text) = gdb(&words![program, core.path()], &commands) else { return };
+    assert_all_are_walked(&text);
+    // The bytes are those that were executed, and so is the code that they jump to.
+    let examine = format!("x/12i {}", leads_out(&text));
+    let Some(code) = gdb(&words![program, core.path()], &[&examine]) else { return };
+    assert!(code.contains("inc") && !code.contains("Cannot access"), "{code}");
+}
+
+/// A daemon that was counted, and is on its own since the command has ended.
+struct Left {
+    stdout: PathBuf,
+    stderr: PathBuf,
+    gate: PathBuf,
+    alive: std::io::PipeReader,
+    directory: TempDir,
+}
+
+impl Left {
+    fn new(program: &Path, mode: &str) -> Self {
+        let directory = tempfile::tempdir().expect("make a temporary directory");
+        let place = |name: &str| directory.path().join(name);
+        let gate = place("gate");
+        assert!(Command::new("mkfifo").arg(&gate).status().expect("run mkfifo").success());
+        let (alive, held_by_the_daemon) = std::io::pipe().expect("make a pipe");
+        let options = ["--via", "sites", "--detach-on-exit"];
+        let mut tracing = Tracing::new(&options, &words![program, mode, gate]);
+        let (stdout, stderr) = (place("stdout"), place("stderr"));
+        // Files, because the daemon keeps pipes open.
+        tracing.command.stdout(File::create(&stdout).expect("create a file"));
+        tracing.command.stderr(File::create(&stderr).expect("create a file"));
+        let status = tracing.command.stdin(held_by_the_daemon).status().expect("run clockscope");
+        tracing.command.stdin(Stdio::null());
+        assert_eq!(status.code(), Some(3), "clockscope ends with the command, before the daemon");
+        let report = Report::read(tracing.report_path()).expect("a report");
+        assert_eq!(report.field("via"), "sites");
+        assert!(report.syscall("futex", "calls") > 0, "the threads are counted: {report:#?}");
+        Self { stdout, stderr, gate, alive, directory }
+    }
+
+    fn number(&self) -> String {
+        let text = std::fs::read_to_string(&self.stdout).expect("read the output");
+        text.trim().rsplit(' ').next().expect("a number").to_owned()
+    }
+
+    /// Lets it go on to its end.
+    fn finish(self) -> (Printed, String) {
+        File::options().write(true).open(&self.gate).expect("open the gate");
+        self.ended()
+    }
+
+    /// Waits for its end.
+    fn ended(mut self) -> (Printed, String) {
+        self.alive.read_to_end(&mut Vec::new()).expect("wait for the daemon");
+        let read = |path: &Path| std::fs::read_to_string(path).expect("read what it wrote");
+        let said = (Printed::parse(&read(&self.stdout)), read(&self.stderr));
+        drop(self.directory);
+        said
+    }
+}
+
+/// The jumps stay in it, and nobody takes its notices away any more.
+#[test]
+fn a_daemon_that_is_left_does_what_it_did_before() {
+    let Some(program) = builds::c("site_places", Link::Dynamic) else { return };
+    let (said, errors) = Left::new(&program, "left").finish();
+    assert!(said.has_result("noticed 0"), "{said:?}; {errors}");
+}
+
+#[test]
+fn gdb_walks_all_threads_and_goes_through_the_code_that_counts() {
+    let Some(program) = builds::c("site_places", Link::Dynamic) else { return };
+    let left = Left::new(&program, "left");
+    let attach = words!["-p", left.number()];
+    let commands = ["thread apply all backtrace", "disassemble clone3"];
+    let Some(text) = gdb(&attach, &commands) else { return };
+    assert_all_are_walked(&text);
+    let stub = format!("break *{}", leads_out(&text));
+    let open = format!("shell (: > {}) < /dev/null > /dev/null 2>&1 &", left.gate.display());
+    let commands =
+        [&stub, &open, "continue", "delete", "stepi 3", "backtrace", "finish", "backtrace"];
+    let Some(text) = gdb(&attach, &commands) else { return };
+    let frames: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
+    assert!(frames[0].contains("?? ()"), "not in the code that counts: {text}");
+    let ends = frames.iter().filter(|line| line.contains(" main ")).count();
+    assert_eq!(ends, 2, "not both walks reach the end: {text}");
+    let (said, errors) = left.ended();
+    assert!(said.has_result("noticed 0"), "{said:?}; {errors}; {text}");
+}
+
+/// Its leak check stops all threads, and looks for pointers in their registers and stacks. While clockscope traces the
+/// program, it cannot: a process has one tracer.
+#[test]
+fn a_leak_check_finds_what_is_lost_and_nothing_else() {
+    let Some(program) = builds::c("site_places", Link::AddressSanitizer) else { return };
+    let (said, errors) = Left::new(&program, "leak").finish();
+    assert!(said.has_result("noticed 0"), "{said:?}");
+    assert!(errors.contains("leak of 1009 byte(s)"), "{errors}");
+    assert!(!errors.contains("2003 byte"), "{errors}");
+}
+
+#[test]
+fn address_sanitizer_notices_nothing() {
+    let Some(program) = builds::c("reads", Link::AddressSanitizer) else { return };
+    let traced = trace(&["--via", "sites"], &words!["env", "ASAN_OPTIONS=detect_leaks=0", program]);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    crate::support::compare::assert_exact(&traced);
+}
+
+#[test]
+fn stacks_are_walked_from_handlers_that_interrupt_calls() {
+    let Some(program) = builds::c_with("unwind", Link::Dynamic, &["-rdynamic"]) else { return };
+    let command = words![program, "calls"];
+    let traced = trace(&["--via", "sites"], &command);
+    assert_same_as_untraced(&traced, &untraced(&command));
+    assert!(traced.stdout.contains("incomplete elsewhere 0"), "{traced:?}");
+}
+
+/// The unwinder of the C library begins wherever the thread stands.
+#[test]
+fn threads_are_cancelled_wherever_they_are() {
+    let Some(program) = builds::c("site_places", Link::Dynamic) else { return };
+    let command = words![program, "cancel"];
+    let traced = trace(&["--via", "sites"], &command);
+    assert_same_as_untraced(&traced, &untraced(&command));
+}
