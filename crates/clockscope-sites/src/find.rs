@@ -107,6 +107,8 @@ pub enum Why {
     Changed,
     /// It is where handlers of signals return, which debuggers and unwinders recognise by its bytes.
     SignalReturn,
+    /// A thread stood there, or was to return to it, when the process was attached to.
+    Occupied,
 }
 
 impl fmt::Display for Why {
@@ -120,6 +122,7 @@ impl fmt::Display for Why {
             Self::TooFar => "with no room for code near them",
             Self::Changed => "in code that was changed",
             Self::SignalReturn => "where handlers of signals return",
+            Self::Occupied => "where a thread stood when counting began",
         })
     }
 }
@@ -307,12 +310,12 @@ impl Site {
     }
 
     /// Whether the `syscall` stays where it is.
-    pub(crate) fn stays(&self) -> bool {
+    pub fn stays(&self) -> bool {
         self.end <= self.syscall
     }
 
     /// Address behind the `syscall`.
-    pub(crate) fn after(&self) -> u64 {
+    pub fn after(&self) -> u64 {
         self.syscall + 2
     }
 

@@ -11,7 +11,7 @@ mod stubs;
 pub use elf::Unreadable;
 pub use find::{Behind, Found, Left, Segment, Site, Why, find};
 pub use stubs::{
-    ERRORS, Head, JUMP, KEPT, KEPT_SIZE, KINDS, MADE_CODE, MAPPED, NOTICE, NUMBERS, OTHERS,
+    ERRORS, Head, JUMP, Jump, KEPT, KEPT_SIZE, KINDS, MADE_CODE, MAPPED, NOTICE, NUMBERS, OTHERS,
     OWN_KINDS, SEALED, SEEN, SHARDS, Stubs, TABLE_WORDS, UNSEEN, Write,
 };
 

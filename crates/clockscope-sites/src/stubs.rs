@@ -84,6 +84,71 @@ pub struct Head {
     pub kept: u64,
 }
 
+impl Head {
+    /// The table and the mark of the head at the begin of an area; of other bytes, nonsense.
+    pub fn table_and_mark(words: &[u64; 3]) -> (u64, u64) {
+        (words[0], words[2])
+    }
+}
+
+/// A jump to a stub, and what a thread has in common that stands there and one that stands in the stub.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Jump {
+    /// Where it stands in the process.
+    pub at: u64,
+    /// The jump.
+    pub bytes: [u8; JUMP],
+    /// What stands there without it.
+    pub original: [u8; JUMP],
+    /// Where it leads.
+    stub: u64,
+    /// Where the displaced instructions are in the stub.
+    copy: u64,
+    /// The bytes of those but the `syscall`, if they are the same in both places; 0 if not.
+    same: u64,
+    /// Bytes of all displaced instructions.
+    displaced: u64,
+    /// The `syscall`, in the program and in the stub, if it is one of them.
+    call: Option<(u64, u64)>,
+}
+
+impl Jump {
+    /// Whether instructions that a thread could stand at are gone: all displaced ones but the first.
+    pub fn covers(&self, address: u64) -> bool {
+        (self.at + 1..self.at + self.displaced).contains(&address)
+    }
+
+    /// Where a thread goes on in the stub that stands at a displaced instruction, without having executed that.
+    pub fn to_stub(&self, address: u64) -> Option<u64> {
+        let within = address.checked_sub(self.at).filter(|within| *within < self.same)?;
+        Some(self.copy + within)
+    }
+
+    /// Where a thread goes on in the program that stands in the stub and has not begun to count or has finished, or is
+    /// in the system call.
+    pub fn to_program(&self, address: u64) -> Option<u64> {
+        if address == self.stub {
+            return Some(self.at);
+        }
+        let displaced = address.checked_sub(self.copy).filter(|within| *within < self.same);
+        let in_call = self.call.and_then(|(there, here)| {
+            // Before and behind it: where it stands while the kernel works.
+            let within = address.checked_sub(here).filter(|within| [0, 2].contains(within))?;
+            Some(there + within)
+        });
+        displaced.map(|within| self.at + within).or(in_call)
+    }
+}
+
+/// Where things are in a stub.
+#[derive(Clone, Copy, Debug, Default)]
+struct Made {
+    /// The `syscall`, if it is in there.
+    call: Option<u64>,
+    /// Where calls return to that stay where they are, and what was displaced behind them.
+    behind: Option<(u64, u64)>,
+}
+
 /// Bytes that are written to the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
@@ -284,17 +349,38 @@ impl Stubs {
 
     /// Makes the stubs of sites of a file that is mapped `bias` above its own numbers. Gives the code, to be written
     /// first, and the jumps; `None` if there is no room, or it is too far away.
-    pub fn add(&mut self, sites: &[Site], bias: u64) -> Option<(Write, Vec<Write>)> {
+    pub fn add(&mut self, sites: &[Site], bias: u64) -> Option<(Write, Vec<Jump>)> {
         let at = self.base + self.used as u64;
         let mut code = Vec::with_capacity(sites.len() * 64);
         let mut jumps = Vec::with_capacity(sites.len());
         for site in sites {
             let stub = at + code.len() as u64;
             let window = site.window.wrapping_add(bias);
-            jumps.push(Write { at: window, bytes: jump(window, stub)?.to_vec() });
-            if let Some(stub) = self.stub(site, bias, stub, &mut code)? {
+            let made = self.stub(site, bias, stub, &mut code)?;
+            let before = site.end.min(site.syscall) - site.window;
+            jumps.push(Jump {
+                at: window,
+                bytes: jump(window, stub)?,
+                original: *site.original.first_chunk()?,
+                stub,
+                copy: stub,
+                same: if site.is_plain { before } else { 0 },
+                displaced: site.end - site.window,
+                call: made.call.map(|here| (site.syscall.wrapping_add(bias), here)),
+            });
+            if let (Some(behind), Some((stub, copy))) = (&site.behind, made.behind) {
                 let after = site.after().wrapping_add(bias);
-                jumps.push(Write { at: after, bytes: jump(after, stub)?.to_vec() });
+                let displaced = behind.displaced as u64;
+                jumps.push(Jump {
+                    at: after,
+                    bytes: jump(after, stub)?,
+                    original: *behind.original.first_chunk()?,
+                    stub,
+                    copy,
+                    same: if behind.is_plain { displaced } else { 0 },
+                    displaced,
+                    call: None,
+                });
             }
         }
         let used = self.used + code.len().next_multiple_of(16);
@@ -305,8 +391,8 @@ impl Stubs {
         Some((Write { at, bytes: code }, jumps))
     }
 
-    /// The stub of a site, behind other code. Gives where the one is that its calls return to, if it sees errors.
-    fn stub(&self, site: &Site, bias: u64, at: u64, code: &mut Vec<u8>) -> Option<Option<u64>> {
+    /// The stub of a site, behind other code.
+    fn stub(&self, site: &Site, bias: u64, at: u64, code: &mut Vec<u8>) -> Option<Made> {
         let begin = code.len();
         let at_syscall = usize::try_from(site.syscall - site.window).ok()?;
         let (before, itself) = site.original.split_at_checked(at_syscall)?;
@@ -331,11 +417,13 @@ impl Stubs {
         }
         code.extend(RESTORE);
         let after = site.after().wrapping_add(bias);
+        let mut made = Made::default();
         let mut to_errors = None;
         if site.stays() {
             code.extend(jump(here(code), site.syscall.wrapping_add(bias))?);
         } else {
             let (call, rest) = itself.split_at_checked(2)?;
+            made.call = Some(here(code));
             code.extend(call);
             to_errors = sees_errors.then(|| look_for_errors(true, code));
             moved(rest, false, after, here(code), code)?;
@@ -346,10 +434,10 @@ impl Stubs {
         code.extend(near(here(code) + 4, self.base)?);
         increment(number, &[LOCK], kind * SHARDS * PART, code);
         code.extend(jump(here(code), counted)?);
-        let mut returns_to = None;
         if let (Some(behind), true) = (&site.behind, sees_errors) {
-            returns_to = Some(here(code));
+            let begin = here(code);
             to_errors = Some(look_for_errors(behind.wants_flags, code));
+            made.behind = Some((begin, here(code)));
             let displaced = &behind.original[..behind.displaced];
             moved(displaced, behind.is_plain, after, here(code), code)?;
             code.extend(jump(here(code), after + behind.displaced as u64)?);
@@ -362,7 +450,7 @@ impl Stubs {
             let goes_on = at + (to_errors + 1 - begin) as u64;
             code.extend(jump(here(code), goes_on)?);
         }
-        Some(returns_to)
+        Some(made)
     }
 }
 

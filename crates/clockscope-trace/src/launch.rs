@@ -103,9 +103,7 @@ impl Prepared {
             self.waiting.go().context("the program's process is gone before its start")?;
         let followed = follower.run(how, ticker).context("cannot wait for the program")?;
         seen.program_has_ended();
-        let lost_sites = follower.lost_sites();
-        let mut processes = follower.processes;
-        processes.lost_sites = lost_sites;
+        let mut processes = follower.into_processes();
         if let Some(decline) = self.decline {
             let process = processes.get_mut(0);
             process.declines.push((process.command.clone(), decline));

@@ -118,7 +118,7 @@ fn not_shown(pid: i32, error: &std::io::Error) -> Decline {
 fn areas(session: &Session, pid: i32) -> [u64; AREAS] {
     let wanted = session.counts_sites && !has_foreign_filter(session, pid);
     let maps = wanted.then(|| clockscope_sys::proc_text::read(format!("/proc/{pid}/maps")).ok());
-    maps.flatten().map_or([0; AREAS], |text| sites::places(&text))
+    maps.flatten().map_or([0; AREAS], |text| sites::places(&vdso_reader::maps::parse(&text), 0..0))
 }
 
 /// Where the image waits for the launch code: in the pages below the one with the stack pointer. The

@@ -66,7 +66,7 @@ pub struct Processes {
     /// Threads seen.
     threads: u64,
     /// How processes were redirected, whether they live or not: children may still be.
-    patches: Vec<Rc<Patch>>,
+    patches: Vec<(Rc<Patch>, InProcess)>,
     /// Pages for programs that are executed next.
     pub(crate) spare: SparePages,
 }
@@ -109,17 +109,22 @@ impl Processes {
     }
 
     /// Says how a process is redirected that was attached to.
-    pub fn redirect(&mut self, index: usize, patch: &Rc<Patch>) {
-        self.patches.push(Rc::clone(patch));
+    pub(crate) fn redirect(&mut self, index: usize, patch: &Rc<Patch>, sites: &InProcess) {
+        self.patches.push((Rc::clone(patch), sites.clone()));
         self.all[index].patch = Some(Rc::clone(patch));
+        self.all[index].sites = sites.clone();
     }
 
     /// Adds a process whose parent is not known: it has stopped before its first instruction, and its parent
     /// is gone. If that was attached to, it has the same image and jumps, which are to be taken out again.
     pub(crate) fn adopt(&mut self, pid: i32, command: Foreign) {
-        let patch = self.patches.iter().find(|patch| has_image(pid, patch.base())).cloned();
+        let mut patches = self.patches.iter();
+        let known = patches.find(|(patch, _)| has_image(pid, patch.base())).cloned();
         let index = self.add(pid, command, None);
-        self.all[index].patch = patch;
+        if let Some((patch, sites)) = known {
+            self.all[index].patch = Some(patch);
+            self.all[index].sites = sites.of_an_orphan();
+        }
     }
 
     /// Adds a thread to the process that `of` belongs to.

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -18,8 +19,8 @@ use super::install::image_of;
 use super::processes::Process;
 use super::stepping;
 use clockscope_sites::{
-    ERRORS, Found, Head, JUMP, KINDS, MADE_CODE, MAPPED, NOTICE, OTHERS, SEEN, Site, Stubs, UNSEEN,
-    Why, Write,
+    ERRORS, Found, Head, JUMP, Jump, KINDS, MADE_CODE, MAPPED, NOTICE, OTHERS, SEALED, SEEN, Site,
+    Stubs, UNSEEN, Why, Write,
 };
 use clockscope_sys::memory;
 use clockscope_sys::proc_text;
@@ -32,8 +33,8 @@ use vdso_image::layout::{
 };
 use vdso_reader::maps::{self, Mapping};
 
-/// A near jump reaches 2 GiB; this leaves room for the largest program.
-const REACH: u64 = 1 << 30;
+/// How far the ends of a mapping may be from the begin of an area: a near jump reaches 2 GiB.
+const REACH: u64 = (1 << 31) - 2 * AREA_SIZE as u64;
 /// Files of more bytes are not read: nobody's program is.
 const FILE_MAX: u64 = 1 << 30;
 /// The kernel's image, wherever it has been moved.
@@ -44,6 +45,8 @@ const PROT_EXEC: u64 = 4;
 const NEVER_RETURN: [usize; 2] = [60, 231];
 /// Offset from the image of the word that says where the process's own part of the table is.
 const OWN: u64 = (THREADS_OFFSET + std::mem::offset_of!(Threads, own_site_part)) as u64;
+/// Offset from the image of the table.
+const TABLE: u64 = (SHARED_OFFSET + std::mem::offset_of!(Shared, sites)) as u64;
 /// What is not counted, for one and for several.
 type Lost = (&'static str, &'static str);
 const NO_ROOM: Lost = (
@@ -140,6 +143,10 @@ pub(crate) struct Sites {
 pub(crate) struct InProcess {
     places: [u64; AREAS],
     areas: Vec<Stubs>,
+    /// The jumps that were written.
+    jumps: Rc<Vec<Jump>>,
+    /// Whether there may be others.
+    is_orphan: bool,
     /// Where the image is; 0 where there are no areas.
     image: u64,
     /// What its only thread adds to without a lock. A child that has the parent's memory for a while has it, too.
@@ -197,9 +204,92 @@ struct Executed {
     name: String,
 }
 
-/// Where areas go in a program that has not begun: near the program, and near its interpreter if that is not near.
-pub(crate) fn places(maps_text: &str) -> [u64; AREAS] {
-    let mappings = maps::parse(maps_text);
+/// What a process has that runs already, all of whose threads stand still.
+pub(crate) struct There<'a> {
+    /// Where its threads stand.
+    pub(crate) pcs: Vec<u64>,
+    /// Where handlers of signals may return to.
+    pub(crate) returns: Vec<u64>,
+    /// What was left behind.
+    pub(crate) old_areas: &'a [OldArea],
+    /// Whether it has a seccomp filter, which may look where calls are made and kill it for others.
+    pub(crate) is_filtered: bool,
+}
+
+impl There<'_> {
+    /// What of a site can be displaced, in a file that is mapped `bias` above its own numbers; or why nothing can.
+    fn of_site(&self, site: &Site, bias: u64) -> Result<Site, Why> {
+        if self.is_filtered && !site.stays() {
+            return Err(Why::Immovable);
+        }
+        let bytes = site.end - site.window;
+        if self.is_in_the_way(site.window.wrapping_add(bias), bytes, site.is_plain && site.stays())
+        {
+            return Err(Why::Occupied);
+        }
+        // Without it, errors are not seen.
+        let behind = site.behind.clone().filter(|behind| {
+            let after = site.after().wrapping_add(bias);
+            !self.is_in_the_way(after, behind.displaced as u64, behind.is_plain)
+        });
+        Ok(Site { behind, ..site.clone() })
+    }
+
+    /// Whether somebody is to go on within displaced instructions. Where these are the same elsewhere, threads that
+    /// stand there can be made to.
+    fn is_in_the_way(&self, at: u64, bytes: u64, is_plain: bool) -> bool {
+        let within = |place: &u64| (1..bytes).contains(&place.wrapping_sub(at));
+        self.returns.iter().any(within) || (!is_plain && self.pcs.iter().any(within))
+    }
+
+    /// Whether a jump leads to what was left behind.
+    fn is_ours(&self, at: u64, bytes: &[u8]) -> bool {
+        let Some(distance) = bytes.strip_prefix(&[0xe9]).and_then(<[u8]>::first_chunk) else {
+            return false;
+        };
+        let to = at.wrapping_add(JUMP as u64);
+        let to = to.wrapping_add_signed(i32::from_le_bytes(*distance).into());
+        self.old_areas.iter().any(|area| to.wrapping_sub(area.at) < AREA_SIZE as u64)
+    }
+}
+
+/// An area of a session before that was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OldArea {
+    at: u64,
+    /// The image with the table that its code adds to.
+    pub(crate) image: u64,
+}
+
+/// The areas in a process that has been counted before.
+pub(crate) fn old_areas(pid: i32, mappings: &[Mapping]) -> Vec<OldArea> {
+    let areas = mappings.iter().filter(|mapping| is_area(mapping));
+    let heads = areas.filter_map(|mapping| {
+        let mut head = [0; 24];
+        memory::read(pid, mapping.start, &mut head).ok().filter(|read| *read == head.len())?;
+        let (words, _) = head.as_chunks::<8>();
+        let words = [0, 1, 2].map(|word| u64::from_le_bytes(words[word]));
+        let (table, mark) = Head::table_and_mark(&words);
+        let image = table.wrapping_sub(TABLE);
+        (mark == INSTALL_MARK).then_some(OldArea { at: mapping.start, image })
+    });
+    heads.collect()
+}
+
+/// What else lies at the place of an area has another size, or a name.
+fn is_area(mapping: &Mapping) -> bool {
+    mapping.size() >= AREA_SIZE as u64 && mapping.perms == "r-xp" && mapping.name.is_empty()
+}
+
+/// Where areas go: near the program, and near its interpreter if that is not near. Not where something is about to
+/// be mapped.
+pub(crate) fn places(mappings: &[Mapping], taken: Range<u64>) -> [u64; AREAS] {
+    let mut mappings = mappings.to_vec();
+    if !taken.is_empty() {
+        let at = mappings.partition_point(|mapping| mapping.start < taken.start);
+        let (perms, name) = ("r-xp".to_owned(), String::new());
+        mappings.insert(at, Mapping { start: taken.start, end: taken.end, perms, name });
+    }
     let executed: Vec<&Mapping> = mappings
         .iter()
         .filter(|mapping| mapping.perms.contains('x') && mapping.name.starts_with('/'))
@@ -207,10 +297,9 @@ pub(crate) fn places(maps_text: &str) -> [u64; AREAS] {
     let mut places = [0; AREAS];
     let mut taken: Vec<u64> = Vec::new();
     for mapping in executed {
-        let is_near = |place: &u64| place.abs_diff(mapping.start) < REACH;
         if taken.len() < AREAS
-            && !taken.iter().any(is_near)
-            && let Some(place) = free(&mappings, mapping.start)
+            && !taken.iter().any(|place| reaches(*place, &(mapping.start..mapping.end)))
+            && let Some(place) = free(&mappings, &(mapping.start..mapping.end))
         {
             places[taken.len()] = place;
             taken.push(place);
@@ -219,23 +308,24 @@ pub(crate) fn places(maps_text: &str) -> [u64; AREAS] {
     places
 }
 
-/// A free place for an area below an address, with as much room again on either side where the gap is large.
-fn free(mappings: &[Mapping], near: u64) -> Option<u64> {
+/// The free place for an area that is nearest to an address: at the upper end of a gap, with as much room again above
+/// it where the gap is large. Not where the stack grows.
+fn free(mappings: &[Mapping], near: &Range<u64>) -> Option<u64> {
     const LOWEST: u64 = 0x1_0000;
-    let size = AREA_SIZE as u64;
-    let at = mappings.iter().position(|mapping| mapping.contains(near))?;
-    let mut above = mappings[at].start;
-    for below in (0..=at).rev() {
-        let begin = below.checked_sub(1).map_or(LOWEST, |before| mappings[before].end);
-        above = above.min(mappings[below].start);
-        if above.saturating_sub(begin) >= size + 2 * PAGE as u64 {
-            let spare = (above - begin - size).min(16 * size) / 2;
-            let place = (above - size - spare) & !(PAGE as u64 - 1);
-            return (near - place < REACH).then_some(place);
-        }
-        above = mappings[below].start;
-    }
-    None
+    let (size, page) = (AREA_SIZE as u64, PAGE as u64);
+    let begins = std::iter::once(LOWEST).chain(mappings.iter().map(|mapping| mapping.end));
+    let gaps = begins.zip(mappings).filter(|(_, above)| !above.name.starts_with("[stack"));
+    let places = gaps.filter_map(|(begin, above)| {
+        let room = above.start.checked_sub(begin).filter(|room| *room >= size + 2 * page)?;
+        let spare = (room - size).min(16 * size) / 2;
+        Some((above.start - size - spare) & !(page - 1))
+    });
+    places.filter(|at| reaches(*at, near)).min_by_key(|at| near.start.abs_diff(*at))
+}
+
+/// Whether code in an area and in a mapping can jump to each other.
+fn reaches(area: u64, mapping: &Range<u64>) -> bool {
+    area.abs_diff(mapping.start).max(area.abs_diff(mapping.end)) < REACH
 }
 
 impl Sites {
@@ -295,7 +385,8 @@ impl Sites {
                 self.seen += 1;
                 let at = ptrace::registers(thread).map(|registers| registers.result());
                 if let (false, Ok(at)) = (is_error, at) {
-                    self.patch(process, |mapping| mapping.start <= at && at < mapping.end);
+                    let is_it = |mapping: &Executed| mapping.start <= at && at < mapping.end;
+                    self.patch(process.pid, &mut process.sites, None, is_it);
                 }
             }
             (_, Ok(SyscallStop::Other) | Err(_)) => {
@@ -309,40 +400,56 @@ impl Sites {
         let pid = process.pid;
         let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return };
         let mappings = maps::parse(&text);
-        let head = Head {
-            table: image + (SHARED_OFFSET + std::mem::offset_of!(Shared, sites)) as u64,
-            alive: image + LIVE_OFFSET as u64,
-            mark: INSTALL_MARK,
-            own: image + OWN,
-            kept: image + (THREADS_OFFSET + std::mem::offset_of!(Threads, kept)) as u64,
-        };
-        process.sites.image = image;
-        for place in process.sites.places {
-            // What else lies there has another size, or a name.
-            let is_area = mappings.iter().any(|mapping| {
-                mapping.start == place
-                    && mapping.size() >= AREA_SIZE as u64
-                    && mapping.perms == "r-xp"
-                    && mapping.name.is_empty()
-            });
-            let (stubs, head) = Stubs::new(place, AREA_SIZE, head);
-            if is_area && write(pid, &head).is_ok() {
-                process.sites.areas.push(stubs);
-            }
+        process.sites.begin(pid, image, &mappings);
+        self.patch(pid, &mut process.sites, None, |_| true);
+    }
+
+    /// Looks at all files of a process that are executed.
+    pub(crate) fn look_at_files(&mut self, pid: i32) {
+        let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return };
+        for mapping in text.lines().filter_map(executed) {
+            self.found(pid, &mapping);
         }
-        self.patch(process, |_| true);
+    }
+
+    /// Counts in a process that has run before, where areas may have been mapped.
+    pub(crate) fn enter(
+        &mut self,
+        pid: i32,
+        image: u64,
+        places: [u64; AREAS],
+        pages: &Segment<Shared>,
+        there: &There<'_>,
+    ) -> InProcess {
+        let mut sites = InProcess { places, ..InProcess::default() };
+        if there.is_filtered {
+            pages.get().sites[SEEN][0][SEALED].store(1, Relaxed);
+        }
+        let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return sites };
+        sites.begin(pid, image, &maps::parse(&text));
+        if sites.areas.is_empty() {
+            self.lose(NO_ROOM);
+        } else {
+            self.patch(pid, &mut sites, Some(there), |_| true);
+        }
+        sites
     }
 
     /// Counts in these mappings of files.
-    fn patch(&mut self, process: &mut Process, wanted: impl Fn(&Executed) -> bool) {
-        let pid = process.pid;
+    fn patch(
+        &mut self,
+        pid: i32,
+        sites: &mut InProcess,
+        there: Option<&There<'_>>,
+        wanted: impl Fn(&Executed) -> bool,
+    ) {
         let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return };
         for mapping in text.lines().filter_map(executed).filter(wanted) {
             let Some(found) = self.found(pid, &mapping) else {
                 self.lose(UNREADABLE);
                 continue;
             };
-            let patched = process.sites.patch(pid, &mapping, &found);
+            let patched = sites.patch(pid, &mapping, &found, there);
             let mut of_mapping: BTreeMap<Why, u64> = BTreeMap::new();
             for (why, sites) in patched {
                 *of_mapping.entry(why).or_default() += sites;
@@ -476,8 +583,69 @@ impl InProcess {
         }
     }
 
+    /// Writes what all code shares into the areas that are mapped.
+    fn begin(&mut self, pid: i32, image: u64, mappings: &[Mapping]) {
+        let head = Head {
+            table: image + TABLE,
+            alive: image + LIVE_OFFSET as u64,
+            mark: INSTALL_MARK,
+            own: image + OWN,
+            kept: image + (THREADS_OFFSET + std::mem::offset_of!(Threads, kept)) as u64,
+        };
+        self.image = image;
+        for place in self.places {
+            let is_there = mappings.iter().any(|it| it.start == place && is_area(it));
+            let (stubs, head) = Stubs::new(place, AREA_SIZE, head);
+            if is_there && write(pid, &head).is_ok() {
+                self.areas.push(stubs);
+            }
+        }
+    }
+
+    /// That of a process whose parent may have written more than this since.
+    pub(crate) fn of_an_orphan(self) -> Self {
+        let is_orphan = !self.areas.is_empty();
+        Self { is_orphan, part: None, ..self }
+    }
+
+    /// Whether nobody comes into the areas any more when this was put back.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.is_orphan
+    }
+
+    /// Takes the jumps out again that still stand there. All threads stand still.
+    pub(crate) fn put_back(&self, pid: i32) -> std::io::Result<()> {
+        if self.jumps.is_empty() {
+            return Ok(());
+        }
+        let memory = text(pid)?;
+        for jump in self.jumps.iter() {
+            let mut found = [0; JUMP];
+            if memory.read_exact_at(&mut found, jump.at).is_ok() && found == jump.bytes {
+                memory.write_all_at(&jump.original, jump.at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a thread goes on that stands at a displaced instruction.
+    pub(crate) fn to_stub(&self, address: u64) -> Option<u64> {
+        self.jumps.iter().find(|jump| jump.covers(address))?.to_stub(address)
+    }
+
+    /// Where a thread goes on in the program that stands in a stub, if it can.
+    pub(crate) fn to_program(&self, address: u64) -> Option<u64> {
+        self.jumps.iter().find_map(|jump| jump.to_program(address))
+    }
+
     /// Writes into a mapping; gives the sites that are left, by reason.
-    fn patch(&mut self, pid: i32, mapping: &Executed, found: &Found) -> Vec<(Why, u64)> {
+    fn patch(
+        &mut self,
+        pid: i32,
+        mapping: &Executed,
+        found: &Found,
+        there: Option<&There<'_>>,
+    ) -> Vec<(Why, u64)> {
         let segments = found.segments.iter();
         let of_segment = segments.filter(|segment| {
             let begin = segment.offset & !(PAGE as u64 - 1);
@@ -492,10 +660,21 @@ impl InProcess {
                 let at = address.wrapping_add(bias);
                 mapping.start <= at && at < mapping.end
             };
-            let here: Vec<Site> =
-                found.sites.iter().filter(|site| is_here(site.syscall)).cloned().collect();
-            let unwritten =
-                self.write(pid, mapping, &here, bias).err().map(|why| (why, here.len() as u64));
+            let mut here: Vec<Site> = Vec::new();
+            for site in found.sites.iter().filter(|site| is_here(site.syscall)) {
+                let what = match there {
+                    // Its functions go elsewhere, and are compared with the kernel's.
+                    Some(_) if mapping.name == VDSO => Err(Why::Changed),
+                    Some(there) => there.of_site(site, bias),
+                    None => Ok(site.clone()),
+                };
+                match what {
+                    Ok(site) => here.push(site),
+                    Err(why) => left.push((why, 1)),
+                }
+            }
+            let written = self.write(pid, mapping, &here, bias, there);
+            let unwritten = written.err().map(|why| (why, here.len() as u64));
             left.extend(unwritten.filter(|(_, sites)| *sites > 0));
             let never = found.left.iter().filter(|left| is_here(left.syscall));
             left.extend(never.map(|left| (left.why, 1)));
@@ -509,27 +688,32 @@ impl InProcess {
         mapping: &Executed,
         sites: &[Site],
         bias: u64,
+        old: Option<&There<'_>>,
     ) -> Result<(), Why> {
-        let is_near = |area: &&mut Stubs| area.told_at().abs_diff(mapping.start) < REACH;
+        let range = mapping.start..mapping.end;
+        let is_near = |area: &&mut Stubs| reaches(area.told_at(), &range);
         let area = self.areas.iter_mut().find(is_near).ok_or(Why::TooFar)?;
         let (code, jumps) = area.add(sites, bias).ok_or(Why::TooFar)?;
         let memory = text(pid).map_err(|_| Why::TooFar)?;
         // What is there must be what was looked at.
         let is_same = |site: &Site| {
-            let mut there = vec![0; site.original.len()];
-            let at = site.window.wrapping_add(bias);
-            let is_before = memory.read_exact_at(&mut there, at).is_ok() && there == site.original;
-            is_before
-                && site.behind.as_ref().is_none_or(|behind| {
-                    there.resize(behind.original.len(), 0);
-                    let at = (site.syscall + 2).wrapping_add(bias);
-                    memory.read_exact_at(&mut there, at).is_ok() && there == behind.original
-                })
+            let is_there = |at: u64, original: &[u8]| {
+                let mut there = vec![0; original.len()];
+                let at = at.wrapping_add(bias);
+                let is_left = |bytes: &[u8]| old.is_some_and(|old| old.is_ours(at, bytes));
+                memory.read_exact_at(&mut there, at).is_ok()
+                    && (there == original || (is_left(&there) && there[JUMP..] == original[JUMP..]))
+            };
+            let behind = site.behind.as_ref();
+            is_there(site.window, &site.original)
+                && behind.is_none_or(|behind| is_there(site.after(), &behind.original))
         };
         if !sites.iter().all(is_same) {
             return Err(Why::Changed);
         }
         memory.write_all_at(&code.bytes, code.at).map_err(|_| Why::TooFar)?;
+        // What is written is known before it is.
+        Rc::make_mut(&mut self.jumps).extend(jumps.iter().cloned());
         for jump in jumps {
             memory.write_all_at(&jump.bytes, jump.at).map_err(|_| Why::TooFar)?;
         }

@@ -26,7 +26,7 @@ const MAY_SLEEP: [(&str, &str); 4] = [
     ),
     (
         "crates/clockscope/tests/support/attaching.rs",
-        "looks at the memory and state of another process, which tells nobody that they changed",
+        "looks at another process, which tells nobody what has changed in it, and kills at any moment",
     ),
     (
         "crates/clockscope-timekeeper/src/tests.rs",

@@ -68,7 +68,7 @@ pub const SITE_WORDS: usize = PAGE / 8;
 /// Places for registers, for threads that tell the tracer of a mapping ([`Kept`]).
 pub const KEPT: usize = 4;
 /// Bytes of an area of memory for code that counts system calls.
-pub const AREA_SIZE: usize = 1 << 20;
+pub const AREA_SIZE: usize = 1 << 19;
 /// Such areas of a program, at most: near the program, and near its libraries.
 pub const AREAS: usize = 2;
 /// Offset of the place for the kernel's own image, from the image's base. Behind ours, so that one

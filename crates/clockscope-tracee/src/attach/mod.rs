@@ -27,6 +27,7 @@ pub use crate::arch::attach::{Patch, attach, look, restore_all};
 pub(crate) use names::listed;
 
 use crate::session::Session;
+use crate::sites::{InProcess, Sites};
 use clockscope_sys::ptrace::Resume;
 use clockscope_sys::shm::Segment;
 use clockscope_text::foreign::Foreign;
@@ -44,6 +45,8 @@ pub struct Attached {
     pub pages: Rc<Segment<Shared>>,
     /// How its functions are redirected.
     pub patch: Rc<Patch>,
+    /// Where its system calls are counted.
+    pub(crate) sites: InProcess,
     /// How long a thread stood still at most, from the first stop to the last resumption.
     pub pause: Duration,
 }
@@ -62,6 +65,8 @@ pub struct How<'a> {
     pub mapped_takes_long: bool,
     /// Told of the process when all its threads are traced, before any of them is stopped.
     pub traced: &'a mut dyn FnMut(i32),
+    /// Counts system calls in the process, if the session does.
+    pub(crate) sites: &'a mut Sites,
 }
 
 /// How a process was let go.

@@ -73,11 +73,12 @@ impl Follower<'_> {
                 },
                 mapped_takes_long: wants_images,
                 traced,
+                sites: &mut self.sites,
             },
         )?;
         let pages = Some(Rc::clone(&attached.pages));
         let index = self.processes.add(attached.pid, attached.command.clone(), pages);
-        self.processes.redirect(index, &attached.patch);
+        self.processes.redirect(index, &attached.patch, &attached.sites);
         self.targets.insert(attached.pid, None);
         let mut keys = HashSet::new();
         for (thread, key) in &attached.threads {
@@ -155,7 +156,9 @@ impl Follower<'_> {
 
     /// What remains when nobody is followed any more: the processes, what is known of new ones, and
     /// how those that were attached to have ended.
-    pub fn into_parts(self) -> (Processes, NewTasks, HashMap<i32, Option<End>>) {
-        (self.processes, self.new_tasks, self.targets)
+    pub fn into_parts(mut self) -> (Processes, NewTasks, HashMap<i32, Option<End>>) {
+        let new_tasks = std::mem::take(&mut self.new_tasks);
+        let targets = std::mem::take(&mut self.targets);
+        (self.into_processes(), new_tasks, targets)
     }
 }

@@ -275,9 +275,10 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// What was not counted where code in the program counts system calls.
-    pub fn lost_sites(&self) -> Vec<String> {
-        self.sites.losses(&self.processes.site_words())
+    /// The processes, and what was not counted where code in them counts system calls.
+    pub fn into_processes(mut self) -> Processes {
+        self.processes.lost_sites = self.sites.losses(&self.processes.site_words());
+        self.processes
     }
 
     /// If the program would have more privileges untraced: makes it execute again, and lets it go.

@@ -256,8 +256,8 @@ impl TraceArgs {
         if let Some(lacks) = lacks::SITES {
             return Some(format!("--via {}: {lacks}", via.get_name()));
         }
-        let why = if self.attaches() {
-            "counts the system calls of programs that clockscope starts, not of running ones"
+        let why = if self.attaches() && self.via == Via::Both {
+            "compares the counts of programs that clockscope starts, not of running ones"
         } else if self.no_follow {
             "must be told of the libraries that the program loads, and --no-follow lets go of it before"
         } else if self.top && self.via == Via::Sites {
@@ -450,12 +450,15 @@ mod tests {
         for words in [
             &["--via", "sites", "--no-follow"][..],
             &["--via", "both", "--no-follow"],
+            &["--via", "both", "-p", "1"],
             &["--via", "sites", "--top"],
         ] {
             let refused = parsed(words).unwrap().refused();
             assert!(refused.is_some_and(|why| why.ends_with("; try --via bpf")), "{words:?}");
         }
-        assert_eq!(parsed(&["--via", "both", "--top"]).unwrap().refused(), None);
+        for words in [["--via", "both", "--top"].as_slice(), &["--via", "sites", "-p", "1"]] {
+            assert_eq!(parsed(words).unwrap().refused(), None, "{words:?}");
+        }
         assert!(parsed(&["-ff"]).unwrap().refused().unwrap().contains("--per-process"));
         assert!(parsed(&["-o", "|less"]).unwrap().refused().unwrap().contains("-o >(COMMAND)"));
         assert!(parsed(&["-o", "!less"]).unwrap().refused().unwrap().contains("-o >(COMMAND)"));

@@ -62,9 +62,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     if matches!(stage, Some(Stage::Screen(_))) {
         ending.keep_stops();
     }
-    // Where that is not allowed, attaching says so. One who cannot come back can still attach to this one.
-    let _ = ipc_namespace::enter(pids[0], Way::There);
-    let session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
+    let session = session_for(args, pids[0])?;
     let counter = Counter::start(&args.counting(), &filter, None, say(args))?;
     session.allow_timing()?;
     let mut observer = counter.observer();
@@ -118,6 +116,17 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     drop((observer, counter));
     outputs.write(&mut report, args, &options);
     Ok(if attaching.complete { exit::OK } else { exit::INCOMPLETE })
+}
+
+/// The image and its memory, for this process and others.
+fn session_for(args: &TraceArgs, pid: i32) -> anyhow::Result<Session> {
+    // Where that is not allowed, attaching says so. One who cannot come back can still attach to this one.
+    let _ = ipc_namespace::enter(pid, Way::There);
+    let mut session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
+    if args.counting().via.has_sites() {
+        session.count_sites();
+    }
+    Ok(session)
 }
 
 /// Timers count as queued signals.

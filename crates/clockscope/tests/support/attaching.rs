@@ -122,15 +122,39 @@ pub(crate) fn mappings(pid: i32) -> Vec<String> {
     maps.lines().filter(named).map(str::to_owned).collect()
 }
 
+/// Checks that all code of a process that is of files is what stands in them; gives how many bytes.
+#[track_caller]
+pub(crate) fn assert_code_is_of_its_files(pid: i32) -> usize {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("read its maps");
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).expect("open its memory");
+    let mut all = 0;
+    for line in maps.lines().filter(|line| line.contains(" r-xp ") && line.contains(" /")) {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let number = |text: &str| u64::from_str_radix(text, 16).expect("a number");
+        let (start, end) = words[0].split_once('-').expect("a range");
+        let (start, offset) = (number(start), number(words[2]));
+        let size = usize::try_from(number(end) - start).expect("fits");
+        let file = fs::File::open(words[5]).expect("open a file that it has mapped");
+        let (mut there, mut known) = (vec![0; size], vec![0; size]);
+        memory.read_exact_at(&mut there, start).expect("read its code");
+        let read = file.read_at(&mut known, offset).expect("read the file");
+        let differs = there[..read].iter().zip(&known[..read]).position(|(one, two)| one != two);
+        assert_eq!(differs, None, "{line}");
+        all += read;
+    }
+    all
+}
+
 /// Whether a line of `/proc/PID/maps` may be of clockscope's: shared memory, or code that no file has, of
-/// eight pages.
+/// eight pages or of 1 MiB.
 fn is_clockscopes(line: &str) -> bool {
     let size = line.split(' ').next().and_then(|range| {
         let (start, end) = range.split_once('-')?;
         let number = |text| u64::from_str_radix(text, 16).ok();
         number(end)?.checked_sub(number(start)?)
     });
-    line.contains("SYSV") || (line.contains(" r-xp 00000000 00:00 0") && size == Some(8 * 4096))
+    line.contains("SYSV")
+        || (line.contains(" r-xp 00000000 00:00 0") && matches!(size, Some(0x8000 | 0x8_0000)))
 }
 
 /// Checks that a process has the mappings that it had: none of clockscope's, and the kernel's own.
@@ -241,6 +265,13 @@ impl Attachment {
         assert_eq!(traced.code(), 0, "detach: {traced:?}");
         assert!(traced.has_report(), "a report: {traced:?}");
         traced
+    }
+
+    /// Kills it so long after this, whatever it does then.
+    #[track_caller]
+    pub(crate) fn kill_after(self, time: Duration) {
+        thread::sleep(time);
+        self.kill();
     }
 
     /// Kills it.

@@ -9,7 +9,9 @@ use std::fmt;
 use std::io::{Write, stdout};
 use std::time::{Duration, Instant};
 
-use crate::support::attaching::{Image, assert_nothing_piles_up, attach_for, mappings};
+use crate::support::attaching::{
+    Image, assert_code_is_of_its_files, assert_nothing_piles_up, attach_for, mappings,
+};
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_counts;
 use crate::support::conversation::Conversation;
@@ -98,13 +100,18 @@ struct Slowest {
 
 /// Attaches to a process again and again, each time for another time.
 #[track_caller]
-fn attach_again_and_again(pid: i32, attachments: u32, what: &dyn fmt::Display) -> Slowest {
+fn attach_again_and_again(
+    pid: i32,
+    via: &str,
+    attachments: u32,
+    what: &dyn fmt::Display,
+) -> Slowest {
     let before = (Image::of(pid).expect("it has a vDSO"), mappings(pid));
     let mut slowest = Slowest::default();
     for number in 0..attachments {
         let lasting = f64::from(4 + number * 7 % 23) / 1000.0;
         let begun = Instant::now();
-        let traced = attach_for(&format!("{lasting:.3}"), &[pid], &["--via", "none"]);
+        let traced = attach_for(&format!("{lasting:.3}"), &[pid], &["--via", via]);
         let whole = begun.elapsed().saturating_sub(Duration::from_secs_f64(lasting));
         assert_eq!(traced.code(), 0, "attachment {number}: {what}: {traced:?}");
         let row = traced.report().field("attached")[0].clone();
@@ -115,6 +122,7 @@ fn attach_again_and_again(pid: i32, attachments: u32, what: &dyn fmt::Display) -
         slowest.whole = slowest.whole.max(whole);
         slowest.left_mapped += u32::from(traced.stderr.contains("is still mapped"));
         before.0.assert_as_before(pid);
+        assert_code_is_of_its_files(pid);
     }
     if slowest.left_mapped == 0 {
         assert_nothing_piles_up(pid, &before.1);
@@ -124,9 +132,9 @@ fn attach_again_and_again(pid: i32, attachments: u32, what: &dyn fmt::Display) -
 
 /// One row of the matrix; `None` where the program cannot be built.
 #[track_caller]
-fn attached_to(cell: Cell, attachments: u32) -> Option<(Said, Slowest)> {
+fn attached_to(cell: Cell, via: &str, attachments: u32) -> Option<(Said, Slowest)> {
     let target = Conversation::start(&cell.words()?);
-    let slowest = attach_again_and_again(target.pid(), attachments, &cell);
+    let slowest = attach_again_and_again(target.pid(), via, attachments, &cell);
     let (words, status) = target.last_words();
     assert_eq!(status.code(), Some(7), "{cell}: {words}");
     let said = Said::parse(&words);
@@ -137,10 +145,15 @@ fn attached_to(cell: Cell, attachments: u32) -> Option<(Said, Slowest)> {
 #[track_caller]
 fn unharmed_by_attaching(cells: &[Cell]) {
     for cell in cells {
-        let Some((_, slowest)) = attached_to(*cell, 12) else { return };
-        assert_eq!(slowest.left_mapped, 0, "{cell}");
+        for via in ATTACHMENTS {
+            let Some((_, slowest)) = attached_to(*cell, via, 8) else { return };
+            assert_eq!(slowest.left_mapped, 0, "{via}: {cell}");
+        }
     }
 }
+
+/// Ways to count that change the program differently.
+const ATTACHMENTS: [&str; 2] = ["none", "sites"];
 
 #[test]
 fn a_timer_that_fires_while_the_program_sleeps() {
@@ -204,8 +217,10 @@ fn a_wait_that_a_signal_ends_is_ended_by_each_signal() {
 fn threads_and_children_that_are_born_while_counting_ends() {
     for threads in [1, 3] {
         let cell = cell("none", 0, "births", threads);
-        let Some((_, slowest)) = attached_to(cell, 40) else { return };
-        assert_eq!(slowest.left_mapped, 0, "{cell}");
+        for via in ATTACHMENTS {
+            let Some((_, slowest)) = attached_to(cell, via, 30) else { return };
+            assert_eq!(slowest.left_mapped, 0, "{via}: {cell}");
+        }
     }
 }
 
@@ -302,10 +317,10 @@ fn launched_server(name: &str, command: &[OsString], starter: &[&str], times: u3
     print_row(name, 1, None, &Slowest::default());
 }
 
-fn attached_to_server(name: &str, command: &[OsString], attachments: u32) {
+fn attached_to_server(name: &str, command: &[OsString], via: &str, attachments: u32) {
     let mut server = Conversation::start(command);
     server.begin();
-    let slowest = attach_again_and_again(server.pid(), attachments, &name);
+    let slowest = attach_again_and_again(server.pid(), via, attachments, &name);
     server.end();
     server.check_health();
     print_row(name, attachments, None, &slowest);
@@ -353,14 +368,16 @@ fn the_matrix() {
         "attach, detach: the longest pause, ms; command: the slowest, without its --duration, ms"
     );
     let _ = writeln!(stdout(), "left: how often a mapping was left behind");
-    print_head("trace -p");
-    for cell in all_cells() {
-        let Some((said, slowest)) = attached_to(cell, times) else { return };
-        print_row(&cell.to_string(), times, Some(said), &slowest);
-    }
     let servers = servers();
-    for (name, command) in &servers {
-        attached_to_server(name, command, times);
+    for via in ATTACHMENTS {
+        print_head(&format!("trace -p --via {via}"));
+        for cell in all_cells() {
+            let Some((said, slowest)) = attached_to(cell, via, times) else { return };
+            print_row(&cell.to_string(), times, Some(said), &slowest);
+        }
+        for (name, command) in &servers {
+            attached_to_server(name, command, via, times);
+        }
     }
     for starter in LAUNCHES {
         print_head(&starter.join(" "));

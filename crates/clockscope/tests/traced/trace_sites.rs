@@ -3,11 +3,14 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::support::attaching::{Attachment, assert_code_is_of_its_files, attach_for};
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_exact;
+use crate::support::conversation::Conversation;
 use crate::support::running::{Report, Traced, Tracing, rows, trace, untraced};
 use crate::support::{installed_or_skip, is_root_or_skip, placed};
 use skips::skip;
@@ -235,6 +238,61 @@ fn what_is_not_counted_is_said() {
     let says = |what: &str| reasons.iter().any(|reason| reason.contains(what));
     assert!(says("rt_sigreturn"), "{reasons:?}");
     assert!(says("by process and thread"), "{reasons:?}");
+}
+
+/// A killed tracer leaves jumps, code and a table behind; the next one takes the jumps out again.
+#[test]
+fn what_a_killed_tracer_has_left_in_a_running_program_is_no_harm() {
+    let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
+    let mut server = Conversation::start(&words![program, "4"]);
+    let pid = server.pid();
+    server.begin();
+    for round in 0..24 {
+        let attachment = Attachment::start(&[], &[pid], &["--via", "sites"]);
+        // From before the first stop to long after the last.
+        attachment.kill_after(Duration::from_millis(round * 8));
+        server.check_an_answer(round);
+        // One that knows nothing of sites leaves them as they are.
+        let via = if round % 3 == 0 { "none" } else { "sites" };
+        let traced = attach_for("0.02", &[pid], &["--via", via]);
+        assert_eq!(traced.code(), 0, "{traced:?}");
+        if via == "sites" {
+            assert!(assert_code_is_of_its_files(pid) > 100_000);
+        }
+        server.check_an_answer(round);
+    }
+    server.end();
+    server.check_health();
+    server.ends_well();
+}
+
+/// What is loaded while somebody counts is counted, and left as it was, too.
+#[test]
+fn libraries_that_a_running_program_loads_are_counted() {
+    let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
+    let program = "import os, sys\n\
+        print('ready', flush=True)\n\
+        sys.stdin.readline()\n\
+        import ctypes, sqlite3, ssl, threading\n\
+        for _ in range(5):\n\
+        \x20   thread = threading.Thread(target=lambda: [os.getppid() for _ in range(100)])\n\
+        \x20   thread.start(); thread.join()\n\
+        if os.fork() == 0:\n\
+        \x20   [os.getppid() for _ in range(1000)]\n\
+        \x20   os._exit(0)\n\
+        os.wait()\n\
+        print('done', flush=True)\n\
+        sys.stdin.readline()\n";
+    let mut server = Conversation::start(&words![python, "-c", program]);
+    let attachment = Attachment::to(&[server.pid()], &["--via", "sites"]);
+    server.ask("load");
+    let report = attachment.detach().report();
+    assert_eq!(report.syscall("getppid", "calls"), 1500);
+    let reasons = report.reasons("syscalls");
+    assert!(reasons.iter().all(|reason| !reason.contains("unseen")), "{reasons:?}");
+    assert!(assert_code_is_of_its_files(server.pid()) > 1_000_000);
+    server.say("end");
+    assert!(server.status().success());
 }
 
 /// Which call it is is known from the instructions that a jump replaces, into which nobody jumps, or from the

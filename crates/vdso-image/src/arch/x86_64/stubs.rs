@@ -189,17 +189,24 @@ global_asm!(
     "jmp qword ptr [rip + \\name\\()__slots + {resume}]",
     "\\name\\()__end:",
     ".endm",
-    //
+    // Behind the slots of this and of `unmap` are ranges, address and size each, and a zero.
     ".section .stub.map, \"ax\", @progbits",
     "SET_MASK map, {all_signals}",
-    "mov rdi, qword ptr [rip + map__slots + {injected_slots}]",
-    "mov esi, {total}",
+    "lea rbx, [rip + map__slots + {injected_slots}]",
+    "1:",
+    "mov rdi, qword ptr [rbx]",
+    "test rdi, rdi",
+    "jz 2f",
+    "mov rsi, qword ptr [rbx + 8]",
     "mov edx, {read_execute}",
     "mov r10d, {private_there}",
     "mov r8, -1",
     "MARKED_CALL {mmap}",
+    "add rbx, 16",
+    "jmp 1b",
+    "2:",
     "WAIT_AND_RESTORE map",
-    "SLOTS map, {injected_slots} + 8",
+    "SLOTS map, {injected_slots}",
     //
     ".section .stub.attach, \"ax\", @progbits",
     "SET_MASK attach, {all_signals}",
@@ -208,7 +215,6 @@ global_asm!(
     "WAIT_AND_RESTORE attach",
     "SLOTS attach, {injected_slots} + {attach_slots}",
     //
-    // Behind its slots are ranges, address and size each, and a zero.
     ".section .stub.unmap, \"ax\", @progbits",
     "SET_MASK unmap, {all_signals}",
     "lea rbx, [rip + unmap__slots + {injected_slots}]",

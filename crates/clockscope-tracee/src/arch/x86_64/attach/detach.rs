@@ -15,6 +15,7 @@ use crate::attach::threads::{Look, SEIZED, Threads};
 use crate::attach::{Detached, Refusal, Remains, listed};
 use crate::new_tasks::NewTasks;
 use crate::processes::Processes;
+use crate::sites::InProcess;
 use clockscope_sys::precedence::Precedence;
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::wait::Status;
@@ -185,7 +186,9 @@ impl Leaving<'_> {
         }
         let through = threads.stopped().next().or(late.first().copied()).ok_or(self.pid())?;
         self.patch.put_back(through).map_err(|_| through)?;
-        threads.stopped().for_each(|thread| leave_trampoline(thread, self.patch));
+        let sites = &self.processes.get(self.index).sites;
+        sites.put_back(through).map_err(|_| through)?;
+        threads.stopped().for_each(|thread| leave_trampoline(thread, self.patch, sites));
         // These may execute a program as soon as they go on, where nothing may be put back any more.
         for other in self.sharers() {
             self.processes.get_mut(other).patch = None;
@@ -245,12 +248,16 @@ impl Leaving<'_> {
             worker = self.let_out(&mut threads, &mut looking, &mut inside, until);
             started = Instant::now();
         }
-        let images: Vec<u64> = self.patch.images().collect();
+        let images: Vec<(u64, u64)> = self.patch.mapped().collect();
         let room = &self.patch.room;
+        // Code that nobody knows of may lead to the areas of an orphan.
+        let is_whole = self.processes.get(self.index).sites.is_whole();
+        let worker = worker.filter(|_| is_whole);
         let done = worker.map(|worker| take_out(&mut threads, worker, self.pid(), room, &images));
         *pause = started.elapsed().max(*pause);
         threads.release();
         let unmapped = match done {
+            _ if !is_whole => false,
             Some(Ok(())) => true,
             // It is in our code still, which nobody else may change.
             Some(Err(Refusal::Stuck)) => false,
@@ -360,10 +367,12 @@ fn is_inside(thread: i32, patch: &Patch) -> bool {
         .is_none_or(|(at, _)| patch.functions.iter().any(|function| function.covers(at)))
 }
 
-/// A thread at a displaced instruction goes on at the same in its old place.
-fn leave_trampoline(thread: i32, patch: &Patch) {
+/// A thread at a displaced instruction, or in a system call that was displaced, goes on at the same in its old place.
+fn leave_trampoline(thread: i32, patch: &Patch, sites: &InProcess) {
     let Ok(mut registers) = ptrace::registers(thread) else { return };
-    if let Some(at) = patch.functions.iter().find_map(|f| f.to_function(registers.pc())) {
+    let mut functions = patch.functions.iter();
+    let at = functions.find_map(|function| function.to_function(registers.pc()));
+    if let Some(at) = at.or_else(|| sites.to_program(registers.pc())) {
         registers.set_pc(at);
         let _ = ptrace::set_registers(thread, &registers);
     }

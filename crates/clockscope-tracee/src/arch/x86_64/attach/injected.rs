@@ -12,8 +12,8 @@ use std::mem::offset_of;
 use std::ops::Range;
 
 use vdso_image::layout::{
-    AttachParams, AttachSlots, CONFIG_OFFSET, INSTALL_MARK, InjectedSlots, LIVE_OFFSET,
-    MAP_PRIVATE_THERE, PAGE, SHARED_OFFSET, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE,
+    AREA_SIZE, AREAS, AttachParams, AttachSlots, CONFIG_OFFSET, INSTALL_MARK, InjectedSlots,
+    LIVE_OFFSET, MAP_PRIVATE_THERE, PAGE, SHARED_OFFSET, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE,
     TRAMPOLINE_OFFSET,
 };
 
@@ -31,9 +31,11 @@ const ERESTART_RESTARTBLOCK: i64 = -516;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Maps private memory for the image, which the tracer writes then.
+    /// Maps private memory for the image, and areas for other code; the tracer writes both then.
     Map {
         at: u64,
+        /// Those that are not 0.
+        areas: [u64; AREAS],
         /// System V id of the shared pages that the image's installer will attach.
         shared_id: u64,
         /// The same of the page with what the tracer changes.
@@ -129,8 +131,15 @@ pub(super) fn assemble(work: &Work, at: u64, registers: &Registers, mask: u64) -
         (offset_of!(InjectedSlots, r14), r.r14),
         (offset_of!(InjectedSlots, r15), r.r15),
     ]);
+    let with_ranges = |stub: Stub, ranges: &[(u64, u64)]| {
+        let words = ranges.iter().flat_map(|(address, size)| [*address, *size]).chain([0]);
+        stub.bytes.into_iter().chain(words.flat_map(u64::to_le_bytes)).collect()
+    };
     let bytes = match work {
-        Work::Map { at: image, .. } => stub.fill(&[(work_at, *image)]).bytes,
+        Work::Map { at: image, areas, .. } => {
+            let ranges = [(*image, TOTAL_SIZE as u64)].into_iter().chain(of_areas(areas));
+            with_ranges(stub, &ranges.collect::<Vec<_>>())
+        }
         Work::Attach { at: image, attach_offset, shared_id, process } => {
             let words = [
                 (params + offset_of!(AttachParams, return_to), waiting.start),
@@ -140,12 +149,14 @@ pub(super) fn assemble(work: &Work, at: u64, registers: &Registers, mask: u64) -
             ];
             stub.fill(&words).bytes
         }
-        Work::Unmap(ranges) => {
-            let words = ranges.iter().flat_map(|(address, size)| [*address, *size]).chain([0]);
-            stub.bytes.into_iter().chain(words.flat_map(u64::to_le_bytes)).collect()
-        }
+        Work::Unmap(ranges) => with_ranges(stub, ranges),
     };
     Injected { bytes, waiting, last }
+}
+
+/// Areas as ranges: address and size.
+pub(super) fn of_areas(areas: &[u64; AREAS]) -> impl Iterator<Item = (u64, u64)> + '_ {
+    areas.iter().filter(|area| **area != 0).map(|area| (*area, AREA_SIZE as u64))
 }
 
 /// The system calls that this work makes, as a filter sees them, and the one that undoes it.
@@ -164,7 +175,7 @@ pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
     ];
     match work {
         // All that the installer will do, too: nothing is begun that a filter would end.
-        Work::Map { at: base, shared_id, live_id } => {
+        Work::Map { at: base, areas, shared_id, live_id } => {
             let mmap = |offset: usize, bytes, access, flags| {
                 let at = base + size(offset);
                 call("mmap", libc::SYS_mmap, [at, size(bytes), access, flags, u64::MAX])
@@ -173,6 +184,10 @@ pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
                 call("shmat", libc::SYS_shmat, [id, base + size(offset), flags, 0, 0])
             };
             let private = THREADS_OFFSET + THREADS_SIZE - CONFIG_OFFSET;
+            calls.extend(of_areas(areas).flat_map(|(at, bytes)| {
+                let flags = MAP_PRIVATE_THERE.into();
+                [call("mmap", libc::SYS_mmap, [at, bytes, 5, flags, u64::MAX]), munmap(at, bytes)]
+            }));
             let threads = base + size(THREADS_OFFSET);
             let config = base + size(CONFIG_OFFSET);
             calls.extend([

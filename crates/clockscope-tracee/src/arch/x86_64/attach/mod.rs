@@ -49,6 +49,8 @@ use crate::attach::{Attached, How, Refusal, command_name, listed};
 use crate::decline::Decline;
 use crate::image::entry;
 use crate::install::{shared_pages, write_image};
+use crate::session::seccomp_filters;
+use crate::sites::{InProcess, There};
 use crate::spare_pages::SparePages;
 use clockscope_sys::memory;
 use clockscope_sys::own_vdso;
@@ -101,17 +103,19 @@ fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
     let (Some(pages), Some(live_id)) = (pages, live_id) else { return Err(Refusal::Stuck) };
     // The kernel charges a page to who touches it first: not to a container that is near its limit.
     pages.touch(std::mem::offset_of!(Shared, sites));
+    let pages = Rc::new(pages);
     let mut threads = Threads::seize(pid).map_err(|error| match error.raw_os_error() {
         Some(libc::ESRCH) => Refusal::Gone,
         _ => known.not_allowed(),
     })?;
     match attach_traced(pid, how, &mut threads, (&pages, live_id)) {
-        Ok((patch, pause, threads)) => Ok(Attached {
+        Ok(Done { patch, sites, pause, threads }) => Ok(Attached {
             pid,
             command: command_name(pid),
             threads,
-            pages: Rc::new(pages),
+            pages,
             patch: Rc::new(patch),
+            sites,
             pause,
         }),
         Err(refusal) => {
@@ -123,13 +127,19 @@ fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
     }
 }
 
-type Done = (Patch, Duration, Vec<(i32, u64)>);
+/// What [`Attached`] tells.
+struct Done {
+    patch: Patch,
+    sites: InProcess,
+    pause: Duration,
+    threads: Vec<(i32, u64)>,
+}
 
 fn attach_traced(
     pid: i32,
     how: &mut How<'_>,
     threads: &mut Threads,
-    (pages, live_id): (&Segment<Shared>, u64),
+    (pages, live_id): (&Rc<Segment<Shared>>, u64),
 ) -> Result<Done, Refusal> {
     (how.traced)(pid);
     let own = own_vdso::read().ok_or(Refusal::Declined(Decline::NoVdso))?;
@@ -144,7 +154,11 @@ fn attach_traced(
         patch::wait_for_room(threads, &patch)?;
     }
     let shared_id = u64::from(pages.id().cast_unsigned());
-    let map = Work::Map { at: base, shared_id, live_id };
+    let map = Work::Map { at: base, areas: patch.areas, shared_id, live_id };
+    if how.session.counts_sites {
+        // While the threads run: this takes its time.
+        how.sites.look_at_files(through);
+    }
     // The first threads that go on would otherwise keep the last ones waiting for us.
     let _first = Precedence::ask();
     // All at once: a thread that executes our code while the others compete with it for processors
@@ -160,16 +174,17 @@ fn attach_traced(
     if !process::has_mapped(thread, base..base + TOTAL_SIZE as u64) {
         return Err(Refusal::Declined(Decline::NotAttached));
     }
-    if let Err(refusal) = fill_and_redirect(how, threads, (pid, &sharers), thread, (pages, &patch))
-    {
+    let filled = fill_and_redirect(how, threads, (pid, &sharers), thread, (pages, &patch));
+    let sites = filled.inspect_err(|_| {
         // What cannot be undone does no harm: nobody uses the mapping.
-        let taken_out = unmap::take_out(threads, thread, pid, &patch.room, &[base]);
+        let areas = injected::of_areas(&patch.areas);
+        let ranges: Vec<_> = [(base, TOTAL_SIZE as u64)].into_iter().chain(areas).collect();
+        let taken_out = unmap::take_out(threads, thread, pid, &patch.room, &ranges);
         if !matches!(taken_out, Ok(()) | Err(Refusal::Stuck)) {
             let deadline = Instant::now() + UNMAPS_WITHIN;
-            unmap::somebody_takes_out(pid, threads, &patch.room, &[base], deadline);
+            unmap::somebody_takes_out(pid, threads, &patch.room, &ranges, deadline);
         }
-        return Err(refusal);
-    }
+    })?;
     let mut all = Vec::new();
     for thread in threads.stopped() {
         if let Ok(registers) = ptrace::registers(thread)
@@ -179,7 +194,7 @@ fn attach_traced(
         }
     }
     threads.resume_all(how.resume);
-    Ok((patch, threads.longest_stop(), all))
+    Ok(Done { patch, sites, pause: threads.longest_stop(), threads: all })
 }
 
 /// Gives the process the image where a thread has mapped memory for it, and redirects its functions.
@@ -188,8 +203,8 @@ fn fill_and_redirect(
     threads: &mut Threads,
     (pid, sharers): (i32, &[i32]),
     thread: i32,
-    (pages, patch): (&Segment<Shared>, &Patch),
-) -> Result<(), Refusal> {
+    (pages, patch): (&Rc<Segment<Shared>>, &Patch),
+) -> Result<InProcess, Refusal> {
     write_image(how.session, thread, patch.base).map_err(Refusal::at("writing the image"))?;
     if !threads.settle(thread) {
         return Err(patch::why_late(pid, thread));
@@ -211,7 +226,8 @@ fn fill_and_redirect(
     }
     (how.mapped)(pid, patch.base);
     written?;
-    redirect(threads, (pid, sharers), thread, patch)
+    let sites = redirect(how, threads, (pid, sharers), thread, (pages, patch))?;
+    Ok(sites)
 }
 
 /// A thread that can execute our code: it stands still.
@@ -245,11 +261,12 @@ fn installed(pages: &Segment<Shared>) -> Result<(), Refusal> {
 /// Redirects the functions while all threads stand still, which they do when this returns well. No thread waits
 /// in vfork then, so another process that still has this memory runs on it all the time, unseen.
 fn redirect(
+    how: &mut How<'_>,
     threads: &mut Threads,
     (pid, sharers): (i32, &[i32]),
     through: i32,
-    patch: &Patch,
-) -> Result<(), Refusal> {
+    (pages, patch): (&Rc<Segment<Shared>>, &Patch),
+) -> Result<InProcess, Refusal> {
     patch::stop_outside(threads, pid, patch)?;
     if let Some(other) = sharers.iter().find(|other| memory::is_shared_with(through, **other)) {
         threads.resume_all(Resume::Run);
@@ -264,10 +281,50 @@ fn redirect(
         threads.resume_all(Resume::Run);
         return Err(Refusal::Executed);
     }
-    patch.redirect(through).inspect_err(|_| {
+    let redirected = patch.redirect(through);
+    redirected.inspect_err(|_| {
         let _ = patch.put_back(through);
         threads.resume_all(Resume::Run);
-    })
+    })?;
+    let counts = how.session.counts_sites;
+    Ok(if counts { count_sites(how, threads, through, (pages, patch)) } else { <_>::default() })
+}
+
+/// Counts system calls where no thread is in the way; those that stand at displaced instructions go on at the same
+/// in their new place. All threads stand still.
+fn count_sites(
+    how: &mut How<'_>,
+    threads: &Threads,
+    through: i32,
+    (pages, patch): (&Rc<Segment<Shared>>, &Patch),
+) -> InProcess {
+    let mut stack = vec![0; stack_scan::WHOLE_STACK];
+    let mut standing = Vec::new();
+    let mut returns = Vec::new();
+    for thread in threads.stopped() {
+        let Ok(registers) = ptrace::registers(thread) else { continue };
+        returns.extend(stack_scan::returns_of(thread, registers.sp(), &mut stack));
+        standing.push((thread, registers));
+    }
+    let is_filtered = seccomp_filters(&through.to_string()).is_none_or(|filters| filters > 0);
+    let there = There {
+        pcs: standing.iter().map(|(_, registers)| registers.pc()).collect(),
+        returns,
+        old_areas: &patch.old_areas,
+        is_filtered,
+    };
+    let mut sites = how.sites.enter(through, patch.base, patch.areas, pages, &there);
+    if standing.len() == 1 {
+        sites.give_part(through, pages);
+    }
+    for (thread, mut registers) in standing {
+        if let Some(at) = sites.to_stub(registers.pc()) {
+            registers.set_pc(at);
+            // One that has been killed since goes nowhere.
+            let _ = ptrace::set_registers(thread, &registers);
+        }
+    }
+    sites
 }
 
 impl Refusal {

@@ -4,17 +4,19 @@ use std::ops::Range;
 use std::time::Duration;
 
 use vdso_image::layout::{
-    CONFIG_OFFSET, FUNCTIONS, Function, INSTALL_MARK, PAGE, TOTAL_SIZE, TRAMPOLINE_OFFSET,
+    AREAS, CONFIG_OFFSET, FUNCTIONS, Function, INSTALL_MARK, PAGE, TOTAL_SIZE, TRAMPOLINE_OFFSET,
     TRAMPOLINE_SIZE,
 };
 
 use super::inject::Room;
+use super::injected::of_areas;
 use super::stack_scan::returns_into;
 use super::trampoline::{self, JUMP, NotMovable, Redirected, Text};
 use crate::attach::Refusal;
 use crate::attach::threads::{Threads, state};
 use crate::install::has_image;
 use crate::session::Session;
+use crate::sites::{self, OldArea};
 use clockscope_sys::memory;
 use clockscope_sys::own_vdso::OwnVdso;
 use clockscope_sys::ptrace::{self, Registers};
@@ -40,6 +42,11 @@ pub struct Patch {
     pub(super) room: Room,
     /// Images of sessions before that were killed.
     pub(super) leftovers: Vec<u64>,
+    /// Where areas are wanted for code that counts system calls; 0: nowhere.
+    pub(super) areas: [u64; AREAS],
+    /// Such areas of sessions before that were killed. They stay, and the images to which they refer: jumps may
+    /// lead there.
+    pub(super) old_areas: Vec<OldArea>,
     /// Whether code of such a session stands in the room; a thread may be in it still.
     pub(super) room_is_used: bool,
 }
@@ -86,8 +93,13 @@ impl Patch {
             left: Vec::new(),
             room,
             leftovers: leftovers(pid, maps),
+            areas: [0; AREAS],
+            old_areas: sites::old_areas(pid, maps),
             room_is_used,
         };
+        if session.counts_sites {
+            patch.areas = sites::places(maps, base..base + TOTAL_SIZE as u64);
+        }
         let functions = kernel.functions().map(|symbol| (symbol.offset, symbol.size));
         let text_start = trampoline::text_start(&kernel).ok_or(Refusal::OtherImage)?;
         let code = trampoline::pieces(functions, text_start);
@@ -178,14 +190,19 @@ impl Patch {
         Ok(())
     }
 
-    /// True if an address lies in an image of ours in this process.
+    /// True if an address lies in an image or area of ours in this process.
     pub(super) fn is_ours(&self, address: u64) -> bool {
-        is_in_one(&[self.base], address) || is_in_one(&self.leftovers, address)
+        is_in_one(&[self.base], address)
+            || is_in_one(&self.leftovers, address)
+            || of_areas(&self.areas).any(|(at, size)| address.wrapping_sub(at) < size)
     }
 
-    /// Our images in this process.
-    pub(super) fn images(&self) -> impl Iterator<Item = u64> + '_ {
-        self.leftovers.iter().copied().chain([self.base])
+    /// What of ours in this process can be unmapped, once nobody can be there: address and size.
+    pub(super) fn mapped(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let is_needed = |image: &u64| self.old_areas.iter().any(|area| area.image == *image);
+        let images = self.leftovers.iter().copied().filter(move |image| !is_needed(image));
+        let images = images.chain([self.base]).map(|base| (base, TOTAL_SIZE as u64));
+        images.chain(of_areas(&self.areas))
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use clockscope_sys::memory;
 
 /// How much of a stack is searched for what signal handlers return to.
-const WHOLE_STACK: usize = 256 * 1024;
+pub(super) const WHOLE_STACK: usize = 256 * 1024;
 /// Code segment of 64-bit programs: `__USER_CS` in arch/x86/include/asm/segment.h (Linux 6.18).
 const USER_CS: u64 = 0x33;
 /// How far above the stack pointer of a function of the kernel's image its return address may be:
@@ -82,6 +82,13 @@ pub(super) fn returns_into(
     let from = from & !7;
     let read = memory::read(thread, from, stack).unwrap_or(0);
     handlers(from, &stack[..read]).any(|(ip, _)| inside(ip))
+}
+
+/// Where the signal handlers of a thread return to, as [`returns_into`] finds them, and others that only look so.
+pub(super) fn returns_of(thread: i32, from: u64, stack: &mut [u8]) -> Vec<u64> {
+    let from = from & !7;
+    let read = memory::read(thread, from, stack).unwrap_or(0);
+    handlers(from, &stack[..read]).map(|(ip, _)| ip).collect()
 }
 
 fn word(bytes: &[u8]) -> u64 {

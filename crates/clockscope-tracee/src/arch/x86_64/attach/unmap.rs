@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use vdso_image::layout::TOTAL_SIZE;
-
 use super::inject::{Room, run};
 use super::injected::Work;
 use super::process::{has_mapped, is_ending, sharers_of};
@@ -12,11 +10,11 @@ use crate::attach::{Refusal, listed};
 use crate::install::has_image;
 use clockscope_sys::ptrace;
 
-/// Images that one piece of code unmaps: there is room for so many.
-const IMAGES_AT_ONCE: usize = 12;
+/// Ranges that one piece of code unmaps: there is room for so many.
+const RANGES_AT_ONCE: usize = 12;
 const WAIT: Duration = Duration::from_millis(2);
 
-/// Makes a thread unmap those of these images of ours that are there.
+/// Makes a thread unmap those of these images and areas of ours, address and size, that are there.
 ///
 /// # Errors
 ///
@@ -27,15 +25,15 @@ pub(super) fn take_out(
     thread: i32,
     pid: i32,
     room: &Room,
-    images: &[u64],
+    mapped: &[(u64, u64)],
 ) -> Result<(), Refusal> {
-    for some in images.chunks(IMAGES_AT_ONCE) {
+    for some in mapped.chunks(RANGES_AT_ONCE) {
         if !threads.settle(thread) {
             return Err(Refusal::Gone);
         }
         // What a program has that was executed since is no image of ours.
-        let there = some.iter().filter(|base| is_there(thread, **base));
-        let ranges: Vec<_> = there.map(|base| (*base, TOTAL_SIZE as u64)).collect();
+        let ranges: Vec<_> =
+            some.iter().copied().filter(|range| is_there(thread, *range)).collect();
         if ranges.is_empty() {
             let is_own = listed(pid).contains(&thread);
             return if is_own { Ok(()) } else { Err(Refusal::Gone) };
@@ -45,9 +43,9 @@ pub(super) fn take_out(
     Ok(())
 }
 
-/// Whether an image, or the memory for it, is at an address.
-fn is_there(thread: i32, base: u64) -> bool {
-    has_image(thread, base) || has_mapped(thread, base..base + TOTAL_SIZE as u64)
+/// Whether an image, the memory for it, or an area is there.
+fn is_there(thread: i32, (base, size): (u64, u64)) -> bool {
+    has_image(thread, base) || has_mapped(thread, base..base + size)
 }
 
 /// Where the thread that was to unmap cannot, or not in time: any other one does, as all are outside. A
@@ -56,7 +54,7 @@ pub(super) fn somebody_takes_out(
     pid: i32,
     traced: &mut Threads,
     room: &Room,
-    images: &[u64],
+    mapped: &[(u64, u64)],
     deadline: Instant,
 ) -> bool {
     let done = |result: Result<(), Refusal>| match result {
@@ -68,7 +66,7 @@ pub(super) fn somebody_takes_out(
         for thread in traced.all() {
             traced.ask(thread);
             if traced.look(thread) == Look::Stands
-                && let Some(done) = done(take_out(traced, thread, pid, room, images))
+                && let Some(done) = done(take_out(traced, thread, pid, room, mapped))
             {
                 return done;
             }
@@ -79,7 +77,7 @@ pub(super) fn somebody_takes_out(
                 continue;
             }
             let mut one = Threads::of(thread, [thread]);
-            let result = take_out(&mut one, thread, pid, room, images);
+            let result = take_out(&mut one, thread, pid, room, mapped);
             one.release();
             if let Some(done) = done(result) {
                 return done;
