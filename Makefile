@@ -8,8 +8,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
 
-.PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-kernels setup-foreign setup-fastclock setup-containers demo check quick tidy test test-root test-signals \
-	test-callers test-unit test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged fastclock supply prove setup-prove setup-release docs build dist dist-shared dist-static \
+.PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-kernels setup-foreign setup-fastclock setup-containers setup-oldest demo check quick tidy test test-root test-signals \
+	test-callers test-unit test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static \
 	install uninstall test-install deb rpm tarball sbom test-packages reproducible checksums header install-c clean
 
 help: ## this list
@@ -44,6 +44,9 @@ SYSTEMS := i686-unknown-linux-gnu aarch64-unknown-linux-gnu powerpc-unknown-linu
 	aarch64-apple-darwin x86_64-unknown-freebsd wasm32-wasip1 x86_64-unknown-none
 setup-fastclock:
 	@scripts/setup.sh fastclock $(SYSTEMS)
+
+setup-oldest:
+	@scripts/setup.sh oldest
 
 setup-containers:
 	@scripts/setup.sh containers
@@ -236,9 +239,12 @@ packaged: setup-build ## build every crate from its package alone, and count wit
 fastclock: setup-fastclock ## fastclock as its users build it: oldest compiler, features, other systems, its package (2 minutes)
 	@scripts/fastclock.sh $(TARGET) $(SYSTEMS)
 
+oldest: setup-oldest ## build all crates with the oldest compiler that Cargo.toml promises (2 minutes)
+	@scripts/oldest.sh $(TARGET)
+
 # `make supply BASELINE=v0.1.0` compares the interface of fastclock with that revision.
-supply: setup-build ## licences and sources of dependencies, the oldest compiler, the interface of fastclock
-	@scripts/supply.sh $(TARGET) $(BASELINE)
+supply: oldest ## licences and sources of dependencies, the oldest compiler, the interface of fastclock
+	@scripts/supply.sh $(BASELINE)
 
 prove: setup-prove ## prove the clock page's protocol and arithmetic, and find planted faults (minutes)
 	@scripts/prove.py $(TARGET)

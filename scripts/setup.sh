@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs what a part of the project needs, from Debian's or Ubuntu's packages, and only what is
-# missing. Usage: scripts/setup.sh build|demo|test|bench|unit|vm|kernels|foreign|containers|prove|release
+# missing. Usage: scripts/setup.sh build|demo|test|bench|unit|vm|kernels|foreign|containers|prove|release|oldest
 #        scripts/setup.sh fastclock SYSTEM...
-# The latter also installs, by rustup where there is one, fastclock's oldest compiler and the systems' standard libraries.
+# The last two also install, by rustup where there is one, the oldest compiler that the workspace or fastclock promises,
+# and for fastclock the systems' standard libraries.
 set -eu
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -19,7 +20,7 @@ libc6-dev -
 binutils strip
 clang clang
 END
-    [ "$1" = build ] && return
+    [ "$1" = build ] || [ "$1" = oldest ] && return
     if [ "$1" = fastclock ]; then
         echo gcc-multilib -
         return
@@ -162,17 +163,23 @@ local_name() {
 
 part=${1:-}
 case "$part" in
-build | demo | test | bench | unit | vm | kernels | foreign | containers | prove | release | fastclock) ;;
-*) die "say what to set up: build, demo, test, bench, unit, vm, kernels, foreign, containers, prove, release or fastclock" ;;
+build | demo | test | bench | unit | vm | kernels | foreign | containers | prove | release | oldest | fastclock) ;;
+*) die "say what to set up: build, demo, test, bench, unit, vm, kernels, foreign, containers, prove, release, oldest or fastclock" ;;
 esac
 
 command -v cargo >/dev/null 2>&1 ||
     die "cargo is missing; install Rust 1.88 or later as https://rustup.rs says"
 
-# What cannot be had here, scripts/fastclock.sh says.
-if [ "$part" = fastclock ] && command -v rustup >/dev/null 2>&1; then
+# What cannot be had here, scripts/oldest.sh and scripts/fastclock.sh say.
+root=$(dirname "$0")/..
+case $part in
+oldest) manifest=$root/Cargo.toml ;;
+fastclock) manifest=$root/crates/fastclock/Cargo.toml ;;
+*) manifest= ;;
+esac
+if [ -n "$manifest" ] && command -v rustup >/dev/null 2>&1; then
     shift
-    oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../crates/fastclock/Cargo.toml")
+    oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$manifest")
     cargo "+$oldest" --version >/dev/null 2>&1 ||
         rustup --quiet toolchain install "$oldest" --profile minimal || true
     for system; do

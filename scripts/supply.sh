@@ -1,18 +1,14 @@
 #!/bin/sh
 # Checks what clockscope is made of and what it promises to its users' builds: licences, bans and sources of all
-# dependencies (cargo-deny); a build with the oldest compiler that Cargo.toml promises (with that of fastclock:
-# scripts/fastclock.sh); the interface of `fastclock`
-# against a revision (cargo-semver-checks). A tool that is missing is named, and then the exit status is 1.
-# Usage: scripts/supply.sh TARGET_FOLDER [BASELINE]
+# dependencies (cargo-deny); the interface of `fastclock` against a revision (cargo-semver-checks). A tool that is
+# missing is named, and then the exit status is 1.
+# Usage: scripts/supply.sh [BASELINE]
 set -eu
 cd "$(dirname "$0")/.."
 
-[ $# -ge 1 ] || { echo 'usage: scripts/supply.sh TARGET_FOLDER [BASELINE]' >&2; exit 2; }
-target=$1
 # The last release, or before the first one the last commit.
-baseline=${2:-$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || echo HEAD)}
+baseline=${1:-$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || echo HEAD)}
 cargo=${CARGO:-cargo}
-oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 missing=
 lacks() { # what, how to install it
     echo "supply: $1 is missing: $2" >&2
@@ -25,12 +21,6 @@ else
     lacks cargo-deny 'cargo install cargo-deny --locked'
 fi
 
-if "$cargo" "+$oldest" --version >/dev/null 2>&1; then
-    "$cargo" "+$oldest" check --workspace --target-dir "$target/oldest"
-else
-    lacks "Rust $oldest" "rustup toolchain install $oldest --profile minimal"
-fi
-
 if "$cargo" semver-checks --version >/dev/null 2>&1; then
     "$cargo" semver-checks --package fastclock --baseline-rev "$baseline"
 else
@@ -38,4 +28,4 @@ else
 fi
 
 [ -z "$missing" ] || { echo "supply: not checked, for lack of:$missing" >&2; exit 1; }
-echo "supply: licences, sources, Rust $oldest and the interface of fastclock since $baseline are as they should be"
+echo "supply: licences, sources and the interface of fastclock since $baseline are as they should be"
