@@ -1,21 +1,35 @@
-//! What programs can use of `fastclock`, as a list: a change of it shows in a review.
+//! What programs can use of `fastclock`, as a list: a change of it shows in a review, and must show in the version.
 //!
 //! `cargo rustdoc` gives the list as JSON, in a format that is not stable: the test takes the compiler that is there, and
-//! `public-api` must know its format.
+//! `public-api` must know its format. The interface of the last version is in `interface/fastclock-VERSION.txt`.
+
+mod versions;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The public items of `fastclock` with all features, one a line; the error says why there is no list.
-fn items(flags: &str) -> Result<String, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders up");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interface");
+use serde_json::Value;
+
+use versions::{LITERAL, changes, next_version, version};
+
+/// Those that the compiler derives and programs rely on; others come and go with the compiler.
+const AUTO_TRAITS: [&str; 5] = [
+    "core::marker::Send",
+    "core::marker::Sync",
+    "core::marker::Unpin",
+    "core::panic::unwind_safe::RefUnwindSafe",
+    "core::panic::unwind_safe::UnwindSafe",
+];
+
+/// What cargo prints.
+fn cargo(arguments: &[&str], flags: &str) -> Vec<u8> {
     let output = Command::new(env!("CARGO"))
-        .args(["rustdoc", "--quiet", "--package", "fastclock", "--all-features", "--target-dir"])
-        .arg(&target)
-        .args(["--", "-Z", "unstable-options", "--output-format", "json"])
-        .current_dir(root)
+        .args(arguments)
+        .current_dir(
+            Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders up"),
+        )
         // The format is one of nightly compilers; this lets the others write it.
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", flags)
@@ -23,11 +37,90 @@ fn items(flags: &str) -> Result<String, String> {
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let listed = public_api::Builder::from_rustdoc_json(target.join("doc/fastclock.json"))
-        .omit_blanket_impls(true)
-        .omit_auto_trait_impls(true)
-        .build();
-    listed.map(|items| items.to_string()).map_err(|error| error.to_string())
+    output.stdout
+}
+
+/// The public items of `fastclock` with all features, one a line; the error says why there is no list.
+fn items(flags: &str) -> Result<String, String> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interface");
+    let folder = target.to_str().expect("the path is UTF-8");
+    let rustdoc =
+        ["rustdoc", "--quiet", "--package", "fastclock", "--all-features", "--target-dir", folder];
+    cargo(
+        &[&rustdoc[..], &["--", "-Z", "unstable-options", "--output-format", "json"]].concat(),
+        flags,
+    );
+    let json = target.join("doc/fastclock.json");
+    let list = |omits_auto_traits| {
+        let listed = public_api::Builder::from_rustdoc_json(&json)
+            .omit_blanket_impls(true)
+            .omit_auto_trait_impls(omits_auto_traits)
+            .build();
+        listed.map(|items| items.to_string()).map_err(|error| error.to_string())
+    };
+    let (items, with_auto) = (list(true)?, list(false)?);
+    let is_relied_on =
+        |line: &&str| AUTO_TRAITS.iter().any(|name| line.contains(&format!(" {name} for ")));
+    let mut auto: Vec<_> = with_auto.lines().filter(is_relied_on).collect();
+    auto.retain(|line| line.starts_with("impl") && !items.lines().any(|other| other == *line));
+    let read = fs::read_to_string(&json).expect("read what rustdoc wrote");
+    let literals = literals(&serde_json::from_str(&read).expect("it is JSON"), &items);
+    Ok([items, auto.join("\n"), literals.join("\n")].join("\n"))
+}
+
+/// A line for each listed struct without private fields.
+fn literals(rustdoc: &Value, items: &str) -> Vec<String> {
+    let index = rustdoc["index"].as_object().expect("rustdoc lists all items");
+    let is_literal = |item: &&Value| {
+        let kind = &item["inner"]["struct"]["kind"];
+        let shows_all = kind["plain"]["has_stripped_fields"] == false
+            || kind["tuple"]
+                .as_array()
+                .is_some_and(|fields| fields.iter().all(|field| !field.is_null()))
+            || *kind == "unit";
+        shows_all
+            && item["visibility"] == "public"
+            && !item["attrs"].to_string().contains("non_exhaustive")
+    };
+    let names: BTreeSet<_> =
+        index.values().filter(is_literal).filter_map(|item| item["name"].as_str()).collect();
+    let structs = items
+        .lines()
+        .filter_map(|line| line.split_once("pub struct "))
+        .map(|(_, rest)| rest.split(['<', '(', ' ', ';']).next().unwrap_or_default());
+    let is_named = |path: &&str| path.rsplit("::").next().is_some_and(|name| names.contains(name));
+    structs.filter(is_named).map(|path| format!("{LITERAL}{path}")).collect()
+}
+
+/// The version of `fastclock`, and a line for each of its features.
+fn manifest() -> (String, String) {
+    let metadata = cargo(&["metadata", "--no-deps", "--offline", "--format-version", "1"], "");
+    let metadata: Value = serde_json::from_slice(&metadata).expect("it is JSON");
+    let packages = metadata["packages"].as_array().expect("cargo lists packages");
+    let package =
+        packages.iter().find(|package| package["name"] == "fastclock").expect("it is a member");
+    let features = package["features"].as_object().expect("it has features");
+    let mut lines: Vec<_> = features.keys().map(|name| format!("feature {name}")).collect();
+    let default = features["default"].as_array().expect("some are on by default");
+    lines.extend(
+        default.iter().filter_map(Value::as_str).map(|name| format!("default feature {name}")),
+    );
+    (package["version"].as_str().expect("it has a version").to_owned(), lines.join("\n"))
+}
+
+/// The file with the interface of the last version, and that version.
+fn last_version(folder: &Path) -> (PathBuf, String) {
+    let files = fs::read_dir(folder)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("read it").path());
+    let mut files = files.filter_map(|path| {
+        let name = path.file_name()?.to_str()?;
+        let version = name.strip_prefix("fastclock-")?.strip_suffix(".txt")?.to_owned();
+        Some((path, version))
+    });
+    let last = files.next().expect("there is an interface of the last version");
+    assert_eq!(files.next(), None, "there is one of the last version only");
+    last
 }
 
 #[test]
@@ -37,6 +130,27 @@ fn the_interface_of_fastclock_changes_knowingly_and_is_the_same_on_other_systems
         Err(error) => return skips::skip(format!("no list of fastclock's interface: {error}")),
     };
     insta::assert_snapshot!("fastclock", here);
+
+    let (current, features) = manifest();
+    let now = format!("{here}\n{features}\n");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/quiet/interface");
+    let (file, last) = last_version(&folder);
+    if std::env::var_os("WRITE_INTERFACE").is_some() {
+        fs::remove_file(file).expect("remove the old interface");
+        fs::write(folder.join(format!("fastclock-{current}.txt")), &now)
+            .expect("write the new one");
+    } else {
+        let released = fs::read_to_string(file).expect("read the interface of the last version");
+        let changes = changes(&released, &now);
+        let next = next_version(version(&last).expect("its name has its version"), &changes);
+        let is_said = version(&current).expect("the manifest has a version") >= next;
+        let [major, minor, patch] = next;
+        assert!(
+            is_said,
+            "fastclock {last} had another interface: this version is {major}.{minor}.{patch} at least, and the manifest says \
+             {current} (if that is not published, WRITE_INTERFACE=1 changes what it promises): {changes:#?}"
+        );
+    }
 
     let elsewhere = items("--cfg fastclock_portable").expect("the format is known");
     let [here, elsewhere] = [&here, &elsewhere].map(|items| items.lines().collect::<BTreeSet<_>>());
