@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::attach::STACK_GROWS;
 use super::install::image_of;
 use super::processes::Process;
 use super::stepping;
@@ -309,14 +310,18 @@ pub(crate) fn places(mappings: &[Mapping], taken: Range<u64>) -> [u64; AREAS] {
 }
 
 /// The free place for an area that is nearest to an address: at the upper end of a gap, with as much room again above
-/// it where the gap is large. Not where the stack grows.
+/// it where the gap is large. Below a stack at the lower end, where neither that grows nor the heap.
 fn free(mappings: &[Mapping], near: &Range<u64>) -> Option<u64> {
     const LOWEST: u64 = 0x1_0000;
     let (size, page) = (AREA_SIZE as u64, PAGE as u64);
-    let begins = std::iter::once(LOWEST).chain(mappings.iter().map(|mapping| mapping.end));
-    let gaps = begins.zip(mappings).filter(|(_, above)| !above.name.starts_with("[stack"));
-    let places = gaps.filter_map(|(begin, above)| {
+    let befores = std::iter::once(None).chain(mappings.iter().map(Some));
+    let places = befores.zip(mappings).filter_map(|(before, above)| {
+        let begin = before.map_or(LOWEST, |before| before.end);
         let room = above.start.checked_sub(begin).filter(|room| *room >= size + 2 * page)?;
+        if above.name.starts_with("[stack") {
+            let is_free = room > STACK_GROWS && before.is_some_and(|it| it.name != "[heap]");
+            return is_free.then_some(begin + page);
+        }
         let spare = (room - size).min(16 * size) / 2;
         Some((above.start - size - spare) & !(page - 1))
     });
@@ -764,4 +769,37 @@ fn executed(line: &str) -> Option<Executed> {
     (perms.contains('x') && perms.ends_with('p') && is_of_file).then_some(())?;
     let key = FileKey { device, inode };
     Some(Executed { start: number(start)?, end: number(end)?, offset, key, name: name.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places_in(text: &str) -> [u64; AREAS] {
+        places(&maps::parse(text), 0..0)
+    }
+
+    #[test]
+    fn an_area_is_above_what_the_program_maps_where_that_leaves_no_room() {
+        let text = "7f0000000000-7f00c0001000 rw-p 0 00:00 0 \n\
+                    7f00c0001000-7f00c0002000 r-xp 0 00:00 1 /lib/libc.so.6\n\
+                    7f00c0002000-7f00c0040000 r-xp 0 00:00 2 /lib64/ld-linux-x86-64.so.2\n\
+                    7ffd00000000-7ffd00021000 rw-p 0 00:00 0 [stack]\n";
+        assert_eq!(places_in(text), [0x7f00_c004_1000, 0]);
+        // The heap grows into such a gap, and the stack into a small one.
+        let heap = text.replace("/lib64/ld-linux-x86-64.so.2", "[heap]");
+        assert_eq!(places_in(&heap), [0; AREAS]);
+        assert_eq!(places_in(&text.replace("7ffd000", "7f00c10")), [0; AREAS]);
+    }
+
+    #[test]
+    fn an_area_is_near_the_program_and_another_near_its_interpreter() {
+        let text = "555500000000-555500010000 r-xp 0 00:00 1 /bin/a\n\
+                    555500020000-555500021000 rw-p 0 00:00 0 [heap]\n\
+                    7f0000000000-7f0000010000 r-xp 0 00:00 2 /lib64/ld-linux-x86-64.so.2\n";
+        let [program, interpreter] = places_in(text);
+        let size = AREA_SIZE as u64;
+        assert!(0x5555_0000_0000 - program < 16 * size, "{program:x}");
+        assert!(0x7f00_0000_0000 - interpreter < 16 * size, "{interpreter:x}");
+    }
 }

@@ -32,6 +32,10 @@ use clockscope_sys::ptrace::Resume;
 use clockscope_sys::shm::Segment;
 use clockscope_text::foreign::Foreign;
 
+/// What a stack may still grow, in bytes, where there is as much room below it. Hardly a limit for stacks is higher
+/// (`ulimit -s`), and a near jump reaches further.
+pub(crate) const STACK_GROWS: u64 = 1 << 30;
+
 /// A process that is being counted.
 #[derive(Debug)]
 pub struct Attached {

@@ -2,13 +2,11 @@
 
 use vdso_image::layout::{PAGE, TOTAL_SIZE};
 
+use crate::attach::STACK_GROWS;
 use vdso_reader::maps::Mapping;
 
 /// A near jump reaches 2 GiB; what lies at the edge of the images is within the rest.
 const REACH: u64 = (1 << 31) - (64 << 20);
-/// What a stack may still grow, if the gap below it is so large. Hardly a limit for stacks is higher
-/// (`ulimit -s`), and the place is still within reach of a vDSO that lies on top of the stack.
-const STACK_GROWS: u64 = 1 << 30;
 /// Where a program's addresses end (`TASK_SIZE_MAX` in arch/x86/include/asm/page_64_types.h). With page
 /// tables of five levels there are more, which the kernel gives nobody who does not ask for them.
 const END: u64 = (1 << 47) - PAGE as u64;
@@ -29,16 +27,20 @@ pub(super) fn near(maps: &[Mapping], near: u64) -> Option<u64> {
             continue;
         }
         // Stacks grow down and the heap grows up: as far from them as the gap allows.
-        let at = match behind {
+        let begin = before.end + page;
+        let places = match behind {
             Some(stack) if stack.name.starts_with("[stack") => {
-                (before.end + page).max(stack.start.saturating_sub(STACK_GROWS))
+                let high = begin.max(stack.start.saturating_sub(STACK_GROWS));
+                [high, if before.name == "[heap]" { high } else { begin }]
             }
-            Some(_) => end - size + page,
-            None => before.end + page,
+            Some(_) => [end - size + page; 2],
+            None => [begin; 2],
         };
-        let distance = at.abs_diff(near);
-        if distance < REACH && best.is_none_or(|(least, _)| distance < least) {
-            best = Some((distance, at));
+        for at in places {
+            let distance = at.abs_diff(near);
+            if distance < REACH && best.is_none_or(|(least, _)| distance < least) {
+                best = Some((distance, at));
+            }
         }
     }
     best.map(|(_, at)| at)
@@ -75,6 +77,21 @@ mod tests {
         let at_end = text.replace("7fffb1e", "7fffffe").replace("7fffffe92000", "7fffffffe000");
         let at = near(&maps::parse(&at_end), 0x7fff_ffe9_0000).expect("a place");
         assert_eq!(at, 0x7fff_ffe5_0000 - STACK_GROWS);
+    }
+
+    /// Linux 6.18: the vDSO is below the interpreter, and what the program maps is below both. A program that maps
+    /// much leaves no room there; the stack is far above.
+    #[test]
+    fn a_place_above_what_the_program_maps() {
+        let text = "7f0000000000-7f00c0001000 rw-p 0 00:00 0 \n\
+                    7f00c0001000-7f00c0003000 r-xp 0 00:00 0 [vdso]\n\
+                    7f00c0003000-7f00c0040000 r-xp 0 00:00 0 /lib64/ld-linux-x86-64.so.2\n\
+                    7ffd00000000-7ffd00021000 rw-p 0 00:00 0 [stack]\n";
+        let vdso = 0x7f00_c000_1000;
+        assert_eq!(near(&maps::parse(text), vdso), Some(0x7f00_c004_1000));
+        // The heap grows into such a gap.
+        let heap = text.replace("/lib64/ld-linux-x86-64.so.2", "[heap]");
+        assert_eq!(near(&maps::parse(&heap), vdso), None);
     }
 
     #[test]
