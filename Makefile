@@ -9,7 +9,7 @@ DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-kernels setup-foreign setup-fastclock setup-containers setup-oldest demo check quick tidy test test-root test-signals \
-	test-callers test-unit test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static \
+	test-callers test-unit test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static \
 	install uninstall test-install deb rpm tarball sbom test-packages reproducible checksums header install-c clean
 
 help: ## this list
@@ -248,6 +248,11 @@ supply: oldest ## licences and sources of dependencies, the oldest compiler, the
 
 prove: setup-prove ## prove the clock page's protocol and arithmetic, and find planted faults (minutes)
 	@scripts/prove.py $(TARGET)
+
+# `make mutate MUTATIONS=50000` takes minutes; `make test` damages each machine in 40 ways.
+MUTATIONS ?= 5000
+mutate: ## damage the recorded machines' logs in 5000 ways each (drop, cut, fold, reorder, prefix), and hold doctor's labels against the rest; 3 minutes
+	CLOCKSCOPE_MUTATIONS=$(MUTATIONS) $(CARGO) test --package clock-doctor --lib -- --nocapture damaged_logs
 
 big-log: ## read logs of 1 GiB: seconds and memory
 	$(CARGO) build --release --package clockscope

@@ -5,5 +5,7 @@ mod case_tests;
 pub mod labels;
 pub mod metrics;
 pub mod model;
+#[cfg(test)]
+mod mutation_tests;
 pub mod status;
 pub mod text;

@@ -141,6 +141,15 @@ pub enum Kind {
     HyperV,
     /// `Hyper-V: Invariant TSC is unavailable`
     HyperVNoInvariantTsc,
+    /// A line that only one platform's code prints: that platform, as in its label.
+    OfPlatform(&'static str),
+    /// `tdx: Guest detected`, `SEV: Status: SEV SEV-ES SEV-SNP SecureTSC`: a guest whose memory its host cannot read.
+    Confidential {
+        /// The technique, as it is usually called.
+        by: &'static str,
+        /// The host cannot change the TSC that the guest reads either.
+        keeps_tsc: bool,
+    },
     /// `CPU0: NAME (family ...)`, `smpboot: CPU0: ...`, `CPU: ...`
     CpuModel(String),
     /// `CPUn: Booted secondary processor`, `Booting Linux on physical CPU`: ARM.
@@ -366,6 +375,25 @@ impl Kind {
     pub(crate) fn is_about_hyperv(&self) -> bool {
         use UnstableReason::{HyperV, HyperVOtherwise};
         matches!(self, Kind::Unstable { reason: HyperV | HyperVOtherwise, is_whole: true, .. })
+    }
+
+    /// The clocksources that it names.
+    pub(crate) fn clocksources(&self) -> impl Iterator<Item = &str> {
+        let (one, other) = match self {
+            Kind::Registered { name, .. }
+            | Kind::Switched(name)
+            | Kind::Marked { name, .. }
+            | Kind::OldDelta { name, .. }
+            | Kind::Reading { name, .. }
+            | Kind::ReferenceInterval { name, .. }
+            | Kind::WatchedInterval { name, .. }
+            | Kind::Current { name: Some(name), .. }
+            | Kind::Override { name, .. }
+            | Kind::VdsoModeInvalid(name) => (Some(name), None),
+            Kind::Skewed { name, reference, .. } => (Some(name), Some(reference)),
+            _ => (None, None),
+        };
+        one.into_iter().chain(other).map(String::as_str)
     }
 
     /// Whether it gives the figures of one of the watchdog's checks.

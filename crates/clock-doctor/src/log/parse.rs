@@ -30,6 +30,7 @@ pub(crate) fn said(message: &str, first: Option<Found>) -> Said {
     }
     let mut tried = [false; keywords::KEYWORDS.len()];
     let mut is_open = false;
+    let mut platform = None;
     let others = keywords::all(message, first.map_or(0, |first| first.end));
     for found in first.into_iter().chain(others) {
         // A line of nothing but keywords must not take time by the square of its length.
@@ -38,11 +39,15 @@ pub(crate) fn said(message: &str, first: Option<Found>) -> Said {
         }
         let (text, parser) = keywords::KEYWORDS[found.keyword];
         is_open |= is_cut(text, &message[found.end..]);
-        if let Some(kind) = parser(message, found.start) {
+        let kind = parser(message, found.start);
+        // A line that tells more than its platform tells that first.
+        if let Some(Kind::OfPlatform(_)) = kind {
+            platform = platform.or(kind);
+        } else if let Some(kind) = kind {
             return Said { is_open: is_open && kind != Kind::WatchdogNoise, kind: Some(kind) };
         }
     }
-    Said { kind: None, is_open }
+    Said { kind: platform, is_open }
 }
 
 /// Whether a line ends too soon behind a keyword, though not by the `>` of a pager.
@@ -53,7 +58,7 @@ fn is_cut(keyword: &str, rest: &str) -> bool {
         "mask: 0x" => !rest.ends_with(" ns"),
         "Marking clocksource " => !rest.ends_with("too large:") && !rest.contains("skew"),
         " skewed " => !rest.split_once("interval of ").is_some_and(|(_, ns)| ns.contains(" ns")),
-        " to clocksource" => rest.is_empty(),
+        " to clocksource" => watchdog::may_go_on(rest.trim_start()),
         "Marking TSC unstable" => rest == " due to",
         _ => false,
     };

@@ -18,6 +18,11 @@ pub(crate) struct Split<'a> {
     pub(crate) is_bare: bool,
 }
 
+/// Marks of quoted mails, of tables and of folded text.
+const QUOTES: [char; 5] = [' ', '>', '|', '│', '\u{a0}'];
+/// Bytes in front of a line's stamp within which it is looked for.
+const STAMP_WITHIN: usize = 160;
+
 /// What was in front so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen<'a> {
@@ -30,7 +35,7 @@ struct Seen<'a> {
 /// nothing.
 pub(crate) fn split(line: &str) -> Split<'_> {
     let mut seen = Seen::default();
-    let quoted = line.trim_start_matches([' ', '>', '\u{a0}']).trim_end();
+    let quoted = line.trim_start_matches(QUOTES).trim_end();
     let mut rest = quoted;
     while let Some(after) = step(rest, &mut seen) {
         rest = after.trim_start_matches([' ', '\u{a0}']);
@@ -52,10 +57,21 @@ pub(crate) fn is_boot_mark(message: &str) -> bool {
 
 /// Takes one thing off the front; `None` if there is none.
 fn step<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
-    match text.as_bytes().first()? {
+    let first = *text.as_bytes().first()?;
+    let known = known(text, first, seen);
+    if known.is_some() || seen.stamp.is_some() {
+        return known;
+    }
+    // Whatever stands before the kernel's stamp is no part of the message: names of consoles, pods and guests.
+    before_stamp(text, seen)
+}
+
+/// What is known by its form.
+fn known<'a>(text: &'a str, first: u8, seen: &mut Seen<'a>) -> Option<&'a str> {
+    match first {
         b'[' => bracket(text, seen),
         b'<' => level(text),
-        b'>' | b' ' => Some(&text[1..]),
+        b'>' | b' ' | b'|' => Some(&text[1..]),
         b'0'..=b'9' => {
             if let Some(after) = dates::numeric(text) {
                 seen.time = true;
@@ -82,7 +98,25 @@ fn bracket<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
     }
     let is_time = stamps::is_delta(inner) || dates::is_date(inner);
     seen.time |= is_time;
-    (is_time || stamps::is_caller(inner)).then_some(after)
+    // `[pod/NAME/CONTAINER]` of `kubectl logs --prefix`.
+    let is_pod = inner.starts_with("pod/") && !inner.contains(' ');
+    (is_time || is_pod || stamps::is_caller(inner)).then_some(after)
+}
+
+/// `guest-1  | [    0.000000] `: the first stamp with the kernel's six places, if it stands near.
+fn before_stamp<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
+    let brackets = text.match_indices('[').take_while(|(at, _)| *at < STAMP_WITHIN);
+    brackets.skip_while(|(at, _)| *at == 0).find_map(|(at, _)| {
+        let (inner, after) = text[at + 1..].split_once(']')?;
+        let (seconds, shown) = stamps::stamp(inner)?;
+        let places = shown.rsplit_once('.').map_or(0, |(_, places)| places.len());
+        if places != 6 || after.starts_with(|c: char| !matches!(c, ' ' | '[')) {
+            return None;
+        }
+        seen.stamp = Some((seconds, shown));
+        seen.time = true;
+        Some(after)
+    })
 }
 
 /// `<4>`, and `<30>` of the system log's services.
@@ -114,7 +148,10 @@ fn named<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
     if is_tag_of_kernel(word) || (word.ends_with(':') && starts_with_stamp(after)) {
         return Some(after);
     }
-    facility(word, after).or_else(|| grep_file(text)).or_else(|| host(word, after, seen.time))
+    stream(word, after, seen.time)
+        .or_else(|| facility(word, after))
+        .or_else(|| grep_file(text))
+        .or_else(|| host(word, after, seen.time))
 }
 
 /// Behind any tag, a stamp is the kernel's: a service that passes on a guest's console.
@@ -148,6 +185,16 @@ fn host<'a>(word: &str, after: &'a str, has_time: bool) -> Option<&'a str> {
     }
     let is_service = tag.strip_suffix("]:").is_some_and(|tag| tag.contains('['));
     (has_time && is_service).then_some(after)
+}
+
+/// `stderr F` of a container's log file, and `NAME  |` of `docker compose logs`.
+fn stream<'a>(word: &str, after: &'a str, has_time: bool) -> Option<&'a str> {
+    if has_time && matches!(word, "stdout" | "stderr") {
+        return after.strip_prefix("F ").or_else(|| after.strip_prefix("P "));
+    }
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let rest = after.strip_prefix("| ")?;
+    (!word.is_empty() && word.chars().all(is_name)).then_some(rest)
 }
 
 /// `kern  :info  :` of `dmesg --decode`.
@@ -220,6 +267,11 @@ mod tests {
             "/var/log/kern.log.1:May  6 11:52:52 host kernel: ",
             "dmesg:",
             "\u{a0}\u{a0}",
+            "| ",
+            "guest-1  | ",
+            "[pod/node-shell-x7k2p/shell] ",
+            "[pod/node-shell-x7k2p/shell] 2024-05-06T11:52:52.123456789Z ",
+            "2024-05-06T11:52:52.123456789Z stderr F ",
         ] {
             let line = format!("{prefix}{MESSAGE}");
             let split = split(&line);
@@ -251,6 +303,9 @@ mod tests {
             "05-06 11:52:52.123     0     0 I kernel  : [26977.145667] ",
             "05-06 11:52:52.123     0     0 I         : [26977.145667] c0      0 ",
             "<6>1 2024-05-06T11:52:52.123Z host kernel - - - [26977.145667] ",
+            "[UART16550] [26977.145667] ",
+            "guest 7 on ttyS0 [26977.145667] ",
+            "guest-1  | <6>[26977.145667] ",
         ] {
             let line = format!("{prefix}{MESSAGE}");
             let split = split(&line);
@@ -272,6 +327,7 @@ mod tests {
             "CPU1 1234 < CPU2 5678 (cycles)",
             "systemd[1]: Detected virtualization xen.",
             "Kernel command line: a [1.0] b kernel: c",
+            "CPU features: [12.000000x] a",
             "x86: Booted up 1 node, 8 CPUs",
             "smp: Brought up 1 node, 4 CPUs",
         ] {

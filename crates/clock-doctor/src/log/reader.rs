@@ -8,7 +8,7 @@ use super::event::{Event, Kind};
 use super::kept::Kept;
 use super::keywords::{self, Found};
 use super::lines::{self, Limits, Line, Want};
-use super::parse::{self, Said};
+use super::parse::{self, Said, watchdog};
 use super::prefix::{self, Split};
 use crate::facts::{Evidence, Log};
 
@@ -18,6 +18,8 @@ const TEXT_MAX: usize = 300;
 const LOOKED_AT: u64 = 100;
 /// A stamp below is that of a boot, in seconds.
 const NEAR_START: f64 = 1.0;
+/// Nobody folds a message that is shorter, in bytes.
+const FOLDED_FROM: usize = 24;
 /// Lines within which the same `Linux version` line is a copy rather than another boot: loggers
 /// that read the kernel's log twice write lines in pairs.
 const COPIED_WITHIN: u64 = 10;
@@ -47,6 +49,32 @@ struct Open {
     text: String,
     message: String,
     kind: Option<Kind>,
+}
+
+impl Open {
+    /// What the line says together with `rest`, and what stood between: mail programs fold at a blank,
+    /// consoles anywhere. `None` if `rest` is a line of its own, or tells nothing more.
+    fn joined(&self, rest: &str) -> Option<(&'static str, Kind)> {
+        let alone = parse::said(rest, None);
+        if alone.kind.is_some() || alone.is_open {
+            return None;
+        }
+        // `=` of quoted-printable mails.
+        let (message, gaps) = match self.message.strip_suffix('=') {
+            Some(message) => (message, &[""][..]),
+            None => (self.message.as_str(), &[" ", ""][..]),
+        };
+        gaps.iter().find_map(|gap| {
+            let said = parse::said(&format!("{message}{gap}{rest}"), None);
+            let kind = said.kind.filter(|kind| Some(kind) != self.kind.as_ref())?;
+            let is_whole = match &kind {
+                // Any word makes a name, and some names go on as another one.
+                Kind::Switched(name) => watchdog::is_known(name),
+                _ => !said.is_open,
+            };
+            is_whole.then_some((*gap, kind))
+        })
+    }
 }
 
 /// The boots of a log, of which the last one is kept.
@@ -105,7 +133,11 @@ impl<'a> Boots<'a> {
             return self.begin(line, None);
         }
         let Said { kind, is_open } = parse::said(split.message, first);
-        if is_open {
+        // A long line with a stamp may be folded: the line after it then has none.
+        let is_long = split.at.is_some() && split.message.len() >= FOLDED_FROM;
+        let may_go_on =
+            is_long && kind.is_none() && keywords::find(split.message.as_bytes()).is_some();
+        if is_open || may_go_on {
             let (text, message) = (shown(split), split.message.to_owned());
             self.open = Some(Open { line, at: split.at, text, message, kind });
         } else if let Some(kind) = kind {
@@ -115,13 +147,12 @@ impl<'a> Boots<'a> {
 
     /// Reads `open` together with the line after it, if that is its rest. Says whether it is.
     fn close(&mut self, open: Open, next: Option<&Split>) -> bool {
-        if let Some(rest) = next.filter(|next| next.is_bare && !next.message.is_empty()) {
-            let joined = format!("{} {}", open.message, rest.message);
-            if let Said { kind: Some(kind), is_open: false } = parse::said(&joined, None) {
-                let text = format!("{} {}", open.text, rest.message);
-                self.push(open.line, open.at, cut(text), kind);
-                return true;
-            }
+        if let Some(rest) = next.filter(|next| next.is_bare && !next.message.is_empty())
+            && let Some((gap, kind)) = open.joined(rest.message)
+        {
+            let text = format!("{}{gap}{}", open.text, rest.message);
+            self.push(open.line, open.at, cut(text), kind);
+            return true;
         }
         if let Some(kind) = open.kind {
             self.push(open.line, open.at, open.text, kind);

@@ -22,16 +22,16 @@ const CASES_MIN: usize = 30;
 
 /// What `case.json` says that is checked.
 #[derive(Debug, Deserialize)]
-struct Case {
-    id: String,
-    expected_diagnosis: BTreeSet<String>,
+pub(super) struct Case {
+    pub(super) id: String,
+    pub(super) expected_diagnosis: BTreeSet<String>,
     #[serde(default)]
-    bonus_diagnosis: BTreeSet<String>,
-    must_not_diagnose: BTreeSet<String>,
+    pub(super) bonus_diagnosis: BTreeSet<String>,
+    pub(super) must_not_diagnose: BTreeSet<String>,
 }
 
 /// The cases with their folders, in the order of their names.
-fn cases() -> Vec<(Case, PathBuf)> {
+pub(super) fn cases() -> Vec<(Case, PathBuf)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/doctor-cases");
     let entries = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     let mut folders: Vec<PathBuf> =

@@ -22,8 +22,8 @@ pub(super) fn is_arm(facts: &Facts) -> bool {
     let source = |name: &str| name.starts_with("arm") || name == "arch_sys_counter";
     let logged = |event: &Event| match &event.kind {
         Kind::ArmBoot | Kind::ArmWorkaround(_) | Kind::ArmTrapping => true,
-        Kind::Registered { name, .. } | Kind::Switched(name) => source(name),
-        _ => false,
+        Kind::OfPlatform("arm64") => true,
+        kind => kind.clocksources().any(source),
     };
     let listed = facts.available.iter().any(|list| list.value.iter().any(|name| source(name)));
     named || facts.cpu.is_arm32 || listed || facts.events().any(logged)

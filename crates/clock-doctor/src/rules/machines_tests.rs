@@ -565,3 +565,109 @@ fn nothing_is_said_of_nothing() {
     let nothing = labels(&[]);
     assert_eq!(nothing, BTreeSet::from(["state:unknown".to_owned()]));
 }
+
+#[test]
+fn a_record_that_only_one_platform_prints_names_it() {
+    for (line, platform) in [
+        (
+            "clocksource: 'kvm-clock' wd_nsec: 511 wd_now: 1b wd_last: 1a mask: ffffffffffffffff",
+            "kvm",
+        ),
+        ("clocksource: Watchdog               kvm-clock interval:           512000000ns", "kvm"),
+        ("Override clocksource kvm-clock is not currently HRT compatible - deferring", "kvm"),
+        ("kvm-guest: PV spinlocks enabled", "kvm"),
+        (
+            "smccc: KVM: hypervisor services detected (0x00000000 0x00000000 0x00000000 0x00000003)",
+            "kvm",
+        ),
+        ("Xen: [mem 0x0000000000000000-0x000000000009ffff] usable", "xen"),
+        ("xen:events: Xen HVM callback vector for event delivery is enabled", "xen"),
+        ("suspending xenstore...", "unseen"),
+        ("vmware: hypercall mode: 0x02", "vmware"),
+        ("hv_netvsc 0a1b: VF registering: eth1", "hyperv"),
+        ("vboxguest: loading out-of-tree module taints kernel.", "virtualbox"),
+        ("ACPI: RSDP 0x00000000000F05B0 000014 (v00 BOCHS )", "qemu"),
+        ("ACPI: RSDP 0x00000000000F0480 000024 (v02 VRTUAL)", "hyperv"),
+        ("ACPI: RSDP 0x00000000000F0480 000024 (v02 ALASKA)", "unseen"),
+        ("CPU features: detected: Spectre-v4", "arm64"),
+        ("Detected PIPT I-cache on CPU1", "arm64"),
+        ("riscv_timer_init_dt: Registering clocksource cpuid [0] hartid [3]", "riscv64"),
+        (
+            "clocksource: riscv_clocksource: mask: 0xffffffffffffffff max_cycles: 0x1d854df40, max_idle_ns: 7 ns",
+            "riscv64",
+        ),
+    ] {
+        let found = labels(&[(LOG, &format!("[    0.000000] {line}\n"))]);
+        let said: Vec<&str> =
+            found.iter().filter_map(|label| label.strip_prefix("platform:")).collect();
+        let wanted = if platform == "unseen" { vec![] } else { vec![platform] };
+        assert_eq!(said, wanted, "{line}");
+    }
+}
+
+#[test]
+fn a_platform_that_keeps_the_tsc_vouches_for_it() {
+    for line in [
+        "tdx: Guest detected",
+        "Memory Encryption Features active: Intel TDX",
+        "SEV: Status: SEV SEV-ES SEV-SNP SecureTSC ",
+        "systemd[1]: Detected confidential virtualization tdx.",
+    ] {
+        check(
+            &[(LOG, &format!("[    0.000000] {line}\n"))],
+            "tsc-trusted-by-hypervisor !platform:bare-metal",
+        );
+    }
+    for line in [
+        "Memory Encryption Features active: AMD SEV SEV-ES SEV-SNP",
+        "Memory Encryption Features active: AMD SME",
+        "virt/tdx: BIOS enabled: private KeyID range [32, 64)",
+        "SEV: SNP running at VMPL0.",
+    ] {
+        check(&[(LOG, &format!("[    0.000000] {line}\n"))], "!tsc-trusted-by-hypervisor");
+    }
+}
+
+#[test]
+fn a_guest_without_any_timer_to_measure_against_is_no_alarm_where_its_hypervisor_has_a_clock() {
+    let lost = "[    0.000000] Hypervisor detected: Microsoft Hyper-V\n\
+        [    0.000000] tsc: Unable to calibrate against PIT\n\
+        [    0.000000] tsc: No reference (HPET/PMTIMER) available\n\
+        [    0.000000] tsc: Marking TSC unstable due to could not calculate TSC khz\n";
+    let page = "[    1.000000] clocksource: Switched to clocksource hyperv_clocksource_tsc_page\n";
+    let well = format!("[    0.000000] Linux version 6.8.0-1029-azure (a)\n{lost}{page}");
+    check_machine_exit(&well, 0);
+    let ticks = "[   20.000000] clocksource: Switched to clocksource refined-jiffies\n";
+    let sick = format!("[    0.000000] Linux version 6.8.0-1029-azure (a)\n{lost}{ticks}");
+    check(&[(LOG, &sick)], "tsc-refused platform:hyperv !fix:tsc=reliable");
+}
+
+#[track_caller]
+fn check_machine_exit(log: &str, status: i32) {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(directory.path().join("var/log")).unwrap();
+    std::fs::write(directory.path().join(LOG), log).unwrap();
+    let facts = root::facts(&Root::open(directory.path()).unwrap());
+    let report = crate::report::model::DoctorReport::new(&facts, &rules::examine(&facts));
+    assert_eq!(report.exit_status(), status, "{:?}", report.labels);
+}
+
+#[test]
+fn a_guest_that_xen_moved_and_that_lost_its_tsc_then_lost_it_by_that() {
+    let log = "[    0.000000] Linux version 6.1.0-20-amd64 (a)\n\
+        [    0.000000] Hypervisor detected: Xen HVM\n\
+        [    2.000000] clocksource: Switched to clocksource tsc\n\
+        [90000.000000] suspending xenstore...\n\
+        [90001.000000] clocksource: timekeeping watchdog on CPU2: Marking clocksource 'tsc' as unstable because the skew is too large:\n\
+        [90001.000000] tsc: Marking TSC unstable due to clocksource watchdog\n\
+        [90001.100000] clocksource: Switched to clocksource xen\n";
+    check(&[(LOG, log)], "after-resume tsc-watchdog-skew source:xen platform:xen");
+}
+
+#[test]
+fn riscv_is_fast_where_its_vdso_reads_the_counter() {
+    let log = "[    0.000000] clocksource: riscv_clocksource: mask: 0xffffffffffffffff max_cycles: 0x1d854df40, max_idle_ns: 7 ns\n";
+    let files = |release| vec![(LOG, log), (CURRENT, "riscv_clocksource\n"), (RELEASE, release)];
+    check(&files("6.6.0-riscv64\n"), "state:fast platform:riscv64");
+    check(&files("5.4.0\n"), "state:unknown platform:riscv64");
+}

@@ -8,6 +8,7 @@ pub mod finding;
 mod firmware;
 mod harmless;
 mod hosts;
+mod implied;
 mod live;
 mod params;
 mod platform;
@@ -45,7 +46,8 @@ const RULES: [Rules; 11] = [
 
 /// Judges a machine by what is known of it.
 pub fn examine(facts: &Facts) -> Diagnosis {
-    let verdict = state::verdict(facts);
-    let findings = RULES.iter().flat_map(|find| find(facts, &verdict)).collect();
+    let mut verdict = state::verdict(facts);
+    let mut findings = RULES.iter().flat_map(|find| find(facts, &verdict)).collect();
+    implied::complete(&mut verdict, &mut findings);
     rank::diagnosis(facts, verdict, findings)
 }

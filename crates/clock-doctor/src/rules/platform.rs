@@ -1,5 +1,7 @@
 //! Which machine, hypervisor or cloud this is.
 
+use std::collections::BTreeSet;
+
 use crate::facts::{Facts, Known, Sign};
 use crate::log::event::Kind;
 
@@ -20,8 +22,8 @@ struct Hints {
     dmi_absent: bool,
     /// A device tree names the board.
     board: bool,
-    /// The log has a line of a Hyper-V driver.
-    hyperv: bool,
+    /// Platforms of which the log has a line that no other one prints.
+    lines: BTreeSet<&'static str>,
     /// `Booting paravirtualized kernel on bare hardware`
     bare_hardware: bool,
     /// The CPU says that there is a hypervisor.
@@ -77,13 +79,27 @@ impl Hints {
             Kind::RateFromHypervisor { .. } | Kind::NoRateFromHypervisor => {
                 self.names.push("vmware".to_owned());
             }
-            Kind::HyperV | Kind::HyperVNoInvariantTsc => self.hyperv = true,
-            kind @ Kind::Unstable { .. } => self.hyperv |= kind.is_about_hyperv(),
+            Kind::HyperV | Kind::HyperVNoInvariantTsc => {
+                self.lines.insert("hyperv");
+            }
+            kind @ Kind::Unstable { .. } if kind.is_about_hyperv() => {
+                self.lines.insert("hyperv");
+            }
+            Kind::PvclockUnstable => {
+                self.lines.insert("xen");
+            }
+            Kind::OfPlatform(name) => {
+                self.lines.insert(name);
+            }
+            Kind::Confidential { .. } => self.flag = true,
             Kind::CpuModel(name) => self.cpus.push(name.to_lowercase()),
             Kind::LinuxVersion(text) => self.kernel.push_str(&text.to_lowercase()),
-            Kind::Registered { name, .. } | Kind::Switched(name) => self.sources.push(name.clone()),
-            _ => {}
+            kind => self.sources.extend(kind.clocksources().map(str::to_owned)),
         }
+    }
+
+    fn line_of(&self, platform: &str) -> bool {
+        self.lines.contains(platform)
     }
 
     fn dmi(&self, words: &[&str]) -> bool {
@@ -117,6 +133,7 @@ impl Hints {
             "rhev",
         ];
         self.named(&["kvm", "linux kvm", "linux,kvm"])
+            || self.line_of("kvm")
             || self.source("kvm-clock")
             || self.dmi(&OF_KVM)
     }
@@ -124,13 +141,14 @@ impl Hints {
     fn is_qemu(&self) -> bool {
         self.dmi(&["qemu", "bochs", "red hat kvm", "standard pc ("])
             || self.named(&["qemu", "tcgtcg"])
+            || self.line_of("qemu")
             || self.cpu(&["qemu virtual cpu", "common kvm processor", "32-bit kvm processor"])
     }
 
     fn is_hyperv(&self) -> bool {
         let machine = self.dmi(&["microsoft corporation"]) && self.dmi(&["virtual machine"]);
         let named = self.named(&["microsoft", "hyper-v", "hyperv"]) || self.dmi(&["hyper-v"]);
-        self.hyperv || machine || named || self.source("hyperv_clocksource")
+        self.line_of("hyperv") || machine || named || self.source("hyperv_clocksource")
     }
 
     fn is_wsl(&self) -> bool {
@@ -239,7 +257,9 @@ pub(crate) fn platforms(facts: &Facts) -> Vec<&'static str> {
         _ if facts.cpu.is_arm32 => found.push("arm32"),
         Some("aarch64" | "arm64") => found.push("arm64"),
         Some(name) if name.starts_with("armv") => found.push("arm32"),
-        _ if boots_arm64(facts) => found.push("arm64"),
+        Some("riscv64") => found.push("riscv64"),
+        _ if hints.line_of("riscv64") || hints.source("riscv_clocksource") => found.push("riscv64"),
+        _ if hints.line_of("arm64") || boots_arm64(facts) => found.push("arm64"),
         // The global timer of Cortex-A5 and A9, which no 64-bit core has.
         _ if hints.source("arm_global_timer") => found.push("arm32"),
         _ => {}
@@ -249,33 +269,43 @@ pub(crate) fn platforms(facts: &Facts) -> Vec<&'static str> {
 
 fn virtual_platforms(hints: &Hints, facts: &Facts) -> Vec<&'static str> {
     // With its provider kvm or hyperv VirtualBox calls itself KVM or Hyper-V everywhere but in DMI.
-    let virtualbox = hints.dmi(&["virtualbox", "innotek"]) || hints.named(&["oracle", "vboxvbox"]);
+    let virtualbox = hints.dmi(&["virtualbox", "innotek"])
+        || hints.named(&["oracle", "vboxvbox"])
+        || hints.line_of("virtualbox");
     if virtualbox {
         return vec!["virtualbox"];
     }
-    let vmware = hints.dmi(&["vmware"]) || hints.named(&["vmware"]);
-    let xen = hints.named(&["xen"]) || hints.dmi(&["xen"]) || hints.source("xen");
+    let vmware = hints.dmi(&["vmware"]) || hints.named(&["vmware"]) || hints.line_of("vmware");
+    let xen =
+        hints.named(&["xen"]) || hints.dmi(&["xen"]) || hints.source("xen") || hints.line_of("xen");
     let (kvm, qemu) = (hints.is_kvm(), hints.is_qemu());
     let wsl = hints.is_wsl();
     let hyperv = wsl || hints.is_hyperv();
     let release = |word: &str| hints.kernel.contains(word);
-    let aws = hints.dmi(&["amazon"]) || hints.named(&["amazon"]);
+    let aws = hints.dmi(&["amazon"]) || hints.named(&["amazon"]) || hints.line_of("aws");
     let aws = aws || (kvm || xen) && !qemu && (release("-aws") || release(".amzn"));
     let by_google = hints.dmi.iter().any(|field| field == "google") && (kvm || hints.flag);
-    let gce = hints.dmi(&["google compute engine"]) || hints.named(&["google"]) || by_google;
+    let gce = hints.dmi(&["google compute engine"])
+        || hints.named(&["google"])
+        || by_google
+        || hints.line_of("gce");
     let tag = hints.dmi(&["7783-7084-3265-9085-8269-3286-77"]);
     let hyperkit = hints.is_hyperkit(facts);
-    let bhyve = hints.dmi(&["bhyve"]) || hints.named(&["bhyve"]);
+    let bhyve = hints.dmi(&["bhyve"]) || hints.named(&["bhyve"]) || hints.line_of("bhyve");
     // Two hypervisors that do not belong together: the inner one calls itself by the log.
     let nested = xen && (qemu || vmware || hints.dmi(&["virtual machine"]));
+    let no_dmi = kvm && hints.dmi_absent && !hyperv && !boots_arm64(facts);
+    let firecracker = no_dmi || hints.line_of("firecracker");
+    let cloud_hypervisor =
+        hints.dmi(&["cloud hypervisor", "cloud-hypervisor"]) || hints.line_of("cloud-hypervisor");
     let all = [
         (hints.is_gvisor(), "gvisor"),
         (wsl, "wsl"),
         (hyperv && !wsl && (tag || release("-azure")), "azure"),
         (aws, "aws"),
         (gce || kvm && !qemu && release("-gcp"), "gce"),
-        (kvm && hints.dmi_absent && !hyperv && !boots_arm64(facts), "firecracker"),
-        (hints.dmi(&["cloud hypervisor", "cloud-hypervisor"]), "cloud-hypervisor"),
+        (firecracker, "firecracker"),
+        (cloud_hypervisor, "cloud-hypervisor"),
         (vmware, "vmware"),
         (xen, "xen"),
         (kvm, "kvm"),
@@ -295,7 +325,7 @@ fn boots_arm64(facts: &Facts) -> bool {
 
 /// Whether these are a virtual machine's. A cloud alone is none: clouds rent whole machines too.
 pub(super) fn is_vm(platforms: &[&str]) -> bool {
-    let other = ["aws", "bare-metal", "arm64", "arm32"];
+    let other = ["aws", "bare-metal", "arm64", "arm32", "riscv64"];
     platforms.iter().any(|name| !other.contains(name))
 }
 

@@ -31,7 +31,7 @@ const DEVICES: [(&str, &str); 12] = [
     ("vmi-timer", "the hypervisor's timer"),
 ];
 /// Clocksources of other architectures, of which nothing is known here.
-const ELSEWHERE: [&str; 6] = ["riscv_clocksource", "timebase", "tod", "Constant", "stick", "MIPS"];
+const ELSEWHERE: [&str; 5] = ["timebase", "tod", "Constant", "stick", "MIPS"];
 
 /// Decides source, state, cost and platforms.
 pub(crate) fn verdict(facts: &Facts) -> Verdict {
@@ -133,6 +133,7 @@ fn expected(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (St
         "hyperv_clocksource_tsc_page" => hyperv_page(facts),
         "xen" => xen(facts),
         "arch_sys_counter" => arm_counter(facts),
+        "riscv_clocksource" => riscv_counter(facts),
         _ => match DEVICES.iter().find(|(device, _)| *device == name) {
             Some((_, what)) => {
                 slow(format!("every read of {name} is a system call that reads {what}"))
@@ -300,6 +301,19 @@ fn xen(facts: &Facts) -> (State, String) {
         _ => since.to_owned(),
     };
     (State::SlowUnlessPvclockVdso, why)
+}
+
+/// `arch/riscv/kernel/vdso` reads the counter with `rdtime` since ad5d1122b82f (5.8); a CPU without that
+/// register traps to the firmware, which no file tells.
+fn riscv_counter(facts: &Facts) -> (State, String) {
+    match facts.kernel() {
+        Some(kernel) if kernel.at_least(5, 9) => fast(
+            "the vDSO reads RISC-V's time counter itself, which takes long only where the firmware emulates it",
+        ),
+        _ => unknown(
+            "the vDSO reads RISC-V's time counter from about 5.9 on, and the kernel is older or not known",
+        ),
+    }
 }
 
 fn arm_counter(facts: &Facts) -> (State, String) {

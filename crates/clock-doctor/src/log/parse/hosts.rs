@@ -44,3 +44,89 @@ pub(crate) fn hyper_v(message: &str, _: usize) -> Option<Kind> {
         || message.contains("Hyper-V Virtual Machine detected");
     is_it.then_some(Kind::HyperV)
 }
+
+/// How lines begin that only one platform's code prints: `arch/x86/xen/`, `drivers/xen/`, `arch/x86/kernel/kvm.c`,
+/// `cpu/vmware.c`, `drivers/hv/`, `drivers/virt/vboxguest/`, `drivers/firmware/smccc/kvm_guest.c`,
+/// `arch/arm64/kernel/cpufeature.c`, `arch/riscv/kernel/sbi.c`, Linux 6.12. A driver that another hypervisor's
+/// device needs too, such as vmxnet3, is not here.
+const SIGNATURES: [(&str, &str); 25] = [
+    ("Xen: ", "xen"),
+    ("xen: ", "xen"),
+    ("xen:events: ", "xen"),
+    ("xen:grant_table: ", "xen"),
+    ("xen:balloon: ", "xen"),
+    ("xen_netfront", "xen"),
+    ("vmware: ", "vmware"),
+    ("vmw_vmci", "vmware"),
+    ("vmw_balloon", "vmware"),
+    ("vboxguest: ", "virtualbox"),
+    ("kvm-guest: ", "kvm"),
+    ("kvm-stealtime: ", "kvm"),
+    ("KVM setup ", "kvm"),
+    ("smccc: KVM: hypervisor services", "kvm"),
+    ("hv_netvsc", "hyperv"),
+    ("hv_storvsc", "hyperv"),
+    ("hv_balloon: ", "hyperv"),
+    ("hyperv_fb: ", "hyperv"),
+    ("hyperv_drm", "hyperv"),
+    ("hyperv_keyboard", "hyperv"),
+    ("CPU features: detected: ", "arm64"),
+    ("Detected PIPT I-cache on CPU", "arm64"),
+    ("Detected VIPT I-cache on CPU", "arm64"),
+    ("riscv_timer_init", "riscv64"),
+    ("SBI specification v", "riscv64"),
+];
+
+/// A line that only one platform's code prints.
+pub(crate) fn signature(message: &str, _: usize) -> Option<Kind> {
+    let found = SIGNATURES.iter().find(|(start, _)| message.starts_with(start));
+    found.map(|(_, platform)| Kind::OfPlatform(platform))
+}
+
+/// What hypervisors' firmware writes into its first ACPI table as its maker.
+const FIRMWARE: [(&str, &str); 9] = [
+    ("BOCHS", "qemu"),
+    ("VBOX", "virtualbox"),
+    ("GOOGLE", "gce"),
+    ("AMAZON", "aws"),
+    ("BHYVE", "bhyve"),
+    ("Xen", "xen"),
+    ("VRTUAL", "hyperv"),
+    ("CLOUDH", "cloud-hypervisor"),
+    ("FIRECK", "firecracker"),
+];
+
+/// `ACPI: RSDP 0x00000000000F05B0 000014 (v00 BOCHS )`
+pub(crate) fn firmware(message: &str, _: usize) -> Option<Kind> {
+    let rest = after(message.strip_prefix("ACPI: RSDP ")?, "(v")?;
+    let maker = rest.get(2..)?.strip_prefix(' ')?.split([' ', ')']).next()?;
+    let found = FIRMWARE.iter().find(|(name, _)| *name == maker);
+    found.map(|(_, platform)| Kind::OfPlatform(platform))
+}
+
+/// `tdx: Guest detected` (`arch/x86/coco/tdx/tdx.c`), `Memory Encryption Features active: AMD SEV SEV-ES SEV-SNP`
+/// (`arch/x86/mm/mem_encrypt.c`), `SEV: Status: SEV SEV-ES SEV-SNP SecureTSC` (`arch/x86/coco/sev/core.c`), and systemd's word.
+/// A host that merely encrypts its memory says `AMD SME`.
+pub(crate) fn confidential(message: &str, at: usize) -> Option<Kind> {
+    let said = &message[at..];
+    let is_tdx = said.starts_with("tdx: Guest detected")
+        || said.starts_with("Memory Encryption Features active: Intel TDX")
+        || said.starts_with("Detected confidential virtualization tdx");
+    if is_tdx {
+        return Some(Kind::Confidential { by: "Intel TDX", keeps_tsc: true });
+    }
+    let is_list =
+        said.starts_with("Memory Encryption Features active:") || said.starts_with("SEV: Status:");
+    let has = |word: &str| said.split([' ', '.', ',']).any(|one| one == word);
+    let is_snp = is_list && has("SEV-SNP")
+        || said.starts_with("SEV: Using SNP CPUID table")
+        || said.starts_with("SEV: SNP running at")
+        || said.starts_with("Detected confidential virtualization sev-snp");
+    if is_snp {
+        let keeps_tsc = is_list && has("SecureTSC");
+        return Some(Kind::Confidential { by: "AMD SEV-SNP", keeps_tsc });
+    }
+    let is_sev =
+        is_list && has("SEV") || said.starts_with("Detected confidential virtualization sev");
+    is_sev.then_some(Kind::Confidential { by: "AMD SEV", keeps_tsc: false })
+}

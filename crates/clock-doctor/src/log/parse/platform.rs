@@ -76,7 +76,9 @@ pub(crate) fn suspended(message: &str, _: usize) -> Option<Kind> {
         "PM: Entering mem sleep",
         "PM: Creating hibernation image",
     ];
-    const WAKES: [&str; 6] = [
+    const WAKES: [&str; 7] = [
+        // Xen saves or moves the guest with the next line: what follows it is said by the restored one.
+        "suspending xenstore",
         "PM: suspend exit",
         "PM: hibernation exit",
         "hibernation: hibernation exit",

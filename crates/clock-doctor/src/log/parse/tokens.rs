@@ -84,14 +84,18 @@ pub(super) fn name(text: &str) -> Option<(&str, &str)> {
 pub(super) fn last_name(text: &str) -> Option<&str> {
     let text = text.trim_end();
     let name = match text.strip_suffix('\'') {
-        Some(quoted) => quoted.rsplit('\'').next()?,
+        // Without the quote before it, it is what a fold left of a name.
+        Some(quoted) => quoted.rsplit_once('\'')?.1,
         None => text.rsplit(' ').next()?,
     };
     is_name(name).then_some(name)
 }
 
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= NAME_MAX && !name.contains([' ', '>', '…', '\u{fffd}'])
+    // A folded line may begin with a number.
+    !name.bytes().all(|byte| byte.is_ascii_digit())
+        && name.len() <= NAME_MAX
+        && !name.contains([' ', '>', '…', '\u{fffd}'])
 }
 
 /// The rest of a line as it stands; of a cut one without the pager's mark.

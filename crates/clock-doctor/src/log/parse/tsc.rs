@@ -109,7 +109,9 @@ pub(crate) fn detected_processor(message: &str, at: usize) -> Option<Kind> {
 pub(crate) fn note(message: &str, _: usize) -> Option<Kind> {
     let is_it = message.contains("Unable to calibrate against PIT")
         || message.contains("using HPET reference calibration")
-        || message.contains("using PMTIMER reference calibration");
+        || message.contains("using PMTIMER reference calibration")
+        || message.contains("No reference (HPET/PMTIMER) available")
+        || message.contains("HPET/PMTIMER calibration failed");
     is_it.then_some(Kind::CalibrationNote)
 }
 

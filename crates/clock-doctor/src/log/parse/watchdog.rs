@@ -6,12 +6,18 @@ use crate::log::event::{Kind, Mark, Role};
 /// Of a list of CPUs, this much is kept.
 const LIST_MAX: usize = 200;
 
+/// Whether nanoseconds follow: a number that a fold has split has its other half there.
+fn is_unit(rest: &str) -> bool {
+    rest.trim_start().starts_with("ns")
+}
+
 /// `clocksource: NAME: mask: 0x.. max_cycles: 0x.., max_idle_ns: N ns`
 pub(crate) fn registered(message: &str, at: usize) -> Option<Kind> {
     let name = last_name(message[..at].strip_suffix(": ")?)?.to_owned();
     let (mask, rest) = hexadecimal(&message[at + "mask: ".len()..])?;
     let (max_cycles, rest) = hexadecimal(after(rest, "max_cycles:")?)?;
-    let (max_idle_ns, _) = decimal(after(rest, "max_idle_ns:")?)?;
+    let (max_idle_ns, rest) = decimal(after(rest, "max_idle_ns:")?)?;
+    is_unit(rest).then_some(())?;
     Some(Kind::Registered { name, mask, max_cycles, max_idle_ns })
 }
 
@@ -20,7 +26,50 @@ pub(crate) fn switched(message: &str, at: usize) -> Option<Kind> {
     let (before, rest) = message.split_at(at);
     let is_switch = before.ends_with("Switched") || before.ends_with("Switching");
     let (name, rest) = name(rest.strip_prefix(" to clocksource ")?)?;
-    (is_switch && !rest.starts_with('>')).then(|| Kind::Switched(name.to_owned()))
+    if !is_switch || rest.starts_with('>') {
+        return None;
+    }
+    let ends_line = rest.trim_matches(['.', '…']).is_empty();
+    Some(Kind::Switched(whole_name(name, ends_line)?.to_owned()))
+}
+
+/// Names that a line may be cut in: what is left of them is none.
+const NAMES: [&str; 15] = [
+    "acpi_pm",
+    "arch_mem_counter",
+    "arch_sys_counter",
+    "hpet",
+    "hyperv_clocksource",
+    "hyperv_clocksource_msr",
+    "hyperv_clocksource_tsc_page",
+    "jiffies",
+    "kvm-clock",
+    "refined-jiffies",
+    "riscv_clocksource",
+    "sgi_rtc",
+    "tsc",
+    "tsc-early",
+    "xen",
+];
+
+/// Whether the kernel has a clocksource of that name.
+pub(crate) fn is_known(name: &str) -> bool {
+    NAMES.contains(&name)
+}
+
+/// Whether a longer name begins so.
+pub(crate) fn may_go_on(name: &str) -> bool {
+    NAMES.iter().any(|known| known.len() > name.len() && known.starts_with(name))
+}
+
+/// The clocksource of a name that may be cut: at a line's end it is completed where only one begins so.
+fn whole_name(name: &str, ends_line: bool) -> Option<&str> {
+    if is_known(name) || !may_go_on(name) {
+        return Some(name);
+    }
+    let mut begun = NAMES.iter().filter(|known| known.starts_with(name));
+    let only = begun.next().filter(|_| begun.next().is_none() && ends_line && name.len() >= 3);
+    only.copied()
 }
 
 /// `Time: NAME clocksource has been installed.`: up to 2.6.2x.
@@ -53,7 +102,8 @@ pub(crate) fn marked(message: &str, at: usize) -> Option<Kind> {
 
 /// `Clocksource tsc unstable (delta = N ns)`: up to 3.x.
 pub(crate) fn old_delta(message: &str, at: usize) -> Option<Kind> {
-    let (delta_ns, _) = signed(&message[at + " unstable (delta = ".len()..])?;
+    let (delta_ns, rest) = signed(&message[at + " unstable (delta = ".len()..])?;
+    is_unit(rest).then_some(())?;
     Some(Kind::OldDelta { name: last_name(&message[..at])?.to_owned(), delta_ns })
 }
 
@@ -87,6 +137,11 @@ fn counters(role: Role, prefix: &str, name: &str, nsec: Option<i64>, rest: &str)
     let (now, rest) = hexadecimal(rest)?;
     let rest = rest.trim_start().strip_prefix(prefix)?.strip_prefix("_last:")?;
     let (last, rest) = hexadecimal(rest)?;
+    let follows = rest.trim_start();
+    if !follows.starts_with("mask:") && !"mask:".starts_with(follows.trim_end_matches(['>', '.'])) {
+        // The number before it is not whole.
+        return None;
+    }
     let mask = mask(rest).filter(|mask| now <= *mask && last <= *mask);
     let mask = mask.unwrap_or_else(|| usual_mask(name));
     Some(Kind::Reading { role, name: name.to_owned(), nsec, now, last, mask })
@@ -113,8 +168,10 @@ fn usual_mask(name: &str) -> u64 {
 /// `Clocksource 'tsc' skewed N ns (N ms) over watchdog 'hpet' interval of N ns (N ms)`
 pub(crate) fn skewed(message: &str, at: usize) -> Option<Kind> {
     let (skew_ns, rest) = signed(&message[at + " skewed ".len()..])?;
+    is_unit(rest).then_some(())?;
     let (reference, rest) = name(after(rest, "watchdog ")?)?;
-    let (interval_ns, _) = signed(after(rest, "interval of ")?)?;
+    let (interval_ns, rest) = signed(after(rest, "interval of ")?)?;
+    is_unit(rest).then_some(())?;
     let name = last_name(&message[..at])?.to_owned();
     Some(Kind::Skewed { name, skew_ns, reference: reference.to_owned(), interval_ns })
 }
@@ -137,7 +194,8 @@ pub(crate) fn current(message: &str, at: usize) -> Option<Kind> {
 /// `Watchdog NAME interval: Nns`, `Clocksource NAME interval: Nns`: 7.1.
 pub(crate) fn interval(message: &str, at: usize) -> Option<Kind> {
     let before = &message[..at];
-    let (nsec, _) = signed(&message[at + " interval:".len()..])?;
+    let (nsec, rest) = signed(&message[at + " interval:".len()..])?;
+    is_unit(rest).then_some(())?;
     let name = last_name(before)?;
     let who = before.trim_end().trim_end_matches('\'');
     let who = who.strip_suffix(name)?.trim_end_matches('\'').trim_end();
@@ -165,6 +223,7 @@ pub(crate) fn read_delay(message: &str, at: usize) -> Option<Kind> {
         return Some(Kind::WatchdogNoise);
     }
     let (nsec, rest) = decimal(rest)?;
+    is_unit(rest).then_some(())?;
     let marks = rest.contains("marking ") || message[..at].contains("excessive ");
     Some(Kind::ReadDelay { nsec, marks })
 }

@@ -182,6 +182,45 @@ fn folded_lines_are_joined() {
 }
 
 #[test]
+fn lines_that_a_fold_split_anywhere_are_joined() {
+    for (text, kind) in [
+        (
+            "[   1.0] clocksource: Switched to clocksource tsc-ea\nrly\n",
+            Kind::Switched("tsc-early".to_owned()),
+        ),
+        (
+            "[   1.0] clocksource: Switched to clocksource tsc\nStarting\n",
+            Kind::Switched("tsc".to_owned()),
+        ),
+        (
+            "[   1.0] clocksource: Switched to clocksource kvm-cl...\n",
+            Kind::Switched("kvm-clock".to_owned()),
+        ),
+        (
+            "[   1.0] tsc: Refined TSC clocksource calibration: 24=\n00.126 MHz\n",
+            Kind::Refined { mhz: 2400.126 },
+        ),
+        (
+            "[   1.0] tsc: Refined TSC clocksource calibration:\n> 2400.126 MHz\n",
+            Kind::Refined { mhz: 2400.126 },
+        ),
+    ] {
+        let log = log(text);
+        assert_eq!(
+            log.events.iter().map(|event| &event.kind).collect::<Vec<_>>(),
+            [&kind],
+            "{text}"
+        );
+    }
+    // Which of Hyper-V's it was cannot be told, and half a number is none.
+    assert_eq!(log("[   1.0] clocksource: Switched to clocksource hyperv_cl\n").events, []);
+    assert_eq!(
+        log("clocksource: 'tsc' cs_now: 3b38b8 cs_last: 3b37\n\n4676 mask: ff\n").events,
+        []
+    );
+}
+
+#[test]
 fn damage_is_borne() {
     let text = b"\xff\xfe\0\0\0\0[    0.5] tsc: Detected 1900.000 MHz TSC\0\0garbage \xc3\x28\r\n\
         [    1.0] clocksource: Switched to clocksource tsc\r\n\x1b[33m[    2.0] \x1b[0mHyper-V: \xe9\x1b]0;x\x07";

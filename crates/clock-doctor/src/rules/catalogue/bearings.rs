@@ -26,6 +26,8 @@ pub(crate) struct Bearing {
     pub(crate) mended: Option<(u8, (u32, u32), &'static str)>,
     /// What is decided by it.
     pub(crate) says: &'static [Says],
+    /// What is the case wherever it is: other findings, and how the clock is read if nothing else tells.
+    pub(crate) implies: &'static [Label],
 }
 
 /// The bearing of a label that decides nothing.
@@ -38,6 +40,7 @@ const PLAIN: Bearing = Bearing {
     never: None,
     mended: None,
     says: &[],
+    implies: &[],
 };
 
 /// Everything that makes the kernel trust the TSC, or use it.
@@ -115,10 +118,12 @@ bearings! {
         clause: "a filter refuses reads of the clock by system call",
     }
     TscWarpSmall {
+        implies: &[TscWarp],
         says: &[OffsetsAreOpen, CpusWereCompared],
         clause: "the warp is no larger than the comparison itself",
     }
     TscWarpFirmware {
+        implies: &[TscWarp],
         weight: 90,
         says: &[TscIsWrong, CpusWereCompared],
         forbids: TRUST,
@@ -214,6 +219,7 @@ bearings! {
         mended: Some((2, (6, 3), "it skips checks that come late")),
     }
     TscWatchdogShortInterval {
+        implies: &[WatchdogFalsePositiveLikely],
         says: &[TscIsAcquitted],
         clause: "noise between two close checks looked like skew",
     }
@@ -297,7 +303,10 @@ bearings! {
         says: &[NoVdso],
     }
     TscReliableIgnored { mended: Some((1, (5, 10), "it heeds tsc=reliable for tsc-early too")), }
-    RateRiskTicks { clause: "time is counted in ticks", }
+    RateRiskTicks {
+        clause: "time is counted in ticks",
+        implies: &[StateSlow],
+    }
     CauseNeedsDmesg {
         weight: 10,
         follows: &[TscAbsent, TscAvailableNotSelected],
@@ -341,11 +350,18 @@ bearings! {
     }
     VdsoSupportDependsOnKernel { says: &[VdsoIsOpen], }
     EmulatedKernel { says: &[NoVdso], }
-    ArmErratumVdsoOff { weight: 70, }
+    ArmErratumVdsoOff {
+        weight: 70,
+        implies: &[StateSlow],
+    }
     ArmCntvctTrapped { follows: &[ArmErratumVdsoOff], }
-    Arm32VdsoOff { says: &[NoVdso], }
+    Arm32VdsoOff {
+        says: &[NoVdso],
+        implies: &[StateSlow],
+    }
     HpetUnreliable { also_forbids: &[EnableHpet, SwitchToHpet], }
     VdsoFallsBack {
+        implies: &[StateSlow],
         weight: 10,
         follows: &[
             KvmClockNoVdsoSuspected, VdsoSupportDependsOnKernel, ArmErratumVdsoOff, Arm32VdsoOff,
@@ -353,8 +369,14 @@ bearings! {
         ],
         says: &[NoCauseOfSlowness],
     }
-    VdsoOff { says: &[NoVdso], }
-    Vsyscall64Off { says: &[NoVdso], }
+    VdsoOff {
+        says: &[NoVdso],
+        implies: &[StateSlow],
+    }
+    Vsyscall64Off {
+        says: &[NoVdso],
+        implies: &[StateSlow],
+    }
     TscOffsetMeasured {
         weight: 90,
         says: &[TscIsWrong],

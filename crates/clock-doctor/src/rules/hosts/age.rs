@@ -60,23 +60,38 @@ pub(in crate::rules) fn age(facts: &Facts) -> Age {
         };
     }
     let mut age = Age::default();
+    let is_stamped = facts.events().any(|event| event.at.is_some());
     for event in facts.events() {
         if let Some(version) = not_before(event) {
             age.at_least = age.at_least.max(version);
         }
-        if let Some(version) = not_after(event).filter(|version| *version < age.at_most) {
+        // Where other lines have a stamp, one without may have lost its beginning, and words with it.
+        let is_whole = event.at.is_some() || !is_stamped;
+        let version = not_after(event).filter(|version| is_whole && *version < age.at_most);
+        if let Some(version) = version {
             age.at_most = version;
             age.evidence = Some(event.evidence.clone());
         }
     }
+    if age.at_least > age.at_most {
+        // A kernel that prints a word prints it whole: what seemed old has lost its beginning.
+        (age.at_most, age.evidence) = (UNBOUNDED, None);
+    }
     age
+}
+
+/// The words without the stamp.
+fn message(event: &Event) -> &str {
+    let text = event.evidence.text.as_str();
+    let behind = text.strip_prefix('[').and_then(|rest| rest.split_once("] "));
+    behind.filter(|_| event.at.is_some()).map_or(text, |(_, words)| words)
 }
 
 /// Formats of `kernel/time/clocksource.c`, `arch/x86/kernel/tsc.c`: the first version that was read
 /// and has them, or the one after the last that was read and has not. Stable releases of 5.10 have
 /// the read-back check of 5.13.
 fn not_before(event: &Event) -> Option<(u32, u32)> {
-    let text = &event.evidence.text;
+    let text = message(event);
     match &event.kind {
         Kind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. }
         | Kind::ReferenceInterval { .. }
@@ -99,7 +114,7 @@ fn not_before(event: &Event) -> Option<(u32, u32)> {
 }
 
 fn not_after(event: &Event) -> Option<(u32, u32)> {
-    let text = &event.evidence.text;
+    let text = message(event);
     match &event.kind {
         Kind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. } => None,
         Kind::Marked { .. } if text.contains("watchdog on CPU") => Some((7, 0)),
@@ -111,7 +126,51 @@ fn not_after(event: &Event) -> Option<(u32, u32)> {
         // 3.6 put `tsc: ` in front.
         Kind::Unstable { .. } if text.starts_with("Marking TSC unstable") => Some((3, 5)),
         Kind::Refined { .. } if text.starts_with("Refined TSC") => Some((3, 5)),
+        Kind::DetectedProcessor { .. } if text.starts_with("time.c: ") => Some((2, 6)),
+        Kind::DetectedProcessor { .. } if text.starts_with("Detected ") => Some((3, 5)),
+        Kind::CalibrationNote if text.starts_with("TSC: ") => Some((3, 5)),
+        Kind::CalibrationNote if text.starts_with("Fast TSC") => Some((3, 5)),
         Kind::SyncSkipped => Some((4, 9)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::reader;
+
+    fn versions(log: &str) -> ((u32, u32), (u32, u32)) {
+        let log = Some(reader::read(&mut log.as_bytes(), "dmesg").unwrap());
+        let age = age(&Facts { log, ..Facts::default() });
+        (age.at_least, age.at_most)
+    }
+
+    #[test]
+    fn words_that_a_kernel_no_longer_prints_bound_its_age() {
+        for line in [
+            "Detected 2400.126 MHz processor.",
+            "TSC: Unable to calibrate against PIT",
+            "Fast TSC calibration failed",
+            "Marking TSC unstable due to TSC halts in idle",
+        ] {
+            assert_eq!(versions(&format!("{line}\n")), (OLDEST, (3, 5)), "{line}");
+            assert_eq!(versions(&format!("[    0.000000] {line}\n")).1, (3, 5), "{line}");
+        }
+        assert_eq!(versions("time.c: Detected 2400.126 MHz processor.\n").1, (2, 6));
+        assert_eq!(versions("tsc: Fast TSC calibration failed\n").1, UNBOUNDED);
+    }
+
+    #[test]
+    fn a_line_that_lost_its_beginning_is_not_taken_for_an_old_one() {
+        let new = "[    0.000000] tsc: Fast TSC calibration failed\n";
+        assert_eq!(
+            versions(&format!("{new}Marking TSC unstable due to TSC halts in idle\n")).1,
+            UNBOUNDED
+        );
+        assert_eq!(
+            versions("Marking TSC unstable due to clocksource watchdog\n"),
+            ((4, 10), UNBOUNDED)
+        );
     }
 }

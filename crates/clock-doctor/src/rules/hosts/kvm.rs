@@ -19,8 +19,7 @@ pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
     let names = |event: &&Event| match &event.kind {
         Kind::KvmClock => true,
-        Kind::Registered { name, .. } | Kind::Switched(name) => name == "kvm-clock",
-        _ => false,
+        kind => kind.clocksources().any(|name| name == "kvm-clock"),
     };
     let logged = facts.events().find(names).map(|event| event.evidence.clone());
     let current = facts.current.as_ref().filter(|current| current.value == "kvm-clock");

@@ -19,10 +19,27 @@ fn rate_line(facts: &Facts) -> Option<&Event> {
 fn trusted(facts: &Facts) -> Option<Finding> {
     let flag = facts.cpu.flag("tsc_reliable") == Some(true);
     let line = rate_line(facts);
-    if !flag && line.is_none() {
+    let keeps = |event: &&Event| matches!(event.kind, Kind::Confidential { keeps_tsc: true, .. });
+    let confidential = facts.events().find(keeps);
+    let tdx = facts.cpu.flag("tdx_guest") == Some(true);
+    if !flag && line.is_none() && confidential.is_none() && !tdx {
         return None;
     }
     let mut found = Finding::new(Label::TscTrustedByHypervisor);
+    if let Some(event) = confidential {
+        found = found.seen(&event.evidence);
+    } else if tdx {
+        found = found.seen(&flag_evidence(facts, "tdx_guest"));
+    }
+    if tdx || confidential.is_some() {
+        let by = match confidential.map(|event| &event.kind) {
+            Some(Kind::Confidential { by, .. }) => by,
+            _ => "Intel TDX",
+        };
+        found = found.detail(format!(
+            "This is a guest under {by}, whose CPU keeps the TSC's rate and offset: the host cannot change them."
+        ));
+    }
     if let Some(event) = line {
         found = found.seen(&event.evidence);
         if let Kind::RateFromHypervisor { mhz } = event.kind {

@@ -3,7 +3,7 @@
 use crate::facts::Facts;
 use crate::log::event::{Kind, UnstableReason};
 use crate::rules::catalogue::{Fix, Label, TRUST};
-use crate::rules::finding::Finding;
+use crate::rules::finding::{Finding, Severity};
 use crate::rules::watchdog::machine::Machine;
 
 /// The findings on every reason that the log gives, except those that other rules judge.
@@ -91,6 +91,22 @@ fn refused(reason: UnstableReason, text: &str, machine: &Machine) -> Finding {
         return finding.fix(&[Fix::Keep]).forbid(TRUST).detail(
             "The counter follows the CPU's frequency (no constant_tsc), and the frequency changes.",
         );
+    }
+    // The hypervisor's own clock needs no rate that the guest has measured.
+    let stands_in = machine
+        .source
+        .as_deref()
+        .is_some_and(|name| matches!(name, "hyperv_clocksource_tsc_page" | "kvm-clock" | "xen"));
+    if reason == UnstableReason::NotCalculated && machine.is_virtual {
+        let finding = finding.forbid(&[Fix::TscReliable, Fix::TscNowatchdog]).detail(
+            "The guest has no timer to measure the rate against (PIT, HPET or PM timer), and its hypervisor states none.",
+        );
+        return match stands_in {
+            true => finding
+                .severity(Severity::Note)
+                .detail("The hypervisor's own clock is current: nothing is lost."),
+            false => finding.fix(&[Fix::KvmClock, Fix::Invtsc, Fix::TscEarlyKhz]),
+        };
     }
     if reason == UnstableReason::NotCalibrated {
         let fixes: &[Fix] = match machine.is_virtual {

@@ -87,6 +87,9 @@ fn by_log(facts: &Facts) -> Current {
     let Some((at, name)) = found else {
         return Current::default();
     };
+    if is_cut(facts, &name) {
+        return Current::default();
+    }
     if is_tsc(&name) {
         if let Some(mark) = events[at + 1..].iter().find(|event| gives_tsc_up(event)) {
             return Current { lost: Some(mark.evidence.clone()), ..Current::default() };
@@ -95,6 +98,12 @@ fn by_log(facts: &Facts) -> Current {
         return Current { early: Some(name), ..Current::default() };
     }
     Current::known(&name, &events[at].evidence)
+}
+
+/// Whether the line is cut in the name: from 4.12 on that of Hyper-V's clocksources goes on
+/// (`arch/x86/hyperv/hv_init.c`).
+fn is_cut(facts: &Facts, name: &str) -> bool {
+    name == "hyperv_clocksource" && facts.kernel().is_some_and(|kernel| kernel.at_least(4, 12))
 }
 
 /// Whether `events[at]`, which names the clocksource, stands so early in a log that may go on that
