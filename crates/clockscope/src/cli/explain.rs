@@ -40,10 +40,10 @@ pub struct DoctorArgs {
     /// Keep running, and print one line when something changes: clocksource, watchdog, step of the time, suspend
     #[arg(long, conflicts_with_all = ["root", "explain", "list", "format"])]
     pub watch: bool,
-    /// Explain a label
+    /// Explain a label, the name of something that doctor finds, such as tsc-warp
     #[arg(long, value_name = "LABEL", conflicts_with_all = ["root", "list"])]
     pub explain: Option<String>,
-    /// List all labels
+    /// List all labels: everything that doctor can find
     #[arg(long, conflicts_with = "root")]
     pub list: bool,
     /// How to print it

@@ -10,9 +10,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use public_api::PublicItem;
 use serde_json::Value;
 
-use versions::{LITERAL, changes, next_version, version};
+use versions::{DEFAULT, LITERAL, changes, next_version, path, version};
 
 /// Those that the compiler derives and programs rely on; others come and go with the compiler.
 const AUTO_TRAITS: [&str; 5] = [
@@ -52,44 +53,42 @@ fn items(flags: &str) -> Result<String, String> {
     );
     let json = target.join("doc/fastclock.json");
     let list = |omits_auto_traits| {
-        let listed = public_api::Builder::from_rustdoc_json(&json)
-            .omit_blanket_impls(true)
-            .omit_auto_trait_impls(omits_auto_traits)
-            .build();
-        listed.map(|items| items.to_string()).map_err(|error| error.to_string())
+        let builder = public_api::Builder::from_rustdoc_json(&json).omit_blanket_impls(true);
+        builder.omit_auto_trait_impls(omits_auto_traits).build().map_err(|error| error.to_string())
     };
-    let (items, with_auto) = (list(true)?, list(false)?);
-    let is_relied_on =
-        |line: &&str| AUTO_TRAITS.iter().any(|name| line.contains(&format!(" {name} for ")));
-    let mut auto: Vec<_> = with_auto.lines().filter(is_relied_on).collect();
-    auto.retain(|line| line.starts_with("impl") && !items.lines().any(|other| other == *line));
+    let (items, with_auto) = (list(true)?.to_string(), list(false)?);
+    let is_relied_on = |line: &String| {
+        line.starts_with("impl")
+            && AUTO_TRAITS.iter().any(|name| line.contains(&format!(" {name} for ")))
+            && !items.lines().any(|other| other == line)
+    };
     let read = fs::read_to_string(&json).expect("read what rustdoc wrote");
-    let literals = literals(&serde_json::from_str(&read).expect("it is JSON"), &items);
-    Ok([items, auto.join("\n"), literals.join("\n")].join("\n"))
+    let rustdoc: Value = serde_json::from_str(&read).expect("it is JSON");
+    let auto = with_auto.items().map(ToString::to_string).filter(is_relied_on);
+    let marks = with_auto.items().filter_map(|item| mark(&rustdoc["index"], item));
+    Ok(items.lines().map(str::to_owned).chain(auto).chain(marks).collect::<Vec<_>>().join("\n"))
 }
 
-/// A line for each listed struct without private fields.
-fn literals(rustdoc: &Value, items: &str) -> Vec<String> {
-    let index = rustdoc["index"].as_object().expect("rustdoc lists all items");
-    let is_literal = |item: &&Value| {
-        let kind = &item["inner"]["struct"]["kind"];
-        let shows_all = kind["plain"]["has_stripped_fields"] == false
-            || kind["tuple"]
-                .as_array()
-                .is_some_and(|fields| fields.iter().all(|field| !field.is_null()))
-            || *kind == "unit";
-        shows_all
-            && item["visibility"] == "public"
-            && !item["attrs"].to_string().contains("non_exhaustive")
-    };
-    let names: BTreeSet<_> =
-        index.values().filter(is_literal).filter_map(|item| item["name"].as_str()).collect();
-    let structs = items
-        .lines()
-        .filter_map(|line| line.split_once("pub struct "))
-        .map(|(_, rest)| rest.split(['<', '(', ' ', ';']).next().unwrap_or_default());
-    let is_named = |path: &&str| path.rsplit("::").next().is_some_and(|name| names.contains(name));
-    structs.filter(is_named).map(|path| format!("{LITERAL}{path}")).collect()
+/// A line for a struct that can be written as a literal, and for an item of a trait that has a default.
+fn mark(index: &Value, item: &PublicItem) -> Option<String> {
+    let (found, line) = (&index[item.id().0.to_string()], item.to_string());
+    let inner = &found["inner"];
+    let kind = &inner["struct"]["kind"];
+    let shows_all = kind["plain"]["has_stripped_fields"] == false
+        || kind["tuple"]
+            .as_array()
+            .is_some_and(|fields| fields.iter().all(|field| !field.is_null()))
+        || *kind == "unit";
+    if shows_all && !found["attrs"].to_string().contains("non_exhaustive") {
+        return Some(format!("{LITERAL}{}", path(&line)?.1));
+    }
+    let is_of_trait = item
+        .parent_id()
+        .is_some_and(|parent| !index[parent.0.to_string()]["inner"]["trait"].is_null());
+    let has_default = inner["function"]["has_body"] == true
+        || inner["assoc_const"]["value"].is_string()
+        || inner["assoc_type"]["type"].is_object();
+    (is_of_trait && has_default).then(|| Some(format!("{DEFAULT}{}", path(&line)?.1)))?
 }
 
 /// The version of `fastclock`, and a line for each of its features.
@@ -103,7 +102,7 @@ fn manifest() -> (String, String) {
     let mut lines: Vec<_> = features.keys().map(|name| format!("feature {name}")).collect();
     let default = features["default"].as_array().expect("some are on by default");
     lines.extend(
-        default.iter().filter_map(Value::as_str).map(|name| format!("default feature {name}")),
+        default.iter().filter_map(Value::as_str).map(|name| format!("feature {name} by default")),
     );
     (package["version"].as_str().expect("it has a version").to_owned(), lines.join("\n"))
 }

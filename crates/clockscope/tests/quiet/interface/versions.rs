@@ -10,6 +10,9 @@ use std::collections::BTreeSet;
 /// Begins the line of a struct that programs can write as a literal, because all its fields are public.
 pub(super) const LITERAL: &str = "literal ";
 
+/// Begins the line of an item of a trait that need not be implemented.
+pub(super) const DEFAULT: &str = "default ";
+
 /// How two lists of public items differ.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes<'a> {
@@ -23,44 +26,44 @@ pub(super) struct Changes<'a> {
 pub(super) fn changes<'a>(released: &'a str, now: &'a str) -> Changes<'a> {
     let [released, now] = [released, now].map(|list| list.lines().collect::<BTreeSet<_>>());
     let mut breaking: Vec<_> = released.difference(&now).copied().collect();
-    let is_breaking = |line: &&str| breaks(line, &released);
+    let is_breaking = |line: &&str| breaks(line, &released, &now);
     let (new_breaking, additions) = now.difference(&released).copied().partition(is_breaking);
     breaking.extend::<Vec<_>>(new_breaking);
     Changes { breaking, additions }
 }
 
+/// The keyword of a line and the path that it declares, such as `fn` and `fastclock::Clock::open`; variants and fields
+/// have none.
+pub(super) fn path(line: &str) -> Option<(&str, &str)> {
+    let (_, item) = line.split_once("pub ")?;
+    let words = item.split([' ', '(']).position(|word| word.contains("::"))?;
+    let at: usize = item.split_inclusive([' ', '(']).take(words).map(str::len).sum();
+    let (keywords, rest) = item.split_at(at);
+    let end = rest.find(['(', ' ', '<', ';']).unwrap_or(rest.len());
+    // A method of a generic type has the type's parameters in the middle; only the beginning is asked for.
+    Some((keywords.trim_end(), rest[..end].trim_end_matches(':')))
+}
+
 /// True if a new line is one that old programs do not compile with: a variant that their `match` lacks, a field that
-/// their literal lacks, an item of a trait that they have implemented. One with a default would do no harm, but the list
-/// does not tell.
-fn breaks(line: &str, released: &BTreeSet<&str>) -> bool {
-    let Some(item) = line.split_once("pub ").map(|(_, item)| item) else { return false };
-    let (keyword, path) = match item.split_once(' ') {
-        Some((first, rest)) if !first.contains("::") => (first, rest),
-        _ => ("", item),
-    };
-    let path = path.trim_start_matches("unsafe ").trim_start_matches("fn ");
-    let Some((owner, _)) = path.split(['(', ' ']).next().and_then(|path| path.rsplit_once("::"))
-    else {
-        return false;
-    };
+/// their literal lacks, an item without a default of a trait that they have implemented.
+fn breaks(line: &str, released: &BTreeSet<&str>, now: &BTreeSet<&str>) -> bool {
+    let Some((keywords, path)) = path(line) else { return false };
+    let Some((owner, _)) = path.rsplit_once("::") else { return false };
     let has = |line: &str| {
         let rests = released.iter().filter_map(|found| found.strip_prefix(line));
         let mut ends = rests.map(|rest| {
-            ["<", "(", " ", ": "].iter().any(|end| rest.starts_with(end)) || rest.is_empty()
+            rest.is_empty() || ["<", "(", " ", ": "].iter().any(|end| rest.starts_with(end))
         });
         ends.any(|ends| ends)
     };
-    let is_trait = ["", "unsafe "].iter().any(|kind| has(&format!("pub {kind}trait {owner}")));
-    match keyword {
-        "" => {
-            // A variant, a field of a struct, or one of a variant.
-            has(&format!("pub enum {owner}"))
-                || released.contains(&*format!("{LITERAL}{owner}"))
-                || owner.rsplit_once("::").is_some_and(|(one, _)| has(&format!("pub enum {one}")))
-        }
-        "fn" | "const" | "type" | "async" | "unsafe" => is_trait,
-        _ => false,
+    if keywords.is_empty() {
+        // A variant, a field of a struct, or one of a variant.
+        return has(&format!("pub enum {owner}"))
+            || released.contains(&*format!("{LITERAL}{owner}"))
+            || owner.rsplit_once("::").is_some_and(|(one, _)| has(&format!("pub enum {one}")));
     }
+    let is_of_trait = ["", "unsafe "].iter().any(|kind| has(&format!("pub {kind}trait {owner}")));
+    is_of_trait && !now.contains(&*format!("{DEFAULT}{path}"))
 }
 
 /// The lowest version that may have these changes since `released`.
@@ -89,6 +92,7 @@ fn what_goes_changes_or_must_be_known_by_old_programs_breaks_them() {
                     pub enum a::Closed\npub a::Closed::One\n#[non_exhaustive] pub enum a::Growing\n\
                     pub a::Closed::Named\npub a::Closed::Named::field: u8\npub a::Growing::One\npub trait a::Clock: core::marker::Sized\n\
                     pub fn a::Clock::read(&self) -> u64\nimpl core::marker::Send for a::Open\nfeature std\n\
+                    default a::Clock::read\n\
                     pub fn a::Open::get(&self) -> u8";
     for gone in released.lines() {
         let now: String =
@@ -117,6 +121,8 @@ fn what_goes_changes_or_must_be_known_by_old_programs_breaks_them() {
         "pub struct a::New",
         "pub a::New::one: u8",
         "literal a::New",
+        "pub fn a::Clock::late(&self) -> u64",
+        "default a::Clock::late",
         "pub enum a::Other",
         "pub a::Other::One",
         "pub trait a::Other",
