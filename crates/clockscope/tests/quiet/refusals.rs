@@ -26,7 +26,7 @@ trace --format | 2 | --format needs a value: text, json, html, folded, pprof
 trace --via= ls | 2 | --via needs a value: auto, bpf, ptrace, sites, both, none
 trace -S cals ls | 2 | -S has no value cals; did you mean calls? there are time, calls, errors, name
 trace --sort cals ls | 2 | --sort has no value cals; did you mean calls? there are time, calls, errors, name
-trace --via sites -p 7 | 2 | --via sites: this counts the system calls of programs that clockscope starts, not of running ones; try --via bpf
+trace --via both -p 7 | 2 | --via both: this compares the counts of programs that clockscope starts, not of running ones; try --via bpf
 trace --via both --no-follow ls | 2 | --via both: this must be told of the libraries that the program loads, and --no-follow lets go of it before; try --via bpf
 trace --via sites --top ls | 2 | --via sites: this is read at the end, and --top shows counts before; try --via bpf
 trace --no-syscalls --via bpf ls | 2 | --no-syscalls does not go with --via; leave one out
