@@ -9,7 +9,7 @@ DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-kernels setup-foreign setup-fastclock setup-containers setup-oldest demo check quick tidy test test-root test-signals \
-	test-callers test-unit test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static \
+	test-callers test-unit test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate many-captures fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static \
 	install uninstall test-install deb rpm tarball sbom test-packages reproducible checksums header install-c clean
 
 help: ## this list
@@ -253,6 +253,12 @@ prove: setup-prove ## prove the clock page's protocol and arithmetic, and find p
 MUTATIONS ?= 5000
 mutate: ## damage the recorded machines' logs in 5000 ways each (drop, cut, fold, reorder, prefix), and hold doctor's labels against the rest; 3 minutes
 	CLOCKSCOPE_MUTATIONS=$(MUTATIONS) $(CARGO) test --package clock-doctor --lib -- --nocapture damaged_logs
+
+# `make many-captures CAPTURES=1000` is a shorter look.
+CAPTURES ?= 10000
+many-captures: ## judge 10,000 captures of which 1 % are damaged: seconds, memory, and whether each is named
+	$(CARGO) build --release --package clockscope
+	@scripts/many-captures.py $(TARGET)/release/clockscope $(TARGET)/many-captures $(CAPTURES)
 
 big-log: ## read logs of 1 GiB: seconds and memory
 	$(CARGO) build --release --package clockscope

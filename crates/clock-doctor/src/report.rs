@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod case_tests;
+pub mod fleet;
 pub mod labels;
 pub mod metrics;
 pub mod model;

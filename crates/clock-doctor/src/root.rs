@@ -35,6 +35,11 @@ struct LogLimits {
 /// Seconds of reading; the longest log seen, of a year, has 1.3 GiB. An archive may hold as much.
 const LOG_LIMITS: LogLimits = LogLimits { each: 2 << 30, all: 4 << 30 };
 
+/// Whether a folder looks like a machine's root, an sosreport or a capture, rather than one that holds such.
+pub fn is_machine(folder: &Path) -> bool {
+    paths::TOP.iter().any(|name| folder.join(name).exists())
+}
+
 /// The files of a machine.
 #[derive(Debug)]
 pub struct Root {

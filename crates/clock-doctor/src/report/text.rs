@@ -17,6 +17,11 @@ pub(super) fn indented(indent: usize, text: &str) -> String {
     paragraph::wrapped(&" ".repeat(indent), indent, text)
 }
 
+/// A number, and what there is so many of; further lines are indented as far.
+pub(super) fn counted(number: u64, words: &str) -> String {
+    paragraph::wrapped(&format!("{number:>7}  "), 9, words)
+}
+
 /// How it is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextOptions {

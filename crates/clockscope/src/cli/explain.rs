@@ -1,5 +1,6 @@
 //! Options of `doctor` and `capture`.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -11,6 +12,8 @@ use clap::{Args, ValueEnum};
   clockscope doctor                           why is the clock slow or wrong?
   clockscope doctor --root sosreport.tar.xz   another machine, by its files
   clockscope doctor --root /mnt/other         files in a folder
+  clockscope doctor --root captures/ --summary
+                                              what many machines have in common
   clockscope doctor --explain tsc-warp        what a label means
   clockscope doctor --format metrics -o /var/lib/prometheus/node-exporter/clockscope.prom
                                               for node_exporter
@@ -22,11 +25,22 @@ Exit status:
   0    nothing to mend
   1    the clock is slow
   2    wrong time is possible
-  3    not enough evidence, wrong options, or an input that cannot be read")]
+  3    not enough evidence, wrong options, or an input that cannot be read
+Of several machines the worst decides: 2, then 1, then 3.")]
 pub struct DoctorArgs {
-    /// Judge the machine whose files are in this directory or archive (.tar, .tar.zst, .tar.gz, .tar.xz) instead of this one
+    /// Judge the machine whose files are in this directory or archive (.tar, .tar.zst, .tar.gz, .tar.xz) instead of this one. With --summary or --format json-lines:
+    /// archives, folders of them, - for a list of paths on standard input, and files of such lines, as often as you like
     #[arg(long, value_name = "PATH")]
-    pub root: Option<PathBuf>,
+    pub root: Vec<PathBuf>,
+    /// Group many machines by verdict, cause, best advice, platform and kernel
+    #[arg(long, conflicts_with_all = ["watch", "explain", "list", "pid", "container", "resume"])]
+    pub summary: bool,
+    /// Keep the lines that the file of --output has, and judge only the other machines
+    #[arg(long, requires = "output", conflicts_with_all = ["watch", "explain", "list", "pid", "container"])]
+    pub resume: bool,
+    /// Judge so many machines at once; without this one for each CPU
+    #[arg(long, value_name = "N", conflicts_with_all = ["watch", "explain", "list"])]
+    pub jobs: Option<NonZeroUsize>,
     /// Also say whether the seccomp filter of this process refuses reads of the clock, which the vDSO makes as a system call when it cannot answer by itself
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..),
           conflicts_with_all = ["root", "watch", "explain", "list"])]
@@ -49,7 +63,7 @@ pub struct DoctorArgs {
     /// How to print it
     #[arg(long, value_enum, default_value_t = DoctorFormat::Text)]
     pub format: DoctorFormat,
-    /// Write to FILE instead of standard output, as a whole or not at all
+    /// Write to FILE instead of standard output, as a whole or not at all; lines of --format json-lines as they come
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -61,6 +75,8 @@ pub enum DoctorFormat {
     Text,
     /// for programs
     Json,
+    /// for programs: a line for each of many machines, as it is done
+    JsonLines,
     /// for Prometheus: the textfile collector of node_exporter
     Metrics,
 }

@@ -12,6 +12,7 @@ mod completions;
 mod docs;
 mod doctor_command;
 mod doctor_input;
+mod doctor_many;
 mod html_pages;
 mod interface;
 mod kernels;

@@ -1,10 +1,11 @@
 //! `clockscope doctor`: collect, judge, print.
 
 mod filters;
+mod many;
 mod output;
 pub mod watch;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -36,14 +37,17 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
         output::write(args.output.as_deref(), &printed)?;
         return Ok(exit::NOTHING_TO_MEND);
     }
+    if many::is_asked(args) {
+        return many::run(args);
+    }
     // What cannot be asked is said before anything is measured.
     let read_filters = filters::asked(args)?;
-    let facts = Facts { read_filters, ..facts(args.root.as_deref())? };
+    let facts = Facts { read_filters, ..facts(args.root.first().map(PathBuf::as_path))? };
     let report = DoctorReport::new(&facts, &rules::examine(&facts));
     let status = report.exit_status();
     let printed = match args.format {
         DoctorFormat::Text => text::render(&report, &output::text_options(args.output.is_some())),
-        DoctorFormat::Json => json_document(&report)?,
+        DoctorFormat::Json | DoctorFormat::JsonLines => json_document(&report)?,
         DoctorFormat::Metrics => metrics::render(&facts, &report)?,
     };
     output::write(args.output.as_deref(), &printed)?;
@@ -63,6 +67,7 @@ fn facts(path: Option<&Path>) -> Result<Facts> {
 fn pages(word: Option<&str>, format: DoctorFormat) -> Result<String> {
     match (word.map(labels::page), format) {
         (_, DoctorFormat::Metrics) => bail!("labels are no metrics; try --format text or json"),
+        (_, DoctorFormat::JsonLines) => bail!("labels are no machines; try --format text or json"),
         (Some(Err(unknown)), _) => bail!("{unknown}"),
         (Some(Ok(page)), DoctorFormat::Text) => Ok(labels::text(page)),
         (Some(Ok(page)), DoctorFormat::Json) => Ok(json_document(page)?),

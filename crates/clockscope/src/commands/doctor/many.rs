@@ -1,0 +1,327 @@
+//! `doctor` on many machines: archives and folders in parallel, a line of JSON as each is done.
+
+use std::collections::{HashSet, VecDeque};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read as _, Seek as _, Write as _};
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::output;
+use crate::cli::explain::{DoctorArgs, DoctorFormat};
+use crate::commands::streams;
+use clock_doctor::report::fleet::{self, MachineLine, Tally};
+use clock_doctor::report::model::DoctorReport;
+use clock_doctor::root::{self, Root};
+use clock_doctor::rules;
+use clockscope_text::foreign::json_document;
+
+/// Lines that wait to be written.
+const WAITING: usize = 64;
+/// How a file of such lines begins.
+const LINES_BEGIN: &[u8] = b"{\"schema\":";
+
+/// Whether several machines are asked about.
+pub(super) fn is_asked(args: &DoctorArgs) -> bool {
+    args.summary
+        || args.resume
+        || args.format == DoctorFormat::JsonLines
+        || args.root.len() > 1
+        || args.root.iter().any(|root| root.as_os_str() == "-")
+}
+
+/// Judges them; gives the exit status, which is that of the worst machine.
+///
+/// # Errors
+///
+/// If the options do not fit, or the output cannot be written.
+pub(super) fn run(args: &DoctorArgs) -> Result<i32> {
+    if args.root.is_empty() {
+        bail!("no machines are given; try --root FOLDER, or --root - for a list on standard input");
+    }
+    if !args.seccomp_profile.is_empty() {
+        bail!("--seccomp-profile is for one machine; leave it out, or give one --root");
+    }
+    match (args.summary, args.format) {
+        (true, DoctorFormat::Text | DoctorFormat::Json) => {
+            let tally = judge_all(args, &HashSet::new(), &mut |_| Ok(()))?;
+            let status = tally.status();
+            let summary = tally.summary();
+            let printed = match args.format {
+                DoctorFormat::Json => json_document(&summary)?,
+                _ => fleet::render(&summary),
+            };
+            output::write(args.output.as_deref(), &printed)?;
+            Ok(status)
+        }
+        (false, DoctorFormat::JsonLines) => lines(args),
+        (true, _) => bail!("a summary is text or JSON; try --format json"),
+        (false, _) => bail!(
+            "of several machines there is a summary or a line each; try --summary or --format json-lines"
+        ),
+    }
+}
+
+/// A line for each machine, as it is done.
+fn lines(args: &DoctorArgs) -> Result<i32> {
+    let (mut file, before) = match &args.output {
+        Some(path) => {
+            let opened = open(path, args.resume);
+            let (file, lines) =
+                opened.with_context(|| format!("cannot write to {}", path.display()))?;
+            (Some(file), lines)
+        }
+        None => (None, Vec::new()),
+    };
+    let done: HashSet<String> = before.iter().map(|line| line.root.clone()).collect();
+    let mut all = Tally::default();
+    before.iter().for_each(|line| all.add(line));
+    drop(before);
+    let mut write = |line: &MachineLine| {
+        let text = serde_json::to_string(line).map_err(io::Error::other)? + "\n";
+        all.add(line);
+        match &mut file {
+            Some(file) => file.write_all(text.as_bytes()),
+            None => streams::print_line(&text),
+        }
+    };
+    match judge_all(args, &done, &mut write) {
+        // A reader that left has seen enough.
+        Err(error) if is_broken_pipe(&error) => {}
+        other => {
+            other?;
+        }
+    }
+    let (machines, unreadable) = (all.machines(), all.unreadable());
+    let before =
+        if done.is_empty() { String::new() } else { format!(", {} of them before", done.len()) };
+    let noun = if machines == 1 { "machine" } else { "machines" };
+    streams::warn_user(&format!("{machines} {noun}{before}; {unreadable} could not be read"));
+    Ok(all.status())
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Opens the file, and reads the lines that it has, if it is to go on. A line that was cut off is taken away.
+fn open(path: &Path, resume: bool) -> io::Result<(File, Vec<MachineLine>)> {
+    let mut file =
+        OpenOptions::new().read(resume).write(true).create(true).truncate(!resume).open(path)?;
+    let mut lines = Vec::new();
+    if resume {
+        let mut reader = BufReader::new(&mut file);
+        let (mut text, mut whole) = (Vec::new(), 0);
+        while reader.read_until(b'\n', &mut text)? > 0 && text.ends_with(b"\n") {
+            let line = serde_json::from_slice(&text).map_err(|_| {
+                io::Error::other("it holds other text than doctor's lines; give another file")
+            })?;
+            lines.push(line);
+            whole += text.len() as u64;
+            text.clear();
+        }
+        drop(reader);
+        file.set_len(whole)?;
+        file.seek(io::SeekFrom::Start(whole))?;
+    }
+    Ok((file, lines))
+}
+
+/// Judges all but those that are done, on all CPUs, and gives each to `take`.
+fn judge_all(
+    args: &DoctorArgs,
+    done: &HashSet<String>,
+    take: &mut dyn FnMut(&MachineLine) -> io::Result<()>,
+) -> Result<Tally> {
+    let jobs = args
+        .jobs
+        .map(usize::from)
+        .or_else(|| thread::available_parallelism().ok().map(usize::from));
+    let walk = Mutex::new(Walk::of(&args.root));
+    let mut tally = Tally::default();
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::sync_channel(WAITING);
+        for _ in 0..jobs.unwrap_or(1) {
+            let (sender, walk) = (sender.clone(), &walk);
+            scope.spawn(move || work(walk, done, &sender));
+        }
+        drop(sender);
+        // When this ends early, the workers' next line finds no receiver and ends them.
+        receiver.into_iter().try_for_each(|line| {
+            tally.add(&line);
+            take(&line)
+        })
+    })?;
+    Ok(tally)
+}
+
+/// One worker: until there are no more machines, or nobody takes lines.
+fn work(walk: &Mutex<Walk>, done: &HashSet<String>, sender: &SyncSender<MachineLine>) {
+    loop {
+        let next = walk.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let is_taken = match next {
+            None => return,
+            Some(Found::Line(line)) => sender.send(*line).is_ok(),
+            Some(Found::Machine(path)) => {
+                let name = path.to_string_lossy();
+                done.contains(&*name) || sender.send(line(&path, &name)).is_ok()
+            }
+        };
+        if !is_taken {
+            return;
+        }
+    }
+}
+
+/// The line of one machine, whatever its files are.
+fn line(path: &Path, name: &str) -> MachineLine {
+    let judged = panic::catch_unwind(AssertUnwindSafe(|| {
+        let root = Root::open(path)?;
+        let facts = root::facts(&root);
+        io::Result::Ok(MachineLine::of(name, &DoctorReport::new(&facts, &rules::examine(&facts))))
+    }));
+    match judged {
+        Ok(Ok(line)) => line,
+        Ok(Err(error)) => MachineLine::unreadable(name, &error.to_string()),
+        Err(_) => MachineLine::unreadable(name, "doctor failed on it, which is a fault of doctor"),
+    }
+}
+
+/// What was found.
+enum Found {
+    /// A machine's archive or folder.
+    Machine(PathBuf),
+    /// A machine that was judged before, or what cannot be read.
+    Line(Box<MachineLine>),
+}
+
+impl Found {
+    fn unreadable(path: &Path, why: &str) -> Found {
+        Found::Line(Box::new(MachineLine::unreadable(&path.to_string_lossy(), why)))
+    }
+}
+
+/// Finds machines: in the order of the arguments, and in folders in the order of names.
+#[derive(Default)]
+struct Walk {
+    /// What was given and not looked at yet.
+    given: VecDeque<PathBuf>,
+    /// The rest of standard input.
+    list: Option<Box<dyn BufRead + Send>>,
+    /// The rest of a file of lines.
+    lines: Option<(PathBuf, BufReader<File>)>,
+    /// What stands in folders, the next one last.
+    inside: Vec<PathBuf>,
+}
+
+impl Walk {
+    fn of(roots: &[PathBuf]) -> Walk {
+        Walk { given: roots.iter().cloned().collect(), ..Walk::default() }
+    }
+
+    fn next(&mut self) -> Option<Found> {
+        loop {
+            if let Some(found) = self.next_line() {
+                return Some(found);
+            }
+            let (path, is_given) = match self.inside.pop() {
+                Some(path) => (path, false),
+                None => (self.next_given()?, true),
+            };
+            if let Some(found) = self.look(path, is_given) {
+                return Some(found);
+            }
+        }
+    }
+
+    /// The next path of the arguments or of standard input.
+    fn next_given(&mut self) -> Option<PathBuf> {
+        loop {
+            if let Some(list) = &mut self.list {
+                let mut text = Vec::new();
+                match list.read_until(b'\n', &mut text) {
+                    Ok(1..) => {
+                        let text = String::from_utf8_lossy(&text);
+                        let path = text.trim_end_matches(['\n', '\r']);
+                        if path.is_empty() {
+                            continue;
+                        }
+                        return Some(PathBuf::from(path));
+                    }
+                    _ => self.list = None,
+                }
+            }
+            let path = self.given.pop_front()?;
+            if path.as_os_str() != "-" {
+                return Some(path);
+            }
+            self.list = Some(Box::new(BufReader::new(io::stdin())));
+        }
+    }
+
+    /// The next machine of a file of lines.
+    fn next_line(&mut self) -> Option<Found> {
+        let (path, reader) = self.lines.as_mut()?;
+        let mut text = Vec::new();
+        let line = match reader.read_until(b'\n', &mut text) {
+            Ok(0) => None,
+            Ok(_) => Some(
+                serde_json::from_slice::<MachineLine>(&text).map_err(|error| error.to_string()),
+            ),
+            Err(error) => Some(Err(error.to_string())),
+        };
+        match line {
+            Some(Ok(line)) => Some(Found::Line(Box::new(line))),
+            Some(Err(why)) => {
+                let found =
+                    Found::unreadable(path, &format!("a line of it is none of doctor's: {why}"));
+                self.lines = None;
+                Some(found)
+            }
+            None => {
+                self.lines = None;
+                None
+            }
+        }
+    }
+
+    /// A machine; or a folder or a file of lines, whose machines come next.
+    fn look(&mut self, path: PathBuf, is_given: bool) -> Option<Found> {
+        let Ok(metadata) = fs::metadata(&path) else { return Some(Found::Machine(path)) };
+        if metadata.is_dir() && !root::is_machine(&path) {
+            let entries = fs::read_dir(&path)
+                .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+            let mut entries: Vec<PathBuf> = match entries {
+                Ok(entries) => entries,
+                Err(error) => return Some(Found::unreadable(&path, &error.to_string())),
+            };
+            // A link may lead back, and a folder may hold other files.
+            entries.retain(|entry| !entry.is_symlink() || entry.is_file());
+            entries.retain(|entry| entry.is_dir() || fleet::is_archive(&entry.to_string_lossy()));
+            entries.sort_by(|one, other| other.cmp(one));
+            self.inside.extend(entries);
+            return None;
+        }
+        if is_given
+            && metadata.is_file()
+            && let Some(reader) = lines_of(&path)
+        {
+            self.lines = Some((path, reader));
+            return None;
+        }
+        Some(Found::Machine(path))
+    }
+}
+
+/// The file, if it holds doctor's lines.
+fn lines_of(path: &Path) -> Option<BufReader<File>> {
+    let mut file = File::open(path).ok()?;
+    let mut head = [0; LINES_BEGIN.len()];
+    file.read_exact(&mut head).ok()?;
+    file.rewind().ok()?;
+    (head == LINES_BEGIN).then(|| BufReader::new(file))
+}
