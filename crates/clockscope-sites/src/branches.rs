@@ -22,6 +22,8 @@ pub(crate) struct Functions<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Decoded {
     pub(crate) instructions: Vec<Instruction>,
+    /// Where these go by themselves.
+    goes_to: Vec<u64>,
     /// It goes on at an address that is computed, and no table of addresses is found for it.
     pub(crate) jumps_anywhere: bool,
     /// Where its tables of addresses lead.
@@ -97,14 +99,7 @@ impl<'a> Functions<'a> {
         let mut known: Vec<Range<u64>> = near.clone();
         for function in &near {
             let decoded = self.decoded(function);
-            if decoded.from_tables.iter().any(|to| inside.contains(to)) {
-                return true;
-            }
-            if decoded
-                .instructions
-                .iter()
-                .any(|from| goes_to(from).is_some_and(|to| inside.contains(&to)))
-            {
+            if decoded.from_tables.iter().chain(&decoded.goes_to).any(|to| inside.contains(to)) {
                 return true;
             }
         }
@@ -179,10 +174,13 @@ fn tables<'a>(
 }
 
 fn decode(bytes: &[u8], start: u64) -> Decoded {
-    let mut decoded = Decoded::default();
+    const BYTES_EACH: usize = 4;
+    let instructions = Vec::with_capacity(bytes.len() / BYTES_EACH);
+    let mut decoded = Decoded { instructions, ..Decoded::default() };
     for instruction in Decoder::with_ip(64, bytes, start, DecoderOptions::NONE).iter() {
         decoded.is_damaged |= instruction.is_invalid();
         decoded.jumps_anywhere |= instruction.flow_control() == FlowControl::IndirectBranch;
+        decoded.goes_to.extend(goes_to(&instruction));
         decoded.instructions.push(instruction);
     }
     // Who takes nothing from a table goes to another function there.
@@ -203,8 +201,7 @@ pub(crate) fn reached(file: &[u8], segments: &[Segment], windows: &[Range<u64>])
         marks.extend((window.start + 1..=window.end).map(|address| (address, index)));
     }
     marks.sort_unstable();
-    let (Some((least, _)), Some((most, _))) = (marks.first(), marks.last()) else { return reached };
-    let (least, most) = (*least, *most);
+    let marked = Marked::new(&marks);
     for segment in segments {
         let whole = segment.address..segment.address + segment.size;
         let Some(bytes) = segment.bytes(file, &whole) else { continue };
@@ -217,7 +214,7 @@ pub(crate) fn reached(file: &[u8], segments: &[Segment], windows: &[Range<u64>])
             let Some(distance) = bytes.get(field..field + 4) else { continue };
             let distance = i32::from_le_bytes([distance[0], distance[1], distance[2], distance[3]]);
             let to = (segment.address + field as u64 + 4).wrapping_add_signed(distance.into());
-            if (least..=most).contains(&to) {
+            if marked.may_have(to) {
                 let first = marks.partition_point(|(address, _)| *address < to);
                 for (_, index) in marks[first..].iter().take_while(|(address, _)| *address == to) {
                     reached[*index] = true;
@@ -226,4 +223,31 @@ pub(crate) fn reached(file: &[u8], segments: &[Segment], windows: &[Range<u64>])
         }
     }
     reached
+}
+
+/// Which addresses may be marked: most branches lead to none, and must be looked up as fast as they are found.
+struct Marked {
+    bits: Vec<u64>,
+}
+
+impl Marked {
+    fn new(marks: &[(u64, usize)]) -> Self {
+        // One bit in 16 or fewer is set, by the last bits of the address.
+        let mut marked = Self { bits: vec![0; (marks.len() / 4).next_power_of_two()] };
+        for (address, _) in marks {
+            let (word, bit) = marked.place(*address);
+            marked.bits[word] |= 1 << bit;
+        }
+        marked
+    }
+
+    fn place(&self, address: u64) -> (usize, u64) {
+        let words = self.bits.len() as u64;
+        ((address / 64 & (words - 1)) as usize, address % 64)
+    }
+
+    fn may_have(&self, address: u64) -> bool {
+        let (word, bit) = self.place(address);
+        self.bits[word] >> bit & 1 == 1
+    }
 }

@@ -159,35 +159,39 @@ pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
             }
         }
     }
-    let windows: Vec<Range<u64>> = found.sites.iter().map(Site::closed).collect();
-    let mut reached = reached(file, &code.segments, &windows).into_iter();
+    let reached = reached(file, &code.segments, &ranges(&found.sites));
+    let (windows, behind) = reached.split_at(found.sites.len());
+    keep_apart(&mut found.sites, behind);
+    let mut windows = windows.iter();
     found.sites.retain(|site| {
-        let is_reached = reached.next().unwrap_or(true);
+        let is_reached = windows.next() != Some(&false);
         if is_reached {
             found.left.push(Left { syscall: site.syscall, why: Why::JumpedTo });
         }
         !is_reached
     });
-    keep_apart(file, &code.segments, &mut found.sites);
     found.left.sort_unstable_by_key(|left| left.syscall);
     Ok(found)
 }
 
-/// Leaves what is behind a `syscall` where it is if a near branch goes there, or it is displaced for the next one.
-fn keep_apart(file: &[u8], segments: &[Segment], sites: &mut [Site]) {
-    // The begin of these counts, too.
+/// Where no near branch may go: into what is displaced before each `syscall`, and then behind each, where the first
+/// address counts, too.
+fn ranges(sites: &[Site]) -> Vec<Range<u64>> {
     let behind = |site: &Site| site.after() - 1..site.after() + JUMP as u64 - 1;
-    let ranges: Vec<Range<u64>> = sites.iter().map(behind).collect();
-    let mut reached = reached(file, segments, &ranges).into_iter();
+    sites.iter().map(Site::closed).chain(sites.iter().map(behind)).collect()
+}
+
+/// Leaves what is behind a `syscall` where it is if a near branch goes there, or it is displaced for the next one.
+fn keep_apart(sites: &mut [Site], reached: &[bool]) {
     let windows: Vec<u64> = sites.iter().skip(1).map(|site| site.window).collect();
     let mut next = windows.into_iter();
-    for site in sites {
+    for (site, is_reached) in sites.iter_mut().zip(reached) {
         let is_free = next.next().is_none_or(|window| {
             site.behind
                 .as_ref()
                 .is_none_or(|behind| site.after() + behind.original.len() as u64 <= window)
         });
-        if reached.next() != Some(false) || !is_free {
+        if *is_reached || !is_free {
             site.behind = None;
         }
     }
