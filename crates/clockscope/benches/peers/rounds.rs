@@ -24,6 +24,16 @@ pub(crate) fn interleave<T>(
     rounds: usize,
     mut run: impl FnMut(Tracer) -> Result<T>,
 ) -> Vec<Variant<T>> {
+    interleave_by_index(suite, tracers, rounds, |index| run(tracers[index]))
+}
+
+/// The same for variants that are not told apart by their tracer.
+pub(crate) fn interleave_by_index<T>(
+    suite: &Suite,
+    tracers: &[Tracer],
+    rounds: usize,
+    mut run: impl FnMut(usize) -> Result<T>,
+) -> Vec<Variant<T>> {
     let mut variants: Vec<Variant<T>> = tracers
         .iter()
         .map(|&tracer| Variant { tracer, rounds: Vec::new(), failure: suite.refusal(tracer) })
@@ -33,18 +43,18 @@ pub(crate) fn interleave<T>(
         note_progress(round, rounds, started);
         for position in 0..variants.len() {
             let index = if round % 2 == 0 { position } else { variants.len() - 1 - position };
-            run_once(&mut variants[index], &mut run);
+            run_once(&mut variants[index], || run(index));
         }
     }
     variants
 }
 
-fn run_once<T>(variant: &mut Variant<T>, run: &mut impl FnMut(Tracer) -> Result<T>) {
+fn run_once<T>(variant: &mut Variant<T>, run: impl FnOnce() -> Result<T>) {
     if variant.failure.is_some() {
         variant.rounds.push(None);
         return;
     }
-    match run(variant.tracer) {
+    match run() {
         Ok(value) => variant.rounds.push(Some(value)),
         Err(error) => {
             let failed_before = variant.rounds.last().is_some_and(Option::is_none);
