@@ -242,8 +242,8 @@ impl Marked {
     }
 
     fn place(&self, address: u64) -> (usize, u64) {
-        let words = self.bits.len() as u64;
-        ((address / 64 & (words - 1)) as usize, address % 64)
+        let last = self.bits.len() - 1;
+        (usize::try_from(address / 64).expect("as wide") & last, address % 64)
     }
 
     fn may_have(&self, address: u64) -> bool {

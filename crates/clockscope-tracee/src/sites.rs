@@ -7,6 +7,7 @@
 //! A signal that comes while a thread is in a stub is given to it when it is behind: handlers that look where
 //! they came from (unwinding, the cancellation of threads, restartable sequences) find the program's own code.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::ops::Range;
@@ -665,18 +666,26 @@ impl InProcess {
                 let at = address.wrapping_add(bias);
                 mapping.start <= at && at < mapping.end
             };
-            let mut here: Vec<Site> = Vec::new();
-            for site in found.sites.iter().filter(|site| is_here(site.syscall)) {
-                let what = match there {
+            let first = found.sites.iter().position(|site| is_here(site.syscall));
+            let first = first.unwrap_or(found.sites.len());
+            let sites = &found.sites[first..];
+            let end = sites.iter().position(|site| !is_here(site.syscall));
+            let sites = &sites[..end.unwrap_or(sites.len())];
+            let mut here = Cow::Borrowed(sites);
+            if let Some(there) = there {
+                let what = sites.iter().map(|site| match mapping.name == VDSO {
                     // Its functions go elsewhere, and are compared with the kernel's.
-                    Some(_) if mapping.name == VDSO => Err(Why::Changed),
-                    Some(there) => there.of_site(site, bias),
-                    None => Ok(site.clone()),
-                };
-                match what {
-                    Ok(site) => here.push(site),
-                    Err(why) => left.push((why, 1)),
+                    true => Err(Why::Changed),
+                    false => there.of_site(site, bias),
+                });
+                let mut displaced = Vec::new();
+                for what in what {
+                    match what {
+                        Ok(site) => displaced.push(site),
+                        Err(why) => left.push((why, 1)),
+                    }
                 }
+                here = Cow::Owned(displaced);
             }
             let written = self.write(pid, mapping, &here, bias, there);
             let unwritten = written.err().map(|why| (why, here.len() as u64));
@@ -700,18 +709,18 @@ impl InProcess {
         let area = self.areas.iter_mut().find(is_near).ok_or(Why::TooFar)?;
         let (code, jumps) = area.add(sites, bias).ok_or(Why::TooFar)?;
         let memory = text(pid).map_err(|_| Why::TooFar)?;
+        let mut parts = Parts::read(&memory, sites, bias).map_err(|_| Why::Changed)?;
         // What is there must be what was looked at.
+        let mut is_there = |at: u64, original: &[u8]| {
+            let at = at.wrapping_add(bias);
+            let is_left = |bytes: &[u8]| old.is_some_and(|old| old.is_ours(at, bytes));
+            parts.at(at, original.len()).is_some_and(|there| {
+                there == original || (is_left(there) && there[JUMP..] == original[JUMP..])
+            })
+        };
         let is_same = |site: &Site| {
-            let is_there = |at: u64, original: &[u8]| {
-                let mut there = vec![0; original.len()];
-                let at = at.wrapping_add(bias);
-                let is_left = |bytes: &[u8]| old.is_some_and(|old| old.is_ours(at, bytes));
-                memory.read_exact_at(&mut there, at).is_ok()
-                    && (there == original || (is_left(&there) && there[JUMP..] == original[JUMP..]))
-            };
-            let behind = site.behind.as_ref();
             is_there(site.window, &site.original)
-                && behind.is_none_or(|behind| is_there(site.after(), &behind.original))
+                && site.behind.as_ref().is_none_or(|it| is_there(site.after(), &it.original))
         };
         if !sites.iter().all(is_same) {
             return Err(Why::Changed);
@@ -719,10 +728,56 @@ impl InProcess {
         memory.write_all_at(&code.bytes, code.at).map_err(|_| Why::TooFar)?;
         // What is written is known before it is.
         Rc::make_mut(&mut self.jumps).extend(jumps.iter().cloned());
-        for jump in jumps {
-            memory.write_all_at(&jump.bytes, jump.at).map_err(|_| Why::TooFar)?;
+        for jump in &jumps {
+            if let Some(there) = parts.at(jump.at, JUMP) {
+                there.copy_from_slice(&jump.bytes);
+            }
         }
-        Ok(())
+        parts.write(&memory).map_err(|_| Why::TooFar)
+    }
+}
+
+/// What lies around sites in a process. The kernel takes as long for five bytes as for a page, so it is asked once
+/// for all that lies side by side.
+struct Parts(Vec<(u64, Vec<u8>)>);
+
+impl Parts {
+    /// Those of sites of a file, in ascending order.
+    fn read(memory: &File, sites: &[Site], bias: u64) -> std::io::Result<Self> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for site in sites {
+            let start = site.window.wrapping_add(bias);
+            let behind = site.behind.as_ref().map_or(0, |behind| behind.original.len());
+            let end = start.saturating_add(site.original.len() as u64);
+            let after = site.after().wrapping_add(bias);
+            let end = end.max(after.saturating_add(behind as u64));
+            match ranges.last_mut() {
+                // No page is between that is not changed anyway.
+                Some(last) if start.saturating_sub(last.end) < PAGE as u64 => {
+                    last.end = last.end.max(end);
+                }
+                _ => ranges.push(start..end),
+            }
+        }
+        let read = |range: Range<u64>| {
+            let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+            let mut bytes = vec![0; length];
+            memory.read_exact_at(&mut bytes, range.start)?;
+            Ok((range.start, bytes))
+        };
+        ranges.into_iter().map(read).collect::<std::io::Result<_>>().map(Self)
+    }
+
+    /// The bytes at an address.
+    fn at(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
+        let behind = self.0.partition_point(|(start, _)| *start <= address);
+        let (start, bytes) = self.0[..behind].last_mut()?;
+        let first = usize::try_from(address - *start).ok()?;
+        bytes.get_mut(first..first.checked_add(length)?)
+    }
+
+    fn write(&self, memory: &File) -> std::io::Result<()> {
+        self.0.iter().try_for_each(|(start, bytes)| memory.write_all_at(bytes, *start))
     }
 }
 
