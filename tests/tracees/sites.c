@@ -3,9 +3,7 @@
 // threads that are in the middle of calls; `sites joined` makes two calls by one instruction, behind which more than one
 // number stands; `sites refused` asks for mappings of files that cannot be had; `sites faulting` is at fault right
 // before a call; `sites halted` is stopped and continued while it is given signals, and says how many it was; `sites
-// stackless` makes memory executable with a stack pointer that points nowhere; `sites errors` makes calls that fail;
-// `sites filtered` and `sites filtered-by-prctl` load a library below a seccomp filter that kills whoever gives a signal
-// to a thread; `sites pinned` makes calls below one that kills whoever makes them at another address.
+// stackless` makes memory executable with a stack pointer that points nowhere; `sites errors` makes calls that fail.
 //
 // Exact: only this program calls getppid. Handlers count theirs by an atomic.
 #define _GNU_SOURCE
@@ -13,16 +11,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -115,8 +108,7 @@ __asm__(".text\n.skip 256, 0x90\n.globl own_getuid\n.type own_getuid, @function\
         ".size own_getuid, . - own_getuid\n"
         ".globl own_getppid\n.type own_getppid, @function\nown_getppid:\n"
         "  mov $110, %eax\n"
-        "1: xor %edi, %edi\n  xor %esi, %esi\n  xor %edx, %edx\n  syscall\n"
-        "behind_own_call:\n  ret\n"
+        "1: xor %edi, %edi\n  xor %esi, %esi\n  xor %edx, %edx\n  syscall\n  ret\n"
         ".size own_getppid, . - own_getppid\n");
 
 static void joined(void)
@@ -247,38 +239,6 @@ static void errors(void)
         500 * (THREADS + 1), 500 * (THREADS + 1));
 }
 
-// Behind the instruction of own_getppid.
-extern const char behind_own_call[];
-
-static void filtered(int by_prctl, int pins)
-{
-    const unsigned kill = SECCOMP_RET_KILL_PROCESS, number = offsetof(struct seccomp_data, nr);
-    const unsigned low = (unsigned)(uintptr_t)behind_own_call;
-    struct sock_filter calls[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_tgsigqueueinfo, 3, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpid, 2, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_gettid, 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-        BPF_STMT(BPF_RET | BPF_K, kill),
-    }, places[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 2),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, low, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-        BPF_STMT(BPF_RET | BPF_K, kill),
-    };
-    struct sock_fprog program = {sizeof calls / sizeof *calls, pins ? places : calls};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) _exit(84);
-    long refused = by_prctl ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)
-                            : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
-    if (refused) _exit(83);
-    if (!pins && dlopen("libresolv.so.2", RTLD_NOW) == NULL) _exit(82);
-    REPEAT(30) own_getppid();
-    say_syscall("getppid", 30);
-}
-
 int main(int count, char **words)
 {
     if (count != 2) return 2;
@@ -290,9 +250,6 @@ int main(int count, char **words)
     if (strcmp(mode, "faulting") == 0) return faulting(), 0;
     if (strcmp(mode, "halted") == 0) return halted(), 0;
     if (strcmp(mode, "errors") == 0) return errors(), 0;
-    if (strcmp(mode, "filtered") == 0) return filtered(0, 0), 0;
-    if (strcmp(mode, "filtered-by-prctl") == 0) return filtered(1, 0), 0;
-    if (strcmp(mode, "pinned") == 0) return filtered(0, 1), 0;
     if (strcmp(mode, "stackless") == 0) return without_a_stack(), 0;
     return 2;
 }

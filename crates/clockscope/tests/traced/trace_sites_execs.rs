@@ -123,8 +123,8 @@ fn of_sanitized_programs() {
 /// A library that is loaded then cannot be told of.
 #[test]
 fn a_filter_that_is_installed_later_is_not_violated() {
-    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
-    for mode in ["filtered", "filtered-by-prctl"] {
+    let Some(program) = builds::c("site_filters", Link::Dynamic) else { return };
+    for mode in ["late", "late-by-prctl"] {
         let command = words![program, mode];
         if !untraced(&command).status.success() {
             return skip("filters of system calls are not allowed here");
@@ -142,7 +142,7 @@ fn a_filter_that_is_installed_later_is_not_violated() {
 /// The instruction that makes a call stays where it is.
 #[test]
 fn a_filter_that_looks_at_the_address_of_a_call_sees_the_programs() {
-    let Some(program) = builds::c("sites", Link::Dynamic) else { return };
+    let Some(program) = builds::c("site_filters", Link::Dynamic) else { return };
     let command = words![program, "pinned"];
     if !untraced(&command).status.success() {
         return skip("filters of system calls are not allowed here");
