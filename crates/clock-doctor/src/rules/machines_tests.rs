@@ -671,3 +671,27 @@ fn riscv_is_fast_where_its_vdso_reads_the_counter() {
     check(&files("6.6.0-riscv64\n"), "state:fast platform:riscv64");
     check(&files("5.4.0\n"), "state:unknown platform:riscv64");
 }
+
+#[test]
+fn what_the_watchdog_of_7_1_says_is_judged_with_its_figures_and_without() {
+    let mark =
+        "[  100.000000] clocksource: Marking clocksource tsc unstable due to frequency skew\n";
+    let figures = |watchdog: &str, counted: &str| {
+        format!(
+            "{mark}[  100.000001] clocksource: Watchdog                    hpet interval: {watchdog:>16}ns\n\
+             [  100.000002] clocksource: Clocksource                  tsc interval: {counted:>16}ns\n"
+        )
+    };
+    // The figures are cut off.
+    check(&[(LOG, mark)], "tsc-watchdog-skew needs-rate-measurement");
+    // Two checks at nearly the same time: noise.
+    check(
+        &[(LOG, &figures("1200", "1390"))],
+        "tsc-watchdog-short-interval watchdog-false-positive-likely !needs-rate-measurement",
+    );
+    check(&[(LOG, &figures("512000000", "512010000"))], "watchdog-false-positive-likely");
+    check(&[(LOG, &figures("512000000", "512400000"))], "needs-rate-measurement");
+    let apart = "[  100.000000] clocksource: Marking clocksource tsc unstable due to inter CPU skew\n\
+        [  100.000001] clocksource: CPU1  171234567890123 < CPU2  171234567999999 (cycles)\n";
+    check(&[(LOG, apart)], "tsc-warp-runtime per-cpu-sync-suspicious !needs-rate-measurement");
+}

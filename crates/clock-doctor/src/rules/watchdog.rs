@@ -55,7 +55,12 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 fn skewed(episode: &Episode, rates: &Rates, facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let interval = Interval::of(episode, rates);
     let unchecked = rate_is_unchecked(facts);
-    let mut findings: Vec<Finding> = labels::labels(&interval)
+    let mut labels = labels::labels(&interval);
+    let is_rate = matches!(episode.marked, Some((_, Mark::FrequencySkew)));
+    if labels.is_empty() && labels::only_a_rate_decides(&interval, is_rate) {
+        labels.push(Label::NeedsRateMeasurement);
+    }
+    let mut findings: Vec<Finding> = labels
         .into_iter()
         .map(|label| specific(label, episode, &interval, machine, unchecked))
         .collect();

@@ -96,6 +96,8 @@ fn not_before(event: &Event) -> Option<(u32, u32)> {
         Kind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. }
         | Kind::ReferenceInterval { .. }
         | Kind::WatchedInterval { .. } => Some((7, 1)),
+        // `Watchdog remote CPU 3 read timed out`, `Watchdog hpet read timed out`.
+        Kind::WatchdogNoise if text.contains("read timed out") => Some((7, 1)),
         Kind::Marked { .. } if text.contains("watchdog on CPU") => Some((4, 5)),
         Kind::Marked { .. } if text.contains("watchdog: Marking") => Some((4, 0)),
         Kind::Skewed { .. } => Some((6, 2)),

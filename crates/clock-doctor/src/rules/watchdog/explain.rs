@@ -347,7 +347,10 @@ fn false_positive(interval: &Interval) -> Vec<String> {
 fn undecided(interval: &Interval) -> Vec<String> {
     let (Some(both), Some(ppm), Some(skew)) = (both(interval), interval.ppm(), interval.skew_ns)
     else {
-        return Vec::new();
+        return vec![
+            "The log lacks the figures by which a stall could be told from a wrong rate."
+                .to_owned(),
+        ];
     };
     let mut said = vec![format!(
         "Between two checks {both}: the TSC was {} {}.",

@@ -101,6 +101,15 @@ fn is_torn(interval: &Interval) -> bool {
     on_time && interval.implied_hz.is_some_and(|hz| hz < SLOWEST_HZ)
 }
 
+/// Whether only a measurement can decide, because the log lacks what the other rules go by: a small difference without
+/// the interval that it belongs to, or two rates that the kernel (7.1) found apart without its figures.
+pub(crate) fn only_a_rate_decides(interval: &Interval, is_rate: bool) -> bool {
+    match interval.skew_ns {
+        Some(skew) => interval.ppm().is_none() && skew.abs() < UNDECIDED_NS,
+        None => is_rate && interval.cycles.is_none() && interval.elapsed_ns.is_none(),
+    }
+}
+
 /// What the size of the difference says where nothing else explains it.
 fn by_size(interval: &Interval) -> Option<Label> {
     let (skew, ppm) = (interval.skew_ns?.abs(), interval.ppm()?);
