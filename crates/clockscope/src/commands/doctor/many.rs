@@ -1,8 +1,10 @@
 //! `doctor` on many machines: archives and folders in parallel, a line of JSON as each is done.
 
 use std::collections::{HashSet, VecDeque};
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read as _, Seek as _, Write as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, SyncSender};
@@ -165,7 +167,7 @@ fn work(walk: &Mutex<Walk>, done: &HashSet<String>, sender: &SyncSender<MachineL
         let next = walk.lock().unwrap_or_else(PoisonError::into_inner).next();
         let is_taken = match next {
             None => return,
-            Some(Found::Line(line)) => sender.send(*line).is_ok(),
+            Some(Found::Line(line)) => done.contains(&line.root) || sender.send(*line).is_ok(),
             Some(Found::Machine(path)) => {
                 let name = path.to_string_lossy();
                 done.contains(&*name) || sender.send(line(&path, &name)).is_ok()
@@ -242,15 +244,15 @@ impl Walk {
     fn next_given(&mut self) -> Option<PathBuf> {
         loop {
             if let Some(list) = &mut self.list {
-                let mut text = Vec::new();
-                match list.read_until(b'\n', &mut text) {
+                let mut path = Vec::new();
+                match list.read_until(b'\n', &mut path) {
                     Ok(1..) => {
-                        let text = String::from_utf8_lossy(&text);
-                        let path = text.trim_end_matches(['\n', '\r']);
+                        let end = path.trim_ascii_end().len();
+                        path.truncate(end);
                         if path.is_empty() {
                             continue;
                         }
-                        return Some(PathBuf::from(path));
+                        return Some(PathBuf::from(OsString::from_vec(path)));
                     }
                     _ => self.list = None,
                 }
