@@ -198,6 +198,8 @@ pub struct Log {
     pub events: Vec<Event>,
     /// It begins where the kernel began: a `Linux version` line, or a stamp near 0.
     pub begins_at_boot: bool,
+    /// Lines of it have the kernel's stamp: one without may have lost its beginning.
+    pub is_stamped: bool,
     /// Boots that are in the file.
     pub boots: u64,
     /// Events that were left out because there were too many of their kind.

@@ -83,8 +83,10 @@ struct Boots<'a> {
     kept: Kept,
     count: u64,
     begins_at_boot: bool,
-    /// Whether the log's first stamp was seen.
+    /// Whether the log's first stamp was seen, or can no longer come.
     is_stamped: bool,
+    /// Whether a stamp was seen.
+    has_stamps: bool,
     /// The last `Linux version` line.
     version: Option<(u64, String)>,
     /// The line before was the first of a boot by the device tree's architectures.
@@ -100,6 +102,7 @@ impl<'a> Boots<'a> {
             count: 0,
             begins_at_boot: false,
             is_stamped: false,
+            has_stamps: false,
             version: None,
             entry: None,
             open: None,
@@ -109,6 +112,7 @@ impl<'a> Boots<'a> {
     fn take(&mut self, line: Line) -> Want {
         let text = clean(line.bytes);
         let split = prefix::split(&text);
+        self.has_stamps |= split.at.is_some();
         if let Some(at) = split.at.filter(|_| !self.is_stamped) {
             self.is_stamped = true;
             self.begins_at_boot |= at < NEAR_START;
@@ -219,6 +223,7 @@ impl<'a> Boots<'a> {
             lines,
             events,
             begins_at_boot: self.begins_at_boot,
+            is_stamped: self.has_stamps,
             boots: self.count.max(u64::from(lines > 0)),
             left_out,
             skipped_bytes: 0,

@@ -60,7 +60,7 @@ pub(in crate::rules) fn age(facts: &Facts) -> Age {
         };
     }
     let mut age = Age::default();
-    let is_stamped = facts.events().any(|event| event.at.is_some());
+    let is_stamped = facts.log.as_ref().is_some_and(|log| log.is_stamped);
     for event in facts.events() {
         if let Some(version) = not_before(event) {
             age.at_least = age.at_least.max(version);
@@ -165,6 +165,8 @@ mod tests {
 
     #[test]
     fn a_line_that_lost_its_beginning_is_not_taken_for_an_old_one() {
+        let other = "[    0.000000] Console: colour dummy device 80x25\n";
+        assert_eq!(versions(&format!("{other}Detected 1808.905 MHz processor\n")).1, UNBOUNDED);
         let new = "[    0.000000] tsc: Fast TSC calibration failed\n";
         assert_eq!(
             versions(&format!("{new}Marking TSC unstable due to TSC halts in idle\n")).1,
