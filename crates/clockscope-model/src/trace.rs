@@ -228,14 +228,26 @@ pub struct SyscallRow {
     /// Calls that returned an error; 0 with `--counts-only`, `null` where they are not known of all calls (`--via
     /// sites`).
     pub errors: Option<u64>,
-    /// Total time in nanoseconds, less what the probe cost; 0 with `--counts-only`.
+    /// Total time in nanoseconds, less what the probe cost; 0 with `--counts-only`, and where it is not known.
     pub time_total_ns: u64,
     /// Average in picoseconds.
     pub time_avg_ps: u64,
+    /// How many calls were timed, where not all were (`--via sites`): the times are estimated from these.
+    pub timed: Option<u64>,
+    /// With `timed`: half of the 95 % interval of `time_avg_ps`, in picoseconds; `null` if the times are not known
+    /// because too few calls were timed, or too different ones.
+    pub time_avg_within_ps: Option<u64>,
     /// Distribution, with `--latency`.
     pub latency_ns: Option<Latency>,
     /// Whether it is made to wait, so that its time is no cost ([`crate::waiting`]).
     pub waits: bool,
+}
+
+impl SyscallRow {
+    /// Whether its times say something, where system calls were timed.
+    pub fn has_time(&self) -> bool {
+        self.timed.is_none() || self.time_avg_within_ps.is_some()
+    }
 }
 
 /// Calls of one system call, counted in two ways.

@@ -88,8 +88,8 @@ impl<'a> Calls<'a> {
             via: "syscall",
             calls: row.calls,
             errors: row.errors,
-            time_ns: self.syscalls_timed.then_some(row.time_total_ns),
-            average_ps: self.syscalls_timed.then_some(row.time_avg_ps),
+            time_ns: (self.syscalls_timed && row.has_time()).then_some(row.time_total_ns),
+            average_ps: (self.syscalls_timed && row.has_time()).then_some(row.time_avg_ps),
             latency: row.latency_ns.as_ref(),
             kind: match reads::source(&row.name, None) {
                 Some(_) => Kind::Clock,

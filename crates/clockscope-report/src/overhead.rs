@@ -1,7 +1,7 @@
 //! The line that says what counting cost, and the notes on how the times were taken.
 
 use super::entries;
-use clockscope_model::trace::{BySites, TraceReport};
+use clockscope_model::trace::{BySites, SyscallRow, TraceReport};
 use clockscope_stats::timed::TIMED_MIN;
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
@@ -33,10 +33,28 @@ pub(super) fn how_timed(report: &TraceReport) -> String {
             units::counted(uncertain, "function", "functions")
         ));
     }
-    if !report.syscalls.is_empty() && !entries::were_timed(&report.syscalls) {
-        notes.push("system calls were counted without time and errors".to_owned());
-    }
+    notes.extend(how_syscalls_were_timed(report));
     notes.join("; ")
+}
+
+/// How times of system calls were taken, if not of all.
+fn how_syscalls_were_timed(report: &TraceReport) -> Option<String> {
+    let of = |calls: fn(&SyscallRow) -> u64| {
+        report.syscalls.iter().map(calls).fold(0, u64::saturating_add)
+    };
+    let calls = of(|row| row.calls);
+    let by_sites = report.via == "sites";
+    let timed = of(|row| row.timed.unwrap_or(0));
+    if calls == 0 || !by_sites && entries::were_timed(&report.syscalls) {
+        None
+    } else if by_sites && timed > 0 {
+        let [timed, calls] = [timed, calls].map(units::count);
+        Some(format!("of system calls estimated: {timed} of {calls} were timed"))
+    } else if by_sites {
+        Some("system calls were counted without time".to_owned())
+    } else {
+        Some("system calls were counted without time and errors".to_owned())
+    }
 }
 
 /// What counting cost.
@@ -118,10 +136,9 @@ pub(super) fn what_it_cost(report: &TraceReport) -> String {
         ),
         "sites" => {
             let is_known = report.syscalls.iter().all(|row| row.errors.is_some());
-            let errors = if is_known { "" } else { ", nor is which of those with a dash failed" };
-            parts.push(format!(
-                "system calls were counted by code in the program; their times are not known{errors}"
-            ));
+            let errors =
+                if is_known { "" } else { ", which did not see what all of them returned" };
+            parts.push(format!("system calls were counted by code in the program{errors}"));
         }
         "none" => parts.push("system calls were not counted".to_owned()),
         _ => {}

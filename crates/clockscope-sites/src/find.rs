@@ -63,6 +63,8 @@ pub struct Site {
     pub is_plain: bool,
     /// What can be displaced behind a `syscall` that stays where it is, to see what the call returns.
     pub behind: Option<Behind>,
+    /// Whether somebody may look at the flags that a `syscall` leaves which does not stay.
+    pub wants_flags: bool,
 }
 
 /// The instructions right behind a `syscall`: nothing goes to them but the instruction itself.
@@ -277,6 +279,7 @@ fn within(
             if site.stays() && !jumps_anywhere {
                 site.behind = behind(functions, &following);
             }
+            site.wants_flags = !sets_flags(&following);
             return Ok(Some(site));
         }
     }
@@ -305,7 +308,16 @@ impl Site {
         // Nobody goes into these; other code may come to them with another number than what stands before says.
         let before = displaced.partition_point(|instruction| instruction.ip() < syscall);
         let number = number(&displaced[..before], &[]);
-        Some(Self { window, syscall, end, original, number, is_plain, behind: None })
+        Some(Self {
+            window,
+            syscall,
+            end,
+            original,
+            number,
+            is_plain,
+            behind: None,
+            wants_flags: true,
+        })
     }
 
     /// Whether it is seen which of its calls are in error: the number is known, and what is behind is displaced.

@@ -11,8 +11,9 @@ mod stubs;
 pub use elf::Unreadable;
 pub use find::{Behind, Found, Left, Segment, Site, Why, find};
 pub use stubs::{
-    ERRORS, Head, JUMP, Jump, KEPT, KEPT_SIZE, KINDS, MADE_CODE, MAPPED, NOTICE, NUMBERS, OTHERS,
-    OWN_KINDS, SEALED, SEEN, SHARDS, Stubs, TABLE_WORDS, UNSEEN, Write,
+    ERRORS, FIRST, Head, JUMP, Jump, KEPT, KEPT_SIZE, KINDS, MADE_CODE, MAPPED, NEXT, NOTICE,
+    NUMBERS, OTHERS, OWN_KINDS, PLACE_SIZE, PLACES, SEALED, SEEN, SHARDS, Stubs, TABLE_WORDS,
+    TIMED, TIMES, UNSEEN, Write,
 };
 
 /// The example of the README is tried.

@@ -16,6 +16,8 @@
 //! `entry_SYSCALL_64` in `arch/x86/entry/entry_64.S` (Linux 6.18): what `syscall` keeps; `LAHF`, `SAHF` in volume
 //! 2 of Intel's manual.
 
+mod timing;
+
 use std::sync::OnceLock;
 
 use iced_x86::code_asm::{
@@ -29,6 +31,8 @@ use iced_x86::{
 
 use crate::find::Site;
 
+pub use timing::{FIRST, PLACE_SIZE, PLACES, TIMES};
+
 /// Bytes of a near jump.
 pub const JUMP: usize = 5;
 /// Numbers of system calls that have a word of their own: Linux 7.3 has 472.
@@ -41,14 +45,18 @@ pub const MADE_CODE: usize = NUMBERS + 1;
 pub const SEALED: usize = NUMBERS + 2;
 /// The word that counts how often a file was mapped to be executed.
 pub const MAPPED: usize = NUMBERS + 3;
-/// Kinds of words: calls whose errors are counted, calls whose errors are not, and errors, by the number of the call.
-pub const KINDS: usize = 3;
+/// Kinds of words, by the number of the call.
+pub const KINDS: usize = 5;
 /// Calls whose errors are counted, if there are some.
 pub const SEEN: usize = 0;
 /// Calls that may have been in error or not.
 pub const UNSEEN: usize = 1;
+/// Calls whose errors are counted, and of which some are timed.
+pub const TIMED: usize = 2;
+/// The least number of the next of those that is.
+pub const NEXT: usize = 3;
 /// Calls that were in error.
-pub const ERRORS: usize = 2;
+pub const ERRORS: usize = 4;
 /// Parts of the table that are added to with a lock, of each kind one behind the other. Words that do not count calls are in the first.
 pub const SHARDS: usize = 8;
 /// Places for the registers of threads that tell of a mapping, at [`Head::kept`]; more of them do not tell.
@@ -60,7 +68,7 @@ const INFO: usize = 128;
 /// Words of each part of the table, of eight bytes.
 pub const TABLE_WORDS: usize = 512;
 /// Kinds that a process's own part has, one behind the other: errors are added with a lock.
-pub const OWN_KINDS: usize = 2;
+pub const OWN_KINDS: usize = 4;
 /// Bytes of a part.
 const PART: usize = 8 * TABLE_WORDS;
 /// The signal by which a thread tells that it is about to map a file: `SIGURG`, which is ignored by default.
@@ -82,6 +90,12 @@ pub struct Head {
     pub own: u64,
     /// Address of [`KEPT`] places for registers, zeroed, that threads can write.
     pub kept: u64,
+    /// Address of [`PLACES`] places for timed calls, zeroed, that threads can write.
+    pub places: u64,
+    /// Address of a word that is not zero if the counter must not be read.
+    pub no_timing: u64,
+    /// Whether calls are timed.
+    pub times: bool,
 }
 
 impl Head {
@@ -166,9 +180,13 @@ struct Assembled {
     look: u64,
     /// Offset of where a thread stands that has told.
     told: u64,
+    timing: timing::Shared,
 }
 
 /// The pointers at the begin of an area.
+const POINTERS: usize = 6;
+
+/// Some of them.
 #[derive(Clone, Copy)]
 struct Pointers {
     table: CodeLabel,
@@ -182,7 +200,7 @@ struct Pointers {
 /// `rcx` is where to go on, `r11` the number, and the flags are in `ax`.
 fn assemble() -> Result<Assembled, IcedError> {
     let mut a = CodeAssembler::new(64)?;
-    let mut pointers = [a.create_label(), a.create_label(), a.create_label(), a.create_label()];
+    let mut pointers: [CodeLabel; POINTERS] = std::array::from_fn(|_| a.create_label());
     let [mut look, mut told, mut back] = [a.create_label(), a.create_label(), a.create_label()];
     let [mut map, mut protect, mut made] = [a.create_label(), a.create_label(), a.create_label()];
     let [mut filter, mut sealed] = [a.create_label(), a.create_label()];
@@ -190,7 +208,7 @@ fn assemble() -> Result<Assembled, IcedError> {
         a.set_label(pointer)?;
         a.dq(&[0])?;
     }
-    let [table, alive, mark, kept] = pointers;
+    let [table, alive, mark, kept, places, no_timing] = pointers;
     a.set_label(&mut look)?;
     a.cmp(r11, 9)?;
     a.je(map)?;
@@ -232,9 +250,12 @@ fn assemble() -> Result<Assembled, IcedError> {
     add_to(&mut a, table, MAPPED, 9)?;
     tell(&mut a, Pointers { table, alive, mark, kept }, &mut told)?;
     a.jmp(rcx)?;
+    let mut timing = timing::Labels::new(&mut a);
+    timing::assemble(&mut a, timing::Pointers { table, alive, places, no_timing }, &mut timing)?;
     let assembled = a.assemble_options(0, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
     let (look, told) = (assembled.label_ip(&look)?, assembled.label_ip(&told)?);
-    Ok(Assembled { code: assembled.inner.code_buffer, look, told })
+    let timing = timing.resolved(|label| assembled.label_ip(label))?;
+    Ok(Assembled { code: assembled.inner.code_buffer, look, told, timing })
 }
 
 /// Gives the signal, if a tracer lives and the process may do what it likes. Keeps all but `r11`, which is the
@@ -323,23 +344,30 @@ pub struct Stubs {
     size: usize,
     used: usize,
     own: u64,
+    times: bool,
 }
 
 impl Stubs {
     /// Those of an area at `base` of `size` bytes, and the head to write there.
     pub fn new(base: u64, size: usize, head: Head) -> (Self, Write) {
         let mut bytes = assembled().code.clone();
-        let pointers = [head.table, head.alive, head.mark, head.kept];
+        let pointers: [u64; POINTERS] =
+            [head.table, head.alive, head.mark, head.kept, head.places, head.no_timing];
         for (at, word) in bytes.chunks_exact_mut(8).zip(pointers) {
             at.copy_from_slice(&word.to_le_bytes());
         }
         let used = bytes.len().next_multiple_of(16);
-        (Self { base, size, used, own: head.own }, Write { at: base, bytes })
+        (Self { base, size, used, own: head.own, times: head.times }, Write { at: base, bytes })
     }
 
     /// Where a thread stands that has told that it is about to map a file.
     pub fn told_at(&self) -> u64 {
         self.base + assembled().told
+    }
+
+    /// Whether the instruction there reads the counter.
+    pub fn reads_counter(&self, address: u64) -> bool {
+        assembled().timing.reads.iter().any(|read| self.base + read == address)
     }
 
     /// Whether an address lies in the area.
@@ -393,6 +421,11 @@ impl Stubs {
 
     /// The stub of a site, behind other code.
     fn stub(&self, site: &Site, bias: u64, at: u64, code: &mut Vec<u8>) -> Option<Made> {
+        if self.times
+            && let Some(what) = timing::can_be(site)
+        {
+            return self.timed_stub(site, what, bias, at, code);
+        }
         let begin = code.len();
         let at_syscall = usize::try_from(site.syscall - site.window).ok()?;
         let (before, itself) = site.original.split_at_checked(at_syscall)?;
@@ -576,6 +609,9 @@ mod tests {
         mark: 0x6d61_726b,
         own: 0x7000_0002_0000,
         kept: 0x7000_0003_0000,
+        places: 0x7000_0004_0000,
+        no_timing: 0x7000_0005_0000,
+        times: false,
     };
 
     fn disassembled(bytes: &[u8], at: u64) -> Vec<String> {
@@ -600,11 +636,16 @@ mod tests {
             number,
             is_plain,
             behind: None,
+            wants_flags: true,
         }
     }
 
     fn stub(site: Site, bias: u64) -> (Vec<String>, Vec<String>) {
-        let (mut stubs, head) = Stubs::new(BASE, 1 << 20, HEAD);
+        stub_of(HEAD, site, bias)
+    }
+
+    fn stub_of(head: Head, site: Site, bias: u64) -> (Vec<String>, Vec<String>) {
+        let (mut stubs, head) = Stubs::new(BASE, 1 << 20, head);
         assert_eq!(head.bytes[..8], HEAD.table.to_le_bytes());
         let (code, jumps) = stubs.add(&[site], bias).expect("room");
         let code = disassembled(&code.bytes, code.at);
@@ -661,9 +702,54 @@ mod tests {
         assert!(code[at + 1].starts_with("jae short"), "{code:#?}");
         assert_eq!(code[at + 2], "cmp rax,0FFFFFFFFFFFFF000h");
         assert_eq!(code[at + 3], "jmp 000000000040100Dh");
-        assert_eq!(code[at + 8], "lock inc qword [rcx+10370h]");
+        assert_eq!(code[at + 8], "lock inc qword [rcx+20370h]");
         assert!(code[at + 9].starts_with("jmp 00000000001"), "{code:#?}");
         assert_eq!(code.len(), at + 10);
+    }
+
+    #[test]
+    fn a_call_that_may_be_timed_leaves_the_carry_flag_to_what_is_behind_it() {
+        // mov eax,110; syscall; cmp rax,-4096
+        let getppid = [0xb8, 110, 0, 0, 0, 0x0f, 0x05];
+        let compare = [0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff];
+        let mut site = site(&getppid, 5, Some(110), true);
+        let original = compare.to_vec();
+        let behind = Behind { displaced: 6, is_plain: true, wants_flags: false, original };
+        site.behind = Some(behind.clone());
+        let timed = Head { times: true, ..HEAD };
+        let (code, jumps) = stub_of(timed, site.clone(), 0x40_0000);
+        assert_eq!(jumps.len(), 2);
+        let at = |line: &str| code.iter().position(|one| one == line).expect(line);
+        // Counted, compared with the next that is timed, and off to the call.
+        let counted = at("inc qword [rcx+2370h]");
+        assert_eq!(code[counted + 1], "mov rax,[rcx+2370h]");
+        assert_eq!(code[counted + 2], "cmp rax,[rcx+3370h]");
+        assert!(code[counted + 3].starts_with("jae short"), "{code:#?}");
+        let clear = counted + 4;
+        let to_the_call = ["clc", "mov eax,6Eh", "jmp 0000000000401005h"];
+        assert_eq!(code[clear..clear + 3], to_the_call);
+        // All go on there, with the flag as it was decided.
+        let locked = at("lock inc qword [rcx+10370h]");
+        assert_eq!(code[locked + 2], "cmp rax,[rcx+18370h]");
+        assert!(code[locked + 3].starts_with("jb near"), "{code:#?}");
+        let goes_on: Vec<&String> =
+            code[..locked + 6].iter().filter(|line| line.starts_with("lea r11")).collect();
+        assert_eq!(goes_on.len(), 2);
+        assert_eq!(goes_on[0], goes_on[1]);
+        // Behind it the flag is looked at, then the result, and nothing else has changed.
+        let looked =
+            code.iter().position(|one| one.starts_with("jb near") && one != &code[locked + 3]);
+        let looked = looked.expect("a look at the flag");
+        assert_eq!(code[looked + 1], "cmp rax,0FFFFFFFFFFFFF001h");
+        assert_eq!(code[looked + 3], "cmp rax,0FFFFFFFFFFFFF000h");
+        assert_eq!(code[looked + 4], "jmp 000000000040100Dh");
+        // Where somebody wants the flags, or the call makes a process, it is not timed.
+        site.behind = Some(Behind { wants_flags: true, ..behind.clone() });
+        let (code, _) = stub_of(timed, site.clone(), 0x40_0000);
+        assert!(!code.iter().any(|line| line == "clc"), "{code:#?}");
+        (site.behind, site.number) = (Some(behind), Some(57));
+        let (code, _) = stub_of(timed, site, 0x40_0000);
+        assert!(!code.iter().any(|line| line == "clc"), "{code:#?}");
     }
 
     #[test]
@@ -719,12 +805,16 @@ mod tests {
     #[test]
     fn the_head_ends_with_going_on() {
         let (stubs, head) = Stubs::new(BASE, 1 << 20, HEAD);
-        let code = disassembled(&head.bytes[32..], BASE + 32);
-        assert_eq!(code.last().map(String::as_str), Some("jmp rcx"), "{code:#?}");
+        let pointers = 8 * POINTERS;
+        let code = disassembled(&head.bytes[pointers..], BASE + pointers as u64);
+        assert_eq!(code.last().map(String::as_str), Some("jmp r11"), "{code:#?}");
         assert!(code.iter().all(|line| line != "(bad)"), "{code:#?}");
         // A thread that makes code executable need not have a stack.
         assert!(
-            code.iter().all(|line| !line.contains("sp") && !line.starts_with("p")),
+            code.iter().all(|line| {
+                let uses = ["push", "pop", "call", "ret"];
+                !line.contains("[rsp") && !uses.iter().any(|what| line.starts_with(what))
+            }),
             "{code:#?}"
         );
         assert_eq!(code.iter().filter(|line| *line == "syscall").count(), 3, "{code:#?}");

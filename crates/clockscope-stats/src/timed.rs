@@ -10,6 +10,10 @@ pub const TIMED_MIN: u64 = 16;
 const WIDTH_MAX: f64 = 0.5;
 /// So many standard errors to each side have 95 % between them.
 const ERRORS: f64 = 1.96;
+/// The same where the error itself is estimated from three durations: Student's t with two degrees of freedom.
+const ERRORS_OF_FEW: f64 = 4.303;
+/// Fewer durations say nothing of others.
+const FEW_MIN: f64 = 3.0;
 /// A call that took so many times as long as nearly all others was interrupted.
 const INTERRUPTED: u64 = 16;
 /// With fewer timed calls than this, one in a hundred may be a single one.
@@ -96,9 +100,133 @@ fn longest_usual(bins: &[Bin], samples: u64) -> u64 {
     typical.saturating_mul(INTERRUPTED)
 }
 
+/// Calls of which some were timed: a part of all, drawn for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stratum {
+    /// Calls.
+    pub calls: f64,
+    /// Those that were timed.
+    pub timed: f64,
+    /// The sum of their durations.
+    pub sum: f64,
+    /// The sum of the squares of these.
+    pub squares: f64,
+}
+
+impl Stratum {
+    fn with(self, other: &Self) -> Self {
+        Self {
+            calls: self.calls + other.calls,
+            timed: self.timed + other.timed,
+            sum: self.sum + other.sum,
+            squares: self.squares + other.squares,
+        }
+    }
+
+    /// What all its calls took, and the variance of that.
+    fn total(&self) -> (f64, f64) {
+        let mean = self.sum / self.timed;
+        let unseen = (self.calls - self.timed).max(0.0);
+        if unseen <= 0.0 {
+            return (self.calls * mean, 0.0);
+        }
+        let variance = (self.squares - self.sum * mean).max(0.0) / (self.timed - 1.0);
+        (self.calls * mean, self.calls * unseen * variance / self.timed)
+    }
+}
+
+/// What all calls took together, in the unit of the sums.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TotalCost {
+    /// The estimate; exact if all were timed.
+    pub total: f64,
+    /// Half of the interval of 95 %.
+    pub half_width: f64,
+    /// Whether that is known well enough to be told: all calls were timed; or [`TIMED_MIN`] of them, or half of them, with
+    /// an interval that ends within half of the total.
+    pub is_known: bool,
+}
+
+/// What calls took that were timed in parts; a part of which too few were timed to say anything of its others is
+/// taken together with the rest. `None` if none was timed.
+///
+/// No call is left out: what a system call waits for is its time.
+///
+/// # References
+///
+/// Cochran, Sampling Techniques (1977), 5.3 and 5.4: the total of a stratified sample, and its variance.
+pub fn total(strata: &[Stratum]) -> Option<TotalCost> {
+    let all = strata.iter().fold(Stratum::default(), Stratum::with);
+    if all.timed <= 0.0 {
+        return None;
+    }
+    let is_enough = |part: &Stratum| part.timed >= part.calls || part.timed >= 2.0;
+    let apart = strata.iter().all(is_enough);
+    let parts = if apart { strata } else { &[all] };
+    let parts = parts.iter().filter(|part| part.calls > 0.0);
+    let (total, variance) =
+        parts.map(Stratum::total).fold((0.0, 0.0), |sums, part| (sums.0 + part.0, sums.1 + part.1));
+    let is_many = all.timed >= TIMED_MIN as f64;
+    let half_width = variance.sqrt() * if is_many { ERRORS } else { ERRORS_OF_FEW };
+    let is_enough = is_many || all.timed >= FEW_MIN && 2.0 * all.timed >= all.calls;
+    let is_known = all.timed >= all.calls || is_enough && half_width <= WIDTH_MAX * total;
+    Some(TotalCost { total, half_width, is_known })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn part(calls: u64, durations: &[f64]) -> Stratum {
+        Stratum {
+            calls: calls as f64,
+            timed: durations.len() as f64,
+            sum: durations.iter().sum(),
+            squares: durations.iter().map(|duration| duration * duration).sum(),
+        }
+    }
+
+    #[test]
+    fn what_was_timed_as_a_whole_is_known_exactly() {
+        let found = total(&[part(3, &[1.0, 2.0, 30.0]), Stratum::default()]);
+        assert_eq!(found, Some(TotalCost { total: 33.0, half_width: 0.0, is_known: true }));
+        assert_eq!(total(&[part(3, &[]), part(0, &[])]), None);
+    }
+
+    #[test]
+    fn the_first_calls_stand_for_themselves_only() {
+        // 16 slow ones at the beginning, and 6,400 of which a hundred were timed.
+        let later: Vec<f64> = (0..100).map(|n| f64::from(9 + n % 3)).collect();
+        let found = total(&[part(16, &[1000.0; 16]), part(6400, &later)]).expect("an estimate");
+        assert!((found.total - (16_000.0 + 6400.0 * 9.99)).abs() < 1.0, "{found:?}");
+        // 1.96 * 6400 * sqrt(0.6767 / 100 * (1 - 100 / 6400))
+        assert!((found.half_width - 1023.7).abs() < 5.0, "{found:?}");
+        assert!(found.is_known);
+    }
+
+    #[test]
+    fn a_rare_long_call_that_was_timed_decides_nothing() {
+        let mut later = vec![10.0; 99];
+        later.push(100_000.0);
+        let found = total(&[part(16, &[10.0; 16]), part(6400, &later)]).expect("an estimate");
+        assert!(!found.is_known, "{found:?}");
+    }
+
+    #[test]
+    fn a_part_of_which_none_was_timed_is_like_the_other() {
+        let found = total(&[part(16, &[10.0; 16]), part(4, &[])]).expect("an estimate");
+        assert_eq!((found.total, found.is_known), (200.0, true));
+        let one = total(&[part(2, &[10.0])]).expect("an estimate");
+        assert!(!one.is_known, "{one:?}");
+    }
+
+    #[test]
+    fn most_of_few_calls_stand_for_the_others() {
+        let most = total(&[part(8, &[10.0, 9.0, 11.0, 10.0, 12.0, 8.0, 10.0])]).expect("one");
+        assert!(most.is_known && (most.total - 80.0).abs() < 1e-9, "{most:?}");
+        let few = total(&[part(8, &[10.0, 9.0, 11.0])]).expect("one");
+        assert!(!few.is_known, "{few:?}");
+    }
 
     fn bins(calls: &[(u64, u64)]) -> (Vec<Bin>, f64) {
         let bin = |(at, weight): &(u64, u64)| Bin { from: *at, to: at + 1, weight: *weight };

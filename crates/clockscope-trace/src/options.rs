@@ -10,7 +10,7 @@ pub enum Via {
     Bpf,
     /// ptrace: works everywhere, costs about 20 us a call
     Ptrace,
-    /// code in the program, before each `syscall` instruction: no privileges, no errors, no times
+    /// code in the program, around each `syscall` instruction: no privileges; most errors, estimated times
     Sites,
     /// eBPF, and compare with what code in the program counts
     Both,

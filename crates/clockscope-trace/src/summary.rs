@@ -22,6 +22,7 @@ use clockscope_model::trace::{
 };
 use clockscope_model::waiting;
 use clockscope_stats::histogram::{self, Bucket};
+use clockscope_stats::timed;
 use clockscope_sys::tsc;
 use clockscope_syscalls::{Abi, ProbeCost, SyscallTally};
 use clockscope_text::foreign::Foreign;
@@ -30,7 +31,7 @@ use clockscope_tracee::counts::{Calls, Times, Timings};
 use clockscope_tracee::follow::End;
 use clockscope_tracee::processes::{Process, Processes};
 use clockscope_tracee::session::Session;
-use clockscope_tracee::sites::{SiteCalls, SiteWords};
+use clockscope_tracee::sites::{SiteCalls, SiteWords, TimedCalls};
 
 /// What turns ticks into time.
 pub struct TickTime {
@@ -54,6 +55,27 @@ impl TickTime {
     fn nanos(&self, ticks: u64) -> u64 {
         let ticks = Ticks(ticks.saturating_sub(self.bracket.saturating_add(500) / 1_000));
         u64::try_from(self.scale.to_nanos(ticks).0).unwrap_or(0)
+    }
+
+    /// A fraction of ticks in picoseconds.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an estimate, never negative"
+    )]
+    fn picos(&self, ticks: f64) -> u64 {
+        if ticks >= 1e6 {
+            return self.scale.to_picos(Ticks(ticks as u64)).0;
+        }
+        self.scale.to_picos(Ticks((ticks * 1e3) as u64)).0 / 1_000
+    }
+
+    /// What calls took together, in nanoseconds, and on average, in picoseconds, without what timing adds to each.
+    fn total(&self, ticks: f64, calls: u64) -> (u64, u64) {
+        let mean = (ticks / calls.max(1) as f64 - self.bracket as f64 / 1e3).max(0.0);
+        let average_ps = self.picos(mean);
+        let total = u128::from(average_ps) * u128::from(calls) / 1_000;
+        (u64::try_from(total).unwrap_or(u64::MAX), average_ps)
     }
 
     /// Ticks between two moments as nanoseconds.
@@ -144,6 +166,7 @@ pub fn syscall_rows<'a>(
             time_avg_ps: tally.corrected_average_ps(cost),
             latency_ns: if with_latency { syscall_distribution(tally, cost) } else { None },
             waits: waiting::waits(&tally.name()),
+            ..SyscallRow::default()
         })
         .collect()
 }
@@ -306,7 +329,7 @@ pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceRe
     vdso.retain(|row| (source.wanted)(&row.function));
     let mut syscalls = syscall_rows(&tallies, &cost, source.latency);
     if matches!(source.counter, Counter::Sites) {
-        leave_out_unseen_errors(&mut syscalls, processes);
+        fill_from_sites(&mut syscalls, processes, &time);
     }
     syscalls.retain(|row| (source.wanted)(&row.name));
     let followed = &source.outcome.followed;
@@ -386,13 +409,32 @@ fn tally_number(counted: &SiteCalls) -> u32 {
     counted.number.unwrap_or(SyscallTally::OTHER)
 }
 
-/// What code in the programs has not seen of all calls of a number is not known.
-fn leave_out_unseen_errors(rows: &mut [SyscallRow], processes: &Processes) {
+/// What code in the programs has seen of all calls of a number: errors, and times of some. What it has not is not known.
+fn fill_from_sites(rows: &mut [SyscallRow], processes: &Processes, time: &TickTime) {
     let words = processes.site_words();
-    let unseen = words.calls().filter(|counted| counted.errors.is_none());
-    let unseen: BTreeSet<u32> = unseen.map(|counted| tally_number(&counted)).collect();
-    for row in rows.iter_mut().filter(|row| unseen.contains(&row.number)) {
-        row.errors = None;
+    for counted in words.calls() {
+        let number = tally_number(&counted);
+        for row in rows.iter_mut().filter(|row| row.number == number) {
+            row.errors = counted.errors;
+            let times = counted.times.unwrap_or_default();
+            row.timed = Some(times.iter().map(|part| part.timed).sum());
+            let Some(total) = timed::total(&times.map(stratum)).filter(|total| total.is_known)
+            else {
+                continue;
+            };
+            (row.time_total_ns, row.time_avg_ps) = time.total(total.total, row.calls);
+            let within = time.picos(total.half_width / row.calls.max(1) as f64);
+            row.time_avg_within_ps = Some(within);
+        }
+    }
+}
+
+fn stratum(part: TimedCalls) -> timed::Stratum {
+    timed::Stratum {
+        calls: part.calls as f64,
+        timed: part.timed as f64,
+        sum: part.ticks as f64,
+        squares: part.squares as f64,
     }
 }
 

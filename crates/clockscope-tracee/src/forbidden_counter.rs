@@ -17,7 +17,7 @@ use clockscope_sys::{memory, ptrace, tsc};
 /// and lets the kernel answer this process from now on. Where the kernel's functions read the
 /// counter too, they raise the same signal, and that one is the program's.
 pub(super) fn step_over(session: &Session, thread: i32, pages: Option<&Shared>) -> bool {
-    if !ptrace::signal_sender(thread).is_ok_and(|(_, code)| code == SI_KERNEL) {
+    if !is_fault(thread) {
         return false;
     }
     let (has_clock, delays) = (session.clock_page().is_some(), session.delays_reads);
@@ -45,6 +45,11 @@ pub(super) fn step_over(session: &Session, thread: i32, pages: Option<&Shared>) 
         return false;
     }
     ptrace::set_registers(thread, &registers).is_ok()
+}
+
+/// Whether the signal of a stopped thread is of an instruction that it may not execute.
+pub(super) fn is_fault(thread: i32) -> bool {
+    ptrace::signal_sender(thread).is_ok_and(|(_, code)| code == SI_KERNEL)
 }
 
 /// Lets the kernel's functions answer in a process for good. The page is read-only there, and private.

@@ -56,6 +56,8 @@ pub struct Session {
     bracket: Bracket,
     /// Whether system calls are counted in the program.
     pub(crate) counts_sites: bool,
+    /// Times some of them.
+    pub(crate) times_sites: bool,
     /// Number of seccomp filters that this process has itself.
     pub(crate) seccomp_filters: u32,
 }
@@ -120,6 +122,7 @@ impl Session {
             delays_reads: read_ticks > 0,
             copies_itself: !access::denies_written_code(),
             counts_sites: false,
+            times_sites: false,
             room: end..end.next_multiple_of(memory::page_size()),
             start,
             bracket: Bracket::measure(),
@@ -127,9 +130,10 @@ impl Session {
         })
     }
 
-    /// Has system calls counted in the program ([`crate::sites`]), where vDSO calls are.
-    pub fn count_sites(&mut self) {
+    /// Has system calls counted in the program ([`crate::sites`]), where vDSO calls are, and some of them timed.
+    pub fn count_sites(&mut self, times: bool) {
         self.counts_sites = self.is_counting();
+        self.times_sites = times && self.counts_sites;
     }
 
     /// Says that the tracer lives, so that calls are timed; this thread must be the tracer.

@@ -8,6 +8,8 @@
 //! they came from (unwinding, the cancellation of threads, restartable sequences) find the program's own code.
 
 use std::borrow::Cow;
+mod words;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::ops::Range;
@@ -16,13 +18,15 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::arch::counter_read;
 use super::attach::STACK_GROWS;
+use super::forbidden_counter;
 use super::install::image_of;
 use super::processes::Process;
 use super::stepping;
 use clockscope_sites::{
-    ERRORS, Found, Head, JUMP, Jump, KINDS, MADE_CODE, MAPPED, NOTICE, OTHERS, SEALED, SEEN, Site,
-    Stubs, UNSEEN, Why, Write,
+    Found, Head, JUMP, Jump, KINDS, MADE_CODE, MAPPED, NOTICE, OTHERS, PLACES, SEALED, SEEN, Site,
+    Stubs, TIMES, UNSEEN, Why, Write,
 };
 use clockscope_sys::memory;
 use clockscope_sys::proc_text;
@@ -30,10 +34,13 @@ use clockscope_sys::ptrace::{self, Registers, SignalInfo, SyscallStop};
 use clockscope_sys::shm::Segment;
 use clockscope_text::units;
 use vdso_image::layout::{
-    AREA_SIZE, AREAS, INSTALL_MARK, Kept, LIVE_OFFSET, PAGE, SHARED_OFFSET, SITE_KINDS, SITE_OWN,
-    SITE_OWN_KINDS, SITE_SHARDS, SITE_WORDS, Shared, THREADS_OFFSET, Threads,
+    AREA_SIZE, AREAS, Header, INSTALL_MARK, Kept, LIVE_OFFSET, PAGE, SHARED_OFFSET, SITE_KINDS,
+    SITE_OWN, SITE_OWN_KINDS, SITE_SHARDS, SITE_TIMES, SITE_WORDS, Shared, THREADS_OFFSET, TIMING,
+    Threads, Timing,
 };
 use vdso_reader::maps::{self, Mapping};
+
+pub use words::{SiteCalls, SiteWords, TimedCalls};
 
 /// How far the ends of a mapping may be from the begin of an area: a near jump reaches 2 GiB.
 const REACH: u64 = (1 << 31) - 2 * AREA_SIZE as u64;
@@ -43,12 +50,16 @@ const FILE_MAX: u64 = 1 << 30;
 const VDSO: &str = "[vdso]";
 const SYS_MMAP: u64 = 9;
 const PROT_EXEC: u64 = 4;
-/// `exit(2)` and `exit_group(2)`, which are never in error.
-const NEVER_RETURN: [usize; 2] = [60, 231];
 /// Offset from the image of the word that says where the process's own part of the table is.
 const OWN: u64 = (THREADS_OFFSET + std::mem::offset_of!(Threads, own_site_part)) as u64;
 /// Offset from the image of the table.
 const TABLE: u64 = (SHARED_OFFSET + std::mem::offset_of!(Shared, sites)) as u64;
+/// Offset of the places for timed calls.
+const TIMED_PLACES: u64 = (THREADS_OFFSET + std::mem::offset_of!(Threads, timing)) as u64;
+/// Offset of the word that says that the counter must not be read.
+const NO_TIMING: u64 = (SHARED_OFFSET
+    + std::mem::offset_of!(Shared, header)
+    + std::mem::offset_of!(Header, no_timing)) as u64;
 /// What is not counted, for one and for several.
 type Lost = (&'static str, &'static str);
 const NO_ROOM: Lost = (
@@ -65,62 +76,12 @@ const _: () = {
     assert!(clockscope_sites::SHARDS == SITE_SHARDS && clockscope_sites::TABLE_WORDS == SITE_WORDS);
     assert!(clockscope_sites::KEPT == vdso_image::layout::KEPT);
     assert!(clockscope_sites::KEPT_SIZE == size_of::<Kept>());
+    assert!(PLACES == TIMING && clockscope_sites::PLACE_SIZE == size_of::<Timing>());
+    assert!(TIMES == SITE_TIMES);
+    let table = std::mem::offset_of!(Shared, sites);
+    let words = SITE_KINDS * SITE_SHARDS * SITE_WORDS;
+    assert!(std::mem::offset_of!(Shared, site_times) == table + 8 * words);
 };
-
-/// The words of the table, all parts of it together, by kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SiteWords([Vec<u64>; KINDS]);
-
-/// How often code in the program has counted a system call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SiteCalls {
-    /// Its number; `None` stands for all numbers that the table has no word for.
-    pub number: Option<u32>,
-    /// Calls.
-    pub calls: u64,
-    /// Those that returned an error; `None` if that was not seen of all of them.
-    pub errors: Option<u64>,
-}
-
-impl SiteWords {
-    /// Adds what stands in the pages of a process.
-    pub(crate) fn add(&mut self, pages: &Shared) {
-        let used = pages.header.site_parts_used.load(Relaxed);
-        let own = pages.own_sites.iter().enumerate();
-        // Looking at the others would make the kernel give them memory.
-        let own = own
-            .filter(|(part, _)| used >> part & 1 == 1)
-            .flat_map(|(_, part)| part.iter().zip(0..));
-        let with_lock = pages.sites.iter().zip(0..);
-        let with_lock =
-            with_lock.flat_map(|(parts, kind)| parts.iter().map(move |part| (part, kind)));
-        for (part, kind) in with_lock.chain(own) {
-            let sums: &mut Vec<u64> = &mut self.0[kind];
-            sums.resize(MAPPED + 1, 0);
-            for (sum, word) in sums.iter_mut().zip(part) {
-                *sum = sum.saturating_add(word.load(Relaxed));
-            }
-        }
-    }
-
-    /// The system calls that were made.
-    pub fn calls(&self) -> impl Iterator<Item = SiteCalls> + '_ {
-        let of_number = |number: usize| {
-            let unseen = self.word(UNSEEN, number);
-            let is_seen = unseen == 0 || NEVER_RETURN.contains(&number);
-            SiteCalls {
-                number: u32::try_from(number).ok().filter(|_| number != OTHERS),
-                calls: self.word(SEEN, number).saturating_add(unseen),
-                errors: is_seen.then(|| self.word(ERRORS, number)),
-            }
-        };
-        (0..=OTHERS).map(of_number).filter(|row| row.calls > 0)
-    }
-
-    fn word(&self, kind: usize, word: usize) -> u64 {
-        self.0[kind].get(word).copied().unwrap_or(0)
-    }
-}
 
 /// A file, as its mappings name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -131,18 +92,20 @@ struct FileKey {
 
 /// What is known of the processes of a session.
 #[derive(Debug, Default)]
-pub(crate) struct Sites {
+pub struct Sites {
     files: HashMap<FileKey, Option<Rc<Found>>>,
     awaited: HashMap<i32, Awaited>,
     left: BTreeMap<String, BTreeMap<Why, u64>>,
     lost: BTreeMap<Lost, u64>,
     /// Mappings that were told of and seen, those that the kernel has refused among them.
     seen: u64,
+    /// Whether calls are timed.
+    times: bool,
 }
 
 /// The areas of a process.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct InProcess {
+pub struct InProcess {
     places: [u64; AREAS],
     areas: Vec<Stubs>,
     /// The jumps that were written.
@@ -207,15 +170,15 @@ struct Executed {
 }
 
 /// What a process has that runs already, all of whose threads stand still.
-pub(crate) struct There<'a> {
+pub struct There<'a> {
     /// Where its threads stand.
-    pub(crate) pcs: Vec<u64>,
+    pub pcs: Vec<u64>,
     /// Where handlers of signals may return to.
-    pub(crate) returns: Vec<u64>,
+    pub returns: Vec<u64>,
     /// What was left behind.
-    pub(crate) old_areas: &'a [OldArea],
+    pub old_areas: &'a [OldArea],
     /// Whether it has a seccomp filter, which may look where calls are made and kill it for others.
-    pub(crate) is_filtered: bool,
+    pub is_filtered: bool,
 }
 
 impl There<'_> {
@@ -257,14 +220,14 @@ impl There<'_> {
 
 /// An area of a session before that was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OldArea {
+pub struct OldArea {
     at: u64,
     /// The image with the table that its code adds to.
-    pub(crate) image: u64,
+    pub image: u64,
 }
 
 /// The areas in a process that has been counted before.
-pub(crate) fn old_areas(pid: i32, mappings: &[Mapping]) -> Vec<OldArea> {
+pub fn old_areas(pid: i32, mappings: &[Mapping]) -> Vec<OldArea> {
     let areas = mappings.iter().filter(|mapping| is_area(mapping));
     let heads = areas.filter_map(|mapping| {
         let mut head = [0; 24];
@@ -335,6 +298,11 @@ fn reaches(area: u64, mapping: &Range<u64>) -> bool {
 }
 
 impl Sites {
+    /// Counts calls, and times some of them.
+    pub(crate) fn new(times: bool) -> Self {
+        Self { times, ..Self::default() }
+    }
+
     /// A program is about to begin in a process, with areas at these places.
     pub(crate) fn begin(&mut self, process: &mut Process, places: [u64; AREAS]) {
         if places == [0; AREAS] {
@@ -384,6 +352,7 @@ impl Sites {
             (Awaited::Mapping { .. }, Ok(SyscallStop::Entry { number, arguments, .. })) => {
                 let entered = number == SYS_MMAP && arguments[2] & PROT_EXEC != 0;
                 self.awaited.insert(thread, Awaited::Mapping { entered });
+                self.is_interrupted(process, thread);
             }
             (Awaited::Mapping { entered: false }, Ok(SyscallStop::Exit { .. })) => {}
             (Awaited::Mapping { entered: true }, Ok(SyscallStop::Exit { is_error })) => {
@@ -406,12 +375,12 @@ impl Sites {
         let pid = process.pid;
         let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return };
         let mappings = maps::parse(&text);
-        process.sites.begin(pid, image, &mappings);
+        process.sites.begin(pid, image, &mappings, self.times);
         self.patch(pid, &mut process.sites, None, |_| true);
     }
 
     /// Looks at all files of a process that are executed.
-    pub(crate) fn look_at_files(&mut self, pid: i32) {
+    pub fn look_at_files(&mut self, pid: i32) {
         let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return };
         for mapping in text.lines().filter_map(executed) {
             self.found(pid, &mapping);
@@ -419,7 +388,7 @@ impl Sites {
     }
 
     /// Counts in a process that has run before, where areas may have been mapped.
-    pub(crate) fn enter(
+    pub fn enter(
         &mut self,
         pid: i32,
         image: u64,
@@ -432,7 +401,7 @@ impl Sites {
             pages.get().sites[SEEN][0][SEALED].store(1, Relaxed);
         }
         let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return sites };
-        sites.begin(pid, image, &maps::parse(&text));
+        sites.begin(pid, image, &maps::parse(&text), self.times);
         if sites.areas.is_empty() {
             self.lose(NO_ROOM);
         } else {
@@ -517,6 +486,37 @@ impl Sites {
         });
     }
 
+    /// A call is interrupted by a signal or a stop of ours: what happens meanwhile is not its time.
+    pub(crate) fn is_interrupted(&self, process: &Process, thread: i32) {
+        if !self.times || process.sites.areas.is_empty() {
+            return;
+        }
+        let Ok(registers) = ptrace::registers(thread) else { return };
+        let stack = registers.sp();
+        let place =
+            process.sites.image + TIMED_PLACES + place_of(stack) * size_of::<Timing>() as u64;
+        if memory::read_u64(thread, place).is_ok_and(|taken_by| taken_by == stack) {
+            // Who has ended meanwhile is not timed either.
+            let _ = memory::write(thread, place, &0_u64.to_ne_bytes());
+        }
+    }
+
+    /// If the fault of a stopped thread is a read of the counter of ours, which the program has forbidden to itself: goes
+    /// on behind it, and times no more.
+    pub(crate) fn steps_over_counter(&self, process: &Process, thread: i32) -> bool {
+        let Ok(mut registers) = ptrace::registers(thread) else { return false };
+        let Some(pages) = &process.pages else { return false };
+        if !process.sites.reads_counter(registers.pc()) || !forbidden_counter::is_fault(thread) {
+            return false;
+        }
+        pages.get().header.no_timing.store(1, Relaxed);
+        self.is_interrupted(process, thread);
+        let mut code = [0; 2];
+        memory::read(thread, registers.pc(), &mut code).is_ok()
+            && counter_read::step_over(&mut registers, &code)
+            && ptrace::set_registers(thread, &registers).is_ok()
+    }
+
     /// What was not counted, as clauses.
     pub(crate) fn losses(&self, words: &SiteWords) -> Vec<String> {
         let mut clauses = Vec::new();
@@ -547,6 +547,11 @@ impl Sites {
         }
         clauses
     }
+}
+
+/// The index of the place of a thread with this stack pointer, as the code computes it.
+fn place_of(stack: u64) -> u64 {
+    stack >> 16 & (PLACES as u64 - 1)
 }
 
 /// Counts a call whose stub was not there yet, as one whose errors are seen or not.
@@ -590,13 +595,16 @@ impl InProcess {
     }
 
     /// Writes what all code shares into the areas that are mapped.
-    fn begin(&mut self, pid: i32, image: u64, mappings: &[Mapping]) {
+    fn begin(&mut self, pid: i32, image: u64, mappings: &[Mapping], times: bool) {
         let head = Head {
             table: image + TABLE,
             alive: image + LIVE_OFFSET as u64,
             mark: INSTALL_MARK,
             own: image + OWN,
             kept: image + (THREADS_OFFSET + std::mem::offset_of!(Threads, kept)) as u64,
+            places: image + TIMED_PLACES,
+            no_timing: image + NO_TIMING,
+            times,
         };
         self.image = image;
         for place in self.places {
@@ -615,12 +623,12 @@ impl InProcess {
     }
 
     /// Whether nobody comes into the areas any more when this was put back.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         !self.is_orphan
     }
 
     /// Takes the jumps out again that still stand there. All threads stand still.
-    pub(crate) fn put_back(&self, pid: i32) -> std::io::Result<()> {
+    pub fn put_back(&self, pid: i32) -> std::io::Result<()> {
         if self.jumps.is_empty() {
             return Ok(());
         }
@@ -634,13 +642,18 @@ impl InProcess {
         Ok(())
     }
 
+    /// Whether the instruction there is ours and reads the counter.
+    pub(crate) fn reads_counter(&self, address: u64) -> bool {
+        self.areas.iter().any(|area| area.reads_counter(address))
+    }
+
     /// Where a thread goes on that stands at a displaced instruction.
-    pub(crate) fn to_stub(&self, address: u64) -> Option<u64> {
+    pub fn to_stub(&self, address: u64) -> Option<u64> {
         self.jumps.iter().find(|jump| jump.covers(address))?.to_stub(address)
     }
 
     /// Where a thread goes on in the program that stands in a stub, if it can.
-    pub(crate) fn to_program(&self, address: u64) -> Option<u64> {
+    pub fn to_program(&self, address: u64) -> Option<u64> {
         self.jumps.iter().find_map(|jump| jump.to_program(address))
     }
 

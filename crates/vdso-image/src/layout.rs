@@ -11,11 +11,11 @@
 //! 0x0a000  threads    2 pages   rw-  which thread owns which slot; private, zeroed in children
 //! 0x0c000  live       1 page    r--  what the tracer changes while programs run
 //! 0x0d000  clock      1 page    r--  the clock page (`fastclock::page`), written by the command
-//! 0x0e000  shared   149 pages   rw-  slots, histograms and the table of system calls; shared with the tracer
+//! 0x0e000  shared   237 pages   rw-  slots, histograms and the table of system calls; shared with the tracer
 //!                                    and children
-//! 0xa3000  kernel    32 pages   r-x  the kernel's own image and data, moved here; in a process that was
+//! 0xfb000  kernel    32 pages   r-x  the kernel's own image and data, moved here; in a process that was
 //!                                    attached to, trampolines
-//! 0xc3000  end
+//! 0x11b000 end
 //! ```
 //!
 //! `trust` and `clock` are there for `run --clock tsc` only, `threads`, `live` and `shared` where calls
@@ -53,16 +53,21 @@ pub const CLOCK_OFFSET: usize = LIVE_OFFSET + GRANULE;
 /// Offset of [`Shared`] from the image's base.
 pub const SHARED_OFFSET: usize = CLOCK_OFFSET + GRANULE;
 /// Bytes of the pages that hold [`Shared`].
-pub const SHARED_SIZE: usize = 149 * PAGE;
+pub const SHARED_SIZE: usize = 237 * PAGE;
 /// Parts of the table of system calls, of one page of each kind, that code in the program adds to with a lock: of any
 /// process and thread.
 pub const SITE_SHARDS: usize = 8;
 /// Parts of it that the tracer gives to one process each, which adds to its own without a lock.
 pub const SITE_OWN: usize = 32;
-/// Kinds of words of that table: calls whose errors are seen, others, and errors.
-pub const SITE_KINDS: usize = 3;
+/// Kinds of words of that table: calls whose errors are seen, others, those of which some are timed, the next that is,
+/// and errors.
+pub const SITE_KINDS: usize = 5;
 /// Kinds that a process's own part has.
-pub const SITE_OWN_KINDS: usize = 2;
+pub const SITE_OWN_KINDS: usize = 4;
+/// Kinds of words for timed calls, which all processes and threads add to.
+pub const SITE_TIMES: usize = 8;
+/// Timed calls that can last at the same time in a process.
+pub const TIMING: usize = 32;
 /// Words in each part.
 pub const SITE_WORDS: usize = PAGE / 8;
 /// Places for registers, for threads that tell the tracer of a mapping ([`Kept`]).
@@ -331,6 +336,18 @@ pub struct Threads {
     pub own_site_part: AtomicU64,
     /// Where code that counts system calls keeps registers, because it uses no stack.
     pub kept: [Kept; KEPT],
+    /// The timed calls that threads are in.
+    pub timing: [Timing; TIMING],
+}
+
+/// A timed call, by code that counts system calls.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Timing {
+    /// The stack pointer of the thread; 0: free; [`u64::MAX`]: the call has ended and is being recorded.
+    pub stack: AtomicU64,
+    /// What else the code keeps.
+    pub kept: [AtomicU64; 7],
 }
 
 /// Where one thread keeps registers while it makes system calls of its own.
@@ -383,6 +400,8 @@ pub struct Shared {
     /// System calls by number, where code in the program counts them (`clockscope-sites`).
     /// These are added to with a lock.
     pub sites: [[[AtomicU64; SITE_WORDS]; SITE_SHARDS]; SITE_KINDS],
+    /// The times of those that were timed, in ticks; right behind.
+    pub site_times: [[AtomicU64; SITE_WORDS]; SITE_TIMES],
     /// The same, of one process each.
     pub own_sites: [[[AtomicU64; SITE_WORDS]; SITE_OWN_KINDS]; SITE_OWN],
 }
@@ -609,6 +628,7 @@ const _: () = {
     assert!(FUNCTIONS * TRAMPOLINE_SIZE <= PAGE);
     assert!(size_of::<Header>() == PAGE);
     assert!(size_of::<Shared>() <= SHARED_SIZE);
+    assert!(SHARED_SIZE - size_of::<Shared>() < PAGE);
     assert!(size_of::<Slot>() == 512);
     assert!(size_of::<MemoryMap>() == 104);
     assert!(COUNTER_SGX < COUNTERS);

@@ -50,7 +50,7 @@ pub struct Attached {
     /// How its functions are redirected.
     pub patch: Rc<Patch>,
     /// Where its system calls are counted.
-    pub(crate) sites: InProcess,
+    pub sites: InProcess,
     /// How long a thread stood still at most, from the first stop to the last resumption.
     pub pause: Duration,
 }
@@ -70,7 +70,7 @@ pub struct How<'a> {
     /// Told of the process when all its threads are traced, before any of them is stopped.
     pub traced: &'a mut dyn FnMut(i32),
     /// Counts system calls in the process, if the session does.
-    pub(crate) sites: &'a mut Sites,
+    pub sites: &'a mut Sites,
 }
 
 /// How a process was let go.

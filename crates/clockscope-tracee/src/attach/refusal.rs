@@ -100,7 +100,7 @@ impl fmt::Display for Refusal {
             ),
             Self::NotAllowed(_, Asker::Same) => f.write_str(
                 "the kernel does not allow it (see /proc/sys/kernel/yama/ptrace_scope, and whether the program \
-                 has more privileges than you); run clockscope as root",
+                 has more privileges than you, or a file that you may not read); run clockscope as root",
             ),
             Self::Declined(decline) => write!(f, "{decline}"),
             Self::Architecture => f.write_str(

@@ -99,7 +99,7 @@ impl<'a> Follower<'a> {
             program: 0,
             new_tasks: NewTasks::default(),
             awaited_images: AwaitedImages::default(),
-            sites: Sites::default(),
+            sites: Sites::new(session.times_sites),
             observers,
             targets: HashMap::new(),
             service: None,
@@ -379,11 +379,14 @@ impl<'a> Follower<'a> {
                 return 0;
             }
             self.sites.leave_stub(process, thread);
+            self.sites.is_interrupted(process, thread);
         }
         if signal == libc::SIGSEGV
             && let Some(index) = self.processes.index_of(thread)
-            && let pages = self.processes.get(index).pages.as_deref()
-            && forbidden_counter::step_over(self.session, thread, pages.map(Segment::get))
+            && let process = self.processes.get(index)
+            && let pages = process.pages.as_deref()
+            && (self.sites.steps_over_counter(process, thread)
+                || forbidden_counter::step_over(self.session, thread, pages.map(Segment::get)))
         {
             return 0;
         }

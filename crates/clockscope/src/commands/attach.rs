@@ -124,7 +124,7 @@ fn session_for(args: &TraceArgs, pid: i32) -> anyhow::Result<Session> {
     let _ = ipc_namespace::enter(pid, Way::There);
     let mut session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
     if args.counting().via.has_sites() {
-        session.count_sites();
+        session.count_sites(!args.counts_only);
     }
     Ok(session)
 }

@@ -65,7 +65,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let mut session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
     let counting = args.counting();
     if counting.via.has_sites() {
-        session.count_sites();
+        session.count_sites(!args.counts_only);
     }
     prepared.until_ready()?;
     let counter = Counter::start(&counting, &filter, prepared.pid(), say(args))?;

@@ -34,6 +34,7 @@ mod trace_sites;
 mod trace_sites_all;
 mod trace_sites_execs;
 mod trace_sites_seen;
+mod trace_sites_times;
 mod trace_terminal;
 mod trace_top;
 mod trace_trees;

@@ -36,6 +36,7 @@ pub(super) fn syscall(name: &str, calls: u64, errors: u64, average_ps: u64) -> S
         time_avg_ps: average_ps,
         latency_ns: None,
         waits: clockscope_model::waiting::waits(name),
+        ..SyscallRow::default()
     }
 }
 

@@ -57,7 +57,17 @@ prop_compose! {
         (time_total_ns, time_avg_ps) in (number(), number()),
         (latency_ns, waits) in (option::of(latencies()), any::<bool>()),
     ) -> SyscallRow {
-        SyscallRow { name, number, calls, errors, time_total_ns, time_avg_ps, latency_ns, waits }
+        SyscallRow {
+            name,
+            number,
+            calls,
+            errors,
+            time_total_ns,
+            time_avg_ps,
+            latency_ns,
+            waits,
+            ..SyscallRow::default()
+        }
     }
 }
 

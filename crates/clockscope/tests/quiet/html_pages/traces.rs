@@ -162,6 +162,7 @@ fn syscall(name: &str, calls: u64, errors: u64, ns: u64) -> SyscallRow {
         time_avg_ps: ns * 1_000,
         latency_ns: Some(latency(ns)),
         waits: clockscope_model::waiting::waits(name),
+        ..SyscallRow::default()
     }
 }
 

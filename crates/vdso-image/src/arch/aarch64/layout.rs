@@ -8,7 +8,7 @@ pub const GRANULE: usize = 64 << 10;
 /// Bytes of the place for the kernel's own image, whose data are up to four pages and its code two.
 pub const KERNEL_SIZE: usize = 8 * GRANULE;
 /// Bytes from the image's base to the end of the last page behind it.
-pub(crate) const TOTAL: usize = 0x18_0000;
+pub(crate) const TOTAL: usize = 0x1d_0000;
 
 /// The functions that the image has entries for.
 pub const EXPORTED: &[Function] =

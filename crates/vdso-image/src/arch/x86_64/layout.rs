@@ -7,7 +7,7 @@ pub const GRANULE: usize = PAGE;
 /// Bytes of the place for the kernel's own image.
 pub const KERNEL_SIZE: usize = 32 * PAGE;
 /// Bytes from the image's base to the end of the last page behind it.
-pub(crate) const TOTAL: usize = 0xc_3000;
+pub(crate) const TOTAL: usize = 0x11_b000;
 
 /// The functions that the image has entries for.
 pub const EXPORTED: &[Function] = &Function::ALL;

@@ -1,0 +1,76 @@
+//! `clockscope trace --via sites`: what system calls take is estimated from some of them.
+
+use std::ffi::OsString;
+
+use crate::support::builds::{self, Link};
+use crate::support::compare::assert_exact;
+use crate::support::running::{Report, Traced, trace};
+
+fn by_sites(options: &[&str], command: &[OsString]) -> Traced {
+    let traced = trace(&[&["--via", "sites"], options].concat(), command);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    assert_exact(&traced);
+    traced
+}
+
+/// What the program says that calls took, in nanoseconds.
+fn took(traced: &Traced, name: &str) -> u64 {
+    let line = format!("took {name} ");
+    let said = traced.stdout.lines().find_map(|said| said.strip_prefix(&line));
+    said.expect("a line of the program").parse().expect("nanoseconds")
+}
+
+fn timed(report: &Report, name: &str) -> u64 {
+    report.syscall(name, "timed")
+}
+
+#[test]
+fn the_time_of_calls_is_about_what_the_program_measures() {
+    let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
+    let traced = by_sites(&[], &words![program, "plain"]);
+    let report = traced.report();
+    let slept = report.syscall("clock_nanosleep", "time_total_ns");
+    let said = took(&traced, "clock_nanosleep");
+    // Where the machine was busy, one that took long may say that nothing is known.
+    let is_quiet = said < 2 * 60 * 5_000_000;
+    let is_said = is_quiet || slept > 0;
+    assert!(!is_said || (said / 2..said * 2).contains(&slept), "{slept} of {said} ns");
+    assert!((16..40).contains(&timed(&report, "clock_nanosleep")), "{report:#?}");
+    // Who makes no system call in between can say only what one takes at most.
+    let mean = report.syscall("getppid", "time_avg_ps") / 1_000;
+    let loop_of_one = took(&traced, "getppid") / 300_000;
+    assert!(mean <= 2 * loop_of_one, "{mean} of {loop_of_one} ns");
+    // Two threads, each of 300,000 calls, of which about one in 64 is drawn.
+    assert!((6_000..12_000).contains(&timed(&report, "getppid")), "{report:#?}");
+}
+
+#[test]
+fn nothing_is_timed_where_counts_are_all_that_is_asked() {
+    let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
+    let report = by_sites(&["--counts-only"], &words![program, "plain"]).report();
+    assert_eq!(timed(&report, "getppid"), 0);
+    assert_eq!(report.syscall("getppid", "time_total_ns"), 0);
+}
+
+#[test]
+fn what_a_handler_takes_is_no_time_of_the_call_that_it_interrupts() {
+    let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
+    let report = by_sites(&[], &words![program, "handlers"]).report();
+    assert_eq!(timed(&report, "pause"), 0, "each was interrupted: {report:#?}");
+    assert!(timed(&report, "getppid") > 0, "{report:#?}");
+}
+
+#[test]
+fn a_program_that_forbids_itself_the_counter_goes_on_untimed() {
+    let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
+    let report = by_sites(&[], &words![program, "forbids"]).report();
+    // Those before.
+    assert!((3_000..6_000).contains(&timed(&report, "getppid")), "{report:#?}");
+}
+
+#[test]
+fn calls_that_are_left_by_a_jump_do_not_keep_others_from_being_timed() {
+    let Some(program) = builds::c("site_times", Link::Dynamic) else { return };
+    let report = by_sites(&[], &words![program, "leaps"]).report();
+    assert!(timed(&report, "getppid") > 300, "{report:#?}");
+}
