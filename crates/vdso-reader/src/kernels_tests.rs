@@ -1,6 +1,7 @@
 //! The images that Debian's kernels give to programs, as `make test-kernels` dumped them.
 
 use crate::accepts::{Reader, Reason, check};
+use crate::disassembly::disassemble;
 use crate::image::{Class, Image, Machine, Note};
 
 const HASH: i64 = 4;
@@ -78,6 +79,9 @@ const X86_64: [Kernel; 4] = [
     },
 ];
 
+/// The newest of arm64.
+pub(super) const AARCH64_7_3: &[u8] = image!("aarch64-7.3");
+
 /// The last but one has pages of 16 KiB.
 const AARCH64: [Kernel; 5] = [
     Kernel {
@@ -109,7 +113,7 @@ const AARCH64: [Kernel; 5] = [
         functions: &["clock_getres", "clock_gettime", "getrandom", "gettimeofday", "rt_sigreturn"],
     },
     Kernel {
-        bytes: image!("aarch64-7.3"),
+        bytes: AARCH64_7_3,
         machine: Machine::Aarch64,
         version: (7, 3, 4),
         hash_tables: &[GNU_HASH],
@@ -186,5 +190,21 @@ fn some_readers_go_without_images_of_arm64() {
             _ => &[Reader::Musl, Reader::KernelOld, Reader::Abseil, Reader::Gdb, Reader::Unwinders],
         };
         assert_eq!(rejecting, wanted, "{:?}", kernel.version);
+    }
+}
+
+#[test]
+fn all_code_of_each_arm64_kernel_is_disassembled() {
+    for kernel in AARCH64 {
+        let image = Image::parse(kernel.bytes).unwrap();
+        let pieces = disassemble(&image, None, None, &[]).unwrap();
+        let named = pieces.iter().filter(|piece| !piece.names.is_empty()).count();
+        assert_eq!(named, kernel.functions.len());
+        let lines: Vec<_> = pieces.iter().flat_map(|piece| &piece.instructions).collect();
+        assert!(lines.len() > 250, "{}", lines.len());
+        for line in lines {
+            let text = line.text.verbatim();
+            assert!(line.bytes.len() == 8 && !text.contains(['$', '(']), "{line:?}");
+        }
     }
 }

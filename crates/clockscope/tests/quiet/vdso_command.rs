@@ -325,7 +325,10 @@ fn one_function_is_disassembled_with_labels() {
     assert!(shown.starts_with("__vdso_time, time  offset 0xac0, 40 bytes\n"), "{shown}");
     assert!(shown.contains("     ad1  je short __vdso_time+0x19\n"), "{shown}");
     assert!(shown.ends_with("     ae7  ret\n"), "{shown}");
-    let other = clockscope(&["--disassemble", "--file", &fixture(AARCH64)]);
+    let arm64 =
+        clockscope(&["--disassemble", "__kernel_rt_sigreturn", "--file", &fixture(AARCH64)]);
+    assert!(text(&arm64.stdout).ends_with("  svc #0x0\n"), "{}", text(&arm64.stdout));
+    let other = clockscope(&["--disassemble", "--file", &fixture(I386)]);
     assert_eq!(other.status.code(), Some(2));
     assert!(text(&other.stderr).contains("llvm-objdump"));
     let unknown = clockscope(&["--disassemble=nothing"]);

@@ -1,16 +1,14 @@
 //! The code of an image as text, with names for the places it calls and reads.
 
-use iced_x86::{
-    Decoder, DecoderOptions, Formatter as _, Instruction, Mnemonic, NasmFormatter, SymbolResolver,
-    SymbolResult,
-};
+mod aarch64;
+mod x86_64;
 
 use clockscope_text::foreign::Foreign;
 use serde::Serialize;
 
-use super::maps::Mapping;
-use super::view::Hex;
-use super::{Image, Machine};
+use crate::maps::Mapping;
+use crate::view::Hex;
+use crate::{Image, Machine};
 
 /// One function, or a piece of code that has no symbol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,7 +30,7 @@ pub struct InstructionText {
     pub address: Hex,
     /// Its bytes as pairs of hexadecimal digits.
     pub bytes: String,
-    /// Its text in the form of the assembler NASM.
+    /// Its text: in the form of the assembler NASM, or of Arm's.
     pub text: Foreign,
 }
 
@@ -47,10 +45,10 @@ impl Piece {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DisassemblyError {
-    /// Only x86-64 code can be shown.
+    /// Only x86-64 and arm64 code can be shown.
     #[error(
-        "only x86-64 code can be disassembled, and this is {0}; save it with --dump FILE and try \
-         llvm-objdump -d FILE"
+        "only x86-64 and arm64 code can be disassembled, and this is {0}; save it with --dump FILE \
+         and try llvm-objdump -d FILE"
     )]
     Machine(Machine),
     /// The image has no such function; the second part lists those it has.
@@ -67,24 +65,27 @@ pub enum DisassemblyError {
 ///
 /// # Errors
 ///
-/// If the image is not for x86-64, or has no such function.
+/// If the image is not for x86-64 or arm64, or has no such function.
 pub fn disassemble(
     image: &Image,
     name: Option<&str>,
     base: Option<u64>,
     mappings: &[Mapping],
 ) -> Result<Vec<Piece>, DisassemblyError> {
-    if image.machine() != Machine::X86_64 {
-        return Err(DisassemblyError::Machine(image.machine()));
-    }
+    let of_code = match image.machine() {
+        Machine::X86_64 => x86_64::instructions,
+        Machine::Aarch64 => aarch64::instructions,
+        other => return Err(DisassemblyError::Machine(other)),
+    };
     let base = base.unwrap_or(0);
     let mut pieces = match name {
         Some(name) => vec![one_function(image, name)?],
         None => all_code(image),
     };
-    let mut formatter = formatter(Labels::new(image, base, mappings));
+    let labels = Labels::new(image, base, mappings);
     for piece in &mut pieces {
-        piece.instructions = instructions(image, piece, base, &mut formatter)?;
+        let code = code_of(image, piece)?;
+        piece.instructions = of_code(code, base.wrapping_add(piece.offset), &labels);
     }
     pieces.retain(|piece| !piece.names.is_empty() || !is_padding(piece));
     Ok(pieces)
@@ -128,57 +129,38 @@ fn all_code(image: &Image) -> Vec<Piece> {
 /// The names of the function at this offset, global ones first.
 fn names_at(image: &Image, offset: u64) -> Vec<String> {
     let mut symbols: Vec<_> = image.functions().filter(|one| one.offset == offset).collect();
-    symbols.sort_by_key(|one| (one.binding != super::Binding::Global, one.index));
+    symbols.sort_by_key(|one| (one.binding != crate::Binding::Global, one.index));
     symbols.into_iter().map(|one| one.name.clone()).collect()
 }
 
 fn is_padding(piece: &Piece) -> bool {
-    let mut texts = piece.instructions.iter().map(|one| one.text.verbatim());
-    texts.all(|text| text.starts_with("nop") || text == "int3")
+    piece.instructions.iter().all(|one| {
+        let text = one.text.verbatim();
+        // The kernel's linker puts the bytes of arm64's `nop` in the wrong order.
+        text.starts_with("nop") || ["int3", "udf #0x0"].contains(&text) || one.bytes == "d503201f"
+    })
 }
 
-fn formatter(labels: Labels) -> NasmFormatter {
-    let mut formatter = NasmFormatter::with_options(Some(Box::new(labels)), None);
-    let options = formatter.options_mut();
-    options.set_hex_prefix("0x");
-    options.set_hex_suffix("");
-    options.set_uppercase_hex(false);
-    options.set_space_after_operand_separator(true);
-    options.set_branch_leading_zeros(false);
-    formatter
-}
-
-fn instructions(
-    image: &Image,
-    piece: &Piece,
-    base: u64,
-    formatter: &mut NasmFormatter,
-) -> Result<Vec<InstructionText>, DisassemblyError> {
+/// The bytes of a piece.
+fn code_of<'a>(image: &'a Image, piece: &Piece) -> Result<&'a [u8], DisassemblyError> {
     let outside = || DisassemblyError::Outside(names_at(image, piece.offset).join(", "));
     let start = usize::try_from(piece.offset).map_err(|_| outside())?;
     let size = usize::try_from(piece.size_bytes).map_err(|_| outside())?;
     let code = start.checked_add(size).and_then(|end| image.bytes().get(start..end));
-    let code = code.ok_or_else(outside)?;
-    let address = base.wrapping_add(piece.offset);
-    let mut lines = Vec::new();
-    let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
-    let mut instruction = Instruction::default();
-    while decoder.can_decode() {
-        let from = decoder.position();
-        decoder.decode_out(&mut instruction);
-        let mut text = String::new();
-        if instruction.mnemonic() == Mnemonic::INVALID {
-            text.push_str("(bad)");
-        } else {
-            formatter.format(&instruction, &mut text);
-        }
-        let bytes = super::parse::hex(&code[from..decoder.position()]);
-        lines.push(InstructionText { address: Hex(instruction.ip()), bytes, text: text.into() });
+    code.ok_or_else(outside)
+}
+
+/// What is said of bytes that are no instruction.
+const NONE: &str = "(bad)";
+
+impl InstructionText {
+    fn new(address: u64, bytes: &[u8], text: String) -> Self {
+        Self { address: Hex(address), bytes: crate::parse::hex(bytes), text: text.into() }
     }
-    Ok(lines)
 }
 
 /// Names for addresses: functions of the image and mappings of the process.
+#[derive(Clone)]
 struct Labels {
     base: u64,
     size: u64,
@@ -189,7 +171,7 @@ struct Labels {
 
 impl Labels {
     fn new(image: &Image, base: u64, mappings: &[Mapping]) -> Self {
-        let function = |symbol: &super::Symbol| {
+        let function = |symbol: &crate::image::Symbol| {
             let name = names_at(image, symbol.offset).into_iter().next().unwrap_or_default();
             (symbol.offset, symbol.size, name)
         };
@@ -213,24 +195,11 @@ impl Labels {
     }
 }
 
-impl SymbolResolver for Labels {
-    fn symbol(
-        &mut self,
-        _instruction: &Instruction,
-        _operand: u32,
-        _instruction_operand: Option<u32>,
-        address: u64,
-        _address_size: u32,
-    ) -> Option<SymbolResult<'_>> {
-        let (name, start) = self.label(address)?;
-        Some(SymbolResult::with_string(start, name))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image_tests::{AARCH64, X86_64};
+    use crate::image_tests::{I386, X86_64};
+    use crate::kernels_tests::AARCH64_7_3;
     use crate::maps;
 
     fn image() -> Image {
@@ -282,8 +251,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_shown_is_refused_with_what_to_try() {
-        let other = disassemble(&Image::parse(AARCH64).unwrap(), None, None, &[]).unwrap_err();
-        assert_eq!(other, DisassemblyError::Machine(Machine::Aarch64));
+        let other = disassemble(&Image::parse(I386).unwrap(), None, None, &[]).unwrap_err();
+        assert_eq!(other, DisassemblyError::Machine(Machine::I386));
         assert!(other.to_string().contains("llvm-objdump"));
         let unknown = disassemble(&image(), Some("nothing"), None, &[]).unwrap_err();
         assert!(unknown.to_string().contains("it has __vdso_gettimeofday, __vdso_time, "));
@@ -296,5 +265,25 @@ mod tests {
         let image = Image::parse(&bytes).unwrap();
         let error = disassemble(&image, Some("clock_gettime"), None, &[]).unwrap_err();
         assert!(matches!(error, DisassemblyError::Outside(_)));
+    }
+
+    #[test]
+    fn an_arm64_function_has_names_for_functions_and_for_the_data_of_the_kernel() {
+        let image = Image::parse(AARCH64_7_3).unwrap();
+        let back = disassemble(&image, Some("__kernel_rt_sigreturn"), None, &[]).unwrap();
+        let texts: Vec<_> = back[0].instructions.iter().map(|line| line.text.verbatim()).collect();
+        assert_eq!(texts, ["mov x8, #0x8b", "svc #0x0"]);
+        let text = "ffff00000000-ffff00004000 r--p 00000000 00:00 0 [vvar]\n\
+                    ffff00004000-ffff00006000 r-xp 00000000 00:00 0 [vdso]";
+        let mappings = maps::parse(text);
+        let name = Some("__kernel_clock_gettime");
+        let whole = disassemble(&image, name, Some(0xffff_0000_4000), &mappings).unwrap();
+        let find = |start: &str| {
+            let mut lines = whole[0].instructions.iter();
+            lines.find(|line| line.text.verbatim().starts_with(start)).unwrap()
+        };
+        assert!(find("b.hi").text.verbatim().starts_with("b.hi __kernel_clock_gettime+0x"));
+        let data = find("adr ");
+        assert!(data.text.verbatim().contains(", vvar"), "{data:?}");
     }
 }
