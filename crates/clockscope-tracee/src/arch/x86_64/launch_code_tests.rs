@@ -6,7 +6,7 @@ use crate::launch_code::*;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Formatter, Instruction, Mnemonic, NasmFormatter, Register,
 };
-use vdso_image::layout::{AREAS, ExecveSlots, LaunchParams, MemoryMap};
+use vdso_image::layout::{AREAS, ExecveSlots, LaunchParams, MemoryMap, TOTAL_SIZE};
 
 const NO_MEMORY: MemoryMap = MemoryMap {
     segments: [5; 6],
@@ -128,7 +128,8 @@ fn landings(code: &[u8]) -> Vec<String> {
 fn what_fails_is_undone_and_the_program_starts() {
     let give_back = "mov reg,7FFC00001000h mov esi,8000h mov edx,4";
     let start = "xor eax,eax xor ebx,ebx xor ecx,ecx";
-    let unmap = "mov rdi,rbx mov esi,0C3000h mov eax,0Bh";
+    let unmap = format!("mov rdi,rbx mov esi,{TOTAL_SIZE:X}h mov eax,0Bh");
+    let unmap = unmap.as_str();
     assert_eq!(landings(&assemble(&LAUNCH)), [give_back, start, unmap]);
     let remote = assemble(&Launch { image: None, ..LAUNCH });
     assert_eq!(landings(&remote), [start, unmap]);

@@ -54,13 +54,13 @@ mod tests {
     #[test]
     fn the_nearest_gap_is_taken_and_a_stack_left_room() {
         let text = "7f0000000000-7f0000001000 r-xp 0 00:00 0 /lib/a\n\
-                    7f0000100000-7f0000102000 r-xp 0 00:00 0 [vdso]\n\
+                    7f0000200000-7f0000202000 r-xp 0 00:00 0 [vdso]\n\
                     7f0001000000-7f0001021000 rw-p 0 00:00 0 [stack]\n";
         // At the bottom of the gap, so that the stack can grow.
-        assert_eq!(near(&maps::parse(text), 0x7f00_0010_0000), Some(0x7f00_0010_3000));
+        assert_eq!(near(&maps::parse(text), 0x7f00_0020_0000), Some(0x7f00_0020_3000));
         let without = text.replace("[stack]", "/lib/b");
-        let below = 0x7f00_0010_0000 - 0x1000 - TOTAL_SIZE as u64;
-        assert_eq!(near(&maps::parse(&without), 0x7f00_0010_0000), Some(below));
+        let below = 0x7f00_0020_0000 - 0x1000 - TOTAL_SIZE as u64;
+        assert_eq!(near(&maps::parse(&without), 0x7f00_0020_0000), Some(below));
     }
 
     /// Linux 6.1: the vDSO is right above the stack, and the libraries are far below.
