@@ -15,6 +15,7 @@
 //! | `plan.rs` | which calls these are |
 //! | `routes.rs` | answers from the coarse clock |
 //! | `tsc.rs` | answers from the clock page |
+//! | `slow_reads.rs` | answers that take long |
 //! | `clock_file.rs` | attaching the clock page |
 //! | `install.rs` | runs once, before the program's first instruction |
 #![no_std]
@@ -40,6 +41,8 @@ mod routes;
 mod sample;
 #[cfg(clockscope_image)]
 mod slots;
+#[cfg(clockscope_image)]
+mod slow_reads;
 #[cfg(clockscope_image)]
 mod tsc;
 

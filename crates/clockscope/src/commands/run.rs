@@ -21,7 +21,6 @@ use clockscope_trace::summary::{self, Observed};
 use clockscope_trace::verdict::{self, VdsoCosts};
 use clockscope_tracee::follow::{End, Following};
 use clockscope_tracee::image::{Counting, Route};
-use clockscope_tracee::lacks;
 use clockscope_tracee::session::Session;
 
 /// Runs the subcommand and gives its exit status.
@@ -32,19 +31,12 @@ pub fn run(args: &RunArgs) -> i32 {
     })
 }
 
-/// Why reads cannot be made slow, if that was asked for, and the exit status.
-fn no_slow_reads(args: &RunArgs) -> Option<(String, i32)> {
-    if args.clock != Clock::Slow {
-        return None;
-    }
-    if let Some(lacks) = lacks::SLOW_READS {
-        return Some((format!("--clock slow: {lacks}"), exit::FAILURE));
-    }
-    (tsc::is_permitted() == Some(false)).then(|| {
-        let why = "--clock slow: this process may not read the time-stamp counter (PR_SET_TSC), which measures \
-                   how long a read takes; try without PR_SET_TSC";
-        (why.to_owned(), exit::BEFORE_START)
-    })
+/// Why reads cannot be made slow, if that was asked for.
+fn no_slow_reads(args: &RunArgs) -> Option<&'static str> {
+    (args.clock == Clock::Slow && tsc::is_permitted() == Some(false)).then_some(
+        "--clock slow: this process may not read the time-stamp counter (PR_SET_TSC), which measures \
+         how long a read takes; try without PR_SET_TSC",
+    )
 }
 
 fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
@@ -63,9 +55,9 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
     if args.clock.is_page() {
         tsc_guard::ask(args.force)?;
     }
-    if let Some((why, code)) = no_slow_reads(args) {
-        super::warn_user(&why);
-        return Ok(code);
+    if let Some(why) = no_slow_reads(args) {
+        super::warn_user(why);
+        return Ok(exit::BEFORE_START);
     }
     let by_vdso = if args.stats { VdsoCosts::here() } else { VdsoCosts::default() };
     let costs = if args.stats { SyscallCosts::here() } else { SyscallCosts::default() };

@@ -12,7 +12,8 @@
 //! | `syscall.rs` | system calls of the image |
 //! | `start.rs` | from the installer to the program |
 //! | `stubs.rs` | the instructions that the tracer writes into a process to bring the image there |
-//! | `attach.rs`, `slow_reads.rs` | x86-64 only: in a program that is running already; answers that take long |
+//! | `slow_reads.rs` | answers that take long |
+//! | `attach.rs` | x86-64 only: in a program that is running already |
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

@@ -5,6 +5,3 @@ pub const CALLERS: Option<&str> = Some("on arm64 callers are not sampled; count 
 /// Counting system calls by code in the program.
 pub const SITES: Option<&str> =
     Some("on arm64 no code in the program counts system calls; try --via bpf");
-/// Reads that take long.
-pub const SLOW_READS: Option<&str> =
-    Some("on arm64 reads cannot be made to take long; try --clock syscall");

@@ -4,5 +4,3 @@
 pub const CALLERS: Option<&str> = None;
 /// Counting system calls by code in the program.
 pub const SITES: Option<&str> = None;
-/// Reads that take long.
-pub const SLOW_READS: Option<&str> = None;

@@ -13,6 +13,8 @@ pub(crate) mod sample;
 #[cfg(clockscope_image)]
 pub(crate) mod slots;
 #[cfg(clockscope_image)]
+mod slow_reads;
+#[cfg(clockscope_image)]
 pub(crate) mod start;
 #[cfg(clockscope_image)]
 mod stubs;

@@ -1,40 +1,9 @@
-//! `--clock slow`: the kernel's answers, after as long as a read takes on a host whose clocksource is slow.
-//!
-//! The kernel answers at once, and the call returns when the time-stamp counter has gone on by
-//! [`Constants::read_ticks`](crate::layout::Constants) since its start. The answer is the kernel's own, so a
-//! clock never runs backwards. Only reads that ask the clocksource take longer: on a host that fell back, the
-//! coarse clocks, `time` and the processor times cost what they cost everywhere.
-//!
-//! A program that forbids itself the counter (`PR_SET_TSC`) has its reads of it stepped over by the tracer,
-//! which leaves a zero: then the call returns at once.
+//! The functions of `--clock slow`.
 
 use core::arch::naked_asm;
 
-use fastclock::ClockId;
-
-use crate::layout::{CONFIG_OFFSET, Config, Constants, Function, SESSION_OFFSET};
-
-/// Offset of the ticks that a read takes from the image's base.
-const READ_TICKS: usize = SESSION_OFFSET + core::mem::offset_of!(Constants, read_ticks);
-
-/// Offset of the address of a function of the kernel's from the image's base.
-const fn kernel(function: Function) -> usize {
-    CONFIG_OFFSET + core::mem::offset_of!(Config, kernel) + 8 * function as usize
-}
-
-/// A bit for the number of each clock whose reads ask the clocksource. The two alarm clocks do so by a
-/// system call, everywhere.
-const ASKS_CLOCKSOURCE: u32 = bit(ClockId::Realtime)
-    | bit(ClockId::Monotonic)
-    | bit(ClockId::MonotonicRaw)
-    | bit(ClockId::Boottime)
-    | bit(ClockId::Tai)
-    | bit(ClockId::RealtimeAlarm)
-    | bit(ClockId::BoottimeAlarm);
-
-const fn bit(clock: ClockId) -> u32 {
-    1 << clock.as_raw()
-}
+use crate::layout::Function;
+use crate::slow_reads::{ASKS_CLOCKSOURCE, READ_TICKS, kernel};
 
 /// Asks a function of the kernel's with the program's own arguments, and returns its result when the read
 /// has taken long enough. `lfence` before the first reading, so that it comes after the last one of the
