@@ -28,10 +28,9 @@ cargo=${CARGO:-cargo}
 case "${1:-}" in
 check)
     needs aarch64-unknown-linux-gnu
-    # Some code is there for attaching only, which nobody does on arm64 yet.
-    "$cargo" clippy --target aarch64-unknown-linux-gnu --workspace --lib --bins -- -D warnings -A dead_code
+    "$cargo" clippy --target aarch64-unknown-linux-gnu --workspace --lib --bins -- -D warnings
     "$cargo" clippy --target aarch64-unknown-linux-gnu --all-targets \
-        --package clockscope-sys --package clockscope-tracee --package clockscope-syscalls -- -D warnings -A dead_code
+        --package clockscope-sys --package clockscope-tracee --package clockscope-syscalls -- -D warnings
     # The code that runs inside other programs.
     RUSTFLAGS='--cfg clockscope_image' "$cargo" clippy --target aarch64-unknown-linux-gnu --package vdso-image \
         --target-dir "${CARGO_TARGET_DIR:-target}/image-check" -- -D warnings
