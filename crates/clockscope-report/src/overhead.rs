@@ -151,3 +151,31 @@ pub(super) fn what_it_cost(report: &TraceReport) -> String {
     }
     parts.join("; ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by_sites(timed: u64) -> TraceReport {
+        let row = SyscallRow {
+            name: "read".to_owned(),
+            calls: 5000,
+            errors: Some(0),
+            time_total_ns: 2 * timed,
+            timed: Some(timed),
+            ..SyscallRow::default()
+        };
+        TraceReport { via: "sites".to_owned(), syscalls: vec![row], ..TraceReport::default() }
+    }
+
+    #[test]
+    fn it_is_said_how_many_calls_estimates_are_made_from() {
+        let notes = how_timed(&by_sites(80));
+        assert_eq!(notes, "of system calls estimated: 80 of 5,000 were timed");
+        assert_eq!(how_timed(&by_sites(0)), "system calls were counted without time");
+        let by_kernel = TraceReport { via: "bpf".to_owned(), ..by_sites(80) };
+        assert_eq!(how_timed(&by_kernel), "");
+        let untimed = TraceReport { via: "bpf".to_owned(), ..by_sites(0) };
+        assert_eq!(how_timed(&untimed), "system calls were counted without time and errors");
+    }
+}
