@@ -9,7 +9,8 @@
 //!
 //! Before a program maps a file to be executed, the thread gives itself the signal [`NOTICE`], if a tracer lives: the
 //! tracer takes it away, and writes into the mapping before anything of it is executed. If the tracer dies between the
-//! two, the program is given a signal that is ignored unless it has a handler of its own.
+//! two, the program is given a signal that is ignored unless it has a handler of its own. A thread that has the signal
+//! blocked does not tell: nobody could take it away.
 //!
 //! # References
 //!
@@ -21,8 +22,8 @@ mod timing;
 use std::sync::OnceLock;
 
 use iced_x86::code_asm::{
-    CodeAssembler, CodeLabel, dl, dword_ptr, eax, edi, edx, esi, qword_ptr, r9, r10, r10b, r11,
-    r11d, rax, rcx, rdi, rdx, rsi,
+    CodeAssembler, CodeLabel, dl, dword_ptr, eax, edi, edx, esi, qword_ptr, r9, r10, r10b, r10d,
+    r11, r11d, rax, rcx, rdi, rdx, rsi,
 };
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Decoder, DecoderOptions, IcedError, Instruction,
@@ -261,7 +262,7 @@ fn assemble() -> Result<Assembled, IcedError> {
 /// Gives the signal, if a tracer lives and the process may do what it likes. Keeps all but `r11`, which is the
 /// number again.
 fn tell(a: &mut CodeAssembler, at: Pointers, told: &mut CodeLabel) -> Result<(), IcedError> {
-    let [mut done, mut taken] = [a.create_label(), a.create_label()];
+    let [mut done, mut taken, mut untold] = [a.create_label(), a.create_label(), a.create_label()];
     a.mov(r11, qword_ptr(at.table))?;
     a.cmp(qword_ptr(r11 + 8 * i32::try_from(SEALED).expect("small")), 0)?;
     a.jne(done)?;
@@ -289,6 +290,16 @@ fn tell(a: &mut CodeAssembler, at: Pointers, told: &mut CodeLabel) -> Result<(),
         a.mov(place(index), register)?;
     }
     a.mov(r9, qword_ptr(at.mark))?;
+    // rt_sigprocmask(2), which only asks.
+    a.mov(eax, 14)?;
+    a.mov(edi, 0)?;
+    a.mov(esi, 0)?;
+    a.mov(rdx, r10)?;
+    a.mov(r10d, 8)?;
+    a.syscall()?;
+    a.mov(r10, rdx)?;
+    a.bt(qword_ptr(r10), NOTICE - 1)?;
+    a.jb(untold)?;
     // getpid(2), gettid(2) and rt_tgsigqueueinfo(2).
     a.mov(eax, 39)?;
     a.syscall()?;
@@ -310,6 +321,7 @@ fn tell(a: &mut CodeAssembler, at: Pointers, told: &mut CodeLabel) -> Result<(),
     a.syscall()?;
     a.set_label(told)?;
     a.nop()?;
+    a.set_label(&mut untold)?;
     for (index, register) in (2..).zip(others) {
         a.mov(register, place(index))?;
     }
@@ -817,7 +829,7 @@ mod tests {
             }),
             "{code:#?}"
         );
-        assert_eq!(code.iter().filter(|line| *line == "syscall").count(), 3, "{code:#?}");
+        assert_eq!(code.iter().filter(|line| *line == "syscall").count(), 4, "{code:#?}");
         let told = usize::try_from(stubs.told_at() - BASE).expect("small");
         assert_eq!(head.bytes[told - 2..=told], [0x0f, 0x05, 0x90], "right behind the last call");
     }

@@ -4,8 +4,8 @@ use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
 
 use vdso_image::layout::{
-    AREAS, Constants, ExecveSlots, LaunchParams, MemoryMap, SESSION_MARK, SESSION_OFFSET,
-    SHARED_SIZE, Shared,
+    AREAS, Constants, ExecveSlots, INSTALL_NOTICE, LaunchParams, MemoryMap, SESSION_MARK,
+    SESSION_OFFSET, SHARED_SIZE, Shared,
 };
 
 use super::attach::filters;
@@ -37,6 +37,8 @@ pub struct Installed {
     pub wants_image: bool,
     /// Where areas for code that counts system calls are mapped.
     pub(crate) areas: [u64; AREAS],
+    /// Whether the process gives itself a signal when they are.
+    pub(crate) tells: bool,
 }
 
 /// Makes a process that stands at the end of its `execve` start with the launch code.
@@ -74,6 +76,8 @@ pub(crate) fn install(
     }
     let (clock, clock_inode) = session.clock_place();
     let areas = areas(session, pid);
+    let mask = (areas != [0; AREAS]).then(|| ptrace::signal_mask(pid).ok()).flatten();
+    let tells = mask.is_some_and(|mask| may_tell(mask, session.seccomp_filters));
     let image = session.copies_itself.then(|| session.image(live_id));
     let image = image.map(|image| (below(registers.sp(), &image), image));
     let code = assemble(&Launch {
@@ -88,6 +92,7 @@ pub(crate) fn install(
             clock,
             clock_inode,
             areas,
+            tells: tells.into(),
             memory: stat.and_then(|stat| memory_map(stat, &vdso)).unwrap_or_default(),
         },
     });
@@ -100,7 +105,7 @@ pub(crate) fn install(
     memory::write_text(pid, at, &code).map_err(|error| Decline::Access(error.kind()))?;
     registers.set_pc(at);
     ptrace::set_registers(pid, &registers).map_err(|error| Decline::Access(error.kind()))?;
-    Ok(Installed { pages: shared, slot: vdso.slot, wants_image: image.is_none(), areas })
+    Ok(Installed { pages: shared, slot: vdso.slot, wants_image: image.is_none(), areas, tells })
 }
 
 /// Why the memory of a program that has just been executed cannot be read.
@@ -119,6 +124,12 @@ fn areas(session: &Session, pid: i32) -> [u64; AREAS] {
     let wanted = session.counts_sites && !has_foreign_filter(session, pid);
     let maps = wanted.then(|| clockscope_sys::proc_text::read(format!("/proc/{pid}/maps")).ok());
     maps.flatten().map_or([0; AREAS], |text| sites::places(&vdso_reader::maps::parse(&text), 0..0))
+}
+
+/// Whether a process with this signal mask, below so many filters of our own, may give itself the signal: it must not
+/// stay pending when nobody takes it away, and no filter may be asked what it makes of it.
+fn may_tell(mask: u64, filters: u32) -> bool {
+    filters == 0 && mask >> (INSTALL_NOTICE - 1) & 1 == 0
 }
 
 /// Where the image waits for the launch code: in the pages below the one with the stack pointer. The
@@ -266,5 +277,17 @@ fn has_foreign_filter(session: &Session, pid: i32) -> bool {
     match ptrace::has_seccomp_filter(pid) {
         Some(answer) => answer && session.seccomp_filters == 0,
         None => seccomp_filters(&pid.to_string()).is_none_or(|n| n > session.seccomp_filters),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signal_is_not_given_where_it_would_stay_or_a_filter_might_kill_for_it() {
+        let urgent = 1 << (INSTALL_NOTICE - 1);
+        assert!(may_tell(0, 0) && may_tell(!urgent, 0));
+        assert!(!may_tell(urgent, 0) && !may_tell(u64::MAX, 0) && !may_tell(0, 1));
     }
 }

@@ -93,6 +93,7 @@ pub(crate) fn assemble(launch: &Launch) -> Vec<u8> {
         clock,
         clock_inode,
         areas,
+        tells,
         memory: MemoryMap { segments, start_stack, strings, auxv, auxv_size, exe_fd },
     } = launch.params;
     let stub = match launch.image {
@@ -115,6 +116,7 @@ pub(crate) fn assemble(launch: &Launch) -> Vec<u8> {
         (params + offset_of!(LaunchParams, entry), entry),
         (params + offset_of!(LaunchParams, clock), clock),
         (params + offset_of!(LaunchParams, clock_inode), clock_inode),
+        (params + offset_of!(LaunchParams, tells), tells),
         (memory + offset_of!(MemoryMap, start_stack), start_stack),
         (memory + offset_of!(MemoryMap, auxv), auxv),
         (memory + offset_of!(MemoryMap, auxv_size), two_halves),

@@ -1,7 +1,7 @@
 //! Counting system calls in the program: jumps in front of its `syscall` instructions (`clockscope-sites`).
 //!
 //! Nothing is written while a thread could stand there: into the program and its interpreter before their first
-//! system call, into what is mapped later when the `mmap` returns. Only memory is changed, code before the jumps to it,
+//! instruction, into what is mapped later when the `mmap` returns. Only memory is changed, code before the jumps to it,
 //! so a tracer that dies in between leaves a program that works, of which less is counted.
 //!
 //! A signal that comes while a thread is in a stub is given to it when it is behind: handlers that look where
@@ -26,7 +26,7 @@ use super::processes::Process;
 use super::stepping;
 use clockscope_sites::{
     Found, Head, JUMP, Jump, KINDS, MADE_CODE, MAPPED, NOTICE, OTHERS, PLACES, SEALED, SEEN, Site,
-    Stubs, TIMES, UNSEEN, Why, Write,
+    Stubs, TIMES, Why, Write,
 };
 use clockscope_sys::memory;
 use clockscope_sys::proc_text;
@@ -34,9 +34,9 @@ use clockscope_sys::ptrace::{self, Registers, SignalInfo, SyscallStop};
 use clockscope_sys::shm::Segment;
 use clockscope_text::units;
 use vdso_image::layout::{
-    AREA_SIZE, AREAS, Header, INSTALL_MARK, Kept, LIVE_OFFSET, PAGE, SHARED_OFFSET, SITE_KINDS,
-    SITE_OWN, SITE_OWN_KINDS, SITE_SHARDS, SITE_TIMES, SITE_WORDS, Shared, THREADS_OFFSET, TIMING,
-    Threads, Timing,
+    AREA_SIZE, AREAS, Header, INSTALL_MARK, INSTALL_NOTICE, Kept, LIVE_OFFSET, PAGE, SHARED_OFFSET,
+    SITE_KINDS, SITE_OWN, SITE_OWN_KINDS, SITE_SHARDS, SITE_TIMES, SITE_WORDS, Shared,
+    THREADS_OFFSET, TIMING, Threads, Timing,
 };
 use vdso_reader::maps::{self, Mapping};
 
@@ -49,6 +49,7 @@ const FILE_MAX: u64 = 1 << 30;
 /// The kernel's image, wherever it has been moved.
 const VDSO: &str = "[vdso]";
 const SYS_MMAP: u64 = 9;
+const PROT_READ: u64 = 1;
 const PROT_EXEC: u64 = 4;
 /// Offset from the image of the word that says where the process's own part of the table is.
 const OWN: u64 = (THREADS_OFFSET + std::mem::offset_of!(Threads, own_site_part)) as u64;
@@ -72,6 +73,7 @@ const UNREADABLE: Lost = ("file that could not be read", "files that could not b
 /// Negative results of system calls that the kernel makes again, include/linux/errno.h (Linux 6.18).
 const RESTARTS: std::ops::RangeInclusive<u64> = 512..=516;
 const _: () = {
+    assert!(NOTICE == INSTALL_NOTICE);
     assert!(KINDS == SITE_KINDS && clockscope_sites::OWN_KINDS == SITE_OWN_KINDS);
     assert!(clockscope_sites::SHARDS == SITE_SHARDS && clockscope_sites::TABLE_WORDS == SITE_WORDS);
     assert!(clockscope_sites::KEPT == vdso_image::layout::KEPT);
@@ -153,10 +155,33 @@ impl Drop for Part {
 /// What a thread is to stop for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {
-    /// The program's first system call.
-    Start,
+    /// The signal that the installer gives to its thread at its end.
+    Told,
+    /// The installer's last system call, where that signal may not be given.
+    Installed,
     /// The `mmap` that it has told of.
     Mapping { entered: bool },
+}
+
+impl Awaited {
+    /// Whether the program has not begun.
+    fn is_start(self) -> bool {
+        matches!(self, Self::Told | Self::Installed)
+    }
+}
+
+/// Whether this system call is the installer's last but that by which it tells: the areas are mapped, and the
+/// auxiliary vector names the image.
+fn is_last(number: u64, arguments: &[u64; 6]) -> bool {
+    let [_, size, access, .., mark] = *arguments;
+    number == libc::SYS_mprotect.unsigned_abs()
+        && (size, access, mark) == (PAGE as u64, PROT_READ, INSTALL_MARK)
+}
+
+/// Whether a thread has just given itself the signal at the end of the installer.
+fn has_told(registers: &Registers) -> bool {
+    registers.call_number() == libc::SYS_tgkill.unsigned_abs()
+        && registers.argument(5) == INSTALL_MARK
 }
 
 /// A mapping of a file that is executed.
@@ -304,12 +329,14 @@ impl Sites {
     }
 
     /// A program is about to begin in a process, with areas at these places.
-    pub(crate) fn begin(&mut self, process: &mut Process, places: [u64; AREAS]) {
+    /// `tells`: its thread gives itself a signal when they are mapped.
+    pub(crate) fn begin(&mut self, process: &mut Process, places: [u64; AREAS], tells: bool) {
         if places == [0; AREAS] {
             return self.lose(NO_ROOM);
         }
         process.sites = InProcess { places, ..InProcess::default() };
-        self.awaited.insert(process.pid, Awaited::Start);
+        let awaited = if tells { Awaited::Told } else { Awaited::Installed };
+        self.awaited.insert(process.pid, awaited);
     }
 
     /// A program is not counted.
@@ -319,36 +346,29 @@ impl Sites {
 
     /// A task is gone, or executes another program.
     pub(crate) fn forget(&mut self, task: i32) {
-        self.awaited.remove(&task);
+        if self.awaited.remove(&task).is_some_and(Awaited::is_start) {
+            self.lose(NO_SHIM);
+        }
     }
 
     /// Whether the thread must stop at its next system call.
     pub(crate) fn is_awaited(&self, thread: i32) -> bool {
-        self.awaited.contains_key(&thread)
+        self.awaited.get(&thread).is_some_and(|awaited| *awaited != Awaited::Told)
     }
 
     /// A thread of a process has stopped at a system call.
     pub(crate) fn at_syscall(&mut self, process: &mut Process, thread: i32) {
         let Some(awaited) = self.awaited.get(&thread).copied() else { return };
         match (awaited, ptrace::syscall_info(thread)) {
-            (Awaited::Start, Ok(SyscallStop::Entry { number, arguments, .. })) => {
-                if arguments[5] == INSTALL_MARK {
-                    return;
-                }
-                self.awaited.remove(&thread);
-                let pages = process.pages.clone();
-                match (image_of(process, thread), pages) {
-                    (Some(image), Some(pages)) => {
-                        self.start(process, image);
-                        process.sites.give_part(thread, &pages);
-                        // This call stands behind its stub, and before the one that it returns to.
-                        let is_seen = process.sites.sees_return(thread);
-                        count(pages.get(), number, if is_seen { SEEN } else { UNSEEN });
-                    }
-                    _ => self.lose(NO_SHIM),
+            (Awaited::Told, _) | (Awaited::Installed, Ok(SyscallStop::Exit { .. })) => {}
+            (Awaited::Installed, Ok(SyscallStop::Entry { number, arguments, .. })) => {
+                if is_last(number, &arguments) {
+                    self.start(process, thread);
+                } else if arguments[5] != INSTALL_MARK {
+                    // There is no image.
+                    self.forget(thread);
                 }
             }
-            (Awaited::Start, Ok(SyscallStop::Exit { .. })) => {}
             (Awaited::Mapping { .. }, Ok(SyscallStop::Entry { number, arguments, .. })) => {
                 let entered = number == SYS_MMAP && arguments[2] & PROT_EXEC != 0;
                 self.awaited.insert(thread, Awaited::Mapping { entered });
@@ -364,14 +384,22 @@ impl Sites {
                     self.patch(process.pid, &mut process.sites, None, is_it);
                 }
             }
-            (_, Ok(SyscallStop::Other) | Err(_)) => {
-                self.awaited.remove(&thread);
-            }
+            (_, Ok(SyscallStop::Other) | Err(_)) => self.forget(thread),
         }
     }
 
     /// Counts in all that a program has mapped before it begins.
-    fn start(&mut self, process: &mut Process, image: u64) {
+    fn start(&mut self, process: &mut Process, thread: i32) {
+        let (Some(image), Some(pages)) = (image_of(process, thread), process.pages.clone()) else {
+            return self.forget(thread);
+        };
+        self.awaited.remove(&thread);
+        self.write(process, image);
+        process.sites.give_part(thread, &pages);
+    }
+
+    /// Writes into all that a process has mapped.
+    fn write(&mut self, process: &mut Process, image: u64) {
         let pid = process.pid;
         let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return };
         let mappings = maps::parse(&text);
@@ -450,7 +478,15 @@ impl Sites {
     }
 
     /// Takes a signal away that was meant for the tracer.
-    pub(crate) fn takes(&mut self, process: &Process, thread: i32, signal: i32) -> bool {
+    pub(crate) fn takes(&mut self, process: &mut Process, thread: i32, signal: i32) -> bool {
+        if signal == INSTALL_NOTICE && self.awaited.get(&thread) == Some(&Awaited::Told) {
+            // What others send before is ignored: there are no handlers.
+            let is_there = ptrace::registers(thread).is_ok_and(|it| has_told(&it));
+            if is_there {
+                self.start(process, thread);
+            }
+            return is_there;
+        }
         let is_ours = signal == NOTICE
             && SignalInfo::of(thread).is_ok_and(|info| info.queued_value() == Some(INSTALL_MARK));
         if is_ours {
@@ -530,7 +566,12 @@ impl Sites {
                 clauses.push(format!("calls by {calls} of {file}, {why}"));
             }
         }
-        for (why, times) in &self.lost {
+        let mut lost = self.lost.clone();
+        let unbegun = self.awaited.values().filter(|awaited| awaited.is_start()).count();
+        if unbegun > 0 {
+            *lost.entry(NO_SHIM).or_default() += unbegun as u64;
+        }
+        for (why, times) in &lost {
             clauses.push(format!("calls of {}", units::counted(*times, why.0, why.1)));
         }
         let unseen = words.word(SEEN, MAPPED).saturating_sub(self.seen);
@@ -573,16 +614,6 @@ impl InProcess {
         if memory::write(thread, self.image + OWN, &at.to_ne_bytes()).is_ok() {
             self.part = part;
         }
-    }
-
-    /// Whether a thread that is in a system call returns to a jump of ours.
-    fn sees_return(&self, thread: i32) -> bool {
-        let mut jump = [0; JUMP];
-        let at = ptrace::registers(thread).map_or(0, |registers| registers.pc());
-        let is_read = memory::read(thread, at, &mut jump).is_ok_and(|length| length == JUMP);
-        let distance = i32::from_le_bytes([jump[1], jump[2], jump[3], jump[4]]);
-        let to = at.wrapping_add(JUMP as u64).wrapping_add_signed(distance.into());
-        is_read && jump[0] == 0xe9 && self.areas.iter().any(|area| area.holds(to))
     }
 
     /// Another thread or process is about to use the memory of this one, whose only thread stands still: both add

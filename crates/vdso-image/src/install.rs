@@ -9,14 +9,14 @@
 use core::sync::atomic::Ordering::Release;
 
 use crate::arch::start::forwarded;
+use crate::arch::syscall::{SYS_GETPID, SYS_MREMAP, SYS_MUNMAP, SYS_PRCTL, SYS_TGKILL};
 pub(crate) use crate::arch::syscall::{SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_SHMAT, syscall_5};
-use crate::arch::syscall::{SYS_MREMAP, SYS_MUNMAP, SYS_PRCTL};
 use crate::clock_file::map_clock;
 use crate::layout::{
-    AREA_SIZE, CONFIG_OFFSET, Config, Constants, FUNCTIONS, GRANULE, InstallStep, KERNEL_OFFSET,
-    KernelMapping, LIVE_OFFSET, LaunchParams, MAP_PRIVATE_THERE, MemoryMap, PAGE, SHARED_OFFSET,
-    Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE, TRUST_OFFSET,
-    Target, Threads,
+    AREA_SIZE, CONFIG_OFFSET, Config, Constants, FUNCTIONS, GRANULE, INSTALL_NOTICE, InstallStep,
+    KERNEL_OFFSET, KernelMapping, LIVE_OFFSET, LaunchParams, MAP_PRIVATE_THERE, MemoryMap, PAGE,
+    SHARED_OFFSET, Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE,
+    TRUST_OFFSET, Target, Threads,
 };
 use crate::slots::{image_base, session};
 
@@ -47,6 +47,7 @@ pub(crate) extern "C" fn install(params: &LaunchParams) -> u64 {
     let base = image_base();
     let counting = session().counting != 0;
     let (entry, kernel_base, areas) = (params.entry, params.kernel_base, params.areas);
+    let tells = params.tells != 0;
     let attach =
         || syscall(SYS_SHMAT, params.shared_id as usize, base + SHARED_OFFSET, SHM_REMAP, 0);
     if counting && failed(attach()) {
@@ -81,7 +82,18 @@ pub(crate) extern "C" fn install(params: &LaunchParams) -> u64 {
     if counting {
         shared.header.base.store(base as u64, Release);
     }
+    if tells {
+        tell_tracer();
+    }
     entry
+}
+
+/// Stops for the tracer, which writes into the areas now. Without one the signal is ignored: the program has no handlers
+/// yet. The tracer asks for it only where the signal is not blocked.
+fn tell_tracer() {
+    // The only thread has the number of its process.
+    let own = syscall(SYS_GETPID, 0, 0, 0, 0);
+    syscall(SYS_TGKILL, own, own, INSTALL_NOTICE as usize, 0);
 }
 
 /// Maps an area for code that the tracer writes. If something lies there, the tracer sees that it is not one.

@@ -93,6 +93,9 @@ pub const KERNEL_MAPPINGS: usize = 6;
 /// so that counters of system calls can leave them out. For `mmap` it is the offset in the file: whole pages on any
 /// kernel.
 pub const INSTALL_MARK: u64 = 0x0063_6c6f_636b_0000;
+/// The signal that a thread gives itself when the image is installed, if the tracer asks for it: `SIGURG`, which is ignored
+/// by default.
+pub const INSTALL_NOTICE: i32 = 23;
 
 /// [`Constants::mark`]: says that this is an image of clockscope's, in an order of bytes that no text has.
 pub const SESSION_MARK: u64 = 0x8c6c_6f63_6b73_63f1;
@@ -528,6 +531,8 @@ pub struct LaunchParams {
     pub clock_inode: u64,
     /// Where to map an area for code that counts system calls, of [`AREA_SIZE`] bytes; 0: nowhere.
     pub areas: [u64; AREAS],
+    /// 1 if the thread is to give itself [`INSTALL_NOTICE`] when the areas are mapped.
+    pub tells: u64,
     /// What the kernel knows of the process's memory, to tell it of the changed vector too.
     pub memory: MemoryMap,
 }

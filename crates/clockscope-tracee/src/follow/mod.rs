@@ -247,11 +247,11 @@ impl<'a> Follower<'a> {
         let process = self.processes.get_mut(index);
         process.command = stat.and_then(|stat| stat.name()).unwrap_or_default();
         match result {
-            Ok(Installed { pages, slot, wants_image, areas }) => {
+            Ok(Installed { pages, slot, wants_image, areas, tells }) => {
                 process.pages = pages.map(Rc::new);
                 process.image_slot = Some(slot);
                 if self.session.counts_sites {
-                    self.sites.begin(process, areas);
+                    self.sites.begin(process, areas, tells);
                 }
                 let watched = self.observers.watcher.as_ref().is_some_and(|w| w.wants_images());
                 if watched || wants_image {
@@ -374,7 +374,7 @@ impl<'a> Follower<'a> {
         if self.session.counts_sites
             && let Some(index) = self.processes.index_of(thread)
         {
-            let process = self.processes.get(index);
+            let process = self.processes.get_mut(index);
             if self.sites.takes(process, thread, signal) {
                 return 0;
             }

@@ -19,7 +19,7 @@ enum Differ {
     Never,
     /// The kernel makes a call again that a signal has interrupted, and counts an error and one more call.
     MadeAgain,
-    /// As well, and so many threads are cancelled, each maybe between the count and the call that it does not make
+    /// As well, and so many threads are cancelled or killed, each maybe between the count and the call that it does not make
     /// any more.
     NotMade(u64),
 }
@@ -47,6 +47,9 @@ const RUNS: &[Run] = &[
     ("site_times.c", &["handlers"], "", MadeAgain),
     ("site_times.c", &["forbids"], "", Never),
     ("site_times.c", &["leaps"], "", MadeAgain),
+    ("urgent.c", &["ignored"], "", Never),
+    ("urgent.c", &["handled"], "", Never),
+    ("urgent.c", &["sent"], "", NotMade(1)),
     ("signals.c", &[], "", MadeAgain),
     ("tree.c", &["fork"], "", Never),
     ("tree.c", &["exec"], "", Never),

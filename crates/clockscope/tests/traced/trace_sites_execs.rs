@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_exact;
 use crate::support::printed::Printed;
-use crate::support::running::{Report, Traced, rows, trace, untraced};
+use crate::support::running::{Report, Traced, Tracing, clockscope, rows, trace, untraced};
 use crate::support::{installed_or_skip, is_root_or_skip, placed};
 use skips::skip;
 
@@ -148,6 +148,64 @@ fn a_filter_that_looks_at_the_address_of_a_call_sees_the_programs() {
         return skip("filters of system calls are not allowed here");
     }
     let traced = trace(&["--via", "sites"], &command);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    assert_exact(&traced);
+}
+
+/// The launch code gives its thread a signal when it is done, and the thread itself before it maps a library; nobody else
+/// may see that.
+#[test]
+fn of_programs_that_find_the_signal_of_the_launch_as_it_was() {
+    for link in [Link::Static, Link::Dynamic] {
+        let Some(program) = builds::c("urgent", link) else { return };
+        for how in ["blocked", "pending", "ignored", "handled"] {
+            let command = words![program, how];
+            let plainly = untraced(&command);
+            let said = String::from_utf8_lossy(&plainly.stdout);
+            assert!(said.contains(&format!("result {how}: ")), "{plainly:?}");
+            let traced = trace(&["--via", "sites"], &command);
+            assert_eq!((traced.code(), &*traced.stdout), (0, &*said), "{traced:?}");
+            let report = traced.report();
+            let is_unseen = reasons_contain(&report, "loaded unseen");
+            let cannot_tell = link == Link::Dynamic && ["blocked", "pending"].contains(&how);
+            assert_eq!(is_unseen, cannot_tell, "{how}: {report:?}");
+            if !cannot_tell {
+                assert_exact(&traced);
+            }
+            assert!(!reasons_contain(&report, "without the shim"), "{how}: {report:?}");
+            assert_eq!(report.syscall("execve", "calls"), 2, "{how}: {traced:?}");
+        }
+    }
+}
+
+fn reasons_contain(report: &Report, what: &str) -> bool {
+    report.reasons("syscalls").iter().any(|reason| reason.contains(what))
+}
+
+/// Each of them begins while such signals come.
+#[test]
+fn of_programs_that_others_send_the_signal_of_the_launch() {
+    let Some(program) = builds::c("urgent", Link::Dynamic) else { return };
+    for _ in 0..5 {
+        let traced = trace(&["--via", "sites"], &words![program, "sent"]);
+        assert_eq!(traced.code(), 0, "{traced:?}");
+        assert_exact(&traced);
+        let report = traced.report();
+        assert!(!reasons_contain(&report, "without the shim"), "{report:?}");
+    }
+}
+
+/// The filter kills whoever gives the signal of the launch.
+#[test]
+fn below_a_filter_that_the_tracer_has_too() {
+    let Some(starter) = builds::c("urgent", Link::Dynamic) else { return };
+    let Some(program) = builds::c("reads", Link::Dynamic) else { return };
+    let starter = words![starter, "filtered"];
+    if !untraced(&[&starter[..], &words!["true"]].concat()).status.success() {
+        return skip("filters of system calls are not allowed here");
+    }
+    let below = [&starter[..], &words![clockscope()]].concat();
+    let traced = Tracing::below(&below, &["--via", "sites"], &words![program]).finish();
     assert_eq!(traced.code(), 0, "{traced:?}");
     assert_exact(&traced);
 }

@@ -29,6 +29,7 @@ const LAUNCH: Launch = Launch {
         clock_inode: 6,
         memory: NO_MEMORY,
         areas: [0; AREAS],
+        tells: 11,
     },
 };
 
@@ -61,6 +62,7 @@ fn the_code_reads_as_meant() {
     let memory = at + offset_of!(LaunchParams, memory);
     let expected = [5, 5, 5, 5, 5, 5, 6, 7, 7, 7, 7, 8, 10 << 32 | 9];
     assert_eq!(expected, std::array::from_fn(|n| words(memory + 8 * n)));
+    assert_eq!(words(at + offset_of!(LaunchParams, tells)), 11);
     // Where the image was copied from is given back.
     let image = "mov reg,7FFC00001000h";
     let at: Vec<usize> = (0..text.len()).filter(|index| text[*index] == image).collect();

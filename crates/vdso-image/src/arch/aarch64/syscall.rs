@@ -6,7 +6,9 @@ use crate::layout::INSTALL_MARK;
 
 pub(crate) const SYS_CLOSE: usize = 57;
 pub(crate) const SYS_FSTAT: usize = 80;
+pub(crate) const SYS_TGKILL: usize = 131;
 pub(crate) const SYS_PRCTL: usize = 167;
+pub(crate) const SYS_GETPID: usize = 172;
 pub(crate) const SYS_SHMAT: usize = 196;
 pub(crate) const SYS_MUNMAP: usize = 215;
 pub(crate) const SYS_MREMAP: usize = 216;

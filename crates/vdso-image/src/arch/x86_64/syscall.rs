@@ -13,8 +13,10 @@ pub(crate) const SYS_MUNMAP: usize = 11;
 pub(crate) const SYS_MREMAP: usize = 25;
 pub(crate) const SYS_MADVISE: usize = 28;
 pub(crate) const SYS_SHMAT: usize = 30;
+pub(crate) const SYS_GETPID: usize = 39;
 pub(crate) const SYS_EXECVE: usize = 59;
 pub(crate) const SYS_PRCTL: usize = 157;
+pub(crate) const SYS_TGKILL: usize = 234;
 
 /// A system call, marked as ours; the kernel's answer as it is.
 pub(crate) fn syscall_5(
