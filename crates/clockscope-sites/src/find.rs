@@ -161,6 +161,8 @@ pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
             }
         }
     }
+    // Segments need not be.
+    found.sites.sort_by_key(|site| site.syscall);
     let reached = reached(file, &code.segments, &ranges(&found.sites));
     let (windows, behind) = reached.split_at(found.sites.len());
     keep_apart(&mut found.sites, behind);

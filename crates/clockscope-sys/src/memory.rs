@@ -31,6 +31,37 @@ pub fn read(pid: i32, address: u64, into: &mut [u8]) -> io::Result<usize> {
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
 }
 
+/// Fills all parts, of which each says where it begins.
+///
+/// # Errors
+///
+/// As [`read`]; where not all can be read, `EFAULT`.
+pub fn read_parts(pid: i32, parts: &mut [(u64, Vec<u8>)]) -> io::Result<()> {
+    const BATCH: usize = 512;
+    for batch in parts.chunks_mut(BATCH) {
+        let wanted: usize = batch.iter().map(|(_, bytes)| bytes.len()).sum();
+        let remote = batch.iter().map(|(at, bytes)| remote(*at, bytes.len()));
+        let remote = remote.collect::<io::Result<Vec<_>>>()?;
+        let local = batch.iter_mut().map(|(_, bytes)| libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        });
+        let local: Vec<libc::iovec> = local.collect();
+        let count = remote.len() as libc::c_ulong;
+        // SAFETY: each local range is a part, which lives until the call returns; the kernel checks the others.
+        let read = unsafe {
+            libc::process_vm_readv(pid, local.as_ptr(), count, remote.as_ptr(), count, 0)
+        };
+        if read < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if usize::try_from(read) != Ok(wanted) {
+            return Err(io::Error::from_raw_os_error(libc::EFAULT));
+        }
+    }
+    Ok(())
+}
+
 /// Writes all of `bytes` at `address`, which must be writable in that process.
 ///
 /// # Errors

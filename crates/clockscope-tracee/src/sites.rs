@@ -379,9 +379,10 @@ impl Sites {
                 self.awaited.remove(&thread);
                 self.seen += 1;
                 let at = ptrace::registers(thread).map(|registers| registers.result());
-                if let (false, Ok(at)) = (is_error, at) {
+                let text = proc_text::read(format!("/proc/{}/maps", process.pid));
+                if let (false, Ok(at), Ok(text)) = (is_error, at, text) {
                     let is_it = |mapping: &Executed| mapping.start <= at && at < mapping.end;
-                    self.patch(process.pid, &mut process.sites, None, is_it);
+                    self.patch(process.pid, &text, &mut process.sites, None, is_it);
                 }
             }
             (_, Ok(SyscallStop::Other) | Err(_)) => self.forget(thread),
@@ -404,7 +405,7 @@ impl Sites {
         let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return };
         let mappings = maps::parse(&text);
         process.sites.begin(pid, image, &mappings, self.times);
-        self.patch(pid, &mut process.sites, None, |_| true);
+        self.patch(pid, &text, &mut process.sites, None, |_| true);
     }
 
     /// Looks at all files of a process that are executed.
@@ -433,20 +434,20 @@ impl Sites {
         if sites.areas.is_empty() {
             self.lose(NO_ROOM);
         } else {
-            self.patch(pid, &mut sites, Some(there), |_| true);
+            self.patch(pid, &text, &mut sites, Some(there), |_| true);
         }
         sites
     }
 
-    /// Counts in these mappings of files.
+    /// Counts in these mappings of files, of those that the kernel has listed.
     fn patch(
         &mut self,
         pid: i32,
+        text: &str,
         sites: &mut InProcess,
         there: Option<&There<'_>>,
         wanted: impl Fn(&Executed) -> bool,
     ) {
-        let Ok(text) = proc_text::read(format!("/proc/{pid}/maps")) else { return };
         for mapping in text.lines().filter_map(executed).filter(wanted) {
             let Some(found) = self.found(pid, &mapping) else {
                 self.lose(UNREADABLE);
@@ -710,11 +711,13 @@ impl InProcess {
                 let at = address.wrapping_add(bias);
                 mapping.start <= at && at < mapping.end
             };
-            let first = found.sites.iter().position(|site| is_here(site.syscall));
-            let first = first.unwrap_or(found.sites.len());
-            let sites = &found.sites[first..];
-            let end = sites.iter().position(|site| !is_here(site.syscall));
-            let sites = &sites[..end.unwrap_or(sites.len())];
+            // In ascending order.
+            let until = |end: u64| {
+                let end = end.wrapping_sub(bias);
+                found.sites.partition_point(|site| site.syscall < end)
+            };
+            let sites = found.sites.get(until(mapping.start)..until(mapping.end));
+            let sites = sites.unwrap_or_default();
             let mut here = Cow::Borrowed(sites);
             if let Some(there) = there {
                 let what = sites.iter().map(|site| match mapping.name == VDSO {
@@ -753,7 +756,7 @@ impl InProcess {
         let area = self.areas.iter_mut().find(is_near).ok_or(Why::TooFar)?;
         let (code, jumps) = area.add(sites, bias).ok_or(Why::TooFar)?;
         let memory = text(pid).map_err(|_| Why::TooFar)?;
-        let mut parts = Parts::read(&memory, sites, bias).map_err(|_| Why::Changed)?;
+        let mut parts = Parts::read(pid, &memory, sites, bias).map_err(|_| Why::Changed)?;
         // What is there must be what was looked at.
         let mut is_there = |at: u64, original: &[u8]| {
             let at = at.wrapping_add(bias);
@@ -770,13 +773,13 @@ impl InProcess {
             return Err(Why::Changed);
         }
         memory.write_all_at(&code.bytes, code.at).map_err(|_| Why::TooFar)?;
-        // What is written is known before it is.
-        Rc::make_mut(&mut self.jumps).extend(jumps.iter().cloned());
         for jump in &jumps {
             if let Some(there) = parts.at(jump.at, JUMP) {
                 there.copy_from_slice(&jump.bytes);
             }
         }
+        // What is written is known before it is.
+        Rc::make_mut(&mut self.jumps).extend(jumps);
         parts.write(&memory).map_err(|_| Why::TooFar)
     }
 }
@@ -787,7 +790,7 @@ struct Parts(Vec<(u64, Vec<u8>)>);
 
 impl Parts {
     /// Those of sites of a file, in ascending order.
-    fn read(memory: &File, sites: &[Site], bias: u64) -> std::io::Result<Self> {
+    fn read(pid: i32, text: &File, sites: &[Site], bias: u64) -> std::io::Result<Self> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for site in sites {
             let start = site.window.wrapping_add(bias);
@@ -803,13 +806,18 @@ impl Parts {
                 _ => ranges.push(start..end),
             }
         }
-        let read = |range: Range<u64>| {
+        let room = |range: Range<u64>| {
             let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-            let mut bytes = vec![0; length];
-            memory.read_exact_at(&mut bytes, range.start)?;
-            Ok((range.start, bytes))
+            (range.start, vec![0; length])
         };
-        ranges.into_iter().map(read).collect::<std::io::Result<_>>().map(Self)
+        let mut parts: Vec<(u64, Vec<u8>)> = ranges.into_iter().map(room).collect();
+        // Code that may be executed and not read is read as a debugger does.
+        if memory::read_parts(pid, &mut parts).is_err() {
+            for (start, bytes) in &mut parts {
+                text.read_exact_at(bytes, *start)?;
+            }
+        }
+        Ok(Self(parts))
     }
 
     /// The bytes at an address.
