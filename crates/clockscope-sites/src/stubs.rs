@@ -554,23 +554,27 @@ const IF_KEPT_ERROR: &[u8] = &[0x49, 0x81, 0xfb, 0x01, 0xf0, 0xff, 0xff, 0x73];
 
 /// Adds one to the word of a number, or of that in `r11`, at some distance from `rcx`.
 fn increment(number: Option<usize>, prefix: &[u8], distance: usize, code: &mut Vec<u8>) {
-    let word = |number: usize| {
-        u32::try_from(distance + 8 * number).expect("smaller than the table").to_le_bytes()
+    let put = |code: &mut Vec<u8>, instruction: &[u8], number: usize| {
+        let word = u32::try_from(distance + 8 * number).expect("smaller than the table");
+        code.extend(prefix);
+        code.extend(instruction);
+        code.extend(word.to_le_bytes());
     };
     // inc qword [rcx+word]
-    let fixed = |number: usize| [prefix, &[0x48, 0xff, 0x81], &word(number)].concat();
+    const FIXED: &[u8] = &[0x48, 0xff, 0x81];
     if let Some(number) = number {
-        return code.extend(fixed(number));
+        return put(code, FIXED, number);
     }
     // inc qword [rcx+r11*8+distance]
-    let any = [prefix, &[0x4a, 0xff, 0x84, 0xd9], &word(0)].concat();
-    let others = fixed(OTHERS);
-    let length = |bytes: &[u8]| u8::try_from(bytes.len()).expect("an instruction");
+    const ANY: &[u8] = &[0x4a, 0xff, 0x84, 0xd9];
+    let length = |instruction: &[u8]| {
+        u8::try_from(prefix.len() + instruction.len() + 4).expect("an instruction")
+    };
     // cmp r11, 500; jae others
-    code.extend([0x49, 0x81, 0xfb, 0xf4, 1, 0, 0, 0x73, length(&any) + 2]);
-    code.extend(&any);
-    code.extend([0xeb, length(&others)]);
-    code.extend(others);
+    code.extend([0x49, 0x81, 0xfb, 0xf4, 1, 0, 0, 0x73, length(ANY) + 2]);
+    put(code, ANY, 0);
+    code.extend([0xeb, length(FIXED)]);
+    put(code, FIXED, OTHERS);
 }
 
 /// `lea rcx, [rip+5]` and a jump without the distance.

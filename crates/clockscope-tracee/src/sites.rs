@@ -448,12 +448,13 @@ impl Sites {
         there: Option<&There<'_>>,
         wanted: impl Fn(&Executed) -> bool,
     ) {
+        let memory = text_of(pid).ok();
         for mapping in text.lines().filter_map(executed).filter(wanted) {
             let Some(found) = self.found(pid, &mapping) else {
                 self.lose(UNREADABLE);
                 continue;
             };
-            let patched = sites.patch(pid, &mapping, &found, there);
+            let patched = sites.patch((pid, memory.as_ref()), &mapping, &found, there);
             let mut of_mapping: BTreeMap<Why, u64> = BTreeMap::new();
             for (why, sites) in patched {
                 *of_mapping.entry(why).or_default() += sites;
@@ -664,7 +665,7 @@ impl InProcess {
         if self.jumps.is_empty() {
             return Ok(());
         }
-        let memory = text(pid)?;
+        let memory = text_of(pid)?;
         for jump in self.jumps.iter() {
             let mut found = [0; JUMP];
             if memory.read_exact_at(&mut found, jump.at).is_ok() && found == jump.bytes {
@@ -692,7 +693,7 @@ impl InProcess {
     /// Writes into a mapping; gives the sites that are left, by reason.
     fn patch(
         &mut self,
-        pid: i32,
+        process: (i32, Option<&File>),
         mapping: &Executed,
         found: &Found,
         there: Option<&There<'_>>,
@@ -734,7 +735,7 @@ impl InProcess {
                 }
                 here = Cow::Owned(displaced);
             }
-            let written = self.write(pid, mapping, &here, bias, there);
+            let written = self.write(process, mapping, &here, bias, there);
             let unwritten = written.err().map(|why| (why, here.len() as u64));
             left.extend(unwritten.filter(|(_, sites)| *sites > 0));
             let never = found.left.iter().filter(|left| is_here(left.syscall));
@@ -745,7 +746,7 @@ impl InProcess {
 
     fn write(
         &mut self,
-        pid: i32,
+        (pid, memory): (i32, Option<&File>),
         mapping: &Executed,
         sites: &[Site],
         bias: u64,
@@ -755,8 +756,8 @@ impl InProcess {
         let is_near = |area: &&mut Stubs| reaches(area.told_at(), &range);
         let area = self.areas.iter_mut().find(is_near).ok_or(Why::TooFar)?;
         let (code, jumps) = area.add(sites, bias).ok_or(Why::TooFar)?;
-        let memory = text(pid).map_err(|_| Why::TooFar)?;
-        let mut parts = Parts::read(pid, &memory, sites, bias).map_err(|_| Why::Changed)?;
+        let memory = memory.ok_or(Why::TooFar)?;
+        let mut parts = Parts::read(pid, memory, sites, bias).map_err(|_| Why::Changed)?;
         // What is there must be what was looked at.
         let mut is_there = |at: u64, original: &[u8]| {
             let at = at.wrapping_add(bias);
@@ -780,7 +781,7 @@ impl InProcess {
         }
         // What is written is known before it is.
         Rc::make_mut(&mut self.jumps).extend(jumps);
-        parts.write(&memory).map_err(|_| Why::TooFar)
+        parts.write(memory).map_err(|_| Why::TooFar)
     }
 }
 
@@ -833,7 +834,8 @@ impl Parts {
     }
 }
 
-fn text(pid: i32) -> std::io::Result<File> {
+/// The memory of a process, as a debugger writes it.
+fn text_of(pid: i32) -> std::io::Result<File> {
     File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))
 }
 
