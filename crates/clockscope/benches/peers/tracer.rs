@@ -41,8 +41,10 @@ pub(crate) enum Tracer {
 pub(crate) const TRACE_VDSO: Tracer = Tracer::Clockscope("trace --via none");
 /// clockscope, vDSO calls and counts of system calls.
 pub(crate) const TRACE_COUNTS: Tracer = Tracer::Clockscope("trace --counts-only");
-/// clockscope, vDSO calls, and system calls by code in the program.
+/// clockscope, vDSO calls, and system calls by code in the program, with errors and times.
 pub(crate) const TRACE_SITES: Tracer = Tracer::Clockscope("trace --via sites");
+/// The same without times.
+pub(crate) const TRACE_SITES_COUNTS: Tracer = Tracer::Clockscope("trace --via sites --counts-only");
 /// clockscope, vDSO calls and system calls with time and errors.
 pub(crate) const TRACE_TIME: Tracer = Tracer::Clockscope("trace");
 /// clockscope, the kernel's clock through the shim, not counted.

@@ -12,14 +12,16 @@ use crate::sections::exactness::{self, Tally};
 use crate::series::{Series, named, ratio_to, time_table};
 use crate::suite::{LAUNCH_LIMIT, Suite, path_of};
 use crate::tracer::{
-    STRACE, STRACE_SECCOMP, TRACE_COUNTS, TRACE_SITES, TRACE_TIME, TRACE_VDSO, Tracer,
+    STRACE, STRACE_SECCOMP, TRACE_COUNTS, TRACE_SITES, TRACE_SITES_COUNTS, TRACE_TIME, TRACE_VDSO,
+    Tracer,
 };
 
 /// The tracers to compare; `perf stat` with all its events only where there is time for it.
-fn tracers(suite: &Suite) -> [Tracer; 14] {
+fn tracers(suite: &Suite) -> [Tracer; 15] {
     [
         Tracer::Untraced,
         TRACE_VDSO,
+        TRACE_SITES_COUNTS,
         TRACE_SITES,
         TRACE_COUNTS,
         TRACE_TIME,
@@ -107,7 +109,9 @@ fn tallies(variants: &[Variant<Launch>]) -> Vec<Tally> {
 }
 
 fn write_ratio_verdicts(page: &mut Page, all: &[Series], what: &str) {
-    for (tracer, limit) in [(TRACE_SITES, 1.05), (TRACE_COUNTS, 1.5), (TRACE_TIME, 3.0)] {
+    for (tracer, limit) in
+        [(TRACE_SITES_COUNTS, 1.05), (TRACE_SITES, 1.15), (TRACE_COUNTS, 1.5), (TRACE_TIME, 3.0)]
+    {
         let slower = ratio_to(all, "untraced", &tracer.name());
         let what = format!("{what} under {}", tracer.name());
         page.verdict(&verdict(&what, Target::AtMost(limit), Unit::Ratio, slower));
