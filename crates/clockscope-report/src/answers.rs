@@ -75,6 +75,7 @@ fn system_calls(report: &TraceReport) -> String {
     };
     let calls = |waits| sum(|row| row.calls, waits);
     let time = |waits| sum(|row| row.time_total_ns, waits);
+    let unknown = sum(|row| if row.has_time() { 0 } else { row.calls }, false);
     let all = calls(false).saturating_add(calls(true));
     if all == 0 {
         return String::new();
@@ -87,9 +88,16 @@ fn system_calls(report: &TraceReport) -> String {
     }
     if time(false) > 0 {
         text += &format!("; {}", units::nanos(time(false)));
+        let mut without = Vec::new();
+        if unknown > 0 {
+            let calls = units::counted(unknown, "call whose time", "calls whose time");
+            without.push(format!("{calls} is not known"));
+        }
         if calls(true) > 0 {
-            let waiting = units::counted(calls(true), "call that waits", "calls that wait");
-            text += &format!(" without {waiting}");
+            without.push(units::counted(calls(true), "call that waits", "calls that wait"));
+        }
+        if !without.is_empty() {
+            text += &format!(" without {}", without.join(" and "));
         }
     }
     labelled("System calls", &text)
@@ -287,4 +295,29 @@ fn part_of(time_ns: u64, whole_ns: u64) -> String {
 #[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
 pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_whose_time_is_not_known_are_not_in_the_time() {
+        let row = |name: &str, calls, ns, timed| SyscallRow {
+            name: name.to_owned(),
+            calls,
+            time_total_ns: ns,
+            timed: Some(timed),
+            time_avg_within_ps: (ns > 0).then_some(1),
+            ..SyscallRow::default()
+        };
+        let syscalls = vec![row("read", 1_000, 70_000, 40), row("getppid", 3_000_000, 0, 40)];
+        let report = TraceReport { syscalls, ..TraceReport::default() };
+        let text = system_calls(&report);
+        let words = "3,001,000; 70 us without 3,000,000 calls whose time is not known";
+        assert_eq!(
+            text.split_whitespace().collect::<Vec<_>>().join(" "),
+            format!("System calls: {words}")
+        );
+    }
 }

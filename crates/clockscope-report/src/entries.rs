@@ -18,10 +18,21 @@ pub(super) struct Entry<'a> {
     pub(super) errors: Option<u64>,
     /// Time of all calls in nanoseconds; `None` if none was timed, or too few.
     pub(super) time_ns: Option<u64>,
+    /// The calls that this is the time of: all, or where the row stands for several, those of some.
+    pub(super) timed_calls: u64,
     /// Average in picoseconds; `None` if no call was timed, or too few.
     pub(super) average_ps: Option<u64>,
     pub(super) latency: Option<&'a Latency>,
     pub(super) kind: Kind,
+}
+
+impl Entry<'_> {
+    /// What decides where it stands among others: its time, and of system calls whose time is not known what they would
+    /// take if each took as long as the others. So many calls are not hidden at the end.
+    fn rank(&self, mean_ns: Option<u128>) -> Option<u128> {
+        let guess = || Some(mean_ns.filter(|_| self.via == "syscall")? * u128::from(self.calls));
+        self.time_ns.map(u128::from).or_else(guess)
+    }
 }
 
 /// What kind of call a row is of, in the order in which they are shown.
@@ -76,6 +87,7 @@ impl<'a> Calls<'a> {
             calls: row.calls,
             errors: Some(0),
             time_ns: row.has_time().then_some(row.time_total_ns),
+            timed_calls: if row.has_time() { row.calls } else { 0 },
             average_ps: row.has_time().then_some(row.time_avg_ps),
             latency: row.latency_ns.as_ref(),
             kind: match reads::source(&row.function, row.clock.as_deref()) {
@@ -83,13 +95,15 @@ impl<'a> Calls<'a> {
                 None => Kind::Other,
             },
         });
+        let is_timed = |row: &SyscallRow| self.syscalls_timed && row.has_time();
         let syscalls = self.syscalls.iter().map(|row| Entry {
             name: printable(&row.name),
             via: "syscall",
             calls: row.calls,
             errors: row.errors,
-            time_ns: (self.syscalls_timed && row.has_time()).then_some(row.time_total_ns),
-            average_ps: (self.syscalls_timed && row.has_time()).then_some(row.time_avg_ps),
+            time_ns: is_timed(row).then_some(row.time_total_ns),
+            timed_calls: if is_timed(row) { row.calls } else { 0 },
+            average_ps: is_timed(row).then_some(row.time_avg_ps),
             latency: row.latency_ns.as_ref(),
             kind: match reads::source(&row.name, None) {
                 Some(_) => Kind::Clock,
@@ -101,7 +115,8 @@ impl<'a> Calls<'a> {
         entries.sort_by(|a, b| a.name.cmp(&b.name).then(a.via.cmp(b.via)));
         // Stable sorts: the last one decides, those before it order its equals.
         if sort != SortBy::Name {
-            entries.sort_by_key(|e| Reverse((e.time_ns, e.calls)));
+            let mean_ns = mean_of_timed(&entries);
+            entries.sort_by_key(|e| Reverse((e.rank(mean_ns), e.calls)));
         }
         match sort {
             SortBy::Time => entries.sort_by_key(|e| e.kind),
@@ -111,6 +126,14 @@ impl<'a> Calls<'a> {
         }
         entries
     }
+}
+
+/// What a system call takes on average, of those whose time is known and that do not wait, in nanoseconds.
+fn mean_of_timed(entries: &[Entry]) -> Option<u128> {
+    let known = || entries.iter().filter(|e| e.via == "syscall" && e.kind != Kind::Waiting);
+    let calls: u128 = known().map(|e| u128::from(e.timed_calls)).sum();
+    let time: u128 = known().filter_map(|e| e.time_ns).map(u128::from).sum();
+    time.checked_div(calls)
 }
 
 /// Rows that a short table shows if it is not sorted by time.
@@ -142,6 +165,7 @@ fn sum<'a>(rows: &[Entry<'a>]) -> Entry<'a> {
         calls: add(|row| row.calls),
         errors: sum_of_known(rows),
         time_ns: is_timed.then(|| add(|row| row.time_ns.unwrap_or_default())),
+        timed_calls: add(|row| row.timed_calls),
         average_ps: None,
         latency: None,
         kind: rows.first().map_or(Kind::Other, |row| row.kind),
@@ -213,6 +237,25 @@ mod tests {
         for sort in [SortBy::Time, SortBy::Calls, SortBy::Errors, SortBy::Name] {
             assert_eq!(calls(&shortened(&entries, sort)), calls(&entries), "{sort:?}");
         }
+    }
+
+    #[test]
+    fn many_calls_whose_time_is_not_known_are_shown_and_make_no_other_cheaper() {
+        let unknown = SyscallRow { timed: Some(40), ..syscall("getppid", 3_000_000, 0, 0) };
+        let mut syscalls: Vec<SyscallRow> =
+            (0..20_u64).map(|n| syscall(&format!("call{n}"), 10, 0, 50_000 + n)).collect();
+        syscalls.push(unknown);
+        let calls = Calls { vdso: &[], syscalls: &syscalls, syscalls_timed: true };
+        let entries = shortened(&calls.entries(SortBy::Time), SortBy::Time);
+        assert_eq!((entries[0].name.as_str(), entries[0].time_ns), ("getppid", None));
+        let table = crate::table::render(&entries, &crate::columns::DEFAULT, 80);
+        let total = table.lines().last().expect("a total");
+        // 200 calls of 5 us, and not 3,000,200 of nothing.
+        assert!(total.contains(" 5.001 "), "{table}");
+        // Behind the others if all are few.
+        syscalls.last_mut().expect("a row").calls = 3;
+        let calls = Calls { vdso: &[], syscalls: &syscalls, syscalls_timed: true };
+        assert_eq!(calls.entries(SortBy::Time).last().map(|e| e.name.as_str()), Some("getppid"));
     }
 
     #[test]

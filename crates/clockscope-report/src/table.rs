@@ -60,7 +60,7 @@ impl Total {
             time_ns: timed()
                 .next()
                 .map(|_| timed().filter_map(|e| e.time_ns).map(u128::from).sum()),
-            timed_calls: timed().map(|e| u128::from(e.calls)).sum(),
+            timed_calls: timed().map(|e| u128::from(e.timed_calls)).sum(),
             calls: entries.iter().map(|e| u128::from(e.calls)).sum(),
             errors: sum_of_known(entries),
         }

@@ -207,7 +207,7 @@ impl Time {
         let part = u64::try_from(part).unwrap_or(u64::MAX);
         self.known_ns = self.known_ns.saturating_add(part);
         self.known += new;
-        self.timed += new;
+        self.timed += row.timed.map_or(new, |timed| timed.min(new));
         self.some_timed |= new > 0;
         self.unknown = self.unknown.saturating_sub(untimed);
     }

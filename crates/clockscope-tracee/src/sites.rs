@@ -7,9 +7,9 @@
 //! A signal that comes while a thread is in a stub is given to it when it is behind: handlers that look where
 //! they came from (unwinding, the cancellation of threads, restartable sequences) find the program's own code.
 
-use std::borrow::Cow;
 mod words;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::ops::Range;

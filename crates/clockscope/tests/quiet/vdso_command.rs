@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -150,7 +151,10 @@ fn a_saved_image_is_measured_like_the_mapped_one() {
 #[test]
 fn another_process_is_shown_or_the_refusal_says_what_to_try() {
     let mut child =
-        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // A new program goes on before the kernel has mapped its vDSO; one that answers has it.
+    child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     let pid = child.id().to_string();
     let output = clockscope(&["--pid", &pid, "--dump", "-"]);
     drop(child.stdin.take());

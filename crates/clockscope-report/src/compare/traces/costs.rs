@@ -18,14 +18,15 @@ pub(super) fn of_vdso(row: &VdsoRow, report: &TraceReport) -> Option<Cost> {
     })
 }
 
-/// The cost of a system call. All are timed, so that the average is exact for this run; but it contains waits and
-/// what else ran on the machine, and is twice or half as much in the next run of the same program. So nothing is
+/// The cost of a system call. All are timed, or enough of them to know the average of this run; but it contains waits
+/// and what else ran on the machine, and is twice or half as much in the next run of the same program. So nothing is
 /// said of how it changes, except for reads of clocks, which do not wait.
 pub(super) fn of_syscall(row: &SyscallRow) -> Option<Cost> {
     let is_read = reads::source(&row.name, None).is_some() && row.calls >= TIMED_MIN;
     (row.time_total_ns > 0).then(|| Cost {
         average_ps: row.time_avg_ps,
-        within_ps: is_read.then_some(row.time_avg_ps / 3),
+        within_ps: is_read
+            .then(|| (row.time_avg_ps / 3).saturating_add(row.time_avg_within_ps.unwrap_or(0))),
     })
 }
 
