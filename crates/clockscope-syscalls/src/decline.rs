@@ -8,28 +8,18 @@ use std::io;
 #[non_exhaustive]
 pub enum BpfDecline {
     /// The program was compiled without the eBPF part.
-    #[error(
-        "clockscope was built without clang and so without eBPF; build it again with clang, or use \
-         --via ptrace"
-    )]
+    #[error("clockscope was built without clang and so without eBPF; build it again with clang")]
     NotBuilt,
     /// The kernel refuses eBPF to this user.
-    #[error(
-        "eBPF is not allowed; run as root or with CAP_BPF and CAP_PERFMON, or use --via \
-         ptrace"
-    )]
+    #[error("eBPF is not allowed; run as root or with CAP_BPF and CAP_PERFMON")]
     NotAllowed,
     /// The kernel does not describe its own types.
     #[error(
-        "the kernel has no /sys/kernel/btf/vmlinux; use a kernel built with CONFIG_DEBUG_INFO_BTF, \
-         or --via ptrace"
+        "the kernel has no /sys/kernel/btf/vmlinux; use a kernel built with CONFIG_DEBUG_INFO_BTF"
     )]
     NoBtf,
     /// The kernel refused a part of it: what was done, and its answer in one line.
-    #[error(
-        "the kernel refused to {what}: {reason}; Linux 5.12 or newer is needed, or use --via \
-         ptrace"
-    )]
+    #[error("the kernel refused to {what}: {reason}; Linux 5.12 or newer is needed")]
     Refused {
         /// What was attempted, as a verb with its object.
         what: String,

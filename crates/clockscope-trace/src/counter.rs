@@ -6,7 +6,7 @@ use std::rc::Rc;
 use anyhow::Context;
 use vdso_image::layout::INSTALL_MARK;
 
-use crate::options::{CountOptions, Via};
+use crate::options::{CountOptions, Via, WithoutBpf};
 use clockscope_model::trace::DeclineRow;
 use clockscope_syscalls::bpf::{BpfCounter, BpfOptions};
 use clockscope_syscalls::filter::Filter;
@@ -27,6 +27,8 @@ pub enum Counter {
     Ptrace(Rc<RefCell<PtraceCounter>>),
     /// In the program; who follows it has the counts.
     Sites,
+    /// So, or at every stop if that cannot be done in the program that is started; see [`Self::settled`].
+    SitesOrPtrace(Rc<RefCell<PtraceCounter>>),
     /// Not any more; what was counted until then.
     Over(Box<Counted>),
     /// Not at all.
@@ -54,6 +56,14 @@ impl SyscallObserver for Observing {
     }
 }
 
+fn ptrace_counter(options: &CountOptions, program: Option<i32>) -> Rc<RefCell<PtraceCounter>> {
+    let mut counter = PtraceCounter::new(options.breakdown, INSTALL_MARK);
+    if let Some(program) = program {
+        counter.begun(program, program, execve());
+    }
+    Rc::new(RefCell::new(counter))
+}
+
 /// The number of `execve`.
 fn execve() -> u32 {
     u32::try_from(libc::SYS_execve).expect("numbers of system calls are small")
@@ -75,27 +85,51 @@ impl Counter {
         let program = program.into();
         match options.via {
             Via::None => Ok(Self::None),
-            Via::Ptrace => Ok(Self::by_ptrace(options, program)),
+            Via::Ptrace => Ok(Self::Ptrace(ptrace_counter(options, program))),
             Via::Sites => Ok(Self::Sites),
-            Via::Bpf | Via::Both => {
-                Self::by_bpf(options, filter, program, warn).context("cannot count by eBPF")
+            Via::Bpf | Via::Both => Self::by_bpf(options, filter, program, warn)
+                .map_err(|why| anyhow::anyhow!("cannot count by eBPF: {why}, or use --via ptrace")),
+            Via::Auto => Self::by_bpf(options, filter, program, warn)
+                .or_else(|why| Ok(Self::without_bpf(options, program, &why, warn))),
+        }
+    }
+
+    fn without_bpf(
+        options: &CountOptions,
+        program: Option<i32>,
+        why: &BpfDecline,
+        warn: &dyn Fn(&str),
+    ) -> Self {
+        match options.without_bpf {
+            WithoutBpf::Sites => {
+                let times = if options.time { ", which estimates their times," } else { "" };
+                warn(&format!(
+                    "counting system calls by code in the program{times} because {why}, \
+                     or use --via ptrace, about 20 us each"
+                ));
+                Self::SitesOrPtrace(ptrace_counter(options, program))
             }
-            Via::Auto => Self::by_bpf(options, filter, program, warn).or_else(|why| {
+            WithoutBpf::Nobody => {
+                warn(&format!(
+                    "not counting system calls of a program that clockscope does not follow, because {why}"
+                ));
+                Self::None
+            }
+            WithoutBpf::Ptrace => {
                 warn(&format!(
                     "counting system calls by ptrace, about 20 us each, because {why}; \
                      --via none counts vDSO calls only and costs almost nothing"
                 ));
-                Ok(Self::by_ptrace(options, program))
-            }),
+                Self::Ptrace(ptrace_counter(options, program))
+            }
         }
     }
 
-    fn by_ptrace(options: &CountOptions, program: Option<i32>) -> Self {
-        let mut counter = PtraceCounter::new(options.breakdown, INSTALL_MARK);
-        if let Some(program) = program {
-            counter.begun(program, program, execve());
-        }
-        Self::Ptrace(Rc::new(RefCell::new(counter)))
+    /// Who has counted, if it is known only now that the program has begun; `in_program`: code in it.
+    #[must_use]
+    pub fn settled(&self, in_program: bool) -> Option<Self> {
+        let Self::SitesOrPtrace(counter) = self else { return None };
+        Some(if in_program { Self::Sites } else { Self::Ptrace(Rc::clone(counter)) })
     }
 
     fn by_bpf(
@@ -130,7 +164,9 @@ impl Counter {
     /// Who must see every system call, if anybody.
     pub fn observer(&self) -> Option<Observing> {
         match self {
-            Self::Ptrace(counter) => Some(Observing(Rc::clone(counter))),
+            Self::Ptrace(counter) | Self::SitesOrPtrace(counter) => {
+                Some(Observing(Rc::clone(counter)))
+            }
             Self::Bpf(_) | Self::Sites | Self::Over(_) | Self::None => None,
         }
     }
@@ -158,7 +194,7 @@ impl Counter {
         let (name, losses) = (self.name(), self.losses());
         Ok(match self {
             Self::None => Self::None,
-            Self::Sites => Self::Sites,
+            Self::Sites | Self::SitesOrPtrace(_) => Self::Sites,
             _ => Self::Over(Box::new(Counted { name, tallies, cost, losses })),
         })
     }
@@ -168,7 +204,7 @@ impl Counter {
         match self {
             Self::Bpf(_) => "bpf",
             Self::Ptrace(_) => "ptrace",
-            Self::Sites => "sites",
+            Self::Sites | Self::SitesOrPtrace(_) => "sites",
             Self::Over(counted) => counted.name,
             Self::None => "none",
         }
@@ -187,7 +223,7 @@ impl Counter {
             ),
             Self::Ptrace(counter) => (counter.borrow().read(), counter.borrow().cost()),
             Self::Over(counted) => (counted.tallies.clone(), counted.cost),
-            Self::Sites | Self::None => (Vec::new(), ProbeCost::default()),
+            Self::Sites | Self::SitesOrPtrace(_) | Self::None => (Vec::new(), ProbeCost::default()),
         })
     }
 
@@ -196,7 +232,9 @@ impl Counter {
         let counter = match self {
             Self::Bpf(counter) => counter,
             Self::Over(counted) => return counted.losses.clone(),
-            Self::Ptrace(_) | Self::Sites | Self::None => return Vec::new(),
+            Self::Ptrace(_) | Self::Sites | Self::SitesOrPtrace(_) | Self::None => {
+                return Vec::new();
+            }
         };
         let losses = counter.borrow().losses().unwrap_or_default();
         let row = |reason: String| DeclineRow {

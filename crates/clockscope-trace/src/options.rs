@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Via {
-    /// eBPF where allowed, ptrace otherwise
+    /// eBPF where allowed; otherwise code in the program if that can answer, or ptrace
     Auto,
     /// eBPF on raw_syscalls; needs root, or CAP_BPF and CAP_PERFMON
     Bpf,
@@ -19,11 +19,22 @@ pub enum Via {
 }
 
 impl Via {
-    /// Whether code in the program counts.
+    /// Whether code in the program is asked for.
     #[must_use]
     pub fn has_sites(self) -> bool {
         matches!(self, Self::Sites | Self::Both)
     }
+}
+
+/// Ways to count system calls without privileges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithoutBpf {
+    /// Code in the program.
+    Sites,
+    /// ptrace, because code in the program cannot tell what is asked for.
+    Ptrace,
+    /// Nobody, because the program is left alone.
+    Nobody,
 }
 
 /// Calls whose callers are wanted.
@@ -53,6 +64,8 @@ pub enum CountBy {
 pub struct CountOptions {
     /// By whom.
     pub via: Via,
+    /// By whom where eBPF is not allowed and the user leaves the choice to clockscope.
+    pub without_bpf: WithoutBpf,
     /// Measure the time of each call, too.
     pub time: bool,
     /// Keep the distribution of these times.

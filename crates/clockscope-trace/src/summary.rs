@@ -482,10 +482,7 @@ fn not_counted(source: &Source<'_>) -> Vec<DeclineRow> {
     let mut rows = declines(&source.outcome.processes);
     rows.extend(source.counter.losses());
     let of_sites = source.outcome.processes.lost_sites.iter().map(String::as_str);
-    let is_apart = source.per_process || source.per_thread;
-    let only_all = matches!(source.counter, Counter::Sites) && is_apart;
-    let only_all = only_all.then_some("by process and thread: only of all together");
-    rows.extend(of_sites.chain(only_all).map(|reason| DeclineRow {
+    rows.extend(of_sites.map(|reason| DeclineRow {
         pid: 0,
         command: Foreign::default(),
         what: "syscalls".to_owned(),

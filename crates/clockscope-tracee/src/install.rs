@@ -121,7 +121,7 @@ fn not_shown(pid: i32, error: &std::io::Error) -> Decline {
 
 /// Where code goes that counts system calls; nowhere if a filter might not allow that.
 fn areas(session: &Session, pid: i32) -> [u64; AREAS] {
-    let wanted = session.counts_sites && !has_foreign_filter(session, pid);
+    let wanted = session.counts_sites() && !has_foreign_filter(session, pid);
     let maps = wanted.then(|| clockscope_sys::proc_text::read(format!("/proc/{pid}/maps")).ok());
     maps.flatten().map_or([0; AREAS], |text| sites::places(&vdso_reader::maps::parse(&text), 0..0))
 }

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
-use vdso_image::layout::InstallStep;
+use vdso_image::layout::{AREAS, InstallStep};
 
 pub use attached::{Arrivals, Left};
 pub use launched::{Followed, Following};
@@ -220,7 +220,7 @@ impl<'a> Follower<'a> {
     }
 
     fn resume(&self, thread: i32, signal: i32) {
-        let all = self.observers.syscalls.is_some();
+        let all = self.observers.syscalls.is_some() && !self.session.counts_sites();
         let watched = self.new_tasks.is_watched(thread)
             || self.awaited_images.is_expected(thread)
             || self.sites.is_awaited(thread)
@@ -244,13 +244,19 @@ impl<'a> Follower<'a> {
         let stat = ProcStat::of(pid);
         let spare = &mut self.processes.spare;
         let result = install(self.session, pid, number, stat.as_ref(), spare);
+        let begins = pid == self.program && !std::mem::replace(&mut self.has_begun, true);
+        let has_areas = result.as_ref().is_ok_and(|installed| installed.areas != [0; AREAS]);
+        if begins && !has_areas && self.observers.syscalls.is_some() {
+            // Nothing has been counted yet; who listens counts all.
+            self.session.leave_sites();
+        }
         let process = self.processes.get_mut(index);
         process.command = stat.and_then(|stat| stat.name()).unwrap_or_default();
         match result {
             Ok(Installed { pages, slot, wants_image, areas, tells }) => {
                 process.pages = pages.map(Rc::new);
                 process.image_slot = Some(slot);
-                if self.session.counts_sites {
+                if self.session.counts_sites() {
                     self.sites.begin(process, areas, tells);
                 }
                 let watched = self.observers.watcher.as_ref().is_some_and(|w| w.wants_images());
@@ -260,18 +266,18 @@ impl<'a> Follower<'a> {
             }
             Err(decline) => {
                 process.declines.push((process.command.clone(), decline));
-                if self.session.counts_sites {
+                if self.session.counts_sites() {
                     self.sites.lose(sites::NO_SHIM);
                 }
             }
         }
         // What executes the program is not counted itself, and this call is the program's.
-        if self.session.counts_sites && pid == self.program && !self.has_begun {
-            self.has_begun = true;
-            if let Some(pages) = &self.processes.get(index).pages {
-                // It has succeeded.
-                sites::count(pages.get(), SYS_EXECVE, clockscope_sites::SEEN);
-            }
+        if begins
+            && self.session.counts_sites()
+            && let Some(pages) = &self.processes.get(index).pages
+        {
+            // It has succeeded.
+            sites::count(pages.get(), SYS_EXECVE, clockscope_sites::SEEN);
         }
     }
 
@@ -334,7 +340,8 @@ impl<'a> Follower<'a> {
         {
             self.sites.at_syscall(self.processes.get_mut(index), thread);
         }
-        if let Some(observer) = &mut self.observers.syscalls
+        if !self.session.counts_sites()
+            && let Some(observer) = &mut self.observers.syscalls
             && let Some(index) = self.processes.index_of(thread)
         {
             observer.stopped(self.processes.get(index).pid, thread);
@@ -371,7 +378,7 @@ impl<'a> Follower<'a> {
 
     /// A tracee is about to be given a signal; gives the signal that it really gets.
     fn given(&mut self, thread: i32, signal: i32) -> i32 {
-        if self.session.counts_sites
+        if self.session.counts_sites()
             && let Some(index) = self.processes.index_of(thread)
         {
             let process = self.processes.get_mut(index);

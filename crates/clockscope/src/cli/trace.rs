@@ -13,7 +13,7 @@ use clockscope_report::options::SortBy;
 use clockscope_report::what_if::Question;
 use clockscope_syscalls::Breakdown;
 use clockscope_syscalls::filter::Filter;
-use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
+use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via, WithoutBpf};
 use clockscope_tracee::lacks;
 
 /// Options of `clockscope trace`.
@@ -189,6 +189,13 @@ impl TraceArgs {
     pub(crate) fn counting(&self) -> CountOptions {
         CountOptions {
             via: if self.no_syscalls { Via::None } else { self.via },
+            without_bpf: if self.no_follow {
+                WithoutBpf::Nobody
+            } else if self.attaches() || self.sites_lack().is_some() {
+                WithoutBpf::Ptrace
+            } else {
+                WithoutBpf::Sites
+            },
             time: !self.counts_only,
             latency: self.keeps_latency(),
             breakdown: match (self.per_thread, self.per_process) {
@@ -240,7 +247,7 @@ impl TraceArgs {
         if let Some(lacks) = lacks::CALLERS.filter(|_| self.callers.is_some()) {
             return Some(format!("--callers: {lacks}"));
         }
-        if let Some(refused) = self.sites_refused() {
+        if let Some(refused) = self.via_refused() {
             return Some(refused);
         }
         let output = self.output.as_ref().map(|path| path.to_string_lossy())?;
@@ -250,22 +257,48 @@ impl TraceArgs {
             .then(|| format!("-o '{output}': {}", habits::NO_PIPE))
     }
 
-    /// Why code in the program cannot count what is asked for.
-    fn sites_refused(&self) -> Option<String> {
-        let via = self.via.to_possible_value().filter(|_| self.via.has_sites())?;
-        if let Some(lacks) = lacks::SITES {
-            return Some(format!("--via {}: {lacks}", via.get_name()));
+    /// Why system calls cannot be counted in the way that is named.
+    fn via_refused(&self) -> Option<String> {
+        if self.no_follow && self.via == Via::Ptrace {
+            return Some(
+                "--via ptrace: this stops the program at each call, and --no-follow lets go of it \
+                 before; try --via bpf"
+                    .to_owned(),
+            );
         }
+        let via = self.via.to_possible_value().filter(|_| self.via.has_sites())?;
         let why = if self.attaches() && self.via == Via::Both {
-            "compares the counts of programs that clockscope starts, not of running ones"
-        } else if self.no_follow {
-            "must be told of the libraries that the program loads, and --no-follow lets go of it before"
-        } else if self.top && self.via == Via::Sites {
-            "is read at the end, and --top shows counts before"
+            Some(
+                "this compares the counts of programs that clockscope starts, not of running ones; \
+                 try --via bpf",
+            )
         } else {
-            return None;
+            self.sites_lack()
         };
-        Some(format!("--via {}: this {why}; try --via bpf", via.get_name()))
+        why.map(|why| format!("--via {}: {why}", via.get_name()))
+    }
+
+    /// What code in the program cannot do that is asked for, and what to try.
+    fn sites_lack(&self) -> Option<&'static str> {
+        let is_alone = self.via != Via::Both;
+        if lacks::SITES.is_some() {
+            lacks::SITES
+        } else if self.no_follow {
+            Some(
+                "this must be told of the libraries that the program loads, and --no-follow lets go \
+                 of it before; try --via bpf",
+            )
+        } else if self.top && is_alone {
+            Some("this is read at the end, and --top shows counts before; try --via bpf")
+        } else if (self.per_process || self.per_thread) && is_alone {
+            Some("this does not tell processes and threads apart; try --via bpf or --via ptrace")
+        } else if self.latency && is_alone {
+            Some(
+                "this times only some calls, and keeps no distribution; try --via bpf or --via ptrace",
+            )
+        } else {
+            None
+        }
     }
 
     /// The calls whose callers are to be sampled: as said, and those of the vDSO where the form

@@ -64,11 +64,11 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let mut prepared = Prepared::fork(&path, &args.command, &mask)?;
     let mut session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
     let counting = args.counting();
-    if counting.via.has_sites() {
-        session.count_sites(!args.counts_only);
-    }
     prepared.until_ready()?;
     let counter = Counter::start(&counting, &filter, prepared.pid(), say(args))?;
+    if counting.via.has_sites() || matches!(counter, Counter::SitesOrPtrace(_)) {
+        session.count_sites(!args.counts_only);
+    }
     let how = following(args);
     if how != Following::Start {
         session.allow_timing()?;
@@ -81,6 +81,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     session.stop_timing();
     let seen = observers.finish(&outcome.processes);
     drop(stage);
+    let settled = counter.settled(session.counts_sites());
     if let Some(error) = &outcome.failure {
         let (code, message) = program::refused(&path, error);
         super::warn_user(&message);
@@ -91,7 +92,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
             command: &args.command,
             session: &session,
             outcome: &outcome,
-            counter: &counter,
+            counter: settled.as_ref().unwrap_or(&counter),
             costs,
             clock: Clock::Kernel,
             latency: args.keeps_latency(),
@@ -102,7 +103,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         seen,
     )?;
     report.what_if = args.what_if.map(|question| what_if::answer(&report, question));
-    drop((observer, counter));
+    drop((observer, settled, counter));
     outputs.write(&mut report, args, &options);
     if outcome.followed.left {
         let pid = outcome.processes.get(0).pid;

@@ -29,6 +29,9 @@ trace --sort cals ls | 2 | --sort has no value cals; did you mean calls? there a
 trace --via both -p 7 | 2 | --via both: this compares the counts of programs that clockscope starts, not of running ones; try --via bpf
 trace --via both --no-follow ls | 2 | --via both: this must be told of the libraries that the program loads, and --no-follow lets go of it before; try --via bpf
 trace --via sites --top ls | 2 | --via sites: this is read at the end, and --top shows counts before; try --via bpf
+trace --via sites --per-process ls | 2 | --via sites: this does not tell processes and threads apart; try --via bpf or --via ptrace
+trace --via sites --latency ls | 2 | --via sites: this times only some calls, and keeps no distribution; try --via bpf or --via ptrace
+trace --via ptrace --no-follow ls | 2 | --via ptrace: this stops the program at each call, and --no-follow lets go of it before; try --via bpf
 trace --no-syscalls --via bpf ls | 2 | --no-syscalls does not go with --via; leave one out
 trace --callers=none ls | 2 | --callers has no value none; there are vdso, syscalls, all
 trace --callers all | 127 | all: command not found; is it in PATH? or do you mean --callers=all?

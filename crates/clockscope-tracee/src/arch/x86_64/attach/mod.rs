@@ -155,7 +155,7 @@ fn attach_traced(
     }
     let shared_id = u64::from(pages.id().cast_unsigned());
     let map = Work::Map { at: base, areas: patch.areas, shared_id, live_id };
-    if how.session.counts_sites {
+    if how.session.counts_sites() {
         // While the threads run: this takes its time.
         how.sites.look_at_files(through);
     }
@@ -286,7 +286,7 @@ fn redirect(
         let _ = patch.put_back(through);
         threads.resume_all(Resume::Run);
     })?;
-    let counts = how.session.counts_sites;
+    let counts = how.session.counts_sites();
     Ok(if counts { count_sites(how, threads, through, (pages, patch)) } else { <_>::default() })
 }
 

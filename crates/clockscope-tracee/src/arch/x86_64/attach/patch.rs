@@ -97,7 +97,7 @@ impl Patch {
             old_areas: sites::old_areas(pid, maps),
             room_is_used,
         };
-        if session.counts_sites {
+        if session.counts_sites() {
             patch.areas = sites::places(maps, base..base + TOTAL_SIZE as u64);
         }
         let functions = kernel.functions().map(|symbol| (symbol.offset, symbol.size));
