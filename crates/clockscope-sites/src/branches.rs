@@ -6,7 +6,7 @@ use std::ops::Range;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 
 use crate::elf::Code;
-use crate::find::Segment;
+use crate::find::{Segment, in_parts};
 
 /// A short branch reaches this far.
 const SHORT: u64 = 128;
@@ -195,34 +195,51 @@ fn decode(bytes: &[u8], start: u64) -> Decoded {
 /// Those of these ranges into which four bytes behind a byte of a near branch lead, wherever such bytes are: each
 /// branch is among them. A branch to the first address of a range does not count.
 pub(crate) fn reached(file: &[u8], segments: &[Segment], windows: &[Range<u64>]) -> Vec<bool> {
-    let mut reached = vec![false; windows.len()];
+    /// Bytes that are looked at in one go.
+    const PIECE: usize = 1 << 14;
     let mut marks: Vec<(u64, usize)> = Vec::new();
     for (index, window) in windows.iter().enumerate() {
         marks.extend((window.start + 1..=window.end).map(|address| (address, index)));
     }
     marks.sort_unstable();
     let marked = Marked::new(&marks);
+    let mut pieces = Vec::new();
     for segment in segments {
         let whole = segment.address..segment.address + segment.size;
-        let Some(bytes) = segment.bytes(file, &whole) else { continue };
-        for at in memchr::memchr3_iter(0xe8, 0xe9, 0x0f, bytes) {
-            let field = match bytes[at] {
-                0x0f if bytes.get(at + 1).is_some_and(|next| next >> 4 == 8) => at + 2,
-                0x0f => continue,
-                _ => at + 1,
-            };
-            let Some(distance) = bytes.get(field..field + 4) else { continue };
-            let distance = i32::from_le_bytes([distance[0], distance[1], distance[2], distance[3]]);
-            let to = (segment.address + field as u64 + 4).wrapping_add_signed(distance.into());
-            if marked.may_have(to) {
-                let first = marks.partition_point(|(address, _)| *address < to);
-                for (_, index) in marks[first..].iter().take_while(|(address, _)| *address == to) {
-                    reached[*index] = true;
-                }
-            }
+        let bytes = segment.bytes(file, &whole).unwrap_or_default();
+        let starts = (0..bytes.len()).step_by(PIECE);
+        pieces.extend(starts.map(|at| (segment.address + at as u64, &bytes[at..])));
+    }
+    let targets = in_parts(&pieces, |pieces| {
+        let mut targets = Vec::new();
+        for (address, bytes) in pieces {
+            let near = near_branches(*address, bytes, PIECE);
+            targets.extend(near.filter(|target| marked.may_have(*target)));
+        }
+        targets
+    });
+    let mut reached = vec![false; windows.len()];
+    for target in targets.into_iter().flatten() {
+        let first = marks.partition_point(|(address, _)| *address < target);
+        for (_, index) in marks[first..].iter().take_while(|(address, _)| *address == target) {
+            reached[*index] = true;
         }
     }
     reached
+}
+
+/// Where near branches would go whose first byte is one of the first `size` of these.
+fn near_branches(address: u64, bytes: &[u8], size: usize) -> impl Iterator<Item = u64> {
+    let begins = &bytes[..size.min(bytes.len())];
+    memchr::memchr3_iter(0xe8, 0xe9, 0x0f, begins).filter_map(move |at| {
+        let field = match bytes[at] {
+            0x0f if bytes.get(at + 1).is_some_and(|next| next >> 4 == 8) => at + 2,
+            0x0f => return None,
+            _ => at + 1,
+        };
+        let distance = i32::from_le_bytes(*bytes.get(field..)?.first_chunk()?);
+        Some((address + field as u64 + 4).wrapping_add_signed(distance.into()))
+    })
 }
 
 /// Which addresses may be marked: most branches lead to none, and must be looked up as fast as they are found.
@@ -249,5 +266,41 @@ impl Marked {
     fn may_have(&self, address: u64) -> bool {
         let (word, bit) = self.place(address);
         self.bits[word] >> bit & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_are_found_wherever_they_begin() {
+        const BASE: u64 = 0x40_0000;
+        let target = BASE + 3;
+        let window = target - 2..target + 3;
+        let segment = |size: usize| [Segment { address: BASE, offset: 0, size: size as u64 }];
+        // Whether a piece ends before, in or behind them, and at the end of the file.
+        for at in (0x3ff0..0x4010).chain(0x7ff8..0x8008).chain([100, 0x2_3456]) {
+            for opcode in [&[0xe9][..], &[0xe8], &[0x0f, 0x84]] {
+                let mut file = vec![0x90; at];
+                file.extend(opcode);
+                let end = BASE + (file.len() + 4) as u64;
+                let distance = u32::try_from(end - target).unwrap().wrapping_neg();
+                file.extend(distance.to_le_bytes());
+                let size = file.len();
+                assert_eq!(
+                    reached(&file, &segment(size), std::slice::from_ref(&window)),
+                    [true],
+                    "{at:x}"
+                );
+                let aside = window.end..window.end + 5;
+                assert_eq!(reached(&file, &segment(size), &[aside]), [false], "{at:x}");
+                file.pop();
+                assert_eq!(
+                    reached(&file, &segment(size - 1), std::slice::from_ref(&window)),
+                    [false]
+                );
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::thread::ScopedJoinHandle;
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
@@ -147,18 +148,23 @@ pub struct Found {
 /// [`Unreadable`].
 pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
     let code = elf::read(file)?;
-    let mut functions = Functions::new(file, &code);
-    let mut found = Found { segments: code.segments.clone(), ..Found::default() };
+    let mut syscalls = Vec::new();
     for segment in &code.segments {
         let whole = segment.address..segment.address + segment.size;
-        let Some(bytes) = segment.bytes(file, &whole) else { continue };
-        for at in memchr::memmem::find_iter(bytes, &[0x0f, 0x05]) {
-            let syscall = segment.address + at as u64;
-            match site(&mut functions, syscall) {
-                Ok(Some(site)) => found.sites.push(site),
-                Ok(None) => {}
-                Err(why) => found.left.push(Left { syscall, why }),
-            }
+        let bytes = segment.bytes(file, &whole).unwrap_or_default();
+        let places = memchr::memmem::find_iter(bytes, &[0x0f, 0x05]);
+        syscalls.extend(places.map(|at| segment.address + at as u64));
+    }
+    let judged = in_parts(&syscalls, |syscalls| {
+        let mut functions = Functions::new(file, &code);
+        syscalls.iter().map(|syscall| site(&mut functions, *syscall)).collect::<Vec<_>>()
+    });
+    let mut found = Found { segments: code.segments.clone(), ..Found::default() };
+    for (syscall, judged) in syscalls.into_iter().zip(judged.into_iter().flatten()) {
+        match judged {
+            Ok(Some(site)) => found.sites.push(site),
+            Ok(None) => {}
+            Err(why) => found.left.push(Left { syscall, why }),
         }
     }
     // Segments need not be.
@@ -176,6 +182,25 @@ pub fn find(file: &[u8]) -> Result<Found, Unreadable> {
     });
     found.left.sort_unstable_by_key(|left| left.syscall);
     Ok(found)
+}
+
+/// Looks at both halves of many at the same time: a program that is executed waits for it.
+pub(crate) fn in_parts<T: Sync, R: Send>(all: &[T], look: impl Fn(&[T]) -> R + Sync) -> Vec<R> {
+    /// Fewer are not worth a thread, which takes some 50 us.
+    const MANY: usize = 64;
+    let (one, other) = all.split_at(if all.len() < MANY { 0 } else { all.len() / 2 });
+    std::thread::scope(|scope| {
+        let thread = (!one.is_empty())
+            .then(|| std::thread::Builder::new().spawn_scoped(scope, || look(one)).ok());
+        let other = look(other);
+        // Without a thread to be had, one after the other.
+        let one = thread.map(|thread| match thread.map(ScopedJoinHandle::join) {
+            Some(Ok(seen)) => seen,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => look(one),
+        });
+        one.into_iter().chain([other]).collect()
+    })
 }
 
 /// Where no near branch may go: into what is displaced before each `syscall`, and then behind each, where the first

@@ -85,3 +85,11 @@ proptest::proptest! {
         let _ = find(&file);
     }
 }
+
+#[test]
+fn parts_are_looked_at_once_and_in_their_order() {
+    for many in [0, 1, 63, 64, 65, 1000] {
+        let all: Vec<u32> = (0..many).collect();
+        assert_eq!(in_parts(&all, <[u32]>::to_vec).concat(), all);
+    }
+}

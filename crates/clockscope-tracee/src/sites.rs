@@ -17,6 +17,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
 
 use super::arch::counter_read;
 use super::attach::STACK_GROWS;
@@ -96,6 +97,7 @@ struct FileKey {
 #[derive(Debug, Default)]
 pub struct Sites {
     files: HashMap<FileKey, Option<Rc<Found>>>,
+    ahead: Option<Ahead>,
     awaited: HashMap<i32, Awaited>,
     left: BTreeMap<String, BTreeMap<Why, u64>>,
     lost: BTreeMap<Lost, u64>,
@@ -103,6 +105,26 @@ pub struct Sites {
     seen: u64,
     /// Whether calls are timed.
     times: bool,
+}
+
+/// A file that is looked into before a process has it.
+#[derive(Debug)]
+struct Ahead {
+    key: FileKey,
+    found: JoinHandle<Option<Found>>,
+}
+
+impl Ahead {
+    /// Begins with the C library that this process has: most programs have it, and wait for what is found in it.
+    fn begin() -> Option<Self> {
+        let maps = proc_text::read("/proc/self/maps").ok()?;
+        let mut mappings = maps.lines().filter_map(executed);
+        let mapping = mappings.find(|mapping| mapping.name.contains("/libc.so."))?;
+        let key = mapping.key.clone();
+        let look = move || found_in(std::process::id().cast_signed(), &mapping);
+        let found = std::thread::Builder::new().name("sites".to_owned()).spawn(look).ok()?;
+        Some(Self { key, found })
+    }
 }
 
 /// The areas of a process.
@@ -328,6 +350,11 @@ impl Sites {
         Self { times, ..Self::default() }
     }
 
+    /// Programs are about to be executed.
+    pub(crate) fn look_ahead(&mut self) {
+        self.ahead = Ahead::begin();
+    }
+
     /// A program is about to begin in a process, with areas at these places.
     /// `tells`: its thread gives itself a signal when they are mapped.
     pub(crate) fn begin(&mut self, process: &mut Process, places: [u64; AREAS], tells: bool) {
@@ -473,7 +500,10 @@ impl Sites {
         if let Some(known) = self.files.get(&mapping.key) {
             return known.clone();
         }
-        let found = read(pid, mapping).and_then(|file| clockscope_sites::find(&file).ok());
+        let found = match self.ahead.take_if(|ahead| ahead.key == mapping.key) {
+            Some(ahead) => ahead.found.join().expect("looking into a file does not panic"),
+            None => found_in(pid, mapping),
+        };
         let found = found.map(Rc::new);
         self.files.insert(mapping.key.clone(), found.clone());
         found
@@ -861,6 +891,11 @@ fn read(pid: i32, mapping: &Executed) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(known.len()).ok()?];
     file.read_exact_at(&mut bytes, 0).ok()?;
     Some(bytes)
+}
+
+/// What is in the file of a mapping.
+fn found_in(pid: i32, mapping: &Executed) -> Option<Found> {
+    read(pid, mapping).and_then(|file| clockscope_sites::find(&file).ok())
 }
 
 /// A line of `/proc/PID/maps`, if it is of a file that is executed.

@@ -54,6 +54,9 @@ impl<'a> Follower<'a> {
         let mut follower = Self::of_running(session, observers);
         follower.program = program;
         follower.processes.add(program, name, None);
+        if session.counts_sites() {
+            follower.sites.look_ahead();
+        }
         follower
     }
 
