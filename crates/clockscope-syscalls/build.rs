@@ -1,28 +1,33 @@
-//! Compiles the eBPF program that counts system calls.
+//! Compiles the eBPF programs: one counts system calls, one samples CPUs.
 //!
-//! Needs `clang` with its BPF target, and nothing else: the program declares the few kernel types
-//! that it reads. `CLANG` in the environment names another compiler. Without one, clockscope is
+//! Needs `clang` with its BPF target, and nothing else: the programs declare the few kernel types
+//! that they read. `CLANG` in the environment names another compiler. Without one, clockscope is
 //! built without eBPF and says so when it runs.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCE: &str = "src/count.bpf.c";
+/// Each program and the variable that names its object.
+const PROGRAMS: [(&str, &str); 2] =
+    [("count", "CLOCKSCOPE_BPF_OBJECT"), ("sample", "CLOCKSCOPE_SAMPLE_OBJECT")];
 
-/// Compiles the program and tells cargo: `cfg(have_bpf)` and the object's path in
-/// `CLOCKSCOPE_BPF_OBJECT` if that worked, a warning if not.
+/// Compiles the programs and tells cargo: `cfg(have_bpf)` and the objects' paths if that worked, a warning if not.
 fn main() {
-    println!("cargo::rerun-if-changed={SOURCE}");
+    for (program, _) in PROGRAMS {
+        println!("cargo::rerun-if-changed={}", source(program));
+    }
     println!("cargo::rerun-if-changed=src/arch");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=CLANG");
     let out_dir = env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
-    let object = out_dir.join("count.bpf.o");
-    match compile(&object) {
+    let object = |program: &str| out_dir.join(format!("{program}.bpf.o"));
+    match PROGRAMS.iter().try_for_each(|(program, _)| compile(&source(program), &object(program))) {
         Ok(()) => {
             println!("cargo::rustc-cfg=have_bpf");
-            println!("cargo::rustc-env=CLOCKSCOPE_BPF_OBJECT={}", object.display());
+            for (program, variable) in PROGRAMS {
+                println!("cargo::rustc-env={variable}={}", object(program).display());
+            }
         }
         Err(reason) => {
             println!("cargo::warning=building without eBPF: {reason}");
@@ -30,6 +35,10 @@ fn main() {
             println!("cargo::rerun-if-changed=/usr/bin/clang");
         }
     }
+}
+
+fn source(program: &str) -> String {
+    format!("src/{program}.bpf.c")
 }
 
 /// Takes the lines and variables of a debugger out, a quarter of the object; BTF, which the kernel wants, stays.
@@ -42,7 +51,7 @@ fn strip(clang: &str, object: &Path) {
     }
 }
 
-fn compile(object: &Path) -> Result<(), String> {
+fn compile(source: &str, object: &Path) -> Result<(), String> {
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_string());
     // Otherwise the object contains the path of this folder, and differs from that of another build.
     let folder = env::current_dir().map_err(|error| format!("no current folder: {error}"))?;
@@ -50,7 +59,7 @@ fn compile(object: &Path) -> Result<(), String> {
     let output = Command::new(&clang)
         .arg(format!("-Isrc/arch/{architecture}"))
         .arg(format!("-ffile-prefix-map={}=.", folder.display()))
-        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-c", SOURCE, "-o"])
+        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-c", source, "-o"])
         .arg(object)
         .output()
         .map_err(|error| format!("cannot run `{clang}`: {error}; install clang"))?;
@@ -60,5 +69,5 @@ fn compile(object: &Path) -> Result<(), String> {
     }
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().find(|line| line.contains("error")).unwrap_or("it failed");
-    Err(format!("`{clang}` cannot compile {SOURCE}: {line}"))
+    Err(format!("`{clang}` cannot compile {source}: {line}"))
 }

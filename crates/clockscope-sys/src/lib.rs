@@ -12,6 +12,7 @@ mod arch;
 pub mod bpf;
 pub mod clock_loops;
 pub mod clock_reads;
+pub mod cpu_samples;
 pub mod detach;
 pub mod ending;
 pub mod halt;

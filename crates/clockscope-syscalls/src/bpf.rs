@@ -29,31 +29,26 @@
 //! without a time, and so not at all without [`BpfOptions::time`]. A call interrupted by a signal
 //! is an error, and again a call when the kernel restarts it, as in `strace`.
 
-use std::collections::{HashMap, HashSet};
-use std::ffi::CStr;
+use std::collections::HashMap;
 use std::hint;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::process::parent_id;
 use std::time::Instant;
-
-use aya_obj::btf::Btf;
-use aya_obj::{EbpfSectionKind, Object};
 
 use super::Breakdown;
 use super::calibrate::{self, ProbeCost};
 use super::decline::BpfDecline;
 use super::kernel_types::{Named, Types};
+#[cfg(have_bpf)]
+use super::loader::Aligned;
+use super::loader::{self, Loaded, numbers, words};
 use super::tally::{Abi, LAYOUT, SyscallTally};
 use clockscope_sys::bpf::kernel_types::KernelTypes;
-use clockscope_sys::bpf::maps::{Map, Shape};
+use clockscope_sys::bpf::maps::Map;
 use clockscope_sys::bpf::programs::{Attached, Program, Purpose};
 
 #[cfg(have_bpf)]
 static OBJECT: Option<&[u8]> = {
-    /// Who reads the ELF file wants its words aligned.
-    #[repr(align(8))]
-    struct Aligned<T: ?Sized>(T);
     static FILE: &Aligned<[u8]> = &Aligned(*include_bytes!(env!("CLOCKSCOPE_BPF_OBJECT")));
     Some(&FILE.0)
 };
@@ -128,14 +123,14 @@ impl BpfCounter {
         let object = OBJECT.ok_or(BpfDecline::NotBuilt)?;
         let bytes = KernelTypes::of_this_kernel().map_err(|_| BpfDecline::NoBtf)?;
         let types = Types::parse(&bytes).ok_or(BpfDecline::NoBtf)?;
-        let (object, maps) = load(object, options, &types)?;
-        let programs = load_programs(&object, options, &types)?;
+        let loaded = load(object, options, &types)?;
+        let programs = load_programs(&loaded, options, &types)?;
         drop(bytes);
         // As late as can be, so that the machine changes little between this and the calibration.
         let untraced_ps = cheapest_batch_ps();
         let attached = attach_probes(&programs, options)?;
         let cost = ProbeCost { untraced_ps, ..ProbeCost::default() };
-        let mut counter = Self { _attached: attached, programs, maps, cost };
+        let mut counter = Self { _attached: attached, programs, maps: loaded.maps, cost };
         counter.calibrate(options.time || options.latency)?;
         Ok(counter)
     }
@@ -218,28 +213,8 @@ impl BpfCounter {
         Ok(sum(&counts_in(&by_cpu)))
     }
 
-    /// The entries of a map with their values.
-    fn entries(&self, name: &str) -> impl Iterator<Item = io::Result<(Vec<u8>, Vec<u8>)>> + '_ {
-        let mut last: Option<Vec<u8>> = None;
-        let name = name.to_owned();
-        std::iter::from_fn(move || {
-            let mut next = || -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
-                let map = self.map(&name)?;
-                while let Some(key) = map.next_key(last.as_deref())? {
-                    last = Some(key.clone());
-                    // Nobody takes an entry away, but then there would be no more to say of it.
-                    if let Some(value) = map.get(&key)? {
-                        return Ok(Some((key, value)));
-                    }
-                }
-                Ok(None)
-            };
-            next().transpose()
-        })
-    }
-
     fn rows(&self) -> impl Iterator<Item = io::Result<(RowKey, Counts)>> + '_ {
-        self.entries("rows")
+        loader::entries(self.map("rows"))
             .map(|entry| entry.map(|(key, row)| (numbers(&key), sum(&counts_in(&row)))))
     }
 
@@ -257,7 +232,7 @@ impl BpfCounter {
 
     /// Adds the distributions to the rows, which are in order of [`SyscallTally::place`].
     fn read_histograms(&self, tallies: &mut [SyscallTally]) -> io::Result<()> {
-        for bucket in self.entries("buckets") {
+        for bucket in loader::entries(self.map("buckets")) {
             let (key, by_cpu) = bucket?;
             let [pid, tid, number, abi, bucket] = numbers(&key);
             let calls = words(&by_cpu).sum();
@@ -340,14 +315,7 @@ fn cheapest_batch_ps() -> u64 {
 }
 
 /// Reads the object, fits it to this kernel, and makes its maps.
-fn load(
-    bytes: &[u8],
-    options: &BpfOptions,
-    types: &Types<'_>,
-) -> Result<(Object, HashMap<String, Map>), BpfDecline> {
-    fn refused<E: std::error::Error + 'static>(error: E) -> BpfDecline {
-        BpfDecline::from_error("load the eBPF program", &error)
-    }
+fn load(bytes: &[u8], options: &BpfOptions, types: &Types<'_>) -> Result<Loaded, BpfDecline> {
     let breakdown: u8 = match options.breakdown {
         Breakdown::Total => 0,
         Breakdown::Process => 1,
@@ -370,62 +338,14 @@ fn load(
         ("wanted", &wanted),
         ("thread_mask", &thread_mask),
     ];
-    let mut object = Object::parse(bytes).map_err(refused)?;
-    let globals = globals.into_iter().map(|(name, value)| (name, (value, true)));
-    object.patch_map_data(globals.collect()).map_err(refused)?;
-    let own = object.btf.as_ref().map(Btf::to_bytes).unwrap_or_default();
-    let own = Types::parse(&own).ok_or(BpfDecline::NotBuilt)?;
-    let needed = types.reduced_to(&own).ok_or(BpfDecline::NoBtf)?;
-    let needed = Btf::parse(&needed, object.endianness).map_err(refused)?;
-    object.relocate_btf(&needed).map_err(refused)?;
-    let maps = make_maps(&object, options, thread_slots).map_err(refused)?;
-    let text_sections: HashSet<usize> =
-        object.functions.keys().map(|(section, _)| *section).collect();
-    let described = std::mem::take(&mut object.maps);
-    let numbers = maps.iter().filter_map(|(name, map)| {
-        Some((name.as_str(), map.as_fd().as_raw_fd(), described.get(name)?))
-    });
-    object.relocate_maps(numbers, &text_sections).map_err(refused)?;
-    object.relocate_calls(&text_sections).map_err(refused)?;
-    Ok((object, maps))
-}
-
-/// Makes the maps, and puts in what constants and variables begin with.
-fn make_maps(
-    object: &Object,
-    options: &BpfOptions,
-    thread_slots: u32,
-) -> io::Result<HashMap<String, Map>> {
     let (rows, buckets) = match (options.breakdown, options.latency) {
         (Breakdown::Total, false) => (1 << 12, 1),
         (Breakdown::Total, true) => (1 << 12, 1 << 14),
         (_, false) => (1 << 18, 1),
         (_, true) => (1 << 18, 1 << 18),
     };
-    let mut maps = HashMap::new();
-    for (name, described) in &object.maps {
-        let shape = Shape {
-            kind: described.map_type(),
-            key_bytes: described.key_size(),
-            value_bytes: described.value_size(),
-            entries: match name.as_str() {
-                "threads" => thread_slots,
-                "rows" => rows,
-                "buckets" => buckets,
-                _ => described.max_entries(),
-            },
-            flags: described.map_flags(),
-        };
-        let map = Map::new(name, &shape)?;
-        if !described.data().is_empty() {
-            map.set(&0_u32.to_ne_bytes(), described.data())?;
-        }
-        if described.section_kind() == EbpfSectionKind::Rodata {
-            map.freeze()?;
-        }
-        maps.insert(name.clone(), map);
-    }
-    Ok(maps)
+    let entries = [("threads", thread_slots), ("rows", rows), ("buckets", buckets)];
+    Loaded::load(bytes, types, &globals, &entries)
 }
 
 /// One bit a slot of `totals`; numbers beyond the table are left out.
@@ -453,7 +373,7 @@ fn probes(options: &BpfOptions) -> impl Iterator<Item = (&'static str, &'static 
 
 /// Has the kernel check and compile the programs.
 fn load_programs(
-    object: &Object,
+    loaded: &Loaded,
     options: &BpfOptions,
     types: &Types<'_>,
 ) -> Result<HashMap<&'static str, Program>, BpfDecline> {
@@ -465,20 +385,8 @@ fn load_programs(
     probes(options)
         .map(|(name, hung_on)| (name, tracepoint(hung_on)))
         .chain([("follow_process", tasks), ("follow_self", Some(Purpose::Once))])
-        .map(|(name, purpose)| {
-            let program = load_program(object, name, purpose)
-                .map_err(|error| BpfDecline::from_error(&format!("load `{name}`"), &error))?;
-            Ok((name, program))
-        })
+        .map(|(name, purpose)| Ok((name, loaded.program(name, purpose)?)))
         .collect()
-}
-
-fn load_program(object: &Object, name: &str, purpose: Option<Purpose>) -> io::Result<Program> {
-    let missing = || io::Error::other("this kernel has no place for it");
-    let program = object.programs.get(name).ok_or_else(missing)?;
-    let function = object.functions.get(&program.function_key()).ok_or_else(missing)?;
-    let license: &CStr = &program.license;
-    Program::load(name, purpose.ok_or_else(missing)?, &function.instructions, license)
 }
 
 /// From here on the probes run.
@@ -494,20 +402,6 @@ fn attach_probes(
             .map_err(|error| BpfDecline::from_error(&format!("attach `{name}`"), &error))
     };
     probes(options).map(attach).collect()
-}
-
-/// The words of a value.
-fn words(value: &[u8]) -> impl Iterator<Item = u64> {
-    value.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes))
-}
-
-/// The numbers of a key.
-fn numbers<const N: usize>(key: &[u8]) -> [u32; N] {
-    let mut numbers = [0; N];
-    for (number, bytes) in numbers.iter_mut().zip(key.as_chunks().0) {
-        *number = u32::from_ne_bytes(*bytes);
-    }
-    numbers
 }
 
 /// The counts in a value: one, or one of each CPU.

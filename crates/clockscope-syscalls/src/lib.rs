@@ -1,6 +1,6 @@
 //! Counting system calls: how often, how many failed, how long they took.
 //!
-//! [`bpf`] counts in the kernel; [`names`] and [`filter`] know system calls by name.
+//! [`bpf`] counts in the kernel, [`sampling`] samples what the CPUs of the host do; [`names`] and [`filter`] know system calls by name.
 
 mod arch;
 pub mod bpf;
@@ -9,8 +9,10 @@ mod classes;
 mod decline;
 pub mod filter;
 mod kernel_types;
+mod loader;
 pub mod names;
 pub mod ptrace;
+pub mod sampling;
 mod tally;
 
 pub use calibrate::ProbeCost;

@@ -1,4 +1,4 @@
-//! BPF programs for tracepoints and iterators: loading, attaching, running once.
+//! BPF programs for tracepoints, iterators and perf events: loading, attaching, running once.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -10,7 +10,9 @@ use aya_obj::generated::bpf_cmd::{
     BPF_ITER_CREATE, BPF_LINK_CREATE, BPF_PROG_LOAD, BPF_PROG_TEST_RUN, BPF_RAW_TRACEPOINT_OPEN,
 };
 use aya_obj::generated::bpf_insn;
-use aya_obj::generated::bpf_prog_type::{BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_PROG_TYPE_TRACING};
+use aya_obj::generated::bpf_prog_type::{
+    BPF_PROG_TYPE_PERF_EVENT, BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_PROG_TYPE_TRACING,
+};
 
 use super::{address, attributes, call, open, put_name, raw_fd};
 
@@ -26,6 +28,8 @@ pub enum Purpose {
     Iterator(u32),
     /// To be run once, by [`Program::run`].
     Once,
+    /// The samples of perf events: [`crate::cpu_samples`].
+    Samples,
 }
 
 /// A program that the kernel has checked and compiled.
@@ -126,6 +130,7 @@ fn load(
         Purpose::Tracepoint(types) => (BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP as u32, types),
         Purpose::Iterator(types) => (BPF_PROG_TYPE_TRACING, BPF_TRACE_ITER as u32, types),
         Purpose::Once => (BPF_PROG_TYPE_RAW_TRACEPOINT, 0, 0),
+        Purpose::Samples => (BPF_PROG_TYPE_PERF_EVENT, 0, 0),
     };
     let mut wanted = attributes();
     // SAFETY: all fields are numbers, zeroed above.

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use clockscope_callers::records::{Reader, Record, Said};
 use clockscope_callers::sample::MemoryEvent;
 use clockscope_model::trace::DeclineRow;
+use clockscope_sys::cpu_samples;
 use clockscope_sys::perf_rings::Ring;
 use clockscope_sys::perf_samples::{self, SampledEvent};
 use clockscope_sys::{access, room, tracefs};
@@ -323,30 +324,12 @@ fn tracepoint() -> Option<u64> {
 
 /// The CPUs that are on.
 fn online_cpus() -> Vec<i32> {
-    let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let cpus = cpu_list(list.trim());
-    if cpus.is_empty() { vec![0] } else { cpus }
-}
-
-/// A list as the kernel writes it: `0-3,8`.
-fn cpu_list(text: &str) -> Vec<i32> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse::<i32>().ok()?..=last.parse::<i32>().ok()?)
-    };
-    text.split(',').filter_map(range).flatten().collect()
+    cpu_samples::online_cpus().unwrap_or_else(|_| vec![0])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_of_cpus_are_read() {
-        assert_eq!(cpu_list("0-3,8,10-11"), [0, 1, 2, 3, 8, 10, 11]);
-        assert_eq!(cpu_list("0"), [0]);
-        assert!(cpu_list("").is_empty() && cpu_list("x-2").is_empty());
-    }
 
     #[test]
     fn events_of_a_family_stay_until_its_last_member_is_gone() {

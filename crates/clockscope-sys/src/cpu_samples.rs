@@ -1,0 +1,121 @@
+//! A timer on each CPU whose ticks run a BPF program: samples of what the CPUs do.
+//!
+//! The timer is `cpu-clock`, which needs no hardware counter and so exists in every virtual machine. It belongs to a
+//! CPU and not to a process: nobody is touched.
+//!
+//! # References
+//!
+//! `perf_event_open(2)`: `PERF_COUNT_SW_CPU_CLOCK`, `PERF_EVENT_IOC_SET_BPF`, `PERF_EVENT_IOC_PERIOD`
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+
+use aya_obj::generated::perf_sw_ids::PERF_COUNT_SW_CPU_CLOCK;
+use aya_obj::generated::perf_type_id::PERF_TYPE_SOFTWARE;
+use aya_obj::generated::{
+    PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_PERIOD, PERF_EVENT_IOC_SET_BPF,
+};
+
+use super::bpf::programs::Program;
+use super::check;
+use super::perf_samples::{attributes, open_with};
+
+/// The CPUs that can run something.
+const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
+
+/// The timer of a CPU; gone when this is dropped.
+#[derive(Debug)]
+pub struct CpuTimer(OwnedFd);
+
+impl CpuTimer {
+    /// Opens the timer of a CPU, which runs a program each `period_ns` once it is started, unless the CPU is idle.
+    ///
+    /// # Errors
+    ///
+    /// Those of `perf_event_open(2)`: `EACCES` or `EPERM` if this user may not, `ENODEV` if the CPU is offline.
+    pub fn open(cpu: i32, period_ns: u64, program: &Program) -> io::Result<Self> {
+        let mut wanted = attributes(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK as u64);
+        wanted.__bindgen_anon_1.sample_period = period_ns;
+        wanted.set_disabled(1);
+        wanted.set_exclude_idle(1);
+        wanted.set_exclude_hv(1);
+        let timer = Self(open_with(&wanted, -1, cpu, -1)?);
+        let program = program.as_fd().as_raw_fd();
+        // SAFETY: takes a descriptor that is open.
+        check(unsafe {
+            libc::ioctl(timer.0.as_raw_fd(), PERF_EVENT_IOC_SET_BPF as libc::Ioctl, program)
+        })?;
+        Ok(timer)
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn start(&self) -> io::Result<()> {
+        self.control(PERF_EVENT_IOC_ENABLE)
+    }
+
+    /// Stops it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn stop(&self) -> io::Result<()> {
+        self.control(PERF_EVENT_IOC_DISABLE)
+    }
+
+    /// Changes the period. The timer begins a new one, so that a part of a period is lost.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn set_period_ns(&self, period_ns: u64) -> io::Result<()> {
+        let period = &raw const period_ns;
+        // SAFETY: the kernel reads one number there.
+        let result = unsafe {
+            libc::ioctl(self.0.as_raw_fd(), PERF_EVENT_IOC_PERIOD as libc::Ioctl, period)
+        };
+        check(result).map(drop)
+    }
+
+    fn control(&self, request: u32) -> io::Result<()> {
+        // SAFETY: the request takes a number.
+        check(unsafe { libc::ioctl(self.0.as_raw_fd(), request as libc::Ioctl, 0) }).map(drop)
+    }
+}
+
+/// The CPUs that are online, in ascending order.
+///
+/// # Errors
+///
+/// If `/sys` does not tell.
+pub fn online_cpus() -> io::Result<Vec<i32>> {
+    let text = std::fs::read_to_string(ONLINE_CPUS)?;
+    cpus(&text).ok_or_else(|| io::Error::other(format!("cannot read {ONLINE_CPUS}")))
+}
+
+/// The numbers in a list such as `0-3,7`.
+fn cpus(list: &str) -> Option<Vec<i32>> {
+    let mut all = Vec::new();
+    for range in list.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (i32, i32) = (first.parse().ok()?, last.parse().ok()?);
+        (first <= last && last - first < 1 << 16).then(|| all.extend(first..=last))?;
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read_or_refused() {
+        assert_eq!(cpus("0-1\n"), Some(vec![0, 1]));
+        assert_eq!(cpus("0,2-3,7"), Some(vec![0, 2, 3, 7]));
+        assert_eq!((cpus(""), cpus("3-1"), cpus("0-x"), cpus("0-2000000000")), (None, None, None, None));
+        assert!(!online_cpus().unwrap().is_empty());
+    }
+}

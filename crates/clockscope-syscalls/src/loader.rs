@@ -1,0 +1,147 @@
+//! Loads an eBPF program that was compiled with clockscope: fits it to the running kernel and makes its maps.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use aya_obj::btf::Btf;
+use aya_obj::{EbpfSectionKind, Object};
+
+use super::decline::BpfDecline;
+use super::kernel_types::Types;
+use clockscope_sys::bpf::maps::{Map, Shape};
+use clockscope_sys::bpf::programs::{Program, Purpose};
+
+/// Who reads the ELF file wants its words aligned.
+#[cfg(have_bpf)]
+#[repr(align(8))]
+pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
+
+/// A program that fits this kernel, which has not checked it yet.
+pub(crate) struct Loaded {
+    object: Object,
+    /// By their names.
+    pub(crate) maps: HashMap<String, Map>,
+}
+
+impl Loaded {
+    /// Reads the object, fits it to this kernel, sets its constants and makes its maps, those in `entries` with that
+    /// many entries.
+    ///
+    /// # Errors
+    /// Why not, as a clause.
+    pub(crate) fn load(
+        bytes: &[u8],
+        types: &Types<'_>,
+        globals: &[(&str, &[u8])],
+        entries: &[(&str, u32)],
+    ) -> Result<Self, BpfDecline> {
+        fn refused<E: std::error::Error + 'static>(error: E) -> BpfDecline {
+            BpfDecline::from_error("load the eBPF program", &error)
+        }
+        let mut object = Object::parse(bytes).map_err(refused)?;
+        let globals = globals.iter().map(|(name, value)| (*name, (*value, true)));
+        object.patch_map_data(globals.collect()).map_err(refused)?;
+        let own = object.btf.as_ref().map(Btf::to_bytes).unwrap_or_default();
+        let own = Types::parse(&own).ok_or(BpfDecline::NotBuilt)?;
+        let needed = types.reduced_to(&own).ok_or(BpfDecline::NoBtf)?;
+        let needed = Btf::parse(&needed, object.endianness).map_err(refused)?;
+        object.relocate_btf(&needed).map_err(refused)?;
+        let maps = make_maps(&object, entries).map_err(refused)?;
+        let text_sections: HashSet<usize> =
+            object.functions.keys().map(|(section, _)| *section).collect();
+        let described = std::mem::take(&mut object.maps);
+        let numbers = maps.iter().filter_map(|(name, map)| {
+            Some((name.as_str(), map.as_fd().as_raw_fd(), described.get(name)?))
+        });
+        object.relocate_maps(numbers, &text_sections).map_err(refused)?;
+        object.relocate_calls(&text_sections).map_err(refused)?;
+        Ok(Self { object, maps })
+    }
+
+    /// Has the kernel check and compile a program of the object; `None` where this kernel has no place for it.
+    ///
+    /// # Errors
+    /// Why not, as a clause.
+    pub(crate) fn program(
+        &self,
+        name: &str,
+        purpose: Option<Purpose>,
+    ) -> Result<Program, BpfDecline> {
+        let load = || {
+            let missing = || io::Error::other("this kernel has no place for it");
+            let program = self.object.programs.get(name).ok_or_else(missing)?;
+            let function =
+                self.object.functions.get(&program.function_key()).ok_or_else(missing)?;
+            let license: &CStr = &program.license;
+            Program::load(name, purpose.ok_or_else(missing)?, &function.instructions, license)
+        };
+        load().map_err(|error| BpfDecline::from_error(&format!("load `{name}`"), &error))
+    }
+}
+
+/// Makes the maps, and puts in what constants and variables begin with.
+fn make_maps(object: &Object, entries: &[(&str, u32)]) -> io::Result<HashMap<String, Map>> {
+    let mut maps = HashMap::new();
+    for (name, described) in &object.maps {
+        let wanted = entries.iter().find(|(of, _)| of == name).map(|(_, entries)| *entries);
+        let shape = Shape {
+            kind: described.map_type(),
+            key_bytes: described.key_size(),
+            value_bytes: described.value_size(),
+            entries: wanted.unwrap_or_else(|| described.max_entries()),
+            flags: described.map_flags(),
+        };
+        let map = Map::new(name, &shape)?;
+        if !described.data().is_empty() {
+            map.set(&0_u32.to_ne_bytes(), described.data())?;
+        }
+        if described.section_kind() == EbpfSectionKind::Rodata {
+            map.freeze()?;
+        }
+        maps.insert(name.clone(), map);
+    }
+    Ok(maps)
+}
+
+/// The entries of a map with their values.
+pub(crate) fn entries(
+    map: io::Result<&Map>,
+) -> impl Iterator<Item = io::Result<(Vec<u8>, Vec<u8>)>> + '_ {
+    let mut map = Some(map);
+    let mut last: Option<Vec<u8>> = None;
+    std::iter::from_fn(move || {
+        let opened = match map.take()? {
+            Ok(opened) => opened,
+            Err(error) => return Some(Err(error)),
+        };
+        let mut next = || -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
+            while let Some(key) = opened.next_key(last.as_deref())? {
+                last = Some(key.clone());
+                // Nobody takes an entry away, but then there would be no more to say of it.
+                if let Some(value) = opened.get(&key)? {
+                    return Ok(Some((key, value)));
+                }
+            }
+            Ok(None)
+        };
+        let found = next().transpose();
+        map = Some(Ok(opened));
+        found
+    })
+}
+
+/// The words of a value.
+pub(crate) fn words(value: &[u8]) -> impl Iterator<Item = u64> {
+    value.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes))
+}
+
+/// The numbers of a key.
+pub(crate) fn numbers<const N: usize>(key: &[u8]) -> [u32; N] {
+    let mut numbers = [0; N];
+    for (number, bytes) in numbers.iter_mut().zip(key.as_chunks().0) {
+        *number = u32::from_ne_bytes(*bytes);
+    }
+    numbers
+}
