@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod case_tests;
+pub mod families;
 pub mod fleet;
 pub mod labels;
 pub mod metrics;

@@ -7,6 +7,7 @@ pub mod callers;
 pub mod compare;
 pub mod names;
 pub mod reads;
+pub mod survey;
 pub mod trace;
 pub mod trace_compare;
 pub mod waiting;

@@ -15,6 +15,7 @@ mod overhead;
 mod page_answers;
 pub mod pages;
 mod spread;
+pub mod survey;
 mod table;
 pub mod text;
 pub mod top;

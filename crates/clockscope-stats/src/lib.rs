@@ -11,6 +11,7 @@ pub mod launches;
 pub mod median;
 pub mod ministat;
 pub mod paired;
+pub mod poisson;
 mod probability;
 pub mod proportion;
 pub mod rank_test;

@@ -115,7 +115,10 @@ mod tests {
     fn lists_of_cpus_are_read_or_refused() {
         assert_eq!(cpus("0-1\n"), Some(vec![0, 1]));
         assert_eq!(cpus("0,2-3,7"), Some(vec![0, 2, 3, 7]));
-        assert_eq!((cpus(""), cpus("3-1"), cpus("0-x"), cpus("0-2000000000")), (None, None, None, None));
+        assert_eq!(
+            (cpus(""), cpus("3-1"), cpus("0-x"), cpus("0-2000000000")),
+            (None, None, None, None)
+        );
         assert!(!online_cpus().unwrap().is_empty());
     }
 }

@@ -1,6 +1,6 @@
-//! Counting instructions by executing them one at a time in a forked child.
+//! Counting instructions, and seeing where they are, by executing them one at a time in a forked child.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::ops::Range;
 
@@ -48,17 +48,28 @@ pub fn count(
     range: &Range<u64>,
     most: u64,
 ) -> io::Result<Vec<Steps>> {
-    // SAFETY: the child makes the runs and exits; see above.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => child(calling, turns),
-        pid => {
-            let mut child = Child { pid, ended: false };
-            child.started()?;
-            let mut known = HashMap::new();
-            turns.iter().map(|_| child.run(range, most, &mut known)).collect()
+    let mut child = Child::start(calling, turns)?;
+    let mut known = HashMap::new();
+    turns.iter().map(|_| child.run(range, most, &mut known, &mut |_| ())).collect()
+}
+
+/// Where one turn of `calling` comes by in a range of addresses: each instruction that it executes there, and what the
+/// register of a function's first argument held before it.
+///
+/// # Errors
+///
+/// Those of [`count`].
+pub fn visits(calling: &Loop, range: &Range<u64>, most: u64) -> io::Result<BTreeSet<(u64, u64)>> {
+    // The first run finds nothing prepared.
+    let mut child = Child::start(calling, &[1, 1])?;
+    let (mut known, mut visits) = (HashMap::new(), BTreeSet::new());
+    child.run(range, most, &mut known, &mut |_| ())?;
+    child.run(range, most, &mut known, &mut |registers| {
+        if range.contains(&registers.pc()) {
+            visits.insert((registers.pc(), registers.argument(0)));
         }
-    }
+    })?;
+    Ok(visits)
 }
 
 /// In the child: lets itself be traced, and makes the runs with a mark before each and one behind.
@@ -93,26 +104,42 @@ struct Child {
 }
 
 impl Child {
+    /// Forks a child that makes these runs, and goes on to the first.
+    fn start(calling: &Loop, turns: &[u64]) -> io::Result<Self> {
+        // SAFETY: the child makes the runs and exits; see `count`.
+        match unsafe { libc::fork() } {
+            -1 => Err(io::Error::last_os_error()),
+            0 => child(calling, turns),
+            pid => {
+                let mut child = Self { pid, ended: false };
+                child.started()?;
+                Ok(child)
+            }
+        }
+    }
+
     /// Waits for its first stop and goes on to the first mark.
     fn started(&mut self) -> io::Result<()> {
         self.wait()?;
         ptrace::set_options(self.pid, libc::PTRACE_O_EXITKILL)?;
         let mut known = HashMap::new();
         // From `raise` to the mark are a few hundred instructions of the C library.
-        self.run(&(0..0), 100_000, &mut known).map(drop)
+        self.run(&(0..0), 100_000, &mut known, &mut |_| ()).map(drop)
     }
 
     /// Executes up to and with the next mark; the mark does not count. `known` says of addresses whether
-    /// an instruction that enters the kernel stands there.
+    /// an instruction that enters the kernel stands there; `seen` is told the registers before each.
     fn run(
         &mut self,
         range: &Range<u64>,
         most: u64,
         known: &mut HashMap<u64, bool>,
+        seen: &mut dyn FnMut(&Registers),
     ) -> io::Result<Steps> {
         let mut steps = Steps::default();
         while steps.user <= most {
             let registers = ptrace::registers(self.pid)?;
+            seen(&registers);
             let pc = registers.pc();
             let is_syscall = match known.get(&pc) {
                 Some(is_syscall) => *is_syscall,

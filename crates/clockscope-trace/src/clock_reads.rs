@@ -12,10 +12,11 @@ use clockscope_stats::timed::TIMED_MIN;
 use clockscope_sys::tsc;
 use clockscope_tracee::counts::Timings;
 
-/// Cost of a read on a host whose clocksource is hpet, and acpi_pm, in nanoseconds: Red Hat
+/// Cost of a read on a host whose clocksource is hpet, in nanoseconds: Red Hat
 /// Enterprise Linux for Real Time 7, Reference Guide, 15.2.
 pub const TYPICAL_HPET_NS: u64 = 1226;
-const TYPICAL_ACPI_PM_NS: u64 = 2552;
+/// The same for `acpi_pm`.
+pub const TYPICAL_ACPI_PM_NS: u64 = 2552;
 /// Of the reads at most this part may be without a known time, if the others are to speak for them.
 const UNKNOWN_MOST: u64 = 10;
 

@@ -12,12 +12,14 @@ pub mod measure;
 mod read_cost;
 pub(crate) mod refusal;
 pub mod serve;
+pub mod survey;
 pub mod trace;
 
 use clockscope_model::trace::Clock;
 use explain::{CaptureArgs, DoctorArgs};
 use measure::{BenchArgs, CompareArgs, WrongnessArgs};
 use serve::ServeArgs;
+use survey::SurveyArgs;
 use trace::TraceArgs;
 
 /// See, measure, explain and fix what it costs a Linux program to read the clock
@@ -31,6 +33,7 @@ use trace::TraceArgs;
 #[command(after_help = "Examples:
   clockscope trace date                      count the calls of date
   clockscope run --clock syscall date        give date a slow clock
+  clockscope survey                          who reads the clock on this host?
   clockscope doctor                          why is the clock slow here?
   clockscope bench                           what does each clock cost here?
   clockscope compare before.json after.json  what changed?
@@ -76,6 +79,13 @@ pub enum Command {
     /// the program read the clock, what that cost here, what it would cost with a slow clocksource, and a
     /// row for each call.
     Trace(TraceArgs),
+    /// Say which processes of this host read the clock, and what that costs
+    ///
+    /// survey samples all CPUs for some seconds and touches no process. It estimates the clock reads of
+    /// each process, with an interval, ranks processes, units and containers by what their reads cost, and
+    /// says what the host would lose if its clocksource fell back. It needs root, or CAP_BPF and
+    /// CAP_PERFMON.
+    Survey(SurveyArgs),
     /// Run a program with another clock
     ///
     /// The program needs no change and no privilege; other programs keep their clock. Use coarse, tsc and

@@ -44,6 +44,7 @@ fn in_room() -> ExitCode {
         cli::Command::Trace(args) => commands::trace::run(args),
         cli::Command::Run(args) => commands::run::run(args),
         cli::Command::Serve(args) => commands::serve::run(args),
+        cli::Command::Survey(args) => commands::survey::run(args),
     };
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

@@ -4,18 +4,11 @@
 //! series from a second source fails its whole scrape ("was collected before with the same name and
 //! label values", prometheus/node_exporter#753), so ours begin with `clockscope_` and keep its
 //! labels `device` and `clocksource`.
-//!
-//! The textfile collector reads the older text format, not OpenMetrics: there is no type `info`, no
-//! `# EOF`, and a counter's `_total` is part of its name. The families are encoded so.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
-
+use super::families::{self, Family};
 use super::model::DoctorReport;
 use crate::facts::Facts;
 use crate::log::event::{Kind, UnstableReason};
@@ -25,72 +18,6 @@ use crate::rules::catalogue;
 /// `clocksource0` of sysfs: Linux has no other.
 const DEVICE: &str = "0";
 const NANOS_A_SECOND: f64 = 1e9;
-
-/// A metric: its name, what it says, and its values by labels.
-#[derive(Clone, Debug)]
-struct Family {
-    name: &'static str,
-    help: &'static str,
-    is_counter: bool,
-    samples: Vec<(Vec<(&'static str, String)>, f64)>,
-}
-
-impl Family {
-    fn gauge(name: &'static str, help: &'static str) -> Family {
-        Family { name, help, is_counter: false, samples: Vec::new() }
-    }
-
-    fn counter(name: &'static str, help: &'static str) -> Family {
-        Family { is_counter: true, ..Family::gauge(name, help) }
-    }
-
-    fn with(mut self, labels: &[(&'static str, &str)], value: f64) -> Family {
-        let labels = labels.iter().map(|&(key, value)| (key, value.to_owned())).collect();
-        self.samples.push((labels, value));
-        self
-    }
-
-    fn with_some(self, labels: &[(&'static str, &str)], value: Option<f64>) -> Family {
-        match value {
-            Some(value) => self.with(labels, value),
-            None => self,
-        }
-    }
-
-    fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        // Both are written as gauges: the counter's encoder would put a second `_total` behind.
-        let kind = if self.is_counter { MetricType::Counter } else { MetricType::Gauge };
-        let mut metric = encoder.encode_descriptor(self.name, self.help, None, kind)?;
-        for (labels, value) in &self.samples {
-            match labels.as_slice() {
-                [] => write(&mut metric, *value)?,
-                labels => write(&mut metric.encode_family(&labels)?, *value)?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Writes whole numbers without a fraction.
-fn write(metric: &mut MetricEncoder, value: f64) -> fmt::Result {
-    const WHOLE_MAX: f64 = 9e15;
-    if value.fract() == 0.0 && value.abs() < WHOLE_MAX {
-        #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
-        let whole = value as i64;
-        metric.encode_gauge(&whole)
-    } else {
-        metric.encode_gauge(&value)
-    }
-}
-
-#[derive(Debug)]
-struct Families(Vec<Family>);
-
-impl Collector for Families {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        self.0.iter().try_for_each(|family| family.encode(&mut encoder))
-    }
-}
 
 /// The metrics of a report, and of the log that it was made from.
 ///
@@ -104,12 +31,7 @@ pub fn render(facts: &Facts, report: &DoctorReport) -> Result<String, fmt::Error
     families.push(unstable(facts));
     families.push(warp(facts));
     families.extend(report.measured.iter().flat_map(measurements));
-    families.retain(|family| !family.samples.is_empty());
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Families(families)));
-    let mut out = String::new();
-    text::encode_registry(&mut out, &registry)?;
-    Ok(out)
+    families::render(families)
 }
 
 fn verdict(report: &DoctorReport) -> Vec<Family> {

@@ -59,7 +59,7 @@ const TRACE: Habits = &[
     (&["--output-separately"], ONE_FILE),
     (
         &["-a", "--all-cpus"],
-        "clockscope counts in programs and not on whole machines; give it processes: -p PID,PID",
+        "clockscope counts in programs and not on whole machines; for all processes: clockscope survey; for some: -p PID,PID",
     ),
     (&["-A", "--output-append-mode"], "clockscope replaces FILE of -o; to append: 2>>FILE"),
     (

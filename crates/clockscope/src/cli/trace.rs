@@ -353,7 +353,7 @@ fn pids(text: &str) -> Result<Vec<i32>, String> {
 }
 
 /// A time as people write it: seconds, or with a unit.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let wrong =
         || format!("`{text}` is no time: give seconds, as in 10 or 0.5, or 500ms, 30s, 5m, 1h");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -12,6 +12,7 @@ mod callers_in_runtimes;
 mod doctor_live;
 mod host_tracing;
 mod serve_command;
+mod survey_command;
 mod timekeeper_kill;
 mod trace_callers_truth;
 mod trace_figures;

@@ -4,8 +4,9 @@
 //! In a block fenced as `console`, lines that begin with `$ ` are commands and the others are
 //! output, which is of one machine and not compared; but the line that refuses a command line, with exit
 //! status 2, is. The commands of a page run one after another
-//! in a directory of their own, with the repository's `tests`, `fixtures` and `demo` in it. Blocks
-//! fenced otherwise (`text`, `console-server`) need a server, a package or minutes, and do not run.
+//! in a directory of their own, with the repository's `tests`, `fixtures` and `demo` in it. Blocks fenced as
+//! `console-root` run as root only. Blocks fenced otherwise (`text`, `console-server`) need a server, a package or
+//! minutes, and do not run.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,6 +16,8 @@ use std::thread;
 
 use clap::CommandFactory;
 use clockscope::cli::Cli;
+
+use crate::support::is_root_or_skip;
 
 /// After this many seconds a command counts as hung.
 const HUNG_AFTER: &str = "300";
@@ -62,27 +65,35 @@ impl Example {
     }
 }
 
-/// The commands in the `console` blocks of a page.
-fn examples(page: &str) -> Vec<Example> {
+/// The commands in the `console` blocks of a page, and in those for root if `is_root`.
+fn examples_for(page: &str, is_root: bool) -> Vec<Example> {
+    let runs = |fence: &str| fence == "console" || fence == "console-root" && is_root;
     let mut fence: Option<&str> = None;
     let mut examples = Vec::new();
     for line in page.lines() {
         match (line.strip_prefix("```"), fence) {
             (Some(language), None) => fence = Some(language.trim()),
             (Some(_), Some(_)) => fence = None,
-            (None, Some("console")) => match (line.strip_prefix("$ "), examples.last_mut()) {
-                (Some(command), _) => examples.push(Example::parse(command)),
-                (None, Some(Example { status: REFUSED, refusal, .. }))
-                    if line.starts_with("clockscope: ") =>
-                {
-                    refusal.get_or_insert_with(|| line.to_owned());
+            (None, Some(fence)) if runs(fence) => {
+                match (line.strip_prefix("$ "), examples.last_mut()) {
+                    (Some(command), _) => examples.push(Example::parse(command)),
+                    (None, Some(Example { status: REFUSED, refusal, .. }))
+                        if line.starts_with("clockscope: ") =>
+                    {
+                        refusal.get_or_insert_with(|| line.to_owned());
+                    }
+                    (None, _) => {}
                 }
-                (None, _) => {}
-            },
+            }
             (None, _) => {}
         }
     }
     examples
+}
+
+/// Those for any user.
+fn examples(page: &str) -> Vec<Example> {
+    examples_for(page, false)
 }
 
 #[test]
@@ -97,6 +108,8 @@ fn commands_are_found_in_console_blocks_only() {
     let expected = [("one", 0), ("two", 3), ("three # not a status", 0), ("four", REFUSED)];
     let expected = expected.map(|(command, status)| example(command, status));
     assert_eq!(examples(page), expected);
+    let page = "```console-root\n$ one\n```\n";
+    assert_eq!((examples_for(page, false).len(), examples_for(page, true).len()), (0, 1));
 }
 
 fn shell(command: &str, directory: &Path) -> Output {
@@ -119,7 +132,9 @@ fn complaints_of(page: &Path) -> Vec<String> {
         symlink(root().join(folder), directory.path().join(folder)).expect("make a link");
     }
     let mut complaints = Vec::new();
-    for example in examples(&fs::read_to_string(page).expect("read a page")) {
+    let text = fs::read_to_string(page).expect("read a page");
+    let is_root = text.contains("```console-root") && is_root_or_skip();
+    for example in examples_for(&text, is_root) {
         let output = shell(&example.command, directory.path());
         if !example.is_true(&output) {
             let [printed, said] =

@@ -51,7 +51,7 @@ trace -s 200 ls | 2 | -s: clockscope prints a summary and no line for each call;
 trace -k ls | 2 | -k: to see who makes the calls: --callers=all
 trace -T ls | 2 | -T: clockscope always times calls, and --latency shows the distribution; leave it out
 trace --call-graph dwarf ls | 2 | --call-graph: to see who makes the calls: --callers=all
-trace -a sleep 1 | 2 | -a: clockscope counts in programs and not on whole machines; give it processes: -p PID,PID
+trace -a sleep 1 | 2 | -a: clockscope counts in programs and not on whole machines; for all processes: clockscope survey; for some: -p PID,PID
 trace '' | 127 | the program's name is empty; is a variable empty?
 trace -- '' | 127 | the program's name is empty; is a variable empty?
 trace nonesuch | 127 | nonesuch: command not found; is it in PATH?

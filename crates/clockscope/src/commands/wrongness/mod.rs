@@ -2,14 +2,13 @@
 
 mod names;
 
-use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use indicatif::ProgressBar;
 
 use crate::cli::measure::{ReportFormat, WrongnessArgs};
 use crate::commands::replace_file::Prepared;
+use crate::commands::spinner::Spinner;
 use crate::commands::{colour, streams};
 use crate::exit;
 use clock_doctor::state::HostState;
@@ -59,7 +58,7 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
         None => None,
     };
     let measured = {
-        let progress = Progress::start();
+        let progress = Spinner::start();
         let measured = measure(&machine, &plan, &|what| progress.tell(what));
         progress.end();
         measured
@@ -123,28 +122,6 @@ fn render(report: &WrongnessReport, format: ReportFormat, options: &TextOptions)
         ReportFormat::Json => foreign::json_document(report).context("cannot make JSON")?,
         ReportFormat::Html => pages::of_report(report, None)?,
     })
-}
-
-/// What is being done, on standard error if that is a terminal.
-struct Progress(Option<ProgressBar>);
-
-impl Progress {
-    fn start() -> Self {
-        Self(io::stderr().is_terminal().then(ProgressBar::new_spinner))
-    }
-
-    fn tell(&self, what: &str) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(what.to_owned());
-            bar.tick();
-        }
-    }
-
-    fn end(self) {
-        if let Some(bar) = self.0 {
-            bar.finish_and_clear();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,413 @@
+//! The survey as text: who reads the clock, the most costly first.
+
+use clockscope_model::survey::{
+    Certainty, ClockRow, Estimate, Route, SurveyGroup, SurveyReport, SurveyRow,
+};
+use clockscope_text::lines::{WIDTH, cut_middle, labelled};
+use clockscope_text::units;
+
+/// So many rows are shown, but with `--all`.
+const ROWS: usize = 20;
+/// The same of units and containers.
+const GROUPS: usize = 10;
+
+/// What is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TextOptions {
+    /// All rows.
+    pub all: bool,
+}
+
+/// The report, each line at most 80 columns.
+pub fn render(report: &SurveyReport, options: &TextOptions) -> String {
+    let most = |usual| if options.all { usize::MAX } else { usual };
+    let mut text = head(report);
+    text.push('\n');
+    text.push_str(&processes(report, most(ROWS)));
+    text.push_str(&groups(report, most(GROUPS)));
+    text.push_str(&counted(report));
+    text.push('\n');
+    text.push_str(&remarks(report));
+    text
+}
+
+fn head(report: &SurveyReport) -> String {
+    let cpus = units::counted(report.cpus, "CPU", "CPUs");
+    let first = format!(
+        "All processes of this host, for {}: {} of {cpus}\n\n",
+        units::nanos(report.elapsed_ns),
+        units::counted(report.samples, "sample", "samples"),
+    );
+    let mut text = first;
+    let reads = match report.reads {
+        Some(reads) => format!(
+            "{} a second of the clocksource (95 % interval: {}), estimated; all clock reads take {} CPUs",
+            brief(reads.per_second),
+            interval(&reads),
+            cores(report.cores),
+        ),
+        None => "none of the clocksource was seen".to_owned(),
+    };
+    text.push_str(&labelled("Clock reads", &reads));
+    if let Some(cost) = report.costs.first() {
+        let how = if report.has_fallen_back {
+            ", because each is a system call: the kernel fell back to a clocksource that programs cannot read; \
+             clockscope doctor says why"
+        } else {
+            ""
+        };
+        let cost = format!("{} a read, measured meanwhile{how}", units::picos(cost.read_ps));
+        text.push_str(&labelled("Here", &cost));
+    }
+    if report.reads.is_some() {
+        text.push_str(&elsewhere(report));
+    }
+    text
+}
+
+fn elsewhere(report: &SurveyReport) -> String {
+    let mut text = String::new();
+    for row in report.elsewhere.iter().filter(|row| row.more_cores < 0.0) {
+        let gain = format!(
+            "on {} the same reads would take {} CPUs, {} fewer (typical: {} a read)",
+            row.clocksource,
+            cores(row.cores),
+            cores(-row.more_cores),
+            units::picos(row.read_ps)
+        );
+        text.push_str(&labelled("Gain", &gain));
+    }
+    let losses: Vec<String> = report
+        .elsewhere
+        .iter()
+        .filter(|row| row.more_cores >= 0.0)
+        .map(|row| {
+            let (on, how) = if row.is_measured {
+                ("at least".to_owned(), "a system call here")
+            } else {
+                (format!("on {}", row.clocksource), "typical")
+            };
+            format!(
+                "{on} {} CPUs, {} more ({how}: {})",
+                cores(row.cores),
+                cores(row.more_cores),
+                units::picos(row.read_ps)
+            )
+        })
+        .collect();
+    if !losses.is_empty() {
+        let loss = format!("the same reads would take {}", losses.join("; "));
+        text.push_str(&labelled("Fallen back", &loss));
+    }
+    text
+}
+
+fn processes(report: &SurveyReport, most: usize) -> String {
+    if report.processes.is_empty() {
+        return "No process was seen reading a clock.\n".to_owned();
+    }
+    let mut text = "reads/s     95 % interval   CPUs share      PID process\n".to_owned();
+    for row in report.processes.iter().take(most) {
+        let start = start(row.reads.as_ref(), row.certainty, row.cores, row.share);
+        let pid = match row.pid {
+            Some(pid) => pid.to_string(),
+            None if row.processes == 1 => "ended".to_owned(),
+            None => format!("{}x", units::brief(row.processes)),
+        };
+        line(&mut text, &format!("{start} {pid:>8}"), &format!("{} {}", row.command, clocks(row)));
+    }
+    let left = report.processes.iter().skip(most);
+    let (number, more) = left.fold((0, 0.0), |sum, row| (sum.0 + 1, sum.1 + row.cores));
+    if number > 0 {
+        let rows = units::counted(number, "row", "rows");
+        text.push_str(&format!("... {rows} more, {} CPUs; --all shows them\n", cores(more)));
+    }
+    text
+}
+
+fn groups(report: &SurveyReport, most: usize) -> String {
+    if report.groups.is_empty() {
+        return String::new();
+    }
+    let mut text = "\nreads/s     95 % interval   CPUs share processes in\n".to_owned();
+    for group in report.groups.iter().take(most) {
+        let SurveyGroup { kind, name, processes, .. } = group;
+        let start = start(group.reads.as_ref(), group.certainty, group.cores, group.share);
+        line(&mut text, &format!("{start} {processes:>9}"), &format!("{kind} {name}"));
+    }
+    if let Some(left) = report.groups.len().checked_sub(most).filter(|left| *left > 0) {
+        let rows = units::counted(left as u64, "row", "rows");
+        text.push_str(&format!("... {rows} more; --all shows them\n"));
+    }
+    text
+}
+
+/// What was counted by attaching.
+fn counted(report: &SurveyReport) -> String {
+    let mut text = String::new();
+    let counted: Vec<_> =
+        report.processes.iter().filter_map(|row| Some((row, row.exact.as_ref()?))).collect();
+    if !counted.is_empty() {
+        text.push_str("\nCounted for a second each, by attaching:\n");
+        text.push_str("      reads/s    stood still      PID process\n");
+    }
+    for (row, exact) in counted {
+        let pause =
+            format!("{} + {}", units::nanos(exact.pause_ns), units::nanos(exact.detach_pause_ns));
+        let rate = units::rate(exact.per_second.round()).unwrap_or_default();
+        let rate = rate.trim_end_matches(".0");
+        let pid = row.pid.unwrap_or_default();
+        line(&mut text, &format!("{rate:>13} {pause:>17} {pid:>8}"), &row.command.to_string());
+    }
+    for one in &report.passed_over {
+        let why = format!("{} ({}): {}", one.command, one.pid, one.reason);
+        text.push_str(&labelled("Not counted", &why));
+    }
+    text
+}
+
+fn remarks(report: &SurveyReport) -> String {
+    let unseen = format!(
+        "a process that reads the clock less often than {} times a second may be missing; a longer --duration or a \
+         higher --freq sees more. Coarse reads are seen, but cost too little for a rate",
+        brief(report.visible_from_per_second)
+    );
+    let mut text = labelled("Not seen", &unseen);
+    if report.lost_samples > 0 {
+        let lost = format!(
+            "{} of {} samples, because there were too many processes; a lower --freq or a shorter --duration loses fewer",
+            units::count(report.lost_samples),
+            units::count(report.samples),
+        );
+        text.push_str(&labelled("Lost", &lost));
+    }
+    let own = format!(
+        "clockscope used {} of CPU time, most of it to measure what a read costs; the kernel took {} samples a second of \
+         each busy CPU",
+        units::nanos(report.own_cpu_ns),
+        report.frequency_hz
+    );
+    text.push_str(&labelled("Overhead", &own));
+    let first = report.processes.iter().find(|row| row.reads.is_some() && row.pid.is_some());
+    if let Some((row, pid)) = first.and_then(|row| Some((row, row.pid?))) {
+        let next = format!(
+            "clockscope trace -p {pid} --callers --duration 10 counts the reads of {} and says who makes them",
+            row.command
+        );
+        text.push_str(&labelled("Next", &next));
+    }
+    text
+}
+
+/// Rate, interval, CPUs and share.
+fn start(reads: Option<&Estimate>, certainty: Certainty, of_cpus: f64, share: f64) -> String {
+    let Some(reads) = reads else {
+        return format!("{:>7} {:>17} {:>6} {:>5}", "coarse", "-", "-", "-");
+    };
+    let rate = match certainty {
+        Certainty::Seen => "seen".to_owned(),
+        Certainty::About => format!("~{}", brief(reads.per_second)),
+        Certainty::Estimated => brief(reads.per_second),
+    };
+    let interval = match certainty {
+        Certainty::Seen => format!("up to {}", brief(reads.high_per_second)),
+        _ => interval(reads),
+    };
+    let share = format!("{:.0} %", share * 100.0);
+    format!("{rate:>7} {interval:>17} {:>6} {share:>5}", cores(of_cpus))
+}
+
+/// A line whose end is cut to the width.
+fn line(text: &mut String, start: &str, end: &str) {
+    let room = WIDTH.saturating_sub(start.chars().count() + 1).max(8);
+    text.push_str(&format!("{start} {}\n", cut_middle(end.trim_end(), room)));
+}
+
+/// The clocks of a process, the most costly first.
+fn clocks(row: &SurveyRow) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for name in row.clocks.iter().filter_map(clock) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(", ")
+}
+
+/// `None` for what the register did not tell.
+fn clock(row: &ClockRow) -> Option<String> {
+    let name = match &row.clock {
+        Some(clock) => clock.trim_start_matches("CLOCK_").trim_end_matches("_ID").to_owned(),
+        None if row.function == "clock_gettime" => return None,
+        None => row.function.clone(),
+    };
+    Some(if row.route == Route::Syscall { format!("{name} by syscall") } else { name })
+}
+
+fn interval(reads: &Estimate) -> String {
+    format!("{} to {}", brief(reads.low_per_second), brief(reads.high_per_second))
+}
+
+/// Two or three digits: more would be an estimate's pretence.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+fn brief(per_second: f64) -> String {
+    let digits = per_second.max(1.0).log10().floor().max(2.0) - 2.0;
+    let unit = 10_f64.powf(digits);
+    units::brief(((per_second / unit).round() * unit).round() as u64)
+}
+
+/// CPUs with two digits or three: `0.004`, `0.44`, `26`.
+fn cores(cores: f64) -> String {
+    match cores {
+        ..0.0995 => format!("{cores:.3}"),
+        ..9.95 => format!("{cores:.2}"),
+        _ => format!("{cores:.0}"),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use clockscope_containers::place::Place;
+    use clockscope_model::survey::{Elsewhere, Exact, PassedOver, ReadCost};
+
+    fn around(per_second: f64) -> Option<Estimate> {
+        let (low_per_second, high_per_second) = (per_second * 0.9, per_second * 1.11);
+        Some(Estimate { per_second, low_per_second, high_per_second })
+    }
+
+    fn row(pid: i32, command: &str, reads: Option<Estimate>, samples: u64) -> SurveyRow {
+        let clock = ClockRow {
+            function: "clock_gettime".to_owned(),
+            clock: Some("CLOCK_MONOTONIC".to_owned()),
+            reads,
+            ..ClockRow::default()
+        };
+        SurveyRow {
+            pid: Some(pid),
+            processes: 1,
+            command: command.into(),
+            cores: 0.45,
+            share: 0.44,
+            read_samples: samples,
+            certainty: Certainty::of(samples),
+            reads,
+            clocks: vec![clock],
+            ..SurveyRow::default()
+        }
+    }
+
+    fn elsewhere(name: &str, read_ps: u64, cores: f64, is_measured: bool) -> Elsewhere {
+        let more_cores = cores - 0.5;
+        Elsewhere { clocksource: name.to_owned(), read_ps, is_measured, cores, more_cores }
+    }
+
+    /// A survey of a host with one heavy reader.
+    pub(in crate::survey) fn report() -> SurveyReport {
+        let mut postgres = row(4711, "postgres", around(21e6), 1_300);
+        postgres.place =
+            Place { unit: Some("postgresql@15-main.service".into()), ..Place::default() };
+        SurveyReport {
+            schema: 1,
+            elapsed_ns: 10_000_000_000,
+            frequency_hz: 299,
+            cpus: 2,
+            samples: 5_123,
+            costs: vec![ReadCost { of: "clocksource".to_owned(), read_ps: 22_100, samples: 148 }],
+            reads: around(21e6),
+            cores: 0.46,
+            elsewhere: vec![
+                elsewhere("any that needs a system call", 208_000, 4.4, true),
+                elsewhere("hpet", 1_226_000, 26.0, false),
+            ],
+            visible_from_per_second: 56_100.0,
+            own_cpu_ns: 900_000_000,
+            processes: vec![postgres],
+            ..SurveyReport::default()
+        }
+    }
+
+    #[test]
+    fn the_screen_names_the_reader_what_it_costs_and_what_would_be_lost() {
+        let text = render(&report(), &TextOptions::default());
+        for wanted in [
+            "All processes of this host, for 10 s: 5,123 samples of 2 CPUs",
+            "  21M    18.9M to 23.3M   0.45  44 %     4711 postgres MONOTONIC",
+            "on hpet 26 CPUs, 26 more",
+            "clockscope trace -p 4711 --callers",
+            "56.1k times a second",
+        ] {
+            assert!(text.replace("\n              ", " ").contains(wanted), "{wanted}\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
+
+    #[test]
+    fn few_samples_are_no_number() {
+        let mut report = report();
+        report.processes = vec![
+            row(1, "some", around(58_123.0), 3),
+            row(2, "one", around(20_000.0), 1),
+            row(3, "coarse", None, 0),
+        ];
+        let text = render(&report, &TextOptions::default());
+        let lines: Vec<&str> =
+            text.lines().skip_while(|line| !line.starts_with("reads/s")).collect();
+        assert!(lines[1].starts_with(" ~58.1k    52.3k to 64.5k"), "{text}");
+        assert!(lines[2].starts_with("   seen       up to 22.2k"), "{text}");
+        assert!(lines[3].starts_with(" coarse                 -      -"), "{text}");
+    }
+
+    #[test]
+    fn rows_beyond_the_screen_are_added_up_and_all_shows_them() {
+        let mut report = report();
+        report.processes = (1..=25).map(|pid| row(pid, "some", around(1e6), 50)).collect();
+        let text = render(&report, &TextOptions::default());
+        assert!(text.contains("... 5 rows more, 2.25 CPUs; --all shows them\n"), "{text}");
+        assert!(!render(&report, &TextOptions { all: true }).contains("--all shows them"));
+    }
+
+    #[test]
+    fn what_was_counted_stands_beside_how_long_the_process_stood_still() {
+        let mut report = report();
+        report.processes[0].exact = Some(Exact {
+            per_second: 20_987_654.2,
+            pause_ns: 41_000,
+            detach_pause_ns: 35_000,
+            ..Exact::default()
+        });
+        report.passed_over = vec![PassedOver {
+            pid: 1,
+            command: "systemd".into(),
+            reason: "it is the first process of this host".to_owned(),
+            has_failed: false,
+        }];
+        let text = render(&report, &TextOptions::default());
+        assert!(text.contains("   20,987,654     41 us + 35 us     4711 postgres\n"), "{text}");
+        assert!(text.contains("Not counted:  systemd (1): it is the first process"), "{text}");
+    }
+
+    #[test]
+    fn a_host_that_fell_back_is_told_what_it_would_gain() {
+        let mut report = report();
+        report.has_fallen_back = true;
+        report.elsewhere = vec![elsewhere("tsc", 25_000, 0.01, false)];
+        let text = render(&report, &TextOptions::default()).replace("\n              ", " ");
+        assert!(
+            text.contains("Gain:         on tsc the same reads would take 0.010 CPUs, 0.49 fewer"),
+            "{text}"
+        );
+        assert!(
+            text.contains("clockscope doctor says why") && !text.contains("Fallen back:"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_quiet_host_has_nothing_to_show() {
+        let report = SurveyReport { elapsed_ns: 1_000_000_000, cpus: 1, ..SurveyReport::default() };
+        let text = render(&report, &TextOptions::default());
+        assert!(text.contains("No process was seen reading a clock.\n"), "{text}");
+        assert!(!text.contains("Next:") && !text.contains("Fallen back:"), "{text}");
+    }
+}

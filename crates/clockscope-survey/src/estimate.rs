@@ -1,0 +1,134 @@
+//! From samples in reads to reads a second, with an interval. Pure.
+
+use clockscope_model::survey::Estimate;
+use clockscope_stats::poisson;
+
+/// What the method can be wrong by beside chance: a read costs less where it overlaps with the program's own work, and more
+/// where it finds cold caches. Measured against exact counts it was 8 % at most.
+const SYSTEMATIC: f64 = 0.10;
+/// A process at the rate at which this many samples are expected is seen with a probability of 97.5 %.
+const SEEN_FROM: f64 = 3.688_879_454;
+/// Standard errors to each side.
+const ERRORS: f64 = 1.959_963_985;
+
+/// What a read costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Time of one read in which samples see it, in nanoseconds.
+    pub read_ns: f64,
+    /// Samples that this is made from.
+    pub samples: u64,
+}
+
+impl Cost {
+    /// From the samples of a thread that did nothing but read, and the number of its reads; `None` if there were too few
+    /// to go by.
+    pub fn measured(samples: u64, time_ns: u64, reads: u64) -> Option<Self> {
+        const LEAST: u64 = 5;
+        (samples >= LEAST && reads > 0)
+            .then(|| Self { read_ns: float(time_ns) / float(reads), samples })
+    }
+
+    /// What the estimate can be wrong by on this account, as a part of it: the samples of a thread that only reads vary
+    /// less than Poisson's, by half or more.
+    fn error(&self) -> f64 {
+        ERRORS * 0.5 / float(self.samples.max(1)).sqrt()
+    }
+}
+
+/// Reads a second, by samples in reads that stand for `time_ns` of CPU time, in a survey of `elapsed_ns`.
+pub fn estimate(samples: u64, time_ns: u64, elapsed_ns: u64, cost: &Cost) -> Estimate {
+    let per_second = float(time_ns) / cost.read_ns / (float(elapsed_ns) / 1e9);
+    let of_one = if samples == 0 { 0.0 } else { per_second / float(samples) };
+    let (low, high) = poisson::interval(float(samples));
+    let wrong = SYSTEMATIC.hypot(cost.error());
+    Estimate {
+        per_second,
+        low_per_second: low * of_one * (1.0 - wrong).max(0.0),
+        high_per_second: high * of_one * (1.0 + wrong),
+    }
+}
+
+/// The rate from which on a process is seen with a probability of 97.5 %, in reads a second.
+pub fn visible_from(frequency_hz: f64, elapsed_ns: u64, cost: &Cost) -> f64 {
+    SEEN_FROM / (float(elapsed_ns) / 1e9 * frequency_hz * cost.read_ns / 1e9)
+}
+
+/// A random period about `mean_ns`, within a tenth of it: programs that work in step with the timer would otherwise be
+/// seen always at the same place. `state` is any number but 0, and changes.
+pub fn period_ns(mean_ns: u64, state: &mut u64) -> u64 {
+    // Marsaglia's xorshift64 (2003).
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    let width = (mean_ns / 5).max(1);
+    mean_ns - mean_ns / 10 + *state % width
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
+pub(crate) fn float(number: u64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const COST: Cost = Cost { read_ns: 20.0, samples: 400 };
+
+    #[test]
+    fn a_tenth_of_a_cpu_in_reads_of_20_ns_is_5_million_a_second() {
+        let found = estimate(100, 1_000_000_000, 10_000_000_000, &COST);
+        assert!((found.per_second - 5e6).abs() < 1.0, "{found:?}");
+        // 100 events have an interval of 81 to 122, and 11 % go on top.
+        assert!((found.low_per_second / 5e6 - 0.8136 * 0.889).abs() < 0.01, "{found:?}");
+        assert!((found.high_per_second / 5e6 - 1.216 * 1.111).abs() < 0.01, "{found:?}");
+    }
+
+    #[test]
+    fn few_samples_of_the_cost_widen_the_interval() {
+        let width = |samples| {
+            let found = estimate(1_000, 1_000_000_000, 1_000_000_000, &Cost { samples, ..COST });
+            found.high_per_second - found.low_per_second
+        };
+        assert!(width(10) > 1.5 * width(1_000));
+        assert_eq!(Cost::measured(4, 4_000_000, 100_000), None, "too few");
+        assert_eq!(
+            Cost::measured(10, 10_000_000, 500_000),
+            Some(Cost { read_ns: 20.0, samples: 10 })
+        );
+        assert_eq!(Cost::measured(10, 10_000_000, 0), None);
+    }
+
+    #[test]
+    fn what_is_visible_depends_on_time_and_frequency_alike() {
+        let found = visible_from(99.0, 30_000_000_000, &Cost { read_ns: 22.0, ..COST });
+        assert!((found - 56_500.0).abs() < 500.0, "{found}");
+        let faster = visible_from(297.0, 10_000_000_000, &Cost { read_ns: 22.0, ..COST });
+        assert!((found - faster).abs() < 1.0);
+    }
+
+    #[test]
+    fn periods_differ_and_their_mean_is_the_one_wanted() {
+        let mut state = 4711;
+        let periods: Vec<u64> = (0..10_000).map(|_| period_ns(1_000_000, &mut state)).collect();
+        assert!(periods.iter().all(|period| (900_000..1_100_000).contains(period)));
+        let mean = periods.iter().sum::<u64>() / 10_000;
+        assert!((995_000..1_005_000).contains(&mean), "{mean}");
+    }
+
+    proptest! {
+        #[test]
+        fn the_estimate_lies_in_its_interval(
+            samples in 1..1_000_000_u64, period in 1..100_000_000_u64, elapsed in 1..1_000_000_000_000_u64,
+            read_ns in 0.1..1e6_f64, of_cost in 5..10_000_u64,
+        ) {
+            let cost = Cost { read_ns, samples: of_cost };
+            let found = estimate(samples, samples * period, elapsed, &cost);
+            prop_assert!(found.per_second.is_finite());
+            prop_assert!(found.low_per_second <= found.per_second && found.per_second <= found.high_per_second);
+        }
+    }
+}

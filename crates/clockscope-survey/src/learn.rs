@@ -1,0 +1,88 @@
+//! Which instructions of the vDSO belong to which clock: a child reads each clock once, step by step.
+
+use std::ops::Range;
+
+use fastclock::ClockId;
+use vdso_reader::image::Image;
+
+use crate::reads::{Code, Steps};
+use clockscope_sys::{clock_loops, own_vdso, single_step, vdso_call::Call};
+
+/// Clocks whose reads take ways of their own through the vDSO.
+const CLOCKS: [ClockId; 8] = [
+    ClockId::Realtime,
+    ClockId::Monotonic,
+    ClockId::MonotonicRaw,
+    ClockId::Boottime,
+    ClockId::Tai,
+    ClockId::RealtimeCoarse,
+    ClockId::MonotonicCoarse,
+    ClockId::ProcessCputime,
+];
+/// A read has some 100 instructions, with those of the C library.
+const STEPS_MOST: u64 = 100_000;
+
+/// The vDSO of this kernel.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    /// What its instructions belong to.
+    pub code: Code,
+    /// Its size, in bytes.
+    pub bytes: u32,
+}
+
+/// Looks at the image and at reads of each clock; `None` if there is no image. Where no child can be traced, only the
+/// image tells. Takes some 50 ms.
+pub fn vdso() -> Option<Learned> {
+    let range = own_vdso::code();
+    let image = Image::parse(&own_vdso::read()?.bytes).ok()?;
+    let symbols = image.functions().filter_map(|symbol| {
+        let start = u32::try_from(symbol.offset).ok()?;
+        let end = start.checked_add(u32::try_from(symbol.size).ok()?)?;
+        Some((symbol.name.as_str(), start..end))
+    });
+    let steps: Vec<Steps> = CLOCKS.into_iter().filter_map(|clock| steps(clock, &range)).collect();
+    let bytes = u32::try_from(range.end - range.start).ok()?;
+    Some(Learned { code: Code::new(symbols, &steps), bytes })
+}
+
+fn steps(clock: ClockId, range: &Range<u64>) -> Option<Steps> {
+    let calling = clock_loops::by_libc(Call::ClockGettime(clock)).ok()?;
+    let visits = single_step::visits(&calling.plain, range, STEPS_MOST).ok()?;
+    let offset =
+        |(pc, register): (u64, u64)| Some((u32::try_from(pc - range.start).ok()?, register));
+    Some(Steps { clock, visits: visits.into_iter().filter_map(offset).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reads::Kind;
+    use clockscope_syscalls::sampling::Place;
+
+    #[test]
+    fn the_way_of_each_clock_through_this_kernels_vdso_is_known() {
+        let range = own_vdso::code();
+        let learned = vdso().expect("this kernel has a vDSO");
+        for (clock, wanted) in [
+            (ClockId::Monotonic, Kind::Clocksource),
+            (ClockId::Realtime, Kind::Clocksource),
+            (ClockId::MonotonicCoarse, Kind::Coarse),
+            (ClockId::ProcessCputime, Kind::CpuTime),
+        ] {
+            let Some(Steps { visits, .. }) = steps(clock, &range) else {
+                return skips::skip("no child can be traced step by step");
+            };
+            assert!(visits.len() > 3, "{clock:?}: {visits:?}");
+            // What is executed while the register holds the id is a read of this clock.
+            let id = u64::from(clock.as_raw().cast_unsigned());
+            let named =
+                visits.iter().filter(|(_, register)| *register == id).filter(|(offset, _)| {
+                    let register = u8::try_from(id).ok();
+                    let read = learned.code.read(Place::Vdso { offset: *offset, clock: register });
+                    read.is_some_and(|read| read.clock == Some(clock) && read.kind == wanted)
+                });
+            assert!(named.count() > 3, "{clock:?}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! From the place of a sample to a read of a clock. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use fastclock::ClockId;
+
+use clockscope_model::reads::{self, Source};
+use clockscope_model::survey::Route;
+use clockscope_syscalls::names;
+use clockscope_syscalls::sampling::Place;
+
+/// What a sample was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Read {
+    /// `clock_gettime`, `gettimeofday` or `time`.
+    pub function: &'static str,
+    /// The clock; `None` if the function takes none, or it was not told.
+    pub clock: Option<ClockId>,
+    /// How it was answered.
+    pub route: Route,
+    /// What it costs.
+    pub kind: Kind,
+}
+
+/// Kinds of reads, by what they cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Of the clocksource, through the vDSO.
+    Clocksource,
+    /// Of the clocksource, by a system call of the program.
+    ClocksourceBySyscall,
+    /// Of processor time, or of a clock that no vDSO answers: a system call on every host.
+    CpuTime,
+    /// Of the time of the last tick: nearly free.
+    Coarse,
+    /// In code that reads of several kinds share, where the register told nothing.
+    Shared,
+}
+
+impl Kind {
+    /// Whether it costs more where the kernel fell back to a slow clocksource.
+    pub const fn is_clocksource(self) -> bool {
+        matches!(self, Self::Clocksource | Self::ClocksourceBySyscall)
+    }
+}
+
+/// The instructions of the vDSO.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Code {
+    /// Functions by their names without a prefix, from offset to offset.
+    functions: Vec<(Range<u32>, &'static str)>,
+    /// What is known of an instruction of `clock_gettime`.
+    known: BTreeMap<u32, Known>,
+}
+
+/// What reads of each clock have shown of an instruction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Known {
+    clocks: BTreeSet<ClockId>,
+    /// Whether the register of the first argument still held the clock's id.
+    has_id: bool,
+}
+
+/// One read of a clock that was executed step by step: each offset, and the register of the first argument there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steps {
+    /// The clock that was read.
+    pub clock: ClockId,
+    /// Offset and register.
+    pub visits: Vec<(u32, u64)>,
+}
+
+/// The functions that are told apart; the others are no reads.
+const FUNCTIONS: [&str; 7] = [
+    "clock_gettime64",
+    "clock_gettime",
+    "gettimeofday",
+    "time",
+    "clock_getres",
+    "getcpu",
+    "getrandom",
+];
+/// What functions of a vDSO are called before their names: on x86, on others.
+const PREFIXES: [&str; 2] = ["__vdso_", "__kernel_"];
+
+impl Code {
+    /// From the functions of the image and from reads that were executed step by step.
+    pub fn new<'a>(
+        symbols: impl IntoIterator<Item = (&'a str, Range<u32>)>,
+        steps: &[Steps],
+    ) -> Self {
+        let named = |name: &str| {
+            let name = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix))?;
+            FUNCTIONS.into_iter().find(|known| *known == name)
+        };
+        let functions =
+            symbols.into_iter().filter_map(|(name, range)| Some((range, named(name)?))).collect();
+        let mut known: BTreeMap<u32, Known> = BTreeMap::new();
+        for one in steps {
+            let id = u64::from(one.clock.as_raw().cast_unsigned());
+            for (offset, register) in &one.visits {
+                let known = known
+                    .entry(*offset)
+                    .or_insert_with(|| Known { has_id: true, ..Known::default() });
+                known.clocks.insert(one.clock);
+                known.has_id &= *register == id;
+            }
+        }
+        Self { functions, known }
+    }
+
+    /// The read that a sample was taken in; `None` if it was in none.
+    pub fn read(&self, place: Place) -> Option<Read> {
+        match place {
+            Place::User | Place::Kernel => None,
+            Place::Vdso { offset, clock } => self.in_vdso(offset, clock),
+            // Another image, whose registers hold no argument.
+            Place::Vdso32 { .. } => Some(Read {
+                function: "clock_gettime",
+                clock: None,
+                route: Route::Vdso,
+                kind: Kind::Clocksource,
+            }),
+            Place::Call { from_vdso, number, clock } => Some(in_kernel(from_vdso, number, clock)),
+        }
+    }
+
+    fn in_vdso(&self, offset: u32, register: Option<u8>) -> Option<Read> {
+        let function = self.functions.iter().find(|(range, _)| range.contains(&offset));
+        // Code outside of the functions is what they share: readers of the clocksource.
+        let function = function.map_or("clock_gettime", |(_, name)| *name);
+        let read = |function, clock, kind| Some(Read { function, clock, route: Route::Vdso, kind });
+        match function {
+            "clock_gettime" | "clock_gettime64" => {
+                let known = self.known.get(&offset);
+                let named = register.and_then(|id| ClockId::from_raw(id.into()));
+                let named = named.filter(|_| known.is_none_or(|known| known.has_id));
+                let kind = match (named, known) {
+                    (Some(clock), _) => kind(clock),
+                    (None, Some(known)) => common_kind(&known.clocks),
+                    (None, None) => Kind::Shared,
+                };
+                read("clock_gettime", named, kind)
+            }
+            "gettimeofday" => read("gettimeofday", None, Kind::Clocksource),
+            "time" => read("time", None, Kind::Coarse),
+            _ => None,
+        }
+    }
+}
+
+fn in_kernel(from_vdso: bool, number: u32, clock: Option<u8>) -> Read {
+    let clock = clock.and_then(|id| ClockId::from_raw(id.into()));
+    let (function, without_clock) = match names::name(number).as_str() {
+        "gettimeofday" => ("gettimeofday", Kind::Clocksource),
+        "time" => ("time", Kind::Coarse),
+        // Processor time of other processes, and devices.
+        _ => ("clock_gettime", Kind::CpuTime),
+    };
+    let of_clock = clock.map_or(without_clock, kind);
+    let kind = match (from_vdso, of_clock) {
+        (true, kind) => kind,
+        // By system call no read is cheap, and a coarse one costs what others do.
+        (false, Kind::Clocksource | Kind::Coarse) => Kind::ClocksourceBySyscall,
+        (false, other) => other,
+    };
+    let route = if from_vdso { Route::FellBack } else { Route::Syscall };
+    Read { function, clock, route, kind }
+}
+
+/// What a read through the vDSO costs, by its clock.
+fn kind(clock: ClockId) -> Kind {
+    match reads::source("clock_gettime", Some(clock.name())) {
+        Some(Source::Clocksource) => Kind::Clocksource,
+        Some(Source::Tick) => Kind::Coarse,
+        _ => Kind::CpuTime,
+    }
+}
+
+/// What reads of these clocks cost, if all cost the same.
+fn common_kind(clocks: &BTreeSet<ClockId>) -> Kind {
+    let mut kinds = clocks.iter().copied().map(kind);
+    let first = kinds.next().unwrap_or(Kind::Shared);
+    if kinds.all(|kind| kind == first) { first } else { Kind::Shared }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A `clock_gettime` at 0x100 whose coarse part is at 0x180, a `time` and a `getcpu`.
+    fn code() -> Code {
+        let symbols = [
+            ("__vdso_clock_gettime", 0x100..0x200),
+            ("__vdso_time", 0x200..0x240),
+            ("__vdso_gettimeofday", 0x240..0x280),
+            ("__vdso_getcpu", 0x280..0x2a0),
+            ("__vdso_sgx_enter_enclave", 0x2a0..0x2c0),
+        ];
+        let steps =
+            |clock: ClockId, visits: &[(u32, u64)]| Steps { clock, visits: visits.to_vec() };
+        Code::new(
+            symbols,
+            &[
+                steps(ClockId::Realtime, &[(0x100, 0), (0x140, 0), (0x150, 77)]),
+                steps(ClockId::Monotonic, &[(0x100, 1), (0x140, 1), (0x150, 77)]),
+                steps(ClockId::MonotonicCoarse, &[(0x100, 6), (0x180, 6), (0x188, 3)]),
+                steps(ClockId::ProcessCputime, &[(0x100, 2), (0x1f0, 2)]),
+            ],
+        )
+    }
+
+    fn told(place: Place) -> Option<(&'static str, Option<&'static str>, Route, Kind)> {
+        let read = code().read(place)?;
+        Some((read.function, read.clock.map(ClockId::name), read.route, read.kind))
+    }
+
+    fn vdso(offset: u32, clock: Option<u8>) -> Place {
+        Place::Vdso { offset, clock }
+    }
+
+    #[test]
+    fn the_register_names_the_clock_where_it_still_holds_it() {
+        let monotonic =
+            Some(("clock_gettime", Some("CLOCK_MONOTONIC"), Route::Vdso, Kind::Clocksource));
+        assert_eq!(told(vdso(0x140, Some(1))), monotonic);
+        // Held something else when the steps were watched.
+        let nameless = Some(("clock_gettime", None, Route::Vdso, Kind::Clocksource));
+        assert_eq!(told(vdso(0x150, Some(6))), nameless);
+        // Never seen: a retry, or a time namespace.
+        assert_eq!(told(vdso(0x160, Some(1))), monotonic);
+        let shared = Some(("clock_gettime", None, Route::Vdso, Kind::Shared));
+        assert_eq!(told(vdso(0x160, None)), shared);
+        assert_eq!(told(vdso(0x160, Some(23))), shared, "no clock has this id");
+        assert_eq!(told(vdso(0x100, None)), shared, "all clocks come by here");
+    }
+
+    #[test]
+    fn what_only_coarse_reads_execute_is_coarse() {
+        let coarse = |clock| Some(("clock_gettime", clock, Route::Vdso, Kind::Coarse));
+        assert_eq!(told(vdso(0x180, Some(6))), coarse(Some("CLOCK_MONOTONIC_COARSE")));
+        assert_eq!(told(vdso(0x188, None)), coarse(None));
+        assert_eq!(told(vdso(0x210, None)).map(|told| told.3), Some(Kind::Coarse), "time");
+    }
+
+    #[test]
+    fn other_functions_are_no_reads_and_shared_code_is_one() {
+        assert_eq!(told(vdso(0x288, Some(1))), None);
+        assert_eq!(told(Place::User), None);
+        assert_eq!(told(Place::Kernel), None);
+        assert_eq!(told(vdso(0x80, None)).map(|told| told.3), Some(Kind::Shared));
+        assert_eq!(told(vdso(0x250, Some(1))).map(|told| told.0), Some("gettimeofday"));
+        assert_eq!(
+            told(Place::Vdso32 { offset: 0x288 }).map(|told| told.3),
+            Some(Kind::Clocksource)
+        );
+    }
+
+    #[test]
+    fn a_system_call_is_a_fallback_or_the_programs_own() {
+        let [read, day] =
+            ["clock_gettime", "gettimeofday"].map(|name| names::number(name).unwrap());
+        let call =
+            |from_vdso, number, clock| told(Place::Call { from_vdso, number, clock }).unwrap();
+        assert_eq!(
+            call(true, read, Some(1)),
+            ("clock_gettime", Some("CLOCK_MONOTONIC"), Route::FellBack, Kind::Clocksource)
+        );
+        assert_eq!(call(true, read, Some(2)).3, Kind::CpuTime);
+        assert_eq!(call(true, read, None).3, Kind::CpuTime, "of another process");
+        assert_eq!(
+            call(false, read, Some(6)),
+            (
+                "clock_gettime",
+                Some("CLOCK_MONOTONIC_COARSE"),
+                Route::Syscall,
+                Kind::ClocksourceBySyscall
+            )
+        );
+        assert_eq!(call(false, day, None).0, "gettimeofday");
+    }
+}

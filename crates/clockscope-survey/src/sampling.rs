@@ -1,0 +1,257 @@
+//! Samples all CPUs for a while, and measures meanwhile what a read costs.
+
+use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastclock::ClockId;
+
+use crate::calibrate::Reader;
+use crate::estimate::{Cost, float, period_ns};
+use crate::learn::Learned;
+use crate::processes;
+use crate::reads::{Code, Kind};
+use crate::report::{Costs, Observed, Tally};
+use clockscope_sys::loops::Loops;
+use clockscope_sys::vdso_call::Call;
+use clockscope_sys::{access, clock_loops};
+use clockscope_syscalls::BpfDecline;
+use clockscope_syscalls::sampling::{CpuSampler, PlaceSamples};
+use clockscope_trace::clock_reads::SyscallCosts;
+
+/// Samples that the cost of a read by the vDSO is made from; CPU time for them is taken.
+const SAMPLES_OF_VDSO: f64 = 150.0;
+/// The same for reads by system call.
+const SAMPLES_OF_CALLS: f64 = 40.0;
+/// Each part of the measuring takes this part of the survey at most.
+const PART: u32 = 5;
+/// Periods change after so many of them: a change costs a part of one.
+const PERIODS: u32 = 100;
+const SECOND: Duration = Duration::from_secs(1);
+/// `PROC_PID_INIT_INO` in include/linux/proc_ns.h (Linux 6.18).
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Why there is no survey; prints as a clause that says what to try.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Decline {
+    /// The kernel does not allow this user to sample CPUs.
+    #[error("this user may not sample all CPUs; run it as root, or with CAP_BPF and CAP_PERFMON")]
+    NotAllowed,
+    /// Built without clang.
+    #[error("clockscope was built without clang and so without eBPF; build it again with clang")]
+    NotBuilt,
+    /// The kernel does not describe its own types.
+    #[error(
+        "the kernel has no /sys/kernel/btf/vmlinux; use a kernel built with CONFIG_DEBUG_INFO_BTF"
+    )]
+    NoBtf,
+    /// The kernel refused a part of it.
+    #[error("the kernel refused to {what}: {reason}; Linux 5.15 or newer is needed")]
+    Refused {
+        /// What was attempted.
+        what: String,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// There is none.
+    #[error("this process has no vDSO, because the kernel was started with vdso=0 or is no Linux")]
+    NoVdso,
+    /// The kernel's numbers of processes are not those of this namespace.
+    #[error(
+        "this is a container with processes of its own; run it on the host, or in a container that \
+         shares the host's processes (--pid host)"
+    )]
+    PidNamespace,
+    /// Own reads were hardly sampled.
+    #[error(
+        "too few samples to measure what a read costs here; try a longer --duration or a higher \
+         --freq"
+    )]
+    TooShort,
+}
+
+impl From<BpfDecline> for Decline {
+    fn from(decline: BpfDecline) -> Self {
+        match decline {
+            BpfDecline::NotBuilt => Self::NotBuilt,
+            BpfDecline::NotAllowed => Self::NotAllowed,
+            BpfDecline::NoBtf => Self::NoBtf,
+            BpfDecline::Refused { what, reason } => Self::Refused { what, reason },
+            other => Self::Refused { what: "sample CPUs".to_owned(), reason: other.to_string() },
+        }
+    }
+}
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How long.
+    pub duration: Duration,
+    /// Samples a second of each CPU.
+    pub frequency_hz: u32,
+}
+
+/// A survey that can begin.
+#[derive(Debug)]
+pub struct Survey {
+    sampler: CpuSampler,
+    options: Options,
+    code: Code,
+}
+
+/// A thread that measures, and which of its samples count.
+struct Measuring {
+    reader: Reader,
+    kind: Kind,
+    is_syscall: bool,
+}
+
+impl Survey {
+    /// Prepares everything that can fail. Nothing is sampled yet.
+    ///
+    /// # Errors
+    /// Why not, as a clause.
+    pub fn prepare(options: Options, learned: Option<Learned>) -> Result<Self, Decline> {
+        let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        if namespace.to_str().is_some_and(|name| name != FIRST_PID_NAMESPACE && !name.is_empty()) {
+            return Err(Decline::PidNamespace);
+        }
+        let Learned { code, bytes } = learned.ok_or(Decline::NoVdso)?;
+        let sampler = CpuSampler::open(mean_period_ns(options), bytes)?;
+        Ok(Self { sampler, options, code })
+    }
+
+    /// What the instructions of the vDSO belong to.
+    pub fn code(&self) -> &Code {
+        &self.code
+    }
+
+    /// Samples; `tell` is told from time to time how long it has been going on.
+    ///
+    /// # Errors
+    /// Why there is nothing to report, as a clause.
+    pub fn run(&self, tell: &dyn Fn(Duration)) -> Result<Observed, Decline> {
+        let failed = |error: io::Error| Decline::Refused {
+            what: "sample CPUs".to_owned(),
+            reason: error.to_string(),
+        };
+        let whole_syscall_ns = float(SyscallCosts::here().clocksource.0) / 1e3;
+        let Options { duration, frequency_hz } = self.options;
+        self.sampler.start().map_err(failed)?;
+        let started = Instant::now();
+        let measuring = self.start_measuring();
+        self.wait(started, tell).map_err(failed)?;
+        let readers: Vec<(i32, u64, Kind, bool)> = measuring
+            .into_iter()
+            .map(|Measuring { reader, kind, is_syscall }| {
+                (reader.tid, reader.end(), kind, is_syscall)
+            })
+            .collect();
+        let elapsed = started.elapsed().max(duration);
+        self.sampler.stop().map_err(failed)?;
+        let mut places = self.sampler.places().map_err(failed)?;
+        let mut sampled = self.sampler.processes().map_err(failed)?;
+        let cost = |of: &(i32, u64, Kind, bool)| self.cost(&places, *of);
+        let find = |kind: Kind| readers.iter().find(|reader| reader.2 == kind);
+        let vdso = find(Kind::Clocksource);
+        let costs = Costs {
+            clocksource: vdso.and_then(cost).ok_or(Decline::TooShort)?,
+            by_syscall: find(Kind::ClocksourceBySyscall).and_then(cost),
+            cpu_time: find(Kind::CpuTime).and_then(cost),
+            whole_syscall_ns,
+            has_fallen_back: vdso.is_some_and(|reader| {
+                let reads = self.tally(&places, reader.0).of_kind(Kind::Clocksource, false);
+                reads.has_fallen_back()
+            }),
+        };
+        let pid = i32::try_from(std::process::id()).unwrap_or(0);
+        let is_own =
+            |process: i32| process == pid || readers.iter().any(|reader| reader.0 == process);
+        places.retain(|samples| !is_own(samples.process));
+        let seen = |process: i32| places.iter().any(|samples| samples.process == process);
+        sampled.retain(|one| seen(one.process));
+        Ok(Observed {
+            elapsed_ns: nanos(elapsed),
+            frequency_hz,
+            cpus: self.sampler.cpus() as u64,
+            samples: (
+                self.sampler.samples().map_err(failed)?,
+                self.sampler.lost().map_err(failed)?,
+            ),
+            own_cpu_ns: access::cpu_time(pid).map_or(0, nanos),
+            processes: processes::known(sampled),
+            places,
+            costs,
+        })
+    }
+
+    /// Waits until the time is over, and changes the periods meanwhile.
+    fn wait(&self, started: Instant, tell: &dyn Fn(Duration)) -> io::Result<()> {
+        let mean = mean_period_ns(self.options);
+        let step = Duration::from_nanos(mean) * PERIODS;
+        let mut random = RandomState::new().hash_one(mean) | 1;
+        loop {
+            let elapsed = started.elapsed();
+            tell(elapsed);
+            let left = self.options.duration.saturating_sub(elapsed);
+            if left.is_zero() {
+                return Ok(());
+            }
+            self.sampler.set_periods(|| period_ns(mean, &mut random))?;
+            // The last change comes while there is much left of a period of it.
+            thread::sleep(if left < step * 2 { left } else { step });
+        }
+    }
+
+    /// One thread for each kind of read.
+    fn start_measuring(&self) -> Vec<Measuring> {
+        let Options { duration, frequency_hz } = self.options;
+        let monotonic = Call::ClockGettime(ClockId::Monotonic);
+        let start = |loops: Result<Loops, clock_loops::NoLoop>, samples: f64, kind, is_syscall| {
+            let cpu =
+                Duration::from_secs_f64(samples / f64::from(frequency_hz)).min(duration / PART);
+            let reader = Reader::start(loops.ok()?.plain, cpu, duration)?;
+            Some(Measuring { reader, kind, is_syscall })
+        };
+        [
+            start(clock_loops::by_libc(monotonic), SAMPLES_OF_VDSO, Kind::Clocksource, false),
+            start(
+                clock_loops::by_syscall(monotonic),
+                SAMPLES_OF_CALLS,
+                Kind::ClocksourceBySyscall,
+                true,
+            ),
+            start(
+                clock_loops::by_libc(Call::ClockGettime(ClockId::ProcessCputime)),
+                SAMPLES_OF_CALLS,
+                Kind::CpuTime,
+                false,
+            ),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// What a read cost the thread that made `reads` of a kind.
+    fn cost(&self, places: &[PlaceSamples], measured: (i32, u64, Kind, bool)) -> Option<Cost> {
+        let (tid, reads, kind, is_syscall) = measured;
+        let found = self.tally(places, tid).of_kind(kind, is_syscall);
+        Cost::measured(found.samples, found.time_ns, reads)
+    }
+
+    fn tally(&self, places: &[PlaceSamples], process: i32) -> Tally {
+        Tally::of(places.iter().filter(|samples| samples.process == process), &self.code)
+    }
+}
+
+fn mean_period_ns(options: Options) -> u64 {
+    nanos(SECOND / options.frequency_hz.max(1))
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

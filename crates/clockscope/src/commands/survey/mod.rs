@@ -1,0 +1,86 @@
+//! `clockscope survey`: samples all CPUs, attaches to some processes if asked to, and prints.
+
+mod exact;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::cli::survey::{SurveyArgs, SurveyFormat};
+use crate::commands::spinner::Spinner;
+use crate::commands::{colour, replace_file, streams};
+use crate::exit;
+use clockscope_measure::host;
+use clockscope_model::survey::SurveyReport;
+use clockscope_report::survey::{metrics, text};
+use clockscope_survey::sampling::{Options, Survey};
+use clockscope_survey::{learn, report};
+use clockscope_sys::proc_text;
+use clockscope_text::foreign::{json_document, printable_lines};
+
+/// Less is too short for samples; more than an hour is a mistake.
+const LONGEST: Duration = Duration::from_secs(3600);
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Runs the subcommand; gives the exit code.
+pub fn run(args: &SurveyArgs) -> i32 {
+    match try_run(args) {
+        Ok(code) => code,
+        Err(error) => {
+            super::warn_user(&error);
+            exit::FAILURE
+        }
+    }
+}
+
+fn try_run(args: &SurveyArgs) -> Result<i32> {
+    if args.duration < SHORTEST || args.duration > LONGEST {
+        bail!("cannot survey for {:?}; --duration takes 100ms to 1h", args.duration);
+    }
+    if !proc_text::is_mounted() {
+        bail!("{}", proc_text::NOT_MOUNTED);
+    }
+    let options = Options { duration: args.duration, frequency_hz: args.freq };
+    let survey = Survey::prepare(options, learn::vdso()).context("cannot survey this host")?;
+    let observed = {
+        let spinner = Spinner::start();
+        let of = args.duration.as_secs_f64();
+        let observed = survey.run(&|elapsed| {
+            spinner
+                .tell(&format!("sampling all CPUs: {:.0} s of {of:.0} s", elapsed.as_secs_f64()));
+        });
+        spinner.end();
+        observed.context("cannot survey this host")?
+    };
+    let mut report = report::report(&observed, survey.code());
+    // Its timers are gone before anybody is attached to.
+    drop(survey);
+    let complete = match args.exact {
+        Some(most) => exact::count(&mut report, most as usize, args)?,
+        None => true,
+    };
+    report.host = Some(host::without_tsc_rate());
+    write(args, &report)?;
+    Ok(if complete { exit::OK } else { exit::INCOMPLETE })
+}
+
+fn write(args: &SurveyArgs, report: &SurveyReport) -> Result<()> {
+    let rendered = match args.format {
+        SurveyFormat::Text => text::render(report, &text::TextOptions { all: args.all }),
+        SurveyFormat::Json => json_document(report).context("cannot make JSON")?,
+        SurveyFormat::Metrics => metrics::render(report).context("cannot make metrics")?,
+    };
+    match &args.output {
+        Some(path) => write_file(path, &rendered),
+        None if args.format == SurveyFormat::Text => {
+            streams::print_bytes(colour::for_stdout(&rendered, |_| false).as_bytes())
+        }
+        None => streams::print(&rendered),
+    }
+}
+
+fn write_file(path: &Path, text: &str) -> Result<()> {
+    replace_file::replace(path, printable_lines(text).as_bytes())
+        .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display()))
+}

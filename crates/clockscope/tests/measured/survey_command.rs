@@ -1,0 +1,201 @@
+//! `clockscope survey`: what it estimates and counts against programs that say how often they read the clock.
+//!
+//! Intervals of 95 % miss the truth one time in twenty, and a test must not. So a truth may lie outside of an interval by
+//! half as much again as its limit; docs/survey.md says how often intervals really cover.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::attaching::Image;
+use crate::support::builds::{self, Link};
+use crate::support::conversation::Conversation;
+use crate::support::running::{clockscope, rows};
+use crate::support::{is_root_or_skip, placed};
+
+fn survey(options: &[&str]) -> Output {
+    Command::new(clockscope()).arg("survey").args(options).output().expect("run clockscope")
+}
+
+/// The report as JSON, or `None` if this machine or user may have none.
+#[track_caller]
+fn report(options: &[&str]) -> Option<Value> {
+    if !is_root_or_skip() {
+        return None;
+    }
+    let output = survey(&[&["--format", "json"], options].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if ["built without clang", "btf", "container"].iter().any(|reason| said.contains(reason)) {
+        crate::support::skip(said);
+        return None;
+    }
+    assert!(output.status.success(), "{}: {said}", output.status);
+    Some(serde_json::from_slice(&output.stdout).expect("it prints JSON"))
+}
+
+/// A program that reads one clock all the time.
+struct Reader {
+    kind: &'static str,
+    program: Conversation,
+}
+
+impl Reader {
+    fn start(kind: &'static str) -> Option<Self> {
+        let program = builds::c("surveyed", Link::Dynamic)?;
+        Some(Self { kind, program: Conversation::start(&words![program, kind]) })
+    }
+
+    /// Reads and nanoseconds so far.
+    fn said(&mut self) -> (f64, f64) {
+        self.program.say("how many?");
+        let line = self.program.line();
+        let (reads, nanos) = line.split_once(' ').expect("two numbers");
+        (reads.parse().expect("a number"), nanos.parse().expect("a number"))
+    }
+
+    fn row<'a>(&self, report: &'a Value) -> &'a Value {
+        let pid = self.program.pid();
+        rows(&report["processes"])
+            .find(|row| row["pid"] == pid)
+            .unwrap_or_else(|| panic!("{} is missing: {report:#}", self.kind))
+    }
+}
+
+/// Each reader's own rate while `work` was done.
+fn rates<T>(readers: &mut [Reader], work: impl FnOnce() -> T) -> (T, Vec<f64>) {
+    let before: Vec<_> = readers.iter_mut().map(Reader::said).collect();
+    let done = work();
+    let rates = readers.iter_mut().zip(before).map(|(reader, (reads, nanos))| {
+        let now = reader.said();
+        (now.0 - reads) * 1e9 / (now.1 - nanos)
+    });
+    let rates = rates.collect();
+    (done, rates)
+}
+
+#[track_caller]
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn estimates_cover_what_programs_say_of_themselves() {
+    let kinds = ["monotonic", "realtime", "day", "syscall", "cpu"];
+    let readers: Option<Vec<Reader>> = kinds.into_iter().map(Reader::start).collect();
+    let Some(mut readers) = readers else { return };
+    let options = ["--duration", "5", "--freq", "997"];
+    let (report, rates) = rates(&mut readers, || report(&options));
+    let Some(report) = report else { return };
+    for (reader, truth) in readers.iter().zip(rates) {
+        let row = reader.row(&report);
+        let reads = &row["reads"];
+        let (low, high) = (number(&reads["low_per_second"]), number(&reads["high_per_second"]));
+        assert!(low / 1.5 < truth && truth < high * 1.5, "{}: {truth} {row:#}", reader.kind);
+        assert!(high < low * 4.0, "{}: an interval that says little: {row:#}", reader.kind);
+        let clock = &row["clocks"][0];
+        let wanted = match reader.kind {
+            "monotonic" => ("clock_gettime", Some("CLOCK_MONOTONIC"), "vdso"),
+            "realtime" => ("clock_gettime", Some("CLOCK_REALTIME"), "vdso"),
+            "day" => ("gettimeofday", None, "vdso"),
+            "syscall" => ("clock_gettime", Some("CLOCK_MONOTONIC"), "syscall"),
+            _ => ("clock_gettime", Some("CLOCK_PROCESS_CPUTIME_ID"), "fell-back"),
+        };
+        assert_eq!(clock["function"], wanted.0, "{row:#}");
+        assert_eq!(clock["clock"].as_str(), wanted.1, "{row:#}");
+        // On a host whose clocksource programs cannot read, each read by the vDSO falls back.
+        if report["has_fallen_back"] == false {
+            assert_eq!(clock["route"], wanted.2, "{row:#}");
+        }
+    }
+    let costs: Vec<f64> = rows(&report["processes"]).map(|row| number(&row["read_ns"])).collect();
+    assert!(costs.is_sorted_by(|a, b| a >= b), "the most costly is first: {costs:?}");
+    assert_eq!(report["lost_samples"], 0);
+}
+
+#[test]
+fn coarse_reads_are_seen_and_have_no_rate() {
+    let Some(mut reader) = Reader::start("coarse") else { return };
+    let Some(report) = report(&["--duration", "2", "--freq", "997"]) else { return };
+    let row = reader.row(&report);
+    assert_eq!(row["has_coarse_reads"], true, "{row:#}");
+    // What is estimated beside them is a small part of what they would be as precise reads.
+    let samples = |of: &Value| number(&of["samples"]);
+    let coarse: f64 =
+        rows(&row["clocks"]).filter(|clock| clock["reads"].is_null()).map(samples).sum();
+    assert!(coarse > 9.0 * number(&row["read_samples"]), "{row:#}");
+    assert!(reader.program.is_running());
+}
+
+#[test]
+fn exact_counts_who_may_be_attached_to_and_leaves_them_as_they_were() {
+    let (Some(counted), Some(excluded)) = (Reader::start("monotonic"), Reader::start("day")) else {
+        return;
+    };
+    let mut readers = [counted, excluded];
+    let images = Image::of_all(&readers.each_ref().map(|reader| reader.program.pid()));
+    // Nobody else on this machine may be attached to by a test.
+    let [wanted, spared] = readers.each_ref().map(|reader| reader.program.pid().to_string());
+    let options = ["--duration", "1", "--freq", "997", "--exact=2", "--exclude", &spared];
+    let options = [&options[..], &["--only", &wanted, "--only", &spared]].concat();
+    let (report, rates) = rates(&mut readers, || report(&options));
+    let Some(report) = report else { return };
+    let exact = &readers[0].row(&report)["exact"];
+    let [counted, wall_ns] = ["reads", "wall_ns"].map(|name| number(&exact[name]));
+    // The same program on the same machine, while others come and go.
+    let rate = counted * 1e9 / wall_ns;
+    assert!(rates[0] / 5.0 < rate && rate < rates[0] * 5.0, "{} {exact:#}", rates[0]);
+    assert!(number(&exact["pause_ns"]) > 0.0, "{exact:#}");
+    assert!(readers[1].row(&report)["exact"].is_null());
+    let spared_pid = readers[1].program.pid();
+    let passed = rows(&report["passed_over"]).find(|one| one["pid"] == spared_pid);
+    let reason = passed.expect("it is said why")["reason"].as_str().unwrap().to_owned();
+    assert_eq!(reason, format!("--exclude '{spared}' names it"));
+    for (image, reader) in images.iter().zip(&mut readers) {
+        image.assert_as_before(reader.program.pid());
+        assert!(reader.program.is_running());
+    }
+}
+
+#[test]
+fn metrics_and_text_say_the_same_of_the_host() {
+    let Some(_reader) = Reader::start("monotonic") else { return };
+    if report(&["--duration", "1", "--freq", "997"]).is_none() {
+        return;
+    }
+    let printed = |format| {
+        let output = survey(&["--duration", "1", "--freq", "997", "--format", format]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let metrics = printed("metrics");
+    let labels = "{command=\"surveyed";
+    for name in ["reads_per_second", "cores", "processes"] {
+        let start = format!("clockscope_survey_{name}{labels}");
+        // A test beside this one may have readers of the same name.
+        assert!(metrics.lines().any(|line| line.starts_with(&start)), "{start}\n{metrics}");
+    }
+    let text = printed("text");
+    assert!(text.contains(" surveyed-Dynami MONOTONIC"), "{text}");
+    assert!(text.contains("\nFallen back:") || text.contains("\nGain:"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn a_user_without_the_right_is_told_in_one_line() {
+    let folder = tempfile::tempdir().expect("make a folder");
+    let tool = folder.path().join("clockscope");
+    placed::program(&clockscope(), &tool, 0o755);
+    let output = if is_root_or_skip() {
+        let open = Command::new("chmod").arg("755").arg(folder.path()).status();
+        assert!(open.expect("run chmod").success());
+        let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+        Command::new("setpriv").args(nobody).arg(&tool).arg("survey").output().expect("run setpriv")
+    } else {
+        Command::new(&tool).arg("survey").output().expect("run it")
+    };
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.starts_with("clockscope: cannot survey this host: "), "{said}");
+    assert!(said.contains("; "), "it says what to try: {said}");
+    assert!(output.stdout.is_empty());
+}
