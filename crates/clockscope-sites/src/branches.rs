@@ -194,7 +194,12 @@ fn decode(bytes: &[u8], start: u64) -> Decoded {
 
 /// Those of these ranges into which four bytes behind a byte of a near branch lead, wherever such bytes are: each
 /// branch is among them. A branch to the first address of a range does not count.
-pub(crate) fn reached(file: &[u8], segments: &[Segment], windows: &[Range<u64>]) -> Vec<bool> {
+pub(crate) fn reached(
+    file: &[u8],
+    segments: &[Segment],
+    windows: &[Range<u64>],
+    by_two: bool,
+) -> Vec<bool> {
     /// Bytes that are looked at in one go.
     const PIECE: usize = 1 << 14;
     let mut marks: Vec<(u64, usize)> = Vec::new();
@@ -210,7 +215,7 @@ pub(crate) fn reached(file: &[u8], segments: &[Segment], windows: &[Range<u64>])
         let starts = (0..bytes.len()).step_by(PIECE);
         pieces.extend(starts.map(|at| (segment.address + at as u64, &bytes[at..])));
     }
-    let targets = in_parts(&pieces, |pieces| {
+    let targets = in_parts(&pieces, by_two, |pieces| {
         let mut targets = Vec::new();
         for (address, bytes) in pieces {
             let near = near_branches(*address, bytes, PIECE);
@@ -289,15 +294,15 @@ mod tests {
                 file.extend(distance.to_le_bytes());
                 let size = file.len();
                 assert_eq!(
-                    reached(&file, &segment(size), std::slice::from_ref(&window)),
+                    reached(&file, &segment(size), std::slice::from_ref(&window), true),
                     [true],
                     "{at:x}"
                 );
                 let aside = window.end..window.end + 5;
-                assert_eq!(reached(&file, &segment(size), &[aside]), [false], "{at:x}");
+                assert_eq!(reached(&file, &segment(size), &[aside], true), [false], "{at:x}");
                 file.pop();
                 assert_eq!(
-                    reached(&file, &segment(size - 1), std::slice::from_ref(&window)),
+                    reached(&file, &segment(size - 1), std::slice::from_ref(&window), true),
                     [false]
                 );
             }

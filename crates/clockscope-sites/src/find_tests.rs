@@ -18,6 +18,7 @@ fn libc() -> Vec<u8> {
 #[test]
 fn nearly_all_calls_of_the_c_library_can_be_counted() {
     let found = find(&libc()).expect("an ELF file");
+    assert_eq!(find_by_two(&libc()), Ok(found.clone()));
     let left = found.left.iter().filter(|left| left.why != Why::SignalReturn).count();
     assert!(found.sites.len() > 300, "{}", found.sites.len());
     assert!(left * 50 <= found.sites.len(), "{:#?}", found.left);
@@ -90,6 +91,8 @@ proptest::proptest! {
 fn parts_are_looked_at_once_and_in_their_order() {
     for many in [0, 1, 63, 64, 65, 1000] {
         let all: Vec<u32> = (0..many).collect();
-        assert_eq!(in_parts(&all, <[u32]>::to_vec).concat(), all);
+        for by_two in [false, true] {
+            assert_eq!(in_parts(&all, by_two, <[u32]>::to_vec).concat(), all);
+        }
     }
 }

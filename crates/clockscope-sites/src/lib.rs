@@ -9,7 +9,7 @@ mod find;
 mod stubs;
 
 pub use elf::Unreadable;
-pub use find::{Behind, Found, Left, Segment, Site, Why, find};
+pub use find::{Behind, Found, Left, Segment, Site, Why, find, find_by_two};
 pub use stubs::{
     ERRORS, FIRST, Head, JUMP, Jump, KEPT, KEPT_SIZE, KINDS, MADE_CODE, MAPPED, NEXT, NOTICE,
     NUMBERS, OTHERS, OWN_KINDS, PLACE_SIZE, PLACES, SEALED, SEEN, SHARDS, Stubs, TABLE_WORDS,

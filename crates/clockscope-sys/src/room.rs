@@ -24,6 +24,11 @@ pub fn lacks() -> Option<String> {
     })
 }
 
+/// Whether the address space is limited to less than several threads' heaps may reserve.
+pub fn has_few_addresses() -> bool {
+    getrlimit(Resource::As).current.is_some_and(|limit| limit < 1 << 30)
+}
+
 /// Raises the limit on open descriptors (`RLIMIT_NOFILE`) as far as is allowed without asking. Programs
 /// started before keep theirs; a refusal leaves the limit as it is.
 pub fn raise_descriptor_limit() {

@@ -284,10 +284,11 @@ pub fn paths(callables: &[Callable]) -> Option<Vec<Path>> {
     for one in callables {
         black_box(one.arguments.by_vdso(one.function));
     }
-    let worker = std::thread::spawn(move || {
+    // Where the user's threads or memory are limited, none may be had.
+    let worker = std::thread::Builder::new().name("fenced".to_owned()).spawn(move || {
         forbid(&numbers).then(|| jobs.iter().map(|job| fenced_path(job.0, job.1)).collect())
     });
-    worker.join().ok().flatten()
+    worker.ok()?.join().ok().flatten()
 }
 
 /// How this function answers on a thread whose system calls are forbidden.

@@ -32,6 +32,7 @@ use clockscope_sites::{
 use clockscope_sys::memory;
 use clockscope_sys::proc_text;
 use clockscope_sys::ptrace::{self, Registers, SignalInfo, SyscallStop};
+use clockscope_sys::room;
 use clockscope_sys::shm::Segment;
 use clockscope_text::units;
 use vdso_image::layout::{
@@ -98,6 +99,8 @@ struct FileKey {
 pub struct Sites {
     files: HashMap<FileKey, Option<Rc<Found>>>,
     ahead: Option<Ahead>,
+    /// Whether another thread may help.
+    by_two: bool,
     awaited: HashMap<i32, Awaited>,
     left: BTreeMap<String, BTreeMap<Why, u64>>,
     lost: BTreeMap<Lost, u64>,
@@ -121,7 +124,7 @@ impl Ahead {
         let mut mappings = maps.lines().filter_map(executed);
         let mapping = mappings.find(|mapping| mapping.name.contains("/libc.so."))?;
         let key = mapping.key.clone();
-        let look = move || found_in(std::process::id().cast_signed(), &mapping);
+        let look = move || found_in(std::process::id().cast_signed(), &mapping, true);
         let found = std::thread::Builder::new().name("sites".to_owned()).spawn(look).ok()?;
         Some(Self { key, found })
     }
@@ -352,7 +355,8 @@ impl Sites {
 
     /// Programs are about to be executed.
     pub(crate) fn look_ahead(&mut self) {
-        self.ahead = Ahead::begin();
+        self.by_two = !room::has_few_addresses();
+        self.ahead = if self.by_two { Ahead::begin() } else { None };
     }
 
     /// A program is about to begin in a process, with areas at these places.
@@ -502,7 +506,7 @@ impl Sites {
         }
         let found = match self.ahead.take_if(|ahead| ahead.key == mapping.key) {
             Some(ahead) => ahead.found.join().expect("looking into a file does not panic"),
-            None => found_in(pid, mapping),
+            None => found_in(pid, mapping, self.by_two),
         };
         let found = found.map(Rc::new);
         self.files.insert(mapping.key.clone(), found.clone());
@@ -894,8 +898,9 @@ fn read(pid: i32, mapping: &Executed) -> Option<Vec<u8>> {
 }
 
 /// What is in the file of a mapping.
-fn found_in(pid: i32, mapping: &Executed) -> Option<Found> {
-    read(pid, mapping).and_then(|file| clockscope_sites::find(&file).ok())
+fn found_in(pid: i32, mapping: &Executed, by_two: bool) -> Option<Found> {
+    let find = if by_two { clockscope_sites::find_by_two } else { clockscope_sites::find };
+    read(pid, mapping).and_then(|file| find(&file).ok())
 }
 
 /// A line of `/proc/PID/maps`, if it is of a file that is executed.

@@ -21,7 +21,7 @@ use skips::skip;
 const LEFT: [&str; 2] = ["rt_sigreturn", "restart_syscall"];
 
 /// Calls in which threads wait until they are ended. The kernel takes that for an error, which the thread does not see.
-const WAITING: [&str; 3] = ["futex", "epoll_pwait", "wait4"];
+const WAITING: [&str; 4] = ["futex", "epoll_pwait", "wait4", "nanosleep"];
 
 /// The differences of the two counts, and how many calls there are.
 fn differences(report: &Report, left: &[&str]) -> (Vec<String>, u64) {
