@@ -136,7 +136,7 @@ impl Session {
         self.times_sites = times && self.counts_sites();
     }
 
-    /// Whether system calls are counted in the program: not any more after [`Self::leave_sites`].
+    /// Whether system calls are counted in programs: not any more once the first program had no room for that, and another way counts.
     pub fn counts_sites(&self) -> bool {
         self.counts_sites.get()
     }
