@@ -81,6 +81,9 @@ stage() {
     put 644 "$work/$unit" "$prefix/lib/systemd/system/$unit"
     put 644 packaging/clockscope.sysusers "$prefix/lib/sysusers.d/clockscope.conf"
 
+    sed "s|\"/usr/bin/|\"$prefix/bin/|" packaging/npd/clockscope.json >"$work/npd.json"
+    put 644 "$work/npd.json" "$prefix/share/doc/clockscope/examples/node-problem-detector.json"
+
     for page in README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE docs/*.md; do
         put 644 "$page" "$prefix/share/doc/clockscope/$page"
     done

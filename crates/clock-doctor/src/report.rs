@@ -9,5 +9,6 @@ pub mod metrics;
 pub mod model;
 #[cfg(test)]
 mod mutation_tests;
+pub mod plugins;
 pub mod status;
 pub mod text;

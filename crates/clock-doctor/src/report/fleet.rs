@@ -53,7 +53,6 @@ impl MachineLine {
     /// The line of a machine that was judged.
     pub fn of(root: &str, report: &DoctorReport) -> MachineLine {
         let status = report.exit_status();
-        let cause = report.findings.iter().find(|row| row.severity > Severity::Note);
         MachineLine {
             status,
             verdict: verdict(status).to_owned(),
@@ -62,7 +61,7 @@ impl MachineLine {
             source: report.source.clone(),
             platform: report.platform.clone(),
             kernel: report.kernel.clone(),
-            cause: cause.map(|row| row.id.clone()),
+            cause: report.cause().map(|row| row.id.clone()),
             fix: report.advice.first().map(|advice| advice.name.clone()),
             labels: report.labels.clone(),
             unread: report.unread.len() as u64,

@@ -147,6 +147,11 @@ impl DoctorReport {
             measured: facts.measured.clone(),
         }
     }
+
+    /// The first finding that costs time or makes it wrong.
+    pub fn cause(&self) -> Option<&FindingRow> {
+        self.findings.iter().find(|row| row.severity > Severity::Note)
+    }
 }
 
 #[cfg(test)]

@@ -61,6 +61,11 @@ pub fn render(report: &DoctorReport, options: &TextOptions) -> String {
     out
 }
 
+/// The first line, without its end: how the clock is read, from what, and what that costs.
+pub(super) fn verdict(report: &DoctorReport) -> String {
+    headline::render(report).lines().next().unwrap_or_default().to_owned()
+}
+
 /// The headline's first words in the colour of the worst that was found.
 fn painted(headline: &str, report: &DoctorReport, options: TextOptions) -> String {
     let word = headline::word(report);

@@ -17,6 +17,7 @@ use clap::{Args, ValueEnum};
   clockscope doctor --explain tsc-warp        what a label means
   clockscope doctor --format metrics -o /var/lib/prometheus/node-exporter/clockscope.prom
                                               for node_exporter
+  clockscope doctor --format nagios           as a monitoring plugin
   clockscope doctor --container web           would its filter refuse reads?
   clockscope doctor --seccomp-profile p.json  would this profile?
   clockscope doctor --watch                   a line for each change
@@ -26,7 +27,7 @@ Exit status:
   1    the clock is slow
   2    wrong time is possible
   3    not enough evidence, wrong options, or an input that cannot be read
-Of several machines the worst decides: 2, then 1, then 3.")]
+Of several machines the worst decides: 2, then 1, then 3. --format npd has 1 in the place of 2.")]
 pub struct DoctorArgs {
     /// Judge the machine whose files are in this directory or archive (.tar, .tar.zst, .tar.gz, .tar.xz) instead of this one. With --summary or --format json-lines:
     /// archives, folders of them, - for a list of paths on standard input, and files of such lines, as often as you like
@@ -79,6 +80,10 @@ pub enum DoctorFormat {
     JsonLines,
     /// for Prometheus: the textfile collector of node_exporter
     Metrics,
+    /// for Nagios, Icinga and their like: a line and an exit status
+    Nagios,
+    /// for node-problem-detector: a line, and 1 whether it is slow or wrong
+    Npd,
 }
 
 /// Options of `clockscope capture`.

@@ -12,8 +12,12 @@ use clockscope_text::foreign::{is_hidden, printable, printable_lines};
 
 /// Says what went wrong, in one line on standard error.
 pub(crate) fn warn_user(what: &(impl Display + ?Sized)) {
-    let what = without_numbers(&format!("{what:#}"));
-    warn(&format!("clockscope: {}\n", printable(&what)));
+    warn(&format!("clockscope: {}\n", clause(what)));
+}
+
+/// The same as a clause, for those who print it elsewhere.
+pub(crate) fn clause(what: &(impl Display + ?Sized)) -> String {
+    printable(&without_numbers(&format!("{what:#}")))
 }
 
 /// The words of the C library in the text without the number that Rust adds, and in lower case.

@@ -13,6 +13,7 @@ mod docs;
 mod doctor_command;
 mod doctor_input;
 mod doctor_many;
+mod doctor_plugins;
 mod html_pages;
 mod interface;
 mod kernels;

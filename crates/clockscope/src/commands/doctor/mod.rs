@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 
 use crate::cli::explain::{DoctorArgs, DoctorFormat};
+use crate::commands::streams;
 use crate::exit;
 use clock_doctor::facts::Facts;
 use clock_doctor::report::model::DoctorReport;
-use clock_doctor::report::{labels, metrics, text};
+use clock_doctor::report::{labels, metrics, plugins, text};
 use clock_doctor::root::{self, Root};
 use clock_doctor::rules;
 use clock_doctor::rules::catalogue;
@@ -23,7 +24,15 @@ use clockscope_text::foreign::json_document;
 /// Runs the subcommand; gives the exit status.
 pub fn run(args: &DoctorArgs) -> i32 {
     outcome(args).unwrap_or_else(|error| {
-        super::warn_user(&error);
+        // These programs read standard output only.
+        let said = match args.format {
+            DoctorFormat::Nagios => Some(plugins::nagios_failure(&streams::clause(&error))),
+            DoctorFormat::Npd => Some(plugins::npd_failure(&streams::clause(&error))),
+            _ => None,
+        };
+        if said.is_none_or(|said| output::write(None, &said).is_err()) {
+            super::warn_user(&error);
+        }
         exit::UNKNOWN
     })
 }
@@ -49,9 +58,11 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
         DoctorFormat::Text => text::render(&report, &output::text_options(args.output.is_some())),
         DoctorFormat::Json | DoctorFormat::JsonLines => json_document(&report)?,
         DoctorFormat::Metrics => metrics::render(&facts, &report)?,
+        DoctorFormat::Nagios => plugins::nagios(&report),
+        DoctorFormat::Npd => plugins::npd(&report),
     };
     output::write(args.output.as_deref(), &printed)?;
-    Ok(status)
+    Ok(if args.format == DoctorFormat::Npd { plugins::npd_status(status) } else { status })
 }
 
 /// The facts of this machine, or of the one whose files are given.
@@ -67,6 +78,9 @@ fn facts(path: Option<&Path>) -> Result<Facts> {
 fn pages(word: Option<&str>, format: DoctorFormat) -> Result<String> {
     match (word.map(labels::page), format) {
         (_, DoctorFormat::Metrics) => bail!("labels are no metrics; try --format text or json"),
+        (_, DoctorFormat::Nagios | DoctorFormat::Npd) => {
+            bail!("labels are no checks; try --format text or json")
+        }
         (_, DoctorFormat::JsonLines) => bail!("labels are no machines; try --format text or json"),
         (Some(Err(unknown)), _) => bail!("{unknown}"),
         (Some(Ok(page)), DoctorFormat::Text) => Ok(labels::text(page)),
