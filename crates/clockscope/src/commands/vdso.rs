@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -20,6 +21,8 @@ use vdso_reader::{Image, Machine, text};
 
 /// No image is larger, in bytes; those of Linux have up to five pages.
 const IMAGE_MAX: u64 = 16 << 20;
+/// How long each function is timed, by the vDSO and by system calls.
+const BOTH_WAYS: Duration = Duration::from_millis(20);
 
 /// Runs the subcommand and gives its exit status.
 pub fn run(args: &VdsoArgs) -> i32 {
@@ -120,7 +123,7 @@ fn measure(view: &mut View, image: &Image) {
 fn costs(callables: &[Callable]) -> Vec<CostView> {
     let paths = vdso_call::paths(callables);
     let cost = |(place, callable): (usize, &Callable)| {
-        let cost = callable.cost();
+        let cost = callable.cost(BOTH_WAYS);
         let (vdso, syscall) = (cost.vdso.0, cost.syscall.0);
         let path = match paths.as_ref().and_then(|paths| paths.get(place)) {
             Some(vdso_call::Path::Fast) => "fast",
