@@ -9,7 +9,7 @@ DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-kernels setup-foreign setup-fastclock setup-containers setup-oldest demo check quick tidy test test-root test-signals \
-	test-callers test-sites test-unit test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate many-captures fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static \
+	test-callers test-sites test-survey test-unit test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate many-captures fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static \
 	install uninstall test-install deb rpm tarball sbom test-packages reproducible checksums header install-c clean
 
 help: ## this list
@@ -140,6 +140,12 @@ PROGRAMS ?=
 test-sites: setup ## count the system calls of databases, servers, runtimes, a browser and a build in two ways at once, and compare (root; a minute)
 	$(CARGO) build --release --package clockscope
 	$(AS_ROOT) tests/sites/real.py $(TARGET)/release/clockscope $(TARGET)/sites $(PROGRAMS)
+
+# `make test-survey ROUNDS=3` is a shorter look.
+ROUNDS ?= 20
+test-survey: setup ## survey a machine with PostgreSQL, Redis, nginx, JVMs and Go servers, and compare estimates with counts (root; 6 minutes)
+	$(CARGO) build --release --package clockscope
+	$(AS_ROOT) tests/survey/real.py $(TARGET)/release/clockscope $(TARGET)/survey --rounds $(ROUNDS)
 
 test-unit: setup-unit ## boot the systemd unit of serve in a container and read its page as a user (as root; 10 s)
 	$(CARGO) build --release --package clockscope --package fastclock-c
