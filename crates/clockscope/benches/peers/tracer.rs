@@ -118,7 +118,27 @@ impl Tracer {
     ///
     /// For a tracer that attaches it is `command` itself.
     pub(crate) fn wrap(self, suite: &Suite, summary: &Path, command: &[OsString]) -> Vec<OsString> {
-        let mut line = self.prefix(suite, summary);
+        self.wrap_for(suite, summary, command, &["--format", "json"])
+    }
+
+    /// The same for a reader who is no program: clockscope writes what it prints if nothing else is asked for.
+    pub(crate) fn wrap_as_text(
+        self,
+        suite: &Suite,
+        summary: &Path,
+        command: &[OsString],
+    ) -> Vec<OsString> {
+        self.wrap_for(suite, summary, command, &[])
+    }
+
+    fn wrap_for(
+        self,
+        suite: &Suite,
+        summary: &Path,
+        command: &[OsString],
+        format: &[&str],
+    ) -> Vec<OsString> {
+        let mut line = self.prefix(suite, summary, format);
         if matches!(self, Self::BpftraceCount | Self::BpftraceTime) {
             line.extend(["-c".into(), command.join(&OsString::from(" "))]);
         } else {
@@ -167,11 +187,11 @@ impl Tracer {
         }
     }
 
-    fn prefix(self, suite: &Suite, summary: &Path) -> Vec<OsString> {
+    fn prefix(self, suite: &Suite, summary: &Path, format: &[&str]) -> Vec<OsString> {
         let fixed = |words: &str| words.split_whitespace().map(OsString::from).collect::<Vec<_>>();
         let mut line = match self {
             Self::Untraced | Self::Syscount | Self::SyscountTime => return Vec::new(),
-            Self::Clockscope(arguments) => return clockscope(suite, arguments, summary),
+            Self::Clockscope(arguments) => return clockscope(suite, arguments, summary, format),
             Self::Strace(arguments) => fixed(&format!("strace {arguments}")),
             Self::Ltrace => fixed("ltrace -c"),
             Self::PerfTrace => fixed("perf trace -s"),
@@ -194,11 +214,12 @@ impl Tracer {
     }
 }
 
-fn clockscope(suite: &Suite, arguments: &str, summary: &Path) -> Vec<OsString> {
+fn clockscope(suite: &Suite, arguments: &str, summary: &Path, format: &[&str]) -> Vec<OsString> {
     let mut line = vec![suite.clockscope.clone().into_os_string()];
     line.extend(arguments.split_whitespace().map(OsString::from));
     if arguments.starts_with("trace") || arguments.contains("--stats") {
-        line.extend(["--format".into(), "json".into(), "-o".into(), summary.into()]);
+        line.extend(format.iter().map(OsString::from));
+        line.extend(["-o".into(), summary.into()]);
     }
     line.push("--".into());
     line

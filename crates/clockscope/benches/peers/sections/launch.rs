@@ -112,7 +112,7 @@ fn write_script(suite: &Suite, commands: u32) -> std::io::Result<PathBuf> {
 /// Wall times of whole runs, in milliseconds.
 fn walls(suite: &Suite, tracers: &[Tracer], rounds: usize, command: &[OsString]) -> Vec<Series> {
     let variants = interleave(suite, tracers, rounds, |tracer| {
-        let line = tracer.wrap(suite, &suite.path("summary"), command);
+        let line = tracer.wrap_as_text(suite, &suite.path("summary"), command);
         Ok(process::run(&line, LAUNCH_LIMIT)?.wall.as_secs_f64() * 1e3)
     });
     variants.iter().map(|variant| Series::of(variant, |&millis| millis)).collect()

@@ -34,6 +34,10 @@ impl Cluster {
     /// Makes the cluster and its tables.
     pub(crate) fn create(suite: &Suite) -> Result<Self> {
         let directory = suite.path("postgres");
+        // Another section may have had one.
+        if directory.exists() {
+            std::fs::remove_dir_all(&directory)?;
+        }
         std::fs::create_dir_all(&directory)?;
         let cluster = Self {
             programs: server_programs().context("no server in /usr/lib/postgresql")?,
