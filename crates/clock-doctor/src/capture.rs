@@ -62,7 +62,8 @@ pub struct Capture {
 pub fn collect(root: &Root, facts: &Facts) -> io::Result<Capture> {
     let mut capture = Capture { members: Vec::new(), unread: facts.unread.clone() };
     let small = |path: &&String| {
-        paths::content(path) == Some(Content::Small) && path.as_str() != measured::FILE
+        let is_left_out = [measured::FILE, paths::BOOT_ID].contains(&path.as_str());
+        paths::content(path) == Some(Content::Small) && !is_left_out
     };
     for path in facts.read.iter().filter(small) {
         match bytes(root, path) {

@@ -49,6 +49,7 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
     });
     Facts {
         is_live: false,
+        boot_id: files.value(paths::BOOT_ID, boot_id),
         current: files.value(&clocksource("current"), |text| first_word(text).map(str::to_owned)),
         available: files.value(&clocksource("available"), |text| {
             Some(text.split_whitespace().map(str::to_owned).collect())
@@ -71,6 +72,15 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
         unread: files.unread,
     }
     .with_signature()
+}
+
+/// A UUID, as random(4) describes it.
+fn boot_id(text: &str) -> Option<String> {
+    const LENGTHS: [usize; 5] = [8, 4, 4, 4, 12];
+    let id = text.trim();
+    let is_hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_uuid = id.split('-').map(str::len).eq(LENGTHS) && id.split('-').all(is_hex);
+    is_uuid.then(|| id.to_owned())
 }
 
 /// `ID` and `ID_LIKE` of an `os-release`, with blanks between.

@@ -233,6 +233,8 @@ pub struct Facts {
     pub is_live: bool,
     /// The kernel, from `/proc/sys/kernel/osrelease`, `/proc/version`, `uname`, or the log.
     pub kernel: Option<Known<Kernel>>,
+    /// Which boot it is, from `/proc/sys/kernel/random/boot_id`. A capture does not hold it.
+    pub boot_id: Option<Known<String>>,
     /// From `/proc/cmdline` or the log.
     pub command_line: Option<Known<CommandLine>>,
     /// `ID` and then `ID_LIKE` of `etc/os-release`, with blanks between: `ubuntu debian`.

@@ -133,3 +133,21 @@ fn lists_of_cpus_are_counted_or_refused() {
         assert_eq!(super::count_cpus(bad), None, "{bad}");
     }
 }
+
+#[test]
+fn the_boot_is_known_by_its_number_and_no_capture_has_it() {
+    let path = "proc/sys/kernel/random/boot_id";
+    let id = "3f2b8c64-5b0e-4b8e-9a39-0d5f6f1c2ab7";
+    let folder = root(&[(path, id), ("proc/cmdline", "ro quiet\n")]);
+    let root = Root::open(folder.path()).unwrap();
+    let facts = facts(&root);
+    assert_eq!(facts.boot_id.as_ref().map(|known| known.value.as_str()), Some(id));
+    let saved = crate::capture::collect(&root, &facts).unwrap().members;
+    assert_eq!(
+        saved.iter().map(|member| member.path.as_str()).collect::<Vec<_>>(),
+        ["proc/cmdline"]
+    );
+    for damaged in ["", "3f2b8c64", "3f2b8c64-5b0e-4b8e-9a39-0d5f6f1c2ab\"", &"-".repeat(36)] {
+        assert_eq!(facts_of(&[(path, damaged)]).boot_id, None, "{damaged}");
+    }
+}

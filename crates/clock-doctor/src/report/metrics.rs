@@ -19,13 +19,23 @@ use crate::rules::catalogue;
 const DEVICE: &str = "0";
 const NANOS_A_SECOND: f64 = 1e9;
 
-/// The metrics of a report, and of the log that it was made from.
+/// The metrics of a report, and of the facts that it was made from. `judged_at` is when that was, in seconds
+/// since 1970, UTC.
 ///
 /// # Errors
 ///
 /// None that a report can cause.
-pub fn render(facts: &Facts, report: &DoctorReport) -> Result<String, fmt::Error> {
+pub fn render(facts: &Facts, report: &DoctorReport, judged_at: f64) -> Result<String, fmt::Error> {
     let mut families = verdict(report);
+    families.push(verdict_in_words(report));
+    families.push(
+        Family::gauge(
+            "clockscope_doctor_run_timestamp_seconds",
+            "When doctor judged, in seconds since 1970",
+        )
+        .with(&[], judged_at),
+    );
+    families.push(boot(facts));
     families.push(findings(report));
     families.extend(clocksources(report));
     families.push(unstable(facts));
@@ -46,6 +56,33 @@ fn verdict(report: &DoctorReport) -> Vec<Family> {
         )
         .with(&[], f64::from(report.exit_status())),
     ]
+}
+
+/// One series for each machine, with what rules and alerts group by.
+fn verdict_in_words(report: &DoctorReport) -> Family {
+    let word = |word: Option<&str>| word.unwrap_or_default().to_owned();
+    Family::gauge(
+        "clockscope_doctor_verdict_info",
+        "The state of the clock, its cause and the best advice, by their labels; empty where there is none",
+    )
+    .with(
+        &[
+            ("state", report.state.word()),
+            ("clocksource", &word(report.source.as_deref())),
+            ("platform", &word(report.platform.as_deref())),
+            ("cause", &word(report.cause().map(|row| row.id.as_str()))),
+            ("fix", &word(report.advice.first().map(|advice| advice.name.as_str()))),
+        ],
+        1.0,
+    )
+}
+
+fn boot(facts: &Facts) -> Family {
+    let family = Family::gauge("clockscope_boot_info", "Which boot of the machine was judged");
+    match &facts.boot_id {
+        Some(id) => family.with(&[("boot_id", &id.value)], 1.0),
+        None => family,
+    }
 }
 
 fn findings(report: &DoctorReport) -> Family {
@@ -161,10 +198,13 @@ fn measurements(measured: &Measured) -> Vec<Family> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Evidence, Log};
+    use crate::facts::{Evidence, Known, Log};
     use crate::log::event::{Event, Mark};
     use crate::measured::{ReadCost, WarpMeasured};
     use crate::report::text::samples;
+
+    /// When doctor judged.
+    const NOW: f64 = 1_795_000_000.25;
 
     fn event(kind: Kind) -> Event {
         Event { evidence: Evidence::default(), at: None, kind }
@@ -183,12 +223,12 @@ mod tests {
 
     #[test]
     fn the_log_is_counted_once() {
-        let text = render(&facts(), &samples::warp()).unwrap();
+        let text = render(&facts(), &samples::warp(), NOW).unwrap();
         assert!(text.contains("# TYPE clockscope_clocksource_unstable_total counter\n"), "{text}");
         assert!(text.contains("clockscope_clocksource_unstable_total{clocksource=\"tsc\"} 2\n"));
         assert!(text.contains("clockscope_tsc_warp_cycles{when=\"boot\"} 220\n"));
         assert!(!text.contains("EOF"));
-        let text = render(&Facts::default(), &samples::warp()).unwrap();
+        let text = render(&Facts::default(), &samples::warp(), NOW).unwrap();
         assert!(!text.contains("unstable_total"), "no log is not a log without marks");
     }
 
@@ -209,7 +249,7 @@ mod tests {
         let measured = Measured { reads, warp, ..Measured::default() };
         let report = DoctorReport { measured: Some(measured), ..samples::healthy() };
         let facts = Facts { measured: report.measured.clone(), ..Facts::default() };
-        let text = render(&facts, &report).unwrap();
+        let text = render(&facts, &report, NOW).unwrap();
         for line in [
             "clockscope_clock_read_seconds{clock=\"CLOCK_MONOTONIC\",path=\"vdso\"} 2.5e-8",
             "clockscope_clock_path_info{clock=\"CLOCK_MONOTONIC\",path=\"vdso\"} 1",
@@ -224,9 +264,27 @@ mod tests {
     }
 
     #[test]
+    fn the_verdict_is_one_series_with_cause_and_fix() {
+        let boot_id = Some(Known::new("8d0d6f0c-boot".to_owned(), "", ""));
+        let facts = Facts { boot_id, ..Facts::default() };
+        let text = render(&facts, &samples::warp(), NOW).unwrap();
+        for line in [
+            "clockscope_doctor_verdict_info{state=\"slow\",clocksource=\"acpi_pm\",platform=\"virtualbox\",\
+             cause=\"tsc-warp\",fix=\"paravirtprovider-kvm\"} 1",
+            "clockscope_doctor_run_timestamp_seconds 1795000000.25",
+            "clockscope_boot_info{boot_id=\"8d0d6f0c-boot\"} 1",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+        }
+        let text = render(&Facts::default(), &samples::healthy(), NOW).unwrap();
+        assert!(text.contains(",cause=\"\",fix=\"\"} 1\n"), "{text}");
+        assert!(!text.contains("boot_info"), "no boot is not an empty one");
+    }
+
+    #[test]
     fn values_of_labels_are_escaped() {
         let report = DoctorReport { source: Some("a\"b\\c\nd".to_owned()), ..samples::healthy() };
-        let text = render(&Facts::default(), &report).unwrap();
+        let text = render(&Facts::default(), &report, NOW).unwrap();
         assert!(text.contains(r#"clocksource="a\"b\\c\nd"} 1"#), "{text}");
     }
 }

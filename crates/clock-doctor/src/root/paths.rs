@@ -46,13 +46,17 @@ pub(crate) const NTP_DRIFT: [&str; 5] = [
 /// The directory of the first (and only) clocksource device.
 pub const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
 
+/// Which boot it is. A capture does not save it: it would tell whose log a line is of.
+pub(crate) const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
+
 /// Short files that stand alone.
-const SINGLE: [&str; 16] = [
+const SINGLE: [&str; 17] = [
     "etc/os-release",
     "usr/lib/os-release",
     "proc/sys/kernel/osrelease",
     "proc/sys/kernel/arch",
     "proc/sys/kernel/vsyscall64",
+    BOOT_ID,
     "proc/version",
     "proc/cmdline",
     "proc/cpuinfo",

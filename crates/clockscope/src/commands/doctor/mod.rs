@@ -6,6 +6,7 @@ mod output;
 pub mod watch;
 
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -57,12 +58,17 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
     let printed = match args.format {
         DoctorFormat::Text => text::render(&report, &output::text_options(args.output.is_some())),
         DoctorFormat::Json | DoctorFormat::JsonLines => json_document(&report)?,
-        DoctorFormat::Metrics => metrics::render(&facts, &report)?,
+        DoctorFormat::Metrics => metrics::render(&facts, &report, now())?,
         DoctorFormat::Nagios => plugins::nagios(&report),
         DoctorFormat::Npd => plugins::npd(&report),
     };
     output::write(args.output.as_deref(), &printed)?;
     Ok(if args.format == DoctorFormat::Npd { plugins::npd_status(status) } else { status })
+}
+
+/// The time, in seconds since 1970. A clock before that is as good as none.
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// The facts of this machine, or of the one whose files are given.
