@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs below DESTDIR$PREFIX what `make build` has built: the command, its manual pages and completions, the unit of
-# `clockscope serve`, the documentation, and the C library of fastclock. Or removes what it installed.
+# Installs below DESTDIR$PREFIX what `make build` has built: the command, its manual pages and completions, the units of
+# `clockscope serve` and of doctor's metrics, rules for Prometheus, a dashboard for Grafana, the documentation, and the C library of fastclock.
+# Or removes what it installed.
 # Usage: [DESTDIR=DIR] [LIBDIR=DIR] [ZSHDIR=DIR] scripts/install.sh install|uninstall PREFIX
 #
 # PREFIX/share/clockscope/installed lists all files, and the folders that were not there before. Nothing else is
@@ -32,7 +33,7 @@ case "$destination" in
 *) destination=$PWD/$destination ;;
 esac
 list=$prefix/share/clockscope/installed
-unit=clockscope-serve.service
+enabled='clockscope-serve.service clockscope-doctor.timer'
 LC_ALL=C
 export LC_ALL
 
@@ -41,9 +42,11 @@ is_this_system() { [ -z "$destination" ] && [ "$(id -u)" = 0 ]; }
 
 uninstall() {
     [ -e "$destination$list" ] || die "nothing is installed in $destination$prefix: there is no $destination$list"
-    if is_this_system && systemctl is-enabled --quiet "$unit" 2>/dev/null; then
-        systemctl disable --now "$unit"
-    fi
+    for unit in $enabled; do
+        if is_this_system && systemctl is-enabled --quiet "$unit" 2>/dev/null; then
+            systemctl disable --now "$unit"
+        fi
+    done
     grep -qv '^/' "$destination$list" && die "$destination$list is damaged: it names something that is no absolute path"
     # In this order a folder comes after what is in it.
     sort -r "$destination$list" | while IFS= read -r path; do
@@ -77,12 +80,19 @@ stage() {
     put 644 "$work/zsh" "${ZSHDIR:-$prefix/share/zsh/site-functions}/_clockscope"
     put 644 "$work/fish" "$prefix/share/fish/vendor_completions.d/clockscope.fish"
 
-    sed "s|^ExecStart=/usr/|ExecStart=$prefix/|" "packaging/$unit" >"$work/$unit"
-    put 644 "$work/$unit" "$prefix/lib/systemd/system/$unit"
+    for unit in $enabled clockscope-doctor.service; do
+        sed "s|^ExecStart=/usr/|ExecStart=$prefix/|" "packaging/$unit" >"$work/$unit"
+        put 644 "$work/$unit" "$prefix/lib/systemd/system/$unit"
+    done
     put 644 packaging/clockscope.sysusers "$prefix/lib/sysusers.d/clockscope.conf"
 
     sed "s|\"/usr/bin/|\"$prefix/bin/|" packaging/npd/clockscope.json >"$work/npd.json"
     put 644 "$work/npd.json" "$prefix/share/doc/clockscope/examples/node-problem-detector.json"
+    for rules in clockscope clockscope-node; do
+        sed "s|file:///usr/share/doc|file://$prefix/share/doc|" "packaging/prometheus/$rules.rules.yml" >"$work/$rules"
+        put 644 "$work/$rules" "$prefix/share/clockscope/prometheus/$rules.rules.yml"
+    done
+    put 644 packaging/grafana/clockscope.json "$prefix/share/clockscope/grafana/clockscope.json"
 
     for page in README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE docs/*.md; do
         put 644 "$page" "$prefix/share/doc/clockscope/$page"

@@ -61,7 +61,9 @@ tarball() {
     cp -R "$all/share/bash-completion" "$all/share/zsh" "$all/share/fish" "$tree/share/"
     cp -R "$all/share/doc/clockscope/." "$tree/"
     cp "$built/copyright" "$tree/COPYRIGHT-OF-CRATES"
-    cp -R packaging/clockscope-serve.service packaging/clockscope.sysusers "$tree/"
+    cp -R packaging/clockscope-*.service packaging/clockscope-doctor.timer packaging/clockscope.sysusers "$tree/"
+    cp -R "$all/share/clockscope" "$tree/share/"
+    rm "$tree/share/clockscope/installed"
     (cd "$tree" && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs -d '\n' sha256sum >SHA256SUMS)
     tar -C "$work/tarball" --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
         --format=gnu "$name" | gzip -n9 >"$packages/$name.tar.gz"
