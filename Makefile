@@ -8,8 +8,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
 
-.PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-vm setup-kernels setup-foreign setup-fastclock setup-containers setup-oldest demo check quick tidy test test-root test-signals \
-	test-callers test-sites test-survey test-unit test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate many-captures fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static \
+.PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-fleet setup-vm setup-kernels setup-foreign setup-fastclock setup-containers setup-oldest demo check quick tidy test test-root test-signals \
+	test-callers test-sites test-survey test-unit test-fleet test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate many-captures fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static \
 	install uninstall test-install deb rpm tarball sbom test-packages reproducible checksums header install-c clean
 
 help: ## this list
@@ -32,6 +32,9 @@ setup-unit:
 
 setup-vm:
 	@scripts/setup.sh vm
+
+setup-fleet:
+	@scripts/setup.sh fleet
 
 setup-kernels:
 	@scripts/setup.sh kernels
@@ -146,6 +149,12 @@ ROUNDS ?= 20
 test-survey: setup ## survey a machine with PostgreSQL, Redis, nginx, JVMs and Go servers, and compare estimates with counts (root; 6 minutes)
 	$(CARGO) build --release --package clockscope
 	$(AS_ROOT) tests/survey/real.py $(TARGET)/release/clockscope $(TARGET)/survey --rounds $(ROUNDS)
+
+# One script after another; each says what it needs.
+test-fleet: setup-fleet ## 200 recorded machines under Prometheus, Alertmanager and node_exporter: which alerts arrive; the dashboard (minutes)
+	$(CARGO) build --release --package clockscope
+	tests/fleet/prometheus.py $(TARGET)/release/clockscope $(TARGET)/fleet
+	tests/fleet/dashboard.py $(TARGET)/fleet
 
 test-unit: setup-unit ## boot the systemd unit of serve in a container and read its page as a user (as root; 10 s)
 	$(CARGO) build --release --package clockscope --package fastclock-c

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a part of the project needs, from Debian's or Ubuntu's packages, and only what is
-# missing. Usage: scripts/setup.sh build|demo|test|bench|unit|vm|kernels|foreign|containers|prove|release|oldest
+# missing. Usage: scripts/setup.sh build|demo|test|bench|unit|vm|kernels|foreign|containers|prove|release|oldest|fleet
 #        scripts/setup.sh fastclock SYSTEM...
 # The last two also install, by rustup where there is one, the oldest compiler that the workspace or fastclock promises,
 # and for fastclock the systems' standard libraries.
@@ -30,6 +30,16 @@ END
 z3 z3
 cvc5 cvc5
 python3 python3
+END
+        return
+    fi
+    if [ "$1" = fleet ]; then
+        cat <<'END'
+prometheus prometheus
+prometheus-alertmanager prometheus-alertmanager
+prometheus-node-exporter prometheus-node-exporter
+python3 python3
+python3-venv -
 END
         return
     fi
@@ -128,6 +138,7 @@ chromium chromium
 linux-perf perf
 bpftrace bpftrace
 prometheus promtool
+systemd systemd-analyze
 zstd zstd
 xz-utils xz
 mandoc mandoc
@@ -163,8 +174,8 @@ local_name() {
 
 part=${1:-}
 case "$part" in
-build | demo | test | bench | unit | vm | kernels | foreign | containers | prove | release | oldest | fastclock) ;;
-*) die "say what to set up: build, demo, test, bench, unit, vm, kernels, foreign, containers, prove, release, oldest or fastclock" ;;
+build | demo | test | bench | unit | vm | kernels | foreign | containers | prove | release | oldest | fleet | fastclock) ;;
+*) die "say what to set up: build, demo, test, bench, unit, vm, kernels, foreign, containers, prove, release, oldest, fleet or fastclock" ;;
 esac
 
 command -v cargo >/dev/null 2>&1 ||

@@ -14,6 +14,7 @@ mod doctor_command;
 mod doctor_input;
 mod doctor_many;
 mod doctor_plugins;
+mod fleet_files;
 mod html_pages;
 mod interface;
 mod kernels;

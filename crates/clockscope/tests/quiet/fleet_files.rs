@@ -1,0 +1,202 @@
+//! What is installed for Prometheus and systemd: rules, their tests, and the units that write metrics.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const RULES: [&str; 2] = ["clockscope", "clockscope-node"];
+/// The worst exposure that `systemd-analyze security` may find, in tenths; 100 is the worst of all.
+const EXPOSURE: &str = "--threshold=20";
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn rules(name: &str) -> String {
+    read(&format!("packaging/prometheus/{name}.rules.yml"))
+}
+
+/// Runs a command in a folder; gives whether it succeeded, and what it said.
+fn run(folder: &Path, words: &[&str]) -> (bool, String) {
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{}: {error}; see scripts/setup.sh", words[0]));
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), said.into_owned())
+}
+
+#[test]
+fn the_rules_fire_on_what_their_tests_say_and_on_nothing_else() {
+    let folder = repository().join("packaging/prometheus");
+    for name in RULES {
+        let (checked, said) =
+            run(&folder, &["promtool", "check", "rules", &format!("{name}.rules.yml")]);
+        assert!(checked, "{said}");
+        let (tested, said) =
+            run(&folder, &["promtool", "test", "rules", &format!("{name}.test.yml")]);
+        assert!(tested, "{said}");
+    }
+}
+
+/// Each of these faults makes a test of the rules fail.
+#[test]
+fn a_fault_of_the_rules_is_found() {
+    let faults = [
+        ("clockscope", "fix!~\"|coarse|keep\", clocksource!=\"xen\"", "fix!=\"\""),
+        (
+            "clockscope",
+            "doctor_verdict_seen:timestamp_seconds[30m]",
+            "doctor_verdict_seen:timestamp_seconds[3m]",
+        ),
+        (
+            "clockscope",
+            "and on (job, instance, boot_id) clockscope:clocksource_now",
+            "and on (job, instance) clockscope:clocksource_now",
+        ),
+        (
+            "clockscope",
+            "unless on (job, instance, boot_id) clockscope:clocksource_now",
+            "and on (job, instance) clockscope:clocksource_now",
+        ),
+        ("clockscope", "{clocksource!~\".*jiffies\"}[1d]", "[1d]"),
+        ("clockscope", "and on (job, instance) up == 1", ""),
+        ("clockscope", "status:last30m == 1 or clockscope", "status:last30m == 0 or clockscope"),
+        (
+            "clockscope",
+            "clockscope:doctor_status:last30m == 2\n        for",
+            "clockscope:doctor_status:last30m == 1\n        for",
+        ),
+        ("clockscope-node", "unless on (job, instance) clockscope_doctor_status", ""),
+        (
+            "clockscope-node",
+            "clocksource_seen:timestamp_seconds[30m]",
+            "clocksource_seen:timestamp_seconds[3m]",
+        ),
+        ("clockscope-node", "round(node_boot_time_seconds, 60)", "node_boot_time_seconds * 0"),
+        ("clockscope-node", "pit|hyperv_clocksource_msr", "pit|xen|kvm-clock|arm,sp804"),
+    ];
+    for (name, right, wrong) in faults {
+        let folder = tempfile::tempdir().unwrap();
+        let text = rules(name);
+        assert!(text.contains(right), "{name} has no `{right}`");
+        let file = |kind: &str| folder.path().join(format!("{name}.{kind}.yml"));
+        fs::write(file("rules"), text.replace(right, wrong)).unwrap();
+        fs::write(file("test"), read(&format!("packaging/prometheus/{name}.test.yml"))).unwrap();
+        let checked =
+            run(folder.path(), &["promtool", "check", "rules", &format!("{name}.rules.yml")]);
+        assert!(checked.0, "`{wrong}` is no rule: {}", checked.1);
+        let tested =
+            run(folder.path(), &["promtool", "test", "rules", &format!("{name}.test.yml")]);
+        assert!(!tested.0, "no test of {name} minds `{wrong}` instead of `{right}`");
+    }
+}
+
+/// The parts of the rules that begin with an alert's name.
+fn alerts(rules: &str) -> Vec<(&str, &str)> {
+    rules.split("- alert: ").skip(1).filter_map(|part| part.split_once('\n')).collect()
+}
+
+#[test]
+fn every_alert_has_a_test_a_fix_and_a_runbook_that_is_there() {
+    let page = read("docs/fleet.md");
+    for name in RULES {
+        let (text, tests) = (rules(name), read(&format!("packaging/prometheus/{name}.test.yml")));
+        assert!(alerts(&text).len() >= 4, "{name}");
+        for (alert, rule) in alerts(&text) {
+            for part in
+                ["severity: ", "summary: ", "description: ", "hat helps", "runbook_url: 'file://"]
+            {
+                assert!(rule.contains(part), "{alert} has no `{part}`");
+            }
+            // What the template may lead to: the page of the cause, or a section.
+            let section = format!("fleet.md#{}", alert.to_lowercase());
+            assert!(rule.contains(&section), "{alert} does not name {section}");
+            assert!(
+                page.contains(&format!("\n#### {alert}\n")),
+                "docs/fleet.md has no section {alert}"
+            );
+            assert!(
+                page.contains(&format!("| [{alert}](#{})", alert.to_lowercase())),
+                "{alert} is not listed"
+            );
+            let fires = format!("alertname: {alert}\n        exp_alerts:");
+            assert!(tests.contains(&fires), "no test sees {alert} fire with its words");
+        }
+    }
+}
+
+/// The words that begin as our metrics do.
+fn metrics(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'))
+        .filter(|word| word.starts_with("clockscope_"))
+        .collect()
+}
+
+#[test]
+fn rules_and_dashboard_use_metrics_that_doctor_has() {
+    let page = read("docs/doctor.md");
+    let known: BTreeSet<&str> = metrics(&page);
+    let dashboard = read("packaging/grafana/clockscope.json");
+    let recorded: String = RULES.map(rules).concat();
+    for text in [&recorded, &dashboard] {
+        assert!(metrics(text).len() >= 2);
+        for metric in metrics(text) {
+            assert!(known.contains(metric), "docs/doctor.md does not name {metric}");
+        }
+    }
+    let words = dashboard.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'));
+    let series: BTreeSet<&str> = words.filter(|word| word.starts_with("clockscope:")).collect();
+    assert!(series.len() >= 4);
+    for name in series {
+        assert!(recorded.contains(&format!("record: {name}\n")), "no rule records {name}");
+    }
+}
+
+#[test]
+fn the_units_are_sound_and_confined() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = "clockscope-doctor.service";
+    let text = read(&format!("packaging/{service}"));
+    let command = format!("ExecStart={} doctor", env!("CARGO_BIN_EXE_clockscope"));
+    assert!(text.contains("ExecStart=/usr/bin/clockscope doctor"));
+    let here = text.replace("ExecStart=/usr/bin/clockscope doctor", &command);
+    fs::write(folder.path().join(service), &here).unwrap();
+    fs::write(
+        folder.path().join("clockscope-doctor.timer"),
+        read("packaging/clockscope-doctor.timer"),
+    )
+    .unwrap();
+    let verify = [
+        "systemd-analyze",
+        "verify",
+        "--man=no",
+        "./clockscope-doctor.service",
+        "./clockscope-doctor.timer",
+    ];
+    assert_eq!(run(folder.path(), &verify), (true, String::new()));
+    let security = [
+        "systemd-analyze",
+        "security",
+        "--no-pager",
+        "--offline=true",
+        EXPOSURE,
+        "./clockscope-doctor.service",
+    ];
+    let (confined, said) = run(folder.path(), &security);
+    assert!(confined, "{said}");
+    // Both are no judges of a unit that they would take in any case.
+    fs::write(folder.path().join(service), here.replace("CapabilityBoundingSet=CAP_SYSLOG", ""))
+        .unwrap();
+    assert!(!run(folder.path(), &security).0, "less confinement is not found");
+    fs::write(folder.path().join(service), here.replace("ProtectHome=yes", "ProtectHomes=yes"))
+        .unwrap();
+    assert_ne!(run(folder.path(), &verify), (true, String::new()), "a wrong word is not found");
+}
