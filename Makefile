@@ -151,7 +151,7 @@ test-survey: setup ## survey a machine with PostgreSQL, Redis, nginx, JVMs and G
 	$(AS_ROOT) tests/survey/real.py $(TARGET)/release/clockscope $(TARGET)/survey --rounds $(ROUNDS)
 
 # One script after another; each says what it needs.
-test-fleet: setup-fleet ## 200 recorded machines under Prometheus, Alertmanager and node_exporter: which alerts arrive; the dashboard (minutes)
+test-fleet: setup-fleet ## 200 recorded machines under Prometheus, Alertmanager and node_exporter: which alerts arrive; the dashboard (a minute)
 	$(CARGO) build --release --package clockscope
 	tests/fleet/prometheus.py $(TARGET)/release/clockscope $(TARGET)/fleet
 	tests/fleet/dashboard.py $(TARGET)/fleet
@@ -267,7 +267,7 @@ oldest: setup-oldest ## build all crates with the oldest compiler that Cargo.tom
 supply: oldest ## licences and sources of dependencies, the oldest compiler, the interface of fastclock
 	@scripts/supply.sh $(BASELINE)
 
-prove: setup-prove ## prove the clock page's protocol and arithmetic, and find planted faults (minutes)
+prove: setup-prove ## prove the clock page's protocol and arithmetic, and find planted faults (a minute)
 	@scripts/prove.py $(TARGET)
 
 # `make mutate MUTATIONS=50000` takes minutes; `make test` damages each machine in 40 ways.

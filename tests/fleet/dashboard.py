@@ -117,7 +117,8 @@ def overlapping(dashboard):
 
 
 def faults(dashboard):
-    return [*typed(dashboard), *linted(dashboard), *overlapping(dashboard)]
+    # What the types refuse cannot be looked at further.
+    return typed(dashboard) or [*linted(dashboard), *overlapping(dashboard)]
 
 
 def planted(dashboard):
@@ -128,7 +129,7 @@ def planted(dashboard):
         return other
     return {
         "a word that no type has": change(lambda d: d["panels"][0]["options"].update(colourMode="value")),
-        "a wrong type": change(lambda d: d["panels"][0]["gridPos"].update(w="wide")),
+        "a wrong type": change(lambda d: d["panels"][0].update(targets={"expr": "up"})),
         "no unit": change(lambda d: d["panels"][0]["fieldConfig"]["defaults"].pop("unit")),
         "no title": change(lambda d: d["panels"][0].update(title="")),
         "no matcher": change(lambda d: d["panels"][0]["targets"][0].update(expr='count(up{job=~"$job"})')),
