@@ -267,7 +267,7 @@ oldest: setup-oldest ## build all crates with the oldest compiler that Cargo.tom
 supply: oldest ## licences and sources of dependencies, the oldest compiler, the interface of fastclock
 	@scripts/supply.sh $(BASELINE)
 
-prove: setup-prove ## prove the clock page's protocol and arithmetic, and find planted faults (a minute)
+prove: setup-prove ## prove the clock page's protocol and arithmetic, and find planted faults (minutes)
 	@scripts/prove.py $(TARGET)
 
 # `make mutate MUTATIONS=50000` takes minutes; `make test` damages each machine in 40 ways.
