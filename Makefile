@@ -98,7 +98,7 @@ test-vm: setup-vm ## boot machines whose clock is slow (without KVM; minutes) an
 	CLOCKSCOPE_VM_RESULTS=$(abspath $(TARGET)/vm) $(CARGO) test --package clockscope --test quiet -- --ignored vm::
 
 # `make test-kernels KERNELS=x86_64-7.3` boots that kernel only.
-test-kernels: setup-kernels ## boot Linux 5.10, 6.1, 6.12 and 7.3 (without KVM; minutes): count and run on x86-64 and arm64, attach on x86-64
+test-kernels: setup-kernels ## boot Linux 5.10, 6.1, 6.12 and 7.3 (without KVM; minutes): count, run and attach on x86-64 and arm64
 	$(CARGO) build --release --package clockscope
 	vm/test-kernels $(TARGET)/release/clockscope $(TARGET)/kernels $(KERNELS)
 	CLOCKSCOPE_KERNELS_RESULTS=$(abspath $(TARGET)/kernels) $(CARGO) test --quiet --package clockscope --test quiet -- \

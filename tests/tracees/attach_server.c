@@ -94,9 +94,18 @@ static void say_counts(long count)
 {
     say_vdso("clock_gettime", "CLOCK_TAI", 61 * count);
     say_vdso("clock_gettime", "CLOCK_BOOTTIME", 7 * count);
+#ifndef __GLIBC__ // musl has one way to the vDSO, and none for clock_getres
+    say_vdso("clock_gettime", "CLOCK_REALTIME", (5 + 3) * count);
+    say_syscall("clock_getres", count);
+#else
     say_vdso("gettimeofday", "-", 5 * count);
-    say_vdso("time", "-", 3 * count);
     say_vdso("clock_getres", "CLOCK_TAI", count);
+#ifdef SYS_time
+    say_vdso("time", "-", 3 * count);
+#else // nor has the vDSO such a function there
+    say_vdso("clock_gettime", "CLOCK_REALTIME_COARSE", 3 * count);
+#endif
+#endif
     say_syscall("getppid", 2 * count);
 }
 

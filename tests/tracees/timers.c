@@ -294,6 +294,10 @@ static void wait_once(const char *how)
     }
 }
 
+#ifndef SYS_pause // there pause() makes this call
+#define SYS_pause SYS_ppoll
+#endif
+
 // The waits that a signal ends, all but `pause` and `norestart` with the signal blocked before and after.
 static const struct { const char *name; long call; int is_blocked; } wakes[] = {
     {"suspend", SYS_rt_sigsuspend, 1}, {"ppoll", SYS_ppoll, 1},         {"pselect", SYS_pselect6, 1},

@@ -151,6 +151,18 @@ pub fn is_ignored(thread: i32, signal: i32) -> bool {
         })
 }
 
+/// True if a signal waits for a thread for which its process has a handler, and that it does not block; `blocked` are those
+/// that it will block, one bit each, if it does not now.
+pub fn is_to_be_handled(thread: i32, blocked: Option<u64>) -> bool {
+    let Ok(status) = proc_text::read(format!("/proc/{thread}/status")) else { return false };
+    let set = |name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
+    };
+    let blocked = blocked.unwrap_or_else(|| set("SigBlk:"));
+    (set("SigPnd:") | set("ShdPnd:")) & set("SigCgt:") & !blocked != 0
+}
+
 /// Stops this process, until somebody continues it.
 pub fn stop_self() {
     // SAFETY: takes a number; SIGSTOP cannot be caught.

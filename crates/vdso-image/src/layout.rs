@@ -549,6 +549,16 @@ pub struct AttachParams {
     pub process: u64,
 }
 
+/// What follows [`InjectedSlots`] where the image's installer runs.
+#[derive(Debug)]
+#[repr(C)]
+pub struct AttachSlots {
+    /// What the installer is given.
+    pub params: AttachParams,
+    /// Address of `clockscope_attach`.
+    pub installer: u64,
+}
+
 /// How memory for the image is mapped in a running process: `MAP_PRIVATE | MAP_ANONYMOUS |
 /// MAP_FIXED_NOREPLACE`. Linux before 4.17 takes the address for a wish.
 pub const MAP_PRIVATE_THERE: u32 = 0x02 | 0x20 | 0x10_0000;

@@ -18,6 +18,7 @@
 //! | `slow_reads.rs` | answers that take long |
 //! | `clock_file.rs` | attaching the clock page |
 //! | `install.rs` | runs once, before the program's first instruction |
+//! | `attach.rs` | runs once in a program that is running already |
 #![no_std]
 #![cfg_attr(
     clockscope_image,
@@ -31,6 +32,8 @@ pub mod layout;
 #[allow(clippy::cast_possible_truncation, reason = "small numbers, and high words of products")]
 pub mod plan;
 
+#[cfg(clockscope_image)]
+mod attach;
 #[cfg(clockscope_image)]
 mod clock_file;
 #[cfg(clockscope_image)]

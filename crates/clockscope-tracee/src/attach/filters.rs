@@ -5,7 +5,7 @@ use std::io;
 use clockscope_containers::filter::Instruction;
 use clockscope_sys::ptrace;
 
-pub use crate::arch::attach::of_running;
+pub use super::running_filters::of_running;
 
 /// All filters of a stopped thread, the last one that was set first.
 ///

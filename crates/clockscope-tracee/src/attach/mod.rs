@@ -1,17 +1,39 @@
-//! Counting in a process that is running already, as its users see it; how it is done, each architecture has
-//! in its folder (`arch/`).
+//! Counting in a process that is running already: the shim is mapped near the kernel's, and the
+//! kernel's functions begin with a jump to it. What of it differs between architectures is in their folders (`arch/`).
 //!
 //! | file | what is in it |
 //! |---|---|
+//! | `attaching.rs` | all steps of it |
 //! | `refusal.rs` | why a process is left alone |
+//! | `process.rs` | what is known of the process before it is touched |
 //! | `filters.rs` | what its seccomp filters are |
+//! | `running_filters.rs` | the same of a process that runs |
 //! | `threads.rs` | tracing, stopping and resuming its threads |
 //! | `names.rs` | how it and its threads are called |
+//! | `place.rs` | where the shim goes; pure |
+//! | `injected.rs` | the instructions that map it; pure |
+//! | `inject.rs` | making a thread execute them |
+//! | `redirected.rs` | a function of the kernel that is sent to the shim; pure |
+//! | `stack_scan.rs` | where a thread that stands still may go on |
+//! | `patch.rs` | redirecting all functions while all threads stand still |
+//! | `unmap.rs` | making a thread unmap the images |
+//! | `detach.rs` | putting everything back |
 
+mod attaching;
+mod detach;
 pub mod filters;
+mod inject;
+pub(crate) mod injected;
 mod names;
+mod patch;
+mod place;
+mod process;
+pub(crate) mod redirected;
 mod refusal;
+mod running_filters;
+pub(crate) mod stack_scan;
 pub mod threads;
+mod unmap;
 
 use std::fmt;
 use std::rc::Rc;
@@ -22,7 +44,10 @@ use vdso_image::layout::Shared;
 pub use names::{command_name, thread_name, title};
 pub use refusal::{Asker, Refusal};
 
-pub use crate::arch::attach::{Patch, attach, look, restore_all};
+pub use attaching::attach;
+pub use detach::restore_all;
+pub use patch::Patch;
+pub use process::look;
 
 pub(crate) use names::listed;
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::arch::attach::reach::WORDS;
 use crate::decline::Decline;
 use clockscope_text::foreign::Foreign;
 
@@ -25,8 +26,6 @@ pub enum Refusal {
     NotAllowed(u32, Asker),
     /// It cannot be counted, for a reason that programs have at their start too.
     Declined(Decline),
-    /// This command attaches to nobody, because of its architecture.
-    Architecture,
     /// A 32-bit program, or one of another architecture.
     Bits,
     /// Its image is not the one of this kernel.
@@ -103,10 +102,6 @@ impl fmt::Display for Refusal {
                  has more privileges than you, or a file that you may not read); run clockscope as root",
             ),
             Self::Declined(decline) => write!(f, "{decline}"),
-            Self::Architecture => f.write_str(
-                "on arm64 clockscope does not attach to running processes; start the program under \
-                 `clockscope trace`",
-            ),
             Self::Bits => f.write_str("it is a 32-bit program; only 64-bit ones are counted"),
             Self::OtherImage => f.write_str("its vDSO is not the one that this kernel gives to clockscope"),
             Self::SharesMemory(other) => write!(
@@ -118,7 +113,7 @@ impl fmt::Display for Refusal {
                 f,
                 "its vDSO's {function} was changed by another tool; restart the program to be rid of that"
             ),
-            Self::NoPlace => f.write_str("there is no free address space within 2 GiB of its vDSO"),
+            Self::NoPlace => write!(f, "there is no free address space within {WORDS} of its vDSO"),
             Self::NoFunction(why) => write!(f, "no function of its vDSO can be redirected: {why}"),
             Self::Uninterruptible(thread) => write!(
                 f,

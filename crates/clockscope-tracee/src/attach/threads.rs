@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::listed;
-use crate::arch::attach::go_on_if;
+use crate::arch::attach::restart::{InCall, go_on_if, in_call};
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::signals;
 use clockscope_sys::wait::{self, Status};
@@ -51,6 +51,8 @@ pub struct Threads {
     pid: i32,
     /// How each has stopped; `None` while it runs.
     all: BTreeMap<i32, Option<Status>>,
+    /// The calls in which they slept when they were asked to stop.
+    in_calls: BTreeMap<i32, InCall>,
     /// Whether one of them has executed a program.
     executed: bool,
     /// Since when a thread stands still, and for how long one did at most.
@@ -80,7 +82,14 @@ impl Threads {
     /// Threads that are traced already.
     pub fn of(pid: i32, threads: impl IntoIterator<Item = i32>) -> Self {
         let all = threads.into_iter().map(|thread| (thread, None)).collect();
-        Self { pid, all, executed: false, since: None, longest: Duration::ZERO }
+        Self {
+            pid,
+            all,
+            in_calls: BTreeMap::new(),
+            executed: false,
+            since: None,
+            longest: Duration::ZERO,
+        }
     }
 
     /// Adds threads that are traced already.
@@ -174,10 +183,24 @@ impl Threads {
     }
 
     /// Asks a thread to stop, unless it has: it would stop a second time, where it has not moved.
-    pub fn ask(&self, thread: i32) {
+    pub fn ask(&mut self, thread: i32) {
         if matches!(wait::look(thread), Ok(None)) {
+            self.remember(thread, in_call(thread));
             // One that has ended meanwhile says so when it is waited for.
             let _ = ptrace::interrupt(thread);
+        }
+    }
+
+    /// The call in which a thread slept when it was asked to stop.
+    pub(crate) fn in_call(&self, thread: i32) -> Option<InCall> {
+        self.in_calls.get(&thread).copied()
+    }
+
+    /// Says in which call a thread goes on, after somebody else has moved it.
+    pub(crate) fn remember(&mut self, thread: i32, call: Option<InCall>) {
+        match call {
+            Some(call) => drop(self.in_calls.insert(thread, call)),
+            None => drop(self.in_calls.remove(&thread)),
         }
     }
 
@@ -255,6 +278,7 @@ impl Threads {
     /// was stopped by a signal stays so.
     pub fn resume(&mut self, thread: i32, how: Resume) {
         let Some(status) = self.status(thread) else { return };
+        let call = self.in_calls.remove(&thread);
         self.all.insert(thread, None);
         // It may have been killed since; then its end comes next.
         let _ = match status {
@@ -262,11 +286,11 @@ impl Threads {
                 ptrace::listen(thread)
             }
             Status::Signal(signal) => {
-                go_on_if(thread, || signals::is_ignored(thread, signal));
+                go_on_if(thread, call.as_ref(), || signals::is_ignored(thread, signal));
                 ptrace::resume(thread, how, signal)
             }
             Status::Event(libc::PTRACE_EVENT_STOP, _) => {
-                go_on_if(thread, || true);
+                go_on_if(thread, call.as_ref(), || true);
                 ptrace::resume(thread, how, 0)
             }
             _ => ptrace::resume(thread, how, 0),
@@ -309,13 +333,14 @@ impl Threads {
 
     /// Lets a thread that stands still go for good.
     pub fn detach(&mut self, thread: i32) {
+        let call = self.in_calls.remove(&thread);
         let signal = match self.all.remove(&thread).flatten() {
             Some(Status::Signal(signal)) => {
-                go_on_if(thread, || signals::is_ignored(thread, signal));
+                go_on_if(thread, call.as_ref(), || signals::is_ignored(thread, signal));
                 signal
             }
             Some(Status::Event(libc::PTRACE_EVENT_STOP, signal)) if !is_group_stop(signal) => {
-                go_on_if(thread, || true);
+                go_on_if(thread, call.as_ref(), || true);
                 0
             }
             Some(_) => 0,
@@ -329,7 +354,11 @@ impl Threads {
     pub fn release(mut self) {
         let begun = Instant::now();
         let mut left = self.all();
-        left.iter().filter(|thread| self.status(**thread).is_none()).for_each(|t| self.ask(*t));
+        for thread in &left {
+            if self.status(*thread).is_none() {
+                self.ask(*thread);
+            }
+        }
         loop {
             left.retain(|thread| match self.look(*thread) {
                 Look::Stands => {
@@ -352,7 +381,9 @@ impl Threads {
     /// Takes some threads out of these.
     pub fn split_off(&mut self, threads: &[i32]) -> Self {
         let taken = threads.iter().filter_map(|thread| self.all.remove_entry(thread)).collect();
-        Self { all: taken, ..Self::of(self.pid, []) }
+        let in_calls =
+            threads.iter().filter_map(|thread| self.in_calls.remove_entry(thread)).collect();
+        Self { all: taken, in_calls, ..Self::of(self.pid, []) }
     }
 
     /// Says how a thread stands after somebody else has moved it on.

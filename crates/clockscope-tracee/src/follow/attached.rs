@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::{End, Follower, Next};
+use crate::arch::tasks;
 use crate::attach::{self, Attached};
 use crate::new_tasks::NewTasks;
 use crate::processes::Processes;
@@ -88,7 +89,7 @@ impl Follower<'_> {
             self.processes.name_key(*thread, *key);
             keys.insert(*key);
         }
-        if keys.len() < attached.threads.len() {
+        if tasks::SHARED_POINTER_NEEDS_LOCK && keys.len() < attached.threads.len() {
             NewTasks::attached_to_tasks_that_share_tls(&self.processes, index);
         }
         Ok(attached)

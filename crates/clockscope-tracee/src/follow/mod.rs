@@ -30,7 +30,7 @@ use super::proc_stat::ProcStat;
 use super::processes::Processes;
 use super::session::Session;
 use super::sites::{self, Sites};
-use crate::arch::attach::go_on_if;
+use crate::arch::attach::restart::go_on_if;
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::real_time::Service;
 use clockscope_sys::shm::Segment;
@@ -410,7 +410,7 @@ impl<'a> Follower<'a> {
         }
         // What a stop has interrupted is so without a tracer, too.
         if !self.halted.contains(&thread) {
-            go_on_if(thread, || signals::is_ignored(thread, signal));
+            go_on_if(thread, None, || signals::is_ignored(thread, signal));
         }
         signal
     }

@@ -13,7 +13,7 @@
 //! | `start.rs` | from the installer to the program |
 //! | `stubs.rs` | the instructions that the tracer writes into a process to bring the image there |
 //! | `slow_reads.rs` | answers that take long |
-//! | `attach.rs` | x86-64 only: in a program that is running already |
+//! | `attach.rs` | in a program that is running already |
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

@@ -70,6 +70,17 @@ impl Registers {
         self.own.sp
     }
 
+    /// The flags of conditions; no other bit of the state.
+    pub fn flags(&self) -> u64 {
+        self.own.pstate & 0xf000_0000
+    }
+
+    /// Forgets by which kind of branch the tracee has come to its next instruction, which would have to be a landing pad
+    /// (`PSR_BTYPE_MASK` in arch/arm64/include/uapi/asm/ptrace.h, Linux 6.18).
+    pub fn forget_branch(&mut self) {
+        self.own.pstate &= !0xc00;
+    }
+
     /// What a system call has returned.
     pub fn result(&self) -> u64 {
         self.own.regs[0]

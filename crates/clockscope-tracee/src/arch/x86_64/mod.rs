@@ -10,4 +10,6 @@ pub(crate) mod tasks;
 #[cfg(test)]
 mod image_tests;
 #[cfg(test)]
+mod injected_tests;
+#[cfg(test)]
 mod launch_code_tests;

@@ -4,6 +4,9 @@
 pub(crate) const MAKING: &[i64] =
     &[libc::SYS_clone, libc::SYS_fork, libc::SYS_vfork, libc::SYS_clone3, 2, 120, 190];
 
+/// System calls of 64-bit programs that may wait for a child to execute a program.
+pub(crate) const WAITING_FOR_CHILD: &[i64] = &[libc::SYS_clone, libc::SYS_vfork, libc::SYS_clone3];
+
 /// Whether threads with one FS base have to count with a lock: the image adds to a thread's own slot without.
 pub(crate) const SHARED_POINTER_NEEDS_LOCK: bool = true;
 

@@ -17,3 +17,24 @@ pub const EXPORTED: &[Function] =
 pub const PREFIXES: &[&str] = &["__kernel_"];
 /// Other functions that the image exports if the kernel's does: name and entry.
 pub const OWN: &[(&str, &str)] = &[("__kernel_rt_sigreturn", "clockscope_rt_sigreturn")];
+
+/// What the tracer fills in behind any code that a thread of a running process executes: how the thread
+/// goes on afterwards. What the code works on follows.
+#[derive(Debug)]
+#[repr(C)]
+pub struct InjectedSlots {
+    /// A mask of all signals.
+    pub all_signals: u64,
+    /// The thread's signal mask.
+    pub mask: u64,
+    /// Its flags of conditions.
+    pub flags: u64,
+    /// Its next instruction.
+    pub resume: u64,
+    /// How long it waits for the tracer at a time: `struct timespec`, seconds and nanoseconds.
+    pub pause: [u64; 2],
+    /// Its stack pointer.
+    pub sp: u64,
+    /// `x0` to `x30`.
+    pub general: [u64; 31],
+}

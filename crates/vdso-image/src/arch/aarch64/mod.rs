@@ -3,6 +3,8 @@
 pub(crate) mod layout;
 
 #[cfg(clockscope_image)]
+mod attach;
+#[cfg(clockscope_image)]
 pub(crate) mod counter;
 #[cfg(clockscope_image)]
 mod entry;

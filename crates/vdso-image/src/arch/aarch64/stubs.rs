@@ -1,15 +1,25 @@
-//! The instructions that the tracer writes into a new program, to be executed there once: position-independent
+//! The instructions that the tracer writes into a process, to be executed there once: position-independent
 //! code with its parameters, the slots, behind it. They are no part of the image: each stands in a section of its own, which
 //! the build script of `clockscope-tracee` takes out of the object file. The tracer fills the slots.
 //!
-//! They are short, because the room in the kernel's image is (623 bytes in Linux 5.10). They run from the program's first
-//! instruction and end by jumping there with every register zero but `x16`, which the jump needs. Every system call has
+//! They are short, because the room in the kernel's image is (623 bytes in Linux 5.10). Every system call has
 //! [`INSTALL_MARK`] in `x5`.
 //!
-//! `launch` copies the image from below the stack pointer and gives that memory back. It makes the copy known to the part of
+//! # A new program: `launch`, `launch_written`, `execute_again`
+//!
+//! They run from the program's first
+//! instruction and end by jumping there with every register zero but `x16`, which the jump needs. `launch` copies the image from below the stack pointer and gives that memory back. It makes the copy known to the part of
 //! the CPU that fetches instructions, as every program does that writes code. `launch_written` is for programs that may not
 //! execute what was written (`PR_SET_MDWE`): it maps memory, and the tracer writes the image at the end of that call; if the
 //! image is not there, the program starts without.
+//!
+//! # A running process: `map`, `attach`, `unmap`
+//!
+//! They block all signals, do their work, wait for the tracer, put the signals back, then every register but `x16`, and go on
+//! where the thread was, by a `ret`, because that asks for no landing pad there. From `restore` on nothing may change a flag. The
+//! wait is by `ppoll`, because the kernel keeps nothing of a `ppoll` that is interrupted. Of `nanosleep` or `futex` it keeps how to
+//! go on (`restart_block`), in the place where that of the program's own interrupted call stands: kernel/time/hrtimer.c,
+//! fs/select.c (Linux 6.18).
 
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -17,9 +27,16 @@ use core::mem::offset_of;
 use super::syscall::{SYS_EXECVE, SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_MUNMAP};
 use crate::install::{PROT_READ_EXECUTE, PROT_READ_WRITE};
 use crate::layout::{
-    Constants, ExecveSlots, IMAGE_PAGES, INSTALL_MARK, LaunchParams, LaunchSlots, SESSION_MARK,
-    SESSION_OFFSET, TOTAL_SIZE,
+    AttachSlots, Constants, ExecveSlots, IMAGE_PAGES, INSTALL_MARK, InjectedSlots, LaunchParams,
+    LaunchSlots, MAP_PRIVATE_THERE, SESSION_MARK, SESSION_OFFSET, TOTAL_SIZE,
 };
+
+const SYS_PPOLL: usize = 73;
+const SYS_RT_SIGPROCMASK: usize = 135;
+const SIG_SETMASK: usize = 2;
+/// How often the thread sleeps for [`InjectedSlots::pause`] before it goes on without the tracer: a twentieth of a
+/// second, however busy the machine is.
+const WAITS: usize = 50;
 
 const MAP_PRIVATE_ANONYMOUS: usize = 0x02 | 0x20;
 const MADV_DONTNEED: usize = 4;
@@ -39,7 +56,7 @@ global_asm!(
     ".endm",
     // Maps memory for the image where the kernel likes; `x19` is its address or an error.
     ".macro MAP_ANYWHERE access",
-    "LOAD x5, {mark}",
+    "ldr x5, 9f",
     "mov x0, xzr",
     "mov x1, #{total}",
     "mov x2, #\\access",
@@ -72,8 +89,11 @@ global_asm!(
     "msr nzcv, xzr",
     "br x16",
     ".endm",
+    // By the mark the tracer knows what a killed one has left behind.
     ".macro SLOTS name, size",
     ".balign 8",
+    "9:",
+    ".quad {mark}",
     "\\name\\()__slots:",
     ".zero \\size",
     ".endm",
@@ -139,10 +159,99 @@ global_asm!(
     "ldr x0, execute_again__slots + {path}",
     "ldr x1, execute_again__slots + {arguments}",
     "ldr x2, execute_again__slots + {environment}",
-    "LOAD x5, {mark}",
+    "ldr x5, 9f",
     "SYSTEM_CALL {execve}",
     "START_PROGRAM execute_again, {execve_entry}",
     "SLOTS execute_again, {execve_slots}",
+    //
+    ".macro SET_MASK name, mask",
+    "mov x0, #{set_mask}",
+    "adr x1, \\name\\()__slots + \\mask",
+    "mov x2, xzr",
+    "mov x3, #8",
+    "SYSTEM_CALL {sigprocmask}",
+    ".endm",
+    // The kernel keeps all registers but `x0`, and so the mark; the installer does not.
+    ".macro BLOCK name",
+    "ldr x5, 9f",
+    "SET_MASK \\name, {all_signals}",
+    ".endm",
+    // The kernel cannot write the rest of the time into the page, which it takes as that.
+    ".macro WAIT_AND_RESTORE name",
+    "\\name\\()__waiting:",
+    "ldr x5, 9f",
+    "mov w19, #{waits}",
+    "1:",
+    "mov x0, xzr",
+    "mov x1, xzr",
+    "adr x2, \\name\\()__slots + {pause}",
+    "mov x3, xzr",
+    "SYSTEM_CALL {ppoll}",
+    "sub w19, w19, #1",
+    "cbnz w19, 1b",
+    "\\name\\()__restore:",
+    "ldr x9, \\name\\()__slots + {flags}",
+    "msr nzcv, x9",
+    "ldr x9, \\name\\()__slots + {sp}",
+    "mov sp, x9",
+    "SET_MASK \\name, {mask}",
+    "\\name\\()__last:",
+    "adr x16, \\name\\()__slots + {general}",
+    "ldp x0, x1, [x16]",
+    "ldp x2, x3, [x16, #16]",
+    "ldp x4, x5, [x16, #32]",
+    "ldp x6, x7, [x16, #48]",
+    "ldp x8, x9, [x16, #64]",
+    "ldp x10, x11, [x16, #80]",
+    "ldp x12, x13, [x16, #96]",
+    "ldp x14, x15, [x16, #112]",
+    "ldp x17, x18, [x16, #136]",
+    "ldp x19, x20, [x16, #152]",
+    "ldp x21, x22, [x16, #168]",
+    "ldp x23, x24, [x16, #184]",
+    "ldp x25, x26, [x16, #200]",
+    "ldp x27, x28, [x16, #216]",
+    "ldp x29, x30, [x16, #232]",
+    "ldr x16, \\name\\()__slots + {resume}",
+    "ret x16",
+    "\\name\\()__end:",
+    ".endm",
+    // Behind the slots of this and of `unmap` are ranges, address and size each, and a zero.
+    ".section .stub.map, \"ax\", @progbits",
+    "BLOCK map",
+    "adr x19, map__slots + {injected_slots}",
+    "1:",
+    "ldp x0, x1, [x19], #16",
+    "cbz x0, 2f",
+    "mov x2, #{read_execute}",
+    "mov x3, #{private_there_low}",
+    "movk x3, #{private_there_high}, lsl #16",
+    "mov x4, #-1",
+    "SYSTEM_CALL {mmap}",
+    "b 1b",
+    "2:",
+    "WAIT_AND_RESTORE map",
+    "SLOTS map, {injected_slots}",
+    //
+    ".section .stub.attach, \"ax\", @progbits",
+    "BLOCK attach",
+    "adr x0, attach__slots + {injected_slots} + {params}",
+    "ldr x9, attach__slots + {injected_slots} + {installer}",
+    "br x9", // comes back to `waiting`
+    "WAIT_AND_RESTORE attach",
+    "SLOTS attach, {injected_slots} + {attach_slots}",
+    //
+    ".section .stub.unmap, \"ax\", @progbits",
+    "BLOCK unmap",
+    "adr x19, unmap__slots + {injected_slots}",
+    "1:",
+    "ldp x0, x1, [x19], #16",
+    "cbz x0, 2f",
+    "SYSTEM_CALL {munmap}",
+    "b 1b",
+    "2:",
+    "WAIT_AND_RESTORE unmap",
+    "SLOTS unmap, {injected_slots}",
     ".text",
     mark = const INSTALL_MARK,
     total = const TOTAL_SIZE,
@@ -168,4 +277,21 @@ global_asm!(
     environment = const offset_of!(ExecveSlots, environment),
     execve_entry = const offset_of!(ExecveSlots, entry),
     execve_slots = const size_of::<ExecveSlots>(),
+    private_there_low = const MAP_PRIVATE_THERE & 0xffff,
+    private_there_high = const MAP_PRIVATE_THERE >> 16,
+    sigprocmask = const SYS_RT_SIGPROCMASK,
+    ppoll = const SYS_PPOLL,
+    set_mask = const SIG_SETMASK,
+    waits = const WAITS,
+    injected_slots = const size_of::<InjectedSlots>(),
+    attach_slots = const size_of::<AttachSlots>(),
+    params = const offset_of!(AttachSlots, params),
+    installer = const offset_of!(AttachSlots, installer),
+    all_signals = const offset_of!(InjectedSlots, all_signals),
+    mask = const offset_of!(InjectedSlots, mask),
+    flags = const offset_of!(InjectedSlots, flags),
+    resume = const offset_of!(InjectedSlots, resume),
+    pause = const offset_of!(InjectedSlots, pause),
+    sp = const offset_of!(InjectedSlots, sp),
+    general = const offset_of!(InjectedSlots, general),
 );

@@ -1,6 +1,6 @@
 //! Sizes, names and registers of x86-64.
 
-use crate::layout::{AttachParams, Function, PAGE};
+use crate::layout::{Function, PAGE};
 
 /// What the parts behind the image begin at multiples of: a page.
 pub const GRANULE: usize = PAGE;
@@ -52,14 +52,4 @@ pub struct InjectedSlots {
     pub r13: u64,
     pub r14: u64,
     pub r15: u64,
-}
-
-/// What follows [`InjectedSlots`] where the image's installer runs.
-#[derive(Debug)]
-#[repr(C)]
-pub struct AttachSlots {
-    /// What the installer is given.
-    pub params: AttachParams,
-    /// Address of `clockscope_attach`.
-    pub installer: u64,
 }

@@ -13,9 +13,30 @@ const EINTR: u64 = (-4_i64).cast_unsigned();
 /// "Make it again if no handler runs": include/linux/errno.h (Linux 6.18).
 const ERESTARTNOHAND: u64 = (-514_i64).cast_unsigned();
 
+/// What is asked of a thread before it is stopped: nothing, because its registers tell afterwards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum InCall {}
+
+/// Nothing.
+pub(crate) fn in_call(_thread: i32) -> Option<InCall> {
+    None
+}
+
+/// Changes the registers of a thread that executes something else before it goes on with these: the kernel finds all that
+/// it needs in them.
+pub(crate) fn keep_time(_registers: &mut Registers, _before: Option<&InCall>) {}
+
+/// Changes the registers with which a thread goes on that a signal's handler interrupts now: the kernel does that.
+pub(crate) fn end_if(
+    _registers: &mut Registers,
+    _before: Option<&InCall>,
+    _is_signalled: impl FnOnce() -> bool,
+) {
+}
+
 /// If a thread that stands still was stopped in such a call, and this is so: it goes on with it. Whether it is so is
 /// asked only where it matters.
-pub(crate) fn go_on_if(thread: i32, is_so: impl FnOnce() -> bool) {
+pub(crate) fn go_on_if(thread: i32, _before: Option<&InCall>, is_so: impl FnOnce() -> bool) {
     let Ok(mut registers) = ptrace::registers(thread) else { return };
     if registers.rax == EINTR && waits_without_limit(&registers) && is_so() {
         registers.rax = ERESTARTNOHAND;

@@ -1,123 +1,22 @@
 //! Redirecting a function: what its first bytes become, and a trampoline with the instructions that
 //! stood there. Pure.
 
-use std::fmt;
-
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
     InstructionBlock,
 };
 
-use vdso_reader::Image;
+use crate::attach::redirected::{NotMovable, Redirected, Text, slice};
 
 /// Bytes of a near jump, which is what is written.
-pub(super) const JUMP: usize = 5;
-
-/// Why a function cannot be redirected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub(super) enum NotMovable {
-    /// It is shorter than a jump, and other code follows.
-    TooShort,
-    /// Code jumps to an instruction that the jump would cover.
-    JumpedInto,
-    /// An instruction that must stay where it is: a call, a system call, or none that is known.
-    Instruction(String),
-    /// The trampoline or the shim is too far away.
-    TooFar,
-    /// Its first instructions do not fit into a trampoline.
-    TooLong,
-}
-
-impl fmt::Display for NotMovable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooShort => f.write_str("it is shorter than a jump"),
-            Self::JumpedInto => f.write_str("the kernel's code jumps to its first instructions"),
-            Self::Instruction(what) => write!(f, "it begins with `{what}`"),
-            Self::TooFar => f.write_str("there was no room near it"),
-            Self::TooLong => f.write_str("its first instructions are too long"),
-        }
-    }
-}
-
-/// Code of the kernel's image, at the address where the process has it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Text<'a> {
-    /// The bytes, as the kernel made them.
-    pub bytes: &'a [u8],
-    /// The address of the first.
-    pub base: u64,
-    /// Where code begins and how long it is, as offsets: functions, and what lies between them.
-    pub code: &'a [(u64, u64)],
-}
-
-/// Where the code of an image begins; at its first function, if it has no table of sections.
-pub(super) fn text_start(image: &Image) -> Option<u64> {
-    let section = image.sections().iter().find(|section| section.name == ".text");
-    let first = image.functions().map(|symbol| symbol.offset).min();
-    section.map(|section| section.offset).or(first)
-}
-
-/// The pieces of an image's code, each of which begins with an instruction: the functions, and what is
-/// between them from `first` on. Offset and size.
-pub(super) fn pieces(functions: impl Iterator<Item = (u64, u64)>, first: u64) -> Vec<(u64, u64)> {
-    let mut functions: Vec<(u64, u64)> = functions.collect();
-    functions.sort_unstable();
-    functions.dedup();
-    let mut pieces = Vec::new();
-    let mut at = first;
-    for (offset, size) in functions {
-        if at < offset {
-            pieces.push((at, offset - at));
-        }
-        pieces.push((offset, size));
-        at = at.max(offset.saturating_add(size));
-    }
-    pieces
-}
-
-/// A function that can be redirected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Redirected {
-    /// Address of the function.
-    pub start: u64,
-    /// What stood there.
-    pub original: [u8; JUMP],
-    /// What is written there.
-    pub jump: [u8; JUMP],
-    /// Address of the trampoline.
-    pub trampoline: u64,
-    /// Its bytes.
-    pub code: Vec<u8>,
-    /// Addresses of displaced instructions, the first included, and where they are in the
-    /// trampoline, as far as each is one instruction there.
-    moved: Vec<(u64, u64)>,
-}
-
-impl Redirected {
-    /// True if the address lies inside the jump, so that nobody may go on there.
-    pub(super) fn covers(&self, address: u64) -> bool {
-        address > self.start && address < self.start + JUMP as u64
-    }
-
-    /// Where the instruction at an address is in the trampoline.
-    pub(crate) fn to_trampoline(&self, address: u64) -> Option<u64> {
-        self.moved.iter().find(|(from, _)| *from == address).map(|(_, to)| *to)
-    }
-
-    /// Where the instruction at an address in the trampoline has come from.
-    pub(crate) fn to_function(&self, address: u64) -> Option<u64> {
-        self.moved.iter().find(|(_, to)| *to == address).map(|(from, _)| *from)
-    }
-}
+pub(crate) const JUMP: usize = 5;
 
 /// Finds out how the function at `start`, of `size` bytes, is sent to `target`.
 ///
 /// # Errors
 ///
 /// See [`NotMovable`].
-pub(super) fn redirect(
+pub(crate) fn redirect(
     text: Text<'_>,
     (start, size): (u64, u64),
     target: u64,
@@ -157,23 +56,23 @@ pub(super) fn redirect(
     })
 }
 
+/// Whether the CPU guards the functions of a process's vDSO: no kernel asks for that.
+pub(crate) fn is_guarded(_pid: i32) -> bool {
+    false
+}
+
 /// A near jump from one address to another, if it reaches.
-pub(super) fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
+pub(crate) fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
     let distance = to.wrapping_sub(from + JUMP as u64).cast_signed();
     let [a, b, c, d] = i32::try_from(distance).ok()?.to_le_bytes();
     Some([0xe9, a, b, c, d])
 }
 
 /// Where a near jump at `from` goes, if these bytes are one.
-pub(super) fn jump_target(from: u64, bytes: [u8; JUMP]) -> Option<u64> {
+pub(crate) fn jump_target(from: u64, bytes: [u8; JUMP]) -> Option<u64> {
     let [0xe9, a, b, c, d] = bytes else { return None };
     let distance = i64::from(i32::from_le_bytes([a, b, c, d]));
     Some((from + JUMP as u64).wrapping_add_signed(distance))
-}
-
-fn slice(text: Text<'_>, start: u64, length: usize) -> Option<&[u8]> {
-    let at = usize::try_from(start.checked_sub(text.base)?).ok()?;
-    text.bytes.get(at..at.checked_add(length)?)
 }
 
 fn ends(instruction: &Instruction) -> bool {
@@ -238,15 +137,22 @@ fn is_jumped_into(text: Text<'_>, start: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attach::redirected::{pieces, text_start};
     use clockscope_sys::own_vdso;
     use iced_x86::{Formatter, NasmFormatter};
+    use vdso_reader::Image;
 
     const BASE: u64 = 0x7f00_0000_0000;
     const IMAGE: u64 = BASE - 0x10_0000;
 
     fn redirect_at(bytes: &[u8], size: u64) -> Result<Redirected, NotMovable> {
         let code = [(0, bytes.len() as u64)];
-        redirect(Text { bytes, base: BASE, code: &code }, (BASE, size), IMAGE, IMAGE + 0x1000)
+        redirect(
+            Text { bytes, base: BASE, code: &code, is_guarded: false },
+            (BASE, size),
+            IMAGE,
+            IMAGE + 0x1000,
+        )
     }
 
     fn lines(code: &[u8], at: u64) -> Vec<String> {
@@ -267,7 +173,7 @@ mod tests {
         let image = Image::parse(&own.bytes).unwrap();
         let functions = image.functions().map(|symbol| (symbol.offset, symbol.size));
         let code = pieces(functions, text_start(&image).unwrap());
-        let text = Text { bytes: &own.bytes, base: BASE, code: &code };
+        let text = Text { bytes: &own.bytes, base: BASE, code: &code, is_guarded: false };
         for symbol in image.functions().filter(|symbol| symbol.defined) {
             let start = BASE + symbol.offset;
             let trampoline = IMAGE + 0x1000;
@@ -343,7 +249,7 @@ mod tests {
     #[test]
     fn what_is_too_far_is_declined() {
         assert_eq!(jump(0x1000, 0x1_0000_1000), None);
-        let text = Text { bytes: &[0x90; 16], base: BASE, code: &[(0, 16)] };
+        let text = Text { bytes: &[0x90; 16], base: BASE, code: &[(0, 16)], is_guarded: false };
         let far = redirect(text, (BASE, 16), BASE + (3 << 30), BASE + (3 << 30));
         assert_eq!(far, Err(NotMovable::TooFar));
     }

@@ -10,8 +10,11 @@ use vdso_image::layout::{
 
 use super::inject::Room;
 use super::injected::of_areas;
+use super::redirected::{self, NotMovable, Redirected, Text};
 use super::stack_scan::returns_into;
-use super::trampoline::{self, JUMP, NotMovable, Redirected, Text};
+use crate::arch::attach::registers;
+use crate::arch::attach::trampoline::{self, JUMP};
+use crate::arch::tasks;
 use crate::attach::Refusal;
 use crate::attach::threads::{Threads, state};
 use crate::install::has_image;
@@ -101,10 +104,11 @@ impl Patch {
             patch.areas = sites::places(maps, base..base + TOTAL_SIZE as u64);
         }
         let functions = kernel.functions().map(|symbol| (symbol.offset, symbol.size));
-        let text_start = trampoline::text_start(&kernel).ok_or(Refusal::OtherImage)?;
-        let code = trampoline::pieces(functions, text_start);
+        let text_start = redirected::text_start(&kernel).ok_or(Refusal::OtherImage)?;
+        let code = redirected::pieces(functions, text_start);
         let bytes = own.bytes.get(..at).unwrap_or(&own.bytes);
-        let text = Text { bytes, base: mapping.start, code: &code };
+        let is_guarded = trampoline::is_guarded(pid);
+        let text = Text { bytes, base: mapping.start, code: &code, is_guarded };
         let mut seen = theirs.get(..at).unwrap_or_default().to_vec();
         for function in Function::ALL {
             let index = function as usize;
@@ -116,16 +120,18 @@ impl Patch {
             let size = kernel.functions().find(|symbol| symbol.offset == offset);
             let size = size.map_or(0, |symbol| symbol.size);
             let start = mapping.start + offset;
+            let mut changes_at = start;
             let entry = base + u64::from(session.ready().entries[index]);
             let trampoline = base + (TRAMPOLINE_OFFSET + index * TRAMPOLINE_SIZE) as u64;
             match trampoline::redirect(text, (start, size), entry, trampoline) {
                 Ok(redirected) if redirected.code.len() <= TRAMPOLINE_SIZE => {
+                    changes_at = redirected.start;
                     patch.functions.push(redirected);
                 }
                 Ok(_) => patch.left.push((function.name(), NotMovable::TooLong.to_string())),
                 Err(why) => patch.left.push((function.name(), why.to_string())),
             }
-            let found = patch.look_at_first_bytes(start, &mut seen, target.offset as usize);
+            let found = patch.look_at_first_bytes(changes_at, &mut seen);
             found.then_some(()).ok_or_else(|| Refusal::Changed(function.name().to_owned()))?;
         }
         if seen != text.bytes {
@@ -139,11 +145,13 @@ impl Patch {
 
     /// If the first bytes of a function are a jump of ours that was left behind, puts the kernel's
     /// bytes into `seen`. `false` if somebody else has changed them.
-    fn look_at_first_bytes(&self, start: u64, seen: &mut [u8], place: usize) -> bool {
+    fn look_at_first_bytes(&self, start: u64, seen: &mut [u8]) -> bool {
         let Some(redirected) = self.functions.iter().find(|f| f.start == start) else {
             return true;
         };
-        let Some(bytes) = seen.get_mut(place..place + JUMP) else { return true };
+        let place = usize::try_from(start - self.vdso.start).ok();
+        let bytes = place.and_then(|place| seen.get_mut(place..place + JUMP));
+        let Some(bytes) = bytes else { return true };
         if bytes == redirected.original {
             return true;
         }
@@ -254,13 +262,13 @@ pub(super) fn wait_for_room(threads: &mut Threads, patch: &Patch) -> Result<(), 
     let room = &patch.room;
     let mut in_room = |thread: &i32| {
         let Ok(registers) = ptrace::registers(*thread) else { return false };
-        let in_installer = is_in_one(&patch.leftovers, registers.rip)
-            && (is_in_one(&patch.leftovers, registers.rsp)
-                || room.contains(registers.rbx)
-                || room.contains(registers.rdi));
+        let mut params = registers::of_installer(&registers).into_iter();
+        let in_installer = is_in_one(&patch.leftovers, registers.pc())
+            && (is_in_one(&patch.leftovers, registers.sp())
+                || params.any(|params| room.contains(params)));
         in_installer
-            || room.contains(registers.rip)
-            || returns_into(*thread, registers.rsp, &mut stack, &|ip| room.contains(ip))
+            || room.contains(registers.pc())
+            || returns_into(*thread, registers.sp(), &mut stack, &|ip| room.contains(ip))
     };
     for attempt in 0..ATTEMPTS {
         let late = threads.stop_all().map_err(Refusal::at("tracing a new thread"))?;
@@ -295,9 +303,9 @@ pub(super) fn stop_outside(threads: &mut Threads, pid: i32, patch: &Patch) -> Re
 
 pub(super) fn why_late(pid: i32, thread: i32) -> Refusal {
     let call = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall"));
-    let number = call.ok().and_then(|line| line.split_whitespace().next()?.parse::<u32>().ok());
+    let number = call.ok().and_then(|line| line.split_whitespace().next()?.parse::<i64>().ok());
     match (number, state(pid, thread)) {
-        (Some(56 | 58 | 435), _) => Refusal::Vfork(thread),
+        (Some(number), _) if tasks::WAITING_FOR_CHILD.contains(&number) => Refusal::Vfork(thread),
         (_, Some('D')) => Refusal::Uninterruptible(thread),
         _ => Refusal::Stuck,
     }
@@ -311,15 +319,15 @@ fn check_all(threads: &Threads, patch: &Patch) -> Result<(), i32> {
     for thread in threads.stopped() {
         // One that has been killed since goes nowhere.
         let Ok(mut registers) = ptrace::registers(thread) else { continue };
-        if let Some(function) = patch.functions.iter().find(|f| f.covers(registers.rip)) {
-            registers.rip = function.to_trampoline(registers.rip).ok_or(thread)?;
+        if let Some(function) = patch.functions.iter().find(|f| f.covers(registers.pc())) {
+            registers.set_pc(function.to_trampoline(registers.pc()).ok_or(thread)?);
             moves.push((thread, registers));
         }
-        if patch.room.contains(registers.rip) {
+        if patch.room.contains(registers.pc()) {
             return Err(thread);
         }
         let inside = |address| patch.functions.iter().any(|function| function.covers(address));
-        if returns_into(thread, registers.rsp, &mut stack, &inside) {
+        if returns_into(thread, registers.sp(), &mut stack, &inside) {
             return Err(thread);
         }
     }

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use super::patch::Patch;
 use super::process::is_ending;
-use super::stack_scan::{self, Looking};
+use super::stack_scan::{self, Looking, Place};
 use super::unmap::{somebody_takes_out, take_out};
+use crate::arch::attach::frames::place;
 use crate::attach::threads::{Look, SEIZED, Threads};
 use crate::attach::{Detached, Refusal, Remains, listed};
 use crate::new_tasks::NewTasks;
@@ -338,13 +339,12 @@ impl Leaving<'_> {
     /// Whether a thread that stands still may come back to our images. One that has been killed since goes
     /// nowhere, and what executes a program is not in them any more.
     fn may_come_back(&self, looking: &mut Looking, thread: i32) -> bool {
-        ptrace::registers(thread).is_ok_and(|registers| {
-            self.leads_back(looking, thread, (registers.pc(), registers.sp()))
-        })
+        ptrace::registers(thread)
+            .is_ok_and(|registers| self.leads_back(looking, thread, place(&registers)))
     }
 
-    /// The same of a thread that goes on with this instruction and stack pointer.
-    fn leads_back(&self, looking: &mut Looking, thread: i32, at: (u64, u64)) -> bool {
+    /// The same of a thread that goes on at this place.
+    fn leads_back(&self, looking: &mut Looking, thread: i32, at: Place) -> bool {
         looking.may_come_back(thread, at, &|address| self.patch.is_ours(address), &self.patch.vdso)
     }
 }
@@ -364,7 +364,7 @@ fn tells_of_a_child(status: Status) -> bool {
 /// stops before it comes out; of one that runs the kernel does not say where.
 fn is_inside(thread: i32, patch: &Patch) -> bool {
     stack_scan::sleeps_at(thread)
-        .is_none_or(|(at, _)| patch.functions.iter().any(|function| function.covers(at)))
+        .is_none_or(|at| patch.functions.iter().any(|function| function.covers(at.pc)))
 }
 
 /// A thread at a displaced instruction, or in a system call that was displaced, goes on at the same in its old place.

@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 use super::inject::{Room, run};
 use super::injected::Work;
 use super::process::{has_mapped, is_ending, sharers_of};
+use crate::arch::attach::registers::RANGES_AT_ONCE;
 use crate::attach::threads::{Look, SEIZED, Threads};
 use crate::attach::{Refusal, listed};
 use crate::install::has_image;
 use clockscope_sys::ptrace;
 
-/// Ranges that one piece of code unmaps: there is room for so many.
-const RANGES_AT_ONCE: usize = 12;
 const WAIT: Duration = Duration::from_millis(2);
 
 /// Makes a thread unmap those of these images and areas of ours, address and size, that are there.

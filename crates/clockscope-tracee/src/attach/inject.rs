@@ -4,15 +4,16 @@ use std::time::{Duration, Instant};
 
 use super::injected::{Injected, Work, assemble, calls};
 use super::stack_scan;
+use crate::arch::attach::{registers, restart};
 use crate::attach::Refusal;
 use crate::attach::filters;
 use crate::attach::threads::Threads;
 use crate::decline::Decline;
 use crate::session::seccomp_filters;
 use clockscope_containers::filter;
-use clockscope_sys::memory;
 use clockscope_sys::ptrace::{self, Registers, Resume};
 use clockscope_sys::wait::{self, Status};
+use clockscope_sys::{memory, signals};
 
 /// After this long the thread is given up; it finishes by itself when it can.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
@@ -23,6 +24,8 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 const SHORTEST_NAP: Duration = Duration::from_micros(5);
 const LONGEST_NAP: Duration = Duration::from_micros(500);
 const ALL_SIGNALS: u64 = u64::MAX;
+/// How often a thread is stopped until it can execute our code.
+const ATTEMPTS: u32 = 64;
 
 /// The unused end of the kernel's vDSO page in a process, and what stands there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,14 +60,12 @@ pub(super) fn run(
     work: &Work,
 ) -> Result<(), Refusal> {
     may_make_calls(thread, work, room.at)?;
-    let mut before = ptrace::registers(thread).map_err(Refusal::at("reading its registers"))?;
-    if !before.is_64_bit() {
-        return Err(Refusal::Bits);
-    }
     if ptrace::dispatches_system_calls(thread) {
         return Err(Refusal::Dispatched);
     }
-    leave_restartable_sequence(thread, &mut before);
+    let mut before = until_it_can_go_on(threads, thread)?;
+    let in_call = threads.in_call(thread);
+    restart::keep_time(&mut before, in_call.as_ref());
     if room.contains(before.pc()) || work.takes_away(before.pc()) {
         return Err(Refusal::Stuck);
     }
@@ -76,7 +77,7 @@ pub(super) fn run(
     let bytes = &code.bytes;
     memory::write_text(thread, room.at, bytes).map_err(Refusal::at("writing to its vDSO page"))?;
     let mut begin = before;
-    (begin.rip, begin.orig_rax) = (room.at, u64::MAX);
+    registers::send_to(&mut begin, room.at);
     let step = Refusal::at("changing its registers");
     ptrace::set_registers(thread, &begin).map_err(step)?;
     // In this order: the code puts the signals back, whoever has blocked them.
@@ -90,11 +91,41 @@ pub(super) fn run(
         ptrace::set_signal_mask(thread, mask).map_err(step)?;
     }
     if ended != Ended::GoneOn {
+        let is_signalled =
+            || ended == Ended::Signalled || signals::is_to_be_handled(thread, Some(mask));
+        restart::end_if(&mut before, in_call.as_ref(), is_signalled);
         let step = Refusal::at("restoring its registers");
         ptrace::set_registers(thread, &before).map_err(step)?;
+        threads.remember(thread, in_call);
     }
     let content = &room.content;
     memory::write_text(thread, room.at, content).map_err(Refusal::at("restoring its vDSO page"))
+}
+
+/// The registers of a thread that can execute our code: not all can everywhere. It is let run until it can.
+fn until_it_can_go_on(threads: &mut Threads, thread: i32) -> Result<Registers, Refusal> {
+    for attempt in 0..ATTEMPTS {
+        let step = Refusal::at("reading its registers");
+        let mut before = ptrace::registers(thread).map_err(step)?;
+        if !before.is_64_bit() {
+            return Err(Refusal::Bits);
+        }
+        leave_restartable_sequence(thread, &mut before);
+        let mut word = |address| {
+            let mut word = [0; 4];
+            let read = memory::read(thread, address, &mut word);
+            read.is_ok_and(|read| read == word.len()).then(|| u32::from_le_bytes(word))
+        };
+        if registers::can_go_on(&before, &mut word) {
+            return Ok(before);
+        }
+        threads.resume(thread, Resume::Run);
+        std::thread::sleep(SHORTEST_NAP * (1 << attempt.min(8)));
+        if !threads.settle(thread) {
+            return Err(Refusal::Gone);
+        }
+    }
+    Err(Refusal::Stuck)
 }
 
 /// How a thread stands when the work is done.
@@ -148,7 +179,7 @@ fn watch(thread: i32, patience: Duration, is_wanted: &dyn Fn(u64) -> bool) {
     let begun = Instant::now();
     let mut nap = SHORTEST_NAP;
     while begun.elapsed() < patience && matches!(wait::look(thread), Ok(None)) {
-        if stack_scan::sleeps_at(thread).is_some_and(|(at, _)| is_wanted(at)) {
+        if stack_scan::sleeps_at(thread).is_some_and(|at| is_wanted(at.pc)) {
             return;
         }
         std::thread::sleep(nap);

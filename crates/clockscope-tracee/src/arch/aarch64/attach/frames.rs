@@ -1,0 +1,95 @@
+//! The frames that the kernel makes on a thread's stack for signal handlers. Pure.
+
+use crate::attach::stack_scan::{Link, Place, word};
+use clockscope_sys::ptrace::Registers;
+
+/// The first record behind the registers of a frame: that of the vector registers, with its size. `FPSIMD_MAGIC` and
+/// `struct fpsimd_context` in arch/arm64/include/uapi/asm/sigcontext.h, `setup_sigframe_layout` in
+/// arch/arm64/kernel/signal.c (Linux 6.18).
+const FIRST_RECORD: u64 = 0x210 << 32 | 0x4650_8001;
+/// Bits of an address of a program; those above are a signature where one is authenticated, or a tag. Programs get no longer
+/// addresses that do not ask for them (Documentation/arch/arm64/memory.rst).
+const ADDRESS: u64 = (1 << 48) - 1;
+
+/// Where a thread with these registers goes on. A call puts its return address into `x30`.
+pub(crate) fn place(registers: &Registers) -> Place {
+    let link = Link::Register(address(registers.argument(30)));
+    Place { pc: registers.pc(), sp: registers.sp(), link }
+}
+
+/// Where a thread goes on of which no more registers are known.
+pub(crate) fn asleep(pc: u64, sp: u64) -> Place {
+    Place { pc, sp, link: Link::Unknown }
+}
+
+/// An address as it stands on the stack or in `x30`, perhaps signed.
+pub(crate) fn address(word: u64) -> u64 {
+    word & ADDRESS
+}
+
+/// Where the handlers on a stack return to; the stack is what was read from its pointer `from` on. Pure.
+///
+/// `sigcontext`: the address of a fault, 31 registers, the stack pointer, the instruction pointer, the state, a filler,
+/// and records, the first of which is known by its beginning. Before it, 22 words from the start of the `ucontext` with the
+/// signal mask, is the alternate stack of the thread, address, flags and size: include/uapi/asm-generic/ucontext.h
+/// (Linux 6.18). Behind a short stack may be that of another thread, as in Go: a frame on an alternate
+/// stack is this thread's only if its stack pointer is on that one too.
+pub(crate) fn handlers(from: u64, stack: &[u8]) -> impl Iterator<Item = Place> + '_ {
+    stack.chunks_exact(8).enumerate().skip(36).filter_map(move |(index, record)| {
+        let at = |index: usize| word(&stack[8 * index..8 * index + 8]);
+        if word(record) != FIRST_RECORD {
+            return None;
+        }
+        if index >= 56 {
+            let (alternate, size) = (at(index - 56), at(index - 54));
+            let is_there = |address: u64| address.wrapping_sub(alternate) < size;
+            if is_there(from + 8 * index as u64) && !is_there(from) {
+                return None;
+            }
+        }
+        let link = Link::Register(address(at(index - 5)));
+        Some(Place { pc: at(index - 3), sp: at(index - 4), link })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    /// A `ucontext` with these: `x30`, `sp`, `pc`.
+    fn frame(registers: [u64; 3]) -> [u64; 62] {
+        let mut words = [0_u64; 62];
+        words[58 - 5..58 - 2].copy_from_slice(&registers);
+        words[58] = FIRST_RECORD;
+        words
+    }
+
+    #[test]
+    fn only_a_frame_of_a_signal_counts_as_one() {
+        // `x30` is signed.
+        let words = frame([0x002a_ffff_a000_0008, 0xffff_c000_1000, 0xffff_a000_0003]);
+        let there = Place {
+            pc: 0xffff_a000_0003,
+            sp: 0xffff_c000_1000,
+            link: Link::Register(0xffff_a000_0008),
+        };
+        assert_eq!(handlers(0x1000, &bytes(&words)).collect::<Vec<_>>(), [there]);
+        assert_eq!(handlers(0x1000, &bytes(&words[..58])).count(), 0);
+        assert_eq!(handlers(0x1000, &bytes(&words[58..])).count(), 0);
+    }
+
+    #[test]
+    fn a_frame_on_the_alternate_stack_of_another_thread_is_not_this_ones() {
+        let mut words = frame([0, 0xffff_c000_1000, 0xffff_a000_0003]);
+        (words[2], words[4]) = (0x1000, 0x2000); // the alternate stack, and its size
+        let stack = bytes(&words);
+        assert_eq!(handlers(0x1100, &stack).count(), 1, "on it");
+        assert_eq!(handlers(0x0ff8, &stack).count(), 0, "below it");
+        words[4] = 0; // none
+        assert_eq!(handlers(0x0ff8, &bytes(&words)).count(), 1);
+    }
+}

@@ -1,0 +1,200 @@
+//! System calls that a stop interrupts.
+//!
+//! When arm64's kernel lets a tracer see a thread, it has decided already how the thread's system call goes on, and shows
+//! the registers for that (`do_signal` in arch/arm64/kernel/signal.c, Linux 6.18). If the thread executes something else
+//! meanwhile, that decision is lost, and the tracer has to make it. What it needs, the call and its first argument, the kernel
+//! tells only of a thread that sleeps in it (`/proc/PID/syscall`): so it is asked before each stop.
+//!
+//! Some calls a stop ends with `EINTR`, though nothing has happened to the program: `epoll_wait` and a few
+//! more (signal(7)). Where such a call waits without limit, the thread makes it again. With a limit, it would wait for longer
+//! than it was to, and is left alone.
+
+use clockscope_sys::ptrace::{self, Registers};
+use clockscope_sys::{proc_text, signals};
+
+const EINTR: u64 = (-4_i64).cast_unsigned();
+const SYS_RESTART_SYSCALL: u64 = 128;
+/// Bytes of the instruction that enters the kernel.
+const SVC: u64 = 4;
+
+/// A system call in which a thread slept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InCall {
+    number: i64,
+    arguments: [u64; 6],
+    /// The instruction behind it.
+    next: u64,
+}
+
+/// The call in which a thread sleeps; `None` of one that runs, or wants to.
+pub(crate) fn in_call(thread: i32) -> Option<InCall> {
+    parse(&proc_text::read(format!("/proc/{thread}/syscall")).ok()?)
+}
+
+/// The number, six arguments, the stack pointer and the next instruction.
+fn parse(line: &str) -> Option<InCall> {
+    let (number, rest) = line.split_once(' ')?;
+    let mut words =
+        rest.split_whitespace().map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+    let mut arguments = [0; 6];
+    for argument in &mut arguments {
+        *argument = words.next()??;
+    }
+    let number = number.parse().ok()?;
+    Some(InCall { number, arguments, next: words.nth(1)?? })
+}
+
+/// If a thread that stands still was stopped in a call that this has ended, and this is so: it makes the call again. Whether
+/// it is so is asked only where it matters.
+pub(crate) fn go_on_if(thread: i32, before: Option<&InCall>, is_so: impl FnOnce() -> bool) {
+    let Some(call) = before.filter(|call| call.waits_without_limit()) else { return };
+    let Ok(mut registers) = ptrace::registers(thread) else { return };
+    if call.has_ended_with_eintr(&registers) && is_so() && !signals::is_to_be_handled(thread, None)
+    {
+        registers.set_pc(call.next - SVC);
+        registers.set_general(0, call.arguments[0]);
+        // If it was killed meanwhile, it needs nothing.
+        let _ = ptrace::set_registers(thread, &registers);
+    }
+}
+
+/// Changes the registers of a thread that executes something else before it goes on with these: a call whose time
+/// goes on goes on with the rest of it.
+pub(crate) fn keep_time(registers: &mut Registers, before: Option<&InCall>) {
+    if before.is_some_and(|call| call.is_made_again_by(registers) && call.has_time_left()) {
+        registers.set_general(8, SYS_RESTART_SYSCALL);
+    }
+}
+
+/// Changes the registers with which a thread goes on that a signal's handler interrupts now: a call that is never
+/// made again behind a handler ends.
+pub(crate) fn end_if(
+    registers: &mut Registers,
+    before: Option<&InCall>,
+    is_signalled: impl FnOnce() -> bool,
+) {
+    let Some(call) = before.filter(|call| call.is_made_again_by(registers)) else { return };
+    if call.ends_by_handler() && is_signalled() {
+        registers.set_pc(call.next);
+        registers.set_general(0, EINTR);
+        registers.set_general(8, call.number.cast_unsigned());
+    }
+}
+
+impl InCall {
+    /// Whether the thread goes on by making the call again, with all arguments or with the time that is left.
+    fn is_made_again_by(&self, registers: &Registers) -> bool {
+        let number = registers.call_number();
+        registers.pc() == self.next - SVC
+            && (number == self.number.cast_unsigned() || number == SYS_RESTART_SYSCALL)
+    }
+
+    fn has_ended_with_eintr(&self, registers: &Registers) -> bool {
+        registers.pc() == self.next
+            && registers.result() == EINTR
+            && registers.call_number() == self.number.cast_unsigned()
+    }
+
+    /// Whether the kernel keeps how long it is to wait still: those for which it has a `restart_block`.
+    fn has_time_left(&self) -> bool {
+        const TIMER_ABSTIME: u64 = 1;
+        const FUTEX_COMMAND: u64 = 0x7f;
+        match self.number {
+            libc::SYS_nanosleep => true,
+            libc::SYS_clock_nanosleep => self.arguments[1] & TIMER_ABSTIME == 0,
+            // `FUTEX_WAIT`; the other commands take the moment when it is over.
+            libc::SYS_futex => self.arguments[1] & FUTEX_COMMAND == 0 && self.arguments[3] != 0,
+            _ => false,
+        }
+    }
+
+    /// Whether a handler ends it, whatever its `SA_RESTART` says: signal(7).
+    fn ends_by_handler(&self) -> bool {
+        self.has_time_left()
+            || matches!(
+                self.number,
+                libc::SYS_clock_nanosleep
+                    | libc::SYS_ppoll
+                    | libc::SYS_pselect6
+                    | libc::SYS_rt_sigsuspend
+                    | libc::SYS_restart_syscall
+            )
+    }
+
+    /// Whether it waits until something happens, and a stop ends it.
+    fn waits_without_limit(&self) -> bool {
+        /// The fifth argument is a structure, or names one that was registered, in which there may be a limit:
+        /// `IORING_ENTER_EXT_ARG`, `IORING_ENTER_EXT_ARG_REG`, include/uapi/linux/io_uring.h (Linux 6.18).
+        const HAS_ARGUMENTS: u64 = 1 << 3 | 1 << 6;
+        let arguments = &self.arguments;
+        match self.number {
+            // Milliseconds, an `int`.
+            libc::SYS_epoll_pwait => arguments[3] & 0x8000_0000 != 0,
+            // A time, or none.
+            libc::SYS_epoll_pwait2 | libc::SYS_semtimedop => arguments[3] == 0,
+            libc::SYS_rt_sigtimedwait => arguments[2] == 0,
+            libc::SYS_io_getevents => arguments[4] == 0,
+            // It returns an error only if nothing was submitted, so nothing is submitted twice.
+            libc::SYS_io_uring_enter => arguments[3] & HAS_ARGUMENTS == 0,
+            libc::SYS_semop => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "115 0x1 0x0 0xffffc000 0x0 0x0 0x0 0xffffdf000010 0xffff90001004\n";
+
+    fn stopped(number: u64, pc: u64, result: u64) -> Registers {
+        let mut registers = Registers::zero();
+        registers.set_pc(pc);
+        registers.set_general(0, result);
+        registers.set_general(8, number);
+        registers
+    }
+
+    #[test]
+    fn what_the_kernel_says_of_a_thread_is_read() {
+        let call = parse(LINE).expect("a call");
+        assert_eq!((call.number, call.next), (115, 0xffff_9000_1004));
+        assert_eq!(call.arguments, [1, 0, 0xffff_c000, 0, 0, 0]);
+        assert_eq!(parse("running\n"), None);
+        assert_eq!(parse("-1 0xffffdf000010 0xffff90001004\n"), None);
+    }
+
+    #[test]
+    fn a_sleep_goes_on_with_the_rest_of_its_time() {
+        let call = parse(LINE);
+        let mut registers = stopped(115, 0xffff_9000_1000, 1);
+        keep_time(&mut registers, call.as_ref());
+        assert_eq!(registers.call_number(), SYS_RESTART_SYSCALL);
+        // A handler ends it.
+        end_if(&mut registers, call.as_ref(), || true);
+        assert_eq!(
+            (registers.pc(), registers.result(), registers.call_number()),
+            (0xffff_9000_1004, EINTR, 115)
+        );
+        // Until a moment, or elsewhere, it is made again as it was.
+        let until = parse(&LINE.replacen("0x0", "0x1", 1));
+        for (call, pc) in [(until, 0xffff_9000_1000), (call, 0xffff_9000_1004)] {
+            let mut registers = stopped(115, pc, 1);
+            keep_time(&mut registers, call.as_ref());
+            assert_eq!(registers.call_number(), 115);
+        }
+    }
+
+    #[test]
+    fn a_call_with_a_limit_is_left_alone() {
+        let call = |number, index: usize, value| {
+            let mut arguments = [0; 6];
+            arguments[index] = value;
+            InCall { number, arguments, next: 4 }.waits_without_limit()
+        };
+        assert!(call(22, 3, 0xffff_ffff) && call(441, 3, 0) && call(193, 0, 0));
+        assert!(!call(22, 3, 100) && !call(441, 3, 0x7ffd_0000_1000) && !call(63, 0, 0));
+        assert!(call(426, 3, 1) && !call(426, 3, 1 | 1 << 3) && !call(426, 3, 1 | 1 << 6));
+    }
+}

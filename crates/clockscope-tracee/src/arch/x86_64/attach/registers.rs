@@ -1,0 +1,113 @@
+//! What a thread is given that executes our code, and how it goes on afterwards. Pure.
+
+use std::mem::offset_of;
+
+use vdso_image::layout::InjectedSlots;
+
+use clockscope_sys::ptrace::Registers;
+
+const SYS_RESTART_SYSCALL: u64 = 219;
+
+/// What the kernel leaves in `rax` of an interrupted system call: include/linux/errno.h (Linux 6.18).
+const ERESTARTSYS: i64 = -512;
+const ERESTARTNOINTR: i64 = -513;
+const ERESTARTNOHAND: i64 = -514;
+const ERESTART_RESTARTBLOCK: i64 = -516;
+
+/// `TF`: a debugger's single step, not the program's.
+const TRAP_FLAG: u64 = 0x100;
+
+/// How long the thread sleeps at a time while it waits for the tracer: microseconds of a `struct timeval`.
+pub(crate) const PAUSE: u64 = 1000;
+
+/// Ranges that one piece of code unmaps: there is room for so many.
+pub(crate) const RANGES_AT_ONCE: usize = 12;
+
+/// The system call by which the code waits for the tracer, with the last of its arguments that are looked at.
+pub(crate) fn waiting(at: u64) -> (&'static str, i64, [u64; 5]) {
+    ("select", libc::SYS_select, [0, 0, 0, 0, at])
+}
+
+/// Whether a thread with these registers can execute our code and go on without the tracer: any can.
+pub(crate) fn can_go_on(_registers: &Registers, _word: &mut dyn FnMut(u64) -> Option<u32>) -> bool {
+    true
+}
+
+/// Sends a thread to our code. It is in no system call any more.
+pub(crate) fn send_to(registers: &mut Registers, at: u64) {
+    (registers.rip, registers.orig_rax) = (at, u64::MAX);
+}
+
+/// Where the installer keeps the address of its parameters.
+pub(crate) fn of_installer(registers: &Registers) -> [u64; 2] {
+    [registers.rbx, registers.rdi]
+}
+
+/// The slots by which a thread goes on.
+pub(crate) fn slots(registers: &Registers) -> [(usize, u64); 18] {
+    let r = registers;
+    let (rax, resume) = resumed(r);
+    [
+        (offset_of!(InjectedSlots, flags), r.eflags & !TRAP_FLAG),
+        (offset_of!(InjectedSlots, resume), resume),
+        (offset_of!(InjectedSlots, rax), rax),
+        (offset_of!(InjectedSlots, rcx), r.rcx),
+        (offset_of!(InjectedSlots, rdx), r.rdx),
+        (offset_of!(InjectedSlots, rbx), r.rbx),
+        (offset_of!(InjectedSlots, rsp), r.rsp),
+        (offset_of!(InjectedSlots, rbp), r.rbp),
+        (offset_of!(InjectedSlots, rsi), r.rsi),
+        (offset_of!(InjectedSlots, rdi), r.rdi),
+        (offset_of!(InjectedSlots, r8), r.r8),
+        (offset_of!(InjectedSlots, r9), r.r9),
+        (offset_of!(InjectedSlots, r10), r.r10),
+        (offset_of!(InjectedSlots, r11), r.r11),
+        (offset_of!(InjectedSlots, r12), r.r12),
+        (offset_of!(InjectedSlots, r13), r.r13),
+        (offset_of!(InjectedSlots, r14), r.r14),
+        (offset_of!(InjectedSlots, r15), r.r15),
+    ]
+}
+
+/// `rax` and `rip` of a thread that goes on after an interrupted system call, if the kernel finds no
+/// signal for it: `arch_do_signal_or_restart` in arch/x86/kernel/signal.c (Linux 6.18).
+fn resumed(registers: &Registers) -> (u64, u64) {
+    let in_call = registers.orig_rax.cast_signed() >= 0;
+    match registers.rax.cast_signed() {
+        ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND if in_call => {
+            (registers.orig_rax, registers.rip - 2)
+        }
+        ERESTART_RESTARTBLOCK if in_call => (SYS_RESTART_SYSCALL, registers.rip - 2),
+        _ => (registers.rax, registers.rip),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registers(rax: i64, orig_rax: i64) -> Registers {
+        let mut registers = Registers::zero();
+        registers.rax = rax.cast_unsigned();
+        registers.orig_rax = orig_rax.cast_unsigned();
+        registers.rip = 0x40_1002;
+        registers
+    }
+
+    #[test]
+    fn an_interrupted_call_goes_on_as_the_kernel_would_have_it() {
+        for (rax, expected) in [
+            (-512, (232, 0x40_1000)),
+            (-513, (232, 0x40_1000)),
+            (-514, (232, 0x40_1000)),
+            (-516, (219, 0x40_1000)),
+            (-4, (-4_i64.cast_unsigned().cast_signed(), 0x40_1002)),
+            (7, (7, 0x40_1002)),
+        ] {
+            let (got, rip) = resumed(&registers(rax, 232));
+            assert_eq!((got.cast_signed(), rip), expected, "{rax}");
+        }
+        // Not in a system call: the number in rax is the program's own.
+        assert_eq!(resumed(&registers(-512, -1)), ((-512_i64).cast_unsigned(), 0x40_1002));
+    }
+}

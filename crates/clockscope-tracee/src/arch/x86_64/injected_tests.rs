@@ -1,0 +1,100 @@
+//! The instructions that a thread of a running process is made to execute, as they read.
+
+use std::ops::Range;
+
+use vdso_image::layout::InjectedSlots;
+
+use super::attach::registers::PAUSE;
+use crate::attach::injected::{Injected, Work, assemble};
+use crate::launch_code::{attach, unmap};
+use clockscope_sys::ptrace::Registers;
+use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, NasmFormatter};
+
+fn registers(rax: i64, orig_rax: i64) -> Registers {
+    let mut registers = Registers::zero();
+    registers.rax = rax.cast_unsigned();
+    registers.orig_rax = orig_rax.cast_unsigned();
+    registers.rip = 0x40_1002;
+    registers.rsp = 0x7ffd_0000_1238;
+    registers.r15 = 15;
+    registers.rbx = 3;
+    registers.eflags = 0x246;
+    registers
+}
+
+/// The instructions before the slots, with their addresses; of one that refers to a slot, what stands
+/// in that.
+fn listing(code: &[u8], slots: usize) -> Vec<(u64, String)> {
+    let mut formatter = NasmFormatter::new();
+    let decoder = Decoder::with_ip(64, &code[..slots], 0x1000, DecoderOptions::NONE);
+    let line = |instruction: Instruction| {
+        let mut line = String::new();
+        formatter.format(&instruction, &mut line);
+        if let Some((before, _)) = line.split_once("[rel") {
+            let at = usize::try_from(instruction.ip_rel_memory_address() - 0x1000).unwrap();
+            let slot = code.get(at..at + 8).map_or([0; 8], |bytes| bytes.try_into().unwrap());
+            line = format!("{before}[{:X}h]", u64::from_le_bytes(slot));
+        }
+        (instruction.ip(), line)
+    };
+    decoder.into_iter().map(line).collect()
+}
+
+const ATTACH: Work =
+    Work::Attach { at: 0x7f00_0000_0000, attach_offset: 0x1612, shared_id: 77, process: 5 };
+
+#[test]
+fn the_code_reads_as_meant() {
+    let Injected { bytes: code, waiting, last } =
+        assemble(&ATTACH, 0x1000, &registers(7, -1), 0x55);
+    let data = attach::SLOTS;
+    let text = listing(&code, data);
+    let position = |line: &str| {
+        text.iter()
+            .position(|(_, other)| other == line)
+            .unwrap_or_else(|| panic!("{line}: {text:?}"))
+    };
+    assert_eq!(text.iter().filter(|(_, line)| *line == "syscall").count(), 3, "{text:?}");
+    assert_eq!(position("lea rsi,[FFFFFFFFFFFFFFFFh]"), 1, "all signals");
+    assert!(position("jmp qword [7F0000001612h]") < position("popf"));
+    assert!(position("lea rsp,[246h]") + 1 == position("popf"), "the flags");
+    assert!(position("popf") < position("mov rsp,[7FFD00001238h]"));
+    assert!(position("mov rsp,[7FFD00001238h]") < position("lea rsi,[55h]"), "the mask");
+    assert!(position("lea rsi,[55h]") < position("mov r15,[Fh]"));
+    assert_eq!(position("mov r15,[Fh]") + 1, position("jmp qword [401002h]"));
+    // What the installer is given, and how long the thread waits.
+    let word = |n: usize| u64::from_le_bytes(code[data + 8 * n..][..8].try_into().unwrap());
+    assert_eq!((word(4), word(5)), (0, PAUSE));
+    let params = size_of::<InjectedSlots>() / 8;
+    assert_eq!([0, 1, 2].map(|n| word(params + n)), [waiting.start, 77, 5]);
+    let range = |place: &Range<u64>| -> Vec<&str> {
+        let there = text.iter().filter(|(at, _)| place.contains(at));
+        there.map(|(_, line)| line.as_str()).collect()
+    };
+    let wait = range(&waiting);
+    assert_eq!((wait[0], wait[5], wait[9]), ("mov ebx,32h", "lea r8,[0h]", "dec ebx"));
+    let again = format!("jne short {:016X}h", waiting.start + 5);
+    assert_eq!(wait[10..], [again.as_str()]);
+    assert_eq!(position("lea rsp,[246h]"), position("mov ebx,32h") + wait.len());
+    // A signal comes behind the last call, where only registers are missing.
+    let rest = range(&last);
+    let before = text.iter().position(|(at, _)| *at == last.start).unwrap() - 1;
+    assert_eq!(text[before].1, "syscall");
+    let (jump, loads) = rest.split_last().unwrap();
+    assert_eq!(loads.len(), 15);
+    assert!(loads.iter().all(|line| line.starts_with("mov ")), "{rest:?}");
+    assert!(jump.starts_with("jmp qword"), "{rest:?}");
+}
+
+#[test]
+fn unmapping_leaves_every_register_as_it_was() {
+    let ranges = vec![(0x10_0000, 0x2000), (0x20_0000, 0x3000)];
+    let code = assemble(&Work::Unmap(ranges), 0, &registers(7, -1), 0).bytes;
+    let text = listing(&code, unmap::SLOTS);
+    for line in ["lea rbx,[100000h]", "mov rbx,[3h]", "mov rax,[7h]"] {
+        assert!(text.iter().any(|(_, other)| other == line), "{line}: {text:?}");
+    }
+    let ranges = &code[unmap::SLOTS + size_of::<InjectedSlots>()..];
+    let words = ranges.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+    assert_eq!(words.collect::<Vec<_>>(), [0x10_0000, 0x2000, 0x20_0000, 0x3000, 0]);
+}

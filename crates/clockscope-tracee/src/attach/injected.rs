@@ -1,0 +1,182 @@
+//! The instructions that a thread of a running process is made to execute, and what they are given.
+//!
+//! They stand in the unused end of the kernel's own vDSO page and are started by one change of
+//! registers. They block all signals, do their work with registers and a stack of ours only, put
+//! the signals back, then every register, and go on where the thread was: all without the tracer.
+//!
+//! When the work is done they wait for the tracer for a while. It stops the thread there and puts signals
+//! and registers back as they were, so that the kernel itself decides how an interrupted system call
+//! goes on. If it is dead, the instructions restart that call as the kernel would if no signal has come.
+
+use std::mem::offset_of;
+use std::ops::Range;
+
+use vdso_image::layout::{
+    AREA_SIZE, AREAS, AttachParams, AttachSlots, CONFIG_OFFSET, INSTALL_MARK, InjectedSlots,
+    LIVE_OFFSET, MAP_PRIVATE_THERE, PAGE, SHARED_OFFSET, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE,
+    TRAMPOLINE_OFFSET,
+};
+
+use crate::arch::attach::registers;
+use crate::arch::launch_code::AUDIT_ARCH;
+use crate::launch_code::{Stub, attach, map, unmap};
+use clockscope_containers::filter::Call;
+use clockscope_sys::ptrace::Registers;
+
+/// What a thread is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Maps private memory for the image, and areas for other code; the tracer writes both then.
+    Map {
+        at: u64,
+        /// Those that are not 0.
+        areas: [u64; AREAS],
+        /// System V id of the shared pages that the image's installer will attach.
+        shared_id: u64,
+        /// The same of the page with what the tracer changes.
+        live_id: u64,
+    },
+    /// Runs the installer of the image.
+    Attach {
+        at: u64,
+        /// Offset of `clockscope_attach`.
+        attach_offset: u32,
+        /// System V id of the shared pages.
+        shared_id: u64,
+        /// The process, as a number of the session.
+        process: u64,
+    },
+    /// Unmaps ranges: address and size.
+    Unmap(Vec<(u64, u64)>),
+}
+
+impl Work {
+    /// Whether it takes away the memory at an address.
+    pub(super) fn takes_away(&self, address: u64) -> bool {
+        matches!(self, Self::Unmap(ranges)
+            if ranges.iter().any(|(at, size)| address.wrapping_sub(*at) < *size))
+    }
+}
+
+/// The code, and where in it the thread waits for the tracer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Injected {
+    pub(crate) bytes: Vec<u8>,
+    /// Addresses of the instructions that wait.
+    pub(crate) waiting: Range<u64>,
+    /// Addresses behind the call that puts the signals back: one may come here.
+    pub(crate) last: Range<u64>,
+}
+
+impl Injected {
+    /// Whether the code, or what it calls, stands at an address.
+    pub(super) fn covers(&self, work: &Work, at: u64, address: u64) -> bool {
+        let in_image = matches!(work, Work::Attach { at: image, .. }
+            if address.wrapping_sub(*image) < TOTAL_SIZE as u64);
+        in_image || address.wrapping_sub(at) < self.bytes.len() as u64
+    }
+}
+
+/// Makes the code, to stand at `at`, for a thread that stopped with these registers and blocks the
+/// signals in `mask`.
+pub(crate) fn assemble(work: &Work, at: u64, thread: &Registers, mask: u64) -> Injected {
+    let (code, slots_at, waiting, last) = match work {
+        Work::Map { .. } => {
+            (map::CODE, map::SLOTS, map::WAITING..map::RESTORE, map::LAST..map::END)
+        }
+        Work::Attach { .. } => {
+            let waiting = attach::WAITING..attach::RESTORE;
+            (attach::CODE, attach::SLOTS, waiting, attach::LAST..attach::END)
+        }
+        Work::Unmap(_) => {
+            let waiting = unmap::WAITING..unmap::RESTORE;
+            (unmap::CODE, unmap::SLOTS, waiting, unmap::LAST..unmap::END)
+        }
+    };
+    let there = |place: Range<usize>| at + place.start as u64..at + place.end as u64;
+    let (waiting, last) = (there(waiting), there(last));
+    let work_at = size_of::<InjectedSlots>();
+    let params = work_at + offset_of!(AttachSlots, params);
+    let stub = Stub::new(code, slots_at)
+        .fill(&[
+            (offset_of!(InjectedSlots, all_signals), u64::MAX),
+            (offset_of!(InjectedSlots, mask), mask),
+            (offset_of!(InjectedSlots, pause) + 8, registers::PAUSE),
+        ])
+        .fill(&registers::slots(thread));
+    let with_ranges = |stub: Stub, ranges: &[(u64, u64)]| {
+        let words = ranges.iter().flat_map(|(address, size)| [*address, *size]).chain([0]);
+        stub.bytes.into_iter().chain(words.flat_map(u64::to_le_bytes)).collect()
+    };
+    let bytes = match work {
+        Work::Map { at: image, areas, .. } => {
+            let ranges = [(*image, TOTAL_SIZE as u64)].into_iter().chain(of_areas(areas));
+            with_ranges(stub, &ranges.collect::<Vec<_>>())
+        }
+        Work::Attach { at: image, attach_offset, shared_id, process } => {
+            let words = [
+                (params + offset_of!(AttachParams, return_to), waiting.start),
+                (params + offset_of!(AttachParams, shared_id), *shared_id),
+                (params + offset_of!(AttachParams, process), *process),
+                (work_at + offset_of!(AttachSlots, installer), image + u64::from(*attach_offset)),
+            ];
+            stub.fill(&words).bytes
+        }
+        Work::Unmap(ranges) => with_ranges(stub, ranges),
+    };
+    Injected { bytes, waiting, last }
+}
+
+/// Areas as ranges: address and size.
+pub(super) fn of_areas(areas: &[u64; AREAS]) -> impl Iterator<Item = (u64, u64)> + '_ {
+    areas.iter().filter(|area| **area != 0).map(|area| (*area, AREA_SIZE as u64))
+}
+
+/// The system calls that this work makes, as a filter sees them, and the one that undoes it.
+pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
+    let call = |name, number, arguments: [u64; 5]| {
+        let [a, b, c, d, e] = arguments;
+        let arguments = [a, b, c, d, e, INSTALL_MARK];
+        Call { name, number, arch: AUDIT_ARCH, at, arguments }
+    };
+    let munmap = |at, size| call("munmap", libc::SYS_munmap, [at, size, 0, 0, 0]);
+    let size = |bytes: usize| bytes as u64;
+    let set_mask = size(2); // SIG_SETMASK
+    let (name, number, arguments) = registers::waiting(at);
+    let mut calls = vec![
+        call("rt_sigprocmask", libc::SYS_rt_sigprocmask, [set_mask, at, 0, 8, 0]),
+        call(name, number, arguments),
+    ];
+    match work {
+        // All that the installer will do, too: nothing is begun that a filter would end.
+        Work::Map { at: base, areas, shared_id, live_id } => {
+            let mmap = |offset: usize, bytes, access, flags| {
+                let at = base + size(offset);
+                call("mmap", libc::SYS_mmap, [at, size(bytes), access, flags, u64::MAX])
+            };
+            let shmat = |id, offset: usize, flags| {
+                call("shmat", libc::SYS_shmat, [id, base + size(offset), flags, 0, 0])
+            };
+            let private = THREADS_OFFSET + THREADS_SIZE - CONFIG_OFFSET;
+            calls.extend(of_areas(areas).flat_map(|(at, bytes)| {
+                let flags = MAP_PRIVATE_THERE.into();
+                [call("mmap", libc::SYS_mmap, [at, bytes, 5, flags, u64::MAX]), munmap(at, bytes)]
+            }));
+            let threads = base + size(THREADS_OFFSET);
+            let config = base + size(CONFIG_OFFSET);
+            calls.extend([
+                mmap(0, TOTAL_SIZE, 5, MAP_PRIVATE_THERE.into()),
+                mmap(CONFIG_OFFSET, private, 3, 0x32),
+                shmat(*shared_id, SHARED_OFFSET, 0o40_000),
+                shmat(*live_id, LIVE_OFFSET, 0o50_000),
+                call("madvise", libc::SYS_madvise, [threads, size(THREADS_SIZE), 18, 0, 0]),
+                mmap(TRAMPOLINE_OFFSET, PAGE, 5, 0x32),
+                call("mprotect", libc::SYS_mprotect, [config, size(PAGE), 1, 0, 0]),
+                munmap(*base, size(TOTAL_SIZE)),
+            ]);
+        }
+        Work::Attach { .. } => {}
+        Work::Unmap(ranges) => calls.extend(ranges.iter().map(|(at, size)| munmap(*at, *size))),
+    }
+    calls
+}

@@ -1,0 +1,115 @@
+//! What the kernel's code is when it is looked at, and a function of it that can be redirected. Pure; each
+//! architecture redirects in its own way (`trampoline.rs` there).
+
+use std::fmt;
+
+use crate::arch::attach::trampoline::JUMP;
+use vdso_reader::Image;
+
+/// Why a function cannot be redirected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub(crate) enum NotMovable {
+    /// It is shorter than a jump, and other code follows.
+    TooShort,
+    /// Code jumps to an instruction that the jump would cover.
+    JumpedInto,
+    /// An instruction that must stay where it is: a call, a system call, or none that is known.
+    Instruction(String),
+    /// The trampoline or the shim is too far away.
+    TooFar,
+    /// Its first instructions do not fit into a trampoline.
+    TooLong,
+}
+
+impl fmt::Display for NotMovable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooShort => f.write_str("it is shorter than a jump"),
+            Self::JumpedInto => f.write_str("the kernel's code jumps to its first instructions"),
+            Self::Instruction(what) => write!(f, "it begins with `{what}`"),
+            Self::TooFar => f.write_str("there was no room near it"),
+            Self::TooLong => f.write_str("its first instructions are too long"),
+        }
+    }
+}
+
+/// Code of the kernel's image, at the address where the process has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text<'a> {
+    /// The bytes, as the kernel made them.
+    pub bytes: &'a [u8],
+    /// The address of the first.
+    pub base: u64,
+    /// Where code begins and how long it is, as offsets: functions, and what lies between them.
+    pub code: &'a [(u64, u64)],
+    /// Whether the CPU lets indirect calls come to landing pads only.
+    #[allow(dead_code, reason = "not every architecture asks")]
+    pub is_guarded: bool,
+}
+
+/// Where the code of an image begins; at its first function, if it has no table of sections.
+pub(crate) fn text_start(image: &Image) -> Option<u64> {
+    let section = image.sections().iter().find(|section| section.name == ".text");
+    let first = image.functions().map(|symbol| symbol.offset).min();
+    section.map(|section| section.offset).or(first)
+}
+
+/// The pieces of an image's code, each of which begins with an instruction: the functions, and what is
+/// between them from `first` on. Offset and size.
+pub(crate) fn pieces(functions: impl Iterator<Item = (u64, u64)>, first: u64) -> Vec<(u64, u64)> {
+    let mut functions: Vec<(u64, u64)> = functions.collect();
+    functions.sort_unstable();
+    functions.dedup();
+    let mut pieces = Vec::new();
+    let mut at = first;
+    for (offset, size) in functions {
+        if at < offset {
+            pieces.push((at, offset - at));
+        }
+        pieces.push((offset, size));
+        at = at.max(offset.saturating_add(size));
+    }
+    pieces
+}
+
+/// A function that can be redirected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Redirected {
+    /// Where the jump stands: the beginning of the function, or behind its landing pad.
+    pub start: u64,
+    /// What stood there.
+    pub original: [u8; JUMP],
+    /// What is written there.
+    pub jump: [u8; JUMP],
+    /// Address of the trampoline.
+    pub trampoline: u64,
+    /// Its bytes.
+    pub code: Vec<u8>,
+    /// Addresses of displaced instructions, the first included, and where they are in the
+    /// trampoline, as far as each is one instruction there.
+    pub moved: Vec<(u64, u64)>,
+}
+
+impl Redirected {
+    /// True if the address lies inside the jump, so that nobody may go on there.
+    pub(crate) fn covers(&self, address: u64) -> bool {
+        address > self.start && address < self.start + JUMP as u64
+    }
+
+    /// Where the instruction at an address is in the trampoline.
+    pub(crate) fn to_trampoline(&self, address: u64) -> Option<u64> {
+        self.moved.iter().find(|(from, _)| *from == address).map(|(_, to)| *to)
+    }
+
+    /// Where the instruction at an address in the trampoline has come from.
+    pub(crate) fn to_function(&self, address: u64) -> Option<u64> {
+        self.moved.iter().find(|(_, to)| *to == address).map(|(from, _)| *from)
+    }
+}
+
+/// Bytes of the code.
+pub(crate) fn slice(text: Text<'_>, start: u64, length: usize) -> Option<&[u8]> {
+    let at = usize::try_from(start.checked_sub(text.base)?).ok()?;
+    text.bytes.get(at..at.checked_add(length)?)
+}

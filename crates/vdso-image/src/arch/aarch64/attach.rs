@@ -1,0 +1,54 @@
+//! In a program that is running already: where its installer begins.
+
+use core::arch::naked_asm;
+
+use crate::install::{MAP_PRIVATE_FIXED_ANONYMOUS, PROT_READ_WRITE, SYS_MMAP};
+use crate::layout::{
+    CONFIG_OFFSET, INSTALL_MARK, PAGE, THREADS_OFFSET, THREADS_SIZE, TRUST_OFFSET,
+};
+
+/// Where the injected code jumps to, with its parameters in `x0`. Changes general registers, the
+/// flags and the stack pointer, which the injected code puts back; the image uses no others.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn clockscope_attach() {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined 30", // nobody called
+        "mov x19, x0",
+        // The private pages; that of the clock page's trust, which nobody uses here, is the stack.
+        "adr x0, __ehdr_start + {config}",
+        "mov x1, #{size}",
+        "mov x2, #{read_write}",
+        "mov x3, #{private}",
+        "mov x4, #-1",
+        "movz x5, #{mark_low}, lsl #16",
+        "movk x5, #{mark_middle}, lsl #32",
+        "movk x5, #{mark_high}, lsl #48",
+        "mov x8, #{mmap}",
+        "svc #0",
+        "mov x9, #-4096",
+        "cmp x0, x9",
+        "b.hi 2f",
+        "adr x9, __ehdr_start + {stack}",
+        "mov sp, x9",
+        "mov x0, x19",
+        "bl {attach}",
+        "2:",
+        "ldr x9, [x19]",
+        "ret x9", // asks for no landing pad there
+        ".cfi_endproc",
+        config = const CONFIG_OFFSET,
+        size = const THREADS_OFFSET + THREADS_SIZE - CONFIG_OFFSET,
+        read_write = const PROT_READ_WRITE,
+        private = const MAP_PRIVATE_FIXED_ANONYMOUS,
+        mark_low = const INSTALL_MARK >> 16 & 0xffff,
+        mark_middle = const INSTALL_MARK >> 32 & 0xffff,
+        mark_high = const INSTALL_MARK >> 48,
+        mmap = const SYS_MMAP,
+        stack = const TRUST_OFFSET + PAGE,
+        attach = sym crate::attach::attach,
+    )
+}
+
+const _: () = assert!(INSTALL_MARK & 0xffff == 0);
