@@ -42,14 +42,8 @@ const SERVERS: [&str; 4] =
     ["attach_server", "attach_server-static", "attach_server-musl", "attach_server-go"];
 const ATTACHED: [&str; 3] = ["1", "2", "3"];
 /// Programs that live with signals, and are attached to.
-const TIMERS: [&str; 6] = [
-    "timers-real-all",
-    "timers-thread-all",
-    "timers-wake-suspend",
-    "timers-wake-ppoll",
-    "timers-wake-pause",
-    "timers-wake-epollp",
-];
+const TIMERS: [&str; 4] =
+    ["timers-real-all", "timers-thread-all", "timers-wake-suspend", "timers-wake-ppoll"];
 
 /// Reads that take longer with `--clock slow`, as `slow_reads` names them. Of the others it measures processor time, which on
 /// a busy host may be anything in a virtual machine.
