@@ -13,7 +13,7 @@ mod pages_tests;
 
 pub use guards::tsc_guards;
 
-use super::finding::{Advice, Basis, Finding, Verdict};
+use super::finding::{Advice, Basis, Finding, KernelParameters, Verdict};
 use crate::facts::Facts;
 use crate::rules::catalogue::Fix;
 
@@ -45,20 +45,29 @@ struct Draft {
 }
 
 /// Where a fix is done.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 enum Place {
     #[default]
     Here,
+    /// Here, on the kernel's command line.
+    CommandLine(KernelParameters),
     Host,
     Windows,
 }
 
 impl Place {
-    fn words(self) -> &'static str {
+    fn words(&self) -> &'static str {
         match self {
-            Place::Here => "here",
+            Place::Here | Place::CommandLine(_) => "here",
             Place::Host => "on the host",
             Place::Windows => "in Windows",
+        }
+    }
+
+    fn kernel_parameters(self) -> Option<KernelParameters> {
+        match self {
+            Place::CommandLine(parameters) => Some(parameters),
+            Place::Here | Place::Host | Place::Windows => None,
         }
     }
 }
@@ -83,6 +92,7 @@ pub fn write(fix: Fix, facts: &Facts, verdict: &Verdict, because: &[&Finding]) -
         verify: draft.verify,
         caveats,
         reference: page.references.iter().map(|&text| text.to_owned()).collect(),
+        kernel_parameters: draft.place.kernel_parameters(),
         basis: draft.basis,
     })
 }

@@ -233,9 +233,22 @@ pub struct Advice {
     pub caveats: Vec<String>,
     /// Where that is documented.
     pub reference: Vec<String>,
+    /// What it changes on the kernel's command line, for programs that do so; `None` if it is no such fix, if somebody else sets
+    /// that line, or if something else has to come first.
+    #[serde(default)]
+    pub kernel_parameters: Option<KernelParameters>,
     /// What other advice depends on; the report does not tell it.
     #[serde(skip)]
     pub basis: Basis,
+}
+
+/// Words of the kernel's command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelParameters {
+    /// To be put on it.
+    pub add: Vec<String>,
+    /// To be taken off it.
+    pub remove: Vec<String>,
 }
 
 impl Advice {

@@ -79,6 +79,16 @@ fn one_bad_archive_never_stops_the_others_and_each_is_named() {
 }
 
 #[test]
+fn without_machines_the_line_is_that_of_this_one() {
+    let output = doctor(&["--format", "json-lines"], "");
+    let [line] = &lines(&output.stdout)[..] else { panic!("{output:?}") };
+    assert_eq!(Some(line.status), output.status.code(), "{}", said(&output));
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert_eq!((line.root.as_str(), line.host.as_str()), ("/", host.trim()));
+    assert_eq!(line.error, None);
+}
+
+#[test]
 fn a_list_on_standard_input_names_the_machines() {
     let (one, other) = (cases().join("vmware-seed"), cases().join("gce-kvm-clock"));
     let list = format!("{}\n\n{}\n/nonexistent/capture.tar\n", one.display(), other.display());
@@ -164,7 +174,7 @@ fn options_that_do_not_fit_are_refused_in_one_line() {
     let case = cases().join("vmware-seed").display().to_string();
     for (args, words) in [
         (vec!["--summary"], "no machines are given"),
-        (vec!["--format", "json-lines"], "no machines are given"),
+        (vec!["--format", "json-lines", "--resume", "-o", "x"], "no machines are given"),
         (vec!["--root", &case, "--root", &case], "--summary or --format json-lines"),
         (vec!["--root", "-", "--format", "metrics"], "--summary or --format json-lines"),
         (vec!["--summary", "--format", "metrics", "--root", &case], "a summary is text or JSON"),

@@ -59,6 +59,7 @@ fn advice(fix: Fix, title: &str, place: &str) -> Advice {
         ],
         caveats: Vec::new(),
         reference: Vec::new(),
+        kernel_parameters: None,
         basis: Basis::default(),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Case, Place};
 use crate::facts::Facts;
+use crate::rules::finding::KernelParameters;
 
 /// Families of distributions that treat the command line alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,14 @@ struct Edit<'a> {
     adds: bool,
 }
 
+impl Edit<'_> {
+    fn here(&self) -> Place {
+        let words = self.words.split(' ').map(str::to_owned).collect();
+        let (add, remove) = if self.adds { (words, Vec::new()) } else { (Vec::new(), words) };
+        Place::CommandLine(KernelParameters { add, remove })
+    }
+}
+
 fn edit(case: &Case, edit: &Edit) -> (Place, Vec<String>) {
     let lines = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect();
     let verb = if edit.adds { "add to" } else { "take out of" };
@@ -81,7 +90,7 @@ fn edit(case: &Case, edit: &Edit) -> (Place, Vec<String>) {
             format!("# {verb} boot_args of the VM's boot source, and start it anew: {words}");
         return (Place::Host, vec![line]);
     }
-    let place = if case.is_container() { Place::Host } else { Place::Here };
+    let place = if case.is_container() { Place::Host } else { edit.here() };
     let mut commands = match family(case.facts) {
         Some(family) => edit_of(family, edit),
         None => either(edit),

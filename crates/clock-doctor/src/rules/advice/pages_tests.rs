@@ -312,6 +312,43 @@ fn a_fix_that_cannot_help_is_not_written() {
 }
 
 #[test]
+fn programs_are_told_the_words_that_people_are_told() {
+    let words = |machine: &(Facts, Verdict), fix| {
+        let advice =
+            write_for(machine, fix, &[Label::TscWatchdogSkew, Label::ParamTscUnstable]).unwrap();
+        let commands = advice.commands.join("\n");
+        let parameters = advice.kernel_parameters?;
+        let all = parameters.add.iter().chain(&parameters.remove);
+        assert!(
+            all.clone().count() > 0 && all.clone().all(|word| commands.contains(&**word)),
+            "{commands}"
+        );
+        Some((parameters.add.join(" "), parameters.remove.join(" ")))
+    };
+    let machine = |platforms: &[&'static str]| machine("6.1.0-18-amd64", "hpet", platforms);
+    let added = |text: &str| Some((text.to_owned(), String::new()));
+    assert_eq!(words(&machine(&[]), Fix::TscNowatchdog), added("tsc=nowatchdog"));
+    assert_eq!(
+        words(&machine(&["aws", "xen"]), Fix::ClocksourceTsc),
+        added("clocksource=tsc tsc=reliable")
+    );
+    let set = with_command_line(machine(&[]), "quiet notsc nohpet");
+    let removed = words(&set, Fix::RemoveParameter);
+    assert!(removed.is_some_and(|(add, remove)| add.is_empty() && remove.contains("notsc")));
+    // Not where somebody else sets the command line, or where it alone would not help.
+    assert_eq!(words(&machine(&["wsl2"]), Fix::TscNowatchdog), None);
+    assert_eq!(words(&machine(&["firecracker"]), Fix::TscNowatchdog), None);
+    assert_eq!(words(&machine(&[]), Fix::Measure), None);
+    assert_eq!(words(&machine(&[]), Fix::TscEarlyKhz), None, "nobody knows the rate");
+    let old = write_for(
+        &super::pages_tests::machine("3.2.0", "acpi_pm", &[]),
+        Fix::TscReliable,
+        &[Label::TscWarp],
+    );
+    assert_eq!(old.unwrap().kernel_parameters, None);
+}
+
+#[test]
 fn nobody_is_told_to_do_what_must_not_be_done() {
     let platforms =
         ["", "virtualbox", "kvm", "qemu", "xen", "aws", "hyperv", "wsl", "vmware", "bare-metal"];

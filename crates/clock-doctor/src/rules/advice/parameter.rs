@@ -1,7 +1,7 @@
 //! Fixes that are parameters of the kernel.
 
 use super::wording::{verify_boot, verify_source};
-use super::{CURRENT, Case, Draft, bootloader};
+use super::{CURRENT, Case, Draft, Place, bootloader};
 use crate::log::event::Kind;
 use crate::rules::catalogue::{Label, Says};
 use crate::rules::finding::Basis;
@@ -64,10 +64,12 @@ pub(super) fn reliable(case: &Case) -> Option<Draft> {
         Label::CauseNeedsDmesg,
     ]);
     let too_old = compared && case.kernel_since(3, 3, None) == Some(false);
-    let (place, boot) = bootloader::add(case, "tsc=reliable");
+    let (mut place, boot) = bootloader::add(case, "tsc=reliable");
     let mut commands = vec![MEASURE.to_owned()];
     let mut caveats = Vec::new();
     if too_old {
+        // By itself it does nothing.
+        place = Place::Here;
         commands.insert(0, "uname -r   # first a kernel from 3.3 on".to_owned());
         caveats.push(
             "Not without a newer kernel: this one compares the CPUs in spite of tsc=reliable."
@@ -158,10 +160,12 @@ pub(super) fn early_khz(case: &Case) -> Option<Draft> {
         Some(khz) => format!("tsc_early_khz={khz:.0}"),
         None => "tsc_early_khz=N".to_owned(),
     };
-    let (place, mut commands) = bootloader::add(case, &word);
+    let (mut place, mut commands) = bootloader::add(case, &word);
     let mut caveats =
         vec!["Stands in the documentation of 6.12; older kernels may lack it.".to_owned()];
     if measured.is_none() {
+        // N is no word of a command line.
+        place = Place::Here;
         commands.insert(
             0,
             "# N: the TSC's rate in kHz, as the vendor or `TSC freq recalibrated` states it"

@@ -31,7 +31,7 @@ const LINES_BEGIN: &[u8] = b"{\"schema\":";
 pub(super) fn is_asked(args: &DoctorArgs) -> bool {
     args.summary
         || args.resume
-        || args.format == DoctorFormat::JsonLines
+        || args.format == DoctorFormat::JsonLines && !args.root.is_empty()
         || args.root.len() > 1
         || args.root.iter().any(|root| root.as_os_str() == "-")
 }
@@ -66,6 +66,17 @@ pub(super) fn run(args: &DoctorArgs) -> Result<i32> {
             "of several machines there is a summary or a line each; try --summary or --format json-lines"
         ),
     }
+}
+
+/// The line of the machine that doctor runs on.
+///
+/// # Errors
+///
+/// None that a report can cause.
+pub(super) fn line_of_this(report: &DoctorReport) -> Result<String> {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let line = MachineLine { host: host.trim().to_owned(), ..MachineLine::of("/", report) };
+    Ok(serde_json::to_string(&line)? + "\n")
 }
 
 /// A line for each machine, as it is done.

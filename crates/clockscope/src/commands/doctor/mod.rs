@@ -57,7 +57,8 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
     let status = report.exit_status();
     let printed = match args.format {
         DoctorFormat::Text => text::render(&report, &output::text_options(args.output.is_some())),
-        DoctorFormat::Json | DoctorFormat::JsonLines => json_document(&report)?,
+        DoctorFormat::Json => json_document(&report)?,
+        DoctorFormat::JsonLines => many::line_of_this(&report)?,
         DoctorFormat::Metrics => metrics::render(&facts, &report, now())?,
         DoctorFormat::Nagios => plugins::nagios(&report),
         DoctorFormat::Npd => plugins::npd(&report),
