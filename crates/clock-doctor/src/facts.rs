@@ -204,7 +204,7 @@ pub struct Log {
     pub boots: u64,
     /// Events that were left out because there were too many of their kind.
     pub left_out: u64,
-    /// Bytes at the beginning of the file that were not read, because it is too long.
+    /// Bytes of the oldest lines that were not read, because the file is too long.
     pub skipped_bytes: u64,
 }
 

@@ -167,7 +167,7 @@ impl Root {
         }
         let log = reader::read(&mut bytes, below)?;
         self.logs_read.set(self.logs_read.get() + room.min(length));
-        Ok(Log { skipped_bytes: if skipped_bytes > 0 { start } else { 0 }, ..log })
+        Ok(if skipped_bytes > 0 { Log { skipped_bytes: start, ..log } } else { log })
     }
 
     /// The logs that there may be, in the order of `paths::LOGS`.
@@ -241,7 +241,7 @@ mod tests {
         let told = facts(&root).unread;
         assert_eq!(told.len(), 1, "{told:?}");
         assert_eq!(told[0].file, "var/log/dmesg");
-        assert!(told[0].why.contains("bytes at its beginning"), "{told:?}");
+        assert!(told[0].why.contains("bytes of its oldest lines"), "{told:?}");
     }
 
     #[test]

@@ -58,7 +58,7 @@ fn from_files(files: &mut Files) -> Vec<Log> {
         let log = files.noted(&below, log);
         if let Some(skipped) = log.as_ref().map(|log| log.skipped_bytes).filter(|bytes| *bytes > 0)
         {
-            let why = format!("{skipped} bytes at its beginning, because it is too long");
+            let why = format!("{skipped} bytes of its oldest lines, because it is too long");
             files.unread.push(Unread::new(&below, why));
         }
         logs.extend(log.filter(|log| log.begins_at_boot || !log.events.is_empty()));

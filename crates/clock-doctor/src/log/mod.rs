@@ -2,13 +2,14 @@
 //!
 //! `lines` finds the lines that hold one of the `keywords`, `prefix` takes off what loggers
 //! put in front, `parse` understands the rest, `kept` keeps memory bounded, `reader` joins
-//! them and tells one boot from the next.
+//! them and tells one boot from the next. `order` turns a log round whose newest line comes first.
 
 pub(super) mod clean;
 pub mod event;
 mod kept;
 mod keywords;
 mod lines;
+mod order;
 mod parse;
 mod prefix;
 pub mod reader;

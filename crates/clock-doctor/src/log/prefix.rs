@@ -49,6 +49,13 @@ pub(crate) fn split(line: &str) -> Split<'_> {
     }
 }
 
+/// When a line was written, to compare it with others of its log: by its date, or else by the kernel's stamp. The unit
+/// is the second, the beginning arbitrary: a date often has no year.
+pub(crate) fn time(line: &str) -> Option<f64> {
+    let line = line.trim_start_matches(QUOTES);
+    dates::seconds(line).or_else(|| split(line).at)
+}
+
 /// `-- Boot ID --` and `-- Reboot --` of `journalctl`: another boot follows.
 pub(crate) fn is_boot_mark(message: &str) -> bool {
     let inner = message.strip_prefix("-- ").and_then(|rest| rest.strip_suffix(" --"));

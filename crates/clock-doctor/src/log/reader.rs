@@ -8,6 +8,7 @@ use super::event::{Event, Kind};
 use super::kept::Kept;
 use super::keywords::{self, Found};
 use super::lines::{self, Limits, Line, Want};
+use super::order::{self, Order};
 use super::parse::{self, Said, watchdog};
 use super::prefix::{self, Split};
 use crate::facts::{Evidence, Log};
@@ -26,6 +27,8 @@ const COPIED_WITHIN: u64 = 10;
 
 /// Reads a log to its end and keeps what speaks of clocks, of its last boot.
 ///
+/// A log whose newest line comes first is turned round.
+///
 /// Memory is bounded: of each kind of line, the first and the last ones are kept, and
 /// [`Log::left_out`] counts the others.
 ///
@@ -33,7 +36,17 @@ const COPIED_WITHIN: u64 = 10;
 ///
 /// Those of `bytes`.
 pub fn read(bytes: &mut dyn Read, file: &str) -> io::Result<Log> {
-    read_within(bytes, file, Limits::USUAL)
+    match order::of(bytes)? {
+        Order::OldestFirst(head) => read_within(&mut head.as_slice().chain(bytes), file, Limits::USUAL),
+        Order::Turned(text, left_out) => {
+            let mut log = read_within(&mut &text[..], file, Limits::USUAL)?;
+            for event in &mut log.events {
+                event.evidence.line = event.evidence.line.map(|line| log.lines + 1 - line);
+            }
+            log.skipped_bytes += left_out;
+            Ok(log)
+        }
+    }
 }
 
 fn read_within(bytes: &mut dyn Read, file: &str, limits: Limits) -> io::Result<Log> {

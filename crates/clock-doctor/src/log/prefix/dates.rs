@@ -4,6 +4,10 @@ const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
+/// More than any month has, so that months stay in their order.
+const DAYS_A_MONTH: f64 = 32.0;
+const SECONDS_A_DAY: f64 = 86_400.0;
+
 /// A date that begins with digits: `2024-05-06T11:52:52,123456+02:00`, `2024-05-06 11:52:52 UTC`,
 /// `05-06 11:52:52.123` of Android, `11:52:52`, `1714989172.123456` of the journal.
 pub(super) fn numeric(text: &str) -> Option<&str> {
@@ -32,6 +36,46 @@ pub(super) fn named(text: &str) -> Option<&str> {
         return numeric(after).or_else(|| month(after));
     }
     month(text)
+}
+
+/// The time of the date in front of a line, in seconds since some time; months count 32 days, and what has no year is of the year 0. `None`
+/// without a date of the system log or of the journal.
+pub(super) fn seconds(text: &str) -> Option<f64> {
+    let (first, after) = word(text)?;
+    if let Some((day, time)) = first.split_once('T') {
+        return Some(day_of(day)? + clock_of(time)?);
+    }
+    if is_day(first) {
+        return Some(day_of(first)? + clock_of(word(after)?.0)?);
+    }
+    let text = if DAYS.contains(&first.trim_end_matches(',')) { after } else { text };
+    let (name, after) = word(text)?;
+    let month = MONTHS.iter().position(|month| *month == name)? as f64;
+    let (day, after) = word(after)?;
+    let (next, after) = word(after)?;
+    let time = if is_year(next) { word(after)?.0 } else { next };
+    Some((month * DAYS_A_MONTH + day.parse::<f64>().ok()?) * SECONDS_A_DAY + clock_of(time)?)
+}
+
+/// `2024-05-06`, or `05-06`.
+fn day_of(text: &str) -> Option<f64> {
+    let months = text.rsplit_once('-')?;
+    let day: f64 = months.1.parse().ok()?;
+    let (year, month) = months.0.split_once('-').unwrap_or(("0", months.0));
+    let month = year.parse::<f64>().ok()? * 12.0 + month.parse::<f64>().ok()?;
+    Some((month * DAYS_A_MONTH + day) * SECONDS_A_DAY)
+}
+
+/// `11:52:52`, with digits and a zone behind it.
+fn clock_of(text: &str) -> Option<f64> {
+    let mut parts = text.trim_end_matches(':').splitn(3, ':');
+    let mut number = || {
+        let part = parts.next()?;
+        let end = part.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',');
+        part[..end.unwrap_or(part.len())].replace(',', ".").parse::<f64>().ok()
+    };
+    let (hours, minutes, seconds) = (number()?, number()?, number()?);
+    Some((hours * 60.0 + minutes) * 60.0 + seconds)
 }
 
 /// Whether this is a date and nothing else.

@@ -1,0 +1,167 @@
+//! Logs whose newest line comes first, as `journalctl -r` prints them and some viewers save them.
+
+use std::io::{self, Read};
+
+use super::prefix;
+
+/// What is looked at to tell the order, in bytes: some hundred lines.
+const HEAD: u64 = 64 << 10;
+/// What is read of a log that has to be turned round, from its beginning, in bytes. The newest lines stand there.
+const TURNED_MAX: u64 = 32 << 20;
+/// Lines without an exception after which the order is known: the time goes down twice, and never up.
+const DOWN_FROM: usize = 2;
+/// Downs for each up of a log that has several boots, whose stamps begin anew, or whose CPUs spoke at once.
+const DOWN_FOR_UP: usize = 4;
+
+/// The beginning of a log, and how it goes on.
+pub(super) enum Order {
+    /// The oldest line comes first: what was read of it already.
+    OldestFirst(Vec<u8>),
+    /// The newest line came first: the log turned round, and how many bytes of its old end were left out.
+    Turned(Vec<u8>, u64),
+}
+
+/// Reads the beginning, and everything if the newest line comes first.
+///
+/// # Errors
+///
+/// Those of `bytes`.
+pub(super) fn of(bytes: &mut dyn Read) -> io::Result<Order> {
+    let mut head = Vec::new();
+    Read::take(&mut *bytes, HEAD).read_to_end(&mut head)?;
+    if !is_newest_first(&head) {
+        return Ok(Order::OldestFirst(head));
+    }
+    Read::take(&mut *bytes, TURNED_MAX - HEAD).read_to_end(&mut head)?;
+    let left_out = io::copy(bytes, &mut io::sink())?;
+    if left_out > 0 {
+        // The last line is not whole.
+        head.truncate(head.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1));
+    }
+    Ok(Order::Turned(turned(&head), left_out))
+}
+
+fn turned(text: &[u8]) -> Vec<u8> {
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let mut out = Vec::with_capacity(text.len() + 1);
+    for line in text.rsplit(|byte| *byte == b'\n') {
+        out.extend_from_slice(line);
+        out.push(b'\n');
+    }
+    out
+}
+
+/// Whether the times of the lines go down.
+fn is_newest_first(head: &[u8]) -> bool {
+    let (mut downs, mut ups, mut before) = (0, 0, None);
+    for line in head.split(|byte| *byte == b'\n') {
+        let Some(time) = prefix::time(&String::from_utf8_lossy(line)) else { continue };
+        match before.and_then(|before| time.partial_cmp(&before)) {
+            Some(std::cmp::Ordering::Less) => downs += 1,
+            Some(std::cmp::Ordering::Greater) => ups += 1,
+            _ => {}
+        }
+        before = Some(time);
+    }
+    downs >= DOWN_FROM && downs >= ups * DOWN_FOR_UP
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::reader::read;
+
+    const JOURNAL: &str = "\
+-- Journal begins at Mon 2026-11-02 10:00:00 UTC, ends at Tue 2026-11-24 18:00:00 UTC. --
+Nov 24 11:52:52 web kernel: Linux version 6.1.0-18-amd64 (gcc) #1 SMP
+Nov 24 11:52:52 web kernel: Command line: ro quiet
+Nov 24 11:52:53 web kernel: clocksource: Switched to clocksource tsc-early
+Nov 24 11:52:55 web kernel: clocksource: Switched to clocksource tsc
+Nov 24 17:00:01 web kernel: clocksource: timekeeping watchdog on CPU1: Marking clocksource 'tsc' as unstable because the skew is too large:
+Nov 24 17:00:01 web kernel: tsc: Marking TSC unstable due to clocksource watchdog
+Nov 24 17:00:02 web kernel: clocksource: Switched to clocksource hpet
+";
+
+    fn reversed(text: &str) -> String {
+        text.lines().rev().fold(String::new(), |all, line| all + line + "\n")
+    }
+
+    #[test]
+    fn a_reversed_log_says_the_same_and_quotes_the_lines_as_they_stand() {
+        let whole = read(&mut JOURNAL.as_bytes(), "journalctl").unwrap();
+        let back = reversed(JOURNAL);
+        let turned = read(&mut back.as_bytes(), "journalctl").unwrap();
+        let kinds = |log: &crate::facts::Log| {
+            log.events.iter().map(|event| event.kind.clone()).collect::<Vec<_>>()
+        };
+        assert!(kinds(&whole).len() >= 6, "{:?}", whole.events);
+        assert_eq!(kinds(&turned), kinds(&whole));
+        assert_eq!(
+            (turned.lines, turned.boots, turned.begins_at_boot),
+            (whole.lines, whole.boots, whole.begins_at_boot)
+        );
+        for event in &turned.events {
+            let line = usize::try_from(event.evidence.line.unwrap()).unwrap();
+            assert!(
+                back.lines().nth(line - 1).unwrap().ends_with(&event.evidence.text),
+                "{:?}",
+                event.evidence
+            );
+        }
+    }
+
+    #[test]
+    fn of_several_boots_the_newest_counts_whichever_comes_first() {
+        let boot = |day: u32, source: &str| {
+            format!(
+                "Nov {day} 11:52:52 web kernel: Linux version 6.1.0-{day}\nNov {day} 11:52:53 web kernel: Booting\n\
+                 Nov {day} 11:52:54 web kernel: clocksource: Switched to clocksource {source}\n"
+            )
+        };
+        let text = format!("{}-- Boot 0f --\n{}", boot(3, "tsc"), boot(4, "hpet"));
+        for text in [reversed(&text), text] {
+            let log = read(&mut text.as_bytes(), "journalctl").unwrap();
+            let shown: Vec<&str> =
+                log.events.iter().map(|event| event.evidence.text.as_str()).collect();
+            assert_eq!(log.boots, 2, "{shown:?}");
+            assert!(
+                shown.iter().any(|text| text.contains("hpet"))
+                    && !shown.iter().any(|text| text.contains("tsc")),
+                "{shown:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_times_that_go_down_turn_a_log_round() {
+        let is = |text: &str| is_newest_first(text.as_bytes());
+        assert!(is("[    3.0] a\n[    2.0] b\n[    1.0] c\n"));
+        assert!(is(
+            "2026-11-24T11:00:02+00:00 a\n2026-11-24T11:00:01+00:00 b\n2026-11-23T12:00:00+00:00 c\n"
+        ));
+        assert!(!is("[    1.0] a\n[    2.0] b\n[    3.0] c\n"));
+        // Two boots, two CPUs, no times, one time, the turn of the year.
+        assert!(!is("[    1.0] a\n[    9.0] b\n[    1.0] c\n[    9.0] d\n[    0.5] e\n"));
+        assert!(!is("[    2.0] a\n[    1.9] b\n[    3.0] c\n[    2.9] d\n[    4.0] d\n"));
+        assert!(!is("clocksource: tsc\nclocksource: hpet\n") && !is("") && !is("[    2.0] a\n"));
+        assert!(!is("Dec 31 23:59:59 h a\nJan  1 00:00:00 h b\nJan  1 00:00:01 h c\n"));
+    }
+
+    #[test]
+    fn an_endless_reversed_log_takes_no_memory_for_its_old_end() {
+        let mut text = String::new();
+        let mut second = 80_000_000;
+        while text.len() < usize::try_from(TURNED_MAX).unwrap() + 1000 {
+            text += &format!(
+                "[{second}.000000] a line that says nothing of clocks, as most do, and goes on\n"
+            );
+            second -= 1;
+        }
+        let Order::Turned(turned, left_out) = of(&mut text.as_bytes()).unwrap() else {
+            panic!("it is not turned")
+        };
+        assert!(left_out > 0 && turned.len() as u64 <= TURNED_MAX);
+        let first = &turned[..turned.iter().position(|byte| *byte == b'\n').unwrap()];
+        assert!(first.starts_with(b"[") && first.ends_with(b"goes on"), "half a line");
+    }
+}
