@@ -9,7 +9,7 @@ DIST := $(TARGET)/dist
 GNU := x86_64-unknown-linux-gnu
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-fleet setup-vm setup-kernels setup-foreign setup-fastclock setup-containers setup-oldest demo check quick tidy test test-root test-signals \
-	test-callers test-sites test-survey test-unit test-fleet test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate many-captures fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static \
+	test-callers test-sites test-survey test-unit test-fleet test-deploy test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate many-captures fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static \
 	install uninstall test-install deb rpm tarball sbom test-packages reproducible checksums header install-c clean
 
 help: ## this list
@@ -155,6 +155,13 @@ test-fleet: setup-fleet ## 200 recorded machines under Prometheus, Alertmanager 
 	$(CARGO) build --release --package clockscope
 	tests/fleet/prometheus.py $(TARGET)/release/clockscope $(TARGET)/fleet
 	tests/fleet/dashboard.py $(TARGET)/fleet
+
+test-deploy: setup-fleet ## the Ansible role on a booted Debian, the Helm chart rendered and run in podman, many captures under GNU parallel, DuckDB and a Job (as root; minutes)
+	$(CARGO) build --release --package clockscope
+	tests/fleet/tools $(TARGET)/fleet
+	$(TARGET)/fleet/venv/bin/python tests/fleet/captures.py $(TARGET)/release/clockscope
+	$(AS_ROOT) tests/fleet/ansible $(TARGET)/release/clockscope $(TARGET)/fleet/ansible
+	$(AS_ROOT) $(TARGET)/fleet/venv/bin/python tests/fleet/chart.py $(TARGET)/release/clockscope $(TARGET)/fleet $(TARGET)/fleet/ansible
 
 test-unit: setup-unit ## boot the systemd unit of serve in a container and read its page as a user (as root; 10 s)
 	$(CARGO) build --release --package clockscope --package fastclock-c

@@ -40,6 +40,16 @@ prometheus-alertmanager prometheus-alertmanager
 prometheus-node-exporter prometheus-node-exporter
 python3 python3
 python3-venv -
+golang-go go
+parallel parallel
+ansible ansible-playbook
+ansible-lint ansible-lint
+yamllint yamllint
+openssh-client ssh
+systemd-container systemd-nspawn
+mmdebstrap mmdebstrap
+podman podman
+crun crun
 END
         return
     fi

@@ -27,12 +27,12 @@ PATIENCE = 120
 
 
 def say(text):
-    print(f"test-fleet: captures: {text}", flush=True)
+    print(f"test-deploy: captures: {text}", flush=True)
 
 
 def expect(is_so, what):
     if not is_so:
-        sys.exit(f"test-fleet: captures: {what}")
+        sys.exit(f"test-deploy: captures: {what}")
 
 
 def blocks(language):

@@ -56,7 +56,7 @@ REFUSED = {
 
 
 def say(text):
-    print(f"test-fleet: chart: {text}", flush=True)
+    print(f"test-deploy: chart: {text}", flush=True)
 
 
 def run(words, **options):
@@ -66,13 +66,13 @@ def run(words, **options):
 def succeeds(words, **options):
     done = run(words, **options)
     if done.returncode != 0:
-        sys.exit(f"test-fleet: chart: {' '.join(map(str, words))}: status {done.returncode}\n{done.stdout}{done.stderr}")
+        sys.exit(f"test-deploy: chart: {' '.join(map(str, words))}: status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
 def expect(is_so, what):
     if not is_so:
-        sys.exit(f"test-fleet: chart: {what}")
+        sys.exit(f"test-deploy: chart: {what}")
 
 
 def merged(one, other):
@@ -139,7 +139,7 @@ def rendered(chart):
     except kubernetes_validate.ValidationError:
         pass
     else:
-        sys.exit("test-fleet: chart: the validation accepts anything")
+        sys.exit("test-deploy: chart: the validation accepts anything")
     for name, (values, said) in REFUSED.items():
         done = run(chart.words(["template"], values))
         expect(done.returncode != 0 and said in done.stderr, f"{name} is not refused: {done.stderr}")
@@ -201,7 +201,7 @@ class Podman:
                     self.ways = (runtime, cgroups)
                     return
                 reasons.append(done.stderr.strip())
-        sys.exit("test-fleet: chart: podman starts no container here:\n" + "\n".join(reasons))
+        sys.exit("test-deploy: chart: podman starts no container here:\n" + "\n".join(reasons))
 
     @staticmethod
     def limits():
