@@ -50,6 +50,7 @@ systemd-container systemd-nspawn
 mmdebstrap mmdebstrap
 podman podman
 crun crun
+runc runc
 END
         return
     fi
