@@ -37,7 +37,9 @@ const COPIED_WITHIN: u64 = 10;
 /// Those of `bytes`.
 pub fn read(bytes: &mut dyn Read, file: &str) -> io::Result<Log> {
     match order::of(bytes)? {
-        Order::OldestFirst(head) => read_within(&mut head.as_slice().chain(bytes), file, Limits::USUAL),
+        Order::OldestFirst(head) => {
+            read_within(&mut head.as_slice().chain(bytes), file, Limits::USUAL)
+        }
         Order::Turned(text, left_out) => {
             let mut log = read_within(&mut &text[..], file, Limits::USUAL)?;
             for event in &mut log.events {
