@@ -126,6 +126,11 @@ pub fn prepare(
     }
     forward_unknown(&mut editor, kernel)?;
     editor.hash()?;
+    // A C library that cannot read the kernel's image makes system calls, and a report has to say so. With
+    // another clock every program gets it.
+    if route == Route::Kernel {
+        editor.hide_tables_that_lack_in(kernel);
+    }
     let (kernel_targets, target) = targets(kernel, route)?;
     let mut bytes = editor.bytes;
     let kernel_at = KERNEL_OFFSET as u64 + code_offset;
@@ -238,6 +243,8 @@ struct Editor {
     versions: usize,
     sysv_hash: usize,
     gnu_hash: usize,
+    /// Where the dynamic table names the two, and the symbols.
+    tags_at: [usize; 3],
     /// Symbols and bytes of names that may be added.
     room: (usize, usize),
 }
@@ -272,16 +279,18 @@ impl Editor {
         let value = |tag: DynamicTag| -> Result<usize, Damaged> {
             usize::try_from(dynamic[place(tag)?].d_val.get(LE)).map_err(|_| damaged("a value"))
         };
+        let tag_at = |tag: DynamicTag| Ok(from + place(tag)? * size_of::<Dyn64<LE>>());
         let mut editor = Self {
             bytes: built.to_vec(),
             symbols: value(DT_SYMTAB)?,
             count: 0,
             strings: value(DT_STRTAB)?,
             strings_size: value(DT_STRSZ)?,
-            strings_size_at: from + place(DT_STRSZ)? * size_of::<Dyn64<LE>>() + 8,
+            strings_size_at: tag_at(DT_STRSZ)? + 8,
             versions: value(DT_VERSYM)?,
             sysv_hash: value(DT_HASH)?,
             gnu_hash: value(DT_GNU_HASH)?,
+            tags_at: [tag_at(DT_HASH)?, tag_at(DT_GNU_HASH)?, tag_at(DT_SYMTAB)?],
             room: ROOM,
         };
         editor.count = editor.word(editor.sysv_hash + 4)? as usize;
@@ -385,6 +394,18 @@ impl Editor {
             self.put(at, &bytes);
         }
         Ok(())
+    }
+
+    /// Leaves out of the dynamic table each hash table that the kernel's image does not have: the entry of the symbols
+    /// stands there once more.
+    fn hide_tables_that_lack_in(&mut self, kernel: &Image) {
+        let [sysv, gnu, symbols] = self.tags_at;
+        let entry = self.bytes[symbols..symbols + size_of::<Dyn64<LE>>()].to_vec();
+        for (tag, at) in [(DT_HASH, sysv), (DT_GNU_HASH, gnu)] {
+            if !kernel.dynamic().iter().any(|entry| entry.0 == tag.0) {
+                self.put(at, &entry);
+            }
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use clockscope_sys::tsc;
 use fastclock::Nanos;
 use object::LittleEndian as LE;
 use object::elf::{
-    DT_HASH, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERSYM, DynamicTag, FileHeader64, ProgramHeader64,
+    DT_GNU_HASH, DT_HASH, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERSYM, DynamicTag, FileHeader64,
+    ProgramHeader64,
 };
 use object::pod;
 
@@ -57,6 +58,36 @@ fn every_reader_accepts_every_form_of_the_image() {
             for verdict in accepts::check(&ready(&kernel, counting, route)) {
                 assert!(verdict.is_accepted(), "{counting:?} {route:?}: {verdict:?}");
             }
+        }
+    }
+}
+
+/// The kernel's image without one of its hash tables.
+fn without(tag: DynamicTag) -> Image {
+    let kernel = Image::parse(KERNEL).unwrap();
+    let bytes = |(tag, value): &(i64, u64)| [tag.to_le_bytes(), value.to_le_bytes()].concat();
+    let entry = |tag: DynamicTag| kernel.dynamic().iter().find(|entry| entry.0 == tag.0).unwrap();
+    let (hidden, instead) = (bytes(entry(tag)), bytes(entry(DT_SYMTAB)));
+    let at = KERNEL.windows(hidden.len()).position(|bytes| bytes == hidden).unwrap();
+    let mut changed = KERNEL.to_vec();
+    changed[at..at + instead.len()].copy_from_slice(&instead);
+    Image::parse(&changed).unwrap()
+}
+
+#[test]
+fn who_cannot_read_the_kernels_image_cannot_read_ours_unless_it_gives_another_clock() {
+    for tag in [DT_HASH, DT_GNU_HASH] {
+        let kernel = without(tag);
+        let refused = |image: &Image| -> Vec<String> {
+            let verdicts = accepts::check(image);
+            let refused = verdicts.iter().filter(|verdict| !verdict.is_accepted());
+            refused.map(|verdict| format!("{:?}", verdict.reader)).collect()
+        };
+        assert_eq!(refused(&kernel).is_empty(), tag == DT_GNU_HASH, "{tag:?}");
+        for route in ROUTES {
+            let ours = refused(&ready(&kernel, Counting::ByThread, route));
+            let wanted = if route == Route::Kernel { refused(&kernel) } else { Vec::new() };
+            assert_eq!(ours, wanted, "{tag:?} {route:?}");
         }
     }
 }
