@@ -18,15 +18,19 @@ use clockscope_text::foreign::{Foreign, joined, printable};
 use clockscope_text::units;
 
 /// The profile. Samples are `calls` in `count`, and where calls were timed `time` in
-/// `nanoseconds`; their labels are `pid`, `command`, `via` and `clock`.
+/// `nanoseconds`; their labels are `pid`, `command`, `via` and `clock`. `ended_ns` is when counting ended, in
+/// nanoseconds since 1970 UTC.
 ///
 /// # Errors
 ///
 /// None that a report can cause; what the compressor says otherwise.
-pub fn render(report: &TraceReport) -> std::io::Result<Vec<u8>> {
+pub fn render(report: &TraceReport, ended_ns: u64) -> std::io::Result<Vec<u8>> {
     // No time in the header: the same report is the same file.
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-    gzip.write_all(&profile(report).encode_to_vec())?;
+    let mut profile = profile(report);
+    let began_ns = ended_ns.saturating_sub(report.wall_ns);
+    profile.time_nanos = i64::try_from(began_ns).unwrap_or(i64::MAX);
+    gzip.write_all(&profile.encode_to_vec())?;
     gzip.finish()
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 
@@ -81,9 +82,15 @@ fn rendered(
         TraceFormat::Text => printable_lines(&text::render(report, options)).into_bytes(),
         TraceFormat::Json => json_document(report).context("JSON")?.into_bytes(),
         TraceFormat::Folded => folded::render(report).into_bytes(),
-        TraceFormat::Pprof => pprof::render(report).context("pprof")?,
+        TraceFormat::Pprof => pprof::render(report, unix_ns()).context("pprof")?,
         TraceFormat::Html => pages::of_report(report, Some(&host::collect()))?.into_bytes(),
     })
+}
+
+/// Nanoseconds since 1970 UTC; 0 before.
+fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Whether a line is a row of a table about calls that no other tool counts.

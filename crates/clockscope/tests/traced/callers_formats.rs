@@ -72,14 +72,19 @@ fn report() -> TraceReport {
     }
 }
 
+/// 2023-11-14 22:13:20 UTC.
+const BEGAN_NS: u64 = 1_700_000_000_000_000_000;
+
 fn pprof_of(go: &Path, folder: &Path, options: &[&str]) -> String {
     let profile = folder.join("clock.pb.gz");
-    fs::write(&profile, pprof::render(&report()).expect("a profile")).expect("write it");
+    fs::write(&profile, pprof::render(&report(), BEGAN_NS + report().wall_ns).expect("a profile"))
+        .expect("write it");
     let output = Command::new(go)
         .args(["tool", "pprof"])
         .args(options)
         .arg(&profile)
         .env("PPROF_TMPDIR", folder)
+        .env("TZ", "UTC")
         .current_dir(folder)
         .output()
         .expect("run go tool pprof");
@@ -100,6 +105,7 @@ fn go_tool_pprof_reads_the_profile() {
     let folder = tempfile::tempdir().expect("make a temporary directory");
     let top = pprof_of(&go, folder.path(), &["-top"]);
     assert!(top.contains("Type: calls"), "{top}");
+    assert!(top.contains("Time: 2023-11-14 22:13:20 UTC"), "{top}");
     let numbers = |line: &[&str]| [line[0].to_owned(), line[3].to_owned()];
     assert_eq!(numbers(&top_line(&top, "clock_gettime(MONOTONIC)")), ["1000", "1000"]);
     assert_eq!(numbers(&top_line(&top, "receive")), ["0", "750"]);

@@ -17,6 +17,9 @@ pub(super) struct Profile {
     /// The first is empty; others are referred to by their place.
     #[prost(string, repeated, tag = "6")]
     pub(super) string_table: Vec<String>,
+    /// When it began, since 1970 UTC. Stores of profiles put it there.
+    #[prost(int64, tag = "9")]
+    pub(super) time_nanos: i64,
     #[prost(int64, tag = "10")]
     pub(super) duration_nanos: i64,
     /// Strings.

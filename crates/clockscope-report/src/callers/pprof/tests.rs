@@ -6,7 +6,7 @@ use super::super::samples::server;
 use super::*;
 
 fn decoded(report: &TraceReport) -> Profile {
-    let packed = render(report).unwrap();
+    let packed = render(report, 1_700_000_002_000_000_000).unwrap();
     let mut bytes = Vec::new();
     GzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).unwrap();
     Profile::decode(bytes.as_slice()).unwrap()
@@ -40,6 +40,7 @@ fn stacks_become_samples_with_inlined_lines() {
         .collect();
     assert_eq!(types, [("calls", "count"), ("time", "nanoseconds")]);
     assert_eq!(profile.duration_nanos, 2_000_000_000);
+    assert_eq!(profile.time_nanos, 1_700_000_000_000_000_000);
     let inlined = &profile.sample[3];
     assert_eq!(
         stack(&profile, inlined),
