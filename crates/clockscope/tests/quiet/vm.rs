@@ -75,6 +75,35 @@ fn the_clocksource_is_the_one_asked_for_and_the_vdso_falls_back() {
 
 #[test]
 #[ignore = "looks at virtual machines: make test-vm"]
+fn a_survey_finds_who_reads_the_clock_and_what_the_machine_would_win_back() {
+    for (boot, _) in slow_boots() {
+        let survey = boot.json("survey.out");
+        assert_eq!(survey["has_fallen_back"], true, "{}: {survey:#}", boot.name);
+        let reader = rows(&survey["processes"]).find(|row| row["command"] == "surveyed");
+        let reader = reader.unwrap_or_else(|| panic!("{}: {survey:#}", boot.name));
+        assert_eq!(reader["clocks"][0]["clock"], "CLOCK_MONOTONIC", "{}: {reader:#}", boot.name);
+        assert_eq!(reader["clocks"][0]["route"], "fell-back", "{}: {reader:#}", boot.name);
+        let [low, high] = ["low_per_second", "high_per_second"]
+            .map(|limit| reader["reads"][limit].as_f64().expect("an estimate"));
+        let said: Vec<[f64; 2]> = boot.text("surveyed.out").lines().filter_map(numbers).collect();
+        let [before, after] = said[..] else { panic!("{}: {said:?}", boot.name) };
+        let truth = (after[0] - before[0]) * 1e9 / (after[1] - before[1]);
+        // Intervals of 95 % miss the truth one time in twenty, and a test must not.
+        assert!(low / 1.5 < truth && truth < high * 1.5, "{}: {truth} {reader:#}", boot.name);
+        let gain = rows(&survey["elsewhere"]).find(|row| row["clocksource"] == "tsc");
+        let gain = gain.and_then(|row| row["more_cores"].as_f64()).expect("what tsc would save");
+        assert!(gain < 0.0, "{}: {survey:#}", boot.name);
+    }
+}
+
+/// A line of two numbers.
+fn numbers(line: &str) -> Option<[f64; 2]> {
+    let (first, second) = line.split_once(' ')?;
+    Some([first.parse().ok()?, second.parse().ok()?])
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-vm"]
 fn doctor_names_the_slow_clocksource_and_why() {
     for (boot, source) in slow_boots() {
         for step in ["doctor", "doctor-json", "doctor-metrics"] {
