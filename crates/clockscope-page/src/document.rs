@@ -21,6 +21,8 @@ pub enum Kind {
     Compare,
     /// How wrong each clock is.
     Wrongness,
+    /// Who reads the clock on a host.
+    Survey,
 }
 
 impl Kind {
@@ -31,6 +33,7 @@ impl Kind {
             Self::Bench => "bench",
             Self::Compare => "compare",
             Self::Wrongness => "wrongness",
+            Self::Survey => "survey",
         }
     }
 }
@@ -88,7 +91,7 @@ impl fmt::Display for ReadError {
                  that ends in .json",
             ),
             Self::Unknown => f.write_str(
-                "it is no report of clockscope trace, bench, compare or wrongness; save one \
+                "it is no report of clockscope trace, bench, compare, wrongness or survey; save one \
                  with --format json -o FILE",
             ),
             Self::Schema(schema) => write!(
@@ -112,6 +115,7 @@ struct Head {
     comparisons: Option<IgnoredAny>,
     clocks: Option<IgnoredAny>,
     warps: Option<IgnoredAny>,
+    visible_from_per_second: Option<IgnoredAny>,
 }
 
 impl Head {
@@ -121,6 +125,7 @@ impl Head {
             Self { comparisons: Some(_), .. } => Some(Kind::Compare),
             Self { clocks: Some(_), warps: Some(_), .. } => Some(Kind::Wrongness),
             Self { paths: Some(_), .. } => Some(Kind::Bench),
+            Self { visible_from_per_second: Some(_), .. } => Some(Kind::Survey),
             _ => None,
         }
     }
@@ -205,6 +210,7 @@ mod tests {
             ("\"paths\": [], \"host\": {}", Kind::Bench),
             ("\"sets\": [], \"comparisons\": []", Kind::Compare),
             ("\"clocks\": [], \"warps\": []", Kind::Wrongness),
+            ("\"visible_from_per_second\": 1.5, \"processes\": []", Kind::Survey),
         ] {
             assert_eq!(read(&format!("\u{feff} {{\"schema\": 1, {fields}}}\n")), Ok(kind));
             let newer = read(&format!("{{\"schema\": 2, {fields}}}"));

@@ -23,6 +23,7 @@ const SCRIPT: &str = concat!(
     include_str!("viewer/bench.js"),
     include_str!("viewer/compare.js"),
     include_str!("viewer/wrongness.js"),
+    include_str!("viewer/survey.js"),
     include_str!("viewer/start.js"),
     "})();\n",
 );

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 
 use crate::callers::sites::sites;
 use crate::options::{CallersOptions, TextOptions};
-use crate::{answers, bench, compare, declines, latency, overhead, text, wrongness};
+use crate::{answers, bench, compare, declines, latency, overhead, survey, text, wrongness};
 use clock_doctor::state::HostState;
 use clockscope_model::bench::BenchReport;
 use clockscope_model::compare::CompareReport;
+use clockscope_model::survey::SurveyReport;
 use clockscope_model::trace::{ProcessDetail, TraceReport};
 use clockscope_model::wrongness::WrongnessReport;
 use clockscope_page::{Document, Kind};
@@ -64,6 +65,7 @@ pub fn of_document(document: &Document, host: Option<&HostState>) -> Result<Stri
         Kind::Bench => page::<BenchReport>(document, &model(document)?, host),
         Kind::Compare => page::<CompareReport>(document, &model(document)?, host),
         Kind::Wrongness => page::<WrongnessReport>(document, &model(document)?, host),
+        Kind::Survey => page::<SurveyReport>(document, &model(document)?, host),
     })
 }
 
@@ -147,6 +149,22 @@ impl Page for WrongnessReport {
             title: format!("How wrong each clock is{}", on_cpu(&self.host)),
             beside: json!({}),
             text: wrongness::text::render(self, &options),
+        }
+    }
+}
+
+impl Page for SurveyReport {
+    const KIND: Kind = Kind::Survey;
+
+    fn parts(&self, _host: Option<&HostState>) -> Parts {
+        Parts {
+            title: "Who reads the clock on this host".to_owned(),
+            beside: json!({
+                "sampled": survey::text::sampled(self),
+                "facts": survey::text::facts(self),
+                "remarks": survey::text::remarks(self),
+            }),
+            text: survey::text::render(self, &survey::text::TextOptions { all: true }),
         }
     }
 }

@@ -1,6 +1,8 @@
 // Reads the report that stands in the page, and shows it.
 
-const PAGES = { trace: tracePage, bench: benchPage, compare: comparePage, wrongness: wrongnessPage };
+const PAGES = {
+  trace: tracePage, bench: benchPage, compare: comparePage, wrongness: wrongnessPage, survey: surveyPage,
+};
 const main = document.querySelector('main');
 const read = id => JSON.parse(document.getElementById(id).textContent);
 main.append(...PAGES[main.dataset.kind](read('report'), read('beside')).filter(isGiven));

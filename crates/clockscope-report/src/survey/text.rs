@@ -27,18 +27,36 @@ pub fn render(report: &SurveyReport, options: &TextOptions) -> String {
     text.push_str(&groups(report, most(GROUPS)));
     text.push_str(&counted(report));
     text.push('\n');
-    text.push_str(&remarks(report));
+    text.extend(remarks(report).iter().map(|(label, sentence)| labelled(label, sentence)));
     text
 }
 
+/// As much of the report as a terminal of so many lines can show: what the whole host reads, and the processes.
+pub fn screen(report: &SurveyReport, height: usize) -> String {
+    let head = head(report);
+    // An empty line, the names of the columns, the rows that are left out, and where the cursor stands.
+    let rows = height.saturating_sub(head.lines().count() + 4).clamp(1, ROWS);
+    format!("{head}\n{}", processes(report, rows))
+}
+
 fn head(report: &SurveyReport) -> String {
-    let cpus = units::counted(report.cpus, "CPU", "CPUs");
-    let first = format!(
-        "All processes of this host, for {}: {} of {cpus}\n\n",
+    let facts = facts(report);
+    let facts = facts.iter().map(|(label, sentence)| labelled(label, sentence));
+    format!("All processes of this host, for {}\n\n{}", sampled(report), facts.collect::<String>())
+}
+
+/// How long the CPUs were sampled, and how often.
+pub(crate) fn sampled(report: &SurveyReport) -> String {
+    format!(
+        "{}: {} of {}",
         units::nanos(report.elapsed_ns),
         units::counted(report.samples, "sample", "samples"),
-    );
-    let mut text = first;
+        units::counted(report.cpus, "CPU", "CPUs"),
+    )
+}
+
+/// What the reads of the whole host cost, here and elsewhere, as labels and clauses.
+pub(crate) fn facts(report: &SurveyReport) -> Vec<(&'static str, String)> {
     let reads = match report.reads {
         Some(reads) => format!(
             "{} a second of the clocksource (95 % interval: {}), estimated; all clock reads take {} CPUs",
@@ -48,7 +66,7 @@ fn head(report: &SurveyReport) -> String {
         ),
         None => "none of the clocksource was seen".to_owned(),
     };
-    text.push_str(&labelled("Clock reads", &reads));
+    let mut facts = vec![("Clock reads", reads)];
     if let Some(cost) = report.costs.first() {
         let how = if report.has_fallen_back {
             ", because each is a system call: the kernel fell back to a clocksource that programs cannot read; \
@@ -56,18 +74,19 @@ fn head(report: &SurveyReport) -> String {
         } else {
             ""
         };
-        let cost = format!("{} a read, measured meanwhile{how}", units::picos(cost.read_ps));
-        text.push_str(&labelled("Here", &cost));
+        facts.push((
+            "Here",
+            format!("{} a read, measured meanwhile{how}", units::picos(cost.read_ps)),
+        ));
     }
     if report.reads.is_some() {
-        text.push_str(&elsewhere(report));
+        facts.extend(elsewhere(report));
     }
-    text
+    facts
 }
 
-fn elsewhere(report: &SurveyReport) -> String {
-    let mut text = String::new();
-    for row in report.elsewhere.iter().filter(|row| row.more_cores < 0.0) {
+fn elsewhere(report: &SurveyReport) -> Vec<(&'static str, String)> {
+    let gains = report.elsewhere.iter().filter(|row| row.more_cores < 0.0).map(|row| {
         let gain = format!(
             "on {} the same reads would take {} CPUs, {} fewer (typical: {} a read)",
             row.clocksource,
@@ -75,8 +94,8 @@ fn elsewhere(report: &SurveyReport) -> String {
             cores(-row.more_cores),
             units::picos(row.read_ps)
         );
-        text.push_str(&labelled("Gain", &gain));
-    }
+        ("Gain", gain)
+    });
     let losses: Vec<String> = report
         .elsewhere
         .iter()
@@ -95,11 +114,9 @@ fn elsewhere(report: &SurveyReport) -> String {
             )
         })
         .collect();
-    if !losses.is_empty() {
-        let loss = format!("the same reads would take {}", losses.join("; "));
-        text.push_str(&labelled("Fallen back", &loss));
-    }
-    text
+    let losses = (!losses.is_empty())
+        .then(|| ("Fallen back", format!("the same reads would take {}", losses.join("; "))));
+    gains.chain(losses).collect()
 }
 
 fn processes(report: &SurveyReport, most: usize) -> String {
@@ -166,20 +183,21 @@ fn counted(report: &SurveyReport) -> String {
     text
 }
 
-fn remarks(report: &SurveyReport) -> String {
+/// What cannot be seen, what the survey took, and how to go on, as labels and clauses.
+pub(crate) fn remarks(report: &SurveyReport) -> Vec<(&'static str, String)> {
     let unseen = format!(
         "a process that reads the clock less often than {} times a second may be missing; a longer --duration or a \
          higher --freq sees more. Coarse reads are seen, but cost too little for a rate",
         brief(report.visible_from_per_second)
     );
-    let mut text = labelled("Not seen", &unseen);
+    let mut remarks = vec![("Not seen", unseen)];
     if report.lost_samples > 0 {
         let lost = format!(
             "{} of {} samples, because there were too many processes; a lower --freq or a shorter --duration loses fewer",
             units::count(report.lost_samples),
             units::count(report.samples),
         );
-        text.push_str(&labelled("Lost", &lost));
+        remarks.push(("Lost", lost));
     }
     let own = format!(
         "clockscope used {} of CPU time, most of it to measure what a read costs; the kernel took {} samples a second of \
@@ -187,16 +205,16 @@ fn remarks(report: &SurveyReport) -> String {
         units::nanos(report.own_cpu_ns),
         report.frequency_hz
     );
-    text.push_str(&labelled("Overhead", &own));
+    remarks.push(("Overhead", own));
     let first = report.processes.iter().find(|row| row.reads.is_some() && row.pid.is_some());
     if let Some((row, pid)) = first.and_then(|row| Some((row, row.pid?))) {
         let next = format!(
             "clockscope trace -p {pid} --callers --duration 10 counts the reads of {} and says who makes them",
             row.command
         );
-        text.push_str(&labelled("Next", &next));
+        remarks.push(("Next", next));
     }
-    text
+    remarks
 }
 
 /// Rate, interval, CPUs and share.
@@ -365,6 +383,18 @@ pub(super) mod tests {
         let text = render(&report, &TextOptions::default());
         assert!(text.contains("... 5 rows more, 2.25 CPUs; --all shows them\n"), "{text}");
         assert!(!render(&report, &TextOptions { all: true }).contains("--all shows them"));
+    }
+
+    #[test]
+    fn a_screen_is_never_longer_than_the_terminal() {
+        let mut report = report();
+        report.processes = (1..=25).map(|pid| row(pid, "some", around(1e6), 50)).collect();
+        for height in [13, 24, 80] {
+            let screen = screen(&report, height);
+            assert!(screen.lines().count() < height, "{height}: {screen}");
+            assert!(screen.contains("rows more") && screen.contains("Clock reads:"), "{screen}");
+        }
+        assert!(screen(&report, 0).contains("    1 some MONOTONIC"));
     }
 
     #[test]

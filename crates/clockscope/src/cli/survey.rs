@@ -20,6 +20,7 @@ use super::trace::duration;
                                              for programs
   clockscope survey --format metrics -o /var/lib/prometheus/node-exporter/survey.prom
                                              for node_exporter
+  clockscope survey --watch                  who reads it now? until Ctrl-C
 
 Cost: each sample takes some microseconds of a CPU; clockscope itself reads the clock for about
 0.8 s of CPU time in 10 s, to measure what a read costs. No process is stopped or changed, except
@@ -48,6 +49,10 @@ pub struct SurveyArgs {
     /// With --exact: attach only to processes whose name, number, unit or container is this
     #[arg(long, value_name = "PATTERN", requires = "exact", value_parser = NonEmptyStringValueParser::new())]
     pub only: Vec<String>,
+    /// Survey again and again, until Ctrl-C: on a terminal the newest survey replaces the one before, and so it does in the file of
+    /// --output; elsewhere they follow one another, as JSON in a line each
+    #[arg(long, conflicts_with = "exact")]
+    pub watch: bool,
     /// Print every process, unit and container that was seen
     #[arg(long)]
     pub all: bool,
@@ -66,6 +71,8 @@ pub enum SurveyFormat {
     Text,
     /// for programs
     Json,
+    /// one page with pictures
+    Html,
     /// for Prometheus: the textfile collector of node_exporter
     Metrics,
 }

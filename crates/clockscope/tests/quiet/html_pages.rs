@@ -96,6 +96,11 @@ fn the_page_of_wrongness_is_readable() {
 }
 
 #[test]
+fn the_page_of_survey_is_readable() {
+    assert_readable("survey", &page_of("survey.json"), 1);
+}
+
+#[test]
 fn the_page_of_trace_is_readable() {
     assert_readable("trace", &page_of_trace(), 2);
 }

@@ -1,6 +1,7 @@
 //! `clockscope survey`: samples all CPUs, attaches to some processes if asked to, and prints.
 
 mod exact;
+mod watch;
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::commands::{colour, replace_file, streams};
 use crate::exit;
 use clockscope_measure::host;
 use clockscope_model::survey::SurveyReport;
+use clockscope_report::pages;
 use clockscope_report::survey::{metrics, text};
 use clockscope_survey::sampling::{Options, Survey};
 use clockscope_survey::{learn, report};
@@ -41,21 +43,10 @@ fn try_run(args: &SurveyArgs) -> Result<i32> {
     if !proc_text::is_mounted() {
         bail!("{}", proc_text::NOT_MOUNTED);
     }
-    let options = Options { duration: args.duration, frequency_hz: args.freq };
-    let survey = Survey::prepare(options, learn::vdso()).context("cannot survey this host")?;
-    let observed = {
-        let spinner = Spinner::start();
-        let of = args.duration.as_secs_f64();
-        let observed = survey.run(&|elapsed| {
-            spinner
-                .tell(&format!("sampling all CPUs: {:.0} s of {of:.0} s", elapsed.as_secs_f64()));
-        });
-        spinner.end();
-        observed.context("cannot survey this host")?
-    };
-    let mut report = report::report(&observed, survey.code());
-    // Its timers are gone before anybody is attached to.
-    drop(survey);
+    if args.watch {
+        return watch::run(args);
+    }
+    let mut report = survey(args, Duration::ZERO)?;
     let complete = match args.exact {
         Some(most) => exact::count(&mut report, most as usize, args)?,
         None => true,
@@ -65,12 +56,31 @@ fn try_run(args: &SurveyArgs) -> Result<i32> {
     Ok(if complete { exit::OK } else { exit::INCOMPLETE })
 }
 
-fn write(args: &SurveyArgs, report: &SurveyReport) -> Result<()> {
-    let rendered = match args.format {
+/// One survey; `spent` is CPU time of clockscope that belongs to those before it.
+fn survey(args: &SurveyArgs, spent: Duration) -> Result<SurveyReport> {
+    let options = Options { duration: args.duration, frequency_hz: args.freq, spent };
+    let survey = Survey::prepare(options, learn::vdso()).context("cannot survey this host")?;
+    let spinner = Spinner::start();
+    let of = args.duration.as_secs_f64();
+    let observed = survey.run(&|elapsed| {
+        spinner.tell(&format!("sampling all CPUs: {:.0} s of {of:.0} s", elapsed.as_secs_f64()));
+    });
+    spinner.end();
+    // Its timers are gone before anybody is attached to.
+    Ok(report::report(&observed.context("cannot survey this host")?, survey.code()))
+}
+
+fn render(args: &SurveyArgs, report: &SurveyReport) -> Result<String> {
+    Ok(match args.format {
         SurveyFormat::Text => text::render(report, &text::TextOptions { all: args.all }),
         SurveyFormat::Json => json_document(report).context("cannot make JSON")?,
+        SurveyFormat::Html => pages::of_report(report, None).context("cannot make the page")?,
         SurveyFormat::Metrics => metrics::render(report).context("cannot make metrics")?,
-    };
+    })
+}
+
+fn write(args: &SurveyArgs, report: &SurveyReport) -> Result<()> {
+    let rendered = render(args, report)?;
     match &args.output {
         Some(path) => write_file(path, &rendered),
         None if args.format == SurveyFormat::Text => {
