@@ -15,9 +15,8 @@ const UNSAFE_IN: [&str; 6] = [
     "crates/fastclock-c/src/",
     "crates/fastclock-preload/src/",
 ];
-/// The only places that ask for the architecture: folders with one for each, and a library that runs on any.
-const ARCHITECTURE_IN: [&str; 3] =
-    ["/src/arch/mod.rs", "crates/fastclock/", "crates/clockscope/tests/tidy.rs"];
+/// The only places that ask for the architecture: folders with what each has, and this file, which has the word.
+const ARCHITECTURE_IN: [&str; 2] = ["/arch/", "crates/clockscope/tests/tidy.rs"];
 /// Tests that may sleep: path and the reason why nothing can be waited for instead.
 const MAY_SLEEP: [(&str, &str); 4] = [
     (
@@ -189,7 +188,7 @@ fn unsafe_code_has_its_place() {
 fn architectures_have_doors(files: &[File]) -> Vec<String> {
     files
         .iter()
-        .filter(|f| f.extension() == "rs" && f.path.starts_with("crates/"))
+        .filter(|f| matches!(f.extension(), "rs" | "toml"))
         .filter(|f| !ARCHITECTURE_IN.iter().any(|place| f.path.contains(place)))
         .flat_map(|f| {
             lines_where(f, "put what differs between architectures into `arch/`", |line| {
@@ -202,11 +201,19 @@ fn architectures_have_doors(files: &[File]) -> Vec<String> {
 #[test]
 fn only_doors_ask_for_the_architecture() {
     check(architectures_have_doors);
-    let path = "crates/clockscope-sys/src/tsc.rs";
     let bad = "#[cfg(target_arch = \"aarch64\")]";
-    bites(architectures_have_doors, path, bad, "// target_arch");
-    let door = File::new("crates/clockscope-sys/src/arch/mod.rs", bad);
-    assert!(architectures_have_doors(&[door]).is_empty());
+    for path in ["crates/clockscope-sys/src/tsc.rs", "crates/fastclock/src/lib.rs", "fuzz/page.rs"]
+    {
+        bites(architectures_have_doors, path, bad, "// target_arch");
+        bites(architectures_have_doors, path, "if cfg!(target_arch = \"x86_64\") {", "arch::NAME");
+    }
+    let path = "crates/fastclock/Cargo.toml";
+    let bad_dependency = "[target.'cfg(target_arch = \"x86_64\")'.dependencies]";
+    bites(architectures_have_doors, path, bad_dependency, "[target.'cfg(unix)'.dependencies]");
+    for path in ["crates/clockscope-sys/src/arch/mod.rs", "crates/fastclock/tests/page/arch/mod.rs"]
+    {
+        assert!(architectures_have_doors(&[File::new(path, bad)]).is_empty(), "{path}");
+    }
 }
 
 fn names_say_something(files: &[File]) -> Vec<String> {

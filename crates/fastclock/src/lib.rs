@@ -118,7 +118,6 @@
 #[cfg(feature = "std")]
 extern crate std;
 
-#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_pointer_width = "64"))]
 pub mod arch;
 #[cfg(feature = "std")]
 mod attach_error;
@@ -144,25 +143,9 @@ mod points;
 mod read_clock;
 mod scale;
 mod sync;
-#[cfg(all(
-    feature = "std",
-    target_os = "linux",
-    target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(fastclock_portable)
-))]
-pub mod sys;
-#[cfg(all(
-    feature = "std",
-    not(all(
-        target_os = "linux",
-        target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        not(fastclock_portable)
-    ))
-))]
-#[path = "sys/portable.rs"]
-mod sys;
+#[cfg(feature = "std")]
+#[path = "arch/system.rs"]
+mod system;
 #[cfg(feature = "tracing")]
 pub mod tracing;
 mod units;
@@ -183,6 +166,8 @@ pub use mock::MockClock;
 pub use points::{Boottime, Bounded, Monotonic, Realtime, Tai};
 pub use read_clock::ReadClock;
 pub use scale::{RateError, Scale, TickRate};
+#[cfg(feature = "std")]
+pub use system::sys;
 pub use units::{Nanos, Picos, Ticks};
 
 /// The programs in the user's guide are compiled and run. `guide.md` is a link to it, which makes it a part of the

@@ -6,16 +6,15 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::page::{Page, SIZE, Trust};
 use crate::sync::AtomicU64;
+use crate::sys::LARGEST_PAGE;
 
 const SHARDS: usize = 8;
 /// Reasons, and at 0 the negative differences.
 const COUNTERS: usize = 32;
 
-/// Where what this process knows begins: behind the page of memory that the clock page is in. Kernels of arm64
-/// have pages of 4, 16 or 64 KiB; the addresses between cost no memory.
-pub(crate) const OWN_AT: usize = if HAS_LARGE_PAGES { 64 << 10 } else { SIZE };
-const HAS_LARGE_PAGES: bool =
-    cfg!(all(target_os = "linux", target_arch = "aarch64", not(fastclock_portable)));
+/// Where what this process knows begins: behind the page of memory that the clock page is in. Where pages can be
+/// large, the addresses between cost no memory.
+pub(crate) const OWN_AT: usize = LARGEST_PAGE;
 
 /// A clock page and, in a page of memory after it, what this process knows: one pointer leads to both.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ mod tests;
 use core::sync::atomic::AtomicI64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{Clock, status};
+use crate::clock::{Clock, status};
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
 use crate::discipline::Settings;
@@ -54,7 +54,7 @@ impl status::Reason {
 
 /// What a clock needs to keep itself.
 #[derive(Debug)]
-pub(super) struct Alone {
+pub(in crate::clock) struct Alone {
     state: ForkCell<State>,
     /// `CLOCK_MONOTONIC_COARSE` before which nobody looks.
     next: AtomicI64,
@@ -104,17 +104,17 @@ impl State {
 
 impl Alone {
     /// `None` where there is no counter to keep a clock by.
-    pub(super) fn new() -> Option<Self> {
+    pub(in crate::clock) fn new() -> Option<Self> {
         Some(Self::with(VmClock::open(), sys::is_invariant()))
     }
 
-    pub(super) fn with(vmclock: Option<VmClock>, invariant: bool) -> Self {
+    pub(in crate::clock) fn with(vmclock: Option<VmClock>, invariant: bool) -> Self {
         Self { state: ForkCell::new(), next: AtomicI64::new(i64::MIN), vmclock, invariant }
     }
 
     /// Lets the next call look, whatever the time is.
     #[cfg(test)]
-    pub(super) fn look_next(&self) {
+    pub(in crate::clock) fn look_next(&self) {
         self.next.store(i64::MIN, Relaxed);
     }
 
@@ -233,14 +233,14 @@ fn writer(page: &Page) -> Writer<'_> {
 
 impl Clock {
     /// Looks at the kernel's clock if it is time and nobody else does; true if the page changed.
-    pub(super) fn renew(&self) -> bool {
+    pub(in crate::clock) fn renew(&self) -> bool {
         let Some(alone) = &self.alone else { return false };
         let now = sys::now(ClockId::MonotonicCoarse);
         alone.is_due(now) && sys::preserving_errno(|| alone.look(self, now))
     }
 
     /// Whether a look is due when the kernel's `CLOCK_MONOTONIC` is `now`.
-    pub(super) fn is_due(&self, now: Nanos) -> bool {
+    pub(in crate::clock) fn is_due(&self, now: Nanos) -> bool {
         self.alone.as_ref().is_some_and(|alone| alone.is_due(now))
     }
 

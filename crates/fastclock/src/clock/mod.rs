@@ -1,14 +1,6 @@
 //! The clock that programs use.
 
-#[cfg_attr(
-    not(all(
-        target_os = "linux",
-        target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        not(fastclock_portable)
-    )),
-    path = "never_alone.rs"
-)]
+#[path = "../arch/alone.rs"]
 mod alone;
 mod calibrate;
 mod recent;

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::{Clock, Source};
 use crate::arch::CpuCounter;
+use crate::clock::{Clock, Source};
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
 use crate::discipline::Settings;

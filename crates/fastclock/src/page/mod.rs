@@ -16,7 +16,7 @@ mod writer;
 #[doc(hidden)]
 pub mod model;
 #[cfg(all(test, not(fastclock_model)))]
-mod tests;
+pub(crate) mod tests;
 
 use core::sync::atomic::Ordering;
 

@@ -4,6 +4,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::trust::Trust;
 use super::{Base, Page, Slot};
+use crate::arch::{TICKS_ARE_SHORT, along};
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
 use crate::line::{Bound, TickLength};
@@ -302,7 +303,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         let steep = steepness(bound.growth);
         let grown = (bound.at_base.wrapping_add(1) << 32).wrapping_sub(from.wrapping_mul(steep));
         // Ticks of a whole nanosecond and more are for the long form.
-        let plain = cfg!(target_arch = "x86_64") && tick.whole == 0;
+        let plain = TICKS_ARE_SHORT && tick.whole == 0;
         let near = if plain { span } else { 0 };
         let ([ticks, ticks_above], nanos) = self.counter.ordered_on(line);
         let bounds = grown.wrapping_add(ticks.wrapping_mul(steep)) >> 32;
@@ -311,22 +312,16 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         if ticks.wrapping_sub(from) < near && (ticks_above ^ above) | moved == 0 {
             return Some(Hit { sec, nanos, bound: bounds });
         }
+        // Counters below 1 GHz, and a second or so after the low half of a counter has begun anew since the line's base.
         let passed = (ticks_above << 32 | ticks).wrapping_sub(base);
         if moved != 0 || passed >= span {
             return None;
         }
-        let nanos = origin.wrapping_add(Self::along(tick, passed));
+        let nanos = origin.wrapping_add(along::<Self>(tick, passed));
         Some(Hit { sec, nanos, bound: bound.after(passed) })
     }
 
-    /// The same without multiplying out: for counters below 1 GHz, and for a second or so after the
-    /// low half of a counter has begun anew since the line's base.
-    #[cfg_attr(target_arch = "x86_64", cold, inline(never))]
-    fn along(tick: TickLength, passed: u64) -> u64 {
-        tick.nanos(passed)
-    }
-
-    /// Seconds and nanoseconds that are more than one. (A method, as the one above, so that the
+    /// Seconds and nanoseconds that are more than one. (A method, so that the
     /// vDSO image, which is linked to nothing, has code of its own for it.)
     #[cold]
     #[inline(never)]

@@ -13,8 +13,7 @@ use crate::clock_id::ClockId;
 use crate::line::{Bound, Line, Offsets, TickLength};
 use crate::units::{Nanos, Ticks};
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod at_once;
+pub(crate) mod at_once;
 mod content_under_a_head;
 mod declined;
 mod garbage;
@@ -22,14 +21,6 @@ mod interleaving;
 mod late_trust;
 mod proofs;
 mod standing;
-#[cfg(all(
-    feature = "std",
-    target_os = "linux",
-    target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(fastclock_portable)
-))]
-mod threads;
 
 /// 2 GHz: what the fast path is made for.
 pub(super) const TICK: TickLength = TickLength { whole: 0, fraction: 1 << 63 };

@@ -5,6 +5,7 @@ use super::small_file::beginning;
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
 use crate::page::Counter;
+use crate::system::facts::{COUNTERS, SCALED_COUNTERS};
 
 /// The name of a clocksource; the kernel's longest has 31 characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +31,8 @@ impl Clocksource {
     /// Whether it is the counter that programs can read, as it is or scaled by a hypervisor.
     fn counter(&self) -> Source {
         match self.name() {
-            "tsc" | "tsc-early" if cfg!(target_arch = "x86_64") => Source::Counter,
-            "arch_sys_counter" if cfg!(target_arch = "aarch64") => Source::Counter,
-            "kvm-clock" | "hyperv_clocksource_tsc_page" if cfg!(target_arch = "x86_64") => {
-                Source::Scaled
-            }
+            name if COUNTERS.contains(&name) => Source::Counter,
+            name if SCALED_COUNTERS.contains(&name) => Source::Scaled,
             _ => Source::Other,
         }
     }
@@ -111,11 +109,17 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
     fn the_available_counter_is_not_the_current_one() {
         let kind = |name: &[u8]| Clocksource::new(name).unwrap().counter();
-        assert!(matches!(kind(b"tsc"), Source::Counter));
-        assert!(matches!(kind(b"kvm-clock"), Source::Scaled));
+        for counter in COUNTERS {
+            assert!(matches!(kind(counter.as_bytes()), Source::Counter), "{counter}");
+            // What is listed as available has several names.
+            let listed = std::format!("{counter} hpet");
+            assert!(matches!(kind(listed.as_bytes()), Source::Other), "{listed}");
+        }
+        for scaled in SCALED_COUNTERS {
+            assert!(matches!(kind(scaled.as_bytes()), Source::Scaled), "{scaled}");
+        }
         for other in ["hpet", "xen", "acpi_pm", "jiffies", "tsc2", "kvm-clock tsc"] {
             assert!(matches!(kind(other.as_bytes()), Source::Other), "{other}");
         }

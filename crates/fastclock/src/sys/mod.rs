@@ -5,13 +5,14 @@
 mod clocksource;
 mod errno;
 mod fork_cell;
-mod invariant;
 mod look;
 mod mapping;
+#[cfg(test)]
+mod page_threads_tests;
 mod permission;
 #[cfg(test)]
-mod process_tests;
-mod small_file;
+pub(crate) mod process_tests;
+pub(crate) mod small_file;
 mod vdso;
 mod vmclock;
 
@@ -22,10 +23,11 @@ pub(crate) use mapping::Mapping;
 pub(crate) use mapping::writable;
 
 pub(crate) use crate::arch::CpuCounter;
+pub(crate) use crate::system::facts::LARGEST_PAGE;
 
 pub use crate::attach_error::AttachError;
+pub use crate::system::facts::is_invariant;
 pub use clocksource::{Clocksource, clocksource, counter_is_clocksource};
-pub use invariant::is_invariant;
 pub use look::{look, look_with, now, now_by_syscall, resolution};
 pub use permission::may_read_counter;
 pub use small_file::boot_id;

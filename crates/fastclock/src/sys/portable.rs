@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use crate::attach_error::AttachError;
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
-use crate::page::Counter;
+use crate::page::{self, Counter};
 use crate::pair::Pair;
 use crate::units::{Nanos, Ticks};
 
@@ -72,6 +72,9 @@ pub(crate) fn resolution(_: ClockId) -> Nanos {
 fn wall_clock() -> Nanos {
     crate::points::Realtime::try_from(SystemTime::now()).map_or(Nanos::ZERO, Nanos::from)
 }
+
+/// Nothing is mapped.
+pub(crate) const LARGEST_PAGE: usize = page::SIZE;
 
 /// No counter.
 pub(crate) struct CpuCounter;

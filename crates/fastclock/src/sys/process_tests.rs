@@ -9,19 +9,15 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::fork_cell::ForkCell;
-#[cfg(target_arch = "x86_64")]
-use super::may_read_counter;
 use super::now_by_syscall;
 use crate::clock::Clock;
 use crate::clock_id::ClockId;
-#[cfg(target_arch = "x86_64")]
-use crate::decline::Decline;
 
 const LONG: Duration = Duration::from_secs(20);
 
 /// The status with which a child ends that does `work`; what it does must be safe in a child of a
 /// program with threads.
-fn in_child(work: impl FnOnce() -> bool) -> i32 {
+pub(crate) fn in_child(work: impl FnOnce() -> bool) -> i32 {
     // SAFETY: the child only does what may be done in a signal handler, and ends.
     match unsafe { libc::fork() } {
         0 => {
@@ -40,7 +36,7 @@ fn in_child(work: impl FnOnce() -> bool) -> i32 {
 }
 
 /// Whether so many readings lie within their bounds between two of the kernel's.
-fn keeps_to_the_kernel(clock: &Clock, readings: usize) -> bool {
+pub(crate) fn keeps_to_the_kernel(clock: &Clock, readings: usize) -> bool {
     (0..readings).all(|_| {
         let before = now_by_syscall(ClockId::Monotonic).0;
         let reading = clock.now_bounded();
@@ -198,39 +194,4 @@ fn a_child_in_another_time_namespace_has_the_time_there() {
     });
     assert_eq!(code, 0);
     assert!(keeps_to_the_kernel(&clock, 100));
-}
-
-#[cfg(target_arch = "x86_64")]
-fn set_tsc(mode: libc::c_int) -> bool {
-    // SAFETY: takes numbers and concerns this thread only.
-    unsafe { libc::prctl(libc::PR_SET_TSC, mode) == 0 }
-}
-
-#[test]
-#[cfg(target_arch = "x86_64")]
-fn a_thread_without_the_counter_gets_the_kernels_answer() {
-    let work = || {
-        if !set_tsc(libc::PR_TSC_SIGSEGV) {
-            return true; // a seccomp filter, or another kernel
-        }
-        let forbidden = !may_read_counter();
-        let clock = Clock::alone();
-        let declined = clock.now_bounded().declined;
-        let kept = keeps_to_the_kernel(&clock, 100);
-        let real = clock.realtime_fast().as_nanos() > 0 && clock.coarse().as_nanos() > 0;
-        let status = clock.status();
-        // Once it is allowed again, the clock begins to measure.
-        let given = set_tsc(libc::PR_TSC_ENABLE) && may_read_counter();
-        clock.renew_for_test();
-        let after = clock.now_bounded().declined;
-        forbidden
-            && declined == Some(Decline::Forbidden)
-            && status.declined == Some(Decline::Forbidden)
-            && status.kernel_answers_for(Decline::Forbidden) > 100
-            && kept
-            && real
-            && given
-            && after != Some(Decline::Forbidden)
-    };
-    assert_eq!(in_child(work), 0);
 }

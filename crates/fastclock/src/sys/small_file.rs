@@ -3,7 +3,7 @@
 use core::ffi::CStr;
 
 /// The beginning of a file, as much as `buffer` holds; empty where it cannot be read.
-pub(super) fn beginning<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
+pub(crate) fn beginning<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
     // SAFETY: the path ends with a zero.
     let fd = unsafe { libc::open(path.as_ptr(), flags) };

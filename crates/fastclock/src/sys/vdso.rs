@@ -9,14 +9,10 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::preserving_errno;
 use crate::page::TimeSpec;
+use crate::system::facts::GETTIME;
 
 /// `clock_gettime(2)` as the vDSO has it: gives 0 or an error number below zero.
 type GetTime = unsafe extern "C" fn(c_int, *mut libc::timespec) -> c_int;
-
-#[cfg(target_arch = "x86_64")]
-const NAME: &[u8] = b"__vdso_clock_gettime\0";
-#[cfg(not(target_arch = "x86_64"))]
-const NAME: &[u8] = b"__kernel_clock_gettime\0";
 
 /// Nobody has looked yet.
 const UNKNOWN: usize = 0;
@@ -94,7 +90,7 @@ fn in_memory() -> Option<usize> {
     };
     let image = Image::new(bytes(4096))?;
     let image = Image { bytes: bytes(image.size()?), ..image };
-    image.function(NAME).map(|offset| base + offset)
+    image.function(GETTIME).map(|offset| base + offset)
 }
 
 /// A vDSO image as it lies in memory. Nothing that its bytes say leads out of them.
@@ -236,7 +232,7 @@ mod tests {
     #[test]
     fn the_function_is_found_in_this_process_and_is_the_kernels() {
         let libcs = {
-            let name = NAME.as_ptr().cast();
+            let name = GETTIME.as_ptr().cast();
             // SAFETY: both strings end with a zero; nothing is closed.
             unsafe { libc::dlsym(libc::dlopen(c"linux-vdso.so.1".as_ptr(), libc::RTLD_NOW), name) }
         };
@@ -277,7 +273,7 @@ mod tests {
                 let place = at.index(bytes.len().min(4096));
                 bytes[place] = byte;
             }
-            if let Some(found) = offset(&bytes, NAME) {
+            if let Some(found) = offset(&bytes, GETTIME) {
                 prop_assert!(found < bytes.len());
             }
         }

@@ -7,6 +7,7 @@
     reason = "a simulation in doubles"
 )]
 
+#[path = "discipline/simulated/mod.rs"]
 mod simulated;
 
 use fastclock::discipline::{Reading, Verdict, grain};

@@ -157,7 +157,7 @@ fn read(page: &Page, trust: &Trust, last: &AtomicI64, over: impl Fn() -> bool) -
 
 fn start(role: &str, page: &str, tick: TickLength) -> Child {
     Command::new(env::current_exe().unwrap())
-        .args(["--exact", "kill::a_process_of_the_kill_test", "--nocapture"])
+        .args(["--exact", "arch::kill::a_process_of_the_kill_test", "--nocapture"])
         .env(ROLE, role)
         .env(PAGE, page)
         .env(TICK, tick.as_wide().to_string())

@@ -1,4 +1,19 @@
-//! Whether the counter's rate is constant.
+//! What Linux says of the time-stamp counter.
+
+#![allow(unsafe_code, reason = "asking the CPU is an instruction")]
+
+#[cfg(test)]
+#[path = "linux_tests.rs"]
+mod tests;
+
+/// The kernel's clocksources that are this counter.
+pub(crate) const COUNTERS: &[&str] = &["tsc", "tsc-early"];
+/// Those that are this counter, scaled by a hypervisor.
+pub(crate) const SCALED_COUNTERS: &[&str] = &["kvm-clock", "hyperv_clocksource_tsc_page"];
+/// What the vDSO calls `clock_gettime(2)`.
+pub(crate) const GETTIME: &[u8] = b"__vdso_clock_gettime\0";
+/// Of memory, in bytes.
+pub(crate) const LARGEST_PAGE: usize = 4 << 10;
 
 /// True if the CPU or the kernel promises that the counter runs at one rate whatever the CPU does:
 /// CPUID's bit for an invariant TSC, or the kernel's flags `constant_tsc` and `nonstop_tsc`. The
@@ -12,10 +27,9 @@
 /// - `proc_cpuinfo(5)`; arch/x86/kernel/cpu/intel.c, amd.c (Linux 6.18)
 #[must_use]
 pub fn is_invariant() -> bool {
-    cfg!(target_arch = "aarch64") || cpu_says_so() || kernel_says_so()
+    cpu_says_so() || kernel_says_so()
 }
 
-#[cfg(target_arch = "x86_64")]
 #[allow(unused_unsafe, reason = "safe since Rust 1.94")]
 fn cpu_says_so() -> bool {
     use core::arch::x86_64::__cpuid;
@@ -26,14 +40,9 @@ fn cpu_says_so() -> bool {
     highest >= POWER && unsafe { __cpuid(POWER) }.edx & 1 << 8 != 0
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-fn cpu_says_so() -> bool {
-    false
-}
-
 fn kernel_says_so() -> bool {
     let mut buffer = [0; 8192];
-    let cpuinfo = super::small_file::beginning(c"/proc/cpuinfo", &mut buffer);
+    let cpuinfo = crate::sys::small_file::beginning(c"/proc/cpuinfo", &mut buffer);
     flags_promise_it(cpuinfo)
 }
 
@@ -45,19 +54,4 @@ fn flags_promise_it(cpuinfo: &[u8]) -> bool {
     };
     let has = |wanted: &[u8]| flags.split(u8::is_ascii_whitespace).any(|flag| flag == wanted);
     has(b"constant_tsc") && has(b"nonstop_tsc")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_flags_are_needed() {
-        let with = |flags: &str| flags_promise_it(std::format!("flags\t\t: {flags}\n").as_bytes());
-        assert!(with("fpu constant_tsc rep_good nonstop_tsc"));
-        assert!(!with("fpu constant_tsc"));
-        assert!(!with("fpu nonstop_tsc constant_tsc_not"));
-        assert!(!flags_promise_it(b""));
-        assert!(!flags_promise_it(b"bugs : constant_tsc nonstop_tsc\n"));
-    }
 }

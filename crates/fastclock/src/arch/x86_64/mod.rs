@@ -4,8 +4,21 @@ use core::arch::asm;
 use core::arch::x86_64::_rdtsc;
 use core::mem::offset_of;
 
+use crate::line::TickLength;
 use crate::page::{Counter, Slot, Steep};
 use crate::units::Ticks;
+
+/// Whether a tick is shorter than a nanosecond wherever a clock is kept by the counter.
+pub(crate) const TICKS_ARE_SHORT: bool = true;
+
+/// The time along a line without multiplying out, which is rare here. Generic so that the vDSO image, which is linked
+/// to nothing, has code of its own for it.
+#[cold]
+#[inline(never)]
+#[allow(clippy::extra_unused_type_parameters, reason = "makes it a part of the crate that calls")]
+pub(crate) fn along<Caller>(tick: TickLength, passed: u64) -> u64 {
+    tick.nanos(passed)
+}
 
 /// [`Counter::ordered_in`] with the instructions that read the counter.
 ///
@@ -150,5 +163,26 @@ impl Counter for CpuCounterP {
     #[inline(always)]
     fn unordered(&self) -> Ticks {
         CpuCounter.unordered()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CpuCounter, CpuCounterP};
+    use crate::page::tests::at_once::check_counter;
+
+    #[test]
+    fn the_short_way_to_the_time_agrees_with_the_long_one() {
+        check_counter(CpuCounter);
+    }
+
+    #[test]
+    fn so_does_rdtscp_where_the_cpu_has_it() {
+        use core::arch::x86_64::__cpuid;
+        let has =
+            __cpuid(0x8000_0000).eax >= 0x8000_0001 && __cpuid(0x8000_0001).edx & 1 << 27 != 0;
+        if has {
+            check_counter(CpuCounterP);
+        }
     }
 }

@@ -1,12 +1,16 @@
-//! Real threads, the real counter, and a writer that does nothing but write.
+//! A page under real threads, the real counter, and a writer that does nothing but write.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::thread;
 
-use super::*;
 use crate::arch::CpuCounter;
+use crate::clock_id::ClockId;
+use crate::decline::Decline;
+use crate::line::{Bound, Line, TickLength};
+use crate::page::{Content, Kernel, Order, Page, PageClock, Reader, State, Trust, Writer};
 use crate::sys;
+use crate::units::{Nanos, Ticks};
 
 const READS: u64 = 3_000_000;
 
