@@ -50,6 +50,11 @@ PLANTED = [
     ("the reader does not look again whether the head is trusted", "a_head", "reader.rs",
      "let moved = (self.page.head.load(Relaxed) ^ head) | self.trust.moved(head);\n        if",
      "let moved = self.page.head.load(Relaxed) ^ head;\n        if"),
+    ("a reader does not wait for the copy whose head is trusted", "a_copy", "trust.rs",
+     "let trusted = self.checked.load(Acquire) == head", "let trusted = self.checked.load(Relaxed) == head"),
+    ("a copy's head is trusted without ordering", "a_copy", "trust.rs",
+     "let _ = self.checked.compare_exchange(before, head, AcqRel, Relaxed);",
+     "let _ = self.checked.compare_exchange(before, head, Relaxed, Relaxed);"),
     ("a head that was trusted is copied again", "a_head", "trust.rs",
      "head == furthest || Self::is_behind(head, furthest)", "false"),
 ]

@@ -314,6 +314,17 @@ pub fn a_late_comparison_does_not_undo_what_another_thread_found() {
     });
 }
 
+/// Two threads read a page that the process has not read yet: one copies and compares the line, the other reads the copy.
+pub fn a_copy_is_whole_before_its_head_is_trusted() {
+    check(1, || {
+        let world = World::new(0);
+        world.trusts[0].model_copies(|slot| slot.mono.nsec.model());
+        let thread = spawn(&world, |world| world.read(0));
+        world.read(0);
+        join([thread]);
+    });
+}
+
 /// The page's owner sets the head on, has what stands there copied by some thread, and sets it back.
 pub fn a_head_that_is_set_back_shows_nothing_uncompared() {
     check(1, || {

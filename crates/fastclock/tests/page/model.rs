@@ -19,5 +19,6 @@ models! {
     a_withdrawal_and_a_return_do_not_set_time_back
     a_writer_may_be_killed_anywhere_and_another_goes_on
     a_late_comparison_does_not_undo_what_another_thread_found
+    a_copy_is_whole_before_its_head_is_trusted
     a_head_that_is_set_back_shows_nothing_uncompared
 }
