@@ -335,15 +335,20 @@ static void wait_to_be_woken(void)
     if (!shared->has_sent_all) atomic_fetch_add(&shared->received, self->handled - handled);
 }
 
-// Whether the first thread is in the call that it waits in.
+// Whether the first thread is in the call that it waits in. A tracer may have it make the same call elsewhere, after which it
+// may not have come to its own yet: that does not count. The first time, nobody has attached to it.
 static int is_in_wait(pid_t parent)
 {
-    char name[40], text[40] = "";
+    static unsigned long first_at;
+    char name[40], text[200] = "";
     snprintf(name, sizeof name, "/proc/%d/syscall", parent);
     int file = open(name, O_RDONLY | O_CLOEXEC);
     if (file < 0 || read(file, text, sizeof text - 1) < 0) fail("syscall");
     close(file);
-    return strchr(text, ' ') != NULL && atol(text) == wakes[wake_number()].call;
+    if (strchr(text, ' ') == NULL || atol(text) != wakes[wake_number()].call) return 0;
+    unsigned long at = strtoul(strrchr(text, ' '), NULL, 16);
+    if (first_at == 0) first_at = at;
+    return at == first_at;
 }
 
 // Sends when the signal before has ended a wait. At the end those who still wait are let go.

@@ -145,22 +145,27 @@ pub fn is_ignored(thread: i32, signal: i32) -> bool {
     const BY_DEFAULT: [i32; 4] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
     BY_DEFAULT.contains(&signal)
         || proc_text::read(format!("/proc/{thread}/status")).is_ok_and(|status| {
-            let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-            let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-            mask.is_some_and(|mask| (1..=64).contains(&signal) && mask >> (signal - 1) & 1 != 0)
+            (1..=64).contains(&signal) && signal_set(&status, "SigIgn:") >> (signal - 1) & 1 != 0
         })
 }
 
-/// True if a signal waits for a thread for which its process has a handler, and that it does not block; `blocked` are those
-/// that it will block, one bit each, if it does not now.
-pub fn is_to_be_handled(thread: i32, blocked: Option<u64>) -> bool {
+/// True if a thread's process has a handler for a signal.
+pub fn is_handled(thread: i32, signal: i32) -> bool {
     let Ok(status) = proc_text::read(format!("/proc/{thread}/status")) else { return false };
-    let set = |name| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
-    };
-    let blocked = blocked.unwrap_or_else(|| set("SigBlk:"));
-    (set("SigPnd:") | set("ShdPnd:")) & set("SigCgt:") & !blocked != 0
+    (1..=64).contains(&signal) && signal_set(&status, "SigCgt:") >> (signal - 1) & 1 != 0
+}
+
+/// True if a signal waits for a thread for which its process has a handler, and that it does not block.
+pub fn is_to_be_handled(thread: i32) -> bool {
+    let Ok(status) = proc_text::read(format!("/proc/{thread}/status")) else { return false };
+    let set = |name| signal_set(&status, name);
+    (set("SigPnd:") | set("ShdPnd:")) & set("SigCgt:") & !set("SigBlk:") != 0
+}
+
+/// A set of signals in `/proc/PID/status`, one bit each.
+fn signal_set(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// Stops this process, until somebody continues it.

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::injected::{Injected, Work, assemble, calls};
 use super::stack_scan;
-use crate::arch::attach::{registers, restart};
+use crate::arch::attach::registers;
+use crate::arch::attach::restart::{self, InCall};
 use crate::attach::Refusal;
 use crate::attach::filters;
 use crate::attach::threads::Threads;
@@ -66,6 +67,8 @@ pub(super) fn run(
     let mut before = until_it_can_go_on(threads, thread)?;
     let in_call = threads.in_call(thread);
     restart::keep_time(&mut before, in_call.as_ref());
+    let in_call =
+        in_call.or_else(|| restart::next_call(&before, &mut |at| instruction(thread, at)));
     if room.contains(before.pc()) || work.takes_away(before.pc()) {
         return Err(Refusal::Stuck);
     }
@@ -91,12 +94,13 @@ pub(super) fn run(
         ptrace::set_signal_mask(thread, mask).map_err(step)?;
     }
     if ended != Ended::GoneOn {
-        let is_signalled =
-            || ended == Ended::Signalled || signals::is_to_be_handled(thread, Some(mask));
-        restart::end_if(&mut before, in_call.as_ref(), is_signalled);
+        let stop = threads.status(thread);
+        if matches!(stop, Some(Status::Signal(signal)) if signals::is_handled(thread, signal)) {
+            restart::end(&mut before, in_call.as_ref());
+        }
         let step = Refusal::at("restoring its registers");
         ptrace::set_registers(thread, &before).map_err(step)?;
-        threads.remember(thread, in_call);
+        threads.remember(thread, in_call.map(InCall::moved));
     }
     let content = &room.content;
     memory::write_text(thread, room.at, content).map_err(Refusal::at("restoring its vDSO page"))
@@ -111,12 +115,7 @@ fn until_it_can_go_on(threads: &mut Threads, thread: i32) -> Result<Registers, R
             return Err(Refusal::Bits);
         }
         leave_restartable_sequence(thread, &mut before);
-        let mut word = |address| {
-            let mut word = [0; 4];
-            let read = memory::read(thread, address, &mut word);
-            read.is_ok_and(|read| read == word.len()).then(|| u32::from_le_bytes(word))
-        };
-        if registers::can_go_on(&before, &mut word) {
+        if registers::can_go_on(&before, &mut |at| instruction(thread, at)) {
             return Ok(before);
         }
         threads.resume(thread, Resume::Run);
@@ -126,6 +125,13 @@ fn until_it_can_go_on(threads: &mut Threads, thread: i32) -> Result<Registers, R
         }
     }
     Err(Refusal::Stuck)
+}
+
+/// Four bytes of a program's code.
+fn instruction(thread: i32, at: u64) -> Option<u32> {
+    let mut word = [0; 4];
+    let read = memory::read(thread, at, &mut word);
+    read.is_ok_and(|read| read == word.len()).then(|| u32::from_le_bytes(word))
 }
 
 /// How a thread stands when the work is done.

@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::listed;
-use crate::arch::attach::restart::{InCall, go_on_if, in_call};
+use crate::arch::attach::restart::{InCall, end_on_the_way, go_on_if, in_call, is_on_its_way};
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::signals;
 use clockscope_sys::wait::{self, Status};
@@ -277,24 +277,57 @@ impl Threads {
     /// Lets a thread go on from whatever it has stopped for: a signal is given to it, and one that
     /// was stopped by a signal stays so.
     pub fn resume(&mut self, thread: i32, how: Resume) {
+        self.prepare(thread);
         let Some(status) = self.status(thread) else { return };
-        let call = self.in_calls.remove(&thread);
         self.all.insert(thread, None);
         // It may have been killed since; then its end comes next.
         let _ = match status {
             Status::Event(libc::PTRACE_EVENT_STOP, signal) if is_group_stop(signal) => {
                 ptrace::listen(thread)
             }
-            Status::Signal(signal) => {
-                go_on_if(thread, call.as_ref(), || signals::is_ignored(thread, signal));
-                ptrace::resume(thread, how, signal)
-            }
-            Status::Event(libc::PTRACE_EVENT_STOP, _) => {
-                go_on_if(thread, call.as_ref(), || true);
-                ptrace::resume(thread, how, 0)
-            }
+            Status::Signal(signal) => ptrace::resume(thread, how, signal),
+            // Who wants to see its system calls sees this one.
+            Status::Syscall if matches!(how, Resume::ToSyscall) => Ok(()),
             _ => ptrace::resume(thread, how, 0),
         };
+    }
+
+    /// Has a thread that stands still go on with the call that it has stopped in.
+    fn prepare(&mut self, thread: i32) {
+        let call = self.in_calls.remove(&thread);
+        match self.status(thread) {
+            Some(Status::Signal(signal)) => {
+                go_on_if(thread, call.as_ref(), || signals::is_ignored(thread, signal));
+            }
+            Some(Status::Event(libc::PTRACE_EVENT_STOP, signal)) if !is_group_stop(signal) => {
+                go_on_if(thread, call.as_ref(), || true);
+                if let Some(call) = call.filter(|call| is_on_its_way(thread, call)) {
+                    self.see_to_call(thread, &call);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Sees a thread to the beginning of a call that it makes again, unless it stops before, for example for a signal.
+    fn see_to_call(&mut self, thread: i32, call: &InCall) {
+        let deadline = Instant::now() + STOPS_WITHIN;
+        let mut signal = 0;
+        loop {
+            self.all.insert(thread, None);
+            let goes_on = ptrace::resume(thread, Resume::ToSyscall, signal).is_ok();
+            if !goes_on || !self.wait(thread, deadline) || Instant::now() >= deadline {
+                return;
+            }
+            signal = match self.status(thread) {
+                Some(Status::Event(libc::PTRACE_EVENT_STOP, stop)) if !is_group_stop(stop) => 0,
+                Some(Status::Signal(ignored)) if signals::is_ignored(thread, ignored) => ignored,
+                Some(Status::Signal(signal)) if signals::is_handled(thread, signal) => {
+                    return end_on_the_way(thread, call);
+                }
+                _ => return,
+            }
+        }
     }
 
     /// Lets all threads go on.
@@ -333,19 +366,10 @@ impl Threads {
 
     /// Lets a thread that stands still go for good.
     pub fn detach(&mut self, thread: i32) {
-        let call = self.in_calls.remove(&thread);
-        let signal = match self.all.remove(&thread).flatten() {
-            Some(Status::Signal(signal)) => {
-                go_on_if(thread, call.as_ref(), || signals::is_ignored(thread, signal));
-                signal
-            }
-            Some(Status::Event(libc::PTRACE_EVENT_STOP, signal)) if !is_group_stop(signal) => {
-                go_on_if(thread, call.as_ref(), || true);
-                0
-            }
-            Some(_) => 0,
-            None => return,
-        };
+        self.prepare(thread);
+        let Some(status) = self.status(thread) else { return };
+        self.all.remove(&thread);
+        let signal = if let Status::Signal(signal) = status { signal } else { 0 };
         let _ = ptrace::detach_with(thread, signal);
     }
 

@@ -5,6 +5,10 @@
 //! meanwhile, that decision is lost, and the tracer has to make it. What it needs, the call and its first argument, the kernel
 //! tells only of a thread that sleeps in it (`/proc/PID/syscall`): so it is asked before each stop.
 //!
+//! A thread that makes its call again is on its way there for some microseconds, and the kernel takes a signal that comes then for one
+//! that has come before the call. So the tracer sees the thread to the call's beginning, and says that the signal has ended
+//! the call. From there on the kernel decides.
+//!
 //! Some calls a stop ends with `EINTR`, though nothing has happened to the program: `epoll_wait` and a few
 //! more (signal(7)). Where such a call waits without limit, the thread makes it again. With a limit, it would wait for longer
 //! than it was to, and is left alone.
@@ -24,11 +28,28 @@ pub(crate) struct InCall {
     arguments: [u64; 6],
     /// The instruction behind it.
     next: u64,
+    /// Whether the thread has executed something else since.
+    is_moved: bool,
 }
 
 /// The call in which a thread sleeps; `None` of one that runs, or wants to.
 pub(crate) fn in_call(thread: i32) -> Option<InCall> {
     parse(&proc_text::read(format!("/proc/{thread}/syscall")).ok()?)
+}
+
+/// The call that a thread with these registers makes with its next instruction; `word` reads an instruction of its. Perhaps it
+/// has been stopped in this call, on which the kernel then decides the same.
+pub(crate) fn next_call(
+    registers: &Registers,
+    word: &mut impl FnMut(u64) -> Option<u32>,
+) -> Option<InCall> {
+    const SVC_0: u32 = 0xd400_0001;
+    (word(registers.pc()) == Some(SVC_0)).then(|| InCall {
+        number: registers.call_number().cast_signed(),
+        arguments: std::array::from_fn(|index| registers.argument(index)),
+        next: registers.pc() + SVC,
+        is_moved: false,
+    })
 }
 
 /// The number, six arguments, the stack pointer and the next instruction.
@@ -41,7 +62,7 @@ fn parse(line: &str) -> Option<InCall> {
         *argument = words.next()??;
     }
     let number = number.parse().ok()?;
-    Some(InCall { number, arguments, next: words.nth(1)?? })
+    Some(InCall { number, arguments, next: words.nth(1)??, is_moved: false })
 }
 
 /// If a thread that stands still was stopped in a call that this has ended, and this is so: it makes the call again. Whether
@@ -49,10 +70,25 @@ fn parse(line: &str) -> Option<InCall> {
 pub(crate) fn go_on_if(thread: i32, before: Option<&InCall>, is_so: impl FnOnce() -> bool) {
     let Some(call) = before.filter(|call| call.waits_without_limit()) else { return };
     let Ok(mut registers) = ptrace::registers(thread) else { return };
-    if call.has_ended_with_eintr(&registers) && is_so() && !signals::is_to_be_handled(thread, None)
-    {
+    if call.has_ended_with_eintr(&registers) && is_so() && !signals::is_to_be_handled(thread) {
         registers.set_pc(call.next - SVC);
         registers.set_general(0, call.arguments[0]);
+        // If it was killed meanwhile, it needs nothing.
+        let _ = ptrace::set_registers(thread, &registers);
+    }
+}
+
+/// Whether a thread that stands still has to be seen to the beginning of the call that it makes again: the kernel does not
+/// know that it has been waiting.
+pub(crate) fn is_on_its_way(thread: i32, before: &InCall) -> bool {
+    (before.is_moved || before.waits_without_limit())
+        && ptrace::registers(thread).is_ok_and(|registers| before.is_made_again_by(&registers))
+}
+
+/// A handler runs before a thread that stands still makes its call again: the call has ended, if a handler always ends it.
+pub(crate) fn end_on_the_way(thread: i32, before: &InCall) {
+    if let Ok(mut registers) = ptrace::registers(thread) {
+        end(&mut registers, Some(before));
         // If it was killed meanwhile, it needs nothing.
         let _ = ptrace::set_registers(thread, &registers);
     }
@@ -68,13 +104,9 @@ pub(crate) fn keep_time(registers: &mut Registers, before: Option<&InCall>) {
 
 /// Changes the registers with which a thread goes on that a signal's handler interrupts now: a call that is never
 /// made again behind a handler ends.
-pub(crate) fn end_if(
-    registers: &mut Registers,
-    before: Option<&InCall>,
-    is_signalled: impl FnOnce() -> bool,
-) {
+pub(crate) fn end(registers: &mut Registers, before: Option<&InCall>) {
     let Some(call) = before.filter(|call| call.is_made_again_by(registers)) else { return };
-    if call.ends_by_handler() && is_signalled() {
+    if call.ends_by_handler() {
         registers.set_pc(call.next);
         registers.set_general(0, EINTR);
         registers.set_general(8, call.number.cast_unsigned());
@@ -82,17 +114,29 @@ pub(crate) fn end_if(
 }
 
 impl InCall {
+    /// The same of a thread that has executed something else.
+    pub(crate) fn moved(self) -> Self {
+        Self { is_moved: true, ..self }
+    }
+
     /// Whether the thread goes on by making the call again, with all arguments or with the time that is left.
     fn is_made_again_by(&self, registers: &Registers) -> bool {
         let number = registers.call_number();
         registers.pc() == self.next - SVC
+            && self.has_arguments(registers)
             && (number == self.number.cast_unsigned() || number == SYS_RESTART_SYSCALL)
     }
 
     fn has_ended_with_eintr(&self, registers: &Registers) -> bool {
         registers.pc() == self.next
             && registers.result() == EINTR
+            && self.has_arguments(registers)
             && registers.call_number() == self.number.cast_unsigned()
+    }
+
+    /// Whether these are the arguments, but for the first, which may be gone: the thread may have made another call since.
+    fn has_arguments(&self, registers: &Registers) -> bool {
+        (1..6).all(|index| registers.argument(index) == self.arguments[index])
     }
 
     /// Whether the kernel keeps how long it is to wait still: those for which it has a `restart_block`.
@@ -111,6 +155,7 @@ impl InCall {
     /// Whether a handler ends it, whatever its `SA_RESTART` says: signal(7).
     fn ends_by_handler(&self) -> bool {
         self.has_time_left()
+            || self.waits_without_limit()
             || matches!(
                 self.number,
                 libc::SYS_clock_nanosleep
@@ -150,6 +195,7 @@ mod tests {
 
     fn stopped(number: u64, pc: u64, result: u64) -> Registers {
         let mut registers = Registers::zero();
+        registers.set_general(2, 0xffff_c000);
         registers.set_pc(pc);
         registers.set_general(0, result);
         registers.set_general(8, number);
@@ -172,18 +218,37 @@ mod tests {
         keep_time(&mut registers, call.as_ref());
         assert_eq!(registers.call_number(), SYS_RESTART_SYSCALL);
         // A handler ends it.
-        end_if(&mut registers, call.as_ref(), || true);
+        end(&mut registers, call.as_ref());
         assert_eq!(
             (registers.pc(), registers.result(), registers.call_number()),
             (0xffff_9000_1004, EINTR, 115)
         );
         // Until a moment, or elsewhere, it is made again as it was.
         let until = parse(&LINE.replacen("0x0", "0x1", 1));
-        for (call, pc) in [(until, 0xffff_9000_1000), (call, 0xffff_9000_1004)] {
+        for (call, pc, flags) in [(until, 0xffff_9000_1000, 1), (call, 0xffff_9000_1004, 0)] {
             let mut registers = stopped(115, pc, 1);
+            registers.set_general(1, flags);
             keep_time(&mut registers, call.as_ref());
             assert_eq!(registers.call_number(), 115);
         }
+    }
+
+    #[test]
+    fn a_thread_that_begins_a_call_is_as_one_that_makes_it_again() {
+        let registers = stopped(115, 0xffff_9000_1000, 1);
+        let call = next_call(&registers, &mut |_| Some(0xd400_0001)).expect("a call");
+        assert!(call.is_made_again_by(&registers) && call.ends_by_handler());
+        assert_eq!(next_call(&registers, &mut |_| Some(0xd503_201f)), None);
+    }
+
+    #[test]
+    fn a_call_that_another_has_followed_is_not_ended() {
+        let call = parse(LINE);
+        let mut registers = stopped(115, 0xffff_9000_1000, 1);
+        registers.set_general(2, 0xffff_d000);
+        keep_time(&mut registers, call.as_ref());
+        end(&mut registers, call.as_ref());
+        assert_eq!((registers.pc(), registers.call_number()), (0xffff_9000_1000, 115));
     }
 
     #[test]
@@ -191,7 +256,7 @@ mod tests {
         let call = |number, index: usize, value| {
             let mut arguments = [0; 6];
             arguments[index] = value;
-            InCall { number, arguments, next: 4 }.waits_without_limit()
+            InCall { number, arguments, next: 4, is_moved: false }.waits_without_limit()
         };
         assert!(call(22, 3, 0xffff_ffff) && call(441, 3, 0) && call(193, 0, 0));
         assert!(!call(22, 3, 100) && !call(441, 3, 0x7ffd_0000_1000) && !call(63, 0, 0));

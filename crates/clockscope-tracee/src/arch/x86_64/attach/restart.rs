@@ -22,17 +22,35 @@ pub(crate) fn in_call(_thread: i32) -> Option<InCall> {
     None
 }
 
+/// Nothing either.
+pub(crate) fn next_call(
+    _registers: &Registers,
+    _word: &mut impl FnMut(u64) -> Option<u32>,
+) -> Option<InCall> {
+    None
+}
+
 /// Changes the registers of a thread that executes something else before it goes on with these: the kernel finds all that
 /// it needs in them.
 pub(crate) fn keep_time(_registers: &mut Registers, _before: Option<&InCall>) {}
 
 /// Changes the registers with which a thread goes on that a signal's handler interrupts now: the kernel does that.
-pub(crate) fn end_if(
-    _registers: &mut Registers,
-    _before: Option<&InCall>,
-    _is_signalled: impl FnOnce() -> bool,
-) {
+pub(crate) fn end(_registers: &mut Registers, _before: Option<&InCall>) {}
+
+impl InCall {
+    /// The same of a thread that has executed something else.
+    pub(crate) fn moved(self) -> Self {
+        self
+    }
 }
+
+/// Whether a thread has to be seen to the beginning of the call that it makes again: the kernel knows how the call ends.
+pub(crate) fn is_on_its_way(_thread: i32, _before: &InCall) -> bool {
+    false
+}
+
+/// A handler runs before a thread makes its call again: the kernel has ended the call.
+pub(crate) fn end_on_the_way(_thread: i32, _before: &InCall) {}
 
 /// If a thread that stands still was stopped in such a call, and this is so: it goes on with it. Whether it is so is
 /// asked only where it matters.
