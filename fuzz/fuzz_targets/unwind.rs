@@ -1,7 +1,7 @@
 //! Any bytes are a program's file with its unwind tables: every walk by them ends, however the stack looks.
 #![no_main]
 
-use clockscope_callers::sample::{Called, Mapping, MemoryEvent, Registers, Sample};
+use clockscope_callers::sample::{Called, FP, Mapping, MemoryEvent, Registers, SP, Sample};
 use clockscope_callers::unwind::Unwinder;
 
 /// Bytes of the copied stack, which stand before the file.
@@ -36,6 +36,13 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             let place = FILE_AT + u64::from(word[0]) * 16 + u64::from(word[1]);
             word[..8].copy_from_slice(&place.to_le_bytes());
         }
+        // Whatever a register is for, it points to code, to the stack, or nowhere.
+        let mut registers = Registers { ip: place, ..Registers::default() };
+        for (register, value) in registers.general.iter_mut().zip(words.iter().cycle().skip(start)) {
+            *register = Some([*value, STACK_AT, FILE_AT][(*value % 3) as usize]);
+        }
+        registers.general[SP] = Some(STACK_AT);
+        registers.general[FP] = Some(STACK_AT + (words[start + 1] & 0xff));
         let sample = Sample {
             called: Called::Vdso(0),
             pid: NOBODY,
@@ -43,13 +50,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             time_ns: 1,
             weight: 1,
             after_ticks: None,
-            registers: Registers {
-                ip: place,
-                sp: STACK_AT,
-                bp: STACK_AT + (words[start + 1] & 0xff),
-                bx: words[start + 2],
-                r12_15: [words[start + 3], STACK_AT, FILE_AT, 0],
-            },
+            registers,
             stack: copied,
             frame_pointers: words[..4].to_vec(),
         };

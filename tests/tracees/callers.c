@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 
@@ -159,8 +160,17 @@ int main(int count, char **arguments)
     say_path("site_compare;run_sort;run_sites;main", "clock_gettime CLOCK_MONOTONIC_COARSE", in_compare);
     say_path("site_handler;run_raise;run_sites;main", "clock_gettime CLOCK_REALTIME_COARSE", in_handler);
     say_path("site_alloca;run_sites;main", "clock_gettime CLOCK_MONOTONIC_RAW", 100 * rounds);
+#ifndef __GLIBC__ // musl reads this clock for both
+    say_path("site_gettimeofday;run_sites;main", "clock_gettime CLOCK_REALTIME", 100 * rounds);
+    say_path("site_time;run_sites;main", "clock_gettime CLOCK_REALTIME", 100 * rounds);
+#else
     say_path("site_gettimeofday;run_sites;main", "gettimeofday -", 100 * rounds);
+#ifdef SYS_time
     say_path("site_time;run_sites;main", "time -", 100 * rounds);
+#else // nor has the vDSO such a function there
+    say_path("site_time;run_sites;main", "clock_gettime CLOCK_REALTIME_COARSE", 100 * rounds);
+#endif
+#endif
     say_path("site_pool;work;pool_thread", "clock_gettime CLOCK_TAI", in_pool);
     return 0;
 }

@@ -18,7 +18,8 @@ use std::collections::HashMap;
 
 use super::managed::{Function, ManagedId, Names, Remembered};
 use super::memory::Memory;
-use super::unwind_cfi::{RBP, RSP, Registers, Stack};
+use super::sample::{FP, GENERAL, Registers, SP};
+use super::unwind_cfi::Stack;
 use layout::Layout;
 use methods::{At, Methods};
 use tables::Tables;
@@ -104,7 +105,7 @@ impl Jvm {
                 place
             }
         };
-        let (bp, sp) = (registers.general[RBP], registers.general[RSP]);
+        let (bp, sp) = (registers.general[FP], registers.general[SP]);
         let mut frame = Frame { functions: Vec::new(), is_exact: true, caller: None };
         frame.caller = match place? {
             Place::Interpreter => {
@@ -211,9 +212,9 @@ fn function(
 }
 
 fn caller(ip: u64, sp: u64, bp: u64) -> Registers {
-    let mut caller = Registers { ip, general: [None; 16] };
-    caller.general[RSP] = Some(sp);
-    caller.general[RBP] = Some(bp);
+    let mut caller = Registers { ip, general: [None; GENERAL] };
+    caller.general[SP] = Some(sp);
+    caller.general[FP] = Some(bp);
     caller
 }
 
@@ -283,7 +284,7 @@ mod tests {
                 frames += 1;
                 named += frame.functions.len();
                 match frame.caller {
-                    Some(next) if next.general[RSP] > registers.general[RSP] => registers = next,
+                    Some(next) if next.general[SP] > registers.general[SP] => registers = next,
                     _ => break,
                 }
             }

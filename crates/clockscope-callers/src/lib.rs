@@ -4,6 +4,7 @@
 //! (`sys/perf_samples.rs`). This folder turns such a copy into functions. It never touches the
 //! program.
 
+mod arch;
 mod debuginfod;
 pub mod frames;
 #[cfg(fuzzing)]

@@ -11,11 +11,12 @@ use std::rc::Rc;
 
 use object::LittleEndian as LE;
 use object::elf::{
-    ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_X86_64, FileHeader64, PF_X, PT_GNU_EH_FRAME, PT_LOAD,
-    ProgramHeader64, SHF_COMPRESSED, SHT_NOBITS, SectionHeader64,
+    ELFCLASS64, ELFDATA2LSB, ELFMAG, FileHeader64, PF_X, PT_GNU_EH_FRAME, PT_LOAD, ProgramHeader64,
+    SHF_COMPRESSED, SHT_NOBITS, SectionHeader64,
 };
 use object::pod;
 
+use super::arch::registers::MACHINE;
 use super::sample::Mapping;
 use super::symbol_table::{Symbol, SymbolTable};
 
@@ -110,7 +111,7 @@ impl Elf {
         let right = ident.magic == ELFMAG
             && ident.class == ELFCLASS64
             && ident.data == ELFDATA2LSB
-            && header.e_machine.get(LE) == EM_X86_64;
+            && header.e_machine.get(LE) == MACHINE;
         let segments =
             right.then(|| table(&bytes, header.e_phoff.get(LE), header.e_phnum.get(LE)))??;
         let sections =

@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::arch::lacks;
 use super::frames::{ModuleId, ProgramId};
 use super::hotspot::{Jvm, tables};
 use super::jit::Program;
@@ -276,11 +277,13 @@ impl Modules {
             MemoryEvent::Mapped { pid, mapping } => self.map(*pid, mapping),
             MemoryEvent::Image { pid, at } => {
                 let filling = Filling::File(self.image);
+                let end = at.saturating_add(self.image_size());
                 let Some(process) = self.processes.get_mut(pid) else { return };
                 process.image_at = Some(*at);
                 // Where a process was attached to, it was among what was mapped at the beginning.
                 if let Some(region) = process.space.at(*at).filter(|region| region.start == *at) {
-                    Rc::make_mut(&mut process.space).put(Region { filling, ..region });
+                    let end = region.end.min(end);
+                    Rc::make_mut(&mut process.space).put(Region { end, filling, ..region });
                 }
             }
             MemoryEvent::Forked { pid, parent } => {
@@ -304,6 +307,13 @@ impl Modules {
         }
         let is_dump = is_dump(&mapping.name);
         let filling = if is_dump { Filling::Other } else { self.filling(pid, mapping) };
+        // The kernel's image is moved behind ours into the same mapping, where it has a name of its own.
+        let end = match filling {
+            Filling::File(id) if id == self.image => {
+                mapping.end.min(mapping.start.saturating_add(self.image_size()))
+            }
+            _ => mapping.end,
+        };
         let Some(process) = self.processes.get_mut(&pid) else { return };
         if is_dump {
             process.dumps.extend(module_file::open(pid, mapping).map(Rc::new));
@@ -312,8 +322,16 @@ impl Modules {
         if python::is_of_python(mapping) {
             process.python.at_ns = None;
         }
-        let Mapping { start, end, offset, .. } = *mapping;
+        let Mapping { start, offset, .. } = *mapping;
         Rc::make_mut(&mut process.space).put(Region { start, end, offset, filling });
+    }
+
+    /// Bytes of clockscope's image.
+    fn image_size(&self) -> u64 {
+        match &self.modules[self.image.0].bytes {
+            Some(Bytes::Memory(bytes)) => bytes.len() as u64,
+            _ => 0,
+        }
     }
 
     fn filling(&mut self, pid: i32, mapping: &Mapping) -> Filling {
@@ -424,6 +442,9 @@ impl Modules {
         let modules = &mut self.modules;
         python.or_find(now_ns, || {
             let (symbols, evaluation, minor) = python_symbols(space, modules)?;
+            if let Some(why) = lacks::PYTHON {
+                return Some(Err(why.to_owned()));
+            }
             Some(Python::find(memory, symbols, evaluation, minor))
         })
     }

@@ -13,12 +13,13 @@ use linux_perf_event_reader::{
 use super::sample::{Called, Mapping, MemoryEvent, Registers, Sample};
 use clockscope_sys::perf_rings::Raw;
 use clockscope_sys::perf_samples as perf;
+use clockscope_sys::perf_samples::registers;
 
 /// What a record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// A sample.
-    Sample(Taken),
+    Sample(Box<Taken>),
     /// Something about the memory of a process.
     Memory(MemoryEvent),
     /// So many records found no place in the ring.
@@ -60,7 +61,7 @@ const WITH_BUILD_ID: u16 = 1 << 14;
 /// From here on values in a chain of frame pointers are marks and no addresses
 /// (`PERF_CONTEXT_MAX`, include/uapi/linux/perf_event.h, Linux 6.18).
 const MARKS_FROM: u64 = u64::MAX - 4095;
-/// Bits of `r9` at the sample probe that are the number of the counter: slots are aligned to 128 bytes.
+/// Bits of the slot's register at the sample probe that are the number of the counter: slots are aligned to 128 bytes.
 const COUNTER_MASK: u64 = 31;
 const PROT_EXEC: u32 = 4;
 
@@ -68,12 +69,12 @@ const PROT_EXEC: u32 = 4;
 #[derive(Clone, Debug)]
 pub struct Reader {
     info: RecordParseInfo,
-    /// System calls with this value in `r9` are clockscope's own.
+    /// System calls with this value in the register for it are clockscope's own.
     mark: u64,
 }
 
 impl Reader {
-    /// Makes a reader that leaves out system calls with `mark` in `r9`.
+    /// Makes a reader that leaves out system calls with this mark.
     pub fn new(mark: u64) -> Self {
         let sample_format = SampleFormat::from_bits_truncate(perf::CONTENT);
         let ids = SampleFormat::TID | SampleFormat::TIME;
@@ -85,8 +86,8 @@ impl Reader {
             branch_sample_format: BranchSampleFormat::empty(),
             read_format: ReadFormat::empty(),
             common_data_offset_from_end: Some(words(ids)),
-            sample_regs_user: perf::REGISTERS,
-            user_regs_count: count(perf::REGISTERS),
+            sample_regs_user: registers::REGISTERS,
+            user_regs_count: count(registers::REGISTERS),
             sample_regs_intr: 0,
             intr_regs_count: 0,
             id_parse_info: RecordIdParseInfo {
@@ -120,7 +121,7 @@ impl Reader {
         let event = RawEventRecord::new(kind, raw.misc, RawData::Single(raw.body), self.info);
         let time_ns = event.timestamp()?;
         let said = match event.parse().ok()? {
-            EventRecord::Sample(sample) => Said::Sample(self.sample(&sample)?),
+            EventRecord::Sample(sample) => Said::Sample(Box::new(self.sample(&sample)?)),
             EventRecord::Mmap2(map) => Said::Memory(mapped(&map)?),
             EventRecord::Fork(fork) if fork.pid != fork.ppid => {
                 Said::Memory(MemoryEvent::Forked { pid: fork.pid, parent: fork.ppid })
@@ -133,27 +134,27 @@ impl Reader {
     }
 
     fn sample(&self, sample: &SampleRecord<'_>) -> Option<Taken> {
-        let registers = sample.user_regs.as_ref()?;
-        let value = |number| registers.get(number);
+        let user = sample.user_regs.as_ref()?;
+        let value = |number| user.get(number);
         let raw = sample.raw.map(|raw| raw.as_slice().into_owned()).unwrap_or_default();
         let (called, weight, after_ticks, cost_ticks, slot, wait) =
             match raw.get(NUMBER_AT..NUMBER_AT + 8) {
                 Some(number) => {
-                    if value(perf::R9)? == self.mark {
+                    if value(registers::MARK)? == self.mark {
                         return None;
                     }
                     let number = u64::from_le_bytes(number.try_into().ok()?);
                     (Called::Syscall(u32::try_from(number).ok()?), sample.period?, None, 0, 0, None)
                 }
                 None => {
-                    let shown = value(perf::DX)?;
-                    let slot_and_counter = value(perf::R9)?;
+                    let shown = value(registers::SHOWN)?;
+                    let slot_and_counter = value(registers::SLOT)?;
                     let counter = u8::try_from(slot_and_counter & COUNTER_MASK).ok()?;
                     let slot = slot_and_counter & !COUNTER_MASK;
-                    let wait = Some(value(perf::R11)?).filter(|number| *number != 0);
+                    let wait = Some(value(registers::WAIT)?).filter(|number| *number != 0);
                     let after = Some(shown >> 32).filter(|ticks| *ticks != 0);
                     let weight = shown & u64::from(u32::MAX);
-                    (Called::Vdso(counter), weight, after, value(perf::R10)?, slot, wait)
+                    (Called::Vdso(counter), weight, after, value(registers::COST)?, slot, wait)
                 }
             };
         Some(Taken {
@@ -164,7 +165,7 @@ impl Reader {
                 time_ns: sample.timestamp?,
                 weight,
                 after_ticks,
-                registers: unwinding_registers(registers)?,
+                registers: unwinding_registers(user)?,
                 stack: stack(sample),
                 frame_pointers: sample.callchain.as_ref().map(frame_pointers).unwrap_or_default(),
             },
@@ -182,18 +183,12 @@ fn chain_fits(body: &[u8]) -> bool {
         .is_some_and(|(count, rest)| u64::from_le_bytes(*count) <= rest.len() as u64 / 8)
 }
 
-fn unwinding_registers(registers: &Regs<'_>) -> Option<Registers> {
-    let mut r12_15 = [0; 4];
-    for (number, register) in (perf::R12..).zip(&mut r12_15) {
-        *register = registers.get(number)?;
+fn unwinding_registers(user: &Regs<'_>) -> Option<Registers> {
+    let mut found = Registers { ip: user.get(registers::IP)?, ..Registers::default() };
+    for (number, of_dwarf) in registers::UNWINDING {
+        found.general[of_dwarf] = Some(user.get(number)?);
     }
-    Some(Registers {
-        ip: registers.get(perf::IP)?,
-        sp: registers.get(perf::SP)?,
-        bp: registers.get(perf::BP)?,
-        bx: registers.get(perf::BX)?,
-        r12_15,
-    })
+    Some(found)
 }
 
 /// The part of the stack that was copied.

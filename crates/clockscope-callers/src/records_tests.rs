@@ -26,11 +26,24 @@ fn read(kind: RecordType, body: &[u8]) -> Option<Record> {
     Reader::new(MARK).read(Raw { kind: kind.0, misc: 2, body })
 }
 
-/// Registers in the order of their numbers: bx, dx, bp, sp, ip, r9 to r15.
-const REGISTERS: [u64; 12] =
-    [0xb, 9 << 32 | 40, 0xb9, 0x5000, 0x1365, 0x7f00_0000_0080 + 25, 77, 3, 12, 13, 14, 15];
+/// What the registers at the sample probe say, as far as they say something; the others have 100 and their number.
+const SHOWN: [(u64, u64); 4] = [
+    (registers::SHOWN, 9 << 32 | 40),
+    (registers::SLOT, 0x7f00_0000_0080 + 25),
+    (registers::COST, 77),
+    (registers::WAIT, 3),
+];
 
-fn sample(raw: &[u8], registers: &[u64; 12]) -> Vec<u8> {
+/// The registers of a sample in the order of their numbers, with these values.
+fn registers_with(values: &[(u64, u64)]) -> Vec<u64> {
+    let numbers = (0..64).filter(|number| registers::REGISTERS >> number & 1 == 1);
+    let value = |number: u64| {
+        values.iter().find(|(own, _)| *own == number).map_or(100 + number, |(_, value)| *value)
+    };
+    numbers.map(value).collect()
+}
+
+fn sample(raw: &[u8], values: &[(u64, u64)]) -> Vec<u8> {
     let stack = [7; 64];
     let mut body = Body::new()
         .words(&[0xffff_8000_0000_1000]) // where the kernel was
@@ -39,53 +52,51 @@ fn sample(raw: &[u8], registers: &[u64; 12]) -> Vec<u8> {
         .words(&[4, u64::MAX - 511, 0x1365, 0x2001, 0x2002])
         .halves(&[u32::try_from(raw.len()).unwrap()])
         .bytes(raw);
-    body = body.words(&[2]).words(registers).words(&[64]).bytes(&stack).words(&[48]);
+    body = body.words(&[2]).words(&registers_with(values)).words(&[64]).bytes(&stack).words(&[48]);
     body.0
 }
 
 fn taken(body: &[u8]) -> Option<Taken> {
     match read(RecordType::SAMPLE, body)?.said {
-        Said::Sample(taken) => Some(taken),
+        Said::Sample(taken) => Some(*taken),
         _ => None,
     }
 }
 
 #[test]
 fn a_sample_at_the_door_says_who_called_what_and_for_how_many() {
-    let Taken { sample, cost_ticks, slot, wait } = taken(&sample(&[0; 4], &REGISTERS)).unwrap();
+    let Taken { sample, cost_ticks, slot, wait } = taken(&sample(&[0; 4], &SHOWN)).unwrap();
     assert_eq!(sample.called, Called::Vdso(25));
     assert_eq!((slot, wait), (0x7f00_0000_0080, Some(3)));
     assert_eq!((sample.pid, sample.tid, sample.time_ns), (100, 101, 123_456));
     assert_eq!((sample.weight, sample.after_ticks, cost_ticks), (40, Some(9), 77));
-    let r12_15 = [12, 13, 14, 15];
-    let registers = Registers { ip: 0x1365, sp: 0x5000, bp: 0xb9, bx: 0xb, r12_15 };
-    assert_eq!(sample.registers, registers);
+    let mut expected = Registers { ip: 100 + registers::IP, ..Registers::default() };
+    for (number, of_dwarf) in registers::UNWINDING {
+        expected.general[of_dwarf] = Some(100 + number);
+    }
+    assert_eq!(sample.registers, expected);
     assert_eq!(sample.stack, [7; 48]);
     assert_eq!(sample.frame_pointers, [0x2001, 0x2002]);
 }
 
 #[test]
 fn a_call_that_is_no_second_of_a_pair_comes_after_nothing() {
-    let mut registers = REGISTERS;
-    registers[1] = 3;
-    let taken = taken(&sample(&[0; 4], &registers)).unwrap();
+    let taken = taken(&sample(&[0; 4], &[(registers::SHOWN, 3)])).unwrap();
     assert_eq!((taken.sample.weight, taken.sample.after_ticks), (3, None));
 }
 
 #[test]
 fn a_sample_of_a_system_call_stands_for_its_period() {
     let raw = Body::new().words(&[0, 257, 1, 2, 3, 4, 5, 6]).bytes(&[0; 4]).0;
-    let taken_ = taken(&sample(&raw, &REGISTERS)).unwrap();
+    let taken_ = taken(&sample(&raw, &SHOWN)).unwrap();
     assert_eq!(taken_.sample.called, Called::Syscall(257));
     assert_eq!((taken_.sample.weight, taken_.sample.after_ticks), (6, None));
-    let mut ours = REGISTERS;
-    ours[5] = MARK;
-    assert_eq!(taken(&sample(&raw, &ours)), None);
+    assert_eq!(taken(&sample(&raw, &[(registers::MARK, MARK)])), None);
 }
 
 #[test]
 fn a_sample_that_is_cut_anywhere_gives_nothing_and_no_panic() {
-    let whole = sample(&[0; 4], &REGISTERS);
+    let whole = sample(&[0; 4], &SHOWN);
     for length in 0..whole.len() {
         assert_eq!(read(RecordType::SAMPLE, &whole[..length]), None, "{length}");
     }
@@ -93,7 +104,7 @@ fn a_sample_that_is_cut_anywhere_gives_nothing_and_no_panic() {
 
 #[test]
 fn a_sample_with_any_byte_damaged_makes_no_panic() {
-    let whole = sample(&[0; 4], &REGISTERS);
+    let whole = sample(&[0; 4], &SHOWN);
     let mut differ = 0;
     for at in 0..whole.len() {
         for value in [0, 0x7f, 0xff] {

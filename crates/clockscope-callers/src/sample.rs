@@ -2,21 +2,24 @@
 
 use std::path::PathBuf;
 
+pub use super::arch::registers::{FP, GENERAL, SP};
 pub use clockscope_model::callers::Called;
 
-/// User registers that unwinding needs: all that a called function must preserve, and where it is.
+/// The registers of a frame, as far as they are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers {
-    /// Instruction pointer; in a sample of a vDSO call the address in the shim where it was taken.
+    /// Where it goes on; in a sample of a vDSO call the address in the shim where it was taken.
     pub ip: u64,
-    /// Stack pointer. In a sample of a vDSO call the return address into the caller lies there.
-    pub sp: u64,
-    /// `rbp`.
-    pub bp: u64,
-    /// `rbx`.
-    pub bx: u64,
-    /// `r12` to `r15`.
-    pub r12_15: [u64; 4],
+    /// The general registers, as DWARF numbers them. In a sample of a vDSO call they are those of a function's first
+    /// instruction.
+    pub general: [Option<u64>; GENERAL],
+}
+
+impl Registers {
+    /// The stack pointer; 0 if it is not known.
+    pub fn sp(&self) -> u64 {
+        self.general[SP].unwrap_or(0)
+    }
 }
 
 /// One sample.
@@ -37,7 +40,7 @@ pub struct Sample {
     pub after_ticks: Option<u64>,
     /// The registers.
     pub registers: Registers,
-    /// The stack from `registers.sp` on.
+    /// The stack from the stack pointer on.
     pub stack: Vec<u8>,
     /// Return addresses that the kernel found by the frame pointers, the innermost first.
     pub frame_pointers: Vec<u64>,

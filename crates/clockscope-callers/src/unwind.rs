@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use super::arch::calls::{CALL_MAX, ends_with_call};
+use super::arch::registers::LINK;
+use super::arch::{go, lacks, registers, signals};
 use super::frames::{End, FrameAddress, ModuleId, ProgramId, Unwound};
 use super::managed::{self, ManagedId, Names};
 use super::memory::Memory;
 use super::modules::{CodeFile, FileContent, Filling, Module, Modules, Region};
 use super::python;
-use super::sample::{Called, MemoryEvent, Sample};
-use super::unwind_cfi::{RBP, RSP, Registers, Stack, Stop};
-use super::unwind_code::{self, Way};
+use super::sample::{Called, FP, GENERAL, MemoryEvent, Registers, SP, Sample};
+use super::unwind_cfi::{Stack, Stop};
+use super::unwind_code::Way;
+use super::unwind_go::NoRecord;
 use clockscope_text::foreign::Foreign;
-
-/// Most bytes before a return address that a call instruction has.
-const CALL_MAX: usize = 7;
 
 /// Unwinds stacks of any processes.
 pub struct Unwinder {
@@ -42,8 +43,8 @@ pub struct Interpreted(python::Frames);
 enum Step {
     /// With the caller: its registers, and whether a signal interrupted it there.
     Caller(Registers, bool),
-    /// Along the kernel's chain, from the frame that the register names.
-    FramePointers(Registers),
+    /// By frame pointers, from a frame with this height.
+    FramePointers(Registers, Option<u64>),
     End(End),
 }
 
@@ -217,7 +218,7 @@ impl Unwinder {
             };
             self.event(&MemoryEvent::Begun { pid, mappings });
         }
-        let stack = Stack { start: sample.registers.sp, bytes: &sample.stack };
+        let stack = Stack { start: sample.registers.sp(), bytes: &sample.stack };
         let taken = Taken { sample, stack, memory: Memory::of(pid), interpreted };
         let mut frames = Vec::new();
         let mut end = match first(sample, stack) {
@@ -259,8 +260,8 @@ impl Unwinder {
             };
             let (caller, signal) = match step {
                 Step::Caller(caller, signal) => (caller, signal),
-                Step::FramePointers(registers) => {
-                    match self.along_frame_pointers(taken, &registers, frames) {
+                Step::FramePointers(registers, height) => {
+                    match self.along_frame_pointers(taken, &registers, height, frames) {
                         Ok(caller) => (caller, false),
                         Err(end) => return end,
                     }
@@ -268,7 +269,7 @@ impl Unwinder {
                 Step::End(end) => return end,
             };
             // Whatever the tables say, a caller's frame lies above: so a walk ends.
-            let grows = caller.general[RSP] > registers.general[RSP];
+            let grows = caller.general[SP] > registers.general[SP] || is_leaf(&registers, &caller);
             if !grows && !signal {
                 return End::OtherStack;
             }
@@ -338,6 +339,9 @@ impl Unwinder {
             None => Err(Stop::Uncovered),
         };
         match found {
+            Ok((_, true)) if !signals::IN_TABLES => {
+                self.step_by_code(taken, registers, address, id, at)
+            }
             Ok((caller, is_signal)) => match entered(taken.interpreted, registers, &caller, frames)
             {
                 Some(end) => Step::End(end),
@@ -374,10 +378,11 @@ impl Unwinder {
         match code.ways.way(&code.elf, from, is_interrupted).clone() {
             Way::End if !is_interrupted => Step::End(End::Complete),
             Way::End | Way::Unknown => unknown,
-            Way::Signal => match unwind_code::interrupted(registers, taken.stack) {
+            Way::Signal => match signals::interrupted(registers, taken.stack) {
                 Some(interrupted) => Step::Caller(interrupted, true),
                 None => Step::End(End::StackTooShort),
             },
+            Way::Back(back) if back.lacks(registers) => unknown,
             Way::Back(back) => match back.caller(registers, taken.stack) {
                 None => Step::End(End::StackTooShort),
                 Some(caller) if self.is_behind_call(taken.sample, caller.ip) => {
@@ -404,6 +409,10 @@ impl Unwinder {
         let (sample, memory) = (taken.sample, &taken.memory);
         let jvm = self.modules.jvm(sample.pid, sample.time_ns, memory)?;
         jvm.has(registers.ip).then_some(())?;
+        if let Some(why) = lacks::JAVA {
+            self.unread.insert(sample.pid, why.to_owned());
+            return None;
+        }
         let frame = jvm.frame(memory, sample.time_ns, taken.stack, registers, &mut self.managed)?;
         let is_innermost = !frames.iter().any(|frame| matches!(frame, FrameAddress::Managed(_)));
         frames.extend(frame.functions.into_iter().map(FrameAddress::Managed));
@@ -445,7 +454,7 @@ impl Unwinder {
         let (sample, memory) = (taken.sample, &taken.memory);
         let names = &mut self.managed;
         let function = self.modules.v8(sample.pid, sample.time_ns).and_then(|v8| {
-            let bp = registers.general[RBP]?;
+            let bp = registers.general[FP]?;
             v8.function(memory, sample.time_ns, taken.stack, bp, names)
         });
         if let (Some(function), Some(frame)) = (function, frames.last_mut()) {
@@ -457,15 +466,19 @@ impl Unwinder {
     /// The caller of code that probably keeps a frame pointer: only if all that can be checked is as
     /// it would be then. A caller that has tables may use `rbp` for whatever it likes.
     fn by_frame_pointer(&mut self, taken: &Taken<'_>, registers: &Registers) -> Option<Registers> {
+        if let Some(why) = lacks::RUN_TIME_CODE {
+            self.unread.entry(taken.sample.pid).or_insert_with(|| why.to_owned());
+            return None;
+        }
         let Taken { sample, stack, .. } = taken;
-        let (bp, sp) = (registers.general[RBP]?, registers.general[RSP]?);
+        let (bp, sp) = (registers.general[FP]?, registers.general[SP]?);
         let caller_bp = stack.word(bp).filter(|_| bp >= sp && bp % 8 == 0)?;
         let ip = stack.word(bp.checked_add(8)?)?;
         let is_caller = (caller_bp > bp || self.has_table(sample, ip.wrapping_sub(1)))
             && self.is_behind_call(sample, ip);
-        let mut caller = Registers { ip, general: [None; 16] };
-        caller.general[RBP] = Some(caller_bp);
-        caller.general[RSP] = Some(bp + 16);
+        let mut caller = Registers { ip, general: [None; GENERAL] };
+        caller.general[FP] = Some(caller_bp);
+        caller.general[SP] = Some(bp + 16);
         is_caller.then_some(caller)
     }
 
@@ -511,17 +524,17 @@ impl Unwinder {
         &mut self,
         taken: &Taken<'_>,
         registers: &Registers,
+        height: Option<u64>,
         frames: &mut Vec<FrameAddress>,
     ) -> Result<Registers, End> {
         let Taken { sample, stack, .. } = taken;
-        let bp = registers.general[RBP].ok_or(End::OtherStack)?;
-        if let (Some(saved), Some(ip)) = (stack.word(bp), stack.word(bp.wrapping_add(8))) {
-            let mut caller = Registers { ip, general: [None; 16] };
-            caller.general[RBP] = Some(saved);
-            caller.general[RSP] = Some(bp.wrapping_add(16));
-            return Ok(caller);
-        }
-        let chain = chain_from(sample, *stack, bp).ok_or(End::OtherStack)?;
+        let is_innermost = frames.len() == 1;
+        let fp = match go::record(registers, *stack, height, is_innermost) {
+            Ok(caller) => return Ok(caller),
+            Err(NoRecord::NotCopied(fp)) => fp,
+            Err(NoRecord::Unsound) => return Err(End::OtherStack),
+        };
+        let chain = chain_from(sample, *stack, fp).ok_or(End::OtherStack)?;
         for ip in chain {
             let address = ip.wrapping_sub(1);
             let Some((id, at, is_first)) = self.go_code(sample, address) else {
@@ -562,7 +575,7 @@ fn entered(
     frames: &mut Vec<FrameAddress>,
 ) -> Option<End> {
     let Interpreted(of) = interpreted?;
-    let frame = registers.general[RSP]?..caller.general[RSP]?;
+    let frame = registers.general[SP]?..caller.general[SP]?;
     frame.contains(&of.entry?).then_some(())?;
     frames.pop();
     continued(of, frames)
@@ -577,43 +590,37 @@ fn in_go(
     stack: Stack<'_>,
     frames: &[FrameAddress],
 ) -> Step {
-    let Some(go) = &code.go else { return Step::FramePointers(*registers) };
-    let Some(function) = go.function(at) else { return Step::FramePointers(*registers) };
+    let found = code.go.as_ref().and_then(|go| Some((go, go.function(at)?)));
+    let Some((go, function)) = found else { return Step::FramePointers(*registers, None) };
     if function.is_first {
         return Step::End(End::Complete);
     }
-    let is_bare = frames.len() == 1 && go.height(&function, at) == Some(0);
-    let caller = is_bare.then(|| {
-        let sp = registers.general[RSP]?;
-        let mut caller = Registers { ip: stack.word(sp)?, ..*registers };
-        caller.general[RSP] = Some(sp.checked_add(8)?);
-        Some(Step::Caller(caller, false))
-    });
-    caller.flatten().unwrap_or(Step::FramePointers(*registers))
+    let is_innermost = frames.len() == 1;
+    let height = (is_innermost || go::BY_HEIGHT).then(|| go.height(&function, at)).flatten();
+    let is_bare = is_innermost && height == Some(0);
+    let caller = is_bare.then(|| registers::caller(registers, stack)).flatten();
+    caller.map_or(Step::FramePointers(*registers, height), |caller| Step::Caller(caller, false))
+}
+
+/// Whether a function that has called none yet, and has no frame, goes back to its caller.
+fn is_leaf(registers: &Registers, caller: &Registers) -> bool {
+    let link = LINK.and_then(|number| registers.general[number]);
+    link.is_some() && caller.general[SP] == registers.general[SP]
 }
 
 /// The registers of the frame to begin with.
 fn first(sample: &Sample, stack: Stack<'_>) -> Option<Registers> {
-    let from = &sample.registers;
-    let mut registers = Registers { ip: from.ip, general: [None; 16] };
-    registers.general[3] = Some(from.bx);
-    registers.general[RBP] = Some(from.bp);
-    registers.general[RSP] = Some(from.sp);
-    for (number, value) in (12..).zip(from.r12_15) {
-        registers.general[number] = Some(value);
+    match sample.called {
+        Called::Vdso(_) => registers::caller(&sample.registers, stack),
+        Called::Syscall(_) => Some(sample.registers),
     }
-    if matches!(sample.called, Called::Vdso(_)) {
-        registers.ip = stack.word(from.sp)?;
-        registers.general[RSP] = Some(from.sp.checked_add(8)?);
-    }
-    Some(registers)
 }
 
 /// The part of the kernel's chain that begins with the frame at `bp`.
 fn chain_from<'a>(sample: &'a Sample, stack: Stack<'_>, bp: u64) -> Option<&'a [u64]> {
     let own = usize::from(sample.frame_pointers.first() == Some(&sample.registers.ip));
     let chain = sample.frame_pointers.get(own..)?;
-    let mut frame = sample.registers.bp;
+    let mut frame = sample.registers.general[FP]?;
     for passed in 0..=chain.len() {
         if frame == bp {
             return chain.get(passed..).filter(|chain| !chain.is_empty());
@@ -627,39 +634,6 @@ fn chain_from<'a>(sample: &'a Sample, stack: Stack<'_>, bp: u64) -> Option<&'a [
 fn is_entry(at: u64, entry: u64) -> bool {
     const LONGEST: u64 = 64;
     at.checked_sub(entry).is_some_and(|behind| behind < LONGEST)
-}
-
-/// Whether bytes end with a call: direct, or through a register or memory.
-fn ends_with_call(bytes: &[u8]) -> bool {
-    let direct = bytes.len() >= 5 && bytes[bytes.len() - 5] == 0xe8;
-    let indirect = (2..=7.min(bytes.len())).any(|length| {
-        let call = &bytes[bytes.len() - length..];
-        let mode_at = if call[0] == 0xff { 1 } else { 2 };
-        let opcode =
-            call.get(mode_at - 1) == Some(&0xff) && (mode_at == 1 || call[0] & 0xf0 == 0x40);
-        opcode
-            && call.get(mode_at).is_some_and(|mode| {
-                indirect_length(*mode, call.get(mode_at + 1)) == Some(length - mode_at + 1)
-            })
-    });
-    direct || indirect
-}
-
-/// Length of `call r/m64` from its opcode on, or `None` if the mode means another instruction.
-fn indirect_length(mode: u8, scale: Option<&u8>) -> Option<usize> {
-    if mode >> 3 & 7 != 2 {
-        return None;
-    }
-    let (kind, register) = (mode >> 6, mode & 7);
-    let has_scale = kind != 3 && register == 4;
-    let without_base = has_scale && scale.is_some_and(|scale| scale & 7 == 5);
-    let offset = match kind {
-        0 if register == 5 || without_base => 4,
-        1 => 1,
-        2 => 4,
-        _ => 0,
-    };
-    Some(2 + usize::from(has_scale) + offset)
 }
 
 fn end(stop: Stop, module: ModuleId) -> End {

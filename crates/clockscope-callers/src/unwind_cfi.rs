@@ -16,10 +16,11 @@ use gimli::{
     BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, Encoding, EndianSlice,
     Evaluation, EvaluationResult, FrameDescriptionEntry, LittleEndian, Location, ParsedEhFrameHdr,
     Register, RegisterRule, UnwindContext, UnwindExpression, UnwindOffset, UnwindSection, Value,
-    X86_64,
 };
 
+use super::arch::registers::{self, LINK, PRESERVED, RETURN, VENDOR};
 use super::module_file::{Elf, Section};
+use super::sample::{GENERAL, Registers, SP};
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -31,23 +32,6 @@ const INDEX_MAX: usize = 4 << 20;
 const EXPRESSION_STEPS: u32 = 1000;
 /// Rows that are remembered, for each module.
 const CACHE_MAX: usize = 8192;
-
-/// Number of general registers, as DWARF counts them.
-const GENERAL: usize = 16;
-/// `rbp` as DWARF counts.
-pub(super) const RBP: usize = 6;
-/// `rsp` as DWARF counts.
-pub(super) const RSP: usize = 7;
-/// What a function leaves as it found it: `rbx`, `rbp`, `r12` to `r15`.
-pub(super) const PRESERVED: [usize; 6] = [3, RBP, 12, 13, 14, 15];
-
-/// The registers of a frame, as far as they are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Registers {
-    /// Where it goes on.
-    pub(super) ip: u64,
-    pub(super) general: [Option<u64>; GENERAL],
-}
 
 /// The bytes of a stack from the stack pointer on.
 #[derive(Clone, Copy, Debug)]
@@ -232,12 +216,14 @@ impl Frames {
 fn eh_frame(bytes: &[u8]) -> EhFrame<Bytes<'_>> {
     let mut section = EhFrame::new(bytes, LittleEndian);
     section.set_address_size(8);
+    section.set_vendor(VENDOR);
     section
 }
 
 fn debug_frame(bytes: &[u8]) -> DebugFrame<Bytes<'_>> {
     let mut section = DebugFrame::new(bytes, LittleEndian);
     section.set_address_size(8);
+    section.set_vendor(VENDOR);
     section
 }
 
@@ -356,8 +342,10 @@ fn row_of<'a, S: UnwindSection<Bytes<'a>>>(
             registers.push((number, rule(found.clone())?));
         }
     }
-    let caller = match row.register(X86_64::RA) {
+    let caller = match row.register(RETURN) {
         Some(RegisterRule::Undefined) => None,
+        // It is still in its register, where there is one for it.
+        None if LINK.is_some() => Some(Rule::Same),
         None => return Err(Stop::Damaged),
         Some(found) => Some(rule(found)?),
     };
@@ -382,16 +370,22 @@ impl Row {
             Rule::IsExpression(expression) => frame.evaluate(expression, None)?,
             _ => return Err(Stop::Damaged),
         };
-        let ip = frame.value(rule, None, cfa)?.ok_or(Stop::Damaged)?;
+        let link = LINK.and_then(|number| registers.general[number]);
+        let word = frame.value(rule, link, cfa)?.ok_or(Stop::Damaged)?;
+        let ip = registers::return_address(word);
         let mut caller = Registers { ip, general: [None; GENERAL] };
         for number in PRESERVED {
             caller.general[number] = registers.general[number];
         }
-        caller.general[RSP] = Some(cfa);
+        caller.general[SP] = Some(cfa);
         for (number, rule) in &self.registers {
             // A register that cannot be read is unknown, which matters only if it is needed.
             caller.general[*number] =
                 frame.value(rule, registers.general[*number], cfa).unwrap_or(None);
+        }
+        // The call has written its own return address there.
+        if let Some(number) = LINK {
+            caller.general[number] = None;
         }
         Ok(caller)
     }

@@ -8,18 +8,26 @@
 //! Go 1.18 to 1.26: `src/internal/abi/symtab.go`, `pcHeader` and `step` in `src/runtime/symtab.go`,
 //! `_func` in `src/runtime/runtime2.go`
 
+use super::arch::go::FIRST;
 use super::module_file::Elf;
 
 /// Of Go 1.18 and 1.19.
 const MAGIC_18: u32 = 0xffff_fff0;
 /// Of Go 1.20 and later.
 const MAGIC_20: u32 = 0xffff_fff1;
-/// The function that the kernel starts in a program that only Go has linked.
-const FIRST: &str = "_rt0_amd64_linux";
 /// Most bytes of a name.
 const NAME_MAX: usize = 4096;
 /// Most steps in a table of one function.
 const STEPS_MAX: usize = 1 << 16;
+
+/// Why the record that a frame pointer points to does not say who has called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoRecord {
+    /// It lies here, where nothing was copied.
+    NotCopied(u64),
+    /// It may be another function's.
+    Unsound,
+}
 
 /// The table that Go's own runtime unwinds by.
 pub(super) struct GoTable {
@@ -33,6 +41,8 @@ struct Table {
     names: usize,
     steps: usize,
     index: usize,
+    /// Bytes of which addresses of code are multiples.
+    quantum: u64,
     /// Where in a function's record `funcID` and the flags stand.
     flags: usize,
 }
@@ -72,7 +82,8 @@ impl GoTable {
         self.table.as_ref()?.function(at)
     }
 
-    /// How far the stack pointer is below the function's return address.
+    /// How far the stack pointer is below the function's return address, or where that is in a register below the
+    /// caller's stack pointer.
     pub(super) fn height(&self, function: &GoFunction, at: u64) -> Option<u64> {
         self.table.as_ref()?.height(function, at)
     }
@@ -94,6 +105,7 @@ impl Table {
             names: offset(32)?,
             steps: offset(56)?,
             index: offset(64)?,
+            quantum: u64::from(*bytes.get(6)?),
             flags,
             bytes,
         };
@@ -145,7 +157,7 @@ impl Table {
             }
             let change = i64::try_from(delta >> 1).ok()?;
             value += if delta & 1 == 0 { change } else { -change - 1 };
-            end = end.checked_add(varint(&mut rest)?)?;
+            end = end.checked_add(varint(&mut rest)?.checked_mul(self.quantum)?)?;
             if at < end {
                 return u64::try_from(value).ok();
             }

@@ -16,31 +16,9 @@ use aya_obj::generated::{
     HW_BREAKPOINT_X, PERF_EVENT_IOC_SET_OUTPUT, PERF_FLAG_FD_CLOEXEC, perf_event_attr,
 };
 
+pub use super::arch::perf as registers;
 use super::perf_rings::Ring;
 use super::{check, descriptor};
-
-/// Registers in a sample, in this order, by their numbers in arch/x86/include/uapi/asm/perf_regs.h
-/// (Linux 6.18): `rbx`, `rdx`, `rbp`, `rsp`, `rip`, `r9` to `r15`.
-pub const REGISTERS: u64 =
-    1 << BX | 1 << DX | 1 << BP | 1 << SP | 1 << IP | 0b111 << R9 | 0b1111 << R12;
-/// Number of `rbx` in [`REGISTERS`].
-pub const BX: u64 = 1;
-/// Number of `rdx` in [`REGISTERS`].
-pub const DX: u64 = 3;
-/// Number of `rbp` in [`REGISTERS`].
-pub const BP: u64 = 6;
-/// Number of `rsp` in [`REGISTERS`].
-pub const SP: u64 = 7;
-/// Number of `rip` in [`REGISTERS`].
-pub const IP: u64 = 8;
-/// Number of `r9` in [`REGISTERS`].
-pub const R9: u64 = 17;
-/// Number of `r10` in [`REGISTERS`].
-pub const R10: u64 = 18;
-/// Number of `r11` in [`REGISTERS`].
-pub const R11: u64 = 19;
-/// That of `r12`; those of `r13` to `r15` follow.
-pub const R12: u64 = 20;
 
 /// What a sample holds, in the order of the record: `PERF_SAMPLE_IP`, `TID`, `TIME`, `CALLCHAIN`,
 /// `PERIOD`, `RAW`, `REGS_USER`, `STACK_USER`.
@@ -126,7 +104,7 @@ impl SampledEvent {
                 event.__bindgen_anon_1.sample_period = 1;
                 event.bp_type = HW_BREAKPOINT_X;
                 event.__bindgen_anon_3.bp_addr = address;
-                event.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
+                event.__bindgen_anon_4.bp_len = registers::BREAKPOINT_BYTES;
                 event.set_exclude_kernel(1);
                 event.set_remove_on_exec(1);
                 event
@@ -153,7 +131,7 @@ fn sampling(kind: perf_type_id, config: u64) -> perf_event_attr {
     let mut event = attributes(kind, config);
     event.__bindgen_anon_2.wakeup_watermark = 1;
     event.sample_type = CONTENT;
-    event.sample_regs_user = REGISTERS;
+    event.sample_regs_user = registers::REGISTERS;
     event.sample_stack_user = STACK_BYTES;
     event.set_inherit(1);
     event.set_mmap(1);

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clockscope_callers::frames::{FrameAddress, Unwound};
 use clockscope_callers::modules::mappings_of;
-use clockscope_callers::sample::{Called, MemoryEvent, Registers, Sample};
+use clockscope_callers::sample::{Called, FP, MemoryEvent, Registers, SP, Sample};
 use clockscope_callers::symbols::{Name, Symbols};
 use clockscope_callers::unwind::Unwinder;
 use clockscope_sys::ptrace::{self, Resume};
@@ -140,6 +140,11 @@ fn sample_of(pid: i32, thread: i32, copied: usize) -> Sample {
     let mut stack = vec![0; copied];
     let length = memory::read(pid, found.rsp, &mut stack).expect("read its stack");
     stack.truncate(length);
+    let mut registers = Registers { ip: found.rip - 1, ..Registers::default() };
+    let preserved = [found.rbx, found.rbp, found.rsp, found.r12, found.r13, found.r14, found.r15];
+    for (number, value) in [3, FP, SP, 12, 13, 14, 15].into_iter().zip(preserved) {
+        registers.general[number] = Some(value);
+    }
     Sample {
         called: Called::Vdso(0),
         pid,
@@ -147,13 +152,7 @@ fn sample_of(pid: i32, thread: i32, copied: usize) -> Sample {
         time_ns: 1,
         weight: 1,
         after_ticks: None,
-        registers: Registers {
-            ip: found.rip - 1,
-            sp: found.rsp,
-            bp: found.rbp,
-            bx: found.rbx,
-            r12_15: [found.r12, found.r13, found.r14, found.r15],
-        },
+        registers,
         stack,
         frame_pointers: chain(pid, found.rbp),
     }

@@ -6,6 +6,7 @@
 //! | `registers.rs` | the registers of a stopped tracee |
 //! | `raw_syscall.rs` | the instruction that enters the kernel |
 //! | `counter.rs` | the counter: reading it, and loops around that |
+//! | `perf.rs` | registers in the samples of perf |
 //! | `machine.rs` | what the CPU says of itself and of its host; names of the vDSO |
 
 #[cfg(target_arch = "aarch64")]
@@ -14,6 +15,10 @@ mod aarch64;
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
+pub use aarch64::perf;
+#[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::{counter, machine, raw_syscall, registers};
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::perf;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{counter, machine, raw_syscall, registers};

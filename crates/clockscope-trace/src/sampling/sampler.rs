@@ -250,9 +250,8 @@ impl Sampler {
 
     /// What a thread that waits executes by an interpreter.
     fn read_held(&mut self, record: &Record) -> Option<Interpreted> {
-        let Said::Sample(Taken { sample, slot, wait: Some(number), .. }) = &record.said else {
-            return None;
-        };
+        let Said::Sample(taken) = &record.said else { return None };
+        let Taken { sample, slot, wait: Some(number), .. } = &**taken else { return None };
         let unwinder = &mut self.unwinder;
         let read = |thread| unwinder.interpreted(sample.pid, sample.time_ns, thread);
         self.holds.read(sample.pid, *slot, *number, read)

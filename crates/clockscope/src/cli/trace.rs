@@ -244,9 +244,6 @@ impl TraceArgs {
         if let Err(error) = Column::parse_list(&self.columns) {
             return Some(format!("-U {}: {error}", self.columns.join(",")));
         }
-        if let Some(lacks) = lacks::CALLERS.filter(|_| self.callers.is_some()) {
-            return Some(format!("--callers: {lacks}"));
-        }
         if let Some(refused) = self.via_refused() {
             return Some(refused);
         }
@@ -307,7 +304,6 @@ impl TraceArgs {
         let implied = self.top
             || self.flamegraph.is_some()
             || matches!(self.format, TraceFormat::Html | TraceFormat::Folded | TraceFormat::Pprof);
-        let implied = implied && lacks::CALLERS.is_none();
         self.callers.or_else(|| implied.then_some(CallersOf::Vdso))
     }
 }

@@ -11,13 +11,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::support::builds::{self, Link};
 use crate::support::printed::{Key, Printed};
 use crate::support::running::{Report, rows, trace};
 use crate::support::servers;
+use crate::support::true_callers::{
+    Verdict, Way, index, judge, percent, plain_name, share_of, ways,
+};
 use serde_json::Value;
 
 /// What is asked for.
@@ -41,80 +43,6 @@ pub(crate) fn demand() -> Demand {
 
 /// Samples of each clock among them.
 const ENOUGH_OF_A_CLOCK: u64 = 200;
-/// Share of samples that must have the true caller.
-const TRUE_CALLERS: f64 = 0.99;
-
-/// A way to a call as a program says it.
-#[derive(Clone, Debug)]
-struct Way {
-    /// Names of the functions, the caller first; whether it is there only where inlined functions
-    /// are known.
-    frames: Vec<(String, bool)>,
-    key: Key,
-    calls: u64,
-}
-
-impl Way {
-    /// Reads `path LEAF;...;ROOT FUNCTION CLOCK N`.
-    fn parse(line: &str) -> Option<Self> {
-        let words: Vec<&str> = line.strip_prefix("path ")?.split(' ').collect();
-        let [path, function, clock, calls] = words[..] else { return None };
-        let mut frames = Vec::new();
-        for frame in path.split(';') {
-            let (name, times) = frame.split_once('*').unwrap_or((frame, "1"));
-            let times: usize = times.parse().expect("a number of frames");
-            let plain = name.strip_prefix('+');
-            let one = (plain.unwrap_or(name).to_owned(), plain.is_some());
-            frames.extend(std::iter::repeat_n(one, times));
-        }
-        let key = (function.to_owned(), clock.to_owned());
-        Some(Self { frames, key, calls: calls.parse().expect("a number of calls") })
-    }
-
-    /// Its functions, as they are known with and without debugging information.
-    fn names(&self, inlines: bool) -> Vec<&str> {
-        let known = self.frames.iter().filter(|(_, inlined)| inlines || !inlined);
-        known.map(|(name, _)| name.as_str()).collect()
-    }
-}
-
-/// What a program says of its ways.
-fn ways(output: &str) -> Vec<Way> {
-    let ways: Vec<Way> = output.lines().filter_map(Way::parse).collect();
-    assert!(!ways.is_empty(), "no ways: {output:?}");
-    ways
-}
-
-/// A function's name without what languages put around it: `<T as shop::Site>::read::h0123` and
-/// `main.(*wall).read` are `read`.
-fn plain_name(name: &str) -> String {
-    let mut plain = String::new();
-    let mut depth = 0_usize;
-    for c in name.chars() {
-        match c {
-            '<' | '(' | '[' | '{' => depth += 1,
-            '>' | ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            _ if depth == 0 => plain.push(c),
-            _ => {}
-        }
-    }
-    let plain = plain.trim_end_matches(" const").trim();
-    let is_hash = |part: &str| {
-        part.len() == 17
-            && part.starts_with('h')
-            && part[1..].chars().all(|c| c.is_ascii_hexdigit())
-    };
-    let parts: Vec<&str> = plain.split("::").filter(|part| !is_hash(part)).collect();
-    let last = parts.last().copied().unwrap_or("");
-    // C++ may say the type before the name, C compilers a kind of clone behind, Go a package before.
-    let last = last.rsplit(' ').next().unwrap_or(last);
-    let go = ["main.", "runtime.", "time.", "sort.", "sync."];
-    match go.iter().any(|package| name.starts_with(package)) {
-        true => last.rsplit('.').next().unwrap_or(last).to_owned(),
-        false => last.split('.').next().unwrap_or(last).to_owned(),
-    }
-}
-
 #[test]
 fn names_of_all_languages_are_made_plain() {
     for (name, plain) in [
@@ -131,171 +59,6 @@ fn names_of_all_languages_are_made_plain() {
     ] {
         assert_eq!(plain_name(name), plain, "{name}");
     }
-}
-
-/// The samples of one report, compared with what the program said.
-#[derive(Debug, Default)]
-struct Verdict {
-    samples: u64,
-    /// The caller is right.
-    right: u64,
-    /// So is all that is known of the stack.
-    consistent: u64,
-    /// And it is all there.
-    complete: u64,
-    /// Samples of each way, in the order of the ways.
-    of_way: Vec<u64>,
-    /// Calls that these stand for.
-    calls_of_way: Vec<f64>,
-    /// What was wrong, and how often.
-    wrong: BTreeMap<String, u64>,
-}
-
-/// What a frame is, for somebody who knows the program.
-enum Frame {
-    /// A function of the program, by its plain name.
-    Own(String),
-    /// Something in it that has no name.
-    Nameless,
-    /// A function of a library, or of a runtime.
-    Foreign,
-}
-
-fn frame_of(row: &Value, own: &[String], source: &str, program: &str) -> Frame {
-    let module = row["module"].as_str().unwrap_or("");
-    match row["function"].as_str() {
-        Some(name) => {
-            let name = plain_name(name);
-            let in_source = row["file"].as_str().is_some_and(|file| file.ends_with(source));
-            // A closure has no name of its own.
-            let is_own = own.contains(&name) || in_source && !name.is_empty();
-            if is_own { Frame::Own(name) } else { Frame::Foreign }
-        }
-        None if module.is_empty() || module.ends_with(program) => Frame::Nameless,
-        None => Frame::Foreign,
-    }
-}
-
-/// Compares each stack of the report with the ways of its call.
-fn judge(report: &Report, ways: &[Way], source: &str, program: &Path, inlines: bool) -> Verdict {
-    let callers = report.field("callers");
-    let frames: Vec<&Value> = rows(&callers["frames"]).collect();
-    let called: Vec<&Value> = rows(&callers["called"]).collect();
-    let file = program.file_name().expect("has a name").to_string_lossy().into_owned();
-    let own: Vec<String> =
-        ways.iter().flat_map(|way| way.frames.iter().map(|(name, _)| name.clone())).collect();
-    let mut verdict = Verdict {
-        of_way: vec![0; ways.len()],
-        calls_of_way: vec![0.0; ways.len()],
-        ..Verdict::default()
-    };
-    for stack in rows(&callers["stacks"]) {
-        let samples = stack["samples"].as_u64().expect("a number of samples");
-        let row = called[index(&stack["called"])];
-        let clock = row["clock"].as_str().unwrap_or("-");
-        let key = (row["name"].as_str().expect("a name").to_owned(), clock.to_owned());
-        if !ways.iter().any(|way| way.key == key) {
-            continue;
-        }
-        let mut names = Vec::new();
-        for frame in rows(&stack["frames"]) {
-            match frame_of(frames[index(frame)], &own, source, &file) {
-                Frame::Own(name) => names.push(name),
-                Frame::Nameless => names.push("?".to_owned()),
-                Frame::Foreign => {}
-            }
-        }
-        verdict.samples += samples;
-        let calls = stack["calls"].as_f64().expect("a number of calls");
-        verdict.add(ways, &key, &names, inlines, samples, calls);
-    }
-    verdict
-}
-
-fn index(value: &Value) -> usize {
-    usize::try_from(value.as_u64().expect("an index")).expect("an index")
-}
-
-impl Verdict {
-    fn add(
-        &mut self,
-        ways: &[Way],
-        key: &Key,
-        names: &[String],
-        inlines: bool,
-        samples: u64,
-        calls: f64,
-    ) {
-        let of_call = || ways.iter().enumerate().filter(|(_, way)| way.key == *key);
-        let agrees = |way: &Way| {
-            let true_names = way.names(inlines);
-            names.iter().zip(&true_names).all(|(name, truth)| name == truth)
-        };
-        if of_call().any(|(_, way)| names.first().is_some_and(|name| name == way.names(inlines)[0]))
-        {
-            self.right += samples;
-        }
-        let found = of_call().find(|(_, way)| !names.is_empty() && agrees(way));
-        match found {
-            Some((number, way)) => {
-                self.consistent += samples;
-                self.of_way[number] += samples;
-                self.calls_of_way[number] += calls;
-                if names.len() >= way.names(inlines).len() {
-                    self.complete += samples;
-                }
-            }
-            None => {
-                *self
-                    .wrong
-                    .entry(format!("{} {}: {}", key.0, key.1, names.join(";")))
-                    .or_default() += samples
-            }
-        }
-    }
-
-    /// What was wrong most often.
-    fn worst(&self) -> String {
-        let mut wrong: Vec<_> = self.wrong.iter().collect();
-        wrong.sort_by_key(|(_, samples)| std::cmp::Reverse(**samples));
-        let mut text = format!(
-            "{} samples, {} right, {} consistent, {} complete\n",
-            self.samples, self.right, self.consistent, self.complete
-        );
-        for (stack, samples) in wrong.into_iter().take(12) {
-            let _ = writeln!(text, "{samples} x {stack}");
-        }
-        text
-    }
-
-    /// Says what was found.
-    fn print(&self, name: &str) {
-        let of = |part| percent(part, self.samples);
-        println!(
-            "{name}: {} samples, true callers {:.3} %, true stacks {:.3} %, whole stacks {:.3} %",
-            self.samples,
-            of(self.right),
-            of(self.consistent),
-            of(self.complete)
-        );
-    }
-
-    #[track_caller]
-    fn assert_true_callers(&self) {
-        let least = |share: f64| share_of(self.samples, share);
-        assert!(self.right >= least(TRUE_CALLERS), "true callers: {}", self.worst());
-        assert!(self.consistent >= least(TRUE_CALLERS), "true stacks: {}", self.worst());
-    }
-}
-
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn share_of(samples: u64, share: f64) -> u64 {
-    (samples as f64 * share).floor() as u64
-}
-
-#[expect(clippy::cast_precision_loss)]
-fn percent(part: u64, of: u64) -> f64 {
-    part as f64 * 100.0 / of as f64
 }
 
 /// What a language's runtime reads for itself, which the program does not count.

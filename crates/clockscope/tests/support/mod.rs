@@ -17,6 +17,7 @@ pub(crate) mod serve;
 pub(crate) mod servers;
 pub(crate) mod terminal;
 pub(crate) mod tracefs;
+pub(crate) mod true_callers;
 
 use std::path::PathBuf;
 

@@ -1,7 +1,5 @@
 //! What is not there on this architecture, and what to do instead; `None`: it is there.
 
-/// Sampling callers.
-pub const CALLERS: Option<&str> = Some("on arm64 callers are not sampled; count without them");
 /// Counting system calls by code in the program.
 pub const SITES: Option<&str> =
     Some("on arm64 no code in the program counts system calls; try --via bpf");

@@ -1,6 +1,4 @@
 //! What is not there on this architecture, and what to do instead; `None`: it is there.
 
-/// Sampling callers.
-pub const CALLERS: Option<&str> = None;
 /// Counting system calls by code in the program.
 pub const SITES: Option<&str> = None;

@@ -1,7 +1,12 @@
+use super::super::registers::GENERAL;
+use super::super::signals::interrupted;
 use super::*;
+use crate::sample::Registers;
+use crate::unwind_cfi::Stack;
+use crate::unwind_code::{INSTRUCTIONS_MAX, Way, Ways};
 
 const AT: u64 = 0x1000;
-const SP: u64 = 0x7ffe_0000_0000;
+const STACK: u64 = 0x7ffe_0000_0000;
 
 /// The way from the first of these bytes on.
 fn way(bytes: &[u8], ends: &[u64]) -> Way {
@@ -17,13 +22,13 @@ fn way(bytes: &[u8], ends: &[u64]) -> Way {
 fn caller(bytes: &[u8]) -> Option<Registers> {
     let Way::Back(back) = way(bytes, &[]) else { return None };
     let stack: Vec<u8> = (0..32_u64).flat_map(u64::to_le_bytes).collect();
-    let mut registers = Registers { ip: AT, general: [None; 16] };
+    let mut registers = Registers { ip: AT, general: [None; GENERAL] };
     for number in PRESERVED {
         registers.general[number] = Some(100 + number as u64);
     }
-    registers.general[RSP] = Some(SP);
-    registers.general[RBP] = Some(SP + 64);
-    back.caller(&registers, Stack { start: SP, bytes: &stack })
+    registers.general[SP] = Some(STACK);
+    registers.general[FP] = Some(STACK + 64);
+    back.caller(&registers, Stack { start: STACK, bytes: &stack })
 }
 
 /// Return address, stack pointer in words, `rbx`, `rbp`, `r12`.
@@ -31,12 +36,12 @@ type Found = (u64, u64, Option<u64>, Option<u64>, Option<u64>);
 
 fn found(bytes: &[u8]) -> Option<Found> {
     let caller = caller(bytes)?;
-    let sp = (caller.general[RSP]? - SP) / 8;
-    Some((caller.ip, sp, caller.general[3], caller.general[RBP], caller.general[12]))
+    let sp = (caller.general[SP]? - STACK) / 8;
+    Some((caller.ip, sp, caller.general[3], caller.general[FP], caller.general[12]))
 }
 
 /// `rbp` where it stays as it is.
-const OWN: Option<u64> = Some(SP + 64);
+const OWN: Option<u64> = Some(STACK + 64);
 
 #[test]
 fn clock_gettime_of_musl_returns_behind_a_branch() {
@@ -145,13 +150,13 @@ fn a_handler_returns_to_what_the_signal_interrupted() {
     assert_eq!(way(&[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05], &[]), Way::Signal);
     assert_eq!(way(&[0xb8, 0x0e, 0, 0, 0, 0x0f, 0x05], &[]), Way::Unknown);
     let stack: Vec<u8> = (0..32_u64).flat_map(u64::to_le_bytes).collect();
-    let mut registers = Registers { ip: AT, general: [None; 16] };
-    registers.general[RSP] = Some(SP);
-    let before = interrupted(&registers, Stack { start: SP, bytes: &stack }).unwrap();
+    let mut registers = Registers { ip: AT, general: [None; GENERAL] };
+    registers.general[SP] = Some(STACK);
+    let before = interrupted(&registers, Stack { start: STACK, bytes: &stack }).unwrap();
     // As in `struct sigcontext`: r8 first, which stands behind five words.
     let general = |number: usize| before.general[number];
-    assert_eq!([general(8), general(15), general(RBP), general(3)], [5, 12, 15, 16].map(Some));
-    assert_eq!((general(RSP), before.ip), (Some(20), 21));
+    assert_eq!([general(8), general(15), general(FP), general(3)], [5, 12, 15, 16].map(Some));
+    assert_eq!((general(SP), before.ip), (Some(20), 21));
 }
 
 mod any_bytes {
@@ -176,10 +181,10 @@ mod any_bytes {
         ) {
             let way = way(&bytes, &[AT + 7]);
             if let Way::Back(back) = way {
-                let stack = Stack { start: SP, bytes: &[0; 64] };
-                let mut registers = Registers { ip: AT, general: [Some(u64::MAX); 16] };
+                let stack = Stack { start: STACK, bytes: &[0; 64] };
+                let mut registers = Registers { ip: AT, general: [Some(u64::MAX); GENERAL] };
                 prop_assert_eq!(back.caller(&registers, stack), None);
-                registers.general[RSP] = Some(SP);
+                registers.general[SP] = Some(STACK);
                 let _ = back.caller(&registers, stack);
             }
         }
@@ -189,9 +194,9 @@ mod any_bytes {
 /// What the compiler has written about the C library of this process, against what its code says.
 #[test]
 fn code_says_what_the_tables_say() {
-    use super::super::module_file::{Bytes, Elf};
-    use super::super::modules::mappings_of;
-    use super::super::unwind_cfi::{Frames, Stop};
+    use crate::module_file::{Bytes, Elf};
+    use crate::modules::mappings_of;
+    use crate::unwind_cfi::{Frames, Stop};
     use std::rc::Rc;
 
     /// One call in so many is looked at: all of them take minutes.
@@ -205,15 +210,15 @@ fn code_says_what_the_tables_say() {
     let text = elf.section(".text").unwrap();
     let mut ways = Ways::default();
     let words: Vec<u8> = (0..4096_u64).flat_map(u64::to_le_bytes).collect();
-    let stack = Stack { start: SP, bytes: &words };
-    let mut registers = Registers { ip: AT, general: [None; 16] };
+    let stack = Stack { start: STACK, bytes: &words };
+    let mut registers = Registers { ip: AT, general: [None; GENERAL] };
     for number in PRESERVED {
         registers.general[number] = Some(1_000_000 + number as u64);
     }
-    registers.general[RSP] = Some(SP);
-    registers.general[RBP] = Some(SP + 8 * 2000);
+    registers.general[SP] = Some(STACK);
+    registers.general[FP] = Some(STACK + 8 * 2000);
     let agree = |one: &Registers, other: &Registers| {
-        let mut registers = PRESERVED.into_iter().chain([RSP]);
+        let mut registers = PRESERVED.into_iter().chain([SP]);
         one.ip == other.ip && registers.all(|n| one.general[n] == other.general[n])
     };
     let (mut same, mut other) = (0, Vec::new());
@@ -225,8 +230,9 @@ fn code_says_what_the_tables_say() {
         let Way::Back(back) = ways.way(&elf, at, false).clone() else { continue };
         let by_code = back.caller(&registers, stack);
         // The tables may go by a frame pointer where the code goes by the stack pointer.
-        if let Some(sp) = by_code.as_ref().and_then(|caller| caller.general[RSP]) {
-            registers.general[RBP] = Some(if sp < SP + 8 * 1000 { sp - 16 } else { SP + 8 * 2000 });
+        if let Some(sp) = by_code.as_ref().and_then(|caller| caller.general[SP]) {
+            registers.general[FP] =
+                Some(if sp < STACK + 8 * 1000 { sp - 16 } else { STACK + 8 * 2000 });
         }
         let by_code = back.caller(&registers, stack);
         match frames.caller(at - 1, &registers, stack) {

@@ -1,0 +1,45 @@
+//! The frame of a signal.
+
+use super::registers::{GENERAL, SP};
+use crate::sample::Registers;
+use crate::unwind_cfi::Stack;
+
+/// Whether the tables may say what a signal has interrupted: those of kernels before Linux 5.13 lead to the
+/// interrupted function, but not to its registers.
+pub(crate) const IN_TABLES: bool = false;
+/// What a handler returns to begins so: `mov x8, #139` and `svc #0`.
+pub(crate) const RETURNS: [&[u8]; 1] = [&[0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4]];
+/// Where the kernel keeps the general registers in the frame of a signal, `x0` to `x30`, `sp`, and then `pc`: `uc_mcontext.regs` behind
+/// `struct siginfo` (Linux 6.18, `struct rt_sigframe` in `arch/arm64/kernel/signal.c`,
+/// `arch/arm64/include/uapi/asm/{ucontext,sigcontext}.h`).
+const REGISTERS: u64 = 128 + 176 + 8;
+
+/// The registers of what a signal has interrupted, where its handler returns to the kernel.
+pub(crate) fn interrupted(registers: &Registers, stack: Stack<'_>) -> Option<Registers> {
+    let saved = registers.general[SP]?.checked_add(REGISTERS)?;
+    let word = |index: usize| stack.word(saved.checked_add(8 * index as u64)?);
+    let mut before = Registers { ip: word(GENERAL)?, general: [None; GENERAL] };
+    for (index, register) in before.general.iter_mut().enumerate() {
+        *register = Some(word(index)?);
+    }
+    Some(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_returns_to_what_the_signal_interrupted() {
+        let stack: Vec<u8> = (0..128_u64).flat_map(u64::to_le_bytes).collect();
+        let mut registers = Registers { ip: 1, general: [None; GENERAL] };
+        registers.general[SP] = Some(0x7000);
+        let before =
+            |length| interrupted(&registers, Stack { start: 0x7000, bytes: &stack[..length] });
+        // x0 stands behind 39 words.
+        let found = before(stack.len()).expect("all is there");
+        assert_eq!([0, 30, SP].map(|n| found.general[n]), [39, 69, 70].map(Some));
+        assert_eq!(found.ip, 71);
+        assert_eq!(before(71 * 8), None);
+    }
+}

@@ -1,0 +1,28 @@
+//! The frames of Go: the frame pointer points to the caller's, and the return address lies above it.
+
+use super::registers::{FP, GENERAL, SP};
+use crate::sample::Registers;
+use crate::unwind_cfi::Stack;
+use crate::unwind_go::NoRecord;
+
+/// The function that the kernel starts in a program that only Go has linked.
+pub(crate) const FIRST: &str = "_rt0_amd64_linux";
+/// Whether a frame's height must be known.
+pub(crate) const BY_HEIGHT: bool = false;
+
+/// The caller by the record that the frame pointer points to.
+pub(crate) fn record(
+    registers: &Registers,
+    stack: Stack<'_>,
+    _height: Option<u64>,
+    _is_innermost: bool,
+) -> Result<Registers, NoRecord> {
+    let Some(fp) = registers.general[FP] else { return Err(NoRecord::Unsound) };
+    let (Some(saved), Some(ip)) = (stack.word(fp), stack.word(fp.wrapping_add(8))) else {
+        return Err(NoRecord::NotCopied(fp));
+    };
+    let mut caller = Registers { ip, general: [None; GENERAL] };
+    caller.general[FP] = Some(saved);
+    caller.general[SP] = Some(fp.wrapping_add(16));
+    Ok(caller)
+}

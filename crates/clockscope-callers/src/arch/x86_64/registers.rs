@@ -1,0 +1,38 @@
+//! The registers of a frame, by their numbers in the System V ABI, AMD64 supplement 1.0, 3.6.2.
+
+use gimli::{Register, Vendor, X86_64};
+use object::elf::{EM_X86_64, Machine};
+
+use crate::sample::Registers;
+use crate::unwind_cfi::Stack;
+
+/// The machine that a file is for.
+pub(crate) const MACHINE: Machine = EM_X86_64;
+/// Whose extensions of DWARF compilers use.
+pub(crate) const VENDOR: Vendor = Vendor::Default;
+
+/// Number of general registers, as DWARF counts them.
+pub const GENERAL: usize = 16;
+/// The frame pointer, `rbp`.
+pub const FP: usize = 6;
+/// The stack pointer, `rsp`.
+pub const SP: usize = 7;
+/// The register that has the return address of a function that has called none yet.
+pub(crate) const LINK: Option<usize> = None;
+/// What a function leaves as it found it: `rbx`, `rbp`, `r12` to `r15`.
+pub(crate) const PRESERVED: [usize; 6] = [3, FP, 12, 13, 14, 15];
+/// The column of the tables for the return address.
+pub(crate) const RETURN: Register = X86_64::RA;
+
+/// The address in a word that a function returns by.
+pub(crate) fn return_address(word: u64) -> u64 {
+    word
+}
+
+/// The registers of the caller, from those at a function's first instruction.
+pub(crate) fn caller(at: &Registers, stack: Stack<'_>) -> Option<Registers> {
+    let sp = at.general[SP]?;
+    let mut caller = Registers { ip: stack.word(sp)?, ..*at };
+    caller.general[SP] = Some(sp.checked_add(8)?);
+    Some(caller)
+}
