@@ -1,10 +1,11 @@
 #!/bin/sh
-# For arm64, on a machine of another architecture: checks all crates, builds tests as static programs, or builds the command,
-# with the C library of a folder (vm/sysroot). Needs no C compiler for arm64 but clang, and that for the command only. A
+# For arm64, on a machine of another architecture: checks all crates, builds tests as static programs, the command
+# with the C library of a folder (vm/sysroot), or fastclock's library for C. Needs no C compiler for arm64 but clang, and that for the command only. A
 # standard library that is missing is a skip, and with CI=1 a failure.
 # Usage: scripts/aarch64.sh check
 #        scripts/aarch64.sh tests FOLDER
 #        scripts/aarch64.sh command FOLDER SYSROOT
+#        scripts/aarch64.sh library FOLDER
 set -eu
 
 # Those whose tests tell something on another kernel.
@@ -63,8 +64,17 @@ command)
     "$cargo" build --package clockscope --target aarch64-unknown-linux-gnu --target-dir "$folder"
     cp "$folder/aarch64-unknown-linux-gnu/debug/clockscope" "$2/clockscope"
     ;;
+library)
+    needs aarch64-unknown-linux-gnu
+    mkdir -p "$2"
+    # Nothing is linked yet.
+    folder=${CARGO_TARGET_DIR:-target}/arm64
+    CARGO_PROFILE_DEV_OPT_LEVEL=1 "$cargo" rustc --package fastclock-c --lib --crate-type staticlib \
+        --target aarch64-unknown-linux-gnu --target-dir "$folder"
+    cp "$folder/aarch64-unknown-linux-gnu/debug/libfastclock.a" "$2/"
+    ;;
 *)
-    echo 'usage: scripts/aarch64.sh check | tests FOLDER | command FOLDER SYSROOT' >&2
+    echo 'usage: scripts/aarch64.sh check | tests FOLDER | command FOLDER SYSROOT | library FOLDER' >&2
     exit 2
     ;;
 esac

@@ -2,8 +2,9 @@
 // main().
 // Compile with -rdynamic and link with -ldl where libc needs it.
 //
-// Exact: it counts the walks that do not reach main, by where they began: inside the image of
-// AT_SYSINFO_EHDR, or in code that this image jumps to (untraced there is none). Both are 0.
+// Exact: it counts the walks that do not reach main, by where they began: inside the image of AT_SYSINFO_EHDR, behind it
+// in its segment (traced, the kernel's functions are there; untraced nothing is), or elsewhere. All are 0 where the kernel's image
+// has an unwind table.
 #define _GNU_SOURCE
 #include "say.h"
 #include "vdso_reader.h"
@@ -17,8 +18,14 @@
 #include <ucontext.h>
 
 enum { WALKS = 1009 };
-static volatile long walks, inside, incomplete_inside, incomplete_elsewhere;
-static uintptr_t image_start, image_end;
+static volatile long walks, inside, incomplete_inside, incomplete_behind, incomplete_elsewhere;
+static uintptr_t image_start, image_end, segment_end;
+
+#ifdef __aarch64__
+#define PC(context) ((context)->uc_mcontext.pc)
+#else
+#define PC(context) ((context)->uc_mcontext.gregs[REG_RIP])
+#endif
 
 static void find_image(void)
 {
@@ -26,7 +33,10 @@ static void find_image(void)
     const Elf64_Ehdr *header = (const void *)image_start;
     const Elf64_Phdr *segment = (const void *)(image_start + header->e_phoff);
     for (int i = 0; i < header->e_phnum; i++)
-        if (segment[i].p_type == PT_LOAD && image_end == 0) image_end = image_start + segment[i].p_memsz;
+        if (segment[i].p_type == PT_LOAD && image_end == 0) {
+            image_end = image_start + segment[i].p_filesz;
+            segment_end = image_start + segment[i].p_memsz;
+        }
 }
 
 static int is_in_main(void *address)
@@ -39,13 +49,15 @@ static void on_alarm(int signal, siginfo_t *info, void *context)
 {
     (void)signal, (void)info;
     void *frame[64];
-    uintptr_t at = (uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    uintptr_t at = (uintptr_t)PC((ucontext_t *)context);
     int reached = 0, depth = backtrace(frame, 64), is_inside = at >= image_start && at < image_end;
+    int is_behind = at >= image_end && at < segment_end;
     for (int i = 0; i < depth; i++) reached |= is_in_main(frame[i]);
     walks++;
     inside += is_inside;
     if (!reached && is_inside) incomplete_inside++;
-    if (!reached && !is_inside) incomplete_elsewhere++;
+    if (!reached && is_behind) incomplete_behind++;
+    if (!reached && !is_inside && !is_behind) incomplete_elsewhere++;
 }
 
 int main(int count, char **words)
@@ -65,6 +77,7 @@ int main(int count, char **words)
     setitimer(ITIMER_REAL, &off, NULL);
     SAY("result hits inside the image: %s\n", inside > 0 ? "some" : "none");
     SAY("result incomplete inside the image %ld\n", incomplete_inside);
+    SAY("result incomplete behind the image %ld\n", incomplete_behind);
     SAY("result incomplete elsewhere %ld\n", incomplete_elsewhere);
     return 0;
 }

@@ -460,6 +460,7 @@ fn backtraces_from_inside_the_image_reach_main() {
 
 #[test]
 fn backtraces_from_the_kernels_functions_reach_main() {
+    walks("incomplete behind the image 0");
     walks("incomplete elsewhere 0");
 }
 

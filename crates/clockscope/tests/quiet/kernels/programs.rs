@@ -1,0 +1,172 @@
+//! What `vm/inside-programs` does on arm64 kernels: real programs, and what has tests of its own on x86-64.
+
+use std::fmt::Write as _;
+
+use super::{Sums, booted, results};
+use crate::support::compare::assert_counts;
+use crate::support::printed::Printed;
+use crate::support::running::{Report, rows};
+use crate::vm::machine::Boot;
+
+/// Programs that say how often they read clocks, and the steps of each.
+const ASKED: [&str; 4] = ["python3.13", "perl", "sqlite3", "go-cgo"];
+const STEPS: [&str; 4] = ["launched-NAME", "attached-NAME-1", "attached-NAME-2", "attached-NAME-3"];
+
+fn arm64() -> Vec<Boot> {
+    let Some(results) = results() else { return Vec::new() };
+    booted(&results, "aarch64-").into_iter().map(|(boot, _)| boot).collect()
+}
+
+/// The words of the release.
+fn is_older_than(boot: &Boot, wanted: (u32, u32)) -> bool {
+    let release = boot.text("release");
+    let mut numbers = release.split('.').map(|word| word.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < wanted
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-kernels"]
+fn real_programs_are_counted_exactly() {
+    let mut table = String::from(
+        "| kernel | program | steps | vDSO calls made | counted |\n|---|---|---|---|---|\n",
+    );
+    for boot in arm64() {
+        for program in ASKED {
+            let mut sums = Sums::default();
+            for step in STEPS {
+                sums.add(&boot, &step.replace("NAME", program));
+            }
+            let Sums { steps, made, counted, .. } = sums;
+            let _ = writeln!(table, "| {} | {program} | {steps} | {made} | {counted} |", boot.name);
+        }
+        if let Some([made, counted]) = redis_reads(&boot) {
+            let _ = writeln!(table, "| {} | redis | 1 | {made} | {counted} |", boot.name);
+        }
+    }
+    println!("\n{table}");
+}
+
+/// Clock reads of redis as the kernel counted them, and as clockscope did: each read was a system call. `None` where Debian's kernel
+/// makes no histograms.
+fn redis_reads(boot: &Boot) -> Option<[u64; 2]> {
+    const CALLS: [&str; 3] = ["clock_gettime", "clock_getres", "gettimeofday"];
+    // Those of arm64, whatever this machine is: include/uapi/asm-generic/unistd.h (Linux 6.18).
+    const NUMBERS: [&str; 3] = ["113", "114", "169"];
+    let report = Report::read(&boot.out.join("redis-syscall.json")).expect("a report");
+    // Its children have one thread each.
+    let processes = rows(report.field("processes_detail")).map(|row| row["pid"].to_string());
+    let threads = boot.text("redis-syscall.threads");
+    let threads: Vec<String> = threads.lines().map(str::to_owned).chain(processes).collect();
+    let histogram = boot.text("redis-syscall.out");
+    if histogram.is_empty() && is_older_than(boot, (6, 1)) {
+        return None;
+    }
+    let counted_by_kernel = histogram.lines().filter_map(|line| {
+        // { id:        113, common_pid:       1234 } hitcount:          5
+        let words: Vec<&str> = line.split([' ', ',', '{', '}']).filter(|w| !w.is_empty()).collect();
+        let ["id:", number, "common_pid:", thread, "hitcount:", hits] = words[..] else {
+            return None;
+        };
+        let is_wanted = threads.iter().any(|own| own == thread) && NUMBERS.contains(&number);
+        is_wanted.then(|| hits.parse::<u64>().expect("a number"))
+    });
+    let made = counted_by_kernel.sum();
+    let reads = report.vdso_rows();
+    let counted = reads.iter().filter(|((function, _), _)| CALLS.contains(&function.as_str()));
+    let counted = counted.map(|(_, calls)| calls).sum();
+    assert!(made > 0, "{}: {histogram}", boot.name);
+    assert_eq!(made, counted, "{}: {reads:?}", boot.name);
+    Some([made, counted])
+}
+
+/// A server reads a clock before and after a command at least, and says how many commands it had.
+#[test]
+#[ignore = "looks at virtual machines: make test-kernels"]
+fn redis_lives_well_and_reads_clocks_for_each_command() {
+    for boot in arm64() {
+        for step in ["redis-launched", "redis-attached-1", "redis-attached-2"] {
+            let report = Report::read(&boot.out.join(format!("{step}.json"))).expect("a report");
+            assert_eq!(report.reasons("vdso"), [""; 0], "{} {step}", boot.name);
+            let commands = boot.text(&format!("{step}.commands"));
+            let calls = commands
+                .split(',')
+                .filter_map(|word| word.split_once(":calls=")?.1.parse::<u64>().ok());
+            let calls: u64 = calls.sum();
+            let reads: u64 = report.vdso_rows().values().sum();
+            assert!(calls >= 2 * 211 && reads >= calls, "{} {step}: {calls}, {reads}", boot.name);
+        }
+        assert_eq!(boot.text("redis-kills.out").trim(), "12", "{}", boot.name);
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-kernels"]
+fn programs_under_limits_are_counted_or_declined_with_a_reason() {
+    for boot in arm64() {
+        if is_older_than(&boot, (6, 3)) {
+            assert_eq!(boot.status("writes-or-executes"), 77, "{}: PR_SET_MDWE", boot.name);
+        } else {
+            // clockscope is under this limit, too, as under systemd.
+            Sums::default().add(&boot, "writes-or-executes");
+            // The program is so by its own wish.
+            let own = Report::read(&boot.out.join("own-limit.json")).expect("a report");
+            let reason = "it could not map the image or attach the shared pages (a limit on its memory, or PR_SET_MDWE)";
+            assert_eq!(own.reasons("vdso"), [reason], "{}", boot.name);
+        }
+        let report = |step: &str| Report::read(&boot.out.join(format!("{step}.json")));
+        let setuid = report("setuid").expect("a report");
+        let reason = "it is setuid, setgid or has file capabilities, which it would lose when traced; \
+                      run clockscope as root";
+        assert_eq!(setuid.reasons("vdso"), [reason], "{}", boot.name);
+        let said = Printed::parse(&boot.text("setuid.out"));
+        assert!(said.has_result("effective user 0"), "{}: {said:?}", boot.name);
+        // Kernels with pages of 16 KiB run no programs of 32 bits.
+        if boot.name.ends_with("-16k") {
+            continue;
+        }
+        assert_eq!(boot.text("bits-32.out"), "result unharmed\n", "{}", boot.name);
+        let bits = report("bits-32").expect("a report");
+        assert!(bits.reasons("vdso")[0].contains("32-bit"), "{}: {bits:?}", boot.name);
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-kernels"]
+fn unwinders_exceptions_and_gdb_get_through_the_shim() {
+    for boot in arm64() {
+        let walks = Printed::parse(&boot.text("unwind.out"));
+        let wanted = [
+            "hits inside the image: some",
+            "incomplete inside the image 0",
+            "incomplete elsewhere 0",
+        ];
+        for wanted in wanted {
+            assert!(walks.has_result(wanted), "{} {wanted}: {walks:?}", boot.name);
+        }
+        let thrown = Printed::parse(&boot.text("thrown.out"));
+        assert!(thrown.has_result("caught 11"), "{}: {thrown:?}", boot.name);
+        let report = Report::read(&boot.out.join("thrown.json")).expect("a report");
+        assert_counts(&thrown, &report);
+        let said = boot.text("gdb.out");
+        let frames: Vec<&str> = said.lines().filter(|line| line.starts_with('#')).collect();
+        let is_named = frames.first().is_some_and(|line| line.contains("clock_gettime"));
+        let has_main = frames.iter().any(|line| line.contains("main"));
+        assert!(is_named && has_main, "{}: {said}\n{}", boot.name, boot.text("gdb.err"));
+    }
+}
+
+#[test]
+#[ignore = "looks at virtual machines: make test-kernels"]
+fn the_other_commands_do_their_work() {
+    for boot in arm64() {
+        for (step, states) in [("serve-status", 0), ("serve-status-ended", 1)] {
+            assert_eq!(boot.status(step), states, "{} {step}", boot.name);
+        }
+        let printed = Printed::parse(&boot.text("served.out"));
+        assert!(printed.has_result("backwards 0"), "{}: {printed:?}", boot.name);
+        let compared = boot.json("compare.out");
+        assert!(compared.is_object(), "{}: {compared}", boot.name);
+        let wrongness = boot.json("wrongness.out");
+        assert!(wrongness.is_object(), "{}: {wrongness}", boot.name);
+    }
+}
