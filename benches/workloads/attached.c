@@ -17,6 +17,19 @@ static atomic_int running;
 static atomic_int leaving;
 static atomic_ullong largest;
 
+/* The CPU's counter. */
+static inline unsigned long long ticks(void)
+{
+#ifdef __x86_64__
+	return __builtin_ia32_rdtsc();
+#else
+	unsigned long long now;
+
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(now));
+	return now;
+#endif
+}
+
 static void *read_and_wait(void *unused)
 {
 	struct timespec now, pause = { 0, 5000000 };
@@ -32,11 +45,11 @@ static void *read_and_wait(void *unused)
 
 static void *look_for_gaps(void *unused)
 {
-	unsigned long long last = __builtin_ia32_rdtsc();
+	unsigned long long last = ticks();
 
 	atomic_fetch_add(&running, 1);
 	while (!atomic_load(&leaving)) {
-		unsigned long long now = __builtin_ia32_rdtsc();
+		unsigned long long now = ticks();
 
 		if (now - last > atomic_load(&largest))
 			atomic_store(&largest, now - last);
@@ -53,10 +66,10 @@ static double rate(void)
 	double us;
 
 	clock_gettime(CLOCK_MONOTONIC_RAW, &start);
-	first = __builtin_ia32_rdtsc();
+	first = ticks();
 	do {
 		clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-		last = __builtin_ia32_rdtsc();
+		last = ticks();
 		us = (now.tv_sec - start.tv_sec) * 1e6 + (now.tv_nsec - start.tv_nsec) / 1e3;
 	} while (us < 20000);
 	return (last - first) / us;
@@ -65,7 +78,7 @@ static double rate(void)
 int main(int argc, char **argv)
 {
 	int threads = argc == 2 ? atoi(argv[1]) : 0;
-	double ticks = rate();
+	double in_us = rate();
 	pthread_attr_t small;
 	pthread_t thread;
 	int byte;
@@ -85,7 +98,7 @@ int main(int argc, char **argv)
 	while ((byte = getchar()) != EOF) {
 		if (byte != '\n')
 			continue;
-		printf("gap %.1f us\n", atomic_exchange(&largest, 0) / ticks);
+		printf("gap %.1f us\n", atomic_exchange(&largest, 0) / in_us);
 		fflush(stdout);
 	}
 	atomic_store(&leaving, 1);

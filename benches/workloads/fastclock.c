@@ -11,7 +11,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+#ifdef __x86_64__
 #include <x86intrin.h>
+
+#define COUNTER() __rdtsc()
+#define FENCE() _mm_lfence()
+#else
+static inline uint64_t COUNTER(void)
+{
+	uint64_t ticks;
+
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+	return ticks;
+}
+
+#define FENCE() __asm__ volatile("isb" : : : "memory")
+#endif
 
 static fastclock_t *fast;
 
@@ -24,14 +40,14 @@ static inline void use(uint64_t value)
 static void rdtsc(uint64_t calls)
 {
 	while (calls--)
-		use(__rdtsc());
+		use(COUNTER());
 }
 
 static void lfence_rdtsc(uint64_t calls)
 {
 	while (calls--) {
-		_mm_lfence();
-		use(__rdtsc());
+		FENCE();
+		use(COUNTER());
 	}
 }
 

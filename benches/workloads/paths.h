@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "vdso_name.h"
+
 typedef int (*clock_function)(clockid_t, struct timespec *);
 
 /* The vDSO's function by its address; NULL without one. */
@@ -20,7 +22,7 @@ static clock_function vdso_clock_gettime(void)
 {
 	void *image = dlopen("linux-vdso.so.1", RTLD_LAZY | RTLD_NOLOAD);
 
-	return image ? (clock_function)dlsym(image, "__vdso_clock_gettime") : NULL;
+	return image ? (clock_function)dlsym(image, VDSO_NAME) : NULL;
 }
 
 static clock_function by_vdso;

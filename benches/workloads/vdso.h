@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <time.h>
 
+#include "vdso_name.h"
+
 typedef int (*gettime_function)(clockid_t clock, struct timespec *now);
 
 /* NULL before find_vdso(), and where there is none. */
@@ -15,7 +17,7 @@ static void find_vdso(void)
 {
 	void *vdso = dlopen("linux-vdso.so.1", RTLD_LAZY | RTLD_NOLOAD);
 
-	vdso_gettime = vdso ? (gettime_function)dlvsym(vdso, "__vdso_clock_gettime", "LINUX_2.6") : NULL;
+	vdso_gettime = vdso ? (gettime_function)dlvsym(vdso, VDSO_NAME, VDSO_VERSION) : NULL;
 }
 
 #endif

@@ -6,15 +6,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use clock_bound_client::ClockBoundClient;
 use clockscope_sys::tsc;
-use fast_clock::tsc::Tsc;
-use fast_clock::wrapping_u64::{U64Calibration, WrappingU64Time};
-use fast_clock::{CalibratedClock, Clock as _, DurationCalibration, Time};
 use fastclock::ClockId;
 
+use crate::arch::fast_clock;
 use crate::bracket::monotonic;
-
-/// How long fast-clock calibrates: as its documentation does.
-const FAST_CLOCK_CALIBRATION: Duration = Duration::from_millis(100);
 
 /// A clock of some library: nanoseconds since an instant of its own.
 pub(crate) struct Peer {
@@ -22,8 +17,8 @@ pub(crate) struct Peer {
     pub(crate) read: Box<dyn Fn() -> i64>,
 }
 
-/// Sets up the libraries that keep a clock of their own, one after another.
-pub(crate) fn start_peers() -> Result<Vec<Peer>> {
+/// Sets up the libraries that keep a clock of their own and know this counter, one after another.
+pub(crate) fn start_peers() -> Vec<Peer> {
     let quanta = {
         let clock = quanta::Clock::new();
         let epoch = clock.now();
@@ -37,20 +32,9 @@ pub(crate) fn start_peers() -> Result<Vec<Peer>> {
         let epoch = fastant::Instant::now();
         peer("fastant", move || nanos(fastant::Instant::now().saturating_duration_since(epoch)))
     };
-    let fast_clock = fast_clock()?;
-    Ok(vec![quanta, minstant, fastant, peer("fast-clock", fast_clock)])
-}
-
-/// fast-clock's TSC after its calibration: nanoseconds since then.
-pub(crate) fn fast_clock() -> Result<impl Fn() -> i64 + Clone + Send + Sync + 'static> {
-    let tsc = Tsc::try_new_assume_stable().map_err(|_| anyhow!("fast-clock: no usable TSC"))?;
-    let (calibration, _) = U64Calibration::new_with_std_instant(&tsc, FAST_CLOCK_CALIBRATION);
-    let clock = CalibratedClock { clock: tsc, calibration };
-    let epoch = clock.clock.now();
-    Ok(move || {
-        let since = WrappingU64Time::<64>::instant_sub(clock.clock.now(), epoch);
-        clock.calibration.convert_to_ns(since).cast_signed()
-    })
+    let mut all = vec![quanta, minstant, fastant];
+    all.extend(fast_clock().ok().map(|read| peer("fast-clock", read)));
+    all
 }
 
 /// ClockBound's client on a page that says what its daemon would: synchronised just now, within

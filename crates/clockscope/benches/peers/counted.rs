@@ -60,7 +60,7 @@ pub(crate) fn from_perf_stat(text: &str, wanted: impl Fn(&str) -> bool) -> Optio
 }
 
 /// Reads bpftrace's maps `@calls[NUMBER]: COUNT` and, if it is there, `@ns[NUMBER]: TOTAL`.
-pub(crate) fn from_bpftrace(text: &str, number: u32) -> Option<Counted> {
+pub(crate) fn from_bpftrace(text: &str, number: libc::c_long) -> Option<Counted> {
     let value = |map: &str| {
         let key = format!("@{map}[{number}]:");
         let rest = text.lines().find_map(|line| line.trim().strip_prefix(key.as_str()))?;

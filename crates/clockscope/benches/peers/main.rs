@@ -18,6 +18,7 @@ use crate::options::{Options, Section};
 use crate::page::Page;
 use crate::suite::Suite;
 
+mod arch;
 mod bracket;
 mod chunks;
 mod clocks;

@@ -163,7 +163,12 @@ impl Tracer {
     }
 
     /// What its summary says of a system call.
-    pub(crate) fn syscall(self, summary: &str, name: &str, number: u32) -> Option<Counted> {
+    pub(crate) fn syscall(
+        self,
+        summary: &str,
+        name: &str,
+        number: libc::c_long,
+    ) -> Option<Counted> {
         match self {
             Self::Untraced | Self::Breakpoint | Self::PerfRecord => None,
             Self::Clockscope(_) => counted::from_clockscope(summary, "syscalls", name),

@@ -14,6 +14,7 @@ use fastclock::arch::CpuCounter;
 use fastclock::page::Counter;
 use fastclock::{Clock, ClockId};
 
+use crate::arch::fast_clock;
 use crate::chunks::{self, Plan, Subject};
 use crate::clocks;
 use crate::figure::{Target, Unit, difference, show, typical, verdict};
@@ -89,14 +90,14 @@ fn back_to_back(suite: &Suite, page: &mut Page, clock: &'static Clock) -> Result
     costs_table(page, &all, RDTSC, LIBC);
     series::note_regimes(page, series::named(&all, RDTSC).context("no rdtsc")?);
     let floor = |name: &str| {
-        let over = series::ratio_to(&all, LIBC, name);
-        over.map_or_else(String::new, |over| format!("`{name}` {}x", show(&over, Unit::Ratio)))
+        let over = series::ratio_to(&all, LIBC, name)?;
+        Some(format!("`{name}` {}x", show(&over, Unit::Ratio)))
     };
+    let floors: Vec<String> = [ORDERED, RDTSCP].into_iter().filter_map(floor).collect();
     page.text(&format!(
         "No ordered reading can cost less than the instructions that put the counter in order; of {LIBC} they are: \
-         {}, {}.",
-        floor(ORDERED),
-        floor(RDTSCP)
+         {}.",
+        floors.join(", ")
     ));
     let judge = |page: &mut Page, name: &str, base: &str, target: Target| {
         let what = format!("{name} over {base}");
@@ -120,12 +121,15 @@ fn counters_and_kernel() -> Result<Vec<Subject>> {
     let functions = Functions::own().map_err(|error| anyhow!("{error}"))?;
     let monotonic = Call::ClockGettime(ClockId::Monotonic);
     let coarse = Call::ClockGettime(ClockId::MonotonicCoarse);
-    let rdtscp = clock_loops::of_counter(CounterLoop::Rdtscp)?;
-    Ok(vec![
+    let mut subjects = vec![
         Subject::reading("the empty loop", || 0_u64),
         Subject::reading(RDTSC, || CpuCounter.unordered().0),
         Subject::reading(ORDERED, || CpuCounter.ordered().0),
-        Subject::of_loop(RDTSCP, rdtscp.plain),
+    ];
+    // Where the CPU has it.
+    let rdtscp = clock_loops::of_counter(CounterLoop::Rdtscp).ok();
+    subjects.extend(rdtscp.map(|rdtscp| Subject::of_loop(RDTSCP, rdtscp.plain)));
+    subjects.extend([
         Subject::of_loop(LIBC, clock_loops::by_libc(monotonic)?.plain),
         Subject::of_loop(
             "clock_gettime, vDSO by pointer",
@@ -134,7 +138,8 @@ fn counters_and_kernel() -> Result<Vec<Subject>> {
         Subject::of_loop("clock_gettime, COARSE", clock_loops::by_libc(coarse)?.plain),
         Subject::reading("std Instant::now", std::time::Instant::now),
         Subject::reading("std SystemTime::now", std::time::SystemTime::now),
-    ])
+    ]);
+    Ok(subjects)
 }
 
 fn peers(suite: &Suite, page: &mut Page) -> Result<Vec<Subject>> {
@@ -149,10 +154,13 @@ fn peers(suite: &Suite, page: &mut Page) -> Result<Vec<Subject>> {
         Subject::reading("quanta recent", move || recent.recent()),
         Subject::reading("minstant now (no conversion)", minstant::Instant::now),
         Subject::reading("fastant now (no conversion)", fastant::Instant::now),
-        Subject::reading("fast-clock now, to ns", clocks::fast_clock()?),
         Subject::reading("coarsetime now", coarsetime::Instant::now),
         Subject::reading("coarsetime recent", coarsetime::Instant::recent),
     ];
+    match fast_clock() {
+        Ok(read) => subjects.push(Subject::reading("fast-clock now, to ns", read)),
+        Err(error) => page.text(&format!("Not measured: {error:#}.")),
+    }
     match clocks::clock_bound(&suite.path("clock-bound")) {
         Ok(mut client) => subjects.push(Subject::reading(CLOCK_BOUND, move || client.now())),
         Err(error) => page.text(&format!("`{CLOCK_BOUND}` does not run here: {error:#}")),

@@ -37,11 +37,6 @@ fn tracers(suite: &Suite) -> [Tracer; 15] {
     ]
 }
 
-/// Number of getppid on x86-64.
-const GETPPID: u32 = 110;
-/// Number of write on x86-64.
-const WRITE: u32 = 1;
-
 pub(crate) fn run(suite: &Suite, page: &mut Page) -> Result<()> {
     page.heading(2, "System calls");
     getppid(suite, page);
@@ -102,7 +97,8 @@ fn getppid(suite: &Suite, page: &mut Page) {
 }
 
 fn tallies(variants: &[Variant<Launch>]) -> Vec<Tally> {
-    let read = |tracer: Tracer, summary: &str| tracer.syscall(summary, "getppid", GETPPID);
+    let read =
+        |tracer: Tracer, summary: &str| tracer.syscall(summary, "getppid", libc::SYS_getppid);
     let counting =
         variants.iter().filter(|variant| ![TRACE_VDSO, STRACE_SECCOMP].contains(&variant.tracer));
     counting.filter_map(|variant| Tally::of(variant, read)).collect()
@@ -184,7 +180,7 @@ fn copy(suite: &Suite, tracer: Tracer) -> Result<Copy> {
     let finished = process::run(&tracer.wrap(suite, &summary, &command), LAUNCH_LIMIT)?;
     let seconds = copied_seconds(&finished.stderr).context("dd did not say how long it took")?;
     let text = std::fs::read(&summary).unwrap_or_default();
-    let counted = tracer.syscall(&String::from_utf8_lossy(&text), "write", WRITE);
+    let counted = tracer.syscall(&String::from_utf8_lossy(&text), "write", libc::SYS_write);
     Ok(Copy {
         byte_ns: seconds * 1e9 / bytes as f64,
         writes: counted.map(|counted| counted.calls),
