@@ -86,6 +86,13 @@ fn booted(results: &Path, architecture: &str) -> Vec<(Boot, String)> {
     list.lines().filter(|line| line.starts_with(architecture)).map(machine).collect()
 }
 
+/// Whether musl finds functions in this kernel's image. To 1.2.5 it wants the older hash table, which arm64's image lacks since Linux 6.12: then
+/// it makes system calls, unless it is launched with the shim, which has both tables.
+fn musl_reads_vdso(boot: &Boot) -> bool {
+    let check = boot.text("check.out");
+    !check.lines().any(|line| line.starts_with("musl ") && line.contains(" rejects "))
+}
+
 /// Calls that programs made and that clockscope counted.
 #[derive(Default)]
 struct Sums {
@@ -166,7 +173,16 @@ fn counts_are_exact_on_every_kernel() {
             sums.add(&boot, step);
         }
         for server in SERVERS {
-            ATTACHED.iter().for_each(|time| sums.add(&boot, &format!("{server}-{time}")));
+            for time in ATTACHED {
+                let step = format!("{server}-{time}");
+                if server.ends_with("-musl") && !musl_reads_vdso(&boot) {
+                    let report = Report::read(&boot.out.join(format!("{step}.json")));
+                    let rows = report.expect("a report").vdso_rows();
+                    assert!(rows.is_empty(), "{} {step}: {rows:?}", boot.name);
+                } else {
+                    sums.add(&boot, &step);
+                }
+            }
         }
         let ready: f64 = boot.text("booted").trim().parse().expect("centiseconds");
         let Sums { steps, made, counted, system_calls_made, system_calls_counted } = sums;
