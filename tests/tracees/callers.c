@@ -1,4 +1,5 @@
-// Call sites that are known by construction: `callers ROUNDS`. Each clock is read at one place.
+// Call sites that are known by construction: `callers ROUNDS [wait]`. Each clock is read at one place. With `wait` it says
+// "ready" and goes on when it is sent a line.
 //
 // Exact: each path says how many calls it made, and the C library makes none by itself.
 #define _GNU_SOURCE
@@ -150,6 +151,7 @@ int main(int count, char **arguments)
     long rounds = count > 1 ? atol(arguments[1]) : 1000;
     pthread_t thread[3];
     signal(SIGUSR1, site_handler);
+    if (count > 2) await_word();
     for (int i = 0; i < 3; i++)
         if (pthread_create(&thread[i], NULL, pool_thread, (void *)rounds) != 0) return 3;
     run_sites(rounds);

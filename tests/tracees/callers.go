@@ -1,4 +1,5 @@
-// Call sites in Go that are known by construction: `callers ROUNDS`.
+// Call sites in Go that are known by construction: `callers ROUNDS [wait]`. With `wait` it says "ready" and goes on when
+// it is sent a line.
 //
 // Exact: each path says how many reads of CLOCK_REALTIME it made, which the runtime itself reads
 // once, when it starts; time.Now reads CLOCK_MONOTONIC too, as does the runtime.
@@ -109,6 +110,10 @@ func main() {
 	rounds := 1000
 	if len(os.Args) > 1 {
 		rounds, _ = strconv.Atoi(os.Args[1])
+	}
+	if len(os.Args) > 2 {
+		fmt.Println("ready")
+		fmt.Scanln()
 	}
 	var done sync.WaitGroup
 	for i := 0; i < 8; i++ {

@@ -1,5 +1,5 @@
 // A server of threads and queues, with the names of freeDiameter's functions that read clocks:
-// `diameter MESSAGES`. A message is received, goes through the queue of the peer's state machine,
+// `diameter MESSAGES [wait]`. A message is received, goes through the queue of the peer's state machine,
 // the queue of the routing thread and the queue of the sender, and is sent. Every queue notes when
 // an entry came and how long it stayed, so most reads are made by the queues.
 //
@@ -200,6 +200,7 @@ int main(int count, char **arguments)
     void *(*const starts[])(void *) = {receiver_thr, psm_thr, process_thr, sender_thr};
     pthread_t thread[4];
     messages = count > 1 ? strtoul(arguments[1], NULL, 10) : 100000;
+    if (count > 2) await_word();
     for (int i = 0; i < 4; i++)
         if (pthread_create(&thread[i], NULL, starts[i], NULL) != 0) return 3;
     for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);

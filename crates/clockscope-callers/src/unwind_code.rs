@@ -33,7 +33,7 @@ const CALLS_DEPTH: u8 = 2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Back to its caller.
-    Back(Return),
+    Back(Box<Return>),
     /// Back to what a signal has interrupted.
     Signal,
     /// To the end of the thread or the program: nobody waits for it.
@@ -148,6 +148,10 @@ impl Way {
     /// The way from a return address on: behind a call that may never come back there is other code. The
     /// first function of a thread has the one that it calls by a pointer; others may end the program too.
     pub(super) fn behind_call(at: u64, code: &dyn Fn(u64) -> Option<Vec<u8>>, ends: &[u64]) -> Way {
+        // Another function's last call may stand before.
+        if signals::IS_MARKED && is_signal_return(at, code) {
+            return Way::Signal;
+        }
         let target = code::called_before(at, code);
         let is_of_other = |target| !matches!(Way::from(target, code, ends), Way::Back(_));
         match (Way::from(at, code, ends), target) {
@@ -160,15 +164,14 @@ impl Way {
     /// The same, with called functions looked into to this depth.
     fn within(asked: &Asked<'_>, at: u64, depth: u8) -> Way {
         let Asked { code, left, .. } = asked;
-        let begins = |bytes: Vec<u8>| signals::RETURNS.iter().any(|start| bytes.starts_with(start));
-        if code(at).is_some_and(begins) {
+        if is_signal_return(at, *code) {
             return Way::Signal;
         }
         let mut walk =
             Walk { asked, found: None, reached_end: false, stopped: false, agrees: true };
         let mut queue = VecDeque::from([(at, State::default())]);
         let mut seen = BTreeSet::new();
-        let mut scratch = Scratch::default();
+        let mut scratch = Scratch::new();
         while let Some((at, mut state)) = queue.pop_front() {
             if seen.len() >= INSTRUCTIONS_MAX || left.get() == 0 {
                 return Way::Unknown;
@@ -187,11 +190,17 @@ impl Way {
         }
         match walk {
             Walk { agrees: false, .. } => Way::Unknown,
-            Walk { found: Some(found), .. } => Way::Back(found),
+            Walk { found: Some(found), .. } => Way::Back(Box::new(found)),
             Walk { reached_end: true, stopped: false, .. } => Way::End,
             Walk { .. } => Way::Unknown,
         }
     }
+}
+
+/// Whether this is where handlers of signals return to.
+fn is_signal_return(at: u64, code: &dyn Fn(u64) -> Option<Vec<u8>>) -> bool {
+    let begins = |bytes: Vec<u8>| signals::RETURNS.iter().any(|start| bytes.starts_with(start));
+    code(at).is_some_and(begins)
 }
 
 /// What is asked, and by what rules.

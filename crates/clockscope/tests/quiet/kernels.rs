@@ -14,6 +14,7 @@ use crate::support::compare::assert_counts;
 use crate::support::printed::Printed;
 use crate::support::running::{Report, rows};
 use crate::support::skip;
+use crate::support::true_callers::{judge, percent, ways};
 use crate::vm::machine::Boot;
 
 const PROGRAMS: [&str; 4] = ["gettimeofday", "gettimeofday-static", "gettimeofday-musl", "now"];
@@ -317,6 +318,54 @@ fn programs_that_are_attached_to_are_not_harmed_on_any_kernel() {
             assert_eq!((sent, 0, 0), (received, eintr, disorder), "{} {timers}: {said}", boot.name);
         }
     }
+}
+
+/// Programs whose callers are sampled, and the source of each.
+const SAMPLED: [(&str, &str); 5] = [
+    ("callers", "callers.c"),
+    ("callers-static", "callers.c"),
+    ("callers-musl", "callers.c"),
+    ("callers-go", "callers.go"),
+    ("diameter", "diameter.c"),
+];
+
+/// A share that is drawn from n samples has a standard error of at most sqrt(0.25 / n). These stand for different numbers of calls
+/// until the rate has settled, in runs that are so short for most of the time: so ten of them are allowed.
+#[test]
+#[ignore = "looks at virtual machines: make test-kernels"]
+fn callers_are_true_on_every_kernel() {
+    let Some(results) = results() else { return };
+    let mut table = String::from(
+        "| kernel | program | samples | true callers | whole stacks | share off by, points |\n|---|---|---|---|---|---|\n",
+    );
+    for (boot, _) in booted(&results, "") {
+        for (program, source) in SAMPLED {
+            let steps = [format!("sampled-{program}"), format!("sampled-attached-{program}")];
+            // It is not attached to (`vm/inside-kernel`).
+            let is_attached_to = program != "callers-musl";
+            for step in steps.into_iter().take(if is_attached_to { 2 } else { 1 }) {
+                let report = Report::read(&boot.out.join(format!("{step}.json")));
+                let report = report.unwrap_or_else(|| panic!("{} {step}: no report", boot.name));
+                let ways = ways(&boot.text(&format!("{step}.out")));
+                let verdict = judge(&report, &ways, source, Path::new(program), true);
+                assert!(verdict.samples >= 100, "{} {step}: {}", boot.name, verdict.worst());
+                verdict.assert_true_callers();
+                let off = verdict.off_by(&ways);
+                let standard_error =
+                    (0.25 / f64::from(u32::try_from(verdict.samples).expect("few"))).sqrt();
+                assert!(off <= 1000.0 * standard_error, "{} {step}: {off} points", boot.name);
+                let _ = writeln!(
+                    table,
+                    "| {} | {step} | {} | {:.2} % | {:.2} % | {off:.2} |",
+                    boot.name,
+                    verdict.samples,
+                    percent(verdict.right, verdict.samples),
+                    percent(verdict.complete, verdict.samples),
+                );
+            }
+        }
+    }
+    println!("\n{table}");
 }
 
 /// In Linux 6.12 the unwind table begins behind the first instruction of this function.

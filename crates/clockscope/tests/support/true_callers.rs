@@ -211,6 +211,17 @@ impl Verdict {
         }
     }
 
+    /// How far the share of a way is off that is off most, in points of all ways' calls.
+    #[expect(clippy::cast_precision_loss)]
+    pub(crate) fn off_by(&self, ways: &[Way]) -> f64 {
+        let seen: f64 = self.calls_of_way.iter().sum();
+        let made: u64 = ways.iter().map(|way| way.calls).sum();
+        let off = |(way, calls): (&Way, &f64)| {
+            (calls * 100.0 / seen - way.calls as f64 * 100.0 / made as f64).abs()
+        };
+        ways.iter().zip(&self.calls_of_way).map(off).fold(0.0, f64::max)
+    }
+
     /// What was wrong most often.
     pub(crate) fn worst(&self) -> String {
         let mut wrong: Vec<_> = self.wrong.iter().collect();

@@ -16,6 +16,8 @@ pub(crate) const LONGEST: usize = 8;
 const EXITS: [u32; 2] = [93, 94];
 /// `x30`.
 const LINK: usize = 30;
+/// `svc #0`
+const SYSTEM_CALL: u32 = 0xd400_0001;
 /// The register of the number of a system call.
 const NUMBER: usize = 8;
 /// Registers that a called function may change: `x0` to `x18`.
@@ -31,8 +33,13 @@ pub(crate) struct Instruction {
 }
 
 /// What executing needs besides: nothing.
-#[derive(Default)]
 pub(crate) struct Scratch;
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self
+    }
+}
 
 /// The instruction at an address.
 pub(crate) fn decode(bytes: &[u8], at: u64) -> Instruction {
@@ -140,7 +147,7 @@ impl State {
             let is_imported = self.imported >> code.register(5) & 1 == 1;
             return if is_imported { Flow::Unknown } else { Flow::PointerCall };
         }
-        if code.word == 0xd400_0001 {
+        if code.word == SYSTEM_CALL {
             return Flow::SystemCall;
         }
         // `brk`, `udf`
@@ -179,6 +186,10 @@ impl State {
     /// Executes an instruction; `None` if then nothing is known of the stack.
     pub(crate) fn execute(&mut self, instruction: &Instruction, _: &mut Scratch) -> Option<()> {
         let code = *instruction;
+        if code.word == SYSTEM_CALL {
+            // The kernel writes its answer there, and keeps all other registers.
+            return self.write(0);
+        }
         match code.field(25, 4) {
             0b1000 | 0b1001 => self.with_constant(code),
             0b1010 | 0b1011 => self.of_system(code),

@@ -7,6 +7,8 @@ use crate::unwind_cfi::Stack;
 /// Whether the tables may say what a signal has interrupted: those of kernels before Linux 5.13 lead to the
 /// interrupted function, but not to its registers.
 pub(crate) const IN_TABLES: bool = false;
+/// Whether the frame itself shows that it is one.
+pub(crate) const IS_MARKED: bool = true;
 /// What a handler returns to begins so: `mov x8, #139` and `svc #0`.
 pub(crate) const RETURNS: [&[u8]; 1] = [&[0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4]];
 /// Where the kernel keeps the general registers in the frame of a signal, `x0` to `x30`, `sp`, and then `pc`: `uc_mcontext.regs` behind
@@ -14,9 +16,17 @@ pub(crate) const RETURNS: [&[u8]; 1] = [&[0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x
 /// `arch/arm64/include/uapi/asm/{ucontext,sigcontext}.h`).
 const REGISTERS: u64 = 128 + 176 + 8;
 
+/// Where the kernel says, for readers of the frame, what it has kept first besides: `__reserved` in `struct sigcontext`, and
+/// `FPSIMD_MAGIC`.
+const MARK_AT: u64 = 128 + 176 + 288;
+const MARK: u64 = 0x4650_8001;
+
 /// The registers of what a signal has interrupted, where its handler returns to the kernel.
 pub(crate) fn interrupted(registers: &Registers, stack: Stack<'_>) -> Option<Registers> {
-    let saved = registers.general[SP]?.checked_add(REGISTERS)?;
+    let frame = registers.general[SP]?;
+    let mark = stack.word(frame.checked_add(MARK_AT)?)?;
+    (mark & u64::from(u32::MAX) == MARK).then_some(())?;
+    let saved = frame.checked_add(REGISTERS)?;
     let word = |index: usize| stack.word(saved.checked_add(8 * index as u64)?);
     let mut before = Registers { ip: word(GENERAL)?, general: [None; GENERAL] };
     for (index, register) in before.general.iter_mut().enumerate() {
@@ -31,7 +41,9 @@ mod tests {
 
     #[test]
     fn a_handler_returns_to_what_the_signal_interrupted() {
-        let stack: Vec<u8> = (0..128_u64).flat_map(u64::to_le_bytes).collect();
+        // The mark stands behind 74 words, with the number of bytes.
+        let word = |number: u64| if number == 74 { 0x210 << 32 | MARK } else { number };
+        let stack: Vec<u8> = (0..128).map(word).flat_map(u64::to_le_bytes).collect();
         let mut registers = Registers { ip: 1, general: [None; GENERAL] };
         registers.general[SP] = Some(0x7000);
         let before =
@@ -40,6 +52,8 @@ mod tests {
         let found = before(stack.len()).expect("all is there");
         assert_eq!([0, 30, SP].map(|n| found.general[n]), [39, 69, 70].map(Some));
         assert_eq!(found.ip, 71);
-        assert_eq!(before(71 * 8), None);
+        assert_eq!(before(74 * 8), None);
+        let unmarked = Stack { start: 0x7000, bytes: &[0; 1024] };
+        assert_eq!(interrupted(&registers, unmarked), None);
     }
 }

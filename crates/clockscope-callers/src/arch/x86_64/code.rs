@@ -18,8 +18,8 @@ const EXITS: [u32; 2] = [60, 231];
 /// What executing needs besides, kept for the next instruction.
 pub(crate) struct Scratch(InstructionInfoFactory);
 
-impl Default for Scratch {
-    fn default() -> Self {
+impl Scratch {
+    pub(crate) fn new() -> Self {
         Self(InstructionInfoFactory::new())
     }
 }

@@ -6,6 +6,8 @@ use crate::unwind_cfi::Stack;
 
 /// Whether the tables may say what a signal has interrupted.
 pub(crate) const IN_TABLES: bool = true;
+/// Whether the frame itself shows that it is one.
+pub(crate) const IS_MARKED: bool = false;
 /// What a handler returns to begins so: `rt_sigreturn` by `mov $15,%rax` or `mov $15,%eax`, and `syscall`.
 pub(crate) const RETURNS: [&[u8]; 2] =
     [&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05], &[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05]];
