@@ -6,10 +6,13 @@ export PATH := $(PATH):/usr/local/go/bin:/usr/sbin:/sbin
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 DIST := $(TARGET)/dist
-GNU := x86_64-unknown-linux-gnu
+HOST := $(or $(shell $(or $(RUSTC),rustc) -vV 2>/dev/null | sed -n 's/^host: //p'),x86_64-unknown-linux-gnu)
+ARM64 := aarch64-unknown-linux-gnu
+# That arm64 binaries are cross-built, if they are: an arm64 machine makes its own only.
+CROSS := $(if $(filter $(ARM64),$(HOST)),,dist-static-arm64)
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-fleet setup-vm setup-kernels setup-foreign setup-fastclock setup-containers setup-oldest demo check quick tidy test test-root test-signals \
-	test-callers test-sites test-survey test-unit test-fleet test-deploy test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate many-captures fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static \
+	test-callers test-sites test-survey test-unit test-fleet test-deploy test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate many-captures fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static dist-static-arm64 test-static-arm64 \
 	install uninstall test-install deb rpm tarball sbom test-packages reproducible checksums header install-c clean
 
 help: ## this list
@@ -213,11 +216,11 @@ packages = CARGO_TARGET_DIR=$(SHIPPED) scripts/packages.sh
 # All files in packages are as old as the last commit.
 deb rpm tarball sbom: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
 
-dist: dist-shared dist-static ## stripped binaries, one of them without any shared library
+dist: dist-shared dist-static $(CROSS) ## stripped binaries, two of them without any shared library: for this machine and for arm64
 	@mkdir -p $(DIST)
 	strip -o $(DIST)/clockscope $(SHIPPED)/release/clockscope
-	strip -o $(DIST)/clockscope-static $(SHIPPED)/$(GNU)/release/clockscope
-	@for file in clockscope clockscope-static; do \
+	strip -o $(DIST)/clockscope-static $(SHIPPED)/$(HOST)/release/clockscope
+	@for file in clockscope clockscope-static $(if $(CROSS),clockscope-static-arm64); do \
 		size=$$(wc -c <$(DIST)/$$file); echo "$(DIST)/$$file: $$size bytes"; done
 
 dist-shared: setup-build
@@ -228,6 +231,15 @@ dist-shared: setup-build
 dist-static: setup-build
 	$(release-build) static
 
+# The C library of arm64 is unpacked from Debian's packages; nothing is installed for it.
+dist-static-arm64: setup-build
+	@mkdir -p $(DIST)
+	SYSROOT=$$(vm/sysroot $(TARGET)/kernels/kernels) $(release-build) static-arm64
+	cp $(SHIPPED)/$(ARM64)/release/clockscope $(DIST)/clockscope-static-arm64
+
+test-static-arm64: setup-kernels dist-static-arm64 ## the suite of test-kernels on arm64 with the binary of dist (without KVM; minutes)
+	CLOCKSCOPE_VM_ARM64_COMMAND=$(abspath $(DIST)/clockscope-static-arm64) $(MAKE) test-kernels KERNELS=aarch64-6.12
+
 deb: setup-release dist-shared ## packages for Debian and Ubuntu: clockscope, libfastclock0, libfastclock-dev
 	@$(packages) deb
 	packaging/lint deb $(SHIPPED)/packages
@@ -236,14 +248,14 @@ rpm: setup-release dist-shared ## packages for Fedora, SUSE and others
 	@$(packages) rpm
 	packaging/lint rpm $(SHIPPED)/packages
 
-tarball: setup-release dist-shared dist-static ## the static binary with pages, completions and licences
+tarball: setup-release dist-shared dist-static $(CROSS) ## the static binaries, each with pages, completions and licences
 	@$(packages) tarball
 
 sbom: setup-release ## the crates that the command is made of, in the form of CycloneDX, beside the packages
 	@$(packages) sbom
 
 test-packages: deb tarball ## install, run, upgrade, remove and purge the packages in a container; trace in an empty root (as root; minutes)
-	packaging/test-packages $(SHIPPED)/packages $(SHIPPED)/$(GNU)/release/clockscope $(TARGET)/unit
+	packaging/test-packages $(SHIPPED)/packages $(SHIPPED)/$(HOST)/release/clockscope $(TARGET)/unit
 
 reproducible: setup-release ## two builds in different folders must be the same byte for byte (a quarter of an hour)
 	@scripts/reproducible.sh $(TARGET)

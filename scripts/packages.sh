@@ -46,16 +46,28 @@ rpm() {
     mv "$work"/rpm/RPMS/*/*.rpm "$packages/"
 }
 
-# The static binary and what belongs to it, as it would lie below a prefix.
+# Each static binary and what belongs to it, as it would lie below a prefix.
 tarball() {
-    name=clockscope-$version-x86_64-linux
-    tree=$work/tarball/$name
-    rm -rf "$work/tarball" "$packages/$name.tar.gz"
-    mkdir -p "$tree"
+    rm -rf "$work/tarball"
     DESTDIR=$work/tarball/all scripts/install.sh install /usr >/dev/null
+    for binary in "$built"/*-unknown-linux-gnu/release/clockscope; do
+        [ ! -x "$binary" ] || tarball_of "$binary"
+    done
+}
+
+tarball_of() { # binary
+    triple=${1#"$built"/}
+    name=clockscope-$version-${triple%%-*}-linux
+    tree=$work/tarball/$name
+    rm -f "$packages/$name.tar.gz"
     all=$work/tarball/all/usr
     mkdir -p "$tree/bin"
-    strip -o "$tree/bin/clockscope" "$built/x86_64-unknown-linux-gnu/release/clockscope"
+    # That of another architecture, which `strip` does not know, was stripped by the linker.
+    if [ "${triple%%-*}" = "$(uname -m)" ]; then
+        strip -o "$tree/bin/clockscope" "$1"
+    else
+        install -m 755 "$1" "$tree/bin/clockscope"
+    fi
     mkdir -p "$tree/share/man"
     cp -R "$all/share/man/man1" "$tree/share/man/"
     cp -R "$all/share/bash-completion" "$all/share/zsh" "$all/share/fish" "$tree/share/"

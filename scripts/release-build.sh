@@ -1,7 +1,10 @@
 #!/bin/sh
 # Builds what is shipped: the command and the C library, or the command without any shared library. Two builds of the
 # same sources by the same tools are the same byte for byte, wherever they are made.
-# Usage: CARGO_TARGET_DIR=DIR scripts/release-build.sh shared|static
+# Usage: CARGO_TARGET_DIR=DIR scripts/release-build.sh shared|static|static-arm64
+#
+# static-arm64 is the static command for arm64, made on a machine of another architecture by clang, with the C library
+# of the folder that SYSROOT names (vm/sysroot makes one).
 #
 # With cargo-auditable, the binaries contain the list of the crates they are made of.
 set -eu
@@ -10,7 +13,7 @@ cd "$(dirname "$0")/.."
 kind=${1:-}
 target=${CARGO_TARGET_DIR:-target}
 cargo=${CARGO:-cargo}
-triple=x86_64-unknown-linux-gnu
+triple=$("${RUSTC:-rustc}" -vV | sed -n 's/^host: //p')
 
 # The separator lets paths have spaces.
 unit=$(printf '\037')
@@ -43,22 +46,42 @@ build() {
     CARGO_ENCODED_RUSTFLAGS=$flags "$cargo" $auditable build --release --locked --target-dir "$target" "$@"
 }
 
-case "$kind" in
-shared) build --package clockscope --package fastclock-c --package fastclock-preload ;;
-static)
-    # A static glibc: libc6-dev has it. Only code of this target is static, build scripts are not.
+# The command for a target without any shared library.
+static() { # target
+    # Only code of this target is static, build scripts are not.
     flags="$flags$unit-Ctarget-feature=+crt-static"
     # Packed relocations. A shared binary with them would need glibc 2.36, which a static one contains.
     flags="$flags$unit-Clink-arg=-Wl,-z,pack-relative-relocs"
-    build --package clockscope --target "$triple"
+    build --package clockscope --target "$1"
     # A program that needs a dynamic loader has a PT_INTERP segment.
-    if readelf --program-headers --wide "$target/$triple/release/clockscope" | grep -q INTERP; then
+    if readelf --program-headers --wide "$target/$1/release/clockscope" | grep -q INTERP; then
         echo 'release-build: the linker made a dynamic binary instead of a static one' >&2
         exit 1
     fi
+}
+
+case "$kind" in
+shared) build --package clockscope --package fastclock-c --package fastclock-preload ;;
+# A static glibc: libc6-dev has it.
+static) static "$triple" ;;
+static-arm64)
+    arm64=aarch64-unknown-linux-gnu
+    [ -d "$("${RUSTC:-rustc}" --print target-libdir --target "$arm64")" ] || rustup target add "$arm64" || {
+        echo "release-build: no standard library for arm64: rustup target add $arm64" >&2
+        exit 1
+    }
+    # The linker that comes with rustc, as for this machine.
+    linker=$("${RUSTC:-rustc}" --print sysroot)/lib/rustlib/$triple/bin/gcc-ld/ld.lld
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=clang
+    for option in --target=aarch64-linux-gnu "--sysroot=${SYSROOT:?says where the C library of arm64 is}" "--ld-path=$linker"; do
+        flags="$flags$unit-Clink-arg=$option"
+    done
+    # The machine's strip knows the machine's own programs.
+    export CARGO_PROFILE_RELEASE_STRIP=symbols
+    static "$arm64"
     ;;
 *)
-    echo 'usage: scripts/release-build.sh shared|static' >&2
+    echo 'usage: scripts/release-build.sh shared|static|static-arm64' >&2
     exit 2
     ;;
 esac
