@@ -12,7 +12,7 @@ ARM64 := aarch64-unknown-linux-gnu
 CROSS := $(if $(filter $(ARM64),$(HOST)),,dist-static-arm64)
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-fleet setup-vm setup-kernels setup-foreign setup-fastclock setup-containers setup-oldest demo check quick tidy test test-root test-signals \
-	test-callers test-sites test-survey test-unit test-fleet test-deploy test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate many-captures fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static dist-static-arm64 test-static-arm64 \
+	test-callers test-sites test-survey test-unit test-fleet test-deploy test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate many-captures fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static dist-static-arm64 test-static-arm64 instructions \
 	install uninstall test-install deb rpm tarball sbom test-packages reproducible checksums header install-c clean
 
 help: ## this list
@@ -106,6 +106,10 @@ test-kernels: setup-kernels ## boot Linux 5.10, 6.1, 6.12 and 7.3 (without KVM; 
 	vm/test-kernels $(TARGET)/release/clockscope $(TARGET)/kernels $(KERNELS)
 	CLOCKSCOPE_KERNELS_RESULTS=$(abspath $(TARGET)/kernels) $(CARGO) test --quiet --package clockscope --test quiet -- \
 		--ignored --nocapture kernels::
+
+# `make test-kernels` fetches the kernels and builds the programs.
+instructions: ## count the instructions of a call of clock_gettime without and with clockscope's count, in QEMU (after test-kernels; minutes)
+	CLOCKSCOPE=$(TARGET)/release/clockscope vm/instructions $(TARGET)/kernels x86_64-6.12 aarch64-6.12
 
 # `make test-callers JVMS='/opt/jdk-21/bin/java'` takes these besides those below /usr/lib/jvm; NODES and PYTHONS likewise.
 JVMS ?=
