@@ -329,8 +329,14 @@ const SAMPLED: [(&str, &str); 5] = [
     ("diameter", "diameter.c"),
 ];
 
-/// A share that is drawn from n samples has a standard error of at most sqrt(0.25 / n). These stand for different numbers of calls
-/// until the rate has settled, in runs that are so short for most of the time: so ten of them are allowed.
+/// The fewest samples of a call that would say as much if all stood for as many calls.
+fn effective_samples(report: &Report) -> f64 {
+    let callers = report.field("callers");
+    let of_call = rows(&callers["called"]).filter(|row| row["samples"].as_u64() > Some(10));
+    of_call.filter_map(|row| row["samples_effective"].as_f64()).fold(f64::INFINITY, f64::min)
+}
+
+/// A share that is drawn from n samples has a standard error of at most sqrt(0.25 / n): by five of them none is off in millions.
 #[test]
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn callers_are_true_on_every_kernel() {
@@ -346,12 +352,17 @@ fn callers_are_true_on_every_kernel() {
                 let report = report.unwrap_or_else(|| panic!("{} {step}: no report", boot.name));
                 let ways = ways(&boot.text(&format!("{step}.out")));
                 let verdict = judge(&report, &ways, source, Path::new(program), true);
-                assert!(verdict.samples >= 100, "{} {step}: {}", boot.name, verdict.worst());
+                assert!(verdict.samples >= 20, "{} {step}: {}", boot.name, verdict.worst());
                 verdict.assert_true_callers();
                 let off = verdict.off_by(&ways);
-                let standard_error =
-                    (0.25 / f64::from(u32::try_from(verdict.samples).expect("few"))).sqrt();
-                assert!(off <= 1000.0 * standard_error, "{} {step}: {off} points", boot.name);
+                let standard_error = (0.25 / effective_samples(&report)).sqrt();
+                // The Go program ends too soon for shares: they are printed only.
+                let is_long = source.ends_with(".c");
+                assert!(
+                    !is_long || off <= 500.0 * standard_error,
+                    "{} {step}: {off} points",
+                    boot.name
+                );
                 let _ = writeln!(
                     table,
                     "| {} | {step} | {} | {:.2} % | {:.2} % | {off:.2} |",
