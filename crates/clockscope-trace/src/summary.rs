@@ -14,7 +14,6 @@ use crate::launch::Outcome;
 use crate::sampling::Exact;
 use crate::sampling::Sampling;
 use crate::timeline::Timeline;
-use clockscope_model::callers::Callers;
 use clockscope_model::reads;
 use clockscope_model::trace::Clock;
 use clockscope_model::trace::{
@@ -30,7 +29,6 @@ use clockscope_text::foreign::Foreign;
 use clockscope_tracee::attach::{self, command_name, thread_name};
 use clockscope_tracee::counts::{Calls, Times, Timings};
 use clockscope_tracee::follow::End;
-use clockscope_tracee::lacks;
 use clockscope_tracee::processes::{Process, Processes};
 use clockscope_tracee::session::Session;
 use clockscope_tracee::sites::{SiteCalls, SiteWords, TimedCalls};
@@ -358,7 +356,7 @@ pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceRe
     let (exit_code, signal) = exit_code_and_signal(followed.end);
     let exact =
         Exact { processes, tallies: &tallies, scale: time.scale, cpu_ns, wanted: source.wanted };
-    let callers = seen.sampling.map(|sampling| with_declines(sampling.finish(&exact), processes));
+    let callers = seen.sampling.map(|sampling| sampling.finish(&exact));
     let timed = vdso.iter().any(|row| row.timed > 0);
     let mut report = TraceReport {
         schema: 1,
@@ -477,18 +475,6 @@ fn tallies(source: &Source<'_>) -> anyhow::Result<(Vec<SyscallTally>, ProbeCost,
             (tallies, cost, by_sites.unwrap_or_default())
         }
     })
-}
-
-/// With why some callers are never sampled.
-fn with_declines(mut callers: Callers, processes: &Processes) -> Callers {
-    let reason = lacks::CALLERS_IN_SHARED_SLOTS.filter(|_| processes.has_calls_of_nobody());
-    callers.declines.extend(reason.map(|reason| DeclineRow {
-        pid: 0,
-        command: Foreign::default(),
-        what: "callers".to_owned(),
-        reason: reason.to_owned(),
-    }));
-    callers
 }
 
 /// What was not counted, and why.

@@ -239,12 +239,6 @@ impl Processes {
         self.site_words.add(shared);
     }
 
-    /// Whether calls were counted that belong to no process that is known, as those in slots that threads share. Known when the
-    /// count has ended.
-    pub fn has_calls_of_nobody(&self) -> bool {
-        self.nobodys.iter().any(|calls| *calls > 0)
-    }
-
     /// The words of the table of system calls until now, of all processes together.
     pub fn site_words(&self) -> SiteWords {
         let mut words = self.site_words.clone();

@@ -22,7 +22,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use fastclock::arch::CpuCounter;
 use fastclock::page::Counter;
 
-use crate::arch::sample::{SHOWS_SHARED_SLOTS, empty_ticks};
+use crate::arch::sample::empty_ticks;
 use crate::histogram::bucket_of;
 use crate::layout::{
     CONFIG_OFFSET, COUNTER_GETCPU, COUNTER_GETRES, COUNTER_GETTIMEOFDAY, COUNTER_TIME, CPU_SLOTS,
@@ -101,12 +101,9 @@ pub(crate) extern "C" fn after(slot_and_counter: usize, packed: u64, ticks: u64)
     Shown { value, hold }
 }
 
-/// One in how many timed calls passes the sample probe (0: none), and whether they wait behind it. Whose stack the
+/// One in how many timed calls passes the sample probe, and whether they wait behind it. Whose stack the
 /// slot does not tell (it is a CPU's) never waits.
 fn one_in(slot: &Slot) -> (u32, bool) {
-    if !SHOWS_SHARED_SLOTS && slot_is_of_cpu(slot) {
-        return (0, false);
-    }
     let (of_all, threads) = (live().callers_one_in.load(Relaxed), threads());
     match threads.hold_one_in.load(Relaxed) {
         0 => (of_all, false),

@@ -3,7 +3,3 @@
 /// Counting system calls by code in the program.
 pub const SITES: Option<&str> =
     Some("on arm64 no code in the program counts system calls; try --via bpf");
-/// Sampling the callers of threads that share a slot.
-pub const CALLERS_IN_SHARED_SLOTS: Option<&str> = Some(
-    "on arm64 clockscope does not sample the callers of threads that share a slot, as those of a Go program without cgo do",
-);

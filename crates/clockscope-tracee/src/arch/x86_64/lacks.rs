@@ -2,5 +2,3 @@
 
 /// Counting system calls by code in the program.
 pub const SITES: Option<&str> = None;
-/// Sampling the callers of threads that share a slot.
-pub const CALLERS_IN_SHARED_SLOTS: Option<&str> = None;

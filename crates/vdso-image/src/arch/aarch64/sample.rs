@@ -4,10 +4,6 @@ use core::arch::{asm, naked_asm};
 
 use crate::layout::Slot;
 
-/// Whether calls that count in a slot of several threads pass the sample probe. Here the stack chooses that slot, and so who calls:
-/// in Go programs the shares of callers were far off.
-pub(crate) const SHOWS_SHARED_SLOTS: bool = false;
-
 /// Makes a call and times it, and passes the sample probe if it is drawn: any function with up to eight arguments. The
 /// address of the slot plus the number of the counter is in `x9` (slots are aligned to 128 bytes).
 ///

@@ -4,9 +4,6 @@ use core::arch::{asm, naked_asm};
 
 use crate::layout::Slot;
 
-/// Whether calls that count in a slot of several threads pass the sample probe. Here the CPU chooses that slot.
-pub(crate) const SHOWS_SHARED_SLOTS: bool = true;
-
 /// Makes a call and times it, and passes the sample probe if it is drawn: any function with up to five
 /// arguments, whatever the registers of the others hold. The last argument, in `r9`, is the address
 /// of the slot plus the number of the counter (slots are aligned to 128 bytes).
