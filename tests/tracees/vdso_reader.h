@@ -1,5 +1,5 @@
 // Finds vDSO functions without libc, as rustix, Go and musl do: AT_SYSINFO_EHDR, then the
-// dynamic section, then DT_HASH, or DT_GNU_HASH when compiled with -DUSE_GNU_HASH.
+// dynamic section, then DT_HASH, or DT_GNU_HASH when compiled with -DUSE_GNU_HASH. An image without that table has no functions.
 #pragma once
 #include <elf.h>
 #include <stdint.h>
@@ -49,6 +49,7 @@ static inline void *find_function(const struct image *image, const char *name)
     uint32_t hash = 5381;
     for (const char *c = name; *c; c++) hash = hash * 33 + (unsigned char)*c;
     const uint32_t *table = image->gnu_hash;
+    if (!table) return 0;
     uint32_t buckets = table[0], first = table[1], bloom_words = table[2];
     const uint64_t *bloom = (const uint64_t *)(table + 4);
     uint64_t word = bloom[hash / 64 % bloom_words];
@@ -64,6 +65,7 @@ static inline void *find_function(const struct image *image, const char *name)
 static inline void *find_function(const struct image *image, const char *name)
 {
     uint32_t hash = 0;
+    if (!image->hash) return 0;
     for (const char *c = name; *c; c++) {
         hash = (hash << 4) + (unsigned char)*c;
         hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fffffff;
