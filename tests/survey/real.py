@@ -212,13 +212,22 @@ def build(directory):
     subprocess.run(["go", "build", "-o", str(directory / "served"), str(directory / "served.go")], check=True, env=environment)
 
 
+def children(pid):
+    """Of all threads of a process."""
+    found = []
+    for task in Path("/proc").glob(f"{pid}/task/*/children"):
+        try:
+            found += [int(child) for child in task.read_text().split()]
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has ended meanwhile
+    return found
+
+
 def descendants(pids):
     """These processes and their children's children."""
     found = []
     for pid in pids:
-        found.append(pid)
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            found += descendants([int(child) for child in (task / "children").read_text().split()])
+        found += [pid, *descendants(children(pid))]
     return found
 
 
