@@ -53,15 +53,16 @@ fn turned(text: &[u8]) -> Vec<u8> {
 
 /// Whether the times of the lines go down.
 fn is_newest_first(head: &[u8]) -> bool {
-    let (mut downs, mut ups, mut before) = (0, 0, None);
+    let (mut downs, mut ups, mut last) = (0, 0, [None; 3]);
     for line in head.split(|byte| *byte == b'\n') {
-        let Some(time) = prefix::time(&String::from_utf8_lossy(line)) else { continue };
+        let Some((since, time)) = prefix::time(&String::from_utf8_lossy(line)) else { continue };
+        // The last time that is counted from the same.
+        let before: Option<f64> = last[since as usize].replace(time);
         match before.and_then(|before| time.partial_cmp(&before)) {
             Some(std::cmp::Ordering::Less) => downs += 1,
             Some(std::cmp::Ordering::Greater) => ups += 1,
             _ => {}
         }
-        before = Some(time);
     }
     downs >= DOWN_FROM && downs >= ups * DOWN_FOR_UP
 }
@@ -145,6 +146,21 @@ Nov 24 17:00:02 web kernel: clocksource: Switched to clocksource hpet
         assert!(!is("[    2.0] a\n[    1.9] b\n[    3.0] c\n[    2.9] d\n[    4.0] d\n"));
         assert!(!is("clocksource: tsc\nclocksource: hpet\n") && !is("") && !is("[    2.0] a\n"));
         assert!(!is("Dec 31 23:59:59 h a\nJan  1 00:00:00 h b\nJan  1 00:00:01 h c\n"));
+    }
+
+    #[test]
+    fn times_that_are_counted_from_different_moments_are_not_compared() {
+        // Lines behind prefixes of several tools: dates with a year cannot be compared with the others.
+        let mixed = "\
+2024-05-06T11:52:52.123456789Z Dec 24 21:07:06 kernel: tsc: Fast TSC calibration using PIT
+Dec 24 21:07:07 kernel: clocksource: Switched to clocksource tsc
+Dec 24 21:47:28 kernel: clocksource: timekeeping watchdog on CPU12: Marking clocksource 'tsc' as unstable
+May  6 11:52:52 frontend kernel: Dec 24 21:47:28 kernel: clocksource: 'hpet' wd_nsec: 512000000
+2024-05-06T11:52:52.123456789Z Dec 24 21:47:28 kernel: clocksource: 'tsc' cs_nsec: 503646106
+Dec 24 21:47:28 kernel: tsc: Marking TSC unstable due to clocksource watchdog
+May  6 11:52:52 frontend kernel: Dec 24 21:47:28 kernel: clocksource: Switched to clocksource hpet
+";
+        assert!(!is_newest_first(mixed.as_bytes()));
     }
 
     #[test]

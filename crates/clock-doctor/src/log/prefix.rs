@@ -49,11 +49,26 @@ pub(crate) fn split(line: &str) -> Split<'_> {
     }
 }
 
+/// What the time of a line is counted from: only times that are counted from the same can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Since {
+    /// A date with a year.
+    Year,
+    /// A date without one.
+    NewYear,
+    /// The kernel's stamp.
+    Boot,
+}
+
 /// When a line was written, to compare it with others of its log: by its date, or else by the kernel's stamp. The unit
-/// is the second, the beginning arbitrary: a date often has no year.
-pub(crate) fn time(line: &str) -> Option<f64> {
+/// is the second.
+pub(crate) fn time(line: &str) -> Option<(Since, f64)> {
     let line = line.trim_start_matches(QUOTES);
-    dates::seconds(line).or_else(|| split(line).at)
+    match dates::seconds(line) {
+        Some(date) if dates::has_year(date) => Some((Since::Year, date)),
+        Some(date) => Some((Since::NewYear, date)),
+        None => split(line).at.map(|stamp| (Since::Boot, stamp)),
+    }
 }
 
 /// `-- Boot ID --` and `-- Reboot --` of `journalctl`: another boot follows.

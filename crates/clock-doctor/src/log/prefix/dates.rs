@@ -57,6 +57,11 @@ pub(super) fn seconds(text: &str) -> Option<f64> {
     Some((month * DAYS_A_MONTH + day.parse::<f64>().ok()?) * SECONDS_A_DAY + clock_of(time)?)
 }
 
+/// Whether the date of which these are the [`seconds`] has a year: without one there are twelve months at most.
+pub(super) fn has_year(seconds: f64) -> bool {
+    seconds >= 13.0 * DAYS_A_MONTH * SECONDS_A_DAY
+}
+
 /// `2024-05-06`, or `05-06`.
 fn day_of(text: &str) -> Option<f64> {
     let months = text.rsplit_once('-')?;
