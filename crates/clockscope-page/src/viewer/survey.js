@@ -87,7 +87,7 @@ function surveyedGroups(groups) {
 function exactCounts(counted) {
   if (counted.length === 0) return null;
   const body = counted.map(row => [
-    row.command, String(row.pid), cell(row.exact.per_second, rate), spanOf(row), cell(row.exact.reads, count),
+    row.command, String(row.pid), cell(row.exact.per_second, rate), row.reads ? spanOf(row) : '-', cell(row.exact.reads, count),
     cell(row.exact.pause_ns + row.exact.detach_pause_ns, nanos),
   ]);
   return section('Counted exactly',
