@@ -3,13 +3,13 @@
 # with the C library of a folder (vm/sysroot), or fastclock's library for C. Needs no C compiler for arm64 but clang, and that for the command only. A
 # standard library that is missing is a skip, and with CI=1 a failure.
 # Usage: scripts/aarch64.sh check
-#        scripts/aarch64.sh tests FOLDER
+#        scripts/aarch64.sh tests FOLDER SYSROOT
 #        scripts/aarch64.sh command FOLDER SYSROOT
 #        scripts/aarch64.sh library FOLDER
 set -eu
 
-# Those whose tests tell something on another kernel.
-tested='fastclock clockscope-text clockscope-stats vdso-reader'
+# Those whose tests tell something on another kernel or another CPU.
+tested='fastclock clockscope-text clockscope-stats vdso-reader clockscope-sys clockscope-callers clockscope-tracee'
 
 packages() { # crates
     for crate; do
@@ -25,6 +25,14 @@ needs() { # target
     exit 1
 }
 
+# Programs in one file, as the machine has little else; emulated machines are slow.
+static() { # folder with the C library
+    options="-C target-feature=+crt-static -C link-arg=--target=aarch64-linux-gnu -C link-arg=--sysroot=$1"
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=clang CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=false
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="$options -C link-arg=-fuse-ld=lld"
+    folder=${CARGO_TARGET_DIR:-target}/arm64
+}
+
 cargo=${CARGO:-cargo}
 case "${1:-}" in
 check)
@@ -37,14 +45,15 @@ check)
         --target-dir "${CARGO_TARGET_DIR:-target}/image-check" -- -D warnings
     ;;
 tests)
-    needs aarch64-unknown-linux-musl
+    needs aarch64-unknown-linux-gnu
     mkdir -p "$2"
     rm -f "$2"/*
-    # The target's own C library and start files, linked by Rust's own linker. Emulated machines are slow.
-    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_PROFILE_TEST_OPT_LEVEL=2
+    static "$3"
+    CARGO_PROFILE_TEST_OPT_LEVEL=1 CARGO_PROFILE_TEST_DEBUG=false
+    export CARGO_PROFILE_TEST_OPT_LEVEL CARGO_PROFILE_TEST_DEBUG
     # shellcheck disable=SC2046,SC2086
-    "$cargo" test --no-run --lib --target aarch64-unknown-linux-musl $(packages $tested) --message-format=json \
-        >"$2/messages"
+    "$cargo" test --no-run --lib --target aarch64-unknown-linux-gnu --target-dir "$folder" $(packages $tested) \
+        --message-format=json >"$2/messages"
     for name in $tested; do
         name=$(echo "$name" | tr - _)
         program=$(sed -n "s|.*\"executable\":\"\([^\"]*/$name-[0-9a-f]*\)\".*|\1|p" "$2/messages")
@@ -56,11 +65,7 @@ tests)
 command)
     needs aarch64-unknown-linux-gnu
     mkdir -p "$2"
-    # All of it in one file, as the machine has little else. Emulated machines are slow.
-    options="-C target-feature=+crt-static -C link-arg=--target=aarch64-linux-gnu -C link-arg=--sysroot=$3"
-    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=clang CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=false
-    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="$options -C link-arg=-fuse-ld=lld"
-    folder=${CARGO_TARGET_DIR:-target}/arm64
+    static "$3"
     "$cargo" build --package clockscope --target aarch64-unknown-linux-gnu --target-dir "$folder"
     cp "$folder/aarch64-unknown-linux-gnu/debug/clockscope" "$2/clockscope"
     ;;
@@ -74,7 +79,7 @@ library)
     cp "$folder/aarch64-unknown-linux-gnu/debug/libfastclock.a" "$2/"
     ;;
 *)
-    echo 'usage: scripts/aarch64.sh check | tests FOLDER | command FOLDER SYSROOT | library FOLDER' >&2
+    echo 'usage: scripts/aarch64.sh check | tests FOLDER SYSROOT | command FOLDER SYSROOT | library FOLDER' >&2
     exit 2
     ;;
 esac

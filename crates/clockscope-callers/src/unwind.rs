@@ -347,13 +347,9 @@ impl Unwinder {
                 Some(end) => Step::End(end),
                 None => Step::Caller(caller, is_signal),
             },
-            Err(Stop::Uncovered) if code.go.is_some() => match lacks::GO {
-                Some(why) => {
-                    self.unread.insert(taken.sample.pid, why.to_owned());
-                    Step::End(End::NoInformation(id))
-                }
-                None => in_go(code, at, registers, taken.stack, frames),
-            },
+            Err(Stop::Uncovered) if code.go.is_some() => {
+                in_go(code, at, registers, taken.stack, frames)
+            }
             Err(Stop::Uncovered) if is_entry(at, code.elf.entry) => Step::End(End::Complete),
             Err(Stop::Uncovered) if code.v8().is_some() => self
                 .step_by_frame_pointer(taken, registers, frames)

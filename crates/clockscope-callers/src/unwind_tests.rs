@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::arch::registers::{KERNEL, LINK};
 use super::super::frames::{End, FrameAddress};
 use super::super::managed::{Function, Names};
 use super::super::module_file::{Bytes, Elf};
@@ -12,7 +13,6 @@ use super::super::unwind_cfi::{Frames, Stack};
 use super::super::unwind_go::GoTable;
 use super::{Interpreted, Unwinder, chain_from, entered};
 
-const KERNEL: &[u8] = include_bytes!("../../../fixtures/vdso/x86_64-6.18.so");
 const STACK: u64 = 0x7ffe_0000_0000;
 
 fn with_stack(stack: u64) -> Registers {
@@ -21,7 +21,12 @@ fn with_stack(stack: u64) -> Registers {
     registers
 }
 
+/// With the return address where a call leaves it.
 fn sample(pid: i32, stack: &[u64]) -> Sample {
+    let mut registers = with_stack(STACK);
+    if let Some(link) = LINK {
+        registers.general[link] = stack.first().copied();
+    }
     Sample {
         called: Called::Vdso(0),
         pid,
@@ -29,7 +34,7 @@ fn sample(pid: i32, stack: &[u64]) -> Sample {
         time_ns: 1,
         weight: 1,
         after_ticks: None,
-        registers: with_stack(STACK),
+        registers,
         stack: stack.iter().flat_map(|word| word.to_le_bytes()).collect(),
         frame_pointers: Vec::new(),
     }

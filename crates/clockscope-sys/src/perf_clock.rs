@@ -48,10 +48,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scale_is_that_of_a_counter_of_some_hundred_megahertz_or_more() {
+    fn the_scale_is_that_of_a_counter_of_some_megahertz_to_gigahertz() {
         if let Some((shift, mult)) = scale() {
             let hertz = 1e9 * f64::from(shift).exp2() / f64::from(mult);
-            assert!((1e8..2e10).contains(&hertz), "{hertz}");
+            assert!((1e6..2e10).contains(&hertz), "{hertz}");
         }
     }
 }

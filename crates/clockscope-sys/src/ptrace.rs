@@ -3,8 +3,8 @@
 use std::io;
 use std::ptr::without_provenance_mut;
 
-use super::arch::registers;
 pub use super::arch::registers::Registers;
+use super::arch::{registers, step};
 use super::check;
 
 /// Follow `execve`, `fork`, `vfork` and `clone`, and mark system-call stops with bit 7.
@@ -66,17 +66,27 @@ pub fn seize(pid: i32, options: i32) -> io::Result<()> {
     call(libc::PTRACE_SEIZE, pid, 0, number(options)?).map(drop)
 }
 
-/// Lets a stopped tracee go on, with a signal (0: none).
+/// Lets a stopped tracee go on, with a signal (0: none). A step that the kernel makes by itself is made
+/// ([`is_at_breakpoint`]), unless the tracee is to stop at system calls: no request does both.
 ///
 /// # Errors
 ///
 /// `ESRCH` when it has died meanwhile.
 pub fn resume(pid: i32, how: Resume, signal: i32) -> io::Result<()> {
-    let request = match how {
-        Resume::Run => libc::PTRACE_CONT,
-        Resume::ToSyscall => libc::PTRACE_SYSCALL,
+    let own = step::own_step(pid, signal);
+    let request = match (how, own) {
+        (Resume::Run, Some(_)) => libc::PTRACE_SINGLESTEP,
+        (Resume::Run, None) => libc::PTRACE_CONT,
+        (Resume::ToSyscall, _) => libc::PTRACE_SYSCALL,
     };
-    call(request, pid, 0, number(signal)?).map(drop)
+    call(request, pid, 0, number(own.unwrap_or(signal))?).map(drop)
+}
+
+/// Whether a stopped tracee has come to a hardware breakpoint of perf's and the kernel has it execute that instruction as a
+/// single step. If the step is not made, the thread's breakpoints stay off. Never on CPUs that can
+/// pass a breakpoint (`RF` of x86-64).
+pub fn is_at_breakpoint(pid: i32) -> bool {
+    step::own_step(pid, 0).is_some()
 }
 
 /// Leaves a tracee in its group-stop, but hears of what ends it.

@@ -137,8 +137,9 @@ impl Child {
         seen: &mut dyn FnMut(&Registers),
     ) -> io::Result<Steps> {
         let mut steps = Steps::default();
+        let mut registers = ptrace::registers(self.pid)?;
+        let mut is_behind_call = true;
         while steps.user <= most {
-            let registers = ptrace::registers(self.pid)?;
             seen(&registers);
             let pc = registers.pc();
             let is_syscall = match known.get(&pc) {
@@ -149,6 +150,14 @@ impl Child {
             self.step()?;
             if is_syscall && is_mark(&registers) {
                 return Ok(steps);
+            }
+            registers = ptrace::registers(self.pid)?;
+            // arm64 stops twice behind a call, and nothing is executed in between (`syscall_trace_exit` in
+            // arch/arm64/kernel/ptrace.c, Linux 6.12).
+            let stands_still = is_behind_call && registers.pc() == pc;
+            is_behind_call = is_syscall;
+            if stands_still {
+                continue;
             }
             steps.user += 1;
             steps.in_range += u64::from(range.contains(&pc));

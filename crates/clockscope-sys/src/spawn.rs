@@ -187,6 +187,7 @@ mod tests {
             }
         };
         let words: Vec<&str> = call.split(' ').collect();
-        assert_eq!((words[0], words[6]), ("0", format!("{MARK:#x}").as_str()), "{call}");
+        let wanted = (libc::SYS_read.to_string(), format!("{MARK:#x}"));
+        assert_eq!((words[0], words[6]), (wanted.0.as_str(), wanted.1.as_str()), "{call}");
     }
 }

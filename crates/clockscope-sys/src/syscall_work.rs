@@ -107,10 +107,17 @@ mod tests {
 
     #[test]
     fn the_word_is_read_or_forbidden_and_the_thread_is_as_before() {
-        match read() {
-            Ok(first) => assert_eq!(read().unwrap().audit, first.audit),
-            Err(error) => assert!(!error.to_string().is_empty()),
-        }
-        set_user_dispatch(false).unwrap();
+        let is_read = match read() {
+            Ok(first) => {
+                assert_eq!(read().unwrap().audit, first.audit);
+                true
+            }
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                false
+            }
+        };
+        // Not all kernels have the feature; without it the word cannot be changed, and so is not known.
+        assert!(set_user_dispatch(false).is_ok() || !is_read);
     }
 }

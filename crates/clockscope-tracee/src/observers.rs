@@ -34,6 +34,8 @@ pub trait Watcher {
     }
     /// The shim lies at this address of the process, and nothing of the program has run with it.
     fn mapped(&mut self, process: i32, image: u64);
+    /// A thread of this process passes no hardware breakpoint any more ([`clockscope_sys::ptrace::is_at_breakpoint`]).
+    fn loses_breakpoints(&mut self, _process: i32) {}
     /// A process has ended, or executed another program.
     fn gone(&mut self, process: i32);
     /// Called about every [`Self::interval`]; says whether to go on.

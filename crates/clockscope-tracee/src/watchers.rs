@@ -55,6 +55,10 @@ impl Watcher for Watchers<'_> {
         self.all.iter_mut().for_each(|entry| entry.watcher.mapped(process, image));
     }
 
+    fn loses_breakpoints(&mut self, process: i32) {
+        self.all.iter_mut().for_each(|entry| entry.watcher.loses_breakpoints(process));
+    }
+
     fn gone(&mut self, process: i32) {
         self.all.iter_mut().for_each(|entry| entry.watcher.gone(process));
     }
@@ -100,6 +104,10 @@ mod tests {
             self.heard.push(format!("mapped {process} {image:#x}"));
         }
 
+        fn loses_breakpoints(&mut self, process: i32) {
+            self.heard.push(format!("loses breakpoints {process}"));
+        }
+
         fn gone(&mut self, process: i32) {
             self.heard.push(format!("gone {process}"));
         }
@@ -122,6 +130,7 @@ mod tests {
         both.add(&mut slow);
         assert_eq!(both.interval(), Duration::from_millis(10));
         both.mapped(7, 0x1000);
+        both.loses_breakpoints(7);
         both.gone(7);
         let (start, nobody) = (Instant::now(), Processes::default());
         // Ticks every ten milliseconds, the odd ones four milliseconds late.
@@ -131,7 +140,7 @@ mod tests {
             .collect();
         assert_eq!(wishes.iter().filter(|wish| **wish == Wish::Leave).count(), 1);
         assert_eq!((fast.ticks, slow.ticks), (205, 2));
-        assert_eq!(fast.heard, ["mapped 7 0x1000", "gone 7"]);
+        assert_eq!(fast.heard, ["mapped 7 0x1000", "loses breakpoints 7", "gone 7"]);
         assert_eq!(slow.heard, fast.heard);
     }
 }

@@ -7,6 +7,7 @@
 //! | `raw_syscall.rs` | the instruction that enters the kernel |
 //! | `counter.rs` | the counter: reading it, and loops around that |
 //! | `perf.rs` | registers in the samples of perf |
+//! | `step.rs` | a step that the kernel makes by itself |
 //! | `machine.rs` | what the CPU says of itself and of its host; names of the vDSO |
 
 #[cfg(target_arch = "aarch64")]
@@ -17,8 +18,8 @@ mod x86_64;
 #[cfg(target_arch = "aarch64")]
 pub use aarch64::perf;
 #[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::{counter, machine, raw_syscall, registers};
+pub(crate) use aarch64::{counter, machine, raw_syscall, registers, step};
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::perf;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{counter, machine, raw_syscall, registers};
+pub(crate) use x86_64::{counter, machine, raw_syscall, registers, step};

@@ -264,6 +264,13 @@ impl Events {
         self.decline(if for_all { 0 } else { pid }, reason(error));
     }
 
+    /// Says why a process is not sampled as it should be, unless that was said.
+    pub(super) fn decline_once(&mut self, pid: i32, reason: &str) {
+        if !self.declines.iter().any(|decline| decline.pid == pid && decline.reason == reason) {
+            self.decline(pid, reason.to_owned());
+        }
+    }
+
     /// Says why a process, or (0) everybody, is not sampled.
     pub fn decline(&mut self, pid: i32, reason: String) {
         let what = "callers".to_owned();

@@ -48,6 +48,9 @@ use clockscope_tracee::session::Session;
 const FIRST: Duration = Duration::from_millis(5);
 /// For so many looks.
 const FIRST_LOOKS: u32 = 60;
+/// Why the shares of a process's callers are not to be believed.
+const LOSES_BREAKPOINTS: &str = "a signal has come while a thread was sampled, and that thread is not sampled any more, because its \
+                                 system calls are counted by ptrace: shares are wrong; try --via bpf or --via none";
 /// And this often later, if they are not filled before.
 const LATER: Duration = Duration::from_millis(50);
 
@@ -167,6 +170,10 @@ impl Watcher for Sampling {
     fn mapped(&mut self, process: i32, image: u64) {
         let probe = self.vdso.then(|| image + u64::from(self.sample_probe_offset));
         lock(&self.inbox).mapped(process, image, probe);
+    }
+
+    fn loses_breakpoints(&mut self, process: i32) {
+        lock(&self.inbox).events.decline_once(process, LOSES_BREAKPOINTS);
     }
 
     fn gone(&mut self, process: i32) {

@@ -219,13 +219,21 @@ impl<'a> Follower<'a> {
         self.resume(thread, signal);
     }
 
-    fn resume(&self, thread: i32, signal: i32) {
+    fn resume(&mut self, thread: i32, signal: i32) {
         let all = self.observers.syscalls.is_some() && !self.session.counts_sites();
         let watched = self.new_tasks.is_watched(thread)
             || self.awaited_images.is_expected(thread)
             || self.sites.is_awaited(thread)
             || self.halted.contains(&thread);
         let how = if all || watched { Resume::ToSyscall } else { Resume::Run };
+        if let Some(watcher) = &mut self.observers.watcher
+            && signal != 0
+            && how == Resume::ToSyscall
+            && ptrace::is_at_breakpoint(thread)
+        {
+            let index = self.processes.index_of(thread);
+            watcher.loses_breakpoints(index.map_or(thread, |index| self.processes.get(index).pid));
+        }
         // It may have been killed since it stopped; then its end comes next.
         let _ = ptrace::resume(thread, how, signal);
     }

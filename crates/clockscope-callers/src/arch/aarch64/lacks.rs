@@ -10,7 +10,3 @@ pub(crate) const PYTHON: Option<&str> =
 pub(crate) const RUN_TIME_CODE: Option<&str> = Some(
     "on arm64 clockscope does not follow frame pointers through code that is made at run time",
 );
-/// Callers in Go programs.
-pub(crate) const GO: Option<&str> = Some(
-    "on arm64 clockscope does not say who reads the clock in Go programs: the shares of callers were wrong there",
-);

@@ -13,6 +13,10 @@ pub(crate) const MACHINE: Machine = EM_AARCH64;
 /// Whose extensions of DWARF compilers use: `DW_CFA_AARCH64_negate_ra_state`.
 pub(crate) const VENDOR: Vendor = Vendor::AArch64;
 
+/// A kernel's image with unwind tables.
+#[cfg(test)]
+pub(crate) const KERNEL: &[u8] = include_bytes!("../../../../../fixtures/vdso/aarch64-5.10.so");
+
 /// Number of general registers, as DWARF counts them.
 pub const GENERAL: usize = 32;
 /// The frame pointer, `x29`.

@@ -6,5 +6,3 @@ pub(crate) const JAVA: Option<&str> = None;
 pub(crate) const PYTHON: Option<&str> = None;
 /// Following frame pointers through code that is made at run time.
 pub(crate) const RUN_TIME_CODE: Option<&str> = None;
-/// Callers in Go programs.
-pub(crate) const GO: Option<&str> = None;

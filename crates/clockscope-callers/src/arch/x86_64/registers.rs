@@ -11,6 +11,10 @@ pub(crate) const MACHINE: Machine = EM_X86_64;
 /// Whose extensions of DWARF compilers use.
 pub(crate) const VENDOR: Vendor = Vendor::Default;
 
+/// A kernel's image with unwind tables.
+#[cfg(test)]
+pub(crate) const KERNEL: &[u8] = include_bytes!("../../../../../fixtures/vdso/x86_64-6.18.so");
+
 /// Number of general registers, as DWARF counts them.
 pub const GENERAL: usize = 16;
 /// The frame pointer, `rbp`.

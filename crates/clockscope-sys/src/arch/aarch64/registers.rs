@@ -75,6 +75,12 @@ impl Registers {
         self.own.pstate & 0xf000_0000
     }
 
+    /// Whether the next instruction is executed as a single step (`DBG_SPSR_SS` in arch/arm64/include/asm/debug-monitors.h,
+    /// Linux 6.18).
+    pub(crate) fn is_to_step(&self) -> bool {
+        self.own.pstate & 1 << 21 != 0
+    }
+
     /// Forgets by which kind of branch the tracee has come to its next instruction, which would have to be a landing pad
     /// (`PSR_BTYPE_MASK` in arch/arm64/include/uapi/asm/ptrace.h, Linux 6.18).
     pub fn forget_branch(&mut self) {

@@ -5,3 +5,4 @@ pub(crate) mod machine;
 pub mod perf;
 pub(crate) mod raw_syscall;
 pub(crate) mod registers;
+pub(crate) mod step;
