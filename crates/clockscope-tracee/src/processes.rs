@@ -63,6 +63,8 @@ pub struct Processes {
     pub lost_sites: Vec<String>,
     /// System calls in pages that no process uses any more.
     site_words: SiteWords,
+    /// Code in processes counts system calls. Otherwise looking at its table would only make the kernel give it memory.
+    pub(crate) has_sites: bool,
     /// Threads seen.
     threads: u64,
     /// How processes were redirected, whether they live or not: children may still be.
@@ -236,14 +238,16 @@ impl Processes {
             counts::add(&mut self.nobodys, &calls);
         }
         self.timings.add(shared);
-        self.site_words.add(shared);
+        if self.has_sites {
+            self.site_words.add(shared);
+        }
     }
 
     /// The words of the table of system calls until now, of all processes together.
     pub fn site_words(&self) -> SiteWords {
         let mut words = self.site_words.clone();
-        for pages in self.open() {
-            words.add(pages.get());
+        if self.has_sites {
+            self.open().into_iter().for_each(|pages| words.add(pages.get()));
         }
         words
     }

@@ -80,6 +80,7 @@ impl Follower<'_> {
         let pages = Some(Rc::clone(&attached.pages));
         let index = self.processes.add(attached.pid, attached.command.clone(), pages);
         self.processes.redirect(index, &attached.patch, &attached.sites);
+        self.processes.has_sites |= self.session.counts_sites();
         self.targets.insert(attached.pid, None);
         let mut keys = HashSet::new();
         for (thread, key) in &attached.threads {

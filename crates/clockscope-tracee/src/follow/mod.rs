@@ -266,6 +266,7 @@ impl<'a> Follower<'a> {
                 process.image_slot = Some(slot);
                 if self.session.counts_sites() {
                     self.sites.begin(process, areas, tells);
+                    self.processes.has_sites = true;
                 }
                 let watched = self.observers.watcher.as_ref().is_some_and(|w| w.wants_images());
                 if watched || wants_image {
