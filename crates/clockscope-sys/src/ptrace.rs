@@ -135,6 +135,8 @@ pub fn set_signal_mask(pid: i32, mask: u64) -> io::Result<()> {
 ///
 /// `ESRCH` when it has died meanwhile.
 pub fn detach_with(pid: i32, signal: i32) -> io::Result<()> {
+    // Nor does this request step; but what is no signal of the program's would kill it.
+    let signal = step::own_step(pid, signal).unwrap_or(signal);
     call(libc::PTRACE_DETACH, pid, 0, number(signal)?).map(drop)
 }
 
