@@ -275,11 +275,16 @@ mod tests {
     #[test]
     fn a_forbidden_counter_is_declined() {
         let thread = std::thread::spawn(|| {
-            assert!(tsc::forbid());
-            let declined = matches!(of_counter(CounterOrder::Bare), Err(NoLoop::CounterForbidden));
-            assert!(tsc::permit());
-            declined
+            tsc::forbid().then(|| {
+                let counter = of_counter(CounterOrder::Bare);
+                assert!(tsc::permit());
+                matches!(counter, Err(NoLoop::CounterForbidden))
+            })
         });
-        assert!(thread.join().unwrap());
+        match thread.join().unwrap() {
+            Some(declined) => assert!(declined),
+            // On arm64 Linux can since 6.12.
+            None => skips::skip("this kernel does not forbid the counter"),
+        }
     }
 }
