@@ -5,11 +5,11 @@ use aya_obj::generated::perf_sw_ids::PERF_COUNT_SW_DUMMY;
 use aya_obj::generated::perf_type_id::PERF_TYPE_SOFTWARE;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use super::memory::page_size;
 use super::perf_samples::{attributes, open_with};
 
 /// `cap_user_time`: scale and offset of the time are there.
 const CAP_USER_TIME: u64 = 1 << 3;
-const PAGE_BYTES: usize = 4096;
 
 /// `time_shift` and `time_mult` of the page of an event that counts nothing: a nanosecond of the
 /// kernel's clock is `mult / 2^shift` of a tick of the TSC.
@@ -27,7 +27,7 @@ pub fn scale() -> Option<(u16, u32)> {
     let event = open_with(&wanted, 0, -1, -1).ok()?;
     let null = std::ptr::null_mut();
     // SAFETY: a fresh mapping at an address of the kernel's choice touches no other memory.
-    let page = unsafe { mmap(null, PAGE_BYTES, ProtFlags::READ, MapFlags::SHARED, &event, 0) };
+    let page = unsafe { mmap(null, page_size(), ProtFlags::READ, MapFlags::SHARED, &event, 0) };
     let page = page.ok()?.cast::<perf_event_mmap_page>();
     // SAFETY: the mapping is readable and larger than the fields read, which lie in it aligned. The
     // kernel writes them; rate and shift do not change while the counter keeps its rate.
@@ -39,7 +39,7 @@ pub fn scale() -> Option<(u16, u32)> {
         )
     };
     // SAFETY: the mapping is our own, and nothing refers to it any more.
-    let _ = unsafe { munmap(page.cast(), PAGE_BYTES) };
+    let _ = unsafe { munmap(page.cast(), page_size()) };
     (capabilities & CAP_USER_TIME != 0 && mult != 0 && shift < 64).then_some((shift, mult))
 }
 

@@ -14,12 +14,12 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use aya_obj::generated::perf_event_mmap_page;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use super::memory::page_size;
 use super::perf_samples::{self, SampledEvent};
 
 /// In the page before the data: where the kernel will write next, and where we have read to.
 const DATA_HEAD: usize = offset_of!(perf_event_mmap_page, data_head);
 const DATA_TAIL: usize = offset_of!(perf_event_mmap_page, data_tail);
-const PAGE: usize = 4096;
 /// Type, misc and size of a record.
 const HEADER: usize = 8;
 /// A ring has at least this many bytes; with less it holds no two samples.
@@ -86,7 +86,7 @@ impl Ring {
         let event = perf_samples::open_event(SampledEvent::Nothing { wake_at }, 0, cpu)?;
         let (null, access) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a fresh mapping at an address of the kernel's choice touches no other memory.
-        let at = unsafe { mmap(null, PAGE + size, access, MapFlags::SHARED, &event, 0)? };
+        let at = unsafe { mmap(null, page_size() + size, access, MapFlags::SHARED, &event, 0)? };
         let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { cpu, event, at, size, scratch: Vec::new() })
     }
@@ -143,7 +143,7 @@ impl Ring {
         let start = usize::try_from(from % self.size as u64).expect("less than the size");
         let first = into.len().min(self.size - start);
         let (before, after) = into.split_at_mut(first);
-        let data = self.at.as_ptr().wrapping_add(PAGE);
+        let data = self.at.as_ptr().wrapping_add(page_size());
         // SAFETY: both ranges lie inside the data of the mapping: `start < size`, the first ends at
         // its end at the latest, and no record is longer than the ring. The kernel does not
         // write between tail and head.
@@ -163,7 +163,7 @@ impl AsFd for Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the mapping is our own, of this size, and nothing refers to it any more.
-        let _ = unsafe { munmap(self.at.as_ptr().cast(), PAGE + self.size) };
+        let _ = unsafe { munmap(self.at.as_ptr().cast(), page_size() + self.size) };
     }
 }
 
@@ -186,19 +186,22 @@ fn is_about_memory(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
+    /// Bytes of data in the rings here.
+    const PAGE: usize = 4096;
+
     /// A ring over memory of this process, as the kernel would have filled it.
     fn ring(size: usize, tail: u64, bytes: &[u8]) -> Ring {
         let (null, access) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a fresh anonymous mapping; as large as the one that `Drop` unmaps.
         let at = unsafe {
-            rustix::mm::mmap_anonymous(null, PAGE + size, access, MapFlags::PRIVATE).unwrap()
+            rustix::mm::mmap_anonymous(null, page_size() + size, access, MapFlags::PRIVATE).unwrap()
         };
         let event = std::fs::File::open("/dev/null").unwrap().into();
         let at = NonNull::new(at.cast::<u8>()).unwrap();
         for (index, byte) in bytes.iter().enumerate() {
             let place = (usize::try_from(tail).unwrap() + index) % size;
             // SAFETY: inside the mapping just made.
-            unsafe { at.add(PAGE + place).write(*byte) };
+            unsafe { at.add(page_size() + place).write(*byte) };
         }
         let ring = Ring { cpu: 0, event, at, size, scratch: Vec::new() };
         ring.word(DATA_TAIL).store(tail, Release);

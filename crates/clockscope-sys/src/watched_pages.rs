@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering::Release;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
+use super::memory::page_size;
 use super::robust::{List, ListNode};
 use super::shm::{Segment, SharedContent};
 
 /// As many at most: one for each IPC namespace. The kernel looks at no more than 2,048 words (`ROBUST_LIST_LIMIT`).
 pub const MOST: usize = 128;
-const PAGE: usize = 4096;
 
 /// Pages with a `T` at the beginning of each, for the life of this process.
 #[derive(Debug)]
@@ -40,7 +40,8 @@ impl<T: SharedContent> WatchedPages<T> {
         let (access, flags) =
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: new memory at an address of the kernel's choice, which stays for ever.
-        let at = unsafe { mmap_anonymous(std::ptr::null_mut(), 2 * MOST * PAGE, access, flags) }?;
+        let at =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), 2 * MOST * page_size(), access, flags) }?;
         let at = at.expose_provenance();
         Ok(Self { at, word, pages: Vec::new(), next: 0, announced: None })
     }
@@ -57,10 +58,10 @@ impl<T: SharedContent> WatchedPages<T> {
         if let Some(oldest) = self.pages.get(index) {
             (self.word)(oldest.get()).store(0, Release);
         }
-        let place = self.at + (MOST + index) * PAGE;
+        let place = self.at + (MOST + index) * page_size();
         // SAFETY: the page is our own memory, never used yet or the oldest segment's, which is never dropped. Whatever is
         // read or written through references to that is any content of the same type.
-        let page = unsafe { Segment::new_at(place, PAGE, mode) }?;
+        let page = unsafe { Segment::new_at(place, page_size(), mode) }?;
         let page: &'static Segment<T> = Box::leak(Box::new(page));
         let is_new = index == self.pages.len();
         if is_new {
@@ -102,7 +103,7 @@ impl<T: SharedContent> WatchedPages<T> {
     }
 
     fn node(&self, index: usize) -> &'static ListNode {
-        let node = std::ptr::with_exposed_provenance(self.at + index * PAGE);
+        let node = std::ptr::with_exposed_provenance(self.at + index * page_size());
         // SAFETY: zeroed private memory that stays for ever, aligned, and only the list has references to it; any
         // number is a valid address in it.
         unsafe { &*node }
