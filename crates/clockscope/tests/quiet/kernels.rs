@@ -15,7 +15,7 @@ use crate::support::compare::assert_counts;
 use crate::support::printed::Printed;
 use crate::support::running::{Report, rows};
 use crate::support::skip;
-use crate::support::true_callers::{judge, percent, ways};
+use crate::support::true_callers::{Verdict, judge, percent, ways};
 use crate::vm::machine::Boot;
 
 const PROGRAMS: [&str; 4] = ["gettimeofday", "gettimeofday-static", "gettimeofday-musl", "now"];
@@ -401,6 +401,10 @@ fn callers_are_true_on_every_kernel() {
                 let ways = ways(&boot.text(&format!("{step}.out")));
                 let verdict = judge(&report, &ways, source, Path::new(program), true);
                 assert!(verdict.samples >= 20, "{} {step}: {}", boot.name, verdict.worst());
+                if boot.name == "aarch64-5.10" && program == "callers-go" {
+                    assert_nobody_is_named(&verdict, &report);
+                    continue;
+                }
                 verdict.assert_true_callers();
                 let off = verdict.off_by(&ways);
                 let most = share_may_be_off(&boot, program, &report);
@@ -417,6 +421,19 @@ fn callers_are_true_on_every_kernel() {
         }
     }
     println!("\n{table}");
+}
+
+/// Linux 5.10 follows frame pointers of arm64 only where they are multiples of 16, which Go's are not: its stacks end where
+/// they go on on another stack, and the report says so.
+#[track_caller]
+fn assert_nobody_is_named(verdict: &Verdict, report: &Report) {
+    let nameless = |(stack, _): (&String, &u64)| stack.ends_with(": ");
+    assert!(verdict.right == 0 && verdict.wrong.iter().all(nameless), "{}", verdict.worst());
+    let cut = &report.field("callers")["cut"];
+    let cut = rows(cut)
+        .filter(|row| row["reason"].as_str().is_some_and(|it| it.contains("another stack")));
+    let samples: u64 = cut.filter_map(|row| row["samples"].as_u64()).sum();
+    assert!(samples >= verdict.samples, "{samples}: {}", verdict.worst());
 }
 
 /// A thread to which a signal comes while it is sampled passes no breakpoint any more on arm64, if its system calls are counted by
