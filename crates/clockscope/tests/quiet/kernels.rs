@@ -87,10 +87,11 @@ fn booted(results: &Path, architecture: &str) -> Vec<(Boot, String)> {
         (Boot::in_results(results, name), seconds.to_owned())
     };
     assert!(!list.is_empty(), "no kernel was booted");
-    let (single, others): (Vec<_>, Vec<_>) = list.lines().partition(|line| line.contains(SINGLE));
-    let wanted = if architecture == SINGLE { single } else { others };
-    let is_of = |line: &&str| architecture == SINGLE || line.starts_with(architecture);
-    wanted.into_iter().filter(is_of).map(machine).collect()
+    let is_wanted = |line: &&str| match line.contains(SINGLE) {
+        true => architecture == SINGLE,
+        false => line.starts_with(architecture),
+    };
+    list.lines().filter(is_wanted).map(machine).collect()
 }
 
 /// Calls that programs made and that clockscope counted.
