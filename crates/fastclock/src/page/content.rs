@@ -328,14 +328,20 @@ impl Slot {
         Nanos(i64::try_from(bound).unwrap_or(i64::MAX))
     }
 
+    /// Why the writer has ended the line, if it has.
+    #[inline(always)]
+    pub(super) fn why_ended(&self) -> Option<Decline> {
+        match State::from_word(self.reason.load(Relaxed)) {
+            State::Ended(reason) => Some(reason),
+            State::Running => None,
+        }
+    }
+
     /// Why there is no time at this tick.
     #[inline(always)]
     pub(super) fn why_over(&self, now: Ticks) -> Decline {
-        match State::from_word(self.reason.load(Relaxed)) {
-            State::Ended(reason) => reason,
-            State::Running if now.0 < self.base.load(Relaxed) => Decline::Starting,
-            State::Running => Decline::Expired,
-        }
+        let begun = now.0 >= self.base.load(Relaxed);
+        self.why_ended().unwrap_or(if begun { Decline::Expired } else { Decline::Starting })
     }
 }
 

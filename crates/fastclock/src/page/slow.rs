@@ -422,10 +422,11 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         rare.ticks = self.counter.ordered();
     }
 
+    /// Never uses this line. If the writer has ended it, its reason explains also what was found.
     #[inline(always)]
-    fn reject(&self, rare: &mut Rare, reason: Decline) {
+    fn reject(&self, rare: &mut Rare, found: Decline) {
         self.trust.rejected.store(rare.head, Relaxed);
-        rare.decline(reason)
+        rare.decline(self.slot(rare.head).why_ended().unwrap_or(found))
     }
 
     /// True if whoever keeps the page up should do it now.
@@ -442,7 +443,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         } else if head & 0xffff_ffff == 0 {
             Some(Decline::Starting)
         } else if self.trust.rejected.load(Relaxed) == head {
-            Some(Decline::OtherClock)
+            Some(slot.why_ended().unwrap_or(Decline::OtherClock))
         } else {
             (!Self::is_sound(slot)).then_some(Decline::PageDamaged)
         }

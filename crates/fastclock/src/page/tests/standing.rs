@@ -103,6 +103,23 @@ fn an_ended_page_says_why() {
 }
 
 #[test]
+fn a_page_that_is_ended_says_why_also_where_its_last_line_is_refused() {
+    for reason in Decline::ALL {
+        let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
+        let mut writer = running(&page, &machine, 0, 1 << 30);
+        let reader = reader(&page, &trust, &machine);
+        assert_eq!(mono(&reader).declined, None);
+        // The kernel's clock has gone away from the line, and that is why the line is ended.
+        machine.ahead.set(500_000);
+        writer.end(&&machine, LEAD, reason);
+        assert_eq!(mono(&reader).declined, Some(reason), "within the lead");
+        assert!(machine.now() < writer.current().unwrap().ends().0);
+        machine.pass(LEAD.0);
+        assert_eq!(mono(&reader).declined, Some(reason), "after it");
+    }
+}
+
+#[test]
 fn the_end_of_a_line_is_said_ahead_of_it_however_late_the_writer_is() {
     let (page, machine) = (Page::new(), Machine::new());
     let mut writer = running(&page, &machine, 0, 1 << 40);
