@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::disassembly::Piece;
 use super::view::{CostView, ImageOrigin, SymbolView, VerdictView, View};
 use clockscope_text::foreign::{Foreign, joined};
-use clockscope_text::lines::width;
+use clockscope_text::lines::{labelled, width};
 use clockscope_text::units::count;
 
 /// Columns for the name of a symbol; the longest of Linux 7.3 has 40.
@@ -27,7 +27,8 @@ pub fn write_view(out: &mut impl Write, view: &View) -> io::Result<()> {
         write_costs(out, costs)?;
     }
     if let Some(decline) = &view.costs_decline {
-        writeln!(out, "\ncost of a call: not measured; {decline}")?;
+        let why = format!("not measured; {decline}");
+        write!(out, "\n{}", labelled("cost of a call", &why))?;
     }
     Ok(())
 }
