@@ -201,6 +201,7 @@ fn push_on(threads: &mut Threads, thread: i32) {
         Some(_) => 0,
     };
     threads.set(thread, None);
+    threads.remember(thread, None);
     // It may have been killed since; then its end comes next.
     let _ = ptrace::resume(thread, Resume::Run, signal);
 }

@@ -1,11 +1,13 @@
 //! The threads of a running process: becoming their tracer, stopping them, letting them go on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
 use super::listed;
-use crate::arch::attach::restart::{InCall, end_on_the_way, go_on_if, in_call, is_on_its_way};
+use crate::arch::attach::restart::{
+    InCall, end_on_the_way, go_on_if, in_call, is_let_go_on_its_way, is_on_its_way,
+};
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::signals;
 use clockscope_sys::wait::{self, Status};
@@ -21,6 +23,9 @@ const LONGEST_NAP: Duration = Duration::from_micros(500);
 
 /// How long a thread in uninterruptible sleep is waited for.
 const SLEEPS_AT_MOST: Duration = Duration::from_millis(10);
+
+/// How long a thread that has been seen to the beginning of a call may take to sleep in it.
+const FALLS_ASLEEP_WITHIN: Duration = Duration::from_millis(2);
 
 /// How often running threads are looked at for signals.
 const BETWEEN_SIGNALS: Duration = Duration::from_micros(50);
@@ -53,6 +58,8 @@ pub struct Threads {
     all: BTreeMap<i32, Option<Status>>,
     /// The calls in which they slept when they were asked to stop.
     in_calls: BTreeMap<i32, InCall>,
+    /// Those that were at the beginning of a call when they went on, and will sleep in it as a rule.
+    in_front_of_calls: BTreeSet<i32>,
     /// Whether one of them has executed a program.
     executed: bool,
     /// Since when a thread stands still, and for how long one did at most.
@@ -86,6 +93,7 @@ impl Threads {
             pid,
             all,
             in_calls: BTreeMap::new(),
+            in_front_of_calls: BTreeSet::new(),
             executed: false,
             since: None,
             longest: Duration::ZERO,
@@ -185,9 +193,26 @@ impl Threads {
     /// Asks a thread to stop, unless it has: it would stop a second time, where it has not moved.
     pub fn ask(&mut self, thread: i32) {
         if matches!(wait::look(thread), Ok(None)) {
-            self.remember(thread, in_call(thread));
+            // One that was asked before does not sleep any more.
+            if let Some(call) = self.call_of(thread) {
+                self.remember(thread, Some(call));
+            }
             // One that has ended meanwhile says so when it is waited for.
             let _ = ptrace::interrupt(thread);
+        }
+    }
+
+    /// The call in which a thread sleeps. If it was stopped before it sleeps in the call that it makes again, nobody
+    /// would know of that call.
+    fn call_of(&mut self, thread: i32) -> Option<InCall> {
+        let begun = Instant::now();
+        let falls_asleep = self.in_front_of_calls.remove(&thread);
+        loop {
+            let call = in_call(thread);
+            if call.is_some() || !falls_asleep || begun.elapsed() >= FALLS_ASLEEP_WITHIN {
+                return call;
+            }
+            std::thread::sleep(BETWEEN_SIGNALS);
         }
     }
 
@@ -277,7 +302,7 @@ impl Threads {
     /// Lets a thread go on from whatever it has stopped for: a signal is given to it, and one that
     /// was stopped by a signal stays so.
     pub fn resume(&mut self, thread: i32, how: Resume) {
-        self.prepare(thread);
+        self.prepare(thread, is_on_its_way);
         let Some(status) = self.status(thread) else { return };
         self.all.insert(thread, None);
         // It may have been killed since; then its end comes next.
@@ -292,8 +317,9 @@ impl Threads {
         };
     }
 
-    /// Has a thread that stands still go on with the call that it has stopped in.
-    fn prepare(&mut self, thread: i32) {
+    /// Has a thread that stands still go on with the call that it has stopped in, and sees it to the beginning of that call if
+    /// this is so.
+    fn prepare(&mut self, thread: i32, is_seen: fn(i32, &InCall) -> bool) {
         let call = self.in_calls.remove(&thread);
         match self.status(thread) {
             Some(Status::Signal(signal)) => {
@@ -301,7 +327,7 @@ impl Threads {
             }
             Some(Status::Event(libc::PTRACE_EVENT_STOP, signal)) if !is_group_stop(signal) => {
                 go_on_if(thread, call.as_ref(), || true);
-                if let Some(call) = call.filter(|call| is_on_its_way(thread, call)) {
+                if let Some(call) = call.filter(|call| is_seen(thread, call)) {
                     self.see_to_call(thread, &call);
                 }
             }
@@ -324,6 +350,10 @@ impl Threads {
                 Some(Status::Signal(ignored)) if signals::is_ignored(thread, ignored) => ignored,
                 Some(Status::Signal(signal)) if signals::is_handled(thread, signal) => {
                     return end_on_the_way(thread, call);
+                }
+                Some(Status::Syscall) => {
+                    self.in_front_of_calls.insert(thread);
+                    return;
                 }
                 _ => return,
             }
@@ -366,7 +396,7 @@ impl Threads {
 
     /// Lets a thread that stands still go for good.
     pub fn detach(&mut self, thread: i32) {
-        self.prepare(thread);
+        self.prepare(thread, is_let_go_on_its_way);
         let Some(status) = self.status(thread) else { return };
         self.all.remove(&thread);
         let signal = if let Status::Signal(signal) = status { signal } else { 0 };

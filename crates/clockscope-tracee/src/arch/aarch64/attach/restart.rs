@@ -85,6 +85,13 @@ pub(crate) fn is_on_its_way(thread: i32, before: &InCall) -> bool {
         && ptrace::registers(thread).is_ok_and(|registers| before.is_made_again_by(&registers))
 }
 
+/// The same of a thread that is let go then. At the beginning of a call the kernel lets it go as if a signal had come
+/// (`__ptrace_unlink` in kernel/ptrace.c, Linux 6.18), which it looks for only where the call ends: most calls are made again then,
+/// but those that a stop ends would return `EINTR`. So a thread that makes one of these again is let go in front of it.
+pub(crate) fn is_let_go_on_its_way(thread: i32, before: &InCall) -> bool {
+    !before.waits_without_limit() && is_on_its_way(thread, before)
+}
+
 /// A handler runs before a thread that stands still makes its call again: the call has ended, if a handler always ends it.
 pub(crate) fn end_on_the_way(thread: i32, before: &InCall) {
     if let Ok(mut registers) = ptrace::registers(thread) {

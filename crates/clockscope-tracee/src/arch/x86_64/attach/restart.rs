@@ -49,6 +49,11 @@ pub(crate) fn is_on_its_way(_thread: i32, _before: &InCall) -> bool {
     false
 }
 
+/// The same of a thread that is let go then.
+pub(crate) fn is_let_go_on_its_way(_thread: i32, _before: &InCall) -> bool {
+    false
+}
+
 /// A handler runs before a thread makes its call again: the kernel has ended the call.
 pub(crate) fn end_on_the_way(_thread: i32, _before: &InCall) {}
 
