@@ -4,6 +4,7 @@
 # standard library that is missing is a skip, and with CI=1 a failure.
 # Usage: scripts/aarch64.sh check
 #        scripts/aarch64.sh tests FOLDER SYSROOT
+#        scripts/aarch64.sh command-tests FOLDER SYSROOT
 #        scripts/aarch64.sh command FOLDER SYSROOT
 #        scripts/aarch64.sh library FOLDER
 set -eu
@@ -29,6 +30,7 @@ needs() { # target
 static() { # folder with the C library
     options="-C target-feature=+crt-static -C link-arg=--target=aarch64-linux-gnu -C link-arg=--sysroot=$1"
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=clang CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=false
+    export CARGO_PROFILE_TEST_OPT_LEVEL=1 CARGO_PROFILE_TEST_DEBUG=false
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="$options -C link-arg=-fuse-ld=lld"
     folder=${CARGO_TARGET_DIR:-target}/arm64
 }
@@ -49,8 +51,6 @@ tests)
     mkdir -p "$2"
     rm -f "$2"/*
     static "$3"
-    CARGO_PROFILE_TEST_OPT_LEVEL=1 CARGO_PROFILE_TEST_DEBUG=false
-    export CARGO_PROFILE_TEST_OPT_LEVEL CARGO_PROFILE_TEST_DEBUG
     # shellcheck disable=SC2046,SC2086
     "$cargo" test --no-run --lib --target aarch64-unknown-linux-gnu --target-dir "$folder" $(packages $tested) \
         --message-format=json >"$2/messages"
@@ -60,6 +60,17 @@ tests)
         cp "$program" "$2/$name"
         echo "$name" >>"$2/tests"
     done
+    rm "$2/messages"
+    ;;
+command-tests)
+    # FOLDER/quiet, which looks for the command at the path that FOLDER/command names.
+    needs aarch64-unknown-linux-gnu
+    mkdir -p "$2"
+    static "$3"
+    "$cargo" test --no-run --package clockscope --test quiet --target aarch64-unknown-linux-gnu --target-dir "$folder" \
+        --message-format=json >"$2/messages"
+    cp "$(sed -n 's|.*"executable":"\([^"]*/quiet-[0-9a-f]*\)".*|\1|p' "$2/messages")" "$2/quiet"
+    sed -n 's|.*"executable":"\([^"]*/clockscope\)".*|\1|p' "$2/messages" >"$2/command"
     rm "$2/messages"
     ;;
 command)
@@ -79,7 +90,7 @@ library)
     cp "$folder/aarch64-unknown-linux-gnu/debug/libfastclock.a" "$2/"
     ;;
 *)
-    echo 'usage: scripts/aarch64.sh check | tests FOLDER SYSROOT | command FOLDER SYSROOT | library FOLDER' >&2
+    echo 'usage: scripts/aarch64.sh check | tests, command-tests or command FOLDER SYSROOT | library FOLDER' >&2
     exit 2
     ;;
 esac

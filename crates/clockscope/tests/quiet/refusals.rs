@@ -1,5 +1,6 @@
 //! Command lines that are refused: each by one line, with what to type instead, and an exit status.
 
+use std::env::consts::ARCH;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Output, Stdio};
@@ -133,6 +134,17 @@ fn words(line: &str) -> Vec<OsString> {
     words
 }
 
+/// What is said on this architecture, if the table says this.
+fn said_here(line: &str, said: &str) -> String {
+    let ways = ["--via sites", "--via both"];
+    match ways.into_iter().find(|way| line.contains(way)) {
+        Some(way) if ARCH == "aarch64" && !line.contains("-p ") => {
+            format!("{way}: on arm64 no code in the program counts system calls; try --via bpf")
+        }
+        _ => said.to_owned(),
+    }
+}
+
 #[test]
 fn what_is_refused_is_refused_in_one_line_that_says_what_to_type() {
     let mut complaints = Vec::new();
@@ -144,7 +156,7 @@ fn what_is_refused_is_refused_in_one_line_that_says_what_to_type() {
         let output = clockscope(&words(line));
         let stderr = String::from_utf8_lossy(&output.stderr);
         let is_right = output.status.code() == status.parse().ok()
-            && stderr == format!("clockscope: {said}\n")
+            && stderr == format!("clockscope: {}\n", said_here(line, said))
             && output.stdout.is_empty();
         if !is_right {
             complaints.push(format!("{line}: {:?} {stderr}", output.status.code()));

@@ -1,6 +1,7 @@
 //! `clockscope vdso` as a user runs it.
 
 use std::collections::BTreeMap;
+use std::env::consts::ARCH;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -9,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 const X86_64: &str = "x86_64-6.18.so";
 const AARCH64: &str = "aarch64.so";
+const AARCH64_6_12: &str = "aarch64-6.12.so";
 const I386: &str = "i386.so";
 
 fn clockscope(args: &[&str]) -> Output {
@@ -113,9 +115,11 @@ fn an_image_of_another_machine_is_shown_but_not_measured() {
     let shown = text(&output.stdout);
     let sigreturn = "  __kernel_rt_sigreturn   N      0x470      8  LINUX_2.6.39\n";
     assert!(shown.contains(sigreturn), "{shown}");
-    if std::env::consts::ARCH == "x86_64" {
-        assert!(shown.contains("not measured; code for aarch64 cannot be called"), "{shown}");
-    }
+    let why = match ARCH {
+        "aarch64" => "its bytes are not those of this",
+        _ => "code for aarch64 cannot be called",
+    };
+    assert!(shown.contains(&format!("not measured; {why}")), "{shown}");
     assert!(shown.lines().skip(1).all(|line| line.len() <= 80), "{shown}");
     let view = json(&["--format", "json", "--file", &fixture(AARCH64)]);
     assert_eq!((view["machine"].as_str(), view["costs"].as_array()), (Some("aarch64"), None));
@@ -146,6 +150,8 @@ fn a_saved_image_is_measured_like_the_mapped_one() {
     fs::write(&path, other).unwrap();
     let view = json(&["--format", "json", "--file", path.to_str().unwrap()]);
     assert_eq!(view["costs_decline"], "its bytes are not those of this process's own image");
+    let shown = text(&clockscope(&["--file", path.to_str().unwrap()]).stdout);
+    assert!(shown.lines().skip(1).all(|line| line.len() <= 80), "{shown}");
 }
 
 #[test]
@@ -178,7 +184,11 @@ fn real_images_pass_the_check() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
         assert!(text(&output.stdout).ends_with("no reader rejects the image\n"));
     }
-    assert_eq!(clockscope(&["--check"]).status.code(), Some(0));
+    let own = clockscope(&["--check"]);
+    let is_rejected = !text(&own.stdout).ends_with("no reader rejects the image\n");
+    assert_eq!(own.status.code(), Some(i32::from(is_rejected)), "{}", text(&own.stdout));
+    // No arm64 kernel's image has an index of unwind tables.
+    assert_eq!(is_rejected, ARCH == "aarch64", "{}", text(&own.stdout));
 }
 
 #[test]
@@ -302,12 +312,13 @@ fn symbols_are_those_that_readelf_shows() {
 
 #[test]
 fn instructions_start_where_objdump_says() {
-    let path = fixture(X86_64);
+    // objdump knows this machine's instructions.
+    let path = fixture(if ARCH == "aarch64" { AARCH64_6_12 } else { X86_64 });
     let output = Command::new("objdump").args(["-d", "-j", ".text", &path]).output();
     let listing = text(&output.expect("objdump is part of binutils").stdout);
     let starts: Vec<u64> = listing
         .lines()
-        .filter(|line| line.split('\t').count() == 3)
+        .filter(|line| line.split('\t').count() >= 3)
         .map(|line| u64::from_str_radix(line.split(':').next().unwrap().trim(), 16).unwrap())
         .collect();
     let view = json(&["--format", "json", "--disassemble", "--file", &path]);
@@ -319,7 +330,7 @@ fn instructions_start_where_objdump_says() {
             instructions += 1;
         }
     }
-    assert!(instructions > 500, "{instructions}");
+    assert!(instructions > 300, "{instructions}");
 }
 
 #[test]
@@ -346,11 +357,11 @@ fn the_commands_of_the_manual_page_work() {
     let bin = Path::new(env!("CARGO_BIN_EXE_clockscope")).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let page = fs::read_to_string(root().join("docs/vdso.md")).unwrap();
-    let commands: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    let commands = crate::docs::commands(&page);
     assert!(commands.len() >= 5);
     for command in commands {
         let mut shell = Command::new("sh");
-        let shell = shell.args(["-c", command]).current_dir(dir.path()).env("PATH", &path);
+        let shell = shell.args(["-c", &command]).current_dir(dir.path()).env("PATH", &path);
         let output = shell.output().unwrap();
         let said = text(&output.stderr);
         let refused = said.contains("may not be read");
