@@ -24,8 +24,10 @@ const LONGEST_NAP: Duration = Duration::from_micros(500);
 /// How long a thread in uninterruptible sleep is waited for.
 const SLEEPS_AT_MOST: Duration = Duration::from_millis(10);
 
-/// How long a thread that has been seen to the beginning of a call may take to sleep in it.
-const FALLS_ASLEEP_WITHIN: Duration = Duration::from_millis(2);
+/// How long a thread that has been seen to the beginning of a call may take to sleep in it, if it gets a processor.
+const FALLS_ASLEEP_WITHIN: Duration = Duration::from_millis(100);
+/// And how much of the processor's time.
+const ENTERS_WITHIN: Duration = Duration::from_micros(500);
 
 /// How often running threads are looked at for signals.
 const BETWEEN_SIGNALS: Duration = Duration::from_micros(50);
@@ -37,6 +39,13 @@ const SPIN: Duration = Duration::from_micros(20);
 pub fn state(pid: i32, thread: i32) -> Option<char> {
     let stat = clockscope_sys::proc_text::read(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// The processor's time that a thread has had, as far as the kernel has counted it: of one that runs, up to the last tick.
+fn ran(thread: i32) -> Option<Duration> {
+    // Documentation/scheduler/sched-stats.rst (Linux 6.18): nanoseconds on the processor, and two more numbers.
+    let text = clockscope_sys::proc_text::read(format!("/proc/{thread}/schedstat")).ok()?;
+    Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
 }
 
 /// What a thread does.
@@ -206,9 +215,12 @@ impl Threads {
     /// would know of that call.
     fn call_of(&mut self, thread: i32) -> Option<InCall> {
         let begun = Instant::now();
-        let falls_asleep = self.in_front_of_calls.remove(&thread);
+        let ran_before = if self.in_front_of_calls.remove(&thread) { ran(thread) } else { None };
         loop {
             let call = in_call(thread);
+            let falls_asleep = ran_before
+                .zip(ran(thread))
+                .is_some_and(|(before, now)| now.saturating_sub(before) < ENTERS_WITHIN);
             if call.is_some() || !falls_asleep || begun.elapsed() >= FALLS_ASLEEP_WITHIN {
                 return call;
             }
