@@ -218,10 +218,11 @@ impl Threads {
         let ran_before = if self.in_front_of_calls.remove(&thread) { ran(thread) } else { None };
         loop {
             let call = in_call(thread);
-            let falls_asleep = ran_before
-                .zip(ran(thread))
-                .is_some_and(|(before, now)| now.saturating_sub(before) < ENTERS_WITHIN);
-            if call.is_some() || !falls_asleep || begun.elapsed() >= FALLS_ASLEEP_WITHIN {
+            let enters = |before: Duration| {
+                ran(thread).is_some_and(|now| now.saturating_sub(before) < ENTERS_WITHIN)
+            };
+            let is_over = begun.elapsed() >= FALLS_ASLEEP_WITHIN;
+            if call.is_some() || is_over || !ran_before.is_some_and(enters) {
                 return call;
             }
             std::thread::sleep(BETWEEN_SIGNALS);
