@@ -25,9 +25,9 @@ const LONGEST_NAP: Duration = Duration::from_micros(500);
 const SLEEPS_AT_MOST: Duration = Duration::from_millis(10);
 
 /// How long a thread that has been seen to the beginning of a call may take to sleep in it, if it gets a processor.
-const FALLS_ASLEEP_WITHIN: Duration = Duration::from_millis(100);
+const FALLS_ASLEEP_WITHIN: Duration = Duration::from_millis(200);
 /// And how much of the processor's time.
-const ENTERS_WITHIN: Duration = Duration::from_micros(500);
+const ENTERS_WITHIN: Duration = Duration::from_millis(5);
 
 /// How often running threads are looked at for signals.
 const BETWEEN_SIGNALS: Duration = Duration::from_micros(50);
