@@ -84,7 +84,7 @@ class Attachments:
         log.write(f"{seconds:.2f} s, exit {status}, pids {pids}\n{words}")
         log.flush()
         self.words.update(re.findall(r"cannot attach to .*?: (.*)", words))
-        self.words.update(re.findall(r"clockscope's code is still mapped", words))
+        self.words.update(re.findall(r"memory that held its counts stays attached", words))
         if status is not None and (status not in (0, INCOMPLETE, REFUSED) or "panicked" in words):
             self.broken.append(f"clockscope ended with {status}")
         # Where all processes ended before they were reached, or have a tracer, there was none.

@@ -150,6 +150,13 @@ pub(crate) fn write_image(session: &Session, through: i32, base: u64) -> std::io
     memory::write_text(through, base, &session.image(live_id))
 }
 
+/// Gives the image that a session before has left in a process the constants of this one.
+pub(crate) fn write_constants(session: &Session, through: i32, base: u64) -> std::io::Result<()> {
+    let live_id = session.enter(through).map_err(|_| std::io::ErrorKind::PermissionDenied)?;
+    let constants = &session.image(live_id)[SESSION_OFFSET..];
+    memory::write_text(through, base + SESSION_OFFSET as u64, constants)
+}
+
 /// Where the shim is in a process, seen through one of its threads: where it was put when it was
 /// attached to, or what its auxiliary vector says, if that is true. The shared pages say it too, but
 /// another process of the user can write these.

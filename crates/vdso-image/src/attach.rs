@@ -1,5 +1,9 @@
-//! Runs once in a process that clockscope attaches to, while all its signals are blocked: maps the
-//! pages behind the image and fills in the addresses. Where it begins, each architecture has in its folder (`arch/`).
+//! Runs in a process that clockscope attaches to, while all signals of the thread are blocked. When clockscope comes, it
+//! maps the pages behind the image and fills in the addresses; when clockscope goes, it replaces the pages that are
+//! shared with the tracer by private ones. Where it begins, each architecture has in its folder (`arch/`).
+//!
+//! The image stays mapped for ever: a context that a signal's handler has suspended in it may be resumed at any time,
+//! and then counts into nothing. The next clockscope of the same build uses the image again.
 //!
 //! Nothing waits for the tracer here, and no memory of the program is used: the stack is a page of
 //! ours. If anything fails, the program goes on as it was; the tracer redirects its calls only
@@ -7,48 +11,104 @@
 
 use core::sync::atomic::Ordering::Release;
 
+use crate::arch::syscall::SYS_MREMAP;
 use crate::install::{
-    Failure, MADV_WIPEONFORK, MAP_PRIVATE_FIXED_ANONYMOUS, PROT_READ, PROT_READ_EXECUTE, SHM_REMAP,
-    SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_SHMAT, attach_live, check, failed, syscall,
+    Failure, MADV_WIPEONFORK, MAP_PRIVATE_FIXED_ANONYMOUS, MREMAP_FIXED_MAYMOVE, PROT_READ,
+    PROT_READ_EXECUTE, PROT_READ_WRITE, SHM_REMAP, SYS_MADVISE, SYS_MMAP, SYS_MPROTECT, SYS_SHMAT,
+    attach_live, check, failed, syscall, syscall_5,
 };
 use crate::layout::{
-    AttachParams, CONFIG_OFFSET, Config, Constants, FUNCTIONS, InstallStep, PAGE, SHARED_OFFSET,
-    Shared, TARGET_KERNEL, TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TRAMPOLINE_OFFSET,
-    TRAMPOLINE_SIZE, Target, Threads,
+    ATTACH_LEAVE, ATTACH_NEW, AttachParams, CONFIG_OFFSET, Config, Constants, FUNCTIONS,
+    InstallStep, LIVE_OFFSET, PAGE, REPLACED_SIZE, SHARED_OFFSET, Shared, TARGET_KERNEL,
+    TARGET_OURS, THREADS_OFFSET, THREADS_SIZE, TRAMPOLINE_OFFSET, TRAMPOLINE_SIZE, Target, Threads,
 };
 use crate::slots::{image_base, session};
 
-/// Maps what is missing and fills in the addresses; the private pages are there already.
+/// Without a charge for memory that is hardly ever used (`MAP_NORESERVE`).
+const MAP_PRIVATE_ANONYMOUS: usize = 0x02 | 0x20 | 0x4000;
+
+/// Does the task; the private pages are there already.
 pub(crate) extern "C" fn attach(params: &AttachParams) {
-    let base = image_base();
+    match params.task {
+        ATTACH_LEAVE => leave(image_base()),
+        _ => come(image_base(), params),
+    }
+}
+
+/// Maps what is missing and fills in the addresses.
+fn come(base: usize, params: &AttachParams) {
     let id = params.shared_id as usize;
     if failed(syscall(SYS_SHMAT, id, base + SHARED_OFFSET, SHM_REMAP, 0)) {
         return; // the tracer sees that nothing was installed
     }
     // SAFETY: the pages were attached just now.
     let shared = unsafe { &*((base + SHARED_OFFSET) as *const Shared) };
-    if let Err((step, error)) = map(base, params.process) {
+    if let Err((step, error)) = map(base, params) {
         shared.header.failed.store((step as u64) << 32 | error as u64, Release);
         return;
     }
-    let config = base + CONFIG_OFFSET;
-    // SAFETY: the page was mapped before this was called and nobody else knows it.
-    fill(unsafe { &mut *(config as *mut Config) }, base);
-    // If this fails, which has no reason to, the addresses stay writable and all works.
-    syscall(SYS_MPROTECT, config, PAGE, PROT_READ, 0);
     shared.header.base.store(base as u64, Release);
 }
 
-fn map(base: usize, process: u64) -> Result<(), Failure> {
+fn map(base: usize, params: &AttachParams) -> Result<(), Failure> {
     attach_live(base)?;
-    let threads = base + THREADS_OFFSET;
-    let wipe = syscall(SYS_MADVISE, threads, THREADS_SIZE, MADV_WIPEONFORK, 0);
+    let is_new = params.task == ATTACH_NEW;
+    let at = base + THREADS_OFFSET;
+    let wipe = syscall(SYS_MADVISE, at, THREADS_SIZE, MADV_WIPEONFORK, 0);
     check(InstallStep::WipeOnFork, wipe)?;
-    // SAFETY: the page is ours, and nobody else knows it.
-    unsafe { (*(threads as *mut Threads)).process.store(process, Release) };
-    let at = base + TRAMPOLINE_OFFSET;
-    let mapped = syscall(SYS_MMAP, at, PAGE, PROT_READ_EXECUTE, MAP_PRIVATE_FIXED_ANONYMOUS);
-    check(InstallStep::MapTrampolines, mapped)
+    // SAFETY: the pages are ours and mapped as long as the image; they consist of atomics.
+    let threads = unsafe { &*(at as *const Threads) };
+    forget(threads);
+    threads.process.store(params.process, Release);
+    if is_new {
+        let at = base + TRAMPOLINE_OFFSET;
+        let mapped = syscall(SYS_MMAP, at, PAGE, PROT_READ_EXECUTE, MAP_PRIVATE_FIXED_ANONYMOUS);
+        check(InstallStep::MapTrampolines, mapped)?;
+    }
+    let config = base + CONFIG_OFFSET;
+    let writable = syscall(SYS_MPROTECT, config, PAGE, PROT_READ_WRITE, 0);
+    check(InstallStep::MapPrivate, writable)?;
+    // SAFETY: the page is ours and writable now. Nobody else writes it. Who reads it, in an image that was left, finds the
+    // same addresses as before in the words that [`fill`] writes again.
+    let config = unsafe { &mut *(config as *mut Config) };
+    fill(config, base);
+    if config.replacement == 0 {
+        let mapped = syscall(SYS_MMAP, 0, REPLACED_SIZE, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS);
+        check(InstallStep::MapPrivate, mapped)?;
+        config.replacement = mapped as u64;
+    }
+    // If this fails, which has no reason to, the addresses stay writable and all works.
+    syscall(SYS_MPROTECT, base + CONFIG_OFFSET, PAGE, PROT_READ, 0);
+    Ok(())
+}
+
+/// Has every thread claim a slot again: the shared pages are new, and nobody owns a slot in them. A context that
+/// is suspended between its slot and its addition adds to one that may be another thread's then.
+fn forget(threads: &Threads) {
+    for entry in &threads.entries {
+        entry.key.store(0, Release);
+    }
+    for word in [&threads.full, &threads.own_site_part, &threads.hold_one_in] {
+        word.store(0, Release);
+    }
+}
+
+/// Moves the private pages over those that are shared with the tracer. The kernel does it in one call, so that a thread
+/// that counts meanwhile finds the ones or the others; if it refuses, all stays as it was.
+fn leave(base: usize) {
+    let at = base + CONFIG_OFFSET;
+    // SAFETY: the page is ours, and mapped as long as the image.
+    let from = unsafe { (*(at as *const Config)).replacement } as usize;
+    if from == 0 || failed(syscall(SYS_MPROTECT, at, PAGE, PROT_READ_WRITE, 0)) {
+        return;
+    }
+    let to = base + LIVE_OFFSET;
+    let moved = syscall_5(SYS_MREMAP, from, REPLACED_SIZE, REPLACED_SIZE, MREMAP_FIXED_MAYMOVE, to);
+    if !failed(moved) {
+        // SAFETY: the page is writable now, and nobody else uses this word.
+        unsafe { (*(at as *mut Config)).replacement = 0 };
+    }
+    syscall(SYS_MPROTECT, at, PAGE, PROT_READ, 0);
 }
 
 /// Our entries jump to the trampolines, which the tracer writes before it redirects a call.

@@ -27,7 +27,7 @@ pub(crate) const PROT_READ_EXECUTE: usize = 1 | 4;
 pub(crate) const PROT_READ_WRITE: usize = 3;
 pub(crate) const MAP_PRIVATE_FIXED_ANONYMOUS: usize = 0x02 | 0x10 | 0x20;
 pub(crate) const MADV_WIPEONFORK: usize = 18;
-const MREMAP_FIXED_MAYMOVE: usize = 3;
+pub(crate) const MREMAP_FIXED_MAYMOVE: usize = 3;
 pub(crate) const SHM_REMAP: usize = 0o40000;
 pub(crate) const SHM_RDONLY: usize = 0o10000;
 

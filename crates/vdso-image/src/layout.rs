@@ -79,6 +79,8 @@ pub const AREAS: usize = 2;
 /// Offset of the place for the kernel's own image, from the image's base. Behind ours, so that one
 /// segment covers both: an unwinder that stops in the kernel's functions finds them in our tables.
 pub const KERNEL_OFFSET: usize = SHARED_OFFSET + SHARED_SIZE.next_multiple_of(GRANULE);
+/// Bytes of what is shared with the tracer, from [`LIVE_OFFSET`] on.
+pub const REPLACED_SIZE: usize = KERNEL_OFFSET - LIVE_OFFSET;
 /// Offset of the page with the trampolines of an attached process, from the image's base: there the
 /// kernel's image stays where it is, so its place is free.
 pub const TRAMPOLINE_OFFSET: usize = KERNEL_OFFSET;
@@ -306,6 +308,9 @@ pub struct Config {
     pub kernel: [u64; FUNCTIONS],
     /// Those that the image only forwards.
     pub forwarded: [u64; FORWARDED],
+    /// In a program that was attached to: where private pages of [`REPLACED_SIZE`] bytes wait to take the place of
+    /// those that are shared with the tracer; 0 when they have.
+    pub replacement: u64,
 }
 
 /// Which thread owns which slot. The page is zeroed by the kernel in a forked child
@@ -547,7 +552,16 @@ pub struct AttachParams {
     pub shared_id: u64,
     /// The process, as a number of the session.
     pub process: u64,
+    /// What to do: [`ATTACH_NEW`], [`ATTACH_AGAIN`] or [`ATTACH_LEAVE`].
+    pub task: u64,
 }
+
+/// The image is new, and nothing is mapped behind it.
+pub const ATTACH_NEW: u64 = 0;
+/// The image is one that a session before has left, perhaps without [`ATTACH_LEAVE`].
+pub const ATTACH_AGAIN: u64 = 1;
+/// The session ends: what is shared with the tracer is replaced by private pages.
+pub const ATTACH_LEAVE: u64 = 2;
 
 /// What follows [`InjectedSlots`] where the image's installer runs.
 #[derive(Debug)]

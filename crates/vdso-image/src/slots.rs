@@ -119,6 +119,8 @@ fn take_slot(owner: u64, key: u64) -> Option<(usize, &'static Slot)> {
         if taken == 0 && slot.owner.compare_exchange(0, owner, Relaxed, Relaxed).is_ok() {
             slot.key.store(key, Relaxed);
             slot.random.store(seed(key, owner), Relaxed);
+            // A context from before the session may have added to it.
+            slot.calls.iter().for_each(|calls| calls.store(0, Relaxed));
             slot.countdown.iter().for_each(|countdown| countdown.store(1, Relaxed));
             return Some((index, slot));
         }

@@ -3,20 +3,20 @@
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Acquire;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use vdso_image::layout::{Shared, TOTAL_SIZE};
+use vdso_image::layout::{ATTACH_AGAIN, ATTACH_LEAVE, ATTACH_NEW, Shared, TOTAL_SIZE};
 
 use super::inject::run;
-use super::injected::{self, Work};
+use super::injected::Work;
 use super::patch::{self, Patch};
 use super::place::{self, Limits};
 use super::process::{self, Known, is_ending};
-use super::{Attached, How, Refusal, command_name, listed, stack_scan, unmap};
+use super::{Attached, How, Refusal, command_name, listed, stack_scan};
 use crate::attach::threads::Threads;
 use crate::decline::Decline;
 use crate::image::entry;
-use crate::install::{shared_pages, write_image};
+use crate::install::{has_image, shared_pages, write_constants, write_image};
 use crate::session::seccomp_filters;
 use crate::sites::{InProcess, There};
 use crate::spare_pages::SparePages;
@@ -26,9 +26,6 @@ use clockscope_sys::precedence::Precedence;
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::shm::Segment;
 
-/// How long it is tried to unmap what a failed attachment has mapped.
-const UNMAPS_WITHIN: Duration = Duration::from_secs(2);
-
 /// So often is it tried, where a process executes one program after the other or maps memory all the time.
 const TRIALS: u32 = 8;
 
@@ -36,7 +33,7 @@ const TRIALS: u32 = 8;
 ///
 /// # Errors
 ///
-/// A [`Refusal`]; the process is then as it was, but perhaps for a mapping that nobody uses.
+/// A [`Refusal`]; the process is then as it was, but perhaps for an image that nobody uses.
 pub fn attach(number: i32, how: &mut How<'_>) -> Result<Attached, Refusal> {
     let known = process::known(number)?;
     for left in (0..TRIALS).rev() {
@@ -115,14 +112,15 @@ fn attach_traced(
     let through = threads.all().first().copied().ok_or(Refusal::Gone)?;
     let maps = process::mappings(through)?;
     let vdso = patch::vdso_of(&maps).ok_or(Refusal::Declined(Decline::NoVdso))?.start;
-    let base = place::near(&maps, vdso, Limits::of(&maps)).ok_or(Refusal::NoPlace)?;
+    let base = place::near(&maps, vdso, Limits::of(&maps));
     let patch = Patch::plan(through, how.session, &own, &maps, base)?;
     let sharers = process::sharers_of(pid);
     if patch.room_is_used {
         patch::wait_for_room(threads, &patch)?;
     }
     let shared_id = u64::from(pages.id().cast_unsigned());
-    let map = Work::Map { at: base, areas: patch.areas, shared_id, live_id };
+    let (at, is_there) = (patch.base, patch.is_there);
+    let map = Work::Map { at, is_there, areas: patch.areas, shared_id, live_id };
     if how.session.counts_sites() {
         // While the threads run: this takes its time.
         how.sites.look_at_files(through);
@@ -139,18 +137,15 @@ fn attach_traced(
         return Err(Refusal::Executed);
     }
     run(threads, thread, &patch.room, &map)?;
-    if !process::has_mapped(thread, base..base + TOTAL_SIZE as u64) {
+    if !is_there && !process::has_mapped(thread, at..at + TOTAL_SIZE as u64) {
         return Err(Refusal::Declined(Decline::NotAttached));
     }
     let filled = fill_and_redirect(how, threads, (pid, &sharers), thread, (pages, &patch));
     let sites = filled.inspect_err(|_| {
-        // What cannot be undone does no harm: nobody uses the mapping.
-        let areas = injected::of_areas(&patch.areas);
-        let ranges: Vec<_> = [(base, TOTAL_SIZE as u64)].into_iter().chain(areas).collect();
-        let taken_out = unmap::take_out(threads, thread, pid, &patch.room, &ranges);
-        if !matches!(taken_out, Ok(()) | Err(Refusal::Stuck)) {
-            let deadline = Instant::now() + UNMAPS_WITHIN;
-            unmap::somebody_takes_out(pid, threads, &patch.room, &ranges, deadline);
+        // Nobody has come into the image. The next attachment uses it; if this fails, only its pages are attached longer.
+        let work = work_in_image(at, ATTACH_LEAVE, 0, 0);
+        if threads.settle(thread) && has_image(thread, at) {
+            let _ = work.and_then(|work| run(threads, thread, &patch.room, &work));
         }
     })?;
     let mut all = Vec::new();
@@ -173,22 +168,24 @@ fn fill_and_redirect(
     thread: i32,
     (pages, patch): (&Rc<Segment<Shared>>, &Patch),
 ) -> Result<InProcess, Refusal> {
-    write_image(how.session, thread, patch.base).map_err(Refusal::at("writing the image"))?;
+    let session = how.session;
+    let step = Refusal::at("writing the image");
+    if patch.is_there {
+        write_constants(session, thread, patch.base).map_err(step)?;
+    } else {
+        write_image(session, thread, patch.base).map_err(step)?;
+    }
     if !threads.settle(thread) {
         return Err(patch::why_late(pid, thread));
     }
     if threads.has_executed() {
         return Err(Refusal::Executed);
     }
-    let work = Work::Attach {
-        at: patch.base,
-        attach_offset: entry("clockscope_attach").map_err(|_| Refusal::Stuck)?.0,
-        shared_id: u64::from(pages.id().cast_unsigned()),
-        process: how.number,
-    };
-    run(threads, thread, &patch.room, &work)?;
+    let shared_id = u64::from(pages.id().cast_unsigned());
+    let task = if patch.is_there { ATTACH_AGAIN } else { ATTACH_NEW };
+    run(threads, thread, &patch.room, &work_in_image(patch.base, task, shared_id, how.number)?)?;
     installed(pages)?;
-    let written = patch.write_trampolines(thread);
+    let written = if patch.is_there { Ok(()) } else { patch.write_trampolines(thread) };
     if how.mapped_takes_long {
         threads.resume_all(Resume::Run);
     }
@@ -196,6 +193,17 @@ fn fill_and_redirect(
     written?;
     let sites = redirect(how, threads, (pid, sharers), thread, (pages, patch))?;
     Ok(sites)
+}
+
+/// Has a thread do one of the tasks that the image at an address has code for.
+pub(super) fn work_in_image(
+    at: u64,
+    task: u64,
+    shared_id: u64,
+    process: u64,
+) -> Result<Work, Refusal> {
+    let attach_offset = entry("clockscope_attach").map_err(|_| Refusal::Stuck)?.0;
+    Ok(Work::Attach { at, attach_offset, shared_id, process, task })
 }
 
 /// A thread that can execute our code: it stands still.

@@ -1,19 +1,16 @@
-//! Putting everything back: the kernel's functions first, while all threads stand still, then the
-//! mapping, once no thread can be in it.
-//!
-//! From the moment that the bytes are the kernel's, nobody comes into the shim any more, so a thread
-//! that has once been seen outside is so for good, and is let go. Most are at once, and stop only
-//! this one time. The others are looked at again until they are, and then the last one unmaps.
+//! Putting the kernel's functions back while all threads stand still. Our code stays mapped: a thread may be in it, or
+//! a context that is suspended anywhere. What it shares with the tracer is replaced by private pages.
 
 use std::time::{Duration, Instant};
 
+use super::attaching::work_in_image;
+use super::inject::run;
 use super::patch::Patch;
-use super::process::is_ending;
-use super::stack_scan::{self, Looking, Place};
-use super::unmap::{somebody_takes_out, take_out};
-use crate::arch::attach::frames::place;
+use super::process::{is_ending, mappings, sharers_of};
+use super::stack_scan::sleeps_at;
 use crate::attach::threads::{Look, SEIZED, Threads};
 use crate::attach::{Detached, Refusal, Remains, listed};
+use crate::install::has_image;
 use crate::new_tasks::NewTasks;
 use crate::processes::Processes;
 use crate::sites::InProcess;
@@ -21,21 +18,21 @@ use clockscope_sys::precedence::Precedence;
 use clockscope_sys::ptrace::{self, Resume};
 use clockscope_sys::wait::Status;
 use clockscope_sys::{memory, wait};
+use vdso_image::layout::{ATTACH_LEAVE, LIVE_OFFSET};
 
 /// How long it is tried to put the bytes of all processes back while a thread is in the way. After that
 /// each of those that are left is tried once.
 const RESTORES_WITHIN: Duration = Duration::from_secs(5);
-/// The same for one mapping, and for how much longer for all of them.
-const UNMAPS_WITHIN: Duration = Duration::from_secs(2);
+/// How long a thread is looked for that replaces the pages.
+const LEAVES_WITHIN: Duration = Duration::from_secs(2);
+/// Between two attempts at that.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(2);
 /// How long is waited for threads in vfork, when everything is as it was.
 const WAKES_WITHIN: Duration = Duration::from_millis(100);
 /// The longest time between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
-/// Between two looks at threads that have been asked to stop. A thread that has stopped for a signal goes
-/// on at once: one that is kept until its timer's next signal has come executes nothing but its handler.
+/// Between two looks at threads that have been asked to stop.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
-/// How long the stacks of threads are searched while all stand still; the rest are looked at later.
-const LOOKS_WITHIN: Duration = Duration::from_millis(4);
 
 /// Restores every process that was attached to, and the children that it forked; they are not traced
 /// any more then.
@@ -83,7 +80,7 @@ impl Leaving<'_> {
         self.processes.get(self.index).pid
     }
 
-    /// Puts the bytes back as soon as nobody is in the way, and unmaps. `None`: there was nothing to
+    /// Puts the bytes back as soon as all threads stand still, and replaces the pages. `None`: there was nothing to
     /// put back (any more).
     fn restore(&mut self) -> Option<Detached> {
         let pid = self.pid();
@@ -103,8 +100,8 @@ impl Leaving<'_> {
             };
             match tried {
                 Ok(late) => {
-                    let unmapped = self.unmap(threads, late, started, &mut pause);
-                    let remains = (!unmapped && !is_ending(pid)).then_some(Remains::Mapped);
+                    let left = self.leave(threads, &late, started, &mut pause);
+                    let remains = (!left && !is_ending(pid)).then_some(Remains::Shared);
                     return Some(Detached { pid, pause, remains });
                 }
                 Err(thread) => {
@@ -180,8 +177,9 @@ impl Leaving<'_> {
     /// Puts the kernel's bytes back, for all processes that have this memory; otherwise the thread that is
     /// in the way.
     fn put_back(&mut self, threads: &Threads, late: &[i32]) -> Result<(), i32> {
+        // One that runs may execute these bytes just now. One that sleeps stops before it executes anything.
         let in_the_way =
-            |thread: &&i32| threads.status(**thread).is_some() || is_inside(**thread, self.patch);
+            |thread: &&i32| threads.status(**thread).is_some() || sleeps_at(**thread).is_none();
         if let Some(thread) = late.iter().find(in_the_way) {
             return Err(*thread);
         }
@@ -189,7 +187,7 @@ impl Leaving<'_> {
         self.patch.put_back(through).map_err(|_| through)?;
         let sites = &self.processes.get(self.index).sites;
         sites.put_back(through).map_err(|_| through)?;
-        threads.stopped().for_each(|thread| leave_trampoline(thread, self.patch, sites));
+        threads.stopped().for_each(|thread| leave_stub(thread, sites));
         // These may execute a program as soon as they go on, where nothing may be put back any more.
         for other in self.sharers() {
             self.processes.get_mut(other).patch = None;
@@ -197,75 +195,93 @@ impl Leaving<'_> {
         Ok(())
     }
 
-    /// Lets all threads go, each when it cannot come back to our images. When none can, one of them
-    /// unmaps them. All but the late ones stand still, since `started`. `false`: they stay mapped.
+    /// Lets all threads go, and has one of them replace the pages that are shared with the tracer. All but the late ones
+    /// stand still, since `started`. `false`: the pages stay.
     ///
-    /// A thread waits in vfork for longer than anybody can wait for it. It has been asked to stop, and does
-    /// so before it executes anything: where it stands in the meantime is certain. Its child, which has the
-    /// same memory, can unmap the images as well as the process itself.
-    fn unmap(
+    /// A thread waits in vfork for longer than anybody can wait for it. Its child, which has the same memory, can do
+    /// it as well as the process itself.
+    fn leave(
         &mut self,
         mut threads: Threads,
-        late: Vec<i32>,
-        mut started: Instant,
+        late: &[i32],
+        started: Instant,
         pause: &mut Duration,
     ) -> bool {
-        let mut looking = Looking::new();
-        let looks_until = Instant::now() + LOOKS_WITHIN;
-        let mut outside = Vec::new();
-        let mut inside = Vec::new();
-        for thread in threads.stopped().collect::<Vec<_>>() {
+        let mut asleep = threads.split_off(late);
+        let own = listed(self.pid());
+        let stopped: Vec<i32> = threads.stopped().collect();
+        let is_own = |thread: &i32| own.contains(thread);
+        let worker = stopped.iter().copied().find(is_own).or(stopped.first().copied());
+        for thread in stopped {
             // From here on its children are nobody's business.
             let _ = ptrace::set_options(thread, SEIZED);
-            let stays = Instant::now() >= looks_until || self.may_come_back(&mut looking, thread);
-            if stays { inside.push(thread) } else { outside.push(thread) }
-        }
-        let is_asleep = |thread: &i32| {
-            stack_scan::sleeps_at(*thread)
-                .is_some_and(|at| !self.leads_back(&mut looking, *thread, at))
-        };
-        let (asleep, awake) = late.into_iter().partition::<Vec<_>, _>(is_asleep);
-        inside.extend(awake);
-        let mut asleep = threads.split_off(&asleep);
-        let mut worker = None;
-        if inside.is_empty() {
-            let own = listed(self.pid());
-            let index = outside.iter().position(|thread| own.contains(thread)).unwrap_or(0);
-            worker = (index < outside.len()).then(|| outside.swap_remove(index));
-        }
-        outside.iter().for_each(|thread| threads.detach(*thread));
-        let deadline = self.deadline.min(Instant::now()) + UNMAPS_WITHIN;
-        let mut wait = Duration::from_millis(1);
-        while !inside.is_empty() {
-            threads.resume_all(Resume::Run);
-            *pause = started.elapsed().max(*pause);
-            if Instant::now() >= deadline {
-                threads.release();
-                asleep.release();
-                return false;
+            if Some(thread) != worker {
+                threads.detach(thread);
             }
-            let until = Instant::now() + wait;
-            wait = (wait * 2).min(LONGEST_WAIT);
-            worker = self.let_out(&mut threads, &mut looking, &mut inside, until);
-            started = Instant::now();
         }
-        let images: Vec<(u64, u64)> = self.patch.mapped().collect();
-        let room = &self.patch.room;
-        // Code that nobody knows of may lead to the areas of an orphan.
-        let is_whole = self.processes.get(self.index).sites.is_whole();
-        let worker = worker.filter(|_| is_whole);
-        let done = worker.map(|worker| take_out(&mut threads, worker, self.pid(), room, &images));
+        let done = worker.map(|worker| self.replace_pages(&mut threads, worker));
         *pause = started.elapsed().max(*pause);
         threads.release();
-        let unmapped = match done {
-            _ if !is_whole => false,
-            Some(Ok(())) => true,
-            // It is in our code still, which nobody else may change.
-            Some(Err(Refusal::Stuck)) => false,
-            _ => somebody_takes_out(self.pid(), &mut asleep, room, &images, deadline),
-        };
+        let may_try = done.is_none_or(|done| may_try_again(&done));
+        let deadline = Instant::now() + LEAVES_WITHIN;
+        while may_try && self.shares_pages() && Instant::now() < deadline {
+            if !self.somebody_replaces_pages(&mut asleep) {
+                break;
+            }
+            std::thread::sleep(BETWEEN_ATTEMPTS);
+        }
         self.let_wake(asleep);
-        unmapped
+        !self.shares_pages()
+    }
+
+    /// Makes a thread replace the pages.
+    fn replace_pages(&self, threads: &mut Threads, thread: i32) -> Result<(), Refusal> {
+        // What a program has that was executed since is no image of ours.
+        if !threads.settle(thread) || !has_image(thread, self.patch.base()) {
+            return Err(Refusal::Gone);
+        }
+        let work = work_in_image(self.patch.base(), ATTACH_LEAVE, 0, 0)?;
+        run(threads, thread, &self.patch.room, &work)
+    }
+
+    /// Where the thread that was to replace the pages cannot, or there is none: tries it with all others once.
+    /// `false`: there is no use in trying again.
+    fn somebody_replaces_pages(&mut self, asleep: &mut Threads) -> bool {
+        for thread in asleep.all() {
+            asleep.ask(thread);
+            if asleep.look(thread) != Look::Stands {
+                continue;
+            }
+            if asleep.status(thread).is_some_and(tells_of_a_child) {
+                self.announce(thread);
+            }
+            let done = self.replace_pages(asleep, thread);
+            if done.is_ok() || !may_try_again(&done) {
+                return false;
+            }
+        }
+        let pid = self.pid();
+        for thread in listed(pid).into_iter().chain(sharers_of(pid)) {
+            if asleep.is_known(thread) || ptrace::seize(thread, SEIZED).is_err() {
+                continue;
+            }
+            let mut one = Threads::of(thread, [thread]);
+            let done = self.replace_pages(&mut one, thread);
+            one.release();
+            if done.is_ok() || !may_try_again(&done) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether the process still has the pages that are shared with the tracer.
+    fn shares_pages(&self) -> bool {
+        // A first thread that has ended shows no memory.
+        let all = listed(self.pid()).into_iter();
+        let maps = all.filter_map(|thread| mappings(thread).ok()).find(|maps| !maps.is_empty());
+        let at = self.patch.base() + LIVE_OFFSET as u64;
+        maps.is_some_and(|maps| maps.iter().any(|map| map.start == at && map.perms.ends_with('s')))
     }
 
     /// Lets go of those that were asleep, each when it wakes. Those that sleep on are let go by the kernel when
@@ -285,68 +301,11 @@ impl Leaving<'_> {
         }
         asleep.release();
     }
+}
 
-    /// Lets go of those threads that stand outside, each as soon as it does, until a moment; the last one
-    /// is kept.
-    fn let_out(
-        &mut self,
-        threads: &mut Threads,
-        looking: &mut Looking,
-        inside: &mut Vec<i32>,
-        until: Instant,
-    ) -> Option<i32> {
-        inside.iter().for_each(|thread| threads.ask(*thread));
-        while Instant::now() < until {
-            for thread in std::mem::take(inside) {
-                match threads.look(thread) {
-                    Look::Runs => inside.push(thread),
-                    Look::Ended => {}
-                    Look::Stands => {
-                        inside.extend(self.children_told_of(threads, thread));
-                        let _ = ptrace::set_options(thread, SEIZED);
-                        if self.may_come_back(looking, thread) {
-                            threads.resume(thread, Resume::Run);
-                            inside.push(thread);
-                        } else if threads.all().len() == 1 {
-                            return Some(thread);
-                        } else {
-                            threads.detach(thread);
-                        }
-                    }
-                }
-            }
-            if inside.is_empty() {
-                return None;
-            }
-            std::thread::sleep(BETWEEN_LOOKS);
-        }
-        None
-    }
-
-    /// The threads of a child on this memory that a thread tells of which was late: they stop, and have to be
-    /// looked at. A child on memory of its own is restored in its turn.
-    fn children_told_of(&mut self, threads: &mut Threads, thread: i32) -> Vec<i32> {
-        if !threads.status(thread).is_some_and(tells_of_a_child) || !self.announce(thread) {
-            return Vec::new();
-        }
-        let sharers = self.sharers().into_iter().chain([self.index]);
-        let all = sharers.flat_map(|of| self.processes.threads_of(of));
-        let new: Vec<i32> = all.filter(|thread| !threads.is_known(*thread)).collect();
-        threads.add(new.iter().copied());
-        new
-    }
-
-    /// Whether a thread that stands still may come back to our images. One that has been killed since goes
-    /// nowhere, and what executes a program is not in them any more.
-    fn may_come_back(&self, looking: &mut Looking, thread: i32) -> bool {
-        ptrace::registers(thread)
-            .is_ok_and(|registers| self.leads_back(looking, thread, place(&registers)))
-    }
-
-    /// The same of a thread that goes on at this place.
-    fn leads_back(&self, looking: &mut Looking, thread: i32, at: Place) -> bool {
-        looking.may_come_back(thread, at, &|address| self.patch.is_ours(address), &self.patch.vdso)
-    }
+/// Whether another thread, or a later moment, may do better: this one is gone, or was not to be moved.
+fn may_try_again(done: &Result<(), Refusal>) -> bool {
+    matches!(done, Err(Refusal::Gone | Refusal::Failed(..)))
 }
 
 /// Whether a thread has stopped because it has made a child or another thread.
@@ -360,19 +319,10 @@ fn tells_of_a_child(status: Status) -> bool {
     )
 }
 
-/// Whether a thread that does not stop would go on in the bytes that change. It is in the kernel, and
-/// stops before it comes out; of one that runs the kernel does not say where.
-fn is_inside(thread: i32, patch: &Patch) -> bool {
-    stack_scan::sleeps_at(thread)
-        .is_none_or(|at| patch.functions.iter().any(|function| function.covers(at.pc)))
-}
-
-/// A thread at a displaced instruction, or in a system call that was displaced, goes on at the same in its old place.
-fn leave_trampoline(thread: i32, patch: &Patch, sites: &InProcess) {
+/// A thread in a system call that was displaced goes on at the same in its old place.
+fn leave_stub(thread: i32, sites: &InProcess) {
     let Ok(mut registers) = ptrace::registers(thread) else { return };
-    let mut functions = patch.functions.iter();
-    let at = functions.find_map(|function| function.to_function(registers.pc()));
-    if let Some(at) = at.or_else(|| sites.to_program(registers.pc())) {
+    if let Some(at) = sites.to_program(registers.pc()) {
         registers.set_pc(at);
         let _ = ptrace::set_registers(thread, &registers);
     }

@@ -69,7 +69,7 @@ pub(super) fn run(
     restart::keep_time(&mut before, in_call.as_ref());
     let in_call =
         in_call.or_else(|| restart::next_call(&before, &mut |at| instruction(thread, at)));
-    if room.contains(before.pc()) || work.takes_away(before.pc()) {
+    if room.contains(before.pc()) {
         return Err(Refusal::Stuck);
     }
     let mask = ptrace::signal_mask(thread).map_err(Refusal::at("reading its signal mask"))?;
@@ -185,7 +185,7 @@ fn watch(thread: i32, patience: Duration, is_wanted: &dyn Fn(u64) -> bool) {
     let begun = Instant::now();
     let mut nap = SHORTEST_NAP;
     while begun.elapsed() < patience && matches!(wait::look(thread), Ok(None)) {
-        if stack_scan::sleeps_at(thread).is_some_and(|at| is_wanted(at.pc)) {
+        if stack_scan::sleeps_at(thread).is_some_and(is_wanted) {
             return;
         }
         std::thread::sleep(nap);

@@ -12,14 +12,14 @@ use std::mem::offset_of;
 use std::ops::Range;
 
 use vdso_image::layout::{
-    AREA_SIZE, AREAS, AttachParams, AttachSlots, CONFIG_OFFSET, INSTALL_MARK, InjectedSlots,
-    LIVE_OFFSET, MAP_PRIVATE_THERE, PAGE, SHARED_OFFSET, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE,
-    TRAMPOLINE_OFFSET,
+    AREA_SIZE, AREAS, ATTACH_LEAVE, AttachParams, AttachSlots, CONFIG_OFFSET, INSTALL_MARK,
+    InjectedSlots, LIVE_OFFSET, MAP_PRIVATE_THERE, PAGE, REPLACED_SIZE, SHARED_OFFSET,
+    THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE, TRAMPOLINE_OFFSET,
 };
 
 use crate::arch::attach::registers;
 use crate::arch::launch_code::AUDIT_ARCH;
-use crate::launch_code::{Stub, attach, map, unmap};
+use crate::launch_code::{Stub, attach, map};
 use clockscope_containers::filter::Call;
 use clockscope_sys::ptrace::Registers;
 
@@ -29,6 +29,8 @@ pub(crate) enum Work {
     /// Maps private memory for the image, and areas for other code; the tracer writes both then.
     Map {
         at: u64,
+        /// Whether the image is there, of a session before.
+        is_there: bool,
         /// Those that are not 0.
         areas: [u64; AREAS],
         /// System V id of the shared pages that the image's installer will attach.
@@ -45,17 +47,12 @@ pub(crate) enum Work {
         shared_id: u64,
         /// The process, as a number of the session.
         process: u64,
+        /// [`ATTACH_NEW`], [`ATTACH_AGAIN`] or [`ATTACH_LEAVE`].
+        ///
+        /// [`ATTACH_NEW`]: vdso_image::layout::ATTACH_NEW
+        /// [`ATTACH_AGAIN`]: vdso_image::layout::ATTACH_AGAIN
+        task: u64,
     },
-    /// Unmaps ranges: address and size.
-    Unmap(Vec<(u64, u64)>),
-}
-
-impl Work {
-    /// Whether it takes away the memory at an address.
-    pub(super) fn takes_away(&self, address: u64) -> bool {
-        matches!(self, Self::Unmap(ranges)
-            if ranges.iter().any(|(at, size)| address.wrapping_sub(*at) < *size))
-    }
 }
 
 /// The code, and where in it the thread waits for the tracer.
@@ -88,10 +85,6 @@ pub(crate) fn assemble(work: &Work, at: u64, thread: &Registers, mask: u64) -> I
             let waiting = attach::WAITING..attach::RESTORE;
             (attach::CODE, attach::SLOTS, waiting, attach::LAST..attach::END)
         }
-        Work::Unmap(_) => {
-            let waiting = unmap::WAITING..unmap::RESTORE;
-            (unmap::CODE, unmap::SLOTS, waiting, unmap::LAST..unmap::END)
-        }
     };
     let there = |place: Range<usize>| at + place.start as u64..at + place.end as u64;
     let (waiting, last) = (there(waiting), there(last));
@@ -104,25 +97,23 @@ pub(crate) fn assemble(work: &Work, at: u64, thread: &Registers, mask: u64) -> I
             (offset_of!(InjectedSlots, pause) + 8, registers::PAUSE),
         ])
         .fill(&registers::slots(thread));
-    let with_ranges = |stub: Stub, ranges: &[(u64, u64)]| {
-        let words = ranges.iter().flat_map(|(address, size)| [*address, *size]).chain([0]);
-        stub.bytes.into_iter().chain(words.flat_map(u64::to_le_bytes)).collect()
-    };
     let bytes = match work {
-        Work::Map { at: image, areas, .. } => {
-            let ranges = [(*image, TOTAL_SIZE as u64)].into_iter().chain(of_areas(areas));
-            with_ranges(stub, &ranges.collect::<Vec<_>>())
+        Work::Map { at: image, is_there, areas, .. } => {
+            let image = (!is_there).then_some((*image, TOTAL_SIZE as u64));
+            let ranges = image.into_iter().chain(of_areas(areas));
+            let words = ranges.flat_map(|(address, size)| [address, size]).chain([0]);
+            stub.bytes.into_iter().chain(words.flat_map(u64::to_le_bytes)).collect()
         }
-        Work::Attach { at: image, attach_offset, shared_id, process } => {
+        Work::Attach { at: image, attach_offset, shared_id, process, task } => {
             let words = [
                 (params + offset_of!(AttachParams, return_to), waiting.start),
                 (params + offset_of!(AttachParams, shared_id), *shared_id),
                 (params + offset_of!(AttachParams, process), *process),
+                (params + offset_of!(AttachParams, task), *task),
                 (work_at + offset_of!(AttachSlots, installer), image + u64::from(*attach_offset)),
             ];
             stub.fill(&words).bytes
         }
-        Work::Unmap(ranges) => with_ranges(stub, ranges),
     };
     Injected { bytes, waiting, last }
 }
@@ -132,14 +123,13 @@ pub(super) fn of_areas(areas: &[u64; AREAS]) -> impl Iterator<Item = (u64, u64)>
     areas.iter().filter(|area| **area != 0).map(|area| (*area, AREA_SIZE as u64))
 }
 
-/// The system calls that this work makes, as a filter sees them, and the one that undoes it.
+/// The system calls that this work makes, as a filter sees them.
 pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
     let call = |name, number, arguments: [u64; 5]| {
         let [a, b, c, d, e] = arguments;
         let arguments = [a, b, c, d, e, INSTALL_MARK];
         Call { name, number, arch: AUDIT_ARCH, at, arguments }
     };
-    let munmap = |at, size| call("munmap", libc::SYS_munmap, [at, size, 0, 0, 0]);
     let size = |bytes: usize| bytes as u64;
     let set_mask = size(2); // SIG_SETMASK
     let (name, number, arguments) = registers::waiting(at);
@@ -149,7 +139,7 @@ pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
     ];
     match work {
         // All that the installer will do, too: nothing is begun that a filter would end.
-        Work::Map { at: base, areas, shared_id, live_id } => {
+        Work::Map { at: base, areas, shared_id, live_id, .. } => {
             let mmap = |offset: usize, bytes, access, flags| {
                 let at = base + size(offset);
                 call("mmap", libc::SYS_mmap, [at, size(bytes), access, flags, u64::MAX])
@@ -158,9 +148,9 @@ pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
                 call("shmat", libc::SYS_shmat, [id, base + size(offset), flags, 0, 0])
             };
             let private = THREADS_OFFSET + THREADS_SIZE - CONFIG_OFFSET;
-            calls.extend(of_areas(areas).flat_map(|(at, bytes)| {
+            calls.extend(of_areas(areas).map(|(at, bytes)| {
                 let flags = MAP_PRIVATE_THERE.into();
-                [call("mmap", libc::SYS_mmap, [at, bytes, 5, flags, u64::MAX]), munmap(at, bytes)]
+                call("mmap", libc::SYS_mmap, [at, bytes, 5, flags, u64::MAX])
             }));
             let threads = base + size(THREADS_OFFSET);
             let config = base + size(CONFIG_OFFSET);
@@ -171,12 +161,21 @@ pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
                 shmat(*live_id, LIVE_OFFSET, 0o50_000),
                 call("madvise", libc::SYS_madvise, [threads, size(THREADS_SIZE), 18, 0, 0]),
                 mmap(TRAMPOLINE_OFFSET, PAGE, 5, 0x32),
+                call("mprotect", libc::SYS_mprotect, [config, size(PAGE), 3, 0, 0]),
+                call("mmap", libc::SYS_mmap, [0, size(REPLACED_SIZE), 3, 0x4022, u64::MAX]),
                 call("mprotect", libc::SYS_mprotect, [config, size(PAGE), 1, 0, 0]),
-                munmap(*base, size(TOTAL_SIZE)),
             ]);
         }
+        Work::Attach { at: base, task: ATTACH_LEAVE, .. } => {
+            let (config, live) = (base + size(CONFIG_OFFSET), base + size(LIVE_OFFSET));
+            let bytes = size(REPLACED_SIZE);
+            calls.extend([3, 1].map(|access| {
+                call("mprotect", libc::SYS_mprotect, [config, size(PAGE), access, 0, 0])
+            }));
+            // From where, only the process knows.
+            calls.push(call("mremap", libc::SYS_mremap, [live, bytes, bytes, 3, live]));
+        }
         Work::Attach { .. } => {}
-        Work::Unmap(ranges) => calls.extend(ranges.iter().map(|(at, size)| munmap(*at, *size))),
     }
     calls
 }

@@ -14,9 +14,8 @@
 //! | `injected.rs` | the instructions that map it; pure |
 //! | `inject.rs` | making a thread execute them |
 //! | `redirected.rs` | a function of the kernel that is sent to the shim; pure |
-//! | `stack_scan.rs` | where a thread that stands still may go on |
+//! | `stack_scan.rs` | where a thread that sleeps goes on, and what signal handlers return to |
 //! | `patch.rs` | redirecting all functions while all threads stand still |
-//! | `unmap.rs` | making a thread unmap the images |
 //! | `detach.rs` | putting everything back |
 
 mod attaching;
@@ -33,7 +32,6 @@ mod refusal;
 mod running_filters;
 pub(crate) mod stack_scan;
 pub mod threads;
-mod unmap;
 
 use std::fmt;
 use std::rc::Rc;
@@ -115,8 +113,8 @@ pub struct Detached {
 pub enum Remains {
     /// The functions still go to the shim, because this thread does not stop.
     Redirected(i32),
-    /// The shim is mapped, and nobody uses it.
-    Mapped,
+    /// The pages of the counters are still shared with the tracer, which ends.
+    Shared,
 }
 
 impl fmt::Display for Remains {
@@ -127,9 +125,9 @@ impl fmt::Display for Remains {
                 "its clock reads still go through clockscope's code, which answers them as before, \
                  because thread {thread} does not stop"
             ),
-            Self::Mapped => f.write_str(
-                "clockscope's code is still mapped, though nobody calls it, because a thread may be \
-                 in it",
+            Self::Shared => f.write_str(
+                "the memory that held its counts stays attached until it ends, which does no harm: no \
+                 thread of it could be made to let go of that",
             ),
         }
     }

@@ -4,16 +4,15 @@ use std::ops::Range;
 use std::time::Duration;
 
 use vdso_image::layout::{
-    AREAS, CONFIG_OFFSET, FUNCTIONS, Function, INSTALL_MARK, PAGE, TOTAL_SIZE, TRAMPOLINE_OFFSET,
-    TRAMPOLINE_SIZE,
+    AREAS, CONFIG_OFFSET, FUNCTIONS, Function, IMAGE_SIZE, INSTALL_MARK, PAGE, TOTAL_SIZE,
+    TRAMPOLINE_OFFSET, TRAMPOLINE_SIZE,
 };
 
 use super::inject::Room;
-use super::injected::of_areas;
-use super::redirected::{self, NotMovable, Redirected, Text};
+use super::redirected::{self, Change, NotMovable, Redirected, Text};
 use super::stack_scan::returns_into;
 use crate::arch::attach::registers;
-use crate::arch::attach::trampoline::{self, JUMP};
+use crate::arch::attach::trampoline::{self, JUMP, Padding};
 use crate::arch::tasks;
 use crate::attach::Refusal;
 use crate::attach::threads::{Threads, state};
@@ -22,12 +21,12 @@ use crate::session::Session;
 use crate::sites::{self, OldArea};
 use clockscope_sys::memory;
 use clockscope_sys::own_vdso::OwnVdso;
-use clockscope_sys::ptrace::{self, Registers};
+use clockscope_sys::ptrace;
 use vdso_reader::Image;
 use vdso_reader::maps::Mapping;
 
 /// How much of a stack is searched for what a signal handler returns to.
-pub(super) const STACK_TOP: usize = 8192;
+const STACK_TOP: usize = 8192;
 /// How often all threads are stopped until none is where it may not be.
 const ATTEMPTS: u32 = 12;
 
@@ -43,12 +42,13 @@ pub struct Patch {
     pub(super) left: Vec<(&'static str, String)>,
     /// The end of the kernel's page, for code.
     pub(super) room: Room,
-    /// Images of sessions before that were killed.
-    pub(super) leftovers: Vec<u64>,
+    /// Images of sessions before. They stay mapped: a context that is suspended in one may be resumed at any time.
+    leftovers: Vec<u64>,
+    /// Whether the image is one of these, which a clockscope of the same build has left.
+    pub(super) is_there: bool,
     /// Where areas are wanted for code that counts system calls; 0: nowhere.
     pub(super) areas: [u64; AREAS],
-    /// Such areas of sessions before that were killed. They stay, and the images to which they refer: jumps may
-    /// lead there.
+    /// Such areas of sessions before: jumps may lead there.
     pub(super) old_areas: Vec<OldArea>,
     /// Whether code of such a session stands in the room; a thread may be in it still.
     pub(super) room_is_used: bool,
@@ -65,12 +65,31 @@ impl Patch {
         &self.left
     }
 
-    /// Looks at the kernel's image in a process and says how its functions go to an image at `base`.
+    /// Looks at the kernel's image in a process and says how its functions go to the image that a session before has
+    /// left there, if it is like this session's; otherwise to one at `base`.
     ///
     /// # Errors
     ///
-    /// When the image is another than this process has, or somebody has changed it.
+    /// `NoPlace` without either. When the kernel's image is another than this process has, or somebody has changed
+    /// it.
     pub(super) fn plan(
+        pid: i32,
+        session: &Session,
+        own: &OwnVdso,
+        maps: &[Mapping],
+        base: Option<u64>,
+    ) -> Result<Self, Refusal> {
+        let left = leftovers(pid, maps).into_iter().find_map(|base| {
+            let patch = Self::plan_at(pid, session, own, maps, base).ok()?;
+            patch.is_whole_in(pid, session, maps).then_some(patch)
+        });
+        if let Some(patch) = left {
+            return Ok(Self { is_there: true, ..patch });
+        }
+        Self::plan_at(pid, session, own, maps, base.ok_or(Refusal::NoPlace)?)
+    }
+
+    fn plan_at(
         pid: i32,
         session: &Session,
         own: &OwnVdso,
@@ -96,6 +115,7 @@ impl Patch {
             left: Vec::new(),
             room,
             leftovers: leftovers(pid, maps),
+            is_there: false,
             areas: [0; AREAS],
             old_areas: sites::old_areas(pid, maps),
             room_is_used,
@@ -110,6 +130,7 @@ impl Patch {
         let is_guarded = trampoline::is_guarded(pid);
         let text = Text { bytes, base: mapping.start, code: &code, is_guarded };
         let mut seen = theirs.get(..at).unwrap_or_default().to_vec();
+        let mut padding = Padding::of(text);
         for function in Function::ALL {
             let index = function as usize;
             let target = session.ready().kernel[index];
@@ -119,20 +140,19 @@ impl Patch {
             let offset = u64::from(target.offset);
             let size = kernel.functions().find(|symbol| symbol.offset == offset);
             let size = size.map_or(0, |symbol| symbol.size);
-            let start = mapping.start + offset;
-            let mut changes_at = start;
+            let place = (mapping.start + offset, size);
             let entry = base + u64::from(session.ready().entries[index]);
             let trampoline = base + (TRAMPOLINE_OFFSET + index * TRAMPOLINE_SIZE) as u64;
-            match trampoline::redirect(text, (start, size), entry, trampoline) {
+            match trampoline::redirect(text, &mut padding, place, entry, trampoline) {
                 Ok(redirected) if redirected.code.len() <= TRAMPOLINE_SIZE => {
-                    changes_at = redirected.start;
+                    let is_ours = patch.look_at_changes(pid, &redirected, &mut seen);
+                    let changed = || Refusal::Changed(function.name().to_owned());
+                    is_ours.then_some(()).ok_or_else(changed)?;
                     patch.functions.push(redirected);
                 }
                 Ok(_) => patch.left.push((function.name(), NotMovable::TooLong.to_string())),
                 Err(why) => patch.left.push((function.name(), why.to_string())),
             }
-            let found = patch.look_at_first_bytes(changes_at, &mut seen);
-            found.then_some(()).ok_or_else(|| Refusal::Changed(function.name().to_owned()))?;
         }
         if seen != text.bytes {
             return Err(Refusal::OtherImage);
@@ -143,74 +163,97 @@ impl Patch {
         }
     }
 
-    /// If the first bytes of a function are a jump of ours that was left behind, puts the kernel's
-    /// bytes into `seen`. `false` if somebody else has changed them.
-    fn look_at_first_bytes(&self, start: u64, seen: &mut [u8]) -> bool {
-        let Some(redirected) = self.functions.iter().find(|f| f.start == start) else {
-            return true;
-        };
-        let place = usize::try_from(start - self.vdso.start).ok();
-        let bytes = place.and_then(|place| seen.get_mut(place..place + JUMP));
-        let Some(bytes) = bytes else { return true };
-        if bytes == redirected.original {
-            return true;
-        }
-        let target = <[u8; JUMP]>::try_from(&*bytes).ok();
-        let target = target.and_then(|bytes| trampoline::jump_target(start, bytes));
-        if !target.is_some_and(|target| is_in_one(&self.leftovers, target)) {
+    /// Puts the kernel's bytes into `seen` where jumps stand that a session before has left, and which are undone in
+    /// the same way. `false` if somebody else has changed them.
+    fn look_at_changes(&self, pid: i32, redirected: &Redirected, seen: &mut [u8]) -> bool {
+        redirected.changes.iter().all(|change| {
+            let place = usize::try_from(change.at - self.vdso.start).ok();
+            let bytes = place.and_then(|at| seen.get_mut(at..at + change.original.len()));
+            let Some(bytes) = bytes else { return false };
+            let is_known = bytes == change.original
+                || bytes == change.jump
+                || self.is_left_jump(pid, change.at, bytes, &redirected.undo);
+            bytes.copy_from_slice(&change.original);
+            is_known
+        })
+    }
+
+    /// Whether these bytes are a jump into an image of ours, to instructions that undo the same.
+    fn is_left_jump(&self, pid: i32, at: u64, bytes: &[u8], undo: &[u8]) -> bool {
+        let target = <[u8; JUMP]>::try_from(bytes).ok();
+        let target = target.and_then(|bytes| trampoline::jump_target(at, bytes));
+        let Some(target) = target.filter(|to| is_in_one(&self.leftovers, *to)) else {
             return false;
+        };
+        // The jump behind them differs.
+        let undo = &undo[..undo.len().saturating_sub(JUMP)];
+        let mut found = vec![0; undo.len()];
+        memory::read(pid, target, &mut found).is_ok_and(|read| read == undo.len()) && found == undo
+    }
+
+    /// Whether an image that was left is like the one of this session, with all that belongs to it.
+    fn is_whole_in(&self, pid: i32, session: &Session, maps: &[Mapping]) -> bool {
+        let is = |at: u64, bytes: &[u8]| {
+            let mut found = vec![0; bytes.len()];
+            memory::read(pid, at, &mut found).is_ok_and(|read| read == bytes.len())
+                && found == bytes
+        };
+        let end = self.base + TOTAL_SIZE as u64;
+        let mut at = self.base;
+        for mapping in maps.iter().filter(|mapping| mapping.end > self.base) {
+            if mapping.start <= at && at < end {
+                at = mapping.end;
+            }
         }
-        bytes.copy_from_slice(&redirected.original);
-        true
+        at >= end
+            && is(self.base, &session.image(None)[..IMAGE_SIZE])
+            && self
+                .trampolines()
+                .is_some_and(|page| is(self.base + TRAMPOLINE_OFFSET as u64, &page))
+    }
+
+    /// The page of the trampolines.
+    fn trampolines(&self) -> Option<Vec<u8>> {
+        let mut page = vec![0xcc; PAGE];
+        let first = self.base + TRAMPOLINE_OFFSET as u64;
+        for function in &self.functions {
+            let at = usize::try_from(function.trampoline - first).ok()?;
+            page.get_mut(at..at + function.code.len())?.copy_from_slice(&function.code);
+        }
+        Some(page)
     }
 
     /// Writes the trampolines into their page, where nobody is yet.
     pub(super) fn write_trampolines(&self, pid: i32) -> Result<(), Refusal> {
-        let mut page = vec![0xcc; PAGE];
-        let first = self.base + TRAMPOLINE_OFFSET as u64;
-        for function in &self.functions {
-            let at = usize::try_from(function.trampoline - first).ok();
-            let place = at.and_then(|at| page.get_mut(at..at + function.code.len()));
-            place.ok_or(Refusal::NoPlace)?.copy_from_slice(&function.code);
-        }
-        memory::write_text(pid, first, &page).map_err(Refusal::at("writing trampolines"))
+        let page = self.trampolines().ok_or(Refusal::NoPlace)?;
+        let at = self.base + TRAMPOLINE_OFFSET as u64;
+        memory::write_text(pid, at, &page).map_err(Refusal::at("writing trampolines"))
     }
 
     /// Redirects the functions. All threads stand still.
     pub(super) fn redirect(&self, pid: i32) -> Result<(), Refusal> {
-        let write = |function: &Redirected| {
-            memory::write_text(pid, function.start, &function.jump)
+        let write = |change: &Change| {
+            memory::write_text(pid, change.at, &change.jump)
                 .map_err(Refusal::at("writing to its vDSO"))
         };
-        self.functions.iter().try_for_each(write)
+        self.changes().try_for_each(write)
     }
 
-    /// Puts the kernel's bytes back wherever our jumps stand, and nowhere else. All threads stand still.
+    /// Puts the kernel's bytes back wherever our jumps stand in functions, and nowhere else. All threads stand still.
     pub(super) fn put_back(&self, pid: i32) -> Result<(), Refusal> {
-        for function in &self.functions {
-            let mut found = [0; JUMP];
-            let read = memory::read(pid, function.start, &mut found);
-            if read.is_ok_and(|read| read == JUMP) && found == function.jump {
-                memory::write_text(pid, function.start, &function.original)
+        for change in self.changes().filter(|change| !change.stays) {
+            let mut found = vec![0; change.jump.len()];
+            let read = memory::read(pid, change.at, &mut found);
+            if read.is_ok_and(|read| read == found.len()) && found == change.jump {
+                memory::write_text(pid, change.at, &change.original)
                     .map_err(Refusal::at("writing to its vDSO"))?;
             }
         }
         Ok(())
     }
 
-    /// True if an address lies in an image or area of ours in this process.
-    pub(super) fn is_ours(&self, address: u64) -> bool {
-        is_in_one(&[self.base], address)
-            || is_in_one(&self.leftovers, address)
-            || of_areas(&self.areas).any(|(at, size)| address.wrapping_sub(at) < size)
-    }
-
-    /// What of ours in this process can be unmapped, once nobody can be there: address and size.
-    pub(super) fn mapped(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let is_needed = |image: &u64| self.old_areas.iter().any(|area| area.image == *image);
-        let images = self.leftovers.iter().copied().filter(move |image| !is_needed(image));
-        let images = images.chain([self.base]).map(|base| (base, TOTAL_SIZE as u64));
-        images.chain(of_areas(&self.areas))
+    fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.functions.iter().flat_map(|function| &function.changes)
     }
 }
 
@@ -282,18 +325,18 @@ pub(super) fn wait_for_room(threads: &mut Threads, patch: &Patch) -> Result<(), 
     Err(Refusal::Stuck)
 }
 
-/// Stops all threads so that none is inside the bytes that change; those that are at an instruction
-/// that moves are moved with it. All stand still when this returns well.
+/// Stops all threads; all stand still when this returns well, and none in the room.
 pub(super) fn stop_outside(threads: &mut Threads, pid: i32, patch: &Patch) -> Result<(), Refusal> {
     let mut last = Refusal::Stuck;
+    let in_room = |thread: i32| {
+        ptrace::registers(thread).is_ok_and(|registers| patch.room.contains(registers.pc()))
+    };
     for attempt in 0..ATTEMPTS {
         let late = threads.stop_all().map_err(Refusal::at("tracing a new thread"))?;
         last = match late.first() {
             Some(thread) => why_late(pid, *thread),
-            None => match check_all(threads, patch) {
-                Ok(()) => return Ok(()),
-                Err(thread) => Refusal::InHandler(thread),
-            },
+            None if threads.stopped().any(in_room) => Refusal::Stuck,
+            None => return Ok(()),
         };
         threads.resume_all(ptrace::Resume::Run);
         threads.let_run(Duration::from_millis(1 << attempt.min(6)));
@@ -309,32 +352,6 @@ pub(super) fn why_late(pid: i32, thread: i32) -> Refusal {
         (_, Some('D')) => Refusal::Uninterruptible(thread),
         _ => Refusal::Stuck,
     }
-}
-
-/// Moves the threads that stand at displaced instructions; the first thread that cannot be moved is
-/// the error. Nothing is changed then.
-fn check_all(threads: &Threads, patch: &Patch) -> Result<(), i32> {
-    let mut moves: Vec<(i32, Registers)> = Vec::new();
-    let mut stack = vec![0; STACK_TOP];
-    for thread in threads.stopped() {
-        // One that has been killed since goes nowhere.
-        let Ok(mut registers) = ptrace::registers(thread) else { continue };
-        if let Some(function) = patch.functions.iter().find(|f| f.covers(registers.pc())) {
-            registers.set_pc(function.to_trampoline(registers.pc()).ok_or(thread)?);
-            moves.push((thread, registers));
-        }
-        if patch.room.contains(registers.pc()) {
-            return Err(thread);
-        }
-        let inside = |address| patch.functions.iter().any(|function| function.covers(address));
-        if returns_into(thread, registers.sp(), &mut stack, &inside) {
-            return Err(thread);
-        }
-    }
-    for (thread, registers) in moves {
-        ptrace::set_registers(thread, &registers).map_err(|_| thread)?;
-    }
-    Ok(())
 }
 
 const _: () = assert!(FUNCTIONS == Function::ALL.len());

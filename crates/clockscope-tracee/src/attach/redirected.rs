@@ -3,15 +3,17 @@
 
 use std::fmt;
 
-use crate::arch::attach::trampoline::JUMP;
 use vdso_reader::Image;
 
 /// Why a function cannot be redirected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) enum NotMovable {
-    /// It is shorter than a jump, and other code follows.
+    /// It is shorter than a jump.
     TooShort,
+    /// A jump would cover the beginning of an instruction, where a suspended context may go on.
+    #[allow(dead_code, reason = "where instructions have one length there is a place")]
+    NoPlace,
     /// Code jumps to an instruction that the jump would cover.
     JumpedInto,
     /// An instruction that must stay where it is: a call, a system call, or none that is known.
@@ -26,6 +28,9 @@ impl fmt::Display for NotMovable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooShort => f.write_str("it is shorter than a jump"),
+            Self::NoPlace => {
+                f.write_str("it has no place for a jump that is safe for suspended contexts")
+            }
             Self::JumpedInto => f.write_str("the kernel's code jumps to its first instructions"),
             Self::Instruction(what) => write!(f, "it begins with `{what}`"),
             Self::TooFar => f.write_str("there was no room near it"),
@@ -73,39 +78,33 @@ pub(crate) fn pieces(functions: impl Iterator<Item = (u64, u64)>, first: u64) ->
     pieces
 }
 
-/// A function that can be redirected.
+/// Bytes of the kernel's image that are replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Redirected {
-    /// Where the jump stands: the beginning of the function, or behind its landing pad.
-    pub start: u64,
-    /// What stood there.
-    pub original: [u8; JUMP],
-    /// What is written there.
-    pub jump: [u8; JUMP],
-    /// Address of the trampoline.
-    pub trampoline: u64,
-    /// Its bytes.
-    pub code: Vec<u8>,
-    /// Addresses of displaced instructions, the first included, and where they are in the
-    /// trampoline, as far as each is one instruction there.
-    pub moved: Vec<(u64, u64)>,
+pub(crate) struct Change {
+    /// Address of the first.
+    pub at: u64,
+    /// What stands there.
+    pub original: Vec<u8>,
+    /// What is written there: a jump.
+    pub jump: Vec<u8>,
+    /// True of padding between functions, which no thread executes: the jump there stays after detaching, for a
+    /// context that was suspended right at it.
+    pub stays: bool,
 }
 
-impl Redirected {
-    /// True if the address lies inside the jump, so that nobody may go on there.
-    pub(crate) fn covers(&self, address: u64) -> bool {
-        address > self.start && address < self.start + JUMP as u64
-    }
-
-    /// Where the instruction at an address is in the trampoline.
-    pub(crate) fn to_trampoline(&self, address: u64) -> Option<u64> {
-        self.moved.iter().find(|(from, _)| *from == address).map(|(_, to)| *to)
-    }
-
-    /// Where the instruction at an address in the trampoline has come from.
-    pub(crate) fn to_function(&self, address: u64) -> Option<u64> {
-        self.moved.iter().find(|(_, to)| *to == address).map(|(from, _)| *from)
-    }
+/// A function that can be redirected. No instruction begins inside the bytes that change, so a context that was
+/// suspended anywhere in the function goes on well, whenever it is resumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Redirected {
+    /// What changes, in this order.
+    pub changes: Vec<Change>,
+    /// Address of the trampoline.
+    pub trampoline: u64,
+    /// Its bytes: the displaced instructions with a jump to the rest of the function, then [`Self::undo`].
+    pub code: Vec<u8>,
+    /// The end of `code`: what undoes the instructions in front of the jump and goes to the shim. Empty if the jump
+    /// goes there itself.
+    pub undo: Vec<u8>,
 }
 
 /// Bytes of the code.

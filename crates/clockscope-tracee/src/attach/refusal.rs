@@ -44,8 +44,6 @@ pub enum Refusal {
     Frozen,
     /// A thread waits for its vfork child to execute a program.
     Vfork(i32),
-    /// A signal handler has interrupted a function that is to be redirected, and does not return.
-    InHandler(i32),
     /// Its system calls come back to it as signals.
     Dispatched,
     /// A filter does not let the system calls pass that are needed.
@@ -124,11 +122,6 @@ impl fmt::Display for Refusal {
             Self::Vfork(thread) => write!(
                 f,
                 "its thread {thread} waits in vfork for a child that has not executed a program yet; try again"
-            ),
-            Self::InHandler(thread) => write!(
-                f,
-                "a signal handler of thread {thread} has interrupted a read of the clock and does not return; \
-                 try again"
             ),
             Self::Dispatched => f.write_str(
                 "its system calls come back to it as signals (syscall user dispatch, as in Wine)",

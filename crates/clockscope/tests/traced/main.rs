@@ -17,6 +17,7 @@ mod run_page;
 mod run_slow;
 mod trace_attach;
 mod trace_attach_again;
+mod trace_attach_contexts;
 mod trace_attach_cycles;
 mod trace_attach_exact;
 mod trace_attach_faults;

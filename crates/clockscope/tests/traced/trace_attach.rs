@@ -1,10 +1,10 @@
 //! `clockscope trace -p`: a process that runs already is counted exactly and is left as it was.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::FileExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 
+use crate::support::attaching::{Image, assert_nothing_piles_up, mappings};
 use crate::support::builds::{self, Link};
 use crate::support::running::{Report, clockscope, finish};
 use crate::support::{installed_or_skip, is_root_or_skip};
@@ -51,18 +51,12 @@ impl Target {
         assert_eq!(self.answer(), format!("done {command}"));
     }
 
-    /// The bytes of its vDSO and its mappings.
-    fn memory(&self) -> (Vec<u8>, String) {
-        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("read maps");
-        let line = maps.lines().find(|line| line.ends_with("[vdso]")).expect("has a vDSO");
-        let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
-        let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap());
-        let mut bytes = vec![0; usize::try_from(end - start).unwrap()];
-        let memory = File::open(format!("/proc/{}/mem", self.pid())).expect("open the memory");
-        memory.read_exact_at(&mut bytes, start).expect("read the vDSO");
-        // The heap may grow.
-        let maps = maps.lines().filter(|line| !line.ends_with("[heap]")).collect::<Vec<_>>();
-        (bytes, maps.join("\n"))
+    fn image(&self) -> Image {
+        Image::of(self.pid().cast_signed()).expect("it has a vDSO")
+    }
+
+    fn mappings(&self) -> Vec<String> {
+        mappings(self.pid().cast_signed())
     }
 
     fn send(&self, signal: &str) {
@@ -147,7 +141,7 @@ fn counts_are(report: &Report, loops: u64, ends: u64) {
 fn counted_exactly_and_left_as_it_was(threads: u64, options: &[&str]) {
     let Some(mut target) = Target::start(threads) else { return };
     target.tell("calls 5");
-    let before = target.memory();
+    let (image, maps) = (target.image(), target.mappings());
     for _ in 0..3 {
         let attachment = Attachment::start(target.pid(), options);
         target.tell(&format!("calls {CALLS}"));
@@ -162,9 +156,8 @@ fn counted_exactly_and_left_as_it_was(threads: u64, options: &[&str]) {
         assert_eq!(attached["threads"], threads);
         assert_eq!(attached["ended"], "interrupted");
         assert!(attached["pause_ns"].as_u64() > Some(0));
-        let after = target.memory();
-        assert!(before.0 == after.0, "the vDSO has other bytes");
-        assert_eq!(before.1, after.1);
+        image.assert_as_before(target.pid().cast_signed());
+        assert_nothing_piles_up(target.pid().cast_signed(), &maps);
     }
     target.tell("calls 7");
     target.end();
@@ -209,18 +202,18 @@ fn what_a_child_executes_is_counted_too() {
 #[test]
 fn a_killed_attachment_does_no_harm_and_is_taken_over() {
     let Some(mut target) = Target::start(4) else { return };
-    let before = target.memory();
+    let before = target.image();
     for _ in 0..3 {
         let mut attachment = Attachment::start(target.pid(), &["--via", "none"]);
         attachment.child.kill().expect("kill clockscope");
         attachment.child.wait().expect("wait for clockscope");
         target.tell("calls 100");
     }
-    assert!(target.memory().0 != before.0, "the calls still go to the image that was left");
+    assert!(target.image() != before, "the calls still go to the image that was left");
     let attachment = Attachment::start(target.pid(), &["--via", "none"]);
     target.tell(&format!("calls {CALLS}"));
     counts_are(&attachment.interrupt(), 4 * CALLS, 4);
-    assert!(target.memory().0 == before.0, "the vDSO has other bytes");
+    before.assert_as_before(target.pid().cast_signed());
     target.tell("calls 7");
     target.end();
 }

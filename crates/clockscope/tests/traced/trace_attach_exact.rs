@@ -285,9 +285,9 @@ impl Breakpoints {
         let image = Image::of(pid).expect("it has a vDSO");
         let wanted = ["clock_gettime", "gettimeofday"];
         let functions = image.functions();
-        let chosen = functions.iter().filter(|(name, _)| wanted.contains(&name.as_str()));
+        let chosen = functions.iter().filter(|of| wanted.contains(&of.name.as_str()));
         let (names, events): (Vec<_>, Vec<_>) =
-            chosen.map(|(name, address)| (name.clone(), format!("mem:{address:#x}:x"))).unzip();
+            chosen.map(|of| (of.name.clone(), format!("mem:{:#x}:x", of.at))).unzip();
         let mut command = std::process::Command::new(perf);
         command.args(["stat", "-x", ";", "-e", &events.join(","), "-p", &pid.to_string()]);
         command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::piped());

@@ -247,7 +247,7 @@ fn a_target_whose_first_thread_has_ended() {
     for _ in 0..5 {
         counts_of(&mut target);
     }
-    assert_eq!(target.ask("clean"), "", "nothing of clockscope's is mapped");
+    assert_eq!(target.ask("clean"), "", "no memory is shared with clockscope");
     target.ends_well();
 }
 
@@ -258,7 +258,7 @@ fn a_target_whose_first_thread_ends_while_attached() {
     target.ask("end-first");
     let said = Printed::parse(&target.ask("count"));
     assert_counts(&said, &attachment.detach().report());
-    assert_eq!(target.ask("clean"), "", "nothing of clockscope's is mapped");
+    assert_eq!(target.ask("clean"), "", "no memory is shared with clockscope");
     counts_of(&mut target);
     target.ends_well();
 }

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use vdso_image::layout::InjectedSlots;
+use vdso_image::layout::{AREA_SIZE, ATTACH_AGAIN, InjectedSlots, TOTAL_SIZE};
 
 use super::attach::registers::PAUSE;
 use crate::attach::injected::{Injected, Work, assemble};
-use crate::launch_code::{attach, unmap};
+use crate::launch_code::{attach, map};
 use clockscope_sys::ptrace::Registers;
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, NasmFormatter};
 
@@ -40,8 +40,13 @@ fn listing(code: &[u8], slots: usize) -> Vec<(u64, String)> {
     decoder.into_iter().map(line).collect()
 }
 
-const ATTACH: Work =
-    Work::Attach { at: 0x7f00_0000_0000, attach_offset: 0x1612, shared_id: 77, process: 5 };
+const ATTACH: Work = Work::Attach {
+    at: 0x7f00_0000_0000,
+    attach_offset: 0x1612,
+    shared_id: 77,
+    process: 5,
+    task: ATTACH_AGAIN,
+};
 
 #[test]
 fn the_code_reads_as_meant() {
@@ -66,7 +71,7 @@ fn the_code_reads_as_meant() {
     let word = |n: usize| u64::from_le_bytes(code[data + 8 * n..][..8].try_into().unwrap());
     assert_eq!((word(4), word(5)), (0, PAUSE));
     let params = size_of::<InjectedSlots>() / 8;
-    assert_eq!([0, 1, 2].map(|n| word(params + n)), [waiting.start, 77, 5]);
+    assert_eq!([0, 1, 2, 3].map(|n| word(params + n)), [waiting.start, 77, 5, ATTACH_AGAIN]);
     let range = |place: &Range<u64>| -> Vec<&str> {
         let there = text.iter().filter(|(at, _)| place.contains(at));
         there.map(|(_, line)| line.as_str()).collect()
@@ -87,14 +92,20 @@ fn the_code_reads_as_meant() {
 }
 
 #[test]
-fn unmapping_leaves_every_register_as_it_was() {
-    let ranges = vec![(0x10_0000, 0x2000), (0x20_0000, 0x3000)];
-    let code = assemble(&Work::Unmap(ranges), 0, &registers(7, -1), 0).bytes;
-    let text = listing(&code, unmap::SLOTS);
-    for line in ["lea rbx,[100000h]", "mov rbx,[3h]", "mov rax,[7h]"] {
-        assert!(text.iter().any(|(_, other)| other == line), "{line}: {text:?}");
+fn mapping_leaves_every_register_as_it_was() {
+    let at = 0x10_0000;
+    let (total, area) = (TOTAL_SIZE as u64, AREA_SIZE as u64);
+    for (is_there, ranges) in
+        [(false, vec![at, total, 0x20_0000, area, 0]), (true, vec![0x20_0000, area, 0])]
+    {
+        let work = Work::Map { at, is_there, areas: [0x20_0000, 0], shared_id: 1, live_id: 2 };
+        let code = assemble(&work, 0, &registers(7, -1), 0).bytes;
+        let text = listing(&code, map::SLOTS);
+        for line in ["mov rbx,[3h]", "mov rax,[7h]"] {
+            assert!(text.iter().any(|(_, other)| other == line), "{line}: {text:?}");
+        }
+        let words = code[map::SLOTS + size_of::<InjectedSlots>()..].chunks_exact(8);
+        let words = words.map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+        assert_eq!(words.collect::<Vec<_>>(), ranges);
     }
-    let ranges = &code[unmap::SLOTS + size_of::<InjectedSlots>()..];
-    let words = ranges.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
-    assert_eq!(words.collect::<Vec<_>>(), [0x10_0000, 0x2000, 0x20_0000, 0x3000, 0]);
 }

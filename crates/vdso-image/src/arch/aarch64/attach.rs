@@ -1,10 +1,12 @@
 //! In a program that is running already: where its installer begins.
 
 use core::arch::naked_asm;
+use core::mem::offset_of;
 
 use crate::install::{MAP_PRIVATE_FIXED_ANONYMOUS, PROT_READ_WRITE, SYS_MMAP};
 use crate::layout::{
-    CONFIG_OFFSET, INSTALL_MARK, PAGE, THREADS_OFFSET, THREADS_SIZE, TRUST_OFFSET,
+    ATTACH_NEW, AttachParams, CONFIG_OFFSET, INSTALL_MARK, PAGE, THREADS_OFFSET, THREADS_SIZE,
+    TRUST_OFFSET,
 };
 
 /// Where the injected code jumps to, with its parameters in `x0`. Changes general registers, the
@@ -16,6 +18,9 @@ extern "C" fn clockscope_attach() {
         ".cfi_startproc",
         ".cfi_undefined 30", // nobody called
         "mov x19, x0",
+        "ldr x9, [x19, #{task}]",
+        "cmp x9, #{new}",
+        "b.ne 1f",
         // The private pages; that of the clock page's trust, which nobody uses here, is the stack.
         "adr x0, __ehdr_start + {config}",
         "mov x1, #{size}",
@@ -30,6 +35,7 @@ extern "C" fn clockscope_attach() {
         "mov x9, #-4096",
         "cmp x0, x9",
         "b.hi 2f",
+        "1:",
         "adr x9, __ehdr_start + {stack}",
         "mov sp, x9",
         "mov x0, x19",
@@ -46,6 +52,8 @@ extern "C" fn clockscope_attach() {
         mark_middle = const INSTALL_MARK >> 32 & 0xffff,
         mark_high = const INSTALL_MARK >> 48,
         mmap = const SYS_MMAP,
+        task = const offset_of!(AttachParams, task),
+        new = const ATTACH_NEW,
         stack = const TRUST_OFFSET + PAGE,
         attach = sym crate::attach::attach,
     )

@@ -13,7 +13,7 @@
 //! execute what was written (`PR_SET_MDWE`): it maps memory, and the tracer writes the image at the end of that call; if the
 //! image is not there, the program starts without.
 //!
-//! # A running process: `map`, `attach`, `unmap`
+//! # A running process: `map`, `attach`
 //!
 //! They block all signals, do their work, wait for the tracer, put the signals back, then every register but `x16`, and go on
 //! where the thread was, by a `ret`, because that asks for no landing pad there. From `restore` on nothing may change a flag. The
@@ -216,7 +216,7 @@ global_asm!(
     "ret x16",
     "\\name\\()__end:",
     ".endm",
-    // Behind the slots of this and of `unmap` are ranges, address and size each, and a zero.
+    // Behind the slots are ranges, address and size each, and a zero.
     ".section .stub.map, \"ax\", @progbits",
     "BLOCK map",
     "adr x19, map__slots + {injected_slots}",
@@ -240,18 +240,6 @@ global_asm!(
     "br x9", // comes back to `waiting`
     "WAIT_AND_RESTORE attach",
     "SLOTS attach, {injected_slots} + {attach_slots}",
-    //
-    ".section .stub.unmap, \"ax\", @progbits",
-    "BLOCK unmap",
-    "adr x19, unmap__slots + {injected_slots}",
-    "1:",
-    "ldp x0, x1, [x19], #16",
-    "cbz x0, 2f",
-    "SYSTEM_CALL {munmap}",
-    "b 1b",
-    "2:",
-    "WAIT_AND_RESTORE unmap",
-    "SLOTS unmap, {injected_slots}",
     ".text",
     mark = const INSTALL_MARK,
     total = const TOTAL_SIZE,

@@ -1,10 +1,12 @@
 //! In a program that is running already: where its installer begins.
 
 use core::arch::naked_asm;
+use core::mem::offset_of;
 
 use crate::install::{MAP_PRIVATE_FIXED_ANONYMOUS, PROT_READ_WRITE, SYS_MMAP};
 use crate::layout::{
-    CONFIG_OFFSET, INSTALL_MARK, PAGE, THREADS_OFFSET, THREADS_SIZE, TRUST_OFFSET,
+    ATTACH_NEW, AttachParams, CONFIG_OFFSET, INSTALL_MARK, PAGE, THREADS_OFFSET, THREADS_SIZE,
+    TRUST_OFFSET,
 };
 
 /// Where the injected code jumps to, with its parameters in `rdi`. Changes general registers, the
@@ -16,6 +18,8 @@ extern "C" fn clockscope_attach() {
         ".cfi_startproc",
         ".cfi_undefined rip", // nobody called
         "mov rbx, rdi",
+        "cmp qword ptr [rbx + {task}], {new}",
+        "jne 1f",
         // The private pages; that of the clock page's trust, which nobody uses here, is the stack.
         "lea rdi, [rip + __ehdr_start + {config}]",
         "mov esi, {size}",
@@ -27,6 +31,7 @@ extern "C" fn clockscope_attach() {
         "syscall",
         "cmp rax, -4096",
         "ja 2f",
+        "1:",
         "lea rsp, [rip + __ehdr_start + {stack}]",
         "mov rdi, rbx",
         "call {attach}",
@@ -39,6 +44,8 @@ extern "C" fn clockscope_attach() {
         private = const MAP_PRIVATE_FIXED_ANONYMOUS,
         mark = const INSTALL_MARK,
         mmap = const SYS_MMAP,
+        task = const offset_of!(AttachParams, task),
+        new = const ATTACH_NEW,
         stack = const TRUST_OFFSET + PAGE,
         attach = sym crate::attach::attach,
     )

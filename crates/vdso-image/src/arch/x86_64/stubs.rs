@@ -11,7 +11,7 @@
 //! may not execute what was written (`PR_SET_MDWE`): it maps memory, and the tracer writes the image at the end of that
 //! call; if the image is not there, the program starts without.
 //!
-//! # A running process: `map`, `attach`, `unmap`
+//! # A running process: `map`, `attach`
 //!
 //! They block all signals, do their work, wait for the tracer, put the signals back, then every register, and go on where the
 //! thread was. From `restore` on nothing may change a flag. The wait is by `select`, because the kernel keeps nothing of a `select`
@@ -189,7 +189,7 @@ global_asm!(
     "jmp qword ptr [rip + \\name\\()__slots + {resume}]",
     "\\name\\()__end:",
     ".endm",
-    // Behind the slots of this and of `unmap` are ranges, address and size each, and a zero.
+    // Behind the slots are ranges, address and size each, and a zero.
     ".section .stub.map, \"ax\", @progbits",
     "SET_MASK map, {all_signals}",
     "lea rbx, [rip + map__slots + {injected_slots}]",
@@ -214,21 +214,6 @@ global_asm!(
     "jmp qword ptr [rip + attach__slots + {injected_slots} + {installer}]", // comes back to `waiting`
     "WAIT_AND_RESTORE attach",
     "SLOTS attach, {injected_slots} + {attach_slots}",
-    //
-    ".section .stub.unmap, \"ax\", @progbits",
-    "SET_MASK unmap, {all_signals}",
-    "lea rbx, [rip + unmap__slots + {injected_slots}]",
-    "1:",
-    "mov rdi, qword ptr [rbx]",
-    "test rdi, rdi",
-    "jz 2f",
-    "mov rsi, qword ptr [rbx + 8]",
-    "MARKED_CALL {munmap}",
-    "add rbx, 16",
-    "jmp 1b",
-    "2:",
-    "WAIT_AND_RESTORE unmap",
-    "SLOTS unmap, {injected_slots}",
     ".text",
     mark = const INSTALL_MARK,
     total = const TOTAL_SIZE,

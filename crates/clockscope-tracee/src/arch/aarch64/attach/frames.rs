@@ -1,32 +1,11 @@
 //! The frames that the kernel makes on a thread's stack for signal handlers. Pure.
 
-use crate::attach::stack_scan::{Link, Place, word};
-use clockscope_sys::ptrace::Registers;
+use crate::attach::stack_scan::word;
 
 /// The first record behind the registers of a frame: that of the vector registers, with its size. `FPSIMD_MAGIC` and
 /// `struct fpsimd_context` in arch/arm64/include/uapi/asm/sigcontext.h, `setup_sigframe_layout` in
 /// arch/arm64/kernel/signal.c (Linux 6.18).
 const FIRST_RECORD: u64 = 0x210 << 32 | 0x4650_8001;
-/// Bits of an address of a program; those above are a signature where one is authenticated, or a tag. Programs get no longer
-/// addresses that do not ask for them (Documentation/arch/arm64/memory.rst).
-const ADDRESS: u64 = (1 << 48) - 1;
-
-/// Where a thread with these registers goes on. A call puts its return address into `x30`.
-pub(crate) fn place(registers: &Registers) -> Place {
-    let link = Link::Register(address(registers.argument(30)));
-    Place { pc: registers.pc(), sp: registers.sp(), link }
-}
-
-/// Where a thread goes on of which no more registers are known.
-pub(crate) fn asleep(pc: u64, sp: u64) -> Place {
-    Place { pc, sp, link: Link::Unknown }
-}
-
-/// An address as it stands on the stack or in `x30`, perhaps signed.
-pub(crate) fn address(word: u64) -> u64 {
-    word & ADDRESS
-}
-
 /// Where the handlers on a stack return to; the stack is what was read from its pointer `from` on. Pure.
 ///
 /// `sigcontext`: the address of a fault, 31 registers, the stack pointer, the instruction pointer, the state, a filler,
@@ -34,7 +13,7 @@ pub(crate) fn address(word: u64) -> u64 {
 /// signal mask, is the alternate stack of the thread, address, flags and size: include/uapi/asm-generic/ucontext.h
 /// (Linux 6.18). Behind a short stack may be that of another thread, as in Go: a frame on an alternate
 /// stack is this thread's only if its stack pointer is on that one too.
-pub(crate) fn handlers(from: u64, stack: &[u8]) -> impl Iterator<Item = Place> + '_ {
+pub(crate) fn handlers(from: u64, stack: &[u8]) -> impl Iterator<Item = u64> + '_ {
     stack.chunks_exact(8).enumerate().skip(36).filter_map(move |(index, record)| {
         let at = |index: usize| word(&stack[8 * index..8 * index + 8]);
         if word(record) != FIRST_RECORD {
@@ -47,8 +26,7 @@ pub(crate) fn handlers(from: u64, stack: &[u8]) -> impl Iterator<Item = Place> +
                 return None;
             }
         }
-        let link = Link::Register(address(at(index - 5)));
-        Some(Place { pc: at(index - 3), sp: at(index - 4), link })
+        Some(at(index - 3))
     })
 }
 
@@ -72,12 +50,7 @@ mod tests {
     fn only_a_frame_of_a_signal_counts_as_one() {
         // `x30` is signed.
         let words = frame([0x002a_ffff_a000_0008, 0xffff_c000_1000, 0xffff_a000_0003]);
-        let there = Place {
-            pc: 0xffff_a000_0003,
-            sp: 0xffff_c000_1000,
-            link: Link::Register(0xffff_a000_0008),
-        };
-        assert_eq!(handlers(0x1000, &bytes(&words)).collect::<Vec<_>>(), [there]);
+        assert_eq!(handlers(0x1000, &bytes(&words)).collect::<Vec<_>>(), [0xffff_a000_0003]);
         assert_eq!(handlers(0x1000, &bytes(&words[..58])).count(), 0);
         assert_eq!(handlers(0x1000, &bytes(&words[58..])).count(), 0);
     }

@@ -10,9 +10,6 @@ use clockscope_sys::ptrace::Registers;
 /// How long the thread sleeps at a time while it waits for the tracer: nanoseconds of a `struct timespec`.
 pub(crate) const PAUSE: u64 = 1_000_000;
 
-/// Ranges that one piece of code unmaps: there is room for so many in the image of Linux 5.10.
-pub(crate) const RANGES_AT_ONCE: usize = 3;
-
 /// The system call by which the code waits for the tracer, with the arguments that are looked at.
 pub(crate) fn waiting(at: u64) -> (&'static str, i64, [u64; 5]) {
     ("ppoll", libc::SYS_ppoll, [0, 0, at, 0, 0])

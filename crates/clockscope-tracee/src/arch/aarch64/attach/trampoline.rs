@@ -7,7 +7,7 @@
 //! Instructions are four bytes and aligned, so that the write changes one of them at once, and no thread can stand inside.
 //! Source of the encodings: Arm Architecture Reference Manual, C4.1 (DDI 0487).
 
-use crate::attach::redirected::{NotMovable, Redirected, Text, slice};
+use crate::attach::redirected::{Change, NotMovable, Redirected, Text, slice};
 use clockscope_sys::proc_text;
 
 /// Bytes of a branch, which is what is written.
@@ -34,6 +34,16 @@ enum Relative {
     Fixed,
 }
 
+/// Padding between functions, which no branch needs here: it reaches the shim.
+pub(crate) struct Padding;
+
+impl Padding {
+    /// None.
+    pub(crate) fn of(_text: Text<'_>) -> Self {
+        Self
+    }
+}
+
 /// Finds out how the function at `start` is sent to `target`.
 ///
 /// # Errors
@@ -41,6 +51,7 @@ enum Relative {
 /// See [`NotMovable`].
 pub(crate) fn redirect(
     text: Text<'_>,
+    _padding: &mut Padding,
     (start, size): (u64, u64),
     target: u64,
     trampoline: u64,
@@ -64,14 +75,9 @@ pub(crate) fn redirect(
     let mut code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let last = trampoline + code.len() as u64;
     code.extend(jump(last, next).ok_or(NotMovable::TooFar)?);
-    Ok(Redirected {
-        start,
-        original,
-        jump: jump(start, target).ok_or(NotMovable::TooFar)?,
-        trampoline,
-        code,
-        moved: vec![(start, trampoline), (next, last)],
-    })
+    let jump = jump(start, target).ok_or(NotMovable::TooFar)?.to_vec();
+    let change = Change { at: start, original: original.to_vec(), jump, stays: false };
+    Ok(Redirected { changes: vec![change], trampoline, code, undo: Vec::new() })
 }
 
 /// Whether the CPU guards the functions of a process's vDSO: `bt` among the flags of proc_pid_smaps(5).
@@ -215,7 +221,13 @@ mod tests {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let code = [(0, bytes.len() as u64)];
         let text = Text { bytes: &bytes, base: BASE, code: &code, is_guarded };
-        redirect(text, (BASE, bytes.len() as u64), IMAGE, THERE)
+        redirect(text, &mut Padding, (BASE, bytes.len() as u64), IMAGE, THERE)
+    }
+
+    /// Where the only jump goes.
+    fn goes_to(redirected: &Redirected) -> Option<u64> {
+        let [change] = redirected.changes.as_slice() else { return None };
+        jump_target(change.at, change.jump.as_slice().try_into().ok()?)
     }
 
     fn words(redirected: &Redirected) -> Vec<u32> {
@@ -237,8 +249,9 @@ mod tests {
         let mut found = 0;
         for symbol in image.functions().filter(|symbol| is_jumped(&symbol.name)) {
             let start = BASE + symbol.offset;
-            let redirected = redirect(text, (start, symbol.size), IMAGE, THERE).unwrap();
-            assert_eq!(jump_target(start, redirected.jump), Some(IMAGE), "{}", symbol.name);
+            let redirected =
+                redirect(text, &mut Padding, (start, symbol.size), IMAGE, THERE).unwrap();
+            assert_eq!(goes_to(&redirected), Some(IMAGE), "{}", symbol.name);
             let last = redirected.code.last_chunk().unwrap();
             let back = jump_target(THERE + redirected.code.len() as u64 - 4, *last);
             assert_eq!(back, Some(start + 4), "{}", symbol.name);
@@ -253,11 +266,11 @@ mod tests {
         for word in [0x7100_3c1f, 0xd503_233f, RET] {
             let redirected = redirect_words(&[word, NOP]).unwrap();
             assert_eq!(words(&redirected)[0], word);
-            assert_eq!(redirected.original, word.to_le_bytes());
-            assert_eq!(redirected.to_trampoline(BASE), Some(THERE));
-            assert_eq!(redirected.to_function(THERE), Some(BASE));
-            assert_eq!(redirected.to_function(THERE + 4), Some(BASE + 4));
-            assert!(!redirected.covers(BASE) && !redirected.covers(BASE + 4));
+            assert_eq!(redirected.changes[0].original, word.to_le_bytes());
+            assert_eq!(
+                relative(words(&redirected)[1], THERE + 4),
+                Some(Relative::Branch(BASE + 4))
+            );
         }
     }
 
@@ -265,9 +278,13 @@ mod tests {
     fn a_landing_pad_stays_where_it_is() {
         for is_guarded in [false, true] {
             let redirected = redirect_guarded(&[PADS[0], NOP, RET], is_guarded).unwrap();
-            assert_eq!((redirected.start, redirected.original), (BASE + 4, NOP.to_le_bytes()));
-            assert_eq!(jump_target(BASE + 4, redirected.jump), Some(IMAGE));
-            assert_eq!(redirected.to_function(THERE + 4), Some(BASE + 8));
+            let change = &redirected.changes[0];
+            assert_eq!((change.at, change.original.as_slice()), (BASE + 4, &NOP.to_le_bytes()[..]));
+            assert_eq!(goes_to(&redirected), Some(IMAGE));
+            assert_eq!(
+                relative(words(&redirected)[1], THERE + 4),
+                Some(Relative::Branch(BASE + 8))
+            );
         }
         assert!(redirect_guarded(&[SIGNING_PADS[0], NOP, RET], false).is_ok());
         let refused = redirect_guarded(&[SIGNING_PADS[0], NOP, RET], true);
@@ -341,8 +358,11 @@ mod tests {
         assert!(jump(0x1000, 0x1000 + (1 << 27) - 4).is_some());
         let bytes = [NOP.to_le_bytes(), RET.to_le_bytes()].concat();
         let text = Text { bytes: &bytes, base: BASE, code: &[(0, 8)], is_guarded: false };
-        let far = redirect(text, (BASE, 8), BASE + (1 << 28), THERE);
+        let far = redirect(text, &mut Padding, (BASE, 8), BASE + (1 << 28), THERE);
         assert_eq!(far, Err(NotMovable::TooFar));
-        assert_eq!(redirect(text, (BASE, 0), IMAGE, THERE), Err(NotMovable::TooShort));
+        assert_eq!(
+            redirect(text, &mut Padding, (BASE, 0), IMAGE, THERE),
+            Err(NotMovable::TooShort)
+        );
     }
 }

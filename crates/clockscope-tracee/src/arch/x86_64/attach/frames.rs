@@ -1,25 +1,9 @@
 //! The frames that the kernel makes on a thread's stack for signal handlers. Pure.
 
-use crate::attach::stack_scan::{Link, Place, word};
-use clockscope_sys::ptrace::Registers;
+use crate::attach::stack_scan::word;
 
 /// Code segment of 64-bit programs: `__USER_CS` in arch/x86/include/asm/segment.h (Linux 6.18).
 const USER_CS: u64 = 0x33;
-
-/// Where a thread with these registers goes on. A call puts its return address on the stack.
-pub(crate) fn place(registers: &Registers) -> Place {
-    Place { pc: registers.pc(), sp: registers.sp(), link: Link::OnStack }
-}
-
-/// Where a thread goes on of which no more registers are known.
-pub(crate) fn asleep(pc: u64, sp: u64) -> Place {
-    Place { pc, sp, link: Link::OnStack }
-}
-
-/// An address as it stands on the stack.
-pub(crate) fn address(word: u64) -> u64 {
-    word
-}
 
 /// Where the handlers on a stack return to; the stack is what was read from its pointer `from` on. Pure.
 ///
@@ -28,7 +12,7 @@ pub(crate) fn address(word: u64) -> u64 {
 /// address, flags and size: arch/x86/include/uapi/asm/sigcontext.h, include/uapi/asm-generic/ucontext.h
 /// (Linux 6.18). Behind a short stack may be that of another thread, as in Go: a frame on an alternate
 /// stack is this thread's only if its stack pointer is on that one too.
-pub(crate) fn handlers(from: u64, stack: &[u8]) -> impl Iterator<Item = Place> + '_ {
+pub(crate) fn handlers(from: u64, stack: &[u8]) -> impl Iterator<Item = u64> + '_ {
     stack.chunks_exact(8).enumerate().skip(3).filter_map(move |(index, selectors)| {
         let at = |index: usize| word(&stack[8 * index..8 * index + 8]);
         if word(selectors) & 0xffff != USER_CS {
@@ -41,7 +25,7 @@ pub(crate) fn handlers(from: u64, stack: &[u8]) -> impl Iterator<Item = Place> +
                 return None;
             }
         }
-        Some(Place { pc: at(index - 2), sp: at(index - 3), link: Link::OnStack })
+        Some(at(index - 2))
     })
 }
 
@@ -57,8 +41,7 @@ mod tests {
     fn only_a_frame_of_a_signal_counts_as_one() {
         let at = 0x7f00_0000_0003;
         let frame = bytes(&[1, 0x7ffd_0000_1000, at, 0x246, 0x002b_0000_0000_0033, 9]);
-        let there = Place { pc: at, sp: 0x7ffd_0000_1000, link: Link::OnStack };
-        assert_eq!(handlers(0x1000, &frame).collect::<Vec<_>>(), [there]);
+        assert_eq!(handlers(0x1000, &frame).collect::<Vec<_>>(), [at]);
         assert_eq!(handlers(0x1000, &bytes(&[8, at, 0x246, 0x35])).count(), 0);
         assert_eq!(handlers(0x1000, &frame[..32]).count(), 0);
         assert_eq!(handlers(0x1000, &bytes(&[0x33, 0x33, 0x33])).count(), 0);

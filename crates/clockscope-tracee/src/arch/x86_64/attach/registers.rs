@@ -20,9 +20,6 @@ const TRAP_FLAG: u64 = 0x100;
 /// How long the thread sleeps at a time while it waits for the tracer: microseconds of a `struct timeval`.
 pub(crate) const PAUSE: u64 = 1000;
 
-/// Ranges that one piece of code unmaps: there is room for so many.
-pub(crate) const RANGES_AT_ONCE: usize = 12;
-
 /// The system call by which the code waits for the tracer, with the last of its arguments that are looked at.
 pub(crate) fn waiting(at: u64) -> (&'static str, i64, [u64; 5]) {
     ("select", libc::SYS_select, [0, 0, 0, 0, at])

@@ -1,15 +1,64 @@
-//! Redirecting a function: what its first bytes become, and a trampoline with the instructions that
+//! Redirecting a function: which of its bytes become a jump, and a trampoline with the instructions that
 //! stood there. Pure.
+//!
+//! A context may be suspended at any instruction of the function: by a signal's handler that switches stacks, and
+//! for any time. So the jump lies inside one instruction. Most functions begin with shorter ones than a near jump
+//! is. These are of kinds that can be undone (`push rbp` by `pop rbp`), and the jump stands at the first place
+//! behind them where it fits: a near jump inside an instruction of five bytes, or a short one to a near jump in
+//! the padding between two functions. The shim is entered after they have been undone.
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
-    InstructionBlock,
+    InstructionBlock, Mnemonic, OpKind, Register,
 };
 
-use crate::attach::redirected::{NotMovable, Redirected, Text, slice};
+use crate::attach::redirected::{Change, NotMovable, Redirected, Text, slice};
 
-/// Bytes of a near jump, which is what is written.
+/// Bytes of a near jump.
 pub(crate) const JUMP: usize = 5;
+/// Bytes of a short one.
+const SHORT: usize = 2;
+/// Registers that a clock function may change and that pass no argument.
+const SCRATCH: [Register; 3] = [Register::RAX, Register::R10, Register::R11];
+
+/// Padding where near jumps can stand: address, and bytes that are left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Padding(Vec<(u64, usize)>);
+
+impl Padding {
+    /// The padding between the functions of an image: no-operations behind an instruction that never goes on to
+    /// them, and to which nothing branches.
+    pub(crate) fn of(text: Text<'_>) -> Self {
+        let mut runs: Vec<(u64, usize)> = Vec::new();
+        let mut targets = Vec::new();
+        let mut ended_at = None;
+        for instruction in instructions(text) {
+            targets.push(instruction.near_branch_target());
+            let at = instruction.ip();
+            let pads = matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
+            match runs.last_mut() {
+                _ if !pads => ended_at = ends(&instruction).then(|| instruction.next_ip()),
+                Some((run, size)) if *run + *size as u64 == at => *size += instruction.len(),
+                _ if ended_at == Some(at) => runs.push((at, instruction.len())),
+                _ => {}
+            }
+        }
+        runs.retain(|(at, size)| !targets.iter().any(|to| to.wrapping_sub(*at) < *size as u64));
+        Self(runs)
+    }
+
+    /// Where a near jump can stand that a short one at `from` reaches.
+    fn near(&self, from: u64) -> Option<usize> {
+        self.0.iter().position(|(at, left)| *left >= JUMP && short(from, *at).is_some())
+    }
+
+    fn take(&mut self, index: usize) -> Option<u64> {
+        let (at, left) = self.0.get_mut(index)?;
+        let taken = *at;
+        (*at, *left) = (*at + JUMP as u64, *left - JUMP);
+        Some(taken)
+    }
+}
 
 /// Finds out how the function at `start`, of `size` bytes, is sent to `target`.
 ///
@@ -18,42 +67,37 @@ pub(crate) const JUMP: usize = 5;
 /// See [`NotMovable`].
 pub(crate) fn redirect(
     text: Text<'_>,
+    padding: &mut Padding,
     (start, size): (u64, u64),
     target: u64,
     trampoline: u64,
 ) -> Result<Redirected, NotMovable> {
-    let displaced = displaced(text, start, size)?;
-    if is_jumped_into(text, start) {
+    let (displaced, slot) = displaced(text, padding, start, size)?;
+    let (last, before) = displaced.split_last().ok_or(NotMovable::TooShort)?;
+    let at = last.ip();
+    let length = if slot.is_some() { SHORT } else { JUMP };
+    if is_jumped_into(text, start, at + length as u64) {
         return Err(NotMovable::JumpedInto);
     }
-    let mut instructions = displaced.clone();
-    let last = displaced.last().ok_or(NotMovable::TooShort)?;
-    if !ends(last) {
-        let back = Instruction::with_branch(Code::Jmp_rel32_64, last.next_ip());
-        instructions.push(back.map_err(|_| NotMovable::TooFar)?);
-    }
-    let encoded = BlockEncoder::encode(
-        64,
-        InstructionBlock::new(&instructions, trampoline),
-        BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS,
-    )
-    .map_err(|_| NotMovable::TooFar)?;
-    let offsets = encoded.new_instruction_offsets.iter();
-    let moved = displaced
-        .iter()
-        .zip(offsets)
-        .filter(|(_, offset)| **offset != u32::MAX)
-        .map(|(instruction, offset)| (instruction.ip(), trampoline + u64::from(*offset)))
-        .collect();
-    let original = slice(text, start, JUMP).and_then(|bytes| bytes.try_into().ok());
-    Ok(Redirected {
-        start,
-        original: original.ok_or(NotMovable::TooShort)?,
-        jump: jump(start, target).ok_or(NotMovable::TooFar)?,
-        trampoline,
-        code: encoded.code_buffer,
-        moved,
-    })
+    let mut code = moved(&displaced, trampoline)?;
+    let undo_at = trampoline + code.len() as u64;
+    let undo: Vec<Instruction> = before.iter().rev().filter_map(undone).collect();
+    let undo = if undo.is_empty() { Vec::new() } else { encoded(undo, undo_at, Some(target))? };
+    let enters = if undo.is_empty() { target } else { undo_at };
+    code.extend(&undo);
+    let change = |at, jump: Vec<u8>, stays| {
+        let original = slice(text, at, jump.len()).ok_or(NotMovable::TooShort)?.to_vec();
+        Ok(Change { at, original, jump, stays })
+    };
+    let near = |from| jump(from, enters).map(Vec::from).ok_or(NotMovable::TooFar);
+    let changes = match slot.and_then(|index| padding.take(index)) {
+        Some(slot) => {
+            let short = short(at, slot).ok_or(NotMovable::NoPlace)?;
+            vec![change(slot, near(slot)?, true)?, change(at, short.to_vec(), false)?]
+        }
+        None => vec![change(at, near(at)?, false)?],
+    };
+    Ok(Redirected { changes, trampoline, code, undo })
 }
 
 /// Whether the CPU guards the functions of a process's vDSO: no kernel asks for that.
@@ -66,6 +110,12 @@ pub(crate) fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
     let distance = to.wrapping_sub(from + JUMP as u64).cast_signed();
     let [a, b, c, d] = i32::try_from(distance).ok()?.to_le_bytes();
     Some([0xe9, a, b, c, d])
+}
+
+/// The same with a byte for the distance.
+fn short(from: u64, to: u64) -> Option<[u8; SHORT]> {
+    let distance = to.wrapping_sub(from + SHORT as u64).cast_signed();
+    Some([0xeb, i8::try_from(distance).ok()?.cast_unsigned()])
 }
 
 /// Where a near jump at `from` goes, if these bytes are one.
@@ -82,56 +132,117 @@ fn ends(instruction: &Instruction) -> bool {
     )
 }
 
-/// The instructions that the jump would cover, wholly or in part.
-fn displaced(text: Text<'_>, start: u64, size: u64) -> Result<Vec<Instruction>, NotMovable> {
+/// All instructions of the image's code, by address.
+fn instructions(text: Text<'_>) -> impl Iterator<Item = Instruction> + '_ {
+    text.code.iter().flat_map(move |(offset, size)| {
+        let from = text.base + offset;
+        let code = usize::try_from(*size).ok().and_then(|size| slice(text, from, size));
+        Decoder::with_ip(64, code.unwrap_or_default(), from, DecoderOptions::NONE).into_iter()
+    })
+}
+
+/// The first instructions of a function up to the one that the jump stands in, and, for a short one, which padding
+/// it goes to. A near jump is preferred: nothing of it stays after detaching.
+fn displaced(
+    text: Text<'_>,
+    padding: &Padding,
+    start: u64,
+    size: u64,
+) -> Result<(Vec<Instruction>, Option<usize>), NotMovable> {
     let length = usize::try_from(size).map_err(|_| NotMovable::TooShort)?;
     let code = slice(text, start, length).ok_or(NotMovable::TooShort)?;
-    let mut instructions = Vec::new();
-    let mut covered = 0;
+    let mut instructions: Vec<Instruction> = Vec::new();
+    let mut first_short = None;
     for instruction in Decoder::with_ip(64, code, start, DecoderOptions::NONE).iter() {
-        let may_move = matches!(
-            instruction.flow_control(),
-            FlowControl::Next
-                | FlowControl::ConditionalBranch
-                | FlowControl::UnconditionalBranch
-                | FlowControl::Return
-        );
-        if instruction.is_invalid() || !may_move || instruction.code() == Code::Syscall {
+        let (at, length) = (instruction.ip(), instruction.len());
+        let may_move = may_move(&instruction);
+        let is_undone = is_undone(&instruction, &instructions);
+        instructions.push(instruction);
+        if !may_move && instructions.len() == 1 {
             return Err(NotMovable::Instruction(instruction.to_string()));
         }
-        instructions.push(instruction);
-        covered += instruction.len();
-        if covered >= JUMP {
-            return Ok(instructions);
+        if may_move && length >= JUMP {
+            return Ok((instructions, None));
         }
-        if ends(&instruction) {
-            // What follows is covered too, which does no harm if it is padding.
-            let rest = slice(text, start, JUMP).and_then(|bytes| bytes.get(covered..));
-            let is_padding = rest.is_some_and(|rest| rest.iter().all(|byte| is_pad(*byte)));
-            return if is_padding { Ok(instructions) } else { Err(NotMovable::TooShort) };
+        if may_move && length >= SHORT && first_short.is_none() {
+            let slot = padding.near(at);
+            first_short = slot.map(|slot| (instructions.len(), slot));
+        }
+        if !is_undone {
+            break;
         }
     }
-    Err(NotMovable::TooShort)
+    let (count, slot) = first_short.ok_or(NotMovable::NoPlace)?;
+    instructions.truncate(count);
+    Ok((instructions, Some(slot)))
 }
 
-/// Fillers of one byte; longer ones are rarely found behind so short a function.
-fn is_pad(byte: u8) -> bool {
-    matches!(byte, 0x90 | 0xcc | 0x00)
+fn may_move(instruction: &Instruction) -> bool {
+    let may_flow = matches!(
+        instruction.flow_control(),
+        FlowControl::Next
+            | FlowControl::ConditionalBranch
+            | FlowControl::UnconditionalBranch
+            | FlowControl::Return
+    );
+    may_flow && !instruction.is_invalid() && instruction.code() != Code::Syscall
 }
 
-/// True if any instruction of the image jumps into the bytes that the jump would cover, as far as is known.
-fn is_jumped_into(text: Text<'_>, start: u64) -> bool {
-    let inside = |target: u64| target > start && target < start + JUMP as u64;
+/// Whether nothing is left of an instruction when it and those before it have been undone, but in registers that
+/// the caller does not need.
+fn is_undone(instruction: &Instruction, before: &[Instruction]) -> bool {
+    let pushed = |register| before.iter().any(|it| is_push(it) && it.op0_register() == register);
+    match instruction.mnemonic() {
+        Mnemonic::Nop | Mnemonic::Endbr64 => true,
+        Mnemonic::Push => is_push(instruction),
+        Mnemonic::Mov => {
+            let to = instruction.op0_register().full_register();
+            instruction.op0_kind() == OpKind::Register
+                && instruction.op1_kind() == OpKind::Register
+                && instruction.op1_register().is_gpr()
+                && (SCRATCH.contains(&to) || pushed(to))
+        }
+        _ => false,
+    }
+}
+
+fn is_push(instruction: &Instruction) -> bool {
+    instruction.code() == Code::Push_r64 && instruction.op0_register() != Register::RSP
+}
+
+/// What undoes an instruction; the registers that others have changed come back with it.
+fn undone(instruction: &Instruction) -> Option<Instruction> {
+    let register = is_push(instruction).then(|| instruction.op0_register())?;
+    Instruction::with1(Code::Pop_r64, register).ok()
+}
+
+/// Instructions at another address, and a jump back to where they end.
+fn moved(displaced: &[Instruction], to: u64) -> Result<Vec<u8>, NotMovable> {
+    let back = displaced.last().filter(|last| !ends(last)).map(Instruction::next_ip);
+    encoded(displaced.to_vec(), to, back)
+}
+
+fn encoded(
+    mut instructions: Vec<Instruction>,
+    at: u64,
+    then_to: Option<u64>,
+) -> Result<Vec<u8>, NotMovable> {
+    if let Some(to) = then_to {
+        let jump = Instruction::with_branch(Code::Jmp_rel32_64, to);
+        instructions.push(jump.map_err(|_| NotMovable::TooFar)?);
+    }
+    let block = InstructionBlock::new(&instructions, at);
+    let done = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE);
+    done.map(|done| done.code_buffer).map_err(|_| NotMovable::TooFar)
+}
+
+/// True if any instruction of the image jumps between two addresses, as far as is known: it would be sent to the
+/// shim, or into a jump.
+fn is_jumped_into(text: Text<'_>, start: u64, end: u64) -> bool {
+    let inside = |target: u64| target > start && target < end;
     text.code.iter().any(|(offset, size)| {
-        let from = text.base + offset;
-        let Some(code) = usize::try_from(*size).ok().and_then(|size| slice(text, from, size))
-        else {
-            return true;
-        };
-        Decoder::with_ip(64, code, from, DecoderOptions::NONE)
-            .iter()
-            .any(|instruction| inside(instruction.near_branch_target()))
-    })
+        usize::try_from(*size).ok().and_then(|size| slice(text, text.base + offset, size)).is_none()
+    }) || instructions(text).any(|instruction| inside(instruction.near_branch_target()))
 }
 
 #[cfg(test)]
@@ -140,19 +251,17 @@ mod tests {
     use crate::attach::redirected::{pieces, text_start};
     use clockscope_sys::own_vdso;
     use iced_x86::{Formatter, NasmFormatter};
+    use vdso_image::layout::{Function, TRAMPOLINE_SIZE};
     use vdso_reader::Image;
 
     const BASE: u64 = 0x7f00_0000_0000;
     const IMAGE: u64 = BASE - 0x10_0000;
+    const THERE: u64 = IMAGE + 0x1000;
 
     fn redirect_at(bytes: &[u8], size: u64) -> Result<Redirected, NotMovable> {
-        let code = [(0, bytes.len() as u64)];
-        redirect(
-            Text { bytes, base: BASE, code: &code, is_guarded: false },
-            (BASE, size),
-            IMAGE,
-            IMAGE + 0x1000,
-        )
+        let code = [(0, size), (size, bytes.len() as u64 - size)];
+        let text = Text { bytes, base: BASE, code: &code, is_guarded: false };
+        redirect(text, &mut Padding::of(text), (BASE, size), IMAGE, THERE)
     }
 
     fn lines(code: &[u8], at: u64) -> Vec<String> {
@@ -167,90 +276,213 @@ mod tests {
             .collect()
     }
 
+    /// Where a context goes that stands at the jump: along the jumps, and through what undoes.
+    fn followed(redirected: &Redirected) -> (Vec<String>, u64) {
+        let target =
+            |change: &Change| jump_target(change.at, change.jump.as_slice().try_into().unwrap());
+        let last = redirected.changes.last().unwrap();
+        let enters = match redirected.changes.as_slice() {
+            [only] => target(only).unwrap(),
+            [padding, short] => {
+                assert!(padding.stays && !short.stays);
+                let distance = i64::from(short.jump[1].cast_signed());
+                assert_eq!(short.jump[0], 0xeb);
+                assert_eq!((last.at + 2).wrapping_add_signed(distance), padding.at);
+                target(padding).unwrap()
+            }
+            other => panic!("{other:?}"),
+        };
+        if redirected.undo.is_empty() {
+            return (Vec::new(), enters);
+        }
+        let undo_at = THERE + (redirected.code.len() - redirected.undo.len()) as u64;
+        assert_eq!(enters, undo_at);
+        let mut undo = lines(&redirected.undo, undo_at);
+        let jump = undo.pop().unwrap();
+        let to = jump.strip_prefix("jmp ").unwrap().trim_end_matches('h');
+        (undo, u64::from_str_radix(to, 16).unwrap())
+    }
+
+    fn hex(text: &str) -> Vec<u8> {
+        text.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
+    }
+
+    /// The clock functions of an image: no instruction begins inside of a jump, the jump leads to the shim, and the
+    /// padding that is used is between functions. Gives those that have no place.
+    fn check(bytes: &[u8]) -> Vec<String> {
+        let image = Image::parse(bytes).unwrap();
+        let functions = image.functions().map(|symbol| (symbol.offset, symbol.size));
+        let code = pieces(functions, text_start(&image).unwrap());
+        let text = Text { bytes, base: BASE, code: &code, is_guarded: false };
+        let mut padding = Padding::of(text);
+        let starts: Vec<u64> = instructions(text).map(|instruction| instruction.ip()).collect();
+        let mut changed: Vec<(u64, u64)> = Vec::new();
+        let mut left = Vec::new();
+        for name in Function::ALL.map(|function| format!("__vdso_{}", function.name())) {
+            let found = image.functions().find(|symbol| symbol.name == name);
+            let Some(symbol) = found else { continue };
+            let start = BASE + symbol.offset;
+            let redirected = match redirect(text, &mut padding, (start, symbol.size), IMAGE, THERE)
+            {
+                Ok(redirected) => redirected,
+                Err(why) => {
+                    assert_eq!(why, NotMovable::NoPlace, "{name}");
+                    left.push(symbol.name.clone());
+                    continue;
+                }
+            };
+            for change in &redirected.changes {
+                let end = change.at + change.jump.len() as u64;
+                let inside = starts.iter().find(|at| **at > change.at && **at < end);
+                assert!(change.stays || inside.is_none(), "{name} {change:x?} {inside:x?}");
+                assert!(
+                    changed.iter().all(|(from, to)| end <= *from || *to <= change.at),
+                    "{name}"
+                );
+                changed.push((change.at, end));
+                let own = change.at >= start && end <= start + symbol.size;
+                assert_eq!(own, !change.stays, "{name}");
+                assert_eq!(change.original, slice(text, change.at, change.jump.len()).unwrap());
+            }
+            let (undo, to) = followed(&redirected);
+            assert_eq!(to, IMAGE, "{name}");
+            // What was pushed in front of the jump, in the opposite order.
+            let at = usize::try_from(redirected.changes.last().unwrap().at - BASE).unwrap();
+            let from = usize::try_from(symbol.offset).unwrap();
+            let before = lines(&bytes[from..at], start);
+            let pushed = before.iter().rev().filter_map(|line| line.strip_prefix("push "));
+            assert_eq!(undo, pushed.map(|r| format!("pop {r}")).collect::<Vec<_>>(), "{name}");
+            assert!(redirected.code.len() <= TRAMPOLINE_SIZE, "{name}");
+        }
+        left
+    }
+
     #[test]
     fn every_function_of_this_kernel_can_be_redirected() {
         let Some(own) = own_vdso::read() else { return skips::skip("this kernel has no vDSO") };
-        let image = Image::parse(&own.bytes).unwrap();
-        let functions = image.functions().map(|symbol| (symbol.offset, symbol.size));
-        let code = pieces(functions, text_start(&image).unwrap());
-        let text = Text { bytes: &own.bytes, base: BASE, code: &code, is_guarded: false };
-        for symbol in image.functions().filter(|symbol| symbol.defined) {
-            let start = BASE + symbol.offset;
-            let trampoline = IMAGE + 0x1000;
-            let redirected = redirect(text, (start, symbol.size), IMAGE, trampoline).unwrap();
-            assert_eq!(jump_target(start, redirected.jump), Some(IMAGE), "{}", symbol.name);
-            let before = lines(slice(text, start, 16).unwrap(), start);
-            let after = lines(&redirected.code, trampoline);
-            let first = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
-            assert_eq!(first(&before[0]), first(&after[0]), "{before:?} {after:?}");
-            let back = after.last().unwrap();
-            assert!(back.starts_with("jmp 00007F0000"), "{after:?}");
+        assert_eq!(check(&own.bytes), [""; 0]);
+    }
+
+    #[test]
+    fn nearly_every_function_of_other_kernels_can_be_redirected() {
+        let kernels: [(&str, &[u8], &[&str]); 5] = [
+            (
+                "5.10",
+                include_bytes!("../../../../../../fixtures/vdso/x86_64-5.10.so"),
+                &["__vdso_clock_getres"],
+            ),
+            (
+                "6.1",
+                include_bytes!("../../../../../../fixtures/vdso/x86_64-6.1.so"),
+                &["__vdso_clock_getres"],
+            ),
+            (
+                "6.12",
+                include_bytes!("../../../../../../fixtures/vdso/x86_64-6.12.so"),
+                &["__vdso_sgx_enter_enclave"],
+            ),
+            ("6.18", include_bytes!("../../../../../../fixtures/vdso/x86_64-6.18.so"), &[]),
+            (
+                "7.3",
+                include_bytes!("../../../../../../fixtures/vdso/x86_64-7.3.so"),
+                &["__vdso_sgx_enter_enclave"],
+            ),
+        ];
+        for (kernel, bytes, left) in kernels {
+            assert_eq!(check(bytes), left, "{kernel}");
         }
     }
 
     #[test]
     fn what_refers_to_its_own_address_still_means_the_same_there() {
-        // cmp dword [rip - 0x1000], 0x7fffffff
-        let mut bytes = vec![0x81, 0x3d, 0x00, 0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
-        bytes.extend([0x48, 0x31, 0xc0, 0xc3]);
+        // cmp dword [rip - 0x1000], 0x7fffffff; xor rax, rax; ret
+        let bytes = hex("81 3d 00 f0 ff ff ff ff ff 7f 48 31 c0 c3");
         let redirected = redirect_at(&bytes, 14).unwrap();
-        let there =
-            Decoder::with_ip(64, &redirected.code, IMAGE + 0x1000, DecoderOptions::NONE).decode();
+        let there = Decoder::with_ip(64, &redirected.code, THERE, DecoderOptions::NONE).decode();
         assert_eq!(there.ip_rel_memory_address(), BASE + 10 - 0x1000);
-        assert_eq!(redirected.to_trampoline(BASE), Some(IMAGE + 0x1000));
-        assert_eq!(redirected.to_trampoline(BASE + 10), None);
+        assert_eq!((redirected.changes[0].at, redirected.changes.len()), (BASE, 1));
+        assert_eq!(followed(&redirected), (vec![], IMAGE));
     }
 
     #[test]
-    fn a_short_branch_reaches_from_the_trampoline_too() {
-        // cmp edi, 0x17; ja +0x20; ...
-        let mut bytes = vec![0x83, 0xff, 0x17, 0x77, 0x20];
-        bytes.resize(64, 0x90);
-        let redirected = redirect_at(&bytes, 64).unwrap();
-        let code = lines(&redirected.code, IMAGE + 0x1000);
-        assert_eq!(code[1], "ja near 00007F0000000025h", "{code:?}");
-        assert_eq!(code[2], "jmp 00007F0000000005h", "{code:?}");
-        assert_eq!(redirected.to_trampoline(BASE + 3), Some(IMAGE + 0x1003));
-        assert_eq!(redirected.to_function(IMAGE + 0x1003), Some(BASE + 3));
-        assert!(redirected.covers(BASE + 3) && !redirected.covers(BASE));
+    fn the_jump_stands_behind_what_can_be_undone() {
+        // push rbp; mov r10, rdi; mov rbp, rsp; push r12; lea r12, [rip]; ret
+        let bytes = hex("55 49 89 fa 48 89 e5 41 54 4c 8d 25 00 00 00 00 c3");
+        let redirected = redirect_at(&bytes, 17).unwrap();
+        assert_eq!(redirected.changes[0].at, BASE + 9);
+        assert_eq!(
+            followed(&redirected),
+            (vec!["pop r12".to_owned(), "pop rbp".to_owned()], IMAGE)
+        );
+        let code = lines(&redirected.code, THERE);
+        assert_eq!(code[..4], ["push rbp", "mov r10,rdi", "mov rbp,rsp", "push r12"]);
+        assert_eq!(code[5], "jmp 00007F0000000010h", "{code:?}");
+        // Of these nothing can be undone: a register of the caller's, an argument, memory, the stack pointer.
+        for first in ["48 89 fb", "48 89 c7", "48 89 07", "48 83 ec 10", "54", "85 ff"] {
+            let bytes = hex(&format!("{first} 4c 8d 25 00 00 00 00 c3"));
+            let refused = redirect_at(&bytes, bytes.len() as u64);
+            assert_eq!(refused, Err(NotMovable::NoPlace), "{first}");
+        }
     }
 
     #[test]
-    fn a_function_shorter_than_a_jump_needs_padding_behind_it() {
-        // xor eax, eax; ret, and then the next function
-        let followed = [0x31, 0xc0, 0xc3, 0x55, 0x48];
-        assert_eq!(redirect_at(&followed, 3), Err(NotMovable::TooShort));
-        let padded = [0x31, 0xc0, 0xc3, 0x90, 0x90, 0x90];
-        let code = redirect_at(&padded, 3).unwrap().code;
-        assert_eq!(lines(&code, IMAGE), ["xor eax,eax", "ret"]);
-        assert_eq!(redirect_at(&[0x31, 0xc0, 0xc3], 3), Err(NotMovable::TooShort));
+    fn a_short_jump_goes_to_padding_behind_an_end_that_nothing_branches_to() {
+        // cmp edi, 0x17; ja +9; nop; ret, and padding of six bytes
+        let function = "83 ff 17 77 01 90 c3";
+        let bytes = hex(&format!("{function} 66 0f 1f 44 00 00"));
+        let redirected = redirect_at(&bytes, 7).unwrap();
+        let ats: Vec<u64> = redirected.changes.iter().map(|change| change.at).collect();
+        assert_eq!(ats, [BASE + 7, BASE]);
+        assert_eq!(followed(&redirected), (vec![], IMAGE));
+        let code = lines(&redirected.code, THERE);
+        assert_eq!(code, ["cmp edi,17h", "jmp 00007F0000000003h"]);
+        // Four bytes are too few, code is none, and neither is what is branched to.
+        for (function, behind) in [
+            (function, "0f 1f 40 00"),
+            (function, "31 c0 31 c0 31 c0"),
+            ("83 ff 17 77 04 90 c3", "90 90 90 90 90 90"),
+            ("83 ff 17 77 01 90 90", "90 90 90 90 90 90"),
+        ] {
+            let refused = redirect_at(&hex(&format!("{function} {behind}")), 7);
+            assert_eq!(refused, Err(NotMovable::NoPlace), "{function} {behind}");
+        }
+    }
+
+    #[test]
+    fn padding_is_given_once() {
+        let bytes = hex("c3 90 90 90 90 90 90 90 90 90 90 90");
+        let text = Text { bytes: &bytes, base: BASE, code: &[(0, 12)], is_guarded: false };
+        let mut padding = Padding::of(text);
+        let mut next = || padding.near(BASE).and_then(|index| padding.take(index));
+        assert_eq!([next(), next(), next()], [Some(BASE + 1), Some(BASE + 6), None]);
+        assert_eq!(Padding::of(text).near(BASE + 200), None, "too far for a short jump");
     }
 
     #[test]
     fn code_that_is_jumped_into_stays() {
-        // push rbp; mov rbp, rsp; push rbx; then a loop back to the second instruction
-        let mut bytes = vec![0x55, 0x48, 0x89, 0xe5, 0x53, 0x90, 0xeb];
-        bytes.push((-7_i8).cast_unsigned());
-        bytes.push(0xc3);
-        assert_eq!(redirect_at(&bytes, 9), Err(NotMovable::JumpedInto));
+        // push rbp; push rbx; lea rax, [rip]; then a loop back to the second instruction
+        let mut bytes = hex("55 53 48 8d 05 00 00 00 00 eb f6 c3");
+        assert_eq!(redirect_at(&bytes, 12), Err(NotMovable::JumpedInto));
+        bytes[10] -= 1; // to the first instruction
+        assert!(redirect_at(&bytes, 12).is_ok());
         assert_eq!(pieces([(9, 3), (2, 4)].into_iter(), 0), [(0, 2), (2, 4), (6, 3), (9, 3)]);
-        bytes[7] = (-8_i8).cast_unsigned(); // to the first instruction, where the jump stands
-        assert!(redirect_at(&bytes, 9).is_ok());
     }
 
     #[test]
     fn calls_and_system_calls_stay_where_they_are() {
-        let call = [0xe8, 0, 0x10, 0, 0, 0xc3];
+        let call = hex("e8 00 10 00 00 c3");
         assert!(matches!(redirect_at(&call, 6), Err(NotMovable::Instruction(_))));
-        let syscall = [0x31, 0xc0, 0x0f, 0x05, 0xc3, 0x90];
-        assert!(matches!(redirect_at(&syscall, 6), Err(NotMovable::Instruction(_))));
+        let syscall = hex("0f 05 c3 90 90 90 90 90");
+        assert!(matches!(redirect_at(&syscall, 3), Err(NotMovable::Instruction(_))));
     }
 
     #[test]
     fn what_is_too_far_is_declined() {
         assert_eq!(jump(0x1000, 0x1_0000_1000), None);
-        let text = Text { bytes: &[0x90; 16], base: BASE, code: &[(0, 16)], is_guarded: false };
-        let far = redirect(text, (BASE, 16), BASE + (3 << 30), BASE + (3 << 30));
+        let bytes = hex("b8 7b 00 00 00 c3");
+        let text = Text { bytes: &bytes, base: BASE, code: &[(0, 6)], is_guarded: false };
+        let far =
+            redirect(text, &mut Padding::of(text), (BASE, 6), BASE + (3 << 30), BASE + (3 << 30));
         assert_eq!(far, Err(NotMovable::TooFar));
     }
 }

@@ -1,0 +1,178 @@
+//! Attaching and detaching while contexts are suspended: coroutines that a signal's handler has preempted wait on stacks
+//! that no thread has, or in the heap, and go on later wherever they were. And what stays in a process for them.
+//!
+//! `make test-signals` attaches to many more targets, of every kind.
+
+use std::fs::{self, File};
+use std::io::{Write, stdout};
+use std::os::unix::fs::FileExt;
+
+use crate::support::attaching::{
+    Attachment, Image, assert_attached, attach_for, images_of_clockscope, mappings, status_of,
+};
+use crate::support::builds::{self, Link};
+use crate::support::compare::assert_counts;
+use crate::support::conversation::Conversation;
+use crate::support::is_root_or_skip;
+
+/// What `preempted.c` is told: how it switches, how many coroutines, how often in microseconds, and how deep in KiB.
+type Shape = (&'static str, u32, u32, u32);
+
+/// Attaches again and again, in each way in turn; the target says at the end that nothing was wrong.
+#[track_caller]
+fn survives((how, coroutines, micros, kib): Shape, ways: &[&str], times: usize) {
+    let Some(program) = builds::c("preempted", Link::Dynamic) else { return };
+    let words = [coroutines, micros, kib].map(|number| number.to_string());
+    let mut target = Conversation::start(&words![program, how, words[0], words[1], words[2]]);
+    let what = format!("{how} {coroutines} {micros} us {kib} KiB");
+    for number in 0..times {
+        let via = ways[number % ways.len()];
+        let seconds = ["0.004", "0.01", "0.02"][number % 3];
+        let traced = attach_for(seconds, &[target.pid()], &["--via", via]);
+        assert!(target.is_running(), "{what}: dead after attachment {number}, {via}: {traced:?}");
+        assert_eq!(traced.code(), 0, "{what}: {traced:?}");
+    }
+    let (said, status) = target.last_words();
+    assert_eq!(status.code(), Some(7), "{what}: {said}");
+}
+
+fn ways() -> &'static [&'static str] {
+    if is_root_or_skip() { &["none", "bpf", "ptrace"] } else { &["none", "ptrace"] }
+}
+
+#[test]
+fn coroutines_that_a_timer_preempts() {
+    survives(("swap", 20, 200, 0), ways(), 12);
+    survives(("swap", 400, 100, 0), ways(), 12);
+}
+
+#[test]
+fn contexts_that_wait_in_the_heap() {
+    survives(("frames", 20, 200, 0), ways(), 12);
+    survives(("frames", 400, 1000, 0), ways(), 6);
+}
+
+#[test]
+fn coroutines_that_another_thread_preempts() {
+    survives(("kill", 60, 100, 0), ways(), 12);
+}
+
+#[test]
+fn coroutines_of_several_threads() {
+    survives(("threads", 60, 200, 0), ways(), 12);
+}
+
+#[test]
+fn handlers_that_use_megabytes_of_stack() {
+    for kib in [300, 600, 7000] {
+        survives(("swap", 8, 300, kib), ways(), 6);
+    }
+}
+
+/// 200 targets, each attached to 20 times: half an hour.
+#[test]
+#[ignore = "takes half an hour: make test-signals"]
+fn the_matrix_of_contexts() {
+    let shapes = ["swap", "frames", "kill", "threads"];
+    let depths = [0, 0, 0, 64, 300, 600, 2000, 7000];
+    let mut all = 0;
+    for number in 0..200_u32 {
+        let pick = |of: &[u32]| of[(number as usize / 4 + number as usize * 7) % of.len()];
+        let how = shapes[number as usize % shapes.len()];
+        let kib = if how == "frames" { 0 } else { pick(&depths) };
+        let coroutines = if kib < 600 { pick(&[4, 8, 20, 60, 150, 400]) } else { 8 };
+        let micros = pick(&[100, 200, 500, 1000, 3000, 10_000]);
+        survives((how, coroutines, micros, kib), ways(), 20);
+        all += 20;
+    }
+    let _ = writeln!(stdout(), "200 targets, {all} attachments: no death");
+}
+
+/// What a process has in all, in KiB: addresses, and memory.
+fn sizes(pid: i32) -> [u64; 2] {
+    ["VmSize", "VmRSS"].map(|field| {
+        let size = status_of(pid, field).expect("it has memory");
+        size.split(' ').next().unwrap().parse().expect("a number")
+    })
+}
+
+#[test]
+fn nothing_piles_up_after_the_first_attachment() {
+    let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
+    let mut target = Conversation::start(&words![program, "3"]);
+    let image = Image::of(target.pid()).expect("it has a vDSO");
+    let mut first = None;
+    for round in 0..60 {
+        let via = ["none", "ptrace"][round % 2];
+        let attachment = Attachment::to(&[target.pid()], &["--via", via]);
+        target.begin();
+        target.check_an_answer(11);
+        let said = target.end();
+        assert_counts(&said, &attachment.detach().report());
+        image.assert_as_before(target.pid());
+        let (first_sizes, maps) =
+            first.get_or_insert_with(|| (sizes(target.pid()), mappings(target.pid())));
+        assert_eq!(mappings(target.pid()), *maps, "attachment {round}");
+        let now = sizes(target.pid());
+        // The C library of the target may take a page or two at any time.
+        let grown = [0, 1].map(|index| now[index].saturating_sub(first_sizes[index]));
+        assert!(grown.iter().all(|kib| *kib <= 32), "attachment {round}: {grown:?} KiB more");
+    }
+    target.check_health();
+    target.ends_well();
+}
+
+/// Another build's image stays where it is, and ours beside it; both are exact.
+#[test]
+fn an_image_of_another_build_is_left_alone() {
+    let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
+    let mut target = Conversation::start(&words![program, "3"]);
+    let pid = target.pid();
+    let image = Image::of(pid).expect("it has a vDSO");
+    let counts = |target: &mut Conversation| {
+        let attachment = Attachment::to(&[pid], &["--via", "none"]);
+        target.begin();
+        target.check_an_answer(11);
+        let said = target.end();
+        assert_counts(&said, &attachment.detach().report());
+        image.assert_as_before(pid);
+        images_of_clockscope(pid)
+    };
+    let first = counts(&mut target);
+    assert_eq!((first.len(), &counts(&mut target)), (1, &first), "the image is used again");
+    // The last byte of `e_ident` means nothing: elf(5).
+    let memory = File::options().write(true).open(format!("/proc/{pid}/mem")).expect("open");
+    memory.write_all_at(&[0x5a], first[0].start + 15).expect("write to the image");
+    let both = counts(&mut target);
+    assert_eq!(both.len(), 2);
+    assert!(both.contains(&first[0]));
+    assert_eq!(counts(&mut target), both, "ours is used again");
+    // Killed, it leaves its jumps, and the other build's attachment goes on beside it.
+    Attachment::to(&[pid], &["--via", "none"]).kill();
+    target.check_an_answer(3);
+    let ours = both.iter().find(|image| **image != first[0]).expect("ours");
+    memory.write_all_at(&[0x5b], ours.start + 15).expect("write to the image");
+    assert_attached(&attach_for("0.02", &[pid], &["--via", "none"]));
+    assert_eq!(counts(&mut target).len(), 3);
+    target.check_health();
+    target.ends_well();
+}
+
+/// A filter that is set while clockscope is attached: no thread can be made to replace the pages, which stay and do no
+/// harm; the next attachment is refused or works, and the target goes on.
+#[test]
+fn pages_stay_where_no_thread_may_replace_them() {
+    let Some(program) = builds::c("preempted", Link::Dynamic) else { return };
+    let target = Conversation::start(&words![program, "filter", "8", "300"]);
+    let pid = target.pid();
+    let maps = mappings(pid);
+    let traced = attach_for("0.5", &[pid], &["--via", "none"]);
+    assert_attached(&traced);
+    assert!(traced.stderr.contains("stays attached until it ends"), "{}", traced.stderr);
+    let shared = fs::read_to_string(format!("/proc/{pid}/maps")).expect("its mappings");
+    assert!(shared.contains("SYSV"), "{shared}");
+    let kernels = |maps: &[String]| maps.iter().filter(|map| map.contains("[v")).count();
+    assert_eq!(kernels(&mappings(pid)), kernels(&maps));
+    let (said, status) = target.last_words();
+    assert_eq!(status.code(), Some(7), "{said}");
+}
