@@ -25,6 +25,14 @@ use clockscope_sys::{access, memory, ptrace};
 /// KiB that are mapped behind the shim.
 const ROOMY: u64 = 256 << 20;
 
+/// Whether a process can spare the addresses that are mapped in it, and stay.
+pub(crate) fn has_addresses(pid: i32) -> Result<(), Decline> {
+    match access::address_space_limit(pid).filter(|limit| *limit < ROOMY) {
+        Some(limit) => Err(Decline::AddressSpace(limit)),
+        None => Ok(()),
+    }
+}
+
 /// What a process was given.
 #[derive(Debug)]
 pub struct Installed {
@@ -63,9 +71,7 @@ pub(crate) fn install(
     memory::read_u64(pid, registers.sp()).map_err(|error| not_shown(pid, &error))?;
     let vdso = find_vdso(registers.sp(), |address, into| memory::read(pid, address, into).ok())
         .ok_or(Decline::NoVdso)?;
-    if let Some(limit) = access::address_space_limit(pid).filter(|limit| *limit < ROOMY) {
-        return Err(Decline::AddressSpace(limit));
-    }
+    has_addresses(pid)?;
     let room = session.room.clone();
     let live_id = session.enter(pid)?;
     let shared = shared_pages(session, pid, spare)?;

@@ -16,7 +16,7 @@ use super::{Attached, How, Refusal, command_name, listed, stack_scan};
 use crate::attach::threads::Threads;
 use crate::decline::Decline;
 use crate::image::entry;
-use crate::install::{has_image, shared_pages, write_constants, write_image};
+use crate::install::{has_addresses, has_image, shared_pages, write_constants, write_image};
 use crate::session::seccomp_filters;
 use crate::sites::{InProcess, There};
 use crate::spare_pages::SparePages;
@@ -62,6 +62,7 @@ fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
     if process::is_frozen(pid) {
         return Err(Refusal::Frozen);
     }
+    has_addresses(pid).map_err(Refusal::Declined)?;
     let live_id = how.session.enter(pid).map_err(Refusal::Declined)?;
     let pages =
         shared_pages(how.session, pid, &mut SparePages::default()).map_err(Refusal::Declined)?;

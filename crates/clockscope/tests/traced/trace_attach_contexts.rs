@@ -8,7 +8,8 @@ use std::io::{Write, stdout};
 use std::os::unix::fs::FileExt;
 
 use crate::support::attaching::{
-    Attachment, Image, assert_attached, attach_for, images_of_clockscope, mappings, status_of,
+    Attachment, Image, assert_attached, assert_refused, attach_for, images_of_clockscope, mappings,
+    status_of,
 };
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_counts;
@@ -175,4 +176,17 @@ fn pages_stay_where_no_thread_may_replace_them() {
     assert_eq!(kernels(&mappings(pid)), kernels(&maps));
     let (said, status) = target.last_words();
     assert_eq!(status.code(), Some(7), "{said}");
+}
+
+/// What stays mapped would be missing there.
+#[test]
+fn a_process_with_few_addresses_is_left_alone() {
+    let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
+    let limited = words!["prlimit", "--as=100000000", program, "1"];
+    let mut target = Conversation::start(&limited);
+    let traced = attach_for("0.05", &[target.pid()], &["--via", "none"]);
+    assert_refused(&traced, &["its address space is limited to 97656 KiB (ulimit -v)"]);
+    assert_eq!(images_of_clockscope(target.pid()), []);
+    target.check_an_answer(1);
+    target.ends_well();
 }
