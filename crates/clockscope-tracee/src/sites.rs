@@ -137,8 +137,6 @@ pub struct InProcess {
     areas: Vec<Stubs>,
     /// The jumps that were written.
     jumps: Rc<Vec<Jump>>,
-    /// Whether there may be others.
-    is_orphan: bool,
     /// Where the image is; 0 where there are no areas.
     image: u64,
     /// What its only thread adds to without a lock. A child that has the parent's memory for a while has it, too.
@@ -685,13 +683,12 @@ impl InProcess {
 
     /// That of a process whose parent may have written more than this since.
     pub(crate) fn of_an_orphan(self) -> Self {
-        let is_orphan = !self.areas.is_empty();
-        Self { is_orphan, part: None, ..self }
+        Self { part: None, ..self }
     }
 
-    /// Whether nobody comes into the areas any more when this was put back.
-    pub fn is_whole(&self) -> bool {
-        !self.is_orphan
+    /// Whether no code was put into the process.
+    pub fn is_empty(&self) -> bool {
+        self.areas.is_empty()
     }
 
     /// Takes the jumps out again that still stand there. All threads stand still.

@@ -187,7 +187,9 @@ impl Leaving<'_> {
         self.patch.put_back(through).map_err(|_| through)?;
         let sites = &self.processes.get(self.index).sites;
         sites.put_back(through).map_err(|_| through)?;
-        threads.stopped().for_each(|thread| leave_stub(thread, sites));
+        if !sites.is_empty() {
+            threads.stopped().for_each(|thread| leave_stub(thread, sites));
+        }
         // These may execute a program as soon as they go on, where nothing may be put back any more.
         for other in self.sharers() {
             self.processes.get_mut(other).patch = None;
@@ -212,12 +214,12 @@ impl Leaving<'_> {
         let stopped: Vec<i32> = threads.stopped().collect();
         let is_own = |thread: &i32| own.contains(thread);
         let worker = stopped.iter().copied().find(is_own).or(stopped.first().copied());
-        for thread in stopped {
+        for thread in stopped.into_iter().filter(|thread| Some(*thread) != worker) {
+            threads.detach(thread);
+        }
+        if let Some(worker) = worker {
             // From here on its children are nobody's business.
-            let _ = ptrace::set_options(thread, SEIZED);
-            if Some(thread) != worker {
-                threads.detach(thread);
-            }
+            let _ = ptrace::set_options(worker, SEIZED);
         }
         let done = worker.map(|worker| self.replace_pages(&mut threads, worker));
         *pause = started.elapsed().max(*pause);

@@ -325,7 +325,7 @@ pub(super) fn wait_for_room(threads: &mut Threads, patch: &Patch) -> Result<(), 
     Err(Refusal::Stuck)
 }
 
-/// Stops all threads; all stand still when this returns well, and none in the room.
+/// Stops all threads; all stand still when this returns well, and none in a room that a killed clockscope has used.
 pub(super) fn stop_outside(threads: &mut Threads, pid: i32, patch: &Patch) -> Result<(), Refusal> {
     let mut last = Refusal::Stuck;
     let in_room = |thread: i32| {
@@ -335,7 +335,7 @@ pub(super) fn stop_outside(threads: &mut Threads, pid: i32, patch: &Patch) -> Re
         let late = threads.stop_all().map_err(Refusal::at("tracing a new thread"))?;
         last = match late.first() {
             Some(thread) => why_late(pid, *thread),
-            None if threads.stopped().any(in_room) => Refusal::Stuck,
+            None if patch.room_is_used && threads.stopped().any(in_room) => Refusal::Stuck,
             None => return Ok(()),
         };
         threads.resume_all(ptrace::Resume::Run);
