@@ -74,6 +74,7 @@ fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
         Some(libc::ESRCH) => Refusal::Gone,
         _ => known.not_allowed(),
     })?;
+    threads.patience = how.patience;
     match attach_traced(pid, how, &mut threads, (&pages, live_id)) {
         Ok(Done { patch, sites, pause, threads }) => Ok(Attached {
             pid,

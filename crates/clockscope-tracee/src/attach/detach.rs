@@ -89,8 +89,9 @@ impl Leaving<'_> {
         let mut wait = Duration::from_millis(1);
         let mut pause = Duration::ZERO;
         loop {
-            let started = Instant::now();
-            let tried = match self.stop(&mut threads) {
+            let stopped = self.stop(&mut threads);
+            let started = threads.stand_since().unwrap_or_else(Instant::now);
+            let tried = match stopped {
                 Stopped::Whole => {
                     threads.release();
                     return None;

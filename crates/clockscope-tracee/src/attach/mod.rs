@@ -9,6 +9,7 @@
 //! | `filters.rs` | what its seccomp filters are |
 //! | `running_filters.rs` | the same of a process that runs |
 //! | `threads.rs` | tracing, stopping and resuming its threads |
+//! | `transfers.rs` | system calls that a stop would cut short |
 //! | `names.rs` | how it and its threads are called |
 //! | `place.rs` | where the shim goes; pure |
 //! | `injected.rs` | the instructions that map it; pure |
@@ -32,6 +33,7 @@ mod refusal;
 mod running_filters;
 pub(crate) mod stack_scan;
 pub mod threads;
+pub(crate) mod transfers;
 
 use std::fmt;
 use std::rc::Rc;
@@ -92,6 +94,8 @@ pub struct How<'a> {
     pub mapped_takes_long: bool,
     /// Told of the process when all its threads are traced, before any of them is stopped.
     pub traced: &'a mut dyn FnMut(i32),
+    /// How long its threads that wait in a transfer are left alone.
+    pub patience: Duration,
     /// Counts system calls in the process, if the session does.
     pub sites: &'a mut Sites,
 }

@@ -4,6 +4,7 @@ use super::process;
 use crate::attach::Refusal;
 use crate::attach::filters::of;
 use crate::attach::threads::Threads;
+use crate::attach::transfers::PATIENCE;
 use clockscope_containers::filter::Instruction;
 use clockscope_sys::ptrace::Resume;
 
@@ -21,6 +22,8 @@ pub fn of_running(number: i32) -> Result<Vec<Vec<Instruction>>, Refusal> {
         Some(libc::ESRCH) => Refusal::Gone,
         _ => known.not_allowed(),
     })?;
+    threads.patience = PATIENCE;
+    threads.let_transfers_end();
     let thread = threads.all().first().copied().unwrap_or(known.pid);
     let found = if threads.stop(thread) {
         of(thread).map_err(|error| match error.raw_os_error() {

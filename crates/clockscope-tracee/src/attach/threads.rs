@@ -5,6 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::listed;
+use super::transfers::{INTERVAL, SHORT_PATIENCE, Transfers};
 use crate::arch::attach::restart::{
     InCall, end_on_the_way, go_on_if, in_call, is_let_go_on_its_way, is_on_its_way,
 };
@@ -42,7 +43,7 @@ pub fn state(pid: i32, thread: i32) -> Option<char> {
 }
 
 /// The processor's time that a thread has had, as far as the kernel has counted it: of one that runs, up to the last tick.
-fn ran(thread: i32) -> Option<Duration> {
+pub(super) fn ran(thread: i32) -> Option<Duration> {
     // Documentation/scheduler/sched-stats.rst (Linux 6.18): nanoseconds on the processor, and two more numbers.
     let text = clockscope_sys::proc_text::read(format!("/proc/{thread}/schedstat")).ok()?;
     Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
@@ -74,6 +75,8 @@ pub struct Threads {
     /// Since when a thread stands still, and for how long one did at most.
     since: Option<Instant>,
     longest: Duration,
+    /// How long threads that wait in a transfer are left alone before the first stop; [`SHORT_PATIENCE`] before the others.
+    pub(crate) patience: Duration,
 }
 
 impl Threads {
@@ -106,6 +109,7 @@ impl Threads {
             executed: false,
             since: None,
             longest: Duration::ZERO,
+            patience: SHORT_PATIENCE,
         }
     }
 
@@ -242,12 +246,21 @@ impl Threads {
         }
     }
 
+    /// Lets transfers come to their end, which a stop would cut short, unless somebody stands still.
+    pub(crate) fn let_transfers_end(&mut self) {
+        let mut transfers = Transfers::again(std::mem::replace(&mut self.patience, SHORT_PATIENCE));
+        while self.stopped().next().is_none() && transfers.go_on(|| self.all()) {
+            self.let_run(INTERVAL);
+        }
+    }
+
     /// Stops all threads, those that are made meanwhile too, and gives those that do not stop.
     ///
     /// # Errors
     ///
     /// When a new thread cannot be traced.
     pub fn stop_all(&mut self) -> io::Result<Vec<i32>> {
+        self.let_transfers_end();
         let now = Instant::now();
         self.since.get_or_insert(now);
         let deadline = now + STOPS_WITHIN;
@@ -391,15 +404,25 @@ impl Threads {
             for thread in self.all() {
                 let stands = self.look(thread) == Look::Stands;
                 // Who tells of a child or a program is looked at first.
-                if let Some(Status::Signal(_) | Status::Event(libc::PTRACE_EVENT_STOP, _)) =
-                    self.status(thread)
-                    && stands
-                {
+                let goes_on = matches!(
+                    self.status(thread),
+                    Some(
+                        Status::Signal(_)
+                            | Status::Syscall
+                            | Status::Event(libc::PTRACE_EVENT_STOP, _)
+                    )
+                );
+                if stands && goes_on {
                     self.resume(thread, Resume::Run);
                 }
             }
             std::thread::sleep(BETWEEN_SIGNALS);
         }
+    }
+
+    /// Since when a thread stands still.
+    pub(crate) fn stand_since(&self) -> Option<Instant> {
+        self.since
     }
 
     /// How long a thread stood still at most, from when all were asked to stop until all went on.
@@ -419,6 +442,7 @@ impl Threads {
     /// Lets all threads go for good, each as soon as it stops. Those that do not in the time that one may
     /// take, however many, are let go by the kernel when this process ends.
     pub fn release(mut self) {
+        self.let_transfers_end();
         let begun = Instant::now();
         let mut left = self.all();
         for thread in &left {

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::{End, Follower, Next};
 use crate::arch::tasks;
-use crate::attach::{self, Attached};
+use crate::attach::transfers::{INTERVAL, PATIENCE, SHORT_PATIENCE, Transfers};
+use crate::attach::{self, Attached, listed};
 use crate::new_tasks::NewTasks;
 use crate::processes::Processes;
 use clockscope_sys::ending::{Asked, Ending};
@@ -46,6 +47,16 @@ pub trait Arrivals {
 }
 
 impl Follower<'_> {
+    /// Waits until no thread of these processes, which are to be attached to, is in a transfer, or for a second.
+    pub fn let_transfers_end(&mut self, pids: &[i32]) {
+        let begun = Instant::now();
+        let mut transfers = Transfers::new(PATIENCE);
+        while transfers.go_on(|| pids.iter().flat_map(|pid| listed(*pid))) {
+            std::thread::sleep(INTERVAL);
+        }
+        self.patience = PATIENCE.saturating_sub(begun.elapsed());
+    }
+
     /// Attaches to a running process; `traced` is told of it when all its threads are traced.
     ///
     /// # Errors
@@ -74,6 +85,7 @@ impl Follower<'_> {
                 },
                 mapped_takes_long: wants_images,
                 traced,
+                patience: std::mem::replace(&mut self.patience, SHORT_PATIENCE),
                 sites: &mut self.sites,
             },
         )?;
@@ -121,12 +133,46 @@ impl Follower<'_> {
     }
 
     /// Follows the processes that were attached to, until the last of them has ended or somebody asks
-    /// for the end. Attaches to those that arrive meanwhile.
+    /// for the end; then until their transfers have ended, or for a second. Attaches to those that arrive meanwhile.
     ///
     /// # Errors
     ///
     /// When the kernel does not let us wait.
     pub fn run_until(
+        &mut self,
+        ending: &Ending,
+        ticker: Option<Ticker>,
+        arrivals: &mut dyn Arrivals,
+    ) -> io::Result<Left> {
+        let left = self.follow(ending, ticker, arrivals)?;
+        if left == Left::Ended {
+            return Ok(left);
+        }
+        // Without a timer they cannot be waited for.
+        let Ok(mut ticker) = Ticker::start(INTERVAL) else { return Ok(left) };
+        self.is_leaving = true;
+        let mut transfers = Transfers::new(PATIENCE);
+        let mut go_on = true;
+        while go_on {
+            match self.next(Some(&mut ticker))? {
+                Next::Nothing | Next::Wished => {
+                    go_on = transfers.go_on(|| self.processes.living().collect::<Vec<_>>());
+                }
+                Next::Nobody => return Ok(left),
+                Next::Stopped(thread, stop) => self.stopped(thread, stop),
+                Next::Ended { task, end, .. } => self.target_ended(task, end),
+            }
+        }
+        Ok(left)
+    }
+
+    fn target_ended(&mut self, task: i32, end: End) {
+        if let Some(target) = self.targets.get_mut(&task) {
+            *target = Some(end);
+        }
+    }
+
+    fn follow(
         &mut self,
         ending: &Ending,
         mut ticker: Option<Ticker>,
@@ -144,9 +190,7 @@ impl Follower<'_> {
                 Next::Nobody => is_over = true,
                 Next::Stopped(thread, stop) => self.stopped(thread, stop),
                 Next::Ended { task, end, .. } => {
-                    if let Some(target) = self.targets.get_mut(&task) {
-                        *target = Some(end);
-                    }
+                    self.target_ended(task, end);
                     is_over = self.is_over(ending, arrivals);
                 }
             }

@@ -20,6 +20,7 @@ pub use attached::{Arrivals, Left};
 pub use launched::{Followed, Following};
 
 use super::attach::command_name;
+use super::attach::transfers::SHORT_PATIENCE;
 use super::decline::Decline;
 use super::forbidden_counter;
 use super::image_mapped::AwaitedImages;
@@ -63,6 +64,10 @@ pub struct Follower<'a> {
     observers: Observers<'a>,
     /// Processes that were attached to, and how each has ended.
     targets: HashMap<i32, Option<End>>,
+    /// How long transfers of the next process that is attached to are waited for.
+    patience: Duration,
+    /// Processes are followed only until their transfers end: watchers have seen all that they wanted.
+    is_leaving: bool,
     /// `None` while nobody is followed.
     service: Option<Service>,
     /// Threads that have been stopped by a signal, and are not seen to have gone on since.
@@ -102,6 +107,8 @@ impl<'a> Follower<'a> {
             sites: Sites::new(session.times_sites),
             observers,
             targets: HashMap::new(),
+            patience: SHORT_PATIENCE,
+            is_leaving: false,
             service: None,
             halted: HashSet::new(),
             stops_itself: false,
@@ -146,7 +153,9 @@ impl<'a> Follower<'a> {
         for child in self.new_tasks.untold(&mut self.processes) {
             self.resume(child, 0);
         }
-        let Some(watcher) = &mut self.observers.watcher else { return Wish::GoOn };
+        let Some(watcher) = self.observers.watcher.as_mut().filter(|_| !self.is_leaving) else {
+            return Wish::GoOn;
+        };
         let wish = watcher.tick(&self.processes);
         if let Some(ticker) = ticker {
             // The old interval stays if the new one is refused.

@@ -337,6 +337,7 @@ fn count<'a>(
             return None;
         }
     };
+    follower.let_transfers_end(pids);
     for pid in pids {
         match follower.attach(*pid, &mut |pid| arriving.traced(pid)) {
             Ok(attached) => arriving.attaching.attached(&attached),

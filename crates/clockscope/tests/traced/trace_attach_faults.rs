@@ -289,6 +289,40 @@ fn system_calls_that_wait_are_not_seen_to_be_interrupted() {
     target.ends_well();
 }
 
+/// The calls of `transfers.c`: a stop ends each of them with what it has done so far.
+const TRANSFERS: [&str; 11] = [
+    "write", "writev", "pwritev2", "sendto", "sendmsg", "sendmmsg", "sendfile", "splice",
+    "recvfrom", "recvmsg", "recvmmsg",
+];
+
+#[test]
+fn calls_that_transfer_much_are_not_cut_short() {
+    let Some(program) = builds::c("transfers", Link::Dynamic) else { return };
+    for call in TRANSFERS {
+        let mut target = Conversation::start(&words![program, call]);
+        for _ in 0..4 {
+            assert_attached(&attach_for("0.03", &[target.pid()], &VDSO));
+        }
+        let said = target.ask("count");
+        let early = said.trim_end().rsplit(' ').next();
+        assert_eq!(early, Some("0"), "{call}: {said}");
+        target.ends_well();
+    }
+}
+
+#[test]
+fn a_call_that_transfers_for_ever_does_not_keep_clockscope_waiting() {
+    let Some(program) = builds::c("transfers", Link::Dynamic) else { return };
+    let targets = [(); 4].map(|()| Conversation::start(&words![program, "never"]));
+    let pids = targets.each_ref().map(Conversation::pid);
+    let begins = Image::of_all(&pids);
+    assert_attached(&attach_for("0.1", &pids, &VDSO));
+    for (target, image) in targets.into_iter().zip(begins) {
+        image.assert_as_before(target.pid());
+        target.ends_well();
+    }
+}
+
 // Targets that may not or cannot be traced.
 
 #[test]

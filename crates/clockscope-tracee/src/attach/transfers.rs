@@ -1,0 +1,151 @@
+//! System calls that transfer data and wait meanwhile, for example for the reader of a full pipe.
+//!
+//! If a tracer's stop comes while such a call waits, the kernel ends it with what it has transferred so far, and makes it
+//! again only if that is nothing. A program that does not look at the result loses the rest. So threads are stopped when none of
+//! them waits in such a call, if that is so soon.
+
+use std::time::{Duration, Instant};
+
+use super::threads::ran;
+use clockscope_sys::proc_text;
+
+/// How long transfers are waited for at most before threads are stopped, while all processes that are traced are served.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The same while other processes may stand still until they are served.
+pub(crate) const SHORT_PATIENCE: Duration = Duration::from_millis(20);
+
+/// How long threads run between two looks at them.
+pub(crate) const INTERVAL: Duration = Duration::from_micros(500);
+
+/// A transfer sleeps before it has had so much of a processor's time, and is seen to: a thread that is not is in none.
+const RUNS_IN_NONE: Duration = Duration::from_millis(1);
+
+/// Which threads have not yet been seen outside of transfers.
+#[derive(Debug)]
+pub(crate) struct Transfers {
+    deadline: Instant,
+    /// And the processor's time that each had had when it was first seen to run, since it was seen to sleep.
+    left: Vec<(i32, Option<Duration>)>,
+    /// Whether no transfer was seen since all threads are looked at.
+    is_clean: bool,
+    /// Whether threads that run are waited for which were not seen in a transfer.
+    is_thorough: bool,
+}
+
+impl Transfers {
+    /// Transfers that are waited for so long.
+    pub(crate) fn new(patience: Duration) -> Self {
+        let deadline = Instant::now() + patience;
+        Self { deadline, left: Vec::new(), is_clean: false, is_thorough: true }
+    }
+
+    /// The same of threads that have just been seen outside of transfers, most of them.
+    pub(crate) fn again(patience: Duration) -> Self {
+        Self { is_thorough: false, ..Self::new(patience) }
+    }
+
+    /// Looks once; whether to look again, because one of these threads may be in a transfer, and it is not too late.
+    pub(crate) fn go_on<T: IntoIterator<Item = i32>>(&mut self, all: impl FnOnce() -> T) -> bool {
+        if self.left.is_empty() {
+            // All again: one may have begun a transfer while that of another came to its end.
+            let is_thorough = self.is_thorough;
+            let is_looked_at = |thread: &i32| is_thorough || doing(*thread) == Doing::Transfers;
+            let all = all().into_iter().filter(is_looked_at);
+            self.left = all.map(|thread| (thread, None)).collect();
+            self.is_clean = true;
+        }
+        self.left.retain_mut(|(thread, ran_before)| match doing(*thread) {
+            Doing::Transfers => {
+                (*ran_before, self.is_clean) = (None, false);
+                true
+            }
+            Doing::Runs => ran(*thread).is_some_and(|now| {
+                now.saturating_sub(*ran_before.get_or_insert(now)) < RUNS_IN_NONE
+            }),
+            Doing::Other => false,
+        });
+        !(self.left.is_empty() && self.is_clean) && Instant::now() < self.deadline
+    }
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// It waits in a transfer.
+    Transfers,
+    /// It runs, or wants to, perhaps in a transfer.
+    Runs,
+    /// It waits for something else, or is gone.
+    Other,
+}
+
+/// What a thread does that this process may trace.
+fn doing(thread: i32) -> Doing {
+    parse(&proc_text::read(format!("/proc/{thread}/syscall")).unwrap_or_default())
+}
+
+/// Reads `/proc/PID/syscall` (`proc_pid_syscall(5)`): the number of the call, its six arguments, and two addresses. Pure.
+fn parse(line: &str) -> Doing {
+    let mut words = line.split_whitespace();
+    let number = words.next();
+    if number == Some("running") {
+        return Doing::Runs;
+    }
+    let argument =
+        |word: &str| u64::from_str_radix(word.strip_prefix("0x").unwrap_or_default(), 16).ok();
+    let arguments: Vec<u64> = words.map_while(argument).collect();
+    match number.and_then(|number| number.parse().ok()) {
+        Some(number) if is_transfer(number, &arguments) => Doing::Transfers,
+        _ => Doing::Other,
+    }
+}
+
+/// Whether a call returns early when it is stopped. Of the others of this kind, `tee`, `vmsplice` and reads without
+/// `MSG_WAITALL` do not wait when they have transferred something, and files and disks wait without being stopped.
+fn is_transfer(number: i64, arguments: &[u64]) -> bool {
+    let waits_for_all = |flags: usize| {
+        arguments
+            .get(flags)
+            .is_some_and(|flags| flags & libc::MSG_WAITALL.unsigned_abs() as u64 != 0)
+    };
+    match number {
+        libc::SYS_write
+        | libc::SYS_writev
+        | libc::SYS_pwrite64
+        | libc::SYS_pwritev
+        | libc::SYS_pwritev2
+        | libc::SYS_sendto
+        | libc::SYS_sendmsg
+        | libc::SYS_sendmmsg
+        | libc::SYS_sendfile
+        | libc::SYS_splice => true,
+        libc::SYS_recvfrom | libc::SYS_recvmmsg => waits_for_all(3),
+        libc::SYS_recvmsg => waits_for_all(2),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_thread_does_is_read() {
+        let call = |number: i64, flags: &str| {
+            let arguments = format!("0x3 0x7ffd10 {flags} {flags} 0x0 0x0 0x7ffd08 0x7f1044");
+            parse(&format!("{number} {arguments}\n"))
+        };
+        assert_eq!(call(libc::SYS_write, "0x10000"), Doing::Transfers);
+        assert_eq!(call(libc::SYS_sendfile, "0x0"), Doing::Transfers);
+        for number in [libc::SYS_recvfrom, libc::SYS_recvmsg, libc::SYS_recvmmsg] {
+            assert_eq!(call(number, "0x100"), Doing::Transfers);
+            assert_eq!(call(number, "0x4000"), Doing::Other);
+        }
+        assert_eq!(call(libc::SYS_read, "0x100"), Doing::Other);
+        assert_eq!(parse("running\n"), Doing::Runs);
+        for other in ["-1 0x7ffd08 0x7f1044\n", "", "45 0x3\n"] {
+            assert_eq!(parse(other), Doing::Other, "{other}");
+        }
+    }
+}
