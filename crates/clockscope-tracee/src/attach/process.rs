@@ -12,6 +12,8 @@ const PF_KTHREAD: u64 = 0x0020_0000;
 /// `PF_EXITING`, the same.
 const PF_EXITING: u64 = 0x4;
 const CLASS_64: u8 = 2;
+/// So many parents, or tracers of tracers, are looked at: they may change meanwhile, even to a ring.
+const DEEPEST: usize = 1000;
 
 /// The fields of `/proc/PID/status` that matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +23,7 @@ pub(super) struct Known {
     /// Name of the program.
     pub(super) command: Foreign,
     tracer: i32,
+    parent: i32,
     user: u32,
     is_zombie: bool,
 }
@@ -35,12 +38,26 @@ pub(super) fn sharers_of(pid: i32) -> Vec<i32> {
     numbers.filter(|other| *other != pid).filter(shares).collect()
 }
 
+/// What `/proc` says of a process.
+fn status_of(number: i32) -> Option<Known> {
+    parse(&proc_text::read(format!("/proc/{number}/status")).ok()?)
+}
+
+/// Whether `tracer` traces a process or one that this one descends from, itself or by another tracer. Pure: `status_of` reads.
+///
+/// Only its tracer lets a process go on from a stop: two that stop each other never go on.
+fn is_traced_by(own: i32, tracer: i32, status_of: impl Fn(i32) -> Option<Known>) -> bool {
+    let status_of = &status_of;
+    let up = |from: i32, next: fn(&Known) -> i32| {
+        std::iter::successors(status_of(from), move |known| status_of(next(known))).take(DEEPEST)
+    };
+    up(own, |known| known.parent)
+        .any(|known| up(known.tracer, |known| known.tracer).any(|above| above.pid == tracer))
+}
+
 /// Looks a process up and finds reasons to keep away.
 pub(super) fn known(number: i32) -> Result<Known, Refusal> {
-    let known = proc_text::read(format!("/proc/{number}/status"))
-        .ok()
-        .and_then(|status| parse(&status))
-        .ok_or(Refusal::Gone)?;
+    let known = status_of(number).ok_or(Refusal::Gone)?;
     if u32::try_from(known.pid) == Ok(std::process::id()) {
         return Err(Refusal::Own);
     }
@@ -49,6 +66,9 @@ pub(super) fn known(number: i32) -> Result<Known, Refusal> {
     }
     if known.tracer != 0 {
         return Err(Refusal::Traced(command_name(known.tracer), known.tracer));
+    }
+    if is_traced_by(std::process::id().cast_signed(), known.pid, status_of) {
+        return Err(Refusal::TracesOwn);
     }
     if known.is_zombie && listed(known.pid).len() < 2 {
         return Err(Refusal::Zombie);
@@ -97,6 +117,7 @@ fn parse(status: &str) -> Option<Known> {
         pid: field("Tgid:").parse().ok()?,
         command: field("Name:").into(),
         tracer: field("TracerPid:").parse().ok()?,
+        parent: field("PPid:").parse().ok()?,
         user: first("Uid:").parse().ok()?,
         is_zombie: matches!(first("State:").as_str(), "Z" | "X"),
     })
@@ -184,11 +205,35 @@ mod tests {
     #[test]
     fn the_status_of_a_process_is_read() {
         let status = "Name:\tredis-server\nState:\tS (sleeping)\nTgid:\t12\nPid:\t13\n\
-                      TracerPid:\t99\nUid:\t105\t105\t105\t105\n";
+                      PPid:\t7\nTracerPid:\t99\nUid:\t105\t105\t105\t105\n";
         let known = parse(status).unwrap();
-        assert_eq!((known.pid, known.tracer, known.user), (12, 99, 105));
+        assert_eq!((known.pid, known.parent, known.tracer, known.user), (12, 7, 99, 105));
         assert_eq!((known.command.verbatim(), known.is_zombie), ("redis-server", false));
         assert!(parse("").is_none());
+    }
+
+    #[test]
+    fn who_traces_this_process_or_one_above_it_is_known() {
+        // 20 descends from 10, which 30 traces, which 40 traces; 50 and 51 trace each other.
+        let status_of = |pid: i32| {
+            let (parent, tracer) = match pid {
+                20 => (10, 0),
+                10 => (1, 30),
+                30 => (1, 40),
+                40 => (1, 0),
+                50 => (1, 51),
+                51 => (1, 50),
+                1 => (0, 0),
+                _ => return None,
+            };
+            Some(Known { pid, parent, tracer, command: "sh".into(), ..Known::default() })
+        };
+        for (own, tracer) in [(20, 30), (10, 40), (20, 40), (50, 50)] {
+            assert!(is_traced_by(own, tracer, status_of), "{own} {tracer}");
+        }
+        for (own, tracer) in [(20, 10), (20, 1), (30, 30), (50, 30), (20, 50)] {
+            assert!(!is_traced_by(own, tracer, status_of), "{own} {tracer}");
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum Refusal {
     Own,
     /// It is traced by another process: name and id.
     Traced(Foreign, i32),
+    /// It traces this process, or one that this one descends from.
+    TracesOwn,
     /// The kernel does not allow it: the user of the process, and who asks.
     NotAllowed(u32, Asker),
     /// It cannot be counted, for a reason that programs have at their start too.
@@ -70,6 +72,8 @@ pub enum Asker {
 }
 
 /// The longer clauses.
+const TRACES_OWN: &str = "it traces this clockscope or the shell that has started it, and two that trace each other hang; \
+                 start clockscope from another terminal";
 const FILTERS: &str = "it has a seccomp filter that may kill it for the system calls that map the counters; run \
                  clockscope as root, which can look at the filter, or start the program under clockscope";
 const FROZEN: &str = "its control group is frozen (a paused container); resume it, as by `podman unpause` or \
@@ -87,6 +91,7 @@ impl fmt::Display for Refusal {
                 f,
                 "it is traced by {name} ({pid}), and a process has one tracer; try again when that has ended"
             ),
+            Self::TracesOwn => f.write_str(TRACES_OWN),
             Self::NotAllowed(user, Asker::Another) => {
                 write!(f, "it belongs to user {user}; run clockscope as that user or as root")
             }

@@ -658,6 +658,32 @@ fn clockscope_itself_and_its_parent() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ended 0\n", "{output:?}");
 }
 
+/// Each of the two would wait for ever for the other to let it go on.
+#[test]
+fn a_clockscope_that_traces_the_shell_in_which_another_is_started() {
+    let shell = "echo ready; while read -r line; do eval \"$line\"; done; \
+                 echo result ended well backwards 0 wrong 0; exit 7";
+    let mut shell = Conversation::start(&words!["sh", "-c", shell]);
+    let (pid, image) = (shell.pid(), Image::of(shell.pid()).expect("it has a vDSO"));
+    let first = Attachment::to(&[pid], &VDSO);
+    let clockscope = format!("'{}' trace --via none --duration 0.1", clockscope().display());
+    for more in ["", "--top"] {
+        let quiet = "-q -o /dev/null 2>&1 >/dev/null";
+        let typed = format!("{clockscope} -p {} {more} {quiet}; echo status $?", first.pid());
+        let said = shell.ask(&format!("{typed}; echo done"));
+        let expected = format!(
+            "clockscope: cannot attach to clockscope ({}): it traces this clockscope or the shell that has \
+             started it, and two that trace each other hang; start clockscope from another \
+             terminal\nstatus 125\n",
+            first.pid()
+        );
+        assert_eq!(said, expected);
+    }
+    first.detach();
+    image.assert_as_before(pid);
+    shell.ends_well();
+}
+
 #[test]
 fn one_of_several_cannot_be_attached_to() {
     let Some(mut target) = server(3) else { return };
