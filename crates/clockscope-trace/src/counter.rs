@@ -6,7 +6,7 @@ use std::rc::Rc;
 use anyhow::Context;
 use vdso_image::layout::INSTALL_MARK;
 
-use crate::options::{CountOptions, Via, WithoutBpf};
+use crate::options::{CountOptions, Way};
 use clockscope_model::trace::DeclineRow;
 use clockscope_syscalls::bpf::{BpfCounter, BpfOptions};
 use clockscope_syscalls::filter::Filter;
@@ -27,8 +27,6 @@ pub enum Counter {
     Ptrace(Rc<RefCell<PtraceCounter>>),
     /// In the program; who follows it has the counts.
     Sites,
-    /// So, or at every stop if that cannot be done in the program that is started; see [`Self::settled`].
-    SitesOrPtrace(Rc<RefCell<PtraceCounter>>),
     /// Not any more; what was counted until then.
     Over(Box<Counted>),
     /// Not at all.
@@ -69,6 +67,23 @@ fn execve() -> u32 {
     u32::try_from(libc::SYS_execve).expect("numbers of system calls are small")
 }
 
+/// What the user should know of the way that is taken instead of eBPF.
+fn without_bpf(options: &CountOptions, way: Way, why: &BpfDecline) -> String {
+    if way == Way::Ptrace {
+        return format!(
+            "counting system calls by ptrace, about 20 us each, because {why}; \
+             --via none counts vDSO calls only and costs almost nothing"
+        );
+    }
+    let ptrace = if options.follows { ", or use --via ptrace, about 20 us each" } else { "" };
+    let sites = if options.sites_answer {
+        ", or --via sites, which changes the program's code and can kill it"
+    } else {
+        ""
+    };
+    format!("counting vDSO calls only, not system calls, because {why}{ptrace}{sites}")
+}
+
 impl Counter {
     /// Starts to count the system calls of a process that waits to execute the program, or of nobody
     /// yet, see [`Self::follow`]. `warn` is told what the user should know of the way that was taken.
@@ -83,53 +98,23 @@ impl Counter {
         warn: &dyn Fn(&str),
     ) -> anyhow::Result<Self> {
         let program = program.into();
-        match options.via {
-            Via::None => Ok(Self::None),
-            Via::Ptrace => Ok(Self::Ptrace(ptrace_counter(options, program))),
-            Via::Sites => Ok(Self::Sites),
-            Via::Bpf | Via::Both => Self::by_bpf(options, filter, program, warn)
-                .map_err(|why| anyhow::anyhow!("cannot count by eBPF: {why}, or use --via ptrace")),
-            Via::Auto => Self::by_bpf(options, filter, program, warn)
-                .or_else(|why| Ok(Self::without_bpf(options, program, &why, warn))),
+        let mut way = options.way(true);
+        if way == Some(Way::Bpf) {
+            let why = match Self::by_bpf(options, filter, program, warn) {
+                Ok(counter) => return Ok(counter),
+                Err(why) => why,
+            };
+            way = options.way(false);
+            let Some(way) = way else {
+                anyhow::bail!("cannot count by eBPF: {why}, or use --via ptrace")
+            };
+            warn(&without_bpf(options, way, &why));
         }
-    }
-
-    fn without_bpf(
-        options: &CountOptions,
-        program: Option<i32>,
-        why: &BpfDecline,
-        warn: &dyn Fn(&str),
-    ) -> Self {
-        match options.without_bpf {
-            WithoutBpf::Sites => {
-                let times = if options.time { ", which estimates their times," } else { "" };
-                warn(&format!(
-                    "counting system calls by code in the program{times} because {why}, \
-                     or use --via ptrace, about 20 us each"
-                ));
-                Self::SitesOrPtrace(ptrace_counter(options, program))
-            }
-            WithoutBpf::Nobody => {
-                warn(&format!(
-                    "not counting system calls of a program that clockscope does not follow, because {why}"
-                ));
-                Self::None
-            }
-            WithoutBpf::Ptrace => {
-                warn(&format!(
-                    "counting system calls by ptrace, about 20 us each, because {why}; \
-                     --via none counts vDSO calls only and costs almost nothing"
-                ));
-                Self::Ptrace(ptrace_counter(options, program))
-            }
-        }
-    }
-
-    /// Who has counted, if it is known only now that the program has begun; `in_program`: code in it.
-    #[must_use]
-    pub fn settled(&self, in_program: bool) -> Option<Self> {
-        let Self::SitesOrPtrace(counter) = self else { return None };
-        Some(if in_program { Self::Sites } else { Self::Ptrace(Rc::clone(counter)) })
+        Ok(match way {
+            Some(Way::Ptrace) => Self::Ptrace(ptrace_counter(options, program)),
+            Some(Way::Sites) => Self::Sites,
+            Some(Way::Nothing | Way::Bpf) | None => Self::None,
+        })
     }
 
     fn by_bpf(
@@ -164,9 +149,7 @@ impl Counter {
     /// Who must see every system call, if anybody.
     pub fn observer(&self) -> Option<Observing> {
         match self {
-            Self::Ptrace(counter) | Self::SitesOrPtrace(counter) => {
-                Some(Observing(Rc::clone(counter)))
-            }
+            Self::Ptrace(counter) => Some(Observing(Rc::clone(counter))),
             Self::Bpf(_) | Self::Sites | Self::Over(_) | Self::None => None,
         }
     }
@@ -194,7 +177,7 @@ impl Counter {
         let (name, losses) = (self.name(), self.losses());
         Ok(match self {
             Self::None => Self::None,
-            Self::Sites | Self::SitesOrPtrace(_) => Self::Sites,
+            Self::Sites => Self::Sites,
             _ => Self::Over(Box::new(Counted { name, tallies, cost, losses })),
         })
     }
@@ -204,7 +187,7 @@ impl Counter {
         match self {
             Self::Bpf(_) => "bpf",
             Self::Ptrace(_) => "ptrace",
-            Self::Sites | Self::SitesOrPtrace(_) => "sites",
+            Self::Sites => "sites",
             Self::Over(counted) => counted.name,
             Self::None => "none",
         }
@@ -223,7 +206,7 @@ impl Counter {
             ),
             Self::Ptrace(counter) => (counter.borrow().read(), counter.borrow().cost()),
             Self::Over(counted) => (counted.tallies.clone(), counted.cost),
-            Self::Sites | Self::SitesOrPtrace(_) | Self::None => (Vec::new(), ProbeCost::default()),
+            Self::Sites | Self::None => (Vec::new(), ProbeCost::default()),
         })
     }
 
@@ -232,7 +215,7 @@ impl Counter {
         let counter = match self {
             Self::Bpf(counter) => counter,
             Self::Over(counted) => return counted.losses.clone(),
-            Self::Ptrace(_) | Self::Sites | Self::SitesOrPtrace(_) | Self::None => {
+            Self::Ptrace(_) | Self::Sites | Self::None => {
                 return Vec::new();
             }
         };

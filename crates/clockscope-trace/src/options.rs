@@ -4,13 +4,14 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Via {
-    /// eBPF where allowed; otherwise code in the program if that can answer, or ptrace
+    /// eBPF where allowed; otherwise ptrace with -c, -e, --latency or --callers=syscalls, and none without
     Auto,
     /// eBPF on raw_syscalls; needs root, or CAP_BPF and CAP_PERFMON
     Bpf,
     /// ptrace: works everywhere, costs about 20 us a call
     Ptrace,
-    /// code in the program, around each `syscall` instruction: no privileges; most errors, estimated times
+    /// code in the program, around each `syscall` instruction: no privileges; most errors, estimated times; can
+    /// kill programs with computed gotos, data that looks like code, or filters on the instruction pointer
     Sites,
     /// eBPF, and compare with what code in the program counts
     Both,
@@ -26,15 +27,17 @@ impl Via {
     }
 }
 
-/// Ways to count system calls without privileges.
+/// What counts system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WithoutBpf {
+pub enum Way {
+    /// eBPF.
+    Bpf,
+    /// ptrace.
+    Ptrace,
     /// Code in the program.
     Sites,
-    /// ptrace, because code in the program cannot tell what is asked for.
-    Ptrace,
-    /// Nobody, because the program is left alone.
-    Nobody,
+    /// Nothing: vDSO calls alone are counted.
+    Nothing,
 }
 
 /// Calls whose callers are wanted.
@@ -64,12 +67,71 @@ pub enum CountBy {
 pub struct CountOptions {
     /// By whom.
     pub via: Via,
-    /// By whom where eBPF is not allowed and the user leaves the choice to clockscope.
-    pub without_bpf: WithoutBpf,
+    /// Whether an option asks for system calls.
+    pub asked: bool,
+    /// Whether the program is followed after its start: ptrace and code in the program need that.
+    pub follows: bool,
+    /// Whether code in the program can answer all that is asked for.
+    pub sites_answer: bool,
     /// Measure the time of each call, too.
     pub time: bool,
     /// Keep the distribution of these times.
     pub latency: bool,
     /// What is told apart.
     pub breakdown: clockscope_syscalls::Breakdown,
+}
+
+impl CountOptions {
+    /// What counts system calls where eBPF can be used (`bpf`) or not; `None` if eBPF was asked for by name and
+    /// cannot be used. Code in the program is never taken unless it was asked for by name, because it can kill.
+    #[must_use]
+    pub fn way(&self, bpf: bool) -> Option<Way> {
+        match self.via {
+            Via::None => Some(Way::Nothing),
+            Via::Ptrace => Some(Way::Ptrace),
+            Via::Sites => Some(Way::Sites),
+            Via::Auto | Via::Bpf | Via::Both if bpf => Some(Way::Bpf),
+            Via::Bpf | Via::Both => None,
+            Via::Auto if self.asked && self.follows => Some(Way::Ptrace),
+            Via::Auto => Some(Way::Nothing),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_is_the_one_that_was_decided() {
+        use Way::{Bpf, Nothing, Ptrace, Sites};
+        const ALL: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [true, true]];
+        // With eBPF; without it by what is asked and whether the program is followed, as in `ALL`.
+        for (via, with, without) in [
+            (Via::Auto, Bpf, [Some(Nothing), Some(Nothing), Some(Nothing), Some(Ptrace)]),
+            (Via::Bpf, Bpf, [None; 4]),
+            (Via::Both, Bpf, [None; 4]),
+            (Via::Ptrace, Ptrace, [Some(Ptrace); 4]),
+            (Via::Sites, Sites, [Some(Sites); 4]),
+            (Via::None, Nothing, [Some(Nothing); 4]),
+        ] {
+            for ([asked, follows], without) in ALL.into_iter().zip(without) {
+                for sites_answer in [false, true] {
+                    let breakdown = clockscope_syscalls::Breakdown::Total;
+                    let (time, latency) = (true, false);
+                    let options = CountOptions {
+                        via,
+                        asked,
+                        follows,
+                        sites_answer,
+                        time,
+                        latency,
+                        breakdown,
+                    };
+                    assert_eq!(options.way(true), Some(with), "{options:?}");
+                    assert_eq!(options.way(false), without, "{options:?}");
+                }
+            }
+        }
+    }
 }

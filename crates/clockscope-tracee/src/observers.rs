@@ -59,7 +59,7 @@ pub enum Wish {
 
 /// Who listens.
 pub struct Observers<'a> {
-    /// To system calls; where code in the program counts them, only if that cannot be had in the program that is started.
+    /// To system calls.
     pub syscalls: Option<&'a mut dyn SyscallObserver>,
     /// To signals.
     pub signals: Box<dyn SignalObserver>,

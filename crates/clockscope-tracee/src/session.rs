@@ -1,7 +1,7 @@
 //! What all processes of one trace have in common: the image, of which each gets a copy, and the pages
 //! that the tracer changes while they run.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ pub struct Session {
     start: ClockPair,
     bracket: Bracket,
     /// Whether system calls are counted in the program.
-    counts_sites: Cell<bool>,
+    counts_sites: bool,
     /// Times some of them.
     pub(crate) times_sites: bool,
     /// Number of seccomp filters that this process has itself.
@@ -121,7 +121,7 @@ impl Session {
             clock,
             delays_reads: read_ticks > 0,
             copies_itself: !access::denies_written_code(),
-            counts_sites: Cell::new(false),
+            counts_sites: false,
             times_sites: false,
             room: end..end.next_multiple_of(memory::page_size()),
             start,
@@ -132,18 +132,13 @@ impl Session {
 
     /// Has system calls counted in the program ([`crate::sites`]), where vDSO calls are, and some of them timed.
     pub fn count_sites(&mut self, times: bool) {
-        self.counts_sites.set(self.is_counting());
-        self.times_sites = times && self.counts_sites();
+        self.counts_sites = self.is_counting();
+        self.times_sites = times && self.counts_sites;
     }
 
-    /// Whether system calls are counted in programs: not any more once the first program had no room for that, and another way counts.
+    /// Whether system calls are counted in programs.
     pub fn counts_sites(&self) -> bool {
-        self.counts_sites.get()
-    }
-
-    /// Has nobody count system calls in programs from now on.
-    pub(crate) fn leave_sites(&self) {
-        self.counts_sites.set(false);
+        self.counts_sites
     }
 
     /// Says that the tracer lives, so that calls are timed; this thread must be the tracer.

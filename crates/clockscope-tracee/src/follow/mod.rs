@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
-use vdso_image::layout::{AREAS, InstallStep};
+use vdso_image::layout::InstallStep;
 
 pub use attached::{Arrivals, Left};
 pub use launched::{Followed, Following};
@@ -229,7 +229,7 @@ impl<'a> Follower<'a> {
     }
 
     fn resume(&mut self, thread: i32, signal: i32) {
-        let all = self.observers.syscalls.is_some() && !self.session.counts_sites();
+        let all = self.observers.syscalls.is_some();
         let watched = self.new_tasks.is_watched(thread)
             || self.awaited_images.is_expected(thread)
             || self.sites.is_awaited(thread)
@@ -262,11 +262,6 @@ impl<'a> Follower<'a> {
         let spare = &mut self.processes.spare;
         let result = install(self.session, pid, number, stat.as_ref(), spare);
         let begins = pid == self.program && !std::mem::replace(&mut self.has_begun, true);
-        let has_areas = result.as_ref().is_ok_and(|installed| installed.areas != [0; AREAS]);
-        if begins && !has_areas && self.observers.syscalls.is_some() {
-            // Nothing has been counted yet; who listens counts all.
-            self.session.leave_sites();
-        }
         let process = self.processes.get_mut(index);
         process.command = stat.and_then(|stat| stat.name()).unwrap_or_default();
         match result {
@@ -358,8 +353,7 @@ impl<'a> Follower<'a> {
         {
             self.sites.at_syscall(self.processes.get_mut(index), thread);
         }
-        if !self.session.counts_sites()
-            && let Some(observer) = &mut self.observers.syscalls
+        if let Some(observer) = &mut self.observers.syscalls
             && let Some(index) = self.processes.index_of(thread)
         {
             observer.stopped(self.processes.get(index).pid, thread);

@@ -13,7 +13,7 @@ use clockscope_report::options::SortBy;
 use clockscope_report::what_if::Question;
 use clockscope_syscalls::Breakdown;
 use clockscope_syscalls::filter::Filter;
-use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via, WithoutBpf};
+use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
 use clockscope_tracee::lacks;
 
 /// Options of `clockscope trace`.
@@ -106,7 +106,7 @@ pub struct TraceArgs {
     /// Follow forks; always on, accepted because strace has it
     #[arg(short = 'f', long = "follow-forks", action = ArgAction::Count)]
     pub follow_forks: u8,
-    /// Count calls; always on, accepted because strace has it
+    /// Count calls, as strace does; system calls by ptrace where eBPF is not allowed
     #[arg(short = 'c')]
     pub count: bool,
     /// Take the time that passes and not CPU time; always on, accepted because strace has it
@@ -189,13 +189,9 @@ impl TraceArgs {
     pub(crate) fn counting(&self) -> CountOptions {
         CountOptions {
             via: if self.no_syscalls { Via::None } else { self.via },
-            without_bpf: if self.no_follow {
-                WithoutBpf::Nobody
-            } else if self.attaches() || self.sites_lack().is_some() {
-                WithoutBpf::Ptrace
-            } else {
-                WithoutBpf::Sites
-            },
+            asked: self.asks_for_system_calls(),
+            follows: !self.no_follow,
+            sites_answer: self.sites_lack().is_none(),
             time: !self.counts_only,
             latency: self.keeps_latency(),
             breakdown: match (self.per_thread, self.per_process) {
@@ -204,6 +200,12 @@ impl TraceArgs {
                 (false, false) => Breakdown::Total,
             },
         }
+    }
+
+    /// Whether an option asks for system calls, which are then counted at any cost.
+    fn asks_for_system_calls(&self) -> bool {
+        let callers = matches!(self.callers, Some(CallersOf::Syscalls | CallersOf::All));
+        self.count || self.latency || callers || !self.filter.is_empty()
     }
 
     /// Whether processes that run already are traced.
@@ -409,6 +411,30 @@ mod tests {
         ] {
             assert_eq!(parsed(options).unwrap().callers_of(), of, "{options:?}");
         }
+    }
+
+    #[test]
+    fn some_options_ask_for_system_calls() {
+        for options in
+            [&["-c"] as &[&str], &["-e", "read"], &["--latency"], &["-g=syscalls"], &["-g=all"]]
+        {
+            let counting = parsed(options).unwrap().counting();
+            assert!(counting.asked && counting.follows, "{options:?}");
+        }
+        for options in [
+            &[] as &[&str],
+            &["-g"],
+            &["--top"],
+            &["--per-process", "--per-thread"],
+            &["--format", "html"],
+            &["--no-follow"],
+        ] {
+            let counting = parsed(options).unwrap().counting();
+            assert!(!counting.asked, "{options:?}");
+        }
+        assert!(!parsed(&["--no-follow"]).unwrap().counting().follows);
+        assert!(!parsed(&["--top"]).unwrap().counting().sites_answer);
+        assert!(!parsed_alone(&["-c", "-p", "1", "--per-thread"]).unwrap().counting().sites_answer);
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     let counting = args.counting();
     prepared.until_ready()?;
     let counter = Counter::start(&counting, &filter, prepared.pid(), say(args))?;
-    if counting.via.has_sites() || matches!(counter, Counter::SitesOrPtrace(_)) {
+    if counting.via.has_sites() {
         session.count_sites(!args.counts_only);
     }
     let how = following(args);
@@ -81,7 +81,6 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     session.stop_timing();
     let seen = observers.finish(&outcome.processes);
     drop(stage);
-    let settled = counter.settled(session.counts_sites());
     if let Some(error) = &outcome.failure {
         let (code, message) = program::refused(&path, error);
         super::warn_user(&message);
@@ -92,7 +91,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
             command: &args.command,
             session: &session,
             outcome: &outcome,
-            counter: settled.as_ref().unwrap_or(&counter),
+            counter: &counter,
             costs,
             clock: Clock::Kernel,
             latency: args.keeps_latency(),
@@ -103,7 +102,7 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
         seen,
     )?;
     report.what_if = args.what_if.map(|question| what_if::answer(&report, question));
-    drop((observer, settled, counter));
+    drop((observer, counter));
     outputs.write(&mut report, args, &options);
     if outcome.followed.left {
         let pid = outcome.processes.get(0).pid;
