@@ -160,13 +160,15 @@ fn uname(text: &str) -> String {
 
 /// The log as its events' lines, in the kernel's own form.
 fn rendered(log: &Log) -> String {
-    let text: String = log.events.iter().map(line).collect();
-    let again = reader::read(&mut text.as_bytes(), LOG);
-    match again {
-        Ok(again) if log.begins_at_boot && !again.begins_at_boot => {
-            format!("[    0.000000] clockscope: the log begins here\n{text}")
-        }
-        _ => text,
+    let mut text: String = log.events.iter().map(line).collect();
+    let Ok(again) = reader::read(&mut text.as_bytes(), LOG) else { return text };
+    let stamp = |log: &Log| log.last.as_ref().map(|(at, _)| *at);
+    if let Some(at) = stamp(log).filter(|_| stamp(&again) != stamp(log)) {
+        text += &format!("[{at:12.6}] clockscope: the log ends here\n");
+    }
+    match log.begins_at_boot && !again.begins_at_boot {
+        true => format!("[    0.000000] clockscope: the log begins here\n{text}"),
+        false => text,
     }
 }
 

@@ -23,8 +23,9 @@ fn without_places(mut facts: Facts) -> Facts {
     }
     if let Some(log) = &mut facts.log {
         (log.file, log.lines, log.boots) = (String::new(), 0, 0);
-        for event in &mut log.events {
-            event.evidence = Evidence::default();
+        let last = log.last.as_mut().map(|(_, evidence)| evidence);
+        for evidence in log.events.iter_mut().map(|event| &mut event.evidence).chain(last) {
+            *evidence = Evidence::default();
         }
     }
     facts

@@ -200,6 +200,8 @@ pub struct Log {
     pub begins_at_boot: bool,
     /// Lines of it have the kernel's stamp: one without may have lost its beginning.
     pub is_stamped: bool,
+    /// The last line that has a stamp, whatever it speaks of, and its stamp in seconds since the kernel's start.
+    pub last: Option<(f64, Evidence)>,
     /// Boots that are in the file.
     pub boots: u64,
     /// Events that were left out because there were too many of their kind.

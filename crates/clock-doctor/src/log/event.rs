@@ -143,6 +143,8 @@ pub enum Kind {
     HyperVNoInvariantTsc,
     /// A line that only one platform's code prints: that platform, as in its label.
     OfPlatform(&'static str),
+    /// `CPU MTRRs all blank - virtualized system.`: a virtual machine, whoever's.
+    VirtualMachine,
     /// `tdx: Guest detected`, `SEV: Status: SEV SEV-ES SEV-SNP SecureTSC`: a guest whose memory its host cannot read.
     Confidential {
         /// The technique, as it is usually called.
@@ -286,6 +288,8 @@ pub enum Kind {
     },
     /// `read-back delay of Nns ...`
     ReadDelay {
+        /// The clocksource that was judged, where the line names it (`marking tsc unstable`).
+        name: Option<String>,
         /// The delay.
         nsec: u64,
         /// The line says that the clocksource is marked unstable for it.
@@ -388,6 +392,7 @@ impl Kind {
             | Kind::ReferenceInterval { name, .. }
             | Kind::WatchedInterval { name, .. }
             | Kind::Current { name: Some(name), .. }
+            | Kind::ReadDelay { name: Some(name), .. }
             | Kind::Override { name, .. }
             | Kind::VdsoModeInvalid(name) => (Some(name), None),
             Kind::Skewed { name, reference, .. } => (Some(name), Some(reference)),

@@ -60,6 +60,7 @@ fn is_cut(keyword: &str, rest: &str) -> bool {
         " skewed " => !rest.split_once("interval of ").is_some_and(|(_, ns)| ns.contains(" ns")),
         " to clocksource" => watchdog::may_go_on(rest.trim_start()),
         "Marking TSC unstable" => rest == " due to",
+        " unstable (delta = " => !rest.contains(')'),
         _ => false,
     };
     lacks && !rest.ends_with('>')

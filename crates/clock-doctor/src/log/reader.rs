@@ -45,6 +45,9 @@ pub fn read(bytes: &mut dyn Read, file: &str) -> io::Result<Log> {
             for event in &mut log.events {
                 event.evidence.line = event.evidence.line.map(|line| log.lines + 1 - line);
             }
+            if let Some((_, evidence)) = &mut log.last {
+                evidence.line = evidence.line.map(|line| log.lines + 1 - line);
+            }
             log.skipped_bytes += left_out;
             Ok(log)
         }
@@ -53,8 +56,32 @@ pub fn read(bytes: &mut dyn Read, file: &str) -> io::Result<Log> {
 
 fn read_within(bytes: &mut dyn Read, file: &str, limits: Limits) -> io::Result<Log> {
     let mut boots = Boots::new(file);
-    let lines = lines::scan(bytes, limits, keywords::find, &mut |line| boots.take(line))?;
-    Ok(boots.finish(lines))
+    let mut tail = Tail { inner: bytes, last: Vec::new(), keeps: limits.line };
+    let lines = lines::scan(&mut tail, limits, keywords::find, &mut |line| boots.take(line))?;
+    let text = tail.last.strip_suffix(b"\n").unwrap_or(&tail.last);
+    let mut numbered = (0..=lines).rev().zip(text.rsplit(|byte| *byte == b'\n'));
+    let last = numbered.find_map(|(number, line)| {
+        let (text, line) = (clean(line), Some(number));
+        let split = prefix::split(&text);
+        Some((split.at?, Evidence { file: file.to_owned(), line, text: shown(&split) }))
+    });
+    Ok(Log { last, ..boots.finish(lines) })
+}
+
+/// A stream whose last bytes are kept.
+struct Tail<'a> {
+    inner: &'a mut dyn Read,
+    last: Vec<u8>,
+    keeps: usize,
+}
+
+impl Read for Tail<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.last.extend_from_slice(&buffer[read.saturating_sub(self.keeps)..read]);
+        self.last.drain(..self.last.len().saturating_sub(self.keeps));
+        Ok(read)
+    }
 }
 
 /// A line whose rest may stand on the next one.
@@ -232,6 +259,7 @@ impl<'a> Boots<'a> {
         for event in &mut events {
             self.file.clone_into(&mut event.evidence.file);
         }
+        name_delays(&mut events);
         // What stands before the first mark or version is a boot too; one that is cut.
         Log {
             file: self.file.to_owned(),
@@ -239,9 +267,23 @@ impl<'a> Boots<'a> {
             events,
             begins_at_boot: self.begins_at_boot,
             is_stamped: self.has_stamps,
+            last: None,
             boots: self.count.max(u64::from(lines > 0)),
             left_out,
             skipped_bytes: 0,
+        }
+    }
+}
+
+/// A delay that names no clocksource is that of the one which the next line marks (5.13 to 6.1).
+fn name_delays(events: &mut [Event]) {
+    for at in 1..events.len() {
+        if let (before, [Event { kind: Kind::Marked { name: marked, .. }, .. }, ..]) =
+            events.split_at_mut(at)
+            && let Some(Event { kind: Kind::ReadDelay { name: name @ None, .. }, .. }) =
+                before.last_mut()
+        {
+            *name = Some(marked.clone());
         }
     }
 }

@@ -104,7 +104,7 @@ fn draft(fix: Fix, case: &Case) -> Option<Draft> {
         Fix::SwitchToKvmClock => clocksource::switch(case, "kvm-clock"),
         Fix::SwitchSource => clocksource::switch_to_best(case),
         Fix::ClocksourceTsc => clocksource::at_boot(case),
-        Fix::Keep => Some(clocksource::keep(case)),
+        Fix::Keep => clocksource::keep(case),
         Fix::TscNowatchdog => parameter::no_watchdog(case),
         Fix::TscReliable => parameter::reliable(case),
         Fix::TscRecalibrate => parameter::recalibrate(case),

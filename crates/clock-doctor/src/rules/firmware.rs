@@ -62,7 +62,9 @@ fn adjusted(facts: &Facts) -> Option<Finding> {
 fn without_hpet(finding: Finding, facts: &Facts, verdict: &Verdict, machine: &Machine) -> Finding {
     let is_lost =
         matches!(verdict.source.as_deref(), Some("acpi_pm" | "jiffies" | "refined-jiffies"))
-            || episode::gather(facts).iter().any(|one| one.is_skew() || one.is_delay())
+            || episode::gather(facts)
+                .iter()
+                .any(|one| one.is_of_tsc() && (one.is_skew() || one.is_delay()))
             || facts
                 .events()
                 .any(|event| matches!(event.kind, Kind::Warp { .. } | Kind::WarpRandom));

@@ -695,3 +695,13 @@ fn what_the_watchdog_of_7_1_says_is_judged_with_its_figures_and_without() {
         [  100.000001] clocksource: CPU1  171234567890123 < CPU2  171234567999999 (cycles)\n";
     check(&[(LOG, apart)], "tsc-warp-runtime per-cpu-sync-suspicious !needs-rate-measurement");
 }
+
+#[test]
+fn red_hats_kernel_6_names_a_difference_and_keeps_the_tsc() {
+    let log = "[2423264.824259] Clocksource tsc unstable (delta = 6824818792 ns).  Enable clocksource \
+        failover by adding clocksource_failover kernel parameter.\n";
+    check(
+        &[(LOG, log), (CURRENT, "kvm-clock\n"), (AVAILABLE, "kvm-clock tsc acpi_pm \n")],
+        "source:kvm-clock watchdog-noise !tsc-watchdog-skew !fix:reboot !fix:measure !tsc-absent",
+    );
+}

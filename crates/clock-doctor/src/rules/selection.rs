@@ -162,6 +162,6 @@ fn ticks(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     Some(match () {
         () if tsc_available(facts).is_some() => found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]),
         () if has("hpet") => found.fix(&[Fix::SwitchToHpet]),
-        () => found.fix(&[Fix::EnableHpet]),
+        () => found.fix(&[Fix::SwitchSource, Fix::KvmClock, Fix::EnableHpet]),
     })
 }

@@ -33,7 +33,8 @@ use crate::rules::catalogue::{Fix, Label};
 pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let machine = Machine::of(facts, verdict);
     let rates = Rates::of(facts);
-    let episodes = episode::gather(facts);
+    let (episodes, others): (Vec<Episode>, Vec<Episode>) =
+        episode::gather(facts).into_iter().partition(Episode::is_of_tsc);
     let mut findings = Vec::new();
     for episode in &episodes {
         if episode.is_delay() {
@@ -44,7 +45,7 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
         }
     }
     if findings.is_empty() {
-        findings.extend(noise(facts, &episodes));
+        findings.extend(noise(facts, &episodes, &others));
     }
     findings.extend(sync::find(facts, &machine));
     findings.extend(resume::find(facts, &machine));
@@ -198,14 +199,21 @@ fn rate_is_unchecked(facts: &Facts) -> bool {
     is_stated && !is_refined
 }
 
-/// Messages of the watchdog that had no consequence.
-fn noise(facts: &Facts, delays: &[Episode]) -> Option<Finding> {
+/// Messages of the watchdog that had no consequence for the TSC.
+fn noise(facts: &Facts, delays: &[Episode], others: &[Episode]) -> Option<Finding> {
     let lines = facts.events().filter(|event| event.kind == Kind::WatchdogNoise);
     let lines: Vec<_> = lines.map(|event| &event.evidence).collect();
     let delayed = delays.iter().filter(|episode| episode.delay.is_some());
-    let all: Vec<_> = lines.into_iter().chain(delayed.flat_map(|one| &one.lines)).collect();
+    let of_others = others.iter().flat_map(|one| &one.lines);
+    let delayed = delayed.flat_map(|one| &one.lines);
+    let all: Vec<_> = lines.into_iter().chain(delayed).chain(of_others).collect();
     let lines = all.len();
     let mut finding = Finding::new(Label::WatchdogNoise).seen_all(all.into_iter().take(5));
+    if let Some(name) = others.iter().find_map(|one| one.name.as_deref()) {
+        finding = finding.detail(format!(
+            "The watchdog judged {name}, not the TSC: what it says of {name} is nothing against the TSC."
+        ));
+    }
     finding.evidence.first()?;
     if lines > 5 {
         finding = finding.detail(format!("There are {lines} such lines."));

@@ -194,9 +194,33 @@ fn readings() {
 }
 
 #[test]
+fn what_the_watchdog_says_of_other_clocksources_than_the_tsc() {
+    let delay = Kind::ReadDelay { name: Some(text("wdtest-ktime")), nsec: 1_000_880, marks: true };
+    check(&[
+        (
+            "clocksource: timekeeping watchdog on CPU0: wd-wdtest-ktime-wd excessive read-back delay of 1000880ns vs. limit of 125000ns, wd-wd read-back delay only 46ns, attempt 3, marking wdtest-ktime unstable",
+            delay,
+        ),
+        (
+            "clocksource_wdtest: --- Marking wdtest-ktime unstable due to clocksource watchdog.",
+            Kind::Marked { name: text("wdtest-ktime"), why: Mark::Unstated },
+        ),
+        (
+            "clocksource:         CPUs 0-2 ahead of CPU 3 for clocksource wdtest-ktime.",
+            Kind::WatchdogNoise,
+        ),
+        (
+            "Clocksource tsc unstable (delta = 6824818792 ns).  Enable clocksource failover by adding clocksource_failover kernel parameter.",
+            Kind::WatchdogNoise,
+        ),
+    ]);
+}
+
+#[test]
 fn what_the_watchdog_says_besides() {
     let current = |name: Option<&str>, is_other| Kind::Current { name: name.map(text), is_other };
-    let delay = |nsec, marks| Kind::ReadDelay { nsec, marks };
+    let delay = |nsec, marks| Kind::ReadDelay { name: None, nsec, marks };
+    let named = |name: &str, nsec| Kind::ReadDelay { name: Some(text(name)), nsec, marks: true };
     let apart = |cpus: &str, is_ahead| Kind::CpusApart { cpus: text(cpus), is_ahead };
     check(&[
         (
@@ -211,7 +235,7 @@ fn what_the_watchdog_says_besides() {
         ),
         (
             "clocksource: timekeeping watchdog on CPU0: wd-tsc-wd excessive read-back delay of 260000ns vs. limit of 125000ns, wd-wd read-back delay only 190000ns, attempt 3, marking tsc unstable",
-            delay(260_000, true),
+            named("tsc", 260_000),
         ),
         (
             "clocksource: timekeeping watchdog on CPU0: acpi_pm wd-wd read-back delay of 190000ns",

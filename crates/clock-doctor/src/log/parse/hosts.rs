@@ -104,6 +104,11 @@ pub(crate) fn firmware(message: &str, _: usize) -> Option<Kind> {
     found.map(|(_, platform)| Kind::OfPlatform(platform))
 }
 
+/// `CPU MTRRs all blank - virtualized system.` (`arch/x86/kernel/cpu/mtrr/cleanup.c`)
+pub(crate) fn blank_mtrrs(message: &str, at: usize) -> Option<Kind> {
+    message[at..].contains("virtualized system").then_some(Kind::VirtualMachine)
+}
+
 /// `tdx: Guest detected` (`arch/x86/coco/tdx/tdx.c`), `Memory Encryption Features active: AMD SEV SEV-ES SEV-SNP`
 /// (`arch/x86/mm/mem_encrypt.c`), `SEV: Status: SEV SEV-ES SEV-SNP SecureTSC` (`arch/x86/coco/sev/core.c`), and systemd's word.
 /// A host that merely encrypts its memory says `AMD SME`.

@@ -103,7 +103,11 @@ pub(crate) fn marked(message: &str, at: usize) -> Option<Kind> {
 /// `Clocksource tsc unstable (delta = N ns)`: up to 3.x.
 pub(crate) fn old_delta(message: &str, at: usize) -> Option<Kind> {
     let (delta_ns, rest) = signed(&message[at + " unstable (delta = ".len()..])?;
-    is_unit(rest).then_some(())?;
+    let rest = rest.trim_start().strip_prefix("ns)")?;
+    // Red Hat's 2.6.32 keeps the clocksource, and goes on: `. Enable clocksource failover by adding ...`
+    if rest.starts_with('.') {
+        return Some(Kind::WatchdogNoise);
+    }
     Some(Kind::OldDelta { name: last_name(&message[..at])?.to_owned(), delta_ns })
 }
 
@@ -225,7 +229,9 @@ pub(crate) fn read_delay(message: &str, at: usize) -> Option<Kind> {
     let (nsec, rest) = decimal(rest)?;
     is_unit(rest).then_some(())?;
     let marks = rest.contains("marking ") || message[..at].contains("excessive ");
-    Some(Kind::ReadDelay { nsec, marks })
+    let marked = after(rest, "marking ").and_then(name).map(|(name, _)| name.to_owned());
+    let name = marked.filter(|name| !"unstable".starts_with(name.as_str()));
+    Some(Kind::ReadDelay { name, nsec, marks })
 }
 
 /// Lines of the watchdog that have no consequence.
@@ -248,18 +254,29 @@ pub(crate) fn checking(message: &str, at: usize) -> Option<Kind> {
 
 /// `CPUs LIST ahead of CPU N for clocksource tsc.`
 pub(crate) fn cpus_ahead(message: &str, at: usize) -> Option<Kind> {
-    cpus(&message[..at]).map(|cpus| Kind::CpusApart { cpus, is_ahead: true })
+    cpus(message, at, true)
 }
 
 /// `CPUs LIST behind CPU N for clocksource tsc.`
 pub(crate) fn cpus_behind(message: &str, at: usize) -> Option<Kind> {
-    cpus(&message[..at]).map(|cpus| Kind::CpusApart { cpus, is_ahead: false })
+    cpus(message, at, false)
 }
 
-fn cpus(before: &str) -> Option<String> {
+fn cpus(message: &str, at: usize, is_ahead: bool) -> Option<Kind> {
+    let (before, rest) = message.split_at(at);
     let cpus = before.rsplit_once("CPUs ")?.1.trim();
     let is_list = cpus.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'-'));
-    is_list.then(|| cpus.chars().take(LIST_MAX).collect())
+    let of = after(rest, "for clocksource ").and_then(name).map_or("tsc", |(name, _)| name);
+    let is_tsc = of.starts_with("tsc") || "tsc".starts_with(of);
+    let cpus = is_list.then(|| cpus.chars().take(LIST_MAX).collect())?;
+    Some(if is_tsc { Kind::CpusApart { cpus, is_ahead } } else { Kind::WatchdogNoise })
+}
+
+/// `clocksource_wdtest: --- Marking wdtest-ktime unstable due to clocksource watchdog.`: the kernel's test
+/// of its watchdog, whose clocksources the kernel never keeps (`kernel/time/clocksource-wdtest.c`, 5.14 to 7.0).
+pub(crate) fn tested(message: &str, at: usize) -> Option<Kind> {
+    let (name, _) = name(after(&message[at..], "--- Marking ")?)?;
+    Some(Kind::Marked { name: name.to_owned(), why: Mark::Unstated })
 }
 
 /// `Override clocksource NAME is ... HRT compatible`

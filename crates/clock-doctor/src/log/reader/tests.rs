@@ -75,7 +75,8 @@ fn of_real_logs_no_line_on_clocks_is_passed_over() {
         "ommand line",
     ];
     // These say that all is as usual.
-    const USUAL: [&str; 6] = [
+    const USUAL: [&str; 7] = [
+        "clocksource_wdtest: --- ",
         "Fast TSC calibration using PIT",
         "tsc: using CPUID[0x15]",
         "TSC deadline timer enabled",

@@ -4,6 +4,7 @@ use super::wording::{verify_boot, verify_source};
 use super::{CURRENT, Case, Draft, bootloader};
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::Basis;
+use crate::rules::watchdog::labels::counts_ticks;
 
 /// Clocksources from cheap to dear, for a machine that has several.
 const CHEAPEST_FIRST: [&str; 9] = [
@@ -17,6 +18,9 @@ const CHEAPEST_FIRST: [&str; 9] = [
     "hyperv_clocksource_msr",
     "acpi_pm",
 ];
+
+/// Devices that count right and are in no such order.
+const OTHERS: [&str; 5] = ["pit", "i8253", "sgi_rtc", "hyperv_clocksource", "vmi-timer"];
 
 fn rank(name: &str) -> usize {
     CHEAPEST_FIRST.iter().position(|one| *one == name).unwrap_or(CHEAPEST_FIRST.len())
@@ -118,15 +122,30 @@ fn forbids_reliable(finding: &&crate::rules::finding::Finding) -> bool {
     finding.forbids.contains(&Fix::TscReliable)
 }
 
-/// Nothing to do: said where something else would be tempting.
-pub(super) fn keep(case: &Case) -> Draft {
+/// Nothing to do: said where something else would be tempting. `None` where time is counted in ticks: a tick that
+/// is lost is time lost. Where nobody knows what is current, it depends on that.
+pub(super) fn keep(case: &Case) -> Option<Draft> {
     let source = case.verdict.source.as_deref();
-    Draft {
-        title: source.map(|source| format!("keep {source}")),
-        why: case.so(match case.found(&[Label::ArmErratumVdsoOff, Label::ArmCntvctTrapped]) {
-            true => "no setting changes that, and a kernel without the work-around would be wrong.",
-            false => "the present clocksource is slower and right.",
-        }),
-        ..Draft::default()
+    if source.is_some_and(counts_ticks) {
+        return None;
     }
+    let known = source.filter(|name| rank(name) < CHEAPEST_FIRST.len() || OTHERS.contains(name));
+    let is_arm = case.found(&[Label::ArmErratumVdsoOff, Label::ArmCntvctTrapped]);
+    let look =
+        format!("cat {CURRENT}   # jiffies, refined-jiffies: time is lost; any device: leave it");
+    Some(Draft {
+        title: Some(match known {
+            Some(source) => format!("keep {source}"),
+            None => "leave the clocksource as it is, unless it counts ticks".to_owned(),
+        }),
+        why: case.so(match (known, is_arm) {
+            (_, true) => {
+                "no setting changes that, and a kernel without the work-around would be wrong."
+            }
+            (Some(_), _) => "the present clocksource is slower and right.",
+            (None, _) => "a device is slower and right, the count of timer ticks is not.",
+        }),
+        commands: if known.is_none() && !is_arm { vec![look] } else { Vec::new() },
+        ..Draft::default()
+    })
 }

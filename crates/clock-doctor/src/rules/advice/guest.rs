@@ -2,6 +2,7 @@
 
 use super::wording::verify_source;
 use super::{Case, Draft, Place};
+use crate::rules::catalogue::Label;
 
 const SHUT_DOWN: &str = "sudo systemctl poweroff   # in the guest";
 /// Platforms whose hypervisor is somebody else's.
@@ -130,14 +131,25 @@ pub(super) fn kvm_clock(case: &Case) -> Option<Draft> {
     {
         return None;
     }
+    let mut commands = own(&[
+        "# libvirt, `virsh edit GUEST`, below <clock>:",
+        "<timer name='kvmclock' present='yes'/>",
+        "# QEMU alone: -cpu without -kvmclock, with -accel kvm",
+    ]);
+    if !is_qemu(case) {
+        commands.extend(own(&[
+            "# another monitor: show the guest KVM's CPUID leaves (0x40000000, and in 0x40000001 bits 0 and 3)",
+            "#   or, for a TSC with a known rate, leaf 0x15 (Intel; Linux 4.9 or later)",
+        ]));
+    }
+    let effect = match case.found(&[Label::RateRiskTicks]) {
+        true => "kvm-clock is the host's time, which loses no tick.",
+        false => "kvm-clock carries what changes in a pause or a migration.",
+    };
     Some(Draft {
-        why: case.so("kvm-clock carries what changes in a pause or a migration."),
+        why: case.so(effect),
         place: Place::Host,
-        commands: own(&[
-            "# libvirt, `virsh edit GUEST`, below <clock>:",
-            "<timer name='kvmclock' present='yes'/>",
-            "# QEMU alone: -cpu without -kvmclock, with -accel kvm",
-        ]),
+        commands,
         verify: [
             own(&["sudo dmesg | grep kvm-clock   # in the guest; must print lines"]),
             verify_source("kvm-clock, or tsc"),

@@ -4,6 +4,7 @@ use super::bootloader::{Family, family};
 use super::wording::verify_source;
 use super::{CURRENT, Case, Draft, Place};
 use crate::facts::Sign;
+use crate::log::event::Kind;
 use crate::rules::catalogue::Label;
 use crate::rules::finding::Basis;
 
@@ -147,17 +148,22 @@ pub(super) fn pre_boot_synchroniser(case: &Case) -> Option<Draft> {
     })
 }
 
-/// Not for guests, and not where the kernel turned it off.
+/// Not for guests, not without a PC's firmware, which has DMI tables, and not where the kernel turned it off.
 pub(super) fn enable_hpet(case: &Case) -> Option<Draft> {
-    if case.is_guest() || case.is_available("hpet") == Some(true) {
+    let no_firmware = case.facts.events().any(|event| event.kind == Kind::DmiAbsent);
+    if case.is_guest() || no_firmware || case.is_available("hpet") == Some(true) {
         return None;
     }
     Some(Draft {
-        why: case.so("an HPET is a better judge of the TSC than ticks or a 24-bit timer, and a better fallback."),
+        why: case
+            .so("an HPET loses no time, and judges the TSC better than ticks or a 24-bit timer."),
         commands: own(&[
             "sudo systemctl reboot --firmware-setup   # look for HPET, High Precision Event Timer",
         ]),
-        verify: own(&[&format!("cat {}   # must have hpet", CURRENT.replace("current", "available"))]),
+        verify: own(&[&format!(
+            "cat {}   # must have hpet",
+            CURRENT.replace("current", "available")
+        )]),
         ..Draft::default()
     })
 }

@@ -142,14 +142,12 @@ fn verify_rate() -> Vec<String> {
     ]
 }
 
-/// The rate that the kernel printed, where it measured one.
+/// The rate that the kernel printed, where it measured one. From 5.8 on (bd35c77e32e4).
 pub(super) fn early_khz(case: &Case) -> Option<Draft> {
-    if case
-        .facts
-        .command_line
-        .as_ref()
-        .is_some_and(|line| line.value.value("tsc_early_khz").is_some())
-    {
+    let line = case.facts.command_line.as_ref();
+    let is_set = line.is_some_and(|line| line.value.value("tsc_early_khz").is_some());
+    let has_it = case.kernel_since(5, 8, None);
+    if is_set || has_it == Some(false) {
         return None;
     }
     let measured = case.facts.events().rev().find_map(|event| match event.kind {
@@ -161,27 +159,34 @@ pub(super) fn early_khz(case: &Case) -> Option<Draft> {
         None => "tsc_early_khz=N".to_owned(),
     };
     let (mut place, mut commands) = bootloader::add(case, &word);
-    let mut caveats =
-        vec!["Stands in the documentation of 6.12; older kernels may lack it.".to_owned()];
+    let mut caveats = Vec::new();
+    if has_it.is_none() {
+        caveats.push("The kernel has to be 5.8 or later.".to_owned());
+    }
     if measured.is_none() {
         // N is no word of a command line.
         place = Place::Here;
         commands.insert(
             0,
-            "# N: the TSC's rate in kHz, as the vendor or `TSC freq recalibrated` states it"
-                .to_owned(),
+            match case.is_guest() {
+                true => "# N: the host's TSC rate in kHz: `dmesg | grep -i 'tsc.*mhz'` on the host",
+                false => {
+                    "# N: the TSC's rate in kHz, as the vendor or `TSC freq recalibrated` states it"
+                }
+            }
+            .to_owned(),
         );
     } else {
         caveats.push("The value is what the kernel measured against a timer: good to about 100 ppm; the vendor's is better.".to_owned());
     }
     Some(Draft {
         title: Some(format!("boot with {word}")),
-        why: case.so("the parameter states the right one until the firmware is mended."),
+        why: case.so("the parameter states the right rate until the firmware does."),
         place,
         commands,
         verify: verify_rate(),
         caveats,
-        basis: Basis { needs_kernel: true, ..Basis::default() },
+        basis: Basis { needs_kernel: has_it.is_none(), ..Basis::default() },
         ..Draft::default()
     })
 }

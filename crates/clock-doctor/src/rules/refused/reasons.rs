@@ -97,20 +97,21 @@ fn refused(reason: UnstableReason, text: &str, machine: &Machine) -> Finding {
         .source
         .as_deref()
         .is_some_and(|name| matches!(name, "hyperv_clocksource_tsc_page" | "kvm-clock" | "xen"));
-    if reason == UnstableReason::NotCalculated && machine.is_virtual {
+    if reason == UnstableReason::NotCalculated && !machine.is_physical {
         let finding = finding.forbid(&[Fix::TscReliable, Fix::TscNowatchdog]).detail(
-            "The guest has no timer to measure the rate against (PIT, HPET or PM timer), and its hypervisor states none.",
+            "The guest has no timer to measure the rate against (PIT, HPET or PM timer), and its hypervisor states none: \
+             neither by KVM's CPUID leaves, which would also give it kvm-clock, nor by CPUID leaf 0x15.",
         );
         return match stands_in {
             true => finding
                 .severity(Severity::Note)
                 .detail("The hypervisor's own clock is current: nothing is lost."),
-            false => finding.fix(&[Fix::KvmClock, Fix::Invtsc, Fix::TscEarlyKhz]),
+            false => finding.fix(&[Fix::KvmClock, Fix::TscEarlyKhz]),
         };
     }
     if reason == UnstableReason::NotCalibrated {
         let fixes: &[Fix] = match machine.is_virtual {
-            true => &[Fix::KvmClock, Fix::Invtsc, Fix::TscEarlyKhz],
+            true => &[Fix::KvmClock, Fix::TscEarlyKhz],
             false => &[Fix::BiosUpdate, Fix::TscEarlyKhz],
         };
         return finding

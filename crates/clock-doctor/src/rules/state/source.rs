@@ -6,6 +6,8 @@ use crate::log::event::{Event, Kind};
 /// Seconds after the start in which the kernel changes clocksource as a matter of course: the
 /// refined TSC is registered about a second after its devices.
 const BOOT_S: f64 = 10.0;
+/// The same where the kernel gave the TSC up already: devices and paravirtual clocks come at once.
+const DEVICES_S: f64 = 2.0;
 
 /// What is known of the current clocksource.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,7 +43,7 @@ pub(in crate::rules) fn gives_tsc_up(event: &Event) -> bool {
         Kind::Unstable { .. } | Kind::Warp { .. } | Kind::WarpRandom | Kind::SchedClockUnstable => {
             true
         }
-        Kind::ReadDelay { marks, .. } => *marks,
+        Kind::ReadDelay { name, marks, .. } => *marks && name.as_deref().is_none_or(is_tsc),
         _ => false,
     }
 }
@@ -90,14 +92,16 @@ fn by_log(facts: &Facts) -> Current {
     if is_cut(facts, &name) {
         return Current::default();
     }
-    if is_tsc(&name) {
-        if let Some(mark) = events[at + 1..].iter().find(|event| gives_tsc_up(event)) {
-            return Current { lost: Some(mark.evidence.clone()), ..Current::default() };
-        }
-    } else if is_early(facts, &events, at, &name) {
-        return Current { early: Some(name), ..Current::default() };
+    let lost = events[at + 1..].iter().find(|event| is_tsc(&name) && gives_tsc_up(event));
+    if let Some(mark) = lost {
+        return Current { lost: Some(mark.evidence.clone()), ..Current::default() };
     }
-    Current::known(&name, &events[at].evidence)
+    let Some(more) = settled(facts, &events, at, &name) else {
+        return Current { early: Some(name), ..Current::default() };
+    };
+    let mut current = Current::known(&name, &events[at].evidence);
+    current.evidence.extend(more.into_iter().cloned());
+    current
 }
 
 /// Whether the line is cut in the name: from 4.12 on that of Hyper-V's clocksources goes on
@@ -106,29 +110,42 @@ fn is_cut(facts: &Facts, name: &str) -> bool {
     name == "hyperv_clocksource" && facts.kernel().is_some_and(|kernel| kernel.at_least(4, 12))
 }
 
-/// Whether `events[at]`, which names the clocksource, stands so early in a log that may go on that
-/// it says nothing of the end.
-fn is_early(facts: &Facts, events: &[&Event], at: usize, name: &str) -> bool {
+/// What else shows that the clocksource of `events[at]` is that of the end; `None` where it stands so early in a log
+/// that may go on that it says nothing of the end.
+fn settled<'a>(
+    facts: &'a Facts,
+    events: &[&'a Event],
+    at: usize,
+    name: &str,
+) -> Option<Vec<&'a Evidence>> {
     let ticks = matches!(name, "refined-jiffies" | "jiffies");
     let stopgap = ticks || matches!(name, "hpet" | "acpi_pm");
     let line = facts.command_line.as_ref();
     let asked = line.is_some_and(|line| line.value.value("clocksource") == Some(name));
     if !stopgap || asked {
-        return false;
+        return Some(Vec::new());
     }
-    let end = events.iter().filter_map(|event| event.at).fold(0.0, f64::max);
-    match events[at].at {
-        Some(stamp) if end >= stamp + BOOT_S => return false,
-        Some(stamp) if stamp >= BOOT_S && !ticks => return false,
-        _ => {}
+    let begins = facts.log.as_ref().is_some_and(|log| log.begins_at_boot);
+    let given_up = events.iter().find(|event| gives_tsc_up(event)).map(|event| &event.evidence);
+    if let Some(stamp) = events[at].at {
+        let end = events.iter().filter_map(|event| event.at).fold(0.0, f64::max);
+        let last = facts.log.as_ref().and_then(|log| log.last.as_ref()).filter(|_| begins);
+        let goes_on = |seconds| last.filter(|(at, _)| *at >= stamp + seconds).map(|(_, line)| line);
+        if end >= stamp + BOOT_S || stamp >= BOOT_S && !ticks {
+            return Some(Vec::new());
+        } else if let Some(line) = goes_on(BOOT_S) {
+            return Some(vec![line]);
+        } else if let (true, Some(mark), Some(line)) = (ticks, given_up, goes_on(DEVICES_S)) {
+            return Some(vec![mark, line]);
+        }
     }
     let refused =
         line.is_some_and(|line| line.value.has("tsc=unstable") || line.value.has("notsc"));
     // Without tsc the devices are what is left, whenever it is; ticks never are where there is one.
-    let is_left = refused || events.iter().any(|event| gives_tsc_up(event));
-    let begins = facts.log.as_ref().is_some_and(|log| log.begins_at_boot);
+    let is_left = refused || given_up.is_some();
     let is_boot = events[at].at.is_some() || begins;
-    if ticks { is_boot } else { is_boot && !is_left }
+    let is_early = if ticks { is_boot } else { is_boot && !is_left };
+    (!is_early).then(Vec::new)
 }
 
 /// ARM's counter has no rival where it is registered.

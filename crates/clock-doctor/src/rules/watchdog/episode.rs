@@ -26,7 +26,7 @@ pub(crate) struct Count {
     pub mask: u64,
 }
 
-/// One decision of the watchdog on the TSC. What is `None` was not seen.
+/// One decision of the watchdog on a clocksource. What is `None` was not seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Episode {
     /// Its lines, in the order of the log.
@@ -57,7 +57,7 @@ pub(crate) struct Episode {
     pub cycles: Option<(u64, u64)>,
     /// The reference was slow to read: nanoseconds, and whether the line says that it marks.
     pub delay: Option<(u64, bool)>,
-    /// The name under which the TSC was watched (`tsc-early`), where a line says so.
+    /// The clocksource that was watched, where a line says so: `tsc`, `tsc-early`, or one that is not the TSC's.
     pub name: Option<String>,
     /// What was current, by the kernel's words.
     pub current: Option<(Option<String>, bool)>,
@@ -68,12 +68,22 @@ pub(crate) struct Episode {
 }
 
 impl Episode {
-    /// The watchdog gave the TSC up for how it counted.
+    /// It is about the TSC, which is never its own reference: with tsc=watchdog (6.3 and later) the kernel judges
+    /// hpet and acpi_pm by the TSC.
+    pub(crate) fn is_of_tsc(&self) -> bool {
+        let count = self.reference.as_ref().map(|count| &count.name);
+        let skewed = self.skewed.as_ref().map(|(_, name, _)| name);
+        let interval = self.reference_interval.as_ref().map(|(name, _)| name);
+        self.name.as_deref().is_none_or(is_tsc)
+            && !count.into_iter().chain(skewed).chain(interval).any(|name| is_tsc(name))
+    }
+
+    /// The watchdog gave the clocksource up for how it counted.
     pub(crate) fn is_skew(&self) -> bool {
         self.has_comparison() || (self.is_declared && self.delay.is_none())
     }
 
-    /// The watchdog gave the TSC up because the reference was slow to read.
+    /// The watchdog gave the clocksource up because the reference was slow to read.
     pub(crate) fn is_delay(&self) -> bool {
         let marks = self.delay.is_some_and(|(_, marks)| marks);
         marks || (self.delay.is_some() && self.is_declared && !self.has_comparison())
@@ -136,9 +146,10 @@ impl Episode {
                 self.named(name) && put(&mut self.watched_interval, *nsec)
             }
             Kind::CpuCycles { first, second } => put(&mut self.cycles, (*first, *second)),
-            Kind::ReadDelay { nsec, marks } => {
+            Kind::ReadDelay { name, nsec, marks } => {
                 // Harmless ones come in rows; the last one counts.
-                let replaces = self.delay.is_none_or(|(_, before)| !before);
+                let replaces = self.delay.is_none_or(|(_, before)| !before)
+                    && name.as_ref().is_none_or(|name| self.named(name));
                 if replaces {
                     self.delay = Some((*nsec, *marks));
                 }
@@ -146,15 +157,16 @@ impl Episode {
             }
             Kind::Current { name, is_other } => put(&mut self.current, (name.clone(), *is_other)),
             Kind::Unstable { reason: UnstableReason::Watchdog, .. } => {
-                !std::mem::replace(&mut self.is_declared, true)
+                self.is_of_tsc() && !std::mem::replace(&mut self.is_declared, true)
             }
             _ => false,
         }
     }
 
-    /// Whether the name is that of the TSC, and of no other than before; notes it.
+    /// Whether the name is that of no other clocksource than before; notes it.
     fn named(&mut self, name: &str) -> bool {
-        if !is_tsc(name) || self.name.as_deref().is_some_and(|before| before != name) {
+        let is_other = self.name.as_deref().is_some_and(|before| before != name);
+        if is_other || self.is_declared && !is_tsc(name) {
             return false;
         }
         self.name = Some(name.to_owned());
@@ -173,23 +185,18 @@ fn put<T: PartialEq>(place: &mut Option<T>, value: T) -> bool {
     }
 }
 
-/// Whether a line can be part of a decision on the TSC at all.
+/// Whether a line can be part of a decision at all.
 fn belongs(kind: &Kind) -> bool {
     match kind {
-        Kind::Marked { name, .. } | Kind::OldDelta { name, .. } | Kind::Skewed { name, .. } => {
-            is_tsc(name)
-        }
-        Kind::Reading { role: Role::Watched, name, .. } | Kind::WatchedInterval { name, .. } => {
-            is_tsc(name)
-        }
         Kind::Unstable { reason, .. } => *reason == UnstableReason::Watchdog,
-        Kind::Current { .. } => true,
+        Kind::Marked { .. } | Kind::Current { .. } => true,
         kind => kind.has_figures(),
     }
 }
 
-/// All decisions on the TSC that the log tells of, in its order. Delays without consequence are
-/// among them: see [`Episode::is_skew`] and [`Episode::is_delay`].
+/// All decisions that the log tells of, in its order, also those on other clocksources than the TSC:
+/// see [`Episode::is_of_tsc`]. Delays without consequence are among them: see [`Episode::is_skew`] and
+/// [`Episode::is_delay`].
 pub(crate) fn gather(facts: &Facts) -> Vec<Episode> {
     let mut episodes: Vec<Episode> = Vec::new();
     for event in facts.events() {

@@ -242,7 +242,11 @@ fn any_kind() -> impl Strategy<Value = Kind> {
         (any_name(), any_signed()).prop_map(|(name, nsec)| Kind::ReferenceInterval { name, nsec }),
         (any_name(), any_signed()).prop_map(|(name, nsec)| Kind::WatchedInterval { name, nsec }),
         (any_number(), any_number()).prop_map(|(first, second)| Kind::CpuCycles { first, second }),
-        (any_number(), any::<bool>()).prop_map(|(nsec, marks)| Kind::ReadDelay { nsec, marks }),
+        (any_number(), any::<bool>()).prop_map(|(nsec, marks)| Kind::ReadDelay {
+            name: None,
+            nsec,
+            marks
+        }),
         any_name().prop_map(Kind::Switched),
         any::<f64>().prop_map(|mhz| Kind::Refined { mhz }),
         Just(Kind::unstable("clocksource watchdog")),
