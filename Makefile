@@ -84,15 +84,16 @@ quick: setup-build ## formatting, lints, unit tests and examples: what a change 
 tidy: ## the rules of the house
 	$(CARGO) test --quiet --package clockscope --test tidy
 
-# Lists at its end what was skipped; with CI=1 a skip is a failure.
+# Lists at its end what has failed and what was skipped; with CI=1 a skip is a failure.
 COUNTING_SKIPS := scripts/counting-skips.sh $(TARGET)/skips
-test: setup ## build the release binary and run all tests
-	$(CARGO) build --release --package clockscope
-	@$(COUNTING_SKIPS) $(CARGO) test --workspace
+ALL_TESTS := $(CARGO) test --workspace --no-fail-fast
+test: setup ## build the release binaries, run all tests, and make packages
+	$(CARGO) build --release --package clockscope --package fastclock-c --package fastclock-preload
+	@$(COUNTING_SKIPS) sh -c '$(ALL_TESTS); code=$$?; packaging/test-build $(TARGET) || code=1; exit $$code'
 
 test-root: setup ## all tests as root, also those that are left out otherwise
 	[ "$$(id -u)" = 0 ] || export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER='sudo -E'; \
-		$(COUNTING_SKIPS) $(CARGO) test --workspace -- --include-ignored
+		$(COUNTING_SKIPS) $(ALL_TESTS) -- --include-ignored
 
 # `make test-vm BOOTS=hpet` boots that machine only, and so fails for the others.
 test-vm: setup-vm ## boot machines whose clock is slow (without KVM; minutes) and test what clockscope makes of them

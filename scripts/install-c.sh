@@ -32,7 +32,7 @@ if [ -z "${PREBUILT:-}" ] && command -v "$cargo" >/dev/null 2>&1; then
     }
 else
     # As under sudo, or in a package: what was built before.
-    built_file() { find "${CARGO_TARGET_DIR:-target}/release" -maxdepth 1 -name "$1" 2>/dev/null; }
+    built_file() { find "${CARGO_TARGET_DIR:-target}/release/" -maxdepth 1 -name "$1" 2>/dev/null; }
 fi
 shared=$(built_file 'libfastclock[.]so')
 static=$(built_file 'libfastclock[.]a')

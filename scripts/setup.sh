@@ -156,6 +156,10 @@ mandoc mandoc
 bash-completion -
 zsh zsh
 fish fish
+debhelper dh
+dpkg-dev dpkg-buildpackage
+rpm rpmbuild
+cpio cpio
 END
     [ "$1" = test ] && return
     cat <<'END'

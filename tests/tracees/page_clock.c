@@ -86,7 +86,7 @@ static void bound(const char *millis, long slack)
         for (int clock = 0; clock < 4; clock++) {
             int64_t before = by_syscall(clocks[clock].id), now = by_vdso(clocks[clock].id), after = by_syscall(clocks[clock].id);
             long off = before > now ? before - now : now > after ? now - after : 0;
-            if (after - before > 100000000) continue; // stepped, or held up
+            if (after < before || after - before > 100000000) continue; // stepped, or held up
             outside[clock] += off > slack;
             if (off > worst[clock]) worst[clock] = off;
         }

@@ -235,7 +235,9 @@ static void hog(void)
     sigprocmask(SIG_UNBLOCK, &alarm, NULL);
     setitimer(ITIMER_REAL, &every, NULL);
     SAY("ready\n");
-    long was_read = read(0, &byte, 1);
+    long was_read;
+    do was_read = read(0, &byte, 1);
+    while (was_read == 1 && byte != '\n');
     if (was_read != 1) {
         shared->gave_up = 1;
         SAY("result read gave %ld, errno %d\n", was_read, errno);

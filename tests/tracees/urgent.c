@@ -3,17 +3,20 @@
 //   blocked, pending   it is blocked; one has come and waits
 //   ignored, handled   nobody wants it; there was a handler, which no program executed later has
 //   sent               a neighbour sends one after the other, while it executes itself ten times
+//   maps               a neighbour sends one after the other, while it maps a file 2000 times to be executed
 //   filtered COMMAND   executes a command below a filter that kills whoever gives a signal to a thread
 //
 // Exact: only this program calls getppid, and each time it is executed.
 #define _GNU_SOURCE
 #include "say.h"
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -60,6 +63,15 @@ static void neighbour(pid_t program)
     _exit(0);
 }
 
+static void map(void)
+{
+    int file = open("/proc/self/exe", O_RDONLY);
+    REPEAT(2000) {
+        void *at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+        if (at == MAP_FAILED || munmap(at, 4096) != 0) _exit(82);
+    }
+}
+
 static int filtered(char **command)
 {
     struct sock_filter calls[] = {
@@ -80,14 +92,15 @@ int main(int count, char **words)
     if (count < 2) return 2;
     const char *how = words[1];
     if (!strcmp(how, "filtered")) return filtered(words + 2);
-    int is_sent = !strcmp(how, "sent");
+    int is_sent = !strcmp(how, "sent"), maps = !strcmp(how, "maps");
     if (count == 2) {
         pid_t program = getpid();
-        if (is_sent && fork() == 0) {
+        if ((is_sent || maps) && fork() == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             neighbour(program);
         }
         prepare(how);
+        if (maps) return map(), 0;
         execute(words[0], how, is_sent ? 10 : 1);
     }
     REPEAT(CALLS) syscall(SYS_getppid);

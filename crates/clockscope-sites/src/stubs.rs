@@ -179,7 +179,7 @@ struct Assembled {
     code: Vec<u8>,
     /// Offset of what stubs call.
     look: u64,
-    /// Offset of where a thread stands that has told.
+    /// Offset of where a thread stands that has told, or could not.
     told: u64,
     timing: timing::Shared,
 }
@@ -262,7 +262,7 @@ fn assemble() -> Result<Assembled, IcedError> {
 /// Gives the signal, if a tracer lives and the process may do what it likes. Keeps all but `r11`, which is the
 /// number again.
 fn tell(a: &mut CodeAssembler, at: Pointers, told: &mut CodeLabel) -> Result<(), IcedError> {
-    let [mut done, mut taken, mut untold] = [a.create_label(), a.create_label(), a.create_label()];
+    let [mut done, mut taken] = [a.create_label(), a.create_label()];
     a.mov(r11, qword_ptr(at.table))?;
     a.cmp(qword_ptr(r11 + 8 * i32::try_from(SEALED).expect("small")), 0)?;
     a.jne(done)?;
@@ -299,7 +299,7 @@ fn tell(a: &mut CodeAssembler, at: Pointers, told: &mut CodeLabel) -> Result<(),
     a.syscall()?;
     a.mov(r10, rdx)?;
     a.bt(qword_ptr(r10), NOTICE - 1)?;
-    a.jb(untold)?;
+    a.jb(*told)?;
     // getpid(2), gettid(2) and rt_tgsigqueueinfo(2).
     a.mov(eax, 39)?;
     a.syscall()?;
@@ -320,8 +320,6 @@ fn tell(a: &mut CodeAssembler, at: Pointers, told: &mut CodeLabel) -> Result<(),
     a.mov(eax, 297)?;
     a.syscall()?;
     a.set_label(told)?;
-    a.nop()?;
-    a.set_label(&mut untold)?;
     for (index, register) in (2..).zip(others) {
         a.mov(register, place(index))?;
     }
@@ -372,7 +370,8 @@ impl Stubs {
         (Self { base, size, used, own: head.own, times: head.times }, Write { at: base, bytes })
     }
 
-    /// Where a thread stands that has told that it is about to map a file.
+    /// Where a thread stands that has told that it is about to map a file, or that could not because it blocks the
+    /// signal: a tracer that moves a thread on blocks all.
     pub fn told_at(&self) -> u64 {
         self.base + assembled().told
     }
@@ -835,6 +834,10 @@ mod tests {
         );
         assert_eq!(code.iter().filter(|line| *line == "syscall").count(), 4, "{code:#?}");
         let told = usize::try_from(stubs.told_at() - BASE).expect("small");
-        assert_eq!(head.bytes[told - 2..=told], [0x0f, 0x05, 0x90], "right behind the last call");
+        assert_eq!(head.bytes[told - 2..told], [0x0f, 0x05], "right behind the last call");
+        // A thread that is moved on by its tracer finds all signals blocked.
+        let if_blocked = format!("jb {:016X}h", stubs.told_at());
+        let is_it = |line: &String| line.replace("short ", "") == if_blocked;
+        assert_eq!(code.iter().filter(|line| is_it(line)).count(), 1, "{if_blocked}: {code:#?}");
     }
 }

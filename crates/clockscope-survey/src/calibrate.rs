@@ -25,7 +25,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Starts it: it reads for this much CPU time in all, during `window`.
+    /// Starts it: it reads for this much CPU time in all, during `window`, and without a pause if it is ended later.
     pub(crate) fn start(calling: Loop, cpu: Duration, window: Duration) -> Option<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (send, receive) = std::sync::mpsc::channel();
@@ -79,6 +79,10 @@ fn read(calling: &Loop, cpu: Duration, window: Duration, stop: &AtomicBool) -> u
         while !stop.load(Ordering::Relaxed) && Instant::now() < until {
             thread::park_timeout(until.saturating_duration_since(Instant::now()));
         }
+    }
+    while !stop.load(Ordering::Relaxed) {
+        calling.run(READS);
+        reads += READS;
     }
     reads
 }

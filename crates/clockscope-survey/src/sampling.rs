@@ -29,6 +29,8 @@ const SAMPLES_OF_CALLS: f64 = 40.0;
 const PART: u32 = 5;
 /// Periods change after so many of them: a change costs a part of one.
 const PERIODS: u32 = 100;
+/// How much longer than asked for a survey goes on, at most, until reads of its own have been sampled often enough.
+const LONGER: Duration = Duration::from_secs(30);
 const SECOND: Duration = Duration::from_secs(1);
 /// `PROC_PID_INIT_INO` in include/linux/proc_ns.h (Linux 6.18).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -145,7 +147,20 @@ impl Survey {
         self.sampler.start().map_err(failed)?;
         let started = Instant::now();
         let measuring = self.start_measuring();
-        self.wait(started, tell).map_err(failed)?;
+        let mut until = duration;
+        loop {
+            self.wait(started, until, tell).map_err(failed)?;
+            // A busy host gives the threads that measure little time.
+            let places = self.sampler.places().map_err(failed)?;
+            let is_seen = |it: &Measuring| {
+                it.kind != Kind::Clocksource
+                    || self.cost(&places, (it.reader.tid, 1, it.kind, it.is_syscall)).is_some()
+            };
+            if measuring.iter().all(is_seen) || until > duration + LONGER {
+                break;
+            }
+            until = started.elapsed() + duration / PART;
+        }
         let readers: Vec<(i32, u64, Kind, bool)> = measuring
             .into_iter()
             .map(|Measuring { reader, kind, is_syscall }| {
@@ -191,14 +206,14 @@ impl Survey {
     }
 
     /// Waits until the time is over, and changes the periods meanwhile.
-    fn wait(&self, started: Instant, tell: &dyn Fn(Duration)) -> io::Result<()> {
+    fn wait(&self, started: Instant, until: Duration, tell: &dyn Fn(Duration)) -> io::Result<()> {
         let mean = mean_period_ns(self.options);
         let step = Duration::from_nanos(mean) * PERIODS;
         let mut random = RandomState::new().hash_one(mean) | 1;
         loop {
             let elapsed = started.elapsed();
             tell(elapsed);
-            let left = self.options.duration.saturating_sub(elapsed);
+            let left = until.saturating_sub(elapsed);
             if left.is_zero() {
                 return Ok(());
             }

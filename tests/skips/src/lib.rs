@@ -68,4 +68,52 @@ mod tests {
         assert!(!tried(&list, Some("1")).status.success());
         std::fs::remove_file(&list).unwrap();
     }
+
+    /// What libtest and cargo say of two failures, of a binary that was killed, and of a test that prints.
+    const TOLD: &str = "\
+     Running unittests src/lib.rs (target/debug/deps/one-1)
+test result: ok. 3 passed; 0 failed
+     Running tests/two/main.rs (target/debug/deps/two-2)
+failures:
+
+---- first stdout ----
+    failures:
+    indented
+failures:
+    first
+    deep::second
+
+test result: FAILED. 3 passed; 2 failed
+error: test failed, to rerun pass `-p two --test two`
+     Running tests/three.rs (target/debug/deps/three-3)
+error: test failed, to rerun pass `-p three --test three`
+failed: packaging/test-build: there is no package
+";
+
+    #[test]
+    fn all_failures_and_skips_are_said_at_the_end() {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/counting-skips.sh");
+        let folder = std::env::temp_dir().join(format!("failures-{}", std::process::id()));
+        let list = folder.join("skips");
+        let told = "printf %s \"$0\"; printf 'a::test\\tno perl\\n' >>\"$CLOCKSCOPE_SKIPS\"; exit 101";
+        let mut command = Command::new(script);
+        let output = command.arg(&list).args(["sh", "-c", told, TOLD]).output().unwrap();
+        assert_eq!(output.status.code(), Some(101), "{output:?}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        let end = said.strip_prefix(TOLD).expect("what is said while it runs");
+        let wanted = format!(
+            "skipped: a::test: no perl\n1 skipped\n\
+             failed: first (tests/two/main.rs)\n\
+             failed: deep::second (tests/two/main.rs)\n\
+             failed: test failed, to rerun pass `-p three --test three`\n\
+             failed: packaging/test-build: there is no package\n\
+             some tests failed; all they said is in {}.log\n",
+            list.display()
+        );
+        assert_eq!(end, wanted);
+        let output = Command::new(script).arg(&list).arg("true").output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "0 skipped\n");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

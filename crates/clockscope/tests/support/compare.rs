@@ -40,7 +40,7 @@ pub(crate) fn assert_counts(printed: &Printed, report: &Report) {
 #[track_caller]
 fn assert_syscalls(printed: &Printed, report: &Report) {
     for (name, calls) in &printed.syscalls {
-        assert_eq!(report.syscall(name, "calls"), *calls, "calls of {name}");
+        assert_eq!(report.syscall(name, "calls"), *calls, "calls of {name}\n{report:#?}");
     }
     // Code in the program does not always see them.
     let errors = printed.errors.iter().filter(|(name, _)| report.knows_errors(name));

@@ -1,7 +1,7 @@
 //! A program that answers lines: the servers of `attach_server.c` and its kin.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -65,8 +65,7 @@ impl Conversation {
     #[track_caller]
     pub(crate) fn say(&mut self, line: &str) {
         let input = self.input.as_mut().expect("its input is open");
-        let sent = writeln!(input, "{line}").and_then(|()| input.flush());
-        if let Err(error) = sent {
+        if let Err(error) = send_line(input, line) {
             let said: Vec<String> = self.lines.try_iter().collect();
             panic!("nobody reads `{line}`: {error}; {} {said:?}", self.state());
         }
@@ -182,6 +181,11 @@ impl Drop for Conversation {
             let _ = self.child.wait();
         }
     }
+}
+
+/// Sends a line in one write: the program may answer, or end, as soon as it has read a part of it.
+pub(crate) fn send_line(input: &mut impl Write, line: &str) -> io::Result<()> {
+    input.write_all(format!("{line}\n").as_bytes())
 }
 
 /// What the servers answer to `sum NUMBER`.

@@ -2,12 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::support::builds::{self, Link};
+use crate::support::conversation::send_line;
 use crate::support::running::{clockscope, finish};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -80,7 +81,7 @@ fn started(program: &Path) -> Child {
 }
 
 fn end(mut child: Child) {
-    writeln!(child.stdin.take().expect("is piped"), "end").expect("tell the target");
+    send_line(child.stdin.as_mut().expect("is piped"), "end").expect("tell the target");
     child.wait().expect("wait for the target");
 }
 

@@ -1,11 +1,12 @@
 //! `clockscope trace -p`: a process that runs already is counted exactly and is left as it was.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::support::attaching::{Image, assert_nothing_piles_up, mappings};
 use crate::support::builds::{self, Link};
+use crate::support::conversation::send_line;
 use crate::support::running::{Report, clockscope, finish};
 use crate::support::{installed_or_skip, is_root_or_skip};
 use tempfile::TempDir;
@@ -47,7 +48,7 @@ impl Target {
     }
 
     fn tell(&mut self, command: &str) {
-        writeln!(self.commands, "{command}").expect("tell the target");
+        send_line(&mut self.commands, command).expect("tell the target");
         assert_eq!(self.answer(), format!("done {command}"));
     }
 
@@ -66,7 +67,7 @@ impl Target {
 
     /// Ends it, and checks that it ends well.
     fn end(mut self) {
-        writeln!(self.commands, "end").expect("tell the target");
+        send_line(&mut self.commands, "end").expect("tell the target");
         assert_eq!(self.child.wait().expect("wait for the target").code(), Some(7));
     }
 }

@@ -195,6 +195,16 @@ fn of_programs_that_others_send_the_signal_of_the_launch() {
     }
 }
 
+/// A thread that is moved out of the code that tells of a file has all signals blocked meanwhile.
+#[test]
+fn of_a_program_that_others_send_that_signal_while_it_maps_files() {
+    let Some(program) = builds::c("urgent", Link::Dynamic) else { return };
+    let traced = trace(&["--via", "sites"], &words![program, "maps"]);
+    assert_eq!(traced.code(), 0, "{traced:?}");
+    let report = traced.report();
+    assert!(!reasons_contain(&report, "loaded unseen"), "{report:?}");
+}
+
 /// The filter kills whoever gives the signal of the launch.
 #[test]
 fn below_a_filter_that_the_tracer_has_too() {
