@@ -72,7 +72,8 @@ static void impose(const char *name)
     else if (strncmp(name, "stack=", 6) == 0) limit(RLIMIT_STACK, strtoul(name + 6, NULL, 10) << 10);
     else if (strcmp(name, "write-or-execute") == 0) {
         if (prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) != 0) exit(77); // before Linux 6.3
-    } else if (strncmp(name, "kib=", 4) == 0) limit(RLIMIT_AS, strtoul(name + 4, NULL, 10) << 10);
+    } else if (strncmp(name, "data=", 5) == 0) limit(RLIMIT_DATA, strtoul(name + 5, NULL, 10) << 10);
+    else if (strncmp(name, "kib=", 4) == 0) limit(RLIMIT_AS, strtoul(name + 4, NULL, 10) << 10);
     else if (strcmp(name, "stdout-only") == 0) {
         syscall(SYS_close_range, 2, ~0U, 0);
         close(0);

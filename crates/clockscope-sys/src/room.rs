@@ -6,7 +6,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// What the deepest path needs, in bytes, with a margin; measured in a build without optimisation.
 const STACK: u64 = 512 << 10;
-/// The same for all memory that is mapped, threads' stacks and libraries among it.
+/// The same for all memory that is mapped, threads' stacks and libraries among it; and for what of it is private and
+/// writable (`RLIMIT_DATA`, since Linux 4.7).
 const ADDRESSES: u64 = 64 << 20;
 
 /// What it lacks and how that is mended, if it does.
@@ -14,6 +15,7 @@ pub fn lacks() -> Option<String> {
     let all = [
         (Resource::Stack, STACK, "stack", "ulimit -s"),
         (Resource::As, ADDRESSES, "address space", "ulimit -v"),
+        (Resource::Data, ADDRESSES, "data segment", "ulimit -d"),
     ];
     all.into_iter().find_map(|(resource, needed, what, set_by)| {
         let limit = getrlimit(resource).current.filter(|limit| *limit < needed)?;

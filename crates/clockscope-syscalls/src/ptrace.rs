@@ -18,6 +18,13 @@ struct Pending {
     since: Instant,
 }
 
+impl Pending {
+    /// How long it takes already.
+    fn nanos(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_nanos()).expect("no call takes 584 years")
+    }
+}
+
 /// The counts so far.
 #[derive(Debug)]
 pub struct PtraceCounter {
@@ -70,8 +77,7 @@ impl PtraceCounter {
 
     fn leave(&mut self, thread: i32, is_error: bool) {
         let Some(pending) = self.pending.remove(&thread) else { return };
-        let nanos = u64::try_from(pending.since.elapsed().as_nanos());
-        let nanos = nanos.expect("no call takes 584 years");
+        let nanos = pending.nanos();
         let row = self.row(pending.key);
         row.timed += 1;
         row.errors += u64::from(is_error);
@@ -85,9 +91,16 @@ impl PtraceCounter {
         self.rows.entry(key).or_insert_with(|| SyscallTally::new(pid, tid, abi, number))
     }
 
-    /// The counts so far, by process, thread, ABI and number.
+    /// The counts so far, by process, thread, ABI and number. A call that has not ended has its time until now.
     pub fn read(&self) -> Vec<SyscallTally> {
-        let mut rows: Vec<SyscallTally> = self.rows.values().cloned().collect();
+        let mut rows = self.rows.clone();
+        for pending in self.pending.values() {
+            if let Some(row) = rows.get_mut(&pending.key) {
+                row.timed += 1;
+                row.time_ns = row.time_ns.saturating_add(pending.nanos());
+            }
+        }
+        let mut rows: Vec<SyscallTally> = rows.into_values().collect();
         rows.sort_unstable_by_key(SyscallTally::place);
         rows
     }
@@ -116,5 +129,19 @@ mod tests {
         assert_eq!((rows[0].calls, rows[0].timed, rows[0].errors), (1, 1, 1));
         assert_eq!((rows[1].calls, rows[1].timed, rows[1].errors), (1, 0, 0));
         assert_eq!(rows[0].histogram.iter().map(|(_, count)| count).sum::<u64>(), 1);
+    }
+
+    #[test]
+    fn a_call_that_has_not_ended_has_the_time_until_now() {
+        let mut counter = PtraceCounter::new(Breakdown::Total, 1);
+        counter.begun(10, 11, 35);
+        counter.leave(11, false);
+        counter.begun(10, 12, 35);
+        let early = counter.read().remove(0);
+        let late = counter.read().remove(0);
+        assert_eq!((early.calls, early.timed, late.timed), (2, 2, 2));
+        assert!(early.time_ns < late.time_ns, "{early:?} {late:?}");
+        counter.leave(12, false);
+        assert_eq!(counter.read()[0].timed, 2);
     }
 }

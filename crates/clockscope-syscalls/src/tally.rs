@@ -31,7 +31,7 @@ pub struct SyscallTally {
     pub number: u32,
     /// Calls made, those that never return (`exit`, a killed `read`) included.
     pub calls: u64,
-    /// Calls that returned and were timed: `time_ns` is theirs.
+    /// Calls that returned and were timed, and by ptrace those that have not ended: `time_ns` is theirs.
     pub timed: u64,
     /// Calls that returned -4095 to -1.
     pub errors: u64,

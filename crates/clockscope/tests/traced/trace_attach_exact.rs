@@ -248,6 +248,20 @@ fn the_duration_ends_it() {
     server.ends_well();
 }
 
+/// It waits for its next line when counting ends.
+#[test]
+fn the_time_of_a_call_that_has_not_ended_is_in_its_average() {
+    let Some(mut server) = c_server(2) else { return };
+    let attachment = Attachment::to(&[server.pid()], &["--via", "ptrace"]);
+    server.check_an_answer(1);
+    let report = attachment.detach().report();
+    let [calls, total, average] =
+        ["calls", "time_total_ns", "time_avg_ps"].map(|what| report.syscall("read", what));
+    let by_calls = calls * average / 1000;
+    assert!(calls > 1 && total.abs_diff(by_calls) <= calls, "{calls} {total} {by_calls}");
+    server.ends_well();
+}
+
 #[test]
 fn the_end_of_the_process_ends_it() {
     let Some(mut server) = c_server(3) else { return };

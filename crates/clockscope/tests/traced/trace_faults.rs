@@ -317,6 +317,7 @@ fn without_room_for_itself_clockscope_says_so_in_one_line() {
     for (limit, words) in [
         ("stack=64", "clockscope: the stack is limited to 64 KiB (ulimit -s); "),
         ("kib=60000", "clockscope: the address space is limited to 60000 KiB (ulimit -v); "),
+        ("data=2000", "clockscope: the data segment is limited to 2000 KiB (ulimit -d); "),
     ] {
         for subcommand in [&["trace"][..], &["run", "--clock", "kernel"], &["--version"]] {
             let subcommand: Vec<OsString> = subcommand.iter().map(OsString::from).collect();
