@@ -95,7 +95,8 @@ failed: packaging/test-build: there is no package
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/counting-skips.sh");
         let folder = std::env::temp_dir().join(format!("failures-{}", std::process::id()));
         let list = folder.join("skips");
-        let told = "printf %s \"$0\"; printf 'a::test\\tno perl\\n' >>\"$CLOCKSCOPE_SKIPS\"; exit 101";
+        let told =
+            "printf %s \"$0\"; printf 'a::test\\tno perl\\n' >>\"$CLOCKSCOPE_SKIPS\"; exit 101";
         let mut command = Command::new(script);
         let output = command.arg(&list).args(["sh", "-c", told, TOLD]).output().unwrap();
         assert_eq!(output.status.code(), Some(101), "{output:?}");

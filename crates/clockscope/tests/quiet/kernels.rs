@@ -139,8 +139,16 @@ impl Sums {
         if cannot_read_the_vdso(boot, step) {
             make_system_calls(&mut printed);
         }
+        let getres = ("clock_getres".to_owned(), "CLOCK_MONOTONIC".to_owned());
+        let left: &[&str] = if leaves_getres_out(boot, &report) {
+            printed.vdso.remove(&getres);
+            &["calls of clock_getres are not counted: it has no place for a jump that is safe for \
+               suspended contexts"]
+        } else {
+            &[]
+        };
         assert_counts(&printed, &report);
-        assert_eq!(report.reasons("vdso"), [""; 0], "{} {step}", boot.name);
+        assert_eq!(report.reasons("vdso"), left, "{} {step}", boot.name);
         self.steps += 1;
         for (key, calls) in &printed.vdso {
             self.made += calls;
@@ -153,6 +161,13 @@ impl Sums {
             }
         }
     }
+}
+
+/// Whether the program was attached to where `clock_getres` begins with short instructions that cannot be undone, far from
+/// any padding.
+fn leaves_getres_out(boot: &Boot, report: &Report) -> bool {
+    let is_attached = report.field("attached").as_array().is_some_and(|all| !all.is_empty());
+    is_attached && boot.name == "x86_64-5.10"
 }
 
 /// Whether the C library of a step's program finds no function in the vDSO: musl to 1.2.5 wants `DT_HASH`, which arm64 kernels
@@ -279,6 +294,37 @@ fn the_commands_and_their_documentation_hold_on_arm64() {
         let passed = said.lines().filter(|line| line.ends_with(" ... ok")).count();
         println!("\n{}: {seconds} s, {passed} tests of the command passed", boot.name);
         assert_no_fault_of_the_kernel(&boot);
+    }
+}
+
+/// After each attachment the functions are as before. In the padding between them jumps stay.
+#[test]
+#[ignore = "looks at virtual machines: make test-kernels"]
+fn functions_are_restored_on_every_kernel() {
+    let Some(results) = results() else { return };
+    for (boot, _) in booted(&results, "") {
+        for server in SERVERS.iter().filter(|server| !lacks_table(&boot, server)) {
+            let read = |which: &str| {
+                let path = boot.out.join(format!("{server}-vdso-{which}"));
+                std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+            };
+            let before = read("before");
+            let image = vdso_reader::Image::parse(&before).expect("a vDSO");
+            for after in ["1", "2", "3"].map(read) {
+                for symbol in image.functions() {
+                    let from = usize::try_from(symbol.offset).expect("fits");
+                    let size = usize::try_from(symbol.size).expect("fits");
+                    // `int3` behind the last `ret` is padding that the symbol covers.
+                    let code = &before[from..from + size];
+                    let last = code.iter().rposition(|byte| *byte != 0xcc).expect("has code");
+                    let now = &after[from..=from + last];
+                    let name = &symbol.name;
+                    assert_eq!(&code[..=last], now, "{} {server} {name}", boot.name);
+                }
+                let changed = before.iter().zip(&after).filter(|(one, two)| one != two).count();
+                assert!(changed <= 40 && before.len() == after.len(), "{} {changed}", boot.name);
+            }
+        }
     }
 }
 

@@ -21,15 +21,15 @@ const SHORT: usize = 2;
 /// Registers that a clock function may change and that pass no argument.
 const SCRATCH: [Register; 3] = [Register::RAX, Register::R10, Register::R11];
 
-/// Padding where near jumps can stand: address, and bytes that are left.
+/// Padding where jumps can stand: address, and bytes that are left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Padding(Vec<(u64, usize)>);
+pub(crate) struct Padding(Vec<Run>);
 
 impl Padding {
     /// The padding between the functions of an image: no-operations behind an instruction that never goes on to
     /// them, and to which nothing branches.
     pub(crate) fn of(text: Text<'_>) -> Self {
-        let mut runs: Vec<(u64, usize)> = Vec::new();
+        let mut runs: Vec<Run> = Vec::new();
         let mut targets = Vec::new();
         let mut ended_at = None;
         for instruction in instructions(text) {
@@ -47,17 +47,36 @@ impl Padding {
         Self(runs)
     }
 
-    /// Where a near jump can stand that a short one at `from` reaches.
-    fn near(&self, from: u64) -> Option<usize> {
-        self.0.iter().position(|(at, left)| *left >= JUMP && short(from, *at).is_some())
+    /// Where jumps can stand that lead on from a short one at `from`: a near jump, or a short one to a near one. The
+    /// near one is the first.
+    fn way(&self, from: u64) -> Option<Vec<Place>> {
+        let reached = |from, least| {
+            let all = self.0.iter().enumerate();
+            let reached =
+                move |(_, (at, left)): &(usize, &Run)| *left >= least && short(from, *at).is_some();
+            all.filter(reached).map(|(run, (at, _))| Place { run, at: *at })
+        };
+        let near = |from| reached(from, JUMP).next();
+        near(from)
+            .map(|near| vec![near])
+            .or_else(|| reached(from, SHORT).find_map(|hop| Some(vec![near(hop.at)?, hop])))
     }
 
-    fn take(&mut self, index: usize) -> Option<u64> {
-        let (at, left) = self.0.get_mut(index)?;
-        let taken = *at;
-        (*at, *left) = (*at + JUMP as u64, *left - JUMP);
-        Some(taken)
+    fn take(&mut self, place: Place, bytes: usize) {
+        if let Some((at, left)) = self.0.get_mut(place.run) {
+            (*at, *left) = (*at + bytes as u64, *left - bytes);
+        }
     }
+}
+
+/// Address of padding, and bytes of it.
+type Run = (u64, usize);
+
+/// A place in the padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    run: usize,
+    at: u64,
 }
 
 /// Finds out how the function at `start`, of `size` bytes, is sent to `target`.
@@ -72,10 +91,10 @@ pub(crate) fn redirect(
     target: u64,
     trampoline: u64,
 ) -> Result<Redirected, NotMovable> {
-    let (displaced, slot) = displaced(text, padding, start, size)?;
+    let (displaced, way) = displaced(text, padding, start, size)?;
     let (last, before) = displaced.split_last().ok_or(NotMovable::TooShort)?;
     let at = last.ip();
-    let length = if slot.is_some() { SHORT } else { JUMP };
+    let length = if way.is_empty() { JUMP } else { SHORT };
     if is_jumped_into(text, start, at + length as u64) {
         return Err(NotMovable::JumpedInto);
     }
@@ -89,14 +108,18 @@ pub(crate) fn redirect(
         let original = slice(text, at, jump.len()).ok_or(NotMovable::TooShort)?.to_vec();
         Ok(Change { at, original, jump, stays })
     };
-    let near = |from| jump(from, enters).map(Vec::from).ok_or(NotMovable::TooFar);
-    let changes = match slot.and_then(|index| padding.take(index)) {
-        Some(slot) => {
-            let short = short(at, slot).ok_or(NotMovable::NoPlace)?;
-            vec![change(slot, near(slot)?, true)?, change(at, short.to_vec(), false)?]
+    let mut changes = Vec::new();
+    let mut to = enters;
+    for (index, from) in way.iter().map(|place| place.at).chain([at]).enumerate() {
+        let near = || jump(from, to).map(Vec::from).ok_or(NotMovable::TooFar);
+        let short = || short(from, to).map(Vec::from).ok_or(NotMovable::NoPlace);
+        let bytes = if index == 0 { near()? } else { short()? };
+        if let Some(place) = way.get(index) {
+            padding.take(*place, bytes.len());
         }
-        None => vec![change(at, near(at)?, false)?],
-    };
+        changes.push(change(from, bytes, from != at)?);
+        to = from;
+    }
     Ok(Redirected { changes, trampoline, code, undo })
 }
 
@@ -141,14 +164,14 @@ fn instructions(text: Text<'_>) -> impl Iterator<Item = Instruction> + '_ {
     })
 }
 
-/// The first instructions of a function up to the one that the jump stands in, and, for a short one, which padding
-/// it goes to. A near jump is preferred: nothing of it stays after detaching.
+/// The first instructions of a function up to the one that the jump stands in, and, for a short one, its way through
+/// the padding. A near jump is preferred: nothing of it stays after detaching.
 fn displaced(
     text: Text<'_>,
     padding: &Padding,
     start: u64,
     size: u64,
-) -> Result<(Vec<Instruction>, Option<usize>), NotMovable> {
+) -> Result<(Vec<Instruction>, Vec<Place>), NotMovable> {
     let length = usize::try_from(size).map_err(|_| NotMovable::TooShort)?;
     let code = slice(text, start, length).ok_or(NotMovable::TooShort)?;
     let mut instructions: Vec<Instruction> = Vec::new();
@@ -162,19 +185,18 @@ fn displaced(
             return Err(NotMovable::Instruction(instruction.to_string()));
         }
         if may_move && length >= JUMP {
-            return Ok((instructions, None));
+            return Ok((instructions, Vec::new()));
         }
         if may_move && length >= SHORT && first_short.is_none() {
-            let slot = padding.near(at);
-            first_short = slot.map(|slot| (instructions.len(), slot));
+            first_short = padding.way(at).map(|way| (instructions.len(), way));
         }
         if !is_undone {
             break;
         }
     }
-    let (count, slot) = first_short.ok_or(NotMovable::NoPlace)?;
+    let (count, way) = first_short.ok_or(NotMovable::NoPlace)?;
     instructions.truncate(count);
-    Ok((instructions, Some(slot)))
+    Ok((instructions, way))
 }
 
 fn may_move(instruction: &Instruction) -> bool {
@@ -283,14 +305,18 @@ mod tests {
         let last = redirected.changes.last().unwrap();
         let enters = match redirected.changes.as_slice() {
             [only] => target(only).unwrap(),
-            [padding, short] => {
-                assert!(padding.stays && !short.stays);
-                let distance = i64::from(short.jump[1].cast_signed());
-                assert_eq!(short.jump[0], 0xeb);
-                assert_eq!((last.at + 2).wrapping_add_signed(distance), padding.at);
-                target(padding).unwrap()
+            [near, shorts @ ..] => {
+                let mut to = near.at;
+                for short in shorts {
+                    let distance = i64::from(short.jump[1].cast_signed());
+                    assert_eq!((short.jump[0], short.jump.len()), (0xeb, 2));
+                    assert_eq!((short.at + 2).wrapping_add_signed(distance), to);
+                    to = short.at;
+                }
+                assert!(near.stays && !last.stays && shorts.len() < 3);
+                target(near).unwrap()
             }
-            other => panic!("{other:?}"),
+            [] => panic!("no jump"),
         };
         if redirected.undo.is_empty() {
             return (Vec::new(), enters);
@@ -371,11 +397,7 @@ mod tests {
                 include_bytes!("../../../../../../fixtures/vdso/x86_64-5.10.so"),
                 &["__vdso_clock_getres"],
             ),
-            (
-                "6.1",
-                include_bytes!("../../../../../../fixtures/vdso/x86_64-6.1.so"),
-                &["__vdso_clock_getres"],
-            ),
+            ("6.1", include_bytes!("../../../../../../fixtures/vdso/x86_64-6.1.so"), &[]),
             (
                 "6.12",
                 include_bytes!("../../../../../../fixtures/vdso/x86_64-6.12.so"),
@@ -453,9 +475,27 @@ mod tests {
         let bytes = hex("c3 90 90 90 90 90 90 90 90 90 90 90");
         let text = Text { bytes: &bytes, base: BASE, code: &[(0, 12)], is_guarded: false };
         let mut padding = Padding::of(text);
-        let mut next = || padding.near(BASE).and_then(|index| padding.take(index));
+        let mut next = || {
+            let way = padding.way(BASE)?;
+            padding.take(way[0], JUMP);
+            Some(way[0].at)
+        };
         assert_eq!([next(), next(), next()], [Some(BASE + 1), Some(BASE + 6), None]);
-        assert_eq!(Padding::of(text).near(BASE + 200), None, "too far for a short jump");
+        assert_eq!(Padding::of(text).way(BASE + 200), None, "too far for a short jump");
+    }
+
+    #[test]
+    fn two_bytes_of_padding_are_half_way_to_padding_further_away() {
+        // cmp edi, 15; ja; ret; padding of two bytes, a hundred bytes of code, and padding of five
+        let mut bytes = hex("83 ff 0f 77 00 c3 66 90");
+        bytes.extend(hex("31 c0").repeat(62));
+        bytes.extend(hex("c3 0f 1f 44 00 00"));
+        let redirected = redirect_at(&bytes, 6).unwrap();
+        let ats: Vec<u64> = redirected.changes.iter().map(|change| change.at - BASE).collect();
+        assert_eq!(ats, [133, 6, 0]);
+        let stays: Vec<bool> = redirected.changes.iter().map(|change| change.stays).collect();
+        assert_eq!(stays, [true, true, false]);
+        assert_eq!(followed(&redirected), (vec![], IMAGE));
     }
 
     #[test]
