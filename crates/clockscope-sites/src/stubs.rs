@@ -442,8 +442,7 @@ impl Stubs {
         let (before, itself) = site.original.split_at_checked(at_syscall)?;
         moved(before, site.is_plain, site.window.wrapping_add(bias), at, code)?;
         let here = |code: &Vec<u8>| at + (code.len() - begin) as u64;
-        let number = site.number.and_then(|number| usize::try_from(number).ok());
-        let number = number.filter(|number| *number < NUMBERS);
+        let number = site.number.and_then(word_of);
         let sees_errors = number.is_some() && site.sees_errors();
         let kind = if sees_errors { SEEN } else { UNSEEN };
         code.extend(KEEP);
@@ -452,7 +451,7 @@ impl Stubs {
         code.extend(IF_OWN);
         let if_not = code.len();
         code.push(0);
-        increment(number, &[], kind * PART, code);
+        increment(number, &[], kind * PART, code)?;
         let counted = here(code);
         if site.number.is_none_or(|number| LOOKED_AT.contains(&number)) {
             code.extend(LOOK);
@@ -476,7 +475,7 @@ impl Stubs {
         code[if_not] = short(code.len() - if_not - 1)?;
         code.extend(SHARD);
         code.extend(near(here(code) + 4, self.base)?);
-        increment(number, &[LOCK], kind * SHARDS * PART, code);
+        increment(number, &[LOCK], kind * SHARDS * PART, code)?;
         code.extend(jump(here(code), counted)?);
         if let (Some(behind), true) = (&site.behind, sees_errors) {
             let begin = here(code);
@@ -490,7 +489,7 @@ impl Stubs {
             code[to_errors] = short(code.len() - to_errors - 1)?;
             code.extend(SHARD);
             code.extend(near(here(code) + 4, self.base)?);
-            increment(number, &[LOCK], ERRORS * SHARDS * PART, code);
+            increment(number, &[LOCK], ERRORS * SHARDS * PART, code)?;
             let goes_on = at + (to_errors + 1 - begin) as u64;
             code.extend(jump(here(code), goes_on)?);
         }
@@ -551,13 +550,24 @@ const IF_ERROR: &[u8] = &[0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0x73];
 /// The same of `r11`.
 const IF_KEPT_ERROR: &[u8] = &[0x49, 0x81, 0xfb, 0x01, 0xf0, 0xff, 0xff, 0x73];
 
-/// Adds one to the word of a number, or of that in `r11`, at some distance from `rcx`.
-fn increment(number: Option<usize>, prefix: &[u8], distance: usize, code: &mut Vec<u8>) {
-    let put = |code: &mut Vec<u8>, instruction: &[u8], number: usize| {
-        let word = u32::try_from(distance + 8 * number).expect("smaller than the table");
+/// The word of a number that has one of its own.
+fn word_of(number: u32) -> Option<usize> {
+    usize::try_from(number).ok().filter(|number| *number < NUMBERS)
+}
+
+/// Adds one to the word of a number, or of that in `r11`, at some distance from `rcx`. `None`: it would be another's.
+fn increment(
+    number: Option<usize>,
+    prefix: &[u8],
+    distance: usize,
+    code: &mut Vec<u8>,
+) -> Option<()> {
+    let put = |code: &mut Vec<u8>, instruction: &[u8], word: usize| {
+        let word = u32::try_from(distance + 8 * word).ok().filter(|_| word <= OTHERS)?;
         code.extend(prefix);
         code.extend(instruction);
         code.extend(word.to_le_bytes());
+        Some(())
     };
     // inc qword [rcx+word]
     const FIXED: &[u8] = &[0x48, 0xff, 0x81];
@@ -566,14 +576,12 @@ fn increment(number: Option<usize>, prefix: &[u8], distance: usize, code: &mut V
     }
     // inc qword [rcx+r11*8+distance]
     const ANY: &[u8] = &[0x4a, 0xff, 0x84, 0xd9];
-    let length = |instruction: &[u8]| {
-        u8::try_from(prefix.len() + instruction.len() + 4).expect("an instruction")
-    };
+    let length = |instruction: &[u8]| u8::try_from(prefix.len() + instruction.len() + 4).ok();
     // cmp r11, 500; jae others
-    code.extend([0x49, 0x81, 0xfb, 0xf4, 1, 0, 0, 0x73, length(ANY) + 2]);
-    put(code, ANY, 0);
-    code.extend([0xeb, length(FIXED)]);
-    put(code, FIXED, OTHERS);
+    code.extend([0x49, 0x81, 0xfb, 0xf4, 1, 0, 0, 0x73, length(ANY)? + 2]);
+    put(code, ANY, 0)?;
+    code.extend([0xeb, length(FIXED)?]);
+    put(code, FIXED, OTHERS)
 }
 
 /// `lea rcx, [rip+5]` and a jump without the distance.
@@ -612,7 +620,7 @@ fn moved(bytes: &[u8], is_plain: bool, from: u64, to: u64, code: &mut Vec<u8>) -
 
 #[cfg(test)]
 mod tests {
-    use iced_x86::{Formatter as _, NasmFormatter};
+    use iced_x86::{Formatter as _, Mnemonic, NasmFormatter, Register};
 
     use super::*;
     use crate::find::Behind;
@@ -765,6 +773,69 @@ mod tests {
         (site.behind, site.number) = (Some(behind), Some(57));
         let (code, _) = stub_of(timed, site, 0x40_0000);
         assert!(!code.iter().any(|line| line == "clc"), "{code:#?}");
+    }
+
+    /// All of 2^32, by their classes: each is counted in its own word, or in that of the others, and no other word of the
+    /// table is added to.
+    #[test]
+    fn every_number_is_in_the_table_or_one_of_the_others() {
+        let classes = [
+            0,
+            1,
+            110,
+            498,
+            499,
+            500,
+            501,
+            502,
+            503,
+            504,
+            511,
+            512,
+            513,
+            600,
+            0x1fff,
+            0x2000,
+            0xffff,
+            0x1_0000,
+            0x3fff_ffff,
+            0x4000_0000,
+            0x4000_01f4,
+            0x7fff_ffff,
+            0x8000_0000,
+            0xffff_fe0c,
+            0xffff_fffe,
+            0xffff_ffff,
+        ];
+        let compare = [0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff];
+        for (number, times) in classes.iter().flat_map(|number| [(*number, false), (*number, true)])
+        {
+            let mut original = vec![0xb8];
+            original.extend(u32::to_le_bytes(number));
+            original.extend([0x0f, 0x05]);
+            let mut site = site(&original, 5, Some(number), true);
+            let behind = compare.to_vec();
+            site.behind =
+                Some(Behind { displaced: 6, is_plain: true, wants_flags: false, original: behind });
+            let (mut stubs, _) = Stubs::new(BASE, 1 << 20, Head { times, ..HEAD });
+            let (code, _) = stubs.add(&[site], 0).expect("room");
+            let code = Decoder::with_ip(64, &code.bytes, code.at, DecoderOptions::NONE);
+            let counts = code.into_iter().filter(|one| one.mnemonic() == Mnemonic::Inc);
+            let mut words = Vec::new();
+            for one in counts {
+                assert_eq!(one.memory_base(), Register::RCX, "{number:#x}");
+                let distance = usize::try_from(one.memory_displacement64()).expect("small");
+                let parts = KINDS * SHARDS * PART;
+                assert!(distance < parts, "{number:#x} {distance:#x}");
+                let is_any = one.memory_index() == Register::R11;
+                assert!(is_any || one.memory_index() == Register::None, "{number:#x}");
+                words.push(if is_any { 0 } else { distance % PART / 8 });
+            }
+            let wanted = usize::try_from(number).expect("fits");
+            let allowed = if wanted < NUMBERS { vec![wanted] } else { vec![0, OTHERS] };
+            assert!(words.iter().all(|word| allowed.contains(word)), "{number:#x} {words:?}");
+            assert!(words.len() >= 2, "{number:#x} {words:?}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use iced_x86::code_asm::{
 
 use super::{
     ERRORS, IF_ERROR, IF_OWN, JUMP, KINDS, LOCK, LOOK, LOOKED_AT, Made, NEXT, OWN, PART, SHARD,
-    SHARDS, Stubs, TIMED, assembled, increment, jump, moved, near, short,
+    SHARDS, Stubs, TIMED, assembled, increment, jump, moved, near, short, word_of,
 };
 use crate::find::Site;
 
@@ -227,7 +227,8 @@ pub(super) fn can_be(site: &Site) -> Option<u32> {
         Some(behind) => behind.wants_flags,
         None => site.stays() || site.wants_flags,
     };
-    site.number.filter(|number| !NEVER.contains(number) && !wants_flags)
+    let can_be = |number: &u32| word_of(*number).is_some() && !NEVER.contains(number);
+    site.number.filter(can_be).filter(|_| !wants_flags)
 }
 
 /// What is displaced behind a `syscall`: instructions, whether they are plain, and where the program goes on.
@@ -326,7 +327,7 @@ impl Stubs {
         bytes: &mut Vec<u8>,
     ) -> Option<Made> {
         let begin = self.base + assembled().timing.begin;
-        let word = usize::try_from(number).ok()?;
+        let word = word_of(number)?;
         let before = site.original.get(..usize::try_from(site.syscall - site.window).ok()?)?;
         let start = bytes.len();
         moved(before, site.is_plain, site.window.wrapping_add(bias), at, bytes)?;
@@ -344,7 +345,7 @@ impl Stubs {
         let if_not = code.bytes.len();
         code.bytes.push(0);
         let own = [TIMED, NEXT].map(|kind| kind * PART + 8 * word);
-        increment(Some(word), &[], TIMED * PART, code.bytes);
+        increment(Some(word), &[], TIMED * PART, code.bytes)?;
         code.compare(own)?;
         // jae
         code.bytes.push(0x73);
@@ -372,7 +373,7 @@ impl Stubs {
         code.bytes.extend(SHARD);
         code.distance(self.base)?;
         let shard = [TIMED, NEXT].map(|kind| kind * SHARDS * PART + 8 * word);
-        increment(Some(word), &[LOCK], TIMED * SHARDS * PART, code.bytes);
+        increment(Some(word), &[LOCK], TIMED * SHARDS * PART, code.bytes)?;
         code.compare(shard)?;
         // jb
         code.bytes.extend([0x0f, 0x82]);
@@ -412,7 +413,7 @@ impl Stubs {
         code.bytes[if_error] = short(code.bytes.len() - if_error - 1)?;
         code.bytes.extend(SHARD);
         code.distance(self.base)?;
-        increment(Some(word), &[LOCK], ERRORS * SHARDS * PART, code.bytes);
+        increment(Some(word), &[LOCK], ERRORS * SHARDS * PART, code.bytes)?;
         code.jump(copy)?;
         let distance = u32::try_from(code.bytes.len() - if_timed - 4).ok()?;
         code.bytes[if_timed..if_timed + 4].copy_from_slice(&distance.to_le_bytes());

@@ -199,6 +199,22 @@ fn tasks_that_share_memory_lose_no_calls() {
     }
 }
 
+/// `mov $600,%eax; syscall` and the like, in a program whose code is far below the table.
+#[test]
+fn numbers_that_no_table_has_are_counted_as_others() {
+    for link in [Link::Static, Link::Dynamic] {
+        let Some(program) = builds::c("numbers", link) else { return };
+        for options in [&["--via", "sites"][..], &["--via", "sites", "--counts-only"]] {
+            let traced = trace(options, &words![program]);
+            assert_eq!(traced.code(), 7, "{traced:?}");
+            let report = traced.report();
+            assert_eq!(report.syscall("getppid", "calls"), 3, "{report:?}");
+            let all = rows(report.field("syscalls")).map(|row| row["calls"].as_u64().unwrap_or(0));
+            assert!(all.sum::<u64>() >= 3 + 11 * 3, "{report:?}");
+        }
+    }
+}
+
 #[test]
 fn without_privileges_each_way_is_the_one_that_was_decided() {
     if !is_root_or_skip() {

@@ -137,6 +137,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("waits.py", "needs that library, and a clock of `run`"),
     ("executes.c", "never ends"),
     ("spin.c", "reads a clock until it is ended"),
+    ("numbers.c", "makes calls that have no name: trace_sites.rs"),
     ("preempted.c", "is interrupted as often as time allows"),
     ("transfers.c", "waits for others to read and write"),
     ("stacks", "belongs to the tests of the unwinder, which stop its programs themselves"),
