@@ -21,9 +21,11 @@ const COMMAND_LINE: &str = "has the kernel's command line: look whether that hol
 /// The log's file in the archive.
 const LOG: &str = "dmesg";
 /// Lines of `/proc/cpuinfo` that doctor uses. A Raspberry Pi's file has a serial number too.
-const CPUINFO: [&str; 10] = [
+const CPUINFO: [&str; 12] = [
     "processor",
     "vendor_id",
+    "cpu family",
+    "physical id",
     "model name",
     "Model",
     "Processor",

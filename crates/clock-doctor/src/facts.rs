@@ -124,6 +124,10 @@ pub struct CpuFacts {
     pub flags: Option<Known<BTreeSet<String>>>,
     /// The flags are all that the CPU has: the file looks like a real one, with more than a handful.
     pub flags_are_complete: bool,
+    /// `cpu family`: 15 is AMD's K8.
+    pub family: Option<Known<u32>>,
+    /// Sockets, by the `physical id` of the processor entries.
+    pub sockets: Option<u32>,
     /// CPUs that are online or were brought up.
     pub count: Option<Known<u32>>,
     /// Processor entries in `/proc/cpuinfo` are those of a 32-bit ARM.

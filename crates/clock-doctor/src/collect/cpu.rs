@@ -30,6 +30,10 @@ pub(super) fn facts(files: &mut Files) -> CpuFacts {
         flags_are_complete: is_real
             && flags.as_ref().is_some_and(|flags| flags.value.len() >= FEWEST_FLAGS),
         flags,
+        family: known("cpu family").and_then(|known| {
+            Some(Known { value: known.value.parse().ok()?, evidence: known.evidence })
+        }),
+        sockets: sockets(&text),
         count: count(files, &text, processors),
         is_arm32: is_real && is_arm32(&text),
         machine: machine(files),
@@ -41,6 +45,13 @@ fn processors(cpuinfo: &str) -> u32 {
     let is_one =
         |line: &&str| line.split_once(':').is_some_and(|(key, _)| key.trim() == "processor");
     u32::try_from(cpuinfo.lines().filter(is_one).count()).unwrap_or(u32::MAX)
+}
+
+/// The sockets that processor entries name; `None` if they name none.
+fn sockets(cpuinfo: &str) -> Option<u32> {
+    let ids = cpuinfo.lines().filter_map(|line| line.strip_prefix("physical id")?.split_once(':'));
+    let ids: BTreeSet<&str> = ids.map(|(_, id)| id.trim()).collect();
+    u32::try_from(ids.len()).ok().filter(|sockets| *sockets > 0)
 }
 
 fn count(files: &mut Files, cpuinfo: &str, processors: u32) -> Option<Known<u32>> {

@@ -5,6 +5,7 @@ mod clocksource;
 mod guards;
 mod guest;
 mod machine;
+mod outcome;
 mod parameter;
 mod wording;
 
@@ -111,10 +112,10 @@ fn draft(fix: Fix, case: &Case) -> Option<Draft> {
         Fix::TscEarlyKhz => parameter::early_khz(case),
         Fix::RemoveParameter => parameter::remove(case),
         Fix::HpetDisable => parameter::disable_hpet(case),
-        Fix::MaxCstate => Some(parameter::max_cstate(case)),
+        Fix::MaxCstate => parameter::max_cstate(case),
         Fix::NoKvmclock => parameter::no_kvmclock(case),
         Fix::NewerKernel => machine::newer_kernel(case),
-        Fix::Reboot => Some(machine::reboot(case)),
+        Fix::Reboot => machine::reboot(case),
         Fix::BiosUpdate => machine::bios_update(case),
         Fix::PreBootSynchroniser => machine::pre_boot_synchroniser(case),
         Fix::EnableHpet => machine::enable_hpet(case),
@@ -127,7 +128,7 @@ fn draft(fix: Fix, case: &Case) -> Option<Draft> {
         Fix::Measure => Some(machine::measure(case)),
         Fix::Coarse => Some(machine::coarse(case)),
         Fix::SetClockAfterRestore => Some(machine::set_clock(case)),
-        Fix::ColdBoot => Some(guest::cold_boot(case)),
+        Fix::ColdBoot => guest::cold_boot(case),
         Fix::ParavirtproviderKvm => guest::paravirtprovider(case),
         Fix::FewerVcpus => guest::fewer_vcpus(case),
         Fix::Invtsc => guest::invtsc(case),

@@ -705,3 +705,40 @@ fn red_hats_kernel_6_names_a_difference_and_keeps_the_tsc() {
         "source:kvm-clock watchdog-noise !tsc-watchdog-skew !fix:reboot !fix:measure !tsc-absent",
     );
 }
+
+#[test]
+fn a_cpu_that_drifts_is_known_by_its_family_or_by_its_name() {
+    let tsc = [(CURRENT, "hpet\n"), (AVAILABLE, "tsc hpet acpi_pm \n")];
+    let with = |more: &[(&'static str, &str)], wanted: &str| {
+        let files: Vec<(&str, &str)> = tsc.iter().chain(more).copied().collect();
+        check(&files, wanted);
+    };
+    let never = "fix:keep !fix:switch-to-tsc !fix:clocksource=tsc !fix:measure !fix:tsc=nowatchdog";
+    let log = "[    0.000000] Linux version 2.6.26 (root@build)\n\
+        [    0.010000] CPU0: AMD Athlon(tm) 64 X2 Dual Core Processor 4600+ stepping 02\n";
+    with(&[(LOG, log)], never);
+    let usual = "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 ht";
+    let cpu = |name: &str, more: &str| {
+        format!(
+            "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 15\nmodel name\t: {name}\nflags\t\t: {usual} {more}\n"
+        )
+    };
+    with(&[("proc/cpuinfo", &cpu("AMD Opteron(tm) Processor 250", ""))], never);
+    // QEMU's own CPU calls itself that family: of the real one nothing is known.
+    let open = "fix:measure fix:switch-to-tsc !fix:keep";
+    with(&[("proc/cpuinfo", &cpu("QEMU Virtual CPU version 2.5+", "hypervisor"))], open);
+    // A parameter that keeps such a TSC away stays, and no measurement makes it good.
+    let asked = [
+        ("proc/cpuinfo", &cpu("AMD Opteron(tm) Processor 250", "")[..]),
+        (CMDLINE, "clocksource=hpet\n"),
+    ];
+    with(&asked, "fix:keep !fix:remove-parameter !fix:switch-to-tsc");
+}
+
+#[test]
+fn who_keeps_the_tsc_vouches_for_it() {
+    let tsc = [(CURRENT, "hpet\n"), (AVAILABLE, "tsc hpet acpi_pm \n")];
+    let log = "[    0.000000] vmware: TSC freq read from hypervisor : 2394.230 MHz\n";
+    check(&[tsc[0], tsc[1], (LOG, log)], "fix:switch-to-tsc !fix:measure");
+    check(&tsc, "fix:switch-to-tsc fix:measure");
+}

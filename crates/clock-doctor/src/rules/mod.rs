@@ -17,6 +17,7 @@ mod rate;
 mod refused;
 mod selection;
 mod state;
+pub(crate) mod trust;
 mod watchdog;
 
 #[cfg(test)]

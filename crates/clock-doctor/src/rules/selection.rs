@@ -4,6 +4,8 @@ mod missing;
 
 use super::finding::{Finding, Severity, State, Verdict};
 use super::state::source::{self, is_tsc};
+use super::trust::{self, Standing};
+use super::watchdog::labels::counts_ticks;
 use super::{params, state};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, Kind};
@@ -88,10 +90,19 @@ fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let found = found.detail(match current {
         "xen" => "The kernel rates Xen's clock higher than tsc, or somebody selected it.".to_owned(),
         _ => format!(
-            "The kernel holds tsc for usable, rates it higher than {current}, and does not use it: somebody \
+            "The kernel has not refused tsc, rates it higher than {current}, and does not use it: somebody \
              selected {current}, or the kernel did not get around to tsc."
         ),
     });
+    let found = match trust::standing(facts, &verdict.platforms) {
+        Standing::Proven => found,
+        Standing::Open(why) | Standing::Doubtful(why) => {
+            found.detail(format!("That does not show that the TSC is good: {why}."))
+        }
+        Standing::Drifts(cpu) => {
+            found.detail(format!("That is right: this CPU is {cpu}, whose TSC drifts."))
+        }
+    };
     if current != "xen" {
         return Some(found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]));
     }
@@ -108,18 +119,21 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let current = verdict.source.as_deref()?;
     let list = facts.available.as_ref()?;
     let has = |name: &str| list.value.iter().any(|other| other == name);
-    // Best first, and what one after it may stand back for: ratings are 400, 400, 250, 200.
-    const ORDER: [&str; 6] = [
+    // Best first, and what one after it may stand back for: ratings are 400, 400, 250, 200, 110, 110.
+    const ORDER: [&str; 8] = [
         "kvm-clock",
         "hyperv_clocksource_tsc_page",
         "hpet",
         "acpi_pm",
+        "pit",
+        "i8253",
         "refined-jiffies",
         "jiffies",
     ];
     let asks = matches!(current, "hyperv_clocksource_msr" | "hyperv_clocksource");
     let rank = ORDER.iter().position(|name| *name == current).or(asks.then_some(2))?;
-    if tsc_available(facts).is_some() {
+    let may_use_tsc = trust::standing(facts, &verdict.platforms).may_use();
+    if may_use_tsc && tsc_available(facts).is_some() {
         return None;
     }
     let better = ORDER[..rank.min(4)].iter().find(|name| has(name))?;
@@ -131,9 +145,10 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let found = found.seen_all(&verdict.source_evidence);
     let found = found.detail(match *better {
         "hpet" => format!("hpet is available too, and costs less than {current} or counts better."),
-        "acpi_pm" => {
+        "acpi_pm" if counts_ticks(current) => {
             format!("acpi_pm is available too, which does not lose time as {current} does.")
         }
+        "acpi_pm" => format!("acpi_pm is available too, and costs less than {current}."),
         name => format!("{name} is available too, which the vDSO can read without a system call."),
     });
     let line = facts.command_line.as_ref();
@@ -143,7 +158,7 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     Some(match *better {
         "hpet" => found.fix(&[Fix::SwitchToHpet]),
         "kvm-clock" => found.fix(&[Fix::SwitchToKvmClock]),
-        _ => found,
+        _ => found.fix(&[Fix::SwitchSource]),
     })
 }
 
@@ -159,8 +174,11 @@ fn ticks(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let has = |name: &str| {
         facts.available.iter().any(|list| list.value.iter().any(|other| other == name))
     };
+    let may_use_tsc = trust::standing(facts, &verdict.platforms).may_use();
     Some(match () {
-        () if tsc_available(facts).is_some() => found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]),
+        () if may_use_tsc && tsc_available(facts).is_some() => {
+            found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc])
+        }
         () if has("hpet") => found.fix(&[Fix::SwitchToHpet]),
         () => found.fix(&[Fix::SwitchSource, Fix::KvmClock, Fix::EnableHpet]),
     })

@@ -1,9 +1,13 @@
 //! Fixes that choose among the clocksources that the kernel has.
 
-use super::wording::{verify_boot, verify_source};
+use super::outcome::Change;
+use super::parameter::MEASURE;
+use super::wording::capitalised;
 use super::{CURRENT, Case, Draft, bootloader};
 use crate::rules::catalogue::{Fix, Label};
-use crate::rules::finding::Basis;
+use crate::rules::finding::{Basis, State};
+use crate::rules::state::source::is_tsc;
+use crate::rules::trust::Standing;
 use crate::rules::watchdog::labels::counts_ticks;
 
 /// Clocksources from cheap to dear, for a machine that has several.
@@ -34,9 +38,13 @@ pub(super) fn switch(case: &Case, name: &str) -> Option<Draft> {
     }
     let now = case.verdict.source.as_deref().unwrap_or("the present clocksource");
     let listed = case.is_available(name) == Some(true);
+    let is_open = name == "tsc" && case.standing().must_measure().is_some();
     let gain = match (name, now) {
+        ("tsc", _) if is_open => {
+            format!("If the measurement finds nothing against the TSC: {now} is dearer to read.")
+        }
         ("tsc", _) if listed => {
-            format!("The kernel lists tsc, so it has nothing against it; {now} is dearer to read.")
+            format!("Nothing speaks against the TSC here; {now} is dearer to read.")
         }
         ("tsc", _) => format!("tsc is read in user space; {now} is not, or not for certain."),
         ("hpet", "acpi_pm") => {
@@ -44,20 +52,20 @@ pub(super) fn switch(case: &Case, name: &str) -> Option<Draft> {
         }
         _ => format!("{name} is cheaper to read than {now}."),
     };
-    let mut verify = verify_source(name);
+    let mut verify = case.verify_source(&[name.to_owned()]);
     verify.push(format!(
         "sudo dmesg | tail -n 3   # `Override clocksource {name} is ...`: the kernel refused it"
     ));
-    if name == "hpet" {
-        verify.remove(1);
-    }
+    let (first, measures_first) = if is_open { (Some(MEASURE), Some(0)) } else { (None, None) };
+    let write = format!("echo {name} | sudo tee {CURRENT}");
     Some(Draft {
         title: (name != "kvm-clock").then(|| format!("switch to {name} now")),
         why: gain,
-        commands: vec![format!("echo {name} | sudo tee {CURRENT}")],
+        commands: first.map(str::to_owned).into_iter().chain([write]).collect(),
         verify,
         caveats: vec!["The write reports success even if the kernel refuses.".to_owned()],
         place: place(case),
+        basis: Basis { measures: is_open, measures_first, ..Basis::default() },
         ..Draft::default()
     })
 }
@@ -66,11 +74,11 @@ fn place(case: &Case) -> super::Place {
     if case.is_container() { super::Place::Host } else { super::Place::Here }
 }
 
-/// `None` if nothing that is available is cheaper than the present one.
+/// `None` if nothing that is available is cheaper than the present one, the TSC aside.
 pub(super) fn switch_to_best(case: &Case) -> Option<Draft> {
     let now = case.verdict.source.as_deref()?;
-    let available = &case.facts.available.as_ref()?.value;
-    let best = available.iter().min_by_key(|name| rank(name))?;
+    let available = case.facts.available.as_ref()?.value.iter();
+    let best = available.filter(|name| !is_tsc(name)).min_by_key(|name| rank(name))?;
     if rank(best) >= rank(now) {
         return None;
     }
@@ -88,11 +96,17 @@ pub(super) fn at_boot(case: &Case) -> Option<Draft> {
         true => "clocksource=tsc tsc=reliable",
         false => "clocksource=tsc",
     };
+    let names = case.tsc_after_boot(Change { adds: words, ..Change::default() })?;
     let (place, mut commands) = bootloader::add(case, words);
     let mut caveats = Vec::new();
-    if is_xen {
+    let is_open = case.standing().must_measure().is_some();
+    if is_open {
+        commands.insert(0, MEASURE.to_owned());
+    } else if is_xen {
         commands
             .insert(0, "clockscope wrongness --time 60   # first: must find no warp".to_owned());
+    }
+    if is_xen {
         caveats.push(
             "Not on Xen hosts that suspend, and not if the guest migrates live: the time would \
              be wrong afterwards."
@@ -111,10 +125,15 @@ pub(super) fn at_boot(case: &Case) -> Option<Draft> {
         .to_owned(),
         place,
         commands,
-        verify: verify_boot(words),
+        verify: case.verify_boot(words, &names),
         has_own_risk: is_xen,
         caveats,
-        basis: Basis { measures: is_xen, adds_reliable, ..Basis::default() },
+        basis: Basis {
+            measures: is_xen || is_open,
+            measures_first: is_open.then_some(0),
+            adds_reliable,
+            ..Basis::default()
+        },
     })
 }
 
@@ -133,18 +152,28 @@ pub(super) fn keep(case: &Case) -> Option<Draft> {
     let is_arm = case.found(&[Label::ArmErratumVdsoOff, Label::ArmCntvctTrapped]);
     let look =
         format!("cat {CURRENT}   # jiffies, refined-jiffies: time is lost; any device: leave it");
+    let effect = match (known, is_arm) {
+        (_, true) => {
+            "no setting changes that, and a kernel without the work-around would be wrong."
+        }
+        (Some(_), _) if case.verdict.state == State::Fast => {
+            "the present clocksource is fast and right."
+        }
+        (Some(_), _) => "the present clocksource is slower and right.",
+        (None, _) => "a device is slower and right, the count of timer ticks is not.",
+    };
     Some(Draft {
         title: Some(match known {
             Some(source) => format!("keep {source}"),
             None => "leave the clocksource as it is, unless it counts ticks".to_owned(),
         }),
-        why: case.so(match (known, is_arm) {
-            (_, true) => {
-                "no setting changes that, and a kernel without the work-around would be wrong."
+        why: match case.standing() {
+            Standing::Drifts(cpu) => {
+                format!("This CPU is {cpu}, whose TSC is known to drift; {effect}")
             }
-            (Some(_), _) => "the present clocksource is slower and right.",
-            (None, _) => "a device is slower and right, the count of timer ticks is not.",
-        }),
+            Standing::Doubtful(why) => capitalised(&format!("{why}; {effect}")),
+            Standing::Proven | Standing::Open(_) => case.so(effect),
+        },
         commands: if known.is_none() && !is_arm { vec![look] } else { Vec::new() },
         ..Draft::default()
     })

@@ -1,6 +1,8 @@
 //! Fixes on a hypervisor, and those that only a guest needs.
 
-use super::wording::verify_source;
+use std::iter;
+
+use super::outcome::Change;
 use super::{Case, Draft, Place};
 use crate::rules::catalogue::Label;
 
@@ -14,6 +16,13 @@ fn own(lines: &[&str]) -> Vec<String> {
 
 fn is_qemu(case: &Case) -> bool {
     case.is(&["kvm", "qemu"]) && !case.is(&CLOUDS) && !case.is(&["virtualbox", "bhyve", "hyperkit"])
+}
+
+/// What is current once the guest has kvm-clock: tsc may be refused again.
+fn with_kvm_clock(case: &Case) -> Vec<String> {
+    let names = case.after_boot(Change { gives_kvm_clock: true, ..Change::default() });
+    let others = names.into_iter().filter(|name| name != "kvm-clock");
+    iter::once("kvm-clock".to_owned()).chain(others).collect()
 }
 
 /// Of VirtualBox alone.
@@ -44,7 +53,7 @@ pub(super) fn paravirtprovider(case: &Case) -> Option<Draft> {
         ]),
         verify: [
             own(&["sudo dmesg | grep kvm-clock   # in the guest; must print lines"]),
-            verify_source("kvm-clock, or tsc"),
+            case.verify_source(&with_kvm_clock(case)),
         ]
         .concat(),
         caveats,
@@ -57,6 +66,7 @@ pub(super) fn fewer_vcpus(case: &Case) -> Option<Draft> {
     if !case.is_guest() || case.is(&CLOUDS) {
         return None;
     }
+    let names = case.tsc_after_boot(Change::default())?;
     let commands = if case.is(&["virtualbox"]) {
         own(&[SHUT_DOWN, "VBoxManage modifyvm NAME --cpus 1", "VBoxManage startvm NAME"])
     } else if is_qemu(case) {
@@ -73,7 +83,7 @@ pub(super) fn fewer_vcpus(case: &Case) -> Option<Draft> {
             .so("with one virtual CPU there is nothing to compare; with few the odds are better."),
         place: Place::Host,
         commands,
-        verify: verify_source("tsc"),
+        verify: case.verify_source(&names),
         ..Draft::default()
     })
 }
@@ -84,13 +94,14 @@ pub(super) fn invtsc(case: &Case) -> Option<Draft> {
     if case.is(&CLOUDS) || case.is(&elsewhere) || case.is_container() {
         return None;
     }
+    let names = case.tsc_after_boot(Change { gives_invtsc: true, ..Change::default() })?;
     if case.is(&["hyperv"]) {
         return Some(Draft {
             why: case
                 .so("newer hosts offer an invariant TSC, and the kernel then reads the plain TSC."),
             place: Place::Host,
             commands: own(&["# move the guest to a host, or a VM size, of a newer generation"]),
-            verify: verify_source("tsc"),
+            verify: case.verify_source(&["tsc".to_owned()]),
             has_own_risk: true,
             ..Draft::default()
         });
@@ -112,7 +123,7 @@ pub(super) fn invtsc(case: &Case) -> Option<Draft> {
         ]),
         verify: [
             own(&["grep -o -m1 nonstop_tsc /proc/cpuinfo   # in the guest; must print it"]),
-            verify_source("tsc, or kvm-clock on kernels before 5.10"),
+            case.verify_source(&names),
         ]
         .concat(),
         ..Draft::default()
@@ -152,7 +163,7 @@ pub(super) fn kvm_clock(case: &Case) -> Option<Draft> {
         commands,
         verify: [
             own(&["sudo dmesg | grep kvm-clock   # in the guest; must print lines"]),
-            verify_source("kvm-clock, or tsc"),
+            case.verify_source(&with_kvm_clock(case)),
         ]
         .concat(),
         caveats: own(&["The guest's kernel needs CONFIG_KVM_GUEST=y and no no-kvmclock."]),
@@ -191,6 +202,7 @@ pub(super) fn guest_support(case: &Case) -> Option<Draft> {
     if !case.is(&["vmware"]) {
         return None;
     }
+    let names = case.tsc_after_boot(Change::default())?;
     Some(Draft {
         why: case.so("with it the kernel takes VMware's word for the TSC, and its rate."),
         commands: own(&[
@@ -199,7 +211,7 @@ pub(super) fn guest_support(case: &Case) -> Option<Draft> {
         ]),
         verify: [
             own(&["sudo dmesg | grep 'TSC freq read from hypervisor'   # must print a line"]),
-            verify_source("tsc"),
+            case.verify_source(&names),
         ]
         .concat(),
         ..Draft::default()
@@ -249,7 +261,8 @@ pub(super) fn suspend_guests(case: &Case) -> Option<Draft> {
 }
 
 /// A full shutdown with the number of CPUs set.
-pub(super) fn cold_boot(case: &Case) -> Draft {
+pub(super) fn cold_boot(case: &Case) -> Option<Draft> {
+    let names = Some(case.after_boot(Change::default())).filter(|names| !names.is_empty())?;
     let commands = if case.is(&["virtualbox"]) {
         own(&[SHUT_DOWN, "VBoxManage modifyvm NAME --cpus N", "VBoxManage startvm NAME"])
     } else if is_qemu(case) {
@@ -260,18 +273,18 @@ pub(super) fn cold_boot(case: &Case) -> Draft {
             "# set the number of CPUs in the hypervisor while the guest is off; start it",
         ])
     };
-    Draft {
+    Some(Draft {
         why: case
             .so("CPUs that are there from the start count together. A reboot alone may not do."),
         place: Place::Host,
         commands,
         verify: [
             own(&["sudo dmesg | grep -i 'tsc warp'   # in the guest; must print nothing"]),
-            verify_source("tsc, or kvm-clock"),
+            case.verify_source(&names),
         ]
         .concat(),
         ..Draft::default()
-    }
+    })
 }
 
 /// Of WSL alone.

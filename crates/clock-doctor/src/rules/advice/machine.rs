@@ -1,12 +1,15 @@
 //! Fixes of the machine itself: firmware, kernel, what to look at, what to run.
 
 use super::bootloader::{Family, family};
-use super::wording::verify_source;
+use super::outcome::Change;
+use super::parameter::MEASURE;
+use super::wording::capitalised;
 use super::{CURRENT, Case, Draft, Place};
 use crate::facts::Sign;
 use crate::log::event::Kind;
 use crate::rules::catalogue::Label;
 use crate::rules::finding::Basis;
+use crate::rules::trust::uses_tsc;
 
 /// What to look for in the log.
 const GREP: &str = "grep -i -e tsc -e clocksource -e hpet -e 'pm-timer'";
@@ -74,20 +77,21 @@ fn wanted_kernel(case: &Case) -> Option<((u32, u32), &'static str)> {
     mended.min_by_key(|(place, ..)| *place).map(|(_, since, gain)| (since, gain))
 }
 
-/// Any machine.
-pub(super) fn reboot(case: &Case) -> Draft {
+/// Where the kernel takes the TSC at its boot, and not the hypervisor's clock.
+pub(super) fn reboot(case: &Case) -> Option<Draft> {
+    let names = case.tsc_after_boot(Change::default())?;
     let (place, commands) = match case.is(&["wsl", "wsl2"]) {
         true => (Place::Windows, own(&["wsl --shutdown"])),
         false => (Place::Here, own(&["sudo systemctl reboot"])),
     };
-    Draft {
+    Some(Draft {
         title: Some("reboot, to get the TSC back".to_owned()),
         why: case.so("what is marked unstable stays so until the next boot."),
         place: if case.is_container() { Place::Host } else { place },
         commands,
-        verify: verify_source("tsc"),
+        verify: case.verify_source(&names),
         ..Draft::default()
-    }
+    })
 }
 
 /// Vendor and product, if DMI tells them.
@@ -140,10 +144,11 @@ pub(super) fn pre_boot_synchroniser(case: &Case) -> Option<Draft> {
     if case.is_guest() {
         return None;
     }
+    let names = case.tsc_after_boot(Change::default())?;
     Some(Draft {
         why: case.so("where the vendor has no update, a program can set the counters before the kernel looks at them."),
         commands: own(&["# for example github.com/Zanasin/tscsync, an EFI program"]),
-        verify: verify_source("tsc"),
+        verify: case.verify_source(&names),
         ..Draft::default()
     })
 }
@@ -268,6 +273,12 @@ pub(super) fn read_log(case: &Case) -> Draft {
 
 /// What measurements tell: of the vDSO doctor's own, of the TSC those of wrongness.
 pub(super) fn measure(case: &Case) -> Draft {
+    let standing = case.standing();
+    if let Some(why) =
+        standing.must_measure().filter(|_| case.because.iter().any(|one| uses_tsc(one)))
+    {
+        return before_tsc(case, why);
+    }
     let vdso =
         [Label::VdsoSupportDependsOnKernel, Label::KvmClockNoVdsoSuspected, Label::EmulatedKernel];
     let mut commands = own(&[
@@ -304,6 +315,33 @@ pub(super) fn measure(case: &Case) -> Draft {
         "a measurement shows whether the TSC is right."
     };
     Draft { why: case.so(effect), commands, basis, ..Draft::default() }
+}
+
+/// What `clockscope wrongness` must find before the TSC is used, where nothing proves it.
+fn before_tsc(case: &Case, why: &str) -> Draft {
+    let mut commands = vec![MEASURE.replace("first: ", "idle and again under load; must find: ")];
+    if case.found(&[Label::VdsoSupportDependsOnKernel]) {
+        commands.push(
+            "clockscope doctor   # on the machine itself: compares vDSO and system call".to_owned(),
+        );
+    }
+    let mut caveats = own(&["If it finds anything else, leave the TSC alone."]);
+    if !case.standing().may_use() {
+        caveats.push(
+            "Even then the TSC is right only while the CPU's frequency stays as it is.".to_owned(),
+        );
+    }
+    Draft {
+        title: Some("measure the TSC before anything uses it".to_owned()),
+        why: format!(
+            "An entry in the kernel's list is no proof that a TSC is good. {}.",
+            capitalised(why)
+        ),
+        commands,
+        caveats,
+        basis: Basis { measures: true, ..Basis::default() },
+        ..Draft::default()
+    }
 }
 
 /// What programs can do.

@@ -1,13 +1,13 @@
 //! Fixes that are parameters of the kernel.
 
-use super::wording::{verify_boot, verify_source};
+use super::outcome::Change;
 use super::{CURRENT, Case, Draft, Place, bootloader};
 use crate::log::event::Kind;
 use crate::rules::catalogue::{Label, Says};
 use crate::rules::finding::Basis;
 
 /// What to measure before a check is turned off.
-const MEASURE: &str =
+pub(super) const MEASURE: &str =
     "clockscope wrongness --time 60   # first: no warp, offsets below a read, drift under 100 ppm";
 
 /// `None` if the kernel does not have it, or has it on its command line.
@@ -19,6 +19,7 @@ pub(super) fn no_watchdog(case: &Case) -> Option<Draft> {
     if case.has_parameter("tsc=reliable") {
         return None;
     }
+    let names = case.tsc_after_boot(Change::default())?;
     let (place, mut commands) = bootloader::add(case, "tsc=nowatchdog");
     let mut caveats = Vec::new();
     let mut basis = Basis { needs_kernel: has_it.is_none(), ..Basis::default() };
@@ -44,7 +45,7 @@ pub(super) fn no_watchdog(case: &Case) -> Option<Draft> {
         ),
         place,
         commands,
-        verify: verify_boot("tsc=nowatchdog"),
+        verify: case.verify_boot("tsc=nowatchdog", &names),
         caveats,
         basis,
         ..Draft::default()
@@ -64,6 +65,7 @@ pub(super) fn reliable(case: &Case) -> Option<Draft> {
         Label::CauseNeedsDmesg,
     ]);
     let too_old = compared && case.kernel_since(3, 3, None) == Some(false);
+    let names = case.tsc_after_boot(Change::default())?;
     let (mut place, boot) = bootloader::add(case, "tsc=reliable");
     let mut commands = vec![MEASURE.to_owned()];
     let mut caveats = Vec::new();
@@ -95,7 +97,7 @@ pub(super) fn reliable(case: &Case) -> Option<Draft> {
         why: case.so(effect),
         place,
         commands,
-        verify: verify_boot("tsc=reliable"),
+        verify: case.verify_boot("tsc=reliable", &names),
         caveats,
         basis: Basis {
             measures: true,
@@ -204,7 +206,20 @@ pub(super) fn remove(case: &Case) -> Option<Draft> {
     let list = words.join(" ");
     let (place, commands) = bootloader::remove(case, &list);
     let mut verify = vec![format!("cat /proc/cmdline   # must not have {}", words.join(", "))];
-    verify.push(format!("cat {CURRENT}   # must print tsc; if not, the kernel's log says why"));
+    let change = Change {
+        removes: &words,
+        gives_kvm_clock: gives_kvm_clock(case, &words),
+        ..Change::default()
+    };
+    let names = case.after_boot(change);
+    if words.iter().any(|word| words_against("hpet").contains(word)) {
+        verify.push(format!("cat {}   # must have hpet", CURRENT.replace("current", "available")));
+    } else if words.iter().any(|word| decides(word)) && !names.is_empty() {
+        let names = names.join(", or ");
+        verify.push(format!(
+            "cat {CURRENT}   # must print {names}; if not, the kernel's log says why"
+        ));
+    }
     let mut caveats = vec![
         "If the boot loader's configuration does not have it, it is built into the kernel: \
          `grep CONFIG_CMDLINE /boot/config-$(uname -r)`."
@@ -226,6 +241,17 @@ pub(super) fn remove(case: &Case) -> Option<Draft> {
         caveats,
         ..Draft::default()
     })
+}
+
+/// Whether the word decides which clocksource is used.
+fn decides(word: &str) -> bool {
+    word.starts_with("clocksource=")
+        || ["tsc", "kvm-clock"].into_iter().any(|name| words_against(name).contains(&word))
+}
+
+/// Whether kvm-clock is there once these words are off.
+fn gives_kvm_clock(case: &Case, words: &[&str]) -> bool {
+    case.is(&["kvm"]) && words.iter().any(|word| words_against("kvm-clock").contains(word))
 }
 
 /// The source that `clocksource=` asks for, if it is known not to be there.
@@ -250,6 +276,11 @@ fn turns_off(case: &Case, source: &str) -> bool {
 
 fn unwanted(case: &Case, word: &str) -> bool {
     let value = word.strip_prefix("clocksource=");
+    let keeps_tsc_away = words_against("tsc").contains(&word)
+        || value.is_some_and(|name| name != "tsc" && case.is_available(name) != Some(false));
+    if keeps_tsc_away && !case.standing().may_use() {
+        return false;
+    }
     let is = |labels: &[Label]| case.found(labels);
     (is(&[Label::ParamTscUnstable]) && ["tsc=unstable", "notsc"].contains(&word))
         || (is(&[Label::ParamNoHpet]) && ["nohpet", "hpet=disable"].contains(&word))
@@ -277,6 +308,7 @@ pub(super) fn disable_hpet(case: &Case) -> Option<Draft> {
     if case.kernel_since(5, 4, None) == Some(true) || case.has_parameter("hpet=disable") {
         return None;
     }
+    let names = case.tsc_after_boot(Change::default())?;
     let (place, commands) = bootloader::add(case, "hpet=disable");
     Some(Draft {
         why: case.so(
@@ -284,23 +316,24 @@ pub(super) fn disable_hpet(case: &Case) -> Option<Draft> {
         ),
         place,
         commands,
-        verify: verify_boot("hpet=disable"),
+        verify: case.verify_boot("hpet=disable", &names),
         ..Draft::default()
     })
 }
 
 /// Keeps a TSC that halts from halting.
-pub(super) fn max_cstate(case: &Case) -> Draft {
+pub(super) fn max_cstate(case: &Case) -> Option<Draft> {
+    let names = case.tsc_after_boot(Change::default())?;
     let words = "intel_idle.max_cstate=0 processor.max_cstate=1";
     let (place, commands) = bootloader::add(case, words);
-    Draft {
+    Some(Draft {
         title: Some("keep the CPUs out of deep sleep, if power does not matter".to_owned()),
         why: case.so("kept out of it the counter runs on, and the kernel keeps it."),
         place,
         commands,
-        verify: verify_boot(words),
+        verify: case.verify_boot(words, &names),
         ..Draft::default()
-    }
+    })
 }
 
 /// `None` if the command line has it.
@@ -308,12 +341,13 @@ pub(super) fn no_kvmclock(case: &Case) -> Option<Draft> {
     if case.has_parameter("no-kvmclock") {
         return None;
     }
+    let names = case.after_boot(Change { adds: "no-kvmclock", ..Change::default() });
     let (place, commands) = bootloader::add(case, "no-kvmclock");
     Some(Draft {
         why: case.so("without kvm-clock the kernel takes the next best source."),
         place,
         commands,
-        verify: verify_source("tsc"),
+        verify: case.verify_source(&names),
         ..Draft::default()
     })
 }

@@ -1,11 +1,12 @@
 //! What the drafts have in common: the case's properties and sentences.
 
-use super::{CURRENT, Case};
+use super::Case;
 use crate::facts::Sign;
 use crate::rules::catalogue::{Label, Says};
 use crate::rules::finding::{Finding, Severity};
 use crate::rules::hosts::age;
 use crate::rules::platform;
+use crate::rules::trust::{self, Standing};
 
 impl Case<'_> {
     /// Whether the machine is one of these platforms.
@@ -16,6 +17,11 @@ impl Case<'_> {
     /// Whether one of the findings has one of these labels.
     pub(super) fn found(&self, labels: &[Label]) -> bool {
         self.because.iter().any(|finding| labels.contains(&finding.label))
+    }
+
+    /// Whether anything proves the TSC.
+    pub(super) fn standing(&self) -> Standing {
+        trust::standing(self.facts, &self.verdict.platforms)
     }
 
     /// Whether something says that this is a guest.
@@ -81,21 +87,4 @@ pub(super) fn capitalised(text: &str) -> String {
     }
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |letter| letter.to_uppercase().chain(letters).collect())
-}
-
-/// Commands that show which clocksource is current, and whether it is fast.
-pub(super) fn verify_source(expected: &str) -> Vec<String> {
-    let source = format!("cat {CURRENT}   # must print {expected}");
-    vec![source, "clockscope doctor   # must say: fast".to_owned()]
-}
-
-/// The same after a boot, with the line of the log that would tell otherwise.
-pub(super) fn verify_boot(parameter: &str) -> Vec<String> {
-    let mut commands = vec![format!("cat /proc/cmdline   # must have {parameter}")];
-    commands.extend(verify_source("tsc"));
-    commands.push(
-        "sudo dmesg | grep -i 'tsc.*unstable'   # must print nothing; else it names the reason"
-            .to_owned(),
-    );
-    commands
 }

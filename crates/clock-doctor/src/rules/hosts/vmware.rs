@@ -16,6 +16,11 @@ fn rate_line(facts: &Facts) -> Option<&Event> {
     facts.events().find(|event| matches!(event.kind, Kind::RateFromHypervisor { .. }))
 }
 
+/// Whether the hypervisor, or the CPU of a confidential guest, vouches for the TSC.
+pub(in crate::rules) fn vouches_for_tsc(facts: &Facts) -> bool {
+    trusted(facts).is_some()
+}
+
 fn trusted(facts: &Facts) -> Option<Finding> {
     let flag = facts.cpu.flag("tsc_reliable") == Some(true);
     let line = rate_line(facts);

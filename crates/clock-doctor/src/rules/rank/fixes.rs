@@ -3,6 +3,7 @@
 use super::super::advice;
 use super::super::catalogue::{Fix, Says};
 use super::super::finding::{Advice, Finding, Severity, State, Verdict};
+use super::super::trust::{self, Standing, uses_tsc};
 use crate::facts::Facts;
 
 /// Clocksources that an x86 kernel takes when it does not take the TSC.
@@ -29,9 +30,12 @@ pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> 
         fixes.retain(|fix| *fix != Fix::TscNowatchdog);
     }
     first_things_first(&mut fixes);
+    trusted_only(&trust::standing(facts, &verdict.platforms), findings, &mut fixes);
     let write = |fix: Fix, like: Fix| {
-        let asking: Vec<&Finding> =
-            findings.iter().filter(|finding| finding.fixes.contains(&like)).collect();
+        let asks = |finding: &&Finding| {
+            finding.fixes.contains(&like) || fix == Fix::Measure && uses_tsc(finding)
+        };
+        let asking: Vec<&Finding> = findings.iter().filter(asks).collect();
         advice::write(fix, facts, verdict, &asking)
     };
     let mut written = Vec::new();
@@ -62,6 +66,22 @@ pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> 
     };
     written.extend(last_resort.and_then(|fix| advice::write(fix, facts, verdict, &[])));
     written
+}
+
+/// Where nothing proves the TSC it is measured before it is used; where it cannot be good it is left alone.
+fn trusted_only(standing: &Standing, findings: &[Finding], fixes: &mut Vec<Fix>) {
+    let is_used =
+        findings.iter().any(|one| uses_tsc(one) && one.fixes.iter().any(|fix| fixes.contains(fix)));
+    let asked = fixes.len();
+    fixes.retain(|fix| !standing.rules_out(*fix));
+    let others = [Fix::SwitchSource, Fix::SwitchToHpet, Fix::SwitchToKvmClock, Fix::Keep];
+    if fixes.len() < asked && !fixes.iter().any(|fix| others.contains(fix)) {
+        fixes.push(Fix::Keep);
+    }
+    if is_used && standing.must_measure().is_some() {
+        fixes.retain(|fix| *fix != Fix::Measure);
+        fixes.insert(0, Fix::Measure);
+    }
 }
 
 /// A measurement before what rests on it, a mere reboot before a parameter.

@@ -3,6 +3,7 @@
 
 use super::super::catalogue::{Fix, Label, Order, Says};
 use super::super::finding::{Diagnosis, Finding, Severity};
+use super::super::trust::{self, Standing};
 use super::fixes::is_forbidden;
 use crate::facts::Facts;
 use crate::log::event::Kind;
@@ -13,7 +14,15 @@ pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let found = |labels: &[Label]| findings.iter().any(|finding| labels.contains(&finding.label));
     let logged = |wanted: fn(&Kind) -> bool| facts.events().any(|event| wanted(&event.kind));
     let mut sentences = Vec::new();
-    sentences.extend(forcing(facts, findings));
+    sentences.extend(match trust::standing(facts, &diagnosis.verdict.platforms) {
+        Standing::Drifts(cpu) => Some(format!(
+            "use the TSC (tsc in current_clocksource, clocksource=tsc, tsc=reliable): this CPU is {cpu}, whose TSC drifts."
+        )),
+        Standing::Doubtful(why) => Some(format!(
+            "trust the TSC (clocksource=tsc, tsc=reliable, tsc=nowatchdog): {why}."
+        )),
+        Standing::Proven | Standing::Open(_) => forcing(facts, findings),
+    });
     if logged(|kind| matches!(kind, Kind::BrokenBiosAdvice)) {
         sentences.push(
             "boot with tsc=unstable, though the kernel's own message says so: it silences \

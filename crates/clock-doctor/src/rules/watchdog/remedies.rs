@@ -77,6 +77,9 @@ pub(crate) fn of(label: Label, machine: &Machine, rate_is_unchecked: bool) -> Re
         Label::WatchdogBadReference => fixes.extend(no_watchdog(machine)),
         Label::NeedsRateMeasurement => fixes.push(Fix::Measure),
         Label::TscWatchdogSkew => {
+            if machine.source.as_deref() == Some("kvm-clock") {
+                fixes.push(Fix::Keep);
+            }
             fixes.extend([Fix::Measure, Fix::Reboot]);
             if rate_is_unchecked {
                 forbids.push(Fix::TscReliable);
