@@ -11,9 +11,12 @@ mod wording;
 
 #[cfg(test)]
 mod pages_tests;
+#[cfg(test)]
+mod table_tests;
 
 pub use guards::tsc_guards;
 
+use self::outcome::AIMS_AT_TSC;
 use super::finding::{Advice, Basis, Finding, KernelParameters, Verdict};
 use crate::facts::Facts;
 use crate::rules::catalogue::Fix;
@@ -27,6 +30,8 @@ struct Case<'a> {
     facts: &'a Facts,
     verdict: &'a Verdict,
     because: &'a [&'a Finding],
+    /// The clocksources of which one is current after the fix and a boot.
+    next: &'a [&'a str],
 }
 
 /// What is special to the machine in a fix; the catalogue has the rest.
@@ -76,8 +81,17 @@ impl Place {
 /// Writes out a fix for this machine, because of these findings; `None` if it cannot help here: the kernel is too old for it, the parameter is set already,
 /// the clocksource is not available, the machine is not of that kind.
 pub fn write(fix: Fix, facts: &Facts, verdict: &Verdict, because: &[&Finding]) -> Option<Advice> {
-    let case = Case { facts, verdict, because };
-    let draft = draft(fix, &case)?;
+    let before = Case { facts, verdict, because, next: &[] };
+    let next = before.after_boot(fix);
+    let can_come_true = match fix {
+        Fix::KvmClock | Fix::ParavirtproviderKvm | Fix::ColdBoot => !next.is_empty(),
+        Fix::EnableHpet | Fix::HostTsc => !next.is_empty(),
+        fix => !AIMS_AT_TSC.contains(&fix) || next.contains(&"tsc"),
+    };
+    if !can_come_true {
+        return None;
+    }
+    let draft = draft(fix, &Case { next: &next, ..before })?;
     let page = fix.page();
     let risk = page.paragraph("Risk");
     let mut caveats = draft.caveats;
@@ -112,15 +126,17 @@ fn draft(fix: Fix, case: &Case) -> Option<Draft> {
         Fix::TscEarlyKhz => parameter::early_khz(case),
         Fix::RemoveParameter => parameter::remove(case),
         Fix::HpetDisable => parameter::disable_hpet(case),
-        Fix::MaxCstate => parameter::max_cstate(case),
+        Fix::MaxCstate => Some(parameter::max_cstate(case)),
         Fix::NoKvmclock => parameter::no_kvmclock(case),
         Fix::NewerKernel => machine::newer_kernel(case),
-        Fix::Reboot => machine::reboot(case),
+        Fix::Reboot => Some(machine::reboot(case)),
         Fix::BiosUpdate => machine::bios_update(case),
         Fix::PreBootSynchroniser => machine::pre_boot_synchroniser(case),
         Fix::EnableHpet => machine::enable_hpet(case),
-        Fix::Use64Bit => Some(machine::use_64_bit(case)),
-        Fix::Vsyscall64 => Some(machine::vsyscall64(case)),
+        Fix::Use64Bit => case.is(&["arm32"]).then(|| machine::use_64_bit(case)),
+        Fix::Vsyscall64 => {
+            (case.kernel_since(3, 1, None) != Some(true)).then(|| machine::vsyscall64(case))
+        }
         Fix::Synchronise => machine::synchronise(case),
         Fix::StopTracing => Some(machine::stop_tracing(case)),
         Fix::FindStall => Some(machine::find_stall(case)),
@@ -128,7 +144,7 @@ fn draft(fix: Fix, case: &Case) -> Option<Draft> {
         Fix::Measure => Some(machine::measure(case)),
         Fix::Coarse => Some(machine::coarse(case)),
         Fix::SetClockAfterRestore => Some(machine::set_clock(case)),
-        Fix::ColdBoot => guest::cold_boot(case),
+        Fix::ColdBoot => Some(guest::cold_boot(case)),
         Fix::ParavirtproviderKvm => guest::paravirtprovider(case),
         Fix::FewerVcpus => guest::fewer_vcpus(case),
         Fix::Invtsc => guest::invtsc(case),

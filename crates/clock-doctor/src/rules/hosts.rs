@@ -6,7 +6,7 @@ mod kvm;
 mod vmware;
 
 pub(super) use self::age::{Age, age};
-pub(super) use self::kvm::{breaks_kvm_clock, clock_evidence as kvm_clock_evidence};
+pub(super) use self::kvm::breaks_kvm_clock;
 pub(super) use self::vmware::vouches_for_tsc;
 
 use super::finding::{Finding, Severity, Verdict};

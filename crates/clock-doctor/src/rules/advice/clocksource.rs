@@ -1,6 +1,5 @@
 //! Fixes that choose among the clocksources that the kernel has.
 
-use super::outcome::Change;
 use super::parameter::MEASURE;
 use super::wording::capitalised;
 use super::{CURRENT, Case, Draft, bootloader};
@@ -52,7 +51,7 @@ pub(super) fn switch(case: &Case, name: &str) -> Option<Draft> {
         }
         _ => format!("{name} is cheaper to read than {now}."),
     };
-    let mut verify = case.verify_source(&[name.to_owned()]);
+    let mut verify = case.verify_source(&[name]);
     verify.push(format!(
         "sudo dmesg | tail -n 3   # `Override clocksource {name} is ...`: the kernel refused it"
     ));
@@ -96,7 +95,6 @@ pub(super) fn at_boot(case: &Case) -> Option<Draft> {
         true => "clocksource=tsc tsc=reliable",
         false => "clocksource=tsc",
     };
-    let names = case.tsc_after_boot(Change { adds: words, ..Change::default() })?;
     let (place, mut commands) = bootloader::add(case, words);
     let mut caveats = Vec::new();
     let is_open = case.standing().must_measure().is_some();
@@ -125,7 +123,7 @@ pub(super) fn at_boot(case: &Case) -> Option<Draft> {
         .to_owned(),
         place,
         commands,
-        verify: case.verify_boot(words, &names),
+        verify: case.verify_boot(words),
         has_own_risk: is_xen,
         caveats,
         basis: Basis {

@@ -1,8 +1,5 @@
 //! Fixes on a hypervisor, and those that only a guest needs.
 
-use std::iter;
-
-use super::outcome::Change;
 use super::{Case, Draft, Place};
 use crate::rules::catalogue::Label;
 
@@ -16,13 +13,6 @@ fn own(lines: &[&str]) -> Vec<String> {
 
 fn is_qemu(case: &Case) -> bool {
     case.is(&["kvm", "qemu"]) && !case.is(&CLOUDS) && !case.is(&["virtualbox", "bhyve", "hyperkit"])
-}
-
-/// What is current once the guest has kvm-clock: tsc may be refused again.
-fn with_kvm_clock(case: &Case) -> Vec<String> {
-    let names = case.after_boot(Change { gives_kvm_clock: true, ..Change::default() });
-    let others = names.into_iter().filter(|name| name != "kvm-clock");
-    iter::once("kvm-clock".to_owned()).chain(others).collect()
 }
 
 /// Of VirtualBox alone.
@@ -53,7 +43,7 @@ pub(super) fn paravirtprovider(case: &Case) -> Option<Draft> {
         ]),
         verify: [
             own(&["sudo dmesg | grep kvm-clock   # in the guest; must print lines"]),
-            case.verify_source(&with_kvm_clock(case)),
+            case.verify_source(case.next),
         ]
         .concat(),
         caveats,
@@ -66,7 +56,6 @@ pub(super) fn fewer_vcpus(case: &Case) -> Option<Draft> {
     if !case.is_guest() || case.is(&CLOUDS) {
         return None;
     }
-    let names = case.tsc_after_boot(Change::default())?;
     let commands = if case.is(&["virtualbox"]) {
         own(&[SHUT_DOWN, "VBoxManage modifyvm NAME --cpus 1", "VBoxManage startvm NAME"])
     } else if is_qemu(case) {
@@ -83,25 +72,25 @@ pub(super) fn fewer_vcpus(case: &Case) -> Option<Draft> {
             .so("with one virtual CPU there is nothing to compare; with few the odds are better."),
         place: Place::Host,
         commands,
-        verify: case.verify_source(&names),
+        verify: case.verify_source(case.next),
         ..Draft::default()
     })
 }
 
 /// For guests of KVM, or where nothing says whose guest it is.
 pub(super) fn invtsc(case: &Case) -> Option<Draft> {
-    let elsewhere = ["virtualbox", "vmware", "bhyve", "wsl", "wsl2", "xen", "hyperkit", "gvisor"];
+    let elsewhere =
+        ["bare-metal", "virtualbox", "vmware", "bhyve", "wsl", "wsl2", "xen", "hyperkit", "gvisor"];
     if case.is(&CLOUDS) || case.is(&elsewhere) || case.is_container() {
         return None;
     }
-    let names = case.tsc_after_boot(Change { gives_invtsc: true, ..Change::default() })?;
     if case.is(&["hyperv"]) {
         return Some(Draft {
             why: case
                 .so("newer hosts offer an invariant TSC, and the kernel then reads the plain TSC."),
             place: Place::Host,
             commands: own(&["# move the guest to a host, or a VM size, of a newer generation"]),
-            verify: case.verify_source(&["tsc".to_owned()]),
+            verify: case.verify_source(case.next),
             has_own_risk: true,
             ..Draft::default()
         });
@@ -123,7 +112,7 @@ pub(super) fn invtsc(case: &Case) -> Option<Draft> {
         ]),
         verify: [
             own(&["grep -o -m1 nonstop_tsc /proc/cpuinfo   # in the guest; must print it"]),
-            case.verify_source(&names),
+            case.verify_source(case.next),
         ]
         .concat(),
         ..Draft::default()
@@ -163,7 +152,7 @@ pub(super) fn kvm_clock(case: &Case) -> Option<Draft> {
         commands,
         verify: [
             own(&["sudo dmesg | grep kvm-clock   # in the guest; must print lines"]),
-            case.verify_source(&with_kvm_clock(case)),
+            case.verify_source(case.next),
         ]
         .concat(),
         caveats: own(&["The guest's kernel needs CONFIG_KVM_GUEST=y and no no-kvmclock."]),
@@ -202,7 +191,6 @@ pub(super) fn guest_support(case: &Case) -> Option<Draft> {
     if !case.is(&["vmware"]) {
         return None;
     }
-    let names = case.tsc_after_boot(Change::default())?;
     Some(Draft {
         why: case.so("with it the kernel takes VMware's word for the TSC, and its rate."),
         commands: own(&[
@@ -211,7 +199,7 @@ pub(super) fn guest_support(case: &Case) -> Option<Draft> {
         ]),
         verify: [
             own(&["sudo dmesg | grep 'TSC freq read from hypervisor'   # must print a line"]),
-            case.verify_source(&names),
+            case.verify_source(case.next),
         ]
         .concat(),
         ..Draft::default()
@@ -220,7 +208,7 @@ pub(super) fn guest_support(case: &Case) -> Option<Draft> {
 
 /// For guests whose host decides.
 pub(super) fn host_tsc(case: &Case) -> Option<Draft> {
-    if case.is(&CLOUDS) {
+    if case.is(&CLOUDS) || case.is(&["bare-metal"]) {
         return None;
     }
     Some(Draft {
@@ -261,8 +249,7 @@ pub(super) fn suspend_guests(case: &Case) -> Option<Draft> {
 }
 
 /// A full shutdown with the number of CPUs set.
-pub(super) fn cold_boot(case: &Case) -> Option<Draft> {
-    let names = Some(case.after_boot(Change::default())).filter(|names| !names.is_empty())?;
+pub(super) fn cold_boot(case: &Case) -> Draft {
     let commands = if case.is(&["virtualbox"]) {
         own(&[SHUT_DOWN, "VBoxManage modifyvm NAME --cpus N", "VBoxManage startvm NAME"])
     } else if is_qemu(case) {
@@ -273,18 +260,18 @@ pub(super) fn cold_boot(case: &Case) -> Option<Draft> {
             "# set the number of CPUs in the hypervisor while the guest is off; start it",
         ])
     };
-    Some(Draft {
+    Draft {
         why: case
             .so("CPUs that are there from the start count together. A reboot alone may not do."),
         place: Place::Host,
         commands,
         verify: [
             own(&["sudo dmesg | grep -i 'tsc warp'   # in the guest; must print nothing"]),
-            case.verify_source(&names),
+            case.verify_source(case.next),
         ]
         .concat(),
         ..Draft::default()
-    })
+    }
 }
 
 /// Of WSL alone.

@@ -1,7 +1,6 @@
 //! Fixes of the machine itself: firmware, kernel, what to look at, what to run.
 
 use super::bootloader::{Family, family};
-use super::outcome::Change;
 use super::parameter::MEASURE;
 use super::wording::capitalised;
 use super::{CURRENT, Case, Draft, Place};
@@ -77,21 +76,20 @@ fn wanted_kernel(case: &Case) -> Option<((u32, u32), &'static str)> {
     mended.min_by_key(|(place, ..)| *place).map(|(_, since, gain)| (since, gain))
 }
 
-/// Where the kernel takes the TSC at its boot, and not the hypervisor's clock.
-pub(super) fn reboot(case: &Case) -> Option<Draft> {
-    let names = case.tsc_after_boot(Change::default())?;
+/// Any machine.
+pub(super) fn reboot(case: &Case) -> Draft {
     let (place, commands) = match case.is(&["wsl", "wsl2"]) {
         true => (Place::Windows, own(&["wsl --shutdown"])),
         false => (Place::Here, own(&["sudo systemctl reboot"])),
     };
-    Some(Draft {
+    Draft {
         title: Some("reboot, to get the TSC back".to_owned()),
         why: case.so("what is marked unstable stays so until the next boot."),
         place: if case.is_container() { Place::Host } else { place },
         commands,
-        verify: case.verify_source(&names),
+        verify: case.verify_source(case.next),
         ..Draft::default()
-    })
+    }
 }
 
 /// Vendor and product, if DMI tells them.
@@ -144,11 +142,10 @@ pub(super) fn pre_boot_synchroniser(case: &Case) -> Option<Draft> {
     if case.is_guest() {
         return None;
     }
-    let names = case.tsc_after_boot(Change::default())?;
     Some(Draft {
         why: case.so("where the vendor has no update, a program can set the counters before the kernel looks at them."),
         commands: own(&["# for example github.com/Zanasin/tscsync, an EFI program"]),
-        verify: case.verify_source(&names),
+        verify: case.verify_source(case.next),
         ..Draft::default()
     })
 }

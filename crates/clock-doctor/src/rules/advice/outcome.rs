@@ -1,171 +1,158 @@
 //! Which clocksource the kernel takes at its next boot: what a fix may promise.
 
-use super::Case;
-use crate::facts::Sign;
-use crate::log::event::{Kind, UnstableReason};
-use crate::rules::hosts;
+use super::{CURRENT, Case, parameter};
+use crate::log::event::{Event, Kind, UnstableReason};
+use crate::rules::catalogue::Fix;
 use crate::rules::state::source::{gives_tsc_up, is_tsc};
 
-/// What a fix changes before that boot.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Change<'a> {
-    /// Words that it adds to the command line.
-    pub(super) adds: &'a str,
-    /// Words that it takes off.
-    pub(super) removes: &'a [&'a str],
-    /// The guest gets kvm-clock.
-    pub(super) gives_kvm_clock: bool,
-    /// The guest's CPU states constant_tsc and nonstop_tsc.
-    pub(super) gives_invtsc: bool,
-}
+/// Hypervisors' clocks, rated above or below tsc.
+const CLOCKS: [&str; 3] = ["kvm-clock", "xen", "hyperv_clocksource_tsc_page"];
 
-/// A paravirtual clock beside tsc, whose rating is 300.
-enum Rating {
-    Above,
-    Below,
-    Unknown,
-}
+/// Fixes that are of no use if the kernel does not take the TSC after them.
+pub(super) const AIMS_AT_TSC: [Fix; 12] = [
+    Fix::ClocksourceTsc,
+    Fix::TscNowatchdog,
+    Fix::TscReliable,
+    Fix::TscRecalibrate,
+    Fix::TscEarlyKhz,
+    Fix::HpetDisable,
+    Fix::MaxCstate,
+    Fix::Reboot,
+    Fix::PreBootSynchroniser,
+    Fix::FewerVcpus,
+    Fix::Invtsc,
+    Fix::GuestSupport,
+];
 
-const PAGE: &str = "hyperv_clocksource_tsc_page";
-
-impl Case<'_> {
-    /// The clocksources of which one is current after the next boot, the likeliest first, provided that the kernel does
-    /// not refuse the TSC. Empty if nothing here tells.
-    pub(super) fn after_boot(&self, change: Change) -> Vec<String> {
-        // No TSC, or no kernel of its own.
+impl<'a> Case<'a> {
+    /// The clocksources of which one is current after that fix and a boot, provided that the kernel does not refuse the
+    /// TSC. Empty if there is no TSC, or no kernel of its own.
+    pub(super) fn after_boot(&self, fix: Fix) -> Vec<&'a str> {
         if self.is(&["arm64", "arm32", "riscv64", "gvisor"]) {
             return Vec::new();
         }
+        let taken_off = |word: &str| fix == Fix::RemoveParameter && parameter::unwanted(self, word);
         let line = self.facts.command_line.iter().flat_map(|line| &line.value.words);
-        let kept = line.map(String::as_str).filter(|word| !change.removes.contains(word));
-        let words: Vec<&str> = kept.chain(change.adds.split_whitespace()).collect();
+        let mut words: Vec<&str> = line.map(String::as_str).collect();
+        const OFF: [&str; 2] = ["no-kvmclock", "nopv"];
+        let was_off = words.iter().any(|word| OFF.contains(word)) && self.is(&["kvm"]);
+        words.retain(|word| !taken_off(word));
+        words.extend((fix == Fix::ClocksourceTsc).then_some("clocksource=tsc"));
+        words.extend((fix == Fix::NoKvmclock).then_some("no-kvmclock"));
         let has = |names: &[&str]| words.iter().any(|word| names.contains(word));
         let refused = has(&["notsc", "tsc=unstable"]);
-        let asked = words.iter().rev().find_map(|word| word.strip_prefix("clocksource="));
-        if let Some(name) =
-            asked.filter(|name| self.is_available(name) != Some(false) || is_tsc(name))
-        {
-            return if is_tsc(name) && refused { Vec::new() } else { vec![name.to_owned()] };
+        match words.iter().rev().find_map(|word| word.strip_prefix("clocksource=")) {
+            Some(name) if is_tsc(name) && !refused => return vec![name],
+            Some(name) if self.is_available(name) != Some(false) && !is_tsc(name) => {
+                return vec![name];
+            }
+            _ => {}
         }
-        let off = has(&["no-kvmclock", "nopv"]);
-        let Some((name, rating)) = self.paravirtual(change, off) else {
-            return if refused { Vec::new() } else { vec!["tsc".to_owned()] };
+        let gives = matches!(fix, Fix::KvmClock | Fix::ParavirtproviderKvm);
+        let has_clock = |name: &&str| match *name {
+            "kvm-clock" if has(&OFF) => false,
+            "kvm-clock" => gives || was_off || self.has_clock(name),
+            _ => self.has_clock(name),
         };
-        let names: &[&str] = match rating {
-            Rating::Above => &[name],
-            _ if refused => &[name],
-            Rating::Below => &["tsc"],
-            Rating::Unknown => &["tsc", name],
+        let Some(clock) = CLOCKS.into_iter().find(has_clock) else {
+            return if refused { Vec::new() } else { vec!["tsc"] };
         };
-        names.iter().map(|&name| name.to_owned()).collect()
+        let is_above = self.is_above(clock, fix);
+        let (tsc, other) =
+            (is_above != Some(true) && !refused, is_above != Some(false) || refused || gives);
+        [("tsc", tsc), (clock, other)]
+            .into_iter()
+            .filter_map(|(name, is)| is.then_some(name))
+            .collect()
     }
 
-    /// The same, if tsc is among them: for a fix that aims at the TSC.
-    pub(super) fn tsc_after_boot(&self, change: Change) -> Option<Vec<String>> {
-        Some(self.after_boot(change)).filter(|names| names.iter().any(|name| name == "tsc"))
+    fn has_clock(&self, name: &str) -> bool {
+        let tells = |kind: &Kind| {
+            kind.clocksources().any(|one| one == name)
+                || *kind == Kind::KvmClock && name == "kvm-clock"
+        };
+        self.verdict.source.as_deref() == Some(name)
+            || self.is_available(name) == Some(true)
+            || self.facts.events().any(|event| tells(&event.kind))
     }
 
-    fn paravirtual(&self, change: Change, off: bool) -> Option<(&'static str, Rating)> {
-        let seen = |name: &str| {
-            let listed =
-                self.facts.available.iter().any(|list| list.value.iter().any(|one| one == name));
-            listed
-                || self.verdict.source.as_deref() == Some(name)
-                || self.facts.events().any(|event| event.kind.clocksources().any(|one| one == name))
-        };
-        let kvm = change.gives_kvm_clock || hosts::kvm_clock_evidence(self.facts).is_some();
-        if kvm && !off {
-            return Some((
-                "kvm-clock",
-                self.seen_rating("kvm-clock").unwrap_or_else(|| self.kvm_clock(change)),
-            ));
-        }
-        if seen("xen") && !off {
-            let control = |sign: &Sign| matches!(sign, Sign::XenCapabilities(text) if text.contains("control_d"));
-            let is_dom0 = self.facts.signs.iter().any(|sign| control(&sign.value));
-            // 275 in dom0 from 4.4 on, 299 elsewhere where the TSC is safe from 6.2 on at the earliest.
-            let usual = match self.kernel_since(6, 2, None) {
-                Some(false) if !is_dom0 => Rating::Above,
-                _ => Rating::Unknown,
-            };
-            return Some(("xen", self.seen_rating("xen").unwrap_or(usual)));
-        }
-        let refuses = |kind: &Kind| {
-            matches!(
-                kind,
-                Kind::HyperVNoInvariantTsc | Kind::Unstable { reason: UnstableReason::HyperV, .. }
-            )
-        };
-        let usual = || match self.facts.events().any(|event| refuses(&event.kind)) {
-            true => Rating::Above,
-            false => Rating::Unknown,
-        };
-        seen(PAGE).then(|| (PAGE, self.seen_rating(PAGE).unwrap_or_else(usual)))
-    }
-
-    /// By what the kernel itself did: its list is in the order of the ratings, and what was current when the watchdog gave
-    /// the TSC up outranked it.
-    fn seen_rating(&self, name: &str) -> Option<Rating> {
-        let place = |wanted: &str| {
-            self.facts.available.as_ref()?.value.iter().position(|one| one == wanted)
-        };
-        if let (Some(tsc), Some(other)) = (place("tsc"), place(name)) {
-            return Some(if tsc < other { Rating::Below } else { Rating::Above });
-        }
-        let lost = self.facts.events().position(gives_tsc_up)?;
-        let was_current = |kind: &Kind| matches!(kind, Kind::Current { name: Some(one), is_other: true } if one == name);
-        if self.facts.events().any(|event| was_current(&event.kind)) {
-            return Some(Rating::Above);
-        }
-        let before: Vec<_> = self.facts.events().take(lost).collect();
-        before.iter().rev().find_map(|event| match &event.kind {
-            Kind::Switched(one) if one == name => Some(Rating::Above),
-            Kind::Switched(one) if one == "tsc" => Some(Rating::Below),
-            _ => None,
+    /// Whether the kernel rates that clock above tsc; `None` if nothing tells.
+    fn is_above(&self, name: &str, fix: Fix) -> Option<bool> {
+        let changes = [Fix::Invtsc, Fix::KvmClock, Fix::ParavirtproviderKvm].contains(&fix);
+        let seen = self.seen_above(name).filter(|_| !changes);
+        seen.or_else(|| match name {
+            "kvm-clock" => self.kvm_clock_is_above(fix == Fix::Invtsc),
+            // 299 where the TSC is safe: not in 6.1, but in 6.12.
+            "xen" => (self.kernel_since(6, 2, None) == Some(false)).then_some(true),
+            // 400 in 4.x; later 250 where the host offers an invariant TSC. Red Hat's 8 has that.
+            _ => {
+                let refuses = |event: &Event| fix != Fix::Invtsc && refuses_on_hyperv(&event.kind);
+                let is_old = self.kernel_since(5, 0, Some(8)) == Some(false);
+                (is_old || self.facts.events().any(refuses)).then_some(true)
+            }
         })
     }
 
-    /// 400; from 5.1 on 299 where the CPU states an invariant TSC (7539b174aef4). Red Hat's 8 may have that.
-    fn kvm_clock(&self, change: Change) -> Rating {
-        let flags = ["constant_tsc", "nonstop_tsc"].map(|name| self.facts.cpu.flag(name));
-        let is_invariant = match flags {
-            _ if change.gives_invtsc => Some(true),
-            [Some(true), Some(true)] => Some(true),
-            [Some(false), _] | [_, Some(false)] => Some(false),
+    /// By what the kernel did itself: its list is in the order of the ratings, and what was current when the TSC was given up
+    /// outranked it.
+    fn seen_above(&self, name: &str) -> Option<bool> {
+        let list = self.facts.available.iter().flat_map(|list| &list.value);
+        let mut both = list.filter(|one| *one == "tsc" || *one == name);
+        if let (Some(first), Some(_)) = (both.next(), both.next()) {
+            return Some(first == name);
+        }
+        let lost = self.facts.events().position(gives_tsc_up)?;
+        let switches = |event: &Event| matches!(event.kind, Kind::Switched(_));
+        let after = self.facts.events().skip(lost).position(switches).unwrap_or(usize::MAX / 2);
+        let says = |event: &Event| match &event.kind {
+            Kind::Current { name: Some(one), is_other: true } => (one == name).then_some(true),
+            Kind::Switched(one) if one == "tsc" || one == name => Some(one == name),
             _ => None,
         };
-        match (self.kernel_since(5, 1, None), self.kernel_since(5, 1, Some(8)), is_invariant) {
-            (Some(false), Some(false), _) | (_, _, Some(false)) => Rating::Above,
-            (Some(true), _, Some(true)) => Rating::Below,
-            _ => Rating::Unknown,
+        self.facts.events().take(lost + after).filter_map(says).last()
+    }
+
+    /// 400; from 5.1 on 299 where the CPU states an invariant TSC (7539b174aef4). Red Hat's 8 may have that.
+    fn kvm_clock_is_above(&self, gets_invtsc: bool) -> Option<bool> {
+        let flags = ["constant_tsc", "nonstop_tsc"].map(|name| self.facts.cpu.flag(name));
+        let is_invariant = gets_invtsc || flags == [Some(true); 2];
+        let lacks = !is_invariant && flags.contains(&Some(false));
+        if lacks || self.kernel_since(5, 1, Some(8)) == Some(false) {
+            return Some(true);
         }
+        (is_invariant && self.kernel_since(5, 1, None) == Some(true)).then_some(false)
     }
 
     /// Commands that show which clocksource is current, and whether it is fast where it must be.
-    pub(super) fn verify_source(&self, expected: &[String]) -> Vec<String> {
-        let source = format!("cat {}   # must print {}", super::CURRENT, expected.join(", or "));
-        let is_fast = |name: &String| match name.as_str() {
+    pub(super) fn verify_source(&self, expected: &[&str]) -> Vec<String> {
+        let mut commands = vec![format!("cat {CURRENT}   # must print {}", expected.join(", or "))];
+        let is_fast = |name: &&str| match *name {
             "tsc" => true,
-            // The vDSO reads it from 3.8 on, and Hyper-V's page from 4.12 on.
             "kvm-clock" => self.kernel_since(3, 8, Some(7)) != Some(false),
-            PAGE => self.kernel_since(4, 12, Some(8)) != Some(false),
+            "hyperv_clocksource_tsc_page" => self.kernel_since(4, 12, Some(8)) != Some(false),
             _ => false,
         };
-        let fast = "clockscope doctor   # must say: fast".to_owned();
-        match expected.iter().all(is_fast) {
-            true => vec![source, fast],
-            false => vec![source],
-        }
+        commands.extend(
+            expected.iter().all(is_fast).then(|| "clockscope doctor   # must say: fast".to_owned()),
+        );
+        commands
     }
 
-    /// The same after a boot with other words on the command line.
-    pub(super) fn verify_boot(&self, parameter: &str, expected: &[String]) -> Vec<String> {
+    /// The same after a boot, with the line of the log that would tell otherwise.
+    pub(super) fn verify_boot(&self, parameter: &str) -> Vec<String> {
         let mut commands = vec![format!("cat /proc/cmdline   # must have {parameter}")];
-        commands.extend(self.verify_source(expected));
+        commands.extend(self.verify_source(self.next));
         commands.push(
             "sudo dmesg | grep -i 'tsc.*unstable'   # must print nothing; else it names the reason"
                 .to_owned(),
         );
         commands
     }
+}
+
+fn refuses_on_hyperv(kind: &Kind) -> bool {
+    matches!(
+        kind,
+        Kind::HyperVNoInvariantTsc | Kind::Unstable { reason: UnstableReason::HyperV, .. }
+    )
 }

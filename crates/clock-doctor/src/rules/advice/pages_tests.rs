@@ -117,7 +117,7 @@ fn a_guest_of_kvm_without_an_invariant_tsc() {
       <timer name='kvmclock' present='yes'/>
       # QEMU alone: -cpu without -kvmclock, with -accel kvm
     ? sudo dmesg | grep kvm-clock   # in the guest; must print lines
-    ? cat /sys/devices/system/clocksource/clocksource0/current_clocksource   # must print kvm-clock, or tsc
+    ? cat /sys/devices/system/clocksource/clocksource0/current_clocksource   # must print tsc, or kvm-clock
     ? clockscope doctor   # must say: fast
     ! The guest's kernel needs CONFIG_KVM_GUEST=y and no no-kvmclock.
     "#);
@@ -209,7 +209,7 @@ fn wsl_and_firecracker_have_no_boot_loader() {
     The guest was stopped, which looked like skew; without the watchdog the kernel keeps the TSC, and still compares the CPUs at boot.
       # add to boot_args of the VM's boot source, and start it anew: tsc=nowatchdog
     ? cat /proc/cmdline   # must have tsc=nowatchdog
-    ? cat /sys/devices/system/clocksource/clocksource0/current_clocksource   # must print tsc
+    ? cat /sys/devices/system/clocksource/clocksource0/current_clocksource   # must print tsc, or kvm-clock
     ? clockscope doctor   # must say: fast
     ? sudo dmesg | grep -i 'tsc.*unstable'   # must print nothing; else it names the reason
     ! A TSC that goes wrong later is not noticed. Measure again after updates of firmware or kernel.

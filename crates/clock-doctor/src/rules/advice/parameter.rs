@@ -1,6 +1,5 @@
 //! Fixes that are parameters of the kernel.
 
-use super::outcome::Change;
 use super::{CURRENT, Case, Draft, Place, bootloader};
 use crate::log::event::Kind;
 use crate::rules::catalogue::{Label, Says};
@@ -19,7 +18,6 @@ pub(super) fn no_watchdog(case: &Case) -> Option<Draft> {
     if case.has_parameter("tsc=reliable") {
         return None;
     }
-    let names = case.tsc_after_boot(Change::default())?;
     let (place, mut commands) = bootloader::add(case, "tsc=nowatchdog");
     let mut caveats = Vec::new();
     let mut basis = Basis { needs_kernel: has_it.is_none(), ..Basis::default() };
@@ -45,7 +43,7 @@ pub(super) fn no_watchdog(case: &Case) -> Option<Draft> {
         ),
         place,
         commands,
-        verify: case.verify_boot("tsc=nowatchdog", &names),
+        verify: case.verify_boot("tsc=nowatchdog"),
         caveats,
         basis,
         ..Draft::default()
@@ -65,7 +63,6 @@ pub(super) fn reliable(case: &Case) -> Option<Draft> {
         Label::CauseNeedsDmesg,
     ]);
     let too_old = compared && case.kernel_since(3, 3, None) == Some(false);
-    let names = case.tsc_after_boot(Change::default())?;
     let (mut place, boot) = bootloader::add(case, "tsc=reliable");
     let mut commands = vec![MEASURE.to_owned()];
     let mut caveats = Vec::new();
@@ -97,7 +94,7 @@ pub(super) fn reliable(case: &Case) -> Option<Draft> {
         why: case.so(effect),
         place,
         commands,
-        verify: case.verify_boot("tsc=reliable", &names),
+        verify: case.verify_boot("tsc=reliable"),
         caveats,
         basis: Basis {
             measures: true,
@@ -206,16 +203,10 @@ pub(super) fn remove(case: &Case) -> Option<Draft> {
     let list = words.join(" ");
     let (place, commands) = bootloader::remove(case, &list);
     let mut verify = vec![format!("cat /proc/cmdline   # must not have {}", words.join(", "))];
-    let change = Change {
-        removes: &words,
-        gives_kvm_clock: gives_kvm_clock(case, &words),
-        ..Change::default()
-    };
-    let names = case.after_boot(change);
     if words.iter().any(|word| words_against("hpet").contains(word)) {
         verify.push(format!("cat {}   # must have hpet", CURRENT.replace("current", "available")));
-    } else if words.iter().any(|word| decides(word)) && !names.is_empty() {
-        let names = names.join(", or ");
+    } else if words.iter().any(|word| decides(word)) && !case.next.is_empty() {
+        let names = case.next.join(", or ");
         verify.push(format!(
             "cat {CURRENT}   # must print {names}; if not, the kernel's log says why"
         ));
@@ -249,11 +240,6 @@ fn decides(word: &str) -> bool {
         || ["tsc", "kvm-clock"].into_iter().any(|name| words_against(name).contains(&word))
 }
 
-/// Whether kvm-clock is there once these words are off.
-fn gives_kvm_clock(case: &Case, words: &[&str]) -> bool {
-    case.is(&["kvm"]) && words.iter().any(|word| words_against("kvm-clock").contains(word))
-}
-
 /// The source that `clocksource=` asks for, if it is known not to be there.
 fn asked_and_unavailable<'a>(case: &'a Case) -> Option<&'a str> {
     let asked = case.facts.command_line.as_ref()?.value.value("clocksource")?;
@@ -274,7 +260,7 @@ fn turns_off(case: &Case, source: &str) -> bool {
     words_against(source).iter().any(|word| case.has_parameter(word))
 }
 
-fn unwanted(case: &Case, word: &str) -> bool {
+pub(super) fn unwanted(case: &Case, word: &str) -> bool {
     let value = word.strip_prefix("clocksource=");
     let keeps_tsc_away = words_against("tsc").contains(&word)
         || value.is_some_and(|name| name != "tsc" && case.is_available(name) != Some(false));
@@ -308,7 +294,6 @@ pub(super) fn disable_hpet(case: &Case) -> Option<Draft> {
     if case.kernel_since(5, 4, None) == Some(true) || case.has_parameter("hpet=disable") {
         return None;
     }
-    let names = case.tsc_after_boot(Change::default())?;
     let (place, commands) = bootloader::add(case, "hpet=disable");
     Some(Draft {
         why: case.so(
@@ -316,38 +301,36 @@ pub(super) fn disable_hpet(case: &Case) -> Option<Draft> {
         ),
         place,
         commands,
-        verify: case.verify_boot("hpet=disable", &names),
+        verify: case.verify_boot("hpet=disable"),
         ..Draft::default()
     })
 }
 
 /// Keeps a TSC that halts from halting.
-pub(super) fn max_cstate(case: &Case) -> Option<Draft> {
-    let names = case.tsc_after_boot(Change::default())?;
+pub(super) fn max_cstate(case: &Case) -> Draft {
     let words = "intel_idle.max_cstate=0 processor.max_cstate=1";
     let (place, commands) = bootloader::add(case, words);
-    Some(Draft {
+    Draft {
         title: Some("keep the CPUs out of deep sleep, if power does not matter".to_owned()),
         why: case.so("kept out of it the counter runs on, and the kernel keeps it."),
         place,
         commands,
-        verify: case.verify_boot(words, &names),
+        verify: case.verify_boot(words),
         ..Draft::default()
-    })
+    }
 }
 
-/// `None` if the command line has it.
+/// `None` if the command line has it, or kvm-clock is not current.
 pub(super) fn no_kvmclock(case: &Case) -> Option<Draft> {
-    if case.has_parameter("no-kvmclock") {
+    if case.has_parameter("no-kvmclock") || case.verdict.source.as_deref() != Some("kvm-clock") {
         return None;
     }
-    let names = case.after_boot(Change { adds: "no-kvmclock", ..Change::default() });
     let (place, commands) = bootloader::add(case, "no-kvmclock");
     Some(Draft {
         why: case.so("without kvm-clock the kernel takes the next best source."),
         place,
         commands,
-        verify: case.verify_source(&names),
+        verify: case.verify_source(case.next),
         ..Draft::default()
     })
 }

@@ -16,7 +16,7 @@ pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 }
 
 /// Where kvm-clock is seen: a line of its driver, or its name in a list.
-pub(in crate::rules) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
+pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
     let names = |event: &&Event| match &event.kind {
         Kind::KvmClock => true,
         kind => kind.clocksources().any(|name| name == "kvm-clock"),

@@ -1,0 +1,393 @@
+//! Every fix on every platform and kernel: whether it applies, and what its Verify prints. A small kernel of
+//! our own, with the ratings of the real one, does what the fix says and is then asked.
+//!
+//! The table is docs/fixes.md: `CLOCKSCOPE_WRITE_FIXES=1 cargo test -p clock-doctor table_tests` writes it anew.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use super::*;
+use crate::root::{self, Root};
+use crate::rules::catalogue::{Fix, Label};
+use crate::rules::state;
+
+const CLOCKSOURCES: &str = "sys/devices/system/clocksource/clocksource0";
+const FLAGS: &str = "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 ht";
+
+/// Kernels: the column's head, the release, the version whose rules hold.
+const KERNELS: [(&str, &str, (u32, u32)); 5] = [
+    ("2.6.32", "2.6.32-5-amd64", (2, 6)),
+    ("Red Hat 6", "2.6.32-754.el6.x86_64", (2, 6)),
+    ("Red Hat 7", "3.10.0-1160.el7.x86_64", (3, 10)),
+    ("6.12", "6.12.5-amd64", (6, 12)),
+    ("7.1", "7.1.2-amd64", (7, 1)),
+];
+
+/// A machine as a platform makes it.
+#[derive(Clone, Copy)]
+struct Kind {
+    /// As in the table.
+    name: &'static str,
+    /// DMI's vendor and product.
+    dmi: (&'static str, &'static str),
+    /// Lines of the log that tell the platform.
+    log: &'static str,
+    /// The hypervisor's clock, if the kernel has one.
+    clock: Option<&'static str>,
+    /// The CPU states constant_tsc and nonstop_tsc.
+    is_invariant: bool,
+    /// The best device.
+    device: &'static str,
+    /// `uname -m`, where it is not x86_64; such a machine has no TSC.
+    other: Option<&'static str>,
+}
+
+const PC: Kind = Kind {
+    name: "bare-metal",
+    dmi: ("Dell Inc.", "PowerEdge R640"),
+    log: "",
+    clock: None,
+    is_invariant: true,
+    device: "hpet",
+    other: None,
+};
+const KVM: &str = "[    0.000000] Hypervisor detected: KVM\n[    0.000000] kvm-clock: Using msrs 4b564d01 and 4b564d00\n";
+const HYPERV: &str = "[    0.000000] Hypervisor detected: Microsoft Hyper-V\n";
+const PAGE: &str = "hyperv_clocksource_tsc_page";
+
+/// All platforms; those with several kinds of guest have one for each.
+fn kinds() -> Vec<Kind> {
+    let of = |name, dmi| Kind { name, dmi, is_invariant: false, device: "acpi_pm", ..PC };
+    let kvm = |kind: Kind| Kind { log: KVM, clock: Some("kvm-clock"), ..kind };
+    let invariant = |kind: Kind| Kind { is_invariant: true, ..kind };
+    let hyperv = |kind: Kind| Kind { log: HYPERV, clock: Some(PAGE), ..kind };
+    let other = |name, machine| Kind {
+        other: Some(machine),
+        device: "arch_sys_counter",
+        ..of(name, ("", ""))
+    };
+    let xen = Kind {
+        log: "[    0.000000] Hypervisor detected: Xen HVM\n",
+        clock: Some("xen"),
+        ..of("xen", ("Xen", "HVM domU"))
+    };
+    let qemu = ("QEMU", "Standard PC (Q35 + ICH9, 2009)");
+    let says = |kind: Kind, log: &'static str| Kind { log, ..kind };
+    vec![
+        PC,
+        Kind { name: "bare-metal without HPET", device: "acpi_pm", ..PC },
+        of("virtualbox", ("innotek GmbH", "VirtualBox")),
+        kvm(Kind {
+            name: "virtualbox with the provider kvm",
+            ..of("", ("innotek GmbH", "VirtualBox"))
+        }),
+        of("vmware", ("VMware, Inc.", "VMware Virtual Platform")),
+        kvm(of("kvm", qemu)),
+        invariant(kvm(of("kvm with invtsc", qemu))),
+        of("qemu without KVM's clock", qemu),
+        xen,
+        Kind { name: "aws (Xen)", dmi: ("Xen", "HVM domU amazon"), ..invariant(xen) },
+        invariant(kvm(of("aws (Nitro)", ("Amazon EC2", "m6i.large")))),
+        invariant(kvm(of("gce", ("Google", "Google Compute Engine")))),
+        hyperv(of("hyperv", ("Microsoft Corporation", "Virtual Machine"))),
+        invariant(hyperv(of(
+            "hyperv with an invariant TSC",
+            ("Microsoft Corporation", "Virtual Machine"),
+        ))),
+        Kind {
+            log: "[    0.000000] DMI not present or invalid.\n[    0.000000] Hypervisor detected: KVM\n[    0.000000] kvm-clock: Using msrs 4b564d01 and 4b564d00\n",
+            clock: Some("kvm-clock"),
+            ..of("firecracker", ("", ""))
+        },
+        kvm(of("cloud-hypervisor", ("Cloud Hypervisor", "cloud-hypervisor"))),
+        of("bhyve", ("BHYVE", "BHYVE")),
+        hyperv(of(
+            "azure",
+            ("Microsoft Corporation 7783-7084-3265-9085-8269-3286-77", "Virtual Machine"),
+        )),
+        says(
+            hyperv(of("wsl", ("", ""))),
+            "[    0.000000] Hypervisor detected: Microsoft Hyper-V\n[    1.0] systemd[1]: Detected virtualization wsl.\n",
+        ),
+        of("hyperkit", ("hyperkit", "BHYVE")),
+        Kind { name: "nested (Xen in QEMU)", dmi: qemu, ..xen },
+        says(of("gvisor", ("", "")), "[    0.000000] Hypervisor detected: gVisor\n"),
+        other("arm64", "aarch64"),
+        other("arm32", "armv7l"),
+        other("riscv64", "riscv64"),
+    ]
+}
+
+/// The kernel that chooses: its platform and version, and what is on its command line.
+#[derive(Clone)]
+struct Chooser {
+    kind: Kind,
+    version: (u32, u32),
+    line: Vec<String>,
+    /// The watchdog has given the TSC up since the boot.
+    is_lost: bool,
+}
+
+impl Chooser {
+    /// Clocksources with their ratings, the best first (`arch/x86/kernel/tsc.c`, `kvmclock.c`, `arch/x86/xen/time.c`,
+    /// `drivers/clocksource/hyperv_timer.c`).
+    fn rated(&self) -> Vec<(&'static str, u32)> {
+        let has = |word: &str| self.line.iter().any(|one| one == word);
+        let mut rated =
+            vec![(self.kind.device, if self.kind.device == "hpet" { 250 } else { 200 })];
+        if self.kind.other.is_some() {
+            return rated;
+        }
+        if !self.is_lost && !has("notsc") && !has("tsc=unstable") {
+            rated.push(("tsc", 300));
+        }
+        let lowered = match self.kind.clock {
+            Some("kvm-clock") => self.version >= (5, 1),
+            Some("xen") => self.version >= (6, 12),
+            _ => self.version >= (5, 10),
+        };
+        // Red Hat's 6 and 7 know Hyper-V's page by then; 2.6.32 itself has no such clock.
+        let is_there = match self.kind.clock {
+            Some("kvm-clock") => !has("no-kvmclock"),
+            Some(PAGE) => self.version >= (3, 10),
+            _ => true,
+        };
+        if let Some(clock) = self.kind.clock.filter(|_| is_there) {
+            let low = if clock == PAGE { 250 } else { 299 };
+            rated.push((clock, if lowered && self.kind.is_invariant { low } else { 400 }));
+        }
+        rated.sort_by_key(|(_, rating)| std::cmp::Reverse(*rating));
+        rated
+    }
+
+    fn current(&self) -> &'static str {
+        let rated = self.rated();
+        let asked = self.line.iter().rev().find_map(|word| word.strip_prefix("clocksource="));
+        let found = asked.and_then(|name| rated.iter().find(|(one, _)| *one == name));
+        found.or(rated.first()).unwrap().0
+    }
+
+    /// Whether doctor can say "fast" then: whether the vDSO reads what is current.
+    fn is_fast(&self) -> bool {
+        match self.current() {
+            "tsc" => true,
+            "kvm-clock" => self.version >= (3, 8),
+            PAGE => self.version >= (4, 12),
+            _ => false,
+        }
+    }
+
+    /// The machine after that fix: booted anew, or with another clocksource current.
+    fn after(&self, fix: Fix, advice: &Advice) -> Chooser {
+        let mut after = Chooser { is_lost: false, ..self.clone() };
+        if let Some(parameters) = &advice.kernel_parameters {
+            after.line.retain(|word| !parameters.remove.contains(word));
+            after.line.extend(parameters.add.iter().cloned());
+        }
+        match fix {
+            Fix::SwitchToTsc | Fix::SwitchToHpet | Fix::SwitchToKvmClock | Fix::SwitchSource => {
+                let name = advice
+                    .commands
+                    .iter()
+                    .find_map(|line| line.strip_prefix("echo ")?.split(' ').next());
+                after.is_lost = self.is_lost;
+                after.line.push(format!("clocksource={}", name.unwrap()));
+            }
+            // Whoever sets the guest's command line from outside.
+            Fix::ClocksourceTsc => after.line.push("clocksource=tsc".to_owned()),
+            Fix::NoKvmclock => after.line.push("no-kvmclock".to_owned()),
+            Fix::RemoveParameter => after.line.retain(|word| word != "notsc"),
+            Fix::Invtsc => after.kind.is_invariant = true,
+            Fix::KvmClock | Fix::ParavirtproviderKvm => after.kind.clock = Some("kvm-clock"),
+            _ => {}
+        }
+        after
+    }
+
+    /// The files of the machine while its TSC is lost, or while somebody chose a device.
+    fn facts(&self, release: &str) -> Facts {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let machine = self.kind.other.unwrap_or("x86_64");
+        let names: Vec<&str> = self.rated().iter().map(|(name, _)| *name).collect();
+        let booted = Chooser { is_lost: false, ..self.clone() };
+        let switched = if self.is_lost { booted.current() } else { self.current() };
+        let mut log = format!("[    0.000000] Linux version {release} (gcc)\n{}", self.kind.log);
+        log += &format!("[    0.900000] Switched to clocksource {switched}\n");
+        if self.is_lost && self.kind.other.is_none() {
+            log += "[  900.000000] tsc: Marking TSC unstable due to clocksource watchdog\n";
+            log += &format!("[  900.100000] Switched to clocksource {}\n", self.current());
+        }
+        write("var/log/dmesg", &log);
+        write("proc/sys/kernel/osrelease", release);
+        write("proc/sys/kernel/arch", machine);
+        write("proc/cmdline", &self.line.join(" "));
+        write(&format!("{CLOCKSOURCES}/current_clocksource"), self.current());
+        write(&format!("{CLOCKSOURCES}/available_clocksource"), &names.join(" "));
+        write("sys/class/dmi/id/sys_vendor", self.kind.dmi.0);
+        write("sys/class/dmi/id/product_name", self.kind.dmi.1);
+        if self.kind.other.is_none() {
+            let invariant = if self.kind.is_invariant { "constant_tsc nonstop_tsc" } else { "" };
+            let guest = if self.kind.name.starts_with("bare-metal") { "" } else { "hypervisor" };
+            write(
+                "proc/cpuinfo",
+                &format!(
+                    "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nflags\t\t: {FLAGS} {invariant} {guest}\n"
+                ),
+            );
+        }
+        root::facts(&Root::open(directory.path()).unwrap())
+    }
+}
+
+/// What the machine is like for which that fix is meant.
+fn sick(fix: Fix, kind: Kind, version: (u32, u32)) -> Chooser {
+    let line = match fix {
+        // Somebody chose a device for a TSC that the kernel keeps, or refuses the TSC.
+        Fix::SwitchToTsc | Fix::ClocksourceTsc | Fix::SwitchToKvmClock => {
+            format!("clocksource={}", kind.device)
+        }
+        Fix::RemoveParameter => "notsc".to_owned(),
+        _ => "quiet".to_owned(),
+    };
+    let is_lost = !matches!(
+        fix,
+        Fix::SwitchToTsc | Fix::ClocksourceTsc | Fix::RemoveParameter | Fix::SwitchToKvmClock
+    );
+    Chooser { kind, version, line: vec![line], is_lost }
+}
+
+/// The facts of machines that were asked about before.
+type Known = HashMap<String, (Facts, Verdict)>;
+
+fn written(fix: Fix, machine: &Chooser, release: &str, known: &mut Known) -> Option<Advice> {
+    let key =
+        format!("{} {release} {} {}", machine.kind.name, machine.line.join(" "), machine.is_lost);
+    let (facts, verdict) = &*known.entry(key).or_insert_with(|| {
+        let facts = machine.facts(release);
+        let verdict = state::verdict(&facts);
+        (facts, verdict)
+    });
+    let labels =
+        [Label::TscWatchdogSkew, Label::ParamTscUnstable, Label::WatchdogFalsePositiveLikely];
+    let findings = labels.map(Finding::new);
+    write(fix, facts, verdict, &findings.iter().collect::<Vec<_>>())
+}
+
+/// Holds each line of Verify against the machine after the fix; gives what the table shows, and what cannot come true.
+fn verified(fix: Fix, advice: &Advice, before: &Chooser) -> (String, Vec<String>) {
+    let after = before.after(fix, advice);
+    let prints = after.current();
+    let mut shown = "yes".to_owned();
+    let mut false_lines = Vec::new();
+    for line in &advice.verify {
+        let after_words = |words: &str| line.split_once(words).map(|(_, rest)| rest.to_owned());
+        let comes_true = if let Some(names) = after_words("current_clocksource   # must print ") {
+            let names = names.split([';', '\n']).next().unwrap_or_default().to_owned();
+            let is_one = names.split(", or ").any(|name| name == prints);
+            shown = names;
+            is_one || line.contains("on the host")
+        } else if line.ends_with("# must say: fast") {
+            !advice.verify.iter().any(|line| line.contains("must print")) || after.is_fast()
+        } else if let Some(words) = after_words("/proc/cmdline   # must have ") {
+            let has = |word: &str| after.line.iter().any(|one| one == word);
+            advice.kernel_parameters.is_none() || words.split(' ').all(has)
+        } else if line.contains("grep kvm-clock") {
+            after.kind.clock == Some("kvm-clock")
+        } else if line.contains("grep -o -m1 nonstop_tsc") {
+            after.kind.is_invariant
+        } else if line.contains("/proc/sys/kernel/vsyscall64") {
+            before.version < (3, 1)
+        } else if line.contains("available_clocksource   # must have hpet") {
+            before.kind.name.starts_with("bare-metal")
+        } else {
+            true
+        };
+        if !comes_true {
+            let (name, version) = (before.kind.name, before.version);
+            false_lines
+                .push(format!("{fix} on {name} {version:?}: `{line}`, but {prints} is current"));
+        }
+    }
+    (shown, false_lines)
+}
+
+/// The table, and the lines of Verify that cannot come true.
+fn table() -> (String, Vec<String>) {
+    let heads: Vec<&str> = KERNELS.iter().map(|(head, ..)| *head).collect();
+    let mut table = format!(
+        "| fix | platforms | {} |\n|---|---|{}\n",
+        heads.join(" | "),
+        "---|".repeat(heads.len())
+    );
+    let (mut known, mut wrong) = (Known::new(), Vec::new());
+    for fix in Fix::ALL {
+        // What is printed on each kernel, and on which platforms that is so.
+        let mut rows: BTreeMap<Vec<String>, Vec<&str>> = BTreeMap::new();
+        for kind in kinds() {
+            let mut cells = Vec::new();
+            for (_, release, version) in KERNELS {
+                let machine = sick(fix, kind, version);
+                let advice = written(fix, &machine, release, &mut known);
+                let (shown, bad) = advice.map_or(("-".to_owned(), Vec::new()), |advice| {
+                    verified(fix, &advice, &machine)
+                });
+                cells.push(shown);
+                wrong.extend(bad);
+            }
+            rows.entry(cells).or_default().push(kind.name);
+        }
+        for (cells, platforms) in
+            rows.into_iter().rev().filter(|(cells, _)| cells.iter().any(|cell| cell != "-"))
+        {
+            let who = if platforms.len() == kinds().len() {
+                "all".to_owned()
+            } else {
+                platforms.join(", ")
+            };
+            table += &format!("| {fix} | {who} | {} |\n", cells.join(" | "));
+        }
+    }
+    (table, wrong)
+}
+
+const INTRODUCTION: &str = "# What each fix promises\n\n\
+`clockscope doctor` ends each fix with *Verify*. This table says for every fix, platform and kernel whether the fix applies, and what `current_clocksource` has to print afterwards. A fix that\n\
+aims at the TSC does not apply where the kernel would take the hypervisor's clock all the same.\n\n\
+`-`: the fix is not advised there. `yes`: it is, and its *Verify* asks for something else than the clocksource. A name: what `current_clocksource` prints. Rows without any are left out. In a container the fixes are\n\
+those of its host. The machine is one whose watchdog gave the TSC up; for switch-to-tsc and clocksource=tsc somebody chose a device, for remove-parameter the command line has `notsc`.\n\n\
+This page is generated: `CLOCKSCOPE_WRITE_FIXES=1 cargo test -p clock-doctor table_tests` writes it, and the same test\n\
+lets a small kernel with the real ratings do what each fix says and holds each *Verify* against it.\n\n";
+
+#[test]
+fn every_verify_can_come_true_and_the_table_says_what_it_prints() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fixes.md");
+    let (table, wrong) = table();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let page = format!("{INTRODUCTION}{table}");
+    if std::env::var_os("CLOCKSCOPE_WRITE_FIXES").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        there == page,
+        "docs/fixes.md is out of date: CLOCKSCOPE_WRITE_FIXES=1 cargo test -p clock-doctor table_tests"
+    );
+}
+
+#[test]
+fn a_reboot_that_cannot_bring_the_tsc_back_is_not_advised() {
+    let find = |name: &str| kinds().into_iter().find(|kind| kind.name == name).unwrap();
+    let reboot = |name: &str, kernel: usize| {
+        let (_, release, version) = KERNELS[kernel];
+        written(Fix::Reboot, &sick(Fix::Reboot, find(name), version), release, &mut Known::new())
+            .is_some()
+    };
+    assert!(!reboot("kvm", 1) && !reboot("kvm", 2) && !reboot("kvm", 3) && !reboot("xen", 2));
+    assert!(reboot("kvm with invtsc", 3) && !reboot("kvm with invtsc", 2));
+    assert!(reboot("bare-metal", 0) && reboot("vmware", 3) && !reboot("arm64", 3));
+}
