@@ -151,6 +151,7 @@ impl Patch {
                     patch.functions.push(redirected);
                 }
                 Ok(_) => patch.left.push((function.name(), NotMovable::TooLong.to_string())),
+                Err(_) if function == Function::SgxEnterEnclave && !has_enclaves() => {}
                 Err(why) => patch.left.push((function.name(), why.to_string())),
             }
         }
@@ -255,6 +256,11 @@ impl Patch {
     fn changes(&self) -> impl Iterator<Item = &Change> {
         self.functions.iter().flat_map(|function| &function.changes)
     }
+}
+
+/// Whether programs can have enclaves: they are made through this file (arch/x86/kernel/cpu/sgx/driver.c, Linux 6.18).
+fn has_enclaves() -> bool {
+    std::path::Path::new("/dev/sgx_enclave").exists()
 }
 
 fn no_vdso() -> Refusal {
