@@ -38,6 +38,8 @@ pub(crate) struct Image {
     pub(crate) base: u64,
     /// What is in it.
     pub(crate) bytes: Vec<u8>,
+    /// The System V segments that the process has attached, by the lines of `/proc/PID/maps`, with their numbers.
+    segments: Vec<String>,
 }
 
 impl Image {
@@ -69,7 +71,8 @@ impl Image {
         let size = u64::from_str_radix(end, 16).ok()? - base;
         let mut bytes = vec![0; usize::try_from(size).ok()?];
         File::open(format!("/proc/{pid}/mem")).ok()?.read_exact_at(&mut bytes, base).ok()?;
-        Some(Self { base, bytes })
+        let segments = maps.lines().filter(|line| line.contains("SYSV")).map(str::to_owned);
+        Some(Self { base, bytes, segments: segments.collect() })
     }
 
     /// Checks that a process's image is still this one, but for jumps to clockscope's image in the padding between
@@ -256,8 +259,12 @@ impl Attachment {
     /// Waits until all of these processes go through the shim, whose images were these.
     #[track_caller]
     pub(crate) fn reaches(&mut self, pids: &[i32], before: &[Image]) {
+        // Where a clockscope was killed the jumps stand already, and lead to the same image.
         let attached = |pid: &i32, before: &Image| {
-            Image::of(*pid).is_none_or(|now| now.entry() != before.entry())
+            Image::of(*pid).is_none_or(|now| {
+                let had_jump = before.entry()[..3].iter().any(|byte| [0xe9, 0xeb].contains(byte));
+                now.entry() != before.entry() || had_jump && now.segments != before.segments
+            })
         };
         wait_until("clockscope has attached", || {
             self.is_running();

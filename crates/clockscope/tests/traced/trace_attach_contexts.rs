@@ -89,11 +89,15 @@ fn the_matrix_of_contexts() {
     let _ = writeln!(stdout(), "200 targets, {all} attachments: no death");
 }
 
-/// What a process has in all, in KiB: addresses, and memory.
+/// What a process has in all, in KiB: addresses, and memory that no file has. The kernel's count of the latter in
+/// `/proc/PID/status` is off by what each CPU has not added yet; that of its page tables is not.
 fn sizes(pid: i32) -> [u64; 2] {
-    ["VmSize", "VmRSS"].map(|field| {
-        let size = status_of(pid, field).expect("it has memory");
-        size.split(' ').next().unwrap().parse().expect("a number")
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("it has memory");
+    let anonymous = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:"));
+    let addresses = status_of(pid, "VmSize").expect("it has memory");
+    [addresses.as_str(), anonymous.expect("a line")].map(|size| {
+        let kib = size.trim().split(' ').next().expect("a number");
+        kib.parse().expect("a number")
     })
 }
 
