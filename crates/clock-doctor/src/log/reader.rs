@@ -259,7 +259,6 @@ impl<'a> Boots<'a> {
         for event in &mut events {
             self.file.clone_into(&mut event.evidence.file);
         }
-        name_delays(&mut events);
         // What stands before the first mark or version is a boot too; one that is cut.
         Log {
             file: self.file.to_owned(),
@@ -271,19 +270,6 @@ impl<'a> Boots<'a> {
             boots: self.count.max(u64::from(lines > 0)),
             left_out,
             skipped_bytes: 0,
-        }
-    }
-}
-
-/// A delay that names no clocksource is that of the one which the next line marks (5.13 to 6.1).
-fn name_delays(events: &mut [Event]) {
-    for at in 1..events.len() {
-        if let (before, [Event { kind: Kind::Marked { name: marked, .. }, .. }, ..]) =
-            events.split_at_mut(at)
-            && let Some(Event { kind: Kind::ReadDelay { name: name @ None, .. }, .. }) =
-                before.last_mut()
-        {
-            *name = Some(marked.clone());
         }
     }
 }

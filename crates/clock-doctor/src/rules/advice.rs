@@ -16,10 +16,10 @@ mod table_tests;
 
 pub use guards::tsc_guards;
 
-use self::outcome::AIMS_AT_TSC;
 use super::finding::{Advice, Basis, Finding, KernelParameters, Verdict};
 use crate::facts::Facts;
 use crate::rules::catalogue::Fix;
+use crate::rules::trust::AIMS_AT_TSC;
 
 /// Where the kernel tells and takes its clocksource.
 pub(super) const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -84,8 +84,8 @@ pub fn write(fix: Fix, facts: &Facts, verdict: &Verdict, because: &[&Finding]) -
     let before = Case { facts, verdict, because, next: &[] };
     let next = before.after_boot(fix);
     let can_come_true = match fix {
-        Fix::KvmClock | Fix::ParavirtproviderKvm | Fix::ColdBoot => !next.is_empty(),
-        Fix::EnableHpet | Fix::HostTsc => !next.is_empty(),
+        Fix::SwitchToTsc => true,
+        Fix::KvmClock | Fix::ColdBoot | Fix::EnableHpet | Fix::HostTsc => !next.is_empty(),
         fix => !AIMS_AT_TSC.contains(&fix) || next.contains(&"tsc"),
     };
     if !can_come_true {

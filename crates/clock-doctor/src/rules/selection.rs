@@ -4,7 +4,7 @@ mod missing;
 
 use super::finding::{Finding, Severity, State, Verdict};
 use super::state::source::{self, is_tsc};
-use super::trust::{self, Standing};
+use super::trust;
 use super::watchdog::labels::counts_ticks;
 use super::{params, state};
 use crate::facts::{Evidence, Facts};
@@ -72,6 +72,12 @@ fn tsc_available(facts: &Facts) -> Option<Evidence> {
     facts.events().find(registers).map(|event| event.evidence.clone())
 }
 
+/// Whether tsc can be selected, and is not known to drift.
+fn usable_tsc(facts: &Facts, verdict: &Verdict) -> bool {
+    let may_use = trust::doubt(facts, &verdict.platforms).is_none_or(|doubt| doubt.may_use);
+    may_use && tsc_available(facts).is_some()
+}
+
 fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let current = verdict.source.as_deref()?;
     let slow = matches!(verdict.state, State::Slow | State::SlowUnlessPvclockVdso);
@@ -94,15 +100,10 @@ fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
              selected {current}, or the kernel did not get around to tsc."
         ),
     });
-    let found = match trust::standing(facts, &verdict.platforms) {
-        Standing::Proven => found,
-        Standing::Open(why) | Standing::Doubtful(why) => {
-            found.detail(format!("That does not show that the TSC is good: {why}."))
-        }
-        Standing::Drifts(cpu) => {
-            found.detail(format!("That is right: this CPU is {cpu}, whose TSC drifts."))
-        }
-    };
+    let doubt = trust::doubt(facts, &verdict.platforms);
+    let found = doubt.into_iter().fold(found, |found, doubt| {
+        found.detail(format!("That does not show that the TSC is good: {}.", doubt.why))
+    });
     if current != "xen" {
         return Some(found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]));
     }
@@ -132,8 +133,7 @@ fn better_source(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     ];
     let asks = matches!(current, "hyperv_clocksource_msr" | "hyperv_clocksource");
     let rank = ORDER.iter().position(|name| *name == current).or(asks.then_some(2))?;
-    let may_use_tsc = trust::standing(facts, &verdict.platforms).may_use();
-    if may_use_tsc && tsc_available(facts).is_some() {
+    if usable_tsc(facts, verdict) {
         return None;
     }
     let better = ORDER[..rank.min(4)].iter().find(|name| has(name))?;
@@ -174,11 +174,8 @@ fn ticks(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let has = |name: &str| {
         facts.available.iter().any(|list| list.value.iter().any(|other| other == name))
     };
-    let may_use_tsc = trust::standing(facts, &verdict.platforms).may_use();
     Some(match () {
-        () if may_use_tsc && tsc_available(facts).is_some() => {
-            found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc])
-        }
+        () if usable_tsc(facts, verdict) => found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]),
         () if has("hpet") => found.fix(&[Fix::SwitchToHpet]),
         () => found.fix(&[Fix::SwitchSource, Fix::KvmClock, Fix::EnableHpet]),
     })

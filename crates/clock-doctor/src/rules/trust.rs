@@ -4,24 +4,22 @@
 use super::catalogue::{Fix, Label};
 use super::finding::Finding;
 use super::{hosts, platform};
-use crate::facts::{CpuFacts, Facts};
+use crate::facts::Facts;
 use crate::log::event::Kind;
 
-/// What is known of the TSC as a clock.
+/// Why a TSC cannot simply be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// The CPU states that it is invariant, or who keeps it vouches for it.
-    Proven,
-    /// Nothing proves it and nothing speaks against it: why, as a clause.
-    Open(String),
-    /// The CPU does not keep its rate: a measurement shows what is, not what will be. Why, as a clause.
-    Doubtful(String),
-    /// The CPU's is known to drift: which CPU it is.
-    Drifts(&'static str),
+pub(crate) struct Doubt {
+    /// As a clause.
+    pub(crate) why: String,
+    /// It may be used once a measurement finds nothing.
+    pub(crate) may_use: bool,
+    /// A measurement would tell something.
+    pub(crate) may_measure: bool,
 }
 
-/// Fixes after which the kernel tells the time by the TSC, or keeps it against its own checks.
-const USES_TSC: [Fix; 9] = [
+/// Fixes that are of no use unless the kernel tells the time by the TSC after them.
+pub(crate) const AIMS_AT_TSC: [Fix; 13] = [
     Fix::SwitchToTsc,
     Fix::ClocksourceTsc,
     Fix::TscNowatchdog,
@@ -29,50 +27,48 @@ const USES_TSC: [Fix; 9] = [
     Fix::TscRecalibrate,
     Fix::TscEarlyKhz,
     Fix::Reboot,
+    Fix::HpetDisable,
     Fix::MaxCstate,
     Fix::PreBootSynchroniser,
+    Fix::FewerVcpus,
+    Fix::Invtsc,
+    Fix::GuestSupport,
 ];
 /// Up to so many sockets the kernel itself trusts an invariant TSC (`check_system_tsc_reliable` in
 /// `arch/x86/kernel/tsc.c`, Linux 6.12).
 const SOCKETS: u32 = 4;
-
-impl Standing {
-    /// Whether the TSC may be used at all, should a measurement find nothing.
-    pub(crate) fn may_use(&self) -> bool {
-        matches!(self, Standing::Proven | Standing::Open(_))
-    }
-
-    /// Whether that fix must not be advised.
-    pub(crate) fn rules_out(&self, fix: Fix) -> bool {
-        !self.may_use() && USES_TSC.contains(&fix)
-    }
-
-    /// What must be measured before the TSC is used: why, as a clause.
-    pub(crate) fn must_measure(&self) -> Option<&str> {
-        match self {
-            Standing::Open(why) | Standing::Doubtful(why) => Some(why),
-            Standing::Proven | Standing::Drifts(_) => None,
-        }
-    }
-}
+/// Names of AMD's families 6 and 15 alone.
+const K7_AND_K8: [&str; 9] = [
+    "Athlon(tm) 64",
+    "Athlon(tm) X2",
+    "Athlon(tm) Dual Core",
+    "Athlon(tm) XP",
+    "Athlon(tm) MP",
+    "AMD Duron",
+    "Turion(tm) 64",
+    "Dual Core AMD Opteron",
+    "Dual-Core AMD Opteron",
+];
 
 /// Whether the finding asks for a fix after which the kernel tells the time by the TSC.
 pub(crate) fn uses_tsc(finding: &Finding) -> bool {
     let asks = |fix: Fix| finding.fixes.contains(&fix);
-    asks(Fix::SwitchToTsc)
-        || asks(Fix::ClocksourceTsc)
-        || finding.label == Label::ParamTscUnstable && asks(Fix::RemoveParameter)
+    let unrefuses = finding.label == Label::ParamTscUnstable && asks(Fix::RemoveParameter);
+    asks(Fix::SwitchToTsc) || asks(Fix::ClocksourceTsc) || unrefuses
 }
 
-/// Decides by the CPU, by the kernel's own words and by the platform.
-pub(crate) fn standing(facts: &Facts, platforms: &[&str]) -> Standing {
+/// What speaks against using the TSC as it is; `None` if the CPU, the kernel's own words or the platform prove it.
+pub(crate) fn doubt(facts: &Facts, platforms: &[&str]) -> Option<Doubt> {
     let is_guest = platform::is_guest(facts, platforms);
-    if let Some(name) = drifting(facts).filter(|_| !is_guest) {
-        return Standing::Drifts(name);
+    let of = |why: &str| Some(Doubt { why: why.to_owned(), may_use: true, may_measure: true });
+    let never =
+        |why: &str, may_measure| Some(Doubt { why: why.to_owned(), may_use: false, may_measure });
+    if drifts(facts) && !is_guest {
+        return never("this CPU is an AMD K7 or K8 (Athlon, Opteron), whose TSC drifts", false);
     }
     // AWS tells its customers to use the TSC on Xen too, whose hosts' TSCs it knows.
     if hosts::vouches_for_tsc(facts) || platforms.contains(&"aws") {
-        return Standing::Proven;
+        return None;
     }
     let cpuid = facts.measured.as_ref().and_then(|measured| measured.cpuid.as_ref());
     let flag = |name| match cpuid {
@@ -80,58 +76,31 @@ pub(crate) fn standing(facts: &Facts, platforms: &[&str]) -> Standing {
         _ => facts.cpu.flag(name),
     };
     match (flag("constant_tsc"), flag("nonstop_tsc")) {
-        (Some(true), Some(true)) => by_sockets(&facts.cpu),
-        (Some(false), _) if !is_guest => {
-            Standing::Doubtful("the TSC follows the CPU's frequency (no constant_tsc)".to_owned())
+        (Some(true), Some(true)) if facts.cpu.sockets.is_some_and(|sockets| sockets > SOCKETS) => {
+            of("more than four sockets may count apart")
         }
-        (Some(false), _) => Standing::Open("the virtual CPU states no constant_tsc".to_owned()),
-        (_, Some(false)) => Standing::Open("the CPU states no nonstop_tsc".to_owned()),
-        _ => Standing::Open(
-            "nothing here tells whether the CPU's TSC is invariant (constant_tsc, nonstop_tsc)"
-                .to_owned(),
+        (Some(true), Some(true)) => None,
+        (Some(false), _) if !is_guest => never(
+            "the TSC follows the CPU's frequency (no constant_tsc), whatever a measurement at one frequency finds",
+            true,
         ),
-    }
-}
-
-fn by_sockets(cpu: &CpuFacts) -> Standing {
-    match cpu.sockets.filter(|sockets| *sockets > SOCKETS) {
-        Some(sockets) => Standing::Open(format!("{sockets} sockets may count apart")),
-        None => Standing::Proven,
+        (Some(false), _) => of("the virtual CPU states no constant_tsc"),
+        (_, Some(false)) => of("the CPU states no nonstop_tsc"),
+        _ => {
+            of("nothing here tells whether the CPU's TSC is invariant (constant_tsc, nonstop_tsc)")
+        }
     }
 }
 
 /// AMD's CPUs before family 16: the rate follows the frequency, and each core's counter by itself stops when that core
 /// halts. They lack CPUID 0x8000_0007 EDX bit 8, by which the kernel sets constant_tsc and nonstop_tsc
 /// (`early_init_amd` in `arch/x86/kernel/cpu/amd.c`, Linux 6.12).
-fn drifting(facts: &Facts) -> Option<&'static str> {
+fn drifts(facts: &Facts) -> bool {
     let is_amd = facts.cpu.vendor.as_ref().is_some_and(|vendor| vendor.value == "AuthenticAMD");
-    match facts.cpu.family.as_ref().filter(|_| is_amd).map(|family| family.value) {
-        Some(6) => return Some(K7),
-        Some(15) => return Some(K8),
-        Some(_) => return None,
-        None => {}
+    if let Some(family) = facts.cpu.family.as_ref().filter(|_| is_amd) {
+        return matches!(family.value, 6 | 15);
     }
-    let logged = facts.events().filter_map(|event| match &event.kind {
-        Kind::CpuModel(name) => Some(name),
-        _ => None,
-    });
-    let mut names = facts.cpu.model.iter().map(|model| &model.value).chain(logged);
-    names.find_map(|name| {
-        let is = |words: &[&str]| words.iter().any(|word| name.contains(word));
-        let is_k7 = is(&["Athlon(tm) XP", "Athlon(tm) MP", "AMD Duron"]);
-        let is_k8 = is(&K8_NAMES);
-        if is_k7 { Some(K7) } else { is_k8.then_some(K8) }
-    })
+    let is_old = |name: &str| K7_AND_K8.iter().any(|word| name.contains(word));
+    facts.cpu.model.as_ref().is_some_and(|model| is_old(&model.value))
+        || facts.events().any(|event| matches!(&event.kind, Kind::CpuModel(name) if is_old(name)))
 }
-
-const K7: &str = "an AMD K7";
-const K8: &str = "an AMD K8 (Athlon 64, Opteron)";
-/// Names of family 15 alone.
-const K8_NAMES: [&str; 6] = [
-    "Athlon(tm) 64",
-    "Athlon(tm) X2",
-    "Athlon(tm) Dual Core",
-    "Turion(tm) 64",
-    "Dual Core AMD Opteron",
-    "Dual-Core AMD Opteron",
-];

@@ -6,7 +6,6 @@ use super::{CURRENT, Case, Draft, bootloader};
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Basis, State};
 use crate::rules::state::source::is_tsc;
-use crate::rules::trust::Standing;
 use crate::rules::watchdog::labels::counts_ticks;
 
 /// Clocksources from cheap to dear, for a machine that has several.
@@ -22,9 +21,6 @@ const CHEAPEST_FIRST: [&str; 9] = [
     "acpi_pm",
 ];
 
-/// Devices that count right and are in no such order.
-const OTHERS: [&str; 5] = ["pit", "i8253", "sgi_rtc", "hyperv_clocksource", "vmi-timer"];
-
 fn rank(name: &str) -> usize {
     CHEAPEST_FIRST.iter().position(|one| *one == name).unwrap_or(CHEAPEST_FIRST.len())
 }
@@ -37,7 +33,7 @@ pub(super) fn switch(case: &Case, name: &str) -> Option<Draft> {
     }
     let now = case.verdict.source.as_deref().unwrap_or("the present clocksource");
     let listed = case.is_available(name) == Some(true);
-    let is_open = name == "tsc" && case.standing().must_measure().is_some();
+    let is_open = name == "tsc" && case.doubt().is_some();
     let gain = match (name, now) {
         ("tsc", _) if is_open => {
             format!("If the measurement finds nothing against the TSC: {now} is dearer to read.")
@@ -97,7 +93,7 @@ pub(super) fn at_boot(case: &Case) -> Option<Draft> {
     };
     let (place, mut commands) = bootloader::add(case, words);
     let mut caveats = Vec::new();
-    let is_open = case.standing().must_measure().is_some();
+    let is_open = case.doubt().is_some();
     if is_open {
         commands.insert(0, MEASURE.to_owned());
     } else if is_xen {
@@ -143,36 +139,28 @@ fn forbids_reliable(finding: &&crate::rules::finding::Finding) -> bool {
 /// is lost is time lost. Where nobody knows what is current, it depends on that.
 pub(super) fn keep(case: &Case) -> Option<Draft> {
     let source = case.verdict.source.as_deref();
-    if source.is_some_and(counts_ticks) {
-        return None;
-    }
-    let known = source.filter(|name| rank(name) < CHEAPEST_FIRST.len() || OTHERS.contains(name));
-    let is_arm = case.found(&[Label::ArmErratumVdsoOff, Label::ArmCntvctTrapped]);
-    let look =
-        format!("cat {CURRENT}   # jiffies, refined-jiffies: time is lost; any device: leave it");
-    let effect = match (known, is_arm) {
-        (_, true) => {
+    let effect = match source {
+        _ if case.found(&[Label::ArmErratumVdsoOff, Label::ArmCntvctTrapped]) => {
             "no setting changes that, and a kernel without the work-around would be wrong."
         }
-        (Some(_), _) if case.verdict.state == State::Fast => {
+        Some(name) if counts_ticks(name) => return None,
+        Some(_) if case.verdict.state == State::Fast => {
             "the present clocksource is fast and right."
         }
-        (Some(_), _) => "the present clocksource is slower and right.",
-        (None, _) => "a device is slower and right, the count of timer ticks is not.",
+        Some(_) => "the present clocksource is slower and right.",
+        None => "a device is slower and right, the count of timer ticks is not.",
     };
+    let look = "# jiffies, refined-jiffies: time is lost; any device: leave it";
     Some(Draft {
-        title: Some(match known {
+        title: Some(match source {
             Some(source) => format!("keep {source}"),
             None => "leave the clocksource as it is, unless it counts ticks".to_owned(),
         }),
-        why: match case.standing() {
-            Standing::Drifts(cpu) => {
-                format!("This CPU is {cpu}, whose TSC is known to drift; {effect}")
-            }
-            Standing::Doubtful(why) => capitalised(&format!("{why}; {effect}")),
-            Standing::Proven | Standing::Open(_) => case.so(effect),
+        why: match case.doubt().filter(|doubt| !doubt.may_use) {
+            Some(doubt) => capitalised(&format!("{}; {effect}", doubt.why)),
+            None => case.so(effect),
         },
-        commands: if known.is_none() && !is_arm { vec![look] } else { Vec::new() },
+        commands: source.is_none().then(|| format!("cat {CURRENT}   {look}")).into_iter().collect(),
         ..Draft::default()
     })
 }

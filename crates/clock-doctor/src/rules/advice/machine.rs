@@ -162,10 +162,7 @@ pub(super) fn enable_hpet(case: &Case) -> Option<Draft> {
         commands: own(&[
             "sudo systemctl reboot --firmware-setup   # look for HPET, High Precision Event Timer",
         ]),
-        verify: own(&[&format!(
-            "cat {}   # must have hpet",
-            CURRENT.replace("current", "available")
-        )]),
+        verify: vec![format!("cat {}   # must have hpet", CURRENT.replace("current", "available"))],
         ..Draft::default()
     })
 }
@@ -270,11 +267,8 @@ pub(super) fn read_log(case: &Case) -> Draft {
 
 /// What measurements tell: of the vDSO doctor's own, of the TSC those of wrongness.
 pub(super) fn measure(case: &Case) -> Draft {
-    let standing = case.standing();
-    if let Some(why) =
-        standing.must_measure().filter(|_| case.because.iter().any(|one| uses_tsc(one)))
-    {
-        return before_tsc(case, why);
+    if let Some(doubt) = case.doubt().filter(|_| case.because.iter().any(|one| uses_tsc(one))) {
+        return before_tsc(case, &doubt.why);
     }
     let vdso =
         [Label::VdsoSupportDependsOnKernel, Label::KvmClockNoVdsoSuspected, Label::EmulatedKernel];
@@ -317,25 +311,14 @@ pub(super) fn measure(case: &Case) -> Draft {
 /// What `clockscope wrongness` must find before the TSC is used, where nothing proves it.
 fn before_tsc(case: &Case, why: &str) -> Draft {
     let mut commands = vec![MEASURE.replace("first: ", "idle and again under load; must find: ")];
-    if case.found(&[Label::VdsoSupportDependsOnKernel]) {
-        commands.push(
-            "clockscope doctor   # on the machine itself: compares vDSO and system call".to_owned(),
-        );
-    }
-    let mut caveats = own(&["If it finds anything else, leave the TSC alone."]);
-    if !case.standing().may_use() {
-        caveats.push(
-            "Even then the TSC is right only while the CPU's frequency stays as it is.".to_owned(),
-        );
-    }
+    let reads = "clockscope doctor   # on the machine itself: compares vDSO and system call";
+    commands.extend(case.found(&[Label::VdsoSupportDependsOnKernel]).then(|| reads.to_owned()));
+    let why = capitalised(why);
     Draft {
         title: Some("measure the TSC before anything uses it".to_owned()),
-        why: format!(
-            "An entry in the kernel's list is no proof that a TSC is good. {}.",
-            capitalised(why)
-        ),
+        why: format!("An entry in the kernel's list is no proof that a TSC is good. {why}."),
         commands,
-        caveats,
+        caveats: own(&["If it finds anything else, leave the TSC alone."]),
         basis: Basis { measures: true, ..Basis::default() },
         ..Draft::default()
     }

@@ -8,22 +8,6 @@ use crate::rules::state::source::{gives_tsc_up, is_tsc};
 /// Hypervisors' clocks, rated above or below tsc.
 const CLOCKS: [&str; 3] = ["kvm-clock", "xen", "hyperv_clocksource_tsc_page"];
 
-/// Fixes that are of no use if the kernel does not take the TSC after them.
-pub(super) const AIMS_AT_TSC: [Fix; 12] = [
-    Fix::ClocksourceTsc,
-    Fix::TscNowatchdog,
-    Fix::TscReliable,
-    Fix::TscRecalibrate,
-    Fix::TscEarlyKhz,
-    Fix::HpetDisable,
-    Fix::MaxCstate,
-    Fix::Reboot,
-    Fix::PreBootSynchroniser,
-    Fix::FewerVcpus,
-    Fix::Invtsc,
-    Fix::GuestSupport,
-];
-
 impl<'a> Case<'a> {
     /// The clocksources of which one is current after that fix and a boot, provided that the kernel does not refuse the
     /// TSC. Empty if there is no TSC, or no kernel of its own.

@@ -205,7 +205,7 @@ pub(super) fn remove(case: &Case) -> Option<Draft> {
     let mut verify = vec![format!("cat /proc/cmdline   # must not have {}", words.join(", "))];
     if words.iter().any(|word| words_against("hpet").contains(word)) {
         verify.push(format!("cat {}   # must have hpet", CURRENT.replace("current", "available")));
-    } else if words.iter().any(|word| decides(word)) && !case.next.is_empty() {
+    } else if !case.next.is_empty() {
         let names = case.next.join(", or ");
         verify.push(format!(
             "cat {CURRENT}   # must print {names}; if not, the kernel's log says why"
@@ -234,12 +234,6 @@ pub(super) fn remove(case: &Case) -> Option<Draft> {
     })
 }
 
-/// Whether the word decides which clocksource is used.
-fn decides(word: &str) -> bool {
-    word.starts_with("clocksource=")
-        || ["tsc", "kvm-clock"].into_iter().any(|name| words_against(name).contains(&word))
-}
-
 /// The source that `clocksource=` asks for, if it is known not to be there.
 fn asked_and_unavailable<'a>(case: &'a Case) -> Option<&'a str> {
     let asked = case.facts.command_line.as_ref()?.value.value("clocksource")?;
@@ -264,7 +258,7 @@ pub(super) fn unwanted(case: &Case, word: &str) -> bool {
     let value = word.strip_prefix("clocksource=");
     let keeps_tsc_away = words_against("tsc").contains(&word)
         || value.is_some_and(|name| name != "tsc" && case.is_available(name) != Some(false));
-    if keeps_tsc_away && !case.standing().may_use() {
+    if keeps_tsc_away && case.doubt().is_some_and(|doubt| !doubt.may_use) {
         return false;
     }
     let is = |labels: &[Label]| case.found(labels);

@@ -6,7 +6,7 @@ use crate::rules::catalogue::{Label, Says};
 use crate::rules::finding::{Finding, Severity};
 use crate::rules::hosts::age;
 use crate::rules::platform;
-use crate::rules::trust::{self, Standing};
+use crate::rules::trust::{self, Doubt};
 
 impl Case<'_> {
     /// Whether the machine is one of these platforms.
@@ -19,9 +19,9 @@ impl Case<'_> {
         self.because.iter().any(|finding| labels.contains(&finding.label))
     }
 
-    /// Whether anything proves the TSC.
-    pub(super) fn standing(&self) -> Standing {
-        trust::standing(self.facts, &self.verdict.platforms)
+    /// What speaks against using the TSC as it is.
+    pub(super) fn doubt(&self) -> Option<Doubt> {
+        trust::doubt(self.facts, &self.verdict.platforms)
     }
 
     /// Whether something says that this is a guest.

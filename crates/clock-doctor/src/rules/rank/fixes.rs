@@ -3,7 +3,7 @@
 use super::super::advice;
 use super::super::catalogue::{Fix, Says};
 use super::super::finding::{Advice, Finding, Severity, State, Verdict};
-use super::super::trust::{self, Standing, uses_tsc};
+use super::super::trust::{self, AIMS_AT_TSC, Doubt, uses_tsc};
 use crate::facts::Facts;
 
 /// Clocksources that an x86 kernel takes when it does not take the TSC.
@@ -30,7 +30,9 @@ pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> 
         fixes.retain(|fix| *fix != Fix::TscNowatchdog);
     }
     first_things_first(&mut fixes);
-    trusted_only(&trust::standing(facts, &verdict.platforms), findings, &mut fixes);
+    if let Some(doubt) = trust::doubt(facts, &verdict.platforms) {
+        trusted_only(&doubt, findings, &mut fixes);
+    }
     let write = |fix: Fix, like: Fix| {
         let asks = |finding: &&Finding| {
             finding.fixes.contains(&like) || fix == Fix::Measure && uses_tsc(finding)
@@ -68,17 +70,17 @@ pub(super) fn advice(facts: &Facts, verdict: &Verdict, findings: &[Finding]) -> 
     written
 }
 
-/// Where nothing proves the TSC it is measured before it is used; where it cannot be good it is left alone.
-fn trusted_only(standing: &Standing, findings: &[Finding], fixes: &mut Vec<Fix>) {
-    let is_used =
-        findings.iter().any(|one| uses_tsc(one) && one.fixes.iter().any(|fix| fixes.contains(fix)));
+/// A doubtful TSC is measured before it is used; one that cannot be good is left alone.
+fn trusted_only(doubt: &Doubt, findings: &[Finding], fixes: &mut Vec<Fix>) {
+    let is_asked = |one: &Finding| uses_tsc(one) && one.fixes.iter().any(|fix| fixes.contains(fix));
+    let must_measure = doubt.may_measure && findings.iter().any(is_asked);
     let asked = fixes.len();
-    fixes.retain(|fix| !standing.rules_out(*fix));
+    fixes.retain(|fix| doubt.may_use || !AIMS_AT_TSC.contains(fix));
     let others = [Fix::SwitchSource, Fix::SwitchToHpet, Fix::SwitchToKvmClock, Fix::Keep];
     if fixes.len() < asked && !fixes.iter().any(|fix| others.contains(fix)) {
         fixes.push(Fix::Keep);
     }
-    if is_used && standing.must_measure().is_some() {
+    if must_measure {
         fixes.retain(|fix| *fix != Fix::Measure);
         fixes.insert(0, Fix::Measure);
     }

@@ -3,7 +3,7 @@
 
 use super::super::catalogue::{Fix, Label, Order, Says};
 use super::super::finding::{Diagnosis, Finding, Severity};
-use super::super::trust::{self, Standing};
+use super::super::trust::{self, Doubt};
 use super::fixes::is_forbidden;
 use crate::facts::Facts;
 use crate::log::event::Kind;
@@ -14,14 +14,12 @@ pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let found = |labels: &[Label]| findings.iter().any(|finding| labels.contains(&finding.label));
     let logged = |wanted: fn(&Kind) -> bool| facts.events().any(|event| wanted(&event.kind));
     let mut sentences = Vec::new();
-    sentences.extend(match trust::standing(facts, &diagnosis.verdict.platforms) {
-        Standing::Drifts(cpu) => Some(format!(
-            "use the TSC (tsc in current_clocksource, clocksource=tsc, tsc=reliable): this CPU is {cpu}, whose TSC drifts."
+    let doubt = trust::doubt(facts, &diagnosis.verdict.platforms);
+    sentences.extend(match doubt.filter(|doubt| !doubt.may_use) {
+        Some(Doubt { why, .. }) => Some(format!(
+            "trust the TSC (tsc in current_clocksource, clocksource=tsc, tsc=reliable): {why}."
         )),
-        Standing::Doubtful(why) => Some(format!(
-            "trust the TSC (clocksource=tsc, tsc=reliable, tsc=nowatchdog): {why}."
-        )),
-        Standing::Proven | Standing::Open(_) => forcing(facts, findings),
+        None => forcing(facts, findings),
     });
     if logged(|kind| matches!(kind, Kind::BrokenBiosAdvice)) {
         sentences.push(

@@ -43,7 +43,7 @@ pub(in crate::rules) fn gives_tsc_up(event: &Event) -> bool {
         Kind::Unstable { .. } | Kind::Warp { .. } | Kind::WarpRandom | Kind::SchedClockUnstable => {
             true
         }
-        Kind::ReadDelay { name, marks, .. } => *marks && name.as_deref().is_none_or(is_tsc),
+        Kind::ReadDelay { name, marks, .. } => *marks && name.as_deref().is_some_and(is_tsc),
         _ => false,
     }
 }

@@ -83,10 +83,12 @@ impl Episode {
         self.has_comparison() || (self.is_declared && self.delay.is_none())
     }
 
-    /// The watchdog gave the clocksource up because the reference was slow to read.
+    /// The watchdog gave the TSC up because the reference was slow to read: from 6.2 on the line names the TSC, before
+    /// that the next one does.
     pub(crate) fn is_delay(&self) -> bool {
+        let names_tsc = self.is_declared || self.name.is_some();
         let marks = self.delay.is_some_and(|(_, marks)| marks);
-        marks || (self.delay.is_some() && self.is_declared && !self.has_comparison())
+        names_tsc && marks || self.delay.is_some() && self.is_declared && !self.has_comparison()
     }
 
     fn has_comparison(&self) -> bool {
