@@ -112,6 +112,15 @@ fn estimates_cover_what_programs_say_of_themselves() {
     assert_eq!(report["lost_samples"], 0);
 }
 
+/// So it is on a busy machine, whose CPUs are seldom given to the threads that measure what a read costs.
+#[test]
+fn a_survey_goes_on_until_its_own_reads_were_sampled() {
+    let Some(report) = report(&["--duration", "0.1", "--freq", "20"]) else { return };
+    // In the time asked for, each CPU is sampled twice, and five samples are needed.
+    assert!(number(&report["elapsed_ns"]) > 1.2e8, "{report:#}");
+    assert!(rows(&report["costs"]).all(|cost| number(&cost["read_ps"]) > 0.0), "{report:#}");
+}
+
 #[test]
 fn coarse_reads_are_seen_and_have_no_rate() {
     let Some(mut reader) = Reader::start("coarse") else { return };
