@@ -159,7 +159,9 @@ impl Survey {
             if measuring.iter().all(is_seen) || until > duration + LONGER {
                 break;
             }
-            until = started.elapsed() + duration / PART;
+            // Each time that it waits, the periods begin anew: a part of one is lost.
+            let mean = Duration::from_nanos(mean_period_ns(self.options));
+            until = started.elapsed() + mean * (PERIODS / PART);
         }
         let readers: Vec<(i32, u64, Kind, bool)> = measuring
             .into_iter()
