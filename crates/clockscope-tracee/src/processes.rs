@@ -112,7 +112,8 @@ impl Processes {
 
     /// Says how a process is redirected that was attached to.
     pub(crate) fn redirect(&mut self, index: usize, patch: &Rc<Patch>, sites: &InProcess) {
-        self.patches.push((Rc::clone(patch), sites.clone()));
+        // What is remembered for orphans must not keep the pages: they are finished when nobody has them any more.
+        self.patches.push((Rc::clone(patch), sites.clone().of_an_orphan()));
         self.all[index].patch = Some(Rc::clone(patch));
         self.all[index].sites = sites.clone();
     }
@@ -125,7 +126,7 @@ impl Processes {
         let index = self.add(pid, command, None);
         if let Some((patch, sites)) = known {
             self.all[index].patch = Some(patch);
-            self.all[index].sites = sites.of_an_orphan();
+            self.all[index].sites = sites;
         }
     }
 
@@ -329,6 +330,11 @@ impl Processes {
         &self.all
     }
 
+    /// The processes that live and have code of ours in them which counts system calls.
+    pub fn with_code(&self) -> impl Iterator<Item = &Process> {
+        self.all.iter().filter(|process| process.alive && process.sites.has_jumps())
+    }
+
     /// Number of threads seen.
     pub fn threads(&self) -> u64 {
         self.threads
@@ -350,6 +356,12 @@ impl Processes {
 }
 
 impl Process {
+    /// No code of ours is to be taken out of it any more.
+    pub(crate) fn forget_jumps(&mut self) {
+        self.patch = None;
+        self.sites = InProcess::default();
+    }
+
     /// Adds what stands in the pages.
     fn collect(&mut self, shared: &Shared, number: u64) {
         for (key, calls) in counts::slots_of(shared, Whose::Process(number)) {

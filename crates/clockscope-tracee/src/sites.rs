@@ -254,15 +254,25 @@ impl There<'_> {
         let within = |place: &u64| (1..bytes).contains(&place.wrapping_sub(at));
         self.returns.iter().any(within) || (!is_plain && self.pcs.iter().any(within))
     }
+}
 
-    /// Whether a jump leads to what was left behind.
-    fn is_ours(&self, at: u64, bytes: &[u8]) -> bool {
-        let Some(distance) = bytes.strip_prefix(&[0xe9]).and_then(<[u8]>::first_chunk) else {
-            return false;
-        };
-        let to = at.wrapping_add(JUMP as u64);
-        let to = to.wrapping_add_signed(i32::from_le_bytes(*distance).into());
-        self.old_areas.iter().any(|area| to.wrapping_sub(area.at) < AREA_SIZE as u64)
+/// Whether a jump leads to what was left behind.
+fn leads_to(areas: &[OldArea], at: u64, bytes: &[u8]) -> bool {
+    let Some(distance) = bytes.strip_prefix(&[0xe9]).and_then(<[u8]>::first_chunk) else {
+        return false;
+    };
+    let to = at.wrapping_add(JUMP as u64);
+    let to = to.wrapping_add_signed(i32::from_le_bytes(*distance).into());
+    areas.iter().any(|area| to.wrapping_sub(area.at) < AREA_SIZE as u64)
+}
+
+/// Puts the original bytes of code at `base` into `seen` where jumps stand that lead to what was left behind.
+pub(crate) fn undo_old_jumps(areas: &[OldArea], base: u64, original: &[u8], seen: &mut [u8]) {
+    for (at, original) in original.windows(JUMP).enumerate() {
+        let Some(seen) = seen.get_mut(at..at + JUMP) else { return };
+        if seen != original && leads_to(areas, base + at as u64, seen) {
+            seen.copy_from_slice(original);
+        }
     }
 }
 
@@ -691,6 +701,11 @@ impl InProcess {
         self.areas.is_empty()
     }
 
+    /// Whether the program's code has jumps of ours.
+    pub(crate) fn has_jumps(&self) -> bool {
+        !self.jumps.is_empty()
+    }
+
     /// Takes the jumps out again that still stand there. All threads stand still.
     pub fn put_back(&self, pid: i32) -> std::io::Result<()> {
         if self.jumps.is_empty() {
@@ -792,7 +807,7 @@ impl InProcess {
         // What is there must be what was looked at.
         let mut is_there = |at: u64, original: &[u8]| {
             let at = at.wrapping_add(bias);
-            let is_left = |bytes: &[u8]| old.is_some_and(|old| old.is_ours(at, bytes));
+            let is_left = |bytes: &[u8]| old.is_some_and(|old| leads_to(old.old_areas, at, bytes));
             parts.at(at, original.len()).is_some_and(|there| {
                 there == original || (is_left(there) && there[JUMP..] == original[JUMP..])
             })

@@ -43,12 +43,13 @@ pub fn restore_all(processes: &mut Processes, new_tasks: &mut NewTasks) -> Vec<D
     // Children are found on the way, and are at the end then.
     let mut index = 0;
     while index < processes.all().len() {
-        if processes.get(index).alive
-            && let Some(patch) = processes.get(index).patch.clone()
-        {
-            let mut leaving = Leaving { processes, new_tasks, index, patch: &patch, deadline };
+        let process = processes.get(index);
+        if process.alive && (process.patch.is_some() || process.sites.has_jumps()) {
+            let patch = process.patch.clone();
+            let patch = patch.as_deref();
+            let mut leaving = Leaving { processes, new_tasks, index, patch, deadline };
             all.extend(leaving.restore());
-            processes.get_mut(index).patch = None;
+            processes.get_mut(index).forget_jumps();
         }
         index += 1;
     }
@@ -60,7 +61,8 @@ struct Leaving<'a> {
     processes: &'a mut Processes,
     new_tasks: &'a mut NewTasks,
     index: usize,
-    patch: &'a Patch,
+    /// `None` of a program that was executed since: the kernel's functions are whole, and it keeps the shim.
+    patch: Option<&'a Patch>,
     /// Until when the bytes are put back, here and in all other processes.
     deadline: Instant,
 }
@@ -110,7 +112,11 @@ impl Leaving<'_> {
                     pause = pause.max(started.elapsed());
                     if Instant::now() >= self.deadline {
                         threads.release();
-                        let remains = (!is_ending(pid)).then_some(Remains::Redirected(thread));
+                        let remains = match self.patch {
+                            Some(_) => Remains::Redirected(thread),
+                            None => Remains::Counting(thread),
+                        };
+                        let remains = (!is_ending(pid)).then_some(remains);
                         return Some(Detached { pid, pause, remains });
                     }
                     threads.let_run(wait);
@@ -185,7 +191,9 @@ impl Leaving<'_> {
             return Err(*thread);
         }
         let through = threads.stopped().next().or(late.first().copied()).ok_or(self.pid())?;
-        self.patch.put_back(through).map_err(|_| through)?;
+        if let Some(patch) = self.patch {
+            patch.put_back(through).map_err(|_| through)?;
+        }
         let sites = &self.processes.get(self.index).sites;
         sites.put_back(through).map_err(|_| through)?;
         if !sites.is_empty() {
@@ -193,7 +201,7 @@ impl Leaving<'_> {
         }
         // These may execute a program as soon as they go on, where nothing may be put back any more.
         for other in self.sharers() {
-            self.processes.get_mut(other).patch = None;
+            self.processes.get_mut(other).forget_jumps();
         }
         Ok(())
     }
@@ -239,12 +247,13 @@ impl Leaving<'_> {
 
     /// Makes a thread replace the pages.
     fn replace_pages(&self, threads: &mut Threads, thread: i32) -> Result<(), Refusal> {
+        let Some(patch) = self.patch else { return Ok(()) };
         // What a program has that was executed since is no image of ours.
-        if !threads.settle(thread) || !has_image(thread, self.patch.base()) {
+        if !threads.settle(thread) || !has_image(thread, patch.base()) {
             return Err(Refusal::Gone);
         }
-        let work = work_in_image(self.patch.base(), ATTACH_LEAVE, 0, 0)?;
-        run(threads, thread, &self.patch.room, &work)
+        let work = work_in_image(patch.base(), ATTACH_LEAVE, 0, 0)?;
+        run(threads, thread, &patch.room, &work)
     }
 
     /// Where the thread that was to replace the pages cannot, or there is none: tries it with all others once.
@@ -278,12 +287,13 @@ impl Leaving<'_> {
         true
     }
 
-    /// Whether the process still has the pages that are shared with the tracer.
+    /// Whether the process still has the pages that are shared with the tracer, and should not.
     fn shares_pages(&self) -> bool {
+        let Some(patch) = self.patch else { return false };
         // A first thread that has ended shows no memory.
         let all = listed(self.pid()).into_iter();
         let maps = all.filter_map(|thread| mappings(thread).ok()).find(|maps| !maps.is_empty());
-        let at = self.patch.base() + LIVE_OFFSET as u64;
+        let at = patch.base() + LIVE_OFFSET as u64;
         maps.is_some_and(|maps| maps.iter().any(|map| map.start == at && map.perms.ends_with('s')))
     }
 

@@ -117,6 +117,8 @@ pub struct Detached {
 pub enum Remains {
     /// The functions still go to the shim, because this thread does not stop.
     Redirected(i32),
+    /// System calls still go to the code that counts them, because this thread does not stop.
+    Counting(i32),
     /// The pages of the counters are still shared with the tracer, which ends.
     Shared,
 }
@@ -127,6 +129,11 @@ impl fmt::Display for Remains {
             Self::Redirected(thread) => write!(
                 f,
                 "its clock reads still go through clockscope's code, which answers them as before, \
+                 because thread {thread} does not stop"
+            ),
+            Self::Counting(thread) => write!(
+                f,
+                "its system calls still go through clockscope's code, which makes them as before, \
                  because thread {thread} does not stop"
             ),
             Self::Shared => f.write_str(

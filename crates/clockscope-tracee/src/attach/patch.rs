@@ -155,6 +155,8 @@ impl Patch {
                 Err(why) => patch.left.push((function.name(), why.to_string())),
             }
         }
+        // Programs that were launched count in the kernel's image, too.
+        sites::undo_old_jumps(&patch.old_areas, mapping.start, text.bytes, &mut seen);
         if seen != text.bytes {
             return Err(Refusal::OtherImage);
         }

@@ -25,7 +25,9 @@ use clockscope_trace::clock_reads::SyscallCosts;
 use clockscope_trace::counter::Counter;
 use clockscope_trace::launch::{self, Outcome};
 use clockscope_trace::summary;
-use clockscope_tracee::attach::{self, Attached, Detached, Refusal, command_name, restore_all};
+use clockscope_tracee::attach::{
+    self, Attached, Detached, Refusal, Remains, command_name, restore_all,
+};
 use clockscope_tracee::follow::{self, Arrivals, End, Followed, Follower, Left};
 use clockscope_tracee::image::Route;
 use clockscope_tracee::observers::{Observers, SignalObserver, SyscallObserver, Watcher};
@@ -362,9 +364,10 @@ fn say_remains(detached: &Detached, processes: &Processes) {
     let pid = detached.pid;
     let process = processes.all().iter().rev().find(|process| process.pid == pid);
     let name = process.map(|process| process.command.clone()).unwrap_or_default();
+    let via = if matches!(remains, Remains::Counting(_)) { " --via sites" } else { "" };
     super::warn_user(&format!(
-        "{name} ({pid}) is not as it was: {remains}; run `clockscope trace -p {pid} --duration 0.1` to \
-         put it back"
+        "{name} ({pid}) is not as it was: {remains}; run `clockscope trace{via} -p {pid} --duration 0.1` \
+         to put it back"
     ));
 }
 

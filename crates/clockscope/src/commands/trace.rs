@@ -23,6 +23,7 @@ use clockscope_trace::summary;
 use clockscope_tracee::follow::Following;
 use clockscope_tracee::image::Route;
 use clockscope_tracee::observers::SyscallObserver;
+use clockscope_tracee::processes::Process;
 use clockscope_tracee::session::Session;
 
 /// Columns of lines about callers where there is no terminal.
@@ -104,12 +105,22 @@ fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
     report.what_if = args.what_if.map(|question| what_if::answer(&report, question));
     drop((observer, counter));
     outputs.write(&mut report, args, &options);
+    outcome.processes.with_code().for_each(say_code);
     if outcome.followed.left {
         let pid = outcome.processes.get(0).pid;
         super::warn_user(&format!("process {pid} goes on, and is counted no more"));
         return Ok(exit::OK);
     }
     Ok(program::end_as(outcome.followed.end))
+}
+
+/// Says that a process goes on with code in it, and how it gets rid of that.
+fn say_code(process: &Process) {
+    let (name, pid) = (&process.command, process.pid);
+    super::warn_user(&format!(
+        "{name} ({pid}) goes on with clockscope's code, which counts no more and does no harm; `clockscope \
+         trace --via sites -p {pid} --duration 0.1` takes it out"
+    ));
 }
 
 /// Who is told what counting costs, and to which processes clockscope has attached.

@@ -108,6 +108,13 @@ impl Image {
         );
     }
 
+    /// Its code, to the end of the last function.
+    pub(crate) fn code(&self) -> &[u8] {
+        let ends = self.functions().into_iter().map(|function| function.at + function.size);
+        let end = ends.max().expect("it has functions") - self.base;
+        &self.bytes[..usize::try_from(end).expect("is in the image")]
+    }
+
     /// Its functions.
     pub(crate) fn functions(&self) -> Vec<Function> {
         let file = object::File::parse(&self.bytes[..]).expect("a vDSO is an ELF file");

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::attaching::{Attachment, assert_code_is_of_its_files, attach_for};
+use crate::support::attaching::{
+    Attachment, Image, assert_attached, assert_code_is_of_its_files, attach_for, signal,
+};
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_exact;
 use crate::support::conversation::Conversation;
@@ -314,6 +316,79 @@ fn what_a_killed_tracer_has_left_in_a_running_program_is_no_harm() {
     server.end();
     server.check_health();
     server.ends_well();
+}
+
+/// A process has its files' code and the kernel's vDSO, and can be attached to.
+#[track_caller]
+fn assert_is_as_plainly(pid: i32) {
+    assert!(assert_code_is_of_its_files(pid) > 10_000);
+    let own = Image::of(std::process::id().cast_signed()).expect("this process has a vDSO");
+    let theirs = Image::of(pid).expect("it has a vDSO");
+    assert!(own.code() == theirs.code(), "the vDSO of {pid} is changed");
+    assert_attached(&attach_for("0.02", &[pid], &["--via", "none"]));
+}
+
+#[track_caller]
+fn child_of(pid: i32) -> i32 {
+    let found = untraced(&words!["pgrep", "-P", pid.to_string()]);
+    String::from_utf8_lossy(&found.stdout).trim().parse().expect("its child")
+}
+
+#[test]
+fn programs_that_a_running_one_executes_are_as_they_were() {
+    let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
+    let Some(python) = installed_or_skip(&["/usr/bin/python3"]) else { return };
+    let executes = "import os, sys\n\
+        print('ready', flush=True)\n\
+        sys.stdin.buffer.raw.readline()\n\
+        [os.getppid() for _ in range(1000)]\n\
+        if os.fork() == 0:\n\
+        \x20   os.execv('/bin/sleep', ['sleep', '100'])\n\
+        os.execv(sys.argv[1], [sys.argv[1], '4'])";
+    let mut server = Conversation::start(&words![python, "-c", executes, program]);
+    let attachment = Attachment::to(&[server.pid()], &["--via", "sites"]);
+    server.say("go on");
+    server.wait_for("ready");
+    server.check_an_answer(1);
+    let child = child_of(server.pid());
+    let report = attachment.detach().report();
+    let calls = ["getppid", "execve"].map(|name| report.syscall(name, "calls"));
+    assert_eq!(calls, [1000, 2]);
+    for pid in [server.pid(), child] {
+        assert_is_as_plainly(pid);
+    }
+    signal("KILL", child);
+    server.check_an_answer(2);
+    server.check_health();
+    server.ends_well();
+}
+
+#[test]
+fn what_a_killed_tracer_has_left_in_a_program_that_it_launched_is_no_harm() {
+    let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
+    let tracing = Tracing::new(&["--via", "sites"], &words![program, "4"]);
+    let mut server = Conversation::start(&tracing.words());
+    let pid = child_of(server.pid());
+    signal("KILL", server.pid());
+    server.check_an_answer(1);
+    for (round, via) in ["none", "sites", "sites", "none"].into_iter().enumerate() {
+        assert_attached(&attach_for("0.02", &[pid], &["--via", via]));
+        server.check_an_answer(round as u64);
+    }
+    assert!(assert_code_is_of_its_files(pid) > 100_000);
+    server.check_health();
+}
+
+#[test]
+fn of_a_daemon_that_goes_on_is_said_what_remains() {
+    let starts = "sleep 100 > /dev/null 2>&1 & echo $!; sleep 0.5";
+    let traced = trace(&["--via", "sites"], &words!["sh", "-c", starts]);
+    let pid: i32 = traced.stdout.lines().next().expect("a line").parse().expect("its number");
+    let said = format!("clockscope: sleep ({pid}) goes on with clockscope's code");
+    assert!(traced.stderr.contains(&said), "{traced:?}");
+    assert_attached(&attach_for("0.1", &[pid], &["--via", "sites"]));
+    assert!(assert_code_is_of_its_files(pid) > 10_000);
+    signal("KILL", pid);
 }
 
 /// What is loaded while somebody counts is counted, and left as it was, too.
