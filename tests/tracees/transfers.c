@@ -1,13 +1,13 @@
-// Transfers 1 MiB at a time by a system call that waits again and again meanwhile: `transfers CALL`. The other end of the
-// pipe or socket is a child, which takes or gives 1/8 of it every 5 ms; to "never" it gives nothing. Says "ready" when it has
-// begun; to a line "count" how many transfers have ended and how many of them ended early, then "done". At the end of its input
-// it says how it ended, and exits with status 7.
+// Transfers 1 MiB by a system call that waits again and again meanwhile: `transfers CALL`. The other end of the pipe or socket is
+// a child. Says "ready" at the start. To a line "go" a thread begins a transfer; to "take" the child takes or gives 1/8 of it
+// every 20 ms; to "count" the transfer comes to its end, and it says how many have ended and how many of them early, then
+// "done". At the end of its input it says how it ended, and exits with status 7.
 #define _GNU_SOURCE
 #include "say.h"
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,18 +21,13 @@ enum { WHOLE = 1 << 20, PARTS = 8, PART = WHOLE / PARTS };
 
 static char data[WHOLE];
 static const char *name;
-static int own, others, file, full[2];
-static atomic_long ended, early;
-static atomic_int leaving;
+static int own, others, file, full[2], takes[2];
+static long ended, early;
+static sem_t begins, ends;
 
 static int is(const char *call)
 {
     return strcmp(name, call) == 0;
-}
-
-static void nap(long milliseconds)
-{
-    nanosleep(&(struct timespec){0, milliseconds * 1000000}, NULL);
 }
 
 static long whole_messages(struct mmsghdr *messages, long count)
@@ -53,7 +48,7 @@ static long transfer(void)
     }
     struct msghdr all = {.msg_iov = parts, .msg_iovlen = PARTS};
     loff_t begin = 0;
-    if (is("write") || is("never")) return write(own, data, WHOLE);
+    if (is("write")) return write(own, data, WHOLE);
     if (is("writev")) return writev(own, parts, PARTS);
     if (is("pwritev2")) return pwritev2(own, parts, PARTS, -1, 0);
     if (is("sendto")) return send(own, data, WHOLE, 0);
@@ -74,54 +69,59 @@ static long transfer(void)
 
 static void *transfers(void *unused)
 {
-    while (!leaving) {
+    for (;;) {
+        while (sem_wait(&begins) != 0);
         early += transfer() != WHOLE;
         ended++;
-        nap(20);
+        sem_post(&ends);
     }
     return unused;
 }
 
 static void other_end(void)
 {
-    while (!is("never")) {
-        nap(5);
-        long left = PART, done = 1;
-        for (; left > 0 && done > 0; left -= done)
-            done = strncmp(name, "recv", 4) == 0 ? write(others, data, left) : read(others, data, left);
-        if (done <= 0) _exit(0);
-    }
-    for (;;) pause();
+    char byte;
+    while (read(takes[0], &byte, 1) == 1)
+        for (int part = 0; part < PARTS; part++) {
+            nanosleep(&(struct timespec){0, 20000000}, NULL);
+            long left = PART, done = 1;
+            for (; left > 0 && done > 0; left -= done)
+                done = strncmp(name, "recv", 4) == 0 ? write(others, data, left) : read(others, data, left);
+            if (done <= 0) break;
+        }
+    _exit(0);
 }
 
 int main(int count, char **arguments)
 {
     if (count != 2) return 2;
     name = arguments[1];
-    int ends[2];
-    int is_pipe = strstr(name, "write") || is("never");
-    if (is_pipe ? pipe(ends) : socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) return 3;
-    others = ends[0];
-    own = ends[1];
+    int pair[2];
+    if (strstr(name, "write") ? pipe(pair) : socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return 3;
+    others = pair[0];
+    own = pair[1];
     file = memfd_create("data", 0);
-    if (ftruncate(file, WHOLE) != 0 || pipe(full) != 0 || fcntl(full[1], F_SETPIPE_SZ, WHOLE) < WHOLE) return 3;
+    if (ftruncate(file, WHOLE) != 0 || pipe(takes) != 0 || pipe(full) != 0 || fcntl(full[1], F_SETPIPE_SZ, WHOLE) < WHOLE) return 3;
+    sem_init(&begins, 0, 0);
+    sem_init(&ends, 0, 0);
     pid_t child = fork();
     if (child == 0) {
         close(own);
+        close(takes[1]);
         other_end();
     }
     pthread_t thread;
     if (child < 0 || pthread_create(&thread, NULL, transfers, NULL) != 0) return 3;
     SAY("ready\n");
-    char byte;
-    while (read(0, &byte, 1) == 1)
-        if (byte == '\n') SAY("result transfers %ld early %ld\ndone\n", (long)ended, (long)early);
-    leaving = 1;
-    // Its other end is gone then, so that it comes to an end.
-    if (is("never")) kill(child, SIGKILL);
-    signal(SIGPIPE, SIG_IGN);
-    close(others);
-    if (pthread_join(thread, NULL) != 0) return 3;
+    char line[16];
+    while (fgets(line, sizeof line, stdin)) {
+        if (line[0] == 'g') sem_post(&begins);
+        if (line[0] == 't' && write(takes[1], line, 1) != 1) return 3;
+        if (line[0] == 'c') {
+            while (sem_wait(&ends) != 0);
+            SAY("result transfers %ld early %ld\ndone\n", ended, early);
+        }
+    }
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     SAY("result ended well backwards 0 wrong 0\n");

@@ -290,22 +290,55 @@ fn system_calls_that_wait_are_not_seen_to_be_interrupted() {
 }
 
 /// The calls of `transfers.c`: a stop ends each of them with what it has done so far.
-const TRANSFERS: [&str; 11] = [
-    "write", "writev", "pwritev2", "sendto", "sendmsg", "sendmmsg", "sendfile", "splice",
-    "recvfrom", "recvmsg", "recvmmsg",
+const TRANSFERS: [(&str, i64); 11] = [
+    ("write", libc::SYS_write),
+    ("writev", libc::SYS_writev),
+    ("pwritev2", libc::SYS_pwritev2),
+    ("sendto", libc::SYS_sendto),
+    ("sendmsg", libc::SYS_sendmsg),
+    ("sendmmsg", libc::SYS_sendmmsg),
+    ("sendfile", libc::SYS_sendfile),
+    ("splice", libc::SYS_splice),
+    ("recvfrom", libc::SYS_recvfrom),
+    ("recvmsg", libc::SYS_recvmsg),
+    ("recvmmsg", libc::SYS_recvmmsg),
 ];
 
+/// Begins a transfer that nobody takes yet, and waits until a thread sleeps in it.
+#[track_caller]
+fn begin_transfer(target: &mut Conversation, number: i64) {
+    target.say("go");
+    let call = format!("{number} ");
+    let threads = format!("/proc/{}/task", target.pid());
+    wait_until("a thread waits in the transfer", || {
+        fs::read_dir(&threads).expect("list its threads").flatten().any(|thread| {
+            let line = fs::read_to_string(thread.path().join("syscall"));
+            line.is_ok_and(|line| line.starts_with(&call))
+        })
+    });
+}
+
+/// One transfer goes on when clockscope attaches, one when it leaves, and none begins between its looks and its stops.
 #[test]
 fn calls_that_transfer_much_are_not_cut_short() {
     let Some(program) = builds::c("transfers", Link::Dynamic) else { return };
-    for call in TRANSFERS {
+    for (call, number) in TRANSFERS {
         let mut target = Conversation::start(&words![program, call]);
-        for _ in 0..4 {
-            assert_attached(&attach_for("0.03", &[target.pid()], &VDSO));
-        }
-        let said = target.ask("count");
-        let early = said.trim_end().rsplit(' ').next();
-        assert_eq!(early, Some("0"), "{call}: {said}");
+        let pids = [target.pid()];
+        let begins = Image::of_all(&pids);
+        begin_transfer(&mut target, number);
+        let mut attachment = Attachment::start(&[], &pids, &VDSO);
+        target.say("take");
+        let first = target.ask("count");
+        attachment.reaches(&pids, &begins);
+        begin_transfer(&mut target, number);
+        signal("INT", attachment.pid());
+        target.say("take");
+        let second = target.ask("count");
+        assert_attached(&attachment.wait());
+        let said = [first.trim_end(), second.trim_end()];
+        let whole = ["result transfers 1 early 0", "result transfers 2 early 0"];
+        assert_eq!(said, whole, "{call}");
         target.ends_well();
     }
 }
@@ -313,7 +346,8 @@ fn calls_that_transfer_much_are_not_cut_short() {
 #[test]
 fn a_call_that_transfers_for_ever_does_not_keep_clockscope_waiting() {
     let Some(program) = builds::c("transfers", Link::Dynamic) else { return };
-    let targets = [(); 4].map(|()| Conversation::start(&words![program, "never"]));
+    let mut targets = [(); 4].map(|()| Conversation::start(&words![program, "write"]));
+    targets.iter_mut().for_each(|target| begin_transfer(target, libc::SYS_write));
     let pids = targets.each_ref().map(Conversation::pid);
     let begins = Image::of_all(&pids);
     assert_attached(&attach_for("0.1", &pids, &VDSO));
