@@ -112,6 +112,9 @@ pub enum Why {
     SignalReturn,
     /// A thread stood there, or was to return to it, when the process was attached to.
     Occupied,
+    /// A program without a dynamic linker has mapped the file: it may translate the code, or look at it, as valgrind's
+    /// tools do.
+    Foreign,
 }
 
 impl fmt::Display for Why {
@@ -126,6 +129,7 @@ impl fmt::Display for Why {
             Self::Changed => "in code that was changed",
             Self::SignalReturn => "where handlers of signals return",
             Self::Occupied => "where a thread stood when counting began",
+            Self::Foreign => "which a program without a dynamic linker has mapped",
         })
     }
 }

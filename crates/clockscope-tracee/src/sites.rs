@@ -35,6 +35,7 @@ use clockscope_sys::ptrace::{self, Registers, SignalInfo, SyscallStop};
 use clockscope_sys::room;
 use clockscope_sys::shm::Segment;
 use clockscope_text::units;
+use object::{Object as _, ObjectSymbol as _};
 use vdso_image::layout::{
     AREA_SIZE, AREAS, Header, INSTALL_MARK, INSTALL_NOTICE, Kept, LIVE_OFFSET, PAGE, SHARED_OFFSET,
     SITE_KINDS, SITE_OWN, SITE_OWN_KINDS, SITE_SHARDS, SITE_TIMES, SITE_WORDS, Shared,
@@ -493,7 +494,11 @@ impl Sites {
                 self.lose(UNREADABLE);
                 continue;
             };
-            let patched = sites.patch((pid, memory.as_ref()), &mapping, &found, there);
+            let patched = if is_foreign(pid, &mapping) {
+                found.sites.iter().map(|_| (Why::Foreign, 1)).collect()
+            } else {
+                sites.patch((pid, memory.as_ref()), &mapping, &found, there)
+            };
             let mut of_mapping: BTreeMap<Why, u64> = BTreeMap::new();
             for (why, sites) in patched {
                 *of_mapping.entry(why).or_default() += sites;
@@ -632,6 +637,25 @@ impl Sites {
         }
         clauses
     }
+}
+
+/// Whether a program without a dynamic linker has mapped a file that is not its own. The kernel gave it none (`AT_BASE` is
+/// 0, `getauxval(3)`), and it is none: it has no symbols for others.
+fn is_foreign(pid: i32, mapping: &Executed) -> bool {
+    let auxv = std::fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default();
+    let base = auxv.as_chunks::<8>().0.chunks_exact(2).find_map(|entry| {
+        let [kind, value] = [0, 1].map(|word| u64::from_ne_bytes(entry[word]));
+        (kind == libc::AT_BASE).then_some(value)
+    });
+    let program = format!("/proc/{pid}/exe");
+    let is_its_own =
+        || std::fs::read_link(&program).is_ok_and(|path| path.as_os_str() == &*mapping.name);
+    let is_linker = || {
+        let file = std::fs::read(&program).unwrap_or_default();
+        object::File::parse(&*file)
+            .is_ok_and(|file| file.dynamic_symbols().any(|symbol| symbol.is_definition()))
+    };
+    base == Some(0) && mapping.name != VDSO && !is_its_own() && !is_linker()
 }
 
 /// The index of the place of a thread with this stack pointer, as the code computes it.

@@ -83,6 +83,23 @@ fn what_programs_say_of_themselves_is_counted() {
     exact(&[], &words![program, "churn", "400"]);
 }
 
+/// Translators of code, as valgrind's tools, have no dynamic linker and look at what they map; other programs execute it.
+#[test]
+fn what_a_program_without_a_dynamic_linker_maps_is_left_alone_and_named() {
+    let Some(file) = builds::c("reads", Link::Static) else { return };
+    for (link, is_left) in [(Link::Static, true), (Link::StaticPie, true), (Link::Dynamic, false)] {
+        let Some(program) = builds::c("maps_files", link) else { return };
+        let traced = trace(&["--via", "sites"], &words![program, file]);
+        assert_eq!(traced.code(), 7, "{traced:?}");
+        let as_in_the_file = traced.stdout == "result segments 1 others 0\n";
+        let words = format!("{}, which a program without a dynamic linker", file.display());
+        let report = traced.report();
+        let reasons = report.reasons("syscalls");
+        let is_named = reasons.iter().any(|reason| reason.contains(&words));
+        assert_eq!((as_in_the_file, is_named), (is_left, is_left), "{link:?}: {traced:?}");
+    }
+}
+
 /// The program says how many of its calls fail. What a call returns cannot be seen everywhere: where the C library
 /// calls a function right behind it, and where one instruction makes calls of several numbers.
 #[test]

@@ -139,6 +139,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("spin.c", "reads a clock until it is ended"),
     ("numbers.c", "makes calls that have no name: trace_sites.rs"),
     ("preempted.c", "is interrupted as often as time allows"),
+    ("maps_files.c", "maps what it is given: trace_sites.rs"),
     ("transfers.c", "waits for others to read and write"),
     ("stacks", "belongs to the tests of the unwinder, which stop its programs themselves"),
 ];
