@@ -152,8 +152,13 @@ pub enum Kind {
         /// The host cannot change the TSC that the guest reads either.
         keeps_tsc: bool,
     },
-    /// `CPU0: NAME (family ...)`, `smpboot: CPU0: ...`, `CPU: ...`
-    CpuModel(String),
+    /// `CPU0: NAME (family: 0xf, ...)`, `smpboot: CPU0: ...`, `CPU: NAME stepping 02`
+    CpuModel {
+        /// With the vendor in it.
+        name: String,
+        /// Which kernels before 3.3 do not tell.
+        family: Option<u64>,
+    },
     /// `CPUn: Booted secondary processor`, `Booting Linux on physical CPU`: ARM.
     ArmBoot,
     /// `Brought up N nodes, N CPUs`, `Total of N processors activated`

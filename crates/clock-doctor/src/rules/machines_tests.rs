@@ -735,6 +735,36 @@ fn a_cpu_that_drifts_is_known_by_its_family_or_by_its_name() {
     with(&asked, "fix:keep !fix:remove-parameter !fix:switch-to-tsc");
 }
 
+/// `print_cpu_info` in `arch/x86/kernel/cpu/common.c`: 6.12, 3.2, 2.6.32.
+#[test]
+fn the_log_alone_tells_a_cpu_that_drifts() {
+    let with = |cpu: &str, more: &str, wanted: &str| {
+        let log = format!("[    0.000000] Linux version 6.1.0 (a)\n[    0.010000] {cpu}\n{more}");
+        check(&[(LOG, &log), (CURRENT, "hpet\n"), (AVAILABLE, "tsc hpet acpi_pm \n")], wanted);
+    };
+    let never = "fix:keep !fix:switch-to-tsc !fix:clocksource=tsc !fix:measure !fix:tsc=nowatchdog";
+    let open = "fix:measure fix:switch-to-tsc !fix:keep";
+    for cpu in [
+        "smpboot: CPU0: AMD Athlon(tm) 64 X2 Dual Core Processor 4200+ (family: 0xf, model: 0x2b, stepping: 0x1)",
+        "smpboot: CPU0: AMD Opteron(tm) Processor 850 (family: 0xf, model: 0x5, stepping: 0xa)",
+        "CPU0: AMD Engineering Sample (fam: 0f, model: 41, stepping: 03)",
+        "CPU0: AMD Athlon(tm) 64 X2 Dual Core Processor 4200+ stepping 02",
+    ] {
+        with(cpu, "", never);
+        // A guest's TSC is what its host makes of it.
+        with(cpu, "[    0.020000] Hypervisor detected: KVM\n", open);
+    }
+    for cpu in [
+        // Piledriver, under a name of K8's.
+        "smpboot: CPU0: AMD Athlon(tm) X2 340 Dual Core Processor (family: 0x15, model: 0x10, stepping: 0x1)",
+        "smpboot: CPU0: AMD Opteron(tm) Processor 6174 (fam: 10, model: 09, stepping: 01)",
+        "smpboot: CPU0: Intel(R) Pentium(R) D CPU 2.80GHz (family: 0xf, model: 0x4, stepping: 0x7)",
+        "CPU0: AMD Opteron(tm) Processor 6174 stepping 01",
+    ] {
+        with(cpu, "", open);
+    }
+}
+
 #[test]
 fn who_keeps_the_tsc_vouches_for_it() {
     let tsc = [(CURRENT, "hpet\n"), (AVAILABLE, "tsc hpet acpi_pm \n")];

@@ -92,7 +92,7 @@ impl Hints {
                 self.lines.insert(name);
             }
             Kind::Confidential { .. } | Kind::VirtualMachine => self.flag = true,
-            Kind::CpuModel(name) => self.cpus.push(name.to_lowercase()),
+            Kind::CpuModel { name, .. } => self.cpus.push(name.to_lowercase()),
             Kind::LinuxVersion(text) => self.kernel.push_str(&text.to_lowercase()),
             kind => self.sources.extend(kind.clocksources().map(str::to_owned)),
         }

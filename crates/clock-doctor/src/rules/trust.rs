@@ -102,5 +102,9 @@ fn drifts(facts: &Facts) -> bool {
     }
     let is_old = |name: &str| K7_AND_K8.iter().any(|word| name.contains(word));
     facts.cpu.model.as_ref().is_some_and(|model| is_old(&model.value))
-        || facts.events().any(|event| matches!(&event.kind, Kind::CpuModel(name) if is_old(name)))
+        || facts.events().any(|event| match &event.kind {
+            Kind::CpuModel { name, family: Some(6 | 15) } => name.contains("AMD"),
+            Kind::CpuModel { name, family: None } => is_old(name),
+            _ => false,
+        })
 }

@@ -403,7 +403,7 @@ fn references() {
 
 #[test]
 fn machines() {
-    let cpu = |name: &str| Kind::CpuModel(text(name));
+    let cpu = |name: &str, family| Kind::CpuModel { name: text(name), family };
     check(&[
         (
             "Linux version 3.2.0-4-amd64 (debian-kernel@lists.debian.org)",
@@ -430,13 +430,24 @@ fn machines() {
         ("Hyper-V: Invariant TSC is unavailable", Kind::HyperVNoInvariantTsc),
         (
             "smpboot: CPU0: AMD EPYC 7763 64-Core Processor (fam: 19, model: 01, stepping: 01)",
-            cpu("AMD EPYC 7763 64-Core Processor"),
+            cpu("AMD EPYC 7763 64-Core Processor", Some(0x19)),
         ),
         (
             "CPU: AMD Athlon(tm) 64 X2 Dual Core Processor 3800+ stepping 01",
-            cpu("AMD Athlon(tm) 64 X2 Dual Core Processor 3800+"),
+            cpu("AMD Athlon(tm) 64 X2 Dual Core Processor 3800+", None),
         ),
-        ("CPU: ARMv7 Processor [410fc075] revision 5 (ARMv7), cr=10c5387d", cpu("ARMv7 Processor")),
+        (
+            "CPU0: AMD Opteron(tm) Processor 850 (family: 0xf, model: 0x5, stepping: 0xa)",
+            cpu("AMD Opteron(tm) Processor 850", Some(15)),
+        ),
+        (
+            "CPU0: AMD Opteron(tm) Processor 850 (family: 0x1",
+            cpu("AMD Opteron(tm) Processor 850", None),
+        ),
+        (
+            "CPU: ARMv7 Processor [410fc075] revision 5 (ARMv7), cr=10c5387d",
+            cpu("ARMv7 Processor", None),
+        ),
         ("smp: Brought up 2 nodes, 64 CPUs", Kind::CpusUp(64)),
         ("Brought up 4 CPUs", Kind::CpusUp(4)),
         ("x86: Booted up 1 node, 8 CPUs", Kind::CpusUp(8)),

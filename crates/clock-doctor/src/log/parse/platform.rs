@@ -1,6 +1,6 @@
 //! The kernel, its machine and its CPUs.
 
-use super::tokens::{after, decimal, phrase};
+use super::tokens::{after, decimal, hexadecimal, phrase};
 use crate::log::event::Kind;
 
 /// `Linux version RELEASE ...`
@@ -42,7 +42,9 @@ pub(crate) fn cpu(message: &str, at: usize) -> Option<Kind> {
     let ends = [" (family", " (fam", " stepping", " ["];
     let end = ends.iter().filter_map(|end| rest.find(end)).min()?;
     let name = rest[..end].trim();
-    (!name.is_empty()).then(|| Kind::CpuModel(phrase(name)))
+    let family = after(rest, "(family: ").or_else(|| after(rest, "(fam: ")).and_then(hexadecimal);
+    let family = family.map(|(family, _)| family);
+    (!name.is_empty()).then(|| Kind::CpuModel { name: phrase(name), family })
 }
 
 /// `Brought up 1 node, 4 CPUs`, `Brought up 4 CPUs`, `Total of 4 processors activated`

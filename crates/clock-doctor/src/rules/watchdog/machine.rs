@@ -39,7 +39,7 @@ impl Machine {
             source: verdict.source.clone(),
             is_amd: vendor.clone().any(|known| is_amd(&known.value))
                 || facts.events().any(|event| match &event.kind {
-                    Kind::CpuModel(name) => is_amd(name),
+                    Kind::CpuModel { name, .. } => is_amd(name),
                     _ => false,
                 }),
             kernel: facts.kernel().cloned(),

@@ -93,7 +93,7 @@ impl Rates {
                 Kind::DetectedProcessor { mhz } if plausible(*mhz) => {
                     rates.processor = Some(stated(*mhz));
                 }
-                Kind::CpuModel(name) => {
+                Kind::CpuModel { name, .. } => {
                     rates.model = from_model(name, &event.evidence).or(rates.model);
                 }
                 _ => {}
