@@ -84,7 +84,7 @@ pub fn write(fix: Fix, facts: &Facts, verdict: &Verdict, because: &[&Finding]) -
     let before = Case { facts, verdict, because, next: &[] };
     let next = before.after_boot(fix);
     let can_come_true = match fix {
-        Fix::SwitchToTsc => true,
+        Fix::SwitchToTsc => !before.may_never_use_tsc(),
         Fix::KvmClock | Fix::ColdBoot | Fix::EnableHpet | Fix::HostTsc => !next.is_empty(),
         fix => !AIMS_AT_TSC.contains(&fix) || next.contains(&"tsc"),
     };

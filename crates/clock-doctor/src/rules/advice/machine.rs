@@ -106,9 +106,9 @@ fn product(case: &Case) -> Option<String> {
     }
 }
 
-/// Not for guests, which have no firmware of their own.
+/// Not for guests, which have no firmware of their own, nor where the CPU is at fault.
 pub(super) fn bios_update(case: &Case) -> Option<Draft> {
-    if case.is_guest() {
+    if case.is_guest() || case.may_never_use_tsc() {
         return None;
     }
     let machine = product(case).map(|name| format!(" This machine is {name}.")).unwrap_or_default();

@@ -24,7 +24,7 @@ impl<'a> Case<'a> {
         words.extend((fix == Fix::ClocksourceTsc).then_some("clocksource=tsc"));
         words.extend((fix == Fix::NoKvmclock).then_some("no-kvmclock"));
         let has = |names: &[&str]| words.iter().any(|word| names.contains(word));
-        let refused = has(&["notsc", "tsc=unstable"]);
+        let refused = has(&["notsc", "tsc=unstable"]) || self.may_never_use_tsc();
         match words.iter().rev().find_map(|word| word.strip_prefix("clocksource=")) {
             Some(name) if is_tsc(name) && !refused => return vec![name],
             Some(name) if self.is_available(name) != Some(false) && !is_tsc(name) => {
@@ -48,6 +48,11 @@ impl<'a> Case<'a> {
             .into_iter()
             .filter_map(|(name, is)| is.then_some(name))
             .collect()
+    }
+
+    /// Of such a CPU the kernel refuses it too, sooner or later.
+    pub(super) fn may_never_use_tsc(&self) -> bool {
+        self.doubt().is_some_and(|doubt| !doubt.may_use)
     }
 
     fn has_clock(&self, name: &str) -> bool {
@@ -110,16 +115,21 @@ impl<'a> Case<'a> {
     /// Commands that show which clocksource is current, and whether it is fast where it must be.
     pub(super) fn verify_source(&self, expected: &[&str]) -> Vec<String> {
         let mut commands = vec![format!("cat {CURRENT}   # must print {}", expected.join(", or "))];
+        commands.extend(
+            self.is_fast(expected).then(|| "clockscope doctor   # must say: fast".to_owned()),
+        );
+        commands
+    }
+
+    /// Whether the vDSO reads each of them.
+    pub(super) fn is_fast(&self, names: &[&str]) -> bool {
         let is_fast = |name: &&str| match *name {
             "tsc" => true,
             "kvm-clock" => self.kernel_since(3, 8, Some(7)) != Some(false),
             "hyperv_clocksource_tsc_page" => self.kernel_since(4, 12, Some(8)) != Some(false),
             _ => false,
         };
-        commands.extend(
-            expected.iter().all(is_fast).then(|| "clockscope doctor   # must say: fast".to_owned()),
-        );
-        commands
+        names.iter().all(is_fast)
     }
 
     /// The same after a boot, with the line of the log that would tell otherwise.
