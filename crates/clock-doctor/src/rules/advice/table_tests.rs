@@ -152,6 +152,12 @@ impl Chooser {
         if self.kind.other.is_some() {
             return rated;
         }
+        // Devices that are there beside the best one.
+        for (name, rating) in [("acpi_pm", 200), ("pit", 110)] {
+            if self.kind.device != name && has(&format!("clocksource={name}")) {
+                rated.push((name, rating));
+            }
+        }
         if !self.is_lost && !has("notsc") && !has("tsc=unstable") {
             rated.push(("tsc", 300));
         }
@@ -218,6 +224,7 @@ impl Chooser {
             Fix::Invtsc => after.kind.is_invariant = true,
             Fix::KvmClock | Fix::ParavirtproviderKvm => after.kind.clock = Some("kvm-clock"),
             Fix::EnableHpet => after.kind.device = "hpet",
+            Fix::NewerKernel => after.version = KERNELS[KERNELS.len() - 1].2,
             Fix::Use64Bit => after.kind.other = Some("aarch64"),
             Fix::GuestSupport => {
                 after.kind.log =
@@ -283,6 +290,8 @@ fn sick(fix: Fix, kind: Kind, version: (u32, u32)) -> Chooser {
         Fix::SwitchToTsc | Fix::ClocksourceTsc | Fix::SwitchToKvmClock => {
             format!("clocksource={}", kind.device)
         }
+        Fix::SwitchToHpet => "clocksource=acpi_pm".to_owned(),
+        Fix::SwitchSource => "clocksource=pit".to_owned(),
         Fix::RemoveParameter => "notsc".to_owned(),
         _ => "quiet".to_owned(),
     };
@@ -306,7 +315,11 @@ fn written(fix: Fix, machine: &Chooser, release: &str, known: &mut Known) -> Opt
     });
     let labels =
         [Label::TscWatchdogSkew, Label::ParamTscUnstable, Label::WatchdogFalsePositiveLikely];
-    let findings = labels.map(Finding::new);
+    let labels = match fix {
+        Fix::NewerKernel => vec![Label::VdsoSupportDependsOnKernel],
+        _ => labels.to_vec(),
+    };
+    let findings: Vec<Finding> = labels.into_iter().map(Finding::new).collect();
     write(fix, facts, verdict, &findings.iter().collect::<Vec<_>>())
 }
 
@@ -341,6 +354,7 @@ const OPEN: &[(Fix, &str, &str)] = &[
         PROMISES_NOTHING,
     ),
     (Fix::HostTsc, "clockscope doctor   # in the guest", PROMISES_NOTHING),
+    (Fix::NewerKernel, "clockscope doctor", PROMISES_NOTHING),
     (Fix::Vsyscall64, "clockscope doctor", PROMISES_NOTHING),
     (Fix::SetClockAfterRestore, "timedatectl", PROMISES_NOTHING),
     (
@@ -394,6 +408,9 @@ fn comes_true(line: &str, before: &Chooser, after: &Chooser, release: &str) -> O
         Some(lists(words.split(' ').next().unwrap_or_default()))
     } else if line.contains("grep -o -m1 nonstop_tsc") {
         Some(after.kind.is_invariant)
+    } else if let Some(version) = words("uname -r   # must be ") {
+        let (major, minor) = version.split_once(' ')?.0.split_once('.')?;
+        Some(after.version >= (major.parse().ok()?, minor.parse().ok()?))
     } else if line.contains("/proc/sys/kernel/vsyscall64   # must print 1") {
         Some(before.version < (3, 1))
     } else {
@@ -485,7 +502,7 @@ const INTRODUCTION: &str = "# What each fix promises\n\n\
 `clockscope doctor` ends each fix with *Verify*. This table says for every fix, platform and kernel whether the fix applies, and what `current_clocksource` has to print afterwards. A fix that\n\
 aims at the TSC does not apply where the kernel would take the hypervisor's clock all the same.\n\n\
 `-`: the fix is not advised there. `yes`: it is, and its *Verify* asks for something else than the clocksource. A name: what `current_clocksource` prints. Rows without any are left out. In a container the fixes are\n\
-those of its host. The machine is one whose watchdog gave the TSC up; for switch-to-tsc and clocksource=tsc somebody chose a device, for remove-parameter the command line has `notsc`.\n\n\
+those of its host. The machine is one whose watchdog gave the TSC up; for a switch to another clocksource and clocksource=tsc somebody chose a device, for remove-parameter the command line has `notsc`.\n\n\
 This page is generated: `CLOCKSCOPE_WRITE_FIXES=1 cargo test -p clock-doctor table_tests` writes it, and the same test\n\
 lets a small kernel with the real ratings do what each fix says and holds each *Verify* against it.\n\n";
 
@@ -497,6 +514,9 @@ These lines of *Verify* are not held against the small kernel; all others are.\n
 fn every_verify_can_come_true_and_the_table_says_what_it_prints() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fixes.md");
     let (table, tried) = table();
+    let has_row = |fix: &Fix| table.contains(&format!("\n| {fix} |"));
+    let without: Vec<Fix> = Fix::ALL.into_iter().filter(|fix| !has_row(fix)).collect();
+    assert_eq!(without, [], "fixes that no machine of the table gets");
     assert!(tried.wrong.is_empty(), "{}", tried.wrong.join("\n"));
     let open = OPEN.iter().map(|(fix, line, _)| (fix.name().to_owned(), (*line).to_owned()));
     assert_eq!(tried.open, open.collect(), "lines that are not predicted, and those listed so");
