@@ -12,7 +12,7 @@ ARM64 := aarch64-unknown-linux-gnu
 CROSS := $(if $(filter $(ARM64),$(HOST)),,dist-static-arm64)
 
 .PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-fleet setup-vm setup-kernels setup-foreign setup-fastclock setup-containers setup-oldest demo check quick tidy test test-root test-signals \
-	test-callers test-sites test-survey test-unit test-fleet test-deploy test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate many-captures fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static dist-static-arm64 test-static-arm64 instructions \
+	test-callers test-sites test-survey test-sweep test-unit test-fleet test-deploy test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate many-captures fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static dist-static-arm64 test-static-arm64 instructions \
 	install uninstall test-install deb rpm tarball sbom test-packages reproducible checksums header install-c clean
 
 help: ## this list
@@ -157,6 +157,12 @@ ROUNDS ?= 20
 test-survey: setup ## survey a machine with PostgreSQL, Redis, nginx, JVMs and Go servers, and compare estimates with counts (root; 6 minutes)
 	$(CARGO) build --release --package clockscope
 	$(AS_ROOT) tests/survey/real.py $(TARGET)/release/clockscope $(TARGET)/survey --rounds $(ROUNDS)
+
+# `make test-sweep SWEEP="--only 'a*'"` is a part of it.
+SWEEP ?=
+test-sweep: ## run every program of /usr/bin and /usr/sbin plainly and traced, and compare (as an ordinary user; 10 minutes)
+	$(CARGO) build --release --package clockscope
+	@scripts/sweep.py $(TARGET)/release/clockscope $(SWEEP)
 
 # One script after another; each says what it needs.
 test-fleet: setup-fleet ## 200 recorded machines under Prometheus, Alertmanager and node_exporter: which alerts arrive; the dashboard (a minute)
