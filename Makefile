@@ -160,7 +160,7 @@ test-survey: setup ## survey a machine with PostgreSQL, Redis, nginx, JVMs and G
 
 # `make test-sweep SWEEP="--only 'a*'"` is a part of it.
 SWEEP ?=
-test-sweep: ## run every program of /usr/bin and /usr/sbin plainly and traced, and compare (as an ordinary user; 10 minutes)
+test-sweep: ## run every program of /usr/bin and /usr/sbin plainly and traced, and compare (as an ordinary user; 12 minutes)
 	$(CARGO) build --release --package clockscope
 	@scripts/sweep.py $(TARGET)/release/clockscope $(SWEEP)
 

@@ -8,20 +8,23 @@ Takes the executable files of /usr/bin and /usr/sbin (or of each FOLDER), follow
 standard error must be the plain ones. A program whose plain runs differ (a time or a process id in its text) is compared
 by its exit status. Where a traced run differs, three more plain and three more traced runs decide: a difference is a
 program whose traced runs all differ from all plain ones, or one that only dies by a signal when traced. Each run has a
-new HOME, no terminal, no input and a time limit (20 s). Started by root, it runs programs as the user 65534 (nobody). The last
-line has the totals; exit status 1 if there is a difference.
+new HOME, no terminal, no input and a time limit: 20 s, and 100 s if traced, because ptrace slows down programs that make
+many system calls. Started by root, it runs programs as the user 65534 (nobody). The last line has the totals; exit status 1
+if there is a difference.
 """
 import argparse, collections, concurrent.futures, ctypes, fnmatch, json, os, pathlib, resource, select, shutil, signal, stat, subprocess, sys, tempfile, time
 
 NOBODY = 65534
 BECOME = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 OPTIONS = ["--version", "--help"]
+SLOWER_TRACED = 5
 WAYS = {"default": ["-q"], "-c": ["-q", "-c"]}
-STOPS = "it stops or restarts the machine, whatever its options may be"
+STOPS = "it stops or restarts the machine"
 NOT_RUN = {
     **dict.fromkeys("shutdown halt poweroff reboot init telinit ctrlaltdel kexec switch_root pivot_root rtcwake".split(), STOPS),
     **dict.fromkeys("agetty getty sulogin openvt vlock".split(), "it takes the console"),
     **dict.fromkeys("mkfs* mke2fs mkswap wipefs blkdiscard".split(), "it writes to disks"),
+    "cpan*": "it downloads, whatever its options may be",
     "killall5": "it ends all processes of its user outside of its session",
 }
 PR_SET_CHILD_SUBREAPER = 36
@@ -43,8 +46,8 @@ def end_of_orphans():
 
 def run(place, limit, command, traced=None):
     """Runs `command` below `place`, which is emptied first; `traced` are clockscope and its options, or None."""
-    shutil.rmtree(place, ignore_errors=True)
     home, report = place / "home", place / "report.json"
+    shutil.rmtree(place, ignore_errors=True)
     (home / "tmp").mkdir(parents=True)
     if BECOME:
         for path in [place, home, home / "tmp"]:
@@ -58,15 +61,13 @@ def run(place, limit, command, traced=None):
                                        env=environment, start_new_session=True, **BECOME)
         except OSError as error:
             return Run(f"not executed: {error.strerror}", b"", b"", [], None, None)
-    waiting = select.poll()
-    process = os.pidfd_open(program.pid)
+    waiting, process = select.poll(), os.pidfd_open(program.pid)
     waiting.register(process, select.POLLIN)
-    in_time = waiting.poll(limit * 1000)
+    in_time = waiting.poll(limit * 1000 * (SLOWER_TRACED if traced else 1))
     os.close(process)
     if not in_time:
         os.killpg(program.pid, signal.SIGKILL)
-    status = program.wait()
-    status = status if in_time else "time limit"
+    status = program.wait() if in_time else program.wait() and "time limit"
     end_of_orphans()
     lines = (place / "err").read_bytes().splitlines(keepends=True)
     said = [line.decode(errors="replace").strip() for line in lines if line.startswith(b"clockscope: ")] if traced else []
@@ -108,17 +109,17 @@ def sweep(clockscope, folder, limit, path, option):
     made = {"name": f"{path} {option}", "runs": 2, "differences": [], "declines": [], "said": [], "via": []}
     if "time limit" in [one.status for one in plain]:
         return made | {"kind": "time limit"}
-    whole = plain[0][:3] == plain[1][:3]
-    made["kind"] = "whole" if whole else "status"
-    outcome = lambda one: one[: 3 if whole else 1]
+    made["kind"] = "whole" if plain[0][:3] == plain[1][:3] else "status"
+    outcome = lambda one: one[: 3 if made["kind"] == "whole" else 1]
     for way, options in WAYS.items():
         traced = [run(place, limit, command, [clockscope, "trace", *options])]
         known = {outcome(one) for one in plain}
         if outcome(traced[0]) not in known:
             plain += [run(place, limit, command) for _ in range(3)]
             traced += [run(place, limit, command, [clockscope, "trace", *options]) for _ in range(3)]
-            known = {outcome(one) for one in plain}
             made["runs"] += 6
+            made["kind"] = "status" if len({one[:3] for one in plain}) > 1 else "whole"
+            known = {outcome(one) for one in plain}
         made["runs"] += 1
         signals = {one.status for one in traced if type(one.status) is int and one.status < 0}
         if all(outcome(one) not in known for one in traced):
@@ -152,8 +153,8 @@ def programs(folders, only):
 
 
 def compare_all(asked, clockscope, folder):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_LIMIT, FILE_LIMIT))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for limit, most in [(resource.RLIMIT_FSIZE, FILE_LIMIT), (resource.RLIMIT_CORE, 0)]:
+        resource.setrlimit(limit, (most, most))
     found, left_out = programs(asked.folders or ["/usr/bin", "/usr/sbin"], asked.only)
     for reason in dict.fromkeys(left_out.values()):
         print(f"not run, because {reason}: {', '.join(name for name in left_out if left_out[name] == reason)}", flush=True)
@@ -170,13 +171,12 @@ def compare_all(asked, clockscope, folder):
             lists["setuid"] += [f"{made['name']}: {one}" for one in made["declines"] or ["counted"]] if setuid else []
             lists["declines"] += [f"{made['name']}: {one}" for one in made["declines"] if not setuid]
             lists["differences"] += [made["name"]] if made["differences"] else []
-            print(*(f"{made['name']}: {one}" for one in made["said"]), sep="\n", end="\n" if made["said"] else "")
-            for one in made["differences"]:
-                print(f"DIFFERENCE {made['name']}: {one}", flush=True)
+            for one in made["said"] + [f"DIFFERENCE {one}" for one in made["differences"]]:
+                print(f"{made['name']}: {one}", flush=True)
     titles = {"status": "plain runs differ, compared by status", "time limit": "plain runs reach the time limit, not compared",
               "setuid": "setuid or setgid", "declines": "not counted"}
-    for kind, title in titles.items():
-        print(*(f"{title}: {one}" for one in sorted(set(lists[kind]))), sep="\n", end="\n" if lists[kind] else "")
+    for line in (f"{title}: {one}" for kind, title in titles.items() for one in sorted(set(lists[kind]))):
+        print(line)
     named = sorted(lists["differences"])
     print(f"{len(found)} programs, {totals.pop('runs')} runs in {time.monotonic() - start:.0f} s, {len(lists['whole'])} compared whole, "
           f"{len(lists['status'])} by status, system calls {dict(totals)}; {len(named)} differences" + ": " * bool(named) + ", ".join(named))
