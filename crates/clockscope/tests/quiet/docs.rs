@@ -225,7 +225,7 @@ fn there_are_commands_to_try() {
         "docs/coming-from.md",
         "docs/trace.md",
         "docs/run.md",
-        "docs/origins.md",
+        "docs/DESIGN.md",
         "docs/hazards.md",
     ] {
         let text = fs::read_to_string(root().join(page)).expect("read a page");
