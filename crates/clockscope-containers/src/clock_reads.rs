@@ -4,10 +4,10 @@
 //! # References
 //!
 //! `clock_gettime_fallback` and `clock_gettime32_fallback` in `arch/x86/include/asm/vdso/gettimeofday.h` (Linux 6.18);
-//! `arch/x86/entry/syscalls/syscall_{32,64}.tbl`; glibc's `sysdeps/unix/sysv/linux/clock_gettime.c` and musl's
+//! `arch/x86/entry/syscalls/syscall_{32,64}.tbl`, `include/uapi/asm-generic/unistd.h` and `arch/arm/tools/syscall.tbl`; glibc's `sysdeps/unix/sysv/linux/clock_gettime.c` and musl's
 //! `src/time/clock_gettime.c`: a 32-bit program that asks for `clock_gettime64` goes on to `clock_gettime` after `ENOSYS` only
 
-use crate::filter::{ARCH_I386, ARCH_X86_64, Answer, Call};
+use crate::filter::{ARCH_AARCH64, ARCH_ARM, ARCH_I386, Answer, Call};
 
 /// `ENOSYS`: there is no such call, and the C library tries an older one.
 const ENOSYS: u16 = 38;
@@ -23,8 +23,26 @@ pub struct Refused {
     pub answer: Answer,
 }
 
-/// Which reads of `CLOCK_REALTIME` and `CLOCK_MONOTONIC` are refused, by what becomes of each call.
-pub fn refused(answer: &dyn Fn(&Call) -> Answer) -> Vec<Refused> {
+/// Numbers of a kernel for programs of 64 and of 32 bits, in whose tables `getpid` is 20 and `clock_gettime64` 403.
+struct Numbers {
+    clock_gettime: i64,
+    gettimeofday: i64,
+    narrow: u32,
+    narrow_clock_gettime: i64,
+}
+
+impl Numbers {
+    const X86: Self =
+        Self { clock_gettime: 228, gettimeofday: 96, narrow: ARCH_I386, narrow_clock_gettime: 265 };
+    const ARM: Self =
+        Self { clock_gettime: 113, gettimeofday: 169, narrow: ARCH_ARM, narrow_clock_gettime: 263 };
+}
+
+/// Which reads of `CLOCK_REALTIME` and `CLOCK_MONOTONIC` are refused, by what becomes of each call. `arch`: the
+/// table of the kernel's 64-bit programs, [`ARCH_X86_64`](crate::filter::ARCH_X86_64) or [`ARCH_AARCH64`].
+pub fn refused(arch: u32, answer: &dyn Fn(&Call) -> Answer) -> Vec<Refused> {
+    let numbers = if arch == ARCH_AARCH64 { Numbers::ARM } else { Numbers::X86 };
+    let narrow = numbers.narrow;
     let read = |name, number, arch| {
         // Some filters look at the clock.
         let of = |clock| {
@@ -39,15 +57,15 @@ pub fn refused(answer: &dyn Fn(&Call) -> Answer) -> Vec<Refused> {
             found.push(Refused { call, bits, answer });
         }
     };
-    add("clock_gettime", 64, read("clock_gettime", 228, ARCH_X86_64));
-    add("gettimeofday", 64, read("gettimeofday", 96, ARCH_X86_64));
+    add("clock_gettime", 64, read("clock_gettime", numbers.clock_gettime, arch));
+    add("gettimeofday", 64, read("gettimeofday", numbers.gettimeofday, arch));
     // Where 32-bit programs may not even ask who they are, none runs.
-    if answer(&Call { name: "getpid", number: 20, arch: ARCH_I386, at: 0, arguments: [0; 6] })
+    if answer(&Call { name: "getpid", number: 20, arch: narrow, at: 0, arguments: [0; 6] })
         == Answer::Passes
     {
-        let old = read("clock_gettime", 265, ARCH_I386);
+        let old = read("clock_gettime", numbers.narrow_clock_gettime, narrow);
         add("clock_gettime", 32, old);
-        match read("clock_gettime64", 403, ARCH_I386) {
+        match read("clock_gettime64", 403, narrow) {
             Answer::Fails(ENOSYS) if !is_refusal(old) => {}
             new => add("clock_gettime64", 32, new),
         }
@@ -63,7 +81,7 @@ fn is_refusal(answer: Answer) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::{Instruction, answer};
+    use crate::filter::{ARCH_X86_64, Instruction, answer};
 
     const ALLOW: u32 = 0x7fff_0000;
     const ERRNO: u32 = 0x0005_0000;
@@ -84,7 +102,11 @@ mod tests {
     }
 
     fn told(filters: &[Vec<Instruction>]) -> Vec<String> {
-        let found = refused(&|call| answer(filters, call));
+        told_of(ARCH_X86_64, filters)
+    }
+
+    fn told_of(arch: u32, filters: &[Vec<Instruction>]) -> Vec<String> {
+        let found = refused(arch, &|call| answer(filters, call));
         found.iter().map(|one| format!("{} {} {:?}", one.call, one.bits, one.answer)).collect()
     }
 
@@ -112,6 +134,25 @@ mod tests {
         let allows = filter(ARCH_X86_64, &[], ALLOW, ALLOW);
         let refuses = filter(ARCH_X86_64, &[(228, ERRNO | 38)], ALLOW, ALLOW);
         assert_eq!(told(&[allows, refuses]), ["clock_gettime 64 Fails(38)"]);
+    }
+
+    #[test]
+    fn a_filter_of_arm64_is_asked_about_the_calls_of_arm64() {
+        let healthy = [(113, ALLOW), (169, ALLOW), (172, ALLOW)];
+        assert_eq!(
+            told_of(ARCH_AARCH64, &[filter(ARCH_AARCH64, &healthy, ERRNO | 1, KILL)]),
+            [""; 0]
+        );
+        let hardened = [(63, ALLOW), (64, ALLOW), (228, ALLOW), (96, ALLOW)];
+        assert_eq!(
+            told_of(ARCH_AARCH64, &[filter(ARCH_AARCH64, &hardened, ERRNO | 1, KILL)]),
+            ["clock_gettime 64 Fails(1)", "gettimeofday 64 Fails(1)"]
+        );
+        let old = [(20, ALLOW), (263, ALLOW)];
+        assert_eq!(
+            told_of(ARCH_AARCH64, &[filter(ARCH_ARM, &old, ERRNO | 1, ALLOW)]),
+            ["clock_gettime64 32 Fails(1)"]
+        );
     }
 
     #[test]

@@ -10,8 +10,7 @@
 //! | [`files`] | where these files are; reads them, whatever they are |
 //! | [`choice`] | what a user has chosen by a name, and which processes that is; pure |
 //! | [`filter`] | what a seccomp filter makes of a system call; pure |
-//! | [`profile`] | the same of a seccomp profile, as Docker and Kubernetes are given them; pure |
-//! | [`clock_reads`] | whether a filter or a profile would refuse a read of the clock by system call; pure |
+//! | [`clock_reads`] | whether a filter would refuse a read of the clock by system call; pure |
 //! | [`processes`] | all processes of this host, and their control groups |
 
 pub mod choice;
@@ -20,7 +19,6 @@ pub mod files;
 pub mod filter;
 pub mod place;
 pub mod processes;
-pub mod profile;
 pub mod state;
 
 /// The example of the README is tried.

@@ -7,7 +7,6 @@
 //! | `counter_read` | stepping over an instruction that reads the counter |
 //! | `image` | which functions of the image read the counter in order |
 //! | `lacks` | what is not there, and what to do instead |
-//! | `launch_code` | how seccomp filters see its system calls |
 //! | `tasks` | the system calls that make threads and processes |
 
 #[cfg(target_arch = "aarch64")]
@@ -18,8 +17,8 @@ mod x86_64;
 #[cfg(target_arch = "aarch64")]
 pub use aarch64::lacks;
 #[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::{attach, counter_read, image, launch_code, tasks};
+pub(crate) use aarch64::{attach, counter_read, image, tasks};
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::lacks;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{attach, counter_read, image, launch_code, tasks};
+pub(crate) use x86_64::{attach, counter_read, image, tasks};

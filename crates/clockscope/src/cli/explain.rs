@@ -19,7 +19,6 @@ use clap::{Args, ValueEnum};
                                               for node_exporter
   clockscope doctor --format nagios           as a monitoring plugin
   clockscope doctor --container web           would its filter refuse reads?
-  clockscope doctor --seccomp-profile p.json  would this profile?
   clockscope doctor --watch                   a line for each change
 
 Exit status:
@@ -49,9 +48,6 @@ pub struct DoctorArgs {
     /// Like --pid, for the first process of this container: its name, its id or the beginning of that
     #[arg(long, value_name = "NAME|ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["root", "watch", "explain", "list"])]
     pub container: Vec<String>,
-    /// Like --pid, for containers with this seccomp profile: a JSON file, as for Docker, podman and Kubernetes
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["watch", "explain", "list"])]
-    pub seccomp_profile: Vec<PathBuf>,
     /// Keep running, and print one line when something changes: clocksource, watchdog, step of the time, suspend
     #[arg(long, conflicts_with_all = ["root", "explain", "list", "format"])]
     pub watch: bool,

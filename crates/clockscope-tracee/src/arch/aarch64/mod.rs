@@ -4,5 +4,4 @@ pub(crate) mod attach;
 pub(crate) mod counter_read;
 pub(crate) mod image;
 pub mod lacks;
-pub(crate) mod launch_code;
 pub(crate) mod tasks;

@@ -4,7 +4,6 @@ pub(crate) mod attach;
 pub(crate) mod counter_read;
 pub(crate) mod image;
 pub mod lacks;
-pub(crate) mod launch_code;
 pub(crate) mod tasks;
 
 #[cfg(test)]

@@ -1,22 +1,14 @@
-//! What seccomp filters of processes and containers, and profiles, make of reads of the clock.
+//! What seccomp filters of processes and containers make of reads of the clock.
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::Path;
-
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 
 use crate::cli::explain::DoctorArgs;
 use crate::commands::groups;
 use clock_doctor::facts::ReadFilter;
 use clockscope_containers::clock_reads::{self, Refused};
 use clockscope_containers::filter::{self, Answer};
-use clockscope_containers::profile::Profile;
 use clockscope_text::foreign::printable;
 use clockscope_tracee::attach::{Refusal, command_name, filters};
-
-/// No profile is longer.
-const LONGEST: u64 = 8 << 20;
 
 /// What was asked about. Says of those that refuse nothing that they do not.
 ///
@@ -32,9 +24,6 @@ pub(super) fn asked(args: &DoctorArgs) -> Result<Vec<ReadFilter>> {
         let pid = groups::first_process(name)?;
         all.push(of_process(pid, format!("container {}", printable(name)))?);
     }
-    for path in &args.seccomp_profile {
-        all.push(of_profile(path)?);
-    }
     for filter in all.iter().filter(|filter| filter.refuses.is_empty()) {
         let of = &filter.of;
         crate::commands::warn_user(&format!("{of}: no seccomp filter refuses a read of the clock"));
@@ -49,28 +38,8 @@ fn of_process(pid: i32, of: String) -> Result<ReadFilter> {
         ),
         _ => anyhow!("cannot look at the filter of {of}: {refusal}"),
     })?;
-    let refused = clock_reads::refused(&|call| filter::answer(&filters, call));
+    let refused = clock_reads::refused(filter::ARCH_NATIVE, &|call| filter::answer(&filters, call));
     Ok(ReadFilter { of, refuses: refused.iter().map(clause).collect() })
-}
-
-fn of_profile(path: &Path) -> Result<ReadFilter> {
-    let of = printable(&path.to_string_lossy());
-    let text = read(path).with_context(|| format!("cannot read {of}"))?;
-    let profile = match Profile::parse(&text) {
-        Ok(profile) => profile,
-        Err(error) => bail!("{of} is no seccomp profile of a container: {error}"),
-    };
-    let refused = clock_reads::refused(&|call| profile.answer(call));
-    Ok(ReadFilter { of, refuses: refused.iter().map(clause).collect() })
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    File::open(path)?.take(LONGEST + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > LONGEST {
-        return Err(io::Error::other("it is longer than 8 MiB, which no profile is"));
-    }
-    Ok(text)
 }
 
 /// What becomes of a read.
