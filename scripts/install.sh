@@ -86,8 +86,6 @@ stage() {
     done
     put 644 packaging/clockscope.sysusers "$prefix/lib/sysusers.d/clockscope.conf"
 
-    sed "s|\"/usr/bin/|\"$prefix/bin/|" packaging/npd/clockscope.json >"$work/npd.json"
-    put 644 "$work/npd.json" "$prefix/share/doc/clockscope/examples/node-problem-detector.json"
     for rules in clockscope clockscope-node; do
         sed "s|file:///usr/share/doc|file://$prefix/share/doc|" "packaging/prometheus/$rules.rules.yml" >"$work/$rules"
         put 644 "$work/$rules" "$prefix/share/clockscope/prometheus/$rules.rules.yml"

@@ -94,7 +94,7 @@ def main():
     captures.mkdir(parents=True)
     broken = make(captures, count)
     out = folder / "machines.jsonl"
-    command = [tool, "doctor", "--root", str(captures), "--format", "json-lines", "--jobs", "2", "-o", str(out)]
+    command = [tool, "doctor", "--root", str(captures), "--format", "json-lines", "-o", str(out)]
 
     start = time.monotonic()
     whole = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)

@@ -4,7 +4,6 @@ mod counters;
 mod hardware;
 mod kernel_log;
 mod reads;
-pub mod watch;
 
 use std::path::Path;
 use std::time::Instant;

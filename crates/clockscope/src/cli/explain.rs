@@ -1,6 +1,5 @@
 //! Options of `doctor` and `capture`.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -19,38 +18,31 @@ use clap::{Args, ValueEnum};
                                               for node_exporter
   clockscope doctor --format nagios           as a monitoring plugin
   clockscope doctor --container web           would its filter refuse reads?
-  clockscope doctor --watch                   a line for each change
 
 Exit status:
   0    nothing to mend
   1    the clock is slow
   2    wrong time is possible
   3    not enough evidence, wrong options, or an input that cannot be read
-Of several machines the worst decides: 2, then 1, then 3. --format npd has 1 in the place of 2.")]
+Of several machines the worst decides: 2, then 1, then 3.")]
 pub struct DoctorArgs {
     /// Judge the machine whose files are in this directory or archive (.tar, .tar.zst, .tar.gz, .tar.xz) instead of this one. With --summary or --format json-lines:
     /// archives, folders of them, - for a list of paths on standard input, and files of such lines, as often as you like
     #[arg(long, value_name = "PATH")]
     pub root: Vec<PathBuf>,
     /// Group many machines by verdict, cause, best advice, platform and kernel
-    #[arg(long, conflicts_with_all = ["watch", "explain", "list", "pid", "container", "resume"])]
+    #[arg(long, conflicts_with_all = ["explain", "list", "pid", "container", "resume"])]
     pub summary: bool,
     /// Keep the lines that the file of --output has, and judge only the other machines
-    #[arg(long, requires = "output", conflicts_with_all = ["watch", "explain", "list", "pid", "container"])]
+    #[arg(long, requires = "output", conflicts_with_all = ["explain", "list", "pid", "container"])]
     pub resume: bool,
-    /// Judge so many machines at once; without this one for each CPU
-    #[arg(long, value_name = "N", conflicts_with_all = ["watch", "explain", "list"])]
-    pub jobs: Option<NonZeroUsize>,
     /// Also say whether the seccomp filter of this process refuses reads of the clock, which the vDSO makes as a system call when it cannot answer by itself
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..),
-          conflicts_with_all = ["root", "watch", "explain", "list"])]
+          conflicts_with_all = ["root", "explain", "list"])]
     pub pid: Vec<i32>,
     /// Like --pid, for the first process of this container: its name, its id or the beginning of that
-    #[arg(long, value_name = "NAME|ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["root", "watch", "explain", "list"])]
+    #[arg(long, value_name = "NAME|ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["root", "explain", "list"])]
     pub container: Vec<String>,
-    /// Keep running, and print one line when something changes: clocksource, watchdog, step of the time, suspend
-    #[arg(long, conflicts_with_all = ["root", "explain", "list", "format"])]
-    pub watch: bool,
     /// Explain a label, the name of something that doctor finds, such as tsc-warp
     #[arg(long, value_name = "LABEL", conflicts_with_all = ["root", "list"])]
     pub explain: Option<String>,
@@ -78,8 +70,6 @@ pub enum DoctorFormat {
     Metrics,
     /// for Nagios, Icinga and their like: a line and an exit status
     Nagios,
-    /// for node-problem-detector: a line, and 1 whether it is slow or wrong
-    Npd,
 }
 
 /// Options of `clockscope capture`.

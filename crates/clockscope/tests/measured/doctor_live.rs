@@ -1,10 +1,9 @@
 //! `clockscope doctor` on the machine that it runs on, as a user runs it: what it says of a healthy
-//! machine, of a tracer beside it, of a process with less rights, and `--watch`.
+//! machine, of a tracer beside it and of a process with less rights.
 //!
 //! Some of these tests need root, or a program of the system; without it each says so and returns.
 
 use std::ffi::OsString;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -281,93 +280,4 @@ fn a_process_that_may_never_read_the_tsc_measures_nothing_and_does_not_die() {
     assert_eq!(rows(&said.json["measured"]["reads"]).count(), 0);
     let unmeasured = said.json["measured"]["unmeasured"].to_string();
     assert!(unmeasured.contains("may not read the TSC"), "{unmeasured}");
-}
-
-/// `doctor --watch` with its output on a pipe.
-struct Watching {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-}
-
-impl Watching {
-    fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("start doctor");
-        let lines = BufReader::new(child.stdout.take().expect("is piped")).lines();
-        Self { child, lines }
-    }
-
-    fn line(&mut self) -> String {
-        self.lines.next().expect("a line").expect("of text")
-    }
-
-    /// Ends it by a signal; gives the exit status and what else it wrote.
-    #[track_caller]
-    fn end(mut self, signal: &str) -> (Option<i32>, Vec<String>) {
-        let pid = self.child.id().to_string();
-        Command::new("/bin/kill").args(["-s", signal, &pid]).status().expect("run kill");
-        let rest = self.lines.map(|line| line.expect("of text")).collect();
-        (self.child.wait().expect("it can be waited for").code(), rest)
-    }
-}
-
-fn watch() -> Command {
-    let mut command = Command::new(running::clockscope());
-    command.args(["doctor", "--watch"]);
-    command
-}
-
-#[test]
-fn a_watch_tells_its_first_state_at_once_and_ends_well_by_either_signal() {
-    for signal in ["INT", "TERM"] {
-        let mut watching = Watching::start(&mut watch());
-        let first = watching.line();
-        let (stamp, text) = first.split_once(' ').expect("a stamp and words");
-        assert!(stamp.ends_with('Z') && stamp.len() == 20, "{first}");
-        assert!(text.starts_with("watching: the clocksource is "), "{first}");
-        assert!(!first.contains('\u{1b}'), "no colours on a pipe: {first:?}");
-        let (status, _) = watching.end(signal);
-        assert_eq!(status, Some(0), "{signal}");
-    }
-}
-
-#[test]
-fn a_watch_without_rights_says_what_it_does_not_see_and_goes_on() {
-    let (true, Some(setpriv)) = (is_root_or_skip(), installed_or_skip(&["/usr/bin/setpriv"]))
-    else {
-        return;
-    };
-    let restricted = std::fs::read_to_string("/proc/sys/kernel/dmesg_restrict");
-    if !restricted.is_ok_and(|text| text.trim() == "1") {
-        skip("everybody may read the kernel's log here");
-        return;
-    }
-    let (_directory, copy) = public_copy();
-    let mut command = Command::new(setpriv);
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(copy);
-    let mut watching = Watching::start(command.args(["doctor", "--watch"]));
-    assert!(watching.line().contains(" watching: "));
-    let second = watching.line();
-    assert!(second.contains(" not watched: the kernel's log: not permitted"), "{second}");
-    assert_eq!(watching.end("TERM").0, Some(0));
-}
-
-#[test]
-fn a_watch_adds_to_its_file_and_refuses_one_that_it_cannot_write() {
-    let directory = tempfile::tempdir().expect("make a temporary directory");
-    let path = directory.path().join("watch.log");
-    std::fs::write(&path, "what was there\n").expect("write a file");
-    let mut child = watch().arg("-o").arg(&path).spawn().expect("start doctor");
-    // Its first line shows that the signal is caught by now.
-    while !std::fs::read_to_string(&path).expect("read it").contains("watching: ") {
-        assert!(child.try_wait().expect("it can be waited for").is_none());
-        std::thread::yield_now();
-    }
-    Command::new("/bin/kill").args(["-s", "TERM", &child.id().to_string()]).status().expect("run");
-    assert_eq!(child.wait().expect("it can be waited for").code(), Some(0));
-    let text = std::fs::read_to_string(&path).expect("read it");
-    assert!(text.starts_with("what was there\n2"), "{text}");
-    let output = watch().args(["-o", "/no/such/directory/file"]).output().expect("run doctor");
-    assert_eq!(output.status.code(), Some(3));
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("cannot write to /no/such/directory/file"), "{error}");
 }

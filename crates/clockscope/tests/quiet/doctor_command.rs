@@ -61,12 +61,11 @@ fn the_exit_status_is_that_of_monitoring_plugins() {
 
 #[test]
 fn wrong_options_and_inputs_are_unknown_and_no_alarm() {
-    let cases: [&[&str]; 9] = [
+    let cases: [&[&str]; 8] = [
         &["--nonsense"],
         &["--root"],
         &["--format", "yaml"],
         &["--list", "--root", "/"],
-        &["--watch", "--format", "json"],
         &["--list", "--format", "metrics"],
         &["--explain", "zebra crossing"],
         &["--root", "/nonexistent/root"],

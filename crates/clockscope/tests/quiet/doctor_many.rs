@@ -179,7 +179,6 @@ fn options_that_do_not_fit_are_refused_in_one_line() {
         (vec!["--root", "-", "--format", "metrics"], "--summary or --format json-lines"),
         (vec!["--summary", "--format", "metrics", "--root", &case], "a summary is text or JSON"),
         (vec!["--resume", "--root", &case, "--format", "json-lines"], "--output"),
-        (vec!["--jobs", "0", "--root", &case], "--jobs"),
     ] {
         let output = doctor(&args, "");
         assert_eq!(output.status.code(), Some(3), "{args:?}: {}", said(&output));

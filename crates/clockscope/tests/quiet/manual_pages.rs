@@ -135,7 +135,7 @@ fn what_is_missing_in_a_page_is_noticed() {
     let page = pages.iter().find(|page| page.file == "clockscope-doctor.1").expect("a page");
     let Some(shown) = shown(page) else { return };
     for (text, instead) in [
-        ("       --watch\n", "\n"),
+        ("       --summary\n", "\n"),
         ("       --list ", "       --lists "),
         ("EXIT STATUS", "STATUS"),
         ("the clock is slow\n", "\n"),

@@ -147,15 +147,12 @@ fn judge_all(
     done: &HashSet<String>,
     take: &mut dyn FnMut(&MachineLine) -> io::Result<()>,
 ) -> Result<Tally> {
-    let jobs = args
-        .jobs
-        .map(usize::from)
-        .or_else(|| thread::available_parallelism().ok().map(usize::from));
+    let jobs = thread::available_parallelism().map_or(1, usize::from);
     let walk = Mutex::new(Walk::of(&args.root));
     let mut tally = Tally::default();
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel(WAITING);
-        for _ in 0..jobs.unwrap_or(1) {
+        for _ in 0..jobs {
             let (sender, walk) = (sender.clone(), &walk);
             scope.spawn(move || work(walk, done, &sender));
         }

@@ -3,7 +3,6 @@
 mod filters;
 mod many;
 mod output;
-pub mod watch;
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,13 +24,10 @@ use clockscope_text::foreign::json_document;
 /// Runs the subcommand; gives the exit status.
 pub fn run(args: &DoctorArgs) -> i32 {
     outcome(args).unwrap_or_else(|error| {
-        // These programs read standard output only.
-        let said = match args.format {
-            DoctorFormat::Nagios => Some(plugins::nagios_failure(&streams::clause(&error))),
-            DoctorFormat::Npd => Some(plugins::npd_failure(&streams::clause(&error))),
-            _ => None,
-        };
-        if said.is_none_or(|said| output::write(None, &said).is_err()) {
+        // Monitoring programs read standard output only.
+        let is_said = args.format == DoctorFormat::Nagios
+            && output::write(None, &plugins::nagios_failure(&streams::clause(&error))).is_ok();
+        if !is_said {
             super::warn_user(&error);
         }
         exit::UNKNOWN
@@ -39,9 +35,6 @@ pub fn run(args: &DoctorArgs) -> i32 {
 }
 
 fn outcome(args: &DoctorArgs) -> Result<i32> {
-    if args.watch {
-        return Ok(watch::run(args.output.as_deref()));
-    }
     if args.list || args.explain.is_some() {
         let printed = pages(args.explain.as_deref(), args.format)?;
         output::write(args.output.as_deref(), &printed)?;
@@ -61,10 +54,9 @@ fn outcome(args: &DoctorArgs) -> Result<i32> {
         DoctorFormat::JsonLines => many::line_of_this(&report)?,
         DoctorFormat::Metrics => metrics::render(&facts, &report, now())?,
         DoctorFormat::Nagios => plugins::nagios(&report),
-        DoctorFormat::Npd => plugins::npd(&report),
     };
     output::write(args.output.as_deref(), &printed)?;
-    Ok(if args.format == DoctorFormat::Npd { plugins::npd_status(status) } else { status })
+    Ok(status)
 }
 
 /// The time, in seconds since 1970. A clock before that is as good as none.
@@ -85,9 +77,7 @@ fn facts(path: Option<&Path>) -> Result<Facts> {
 fn pages(word: Option<&str>, format: DoctorFormat) -> Result<String> {
     match (word.map(labels::page), format) {
         (_, DoctorFormat::Metrics) => bail!("labels are no metrics; try --format text or json"),
-        (_, DoctorFormat::Nagios | DoctorFormat::Npd) => {
-            bail!("labels are no checks; try --format text or json")
-        }
+        (_, DoctorFormat::Nagios) => bail!("labels are no checks; try --format text or json"),
         (_, DoctorFormat::JsonLines) => bail!("labels are no machines; try --format text or json"),
         (Some(Err(unknown)), _) => bail!("{unknown}"),
         (Some(Ok(page)), DoctorFormat::Text) => Ok(labels::text(page)),
