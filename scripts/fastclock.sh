@@ -22,18 +22,17 @@ skip() { # what, how to install it
 }
 check() { "$cargo" check --quiet --package fastclock "$@"; }
 # Without what takes minutes and is run by `make test`.
-tested() { "$cargo" test --quiet --package fastclock --all-features "$@" -- --skip whatever_happens_time --skip kill::; }
+tested() { "$cargo" test --quiet --package fastclock "$@" -- --skip whatever_happens_time --skip kill::; }
 export RUSTFLAGS='-D warnings'
 
 say "Rust $oldest"
 if "$cargo" "+$oldest" --version >/dev/null 2>&1; then
-    "$cargo" "+$oldest" check --quiet --package fastclock --all-features --target-dir "$target/oldest"
+    "$cargo" "+$oldest" check --quiet --package fastclock --target-dir "$target/oldest"
 else
     skip "Rust $oldest" "rustup toolchain install $oldest --profile minimal"
 fi
 
-# The features tracing and metrics need std; there are no other sets.
-for features in '' std tracing metrics tracing,metrics; do
+for features in '' std; do
     say "features: ${features:-none}"
     check --no-default-features --features "$features" --target-dir "$target/systems"
 done
@@ -48,7 +47,7 @@ for system in "$@"; do
     *-none | *-none-*) check --no-default-features --target "$system" --target-dir "$target/systems" ;;
     # This CPU runs it.
     i686-unknown-linux-gnu) tested --lib --tests --target "$system" --target-dir "$target/systems" ;;
-    *) check --all-features --target "$system" --target-dir "$target/systems" ;;
+    *) check --target "$system" --target-dir "$target/systems" ;;
     esac
 done
 
@@ -59,7 +58,7 @@ RUSTFLAGS="$RUSTFLAGS --cfg fastclock_portable" RUSTDOCFLAGS='--cfg fastclock_po
 say "documentation, as docs.rs makes it"
 # Labels for what needs a feature are made by nightly compilers, and by others that are told so.
 RUSTC_BOOTSTRAP=1 RUSTDOCFLAGS='--cfg docsrs -D warnings' \
-    "$cargo" doc --quiet --package fastclock --all-features --no-deps --target-dir "$target/docsrs"
+    "$cargo" doc --quiet --package fastclock --no-deps --target-dir "$target/docsrs"
 
 say "the package alone"
 unset RUSTFLAGS

@@ -101,8 +101,6 @@
 //! * `std` (default): clocks for programs. Without it there is everything that needs no operating
 //!   system: the page's format, reader and writer ([`page`]), [`discipline`], [`keeper`], the
 //!   conversion, and the types.
-//! * `tracing`: times of log events for `tracing-subscriber`.
-//! * `metrics`: times for the histograms of `metrics`.
 //!
 //! No `unsafe` outside of `arch` and `sys`. The oldest compiler is Rust 1.85, that of Debian 13.
 //!
@@ -132,8 +130,6 @@ pub mod keeper;
 #[cfg(feature = "std")]
 mod kernel_clock;
 mod line;
-#[cfg(feature = "metrics")]
-pub mod metrics;
 #[cfg(feature = "std")]
 mod mock;
 pub mod page;
@@ -146,8 +142,6 @@ mod sync;
 #[cfg(feature = "std")]
 #[path = "arch/system.rs"]
 mod system;
-#[cfg(feature = "tracing")]
-pub mod tracing;
 mod units;
 
 #[cfg(feature = "std")]
@@ -177,7 +171,7 @@ pub use units::{Nanos, Picos, Ticks};
 struct Guide;
 
 /// And those in the crate's README.
-#[cfg(all(doctest, feature = "tracing", feature = "metrics"))]
+#[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
