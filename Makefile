@@ -88,7 +88,8 @@ tidy: ## the rules of the house
 COUNTING_SKIPS := scripts/counting-skips.sh $(TARGET)/skips
 ALL_TESTS := $(CARGO) test --workspace --no-fail-fast
 test: setup ## build the release binaries, run all tests, and make packages
-	$(CARGO) build --release --package clockscope --package fastclock-c --package fastclock-preload
+	$(CARGO) build --release --package clockscope --package fastclock-c
+	$(CARGO) build --release --package fastclock-c --example fastclock_preload
 	@$(COUNTING_SKIPS) sh -c '$(ALL_TESTS); code=$$?; packaging/test-build $(TARGET) || code=1; exit $$code'
 
 test-root: setup ## all tests as root, also those that are left out otherwise
@@ -208,7 +209,8 @@ man: ## the manual pages, in target/man
 	@ls $(TARGET)/man/*.1
 
 build: setup-build ## the command, the C library and the manual pages
-	$(CARGO) build --release --package clockscope --package fastclock-c --package fastclock-preload
+	$(CARGO) build --release --package clockscope --package fastclock-c
+	$(CARGO) build --release --package fastclock-c --example fastclock_preload
 	@$(MAKE) man
 
 # `sudo make install` installs what `make build` has built, because root has no cargo as a rule.

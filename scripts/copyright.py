@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SHIPPED = ["clockscope", "fastclock-c", "fastclock-preload"]
+SHIPPED = ["clockscope", "fastclock-c"]
 # What Debian calls them.
 NAMES = {"MIT": "Expat", "Apache-2.0 WITH LLVM-exception": "Apache-2.0-with-LLVM-exception"}
 # Long texts that every Debian system has.

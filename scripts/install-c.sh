@@ -25,14 +25,17 @@ cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
 if [ -z "${PREBUILT:-}" ] && command -v "$cargo" >/dev/null 2>&1; then
     # Cargo says where it has put the libraries: no option or variable of its can make this wrong.
-    built=$("$cargo" build --release --package fastclock-c --package fastclock-preload --lib \
-        --message-format json-render-diagnostics) || die "the library cannot be built"
+    built=$(for part in --lib '--example fastclock_preload'; do
+        # shellcheck disable=SC2086 # one or two words
+        "$cargo" build --release --package fastclock-c $part --message-format json-render-diagnostics || exit
+    done) || die "the library cannot be built"
     built_file() { # its name
         printf '%s\n' "$built" | grep -o "\"[^\"]*/$1\"" | tail -n 1 | tr -d '"'
     }
 else
     # As under sudo, or in a package: what was built before.
-    built_file() { find "${CARGO_TARGET_DIR:-target}/release/" -maxdepth 1 -name "$1" 2>/dev/null; }
+    release=${CARGO_TARGET_DIR:-target}/release
+    built_file() { find "$release/" "$release/examples/" -maxdepth 1 -name "$1" 2>/dev/null || :; }
 fi
 shared=$(built_file 'libfastclock[.]so')
 static=$(built_file 'libfastclock[.]a')

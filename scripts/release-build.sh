@@ -61,7 +61,10 @@ static() { # target
 }
 
 case "$kind" in
-shared) build --package clockscope --package fastclock-c --package fastclock-preload ;;
+shared)
+    build --package clockscope --package fastclock-c
+    build --package fastclock-c --example fastclock_preload
+    ;;
 # A static glibc: libc6-dev has it.
 static) static "$triple" ;;
 static-arm64)

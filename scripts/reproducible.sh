@@ -17,7 +17,7 @@ for tree in "$one" "$other"; do
     (cd "$tree" && CARGO_TARGET_DIR=$tree/target scripts/release-build.sh shared)
     mkdir "$tree/shipped"
     release=$tree/target/release
-    cp "$release/clockscope" "$release/libfastclock.so" "$release/libfastclock.a" "$release/libfastclock_preload.so" \
+    cp "$release/clockscope" "$release/libfastclock.so" "$release/libfastclock.a" "$release/examples/libfastclock_preload.so" \
         "$release"/build/clockscope-tracee-*/out/vdso_image.so "$release"/build/clockscope-syscalls-*/out/count.bpf.o "$tree/shipped"
     (cd "$tree/shipped" && sha256sum -- *) >"$tree/sums"
 done
