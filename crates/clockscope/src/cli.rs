@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub mod explain;
-mod habits;
+mod hints;
 pub mod measure;
 mod read_cost;
 pub(crate) mod refusal;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 
-use super::{Format, habits};
+use super::{Format, hints};
 use clockscope_report::columns::Column;
 use clockscope_report::options::SortBy;
 use clockscope_report::what_if::Question;
@@ -238,7 +238,7 @@ impl TraceArgs {
     /// What is asked for and cannot be had, in words.
     pub(crate) fn refused(&self) -> Option<String> {
         if self.follow_forks > 1 {
-            return Some(format!("-ff: {}", habits::ONE_FILE));
+            return Some(format!("-ff: {}", hints::ONE_FILE));
         }
         if let Err(error) = Filter::parse(&self.filter) {
             return Some(format!("-e {}: {error}", self.filter.join(" -e ")));
@@ -250,10 +250,11 @@ impl TraceArgs {
             return Some(refused);
         }
         let output = self.output.as_ref().map(|path| path.to_string_lossy())?;
-        output
-            .trim_start()
-            .starts_with(['|', '!'])
-            .then(|| format!("-o '{output}': {}", habits::NO_PIPE))
+        output.trim_start().starts_with(['|', '!']).then(|| {
+            format!(
+                "-o '{output}': clockscope starts no command for its report; in bash and zsh: -o >(COMMAND)"
+            )
+        })
     }
 
     /// Why system calls cannot be counted in the way that is named.
