@@ -4,7 +4,7 @@
 Usage, as root: tests/survey/real.py CLOCKSCOPE DIRECTORY [--rounds N]
 DIRECTORY keeps what is compiled.
 
-Each round is one `clockscope survey --exact`: it estimates all processes, then attaches to the most costly ones and counts.
+Each round is one `clockscope survey`, which estimates all processes, and a `clockscope trace -p` of the ten most costly ones, which counts.
 What a process really reads is the mean of the counts before and behind an estimate. Under the load of all rounds no server
 may fail, no client may see an error, and no clock may run backwards.
 """
@@ -231,20 +231,27 @@ def descendants(pids):
     return found
 
 
-def survey(clockscope, machine, count):
-    words = [clockscope, "survey", "--duration", "5", "--freq", "997", f"--exact={count}", "--format", "json"]
-    # Nobody else's processes are attached to by a test.
-    for pid in descendants([server.pid for server in machine.servers.values()]):
-        words += ["--only", str(pid)]
+def run(words):
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
-        raise Failed(f"survey: exit status {done.returncode}: {done.stderr.strip()}")
+        raise Failed(f"{words[1]}: exit status {done.returncode}: {done.stderr.strip()}")
     return json.loads(done.stdout)
 
 
+def survey(clockscope, machine, count):
+    """A survey whose `count` most costly servers have the report of a trace, as `trace`."""
+    report = run([clockscope, "survey", "--duration", "5", "--freq", "997", "--format", "json"])
+    # The test attaches to its own servers only.
+    own = descendants([server.pid for server in machine.servers.values()])
+    for row in [row for row in report["processes"] if row["reads"] and row["pid"] in own][:count]:
+        if Path(f"/proc/{row['pid']}").exists():
+            row["trace"] = run([clockscope, "trace", "--via", "none", "--quiet", "--format", "json", "--duration", "1", "-p", str(row["pid"])])
+    return report
+
+
 def exact_rates(report):
-    rows = [row for row in report["processes"] if row["pid"] and row.get("exact")]
-    return {row["pid"]: row["exact"]["reads"] * 1e9 / row["exact"]["wall_ns"] for row in rows}
+    rows = [row for row in report["processes"] if "trace" in row]
+    return {row["pid"]: row["trace"]["clock_reads"]["reads"] * 1e9 / row["trace"]["wall_ns"] for row in rows}
 
 
 class Verdict:
@@ -302,8 +309,7 @@ def main():
                 else:
                     show(report)
                 before = exact_rates(report)
-                counted = [row["exact"] for row in report["processes"] if row.get("exact")]
-                pauses += [one["pause_ns"] for one in counted]
+                pauses += [row["trace"]["attached"][0]["pause_ns"] for row in report["processes"] if "trace" in row]
                 own.append(report["own_cpu_ns"] / report["elapsed_ns"])
                 seconds += report["elapsed_ns"] / 1e9
             answers = machine.answers()

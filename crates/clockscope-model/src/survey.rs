@@ -1,4 +1,4 @@
-//! Who reads the clock on a host, as data. This is the JSON schema (`"schema": 1`): fields are added,
+//! Who reads the clock on a host, as data. This is the JSON schema (`"schema": 2`): fields are added,
 //! never renamed; units are in the names; see docs/survey.md.
 
 use serde::{Deserialize, Serialize};
@@ -8,13 +8,13 @@ use clockscope_containers::place::Place;
 use clockscope_text::foreign::Foreign;
 
 /// Version of the schema.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The result of one `clockscope survey`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SurveyReport {
-    /// Version of this schema: 1.
+    /// Version of this schema: 2.
     pub schema: u32,
     /// How long the CPUs were sampled, in nanoseconds.
     pub elapsed_ns: u64,
@@ -46,8 +46,6 @@ pub struct SurveyReport {
     pub processes: Vec<SurveyRow>,
     /// systemd units and containers, the most costly first.
     pub groups: Vec<SurveyGroup>,
-    /// Processes of `--exact` that were not attached to.
-    pub passed_over: Vec<PassedOver>,
     /// The machine.
     pub host: Option<HostState>,
 }
@@ -185,9 +183,6 @@ pub struct SurveyRow {
     pub has_coarse_reads: bool,
     /// By clock, the most costly first.
     pub clocks: Vec<ClockRow>,
-    /// What was counted; with `--exact` only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exact: Option<Exact>,
 }
 
 /// Reads of one clock by one process.
@@ -206,24 +201,6 @@ pub struct ClockRow {
     pub time_ns: u64,
     /// Reads a second; `null` for coarse reads.
     pub reads: Option<Estimate>,
-}
-
-/// What was counted while clockscope was attached to a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Exact {
-    /// Reads through the vDSO.
-    pub reads: u64,
-    /// Of these, reads of the clocksource.
-    pub clocksource_reads: u64,
-    /// How long they were counted, in nanoseconds.
-    pub wall_ns: u64,
-    /// Reads a second.
-    pub per_second: f64,
-    /// How long all its threads stood still for attaching, in nanoseconds.
-    pub pause_ns: u64,
-    /// The same for detaching.
-    pub detach_pause_ns: u64,
 }
 
 /// A unit or a container.
@@ -248,20 +225,6 @@ pub struct SurveyGroup {
     pub certainty: Certainty,
     /// Reads a second.
     pub reads: Option<Estimate>,
-}
-
-/// A process that `--exact` did not attach to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PassedOver {
-    /// The process.
-    pub pid: i32,
-    /// Its name.
-    pub command: Foreign,
-    /// Why, as a clause.
-    pub reason: String,
-    /// True if clockscope tried and failed; false if it never tries.
-    pub has_failed: bool,
 }
 
 #[cfg(test)]

@@ -5,8 +5,6 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// The schema of the reports that this version understands.
-pub const SCHEMA: u64 = 1;
 /// The longest report, in bytes.
 pub const MAX_BYTES: usize = 256 << 20;
 
@@ -36,6 +34,14 @@ impl Kind {
             Self::Survey => "survey",
         }
     }
+
+    /// The schema of its reports that this version understands.
+    pub fn schema(self) -> u64 {
+        match self {
+            Self::Survey => 2,
+            Self::Trace | Self::Bench | Self::Compare | Self::Wrongness => 1,
+        }
+    }
 }
 
 /// A report that can be shown.
@@ -63,8 +69,8 @@ pub enum ReadError {
     Batches,
     /// JSON of something else.
     Unknown,
-    /// Of another schema, which is given as JSON.
-    Schema(String),
+    /// Of another schema, which is given as JSON; and the schema that this version understands.
+    Schema(String, u64),
 }
 
 impl fmt::Display for ReadError {
@@ -94,9 +100,9 @@ impl fmt::Display for ReadError {
                 "it is no report of clockscope trace, bench, compare, wrongness or survey; save one \
                  with --format json -o FILE",
             ),
-            Self::Schema(schema) => write!(
+            Self::Schema(schema, known) => write!(
                 f,
-                "it has schema {schema:.40}, and this clockscope understands schema {SCHEMA} only; \
+                "it has schema {schema:.40}, and this clockscope understands schema {known} only; \
                  update clockscope, or measure again with this one"
             ),
         }
@@ -166,10 +172,10 @@ impl Document {
         let kind = head.kind().ok_or(ReadError::Unknown)?;
         match head.schema {
             None => Err(ReadError::Unknown),
-            Some(schema) if schema.as_u64() == Some(SCHEMA) => {
+            Some(schema) if schema.as_u64() == Some(kind.schema()) => {
                 Ok(Self { kind, json: text.trim().to_owned() })
             }
-            Some(schema) => Err(ReadError::Schema(schema.to_string())),
+            Some(schema) => Err(ReadError::Schema(schema.to_string(), kind.schema())),
         }
     }
 
@@ -212,9 +218,10 @@ mod tests {
             ("\"clocks\": [], \"warps\": []", Kind::Wrongness),
             ("\"visible_from_per_second\": 1.5, \"processes\": []", Kind::Survey),
         ] {
-            assert_eq!(read(&format!("\u{feff} {{\"schema\": 1, {fields}}}\n")), Ok(kind));
-            let newer = read(&format!("{{\"schema\": 2, {fields}}}"));
-            assert_eq!(newer, Err(ReadError::Schema("2".to_owned())));
+            let known = kind.schema();
+            assert_eq!(read(&format!("\u{feff} {{\"schema\": {known}, {fields}}}\n")), Ok(kind));
+            let newer = read(&format!("{{\"schema\": 9, {fields}}}"));
+            assert_eq!(newer, Err(ReadError::Schema("9".to_owned(), known)));
             assert_eq!(read(&format!("{{{fields}}}")), Err(ReadError::Unknown));
         }
     }

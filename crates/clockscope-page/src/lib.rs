@@ -2,7 +2,7 @@
 
 mod document;
 
-pub use document::{Document, Kind, MAX_BYTES, ReadError, SCHEMA};
+pub use document::{Document, Kind, MAX_BYTES, ReadError};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

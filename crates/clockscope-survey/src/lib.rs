@@ -7,12 +7,10 @@
 //! | [`reads`] | from places in the vDSO and in the kernel to reads of clocks; pure |
 //! | [`estimate`] | from samples to reads a second, with an interval; pure |
 //! | [`report`] | rows of processes, units and containers, in order; pure |
-//! | [`exact`] | which processes `--exact` attaches to; pure |
 //! | [`processes`] | names and places of the processes that were sampled |
 
 mod calibrate;
 pub mod estimate;
-pub mod exact;
 pub mod learn;
 pub mod processes;
 pub mod reads;

@@ -1,11 +1,10 @@
 //! Names and places of the processes that were sampled.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::DirEntryExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::exact;
 use crate::report::Known;
 use clockscope_containers::files::Lookup;
 use clockscope_containers::place::{Place, place};
@@ -35,16 +34,6 @@ pub fn known(sampled: Vec<Sampled>) -> Vec<Known> {
         Known { pid, command, place, is_running: false }
     };
     sampled.into_iter().map(known).collect()
-}
-
-/// This process and those that it was started from.
-pub fn own_line() -> HashSet<i32> {
-    let mut line = HashSet::new();
-    let mut next = i32::try_from(std::process::id()).unwrap_or(0);
-    while next > 0 && line.insert(next) {
-        next = exact::parent(&proc_text::read(format!("/proc/{next}/status")).unwrap_or_default());
-    }
-    line
 }
 
 /// The paths of control groups of version 2, by the numbers of their folders.
@@ -93,7 +82,5 @@ mod tests {
         let sampled = |process| Sampled { process, command: "name".to_owned(), cgroup: 1 };
         let known = known(vec![sampled(own), sampled(i32::MAX)]);
         assert_eq!((known[0].is_running, known[1].is_running), (true, false));
-        let line = own_line();
-        assert!(line.contains(&own) && line.len() >= 2, "{line:?}");
     }
 }

@@ -254,7 +254,6 @@ impl Tally {
             clocksource_reads: self.estimate(survey, Kind::is_clocksource),
             has_coarse_reads: self.reads.keys().any(|key| key.0 == Kind::Coarse),
             clocks: self.clocks(survey),
-            exact: None,
         }
     }
 

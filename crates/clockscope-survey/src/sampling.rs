@@ -94,8 +94,6 @@ pub struct Options {
     pub duration: Duration,
     /// Samples a second of each CPU.
     pub frequency_hz: u32,
-    /// CPU time of clockscope that belongs to surveys before this one.
-    pub spent: Duration,
 }
 
 /// A survey that can begin.
@@ -143,7 +141,7 @@ impl Survey {
             reason: error.to_string(),
         };
         let whole_syscall_ns = float(SyscallCosts::here().clocksource.0) / 1e3;
-        let Options { duration, frequency_hz, spent } = self.options;
+        let Options { duration, frequency_hz } = self.options;
         self.sampler.start().map_err(failed)?;
         let started = Instant::now();
         let measuring = self.start_measuring();
@@ -200,7 +198,7 @@ impl Survey {
                 self.sampler.samples().map_err(failed)?,
                 self.sampler.lost().map_err(failed)?,
             ),
-            own_cpu_ns: access::cpu_time(pid).map_or(0, |time| nanos(time.saturating_sub(spent))),
+            own_cpu_ns: access::cpu_time(pid).map_or(0, nanos),
             processes: processes::known(sampled),
             places,
             costs,

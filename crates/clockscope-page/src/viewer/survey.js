@@ -9,7 +9,7 @@ const spanOf = ({ reads: { low_per_second: low, high_per_second: high }, certain
   certainty === 'seen' ? 'up to ' + perSecond(high) : range(perSecond(low), perSecond(high));
 
 function surveyPage(report, { sampled, facts, remarks }) {
-  const { processes, groups, passed_over: passedOver } = report;
+  const { processes, groups } = report;
   const said = all => all.map(([name, clause]) => sentence(`${name}: ${clause}`));
   return [
     paragraph(`All processes of this host, for ${sampled}.`),
@@ -17,16 +17,12 @@ function surveyPage(report, { sampled, facts, remarks }) {
     report.host && hostWarnings(report.host),
     surveyedProcesses(processes, report.elapsed_ns),
     groups.length > 0 && surveyedGroups(groups),
-    exactCounts(processes.filter(row => row.exact)),
-    passedOver.length > 0 && section('Not counted',
-      table('Processes that were not attached to, and why', ['process', 'PID', 'why'],
-        passedOver.map(one => [one.command, String(one.pid), one.reason]))),
     report.elsewhere.length > 0 && otherClocksources(report),
     report.host && hostFacts(report.host),
     section('How it was measured', paragraph(
       'A timer on each CPU looked where the CPU was: in a clock function of the vDSO, in a system call that reads a clock, or ' +
       'elsewhere. Threads of clockscope read the clock meanwhile, which tells what a read costs in samples. No process was ' +
-      'stopped or changed, but those that were counted exactly.'), list(said(remarks)),
+      'stopped or changed.'), list(said(remarks)),
     ...again(`clockscope survey --duration ${digits(report.elapsed_ns / 1e9)} --freq ${report.frequency_hz} --format html -o survey.html`)),
   ];
 }
@@ -82,17 +78,6 @@ function surveyedGroups(groups) {
   const body = groups.map(group => [`${group.kind} ${group.name}`, ...readsCells(group), cell(group.processes, count)]);
   return section('Units and containers',
     table('The same by systemd unit and container', ['where', ...READS, 'processes'], body));
-}
-
-function exactCounts(counted) {
-  if (counted.length === 0) return null;
-  const body = counted.map(row => [
-    row.command, String(row.pid), cell(row.exact.per_second, rate), row.reads ? spanOf(row) : '-', cell(row.exact.reads, count),
-    cell(row.exact.pause_ns + row.exact.detach_pause_ns, nanos),
-  ]);
-  return section('Counted exactly',
-    table('Counted by attaching, for a second each',
-      ['process', 'PID', 'counted a second', 'estimated before', 'reads counted', 'stood still'], body));
 }
 
 function otherClocksources({ elsewhere, costs, cores }) {

@@ -25,18 +25,9 @@ pub fn render(report: &SurveyReport, options: &TextOptions) -> String {
     text.push('\n');
     text.push_str(&processes(report, most(ROWS)));
     text.push_str(&groups(report, most(GROUPS)));
-    text.push_str(&counted(report));
     text.push('\n');
     text.extend(remarks(report).iter().map(|(label, sentence)| labelled(label, sentence)));
     text
-}
-
-/// As much of the report as a terminal of so many lines can show: what the whole host reads, and the processes.
-pub fn screen(report: &SurveyReport, height: usize) -> String {
-    let head = head(report);
-    // An empty line, the names of the columns, the rows that are left out, and where the cursor stands.
-    let rows = height.saturating_sub(head.lines().count() + 4).clamp(1, ROWS);
-    format!("{head}\n{}", processes(report, rows))
 }
 
 fn head(report: &SurveyReport) -> String {
@@ -159,30 +150,6 @@ fn groups(report: &SurveyReport, most: usize) -> String {
     text
 }
 
-/// What was counted by attaching.
-fn counted(report: &SurveyReport) -> String {
-    let mut text = String::new();
-    let counted: Vec<_> =
-        report.processes.iter().filter_map(|row| Some((row, row.exact.as_ref()?))).collect();
-    if !counted.is_empty() {
-        text.push_str("\nCounted for a second each, by attaching:\n");
-        text.push_str("      reads/s    stood still      PID process\n");
-    }
-    for (row, exact) in counted {
-        let pause =
-            format!("{} + {}", units::nanos(exact.pause_ns), units::nanos(exact.detach_pause_ns));
-        let rate = units::rate(exact.per_second.round()).unwrap_or_default();
-        let rate = rate.trim_end_matches(".0");
-        let pid = row.pid.unwrap_or_default();
-        line(&mut text, &format!("{rate:>13} {pause:>17} {pid:>8}"), &row.command.to_string());
-    }
-    for one in &report.passed_over {
-        let why = format!("{} ({}): {}", one.command, one.pid, one.reason);
-        text.push_str(&labelled("Not counted", &why));
-    }
-    text
-}
-
 /// What cannot be seen, what the survey took, and how to go on, as labels and clauses.
 pub(crate) fn remarks(report: &SurveyReport) -> Vec<(&'static str, String)> {
     let unseen = format!(
@@ -287,7 +254,7 @@ fn cores(cores: f64) -> String {
 pub(super) mod tests {
     use super::*;
     use clockscope_containers::place::Place;
-    use clockscope_model::survey::{Elsewhere, Exact, PassedOver, ReadCost};
+    use clockscope_model::survey::{Elsewhere, ReadCost};
 
     fn around(per_second: f64) -> Option<Estimate> {
         let (low_per_second, high_per_second) = (per_second * 0.9, per_second * 1.11);
@@ -326,7 +293,7 @@ pub(super) mod tests {
         postgres.place =
             Place { unit: Some("postgresql@15-main.service".into()), ..Place::default() };
         SurveyReport {
-            schema: 1,
+            schema: 2,
             elapsed_ns: 10_000_000_000,
             frequency_hz: 299,
             cpus: 2,
@@ -383,38 +350,6 @@ pub(super) mod tests {
         let text = render(&report, &TextOptions::default());
         assert!(text.contains("... 5 rows more, 2.25 CPUs; --all shows them\n"), "{text}");
         assert!(!render(&report, &TextOptions { all: true }).contains("--all shows them"));
-    }
-
-    #[test]
-    fn a_screen_is_never_longer_than_the_terminal() {
-        let mut report = report();
-        report.processes = (1..=25).map(|pid| row(pid, "some", around(1e6), 50)).collect();
-        for height in [13, 24, 80] {
-            let screen = screen(&report, height);
-            assert!(screen.lines().count() < height, "{height}: {screen}");
-            assert!(screen.contains("rows more") && screen.contains("Clock reads:"), "{screen}");
-        }
-        assert!(screen(&report, 0).contains("    1 some MONOTONIC"));
-    }
-
-    #[test]
-    fn what_was_counted_stands_beside_how_long_the_process_stood_still() {
-        let mut report = report();
-        report.processes[0].exact = Some(Exact {
-            per_second: 20_987_654.2,
-            pause_ns: 41_000,
-            detach_pause_ns: 35_000,
-            ..Exact::default()
-        });
-        report.passed_over = vec![PassedOver {
-            pid: 1,
-            command: "systemd".into(),
-            reason: "it is the first process of this host".to_owned(),
-            has_failed: false,
-        }];
-        let text = render(&report, &TextOptions::default());
-        assert!(text.contains("   20,987,654     41 us + 35 us     4711 postgres\n"), "{text}");
-        assert!(text.contains("Not counted:  systemd (1): it is the first process"), "{text}");
     }
 
     #[test]

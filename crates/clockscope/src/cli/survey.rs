@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 
 use super::trace::duration;
@@ -13,22 +12,16 @@ use super::trace::duration;
 #[command(after_help = "Examples:
   clockscope survey                          who reads the clock here?
   clockscope survey --freq 99 --duration 30  the same, more gently
-  clockscope survey --exact                  count the five most costly
-  clockscope survey --exact=10 --exclude 'postgres*'
-                                             ten, but none of these
   clockscope survey --format json -o survey.json
                                              for programs
   clockscope survey --format metrics -o /var/lib/prometheus/node-exporter/survey.prom
                                              for node_exporter
-  clockscope survey --watch                  who reads it now? until Ctrl-C
 
 Cost: each sample takes some microseconds of a CPU; clockscope itself reads the clock for about
-0.8 s of CPU time in 10 s, to measure what a read costs. No process is stopped or changed, except
-by --exact, which attaches as clockscope trace -p does and says how long each process stood still.
+0.8 s of CPU time in 10 s, to measure what a read costs. No process is stopped or changed.
 
 Exit status:
   0    the survey is complete
-  1    --exact could not attach to some of the processes
   2    the survey is not possible here, or the options are wrong")]
 pub struct SurveyArgs {
     /// How long to sample: 10, 0.5, 30s, 5m
@@ -38,21 +31,6 @@ pub struct SurveyArgs {
     #[arg(short = 'F', long = "freq", value_name = "HZ", default_value_t = 299,
           value_parser = clap::value_parser!(u32).range(10..=5_000))]
     pub freq: u32,
-    /// Then attach to the N most costly processes, one after another, for a second each, and count their
-    /// reads; never to the first process, to clockscope and those that it was started from, or to processes with a tracer
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "5",
-          value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub exact: Option<u32>,
-    /// With --exact: do not attach to processes whose name, number, unit or container is this; * and ? stand for any text and any character
-    #[arg(long, value_name = "PATTERN", requires = "exact", value_parser = NonEmptyStringValueParser::new())]
-    pub exclude: Vec<String>,
-    /// With --exact: attach only to processes whose name, number, unit or container is this
-    #[arg(long, value_name = "PATTERN", requires = "exact", value_parser = NonEmptyStringValueParser::new())]
-    pub only: Vec<String>,
-    /// Survey again and again, until Ctrl-C: on a terminal the newest survey replaces the one before, and so it does in the file of
-    /// --output; elsewhere they follow one another, as JSON in a line each
-    #[arg(long, conflicts_with = "exact")]
-    pub watch: bool,
     /// Print every process, unit and container that was seen
     #[arg(long)]
     pub all: bool,

@@ -1,4 +1,4 @@
-//! `clockscope survey`: what it estimates and counts against programs that say how often they read the clock.
+//! `clockscope survey`: what it estimates, against programs that say how often they read the clock.
 //!
 //! Intervals of 95 % miss the truth one time in twenty, and a test must not. So a truth may lie outside of an interval by
 //! half as much again as its limit; docs/survey.md says how often intervals really cover.
@@ -7,7 +7,6 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::attaching::Image;
 use crate::support::builds::{self, Link};
 use crate::support::conversation::Conversation;
 use crate::support::running::{clockscope, rows};
@@ -133,36 +132,6 @@ fn coarse_reads_are_seen_and_have_no_rate() {
         rows(&row["clocks"]).filter(|clock| clock["reads"].is_null()).map(samples).sum();
     assert!(coarse > 9.0 * number(&row["read_samples"]), "{row:#}");
     assert!(reader.program.is_running());
-}
-
-#[test]
-fn exact_counts_who_may_be_attached_to_and_leaves_them_as_they_were() {
-    let (Some(counted), Some(excluded)) = (Reader::start("monotonic"), Reader::start("day")) else {
-        return;
-    };
-    let mut readers = [counted, excluded];
-    let images = Image::of_all(&readers.each_ref().map(|reader| reader.program.pid()));
-    // Nobody else on this machine may be attached to by a test.
-    let [wanted, spared] = readers.each_ref().map(|reader| reader.program.pid().to_string());
-    let options = ["--duration", "1", "--freq", "997", "--exact=2", "--exclude", &spared];
-    let options = [&options[..], &["--only", &wanted, "--only", &spared]].concat();
-    let (report, rates) = rates(&mut readers, || report(&options));
-    let Some(report) = report else { return };
-    let exact = &readers[0].row(&report)["exact"];
-    let [counted, wall_ns] = ["reads", "wall_ns"].map(|name| number(&exact[name]));
-    // The same program on the same machine, while others come and go.
-    let rate = counted * 1e9 / wall_ns;
-    assert!(rates[0] / 5.0 < rate && rate < rates[0] * 5.0, "{} {exact:#}", rates[0]);
-    assert!(number(&exact["pause_ns"]) > 0.0, "{exact:#}");
-    assert!(readers[1].row(&report)["exact"].is_null());
-    let spared_pid = readers[1].program.pid();
-    let passed = rows(&report["passed_over"]).find(|one| one["pid"] == spared_pid);
-    let reason = passed.expect("it is said why")["reason"].as_str().unwrap().to_owned();
-    assert_eq!(reason, format!("--exclude '{spared}' names it"));
-    for (image, reader) in images.iter().zip(&mut readers) {
-        image.assert_as_before(reader.program.pid());
-        assert!(reader.program.is_running());
-    }
 }
 
 #[test]

@@ -44,7 +44,6 @@ trace -tt ls | 2 | -t: clockscope prints a summary and no line for each call; le
 trace -s 200 ls | 2 | -s: clockscope prints a summary and no line for each call; leave it out
 trace --call-graph dwarf ls | 2 | --call-graph: to see who makes the calls: --callers=all
 trace -a sleep 1 | 2 | -a: clockscope counts in programs and not on whole machines; for all processes: clockscope survey; for some: -p PID,PID
-survey --watch --format metrics | 2 | --watch: this format is a whole file; name one by -o FILE, which then has the newest survey
 trace '' | 127 | the program's name is empty; is a variable empty?
 trace -- '' | 127 | the program's name is empty; is a variable empty?
 trace nonesuch | 127 | nonesuch: command not found; is it in PATH?

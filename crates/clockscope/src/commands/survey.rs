@@ -1,7 +1,4 @@
-//! `clockscope survey`: samples all CPUs, attaches to some processes if asked to, and prints.
-
-mod exact;
-mod watch;
+//! `clockscope survey`: samples all CPUs and prints.
 
 use std::path::Path;
 use std::time::Duration;
@@ -43,22 +40,14 @@ fn try_run(args: &SurveyArgs) -> Result<i32> {
     if !proc_text::is_mounted() {
         bail!("{}", proc_text::NOT_MOUNTED);
     }
-    if args.watch {
-        return watch::run(args);
-    }
-    let mut report = survey(args, Duration::ZERO)?;
-    let complete = match args.exact {
-        Some(most) => exact::count(&mut report, most as usize, args)?,
-        None => true,
-    };
+    let mut report = survey(args)?;
     report.host = Some(host::without_tsc_rate());
     write(args, &report)?;
-    Ok(if complete { exit::OK } else { exit::INCOMPLETE })
+    Ok(exit::OK)
 }
 
-/// One survey; `spent` is CPU time of clockscope that belongs to those before it.
-fn survey(args: &SurveyArgs, spent: Duration) -> Result<SurveyReport> {
-    let options = Options { duration: args.duration, frequency_hz: args.freq, spent };
+fn survey(args: &SurveyArgs) -> Result<SurveyReport> {
+    let options = Options { duration: args.duration, frequency_hz: args.freq };
     let survey = Survey::prepare(options, learn::vdso()).context("cannot survey this host")?;
     let spinner = Spinner::start();
     let of = args.duration.as_secs_f64();
@@ -66,7 +55,6 @@ fn survey(args: &SurveyArgs, spent: Duration) -> Result<SurveyReport> {
         spinner.tell(&format!("sampling all CPUs: {:.0} s of {of:.0} s", elapsed.as_secs_f64()));
     });
     spinner.end();
-    // Its timers are gone before anybody is attached to.
     Ok(report::report(&observed.context("cannot survey this host")?, survey.code()))
 }
 
