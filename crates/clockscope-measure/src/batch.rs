@@ -71,11 +71,6 @@ pub fn calibrate(calling: &Loop, batch_ns: u64) -> Calibration {
     found
 }
 
-/// The number of calls, a power of two, from which on a batch lasts `batch_ns`.
-pub(crate) fn calls_for(calling: &Loop, batch_ns: u64) -> u64 {
-    calibrate(calling, batch_ns).calls
-}
-
 /// The time of a loop of pure user code, in nanoseconds.
 fn control() -> u64 {
     duration(|| {

@@ -4,13 +4,11 @@ pub mod batch;
 pub mod bench;
 pub mod clocks;
 pub mod host;
-pub mod in_work;
 pub mod instructions;
 pub mod live;
 pub mod path;
 pub mod rounds;
 pub mod system_calls;
-pub mod threads;
 pub mod wrongness;
 
 /// The example of the README is tried.

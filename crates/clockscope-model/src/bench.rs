@@ -1,4 +1,4 @@
-//! The bench report as data. This is the JSON schema (`"schema": 1`): fields are added, never
+//! The bench report as data. This is the JSON schema (`"schema": 2`): fields are added, never
 //! renamed; units are in the names; see docs/bench.md.
 
 use serde::{Deserialize, Serialize};
@@ -7,12 +7,12 @@ use crate::trace::null_is_no_number;
 use clock_doctor::state::HostState;
 
 /// Version of the schema.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The result of one `clockscope bench`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BenchReport {
-    /// Version of this schema: 1.
+    /// Version of this schema: 2.
     pub schema: u32,
     /// The machine.
     pub host: HostState,
@@ -27,12 +27,6 @@ pub struct BenchReport {
     /// What was not measured, and why.
     #[serde(default)]
     pub declines: Vec<PathDecline>,
-    /// What one call adds inside work, with `--in-work`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub in_work: Vec<InWorkRow>,
-    /// Scaling, with `--threads`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub threads: Vec<ThreadsRow>,
     /// Instructions of one call, with `--instructions`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Instructions>,
@@ -167,51 +161,6 @@ pub struct PathDecline {
     pub reason: String,
 }
 
-/// What one call adds to an iteration of work.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct InWorkRow {
-    /// Which.
-    #[serde(flatten)]
-    pub name: PathName,
-    /// Cost back to back, in picoseconds.
-    pub alone_ps: u64,
-    /// Added to an iteration of about 10 ns of independent multiplications, in picoseconds; may be
-    /// negative within the noise.
-    pub compute_ps: i64,
-    /// Interval of `compute_ps`.
-    pub compute_ci_ps: (i64, i64),
-    /// Added to an iteration with one random load from 64 MiB, in picoseconds.
-    pub memory_ps: i64,
-    /// Interval of `memory_ps`.
-    pub memory_ci_ps: (i64, i64),
-    /// `quiet`, `noisy` or `unusable`.
-    pub grade: String,
-}
-
-/// One path on some threads at once.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadsRow {
-    /// Which.
-    #[serde(flatten)]
-    pub name: PathName,
-    /// Threads, each on a CPU of its own.
-    pub threads: u32,
-    /// Their CPUs.
-    pub cpus: Vec<u32>,
-    /// Calls a second, all threads together: from the cheapest batches of each thread.
-    #[serde(deserialize_with = "null_is_no_number")]
-    pub calls_per_second: f64,
-    /// `calls_per_second` divided by `threads` times that of one thread.
-    #[serde(deserialize_with = "null_is_no_number")]
-    pub efficiency: f64,
-    /// Median cost of a call on each thread, in picoseconds.
-    pub cost_ps_by_thread: Vec<u64>,
-    /// Cheapest batch on each thread, in picoseconds.
-    pub cost_ps_min_by_thread: Vec<u64>,
-    /// `quiet`, `noisy` or `unusable`.
-    pub grade: String,
-}
-
 /// Instructions of one call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Instructions {
@@ -252,7 +201,7 @@ pub struct InstructionsRow {
 pub enum Record {
     /// The first line.
     Host {
-        /// Version of this schema: 1.
+        /// Version of this schema: 2.
         schema: u32,
         /// The machine.
         host: Box<HostState>,

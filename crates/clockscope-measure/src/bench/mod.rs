@@ -2,7 +2,7 @@
 
 pub mod chosen;
 pub mod evaluation;
-pub mod extras;
+pub mod instructions;
 pub mod launch;
 pub mod launches;
 

@@ -3,10 +3,6 @@
 // Batches that do not count are shown up to this many times the greatest median: a few of them are so
 // dear that they would squeeze all else.
 const BEYOND = 4;
-// Panels of the picture of threads; the table has all paths.
-const PANELS_MAX = 12;
-// Below this efficiency threads wait for each other.
-const SERIALISES_BELOW = 0.7;
 
 const ROUTES = { libc: 'blue', vdso: 'green', syscall: 'vermillion', tsc: 'purple' };
 const routeColour = route => ROUTES[route] || 'orange';
@@ -16,15 +12,13 @@ const isEmptyLoop = path => subject(path) === 'empty loop';
 const pathName = path => path.route && !isEmptyLoop(path) ? `${subject(path)} by ${path.route}` : subject(path);
 
 function benchPage(report) {
-  const { paths, ratios = [], notes = [], in_work: inWork = [], threads = [], declines = [] } = report;
+  const { paths, ratios = [], notes = [], declines = [] } = report;
   return [
     inShort([routesOfOneClock(paths, ratios), cheapestAndDearest(paths), benchQuality(paths)]),
     hostWarnings(report.host),
     warning('Notes', notes),
     benchCosts(paths),
     ratios.length > 0 && benchRatios(ratios),
-    threads.length > 0 && benchThreads(threads),
-    inWork.length > 0 && benchInWork(inWork),
     report.instructions && benchInstructions(report.instructions),
     declines.length > 0 && section('Not measured',
       table('What was not measured, and why', ['path', 'why'], declines.map(row => [pathName(row), row.reason]))),
@@ -143,85 +137,7 @@ function benchRatios(ratios) {
     table('Costs divided, from the same rounds', ['of', 'to', 'ratio', 'interval'], body));
 }
 
-// ---- Threads ----
-
-function benchThreads(threads) {
-  const paths = [...grouped(threads, pathName)].map(([name, of]) => [name, of.toSorted((a, b) => a.threads - b.threads)]);
-  const panel = ([name, of]) => {
-    // Calls a second of one thread: as measured, or as the efficiency of more threads implies.
-    const one = of.find(row => row.threads === 1) || of[0];
-    const ideal = one.threads === 1 ? one.calls_per_second : one.calls_per_second / (one.threads * one.efficiency);
-    return curves({
-      title: `Calls a second of ${name} against threads, with the ideal line`, height: 160,
-      x: { name: 'threads, each on a CPU of its own', text: digits, wish: 'whole' },
-      y: { name: 'calls a second, all threads', text: perSecond, wish: 'zero' },
-      series: [
-        { name: 'ideal', colour: 'faint', shape: 'dashed', points: [1, of.at(-1).threads].map(n => [n, n * ideal]) },
-        { name, colour: routeColour(of[0].route), shape: 'dotted', points: of.map(row => [row.threads, row.calls_per_second]) },
-      ],
-    });
-  };
-  const ends = costs => costs.length ? rangeCell(Math.min(...costs), Math.max(...costs)) : '';
-  const body = threads.map(row => [
-    pathName(row), cell(row.threads, String), row.cpus.join(', '), cell(row.calls_per_second, perSecond),
-    cell(row.efficiency, share), ends(row.cost_ps_by_thread), ends(row.cost_ps_min_by_thread), row.grade,
-  ]);
-  const columns = ['path', 'threads', 'CPUs', 'calls a second', 'efficiency', 'median by thread', 'minimum by thread', 'grade'];
-  const more = paths.length - PANELS_MAX;
-  return section('Threads',
-    figure(threadsConclusion(paths.map(([, of]) => of.at(-1))),
-      'A path that nothing serialises stays on the dashed line: each thread calls as often as one alone does.',
-      ...paths.slice(0, PANELS_MAX).map(panel)),
-    paragraph(more > 0 && `${more} more paths are in the table only.`),
-    table('Threads at once', columns, body));
-}
-
-function threadsConclusion(most) {
-  const known = most.filter(row => row.threads > 1 && isNumber(row.efficiency));
-  if (known.length === 0) return 'Only one thread was measured: nothing can be said about scaling.';
-  const serial = known.filter(row => row.efficiency < SERIALISES_BELOW);
-  if (serial.length === 0) {
-    const least = Math.min(...known.map(row => row.efficiency));
-    return `Every path scales with threads: none falls below ${share(least)} of the ideal rate.`;
-  }
-  const said = serial.map(row => `${pathName(row)} (${share(row.efficiency)} with ${row.threads})`);
-  return `Threads slow each other down in ${joined(said, 4)}.`;
-}
-
-// ---- Inside work, and instructions ----
-
-function benchInWork(inWork) {
-  const bar = (label, value, interval, colour) => ({
-    label, value: picos(value),
-    marks: [{ kind: 'bar', at: [value], colour }, interval && { kind: 'whisker', at: interval }].filter(Boolean),
-  });
-  const groups = inWork.map(row => ({
-    name: pathName(row),
-    rows: [
-      bar('alone', row.alone_ps, null, 'faint'),
-      bar('compute', row.compute_ps, row.compute_ci_ps, 'blue'),
-      bar('memory', row.memory_ps, row.memory_ci_ps, 'orange'),
-    ],
-  }));
-  const times = row => Math.max(row.memory_ps, row.compute_ps) / Math.max(row.alone_ps, 1);
-  const most = greatest(inWork, times);
-  const body = inWork.map(row => [
-    pathName(row), cell(row.alone_ps, picos), cell(row.compute_ps, picos), rangeCell(...row.compute_ci_ps),
-    cell(row.memory_ps, picos), rangeCell(...row.memory_ci_ps), row.grade,
-  ]);
-  const columns = ['path', 'alone', 'compute-bound', 'its interval', 'memory-bound', 'its interval', 'grade'];
-  return section('Inside work',
-    figure(`${pathName(most)} costs ${picos(most.alone_ps)} back to back, and adds ${picos(most.compute_ps)} to ` +
-        `compute-bound and ${picos(most.memory_ps)} to memory-bound work: up to ${digits(times(most))} times as much.`,
-      'Alone: calls back to back. Compute: added to about 10 ns of independent multiplications. Memory: added to one ' +
-      'random load from 64 MiB. An ordered read makes the work around it wait, which back-to-back calls do not show. ' +
-      'The line is the interval.',
-      rows({
-        title: 'Cost of one call alone, and what it adds inside work', axis: 'time of one call', text: picos,
-        wish: 'zero', groups,
-      })),
-    table('What one call adds', columns, body));
-}
+// ---- Instructions ----
 
 function benchInstructions({ no_counters: noCounters, rows: all }) {
   const named = enters => all.filter(row => isNumber(row.syscalls) && (row.syscalls > 0) === enters).map(pathName);
@@ -258,9 +174,7 @@ function benchMethod(method) {
 
 function benchCommand(report) {
   const real = report.paths.filter(path => !isEmptyLoop(path));
-  const threads = [...new Set((report.threads || []).map(row => row.threads))].sort((a, b) => a - b);
   return ['clockscope bench', real.length > 0 && real.every(path => path.call) && 'syscalls',
-    threads.length > 0 && '--threads ' + threads.join(','), (report.in_work || []).length > 0 && '--in-work',
     report.instructions && '--instructions', report.method.net && '--net', '--format html -o bench.html',
   ].filter(Boolean).join(' ');
 }

@@ -32,7 +32,7 @@ const svg = (title, width, height, ...children) =>
 const LOGARITHMIC_FROM = 15;
 
 // A scale on which all values lie. `wish`: `linear` (around the values), `zero` (with zero on it),
-// `whole` (the same, ticks at whole numbers), `log`, or `fit` (log or zero, as suits the values).
+// `log`, or `fit` (log or zero, as suits the values).
 // `from` and `to` are the ends in pixels; `ticks` is about how many there may be.
 function scaleOf(values, wish, from, to, ticks) {
   const known = values.filter(isNumber);
@@ -55,7 +55,7 @@ function scaleOf(values, wish, from, to, ticks) {
     const room = span > Math.max(Math.abs(low), Math.abs(high)) * 1e-9 ? span * 0.05 : Math.abs(high) * 0.05 || 1;
     if (low !== 0) low -= room;
     if (high !== 0 || low === 0) high += room;
-    places = linearTicks(low, high, ticks).filter(tick => wish !== 'whole' || Math.abs(tick - Math.round(tick)) < 1e-6);
+    places = linearTicks(low, high, ticks);
   }
   const place = value => {
     const at = log ? (value > 0 ? Math.log10(value) : low) : value;
@@ -147,14 +147,8 @@ const MARKS = {
     line(a, y, b, y, colour, 2), line(a, y - 4, a, y + 4, colour, 2), line(b, y - 4, b, y + 4, colour, 2),
     draw('circle', { cx: middle, cy: y, r: 4, fill: ink(colour) }),
   ],
-  whisker: ([a, b], y) => [
-    line(a, y, b, y, 'ink', 1.5), line(a, y - 4, a, y + 4, 'ink', 1.5), line(b, y - 4, b, y + 4, 'ink', 1.5),
-  ],
   dot: ([a], y, colour) => draw('circle', { cx: a, cy: y, r: 4, fill: ink(colour) }),
   tick: ([a], y, colour) => line(a, y - 7, a, y + 7, colour, 2.5),
-  bar: ([a], y, colour, zero) => draw('rect', {
-    x: Math.min(a, zero), y: y - 6, width: Math.max(Math.abs(a - zero), 1), height: 12, fill: ink(colour), opacity: 0.75,
-  }),
 };
 
 // A hill of values on a line: `spans` are [low, high, how many]; as high as their density, or as its
@@ -220,7 +214,7 @@ function rows(picture) {
         for (const { kind, at, spans, colour, below } of row.marks) {
           parts.push(kind === 'hill' ?
             hill(spans, scale, left, right, y, below ? 2 - down : up - 2, colour, root) :
-            MARKS[kind](at.map(scale.place), y, colour, scale.place(0)));
+            MARKS[kind](at.map(scale.place), y, colour));
         }
         parts.push(label(left - 10, y + 4, 'end', 'ink', cut(inRow ? group.name : row.label, left - 10)));
         parts.push(label(width, y + 4, 'end', 'ink', cut(row.value, width - right - 4)));
@@ -239,10 +233,9 @@ function rows(picture) {
 
 // ---- Curves ----
 
-const DASHES = { dashed: '6 5' };
 
 // Curves: { title, x, y, series: [{ name, colour, shape, points }], markers, height }. An axis has a
-// name, `text` from a value to words, and a wish; a shape is `area`, `line`, `dashed` or `dotted`.
+// name, `text` from a value to words, and a wish; a shape is `area`, `line` or `dotted`.
 function curves(picture) {
   const { title, x, y, series, markers = [], height = 230 } = picture;
   const points = series.flatMap(one => one.points);
@@ -269,7 +262,7 @@ function curves(picture) {
       const area = `${path}L${placed.at(-1)[0]} ${base}L${placed[0][0]} ${base}Z`;
       return [
         shape === 'area' ? draw('path', { d: area, fill: ink(colour), opacity: 0.25 }) : null,
-        draw('path', { d: path, fill: 'none', stroke: ink(colour), 'stroke-width': 2, 'stroke-dasharray': DASHES[shape] }),
+        draw('path', { d: path, fill: 'none', stroke: ink(colour), 'stroke-width': 2 }),
         shape === 'dotted' ? placed.map(([cx, cy]) => draw('circle', { cx, cy, r: 3.5, fill: ink(colour) })) : null,
       ];
     });

@@ -1,6 +1,6 @@
 //! The bench report for people: the host, a table grouped by clock, notes, what was not measured.
 
-use super::{in_work, instructions, threads};
+use super::instructions;
 use crate::host;
 use clockscope_model::bench::{BenchReport, PathName, PathRow};
 use clockscope_text::foreign::printable;
@@ -33,7 +33,11 @@ pub fn render(report: &BenchReport) -> String {
         out += &labelled("Note", &printable(note));
     }
     out += &declines(report);
-    out + &sections(report)
+    if let Some(counted) = &report.instructions {
+        out.push('\n');
+        out += &instructions::render(counted);
+    }
+    out
 }
 
 /// What the column of ratios divides by.
@@ -48,14 +52,6 @@ fn ratio_words(report: &BenchReport) -> &'static str {
             "ratio: to the vdso route of the same clock, of counters and of system calls to the first; "
         }
     }
-}
-
-/// What was measured beside the cost of a call, each under an empty line.
-fn sections(report: &BenchReport) -> String {
-    let counted = report.instructions.as_ref().map_or_else(String::new, instructions::render);
-    let sections = [in_work::render(&report.in_work), threads::render(&report.threads), counted];
-    let there = sections.iter().filter(|section| !section.is_empty());
-    there.map(|section| format!("\n{section}")).collect()
 }
 
 fn method(report: &BenchReport) -> String {
@@ -218,7 +214,7 @@ mod tests {
 
     fn sample() -> BenchReport {
         BenchReport {
-            schema: 1,
+            schema: 2,
             method: Method {
                 launches: 3,
                 rounds: vec![200, 231, 200],

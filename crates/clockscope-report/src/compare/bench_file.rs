@@ -293,7 +293,7 @@ mod tests {
             ..LaunchRow::default()
         };
         BenchReport {
-            schema: 1,
+            schema: SCHEMA,
             paths: vec![PathRow {
                 name: name("CLOCK_TAI"),
                 grade: "quiet".to_owned(),
@@ -337,7 +337,7 @@ mod tests {
         };
         let method = Method { net: true, empty_loop_ps: 300, ..Method::default() };
         let records = [
-            Record::Host { schema: 1, host: Box::default(), method: Box::new(method) },
+            Record::Host { schema: SCHEMA, host: Box::default(), method: Box::new(method) },
             batch(0, 20_000, true),
             batch(0, 99_000, false),
             batch(0, 22_000, true),
@@ -350,8 +350,8 @@ mod tests {
         assert_eq!(file.paths[0].launches_ps, [20_700.0, 22_700.0]);
         let cut = said(text.trim_end().trim_end_matches('}'));
         assert!(cut.starts_with("the JSON ends in the middle, at line 5 column "), "{cut}");
-        let newer = text.replace("\"schema\":1", "\"schema\":2");
-        assert!(said(&newer).contains("schema 2"), "{newer}");
+        let newer = text.replace("\"schema\":2", "\"schema\":9");
+        assert!(said(&newer).contains("schema 9"), "{newer}");
     }
 
     #[test]
@@ -365,16 +365,16 @@ mod tests {
 
     #[test]
     fn what_is_not_of_bench_is_refused() {
-        assert!(said("{\"schema\": 2, \"paths\": []}").starts_with("it has schema 2, and this"));
+        assert!(said("{\"schema\": 9, \"paths\": []}").starts_with("it has schema 9, and this"));
         assert!(said("{\"schema\": \"x\", \"paths\": []}").starts_with("it has schema \"x\""));
         for text in
-            ["{}", "[1, 2]", "{\"schema\": 1}", "{\"results\": []}", "{\"benchmarks\": [1]}"]
+            ["{}", "[1, 2]", "{\"schema\": 2}", "{\"results\": []}", "{\"benchmarks\": [1]}"]
         {
             assert!(said(text).starts_with("JSON, but not of clockscope bench"), "{text}");
         }
-        assert!(said("{\"schema\": 1,\n \"host\": {}, \"paths\": [7]}").contains("at line 2: "));
-        assert!(said("{\"schema\": 1, \"host\": {}, \"paths\": []}").starts_with("no path"));
-        assert!(said("{\"schema\": 1,\n}\n").starts_with("not JSON at line 2 column 1: "));
+        assert!(said("{\"schema\": 2,\n \"host\": {}, \"paths\": [7]}").contains("at line 2: "));
+        assert!(said("{\"schema\": 2, \"host\": {}, \"paths\": []}").starts_with("no path"));
+        assert!(said("{\"schema\": 2,\n}\n").starts_with("not JSON at line 2 column 1: "));
     }
 
     proptest::proptest! {

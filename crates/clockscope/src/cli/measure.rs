@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use clockscope_measure::bench::Request;
-use clockscope_measure::bench::extras::Extras;
 
 /// Options of `clockscope bench`.
 #[derive(Debug, Args)]
@@ -16,7 +15,6 @@ use clockscope_measure::bench::extras::Extras;
   clockscope bench monotonic getppid              a clock beside a system call
   clockscope bench syscalls                       all system calls that it knows
   clockscope bench read getppid --instructions    and their instructions
-  clockscope bench --threads 1,2,4 monotonic      do threads slow each other?
   clockscope bench --save before.json             for clockscope compare
 
 Exit status:
@@ -42,12 +40,6 @@ pub struct BenchArgs {
     /// Subtract the cost of the empty loop from every figure
     #[arg(long)]
     pub net: bool,
-    /// Also measure what one call adds inside compute-bound and memory-bound work
-    #[arg(long)]
-    pub in_work: bool,
-    /// Also measure with these numbers of threads on different CPUs, separated by commas
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
-    pub threads: Vec<u32>,
     /// Also count the instructions of one call
     #[arg(long)]
     pub instructions: bool,
@@ -70,15 +62,6 @@ impl BenchArgs {
     /// What is to be measured.
     pub fn request(&self) -> Request {
         Request { names: self.names.clone(), routes: self.route.clone(), quick: self.quick }
-    }
-
-    /// What is wanted beside the cost of a call.
-    pub fn extras(&self) -> Extras {
-        Extras {
-            in_work: self.in_work,
-            threads: self.threads.clone(),
-            instructions: self.instructions,
-        }
     }
 }
 

@@ -6,7 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod bench_extras;
+mod bench_instructions;
 mod bpf;
 mod callers_in_runtimes;
 mod doctor_live;

@@ -255,7 +255,7 @@ fn exit_status_one_is_for_what_was_asked_to_fail() {
 fn bad_files() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let bench = fs::read(fixtures("bench").join("before.json")).unwrap();
-    let newer = text(&bench).replacen("\"schema\": 1", "\"schema\": 2", 1);
+    let newer = text(&bench).replacen("\"schema\": 2", "\"schema\": 3", 1);
     let files: [(&str, &[u8]); 13] = [
         ("good", b"1\n2\n3\n4\n5\n"),
         ("words", b"hello world\n1\n"),
@@ -293,7 +293,7 @@ fn bad_input_is_one_line_and_exit_status_2() {
         ("good binary", "it is binary"),
         ("good not_utf_8", "line 2: "),
         ("good cut.json", "the JSON ends in the middle, at line "),
-        ("good newer.json", "it has schema 2, and this clockscope understands schema 1 only"),
+        ("good newer.json", "it has schema 3, and this clockscope understands schema 2 only"),
         ("good other.json", "JSON, but not of clockscope bench"),
         ("good bench.json", "compare files of one kind"),
         ("- -", "standard input (-) is named twice"),

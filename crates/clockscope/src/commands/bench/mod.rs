@@ -12,11 +12,11 @@ use anyhow::{Result, anyhow, bail};
 use super::program;
 use crate::cli::measure::BenchArgs;
 use crate::exit;
-use clockscope_measure::bench::{chosen, evaluation, extras, launch, launches};
+use clockscope_measure::bench::{chosen, evaluation, instructions, launch, launches};
 use clockscope_report::bench::notes;
 use clockscope_sys::affinity;
 use output::{Outcome, Outputs};
-use progress::{Progress, Saying};
+use progress::Progress;
 
 /// Runs the subcommand; gives the exit code.
 pub fn run(args: &BenchArgs) -> i32 {
@@ -55,9 +55,11 @@ fn bench(args: &BenchArgs) -> Result<Outcome> {
     let mut collected = collected?;
     let mut report = evaluation::report(&mut collected, host, args.net);
     report.notes = notes::of(&report, collected.pinning_refused.as_deref());
-    let saying = Saying::new();
-    extras::add(&args.extras(), &request, &chosen, &mut report, &|what| saying.begin(what));
-    drop(saying);
+    if args.instructions {
+        let (instructions, notes) = instructions::of(&chosen.paths);
+        report.instructions = Some(instructions);
+        report.notes.extend(notes);
+    }
     report.method.elapsed_ms = millis(start.elapsed());
     outputs.write(args, &report, &collected)
 }

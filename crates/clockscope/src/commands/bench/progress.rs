@@ -50,35 +50,3 @@ impl Progress {
         }
     }
 }
-
-/// Says on a terminal what is measured, for what has no known end; nothing else runs meanwhile.
-pub(crate) struct Saying(Option<ProgressBar>);
-
-impl Saying {
-    /// Nothing is said yet.
-    pub(crate) fn new() -> Self {
-        Self(stderr().is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            if let Ok(style) = ProgressStyle::with_template("measuring {msg}") {
-                bar.set_style(style);
-            }
-            bar
-        }))
-    }
-
-    /// Now `what` is measured.
-    pub(crate) fn begin(&self, what: &str) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(what.to_owned());
-            bar.tick();
-        }
-    }
-}
-
-impl Drop for Saying {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
-    }
-}

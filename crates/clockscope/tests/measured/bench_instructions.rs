@@ -1,15 +1,13 @@
-//! In work, threads and instructions, on this machine: what is known by construction comes out, and
-//! the sections say what was measured.
+//! Instructions of one call, on this machine: what is known by construction comes out.
 
 use std::collections::BTreeMap;
 
 use clap::Parser as _;
 use clockscope::cli::measure::BenchArgs;
 use clockscope::cli::{Cli, Command};
-use clockscope_measure::bench::{chosen, extras};
-use clockscope_model::bench::{BenchReport, InstructionsRow};
-use clockscope_report::bench::{in_work, instructions, threads};
-use clockscope_sys::affinity;
+use clockscope_measure::bench::{self, chosen};
+use clockscope_model::bench::{Instructions, InstructionsRow};
+use clockscope_report::bench::instructions;
 
 fn args(words: &str) -> BenchArgs {
     let words = ["clockscope", "bench"].into_iter().chain(words.split_whitespace());
@@ -19,19 +17,15 @@ fn args(words: &str) -> BenchArgs {
     }
 }
 
-/// What is beside the costs in the report of `clockscope bench WORDS`.
-fn measured(words: &str) -> BenchReport {
-    let args = args(words);
-    let chosen = chosen::choose(&args.request()).expect("names that exist");
-    let mut report = BenchReport::default();
-    extras::add(&args.extras(), &args.request(), &chosen, &mut report, &|_| {});
-    report
+/// What `clockscope bench --instructions WORDS` counts, and its notes.
+fn measured(words: &str) -> (Instructions, Vec<String>) {
+    let chosen = chosen::choose(&args(words).request()).expect("names that exist");
+    bench::instructions::of(&chosen.paths)
 }
 
 fn instructions_of(words: &str) -> BTreeMap<String, InstructionsRow> {
-    let report = measured(&format!("--instructions {words}"));
-    assert!(report.notes.is_empty(), "{:?}", report.notes);
-    let found = report.instructions.expect("they were asked for");
+    let (found, notes) = measured(words);
+    assert!(notes.is_empty(), "{notes:?}");
     let name = |row: &InstructionsRow| {
         let subject = row.name.clock.as_deref().or(row.name.call.as_deref());
         format!("{} by {}", subject.expect("a name"), row.name.route)
@@ -71,8 +65,7 @@ fn two_system_calls_are_two_and_each_enters_the_kernel() {
 /// then the section says why.
 #[test]
 fn counters_are_there_or_their_absence_is_said() {
-    let report = measured("--instructions syscalls read");
-    let found = report.instructions.expect("they were asked for");
+    let (found, _) = measured("syscalls read");
     let row = &found.rows[0];
     match &found.no_counters {
         Some(reason) => {
@@ -87,44 +80,6 @@ fn counters_are_there_or_their_absence_is_said() {
             assert!((row.counted_user.expect("counted") - stepped).abs() < 1.0, "{row:?}");
         }
     }
-}
-
-#[test]
-fn a_system_call_costs_about_as_much_in_work_as_alone() {
-    let report = measured("--quick --in-work syscalls getppid enosys");
-    assert!(in_work::render(&report.in_work).contains("getppid by syscall "));
-    assert_eq!(report.in_work.len(), 2);
-    for row in report.in_work.iter().filter(|row| row.grade != "unusable") {
-        // It is far dearer than the work beside it: it cannot hide in it.
-        let alone = i64::try_from(row.alone_ps).expect("a cost");
-        assert!(row.compute_ps > alone / 2 && row.memory_ps > alone / 2, "{row:?}");
-    }
-}
-
-#[test]
-fn threads_run_on_cpus_of_their_own_and_too_many_are_declined() {
-    let allowed = affinity::allowed().expect("they are known").len();
-    let report = measured("--quick --threads 1,2,4000 --route vdso monotonic");
-    assert!(threads::render(&report.threads).contains("MONOTONIC by vdso "));
-    let never = "--threads 2 was not measured: the host is so busy that the threads never ran";
-    let is_busy = report.notes.iter().any(|note| note.starts_with(never));
-    let expected = if allowed < 2 || is_busy { vec![1] } else { vec![1, 2] };
-    let counts: Vec<u32> = report.threads.iter().map(|row| row.threads).collect();
-    assert_eq!(counts, expected, "{:?}", report.notes);
-    for row in &report.threads {
-        let cpus: std::collections::BTreeSet<u32> = row.cpus.iter().copied().collect();
-        assert_eq!(cpus.len(), row.cost_ps_by_thread.len());
-        assert!(row.calls_per_second > 0.0 && row.efficiency > 0.0, "{row:?}");
-    }
-    let last = report.notes.last().expect("a note");
-    assert!(last.starts_with("--threads 4000 was not measured: 4000 threads need"), "{last}");
-}
-
-#[test]
-fn the_calling_thread_may_run_where_it_could_before() {
-    let before = affinity::allowed().expect("they are known");
-    measured("--quick --in-work --threads 1 rdtsc");
-    assert_eq!(affinity::allowed().expect("they are known"), before);
 }
 
 #[test]
