@@ -132,7 +132,7 @@ pub enum Command {
     /// machine, and measurements. It prints what it saved, and saves nothing else. Run it as root if you
     /// can, because most kernels show their log to root only.
     Capture(CaptureArgs),
-    /// Show a vDSO image: addresses, symbols, versions, code, and which programs accept it
+    /// Show a vDSO image: addresses, symbols, versions, and what its functions cost now
     ///
     /// The vDSO is a small shared object that the kernel maps into every process. Its functions answer
     /// clock_gettime(2) and a few other calls without entering the kernel. vdso shows where an image
@@ -223,29 +223,21 @@ pub struct ViewArgs {
   clockscope vdso                            the image of this process
   clockscope vdso --pid 1                    the image of another process
   clockscope vdso --dump vdso.so             save the image, for objdump and gdb
-  clockscope vdso --disassemble __vdso_time  the code of one function
-  clockscope vdso --check --file my.so       would C libraries accept it?
 
 Exit status:
   0    the image is shown
-  1    --check found a reader that rejects the image
   2    no image could be read, or the options are wrong")]
 pub struct VdsoArgs {
     /// Show the image of this process instead of clockscope's own
-    #[arg(long, value_name = "PID", conflicts_with = "file")]
-    pub pid: Option<i32>,
+    #[arg(long, value_name = "PID", conflicts_with = "file",
+          value_parser = clap::value_parser!(u32).range(1..=0x7fff_ffff))]
+    pub pid: Option<u32>,
     /// Show the image in this file, of any architecture
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Save the image's bytes; - is standard output
     #[arg(long, value_name = "FILE")]
     pub dump: Option<PathBuf>,
-    /// Disassemble one function, or all code
-    #[arg(long, value_name = "SYMBOL", num_args = 0..=1, default_missing_value = "*")]
-    pub disassemble: Option<String>,
-    /// Say what each known reader (glibc, musl, Go, rustix, ...) makes of the image
-    #[arg(long)]
-    pub check: bool,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -4,7 +4,7 @@ pub use clock_doctor::report::status::{NOTHING_TO_MEND, UNKNOWN};
 
 /// Everything went well.
 pub(crate) const OK: i32 = 0;
-/// A check found something to mend (`vdso --check`).
+/// A check found something (`compare --fail-if`, `serve --status`).
 pub(crate) const FOUND: i32 = 1;
 /// `trace -p`: not all of the processes could be attached to.
 pub(crate) const INCOMPLETE: i32 = 1;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use object::elf;
+use serde::{Serialize, Serializer};
 
 use super::ImageError;
 
@@ -28,15 +29,26 @@ pub struct Image {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) class: Class,
-    pub(super) little_endian: bool,
     pub(super) machine: Machine,
-    pub(super) os_abi: u8,
-    pub(super) abi_version: u8,
-    pub(super) header_size: u16,
-    pub(super) file_type: u16,
     pub(super) program_header_offset: u64,
     /// Where the section headers are said to start, and how many bytes they take.
     pub(super) section_table: (u64, u64),
+}
+
+/// A number that is written in hexadecimal, because it is an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hex(pub u64);
+
+impl fmt::Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:#x}", self.0))
+    }
+}
+
+impl Serialize for Hex {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// The width of addresses in an image.
@@ -80,6 +92,12 @@ macro_rules! elf_numbers {
                     $(Self::$variant => f.pad($name),)*
                     Self::Other(raw) => write!(f, $others, raw),
                 }
+            }
+        }
+
+        impl Serialize for $enum {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
             }
         }
     };
@@ -154,19 +172,23 @@ elf_numbers! {
 }
 
 /// A program header, whose numbers are as in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Segment {
     /// What it is for.
     pub kind: SegmentKind,
     /// Where its bytes start in the file.
     pub offset: u64,
     /// The address it was linked for.
+    #[serde(serialize_with = "hexadecimal")]
     pub vaddr: u64,
     /// Its size in the file, in bytes.
+    #[serde(rename = "file_bytes")]
     pub file_size: u64,
     /// Its size in memory, in bytes.
+    #[serde(rename = "memory_bytes")]
     pub mem_size: u64,
     /// `PF_R` = 4, `PF_W` = 2, `PF_X` = 1.
+    #[serde(serialize_with = "letters")]
     pub flags: u32,
 }
 
@@ -184,15 +206,17 @@ pub struct Section {
 }
 
 /// An entry of the dynamic symbol table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Symbol {
     /// Its place in the symbol table.
+    #[serde(skip)]
     pub index: usize,
     /// Its name without the version.
     pub name: String,
     /// Where it lies, in bytes from the start of the image; for an absolute symbol, its value.
     pub offset: u64,
     /// Its size in bytes.
+    #[serde(rename = "size_bytes")]
     pub size: u64,
     /// What it names: a function, data or neither.
     pub kind: SymbolKind,
@@ -273,18 +297,6 @@ impl Image {
         self.header.class
     }
 
-    pub(crate) fn is_little_endian(&self) -> bool {
-        self.header.little_endian
-    }
-
-    /// The 32-bit number at an offset.
-    pub(crate) fn word(&self, offset: u64) -> Option<u32> {
-        let (_, rest) = self.bytes.split_at_checked(usize::try_from(offset).ok()?)?;
-        let bytes = *rest.first_chunk()?;
-        let is_little = self.is_little_endian();
-        Some(if is_little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
-    }
-
     /// The processor family that it is for.
     #[must_use]
     pub fn machine(&self) -> Machine {
@@ -307,12 +319,6 @@ impl Image {
     #[must_use]
     pub fn dynamic(&self) -> &[(i64, u64)] {
         &self.dynamic
-    }
-
-    /// The value of the last entry of the dynamic table with this tag, which is the one that counts.
-    #[must_use]
-    pub(crate) fn dynamic_value(&self, tag: elf::DynamicTag) -> Option<u64> {
-        dynamic_value(&self.dynamic, tag)
     }
 
     /// Its dynamic symbols in the order of the table, without the empty first one.
@@ -400,12 +406,20 @@ impl Symbol {
     }
 }
 
-impl Segment {
-    /// Whether all of these flags are set.
-    #[must_use]
-    pub(crate) fn has_flags(&self, flags: u32) -> bool {
-        self.flags & flags == flags
-    }
+/// The flags of a segment, such as `r-x`.
+pub(crate) fn flag_letters(flags: u32) -> String {
+    [(4, 'r'), (2, 'w'), (1, 'x')]
+        .map(|(flag, letter)| if flags & flag == 0 { '-' } else { letter })
+        .iter()
+        .collect()
+}
+
+fn letters<S: Serializer>(flags: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&flag_letters(*flags))
+}
+
+fn hexadecimal<S: Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    Hex(*address).serialize(serializer)
 }
 
 impl Machine {

@@ -2,14 +2,15 @@
 
 use proptest::prelude::*;
 
+use super::view::{ImageOrigin, View};
 use super::*;
 
 /// The image of a Linux 6.18 kernel on x86-64, with the zeros up to the end of its last page.
 pub(super) const X86_64: &[u8] = include_bytes!("../../../fixtures/vdso/x86_64-6.18.so");
 /// An image with the shape of the arm64 kernel's.
-pub(super) const AARCH64: &[u8] = include_bytes!("../../../fixtures/vdso/aarch64.so");
+const AARCH64: &[u8] = include_bytes!("../../../fixtures/vdso/aarch64.so");
 /// A 32-bit image with the shape of the x86 kernel's.
-pub(super) const I386: &[u8] = include_bytes!("../../../fixtures/vdso/i386.so");
+const I386: &[u8] = include_bytes!("../../../fixtures/vdso/i386.so");
 
 #[test]
 fn the_x86_64_image_is_read_whole() {
@@ -25,7 +26,7 @@ fn the_x86_64_image_is_read_whole() {
     assert_eq!(image.function("LINUX_2.6"), None, "an absolute symbol is no function");
     assert_eq!(image.functions().count(), 12);
     assert_eq!(image.segments().len(), 4);
-    assert!(image.first_load().unwrap().has_flags(5));
+    assert_eq!(image.first_load().unwrap().flags, 5);
     assert_eq!(image.content_end(), 5600 + 17 * 64);
     assert_eq!(image.build_id(), Some("a599807156a2a62fe956a82e388aeeabc874119c"));
     assert!(image.notes().contains(&Note::LinuxVersion(6, 18, 44)));
@@ -128,7 +129,7 @@ fn reasons_are_lower_case_clauses() {
 }
 
 /// Where the entry with this tag starts in the dynamic table of an image.
-pub(super) fn dynamic_entry(bytes: &[u8], tag: i64) -> usize {
+fn dynamic_entry(bytes: &[u8], tag: i64) -> usize {
     let image = Image::parse(bytes).unwrap();
     let segment = image.segments().iter().find(|segment| segment.kind == SegmentKind::Dynamic);
     let place = image.dynamic().iter().position(|entry| entry.0 == tag).unwrap();
@@ -149,6 +150,8 @@ proptest! {
         bytes.truncate(len);
         if let Ok(image) = Image::parse(&bytes) {
             prop_assert!(image.content_end() <= bytes.len() as u64);
+            let view = View::new(&image, ImageOrigin::Own { pid: 1 }, Some(u64::MAX), &[]);
+            prop_assert!(text::write_view(&mut Vec::new(), &view).is_ok());
         }
     }
 

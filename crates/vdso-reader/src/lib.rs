@@ -4,9 +4,7 @@
 //! time, through the dynamic table; [`maps`] and [`auxv`] find out where an image lies in a process.
 //! Nothing here opens a file or calls the kernel.
 
-pub mod accepts;
 pub mod auxv;
-pub mod disassembly;
 mod error;
 pub mod image;
 pub mod maps;
@@ -16,7 +14,7 @@ pub mod view;
 
 pub use error::ImageError;
 pub use image::{
-    Binding, Class, Image, Machine, Note, Section, Segment, SegmentKind, Symbol, SymbolKind,
+    Binding, Class, Hex, Image, Machine, Note, Section, Segment, SegmentKind, Symbol, SymbolKind,
     Version,
 };
 

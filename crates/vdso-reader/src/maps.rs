@@ -1,5 +1,9 @@
 //! The lines of `/proc/PID/maps`.
 
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+
+use super::Hex;
+
 /// A mapping of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
@@ -24,6 +28,18 @@ impl Mapping {
     #[must_use]
     pub fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
+    }
+}
+
+impl Serialize for Mapping {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Mapping", 5)?;
+        fields.serialize_field("name", &self.name)?;
+        fields.serialize_field("start", &Hex(self.start))?;
+        fields.serialize_field("end", &Hex(self.end))?;
+        fields.serialize_field("size_bytes", &self.size())?;
+        fields.serialize_field("perms", &self.perms)?;
+        fields.end()
     }
 }
 

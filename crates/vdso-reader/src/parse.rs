@@ -85,12 +85,7 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Parser<'a, Elf> {
         let table = u64::from(header.e_shnum(endian)) * u64::from(header.e_shentsize(endian));
         Header {
             class,
-            little_endian: header.is_little_endian(),
             machine: Machine::from_raw(header.e_machine(endian)),
-            os_abi: header.e_ident().os_abi.0,
-            abi_version: header.e_ident().abi_version,
-            header_size: header.e_ehsize(endian),
-            file_type: header.e_type(endian).0,
             program_header_offset: header.e_phoff(endian).into(),
             section_table: (header.e_shoff(endian).into(), table),
         }

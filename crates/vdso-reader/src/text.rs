@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::disassembly::Piece;
-use super::view::{CostView, ImageOrigin, SymbolView, VerdictView, View};
-use clockscope_text::foreign::{Foreign, joined};
+use super::image::flag_letters;
+use super::view::{CostView, ImageOrigin, View};
+use super::{Binding, Hex, Symbol, SymbolKind};
+use clockscope_text::foreign::printable;
 use clockscope_text::lines::{labelled, width};
 use clockscope_text::units::count;
 
@@ -13,12 +14,12 @@ const NAME_MAX: usize = 44;
 /// Columns for the version of a symbol.
 const VERSION_MAX: usize = 16;
 
-/// Writes everything but the check and the code, which are asked for on their own.
+/// Writes everything.
 ///
 /// # Errors
 ///
 /// If `out` cannot be written.
-pub fn write_view(out: &mut impl Write, view: &View) -> io::Result<()> {
+pub fn write_view(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     write_head(out, view)?;
     write_mappings(out, view)?;
     write_segments(out, view)?;
@@ -33,54 +34,7 @@ pub fn write_view(out: &mut impl Write, view: &View) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes who accepts the image.
-///
-/// # Errors
-///
-/// If `out` cannot be written.
-pub fn write_check(out: &mut impl Write, verdicts: &[VerdictView]) -> io::Result<()> {
-    let width = verdicts.iter().map(|verdict| verdict.reader.len()).max().unwrap_or(0);
-    for verdict in verdicts {
-        let (reader, outcome) = (verdict.reader, verdict.outcome);
-        writeln!(out, "{reader:width$}  {outcome:10}  {}", verdict.description)?;
-        for reason in &verdict.reasons {
-            writeln!(out, "    {reason}")?;
-        }
-    }
-    let rejecting = verdicts.iter().filter(|verdict| !verdict.reasons.is_empty()).count();
-    match rejecting {
-        0 => writeln!(out, "no reader rejects the image"),
-        1 => writeln!(out, "1 reader rejects the image"),
-        _ => writeln!(out, "{rejecting} readers reject the image"),
-    }
-}
-
-/// Writes code.
-///
-/// # Errors
-///
-/// If `out` cannot be written.
-pub fn write_code(out: &mut impl Write, pieces: &[Piece]) -> io::Result<()> {
-    for (place, piece) in pieces.iter().enumerate() {
-        if place != 0 {
-            writeln!(out)?;
-        }
-        let names = if piece.names.is_empty() {
-            "(no symbol)".to_owned()
-        } else {
-            joined(&piece.names, ", ")
-        };
-        writeln!(out, "{names}  offset {:#x}, {} bytes", piece.offset, count(piece.size_bytes))?;
-        for instruction in &piece.instructions {
-            let address = instruction.address.to_string();
-            let address = address.trim_start_matches("0x");
-            writeln!(out, "  {address:>6}  {}", instruction.text)?;
-        }
-    }
-    Ok(())
-}
-
-fn write_head(out: &mut impl Write, view: &View) -> io::Result<()> {
+fn write_head(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     match &view.source {
         ImageOrigin::Own { pid } => writeln!(out, "vDSO of this process, pid {pid}")?,
         ImageOrigin::Process { pid } => writeln!(out, "vDSO of process {pid}")?,
@@ -94,13 +48,13 @@ fn write_head(out: &mut impl Write, view: &View) -> io::Result<()> {
     }
     let (size, used) = (count(view.size_bytes), count(view.content_bytes));
     writeln!(out, "  size      {size} bytes, {used} in use")?;
-    let soname = view.soname.as_ref().map_or_else(|| "no SONAME".to_owned(), Foreign::printable);
+    let soname = view.soname.map_or_else(|| "no SONAME".to_owned(), printable);
     writeln!(out, "  image     {soname}, {}, ELF{}", view.machine, view.address_bits)?;
     if let Some(version) = &view.linux_version {
         writeln!(out, "  kernel    Linux {version}")?;
     }
     if let Some(salt) = &view.build_salt {
-        writeln!(out, "  salt      {salt}")?;
+        writeln!(out, "  salt      {}", printable(salt))?;
     }
     if let Some(id) = &view.build_id {
         writeln!(out, "  build id  {id}")?;
@@ -108,59 +62,60 @@ fn write_head(out: &mut impl Write, view: &View) -> io::Result<()> {
     Ok(())
 }
 
-fn write_mappings(out: &mut impl Write, view: &View) -> io::Result<()> {
+fn write_mappings(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     if view.mappings.is_empty() {
         return Ok(());
     }
     let rows = view.mappings.iter().map(|mapping| {
-        let name = mapping.name.printable();
+        let name = printable(&mapping.name);
         let name = if name.is_empty() { "(no name)" } else { &name };
         vec![
             shortened(name, 26),
-            mapping.start.to_string(),
-            mapping.end.to_string(),
-            count(mapping.size_bytes),
+            Hex(mapping.start).to_string(),
+            Hex(mapping.end).to_string(),
+            count(mapping.size()),
             mapping.perms.clone(),
         ]
     });
     table(out, &["mapping", ">start", ">end", ">bytes", "perms"], rows.collect())
 }
 
-fn write_segments(out: &mut impl Write, view: &View) -> io::Result<()> {
+fn write_segments(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     let rows = view.segments.iter().map(|segment| {
         vec![
-            segment.kind.clone(),
+            segment.kind.to_string(),
             format!("{:#x}", segment.offset),
-            segment.vaddr.to_string(),
-            count(segment.file_bytes),
-            count(segment.memory_bytes),
-            segment.flags.clone(),
+            Hex(segment.vaddr).to_string(),
+            count(segment.file_size),
+            count(segment.mem_size),
+            flag_letters(segment.flags),
         ]
     });
     let heads = ["segment", ">offset", ">linked for", ">bytes", ">in memory", "flags"];
     table(out, &heads, rows.collect())
 }
 
-fn write_symbols(out: &mut impl Write, view: &View) -> io::Result<()> {
+fn write_symbols(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     let mut heads = vec!["symbol", "type", ">offset", ">bytes", "version"];
     if view.address.is_some() {
         heads.push(">address");
     }
     let (defined, undefined): (Vec<_>, Vec<_>) =
-        view.symbols.iter().partition(|symbol| symbol.defined);
-    let rows = defined.into_iter().map(|symbol| {
+        view.symbols.iter().partition(|placed| placed.symbol.defined);
+    let rows = defined.into_iter().map(|placed| {
+        let symbol = placed.symbol;
         let mut row = vec![
-            shortened(&symbol.name.printable(), NAME_MAX),
+            shortened(&printable(&symbol.name), NAME_MAX),
             type_letter(symbol).to_string(),
             if symbol.absolute { "-".to_owned() } else { format!("{:#x}", symbol.offset) },
-            count(symbol.size_bytes),
+            count(symbol.size),
             symbol.version.as_ref().map_or_else(
                 || "-".to_owned(),
-                |version| shortened(&version.printable(), VERSION_MAX),
+                |version| shortened(&printable(version), VERSION_MAX),
             ),
         ];
         if view.address.is_some() {
-            row.push(symbol.address.map_or_else(|| "-".to_owned(), |address| address.to_string()));
+            row.push(placed.address.map_or_else(|| "-".to_owned(), |address| address.to_string()));
         }
         row
     });
@@ -173,13 +128,13 @@ fn write_symbols(out: &mut impl Write, view: &View) -> io::Result<()> {
 
 /// The letter that `nm` has for a symbol: T function, W weak function, A absolute, R data; and N
 /// without a type.
-fn type_letter(symbol: &SymbolView) -> char {
-    match (symbol.kind.as_str(), symbol.binding.as_str()) {
+fn type_letter(symbol: &Symbol) -> char {
+    match (symbol.kind, symbol.binding) {
         _ if symbol.absolute => 'A',
-        ("FUNC", "WEAK") => 'W',
-        ("FUNC", "GLOBAL") => 'T',
-        ("OBJECT", _) => 'R',
-        ("NOTYPE", _) => 'N',
+        (SymbolKind::Func, Binding::Weak) => 'W',
+        (SymbolKind::Func, Binding::Global) => 'T',
+        (SymbolKind::Object, _) => 'R',
+        (SymbolKind::NoType, _) => 'N',
         _ => '?',
     }
 }

@@ -1,19 +1,17 @@
-//! Everything that `clockscope vdso` shows, as plain data: this is the JSON schema.
+//! Everything that `clockscope vdso` shows: this is the JSON schema.
 
 use serde::Serialize;
 
-use super::accepts::{ReaderOutcome, ReaderVerdict};
-use super::disassembly::Piece;
 use super::maps::Mapping;
-use super::{Class, Image, Note};
+use super::{Binding, Class, Hex, Image, Machine, Note, Segment, Symbol};
 use clockscope_text::foreign::Foreign;
 
 /// The version of the JSON; it grows when a key changes its meaning or goes.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// What is known about an image and, if it lies in a process, about its place there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct View {
+pub struct View<'a> {
     /// The version of the document: [`SCHEMA`].
     pub schema: u32,
     /// Where the image was found.
@@ -28,38 +26,32 @@ pub struct View {
     /// How many of these mean something; the rest of the last page is free.
     pub content_bytes: u64,
     /// The processor family, such as `x86-64`.
-    pub machine: String,
+    pub machine: Machine,
     /// The width of addresses, 32 or 64.
     pub address_bits: u8,
     /// The name of the image (`DT_SONAME`).
-    pub soname: Option<Foreign>,
+    pub soname: Option<&'a str>,
     /// The kernel's version by its note in the image.
     pub linux_version: Option<String>,
     /// The build salt by its note in the image.
-    pub build_salt: Option<Foreign>,
+    pub build_salt: Option<&'a str>,
     /// The build id by its note in the image.
-    pub build_id: Option<Foreign>,
+    pub build_id: Option<&'a str>,
     /// The versions that symbols can have.
-    pub versions: Vec<Foreign>,
+    pub versions: Vec<&'a str>,
     /// The process's mappings that belong to the vDSO: `[vvar]`, `[vvar_vclock]`, `[vdso]`, and the
     /// one that holds the image.
-    pub mappings: Vec<MappingView>,
+    pub mappings: Vec<&'a Mapping>,
     /// The program headers, in their order.
-    pub segments: Vec<SegmentView>,
+    pub segments: &'a [Segment],
     /// The dynamic symbols by offset.
-    pub symbols: Vec<SymbolView>,
+    pub symbols: Vec<PlacedSymbol<'a>>,
     /// What each function costs now; absent if it was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub costs: Option<Vec<CostView>>,
     /// Why it was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub costs_decline: Option<String>,
-    /// What each known reader makes of the image; only with `--check`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub check: Option<Vec<VerdictView>>,
-    /// The code; only with `--disassemble`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disassembly: Option<Vec<Piece>>,
 }
 
 /// Where an image was found.
@@ -83,61 +75,12 @@ pub enum ImageOrigin {
     },
 }
 
-/// A number that is written in hexadecimal, because it is an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hex(pub u64);
-
-/// A mapping of the process that belongs to the vDSO.
+/// A dynamic symbol and its place in the process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MappingView {
-    /// Its name, for example `[vvar]`; empty if it has none.
-    pub name: Foreign,
-    /// The address of its first byte.
-    pub start: Hex,
-    /// The address behind its last byte.
-    pub end: Hex,
-    /// Its size in bytes.
-    pub size_bytes: u64,
-    /// Permissions as in `/proc/PID/maps`.
-    pub perms: String,
-}
-
-/// A program header, as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SegmentView {
-    /// Its type without `PT_`.
-    pub kind: String,
-    /// Where its bytes start.
-    pub offset: u64,
-    /// The address it was linked for.
-    pub vaddr: Hex,
-    /// Its size in the file.
-    pub file_bytes: u64,
-    /// Its size in memory.
-    pub memory_bytes: u64,
-    /// Its permissions, such as `r-x`.
-    pub flags: String,
-}
-
-/// A dynamic symbol, as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SymbolView {
-    /// The name, without its version.
-    pub name: Foreign,
-    /// Where it lies, in bytes from the start of the image; a plain number if `absolute`.
-    pub offset: u64,
-    /// Its size in bytes, as the image states it.
-    pub size_bytes: u64,
-    /// `FUNC`, `OBJECT`, `NOTYPE` or a number.
-    pub kind: String,
-    /// `GLOBAL`, `WEAK`, `LOCAL` or a number.
-    pub binding: String,
-    /// The version that it belongs to, such as `LINUX_2.6`.
-    pub version: Option<Foreign>,
-    /// Whether the image defines it.
-    pub defined: bool,
-    /// Whether its value is no place in the image.
-    pub absolute: bool,
+pub struct PlacedSymbol<'a> {
+    /// The symbol.
+    #[serde(flatten)]
+    pub symbol: &'a Symbol,
     /// Its address in the process: the image's plus the offset.
     pub address: Option<Hex>,
 }
@@ -159,136 +102,59 @@ pub struct CostView {
     pub path: &'static str,
 }
 
-/// What a reader makes of the image.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct VerdictView {
-    /// The short name of the reader, such as `glibc`.
-    pub reader: &'static str,
-    /// What the reader is, in words.
-    pub description: &'static str,
-    /// `accepts`, `rejects` or `not judged`.
-    pub outcome: &'static str,
-    /// Why it rejects the image.
-    pub reasons: Vec<Foreign>,
-}
-
-impl View {
+impl<'a> View<'a> {
     /// What is known about this image, which lies at `address` among `mappings` if in a process.
     #[must_use]
     pub fn new(
-        image: &Image,
+        image: &'a Image,
         source: ImageOrigin,
         address: Option<u64>,
-        mappings: &[Mapping],
+        mappings: &'a [Mapping],
     ) -> Self {
-        let mut symbols: Vec<SymbolView> =
-            image.symbols().iter().map(|symbol| symbol_view(symbol, address)).collect();
-        symbols.sort_by_key(|symbol| (symbol.absolute, symbol.offset, symbol.binding != "GLOBAL"));
+        let placed = |symbol: &'a Symbol| {
+            let base = address.filter(|_| symbol.defined && !symbol.absolute);
+            PlacedSymbol { symbol, address: base.map(|base| Hex(base.wrapping_add(symbol.offset))) }
+        };
+        let mut symbols: Vec<_> = image.symbols().iter().map(placed).collect();
+        symbols.sort_by_key(|PlacedSymbol { symbol, .. }| {
+            (symbol.absolute, symbol.offset, symbol.binding != Binding::Global)
+        });
+        let belongs = |mapping: &&Mapping| {
+            mapping.name.starts_with("[vvar")
+                || mapping.name == "[vdso]"
+                || address.is_some_and(|address| mapping.contains(address))
+        };
+        let kernels = mappings.iter().find(|mapping| mapping.name == "[vdso]");
         let versions = image.versions().iter().filter(|version| !version.base);
         Self {
             schema: SCHEMA,
             source,
             address: address.map(Hex),
-            kernel_address: mappings
-                .iter()
-                .find(|mapping| mapping.name == "[vdso]")
-                .map(|mapping| Hex(mapping.start)),
+            kernel_address: kernels.map(|mapping| Hex(mapping.start)),
             size_bytes: image.bytes().len() as u64,
             content_bytes: image.content_end(),
-            machine: image.machine().to_string(),
+            machine: image.machine(),
             address_bits: match image.class() {
                 Class::Elf32 => 32,
                 Class::Elf64 => 64,
             },
-            soname: image.soname().map(Foreign::from),
+            soname: image.soname(),
             linux_version: image.notes().iter().find_map(|note| match note {
                 Note::LinuxVersion(major, minor, patch) => Some(format!("{major}.{minor}.{patch}")),
                 _ => None,
             }),
             build_salt: image.notes().iter().find_map(|note| match note {
-                Note::BuildSalt(salt) if !salt.is_empty() => Some(salt.as_str().into()),
+                Note::BuildSalt(salt) if !salt.is_empty() => Some(salt.as_str()),
                 _ => None,
             }),
-            build_id: image.build_id().map(Foreign::from),
-            versions: versions.map(|version| version.name.as_str().into()).collect(),
-            mappings: mapping_views(mappings, address),
-            segments: image.segments().iter().map(segment_view).collect(),
+            build_id: image.build_id(),
+            versions: versions.map(|version| version.name.as_str()).collect(),
+            mappings: mappings.iter().filter(belongs).collect(),
+            segments: image.segments(),
             symbols,
             costs: None,
             costs_decline: None,
-            check: None,
-            disassembly: None,
         }
-    }
-}
-
-fn mapping_views(mappings: &[Mapping], address: Option<u64>) -> Vec<MappingView> {
-    let belongs = |mapping: &&Mapping| {
-        mapping.name.starts_with("[vvar")
-            || mapping.name == "[vdso]"
-            || address.is_some_and(|address| mapping.contains(address))
-    };
-    let view = |mapping: &Mapping| MappingView {
-        name: mapping.name.as_str().into(),
-        start: Hex(mapping.start),
-        end: Hex(mapping.end),
-        size_bytes: mapping.size(),
-        perms: mapping.perms.clone(),
-    };
-    mappings.iter().filter(belongs).map(view).collect()
-}
-
-fn segment_view(segment: &super::Segment) -> SegmentView {
-    let letter = |flag, letter| if segment.has_flags(flag) { letter } else { '-' };
-    SegmentView {
-        kind: segment.kind.to_string(),
-        offset: segment.offset,
-        vaddr: Hex(segment.vaddr),
-        file_bytes: segment.file_size,
-        memory_bytes: segment.mem_size,
-        flags: [letter(4, 'r'), letter(2, 'w'), letter(1, 'x')].iter().collect(),
-    }
-}
-
-fn symbol_view(symbol: &super::Symbol, address: Option<u64>) -> SymbolView {
-    let in_image = symbol.defined && !symbol.absolute;
-    SymbolView {
-        name: symbol.name.as_str().into(),
-        offset: symbol.offset,
-        size_bytes: symbol.size,
-        kind: symbol.kind.to_string(),
-        binding: symbol.binding.to_string(),
-        version: symbol.version.as_deref().map(Foreign::from),
-        defined: symbol.defined,
-        absolute: symbol.absolute,
-        address: address.filter(|_| in_image).map(|base| Hex(base.wrapping_add(symbol.offset))),
-    }
-}
-
-impl From<&ReaderVerdict> for VerdictView {
-    fn from(verdict: &ReaderVerdict) -> Self {
-        Self {
-            reader: verdict.reader.name(),
-            description: verdict.reader.describe(),
-            outcome: match verdict.outcome {
-                ReaderOutcome::Accepts => "accepts",
-                ReaderOutcome::Rejects(_) => "rejects",
-                ReaderOutcome::NotJudged => "not judged",
-            },
-            reasons: verdict.reasons().iter().map(|reason| reason.to_string().into()).collect(),
-        }
-    }
-}
-
-impl std::fmt::Display for Hex {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(&format!("{:#x}", self.0))
-    }
-}
-
-impl Serialize for Hex {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 
@@ -303,7 +169,7 @@ mod tests {
         let image = Image::parse(X86_64).unwrap();
         let source = ImageOrigin::Process { pid: 7 };
         let view = View::new(&image, source, Some(0x7fff_0000_0000), &[]);
-        let find = |name: &str| view.symbols.iter().find(|symbol| symbol.name == name).unwrap();
+        let find = |name: &str| view.symbols.iter().find(|one| one.symbol.name == name).unwrap();
         assert_eq!(find("__vdso_time").address, Some(Hex(0x7fff_0000_0ac0)));
         assert_eq!(find("LINUX_2.6").address, None);
         let file = View::new(&image, ImageOrigin::File { path: "x".into() }, None, &[]);
@@ -316,9 +182,9 @@ mod tests {
                     3000-5000 r-xp 0 00:00 0 [vdso]\n6000-7000 r-xp 0 00:00 0 \n7000-8000 rw-p 0 00:00 0 [stack]";
         let image = Image::parse(X86_64).unwrap();
         let source = ImageOrigin::Process { pid: 7 };
-        let view = View::new(&image, source, Some(0x6000), &maps::parse(text));
-        let names: Vec<&str> =
-            view.mappings.iter().map(|mapping| mapping.name.verbatim()).collect();
+        let mappings = maps::parse(text);
+        let view = View::new(&image, source, Some(0x6000), &mappings);
+        let names: Vec<&str> = view.mappings.iter().map(|mapping| mapping.name.as_str()).collect();
         assert_eq!(names, ["[vvar]", "[vvar_vclock]", "[vdso]", ""]);
         assert_eq!(view.kernel_address, Some(Hex(0x3000)));
     }

@@ -13,8 +13,6 @@ use crate::exit;
 use clockscope_sys::loaded_vdso;
 use clockscope_sys::vdso_call::{self, Call, Callable};
 use clockscope_text::foreign::json_document;
-use vdso_reader::accepts::{self, ReaderOutcome};
-use vdso_reader::disassembly::disassemble;
 use vdso_reader::maps::Mapping;
 use vdso_reader::view::{CostView, ImageOrigin, View};
 use vdso_reader::{Image, Machine, text};
@@ -27,7 +25,7 @@ const BOTH_WAYS: Duration = Duration::from_millis(20);
 /// Runs the subcommand and gives its exit status.
 pub fn run(args: &VdsoArgs) -> i32 {
     match show(args) {
-        Ok(code) => code,
+        Ok(()) => exit::OK,
         Err(error) => {
             super::warn_user(&error);
             exit::FAILURE
@@ -43,30 +41,16 @@ struct Found {
     mappings: Vec<Mapping>,
 }
 
-fn show(args: &VdsoArgs) -> Result<i32> {
+fn show(args: &VdsoArgs) -> Result<()> {
     let found = find(args)?;
     if let Some(path) = &args.dump {
         dump(found.image.bytes(), path)?;
     }
     let mut view = View::new(&found.image, found.source, found.address, &found.mappings);
-    let mut code = exit::OK;
-    if args.check {
-        let verdicts = accepts::check(&found.image);
-        if verdicts.iter().any(|verdict| matches!(verdict.outcome, ReaderOutcome::Rejects(_))) {
-            code = exit::FOUND;
-        }
-        view.check = Some(verdicts.iter().map(Into::into).collect());
-    }
-    if let Some(name) = &args.disassemble {
-        let name = Some(name.as_str()).filter(|name| *name != "*");
-        let pieces = disassemble(&found.image, name, found.address, &found.mappings)?;
-        view.disassembly = Some(pieces);
-    }
-    if args.dump.is_none() && !args.check && args.disassemble.is_none() {
+    if args.dump.is_none() {
         measure(&mut view, &found.image);
     }
-    print(args, &view)?;
-    Ok(code)
+    print(args, &view)
 }
 
 fn find(args: &VdsoArgs) -> Result<Found> {
@@ -86,8 +70,7 @@ fn find(args: &VdsoArgs) -> Result<Found> {
         Some(pid) => format!("cannot read the vDSO of process {pid}"),
         None => "cannot read this process's vDSO".to_owned(),
     };
-    let pid = args.pid.map(|pid| u32::try_from(pid).unwrap_or(0));
-    let loaded = loaded_vdso::load(pid).with_context(what)?;
+    let loaded = loaded_vdso::load(args.pid).with_context(what)?;
     let image = Image::parse(&loaded.bytes).with_context(what)?;
     let source = match args.pid {
         Some(_) => ImageOrigin::Process { pid: loaded.pid },
@@ -106,7 +89,7 @@ fn dump(bytes: &[u8], path: &Path) -> Result<()> {
 }
 
 /// Measures the functions of the image if it is the one that this process can call.
-fn measure(view: &mut View, image: &Image) {
+fn measure(view: &mut View<'_>, image: &Image) {
     match vdso_call::callables(image.bytes()) {
         Some(callables) => view.costs = Some(costs(&callables)),
         None => {
@@ -158,7 +141,7 @@ fn ratio(large: u64, small: u64) -> f64 {
     (large as f64 / small as f64 * 100.0).round() / 100.0
 }
 
-fn print(args: &VdsoArgs, view: &View) -> Result<()> {
+fn print(args: &VdsoArgs, view: &View<'_>) -> Result<()> {
     let dumped = args.dump.as_deref();
     if dumped == Some(Path::new("-")) {
         return Ok(());
@@ -167,19 +150,9 @@ fn print(args: &VdsoArgs, view: &View) -> Result<()> {
         return streams::print(&json_document(view)?);
     }
     let mut out = Vec::new();
-    if let Some(path) = dumped {
-        writeln!(out, "saved {} bytes to {}", view.size_bytes, path.display())?;
-    }
-    match (&view.check, &view.disassembly) {
-        (None, None) if dumped.is_none() => text::write_view(&mut out, view)?,
-        (check, disassembly) => {
-            if let Some(verdicts) = check {
-                text::write_check(&mut out, verdicts)?;
-            }
-            if let Some(pieces) = disassembly {
-                text::write_code(&mut out, pieces)?;
-            }
-        }
+    match dumped {
+        Some(path) => writeln!(out, "saved {} bytes to {}", view.size_bytes, path.display())?,
+        None => text::write_view(&mut out, view)?,
     }
     streams::print(&String::from_utf8_lossy(&out))
 }

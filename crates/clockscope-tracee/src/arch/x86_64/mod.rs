@@ -12,3 +12,5 @@ mod image_tests;
 mod injected_tests;
 #[cfg(test)]
 mod launch_code_tests;
+#[cfg(test)]
+mod readers_tests;
