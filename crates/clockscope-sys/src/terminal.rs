@@ -47,18 +47,33 @@ pub fn controlling() -> io::Result<File> {
     File::options().read(true).write(true).open("/dev/tty")
 }
 
-/// Waits until there is a key to read, or for as long as this.
+/// Columns and rows; those of the usual terminal for one that does not say.
+///
+/// # References
+///
+/// `TIOCGWINSZ(2const)`.
+pub fn size(terminal: &File) -> (usize, usize) {
+    match tcgetwinsize(terminal) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+        _ => (80, 24),
+    }
+}
+
+/// The keys that were pressed; waits for one as long as this.
 ///
 /// # Errors
 ///
 /// `EIO` when the terminal is gone: its window was closed, or the connection has ended. Those of
-/// `poll(2)`.
-pub fn wait_for_key(terminal: &File, at_most: Duration) -> io::Result<()> {
+/// `poll(2)` and `read(2)`.
+pub fn keys(mut terminal: &File, at_most: Duration) -> io::Result<Vec<u8>> {
     let seen = poll::events(&[terminal.as_fd()], at_most)?;
     if seen[0].intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
         return Err(io::Error::from_raw_os_error(libc::EIO));
     }
-    Ok(())
+    let mut keys = vec![0; 64];
+    let read = if seen[0].is_empty() { 0 } else { terminal.read(&mut keys)? };
+    keys.truncate(read);
+    Ok(keys)
 }
 
 /// Whether this process may use its terminal now: it is not in the background.

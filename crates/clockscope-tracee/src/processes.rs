@@ -278,19 +278,6 @@ impl Processes {
         total
     }
 
-    /// Calls of a process until now, as far as it is known that they are its own.
-    pub fn calls_so_far(&self, index: usize) -> Calls {
-        let process = &self.all[index];
-        let mut calls = process.calls;
-        if let Some(pages) = &process.pages {
-            for (_, of_thread) in counts::slots_of(pages.get(), Whose::Process(Self::number(index)))
-            {
-                counts::add(&mut calls, &of_thread);
-            }
-        }
-        calls
-    }
-
     /// Times of all processes together until now. A call that is being timed meanwhile may be in
     /// one of the sums and not yet in another.
     pub fn timings_so_far(&self) -> Timings {

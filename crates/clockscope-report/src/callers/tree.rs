@@ -171,20 +171,6 @@ impl Tree {
         out
     }
 
-    /// The same from the first function on that has several callers, and its name; the whole tree if none has.
-    pub(super) fn below_first_branch(&self, limits: Limits) -> (Option<String>, String) {
-        let mut at = 0;
-        while let Some(next) = self.only_caller(at, limits) {
-            at = next;
-        }
-        let mut out = String::new();
-        if at == 0 || self.nodes[at].children.is_empty() {
-            return (None, self.render(limits));
-        }
-        self.branches(at, "  ", limits, &mut out);
-        (Some(self.nodes[at].name.clone()), out)
-    }
-
     fn share(&self, calls: f64) -> f64 {
         calls / self.nodes[0].calls
     }

@@ -1,9 +1,8 @@
 //! What is known of the calls at one moment.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use clockscope_model::callers::{Called, Callers};
+use clockscope_model::callers::Called;
 
 /// Calls of one function, or one system call, since the start.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,21 +22,6 @@ pub struct Row {
     pub waits: bool,
 }
 
-/// A process that lives.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ProcessRow {
-    /// Process id.
-    pub pid: i32,
-    /// What it calls itself.
-    pub title: String,
-    /// The container that it runs in, if any.
-    pub container: Option<String>,
-    /// Exact number of clock reads through the vDSO until now.
-    pub clock_reads: u64,
-    /// Its processor time until now; `None` if it has just ended.
-    pub cpu: Option<Duration>,
-}
-
 /// Everything, at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
@@ -47,15 +31,4 @@ pub struct Reading {
     pub processes: u64,
     /// Rows, those without calls left out.
     pub rows: Vec<Row>,
-    /// The processes that read clocks most until now; none unless they are shown.
-    pub by_process: Vec<ProcessRow>,
-}
-
-/// Who makes the calls of one row.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct CallersOf {
-    /// Of which row.
-    pub key: Option<Called>,
-    /// Its stacks; the row is the only one of `called`.
-    pub callers: Arc<Callers>,
 }

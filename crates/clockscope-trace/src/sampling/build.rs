@@ -50,18 +50,18 @@ pub struct Wanted {
 }
 
 /// Values in the order of their first use, each once.
-pub(super) struct Index<T> {
-    pub(super) all: Vec<T>,
+struct Index<T> {
+    all: Vec<T>,
     known: HashMap<T, usize>,
 }
 
 impl<T: Clone + Eq + Hash> Index<T> {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self { all: Vec::new(), known: HashMap::new() }
     }
 
     /// Where a value is.
-    pub(super) fn of(&mut self, value: T) -> usize {
+    fn of(&mut self, value: T) -> usize {
         if let Some(index) = self.known.get(&value) {
             return *index;
         }
@@ -174,7 +174,7 @@ fn called_rows(
 }
 
 /// How a call is named; `None` if there is no such counter.
-pub(super) fn called_row(called: Called) -> Option<CalledRow> {
+fn called_row(called: Called) -> Option<CalledRow> {
     Some(match called {
         Called::Vdso(counter) => {
             let counted = Counted::from_counter(counter.into())?;
@@ -200,7 +200,7 @@ fn frame_rows(found: &Found, frame: FrameAddress, rows: &mut Index<FrameRow>) ->
 }
 
 /// A function as the report has it.
-pub(super) fn frame_row(name: Name) -> FrameRow {
+fn frame_row(name: Name) -> FrameRow {
     FrameRow {
         function: name.function,
         module: name.module,

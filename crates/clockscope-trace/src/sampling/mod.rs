@@ -7,7 +7,6 @@
 //! | `holds.rs` | processes whose threads wait until they were read |
 //! | `sampler.rs` | from records to stacks; keeping the rate |
 //! | `rate.rs` | how many calls to sample |
-//! | `live.rs` | what is known meanwhile |
 //! | `collected.rs` | the stacks seen so far |
 //! | `weights.rs` | from samples to calls |
 //! | `build.rs` | from these to the report |
@@ -16,7 +15,6 @@ pub mod build;
 pub mod collected;
 pub mod events;
 mod holds;
-pub mod live;
 pub mod rate;
 pub mod sampler;
 pub mod weights;
@@ -33,7 +31,6 @@ use vdso_image::layout::INSTALL_MARK;
 pub use build::Exact;
 
 use self::events::Events;
-use self::live::Live;
 use self::rate::Rate;
 use self::sampler::{Found, Inbox, Sampler, lock};
 use crate::options::CallersOf;
@@ -63,7 +60,6 @@ pub struct Sampling {
     system_calls: bool,
     freq: u32,
     one_in: CallersOneIn,
-    live: Live,
     thread: Option<(JoinHandle<Found>, PipeWriter)>,
 }
 
@@ -83,28 +79,13 @@ impl Sampling {
         let inbox = Arc::new(Mutex::new(Inbox::new(events)));
         let image = session.ready().bytes.clone();
         let in_thread = Arc::clone(&inbox);
-        let live = Live::default();
-        let written = live.clone();
         let before: HashMap<i32, Duration> =
             running.iter().filter_map(|pid| Some((*pid, access::cpu_time(*pid)?))).collect();
         let words = one_in.clone();
-        let sampler = move || Sampler::new(in_thread, image, rate, words, written, before, freq);
+        let sampler = move || Sampler::new(in_thread, image, rate, words, before, freq);
         let thread = unwind_in_background(sampler);
         let sample_probe_offset = session.ready().sample_probe_offset;
-        Self { inbox, sample_probe_offset, vdso, system_calls, freq, one_in, live, thread }
-    }
-
-    /// What is known while programs run.
-    ///
-    /// # Errors
-    ///
-    /// The reason why nobody is sampled.
-    pub fn live(&self) -> Result<Live, String> {
-        let inbox = lock(&self.inbox);
-        match inbox.events.declines().iter().find(|decline| decline.pid == 0) {
-            Some(decline) => Err(format!("not sampled: {}", decline.reason)),
-            None => Ok(self.live.clone()),
-        }
+        Self { inbox, sample_probe_offset, vdso, system_calls, freq, one_in, thread }
     }
 
     /// Says why nobody is sampled.

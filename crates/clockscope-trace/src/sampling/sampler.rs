@@ -10,7 +10,6 @@ use fastclock::{ClockId, Ticks};
 use super::collected::Collected;
 use super::events::Events;
 use super::holds::Holds;
-use super::live::{Live, Writer};
 use super::rate::{Look, Rate};
 use clockscope_callers::frames::{End, FrameAddress};
 use clockscope_callers::modules;
@@ -159,7 +158,6 @@ pub(crate) struct Sampler {
     inbox: Arc<Mutex<Inbox>>,
     unwinder: Unwinder,
     symbols: Symbols,
-    live: Writer,
     collected: Collected,
     rate: Rate,
     lost: u64,
@@ -185,14 +183,13 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// `image` is what processes have mapped, `one_in` the words that they look at, `live` who
-    /// looks on, `before` what processes had used when they were not yet sampled.
+    /// `image` is what processes have mapped, `one_in` the words that they look at,
+    /// `before` what processes had used when they were not yet sampled.
     pub(crate) fn new(
         inbox: Arc<Mutex<Inbox>>,
         image: Vec<u8>,
         rate: Rate,
         one_in: CallersOneIn,
-        live: Live,
         before: HashMap<i32, Duration>,
         per_second: u32,
     ) -> Self {
@@ -201,7 +198,6 @@ impl Sampler {
             inbox,
             unwinder: Unwinder::new(image),
             symbols: Symbols::new(),
-            live: Writer::new(live),
             collected: Collected::default(),
             rate,
             lost: 0,
@@ -227,11 +223,6 @@ impl Sampler {
         if self.looked_at.elapsed() >= LOOK_AFTER {
             self.look();
         }
-        let (symbols, unwinder) = (&mut self.symbols, &mut self.unwinder);
-        if self.live.is_due() {
-            symbols.prepare(unwinder, frames(&self.collected), 2);
-        }
-        self.live.write(&self.collected, |frame| symbols.names(unwinder, frame));
     }
 
     fn read_until(&mut self, until: u64) {

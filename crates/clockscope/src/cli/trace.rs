@@ -154,9 +154,9 @@ pub struct TraceArgs {
     #[arg(long, value_name = "TIME", requires = "running", conflicts_with = "command",
           value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Show rates and callers live, once a second; on a pipe, print lines; turns --callers on
+    /// Show rates live, once a second; on a pipe, print lines
     ///
-    /// The screen shows the keys at the bottom. q stops counting and leaves the program running;
+    /// The key q stops counting and leaves the program running;
     /// Ctrl-C goes to the program, as without clockscope. clockscope keeps the program's output to
     /// the terminal and shows it when you leave the screen. If the program's input is the terminal,
     /// the program reads nothing; redirect its streams to avoid both. If standard output is no
@@ -302,10 +302,9 @@ impl TraceArgs {
     }
 
     /// The calls whose callers are to be sampled: as said, and those of the vDSO where the form
-    /// of the report or the live screen asks for callers.
+    /// of the report asks for callers.
     pub(crate) fn callers_of(&self) -> Option<CallersOf> {
-        let implied = self.top
-            || self.flamegraph.is_some()
+        let implied = self.flamegraph.is_some()
             || matches!(self.format, TraceFormat::Html | TraceFormat::Folded | TraceFormat::Pprof);
         self.callers.or_else(|| implied.then_some(CallersOf::Vdso))
     }
@@ -403,7 +402,7 @@ mod tests {
             (&[] as &[&str], None),
             (&["--format", "json"], None),
             (&["--callers"], Some(CallersOf::Vdso)),
-            (&["--top"], Some(CallersOf::Vdso)),
+            (&["--top"], None),
             (&["--callers=all"], Some(CallersOf::All)),
             (&["--format", "html"], Some(CallersOf::Vdso)),
             (&["--format", "folded"], Some(CallersOf::Vdso)),

@@ -52,11 +52,7 @@ impl<'a> Observing<'a> {
         }
         let kept = matches!(args.format, TraceFormat::Json | TraceFormat::Html);
         let timeline = kept.then(|| Timeline::new(counter, filter));
-        let top = stage.map(|stage| {
-            // With --top they are always wanted.
-            let live = sampling.as_ref().map_or_else(|| Err(String::new()), Sampling::live);
-            Top::start(stage, shown(program), counter, filter, session, live)
-        });
+        let top = stage.map(|stage| Top::start(stage, shown(program), counter, filter, session));
         let top = top.transpose().context("cannot start the live view")?;
         Ok(Self { sampling, timeline, top })
     }

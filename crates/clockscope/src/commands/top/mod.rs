@@ -16,16 +16,12 @@ use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 use super::streams;
-use clockscope_containers::files::Lookup;
-use clockscope_model::callers::Called;
 use clockscope_report::top::plain::PlainLines;
-use clockscope_report::top::reading::{CallersOf, Reading};
-use clockscope_report::top::screen::Heading;
+use clockscope_report::top::screen::Screen;
 use clockscope_sys::terminal::{self, SetAside};
 use clockscope_sys::{ending, signals};
 use clockscope_syscalls::filter::Filter;
 use clockscope_trace::counter::Counter;
-use clockscope_trace::sampling::live::Live;
 use clockscope_tracee::observers::{Watcher, Wish};
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
@@ -71,20 +67,15 @@ pub(crate) struct Top<'a> {
     counter: &'a Counter,
     filter: &'a Filter,
     session: &'a Session,
-    callers: Option<Live>,
-    containers: Lookup,
     start: Instant,
     /// When the next reading is due.
     due: Instant,
-    /// The row whose callers were passed on last.
-    asked: Option<Called>,
     /// A failure to write; nothing more is written then.
     closed: bool,
 }
 
 impl<'a> Top<'a> {
-    /// Begins to show. `program` is what stands in the first line; `callers` who knows them, or why
-    /// nobody does.
+    /// Begins to show. `program` is what stands in the first line.
     ///
     /// # Errors
     ///
@@ -95,15 +86,10 @@ impl<'a> Top<'a> {
         counter: &'a Counter,
         filter: &'a Filter,
         session: &'a Session,
-        callers: Result<Live, String>,
     ) -> io::Result<Self> {
-        let (callers, no_callers) = match callers {
-            Ok(callers) => (Some(callers), String::new()),
-            Err(why) => (None, why),
-        };
-        let heading = Heading { program, no_callers, is_ascii: !terminal::has_utf_8() };
+        let screen = Screen::new(program, !terminal::has_utf_8());
         let output = match stage {
-            Stage::Screen(_) => Output::Screen(Display::start(heading)?),
+            Stage::Screen(_) => Output::Screen(Display::start(screen)?),
             Stage::Lines => Output::Lines(PlainLines::default()),
         };
         let start = Instant::now();
@@ -114,10 +100,7 @@ impl<'a> Top<'a> {
             counter,
             filter,
             session,
-            callers,
-            containers: Lookup::here(),
             start,
-            asked: None,
             closed: false,
         })
     }
@@ -132,17 +115,8 @@ impl<'a> Top<'a> {
 
     fn read(&mut self, processes: &Processes) {
         let Ok((tallies, cost)) = self.counter.read() else { return };
-        let shows_processes =
-            matches!(&self.output, Output::Screen(display) if display.shows_processes());
-        let counted =
-            readings::Counted { processes, tallies: &tallies, cost: &cost, shows_processes };
-        let mut reading = readings::of(&counted, self.session, self.filter, &mut self.containers);
+        let mut reading = readings::of(processes, &tallies, &cost, self.session, self.filter);
         reading.at = self.start.elapsed();
-        self.show(reading);
-        self.asked = None;
-    }
-
-    fn show(&mut self, reading: Reading) {
         match &mut self.output {
             Output::Screen(display) => display.show(reading),
             Output::Lines(plain) if !self.closed => {
@@ -151,18 +125,6 @@ impl<'a> Top<'a> {
                 self.closed = streams::print_line(&line).is_err();
             }
             Output::Lines(_) => {}
-        }
-    }
-
-    /// Passes the callers of the selected row on, when another one was selected and with each
-    /// reading.
-    fn show_callers(&mut self) {
-        let Output::Screen(display) = &mut self.output else { return };
-        let (Some(callers), Some(key)) = (&self.callers, display.selected()) else { return };
-        if self.asked != Some(key) {
-            self.asked = Some(key);
-            let callers = callers.callers_of(key);
-            display.show_callers(CallersOf { key: Some(key), callers });
         }
     }
 }
@@ -183,7 +145,6 @@ impl Watcher for Top<'_> {
             self.read(processes);
             self.due = (self.due + REFRESH).max(now);
         }
-        self.show_callers();
         match &self.output {
             Output::Screen(display) if display.wants_to_leave() => Wish::Leave,
             Output::Screen(_) | Output::Lines(_) => Wish::GoOn,

@@ -4,44 +4,24 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vdso_image::layout::COUNTERS;
 
-use super::super::groups;
-use clockscope_containers::files::Lookup;
 use clockscope_model::callers::Called;
 use clockscope_model::reads;
 use clockscope_model::trace::{SyscallRow, VdsoRow};
-use clockscope_report::top::reading::{ProcessRow, Reading, Row};
-use clockscope_sys::access;
+use clockscope_report::top::reading::{Reading, Row};
 use clockscope_syscalls::filter::Filter;
 use clockscope_syscalls::{ProbeCost, SyscallTally};
 use clockscope_trace::summary::{self, TickTime};
-use clockscope_tracee::attach;
-use clockscope_tracee::counts::Calls;
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
 
-/// More processes than a screen has lines.
-const PROCESSES_MAX: usize = 200;
-
-/// What was counted until now.
-pub(super) struct Counted<'a> {
-    /// By the image.
-    pub(super) processes: &'a Processes,
-    /// By the kernel, or at stops.
-    pub(super) tallies: &'a [SyscallTally],
-    /// What that costs.
-    pub(super) cost: &'a ProbeCost,
-    /// Whether anybody looks at the processes: asking for them takes time while programs may wait.
-    pub(super) shows_processes: bool,
-}
-
 /// The rows that `filter` picks.
 pub(super) fn of(
-    counted: &Counted<'_>,
+    processes: &Processes,
+    tallies: &[SyscallTally],
+    cost: &ProbeCost,
     session: &Session,
     filter: &Filter,
-    containers: &mut Lookup,
 ) -> Reading {
-    let processes = counted.processes;
     let (calls, timings) = (processes.snapshot(), processes.timings_so_far());
     let time = TickTime::of(session, &timings);
     let mut rows = Vec::new();
@@ -51,50 +31,11 @@ pub(super) fn of(
         let row = summary::vdso_rows(&alone, Some(&timings), &time).pop();
         rows.extend(row.and_then(|row| vdso(counter, &row)));
     }
-    let by_call = summary::syscall_rows(counted.tallies, counted.cost, false);
+    let by_call = summary::syscall_rows(tallies, cost, false);
     rows.extend(by_call.iter().map(syscall));
     rows.retain(|row| filter.matches(function(&row.name)));
     let alive = processes.all().iter().filter(|process| process.alive).count();
-    Reading {
-        at: Duration::ZERO,
-        processes: alive as u64,
-        rows,
-        by_process: if counted.shows_processes {
-            by_process(processes, &time, filter, containers)
-        } else {
-            Vec::new()
-        },
-    }
-}
-
-/// The living processes that read clocks most.
-fn by_process(
-    processes: &Processes,
-    time: &TickTime,
-    filter: &Filter,
-    containers: &mut Lookup,
-) -> Vec<ProcessRow> {
-    let reads_clocks = |row: &VdsoRow| {
-        reads::source(&row.function, row.clock.as_deref()).is_some()
-            && filter.matches(&row.function)
-    };
-    let clock_reads = |calls: &Calls| -> u64 {
-        let rows = summary::vdso_rows(calls, None, time);
-        rows.iter().filter(|row| reads_clocks(row)).map(|row| row.calls).sum()
-    };
-    let living = processes.all().iter().enumerate().filter(|(_, process)| process.alive);
-    let mut all: Vec<(u64, i32)> = living
-        .map(|(index, process)| (clock_reads(&processes.calls_so_far(index)), process.pid))
-        .collect();
-    all.sort_by(|a, b| b.cmp(a));
-    let row = |(clock_reads, pid)| ProcessRow {
-        pid,
-        title: attach::title(pid).to_string(),
-        container: groups::place_of(pid, containers).container_name(),
-        clock_reads,
-        cpu: access::cpu_time(pid),
-    };
-    all.into_iter().take(PROCESSES_MAX).map(row).collect()
+    Reading { at: Duration::ZERO, processes: alive as u64, rows }
 }
 
 /// A row of the vDSO.
