@@ -1,4 +1,4 @@
-//! How wrong each clock is, as data. This is the JSON schema (`"schema": 1`): fields are added,
+//! How wrong each clock is, as data. This is the JSON schema (`"schema": 2`): fields are added,
 //! never renamed; units are in the names; see docs/wrongness.md.
 
 use serde::{Deserialize, Serialize};
@@ -7,12 +7,12 @@ use crate::trace::null_is_no_number;
 use clock_doctor::state::HostState;
 
 /// Version of the schema.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The result of one `clockscope wrongness`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WrongnessReport {
-    /// Version of this schema: 1.
+    /// Version of this schema: 2.
     pub schema: u32,
     /// The machine.
     pub host: HostState,
@@ -33,9 +33,6 @@ pub struct WrongnessReport {
     pub steps: Steps,
     /// Times in which this CPU did not run us.
     pub gaps: Option<Gaps>,
-    /// Allan family, with `--stability`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stability: Vec<StabilityRow>,
     /// What the kernel says of its own synchronisation (`adjtimex`).
     pub discipline: Option<Discipline>,
     /// What is wrong, in words; empty if nothing is.
@@ -233,24 +230,6 @@ pub struct Gaps {
     pub foreign: Option<u64>,
     /// Distribution of their lengths.
     pub lengths: Distribution,
-}
-
-/// Stability at one averaging time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct StabilityRow {
-    /// Averaging time in seconds.
-    #[serde(deserialize_with = "null_is_no_number")]
-    pub tau_s: f64,
-    /// Allan deviation.
-    pub adev: Option<f64>,
-    /// Overlapping Allan deviation.
-    pub oadev: Option<f64>,
-    /// Modified Allan deviation.
-    pub mdev: Option<f64>,
-    /// Time deviation in seconds.
-    pub tdev_s: Option<f64>,
-    /// Maximum time interval error in seconds.
-    pub mtie_s: Option<f64>,
 }
 
 /// `adjtimex`, read only.

@@ -38,8 +38,8 @@ impl Kind {
     /// The schema of its reports that this version understands.
     pub fn schema(self) -> u64 {
         match self {
-            Self::Bench | Self::Survey => 2,
-            Self::Trace | Self::Compare | Self::Wrongness => 1,
+            Self::Bench | Self::Survey | Self::Wrongness => 2,
+            Self::Trace | Self::Compare => 1,
         }
     }
 }

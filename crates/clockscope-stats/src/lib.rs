@@ -1,6 +1,5 @@
 //! Statistics: pure functions over numbers.
 
-pub mod allan;
 pub mod distribution;
 pub mod gate;
 pub mod gated;

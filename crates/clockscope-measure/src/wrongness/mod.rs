@@ -11,7 +11,6 @@ pub mod rate;
 pub mod report;
 pub mod sandwich;
 pub mod source;
-pub mod stability;
 pub mod staleness;
 pub mod warp;
 pub mod watch;
@@ -96,8 +95,6 @@ pub struct Measured {
     pub watched: Option<watch::Watched>,
     /// Times in which the thread did not run.
     pub gaps: Option<gaps::Gaps>,
-    /// Phases of `CLOCK_MONOTONIC` against the counter.
-    pub phases: Option<stability::Phases>,
     /// The kernel's clock discipline at the start and at the end.
     pub discipline: Option<(Timex, Timex)>,
     /// What was not measured, and why.
@@ -113,8 +110,6 @@ const RATES: [(&str, &str); 4] = [
 ];
 /// What is declined if pinning is forbidden.
 const ONE_CPU: &str = "one CPU";
-/// Spacing of the phases.
-const SPACING: Duration = Duration::from_millis(1);
 
 /// Measures everything that the plan wants; `tell` hears what is being done.
 pub fn measure(
@@ -174,7 +169,6 @@ impl<'a> Run<'a> {
         self.warps(&cpus, &budget);
         self.offsets(&cpus, &budget);
         self.gaps(&budget);
-        self.phases(&budget);
         let end = self.anchors();
         self.rates(&anchors, &middle, &end);
         self.found.discipline = discipline.zip((self.machine.discipline)());
@@ -217,7 +211,6 @@ impl<'a> Run<'a> {
             warps: count(self.compared().len() * cpu_pairs),
             offsets: count(self.offset_source().map_or(0, |_| cpu_pairs)),
             gaps: !self.plan.is_choice,
-            stability: self.plan.stability,
         }
     }
 
@@ -327,21 +320,6 @@ impl<'a> Run<'a> {
         let ratio = ratio_now(raw, counter);
         let cpu = affinity::current();
         self.found.gaps = Some(gaps::measure(counter, 1.0 / ratio, cpu, budget.gaps));
-    }
-
-    fn phases(&mut self, budget: &Budget) {
-        if !self.plan.stability {
-            return;
-        }
-        (self.tell)("stability");
-        let (Some(clock), Some(counter)) =
-            (self.machine.source("CLOCK_MONOTONIC"), self.machine.source(ORDERED))
-        else {
-            return self.decline("stability", "CLOCK_MONOTONIC or the counter is missing");
-        };
-        let ratio = ratio_now(clock, counter);
-        let phases = stability::measure(clock, counter, ratio, SPACING, budget.stability);
-        self.found.phases = Some(phases);
     }
 
     /// The pairs of clocks to rate: those of the plan that have a reference, and one counter.

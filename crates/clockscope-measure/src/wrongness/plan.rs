@@ -11,8 +11,6 @@ pub struct WrongnessPlan {
     pub is_choice: bool,
     /// The time for all tests together.
     pub time: Duration,
-    /// Take phases for the Allan family.
-    pub stability: bool,
 }
 
 /// How many things each test has to do, which decides its share.
@@ -30,8 +28,6 @@ pub struct PlannedWork {
     pub offsets: u32,
     /// Gaps are looked for.
     pub gaps: bool,
-    /// Phases are taken for the Allan family.
-    pub stability: bool,
 }
 
 /// Time for one piece of each test.
@@ -51,8 +47,6 @@ pub(crate) struct Budget {
     pub offset: Duration,
     /// The search for gaps.
     pub gaps: Duration,
-    /// The phases for the Allan family.
-    pub stability: Duration,
 }
 
 /// No piece is shorter, or it would see nothing.
@@ -69,8 +63,7 @@ impl Budget {
         let warp = share(work.warps > 0, 4);
         let offset = share(work.offsets > 0, 1);
         let gaps = share(work.gaps, 2);
-        let stability = share(work.stability, 10);
-        let all = (order + sandwich + busy + idle + warp + offset + gaps + stability).max(1);
+        let all = (order + sandwich + busy + idle + warp + offset + gaps).max(1);
         let piece = |weight: u32, pieces: u32| {
             let part = time * weight / all / pieces.max(1);
             if weight == 0 { Duration::ZERO } else { part.max(PIECE_MIN) }
@@ -83,7 +76,6 @@ impl Budget {
             warp: piece(warp, work.warps),
             offset: piece(offset, work.offsets),
             gaps: piece(gaps, 1),
-            stability: piece(stability, 1),
         }
     }
 }
@@ -94,15 +86,8 @@ mod tests {
 
     #[test]
     fn all_pieces_together_take_the_time() {
-        let work = PlannedWork {
-            routes: 30,
-            sandwiches: 27,
-            coarse: 2,
-            warps: 5,
-            offsets: 1,
-            gaps: true,
-            stability: true,
-        };
+        let work =
+            PlannedWork { routes: 30, sandwiches: 27, coarse: 2, warps: 5, offsets: 1, gaps: true };
         let budget = Budget::split(Duration::from_secs(10), &work);
         let all = budget.order * 30
             + budget.sandwich * 27
@@ -110,8 +95,7 @@ mod tests {
             + budget.idle
             + budget.warp * 5
             + budget.offset
-            + budget.gaps
-            + budget.stability;
+            + budget.gaps;
         assert!(all.abs_diff(Duration::from_secs(10)) < Duration::from_millis(1), "{all:?}");
     }
 

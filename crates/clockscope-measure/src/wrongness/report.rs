@@ -3,14 +3,13 @@
 use crate::wrongness::machine::MachineClocks;
 use crate::wrongness::offset::Offset;
 use crate::wrongness::source::Unit;
-use crate::wrongness::stability::Phases;
 use crate::wrongness::warp::Warp;
 use crate::wrongness::{Clock, Compared, Measured, Rated, gaps, is_unordered, staleness};
 use clockscope_model::wrongness::{
-    ClockRow, Discipline, Distribution, Gaps, OffsetRow, RateRow, Resolution, SCHEMA, StabilityRow,
-    Staleness, Steps, WarpRow, WrongnessReport,
+    ClockRow, Discipline, Distribution, Gaps, OffsetRow, RateRow, Resolution, SCHEMA, Staleness,
+    Steps, WarpRow, WrongnessReport,
 };
-use clockscope_stats::{allan, distribution};
+use clockscope_stats::distribution;
 use clockscope_sys::timex::Timex;
 
 /// The report without a verdict; the host is left for the caller.
@@ -27,7 +26,6 @@ pub fn report(measured: &Measured, machine: &MachineClocks) -> WrongnessReport {
         rates: rates.map(|r| rate(r, discipline.as_ref(), machine.nominal_hz)).collect(),
         steps: steps(measured),
         gaps: measured.gaps.as_ref().map(|gaps| gap_row(gaps, measured.cpu)),
-        stability: measured.phases.as_ref().map(stability).unwrap_or_default(),
         discipline,
         declines: declines(measured),
         ..WrongnessReport::default()
@@ -42,10 +40,6 @@ fn declines(measured: &Measured) -> Vec<(String, String)> {
     let watch = measured.watched.as_ref().and_then(|watched| watched.decline.clone());
     let watch = watch.map(|why| ("the moment of a step".to_owned(), why));
     let mut declines = measured.declines.clone();
-    if let Some(phases) = measured.phases.as_ref().filter(|phases| phases.phases_s.len() < 3) {
-        let why = format!("only {} phases could be taken", phases.phases_s.len());
-        declines.push(("stability".to_owned(), why));
-    }
     declines.extend(watch);
     declines
 }
@@ -191,20 +185,4 @@ fn gap_row(gaps: &gaps::Gaps, cpu: u32) -> Gaps {
         foreign: gaps.foreign,
         lengths: distribution_row(&gaps.lengths),
     }
-}
-
-/// Averaging times of 1, 2 and 5 times the powers of ten, up to a quarter of the phases.
-fn stability(phases: &Phases) -> Vec<StabilityRow> {
-    let x = &phases.phases_s;
-    let powers = (0..12).map(|power| 10_usize.pow(power));
-    let factors = powers.flat_map(|power| [1, 2, 5].map(|digit| digit * power));
-    let row = |m: usize| StabilityRow {
-        tau_s: m as f64 * phases.spacing_s,
-        adev: allan::adev(x, phases.spacing_s, m),
-        oadev: allan::oadev(x, phases.spacing_s, m),
-        mdev: allan::mdev(x, phases.spacing_s, m),
-        tdev_s: allan::tdev(x, phases.spacing_s, m),
-        mtie_s: allan::mtie(x, m),
-    };
-    factors.take_while(|m| *m <= x.len() / 4).map(row).collect()
 }

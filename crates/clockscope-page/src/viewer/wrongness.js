@@ -11,7 +11,7 @@ const pair = cpus => cpus.join(' and ');
 const getres = clock => clock.resolution ? clock.resolution.getres_ns : null;
 
 function wrongnessPage(report) {
-  const { clocks, stability = [] } = report;
+  const { clocks } = report;
   const sentences = clocks.map(clock => clock.sentence).filter(Boolean);
   return [
     wrongnessVerdict(report),
@@ -24,7 +24,6 @@ function wrongnessPage(report) {
     (report.rates.length > 0 || report.discipline) && rates(report),
     steps(report.steps),
     report.gaps && gaps(report.gaps),
-    stability.length > 0 && allan(stability),
     report.declines.length > 0 && section('Not measured',
       table('What was not measured, and why', ['what', 'why'], report.declines)),
     hostFacts(report.host),
@@ -33,7 +32,7 @@ function wrongnessPage(report) {
       'one by the vDSO and one by system call, which must not go back. Staleness: a read between two of the precise ' +
       'clock, kept if those are close together; once without pause (busy) and once at random moments with sleeps ' +
       'between them (idle). Warp and offset: two threads on two CPUs that hand a reading to each other. No clock was set.'),
-    ...again(`clockscope wrongness${stability.length ? ' --stability' : ''} --format html -o wrongness.html`)),
+    ...again('clockscope wrongness --format html -o wrongness.html')),
   ];
 }
 
@@ -322,7 +321,7 @@ function steps({ watched_ms: watchedMs, notices, steps_ns: all }) {
     table('Steps seen', ['step', 'by'], all.map((ns, index) => [cell(index + 1, String), cell(ns, value => signed(nanos, value))])));
 }
 
-// ---- Gaps and stability ----
+// ---- Gaps ----
 
 function gaps(all) {
   const { cpu, threshold_ns: threshold, count: number, lengths, foreign } = all;
@@ -343,40 +342,4 @@ function gaps(all) {
       x: { name: 'length of the gap', text: nanos, wish: 'log' }, y: { name: 'gaps', text: digits, wish: 'log' },
       series: [{ name: '', colour: 'blue', shape: 'area', points }], markers: [[threshold, `threshold: ${nanos(threshold)}`]],
     })));
-}
-
-function allan(all) {
-  const series = (name, colour, key) => ({
-    name, colour, shape: 'dotted',
-    points: all.filter(row => row.tau_s > 0 && row[key] > 0).map(row => [row.tau_s, row[key]]),
-  });
-  const number = value => cell(value, it => it.toExponential(3).replace('e+', 'e'));
-  const body = all.map(row => [
-    cell(row.tau_s, seconds), number(row.adev), number(row.oadev), number(row.mdev), cell(row.tdev_s, seconds),
-    cell(row.mtie_s, seconds),
-  ]);
-  return section('Stability',
-    figure(slope(all),
-      'CLOCK_MONOTONIC against the counter. A slope of -1 is the noise of reading; -1/2 is white noise of the rate; a rise is drift.',
-      curves({
-        title: 'Allan deviation against averaging time',
-        x: { name: 'averaging time', text: seconds, wish: 'log' }, y: { name: 'deviation of the rate', text: digits, wish: 'log' },
-        series: [series('Allan', 'orange', 'adev'), series('overlapping Allan', 'blue', 'oadev'),
-          series('modified Allan', 'vermillion', 'mdev')],
-      })),
-    table('Deviations by averaging time', ['averaging time', 'ADEV', 'OADEV', 'MDEV', 'TDEV', 'MTIE'], body));
-}
-
-// How the overlapping deviation goes from the shortest to the longest averaging time.
-function slope(all) {
-  const points = all.filter(row => row.tau_s > 0 && row.oadev > 0).sort((a, b) => a.tau_s - b.tau_s);
-  if (points.length === 0) return 'No deviation could be computed.';
-  const [first, last] = [points[0], points.at(-1)];
-  const at = row => `${row.oadev.toExponential(1)} at ${seconds(row.tau_s)}`;
-  if (first.tau_s >= last.tau_s) return `The overlapping Allan deviation is ${at(first)}.`;
-  const steep = Math.log10(last.oadev / first.oadev) / Math.log10(last.tau_s / first.tau_s);
-  const meaning = steep < -0.8 ? 'only the noise of reading the clock is left in it' :
-    steep < -0.3 ? 'white noise of the rate' :
-      steep < 0.3 ? 'a floor: longer averaging does not help' : 'the rate drifts';
-  return `The overlapping Allan deviation goes from ${at(first)} to ${at(last)}, a slope of ${digits(steep)}: ${meaning}.`;
 }

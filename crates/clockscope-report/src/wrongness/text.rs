@@ -119,7 +119,6 @@ fn remarks(report: &WrongnessReport) -> String {
     if let Some(discipline) = &report.discipline {
         text.push_str(&wrapped("kernel   ", &of_discipline(discipline)));
     }
-    text.push_str(&stability(report));
     for (what, why) in &report.declines {
         text.push_str(&wrapped(&format!("not measured: {what}, "), &format!("because {why}")));
     }
@@ -150,40 +149,6 @@ fn of_discipline(discipline: &Discipline) -> String {
         "unsynchronised: REALTIME may be off"
     };
     format!("{state}; maxerror {max}, esterror {estimate}")
-}
-
-fn stability(report: &WrongnessReport) -> String {
-    if report.stability.is_empty() {
-        return String::new();
-    }
-    let mut text = format!(
-        "\nMONOTONIC against the counter\n{:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
-        "tau", "ADEV", "OADEV", "MDEV", "TDEV", "MTIE"
-    );
-    for row in &report.stability {
-        let tau = units::picos(to_picos(row.tau_s));
-        let deviation =
-            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2e}"));
-        let time = |value: Option<f64>| {
-            value.map_or("-".to_owned(), |value| units::picos(to_picos(value)))
-        };
-        let cells = [deviation(row.adev), deviation(row.oadev), deviation(row.mdev)];
-        text.push_str(&format!(
-            "{tau:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
-            cells[0],
-            cells[1],
-            cells[2],
-            time(row.tdev_s),
-            time(row.mtie_s)
-        ));
-    }
-    text
-}
-
-fn to_picos(seconds: f64) -> u64 {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-    let picos = (seconds * 1e12).round() as u64;
-    picos
 }
 
 /// Breaks at spaces; further lines are indented as far as the label is wide, at most 9.

@@ -139,8 +139,6 @@ pub struct CompareArgs {
   clockscope wrongness realtime_coarse tai  only these
   clockscope wrongness --histogram monotonic_coarse
                                             how old its answers are
-  clockscope wrongness --time 60 --stability --format json
-                                            with the Allan deviations
 
 Exit status:
   0    no fault was found
@@ -156,9 +154,6 @@ pub struct WrongnessArgs {
     /// Draw the distribution of this clock's staleness and steps
     #[arg(long, value_name = "CLOCK")]
     pub histogram: Option<String>,
-    /// Add the Allan family of deviations of MONOTONIC against the counter
-    #[arg(long)]
-    pub stability: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,

@@ -27,7 +27,7 @@ fn report(machine: &MachineClocks, names: &[&'static str]) -> WrongnessReport {
     let is_choice = !names.is_empty();
     let names = if is_choice { names.to_vec() } else { machine.default_names() };
     let time = Duration::from_secs(1);
-    let plan = WrongnessPlan { names, is_choice, time, stability: false };
+    let plan = WrongnessPlan { names, is_choice, time };
     let mut report = report::report(&measure(machine, &plan, &|_| {}), machine);
     verdict::judge(&mut report);
     report

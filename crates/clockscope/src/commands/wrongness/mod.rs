@@ -112,7 +112,7 @@ fn plan(args: &WrongnessArgs, machine: &MachineClocks) -> Result<(WrongnessPlan,
     };
     names.extend(drawn.filter(|name| !names.contains(name)));
     let time = Duration::from_secs_f64(args.time);
-    let plan = WrongnessPlan { names, is_choice, time, stability: args.stability };
+    let plan = WrongnessPlan { names, is_choice, time };
     Ok((plan, drawn.map(str::to_owned)))
 }
 
