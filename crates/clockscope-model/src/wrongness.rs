@@ -31,8 +31,6 @@ pub struct WrongnessReport {
     pub rates: Vec<RateRow>,
     /// Steps of `CLOCK_REALTIME` while it was watched.
     pub steps: Steps,
-    /// Times in which this CPU did not run us.
-    pub gaps: Option<Gaps>,
     /// What the kernel says of its own synchronisation (`adjtimex`).
     pub discipline: Option<Discipline>,
     /// What is wrong, in words; empty if nothing is.
@@ -211,25 +209,6 @@ pub struct Steps {
     pub notices: u64,
     /// Changes of `CLOCK_REALTIME - CLOCK_MONOTONIC` that are more than the bracket, in nanoseconds.
     pub steps_ns: Vec<i64>,
-}
-
-/// Gaps of a tight loop.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Gaps {
-    /// CPU.
-    pub cpu: u32,
-    /// What counts as a gap, in nanoseconds.
-    pub threshold_ns: u64,
-    /// Gaps.
-    pub count: u64,
-    /// Their share (0 to 1) of the time.
-    #[serde(deserialize_with = "null_is_no_number")]
-    pub share: f64,
-    /// Of them, those without an interrupt or context switch of this kernel: the hypervisor's or
-    /// the hardware's.
-    pub foreign: Option<u64>,
-    /// Distribution of their lengths.
-    pub lengths: Distribution,
 }
 
 /// `adjtimex`, read only.

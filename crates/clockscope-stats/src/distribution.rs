@@ -63,11 +63,6 @@ impl Distribution {
         self.sum as f64 / self.count().max(1) as f64
     }
 
-    /// Sum of all values.
-    pub fn sum(&self) -> u128 {
-        self.sum
-    }
-
     /// The value that `percent` (0 to 100) of the values do not exceed, to three digits.
     pub fn percentile(&self, percent: f64) -> u64 {
         self.histogram.value_at_percentile(percent).clamp(self.min(), self.max)

@@ -1,7 +1,6 @@
 //! How wrong each clock is: the tests, each on sources that can be replaced, and the run of all.
 
 pub mod bracket;
-pub mod gaps;
 pub mod machine;
 pub mod offset;
 pub mod order;
@@ -93,8 +92,6 @@ pub struct Measured {
     pub rates: Vec<Rated>,
     /// Steps of `CLOCK_REALTIME`.
     pub watched: Option<watch::Watched>,
-    /// Times in which the thread did not run.
-    pub gaps: Option<gaps::Gaps>,
     /// The kernel's clock discipline at the start and at the end.
     pub discipline: Option<(Timex, Timex)>,
     /// What was not measured, and why.
@@ -168,7 +165,6 @@ impl<'a> Run<'a> {
         let middle = self.anchors();
         self.warps(&cpus, &budget);
         self.offsets(&cpus, &budget);
-        self.gaps(&budget);
         let end = self.anchors();
         self.rates(&anchors, &middle, &end);
         self.found.discipline = discipline.zip((self.machine.discipline)());
@@ -210,7 +206,6 @@ impl<'a> Run<'a> {
             coarse: count(self.subjects.iter().filter(|s| s.reference.is_some()).count()),
             warps: count(self.compared().len() * cpu_pairs),
             offsets: count(self.offset_source().map_or(0, |_| cpu_pairs)),
-            gaps: !self.plan.is_choice,
         }
     }
 
@@ -310,18 +305,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn gaps(&mut self, budget: &Budget) {
-        if self.plan.is_choice {
-            return;
-        }
-        (self.tell)("gaps");
-        let Some(raw) = self.machine.source("CLOCK_MONOTONIC_RAW") else { return };
-        let counter = self.machine.source(ORDERED).unwrap_or(raw);
-        let ratio = ratio_now(raw, counter);
-        let cpu = affinity::current();
-        self.found.gaps = Some(gaps::measure(counter, 1.0 / ratio, cpu, budget.gaps));
-    }
-
     /// The pairs of clocks to rate: those of the plan that have a reference, and one counter.
     fn rated(&self) -> Vec<(&'a Subject, &'static str)> {
         let is_chosen = |name: &str| self.plan.names.contains(&name);
@@ -360,13 +343,6 @@ impl<'a> Run<'a> {
             self.found.rates.push(Rated { clock, reference, unit, rate, first_half, end });
         }
     }
-}
-
-/// The rate of a counter against a clock at this moment, good to a few parts in a million.
-fn ratio_now(clock: &dyn source::Readable, counter: &dyn source::Readable) -> f64 {
-    let first = rate::anchor(clock, counter);
-    thread::sleep(Duration::from_millis(20));
-    rate::between(first, rate::anchor(clock, counter), 1).map_or(1.0, |rate| rate.ratio)
 }
 
 /// Indexes of the outer and inner route of each sandwich: every route inside the system call, and the

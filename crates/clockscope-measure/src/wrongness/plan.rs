@@ -26,8 +26,6 @@ pub struct PlannedWork {
     pub warps: u32,
     /// Pairs of CPUs whose offset is measured.
     pub offsets: u32,
-    /// Gaps are looked for.
-    pub gaps: bool,
 }
 
 /// Time for one piece of each test.
@@ -45,8 +43,6 @@ pub(crate) struct Budget {
     pub warp: Duration,
     /// One pair of CPUs.
     pub offset: Duration,
-    /// The search for gaps.
-    pub gaps: Duration,
 }
 
 /// No piece is shorter, or it would see nothing.
@@ -62,8 +58,7 @@ impl Budget {
         let idle = share(work.coarse > 0, 4);
         let warp = share(work.warps > 0, 4);
         let offset = share(work.offsets > 0, 1);
-        let gaps = share(work.gaps, 2);
-        let all = (order + sandwich + busy + idle + warp + offset + gaps).max(1);
+        let all = (order + sandwich + busy + idle + warp + offset).max(1);
         let piece = |weight: u32, pieces: u32| {
             let part = time * weight / all / pieces.max(1);
             if weight == 0 { Duration::ZERO } else { part.max(PIECE_MIN) }
@@ -75,7 +70,6 @@ impl Budget {
             idle: piece(idle, 1),
             warp: piece(warp, work.warps),
             offset: piece(offset, work.offsets),
-            gaps: piece(gaps, 1),
         }
     }
 }
@@ -86,16 +80,14 @@ mod tests {
 
     #[test]
     fn all_pieces_together_take_the_time() {
-        let work =
-            PlannedWork { routes: 30, sandwiches: 27, coarse: 2, warps: 5, offsets: 1, gaps: true };
+        let work = PlannedWork { routes: 30, sandwiches: 27, coarse: 2, warps: 5, offsets: 1 };
         let budget = Budget::split(Duration::from_secs(10), &work);
         let all = budget.order * 30
             + budget.sandwich * 27
             + budget.busy * 2
             + budget.idle
             + budget.warp * 5
-            + budget.offset
-            + budget.gaps;
+            + budget.offset;
         assert!(all.abs_diff(Duration::from_secs(10)) < Duration::from_millis(1), "{all:?}");
     }
 

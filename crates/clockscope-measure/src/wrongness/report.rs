@@ -4,10 +4,10 @@ use crate::wrongness::machine::MachineClocks;
 use crate::wrongness::offset::Offset;
 use crate::wrongness::source::Unit;
 use crate::wrongness::warp::Warp;
-use crate::wrongness::{Clock, Compared, Measured, Rated, gaps, is_unordered, staleness};
+use crate::wrongness::{Clock, Compared, Measured, Rated, is_unordered, staleness};
 use clockscope_model::wrongness::{
-    ClockRow, Discipline, Distribution, Gaps, OffsetRow, RateRow, Resolution, SCHEMA, Staleness,
-    Steps, WarpRow, WrongnessReport,
+    ClockRow, Discipline, Distribution, OffsetRow, RateRow, Resolution, SCHEMA, Staleness, Steps,
+    WarpRow, WrongnessReport,
 };
 use clockscope_stats::distribution;
 use clockscope_sys::timex::Timex;
@@ -25,7 +25,6 @@ pub fn report(measured: &Measured, machine: &MachineClocks) -> WrongnessReport {
         offsets: measured.offsets.iter().map(offset).collect(),
         rates: rates.map(|r| rate(r, discipline.as_ref(), machine.nominal_hz)).collect(),
         steps: steps(measured),
-        gaps: measured.gaps.as_ref().map(|gaps| gap_row(gaps, measured.cpu)),
         discipline,
         declines: declines(measured),
         ..WrongnessReport::default()
@@ -173,16 +172,5 @@ fn steps(measured: &Measured) -> Steps {
         watched_ms: to_ms(watched.time),
         notices: watched.notices,
         steps_ns: watched.steps_ns.clone(),
-    }
-}
-
-fn gap_row(gaps: &gaps::Gaps, cpu: u32) -> Gaps {
-    Gaps {
-        cpu,
-        threshold_ns: gaps::THRESHOLD_NS,
-        count: gaps.lengths.count(),
-        share: gaps.lengths.sum() as f64 / gaps.looked_ns.max(1) as f64,
-        foreign: gaps.foreign,
-        lengths: distribution_row(&gaps.lengths),
     }
 }

@@ -23,7 +23,6 @@ function wrongnessPage(report) {
     report.offsets.length > 0 && offsets(report.offsets),
     (report.rates.length > 0 || report.discipline) && rates(report),
     steps(report.steps),
-    report.gaps && gaps(report.gaps),
     report.declines.length > 0 && section('Not measured',
       table('What was not measured, and why', ['what', 'why'], report.declines)),
     hostFacts(report.host),
@@ -50,16 +49,15 @@ function wrongnessVerdict({ faults, clocks }) {
 
 const total = buckets => sum(buckets, ([, many]) => many);
 
-// The outline of a histogram of bins of equal width from `low` to `high`, on a scale that `at` and
-// `value` turn values into and back.
-function outline(buckets, low, high, at, value) {
+// The outline of a histogram of bins of equal width from 0 to `high`.
+function outline(buckets, high) {
   const used = buckets.filter(([, many]) => many > 0).sort((a, b) => a[0] - b[0]);
   const bins = new Array(clamp(Math.floor(used.length / 2), 12, BINS_MAX)).fill(0);
-  const width = (high - low) / bins.length;
+  const width = high / bins.length;
   used.forEach(([from, many], index) => {
     const next = index + 1 < used.length ? used[index + 1][0] : Infinity;
     // A bucket goes to the next one, unless that is so far that there must be empty ones between.
-    const [a, b] = [at(from), at(from + Math.min(next - from, Math.floor(from / 16)))].map(place => (place - low) / width);
+    const [a, b] = [from, from + Math.min(next - from, Math.floor(from / 16))].map(place => place / width);
     if (a > bins.length) return;
     const last = clamp(Math.ceil(b) - 1, 0, bins.length - 1);
     for (let bin = clamp(Math.floor(a), 0, bins.length - 1); bin <= Math.max(last, Math.floor(a)) && bin < bins.length; bin += 1) {
@@ -67,7 +65,7 @@ function outline(buckets, low, high, at, value) {
       bins[bin] += many * clamp(part, 0, 1);
     }
   });
-  return bins.flatMap((many, bin) => [[value(low + bin * width), many], [value(low + (bin + 1) * width), many]]);
+  return bins.flatMap((many, bin) => [[bin * width, many], [(bin + 1) * width, many]]);
 }
 
 // The share of values at most as large as each bucket's lower bound, up to `end`.
@@ -124,14 +122,13 @@ function ageFigure(clock) {
   const beyond = sum([busy, idle], of => total(of.buckets.filter(([low]) => low > end)));
   const both = [['busy', 'blue', busy], ['idle', 'orange', idle]].filter(([, , of]) => of.count > 0 && of.buckets.length > 0);
   const series = (shape, points) => both.map(([name, colour, of]) => ({ name, colour, shape, points: points(of.buckets) }));
-  const plain = value => value;
   const axis = name => ({ name, text: value => percent(value * 100), wish: 'zero' });
   const x = { name: 'age of the answer', text: nanos, wish: 'zero' };
   const tail = worse(clock.staleness).p99_ns;
   const drawings = both.length === 0 ? [] : [
     curves({
       title: `Histogram of the age of ${clock.clock}`, height: 170, x, y: axis('share of the reads'),
-      series: series('area', buckets => outline(buckets, 0, end, plain, plain)
+      series: series('area', buckets => outline(buckets, end)
         .map(([age, many]) => [age, many / Math.max(total(buckets), 1)])),
       markers: isNumber(limit) ? [[limit, `clock_getres: ${nanos(limit)}`]] : [],
     }),
@@ -319,27 +316,4 @@ function steps({ watched_ms: watchedMs, notices, steps_ns: all }) {
     paragraph(`In ${watched} the kernel gave notice ${counted(notices, 'time', 'times')} that the clock was set; steps ` +
       `seen: ${count(all.length)}.`),
     table('Steps seen', ['step', 'by'], all.map((ns, index) => [cell(index + 1, String), cell(ns, value => signed(nanos, value))])));
-}
-
-// ---- Gaps ----
-
-function gaps(all) {
-  const { cpu, threshold_ns: threshold, count: number, lengths, foreign } = all;
-  if (number === 0) {
-    return section('Gaps', paragraph(`CPU ${cpu} ran the loop without a gap above ${nanos(threshold)}.`));
-  }
-  const least = lengths.buckets.reduce((low, [from]) => Math.min(low, from), lengths.max_ns);
-  const [low, high] = [Math.max(least, 1), Math.max(lengths.max_ns, 1)].map(Math.log10);
-  const points = outline(lengths.buckets, low, Math.max(high, low + 0.1), value => Math.log10(Math.max(value, 1)), at => 10 ** at);
-  const ofOthers = isNumber(foreign) ? `; ${share(foreign / Math.max(number, 1))} of them without an interrupt or switch ` +
-    'of this kernel, so the hypervisor\u2019s or the hardware\u2019s' : '';
-  return section('Gaps', figure(
-    `CPU ${cpu} was away from this program for ${share(all.share)} of the time: ${counted(number, 'gap', 'gaps')}, half of ` +
-      `them shorter than ${nanos(lengths.p50_ns)}, the longest ${nanos(lengths.max_ns)}${ofOthers}.`,
-    'A gap is a step of a tight loop of counter reads above the threshold: an interrupt, another program, or the hypervisor.',
-    curves({
-      title: `Histogram of the lengths of gaps on CPU ${cpu}`, height: 170,
-      x: { name: 'length of the gap', text: nanos, wish: 'log' }, y: { name: 'gaps', text: digits, wish: 'log' },
-      series: [{ name: '', colour: 'blue', shape: 'area', points }], markers: [[threshold, `threshold: ${nanos(threshold)}`]],
-    })));
 }

@@ -1,7 +1,7 @@
 //! What was found of each clock, in plain words.
 
 use clockscope_model::wrongness::{
-    ClockRow, Gaps, OffsetRow, RateRow, Staleness, WarpRow, WrongnessReport,
+    ClockRow, OffsetRow, RateRow, Staleness, WarpRow, WrongnessReport,
 };
 use clockscope_text::units;
 
@@ -133,25 +133,6 @@ pub(super) fn of_offsets(offsets: &[OffsetRow]) -> Option<String> {
         "{} of CPU {} - CPU {}: {} +/- {} {}, {word}{pairs}",
         worst.source, worst.cpus.1, worst.cpus.0, worst.offset, worst.error, worst.unit
     ))
-}
-
-/// `312 over 1 us, 1.2 % of the time, p50 5 us, max 4.1 ms, 12 foreign`
-pub(super) fn of_gaps(gaps: &Gaps) -> String {
-    if gaps.count == 0 {
-        return format!("none over {}", units::nanos(gaps.threshold_ns));
-    }
-    let foreign = match gaps.foreign {
-        None => String::new(),
-        Some(foreign) => format!(", {} foreign", units::count(foreign)),
-    };
-    format!(
-        "{} over {}, {} of the time, p50 {}, max {}{foreign}",
-        units::count(gaps.count),
-        units::nanos(gaps.threshold_ns),
-        units::share(gaps.share),
-        units::nanos(gaps.lengths.p50_ns),
-        units::nanos(gaps.lengths.max_ns),
-    )
 }
 
 /// A clock's name without `CLOCK_`.

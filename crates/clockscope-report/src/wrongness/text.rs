@@ -113,9 +113,6 @@ fn remarks(report: &WrongnessReport) -> String {
         text.push_str(&wrapped("offset   ", &offset));
     }
     text.push_str(&wrapped("steps    ", &of_steps(&report.steps)));
-    if let Some(gaps) = &report.gaps {
-        text.push_str(&wrapped("gaps     ", &sentences::of_gaps(gaps)));
-    }
     if let Some(discipline) = &report.discipline {
         text.push_str(&wrapped("kernel   ", &of_discipline(discipline)));
     }

@@ -92,7 +92,7 @@ fn the_page_of_compare_is_readable() {
 
 #[test]
 fn the_page_of_wrongness_is_readable() {
-    assert_readable("wrongness", &page_of("wrongness.json"), 7);
+    assert_readable("wrongness", &page_of("wrongness.json"), 6);
 }
 
 #[test]

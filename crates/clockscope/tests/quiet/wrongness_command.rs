@@ -78,7 +78,6 @@ fn only_the_clocks_that_are_named_are_looked_at() {
     let report = json(&["tai", "CLOCK_MONOTONIC", "tai"]);
     let names: Vec<_> = report["clocks"].as_array().unwrap().iter().map(|c| &c["clock"]).collect();
     assert_eq!(names, ["CLOCK_TAI", "CLOCK_MONOTONIC"]);
-    assert!(report["gaps"].is_null());
 }
 
 #[test]
