@@ -29,8 +29,6 @@ pub struct WrongnessReport {
     pub offsets: Vec<OffsetRow>,
     /// Rate and offset between pairs of clocks.
     pub rates: Vec<RateRow>,
-    /// Steps of `CLOCK_REALTIME` while it was watched.
-    pub steps: Steps,
     /// What the kernel says of its own synchronisation (`adjtimex`).
     pub discipline: Option<Discipline>,
     /// What is wrong, in words; empty if nothing is.
@@ -198,17 +196,6 @@ pub struct RateRow {
     /// For a counter: its rate in hertz.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hz: Option<f64>,
-}
-
-/// Steps of `CLOCK_REALTIME`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Steps {
-    /// How long it was watched, in milliseconds.
-    pub watched_ms: u64,
-    /// Times the kernel gave notice that the clock was set (`TFD_TIMER_CANCEL_ON_SET`).
-    pub notices: u64,
-    /// Changes of `CLOCK_REALTIME - CLOCK_MONOTONIC` that are more than the bracket, in nanoseconds.
-    pub steps_ns: Vec<i64>,
 }
 
 /// `adjtimex`, read only.

@@ -5,7 +5,6 @@ pub mod gate;
 pub mod gated;
 pub mod histogram;
 pub mod holm;
-pub mod jumps;
 pub mod launches;
 pub mod median;
 pub mod ministat;

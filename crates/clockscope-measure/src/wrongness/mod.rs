@@ -12,9 +12,7 @@ pub mod sandwich;
 pub mod source;
 pub mod staleness;
 pub mod warp;
-pub mod watch;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -90,8 +88,6 @@ pub struct Measured {
     pub offsets: Vec<Compared<offset::Offset>>,
     /// Rates of clocks against one another.
     pub rates: Vec<Rated>,
-    /// Steps of `CLOCK_REALTIME`.
-    pub watched: Option<watch::Watched>,
     /// The kernel's clock discipline at the start and at the end.
     pub discipline: Option<(Timex, Timex)>,
     /// What was not measured, and why.
@@ -114,21 +110,11 @@ pub fn measure(
     plan: &WrongnessPlan,
     tell: &(dyn Fn(&str) + Sync),
 ) -> Measured {
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let watching = scope.spawn(|| watch::measure(machine, &stop));
-        let measuring = scope.spawn(|| {
-            let measured = Run::new(machine, plan, tell).all();
-            stop.store(true, Ordering::Release);
-            measured
-        });
-        let mut measured = measuring.join().unwrap_or_else(|_| {
-            stop.store(true, Ordering::Release);
-            let lost = ("everything".to_owned(), "the measuring thread ended early".to_owned());
-            Measured { declines: vec![lost], ..Measured::default() }
-        });
-        measured.watched = watching.join().ok().flatten();
-        measured
+    let run = || Run::new(machine, plan, tell).all();
+    // On a thread of its own, because that is kept on one CPU.
+    thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|_| {
+        let lost = ("everything".to_owned(), "the measuring thread ended early".to_owned());
+        Measured { declines: vec![lost], ..Measured::default() }
     })
 }
 

@@ -6,8 +6,8 @@ use crate::wrongness::source::Unit;
 use crate::wrongness::warp::Warp;
 use crate::wrongness::{Clock, Compared, Measured, Rated, is_unordered, staleness};
 use clockscope_model::wrongness::{
-    ClockRow, Discipline, Distribution, OffsetRow, RateRow, Resolution, SCHEMA, Staleness, Steps,
-    WarpRow, WrongnessReport,
+    ClockRow, Discipline, Distribution, OffsetRow, RateRow, Resolution, SCHEMA, Staleness, WarpRow,
+    WrongnessReport,
 };
 use clockscope_stats::distribution;
 use clockscope_sys::timex::Timex;
@@ -18,29 +18,16 @@ pub fn report(measured: &Measured, machine: &MachineClocks) -> WrongnessReport {
     let rates = measured.rates.iter();
     WrongnessReport {
         schema: SCHEMA,
-        elapsed_ms: to_ms(measured.elapsed),
+        elapsed_ms: u64::try_from(measured.elapsed.as_millis()).unwrap_or(u64::MAX),
         cpu: measured.cpu,
         clocks: measured.clocks.iter().map(clock).collect(),
         warps: measured.warps.iter().map(warp).collect(),
         offsets: measured.offsets.iter().map(offset).collect(),
         rates: rates.map(|r| rate(r, discipline.as_ref(), machine.nominal_hz)).collect(),
-        steps: steps(measured),
         discipline,
-        declines: declines(measured),
+        declines: measured.declines.clone(),
         ..WrongnessReport::default()
     }
-}
-
-fn to_ms(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn declines(measured: &Measured) -> Vec<(String, String)> {
-    let watch = measured.watched.as_ref().and_then(|watched| watched.decline.clone());
-    let watch = watch.map(|why| ("the moment of a step".to_owned(), why));
-    let mut declines = measured.declines.clone();
-    declines.extend(watch);
-    declines
 }
 
 fn clock(clock: &Clock) -> ClockRow {
@@ -163,14 +150,5 @@ fn discipline(first: Timex, last: Timex) -> Discipline {
         max_error_us: micros(last.maxerror),
         est_error_us: micros(last.esterror),
         tai_offset_s: i64::from(last.tai),
-    }
-}
-
-fn steps(measured: &Measured) -> Steps {
-    let Some(watched) = &measured.watched else { return Steps::default() };
-    Steps {
-        watched_ms: to_ms(watched.time),
-        notices: watched.notices,
-        steps_ns: watched.steps_ns.clone(),
     }
 }

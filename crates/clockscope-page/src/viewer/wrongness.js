@@ -22,7 +22,6 @@ function wrongnessPage(report) {
     report.warps.length > 0 && warps(report.warps),
     report.offsets.length > 0 && offsets(report.offsets),
     (report.rates.length > 0 || report.discipline) && rates(report),
-    steps(report.steps),
     report.declines.length > 0 && section('Not measured',
       table('What was not measured, and why', ['what', 'why'], report.declines)),
     hostFacts(report.host),
@@ -276,7 +275,7 @@ function skew(all, unit) {
   return `Every interval holds zero: no skew is proven, and none can be larger than ${count(widest)} ${unit}.`;
 }
 
-// ---- Rates and steps ----
+// ---- Rates ----
 
 function rates({ rates: all, discipline }) {
   const ppm = value => digits(value) + ' ppm';
@@ -305,15 +304,4 @@ function largestRate(all) {
   }
   return `${most.clock} runs ${digits(apart(most))} ppm off ${most.reference}, more than the bound of the measurement ` +
     `(${digits(most.bound_ppm)} ppm): that is ${seconds(apart(most) * 1e-6 * 86400)} a day.`;
-}
-
-function steps({ watched_ms: watchedMs, notices, steps_ns: all }) {
-  const watched = nanos(watchedMs * 1e6);
-  if (notices === 0 && all.length === 0) {
-    return section('Steps of CLOCK_REALTIME', paragraph(`Nobody set the clock while it was watched, for ${watched}.`));
-  }
-  return section('Steps of CLOCK_REALTIME',
-    paragraph(`In ${watched} the kernel gave notice ${counted(notices, 'time', 'times')} that the clock was set; steps ` +
-      `seen: ${count(all.length)}.`),
-    table('Steps seen', ['step', 'by'], all.map((ns, index) => [cell(index + 1, String), cell(ns, value => signed(nanos, value))])));
 }

@@ -3,7 +3,7 @@
 use super::sentences::amount;
 use super::sentences::{self, short};
 use super::{answer, histogram};
-use clockscope_model::wrongness::{ClockRow, Discipline, Steps, WrongnessReport};
+use clockscope_model::wrongness::{ClockRow, Discipline, WrongnessReport};
 use clockscope_text::units;
 
 /// Columns of the screen.
@@ -112,7 +112,6 @@ fn remarks(report: &WrongnessReport) -> String {
     if let Some(offset) = sentences::of_offsets(&report.offsets) {
         text.push_str(&wrapped("offset   ", &offset));
     }
-    text.push_str(&wrapped("steps    ", &of_steps(&report.steps)));
     if let Some(discipline) = &report.discipline {
         text.push_str(&wrapped("kernel   ", &of_discipline(discipline)));
     }
@@ -120,21 +119,6 @@ fn remarks(report: &WrongnessReport) -> String {
         text.push_str(&wrapped(&format!("not measured: {what}, "), &format!("because {why}")));
     }
     text
-}
-
-fn of_steps(steps: &Steps) -> String {
-    let seen = match (steps.steps_ns.len(), steps.notices) {
-        (0, 0) => "none of CLOCK_REALTIME".to_owned(),
-        _ => {
-            let sizes: Vec<String> = steps.steps_ns.iter().take(5).map(|ns| signed(*ns)).collect();
-            format!("CLOCK_REALTIME {} ({} notices)", sizes.join(", "), steps.notices)
-        }
-    };
-    format!("{seen} in {:.1} s", steps.watched_ms as f64 / 1e3)
-}
-
-fn signed(ns: i64) -> String {
-    format!("{}{}", if ns < 0 { '-' } else { '+' }, units::nanos(ns.unsigned_abs()))
 }
 
 fn of_discipline(discipline: &Discipline) -> String {

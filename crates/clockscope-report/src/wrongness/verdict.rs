@@ -23,10 +23,14 @@ pub(crate) const STALE_TICKS: f64 = 2.5;
 /// - `tools/testing/selftests/timers/raw_skew.c` (Linux 6.18)
 pub(crate) const RATE_PPM: f64 = 1.0;
 
+/// The kernel slews `CLOCK_REALTIME` together with `CLOCK_MONOTONIC`, and by no more than this, in parts per million. If
+/// the two are further apart, `CLOCK_REALTIME` was set.
+pub(crate) const SLEW_PPM: f64 = 500.0;
+
 /// Fills in the sentences of the clocks and the faults.
 pub fn judge(report: &mut WrongnessReport) {
     let mut faults = Vec::new();
-    faults.extend(step(report));
+    faults.extend(step_fault(report));
     for clock in &report.clocks {
         faults.extend(backward(report, clock));
         faults.extend(sandwich(report, clock));
@@ -47,33 +51,25 @@ fn fault(kind: &str, clock: &str, sentence: String) -> Fault {
     Fault { kind: kind.to_owned(), clock: clock.to_owned(), sentence }
 }
 
-/// Whether what this clock did may come from the steps of `CLOCK_REALTIME` that were seen.
-pub(super) fn was_stepped(report: &WrongnessReport, clock: &str) -> bool {
-    let follows = clock.starts_with("CLOCK_REALTIME") || clock == "CLOCK_TAI";
-    follows && (report.steps.notices > 0 || !report.steps.steps_ns.is_empty())
+/// The rate of `CLOCK_REALTIME` if only a step explains it.
+fn step(report: &WrongnessReport) -> Option<&RateRow> {
+    let mut rates = report.rates.iter();
+    rates.find(|rate| rate.clock == "CLOCK_REALTIME" && rate.ppm.abs() > SLEW_PPM + rate.bound_ppm)
 }
 
-fn step(report: &WrongnessReport) -> Option<Fault> {
-    let steps = &report.steps;
-    let worst = steps.steps_ns.iter().max_by_key(|step| step.unsigned_abs());
-    let sentence = match (worst, steps.notices) {
-        (None, 0) => return None,
-        (None, notices) => format!(
-            "CLOCK_REALTIME was set {} while it was watched, by too little to see",
-            times(notices)
-        ),
-        (Some(worst), notices) => {
-            let way = if *worst < 0 { "back" } else { "forward" };
-            let notice = match notices {
-                0 => "without notice from the kernel".to_owned(),
-                _ => format!("the kernel gave notice {}", times(notices)),
-            };
-            let steps = units::counted(steps.steps_ns.len() as u64, "step", "steps");
-            let size = units::nanos(worst.unsigned_abs());
-            format!("CLOCK_REALTIME made {steps}, the largest {size} {way} ({notice})")
-        }
-    };
-    Some(fault("step", "CLOCK_REALTIME", sentence))
+/// Whether what this clock did may come from a step of `CLOCK_REALTIME`.
+fn was_stepped(report: &WrongnessReport, clock: &str) -> bool {
+    (clock.starts_with("CLOCK_REALTIME") || clock == "CLOCK_TAI") && step(report).is_some()
+}
+
+fn step_fault(report: &WrongnessReport) -> Option<Fault> {
+    let rate = step(report)?;
+    // Parts per million of milliseconds are nanoseconds.
+    let seconds = rate.ppm.abs() * rate.baseline_ms as f64 / 1e9;
+    let way = if rate.ppm < 0.0 { "back" } else { "forward" };
+    let sentence =
+        format!("CLOCK_REALTIME was set {seconds:.3} s {way} against {}", rate.reference);
+    Some(fault("step", &rate.clock, sentence))
 }
 
 fn backward(report: &WrongnessReport, clock: &ClockRow) -> Option<Fault> {
@@ -232,26 +228,21 @@ mod tests {
         clock.backward = 1;
         clock.sandwich_faults = vec!["vdso is behind syscall".to_owned()];
         let mut report = with_clock(clock);
-        report.rates = vec![RateRow {
-            clock: "CLOCK_TAI".to_owned(),
-            reference: "CLOCK_REALTIME".to_owned(),
-            ppm: 900.0,
+        let row = |clock: &str, reference: &str, ppm| RateRow {
+            clock: clock.to_owned(),
+            reference: reference.to_owned(),
+            ppm,
             expected_ppm: Some(0.0),
+            baseline_ms: 1_000,
             ..RateRow::default()
-        }];
-        report.steps.steps_ns = vec![5, -900_000_000];
-        report.steps.notices = 1;
+        };
+        report.rates = vec![
+            row("CLOCK_REALTIME", "CLOCK_MONOTONIC", -900_000.0),
+            row("CLOCK_TAI", "CLOCK_REALTIME", 900_000.0),
+        ];
         assert_eq!(kinds(&mut report), ["step"]);
-        let said =
-            "CLOCK_REALTIME made 2 steps, the largest 900 ms back (the kernel gave notice once)";
+        let said = "CLOCK_REALTIME was set 0.900 s back against CLOCK_MONOTONIC";
         assert_eq!(report.faults[0].sentence, said);
-    }
-
-    #[test]
-    fn a_notice_alone_is_a_step() {
-        let mut report = WrongnessReport::default();
-        report.steps.notices = 2;
-        assert_eq!(kinds(&mut report), ["step"]);
     }
 
     fn rate(ppm: f64, expected_ppm: Option<f64>, hz: Option<f64>) -> WrongnessReport {
