@@ -44,19 +44,17 @@ pub struct ClockRow {
     pub clock: String,
     /// The unit of its readings: `ns` or `ticks`.
     pub unit: String,
-    /// Readings taken on one CPU, by all routes.
+    /// Readings taken on one CPU, by each route and by all in turn.
     pub reads: u64,
     /// How often a reading was less than the one before, on one CPU.
     pub backward: u64,
     /// The worst of those steps back.
     pub worst_backward: u64,
+    /// Of them, those seen while each reading was by another route than the one before.
+    pub backward_between_routes: u64,
     /// The readings around the worst, if there was one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub burst: Vec<i64>,
-    /// The sandwich of routes: pairs of routes whose order was wrong, as a clause each.
-    pub sandwich_faults: Vec<String>,
-    /// Comparisons of the sandwich.
-    pub sandwich_reads: u64,
     /// How old the answers are.
     pub staleness: Option<Staleness>,
     /// Steps of the readings.
@@ -220,7 +218,7 @@ pub struct Discipline {
 /// Something wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// `backward`, `sandwich`, `stale`, `warp`, `offset`, `rate`, `step`.
+    /// `backward`, `ahead`, `stale`, `warp`, `offset`, `rate`, `step`.
     pub kind: String,
     /// The clock.
     pub clock: String,

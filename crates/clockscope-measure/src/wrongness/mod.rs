@@ -8,7 +8,6 @@ pub mod pair;
 pub mod plan;
 pub mod rate;
 pub mod report;
-pub mod sandwich;
 pub mod source;
 pub mod staleness;
 pub mod warp;
@@ -19,8 +18,7 @@ use std::time::{Duration, Instant};
 use self::machine::{COUNTERS, MachineClocks, ORDERED, Subject, UNORDERED, pairs};
 use self::plan::{Budget, PlannedWork, WrongnessPlan};
 use self::rate::{Anchor, Rate};
-use self::source::Unit;
-use crate::path::Route;
+use self::source::{InTurn, Unit};
 use clockscope_sys::affinity;
 use clockscope_sys::timex::Timex;
 
@@ -35,10 +33,8 @@ pub struct Clock {
     pub getres_ns: Option<u64>,
     /// Order on one CPU, over all routes; steps of the fastest one.
     pub order: order::ReadingOrder,
-    /// How many sandwiches of routes were made.
-    pub sandwich_reads: u64,
-    /// What was wrong with them.
-    pub sandwich_faults: Vec<String>,
+    /// Of the steps back, those that were seen when each reading was by another route than the one before.
+    pub backward_between_routes: u64,
     /// For a coarse clock: its reference and the ages of its answers.
     pub staleness: Option<(&'static str, staleness::Staleness)>,
 }
@@ -146,7 +142,6 @@ impl<'a> Run<'a> {
         let discipline = (self.machine.discipline)();
         let anchors = self.anchors();
         self.orders(&budget);
-        self.sandwiches(&budget);
         self.staleness(&budget);
         let middle = self.anchors();
         self.warps(&cpus, &budget);
@@ -187,8 +182,7 @@ impl<'a> Run<'a> {
     fn work(&self, cpu_pairs: usize) -> PlannedWork {
         let count = |number: usize| u32::try_from(number).expect("some routes times some CPUs");
         PlannedWork {
-            routes: count(self.subjects.iter().map(|s| s.routes.len()).sum()),
-            sandwiches: count(self.subjects.iter().map(|s| sandwiches_of(s).len()).sum()),
+            orders: count(self.subjects.iter().map(|s| orders_of(s.routes.len())).sum()),
             coarse: count(self.subjects.iter().filter(|s| s.reference.is_some()).count()),
             warps: count(self.compared().len() * cpu_pairs),
             offsets: count(self.offset_source().map_or(0, |_| cpu_pairs)),
@@ -211,37 +205,30 @@ impl<'a> Run<'a> {
 
     fn orders(&mut self, budget: &Budget) {
         (self.tell)("order on one CPU, and resolution");
-        for subject in self.subjects.clone() {
+        for subject in &self.subjects {
             let is_coarse = subject.reference.is_some();
             let mut order = order::ReadingOrder::default();
-            for (_, source) in &subject.routes {
-                // A coarse clock steps so seldom that the steps by all its routes are taken.
-                let mut by_route =
-                    if is_coarse { order.clone() } else { order::ReadingOrder::default() };
-                order::measure(&mut by_route, &**source, is_coarse, budget.order);
-                order = if is_coarse { by_route } else { join(order, by_route) };
+            for (at, (_, source)) in subject.routes.iter().enumerate() {
+                let steps = order.steps.clone();
+                order::measure(&mut order, &**source, is_coarse, budget.order);
+                // The steps are those by the fastest route. A coarse clock steps so seldom that those by all are taken.
+                if at > 0 && !is_coarse {
+                    order.steps = steps;
+                }
+            }
+            let (steps, backward) = (order.steps.clone(), order.backward);
+            if subject.routes.len() > 1 {
+                order::measure(&mut order, &InTurn::new(&subject.routes), false, budget.order);
+                order.steps = steps;
             }
             self.found.clocks.push(Clock {
                 name: subject.name,
                 unit: subject.unit,
                 getres_ns: subject.getres_ns,
+                backward_between_routes: order.backward - backward,
                 order,
-                sandwich_reads: 0,
-                sandwich_faults: Vec::new(),
                 staleness: None,
             });
-        }
-    }
-
-    fn sandwiches(&mut self, budget: &Budget) {
-        (self.tell)("order between routes");
-        for (subject, clock) in self.subjects.iter().zip(&mut self.found.clocks) {
-            for (outer, inner) in sandwiches_of(subject) {
-                let (outer, inner) = (&subject.routes[outer], &subject.routes[inner]);
-                let made = sandwich::measure(&*outer.1, &*inner.1, budget.sandwich);
-                clock.sandwich_reads += made.count;
-                clock.sandwich_faults.extend(made.faults(outer.0.name(), inner.0.name()));
-            }
         }
     }
 
@@ -331,37 +318,13 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Indexes of the outer and inner route of each sandwich: every route inside the system call, and the
-/// slower within the faster of the others.
-fn sandwiches_of(subject: &Subject) -> Vec<(usize, usize)> {
-    let kernel = subject.routes.iter().position(|(route, _)| *route == Route::Syscall);
-    let Some(kernel) = kernel else { return Vec::new() };
-    let others: Vec<usize> = (0..subject.routes.len()).filter(|at| *at != kernel).collect();
-    let inside = others.iter().map(|inner| (kernel, *inner));
-    inside.chain(others.windows(2).map(|pair| (pair[0], pair[1]))).collect()
+/// A clock's order is tested by each route, and by all in turn if there are several.
+fn orders_of(routes: usize) -> usize {
+    routes + usize::from(routes > 1)
 }
 
 fn compared<T>(subject: &Subject, cpus: (u32, u32), found: T) -> Compared<T> {
     Compared { source: subject.name, unit: subject.unit, cpus, found }
-}
-
-/// Adds the order by another route; the steps are those of the first, fastest one.
-fn join(first: order::ReadingOrder, other: order::ReadingOrder) -> order::ReadingOrder {
-    if first.reads == 0 {
-        return other;
-    }
-    let (worst, burst) = if other.worst > first.worst {
-        (other.worst, other.burst)
-    } else {
-        (first.worst, first.burst)
-    };
-    order::ReadingOrder {
-        reads: first.reads + other.reads,
-        backward: first.backward + other.backward,
-        worst,
-        burst,
-        steps: first.steps,
-    }
 }
 
 /// Whether a warp of this source is expected of a healthy machine.

@@ -38,9 +38,8 @@ fn clock(clock: &Clock) -> ClockRow {
         reads: clock.order.reads,
         backward: clock.order.backward,
         worst_backward: clock.order.worst,
+        backward_between_routes: clock.backward_between_routes,
         burst: clock.order.burst.clone(),
-        sandwich_faults: clock.sandwich_faults.clone(),
-        sandwich_reads: clock.sandwich_reads,
         staleness: clock.staleness.as_ref().map(|(reference, ages)| staleness_row(reference, ages)),
         resolution: Some(Resolution {
             getres_ns: clock.getres_ns,

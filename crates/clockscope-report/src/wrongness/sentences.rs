@@ -42,23 +42,28 @@ pub(super) fn of_unordered(warp_row: &WarpRow) -> String {
 fn precise(report: &WrongnessReport, clock: &ClockRow) -> Vec<String> {
     let order = match clock.backward {
         0 => format!("kept order in {} reads on one CPU", units::count(clock.reads)),
-        backward => format!(
-            "went back {} in {} reads on one CPU, by up to {}",
-            times(backward),
-            units::count(clock.reads),
-            amount(clock.worst_backward, &clock.unit)
-        ),
-    };
-    let routes = match (clock.sandwich_reads, clock.sandwich_faults.len()) {
-        (0, _) => None,
-        (_, 0) => Some("its routes agree".to_owned()),
-        _ => Some(clock.sandwich_faults.join("; ")),
+        _ => went_back(clock),
     };
     let warp = worst_warp(report, &clock.clock).map(warp);
     let steps = clock.resolution.as_ref().filter(|resolution| resolution.min_step > 0);
     let steps =
         steps.map(|steps| format!("steps are {} or more", amount(steps.min_step, &clock.unit)));
-    std::iter::once(order).chain(routes).chain(warp).chain(steps).collect()
+    std::iter::once(order).chain(warp).chain(steps).collect()
+}
+
+/// How often and how far a clock went back on one CPU.
+pub(super) fn went_back(clock: &ClockRow) -> String {
+    let between = if clock.backward == clock.backward_between_routes {
+        ", only from one route to another"
+    } else {
+        ""
+    };
+    format!(
+        "went back {} in {} reads on one CPU, by up to {}{between}",
+        times(clock.backward),
+        units::count(clock.reads),
+        amount(clock.worst_backward, &clock.unit)
+    )
 }
 
 /// The row of this source that says most: the worst warp, or else the highest floor.
@@ -196,7 +201,6 @@ mod tests {
             clock: "CLOCK_MONOTONIC".to_owned(),
             unit: "ns".to_owned(),
             reads: 12_000,
-            sandwich_reads: 5,
             resolution: resolution(1),
             ..ClockRow::default()
         };
@@ -214,8 +218,7 @@ mod tests {
         };
         assert_eq!(
             of_clock(&report, &clock),
-            "CLOCK_MONOTONIC kept order in 12,000 reads on one CPU; its routes agree; \
-             no warp between CPUs above 60 ns; steps are 24 ns or more."
+            "CLOCK_MONOTONIC kept order in 12,000 reads on one CPU; no warp between CPUs above 60 ns; steps are 24 ns or more."
         );
         report.warps.push(warp(3, Some(50)));
         assert!(of_clock(&report, &clock).contains("went back between CPUs in 3 of 0 hand-overs"));

@@ -3,7 +3,7 @@
 //! The thresholds are here, with their reasons; docs/wrongness.md repeats them.
 
 use super::sentences;
-use super::sentences::{amount, times};
+use super::sentences::amount;
 use clockscope_model::wrongness::{ClockRow, Fault, OffsetRow, RateRow, WarpRow, WrongnessReport};
 use clockscope_text::units;
 
@@ -33,7 +33,7 @@ pub fn judge(report: &mut WrongnessReport) {
     faults.extend(step_fault(report));
     for clock in &report.clocks {
         faults.extend(backward(report, clock));
-        faults.extend(sandwich(report, clock));
+        faults.extend(ahead(report, clock));
         faults.extend(stale(report, clock));
     }
     faults.extend(report.warps.iter().filter_map(|warp| warped(report, warp)));
@@ -76,23 +76,14 @@ fn backward(report: &WrongnessReport, clock: &ClockRow) -> Option<Fault> {
     if clock.backward == 0 || was_stepped(report, &clock.clock) {
         return None;
     }
-    let sentence = format!(
-        "{} went back {} in {} reads on one CPU, by up to {}",
-        clock.clock,
-        times(clock.backward),
-        units::count(clock.reads),
-        amount(clock.worst_backward, &clock.unit)
-    );
+    let sentence = format!("{} {}", clock.clock, sentences::went_back(clock));
     Some(fault("backward", &clock.clock, sentence))
 }
 
-fn sandwich(report: &WrongnessReport, clock: &ClockRow) -> Option<Fault> {
+/// Only a coarse clock has a reference that it must not be ahead of.
+fn ahead(report: &WrongnessReport, clock: &ClockRow) -> Option<Fault> {
     if was_stepped(report, &clock.clock) || clock.backward > 0 {
         return None;
-    }
-    if !clock.sandwich_faults.is_empty() {
-        let what = clock.sandwich_faults.join("; ");
-        return Some(fault("sandwich", &clock.clock, format!("{}: {what}", clock.clock)));
     }
     let ahead = clock.staleness.as_ref().filter(|staleness| staleness.ahead > 0)?;
     let sentence = format!(
@@ -102,7 +93,7 @@ fn sandwich(report: &WrongnessReport, clock: &ClockRow) -> Option<Fault> {
         units::count(ahead.ahead),
         units::nanos(ahead.ahead_max_ns)
     );
-    Some(fault("sandwich", &clock.clock, sentence))
+    Some(fault("ahead", &clock.clock, sentence))
 }
 
 fn stale(report: &WrongnessReport, clock: &ClockRow) -> Option<Fault> {
@@ -226,7 +217,6 @@ mod tests {
     fn what_a_step_did_is_told_once() {
         let mut clock = coarse(900_000_000);
         clock.backward = 1;
-        clock.sandwich_faults = vec!["vdso is behind syscall".to_owned()];
         let mut report = with_clock(clock);
         let row = |clock: &str, reference: &str, ppm| RateRow {
             clock: clock.to_owned(),
