@@ -50,9 +50,11 @@ pub mod ticker;
 pub mod timex;
 pub mod tracefs;
 pub mod tsc;
+pub mod two_cpus;
 pub mod vdso_call;
 pub mod vdso_functions;
 pub mod wait;
+pub mod warp;
 pub mod watched_pages;
 
 /// What a C function returned, or its error if that is -1; to be asked at once.

@@ -5,17 +5,51 @@ use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use fastclock::ClockId;
-use fastclock::arch::CpuCounter;
 
-use super::warp::{self, Warp};
 use clockscope_sys::vdso_call::{self, Call, Path};
-use clockscope_sys::{own_vdso, tsc};
+use clockscope_sys::warp::{self, Warp};
+use clockscope_sys::{affinity, clock_reads, own_vdso, tsc};
 
 /// How long the CPUs' counters are compared.
 const WARP_BUDGET: Duration = Duration::from_millis(60);
 /// The same where the kernel's clocksource is the counter: it has compared them when it started each CPU, and its own
 /// clock would go back. Still some ten thousand hand-overs.
 const WARP_BUDGET_TRUSTED: Duration = Duration::from_millis(4);
+
+/// No more CPUs than this are compared with the first; of more, some spread evenly. What is left
+/// out shows while the timekeeper goes from CPU to CPU.
+const OTHERS_MAX: usize = 16;
+
+/// The first of the CPUs that this thread may use, compared with others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WarpOfAll {
+    /// CPUs that were compared with the first.
+    pub others: usize,
+    /// What all of them saw.
+    pub warp: Warp,
+}
+
+impl WarpOfAll {
+    /// Takes `budget` for all pairs together; `None` if there is only one CPU, or the threads cannot be had.
+    fn measure(budget: Duration) -> Option<Self> {
+        let cpus = affinity::allowed().ok()?;
+        let (first, others) = cpus.split_first()?;
+        let others = spread(others, OTHERS_MAX);
+        let time = budget.checked_div(u32::try_from(others.len()).ok()?)?;
+        let mut all = Self { others: others.len(), ..Self::default() };
+        for other in others {
+            let one = warp::measure(clock_reads::counter_fenced, (*first, other), &(time..=time));
+            all.warp = all.warp.and(one.ok()?);
+        }
+        Some(all)
+    }
+}
+
+/// At most `most` of them, the last included.
+fn spread(all: &[u32], most: usize) -> Vec<u32> {
+    let count = all.len().min(most);
+    (1..=count).map(|index| all[index * all.len() / count - 1]).collect()
+}
 
 /// What is known of the counter. A field that is `None` could not be found out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +66,7 @@ pub struct CounterProbe {
     /// clocksource is not the counter itself.
     pub vdso_answers: Option<bool>,
     /// How the CPUs' counters compare.
-    pub warp: Option<Warp>,
+    pub warp: Option<WarpOfAll>,
 }
 
 impl CounterProbe {
@@ -51,7 +85,7 @@ impl CounterProbe {
             missing_flags: missing_flags(),
             vdso_answers: if is_counter { None } else { vdso_answers() },
             clocksource,
-            warp: if can_read { warp::measure(&CpuCounter, budget) } else { None },
+            warp: if can_read { WarpOfAll::measure(budget) } else { None },
         }
     }
 }
@@ -116,6 +150,23 @@ mod tests {
         let one = format!("{both}flags\t\t: fpu constant_tsc\n");
         assert_eq!(missing_in(&one), ["nonstop_tsc"]);
         assert_eq!(missing_in("processor : 0\n").len(), 1);
+    }
+
+    #[test]
+    fn some_are_taken_evenly_and_the_last_among_them() {
+        assert_eq!(spread(&[1, 2, 3], 16), [1, 2, 3]);
+        assert_eq!(spread(&[], 16), [0; 0]);
+        let cpus: Vec<u32> = (1..256).collect();
+        let some = spread(&cpus, 16);
+        assert_eq!((some.len(), some[15]), (16, 255));
+        assert!(some.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn the_first_is_compared_with_each() {
+        let cpus = affinity::allowed().unwrap();
+        let warp = WarpOfAll::measure(Duration::from_millis(60));
+        assert_eq!(warp.map_or(0, |warp| warp.others), (cpus.len() - 1).min(OTHERS_MAX));
     }
 
     #[test]

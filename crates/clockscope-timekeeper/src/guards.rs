@@ -6,7 +6,7 @@ use std::fmt;
 
 use fastclock::Decline;
 
-use super::counter_probe::CounterProbe;
+use super::counter_probe::{CounterProbe, WarpOfAll};
 
 /// The counter may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,22 +112,19 @@ fn permission(probe: &CounterProbe) -> Point {
 const ENOUGH: u64 = 1_000;
 
 fn warp(probe: &CounterProbe) -> Point {
-    let Some(warp) = probe.warp else { return Ok(None) };
-    if warp.backwards == 0 {
-        let pairs = if warp.others == 1 { "pair" } else { "pairs" };
+    let Some(WarpOfAll { others, warp }) = probe.warp else { return Ok(None) };
+    if warp.count() == 0 {
+        let pairs = if others == 1 { "pair" } else { "pairs" };
         return Ok((warp.handovers >= ENOUGH).then(|| {
-            format!(
-                "no warp in {} hand-overs between {} {pairs} of CPUs",
-                warp.handovers, warp.others
-            )
+            format!("no warp in {} hand-overs between {others} {pairs} of CPUs", warp.handovers)
         }));
     }
     let words = format!(
         "{}: a reading was less than an earlier one {} times in {}, by up to {} ticks",
         Decline::Warp,
-        warp.backwards,
+        warp.count(),
         warp.handovers,
-        warp.worst
+        warp.max
     );
     Err(Objection { reason: Decline::Warp, words, can_be_forced: false })
 }
@@ -179,7 +176,7 @@ pub(crate) fn is_made_from_the_counter(clocksource: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::warp::Warp;
+    use clockscope_sys::warp::Warp;
 
     fn healthy() -> CounterProbe {
         CounterProbe {
@@ -188,7 +185,7 @@ mod tests {
             missing_flags: Vec::new(),
             clocksource: Some("tsc".to_owned()),
             vdso_answers: None,
-            warp: Some(Warp { others: 3, handovers: 9_000, backwards: 0, worst: 0 }),
+            warp: Some(WarpOfAll { others: 3, warp: Warp { handovers: 9_000, ..Warp::default() } }),
         }
     }
 
@@ -240,7 +237,8 @@ mod tests {
         assert!(refusal.to_string().contains("missing: nonstop_tsc"), "{refusal}");
         assert!(judge(&flags, true).is_ok());
 
-        let warped = Warp { others: 1, handovers: 50, backwards: 2, worst: 777 };
+        let warp = Warp { handovers: 50, seen: [2, 0], max: 777, floor: None };
+        let warped = WarpOfAll { others: 1, warp };
         let measured = [
             (CounterProbe { warp: Some(warped), ..on("hpet") }, Decline::Warp),
             (CounterProbe { may_read: Some(false), ..on("hpet") }, Decline::Forbidden),

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use crate::wrongness::machine::pairs;
 use crate::wrongness::offset::{self, Offset};
 use crate::wrongness::source::{CounterBy, Readable};
-use crate::wrongness::warp::{self, Warp};
 use clock_doctor::measured::WarpMeasured;
+use clockscope_sys::warp::{self, Warp};
 use clockscope_sys::{affinity, clock_reads};
 
 /// All pairs together take about this long.
@@ -69,17 +69,12 @@ fn one_pair(
     pair: (u32, u32),
     each: Duration,
 ) -> std::io::Result<(Warp, Option<Offset>)> {
-    let mut warp = warp::measure(source, pair, each)?;
-    if warp.count() > 0 {
-        let again = warp::measure(source, pair, 4 * each)?;
-        warp = Warp {
-            handovers: warp.handovers + again.handovers,
-            seen: [warp.seen[0] + again.seen[0], warp.seen[1] + again.seen[1]],
-            max: warp.max.max(again.max),
-            floor: warp.floor.min(again.floor),
-        };
+    let warp = |time| warp::measure(|| source.read(), pair, &warp::patiently(time));
+    let mut found = warp(each)?;
+    if found.count() > 0 {
+        found = found.and(warp(4 * each)?);
     }
-    Ok((warp, offset::measure(source, pair, each)?))
+    Ok((found, offset::measure(source, pair, each)?))
 }
 
 /// `worst` is the pair whose offset exceeds its bound by the most, with both in ticks.

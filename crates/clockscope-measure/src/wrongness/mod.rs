@@ -4,13 +4,11 @@ pub mod bracket;
 pub mod machine;
 pub mod offset;
 pub mod order;
-pub mod pair;
 pub mod plan;
 pub mod rate;
 pub mod report;
 pub mod source;
 pub mod staleness;
-pub mod warp;
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,6 +19,7 @@ use self::rate::{Anchor, Rate};
 use self::source::{InTurn, Unit};
 use clockscope_sys::affinity;
 use clockscope_sys::timex::Timex;
+use clockscope_sys::warp::{self, Warp};
 
 /// One subject as it was found.
 #[derive(Clone, Debug)]
@@ -79,7 +78,7 @@ pub struct Measured {
     /// Each clock by itself, in the order of the plan.
     pub clocks: Vec<Clock>,
     /// Warps of each source on each pair of CPUs.
-    pub warps: Vec<Compared<warp::Warp>>,
+    pub warps: Vec<Compared<Warp>>,
     /// Offsets of the counter on each pair of CPUs.
     pub offsets: Vec<Compared<offset::Offset>>,
     /// Rates of clocks against one another.
@@ -256,9 +255,10 @@ impl<'a> Run<'a> {
 
     fn warps(&mut self, cpus: &[(u32, u32)], budget: &Budget) {
         (self.tell)("warp between CPUs");
+        let time = warp::patiently(budget.warp);
         for subject in self.compared() {
             for pair in cpus {
-                match warp::measure(subject.source(), *pair, budget.warp) {
+                match warp::measure(|| subject.source().read(), *pair, &time) {
                     Ok(found) => self.found.warps.push(compared(subject, *pair, found)),
                     Err(error) => return self.decline("warp", error.to_string()),
                 }

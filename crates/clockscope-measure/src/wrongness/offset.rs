@@ -4,8 +4,8 @@ use std::io;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::pair::on_two_cpus;
 use super::source::Readable;
+use clockscope_sys::two_cpus::on_two_cpus;
 
 /// Offset of the second CPU's readings to the first's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

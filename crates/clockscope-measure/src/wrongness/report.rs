@@ -3,7 +3,6 @@
 use crate::wrongness::machine::MachineClocks;
 use crate::wrongness::offset::Offset;
 use crate::wrongness::source::Unit;
-use crate::wrongness::warp::Warp;
 use crate::wrongness::{Clock, Compared, Measured, Rated, is_unordered, staleness};
 use clockscope_model::wrongness::{
     ClockRow, Discipline, Distribution, OffsetRow, RateRow, Resolution, SCHEMA, Staleness, WarpRow,
@@ -11,6 +10,7 @@ use clockscope_model::wrongness::{
 };
 use clockscope_stats::distribution;
 use clockscope_sys::timex::Timex;
+use clockscope_sys::warp::Warp;
 
 /// The report without a verdict; the host is left for the caller.
 pub fn report(measured: &Measured, machine: &MachineClocks) -> WrongnessReport {

@@ -3,26 +3,32 @@
 use std::io;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Builder};
 
-use clockscope_sys::affinity;
+use super::affinity;
 
 /// Runs `first` and `second` at the same time, each on its CPU.
 ///
 /// # Errors
 ///
-/// When one of the CPUs cannot be had; then neither runs.
-pub(crate) fn on_two_cpus<A: Send, B: Send>(
+/// When one of the CPUs or threads cannot be had; then neither runs.
+pub fn on_two_cpus<A: Send, B: Send>(
     cpus: (u32, u32),
     first: impl FnOnce() -> A + Send,
     second: impl FnOnce() -> B + Send,
 ) -> io::Result<(A, B)> {
     let barrier = Barrier::new(2);
     let failed = AtomicBool::new(false);
-    let (a, b) = std::thread::scope(|scope| {
-        let a = scope.spawn(|| on_cpu(cpus.0, &barrier, &failed, first));
-        let b = scope.spawn(|| on_cpu(cpus.1, &barrier, &failed, second));
-        (a.join(), b.join())
-    });
+    let (a, b) = thread::scope(|scope| {
+        let a = Builder::new().spawn_scoped(scope, || on_cpu(cpus.0, &barrier, &failed, first))?;
+        let b = Builder::new()
+            .spawn_scoped(scope, || on_cpu(cpus.1, &barrier, &failed, second))
+            .inspect_err(|_| {
+                failed.store(true, Ordering::Release);
+                barrier.wait();
+            })?;
+        io::Result::Ok((a.join(), b.join()))
+    })?;
     let lost = |_| io::Error::other("a measuring thread ended early");
     Ok((a.map_err(lost)??, b.map_err(lost)??))
 }
