@@ -6,88 +6,20 @@ pub mod offset;
 pub mod order;
 pub mod plan;
 pub mod rate;
-pub mod report;
+mod rows;
 pub mod source;
 pub mod staleness;
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use self::machine::{COUNTERS, MachineClocks, ORDERED, Subject, UNORDERED, pairs};
-use self::plan::{Budget, PlannedWork, WrongnessPlan};
-use self::rate::{Anchor, Rate};
+use self::machine::{COUNTERS, MachineClocks, ORDERED, Subject, pairs};
+use self::plan::{Budget, WrongnessPlan};
+use self::rate::Anchor;
 use self::source::{InTurn, Unit};
+use clockscope_model::wrongness::{RateRow, SCHEMA, WrongnessReport};
 use clockscope_sys::affinity;
-use clockscope_sys::timex::Timex;
-use clockscope_sys::warp::{self, Warp};
-
-/// One subject as it was found.
-#[derive(Clone, Debug)]
-pub struct Clock {
-    /// The name of the clock or counter.
-    pub name: &'static str,
-    /// The unit of its readings.
-    pub unit: Unit,
-    /// What `clock_getres` says, in nanoseconds.
-    pub getres_ns: Option<u64>,
-    /// Order on one CPU, over all routes; steps of the fastest one.
-    pub order: order::ReadingOrder,
-    /// Of the steps back, those that were seen when each reading was by another route than the one before.
-    pub backward_between_routes: u64,
-    /// For a coarse clock: its reference and the ages of its answers.
-    pub staleness: Option<(&'static str, staleness::Staleness)>,
-}
-
-/// Two CPUs compared by one source.
-#[derive(Clone, Copy, Debug)]
-pub struct Compared<T> {
-    /// The clock or counter: `rdtscp`, `CLOCK_MONOTONIC`, ...
-    pub source: &'static str,
-    /// The unit of its readings.
-    pub unit: Unit,
-    /// The CPUs that took turns in reading.
-    pub cpus: (u32, u32),
-    /// What the comparison showed.
-    pub found: T,
-}
-
-/// A clock against another.
-#[derive(Clone, Copy, Debug)]
-pub struct Rated {
-    /// The name of the clock that is rated.
-    pub clock: &'static str,
-    /// The name of the clock that it is rated by.
-    pub reference: &'static str,
-    /// The unit of the clock's readings.
-    pub unit: Unit,
-    /// From the start to the end.
-    pub rate: Rate,
-    /// From the start to the middle of the run.
-    pub first_half: Option<Rate>,
-    /// Both clocks at the end of the run.
-    pub end: Anchor,
-}
-
-/// Everything that was found.
-#[derive(Clone, Debug, Default)]
-pub struct Measured {
-    /// How long it took.
-    pub elapsed: Duration,
-    /// The CPU that the tests on one CPU ran on.
-    pub cpu: u32,
-    /// Each clock by itself, in the order of the plan.
-    pub clocks: Vec<Clock>,
-    /// Warps of each source on each pair of CPUs.
-    pub warps: Vec<Compared<Warp>>,
-    /// Offsets of the counter on each pair of CPUs.
-    pub offsets: Vec<Compared<offset::Offset>>,
-    /// Rates of clocks against one another.
-    pub rates: Vec<Rated>,
-    /// The kernel's clock discipline at the start and at the end.
-    pub discipline: Option<(Timex, Timex)>,
-    /// What was not measured, and why.
-    pub declines: Vec<(String, String)>,
-}
+use clockscope_sys::warp;
 
 /// Clocks whose rates are compared: the clock, and its reference.
 const RATES: [(&str, &str); 4] = [
@@ -99,17 +31,17 @@ const RATES: [(&str, &str); 4] = [
 /// What is declined if pinning is forbidden.
 const ONE_CPU: &str = "one CPU";
 
-/// Measures everything that the plan wants; `tell` hears what is being done.
+/// Measures everything that the plan wants; `tell` hears what is being done. The host and the verdict are left for the caller.
 pub fn measure(
     machine: &MachineClocks,
     plan: &WrongnessPlan,
     tell: &(dyn Fn(&str) + Sync),
-) -> Measured {
+) -> WrongnessReport {
     let run = || Run::new(machine, plan, tell).all();
     // On a thread of its own, because that is kept on one CPU.
     thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|_| {
         let lost = ("everything".to_owned(), "the measuring thread ended early".to_owned());
-        Measured { declines: vec![lost], ..Measured::default() }
+        WrongnessReport { schema: SCHEMA, declines: vec![lost], ..WrongnessReport::default() }
     })
 }
 
@@ -119,7 +51,7 @@ struct Run<'a> {
     plan: &'a WrongnessPlan,
     tell: &'a (dyn Fn(&str) + Sync),
     subjects: Vec<&'a Subject>,
-    found: Measured,
+    found: WrongnessReport,
 }
 
 impl<'a> Run<'a> {
@@ -129,15 +61,16 @@ impl<'a> Run<'a> {
         tell: &'a (dyn Fn(&str) + Sync),
     ) -> Self {
         let subjects = plan.names.iter().filter_map(|name| machine.subject(name)).collect();
-        let found = Measured { declines: machine.declines.clone(), ..Measured::default() };
+        let declines = machine.declines.clone();
+        let found = WrongnessReport { schema: SCHEMA, declines, ..WrongnessReport::default() };
         Self { machine, plan, tell, subjects, found }
     }
 
-    fn all(mut self) -> Measured {
+    fn all(mut self) -> WrongnessReport {
         let start = Instant::now();
         self.pin();
         let cpus = self.comparable_cpus();
-        let budget = Budget::split(self.plan.time, &self.work(cpus.len()));
+        let budget = self.budget(cpus.len());
         let discipline = (self.machine.discipline)();
         let anchors = self.anchors();
         self.orders(&budget);
@@ -146,9 +79,10 @@ impl<'a> Run<'a> {
         self.warps(&cpus, &budget);
         self.offsets(&cpus, &budget);
         let end = self.anchors();
+        let discipline = discipline.zip((self.machine.discipline)());
+        self.found.discipline = discipline.map(|(first, last)| rows::discipline(first, last));
         self.rates(&anchors, &middle, &end);
-        self.found.discipline = discipline.zip((self.machine.discipline)());
-        self.found.elapsed = start.elapsed();
+        self.found.elapsed_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.found
     }
 
@@ -178,14 +112,11 @@ impl<'a> Run<'a> {
         pairs(&cpus)
     }
 
-    fn work(&self, cpu_pairs: usize) -> PlannedWork {
-        let count = |number: usize| u32::try_from(number).expect("some routes times some CPUs");
-        PlannedWork {
-            orders: count(self.subjects.iter().map(|s| orders_of(s.routes.len())).sum()),
-            coarse: count(self.subjects.iter().filter(|s| s.reference.is_some()).count()),
-            warps: count(self.compared().len() * cpu_pairs),
-            offsets: count(self.offset_source().map_or(0, |_| cpu_pairs)),
-        }
+    fn budget(&self, cpu_pairs: usize) -> Budget {
+        let orders = self.subjects.iter().map(|s| orders_of(s.routes.len())).sum();
+        let coarse = self.subjects.iter().filter(|s| s.reference.is_some()).count();
+        let offsets = self.offset_source().map_or(0, |_| cpu_pairs);
+        Budget::split(self.plan.time, orders, coarse, self.compared().len() * cpu_pairs, offsets)
     }
 
     /// The subjects that are compared across CPUs.
@@ -220,14 +151,7 @@ impl<'a> Run<'a> {
                 order::measure(&mut order, &InTurn::new(&subject.routes), false, budget.order);
                 order.steps = steps;
             }
-            self.found.clocks.push(Clock {
-                name: subject.name,
-                unit: subject.unit,
-                getres_ns: subject.getres_ns,
-                backward_between_routes: order.backward - backward,
-                order,
-                staleness: None,
-            });
+            self.found.clocks.push(rows::clock(subject, order, backward));
         }
     }
 
@@ -249,7 +173,7 @@ impl<'a> Run<'a> {
             staleness::measure_idle(&mut found, &sources, budget.idle);
         }
         for ((at, reference), staleness) in clocks.into_iter().zip(found) {
-            self.found.clocks[at].staleness = Some((reference, staleness));
+            self.found.clocks[at].staleness = Some(rows::staleness(reference, &staleness));
         }
     }
 
@@ -259,7 +183,7 @@ impl<'a> Run<'a> {
         for subject in self.compared() {
             for pair in cpus {
                 match warp::measure(|| subject.source().read(), *pair, &time) {
-                    Ok(found) => self.found.warps.push(compared(subject, *pair, found)),
+                    Ok(found) => self.found.warps.push(rows::warp(subject, *pair, &found)),
                     Err(error) => return self.decline("warp", error.to_string()),
                 }
             }
@@ -271,7 +195,7 @@ impl<'a> Run<'a> {
         let Some(subject) = self.offset_source() else { return };
         for pair in cpus {
             match offset::measure(subject.source(), *pair, budget.offset) {
-                Ok(Some(found)) => self.found.offsets.push(compared(subject, *pair, found)),
+                Ok(Some(found)) => self.found.offsets.push(rows::offset(subject, *pair, &found)),
                 Ok(None) => {}
                 Err(error) => return self.decline("offset", error.to_string()),
             }
@@ -297,9 +221,9 @@ impl<'a> Run<'a> {
 
     /// The step that all steps of a clock are multiples of, in nanoseconds; 1 if that is not known.
     fn granularity_ns(&self, name: &str) -> u64 {
-        let clock = self.found.clocks.iter().find(|clock| clock.name == name);
-        let clock = clock.filter(|clock| clock.unit == Unit::Nanos);
-        clock.map_or(1, |clock| clock.order.steps.gcd.max(1))
+        let clock = self.found.clocks.iter().find(|clock| clock.clock == name);
+        let steps = clock.filter(|clock| clock.unit == Unit::Nanos.name());
+        steps.and_then(|clock| clock.resolution.as_ref()).map_or(1, |steps| steps.gcd.max(1))
     }
 
     fn rates(&mut self, start: &[Option<Anchor>], half: &[Option<Anchor>], end: &[Option<Anchor>]) {
@@ -311,9 +235,15 @@ impl<'a> Run<'a> {
                 self.decline(&what, format!("{reference} did not go on"));
                 continue;
             };
-            let first_half = half[at].and_then(|half| rate::between(start, half, granularity));
-            let (clock, unit) = (subject.name, subject.unit);
-            self.found.rates.push(Rated { clock, reference, unit, rate, first_half, end });
+            let half = half[at].and_then(|half| rate::between(start, half, granularity));
+            let row = match subject.unit {
+                Unit::Ticks => rows::rate_of_counter(&rate, half.as_ref(), self.machine.nominal_hz),
+                Unit::Nanos => {
+                    rows::rate_of_clock(&rate, end, reference, self.found.discipline.as_ref())
+                }
+            };
+            let (clock, reference) = (subject.name.to_owned(), reference.to_owned());
+            self.found.rates.push(RateRow { clock, reference, ..row });
         }
     }
 }
@@ -321,13 +251,4 @@ impl<'a> Run<'a> {
 /// A clock's order is tested by each route, and by all in turn if there are several.
 fn orders_of(routes: usize) -> usize {
     routes + usize::from(routes > 1)
-}
-
-fn compared<T>(subject: &Subject, cpus: (u32, u32), found: T) -> Compared<T> {
-    Compared { source: subject.name, unit: subject.unit, cpus, found }
-}
-
-/// Whether a warp of this source is expected of a healthy machine.
-pub(crate) fn is_unordered(source: &str) -> bool {
-    source == UNORDERED
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use fastclock::ClockId;
 
 use clockscope_measure::wrongness::machine::{COUNTERS, MachineClocks, ORDERED};
+use clockscope_measure::wrongness::measure;
 use clockscope_measure::wrongness::plan::WrongnessPlan;
 use clockscope_measure::wrongness::source::Readable;
-use clockscope_measure::wrongness::{measure, report};
 use clockscope_model::wrongness::WrongnessReport;
 use clockscope_report::wrongness::verdict;
 use clockscope_sys::{affinity, tsc};
@@ -28,7 +28,7 @@ fn report(machine: &MachineClocks, names: &[&'static str]) -> WrongnessReport {
     let names = if is_choice { names.to_vec() } else { machine.default_names() };
     let time = Duration::from_secs(1);
     let plan = WrongnessPlan { names, is_choice, time };
-    let mut report = report::report(&measure(machine, &plan, &|_| {}), machine);
+    let mut report = measure(machine, &plan, &|_| {});
     verdict::judge(&mut report);
     report
 }

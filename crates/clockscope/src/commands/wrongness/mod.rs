@@ -14,8 +14,8 @@ use crate::exit;
 use clock_doctor::state::HostState;
 use clockscope_measure::host;
 use clockscope_measure::wrongness::machine::MachineClocks;
+use clockscope_measure::wrongness::measure;
 use clockscope_measure::wrongness::plan::WrongnessPlan;
-use clockscope_measure::wrongness::{measure, report};
 use clockscope_model::wrongness::WrongnessReport;
 use clockscope_report::pages;
 use clockscope_report::wrongness::text::{self, TextOptions};
@@ -57,13 +57,9 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
         }
         None => None,
     };
-    let measured = {
-        let progress = Spinner::start();
-        let measured = measure(&machine, &plan, &|what| progress.tell(what));
-        progress.end();
-        measured
-    };
-    let mut report = report::report(&measured, &machine);
+    let progress = Spinner::start();
+    let mut report = measure(&machine, &plan, &|what| progress.tell(what));
+    progress.end();
     verdict::judge(&mut report);
     report.host = host;
     let rendered = render(&report, args.format, &TextOptions { histogram })?;
