@@ -59,8 +59,6 @@ pub struct ClockRow {
     pub staleness: Option<Staleness>,
     /// Steps of the readings.
     pub resolution: Option<Resolution>,
-    /// The verdict in one sentence.
-    pub sentence: String,
 }
 
 /// How old the answers of a clock are, against the precise clock of its family.

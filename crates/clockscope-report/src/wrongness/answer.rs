@@ -1,7 +1,7 @@
 //! The verdict in a few sentences, and what the heads of the table mean.
 
 use super::sentences::short;
-use clockscope_model::wrongness::{ClockRow, WrongnessReport};
+use clockscope_model::wrongness::{ClockRow, Staleness, WrongnessReport};
 use clockscope_text::units;
 
 /// What each head of the table means, one clause each.
@@ -75,22 +75,29 @@ fn lag(report: &WrongnessReport, wrong: &[&str]) -> Option<String> {
         staleness.is_some_and(|s| s.busy.count > 0) && !wrong.contains(&&*clock.clock)
     };
     let coarse: Vec<&ClockRow> = report.clocks.iter().filter(aged).collect();
-    let oldest =
-        coarse.iter().filter_map(|clock| clock.staleness.as_ref()).map(|s| s.busy.p99_ns).max()?;
+    let oldest = |of: fn(&Staleness) -> u64| {
+        coarse.iter().filter_map(|clock| clock.staleness.as_ref()).map(of).max()
+    };
+    let (busy, idle) = (oldest(|s| s.busy.p99_ns)?, oldest(|s| s.idle.p99_ns)?);
+    let idle = if idle > busy + busy / 8 {
+        format!(" ({} if the machine sleeps in between)", units::nanos(idle))
+    } else {
+        String::new()
+    };
     let names: Vec<&str> = coarse.iter().map(|clock| short(&clock.clock)).collect();
     let answers = if names.len() == 1 { "answers" } else { "answer" };
     Some(format!(
-        "{} {answers} with a time up to {} old, which is what coarse clocks do: fine for time stamps, not for \
+        "{} {answers} with a time up to {} old{idle}, which is what coarse clocks do: fine for time stamps, not for \
          short times.",
         names.join(" and "),
-        units::nanos(oldest)
+        units::nanos(busy)
     ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clockscope_model::wrongness::{Discipline, Distribution, Fault, Staleness, WarpRow};
+    use clockscope_model::wrongness::{Discipline, Distribution, Fault, WarpRow};
 
     fn clock(name: &str, p99_ns: u64) -> ClockRow {
         let busy = Distribution { count: 9, p99_ns, ..Distribution::default() };
@@ -125,6 +132,11 @@ mod tests {
             WarpRow { source: "rdtsc".to_owned(), unordered: true, warps: 7, ..WarpRow::default() };
         let said = of(&WrongnessReport { warps: vec![early], ..report() });
         assert!(said.contains("kept order on one CPU, except rdtsc, which may be read"), "{said}");
+        let mut sleepy = report();
+        sleepy.clocks[1].staleness.as_mut().unwrap().idle.p99_ns = 16_000_000;
+        assert!(
+            of(&sleepy).contains("5.69 ms old (16 ms if the machine sleeps in between), which")
+        );
         let none = WrongnessReport::default();
         assert_eq!(of(&none), "No fault found in 0.0 s: no clock was read.");
     }

@@ -96,12 +96,8 @@ fn brief(value: u64, unit: &str) -> String {
 
 fn remarks(report: &WrongnessReport) -> String {
     let mut text = String::new();
-    let few = report.clocks.len() <= 3;
-    for clock in report.clocks.iter().filter(|clock| few || clock.staleness.is_some()) {
-        text.push_str(&wrapped("", &clock.sentence));
-    }
     let unordered = report.warps.iter().filter(|warp| warp.unordered && warp.warps > 0);
-    if let Some(worst) = unordered.max_by_key(|warp| warp.max_warp).filter(|_| !few) {
+    if let Some(worst) = unordered.max_by_key(|warp| warp.max_warp) {
         text.push_str(&wrapped("", &sentences::of_unordered(worst)));
     }
     let mut label = "rate     ";

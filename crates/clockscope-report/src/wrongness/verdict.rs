@@ -27,7 +27,7 @@ pub(crate) const RATE_PPM: f64 = 1.0;
 /// the two are further apart, `CLOCK_REALTIME` was set.
 pub(crate) const SLEW_PPM: f64 = 500.0;
 
-/// Fills in the sentences of the clocks and the faults.
+/// Fills in the faults.
 pub fn judge(report: &mut WrongnessReport) {
     let mut faults = Vec::new();
     faults.extend(step_fault(report));
@@ -39,11 +39,6 @@ pub fn judge(report: &mut WrongnessReport) {
     faults.extend(report.warps.iter().filter_map(|warp| warped(report, warp)));
     faults.extend(report.offsets.iter().filter_map(|offset| offset_fault(report, offset)));
     faults.extend(report.rates.iter().filter_map(|rate| rate_fault(report, rate)));
-    let sentences: Vec<String> =
-        report.clocks.iter().map(|clock| sentences::of_clock(report, clock)).collect();
-    for (clock, sentence) in report.clocks.iter_mut().zip(sentences) {
-        clock.sentence = sentence;
-    }
     report.faults = faults;
 }
 

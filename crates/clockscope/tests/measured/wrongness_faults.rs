@@ -90,7 +90,7 @@ fn other_cpu_or_skip() -> Option<u32> {
 fn the_machine_as_it_is_has_no_fault() {
     let report = report(&MachineClocks::this(), &[]);
     assert_eq!(faults(&report), [], "{:?}", report.faults);
-    assert!(report.clocks.iter().all(|clock| clock.reads > 0 && !clock.sentence.is_empty()));
+    assert!(report.clocks.iter().all(|clock| clock.reads > 0));
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn an_unordered_counter_that_warps_is_no_fault_of_the_machine() {
         bent(unordered, move |now| if affinity::current() == behind { now - 20_000 } else { now });
     let report = report(&machine, &[unordered]);
     assert_eq!(faults(&report), [], "{:?}", report.faults);
-    assert!(report.clocks[0].sentence.contains("read before its turn"));
+    assert!(report.warps.iter().any(|warp| warp.unordered && warp.warps > 0), "{:?}", report.warps);
 }
 
 #[test]

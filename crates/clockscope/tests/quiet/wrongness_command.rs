@@ -43,7 +43,7 @@ fn the_screen_has_every_clock_and_fits_80_columns() {
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(i32::from(shown.contains("FAULT"))), "{shown}");
     let counter = COUNTERS[if ARCH == "x86_64" { 2 } else { 1 }];
-    let parts = ["REALTIME_COARSE", counter, "floor", "lags by", "rate", "kernel"];
+    let parts = ["REALTIME_COARSE", counter, "floor", "with a time up to", "rate", "kernel"];
     for part in parts {
         assert!(shown.contains(part), "{part} is missing in\n{shown}");
     }
@@ -61,7 +61,6 @@ fn the_json_has_a_schema_and_figures_that_agree() {
     assert!(clocks.len() >= 9);
     for clock in clocks {
         assert!(clock["reads"].as_u64() > Some(0), "{clock}");
-        assert!(clock["sentence"].as_str().is_some_and(|text| text.ends_with('.')), "{clock}");
         let Some(busy) = clock["staleness"]["busy"].as_object() else { continue };
         let figure = |name: &str| busy[name].as_u64().expect("a number");
         let names = ["min_ns", "p1_ns", "p50_ns", "p99_ns", "max_ns"];
