@@ -97,8 +97,6 @@ pub struct Distribution {
     pub mean_ns: f64,
     /// `[lower bound in ns, values]` of each bucket that is not empty.
     pub buckets: Vec<(u64, u64)>,
-    /// The same as an HdrHistogram, V2 deflate-less, base64.
-    pub hdr: String,
 }
 
 /// Steps of the readings of a clock.
@@ -117,8 +115,6 @@ pub struct Resolution {
     pub zero_share: f64,
     /// Steps looked at.
     pub steps: u64,
-    /// `[lower bound, steps]` of each bucket that is not empty, zero apart.
-    pub buckets: Vec<(u64, u64)>,
 }
 
 /// Warp of one source between two CPUs.

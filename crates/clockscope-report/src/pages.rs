@@ -144,11 +144,10 @@ impl Page for WrongnessReport {
     const KIND: Kind = Kind::Wrongness;
 
     fn parts(&self, _host: Option<&HostState>) -> Parts {
-        let options = wrongness::text::TextOptions::default();
         Parts {
             title: format!("How wrong each clock is{}", on_cpu(&self.host)),
             beside: json!({}),
-            text: wrongness::text::render(self, &options),
+            text: wrongness::text::render(self, None),
         }
     }
 }

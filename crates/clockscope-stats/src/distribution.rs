@@ -1,9 +1,6 @@
-//! A distribution of non-negative values: percentiles, buckets, and the HdrHistogram that others
-//! can read.
+//! A distribution of non-negative values: percentiles and buckets.
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 
 use super::histogram::LogLinear;
 
@@ -81,15 +78,6 @@ impl Distribution {
         }
         buckets
     }
-
-    /// The HdrHistogram, serialised as V2 without compression, in base64; empty on failure.
-    pub fn to_hdr(&self) -> String {
-        let mut bytes = Vec::new();
-        match V2Serializer::new().serialize(&self.histogram, &mut bytes) {
-            Ok(_) => BASE64_STANDARD.encode(&bytes),
-            Err(_) => String::new(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -119,13 +107,6 @@ mod tests {
         assert_eq!((found.min(), found.max(), found.count()), (1, 100, 100));
         assert_eq!([1.0, 50.0, 99.0].map(|p| found.percentile(p)), [1, 50, 99]);
         assert_eq!(found.mean(), 50.5);
-    }
-
-    #[test]
-    fn what_is_serialised_begins_with_the_cookie_of_the_format() {
-        let text = of(&[1, 2, 2, 4_000_000]).to_hdr();
-        // The cookie of V2, big endian: 0x1c849303 with the word size in the low bits.
-        assert!(text.starts_with("HISTEw"), "{text}");
     }
 
     proptest! {

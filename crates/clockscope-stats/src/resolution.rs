@@ -1,12 +1,7 @@
 //! The steps in which a clock goes on.
 
-use super::histogram::LogLinear;
-
-/// Each power of two has 2^3 buckets.
-const LAYOUT: LogLinear = LogLinear::new(3);
-
 /// A growing account of steps between readings in a row.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepAccount {
     /// Steps, zero ones included.
     pub count: u64,
@@ -18,7 +13,6 @@ pub struct StepAccount {
     pub max: u64,
     /// Greatest common divisor of all steps; 0 if all were zero.
     pub gcd: u64,
-    counts: Vec<u64>,
 }
 
 impl StepAccount {
@@ -34,24 +28,11 @@ impl StepAccount {
         if self.gcd != 1 {
             self.gcd = divisor(self.gcd, step);
         }
-        let index = LAYOUT.index_of(step) as usize;
-        if self.counts.len() <= index {
-            self.counts.resize(index + 1, 0);
-        }
-        self.counts[index] += 1;
     }
 
     /// Share (0 to 1) of zero steps.
     pub fn zero_share(&self) -> f64 {
         self.zeros as f64 / self.count.max(1) as f64
-    }
-
-    /// Lower bound and count of each bucket that is not empty, ascending; zero has its own.
-    pub fn buckets(&self) -> Vec<(u64, u64)> {
-        let zeros = (self.zeros > 0).then_some((0, self.zeros));
-        let used = (0..).zip(&self.counts).filter(|(_, count)| **count > 0);
-        let bucket = |(index, count): (u32, &u64)| (LAYOUT.bucket_at(index, 0).lower, *count);
-        zeros.into_iter().chain(used.map(bucket)).collect()
     }
 }
 
@@ -73,7 +54,6 @@ mod tests {
         [0, 0, 12, 18, 0, 3_000].into_iter().for_each(|step| account.add(step));
         assert_eq!((account.min, account.max, account.gcd), (12, 3_000, 6));
         assert_eq!((account.count, account.zeros, account.zero_share()), (6, 3, 0.5));
-        assert_eq!(account.buckets(), [(0, 3), (12, 1), (18, 1), (2_816, 1)]);
     }
 
     #[test]

@@ -61,7 +61,8 @@ pub fn pointed(indent: usize, text: &str, width: usize) -> String {
     wrapped(format!("{:indent$}->", ""), indent + 3, text, width)
 }
 
-fn wrapped(start: String, indent: usize, text: &str, limit: usize) -> String {
+/// A paragraph after `start`, in which every further line begins with `indent` blanks; ends with a line end.
+pub fn wrapped(start: String, indent: usize, text: &str, limit: usize) -> String {
     let mut out = start;
     let mut column = width(&out);
     let mut pad = indent.saturating_sub(column).max(1);

@@ -139,14 +139,14 @@ impl<'a> Run<'a> {
             let is_coarse = subject.reference.is_some();
             let mut order = order::ReadingOrder::default();
             for (at, (_, source)) in subject.routes.iter().enumerate() {
-                let steps = order.steps.clone();
+                let steps = order.steps;
                 order::measure(&mut order, &**source, is_coarse, budget.order);
                 // The steps are those by the fastest route. A coarse clock steps so seldom that those by all are taken.
                 if at > 0 && !is_coarse {
                     order.steps = steps;
                 }
             }
-            let (steps, backward) = (order.steps.clone(), order.backward);
+            let (steps, backward) = (order.steps, order.backward);
             if subject.routes.len() > 1 {
                 order::measure(&mut order, &InTurn::new(&subject.routes), false, budget.order);
                 order.steps = steps;

@@ -29,7 +29,6 @@ pub(super) fn clock(subject: &Subject, order: ReadingOrder, by_one_route: u64) -
             max_step: steps.max,
             zero_share: steps.zero_share(),
             steps: steps.count,
-            buckets: steps.buckets(),
         }),
         burst: order.burst,
         ..ClockRow::default()
@@ -56,7 +55,6 @@ fn distribution(values: &distribution::Distribution) -> Distribution {
         max_ns: values.max(),
         mean_ns: values.mean(),
         buckets: values.buckets(),
-        hdr: values.to_hdr(),
     }
 }
 

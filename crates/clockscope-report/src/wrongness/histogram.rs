@@ -1,7 +1,7 @@
 //! A distribution drawn in the terminal.
 
 use super::sentences::short;
-use clockscope_model::wrongness::{ClockRow, Distribution};
+use clockscope_model::wrongness::{ClockRow, Distribution, Staleness};
 use clockscope_text::units;
 
 /// Bars are at most this long.
@@ -9,31 +9,13 @@ const BAR: usize = 44;
 /// Lines of one distribution.
 const LINES: u64 = 16;
 
-/// The distributions of a clock's staleness and steps, as far as it has them.
-pub(super) fn render(clock: &ClockRow) -> String {
-    let mut text = String::new();
+/// The distributions of how old a clock's answers are, busy and idle.
+pub(super) fn render(clock: &ClockRow, staleness: &Staleness) -> String {
     let getres = clock.resolution.as_ref().and_then(|resolution| resolution.getres_ns);
-    if let Some(staleness) = &clock.staleness {
-        for (word, distribution) in [("busy", &staleness.busy), ("idle", &staleness.idle)] {
-            let title = format!("staleness of {}, {word}", short(&clock.clock));
-            text.push_str(&ages(&title, distribution, getres));
-        }
-    }
-    if let Some(resolution) = &clock.resolution {
-        let title = format!(
-            "\nsteps of {} between readings in a row, from the value up\n",
-            short(&clock.clock)
-        );
-        text.push_str(&title);
-        let unit = |value| super::sentences::amount(value, &clock.unit);
-        let rows: Vec<Row> = resolution
-            .buckets
-            .iter()
-            .map(|(lower, count)| Row { label: unit(*lower), count: *count, mark: "" })
-            .collect();
-        text.push_str(&bars(&merged(rows)));
-    }
-    text
+    let picture = |(word, distribution): (&str, &Distribution)| {
+        ages(&format!("staleness of {}, {word}", short(&clock.clock)), distribution, getres)
+    };
+    [("busy", &staleness.busy), ("idle", &staleness.idle)].map(picture).concat()
 }
 
 struct Row {
@@ -84,19 +66,6 @@ fn nice(least: u64) -> u64 {
     }
 }
 
-/// Joins neighbours until few enough lines are left, and drops the tail of single ones.
-fn merged(mut rows: Vec<Row>) -> Vec<Row> {
-    let most = usize::try_from(LINES).unwrap_or(usize::MAX);
-    while rows.len() > most {
-        let sum = |at: usize, rows: &[Row]| rows[at].count + rows[at + 1].count;
-        let pairs = 0..rows.len() - 1;
-        let Some(least) = pairs.min_by_key(|at| sum(*at, &rows)) else { break };
-        let second = rows.remove(least + 1);
-        rows[least].count += second.count;
-    }
-    rows
-}
-
 fn bars(rows: &[Row]) -> String {
     let highest = rows.iter().map(|row| row.count).max().unwrap_or(0).max(1);
     let width = rows.iter().map(|row| row.label.len()).max().unwrap_or(0);
@@ -114,7 +83,7 @@ fn bars(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clockscope_model::wrongness::{Resolution, Staleness};
+    use clockscope_model::wrongness::Resolution;
 
     #[test]
     fn bins_are_round_numbers() {
@@ -134,28 +103,15 @@ mod tests {
         };
         let clock = ClockRow {
             clock: "CLOCK_TAI".to_owned(),
-            unit: "ns".to_owned(),
-            staleness: Some(Staleness { busy, ..Staleness::default() }),
-            resolution: Some(Resolution {
-                getres_ns: Some(4_000_000),
-                buckets: vec![(0, 3), (4_000_000, 1)],
-                ..Resolution::default()
-            }),
+            resolution: Some(Resolution { getres_ns: Some(4_000_000), ..Resolution::default() }),
             ..ClockRow::default()
         };
-        let text = render(&clock);
+        let staleness = Staleness { busy, ..Staleness::default() };
+        let text = render(&clock, &staleness);
         assert!(text.contains("staleness of TAI, busy: 56 reads, max 90 ms"), "{text}");
         assert!(text.contains("  4 ms |  <- clock_getres"), "{text}");
         assert!(text.contains("over 7.5 ms |# 1") || text.contains("over 7 ms |# 1"), "{text}");
         assert!(text.contains("idle: no samples"), "{text}");
         assert!(text.lines().all(|line| line.len() <= 80 && line == line.trim_end()));
-    }
-
-    #[test]
-    fn many_buckets_are_joined_and_none_is_lost() {
-        let row = |at: u64| Row { label: at.to_string(), count: at, mark: "" };
-        let rows = merged((1..=40).map(row).collect());
-        assert_eq!(rows.len(), 16);
-        assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 820);
     }
 }

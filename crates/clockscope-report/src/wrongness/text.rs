@@ -4,34 +4,25 @@ use super::sentences::amount;
 use super::sentences::{self, short};
 use super::{answer, histogram};
 use clockscope_model::wrongness::{ClockRow, Discipline, WrongnessReport};
+use clockscope_text::lines::{self, WIDTH};
 use clockscope_text::units;
 
-/// Columns of the screen.
-const WIDTH: usize = 80;
 const HEADS: [&str; 9] = ["", "back", "step", "getres", "stale p50", "p99", "max", "warp", "floor"];
 
-/// What is shown beside the table.
-#[derive(Clone, Debug, Default)]
-pub struct TextOptions {
-    /// Draw the distributions of this clock.
-    pub histogram: Option<String>,
-}
-
-/// The report, each line at most 80 columns.
-pub fn render(report: &WrongnessReport, options: &TextOptions) -> String {
-    let mut text = wrapped("", &answer::of(report));
+/// The report, each line at most 80 columns, with a picture of how old the answers of the clock `drawn` are.
+pub fn render(report: &WrongnessReport, drawn: Option<&str>) -> String {
+    let mut text = paragraph("", &answer::of(report));
     for fault in &report.faults {
-        text.push_str(&wrapped(&format!("FAULT ({}): ", fault.kind), &fault.sentence));
+        text.push_str(&paragraph(&format!("FAULT ({}):", fault.kind), &fault.sentence));
     }
     text.push('\n');
     text.push_str(&table(report));
-    text.push_str(&wrapped("", answer::LEGEND));
+    text.push_str(&paragraph("", answer::LEGEND));
     text.push('\n');
     text.push_str(&remarks(report));
-    let drawn = options.histogram.as_ref();
-    let drawn = drawn.and_then(|name| report.clocks.iter().find(|clock| clock.clock == *name));
-    if let Some(clock) = drawn {
-        text.push_str(&histogram::render(clock));
+    for clock in report.clocks.iter().filter(|clock| drawn == Some(&*clock.clock)) {
+        let staleness = clock.staleness.as_ref();
+        text.extend(staleness.map(|staleness| histogram::render(clock, staleness)));
     }
     text
 }
@@ -98,21 +89,21 @@ fn remarks(report: &WrongnessReport) -> String {
     let mut text = String::new();
     let unordered = report.warps.iter().filter(|warp| warp.unordered && warp.warps > 0);
     if let Some(worst) = unordered.max_by_key(|warp| warp.max_warp) {
-        text.push_str(&wrapped("", &sentences::of_unordered(worst)));
+        text.push_str(&paragraph("", &sentences::of_unordered(worst)));
     }
-    let mut label = "rate     ";
+    let mut label = "rate";
     for rate in sentences::of_rates(&report.rates) {
-        text.push_str(&wrapped(label, &rate));
-        label = "         ";
+        text.push_str(&paragraph(label, &rate));
+        label = " ";
     }
     if let Some(offset) = sentences::of_offsets(&report.offsets) {
-        text.push_str(&wrapped("offset   ", &offset));
+        text.push_str(&paragraph("offset", &offset));
     }
     if let Some(discipline) = &report.discipline {
-        text.push_str(&wrapped("kernel   ", &of_discipline(discipline)));
+        text.push_str(&paragraph("kernel", &of_discipline(discipline)));
     }
     for (what, why) in &report.declines {
-        text.push_str(&wrapped(&format!("not measured: {what}, "), &format!("because {why}")));
+        text.push_str(&paragraph(&format!("not measured: {what},"), &format!("because {why}")));
     }
     text
 }
@@ -128,28 +119,13 @@ fn of_discipline(discipline: &Discipline) -> String {
     format!("{state}; maxerror {max}, esterror {estimate}")
 }
 
-/// Breaks at spaces; further lines are indented as far as the label is wide, at most 9.
-fn wrapped(label: &str, text: &str) -> String {
-    const INDENT_MAX: usize = 9;
-    let indent = " ".repeat(label.chars().count().clamp(2, INDENT_MAX));
-    let mut lines = String::new();
-    let mut line = label.trim_end().to_owned();
-    let mut gap = label.len() - label.trim_end().len();
-    for word in text.split(' ') {
-        let is_first = line.trim().is_empty();
-        if !is_first && line.chars().count() + gap.max(1) + word.chars().count() > WIDTH {
-            lines.push_str(&line);
-            lines.push('\n');
-            line = indent.clone();
-            gap = 0;
-        }
-        line.push_str(&" ".repeat(gap));
-        line.push_str(word);
-        gap = 1;
+/// A paragraph; with a label, its lines stand below one another from column 9 on.
+fn paragraph(label: &str, text: &str) -> String {
+    const LABEL: usize = 9;
+    match text.split_once(' ').filter(|_| label.is_empty()) {
+        Some((first, rest)) => lines::wrapped(first.to_owned(), 2, rest, WIDTH),
+        None => lines::wrapped(label.to_owned(), LABEL, text, WIDTH),
     }
-    lines.push_str(line.trim_end());
-    lines.push('\n');
-    lines
 }
 
 #[cfg(test)]
@@ -157,18 +133,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_sentences_are_broken_between_words() {
-        let text = wrapped("kernel   ", &"word ".repeat(40));
-        assert!(text.lines().count() > 1 && text.lines().all(|line| line.len() <= WIDTH));
-        assert!(text.starts_with("kernel   word word"));
-        assert!(text.lines().nth(1).unwrap().starts_with("         word"));
-        assert_eq!(wrapped("", "one two"), "one two\n");
-        assert_eq!(wrapped("         ", "one"), "         one\n");
-    }
-
-    #[test]
     fn an_empty_report_has_a_head_and_says_that_nothing_is_wrong() {
-        let text = render(&WrongnessReport::default(), &TextOptions::default());
+        let text = render(&WrongnessReport::default(), None);
         assert!(text.contains("No fault found") && text.contains("stale p50"), "{text}");
     }
 }

@@ -151,7 +151,7 @@ pub struct WrongnessArgs {
     /// Seconds to measure for, all tests together
     #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
     pub time: f64,
-    /// Draw the distribution of this clock's staleness and steps
+    /// Draw the distribution of this coarse clock's staleness
     #[arg(long, value_name = "CLOCK")]
     pub histogram: Option<String>,
     /// How to print the result

@@ -18,8 +18,7 @@ use clockscope_measure::wrongness::measure;
 use clockscope_measure::wrongness::plan::WrongnessPlan;
 use clockscope_model::wrongness::WrongnessReport;
 use clockscope_report::pages;
-use clockscope_report::wrongness::text::{self, TextOptions};
-use clockscope_report::wrongness::verdict;
+use clockscope_report::wrongness::{text, verdict};
 use clockscope_text::foreign;
 
 /// Less is too short to see the ticks of a coarse clock; more than a day is a mistake.
@@ -48,7 +47,7 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
     let host = host::collect();
     let mut machine = MachineClocks::this();
     machine.nominal_hz = nominal_hz(&host);
-    let (plan, histogram) = plan(args, &machine)?;
+    let (plan, drawn) = plan(args, &machine)?;
     // Prepared before measuring, so that a typo does not cost the time.
     let file = match &args.output {
         Some(path) => {
@@ -62,7 +61,7 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
     progress.end();
     verdict::judge(&mut report);
     report.host = host;
-    let rendered = render(&report, args.format, &TextOptions { histogram })?;
+    let rendered = render(&report, args.format, drawn)?;
     match file {
         Some(file) => {
             let written = file.write(foreign::printable_lines(&rendered).as_bytes());
@@ -89,7 +88,10 @@ fn nominal_hz(host: &HostState) -> Option<f64> {
 }
 
 /// What to measure, and the clock to draw.
-fn plan(args: &WrongnessArgs, machine: &MachineClocks) -> Result<(WrongnessPlan, Option<String>)> {
+fn plan<'a>(
+    args: &WrongnessArgs,
+    machine: &'a MachineClocks,
+) -> Result<(WrongnessPlan, Option<&'a str>)> {
     let known: Vec<&'static str> = machine.subjects.iter().map(|subject| subject.name).collect();
     let mut names = Vec::new();
     for word in &args.clocks {
@@ -106,15 +108,19 @@ fn plan(args: &WrongnessArgs, machine: &MachineClocks) -> Result<(WrongnessPlan,
         Some(word) => Some(names::resolve(word, &known)?),
         None => None,
     };
+    let has_age = |name: &&str| machine.subject(name).is_some_and(|one| one.reference.is_some());
+    if let Some(precise) = drawn.filter(|name| !has_age(name)) {
+        bail!("{precise} has no age to draw; --histogram takes a coarse clock");
+    }
     names.extend(drawn.filter(|name| !names.contains(name)));
     let time = Duration::from_secs_f64(args.time);
     let plan = WrongnessPlan { names, is_choice, time };
-    Ok((plan, drawn.map(str::to_owned)))
+    Ok((plan, drawn))
 }
 
-fn render(report: &WrongnessReport, format: ReportFormat, options: &TextOptions) -> Result<String> {
+fn render(report: &WrongnessReport, format: ReportFormat, drawn: Option<&str>) -> Result<String> {
     Ok(match format {
-        ReportFormat::Text => text::render(report, options),
+        ReportFormat::Text => text::render(report, drawn),
         ReportFormat::Json => foreign::json_document(report).context("cannot make JSON")?,
         ReportFormat::Html => pages::of_report(report, None)?,
     })
