@@ -41,8 +41,6 @@ pub const ARCH_AARCH64: u32 = 0xc000_00b7;
 pub const ARCH_I386: u32 = 0x4000_0003;
 /// `AUDIT_ARCH_ARM`: 32-bit programs on arm64.
 pub const ARCH_ARM: u32 = 0x4000_0028;
-/// The one of this machine's 64-bit programs.
-pub const ARCH_NATIVE: u32 = if cfg!(target_arch = "aarch64") { ARCH_AARCH64 } else { ARCH_X86_64 };
 /// `SECCOMP_RET_ACTION_FULL`, `SECCOMP_RET_ALLOW` and `SECCOMP_RET_LOG`.
 const ACTION: u32 = 0xffff_0000;
 const ALLOW: u32 = 0x7fff_0000;

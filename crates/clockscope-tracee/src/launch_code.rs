@@ -6,7 +6,8 @@
 
 use std::mem::offset_of;
 
-use clockscope_containers::filter::{ARCH_NATIVE, Call};
+use super::arch::AUDIT_ARCH;
+use clockscope_containers::filter::Call;
 use vdso_image::layout::{
     CONFIG_OFFSET, ExecveSlots, IMAGE_PAGES, INSTALL_MARK, LaunchParams, LaunchSlots, MemoryMap,
     PAGE, THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE,
@@ -61,7 +62,7 @@ pub(crate) fn calls(copies_itself: bool, shared_id: u64, live_id: u64, at: u64) 
     let call = |name, number, arguments: [u64; 5]| {
         let [a, b, c, d, e] = arguments;
         let arguments = [a, b, c, d, e, INSTALL_MARK];
-        Call { name, number, arch: ARCH_NATIVE, at, arguments }
+        Call { name, number, arch: AUDIT_ARCH, at, arguments }
     };
     let access = if copies_itself { READ_WRITE } else { READ_EXECUTE };
     let private = size(THREADS_OFFSET + THREADS_SIZE - CONFIG_OFFSET);

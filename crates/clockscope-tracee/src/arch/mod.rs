@@ -15,10 +15,10 @@ mod aarch64;
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
-pub use aarch64::lacks;
+pub use aarch64::{AUDIT_ARCH, lacks};
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::{attach, counter_read, image, tasks};
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::lacks;
+pub use x86_64::{AUDIT_ARCH, lacks};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{attach, counter_read, image, tasks};

@@ -6,6 +6,7 @@ use clockscope_containers::filter::Instruction;
 use clockscope_sys::ptrace;
 
 pub use super::running_filters::of_running;
+pub use crate::arch::AUDIT_ARCH;
 
 /// All filters of a stopped thread, the last one that was set first.
 ///

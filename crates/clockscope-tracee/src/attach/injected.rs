@@ -17,9 +17,10 @@ use vdso_image::layout::{
     THREADS_OFFSET, THREADS_SIZE, TOTAL_SIZE, TRAMPOLINE_OFFSET,
 };
 
+use crate::arch::AUDIT_ARCH;
 use crate::arch::attach::registers;
 use crate::launch_code::{Stub, attach, map};
-use clockscope_containers::filter::{ARCH_NATIVE, Call};
+use clockscope_containers::filter::Call;
 use clockscope_sys::ptrace::Registers;
 
 /// What a thread is to do.
@@ -127,7 +128,7 @@ pub(super) fn calls(work: &Work, at: u64) -> Vec<Call> {
     let call = |name, number, arguments: [u64; 5]| {
         let [a, b, c, d, e] = arguments;
         let arguments = [a, b, c, d, e, INSTALL_MARK];
-        Call { name, number, arch: ARCH_NATIVE, at, arguments }
+        Call { name, number, arch: AUDIT_ARCH, at, arguments }
     };
     let size = |bytes: usize| bytes as u64;
     let set_mask = size(2); // SIG_SETMASK

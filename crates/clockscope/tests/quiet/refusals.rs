@@ -71,6 +71,8 @@ view absent.json | 2 | cannot read absent.json: no such file or directory
 doctor here | 3 | unexpected argument 'here' found; see clockscope doctor --help
 doctor --list --root a | 3 | the argument '--list' cannot be used with '--root <PATH>'; see clockscope doctor --help
 vdso --pid me | 2 | invalid value 'me' for '--pid <PID>': invalid digit found in string; see clockscope vdso --help
+vdso --pid=-5 | 2 | invalid value '-5' for '--pid <PID>': -5 is not in 1..=2147483647; see clockscope vdso --help
+vdso --pid 0 | 2 | invalid value '0' for '--pid <PID>': 0 is not in 1..=2147483647; see clockscope vdso --help
 vdso --pid 1 --file a | 2 | the argument '--pid <PID>' cannot be used with '--file <FILE>'; see clockscope vdso --help
 completions | 2 | the following required arguments were not provided: <SHELL>; see clockscope completions --help
 trace --unit '' | 2 | a value is required for '--unit <UNIT>' but none was supplied; see clockscope trace --help

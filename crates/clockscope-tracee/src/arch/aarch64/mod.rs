@@ -5,3 +5,6 @@ pub(crate) mod counter_read;
 pub(crate) mod image;
 pub mod lacks;
 pub(crate) mod tasks;
+
+/// The table of system calls as seccomp filters see it.
+pub use clockscope_containers::filter::ARCH_AARCH64 as AUDIT_ARCH;

@@ -6,6 +6,9 @@ pub(crate) mod image;
 pub mod lacks;
 pub(crate) mod tasks;
 
+/// The table of system calls as seccomp filters see it.
+pub use clockscope_containers::filter::ARCH_X86_64 as AUDIT_ARCH;
+
 #[cfg(test)]
 mod image_tests;
 #[cfg(test)]

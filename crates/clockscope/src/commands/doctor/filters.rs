@@ -38,7 +38,7 @@ fn of_process(pid: i32, of: String) -> Result<ReadFilter> {
         ),
         _ => anyhow!("cannot look at the filter of {of}: {refusal}"),
     })?;
-    let refused = clock_reads::refused(filter::ARCH_NATIVE, &|call| filter::answer(&filters, call));
+    let refused = clock_reads::refused(filters::AUDIT_ARCH, &|call| filter::answer(&filters, call));
     Ok(ReadFilter { of, refuses: refused.iter().map(clause).collect() })
 }
 
