@@ -61,10 +61,9 @@ const HINTS: &[(&str, &str, &str)] = &[
     ),
     ("bench", "-N --shell -S", "bench measures calls and starts no shell; leave it out"),
     ("bench", "--export-json", "to save for clockscope compare: --save FILE"),
-    ("bench", "--export-csv", "write it so: --format csv -o FILE"),
     (
         "bench",
-        "--export-markdown --export-asciidoc --export-orgmode",
+        "--export-csv --export-markdown --export-asciidoc --export-orgmode",
         "write it so: --format html -o FILE",
     ),
     (

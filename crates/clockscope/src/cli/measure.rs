@@ -171,10 +171,6 @@ pub enum BenchFormat {
     Json,
     /// for programs: one record a batch
     Ndjson,
-    /// for spreadsheets: one line a path
-    Csv,
-    /// for Go's benchstat
-    Benchstat,
     /// one page with pictures
     Html,
 }

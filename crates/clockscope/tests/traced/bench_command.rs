@@ -133,23 +133,6 @@ fn every_batch_is_a_record() {
 }
 
 #[test]
-fn spreadsheets_and_benchstat_get_a_line_a_path_and_more() {
-    let csv = printed(&["rdtsc", "--format", "csv"]);
-    let cells: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
-    assert_eq!(cells, [13, 13, 13], "{csv}");
-    let lines = printed(&["monotonic", "--route", "vdso", "--format", "benchstat"]);
-    let is_of_path =
-        |line: &&str| line.starts_with("BenchmarkClock/clock=CLOCK_MONOTONIC/route=vdso ");
-    let found: Vec<&str> = lines.lines().filter(is_of_path).collect();
-    assert!(!found.is_empty(), "{lines}");
-    for line in found {
-        let words: Vec<&str> = line.split(' ').collect();
-        assert!(words.len() == 4 && words[3] == "ns/op", "{line}");
-        assert!(words[1].parse::<u64>().is_ok() && words[2].parse::<f64>().is_ok(), "{line}");
-    }
-}
-
-#[test]
 fn the_page_is_one_html_document() {
     let page = printed(&["tai", "--format", "html"]);
     assert!(page.trim_start().to_ascii_lowercase().starts_with("<!doctype html>"));

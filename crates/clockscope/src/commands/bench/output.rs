@@ -9,7 +9,7 @@ use crate::commands::replace_file::Prepared;
 use crate::commands::{colour, streams};
 use clockscope_measure::bench::launches::Collected;
 use clockscope_model::bench::{BenchReport, Record, SCHEMA};
-use clockscope_report::bench::{benchstat, csv, text};
+use clockscope_report::bench::text;
 use clockscope_report::pages;
 use clockscope_text::foreign::{json, json_document, printable_lines};
 
@@ -116,8 +116,6 @@ fn render(format: BenchFormat, report: &BenchReport, collected: &Collected) -> R
         BenchFormat::Text => Ok(text::render(report)),
         BenchFormat::Json => Ok(json_document(report)?),
         BenchFormat::Ndjson => ndjson(report, collected),
-        BenchFormat::Csv => Ok(csv::render(report)),
-        BenchFormat::Benchstat => Ok(benchstat::render(report)),
         BenchFormat::Html => pages::of_report(report, None),
     }
 }
