@@ -15,8 +15,6 @@ pub enum Kind {
     Trace,
     /// What clock reads and system calls cost.
     Bench,
-    /// What changed between measurements.
-    Compare,
     /// How wrong each clock is.
     Wrongness,
     /// Who reads the clock on a host.
@@ -29,7 +27,6 @@ impl Kind {
         match self {
             Self::Trace => "trace",
             Self::Bench => "bench",
-            Self::Compare => "compare",
             Self::Wrongness => "wrongness",
             Self::Survey => "survey",
         }
@@ -39,7 +36,7 @@ impl Kind {
     pub fn schema(self) -> u64 {
         match self {
             Self::Bench | Self::Survey | Self::Wrongness => 2,
-            Self::Trace | Self::Compare => 1,
+            Self::Trace => 1,
         }
     }
 }
@@ -97,7 +94,7 @@ impl fmt::Display for ReadError {
                  that ends in .json",
             ),
             Self::Unknown => f.write_str(
-                "it is no report of clockscope trace, bench, compare, wrongness or survey; save one \
+                "it is no report of clockscope trace, bench, wrongness or survey; save one \
                  with --format json -o FILE",
             ),
             Self::Schema(schema, known) => write!(
@@ -118,7 +115,6 @@ struct Head {
     record: Option<IgnoredAny>,
     clock_reads: Option<IgnoredAny>,
     paths: Option<IgnoredAny>,
-    comparisons: Option<IgnoredAny>,
     clocks: Option<IgnoredAny>,
     warps: Option<IgnoredAny>,
     visible_from_per_second: Option<IgnoredAny>,
@@ -128,7 +124,6 @@ impl Head {
     fn kind(&self) -> Option<Kind> {
         match self {
             Self { clock_reads: Some(_), .. } => Some(Kind::Trace),
-            Self { comparisons: Some(_), .. } => Some(Kind::Compare),
             Self { clocks: Some(_), warps: Some(_), .. } => Some(Kind::Wrongness),
             Self { paths: Some(_), .. } => Some(Kind::Bench),
             Self { visible_from_per_second: Some(_), .. } => Some(Kind::Survey),
@@ -214,7 +209,6 @@ mod tests {
         for (fields, kind) in [
             ("\"clock_reads\": {}", Kind::Trace),
             ("\"paths\": [], \"host\": {}", Kind::Bench),
-            ("\"sets\": [], \"comparisons\": []", Kind::Compare),
             ("\"clocks\": [], \"warps\": []", Kind::Wrongness),
             ("\"visible_from_per_second\": 1.5, \"processes\": []", Kind::Survey),
         ] {

@@ -21,7 +21,6 @@ const SCRIPT: &str = concat!(
     include_str!("viewer/host.js"),
     include_str!("viewer/trace.js"),
     include_str!("viewer/bench.js"),
-    include_str!("viewer/compare.js"),
     include_str!("viewer/wrongness.js"),
     include_str!("viewer/survey.js"),
     include_str!("viewer/start.js"),
@@ -132,7 +131,7 @@ mod tests {
     }
 
     fn page_of(text: &str) -> String {
-        let report = serde_json::json!({ "schema": 1, "sets": [text], "comparisons": [] });
+        let report = serde_json::json!({ "schema": 2, "paths": [text] });
         let document = Document::parse(report.to_string().as_bytes()).expect("a report");
         page(&document, text, &serde_json::json!({ "said": text }), text)
     }
@@ -154,7 +153,7 @@ mod tests {
             assert_eq!(tags(&html), tags(&plain), "{hostile}");
             let report = inside(&html, "id=\"report\">", "</script>");
             let report: Value = serde_json::from_str(report).expect("JSON");
-            assert_eq!(report["sets"][0], hostile);
+            assert_eq!(report["paths"][0], hostile);
             let beside = inside(&html, "id=\"beside\">", "</script>");
             assert_eq!(serde_json::from_str::<Value>(beside).expect("JSON")["said"], hostile);
         }
@@ -168,7 +167,7 @@ mod tests {
         let report: Value =
             serde_json::from_str(inside(&html, "id=\"report\">", "</script>")).expect("JSON");
         assert_eq!(
-            report["sets"][0],
+            report["paths"][0],
             "a\u{0}\u{1b}[31m\u{202e}\u{2028}\u{fdd0}\u{1fffe}\u{e0001}z"
         );
     }

@@ -9,10 +9,9 @@ use serde_json::{Value, json};
 
 use crate::callers::sites::sites;
 use crate::options::{CallersOptions, TextOptions};
-use crate::{answers, bench, compare, declines, latency, overhead, survey, text, wrongness};
+use crate::{answers, bench, declines, latency, overhead, survey, text, wrongness};
 use clock_doctor::state::HostState;
 use clockscope_model::bench::BenchReport;
-use clockscope_model::compare::CompareReport;
 use clockscope_model::survey::SurveyReport;
 use clockscope_model::trace::{ProcessDetail, TraceReport};
 use clockscope_model::wrongness::WrongnessReport;
@@ -24,8 +23,6 @@ use clockscope_text::lines::cut_middle;
 const TITLE_MAX: usize = 60;
 /// Places that read a clock that a page has; the JSON has all stacks.
 const SITES_MAX: usize = 40;
-/// Columns of the plot of a comparison in the text for readers without script.
-const PLOT_WIDTH: usize = 74;
 
 /// A report that has a page.
 pub trait Page: Serialize + DeserializeOwned {
@@ -63,7 +60,6 @@ pub fn of_document(document: &Document, host: Option<&HostState>) -> Result<Stri
     Ok(match document.kind() {
         Kind::Trace => page::<TraceReport>(document, &model(document)?, host),
         Kind::Bench => page::<BenchReport>(document, &model(document)?, host),
-        Kind::Compare => page::<CompareReport>(document, &model(document)?, host),
         Kind::Wrongness => page::<WrongnessReport>(document, &model(document)?, host),
         Kind::Survey => page::<SurveyReport>(document, &model(document)?, host),
     })
@@ -118,25 +114,6 @@ impl Page for BenchReport {
             beside: json!({}),
             text: bench::text::render(self),
         }
-    }
-}
-
-impl Page for CompareReport {
-    const KIND: Kind = Kind::Compare;
-
-    fn parts(&self, _host: Option<&HostState>) -> Parts {
-        let mut files: Vec<&str> = Vec::new();
-        for set in &self.sets {
-            if !files.contains(&set.file.as_str()) {
-                files.push(&set.file);
-            }
-        }
-        let title = match files.as_slice() {
-            [] => "A comparison of nothing".to_owned(),
-            [one] => format!("{one} by itself"),
-            [base, others @ ..] => format!("{base} against {}", others.join(", ")),
-        };
-        Parts { title, beside: json!({}), text: compare::text::render(self, PLOT_WIDTH, true) }
     }
 }
 

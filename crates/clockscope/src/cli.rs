@@ -117,7 +117,7 @@ pub enum Command {
     Wrongness(WrongnessArgs),
     /// Make a page of a report that was saved as JSON
     ///
-    /// FILE is what trace, run --stats, bench, compare, wrongness or survey printed with --format json, or what
+    /// FILE is what trace, run --stats, bench, wrongness or survey printed with --format json, or what
     /// bench saved with --save FILE.json. The page is one HTML file that needs no network.
     View(ViewArgs),
     /// Say why this machine's clock is slow or wrong, and exactly what fixes it

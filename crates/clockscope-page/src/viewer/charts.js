@@ -181,14 +181,14 @@ function hill(spans, scale, left, right, y, height, colour, root) {
   return draw('path', { d: path, fill: ink(colour), opacity: 0.6 });
 }
 
-// Rows of marks in groups: { title, axis, text, wish, groups: [{ name, rows }], band, markers, root }.
+// Rows of marks in groups: { title, axis, text, wish, groups: [{ name, rows }], markers, root }.
 // A row has a label, a value printed at its end, and marks: { kind, at, colour } or, for a hill,
 // { kind: 'hill', spans, colour, below }.
 function rows(picture) {
-  const { title, axis, text, wish, groups, band, markers = [], root = false } = picture;
+  const { title, axis, text, wish, groups, markers = [], root = false } = picture;
   const all = groups.flatMap(group => group.rows);
   const values = all.flatMap(row => row.marks).flatMap(mark => mark.at || mark.spans.flatMap(([a, b]) => [a, b]));
-  values.push(...(band || []), ...markers.map(([value]) => value));
+  values.push(...markers.map(([value]) => value));
   const has = test => all.some(row => row.marks.some(test));
   const up = has(mark => mark.kind === 'hill') ? 20 : 11;
   const down = has(mark => mark.below) ? 14 : 9;
@@ -223,10 +223,6 @@ function rows(picture) {
       y += 4;
     }
     const behind = axisBelow(scale, { name: axis, text }, left, width, words.height, y);
-    if (band) {
-      const [a, b] = band.map(scale.place);
-      behind.unshift(draw('rect', { x: a, y: words.height, width: b - a, height: y - words.height, fill: ink('grid'), opacity: 0.6 }));
-    }
     return svg(title, width, y + 42, behind, words.drawn(y), parts);
   };
 }

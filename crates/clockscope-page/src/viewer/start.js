@@ -1,7 +1,7 @@
 // Reads the report that stands in the page, and shows it.
 
 const PAGES = {
-  trace: tracePage, bench: benchPage, compare: comparePage, wrongness: wrongnessPage, survey: surveyPage,
+  trace: tracePage, bench: benchPage, wrongness: wrongnessPage, survey: surveyPage,
 };
 const main = document.querySelector('main');
 const read = id => JSON.parse(document.getElementById(id).textContent);

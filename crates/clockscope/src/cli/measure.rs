@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::Format;
 use clockscope_measure::bench::Request;
 
 /// Options of `clockscope bench`.
@@ -125,8 +126,8 @@ pub struct CompareArgs {
     #[arg(short = 's', requires = "ministat")]
     pub separate_bars: bool,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-    pub format: ReportFormat,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
     /// Write the result to FILE instead of standard output
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -175,7 +176,7 @@ pub enum BenchFormat {
     Html,
 }
 
-/// Forms of what `compare` and `wrongness` print.
+/// Forms of what `wrongness` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
     /// for people

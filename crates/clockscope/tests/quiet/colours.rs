@@ -59,7 +59,7 @@ fn a_pipe_has_colours_only_if_they_are_forced() {
         (&["--color=never"], &[("CLICOLOR_FORCE", "1")], false),
         (&["--color=always"], &[("NO_COLOR", "1")], true),
         (&["--color=always", "--format", "json"], &[], false),
-        (&["--color=always", "--format", "html"], &[("CLICOLOR_FORCE", "1")], false),
+        (&["--color=always", "--format", "json"], &[("CLICOLOR_FORCE", "1")], false),
     ] {
         let text = printed(line, options, variables);
         assert_eq!(text.contains('\x1b'), is_coloured, "{options:?} {variables:?}");

@@ -217,7 +217,6 @@ fn what_cannot_be_said_of_traces_is_one_line() {
         ("old.json new.json old.json", "these are 3 reports of clockscope trace, and two are"),
         ("old.json ../bench/before.json", "compare files of one kind"),
         ("old.json ../ministat/c2_syscall.txt", "compare files of one kind"),
-        ("--format html old.json new.json", "a comparison of traces has no page"),
         ("--ministat old.json new.json", "ministat: Invalid data on line 1 in old.json"),
         ("-c 99 old.json new.json", "-c is not for reports of clockscope trace"),
         ("--unit ns old.json new.json", "--unit is not for reports of clockscope trace"),

@@ -83,14 +83,6 @@ fn the_page_of_bench_is_readable() {
 }
 
 #[test]
-fn the_page_of_compare_is_readable() {
-    assert_readable("compare", &page_of("compare.json"), 2);
-    let seen = Browser::new().measure(&page_of("compare-plain.json"), 400, Ground::Light);
-    assert!(seen.page_width <= 400.0 && seen.pictures == 2, "{seen:?}");
-    assert!(seen.cut_off.is_empty() && seen.overlapping.is_empty(), "{seen:?}");
-}
-
-#[test]
 fn the_page_of_wrongness_is_readable() {
     assert_readable("wrongness", &page_of("wrongness.json"), 6);
 }
@@ -285,7 +277,6 @@ fn the_page_of_a_traced_program_is_whole() {
 fn without_script_the_report_is_there_as_text() {
     for (html, words) in [
         (page_of("bench.json"), "rdtscp             tsc       14.09"),
-        (page_of("compare.json"), "MONOTONIC by syscall       125 ns   145 ns"),
         (page_of("wrongness.json"), "No fault found in"),
         (page_of_trace(), "clock_gettime(REALTIME)"),
     ] {
@@ -352,13 +343,9 @@ fn clockscope(words: &[&str], folder: &Path) -> std::process::Output {
 fn the_page_of_a_saved_report_is_that_of_the_command() {
     let folder = tempfile::tempdir().expect("make a folder");
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("read a file");
-    fs::write(folder.path().join("a"), "10.5\n11.25\n10.75\n11.1\n10.3\n").expect("write");
-    fs::write(folder.path().join("b"), "12.5\n13.25\n12.75\n13.1\n12.3\n").expect("write");
-    for format in ["json", "html"] {
-        let output =
-            clockscope(&["compare", "a", "b", "--format", format, "-o", format], folder.path());
-        assert!(output.status.success(), "{output:?}");
-    }
+    let bench = ["bench", "tai", "--quick", "--save", "json", "--format", "html", "-o", "html"];
+    let output = clockscope(&bench, folder.path());
+    assert!(output.status.success(), "{output:?}");
     let output = clockscope(&["view", "json", "-o", "page"], folder.path());
     assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
     assert_eq!(read("page"), read("html"));
@@ -400,7 +387,7 @@ fn without_fractions(value: &mut Value) -> usize {
 /// What is not a number, such as a ratio to nothing, is `null` in JSON.
 #[test]
 fn a_report_with_figures_that_are_no_numbers_has_a_page() {
-    for (name, least) in [("bench.json", 25), ("compare.json", 200), ("wrongness.json", 28)] {
+    for (name, least) in [("bench.json", 25), ("wrongness.json", 28)] {
         let mut report = report(name);
         assert!(without_fractions(&mut report) >= least, "{name}");
         let document = Document::parse(report.to_string().as_bytes()).expect("a report");

@@ -6,14 +6,16 @@ mod traces;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::cli::measure::{CompareArgs, FailIf, ReportFormat};
+use crate::cli::{
+    Format,
+    measure::{CompareArgs, FailIf},
+};
 use crate::commands::{colour, replace_file, streams};
 use crate::exit;
 use clockscope_model::compare::{CompareReport, Verdict};
 use clockscope_report::compare::judge::{self, JudgeOptions};
 use clockscope_report::compare::plot::WIDTH_MIN;
 use clockscope_report::compare::text;
-use clockscope_report::pages;
 use clockscope_sys::terminal;
 use clockscope_text::foreign::json_document;
 use clockscope_text::foreign::printable_lines;
@@ -49,9 +51,8 @@ fn compare(args: &CompareArgs) -> Result<i32> {
     let plot_width = plot_width(args)?;
     let report = judge::compare(sources, &options);
     let printed = match args.format {
-        ReportFormat::Text => text::render(&report, plot_width, args.all),
-        ReportFormat::Json => json_document(&report)?,
-        ReportFormat::Html => pages::of_report(&report, None)?,
+        Format::Text => text::render(&report, plot_width, args.all),
+        Format::Json => json_document(&report)?,
     };
     write(args, &printed)?;
     Ok(if args.fail_if.is_some_and(|what| fails(what, &report)) { exit::FOUND } else { exit::OK })
@@ -106,7 +107,7 @@ fn has_changed(line: &str) -> bool {
 /// Prints to standard output, or to the file that was named.
 fn write(args: &CompareArgs, text: &str) -> Result<()> {
     let Some(path) = &args.output else {
-        let is_report = args.format == ReportFormat::Text && !args.ministat;
+        let is_report = args.format == Format::Text && !args.ministat;
         return if is_report {
             streams::print_bytes(colour::for_stdout(text, has_changed).as_bytes())
         } else {

@@ -2,7 +2,10 @@
 
 use anyhow::{Result, bail};
 
-use crate::cli::measure::{CompareArgs, FailIf, ReportFormat};
+use crate::cli::{
+    Format,
+    measure::{CompareArgs, FailIf},
+};
 use crate::exit;
 use clockscope_model::trace_compare::{Change, CostChange, TraceCompareReport};
 use clockscope_report::compare::traces::{self, TraceSource, sentences, text};
@@ -24,11 +27,8 @@ pub(super) fn compare(
     check(args)?;
     let report = traces::compare(before, after, super::min_effect(args, MIN_EFFECT)?);
     let printed = match args.format {
-        ReportFormat::Text => text::render(&report, args.all),
-        ReportFormat::Json => json_document(&report)?,
-        ReportFormat::Html => {
-            bail!("a comparison of traces has no page; use --format text or json")
-        }
+        Format::Text => text::render(&report, args.all),
+        Format::Json => json_document(&report)?,
     };
     super::write(args, &printed)?;
     Ok(if args.fail_if.is_some_and(|what| fails(what, &report)) { exit::FOUND } else { exit::OK })
