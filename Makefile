@@ -284,7 +284,7 @@ checksums: setup-release ## list the checksums of the packages, signed by minisi
 # A minute finds what is plainly wrong; `make fuzz FUZZ_SECONDS=600` is what a change of a reader
 # deserves.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS ?= log archive vdso unwind go_table mini_debug jitdump perf_map records numbers bench_file page \
+FUZZ_TARGETS ?= log archive vdso unwind go_table mini_debug jitdump perf_map records numbers compare page \
 	container_state seccomp filter
 fuzz: ## give each reader of foreign bytes damaged input, FUZZ_SECONDS each (60)
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)

@@ -115,14 +115,14 @@ def records():
 
 
 def numbers():
-    """A byte of options (column, delimiters, comments, direction), then a file as `compare` reads it."""
+    """A byte of options (column, delimiters, bars), then a file as `compare --ministat` reads it."""
     seeds = {name: b"\0" + text for name, text in files("fixtures/ministat/*.txt").items()}
     seeds["columns"] = b"\x05" + files("fixtures/ministat/*.csv")["c2_cols.csv"]
     return seeds
 
 
-def bench_file():
-    return files("fixtures/bench/*.json")
+def compare():
+    return files("fixtures/bench/*.json") | files("fixtures/traces/*.json")
 
 
 def page():
@@ -188,7 +188,7 @@ def filter():
 
 def main():
     seeds = dict(vdso=vdso, unwind=unwind, go_table=go_table, mini_debug=mini_debug, jitdump=jitdump, perf_map=perf_map, records=records,
-                 numbers=numbers, bench_file=bench_file, page=page, container_state=container_state, seccomp=seccomp, filter=filter)
+                 numbers=numbers, compare=compare, page=page, container_state=container_state, seccomp=seccomp, filter=filter)
     if len(sys.argv) != 3 or sys.argv[1] not in seeds:
         sys.exit("usage: fuzz-seeds.py TARGET FOLDER; targets: " + ", ".join(seeds))
     os.makedirs(sys.argv[2], exist_ok=True)

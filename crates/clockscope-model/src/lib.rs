@@ -9,7 +9,6 @@ pub mod names;
 pub mod reads;
 pub mod survey;
 pub mod trace;
-pub mod trace_compare;
 pub mod waiting;
 pub mod wrappers;
 pub mod wrongness;

@@ -70,7 +70,7 @@ fn page<R: Page>(document: &Document, report: &R, host: Option<&HostState>) -> S
     clockscope_page::page(document, &title, &beside, &text)
 }
 
-fn model<R: Page>(document: &Document) -> Result<R> {
+pub(crate) fn model<R: Page>(document: &Document) -> Result<R> {
     serde_json::from_slice(document.json().as_bytes()).map_err(|error| {
         let name = R::KIND.name();
         anyhow!(printable(&error.to_string()))

@@ -57,9 +57,17 @@ impl LaunchPair {
         let between_runs =
             DISTURBANCE_PART.powi(2) * (above_base.max(0.0).powi(2) + above_other.max(0.0).powi(2));
         let error = (variance * (1.0 / base + 1.0 / other) + between_runs).sqrt();
-        let beyond = change.abs() - effect;
-        if beyond > 0.0 { t_two_sided(beyond / error, freedom).min(1.0) } else { 1.0 }
+        p_beyond(change.abs() - effect, error, freedom)
     }
+}
+
+/// The two-sided p of a difference that lies `beyond` what does not matter, if half of its interval of 95 % is `half`.
+pub fn p_of_interval(beyond: f64, half: f64) -> f64 {
+    p_beyond(beyond, half / 1.96, COMMON_FREEDOM)
+}
+
+fn p_beyond(beyond: f64, error: f64, freedom: f64) -> f64 {
+    if beyond > 0.0 { t_two_sided(beyond / error, freedom).min(1.0) } else { 1.0 }
 }
 
 fn squares(medians: &[f64]) -> f64 {

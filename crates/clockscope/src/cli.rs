@@ -105,9 +105,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Compare measurements: say what changed, and how certain that is
     ///
-    /// A file is a result of bench --save, a report of trace --format json, or one number a line. compare
-    /// says whether the second is faster, slower, the same, or not proven to be any of these. With more
-    /// than two files, it compares each with the first.
+    /// Both files are results of bench --save, or reports of trace --format json. compare says of each path, or
+    /// function, whether it is faster, slower, the same, or not proven to be any of these.
     Compare(CompareArgs),
     /// Measure how wrong each clock is: order, warp, staleness, resolution, rate
     ///

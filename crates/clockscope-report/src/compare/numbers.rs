@@ -1,4 +1,4 @@
-//! Numbers with their unit, printed as C's `printf("%g")` prints them, and the signs of sets.
+//! Numbers as C's `printf("%g")` prints them.
 
 /// `%.{digits}g`: that many significant digits without zeros at the end, with an exponent where the
 /// number is very large or small.
@@ -25,31 +25,6 @@ pub fn general(value: f64, digits: usize) -> String {
 
 fn without_zeros(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
-}
-
-/// Signs of the sets; from the eighth on they begin again.
-const SIGNS: [char; 7] = ['x', '+', '*', '%', '#', '@', 'O'];
-
-/// The sign of a set in plot and table.
-pub fn sign(index: usize) -> char {
-    SIGNS[index % SIGNS.len()]
-}
-
-/// A number with its unit, with at most so many digits: `1493.75 ns`; picoseconds as durations.
-pub fn number(value: f64, unit: &str, digits: usize) -> String {
-    match unit {
-        "ps" => picos(value, digits),
-        "" => general(value, digits),
-        unit => format!("{} {unit}", general(value, digits)),
-    }
-}
-
-/// A cost in picoseconds, which has a sign where it is a difference.
-fn picos(value: f64, digits: usize) -> String {
-    const UNITS: [(f64, &str); 4] = [(1e12, "s"), (1e9, "ms"), (1e6, "us"), (1e3, "ns")];
-    let fits = |(size, _): &&(f64, &str)| value.abs() >= *size;
-    let (size, unit) = UNITS.iter().find(fits).unwrap_or(&UNITS[3]);
-    format!("{} {unit}", general(value / size, digits))
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub struct BenchArgs {
     /// Write the result to FILE instead of standard output
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Print the measurement, and save it to FILE for compare: as JSON, or every batch if the
+    /// Print the measurement, and save it to FILE: as JSON for compare, or every batch if the
     /// name ends in .ndjson
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
@@ -71,10 +71,8 @@ impl BenchArgs {
 #[command(after_help = "Examples:
   clockscope compare before.json after.json  two results of bench --save
   clockscope compare old.json new.json       two reports of trace --format json
-  clockscope compare before.txt after.txt    one number a line
-  clockscope compare -C 2 -d , a.csv b.csv   their second column
   clockscope compare --ministat before.txt after.txt
-                                             as ministat prints it
+                                             columns of numbers, as ministat prints it
   clockscope compare --fail-if slower base.json new.json
                                              in continuous integration
 
@@ -83,38 +81,32 @@ Exit status:
   1    --fail-if applies
   2    a file cannot be read or compared, or the options are wrong")]
 pub struct CompareArgs {
-    /// Files to compare with the first one; - is standard input
+    /// Two reports, the earlier first; - is standard input
     #[arg(required = true, num_args = 1.., value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Print what ministat prints, to the last digit, including its faults
-    #[arg(long)]
-    pub ministat: bool,
-    /// Take this column of each line (from 1)
-    #[arg(short = 'C', value_name = "COLUMN")]
-    pub column: Option<usize>,
-    /// Characters that separate columns [default: space and tab]
-    #[arg(short = 'd', value_name = "DELIMITERS")]
-    pub delimiters: Option<String>,
-    /// Confidence in percent [default: 95; with --ministat one of 80, 90, 95, 98, 99, 99.5]
-    #[arg(short = 'c', long, value_name = "PERCENT")]
-    pub confidence: Option<String>,
     /// The smallest change that matters, in percent of the first [default: 1; 10 for reports of trace]
     #[arg(long, value_name = "PERCENT")]
     pub min_effect: Option<f64>,
     /// Show all rows, also those without a change
     #[arg(long)]
     pub all: bool,
-    /// Unit of the numbers of plain files, for display
-    #[arg(long, value_name = "UNIT")]
-    pub unit: Option<String>,
-    /// Larger numbers are better, such as rates
-    #[arg(long)]
-    pub higher_is_better: bool,
-    /// Exit with 1 if this is the verdict of any comparison
+    /// Exit with 1 if this is the verdict of any row
     #[arg(long, value_enum, value_name = "VERDICT")]
     pub fail_if: Option<FailIf>,
-    /// Width of the plot in columns [default: that of the terminal, or 74]
-    #[arg(short = 'w', value_name = "COLUMNS")]
+    /// Print of up to seven files of numbers what ministat prints, to the last digit, including its faults
+    #[arg(long)]
+    pub ministat: bool,
+    /// With --ministat: take this column of each line (from 1)
+    #[arg(short = 'C', value_name = "COLUMN", requires = "ministat")]
+    pub column: Option<usize>,
+    /// With --ministat: characters that separate columns [default: space and tab]
+    #[arg(short = 'd', value_name = "DELIMITERS", requires = "ministat")]
+    pub delimiters: Option<String>,
+    /// With --ministat: confidence in percent: 80, 90, 95, 98, 99 or 99.5 [default: 95]
+    #[arg(short = 'c', value_name = "PERCENT", requires = "ministat")]
+    pub confidence: Option<String>,
+    /// With --ministat: width of the plot in columns [default: that of the terminal, or 74]
+    #[arg(short = 'w', value_name = "COLUMNS", requires = "ministat")]
     pub width: Option<usize>,
     /// With --ministat: no plot
     #[arg(short = 'A', requires = "ministat")]

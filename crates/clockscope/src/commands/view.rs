@@ -24,15 +24,7 @@ pub fn run(args: &ViewArgs) -> i32 {
 }
 
 fn view(args: &ViewArgs) -> Result<()> {
-    let is_standard_input = args.file == Path::new("-");
-    let name =
-        if is_standard_input { "standard input".into() } else { args.file.display().to_string() };
-    let bytes = if is_standard_input {
-        read(io::stdin().lock())
-    } else {
-        File::open(&args.file).and_then(read)
-    };
-    let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
+    let (name, bytes) = read(&args.file)?;
     let page = Document::parse(&bytes)
         .map_err(Into::into)
         .and_then(|document| pages::of_document(&document, None));
@@ -42,8 +34,25 @@ fn view(args: &ViewArgs) -> Result<()> {
         .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display()))
 }
 
+/// A file, or standard input (`-`): what to call it, and its bytes.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub(super) fn read(path: &Path) -> Result<(String, Vec<u8>)> {
+    let is_standard_input = path == Path::new("-");
+    let name = if is_standard_input { "standard input".into() } else { path.display().to_string() };
+    let bytes = if is_standard_input {
+        bytes(io::stdin().lock())
+    } else {
+        File::open(path).and_then(bytes)
+    };
+    let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
+    Ok((name, bytes))
+}
+
 /// All bytes, or one more than a report may have.
-fn read(from: impl Read) -> io::Result<Vec<u8>> {
+fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -62,7 +62,7 @@ bench 'sleep 1' | 2 | bench measures clocks and system calls, no programs; to tr
 bench --launches 0 | 2 | invalid value '0' for '--launches <K>': 0 is not in 1..=100; see clockscope bench --help
 bench --route vdos | 2 | no route is called "vdos"; did you mean vdso? there are libc, vdso, syscall, tsc
 compare | 2 | the following required arguments were not provided: <FILE>...; see clockscope compare --help
-compare -w wide a b | 2 | invalid value 'wide' for '-w <COLUMNS>': invalid digit found in string; see clockscope compare --help
+compare --ministat -w wide a b | 2 | invalid value 'wide' for '-w <COLUMNS>': invalid digit found in string; see clockscope compare --help
 compare --fail-if worse a b | 2 | invalid value 'worse' for '--fail-if <VERDICT>' [possible values: slower, changed]; see clockscope compare --help
 compare -n a b | 2 | the following required arguments were not provided: --ministat; see clockscope compare --help
 compare absent other | 2 | cannot read absent: no such file or directory

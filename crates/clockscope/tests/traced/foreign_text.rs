@@ -206,7 +206,7 @@ fn compared(folder: &TempDir, before: &str, after: &str) -> Vec<Output> {
     let files = ["before", "after"].map(|name| folder.path().join(format!("{name}{HOSTILE}")));
     fs::write(&files[0], before).expect("write a file");
     fs::write(&files[1], after).expect("write a file");
-    let formats = ["text", "json", "html"];
+    let formats = ["text", "json"];
     let of = |format: &str| {
         let output = told(&["compare", path(&files[0]), path(&files[1]), "--format", format]);
         assert!(matches!(output.status.code(), Some(0 | 2)), "{output:?}");
@@ -238,8 +238,6 @@ fn labels_of_any_length_are_compared() {
     for output in compared(&folder, &measurement(&long, 900), &measurement(&long, 2000)) {
         assert_eq!(output.status.code(), Some(0), "{:?}", output.stderr);
     }
-    let text = told(&["compare", "--unit", &"u".repeat(100_000), "/dev/null", "/dev/null"]);
-    assert_eq!(text.status.code(), Some(2));
 }
 
 #[test]
@@ -295,7 +293,7 @@ fn what_is_wrong_with_a_command_line_is_said_harmlessly() {
         &[HOSTILE],
         &["--format", HOSTILE],
         &["compare", HOSTILE],
-        &["compare", "-c", HOSTILE, "/dev/null"],
+        &["compare", "--min-effect", HOSTILE, "/dev/null", "/dev/null"],
         &["bench", HOSTILE],
         &["wrongness", HOSTILE],
         &["vdso", "--file", HOSTILE],
@@ -311,7 +309,7 @@ fn what_is_wrong_with_a_command_line_is_said_harmlessly() {
 fn devices_without_end_are_refused() {
     for words in [
         &["vdso", "--file", "/dev/zero"][..],
-        &["compare", "/dev/zero"],
+        &["compare", "/dev/zero", "/dev/null"],
         &["compare", "--ministat", "/dev/zero"],
         &["doctor", "--root", "/dev/zero"],
         &["serve", "--status", "/dev/zero"],
@@ -370,6 +368,5 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().expect("make a temporary directory");
         compared(&folder, &measurement(&text, cost), &measurement(&other, 7));
-        compared(&folder, &format!("{cost}\n{text}\n"), &format!("NaN\n1e308\n-1e308\n{other}\n"));
     }
 }

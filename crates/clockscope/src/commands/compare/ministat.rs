@@ -2,17 +2,19 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
-use super::inputs;
 use crate::cli::measure::CompareArgs;
-use crate::commands::streams;
+use crate::commands::{streams, view};
 use crate::exit;
 use clockscope_report::compare::ministat::{self, MinistatOptions, SETS_MAX, WIDTH};
 use clockscope_report::compare::plain::{self, PlainFormat};
 use clockscope_stats::ministat::{LEVELS, Set};
 use clockscope_sys::terminal;
 use clockscope_text::foreign::printable;
+
+/// More columns than this are no plot.
+const WIDTH_MAX: usize = 10_000;
 
 /// What ends ministat: text for standard error, exactly as it prints it.
 struct Complaint(String);
@@ -23,12 +25,12 @@ struct Complaint(String);
 ///
 /// Those of ours: an output that cannot be written, a file that cannot be read.
 pub(super) fn run(args: &CompareArgs) -> Result<i32> {
-    inputs::check_standard_input(args)?;
+    super::check_standard_input(args)?;
     let (options, format) = match options(args) {
         Ok(options) => options,
         Err(complaint) => return Ok(warn_user(&complaint)),
     };
-    if options.width > super::WIDTH_MAX {
+    if options.width > WIDTH_MAX {
         bail!("a plot of {} columns fits nowhere; use -w 74", options.width);
     }
     if options.width < 2 && options.plot && options.compare {
@@ -61,7 +63,7 @@ fn options(args: &CompareArgs) -> Result<(MinistatOptions, PlainFormat), Complai
         }
     };
     let level = level.ok_or_else(|| usage("No support for confidence level"))?;
-    let mut format = PlainFormat { comment_anywhere: false, ..PlainFormat::default() };
+    let mut format = PlainFormat::default();
     if let Some(column) = args.column {
         if column == 0 {
             return Err(usage("Column number should be positive."));
@@ -94,11 +96,10 @@ fn set(path: &Path, format: &PlainFormat) -> Result<Result<(String, Set), Compla
     } else {
         printable(&path.display().to_string())
     };
-    let bytes = inputs::read(path).with_context(|| format!("cannot read {name}"))?;
+    let (_, bytes) = view::read(path)?;
     let values = match plain::parse(&bytes, format) {
         Ok(values) => values,
-        Err(error) => {
-            let line = error.line;
+        Err(line) => {
             let text = format!("ministat: Invalid data on line {line} in {name}\n");
             return Ok(Err(Complaint(text)));
         }

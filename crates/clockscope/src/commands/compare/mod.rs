@@ -1,37 +1,18 @@
-//! `clockscope compare`: reads sets of numbers, compares them, and says what changed.
+//! `clockscope compare`: reads two reports, compares them, and says what changed.
 
-mod inputs;
 mod ministat;
-mod traces;
+
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::cli::{
-    Format,
-    measure::{CompareArgs, FailIf},
-};
-use crate::commands::{colour, replace_file, streams};
+use crate::cli::Format;
+use crate::cli::measure::{CompareArgs, FailIf};
+use crate::commands::{colour, replace_file, streams, view};
 use crate::exit;
 use clockscope_model::compare::{CompareReport, Verdict};
-use clockscope_report::compare::judge::{self, JudgeOptions};
-use clockscope_report::compare::plot::WIDTH_MIN;
-use clockscope_report::compare::text;
-use clockscope_sys::terminal;
-use clockscope_text::foreign::json_document;
-use clockscope_text::foreign::printable_lines;
-use inputs::Inputs;
-
-/// The smallest change of a measurement that matters, in percent.
-const MIN_EFFECT: f64 = 1.0;
-/// Width of the plot where there is no terminal.
-const PLOT_WIDTH: usize = 74;
-/// Columns of a line of the plot that are not plot.
-const PLOT_BORDER: usize = 4;
-/// The widest plot without `-w`.
-const PLOT_WIDTH_MAX: usize = 116;
-
-/// More columns than this are no plot.
-const WIDTH_MAX: usize = 10_000;
+use clockscope_report::compare::{self, Source, text};
+use clockscope_text::foreign::{json_document, printable_lines};
 
 /// Runs the subcommand; gives the exit code.
 pub fn run(args: &CompareArgs) -> i32 {
@@ -43,63 +24,41 @@ pub fn run(args: &CompareArgs) -> i32 {
 }
 
 fn compare(args: &CompareArgs) -> Result<i32> {
-    let sources = match inputs::sources(args)? {
-        Inputs::Measurements(sources) => sources,
-        Inputs::Traces(before, after) => return traces::compare(args, &before, &after),
+    check_standard_input(args)?;
+    let [before, after] = args.files.as_slice() else {
+        bail!("two files are compared, not {}; with --ministat up to seven", args.files.len());
     };
-    let options = options(args)?;
-    let plot_width = plot_width(args)?;
-    let report = judge::compare(sources, &options);
+    if let Some(percent) = args.min_effect.filter(|percent| !percent.is_finite() || *percent < 0.0)
+    {
+        bail!("--min-effect {percent} is not a share in percent; try 1");
+    }
+    let report = compare::compare(&source(before)?, &source(after)?, args.min_effect)?;
     let printed = match args.format {
-        Format::Text => text::render(&report, plot_width, args.all),
+        Format::Text => text::render(&report, args.all),
         Format::Json => json_document(&report)?,
     };
     write(args, &printed)?;
     Ok(if args.fail_if.is_some_and(|what| fails(what, &report)) { exit::FOUND } else { exit::OK })
 }
 
-fn options(args: &CompareArgs) -> Result<JudgeOptions> {
-    Ok(JudgeOptions {
-        confidence_percent: confidence(args.confidence.as_deref())?,
-        min_effect_percent: min_effect(args, MIN_EFFECT)?,
-        higher_is_better: args.higher_is_better,
-        unit: args.unit.clone().unwrap_or_default(),
-    })
-}
-
-/// The smallest change that matters, in percent.
-fn min_effect(args: &CompareArgs, default: f64) -> Result<f64> {
-    let percent = args.min_effect.unwrap_or(default);
-    if !percent.is_finite() || percent < 0.0 {
-        bail!("--min-effect {percent} is not a share in percent; try {default}");
+/// Standard input can be read once only.
+fn check_standard_input(args: &CompareArgs) -> Result<()> {
+    if args.files.iter().filter(|path| *path == Path::new("-")).count() > 1 {
+        bail!("standard input (-) is named twice and can be read once; save it to a file first");
     }
-    Ok(percent)
+    Ok(())
 }
 
-fn confidence(text: Option<&str>) -> Result<f64> {
-    let Some(text) = text else { return Ok(95.0) };
-    match text.trim_end_matches('%').trim().parse::<f64>() {
-        Ok(percent) if (50.0..=99.9999).contains(&percent) => Ok(percent),
-        _ => bail!("-c {text} is no confidence; it is a number from 50 to 99.9999 percent"),
+fn source(path: &Path) -> Result<Source> {
+    let (name, bytes) = view::read(path)?;
+    if !matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'[' | b'\xef')) {
+        bail!("{name} has no report as JSON; numbers in columns are compared with --ministat");
     }
+    let content = compare::parse(&bytes).with_context(|| format!("cannot use {name}"))?;
+    Ok(Source { file: path.display().to_string(), content })
 }
 
-fn plot_width(args: &CompareArgs) -> Result<usize> {
-    match args.width {
-        Some(width) if width < WIDTH_MIN => {
-            bail!("a plot of {width} columns shows nothing; use -w {WIDTH_MIN} or more")
-        }
-        Some(width) if width > WIDTH_MAX => {
-            bail!("a plot of {width} columns fits nowhere; use -w {WIDTH_MAX} or less")
-        }
-        Some(width) => Ok(width),
-        None => Ok(terminal::columns().map_or(PLOT_WIDTH, |columns| {
-            columns.saturating_sub(PLOT_BORDER).clamp(WIDTH_MIN, PLOT_WIDTH_MAX)
-        })),
-    }
-}
-
-/// Whether a line is a row of a table about something that has changed.
+/// Whether a line is a row of the table about something that has changed.
 fn has_changed(line: &str) -> bool {
     line.ends_with("  slower") || line.ends_with("  faster")
 }
@@ -120,8 +79,8 @@ fn write(args: &CompareArgs, text: &str) -> Result<()> {
 }
 
 fn fails(what: FailIf, report: &CompareReport) -> bool {
-    report.comparisons.iter().any(|comparison| match what {
-        FailIf::Slower => comparison.verdict == Verdict::Slower,
-        FailIf::Changed => matches!(comparison.verdict, Verdict::Slower | Verdict::Faster),
+    report.rows.iter().any(|row| match what {
+        FailIf::Slower => row.verdict == Verdict::Slower,
+        FailIf::Changed => matches!(row.verdict, Verdict::Slower | Verdict::Faster),
     })
 }

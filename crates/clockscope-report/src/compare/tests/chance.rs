@@ -47,7 +47,12 @@ const NOISES: [Noise; 4] = [
     Noise { launches: 0.5, tail: 5.0, regime: 30.0 },
 ];
 
-fn file(name: &str, random: &mut Random, noise: Noise, cost: impl Fn(usize) -> f64) -> Source {
+fn file(
+    name_of_file: &str,
+    random: &mut Random,
+    noise: Noise,
+    cost: impl Fn(usize) -> f64,
+) -> Source {
     let path = |number: usize| {
         let mut batches = Vec::new();
         let mut launches = Vec::new();
@@ -63,26 +68,26 @@ fn file(name: &str, random: &mut Random, noise: Noise, cost: impl Fn(usize) -> f
             launches.push(clockscope_stats::median::median(&of_launch).unwrap());
             batches.extend(of_launch);
         }
-        BenchPath {
-            name: PathName {
-                clock: Some(format!("path {number}")),
-                call: None,
-                route: "vdso".to_owned(),
-            },
-            cheapest_ps: batches.iter().copied().min_by(f64::total_cmp),
-            samples_ps: batches,
-            launches_ps: launches,
-            grade: "quiet".into(),
-            kept: 1.0,
-            ..BenchPath::default()
+        let median = clockscope_stats::median::median_interval(&batches, 0.95).unwrap();
+        let ps = |value: f64| format!("{value:.0}").parse::<u64>().unwrap();
+        let launch =
+            |of: &f64| LaunchRow { cost_ps_median: ps(*of), accepted: 4, ..LaunchRow::default() };
+        PathRow {
+            name: name(&format!("path {number}")),
+            cost_ps_min: batches.iter().copied().map(ps).min().unwrap(),
+            cost_ps_median: ps(median.median),
+            cost_ps_ci_low: ps(median.low),
+            cost_ps_ci_high: ps(median.high),
+            samples_ps: batches.into_iter().map(ps).collect(),
+            launches: launches.iter().map(launch).collect(),
+            grade: "quiet".to_owned(),
+            ..PathRow::default()
         }
     };
-    let paths = (0..PATHS).map(path).collect();
-    let bench = BenchFile { paths, launches: 3, ..BenchFile::default() };
-    Source { file: name.to_owned(), content: Content::Bench(Box::new(bench)) }
+    bench(name_of_file, (0..PATHS).map(path).collect())
 }
 
-fn has_changed(comparison: &Comparison) -> bool {
+fn has_changed(comparison: &CompareRow) -> bool {
     matches!(comparison.verdict, Verdict::Slower | Verdict::Faster)
 }
 
@@ -95,7 +100,7 @@ fn of_200_pairs_of_equal_measurements_at_most_one_in_twenty_shows_any_change() {
             .filter(|_| {
                 let a = file("a", &mut random, noise, cost);
                 let b = file("b", &mut random, noise, cost);
-                compare(vec![a, b], &options()).comparisons.iter().any(has_changed)
+                compare(&a, &b, None).unwrap().rows.iter().any(has_changed)
             })
             .count() as u64;
         assert!(changed * 20 <= PAIRS, "{changed} of {PAIRS} pairs with {noise:?}");
@@ -111,7 +116,7 @@ fn five_percent_in_a_few_paths_are_found_and_nothing_else_is() {
     for _ in 0..20 {
         let a = file("a", &mut random, NOISES[0], cost);
         let b = file("b", &mut random, NOISES[0], dearer);
-        for (number, comparison) in compare(vec![a, b], &options()).comparisons.iter().enumerate() {
+        for (number, comparison) in compare(&a, &b, None).unwrap().rows.iter().enumerate() {
             let is_real = number % 11 == 3;
             found += u32::from(is_real && comparison.verdict == Verdict::Slower);
             wrong += u32::from(!is_real && has_changed(comparison));

@@ -1,0 +1,139 @@
+//! Reports of `trace` as they are compared: what calls cost. Counts are exact and differ from run to run, so that
+//! they are told and not judged.
+
+use super::host_changes;
+use super::judge::Path;
+use crate::{answers, latency};
+use clockscope_model::compare::Cost;
+use clockscope_model::trace::{TraceReport, VdsoRow};
+use clockscope_model::{names, reads};
+use clockscope_stats::timed::TIMED_MIN;
+use clockscope_text::foreign::joined;
+use clockscope_text::units;
+
+/// A clock read on average, the functions of the vDSO, and system calls that read a clock; others contain waits.
+pub(super) fn paths(report: &TraceReport, with_syscalls: bool) -> Vec<Path> {
+    let average =
+        a_read(report).into_iter().map(|cost| path("a clock read".to_owned(), Some(cost), true));
+    let vdso = report.vdso.iter().filter(|row| row.calls > 0).map(|row| {
+        let name = names::with_clock(&row.function, row.clock.as_deref());
+        path(name, of_vdso(row, report), is_often(row.calls, report))
+    });
+    let is_read = |name: &str| with_syscalls && reads::source(name, None).is_some();
+    let syscalls =
+        report.syscalls.iter().filter(|row| row.calls > 0 && is_read(&row.name)).map(|row| {
+            // They run in the kernel, beside all else that it does: two runs of one program differ by this much.
+            let within = (row.time_avg_ps / 3).saturating_add(row.time_avg_within_ps.unwrap_or(0));
+            let is_known = row.time_total_ns > 0 && row.calls >= TIMED_MIN;
+            let cost = is_known.then(|| cost(row.time_avg_ps, within));
+            path(
+                format!("{} [syscall]", names::with_clock(&row.name, None)),
+                cost,
+                is_often(row.calls, report),
+            )
+        });
+    average.chain(vdso).chain(syscalls).collect()
+}
+
+fn path(name: String, cost: Option<Cost>, is_often: bool) -> Path {
+    Path { name, cost, is_unusable: !is_often, ..Path::default() }
+}
+
+/// Whether the calls find warm caches; if not, their cost depends on what else the program does.
+fn is_often(calls: u64, report: &TraceReport) -> bool {
+    answers::ratio(calls, report.wall_ns.max(1)) * 1e9 >= answers::ratio(latency::RARE, 1)
+}
+
+fn cost(ps: u64, within_ps: u64) -> Cost {
+    Cost { ps, low_ps: ps.saturating_sub(within_ps), high_ps: ps.saturating_add(within_ps) }
+}
+
+/// The cost of a vDSO call. The interval contains half of the cost of timing a call on either side: that cost is
+/// measured once a run and subtracted, and two runs on a busy machine find costs that differ so much.
+fn of_vdso(row: &VdsoRow, report: &TraceReport) -> Option<Cost> {
+    row.has_time().then(|| cost(row.time_avg_ps, within(row, report)))
+}
+
+fn within(row: &VdsoRow, report: &TraceReport) -> u64 {
+    // A cost is told if it is known within a half; older reports do not say how well.
+    let sampled_ps = row.time_avg_within_ps.unwrap_or(row.time_avg_ps / 2);
+    sampled_ps.saturating_add(report.overhead.vdso_bracket_ps / 2)
+}
+
+/// The cost of a read, of whatever clocks the program reads.
+fn a_read(report: &TraceReport) -> Option<Cost> {
+    let all = &report.clock_reads;
+    if all.time_ns == 0 || all.reads == 0 {
+        return None;
+    }
+    let is_read = |row: &&VdsoRow| {
+        row.has_time() && reads::source(&row.function, row.clock.as_deref()).is_some()
+    };
+    let timed = report.vdso.iter().filter(is_read);
+    let sums = timed.map(|row| u128::from(within(row, report)) * u128::from(row.calls));
+    let picos = |sum: u128| u64::try_from(sum / u128::from(all.reads)).unwrap_or(u64::MAX);
+    Some(cost(picos(u128::from(all.time_ns) * 1_000), picos(sums.fold(0, u128::saturating_add))))
+}
+
+/// One clause for each difference between the hosts.
+pub(super) fn host_changes(before: &TraceReport, after: &TraceReport) -> Vec<String> {
+    match (&before.host, &after.host) {
+        (Some(a), Some(b)) => host_changes::between(a, b),
+        _ => Vec::new(),
+    }
+}
+
+/// How much each run read the clock, and what limits the comparison.
+pub(super) fn notes(both: [(&String, &TraceReport); 2]) -> Vec<String> {
+    let [(_, a), (_, b)] = both;
+    let mut notes = vec![
+        format!("Clock reads: {}; then {}.", how_often(a), how_often(b)),
+        "There is one run of each; a second run may differ by the load of the machine.".to_owned(),
+    ];
+    let [was, is] = [a, b].map(name);
+    if was != is {
+        notes.push(format!("The commands differ: {was}, then {is}."));
+    }
+    if a.via != b.via {
+        notes.push(format!(
+            "System calls were counted by {}, then by {}, so their costs are not compared.",
+            a.via, b.via
+        ));
+    }
+    for (file, report) in both {
+        if !report.declines.is_empty() {
+            notes.push(format!("{file} lacks calls that were not counted; its report says which."));
+        }
+        if report.host.is_none() {
+            notes.push(format!("{file} does not say on which machine it was made."));
+        }
+    }
+    notes
+}
+
+fn how_often(report: &TraceReport) -> String {
+    let reads = &report.clock_reads;
+    let mut text = units::count(reads.reads);
+    if let Some(rate) = units::rate(answers::ratio(reads.reads, report.wall_ns.max(1)) * 1e9) {
+        text += &format!(", {rate} a second");
+    }
+    if reads.time_ns > 0 && report.cpu_ns > 0 {
+        text += &format!(
+            ", {} of the CPU time",
+            units::share(answers::ratio(reads.time_ns, report.cpu_ns))
+        );
+    }
+    text
+}
+
+/// What was traced, without the numbers of processes.
+fn name(report: &TraceReport) -> String {
+    if report.attached.is_empty() {
+        return joined(&report.command, " ");
+    }
+    let mut names: Vec<String> =
+        report.attached.iter().map(|attached| attached.command.printable()).collect();
+    names.sort();
+    names.dedup();
+    names.join(", ")
+}
