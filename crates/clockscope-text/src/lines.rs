@@ -23,7 +23,7 @@ pub fn cut_middle(text: &str, limit: usize) -> String {
     if width(text) <= limit {
         return text.to_owned();
     }
-    let room = limit.saturating_sub(1);
+    let Some(room) = limit.checked_sub(1) else { return String::new() };
     let head = take_columns(text.chars(), room.div_ceil(2));
     let tail: String = take_columns(text.chars().rev(), room / 2).chars().rev().collect();
     format!("{head}{ELLIPSIS}{tail}")
@@ -94,6 +94,7 @@ mod tests {
         assert_eq!(cut_middle("clock_gettime", 13), "clock_gettime");
         assert_eq!(cut_middle("clock_gettime", 8), "cloc…ime");
         assert_eq!(cut_middle("clock_gettime", 1), "…");
+        assert_eq!(cut_middle("clock_gettime", 0), "");
         assert_eq!(cut_middle("時計時計時計", 6), "時…計");
     }
 
