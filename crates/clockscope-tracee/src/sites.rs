@@ -42,6 +42,7 @@ use vdso_image::layout::{
     THREADS_OFFSET, TIMING, Threads, Timing,
 };
 use vdso_reader::maps::{self, Mapping};
+use vdso_reader::{Class, auxv};
 
 pub use words::{SiteCalls, SiteWords, TimedCalls};
 
@@ -489,12 +490,13 @@ impl Sites {
         wanted: impl Fn(&Executed) -> bool,
     ) {
         let memory = text_of(pid).ok();
+        let has_no_linker = has_no_linker(pid);
         for mapping in text.lines().filter_map(executed).filter(wanted) {
             let Some(found) = self.found(pid, &mapping) else {
                 self.lose(UNREADABLE);
                 continue;
             };
-            let patched = if is_foreign(pid, &mapping) {
+            let patched = if has_no_linker && is_foreign(pid, &mapping) {
                 found.sites.iter().map(|_| (Why::Foreign, 1)).collect()
             } else {
                 sites.patch((pid, memory.as_ref()), &mapping, &found, there)
@@ -639,23 +641,28 @@ impl Sites {
     }
 }
 
-/// Whether a program without a dynamic linker has mapped a file that is not its own. The kernel gave it none (`AT_BASE` is
-/// 0, `getauxval(3)`), and it is none: it has no symbols for others.
+/// Whether the kernel gave a program no dynamic linker: `AT_BASE` is 0, `getauxval(3)`.
+fn has_no_linker(pid: i32) -> bool {
+    std::fs::read(format!("/proc/{pid}/auxv"))
+        .is_ok_and(|vector| auxv::parse(&vector, Class::Elf64).contains(&(libc::AT_BASE, 0)))
+}
+
+/// Whether a program that was given no dynamic linker has mapped a file that is not its own, and is no such linker itself: it
+/// has no symbols for others.
 fn is_foreign(pid: i32, mapping: &Executed) -> bool {
-    let auxv = std::fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default();
-    let base = auxv.as_chunks::<8>().0.chunks_exact(2).find_map(|entry| {
-        let [kind, value] = [0, 1].map(|word| u64::from_ne_bytes(entry[word]));
-        (kind == libc::AT_BASE).then_some(value)
-    });
     let program = format!("/proc/{pid}/exe");
-    let is_its_own =
-        || std::fs::read_link(&program).is_ok_and(|path| path.as_os_str() == &*mapping.name);
+    let is_its_own = || {
+        std::fs::read_link(&program).is_ok_and(|path| {
+            // A line end is escaped in the list of mappings (`show_map_vma`, fs/proc/task_mmu.c, Linux 6.18).
+            path.to_string_lossy().replace('\n', "\\012") == mapping.name
+        })
+    };
     let is_linker = || {
         let file = std::fs::read(&program).unwrap_or_default();
         object::File::parse(&*file)
             .is_ok_and(|file| file.dynamic_symbols().any(|symbol| symbol.is_definition()))
     };
-    base == Some(0) && mapping.name != VDSO && !is_its_own() && !is_linker()
+    mapping.name != VDSO && !is_its_own() && !is_linker()
 }
 
 /// The index of the place of a thread with this stack pointer, as the code computes it.

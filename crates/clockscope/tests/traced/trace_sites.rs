@@ -100,6 +100,16 @@ fn what_a_program_without_a_dynamic_linker_maps_is_left_alone_and_named() {
     }
 }
 
+/// The kernel writes a line end in the name of a mapping as `\012`, and not in `/proc/PID/exe`.
+#[test]
+fn a_static_program_whose_name_has_a_line_end_is_its_own() {
+    let Some(program) = builds::c("reads", Link::Static) else { return };
+    let folder = tempfile::tempdir().expect("make a temporary directory");
+    let copy = folder.path().join("two\nlines");
+    placed::program(&program, &copy, 0o755);
+    exact(&[], &words![copy]);
+}
+
 /// The program says how many of its calls fail. What a call returns cannot be seen everywhere: where the C library
 /// calls a function right behind it, and where one instruction makes calls of several numbers.
 #[test]
