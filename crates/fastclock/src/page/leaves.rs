@@ -88,9 +88,9 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         self.trust.reached(ticks)
     }
 
-    /// Keeps the line under this head; `false` if the head is another one by now.
+    /// [`Trust::trusts`](super::Trust), unless the head is another one by now.
     #[inline(never)]
-    pub(super) fn uses(&self, head: u64, slot: &Slot) -> bool {
-        self.trust.uses(slot, || self.is_current(head))
+    pub(super) fn trusts(&self, before: u64, head: u64) {
+        self.trust.trusts(before, head, || self.is_current(head));
     }
 }

@@ -365,13 +365,13 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     #[inline(never)]
     fn hurry(&self, rare: &mut Rare) {
         loop {
-            let checked = self.trust.checked.load(Acquire);
+            let before = self.trust.withdraw();
             if let Some(reached) = self.reached(self.counter.ordered()) {
                 self.trust.floor.fetch_max(reached.0, Relaxed);
             }
             // Whoever uses the page next compares it with the kernel's clock first. If a head was trusted since,
             // it may have been read further.
-            if self.trust.reset(checked, false) {
+            if self.trust.reset(before, false).is_some() {
                 break;
             }
         }
@@ -386,9 +386,10 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         // and this one must not go back behind it.
         let over = Self::time(slot, self.counter.ordered(), rare.clock).is_none();
         let settled = over || self.refused(rare.head, slot).is_some();
-        if !settled || self.is_forbidden() {
+        if !settled || self.is_forbidden() || !self.is_current(rare.head) {
             return self.look(rare);
         }
+        // Another thread may read the page until this, and not after it: only then is the counter read.
         rare.before = self.trust.checked.load(Acquire);
         rare.ticks = self.counter.ordered();
         // Whoever has gone over to the kernel has not read the page since, how far it came or not.
@@ -502,10 +503,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
             patience -= 1;
             core::hint::spin_loop();
         }
-        // What was read of the page until now may be of two heads: then none is trusted.
-        if self.uses(rare.head, slot) {
-            self.trust(rare);
-        }
+        self.trust(rare);
         self.look(rare)
     }
 
@@ -513,7 +511,8 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     /// that was compared has been overwritten.
     #[inline(never)]
     fn trust(&self, rare: &Rare) {
-        self.trust.trusts(rare.before, rare.head);
+        // What was read of the page until now may be of two heads: then none is trusted.
+        self.trusts(rare.before, rare.head);
         // A tracer writes zero there, which may have been `before`, and this before that.
         if self.is_forbidden() {
             self.trust.checked.store(0, Release);
@@ -532,7 +531,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         self.trust.floor.fetch_max(rare.target, Relaxed);
         // Whoever uses the page next compares it with the kernel's clock first. If a head was trusted since, the
         // floor is too low.
-        if !self.trust.reset(rare.before, false) {
+        if self.trust.reset(rare.before, false).is_none() {
             return self.look(rare);
         }
         if over { self.fall(rare) } else { self.hold(rare) }

@@ -44,8 +44,10 @@ pub struct Trust {
     /// 0, or a `CLOCK_MONOTONIC` above every answer of the page: from then on this process may not
     /// read the counter, and the kernel answers for good.
     pub(super) forbidden: AtomicI64,
-    /// The line that was checked last.
-    used: Used,
+    /// The lines that may be in use.
+    used: [Used; KEPT],
+    /// The greatest distance of `CLOCK_BOOTTIME` from `CLOCK_MONOTONIC` that was compared, above [`FIRST`]; 0: none.
+    boot: AtomicU64,
     /// The heads whose lines are kept.
     heads: [AtomicU64; KEPT],
     /// 1 while somebody writes a copy. A thread that leaves a signal handler by `longjmp` in those
@@ -55,25 +57,28 @@ pub struct Trust {
     lines: [Slot; KEPT],
 }
 
-/// A copy of the line that was checked last, with a sum that tells if two threads have mixed it.
+/// A copy of a line that is trusted, or about to be.
 ///
 /// A page that has become garbage cannot say how far its line had come, and neither can the copies
 /// in [`Trust`]: `H+1` is copied over `H`'s place, rejected or garbage or not, and 16 attempts can
 /// copy heads of every place before one is compared. Then only this knows how far `H` had come.
+///
+/// A thread that wants to trust a head writes its line into one of these, which nobody else writes then, and
+/// gives the head its trust while it still has it. As long as a line may be in use, its copy stays:
+/// see [`Trust::takes`].
 #[derive(Debug)]
 #[repr(C)]
 struct Used {
-    words: [AtomicU64; 6],
-    sum: AtomicU64,
+    /// 1 while a thread writes here. A thread that leaves a signal handler by `longjmp` in those nanoseconds
+    /// leaves it at 1: there is one less then, and with the last one the page is not read any more.
+    busy: AtomicU64,
+    /// The head whose line this is; 0: none's. Written last.
+    head: AtomicU64,
+    words: [AtomicU64; 5],
 }
 
-/// What [`Used`] holds.
-#[derive(Clone, Copy)]
-struct Usage {
-    line: Line,
-    ends: Ticks,
-    boot: Nanos,
-}
+/// Where [`Trust::boot`] begins to count.
+const FIRST: i64 = i64::MIN;
 
 impl Default for Trust {
     fn default() -> Self {
@@ -104,7 +109,8 @@ impl Trust {
             why: ZERO,
             floor: AtomicI64::new(0),
             forbidden: AtomicI64::new(0),
-            used: Used { words: [ZERO; 6], sum: ZERO },
+            used: [const { Used { busy: ZERO, head: ZERO, words: [ZERO; 5] } }; KEPT],
+            boot: ZERO,
             heads: [ZERO; KEPT],
             busy: [ZERO; KEPT],
             lines: [const { Slot::new() }; KEPT],
@@ -143,16 +149,57 @@ impl Trust {
         checked & LOW != 0 || checked & IN_USE != 0
     }
 
-    /// Trusts a head that was compared, if `before` is what stood in [`checked`](Self::checked) before the
-    /// comparison, and still does.
+    /// Trusts a head that was compared, and whose copy `is_whole`, if `before` is what stood in
+    /// [`checked`](Self::checked) before the comparison, and still does.
     #[inline(always)]
-    pub(super) fn trusts(&self, before: u64, head: u64) {
-        let furthest = self.furthest.load(Relaxed);
-        let is_noted = Self::is_behind(head, furthest)
-            || self.furthest.compare_exchange(furthest, head, Relaxed, Relaxed).is_ok();
-        if is_noted {
-            let _ = self.checked.compare_exchange(before, head, AcqRel, Relaxed);
+    pub(super) fn trusts(&self, before: u64, head: u64, is_whole: impl Fn() -> bool) {
+        let slot = &self.lines[Self::place(head)];
+        let Some(used) = self.used.iter().find(|used| self.takes(used)) else { return };
+        used.copy_from(slot);
+        let boot = Content::offset_in(slot, PageClock::Boottime).0;
+        if is_whole() && self.notes(head) {
+            self.boot.fetch_max(boot.abs_diff(FIRST), Relaxed);
+            used.head.store(head, Release);
+            if self.checked.compare_exchange(before, head, AcqRel, Relaxed).is_err() {
+                used.head.store(0, Relaxed);
+            }
         }
+        used.busy.store(0, Release);
+        // What the line before was, is of no interest any more.
+        for other in &self.used {
+            if self.takes(other) {
+                other.busy.store(0, Release);
+            }
+        }
+    }
+
+    /// Takes the place of a line that is in use by no thread. It is not the line of the head that is trusted,
+    /// nor, if none is, of one that was: that is in use until the floor has been raised to it. And no thread
+    /// trusts a head whose line's place it has not taken. So whoever finds the same in `checked` before
+    /// and after it looked at the lines has seen the one in use.
+    #[inline(always)]
+    fn takes(&self, used: &Used) -> bool {
+        if used.busy.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            return false;
+        }
+        let (checked, head) = (self.checked.load(Acquire), used.head.load(Relaxed));
+        let is_needed = head == checked || checked & LOW == 0 && Self::is_in_use(checked);
+        if head != 0 && is_needed {
+            used.busy.store(0, Release);
+            return false;
+        }
+        used.head.store(0, Relaxed);
+        // Whoever sees what is written here next, sees that.
+        fence(Release);
+        true
+    }
+
+    /// Remembers how far heads were trusted; `false` if another thread is faster.
+    #[inline(always)]
+    fn notes(&self, head: u64) -> bool {
+        let furthest = self.furthest.load(Relaxed);
+        Self::is_behind(head, furthest)
+            || self.furthest.compare_exchange(furthest, head, Relaxed, Relaxed).is_ok()
     }
 
     /// Whether a head's count lies before that of one that was trusted.
@@ -162,12 +209,24 @@ impl Trust {
         trusted != 0 && ((head as u32).wrapping_sub(trusted as u32) as i32) < 0
     }
 
-    /// Trusts no head any more, if `checked` is what stands there still.
+    /// Trusts no head any more, if `checked` is what stands there still; gives what stands there then.
     #[inline(always)]
-    pub(super) fn reset(&self, checked: u64, in_use: bool) -> bool {
+    pub(super) fn reset(&self, checked: u64, in_use: bool) -> Option<u64> {
         let fresh = self.resets.fetch_add(1, Relaxed).wrapping_add(1);
         let fresh = fresh << 33 | if in_use { IN_USE } else { 0 };
-        self.checked.compare_exchange(checked, fresh, AcqRel, Relaxed).is_ok()
+        self.checked.compare_exchange(checked, fresh, AcqRel, Relaxed).is_ok().then_some(fresh)
+    }
+
+    /// Trusts no head any more. The floor is yet to be raised to what was read of the page, if it
+    /// [was](Self::is_in_use): no reading counts that is not done by now.
+    #[inline(always)]
+    pub(super) fn withdraw(&self) -> u64 {
+        loop {
+            let checked = self.checked.load(Relaxed);
+            if let Some(fresh) = self.reset(checked, Self::is_in_use(checked)) {
+                return fresh;
+            }
+        }
     }
 
     /// What stands under this head: the copy, once there is one.
@@ -218,13 +277,7 @@ impl Trust {
         let is_past = head == furthest || Self::is_behind(head, furthest);
         if is_current() && self.heads[place].load(Relaxed) != head && !is_past {
             self.heads[place].store(0, Relaxed);
-            loop {
-                let checked = self.checked.load(Relaxed);
-                // The floor is yet to be raised to what was read of the page.
-                if self.reset(checked, Self::is_in_use(checked)) {
-                    break;
-                }
-            }
+            self.withdraw();
             // Nothing of the new line is seen by those who do not see the new head, and the reset.
             fence(Release);
             self.lines[place].copy_from(&page.slots[(head & 1) as usize]);
@@ -260,45 +313,33 @@ impl Trust {
     #[inline(always)]
     pub(super) fn is_forbidden(&self) -> bool {
         let floor = self.forbidden.load(Relaxed);
-        if floor != 0 && self.used.load().is_some() {
+        if floor != 0 && self.has_used() {
             self.floor.fetch_max(floor, Relaxed);
         }
         floor != 0
     }
 
-    /// Whether this process has ever read the page.
+    /// Whether this process may ever have read the page.
     #[inline(always)]
     pub(super) fn has_used(&self) -> bool {
-        self.used.sum.load(Relaxed) != 0
+        self.furthest.load(Relaxed) != 0
     }
 
-    /// Keeps the line of a slot, if it is whole: then, whether it still is, is asked once more.
-    #[inline(always)]
-    pub(super) fn uses(&self, slot: &Slot, is_whole: impl Fn() -> bool) -> bool {
-        let usage = Usage::of(slot);
-        let whole = is_whole();
-        if whole {
-            self.used.store(&usage);
-        }
-        whole
-    }
-
-    /// `CLOCK_MONOTONIC` that a reader of the line that was used last can have got at most until this
-    /// tick.
+    /// `CLOCK_MONOTONIC` that a reader of a line in use can have got at most until this tick.
     #[inline(always)]
     pub(super) fn reached(&self, ticks: Ticks) -> Option<Nanos> {
-        let used = self.used.load()?;
-        Some(used.line.at(ticks.min(used.ends)).unwrap_or(used.line.mono))
+        self.used.iter().filter_map(|used| used.reached(ticks)).max()
     }
 
     /// The kernel's time of a clock, or the floor if that is above it. `offset` is that of
     /// `CLOCK_REALTIME` or `CLOCK_TAI` from `CLOCK_MONOTONIC`, if it is known.
     #[inline(always)]
     pub(super) fn held(&self, clock: PageClock, offset: Option<Nanos>, kernel: Nanos) -> Nanos {
-        let Some(used) = self.used.load() else { return kernel };
         let (offset, limit) = match clock {
             PageClock::Monotonic => (Nanos::ZERO, HOLD),
-            PageClock::Boottime => (used.boot, HOLD),
+            PageClock::Boottime => {
+                (Nanos(FIRST.saturating_add_unsigned(self.boot.load(Relaxed))), HOLD)
+            }
             // These are set back now and then, and rightly so.
             PageClock::Realtime | PageClock::Tai => (offset.unwrap_or(Nanos(i64::MIN)), WIDEST),
         };
@@ -308,63 +349,29 @@ impl Trust {
     }
 }
 
-impl Usage {
-    /// What stands in a slot.
-    #[inline(always)]
-    fn of(slot: &Slot) -> Self {
-        Self {
-            line: slot.line(),
-            ends: slot.ends(),
-            boot: Content::offset_in(slot, PageClock::Boottime),
-        }
-    }
-}
-
 impl Used {
     #[inline(always)]
     #[allow(clippy::cast_sign_loss, reason = "modulo 2^64")]
-    fn store(&self, usage: &Usage) {
-        let Usage { line, ends, boot } = usage;
-        let mut sum = SEED;
-        let mut store = |index: usize, value: u64| {
-            self.words[index].store(value, Relaxed);
-            sum = mixed(sum, value);
-        };
-        store(0, line.base.0);
-        store(1, line.mono.0 as u64);
-        store(2, line.tick.whole);
-        store(3, line.tick.fraction);
-        store(4, ends.0);
-        store(5, boot.0 as u64);
-        self.sum.store(sum | 1, Relaxed);
+    fn copy_from(&self, slot: &Slot) {
+        let Line { base, mono, tick } = slot.line();
+        let words = [base.0, mono.0 as u64, tick.whole, tick.fraction, slot.ends().0];
+        for (word, value) in self.words.iter().zip(words) {
+            word.store(value, Relaxed);
+        }
     }
 
+    /// What the line has reached at this tick.
     #[inline(always)]
-    fn load(&self) -> Option<Usage> {
+    fn reached(&self, ticks: Ticks) -> Option<Nanos> {
+        let head = self.head.load(Acquire);
         // One by one: arrays of them would lie on the stack.
-        let [base, mono, whole, fraction, ends, boot] = &self.words;
-        let (base, mono) = (base.load(Relaxed), mono.load(Relaxed));
-        let (whole, fraction) = (whole.load(Relaxed), fraction.load(Relaxed));
-        let (ends, boot) = (ends.load(Relaxed), boot.load(Relaxed));
-        let sum = mixed(mixed(mixed(SEED, base), mono), whole);
-        // Never zero by chance only: zero says that there is nothing.
-        let sum = mixed(mixed(mixed(sum, fraction), ends), boot) | 1;
-        (self.sum.load(Relaxed) == sum).then_some(Usage {
-            line: Line {
-                base: Ticks(base),
-                mono: Nanos(mono as i64),
-                tick: TickLength { whole, fraction },
-            },
-            ends: Ticks(ends),
-            boot: Nanos(boot as i64),
-        })
+        let [base, mono, whole, fraction, ends] = &self.words;
+        let tick = TickLength { whole: whole.load(Relaxed), fraction: fraction.load(Relaxed) };
+        let mono = Nanos(mono.load(Relaxed) as i64);
+        let line = Line { base: Ticks(base.load(Relaxed)), mono, tick };
+        let ends = Ticks(ends.load(Relaxed));
+        fence(Acquire);
+        let is_whole = head != 0 && self.head.load(Relaxed) == head;
+        is_whole.then(|| line.at(ticks.min(ends)).unwrap_or(mono))
     }
-}
-
-/// What a sum of [`Used::words`] begins with.
-const SEED: u64 = 1;
-
-#[inline(always)]
-const fn mixed(sum: u64, word: u64) -> u64 {
-    (sum.rotate_left(7) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

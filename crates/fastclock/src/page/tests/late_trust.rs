@@ -1,18 +1,20 @@
 //! A thread that has compared a head and is kept from its CPU before it says so, while another one goes over to
 //! the kernel.
 
-use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::*;
 
-/// How far the page is behind the kernel's clock, ns.
-const BEHIND: i64 = 15_000;
+/// How far the page is behind the kernel's clock, or ahead of it, ns.
+const OFF: i64 = 15_000;
 
-/// What happens at one look of a thread at the counter or at the kernel's clock.
+/// What happens at two looks of a thread at the counter or at the kernel's clock.
 struct Interrupted<'a> {
     machine: &'a Machine,
-    /// Looks that are left until then.
+    /// Looks that are left until the first of them.
     left: Cell<i32>,
+    /// How many looks later it happens again.
+    again: i32,
     happens: &'a dyn Fn(),
 }
 
@@ -20,7 +22,7 @@ impl Interrupted<'_> {
     fn look(&self) {
         let left = self.left.get();
         self.left.set(left - 1);
-        if left == 0 {
+        if left == 0 || left == -self.again {
             (self.happens)();
         }
     }
@@ -48,23 +50,29 @@ impl Kernel for &Interrupted<'_> {
     fn declined(&self, _: Decline) {}
 }
 
-/// A thread reads, and at each of its looks once something `happens` in between; then `after`.
+type Thread<'a> = Reader<'a, &'a Interrupted<'a>, &'a Interrupted<'a>>;
+
+/// A thread reads a page that is `off` the kernel's clock, and at each of its looks, and at one of the next
+/// ones, something `happens` in between; then `after`.
 fn at_every_look(
+    off: i64,
+    reads: impl Fn(&Thread<'_>),
     happens: impl Fn(&Page, &Trust, &Machine),
     after: impl Fn(&Page, &Trust, &Machine),
 ) {
-    for left in 0..1_000 {
+    for (left, again) in (0..1_000).flat_map(|left| (1..12).map(move |again| (left, again))) {
         let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
         machine.step.set(200);
-        let content = machine.content(machine.now() - 1_000, -BEHIND, 1 << 40);
+        let content = machine.content(machine.now() - 1_000, off, 1 << 40);
         Writer::create(&page, [0; 2], 1).publish(content);
         let happens = || happens(&page, &trust, &machine);
-        let counter = Interrupted { machine: &machine, left: Cell::new(left), happens: &happens };
+        let counter =
+            Interrupted { machine: &machine, left: Cell::new(left), again, happens: &happens };
         let thread = Reader { page: &page, trust: &trust, counter: &counter, kernel: &counter };
-        let _ = thread.bounded(PageClock::Monotonic, Order::Ordered);
+        reads(&thread);
         if counter.left.get() >= 0 {
             // It has fewer looks than that.
-            assert!(left > 10, "only {left} looks");
+            assert!(left > 1, "only {left} looks");
             return;
         }
         after(&page, &trust, &machine);
@@ -72,10 +80,92 @@ fn at_every_look(
     panic!("a reading has more looks than that");
 }
 
+fn read_once(reader: &Thread<'_>) {
+    let _ = reader.bounded(PageClock::Monotonic, Order::Ordered);
+}
+
+/// The other thread reads the page, which is ahead, while this one takes the kernel's answer; then the line is
+/// over. Its next answer is not below the one before.
+fn never_back_at_the_end(reads: impl Fn(&Thread<'_>)) {
+    let before = Cell::new(Nanos::ZERO);
+    at_every_look(
+        OFF,
+        reads,
+        |page, trust, machine| {
+            machine.pass(10_000);
+            let now = mono(&reader(page, trust, machine)).time;
+            assert!(now >= before.get(), "{} ns back", before.get().0 - now.0);
+            before.set(now);
+        },
+        |page, trust, machine| {
+            let old = Content::load(&page.slots[(page.head.load(Relaxed) & 1) as usize]);
+            let span = Ticks(machine.now() - old.line.base.0);
+            let mut writer = Writer::resume(page, [0; 2], 1).unwrap();
+            writer.publish(Content { span, ..old });
+            let now = mono(&reader(page, trust, machine));
+            assert_eq!(now.declined, Some(Decline::Expired));
+            let before = before.take();
+            assert!(now.time >= before, "{} ns back", before.0 - now.time.0);
+        },
+    );
+}
+
+#[test]
+fn a_reading_while_another_thread_is_in_a_hurry_is_followed_by_none_below_it() {
+    never_back_at_the_end(|reader| {
+        read_once(reader);
+        let _ = reader.hurried(PageClock::Monotonic);
+    });
+}
+
+/// Another clock was set while the thread compared them.
+#[test]
+fn a_reading_while_another_thread_rejects_the_page_is_followed_by_none_below_it() {
+    never_back_at_the_end(|reader| {
+        let machine = reader.kernel.machine;
+        read_once(reader);
+        machine.set.set(-2_000_000_000);
+        reader.trust.withdraw();
+        read_once(reader);
+        machine.set.set(0);
+    });
+}
+
+/// A thread that is kept from its CPU while it says that it trusts a head says so when another line is in use.
+#[test]
+fn a_thread_that_trusts_a_head_too_late_does_not_hide_the_line_in_use() {
+    let (page, trust, machine) = (Page::new(), Trust::new(), Machine::new());
+    let writer = RefCell::new(Writer::create(&page, [0; 2], 1));
+    let publish = |content| writer.borrow_mut().publish(content);
+    publish(machine.content(machine.now() - 1_000, OFF, 1_000_000));
+    let head = page.head.load(Relaxed);
+    assert!(trust.copy(&page, head));
+    let (before, other) = (trust.checked.load(Relaxed), reader(&page, &trust, &machine));
+    let ahead = Content {
+        bound: Bound { at_base: 20_000, growth: 0 },
+        ..machine.content(machine.now() + 1_000_000, OFF, 1 << 40)
+    };
+    trust.trusts(before, head, || {
+        machine.pass(2_000_000);
+        publish(ahead);
+        assert_eq!(mono(&other).declined, None);
+        true
+    });
+    machine.pass(100_000);
+    let last = mono(&other);
+    assert_eq!(last.declined, None);
+    publish(Content { span: Ticks(machine.now() - ahead.line.base.0), ..ahead });
+    let after = mono(&other);
+    assert_eq!(after.declined, Some(Decline::Expired));
+    assert!(after.time >= last.time, "{} ns back", last.time.0 - after.time.0);
+}
+
 /// The other thread has an answer `by` some way; its next one is not below that.
 fn never_back(by: impl Fn(&Reader<'_, &Machine, &Machine>) -> Bounded) {
     let before = Cell::new(Nanos::ZERO);
     at_every_look(
+        -OFF,
+        read_once,
         |page, trust, machine| before.set(by(&reader(page, trust, machine)).time),
         |page, trust, machine| {
             for clock in [PageClock::Monotonic, PageClock::Boottime] {
@@ -107,6 +197,8 @@ fn a_rejection_is_followed_by_no_answer_below_it() {
 #[test]
 fn the_counter_is_not_read_when_it_has_been_forbidden() {
     at_every_look(
+        -OFF,
+        read_once,
         |_, trust, machine| {
             let floor = machine.kernel(ClockId::Monotonic) + 20_000;
             trust.forbidden.store(floor, Release);
