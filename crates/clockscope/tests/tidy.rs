@@ -3,6 +3,7 @@
 //! This is a fence, not a wall: it reads text, not syntax. Each rule is a function from files to
 //! complaints, tried on the repository and on a text that breaks it.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -411,6 +412,43 @@ fn each_page_of_the_docs_is_linked() {
     assert_eq!(with("see docs").len(), 1);
     assert!(with("see [trace](docs/trace.md)").is_empty());
     assert!(with("see [columns](docs/trace.md#columns)").is_empty());
+}
+
+/// The last part of a name in backticks, if it can only be that of a test.
+fn named_test(span: &str) -> Option<&str> {
+    let name = span.rsplit("::").next()?;
+    let is_word = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_'));
+    let is_sentence = name.matches('_').count() >= 3;
+    (is_word && (name.len() < span.len() || is_sentence)).then_some(name)
+}
+
+fn named_tests_exist(files: &[File]) -> Vec<String> {
+    let functions: HashSet<&str> = files
+        .iter()
+        .filter(|f| f.path.starts_with("crates/") && f.extension() == "rs")
+        .flat_map(|f| f.text.split("fn ").skip(1))
+        .filter_map(|rest| rest.split('(').next())
+        .collect();
+    files
+        .iter()
+        .filter(|f| f.path == "docs/hazards.md")
+        .flat_map(|f| f.text.split('`').skip(1).step_by(2))
+        .filter_map(named_test)
+        .filter(|name| !functions.contains(name))
+        .map(|name| format!("docs/hazards.md: there is no test {name}"))
+        .collect()
+}
+
+#[test]
+fn each_test_that_the_hazards_name_exists() {
+    check(named_tests_exist);
+    let sources = File::new("crates/a/tests/trees.rs", "fn posix_spawn() {}");
+    let complaints = |page: &str| {
+        named_tests_exist(&[File::new("docs/hazards.md", page), sources.clone()]).len()
+    };
+    assert_eq!(complaints("`trees::posix_spawn`, `trees.rs`, `make test`, `set_robust_list`"), 0);
+    assert_eq!(complaints("`trees::spawn`, `…::other`, `a_test_that_is_gone`"), 3);
 }
 
 /// Starts of paths that exist on one machine only, and hosts that serve packages.
