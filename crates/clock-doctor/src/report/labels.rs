@@ -1,8 +1,4 @@
-//! The pages of labels: for the terminal, as JSON, and all together as docs/labels.md.
-
-mod markdown;
-
-pub use markdown::markdown;
+//! The pages of labels for the terminal.
 
 use super::text::indented;
 use crate::rules::catalogue::{Page, pages};

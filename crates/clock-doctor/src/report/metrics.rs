@@ -96,7 +96,7 @@ fn findings(report: &DoctorReport) -> Family {
     })
 }
 
-/// The group of docs/labels.md that a label stands in.
+/// The group of the catalogue that a label stands in.
 fn group(label: &str) -> &'static str {
     catalogue::pages().iter().find(|page| page.label == label).map_or("", |page| page.group)
 }

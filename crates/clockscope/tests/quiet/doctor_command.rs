@@ -5,11 +5,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use clock_doctor::report::labels;
 use clock_doctor::report::model::DoctorReport;
 
-/// Set it to have docs/labels.md written instead of compared.
-const WRITE_LABELS: &str = "CLOCKSCOPE_WRITE_LABELS";
 const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
 
 fn repository() -> PathBuf {
@@ -183,22 +180,6 @@ fn every_label_is_explained_and_listed() {
     let page = doctor(&["--explain", "tsc-warp", "--format", "json"]);
     let page: serde_json::Value = serde_json::from_slice(&page.stdout).unwrap();
     assert_eq!(page["label"], "tsc-warp");
-}
-
-/// docs/labels.md has what the program says.
-#[test]
-fn the_labels_page_is_up_to_date() {
-    let path = repository().join("docs/labels.md");
-    let page = labels::markdown();
-    if std::env::var_os(WRITE_LABELS).is_some() {
-        fs::write(&path, &page).unwrap();
-    }
-    let there = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        there == page,
-        "docs/labels.md is out of date; write it anew with\n  \
-         {WRITE_LABELS}=1 cargo test -p clockscope --test quiet labels_page"
-    );
 }
 
 /// Runs `promtool check metrics`; gives what it complains of.

@@ -10,7 +10,7 @@ macro_rules! named {
         }
 
         impl $all {
-            /// Each once, in the order of docs/labels.md.
+            /// Each once, in the order of `pages.md`.
             pub const ALL: [$all; [$($name),+].len()] = [$($all::$one),+];
 
             /// The name that it prints as.
