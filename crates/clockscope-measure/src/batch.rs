@@ -75,7 +75,7 @@ pub fn calibrate(calling: &Loop, batch_ns: u64) -> Calibration {
 fn control() -> u64 {
     duration(|| {
         // Through memory at each turn and nothing slow beside it, so that it feels a sibling
-        // hyperthread, which a chain of multiplications does not (docs/method.md).
+        // hyperthread, which a chain of multiplications does not (docs/measuring.md).
         let mut value = 1_u64;
         for _ in 0..CONTROL_TURNS {
             value = black_box(value.wrapping_add(1));

@@ -1,5 +1,5 @@
 //! The bench report as data. This is the JSON schema (`"schema": 2`): fields are added, never
-//! renamed; units are in the names; see docs/bench.md.
+//! renamed; units are in the names; see docs/measuring.md.
 
 use serde::{Deserialize, Serialize};
 

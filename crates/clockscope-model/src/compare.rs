@@ -1,5 +1,5 @@
 //! The comparison as data. This is the JSON schema (`"schema": 2`): fields are added, never
-//! renamed; see docs/compare.md.
+//! renamed; see docs/measuring.md.
 
 use serde::{Deserialize, Serialize};
 

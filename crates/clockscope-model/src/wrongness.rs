@@ -1,5 +1,5 @@
 //! How wrong each clock is, as data. This is the JSON schema (`"schema": 2`): fields are added,
-//! never renamed; units are in the names; see docs/wrongness.md.
+//! never renamed; units are in the names; see docs/measuring.md.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! The arithmetic of ministat 20150715, faults included, so that its output can be reproduced.
 //!
 //! Use it for that only: its sum-of-squares variance cancels, its median of an even number is the
-//! upper of the two in the middle, and its 99.5 % is 99.8 %. See docs/compare.md.
+//! upper of the two in the middle, and its 99.5 % is 99.8 %. See docs/measuring.md.
 
 use super::probability::t_enclosing;
 

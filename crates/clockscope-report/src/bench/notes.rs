@@ -76,7 +76,7 @@ fn dear_returns(paths: &[PathRow]) -> Option<String> {
     let (path, bare) = dear?;
     Some(format!(
         "{} by vdso enters the kernel and costs {} where the bare instruction costs {}: on this CPU the \
-         first return from a function after a system call is slow (docs/method.md); a program that \
+         first return from a function after a system call is slow (docs/measuring.md); a program that \
          calls a function pays it, and pays more than the route syscall shows",
         path.name.clock.as_deref().unwrap_or_default(),
         units::picos(path.cost_ps_median),

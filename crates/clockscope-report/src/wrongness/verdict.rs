@@ -1,6 +1,6 @@
 //! From numbers to faults: what is wrong with a clock, and what only looks like it.
 //!
-//! The thresholds are here, with their reasons; docs/wrongness.md repeats them.
+//! The thresholds are here, with their reasons; docs/measuring.md repeats them.
 
 use super::sentences;
 use super::sentences::amount;

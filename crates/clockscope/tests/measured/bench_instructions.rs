@@ -84,8 +84,11 @@ fn counters_are_there_or_their_absence_is_said() {
 
 #[test]
 fn every_system_call_is_described_on_the_page() {
-    let page = include_str!("../../../../docs/bench.md");
+    let page = include_str!("../../../../docs/measuring.md");
     for name in clockscope_measure::system_calls::names() {
-        assert!(page.contains(&format!("| `{name}` |")), "docs/bench.md does not describe {name}");
+        assert!(
+            page.contains(&format!("| `{name}` |")),
+            "docs/measuring.md does not describe {name}"
+        );
     }
 }

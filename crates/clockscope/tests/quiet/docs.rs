@@ -1,5 +1,4 @@
-//! The documentation is true as far as a machine can tell: its commands work, and its pages name
-//! every option.
+//! The documentation is true as far as a machine can tell: its commands work.
 //!
 //! In a block fenced as `console`, lines that begin with `$ ` are commands and the others are
 //! output, which is of one machine and not compared; but the line that refuses a command line, with exit
@@ -19,9 +18,6 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::Mutex;
 use std::thread;
 
-use clap::CommandFactory;
-use clockscope::cli::Cli;
-
 use crate::support::is_root_or_skip;
 
 /// After this many seconds a command counts as hung.
@@ -30,8 +26,6 @@ const HUNG_AFTER: &str = "300";
 const SMALLER: &str = "CLOCKSCOPE_DOCS_SMALLER";
 /// From this number on.
 const LARGE: u64 = 100_000;
-/// Its commands are tried by `vdso_command.rs`, which knows when the kernel may refuse one.
-const TRIED_ELSEWHERE: &str = "vdso.md";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders up").to_owned()
@@ -112,11 +106,6 @@ fn examples_for(page: &str, is_root: bool, architecture: &str) -> Vec<Example> {
 /// Those for any user.
 fn examples(page: &str) -> Vec<Example> {
     examples_for(page, false, ARCH)
-}
-
-/// The commands of a page that any user may give on this architecture.
-pub(crate) fn commands(page: &str) -> Vec<String> {
-    examples(page).into_iter().map(|example| example.command).collect()
 }
 
 #[test]
@@ -201,11 +190,9 @@ fn complaints_of(page: &Path) -> Vec<String> {
 
 #[test]
 fn commands_in_the_documentation_work() {
-    let mut pages = pages();
-    pages.retain(|page| !page.ends_with(TRIED_ELSEWHERE));
     // Most commands wait for something, but not all.
     let at_once = 4 * thread::available_parallelism().map_or(1, NonZero::get);
-    let pages = Mutex::new(pages);
+    let pages = Mutex::new(pages());
     let next = || pages.lock().expect("no page panics").pop();
     let try_pages = || iter::from_fn(next).flat_map(|page| complaints_of(&page)).collect();
     let complaints: Vec<String> = thread::scope(|scope| {
@@ -249,38 +236,4 @@ fn a_failing_command_is_noticed() {
     let wrongness = "clockscope wrongness --time 2";
     assert!(ended(wrongness, 1, true) && !ended(wrongness, 2, true));
     assert!(!ended(wrongness, 1, false) && !ended("clockscope trace date", 1, true));
-}
-
-/// The options and values of a subcommand that its page does not name; hidden ones are its own.
-fn unnamed(subcommand: &clap::Command, page: &str) -> Vec<String> {
-    let mut missing = Vec::new();
-    for argument in subcommand.get_arguments().filter(|argument| !argument.is_hide_set()) {
-        let long = argument.get_long();
-        if matches!(long, Some("help" | "version")) {
-            continue;
-        }
-        let mut words: Vec<String> = long.map(|long| format!("--{long}")).into_iter().collect();
-        words.extend(argument.get_short().map(|short| format!("`-{short}")));
-        if argument.get_action().takes_values() {
-            let values = argument.get_possible_values();
-            words.extend(values.iter().map(|value| value.get_name().to_owned()));
-        }
-        missing.extend(words.into_iter().filter(|word| !page.contains(word)));
-    }
-    missing
-}
-
-#[test]
-fn each_option_is_described_on_the_page_of_its_subcommand() {
-    let command = Cli::command();
-    let subcommands: Vec<_> =
-        command.get_subcommands().filter(|c| c.get_name() != "help").collect();
-    assert!(subcommands.len() >= 3);
-    for subcommand in subcommands {
-        let name = subcommand.get_name();
-        let page = fs::read_to_string(root().join(format!("docs/{name}.md")))
-            .unwrap_or_else(|error| panic!("docs/{name}.md: {error}"));
-        assert_eq!(unnamed(subcommand, &page), [""; 0], "not named in docs/{name}.md");
-        assert!(!unnamed(subcommand, "").is_empty(), "{name} has options");
-    }
 }

@@ -24,7 +24,7 @@ const PERF_CALLS: u32 = 50_000;
 const PERF_RUNS: usize = 25;
 /// Processes of google-benchmark a round. Where the loader puts its loops decides whether a branch of
 /// theirs shares its place in the predictor with one of the kernel's, which costs a system call 30 to
-/// 40 ns; with one process a round that was so in most rounds (docs/method.md).
+/// 40 ns; with one process a round that was so in most rounds (docs/measuring.md).
 const GOOGLE_RUNS: usize = 12;
 /// How long a round waits for others to stop tracing system calls.
 const PATIENCE: Duration = Duration::from_secs(60);
