@@ -77,7 +77,7 @@ def by_duckdb(out, lines):
         return []
     label = "fix:tsc=nowatchdog"
     page = (pathlib.Path(__file__).resolve().parent.parent / "docs/fleet.md").read_text()
-    query = "SELECT " + page.split("SELECT ", 1)[1].split("```", 1)[0]
+    query = page.split("```sql\n", 1)[1].split(";", 1)[0]
     rows = duckdb.sql(query.replace("machines.jsonl", str(out))).fetchall()
     found, wanted = sum(row[2] for row in rows), sum(label in line["labels"] for line in lines)
     print(f"DuckDB: {found} machines with {label}, in {len(rows)} groups")
