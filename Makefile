@@ -11,39 +11,17 @@ ARM64 := aarch64-unknown-linux-gnu
 # That arm64 binaries are cross-built, if they are: an arm64 machine makes its own only.
 CROSS := $(if $(filter $(ARM64),$(HOST)),,dist-static-arm64)
 
-.PHONY: help setup setup-build setup-demo setup-bench setup-unit setup-fleet setup-vm setup-kernels setup-foreign setup-fastclock setup-containers setup-oldest demo check quick tidy test test-root test-signals \
-	test-callers test-sites test-survey test-sweep test-unit test-fleet test-deploy test-containers test-vm test-kernels test-foreign test-foreign-quick bench aa-pairs big-log mutate many-captures fuzz packaged fastclock oldest supply prove setup-prove setup-release docs build dist dist-shared dist-static dist-static-arm64 test-static-arm64 instructions \
-	install uninstall test-install deb rpm tarball sbom test-packages reproducible checksums header install-c clean
+.PHONY: help setup setup-fastclock demo check quick test test-root test-vm test-kernels instructions test-callers \
+	test-signals test-containers test-foreign test-foreign-quick test-sites test-survey test-sweep test-fleet test-deploy \
+	test-unit bench aa-pairs man build install uninstall test-install dist dist-shared dist-static dist-static-arm64 \
+	test-static-arm64 deb rpm tarball sbom test-packages reproducible checksums fuzz packaged fastclock oldest supply \
+	prove mutate many-captures big-log header install-c
 
-help: ## this list
+help: ## this list; CONTRIBUTING.md has all others
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 setup: ## install what the tests use, from Debian's packages, if it is missing
 	@scripts/setup.sh test
-
-setup-build:
-	@scripts/setup.sh build
-
-setup-demo:
-	@scripts/setup.sh demo
-
-setup-bench:
-	@scripts/setup.sh bench
-
-setup-unit:
-	@scripts/setup.sh unit
-
-setup-vm:
-	@scripts/setup.sh vm
-
-setup-fleet:
-	@scripts/setup.sh fleet
-
-setup-kernels:
-	@scripts/setup.sh kernels
-
-setup-foreign:
-	@scripts/setup.sh foreign
 
 # One for each kind: 32 bits, the counter of another CPU, no atomics of 64 bits, other operating systems, none.
 SYSTEMS := i686-unknown-linux-gnu aarch64-unknown-linux-gnu powerpc-unknown-linux-gnu x86_64-pc-windows-gnu \
@@ -51,17 +29,9 @@ SYSTEMS := i686-unknown-linux-gnu aarch64-unknown-linux-gnu powerpc-unknown-linu
 setup-fastclock:
 	@scripts/setup.sh fastclock $(SYSTEMS)
 
-setup-oldest:
-	@scripts/setup.sh oldest
-
-setup-containers:
-	@scripts/setup.sh containers
-
-setup-prove:
-	@scripts/setup.sh prove
-
-setup-release:
-	@scripts/setup.sh release
+# What each of the others needs: build, demo, bench, unit, vm, fleet, kernels, foreign, oldest, containers, prove, release.
+setup-%:
+	@scripts/setup.sh $*
 
 demo: setup-demo ## show what clockscope does on a real program
 	@demo/demo.sh
@@ -73,16 +43,13 @@ check: setup-build ## format, lints, documentation, rules of the house
 		--target-dir $(TARGET)/image-check -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
 	scripts/aarch64.sh check
-	$(MAKE) tidy
+	$(CARGO) test --quiet --package clockscope --test tidy
 
 quick: setup-build ## formatting, lints, unit tests and examples: what a change is checked by while it is made (2 minutes)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) test --quiet --workspace --lib
 	$(CARGO) test --quiet --workspace --doc
-
-tidy: ## the rules of the house
-	$(CARGO) test --quiet --package clockscope --test tidy
 
 # Lists at its end what has failed and what was skipped; with CI=1 a skip is a failure.
 COUNTING_SKIPS := scripts/counting-skips.sh $(TARGET)/skips
@@ -110,20 +77,20 @@ test-kernels: setup-kernels ## boot Linux 5.10, 6.1, 6.12 and 7.3 (without KVM; 
 		--ignored --nocapture kernels::
 
 # `make test-kernels` fetches the kernels and builds the programs.
-instructions: ## count the instructions of a call of clock_gettime without and with clockscope's count, in QEMU (after test-kernels; minutes)
+instructions: # count the instructions of a call of clock_gettime without and with clockscope's count, in QEMU (after test-kernels; minutes)
 	CLOCKSCOPE=$(TARGET)/release/clockscope vm/instructions $(TARGET)/kernels x86_64-6.12 aarch64-6.12
 
 # `make test-callers JVMS='/opt/jdk-21/bin/java'` takes these besides those below /usr/lib/jvm; NODES and PYTHONS likewise.
 JVMS ?=
 NODES ?=
 PYTHONS ?=
-test-callers: setup ## callers in all languages against what programs say of themselves, with many samples; half an hour
+test-callers: setup # callers in all languages against what programs say of themselves, with many samples; half an hour
 	THOROUGH=1 JVMS="$(JVMS)" NODES="$(NODES)" PYTHONS="$(PYTHONS)" $(CARGO) test --package clockscope --test measured callers -- \
 		--include-ignored --nocapture --test-threads 1
 
 # `make test-signals ATTACHMENTS=20` is a shorter look.
 ATTACHMENTS ?= 200
-test-signals: setup ## attach to programs with timers and signals, 200 times in each cell of a matrix; half an hour
+test-signals: setup # attach to programs with timers and signals, 200 times in each cell of a matrix; half an hour
 	$(CARGO) build --release --package clockscope
 	CLOCKSCOPE_ATTACHMENTS=$(ATTACHMENTS) CLOCKSCOPE_UNDER_TEST=$(abspath $(TARGET))/release/clockscope \
 		$(CARGO) test --package clockscope --test traced -- \
@@ -131,7 +98,7 @@ test-signals: setup ## attach to programs with timers and signals, 200 times in 
 
 # `make test-containers CELLS='--attachments 3 --cell namespace'` is a shorter look at a part of them.
 CELLS ?=
-test-containers: setup-containers ## attach to a program in real containers, 50 times in each cell of a matrix, and compare counts (root; 10 minutes)
+test-containers: setup-containers # attach to a program in real containers, 50 times in each cell of a matrix, and compare counts (root; 10 minutes)
 	$(CARGO) build --release --package clockscope
 	$(AS_ROOT) tests/containers/matrix.py $(TARGET)/release/clockscope $(TARGET)/containers $(CELLS)
 
@@ -142,43 +109,43 @@ test-foreign: setup-foreign ## other people's test suites, plainly and under clo
 	python3 tests/foreign/planted.py
 	$(AS_ROOT) tests/foreign/run.py $(TARGET)/release/clockscope $(TARGET)/foreign $(FOREIGN)
 
-test-foreign-quick: setup-foreign ## the most telling of them, in minutes
+test-foreign-quick: setup-foreign # the most telling of them, in minutes
 	$(CARGO) build --release --package clockscope
 	python3 tests/foreign/planted.py
 	$(AS_ROOT) tests/foreign/run.py $(TARGET)/release/clockscope $(TARGET)/foreign --quick $(FOREIGN)
 
 # `make test-sites PROGRAMS='--program nginx'` is a part of it.
 PROGRAMS ?=
-test-sites: setup ## count the system calls of databases, servers, runtimes, a browser and a build in two ways at once, and compare (root; a minute)
+test-sites: setup # count the system calls of databases, servers, runtimes, a browser and a build in two ways at once, and compare (root; a minute)
 	$(CARGO) build --release --package clockscope
 	$(AS_ROOT) tests/sites/real.py $(TARGET)/release/clockscope $(TARGET)/sites $(PROGRAMS)
 
 # `make test-survey ROUNDS=3` is a shorter look.
 ROUNDS ?= 20
-test-survey: setup ## survey a machine with PostgreSQL, Redis, nginx, JVMs and Go servers, and compare estimates with counts (root; 6 minutes)
+test-survey: setup # survey a machine with PostgreSQL, Redis, nginx, JVMs and Go servers, and compare estimates with counts (root; 6 minutes)
 	$(CARGO) build --release --package clockscope
 	$(AS_ROOT) tests/survey/real.py $(TARGET)/release/clockscope $(TARGET)/survey --rounds $(ROUNDS)
 
 # `make test-sweep SWEEP="--only 'a*'"` is a part of it.
 SWEEP ?=
-test-sweep: ## run every program of /usr/bin and /usr/sbin plainly and traced, and compare (as an ordinary user; 12 minutes)
+test-sweep: # run every program of /usr/bin and /usr/sbin plainly and traced, and compare (as an ordinary user; 12 minutes)
 	$(CARGO) build --release --package clockscope
 	@scripts/sweep.py $(TARGET)/release/clockscope $(SWEEP)
 
 # One script after another; each says what it needs.
-test-fleet: setup-fleet ## 200 recorded machines under Prometheus, Alertmanager and node_exporter: which alerts arrive; the dashboard (a minute)
+test-fleet: setup-fleet # 200 recorded machines under Prometheus, Alertmanager and node_exporter: which alerts arrive; the dashboard (a minute)
 	$(CARGO) build --release --package clockscope
 	tests/fleet/prometheus.py $(TARGET)/release/clockscope $(TARGET)/fleet
 	tests/fleet/dashboard.py $(TARGET)/fleet
 
-test-deploy: setup-fleet ## the Ansible role on a booted Debian, the Helm chart rendered and run in podman, many captures under GNU parallel, DuckDB and a Job (as root; minutes)
+test-deploy: setup-fleet # the Ansible role on a booted Debian, the Helm chart rendered and run in podman, many captures under GNU parallel, DuckDB and a Job (as root; minutes)
 	$(CARGO) build --release --package clockscope
 	tests/fleet/tools $(TARGET)/fleet
 	$(TARGET)/fleet/venv/bin/python tests/fleet/captures.py $(TARGET)/release/clockscope
 	$(AS_ROOT) tests/fleet/ansible $(TARGET)/release/clockscope $(TARGET)/fleet/ansible
 	$(AS_ROOT) $(TARGET)/fleet/venv/bin/python tests/fleet/chart.py $(TARGET)/release/clockscope $(TARGET)/fleet $(TARGET)/fleet/ansible
 
-test-unit: setup-unit ## boot the systemd unit of serve in a container and read its page as a user (as root; 10 s)
+test-unit: setup-unit # boot the systemd unit of serve in a container and read its page as a user (as root; 10 s)
 	$(CARGO) build --release --package clockscope --package fastclock-c
 	packaging/test $(TARGET)/release/clockscope $(TARGET)/release/libfastclock.a $(TARGET)/unit
 
@@ -194,17 +161,14 @@ bench: setup-bench ## compare with strace, perf, quanta and others: ratios with 
 AA_FILES ?= 21
 AA_OPTIONS ?= --quick
 AA := $(TARGET)/aa-pairs
-aa-pairs: ## measure the same machine 21 times: of 210 pairs, how many does compare call changed?
+aa-pairs: # measure the same machine 21 times: of 210 pairs, how many does compare call changed?
 	$(CARGO) build --release --package clockscope
 	rm -rf $(AA)
 	@scripts/aa-pairs.sh $(TARGET)/release/clockscope $(AA) $(AA_FILES) $(AA_OPTIONS)
 
-docs: ## the documentation of the crates
-	$(CARGO) doc --workspace --no-deps
-
 # Pages of the same commit have the same date.
 man: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
-man: ## the manual pages, in target/man
+man: # the manual pages, in target/man
 	$(CARGO) run --quiet --package clockscope --example man -- $(TARGET)/man
 	@ls $(TARGET)/man/*.1
 
@@ -222,7 +186,7 @@ install: ## build, and install below PREFIX (/usr/local); DESTDIR, LIBDIR and ZS
 uninstall: ## remove what `make install` has installed below PREFIX
 	@DESTDIR="$(DESTDIR)" scripts/install.sh uninstall "$(PREFIX)"
 
-test-install: ## install into a folder and uninstall (needs what `make build` builds; seconds)
+test-install: # install into a folder and uninstall (needs what `make build` builds; seconds)
 	@packaging/test-install
 
 # What is shipped has a target folder of its own, because it is built with other options.
@@ -253,7 +217,7 @@ dist-static-arm64: setup-build
 	SYSROOT=$$(vm/sysroot $(TARGET)/kernels/kernels) $(release-build) static-arm64
 	cp $(SHIPPED)/$(ARM64)/release/clockscope $(DIST)/clockscope-static-arm64
 
-test-static-arm64: setup-kernels dist-static-arm64 ## the suite of test-kernels on arm64 with the binary of dist (without KVM; minutes)
+test-static-arm64: setup-kernels dist-static-arm64 # the suite of test-kernels on arm64 with the binary of dist (without KVM; minutes)
 	CLOCKSCOPE_VM_ARM64_COMMAND=$(abspath $(DIST)/clockscope-static-arm64) $(MAKE) test-kernels KERNELS=aarch64-6.12
 
 deb: setup-release dist-shared ## packages for Debian and Ubuntu: clockscope, libfastclock0, libfastclock-dev
@@ -264,19 +228,19 @@ rpm: setup-release dist-shared ## packages for Fedora, SUSE and others
 	@$(packages) rpm
 	packaging/lint rpm $(SHIPPED)/packages
 
-tarball: setup-release dist-shared dist-static $(CROSS) ## the static binaries, each with pages, completions and licences
+tarball: setup-release dist-shared dist-static $(CROSS) # the static binaries, each with pages, completions and licences
 	@$(packages) tarball
 
-sbom: setup-release ## the crates that the command is made of, in the form of CycloneDX, beside the packages
+sbom: setup-release # the crates that the command is made of, in the form of CycloneDX, beside the packages
 	@$(packages) sbom
 
-test-packages: deb tarball ## install, run, upgrade, remove and purge the packages in a container; trace in an empty root (as root; minutes)
+test-packages: deb tarball # install, run, upgrade, remove and purge the packages in a container; trace in an empty root (as root; minutes)
 	packaging/test-packages $(SHIPPED)/packages $(SHIPPED)/$(HOST)/release/clockscope $(TARGET)/unit
 
-reproducible: setup-release ## two builds in different folders must be the same byte for byte (a quarter of an hour)
+reproducible: setup-release # two builds in different folders must be the same byte for byte (a quarter of an hour)
 	@scripts/reproducible.sh $(TARGET)
 
-checksums: setup-release ## list the checksums of the packages, signed by minisign with KEY=FILE
+checksums: setup-release # list the checksums of the packages, signed by minisign with KEY=FILE
 	@[ -n "$(KEY)" ] || { echo 'checksums: say which key: make checksums KEY=release.key' >&2; exit 1; }
 	@cd $(SHIPPED)/packages && rm -f SHA256SUMS SHA256SUMS.minisig && sha256sum -- * >../SHA256SUMS && mv ../SHA256SUMS .
 	minisign -S -s "$(KEY)" -m $(SHIPPED)/packages/SHA256SUMS
@@ -289,42 +253,39 @@ FUZZ_TARGETS ?= log archive vdso unwind go_table mini_debug jitdump perf_map rec
 fuzz: ## give each reader of foreign bytes damaged input, FUZZ_SECONDS each (60)
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
-packaged: setup-build ## build every crate from its package alone, and count with the command built so
+packaged: setup-build # build every crate from its package alone, and count with the command built so
 	@scripts/packaged.sh $(TARGET)
 
 fastclock: setup-fastclock ## fastclock as its users build it: oldest compiler, features, other systems, its package (2 minutes)
 	@scripts/fastclock.sh $(TARGET) $(SYSTEMS)
 
-oldest: setup-oldest ## build all crates with the oldest compiler that Cargo.toml promises (2 minutes)
+oldest: setup-oldest # build all crates with the oldest compiler that Cargo.toml promises (2 minutes)
 	@scripts/oldest.sh $(TARGET)
 
 # `make supply BASELINE=v0.1.0` compares the interface of fastclock with that revision.
 supply: oldest ## licences and sources of dependencies, the oldest compiler, the interface of fastclock
 	@scripts/supply.sh $(BASELINE)
 
-prove: setup-prove ## prove the clock page's protocol and arithmetic, and find planted faults (minutes)
+prove: setup-prove # prove the clock page's protocol and arithmetic, and find planted faults (minutes)
 	@scripts/prove.py $(TARGET)
 
 # `make mutate MUTATIONS=50000` takes minutes; `make test` damages each machine in 40 ways.
 MUTATIONS ?= 5000
-mutate: ## damage the recorded machines' logs in 5000 ways each (drop, cut, fold, reorder, prefix), and hold doctor's labels against the rest; 3 minutes
+mutate: # damage the recorded machines' logs in 5000 ways each (drop, cut, fold, reorder, prefix), and hold doctor's labels against the rest; 3 minutes
 	CLOCKSCOPE_MUTATIONS=$(MUTATIONS) $(CARGO) test --package clock-doctor --lib -- --nocapture damaged_logs
 
 # `make many-captures CAPTURES=1000` is a shorter look.
 CAPTURES ?= 10000
-many-captures: ## judge 10,000 captures of which 1 % are damaged: seconds, memory, and whether each is named
+many-captures: # judge 10,000 captures of which 1 % are damaged: seconds, memory, and whether each is named
 	$(CARGO) build --release --package clockscope
 	@scripts/many-captures.py $(TARGET)/release/clockscope $(TARGET)/many-captures $(CAPTURES)
 
-big-log: ## read logs of 1 GiB: seconds and memory
+big-log: # read logs of 1 GiB: seconds and memory
 	$(CARGO) build --release --package clockscope
 	@scripts/big-log.sh $(TARGET)/release/clockscope
 
-header: ## write fastclock.h from the Rust
+header: # write fastclock.h from the Rust
 	WRITE_HEADER=1 $(CARGO) test --quiet --package fastclock-c --test c the_header_is
 
-install-c: ## build and install the C library of fastclock below PREFIX (/usr/local); DESTDIR is honoured
+install-c: # build and install the C library of fastclock below PREFIX (/usr/local); DESTDIR is honoured
 	@DESTDIR="$(DESTDIR)" scripts/install-c.sh "$(PREFIX)"
-
-clean: ## remove what was built
-	$(CARGO) clean

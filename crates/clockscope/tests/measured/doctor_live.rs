@@ -4,7 +4,6 @@
 //! Some of these tests need root, or a program of the system; without it each says so and returns.
 
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
@@ -12,9 +11,10 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::support::clocksource;
+use crate::support::placed::{as_nobody, for_everybody};
 use crate::support::running::{self, rows};
 use crate::support::tracefs::with_tracefs;
-use crate::support::{installed_or_skip, is_root_or_skip, placed, skip};
+use crate::support::{installed_or_skip, is_root_or_skip, skip};
 
 /// What doctor says of this machine, as JSON, with how it ended.
 struct Said {
@@ -143,28 +143,16 @@ fn perf_on_system_calls_is_named() {
     assert_named(&mut Beside::start(with_tracefs(&perf).args(arguments)));
 }
 
-/// A copy of clockscope that everybody may execute, with its directory.
-fn public_copy() -> (tempfile::TempDir, PathBuf) {
-    let directory = tempfile::tempdir().expect("make a temporary directory");
-    let copy = directory.path().join("clockscope");
-    placed::program(&running::clockscope(), &copy, 0o755);
-    let everybody = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(directory.path(), everybody).expect("change a mode");
-    (directory, copy)
-}
-
 #[test]
 fn without_rights_it_still_judges_and_says_what_it_could_not_read() {
-    let (true, Some(setpriv)) = (is_root_or_skip(), installed_or_skip(&["/usr/bin/setpriv"]))
-    else {
+    if !is_root_or_skip() {
         return;
-    };
-    let (_directory, copy) = public_copy();
-    let mut command = Command::new(setpriv);
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
-    let said = doctor_by(
-        command.args(["--bounding-set", "-all"]).arg(copy).args(["doctor", "--format", "json"]),
-    );
+    }
+    let directory = for_everybody(&[(&running::clockscope(), "clockscope", 0o755)]);
+    let own = words!["--bounding-set=-all", directory.path().join("clockscope")];
+    let doctor = words!["doctor", "--format", "json"];
+    let words = [&as_nobody()[..], &own, &doctor].concat();
+    let said = doctor_by(Command::new(&words[0]).args(&words[1..]));
     assert_fits_the_clocksource(&said);
     let restricted = std::fs::read_to_string("/proc/sys/kernel/dmesg_restrict");
     if restricted.is_ok_and(|text| text.trim() == "1") {

@@ -257,21 +257,6 @@ fn a_place_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn wrong_options_are_refused() {
-    for options in [
-        &["--period", "1ms"][..],
-        &["--valid", "2h"],
-        &["--format", "json"],
-        &["--status", "--force"],
-        &["--stop", "--force"],
-        &["--stop", "/a", "--status", "/b"],
-        &["--user"],
-    ] {
-        assert_eq!(run(Path::new("/none"), options).status.code(), Some(2), "{options:?}");
-    }
-}
-
-#[test]
 fn a_full_file_system_is_an_error_and_no_signal() {
     if !is_root_or_skip() {
         return;

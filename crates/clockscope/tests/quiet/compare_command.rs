@@ -1,50 +1,28 @@
 //! `clockscope compare` as a user runs it.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
+use crate::support::command::{self, Said};
 use clockscope_model::compare::{CompareReport, Verdict};
 
 fn fixtures(folder: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(folder)
+    command::root().join("fixtures").join(folder)
 }
 
 /// Runs `clockscope compare` in `directory`.
-fn compare_in(directory: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_clockscope"))
-        .arg("compare")
-        .args(args)
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+fn compare_in(directory: &Path, args: &[&str]) -> Said {
+    command::said_in(directory, &[&["compare"], args].concat(), "")
 }
 
-/// Runs it with text on standard input.
-fn compare_fed(directory: &Path, args: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_clockscope"))
-        .arg("compare")
-        .args(args)
-        .current_dir(directory)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
+/// The same with words between blanks.
+fn compare(directory: &Path, line: &str) -> Said {
+    compare_in(directory, &line.split(' ').collect::<Vec<_>>())
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-fn report_of(directory: &Path, args: &[&str]) -> CompareReport {
-    let output = compare_in(directory, &[args, &["--format", "json"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+fn report_of(directory: &Path, line: &str) -> CompareReport {
+    let printed = compare(directory, &format!("--format json {line}")).printed();
+    serde_json::from_str(&printed).unwrap()
 }
 
 /// Each output of ministat 20150715 with the command behind it.
@@ -75,13 +53,11 @@ const MINISTAT: [(&str, &str); 20] = [
 fn ministats_output_comes_out_byte_for_byte() {
     let directory = fixtures("ministat");
     for (name, args) in MINISTAT {
-        let args: Vec<&str> = ["--ministat"].into_iter().chain(args.split(' ')).collect();
-        let output = compare_in(&directory, &args);
+        let output = compare(&directory, &format!("--ministat {args}"));
         // One of the two is empty.
-        let mut found = [output.stdout, output.stderr].concat();
-        found.extend(format!("exit {}\n", output.status.code().unwrap()).bytes());
-        let expected = fs::read(directory.join(format!("{name}.out"))).unwrap();
-        assert_eq!(text(&found), text(&expected), "{name}");
+        let found = format!("{}{}exit {}\n", output.stdout, output.stderr, output.code.unwrap());
+        let expected = fs::read_to_string(directory.join(format!("{name}.out"))).unwrap();
+        assert_eq!(found, expected, "{name}");
     }
     let outputs = fs::read_dir(&directory).unwrap().filter(|entry| {
         entry.as_ref().unwrap().path().extension().is_some_and(|extension| extension == "out")
@@ -92,27 +68,27 @@ fn ministats_output_comes_out_byte_for_byte() {
 #[test]
 fn ministat_reads_standard_input_and_ends_its_plot_at_the_height_of_the_last_set() {
     let directory = fixtures("ministat");
-    let output = compare_fed(&directory, &["--ministat", "-A", "-"], "1\n2 # two\n\n3\n");
+    let output =
+        command::said_in(&directory, &["compare", "--ministat", "-A", "-"], "1\n2 # two\n\n3\n");
     assert_eq!(
-        text(&output.stdout),
+        output.stdout,
         "x <stdin>\n    N           Min           Max        Median           Avg        Stddev\n\
          x   3             1             3             2             2             1\n"
     );
-    let sets = ["--ministat", "-w", "74", "c2_syscall.txt", "c2_vdso_b.txt", "c2_vdso_a.txt"];
-    let plot = text(&compare_in(&directory, &sets).stdout);
+    let sets = "--ministat -w 74 c2_syscall.txt c2_vdso_b.txt c2_vdso_a.txt";
+    let plot = compare(&directory, sets).stdout;
     assert!(plot.lines().filter(|line| line.starts_with('|')).count() >= 25, "{plot}");
 }
 
 #[test]
 fn bench_files_are_compared_path_by_path() {
     let directory = fixtures("bench");
-    let short = text(&compare_in(&directory, &["before.json", "after.json"]).stdout);
+    let short = compare(&directory, "before.json after.json").stdout;
     let rows: Vec<&str> = short.lines().skip(3).take(3).collect();
     assert!(rows[0].ends_with("faster") && rows[1].ends_with("slower"), "{short}");
     assert_eq!(rows[2], "5 others: no change found (--all shows them)");
     assert!(!short.contains("CLOCK_"), "one spelling of each name: {short}");
-    let output = compare_in(&directory, &["--all", "before.json", "after.json"]);
-    let printed = text(&output.stdout);
+    let printed = compare(&directory, "--all before.json after.json").stdout;
     assert!(printed.lines().all(|line| line.len() <= 80), "{printed}");
     let rows: Vec<&str> = printed.lines().skip(3).take(7).collect();
     assert!(rows[0].starts_with("getppid by syscall") && rows[0].ends_with("faster"), "{printed}");
@@ -128,7 +104,7 @@ fn bench_files_are_compared_path_by_path() {
     ] {
         assert!(printed.contains(expected), "{expected} is not in {printed}");
     }
-    let report = report_of(&directory, &["before.json", "before.json"]);
+    let report = report_of(&directory, "before.json before.json");
     assert!(report.rows.iter().all(|row| row.verdict == Verdict::Same), "{report:?}");
     assert!(report.conclusion.starts_with("No change proven in 8 paths: 8 same."));
 }
@@ -136,14 +112,12 @@ fn bench_files_are_compared_path_by_path() {
 #[test]
 fn two_traces_are_compared() {
     let directory = fixtures("traces");
-    let output = compare_in(&directory, &["old.json", "new.json"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let printed = text(&output.stdout);
+    let printed = compare(&directory, "old.json new.json").printed();
     assert!(printed.lines().all(|line| line.len() <= 80), "{printed}");
     let row = printed.lines().find(|line| line.starts_with("clock_gettime(MONOTONIC) ")).unwrap();
     assert!(row.contains("  23.5 ns  1.23 us  ") && row.ends_with("  slower"), "{printed}");
     assert!(printed.contains("\nHost: clocksource: tsc, then hpet.\n"), "{printed}");
-    let report = report_of(&directory, &["old.json", "new.json"]);
+    let report = report_of(&directory, "old.json new.json");
     assert_eq!((report.schema, report.rows.len()), (2, 4), "a read on average, and each function");
     assert!(report.rows.iter().all(|row| row.verdict == Verdict::Slower), "{report:?}");
     for (args, status) in [
@@ -153,8 +127,7 @@ fn two_traces_are_compared() {
         ("--fail-if changed old.json old.json", 0),
         ("--fail-if slower --min-effect 9000 old.json new.json", 0),
     ] {
-        let output = compare_in(&directory, &args.split(' ').collect::<Vec<_>>());
-        assert_eq!(output.status.code(), Some(status), "{args}");
+        assert_eq!(compare(&directory, args).code, Some(status), "{args}");
     }
 }
 
@@ -168,24 +141,23 @@ fn exit_status_one_is_for_what_was_asked_to_fail() {
         ("--fail-if changed before.json before.json", 0),
         ("--fail-if slower --min-effect 20 before.json after.json", 0),
     ] {
-        let output = compare_in(&bench, &args.split(' ').collect::<Vec<_>>());
-        assert_eq!(output.status.code(), Some(status), "{args}");
+        assert_eq!(compare(&bench, args).code, Some(status), "{args}");
     }
 }
 
 /// A directory with one file of each kind of bad input, and a good one.
 fn bad_files() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
-    let bench = fs::read(fixtures("bench").join("before.json")).unwrap();
-    let newer = text(&bench).replacen("\"schema\": 2", "\"schema\": 3", 1);
+    let bench = fs::read_to_string(fixtures("bench").join("before.json")).unwrap();
+    let newer = bench.replacen("\"schema\": 2", "\"schema\": 3", 1);
     let files: [(&str, &[u8]); 9] = [
         ("good", b"1\n2\n3\n4\n5\n"),
         ("nan", b"1\nNaN\n"),
         ("huge", b"1\n2\n1e200\n"),
         ("empty", b""),
-        ("cut.json", &bench[..5000]),
+        ("cut.json", &bench.as_bytes()[..5000]),
         ("newer.json", newer.as_bytes()),
-        ("bench.json", &bench),
+        ("bench.json", bench.as_bytes()),
         ("other.json", b"{\"results\": []}\n"),
         ("batches.ndjson", b"{\"record\": \"host\", \"schema\": 1}\n{}\n"),
     ];
@@ -219,18 +191,13 @@ fn bad_input_is_one_line_and_exit_status_2() {
         ("- -", "standard input (-) is named twice"),
         ("--min-effect=-1 bench.json bench.json", "--min-effect -1 is not a share"),
         ("--min-effect nan bench.json bench.json", "--min-effect NaN is not a share"),
-        ("-o missing/x bench.json bench.json", "cannot write to missing/x"),
         ("--ministat - -", "standard input (-) is named twice"),
         ("--ministat -w 9999999999 good", "fits nowhere"),
         ("--ministat -w 1 good", "a plot needs at least 2 columns"),
         ("--ministat missing", "cannot read missing: no such file"),
     ];
     for (args, expected) in cases {
-        let output = compare_in(directory.path(), &args.split(' ').collect::<Vec<_>>());
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args}: {said}");
-        assert!(said.starts_with("clockscope: ") && said.contains(expected), "{args}: {said}");
-        assert_eq!((said.lines().count(), output.stdout.len()), (1, 0), "{args}: {said}");
+        compare(directory.path(), args).is_refused(2, &[expected]);
     }
 }
 
@@ -240,26 +207,6 @@ fn what_has_no_square_is_no_number_to_ministat() {
     for (file, line) in [("nan", 2), ("huge", 3), ("bench.json", 1)] {
         let output = compare_in(directory.path(), &["--ministat", file]);
         let expected = format!("ministat: Invalid data on line {line} in {file}\n");
-        assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), expected));
+        assert_eq!((output.code, output.stderr), (Some(2), expected));
     }
-}
-
-#[test]
-fn a_full_disk_is_said() {
-    let directory = bad_files();
-    for args in ["-o /dev/full bench.json bench.json", "--ministat -o /dev/full good"] {
-        let output = compare_in(directory.path(), &args.split(' ').collect::<Vec<_>>());
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("no space left on device"), "{said}");
-    }
-}
-
-#[test]
-fn the_result_can_be_written_to_a_file() {
-    let directory = bad_files();
-    let output = compare_in(directory.path(), &["-o", "out.txt", "bench.json", "bench.json"]);
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
-    let written = fs::read_to_string(directory.path().join("out.txt")).unwrap();
-    assert!(written.contains("No change proven in 8 paths"), "{written}");
 }

@@ -6,76 +6,38 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-/// After this many seconds a command counts as hung.
-const HUNG_AFTER: &str = "300";
+use crate::support::command::{self, Said};
+use crate::support::placed::{self, as_nobody};
+use crate::support::running::{clockscope, rows, untraced};
+use crate::support::{is_root_or_skip, skip};
+
 const SECRET: &str = "planted-secret";
 const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// A command that is ended when it hangs; its status is then 124.
-fn command(words: &[&str]) -> Command {
-    let mut command = Command::new("timeout");
-    command.arg(HUNG_AFTER).args(words).stdin(Stdio::null());
-    command
-}
-
-/// What a run said, on both outputs, and its status.
-#[derive(Debug)]
-struct Said {
-    status: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-impl Said {
-    fn of(output: Output) -> Said {
-        Said {
-            status: output.status.code(),
-            stdout: String::from_utf8(output.stdout).expect("UTF-8, whatever was read"),
-            stderr: String::from_utf8(output.stderr).expect("UTF-8, whatever was read"),
-        }
-    }
-
-    /// One line on standard error that has these words, nothing else, and the status for it.
-    #[track_caller]
-    fn is_refusal(&self, words: &[&str]) {
-        assert_eq!(self.status, Some(3), "{self:?}");
-        assert_eq!((self.stdout.as_str(), self.stderr.lines().count()), ("", 1), "{self:?}");
-        assert!(self.stderr.starts_with("clockscope: "), "{self:?}");
-        for word in words {
-            assert!(self.stderr.contains(word), "{word}: {self:?}");
-        }
-    }
-
-    /// A report, with nothing of a panic, of a terminal's commands, or of the secret.
-    #[track_caller]
-    fn is_report(&self) {
-        assert!(matches!(self.status, Some(0..=3)), "{self:?}");
-        assert_eq!(self.stderr, "", "{self:?}");
-        assert!(!self.stdout.is_empty());
-        let is_odd = |c: char| c.is_control() && c != '\n';
-        assert!(!self.stdout.contains(is_odd), "{self:?}");
-        assert!(!self.stdout.contains(SECRET), "{self:?}");
-    }
+/// A report, with nothing of a panic, of a terminal's commands, or of the secret.
+#[track_caller]
+fn is_report(said: &Said) {
+    assert!(matches!(said.code, Some(0..=3)), "{said:?}");
+    assert_eq!(said.stderr, "", "{said:?}");
+    assert!(!said.stdout.is_empty());
+    let is_odd = |c: char| c.is_control() && c != '\n';
+    assert!(!said.stdout.contains(is_odd), "{said:?}");
+    assert!(!said.stdout.contains(SECRET), "{said:?}");
 }
 
 fn doctor(root: &Path) -> Said {
-    let tool = env!("CARGO_BIN_EXE_clockscope");
-    let output = command(&[tool, "doctor", "--root"]).arg(root).output().unwrap();
-    Said::of(output)
+    command::said(&["doctor", "--root", root.to_str().expect("UTF-8")])
 }
 
 /// What doctor's JSON says was not read: `FILE: WHY`.
 fn unread(root: &Path) -> Vec<String> {
-    let tool = env!("CARGO_BIN_EXE_clockscope");
-    let mut command = command(&[tool, "doctor", "--format", "json", "--root"]);
-    let output = command.arg(root).output().unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let words = ["doctor", "--format", "json", "--root", root.to_str().expect("UTF-8")];
     let one = |entry: &serde_json::Value| {
         format!("{}: {}", entry["file"].as_str().unwrap(), entry["why"].as_str().unwrap())
     };
-    json["unread"].as_array().expect("a list `unread`").iter().map(one).collect()
+    rows(&command::said(&words).json()["unread"]).map(one).collect()
 }
 
 /// A root with these files, on hpet so that there is something to say.
@@ -109,25 +71,25 @@ fn what_is_no_root_is_refused() {
         fs::write(folder.path().join(name), bytes).unwrap();
         folder.path().join(name)
     };
-    doctor(Path::new("/nonexistent/root")).is_refusal(&["/nonexistent/root", "no such file"]);
-    doctor(&file("empty", b"")).is_refusal(&["empty"]);
-    doctor(&file("text", b"[    0.000000] Linux version 5.10.0\n")).is_refusal(&["neither"]);
-    doctor(&file("a.zip", b"PK\x03\x04aaaa")).is_refusal(&["zip"]);
-    doctor(&file("a.tar.bz2", b"BZh91AY")).is_refusal(&["bzip2"]);
-    doctor(&file("a.tar.gz", b"\x1f\x8b\x08")).is_refusal(&["cannot be read"]);
-    doctor(&file("a.tar.xz", b"\xfd7zXZ\0garbage")).is_refusal(&["cannot be read"]);
-    doctor(&file("a.tar.zst", b"\x28\xb5\x2f\xfdgarbage")).is_refusal(&["cannot be read"]);
-    doctor(Path::new("/dev/zero")).is_refusal(&["neither a directory nor a plain file"]);
+    doctor(Path::new("/nonexistent/root")).is_refused(3, &["/nonexistent/root", "no such file"]);
+    doctor(&file("empty", b"")).is_refused(3, &["empty"]);
+    doctor(&file("text", b"[    0.000000] Linux version 5.10.0\n")).is_refused(3, &["neither"]);
+    doctor(&file("a.zip", b"PK\x03\x04aaaa")).is_refused(3, &["zip"]);
+    doctor(&file("a.tar.bz2", b"BZh91AY")).is_refused(3, &["bzip2"]);
+    doctor(&file("a.tar.gz", b"\x1f\x8b\x08")).is_refused(3, &["cannot be read"]);
+    doctor(&file("a.tar.xz", b"\xfd7zXZ\0garbage")).is_refused(3, &["cannot be read"]);
+    doctor(&file("a.tar.zst", b"\x28\xb5\x2f\xfdgarbage")).is_refused(3, &["cannot be read"]);
+    doctor(Path::new("/dev/zero")).is_refused(3, &["neither a directory nor a plain file"]);
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    doctor(&fifo).is_refusal(&["neither a directory nor a plain file"]);
+    doctor(&fifo).is_refused(3, &["neither a directory nor a plain file"]);
 }
 
 #[test]
 fn an_empty_root_is_not_enough_evidence() {
     let said = doctor(tempfile::tempdir().unwrap().path());
-    said.is_report();
-    assert_eq!(said.status, Some(3));
+    is_report(&said);
+    assert_eq!(said.code, Some(3));
 }
 
 #[test]
@@ -157,7 +119,7 @@ fn garbage_in_every_file_is_no_evidence() {
         ] {
             write(root.path(), path, bytes);
         }
-        doctor(root.path()).is_report();
+        is_report(&doctor(root.path()));
     }
 }
 
@@ -175,7 +137,7 @@ fn links_never_lead_out_of_the_root() {
     fs::write(outside.path().join("container"), SECRET).unwrap();
     // A folder that is a link, with `..` after it.
     symlink(outside.path(), root.path().join("etc")).unwrap();
-    doctor(root.path()).is_report();
+    is_report(&doctor(root.path()));
     let unread = unread(root.path());
     for file in ["proc/version", "var/log/dmesg", "run/systemd/container"] {
         let told =
@@ -193,7 +155,7 @@ fn links_within_the_root_are_followed_also_absolute_ones() {
     symlink("/usr/version", place(root.path(), "proc/version")).unwrap();
     symlink("../../../real/dmi", place(root.path(), "sys/class/dmi/id")).unwrap();
     let said = doctor(root.path());
-    said.is_report();
+    is_report(&said);
     assert!(said.stdout.contains("Linux 4.9"), "{said:?}");
     assert_eq!(unread(root.path()), [""; 0]);
 }
@@ -205,7 +167,7 @@ fn loops_of_links_end() {
     symlink("/proc/b", place(root.path(), "proc/cmdline")).unwrap();
     symlink("/proc/cmdline", place(root.path(), "proc/b")).unwrap();
     symlink("../var", root.path().join("var")).unwrap();
-    doctor(root.path()).is_report();
+    is_report(&doctor(root.path()));
     let unread = unread(root.path());
     for file in ["proc/version", "proc/cmdline"] {
         assert!(unread.contains(&format!("{file}: links in a loop")), "{file}: {unread:?}");
@@ -224,8 +186,8 @@ fn what_is_no_plain_file_is_told_and_never_waited_for() {
     fs::create_dir_all(root.path().join(&current)).unwrap();
     let _listener = UnixListener::bind(place(root.path(), "proc/cmdline")).unwrap();
     let said = doctor(root.path());
-    said.is_report();
-    assert_eq!(said.status, Some(3));
+    is_report(&said);
+    assert_eq!(said.code, Some(3));
     let unread = unread(root.path());
     let expect = |file: &str, what: &str| {
         let line = format!("{file}: {what}, not a file");
@@ -238,7 +200,7 @@ fn what_is_no_plain_file_is_told_and_never_waited_for() {
 
 #[test]
 fn a_device_in_place_of_a_file_is_told() {
-    if !crate::support::is_root_or_skip() {
+    if !is_root_or_skip() {
         return;
     }
     let root = root(&[]);
@@ -246,9 +208,9 @@ fn a_device_in_place_of_a_file_is_told() {
     // /dev/zero, which has no end.
     let made = Command::new("mknod").arg(device).args(["c", "1", "5"]).status().unwrap();
     if !made.success() {
-        return crate::support::skip("devices cannot be made here");
+        return skip("devices cannot be made here");
     }
-    doctor(root.path()).is_report();
+    is_report(&doctor(root.path()));
     assert_eq!(unread(root.path()), ["proc/version: a device, not a file"]);
 }
 
@@ -260,14 +222,12 @@ fn a_file_without_permission_is_told_once() {
     }
     fs::set_permissions(root.path(), Permissions::from_mode(0o755)).unwrap();
     let tool = root.path().join("clockscope");
-    crate::support::placed::program(Path::new(env!("CARGO_BIN_EXE_clockscope")), &tool, 0o755);
-    let mut words = vec![tool.to_str().unwrap(), "doctor", "--format", "json", "--root"];
-    if crate::support::is_root_or_skip() {
-        let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
-        words = [&nobody[..], &words].concat();
+    placed::program(&clockscope(), &tool, 0o755);
+    let mut words = words![tool, "doctor", "--format", "json", "--root", root.path()].to_vec();
+    if is_root_or_skip() {
+        words = [&as_nobody()[..], &words].concat();
     }
-    let output = command(&words).arg(root.path()).output().unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let json = Said::of(untraced(&words)).json();
     let files: Vec<_> = json["unread"].as_array().unwrap().iter().map(|one| &one["file"]).collect();
     assert_eq!(files, ["proc/version", "var/log"], "{json}");
     fs::set_permissions(root.path().join("var/log"), Permissions::from_mode(0o755)).unwrap();
@@ -320,10 +280,10 @@ fn archives_are_known_by_their_bytes_and_cut_ones_refused() {
         };
         fs::write(&path, &bytes).unwrap();
         let said = doctor(&path);
-        said.is_report();
+        is_report(&said);
         assert!(said.stdout.contains("hpet"), "{packer}: {said:?}");
         fs::write(&path, &bytes[..bytes.len() * 2 / 3]).unwrap();
-        doctor(&path).is_refusal(&["the archive cannot be read", "cut off"]);
+        doctor(&path).is_refused(3, &["the archive cannot be read", "cut off"]);
     }
 }
 
@@ -339,7 +299,7 @@ fn members_that_lead_elsewhere_are_told_and_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.tar");
     fs::write(&path, bytes).unwrap();
-    doctor(&path).is_report();
+    is_report(&doctor(&path));
     let unread = unread(&path);
     assert!(unread[0].contains("`..`") && unread[0].contains("1 more"), "{unread:?}");
     assert!(unread[1].contains("absolute"), "{unread:?}");
@@ -347,28 +307,28 @@ fn members_that_lead_elsewhere_are_told_and_not_read() {
 }
 
 #[test]
-fn an_archive_that_unpacks_to_a_gibibyte_of_zeros_takes_no_memory_for_it() {
+fn an_archive_that_unpacks_to_more_than_its_memory_takes_none_for_it() {
     let folder = tempfile::tempdir().unwrap();
-    // One member, a log, of 1 GiB.
+    // One member, a log, longer than all memory that doctor may have.
     let mut header = tar::Header::new_gnu();
     header.set_path("var/log/dmesg").unwrap();
-    header.set_size(1 << 30);
+    header.set_size(600 << 20);
     header.set_cksum();
     fs::write(folder.path().join("head"), header.as_bytes()).unwrap();
     for packer in ["gzip -1c", "zstd -1qc"] {
-        let line = format!("(cat head; head -c 1G /dev/zero) | {packer} >bomb");
+        let line = format!("(cat head; head -c 600M /dev/zero) | {packer} >bomb");
         let made = Command::new("sh").args(["-c", &line]).current_dir(folder.path()).status();
         assert!(made.unwrap().success());
-        let tool = env!("CARGO_BIN_EXE_clockscope");
-        let words = ["prlimit", "--as=500000000", tool, "doctor", "--root"];
-        let said = Said::of(command(&words).arg(folder.path().join("bomb")).output().unwrap());
+        let bomb = folder.path().join("bomb");
+        let words = words!["prlimit", "--as=500000000", clockscope(), "doctor", "--root", bomb];
+        let said = Said::of(untraced(&words));
         match packer {
             // Not far from what a log that repeats itself reaches: it is read to its end.
             "gzip -1c" => {
-                said.is_report();
-                assert_eq!(said.status, Some(3), "{said:?}");
+                is_report(&said);
+                assert_eq!(said.code, Some(3), "{said:?}");
             }
-            _ => said.is_refusal(&["1000 times its size"]),
+            _ => said.is_refused(3, &["1000 times its size"]),
         }
     }
 }
@@ -376,14 +336,8 @@ fn an_archive_that_unpacks_to_a_gibibyte_of_zeros_takes_no_memory_for_it() {
 #[test]
 fn a_capture_is_the_machine_and_is_written_at_once() {
     let folder = tempfile::tempdir().unwrap();
-    let tool = env!("CARGO_BIN_EXE_clockscope");
-    let run = |words: &[&str]| {
-        let words = [&[tool, "capture"], words].concat();
-        command(&words).current_dir(folder.path()).output().unwrap()
-    };
-    let output = run(&[]);
-    let said = Said::of(output);
-    assert_eq!(said.status, Some(0), "{said:?}");
+    let said = command::said_in(folder.path(), &["capture"], "");
+    assert_eq!(said.code, Some(0), "{said:?}");
     let names: Vec<String> = fs::read_dir(folder.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -391,13 +345,10 @@ fn a_capture_is_the_machine_and_is_written_at_once() {
     let [name] = &names[..] else { panic!("{names:?}") };
     assert!(name.starts_with("clockscope-") && name.ends_with("Z.tar.zst"), "{name}");
     assert!(said.stdout.contains(&format!("clockscope doctor --root {name}")), "{said:?}");
-    doctor(&folder.path().join(name)).is_report();
-    let to_stdout = run(&["-o", "-"]);
+    is_report(&doctor(&folder.path().join(name)));
+    let to_stdout = untraced(&words![clockscope(), "capture", "-o", "-"]);
     assert!(to_stdout.stdout.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]));
     assert!(String::from_utf8_lossy(&to_stdout.stderr).starts_with("taken, in bytes:"));
-    let nowhere = run(&["-o", "none/file"]);
-    assert_eq!(nowhere.status.code(), Some(2));
-    assert_eq!(String::from_utf8_lossy(&nowhere.stderr).lines().count(), 1);
     let paths = packed(&["tar", "-t"], &unzstd(&folder.path().join(name)).unwrap());
     let paths = String::from_utf8(paths).unwrap();
     for line in paths.lines() {

@@ -46,56 +46,99 @@ fn the_rules_fire_on_what_their_tests_say_and_on_nothing_else() {
     }
 }
 
-/// Each of these faults makes a test of the rules fail.
+/// A file of rules, the beginning of the test in it that minds the fault, what is right, and the fault.
+const FAULTS: [[&str; 4]; 12] = [
+    [
+        "clockscope",
+        "machines that never had a TSC",
+        "fix!~\"|coarse|keep\", clocksource!=\"xen\"",
+        "fix!=\"\"",
+    ],
+    [
+        "clockscope",
+        "failed scrapes",
+        "doctor_verdict_seen:timestamp_seconds[30m]",
+        "doctor_verdict_seen:timestamp_seconds[3m]",
+    ],
+    [
+        "clockscope",
+        "a repair that a reboot undoes",
+        "and on (job, instance, boot_id) clockscope:clocksource_now",
+        "and on (job, instance) clockscope:clocksource_now",
+    ],
+    [
+        "clockscope",
+        "a clock that is slow now and then",
+        "unless on (job, instance, boot_id) clockscope:clocksource_now",
+        "and on (job, instance, boot_id) clockscope:clocksource_now",
+    ],
+    ["clockscope", "a machine that was slow before", "{clocksource!~\".*jiffies\"}[1d]", "[1d]"],
+    ["clockscope", "a verdict that nobody renews", "and on (job, instance) up == 1", ""],
+    [
+        "clockscope",
+        "a clock that is slow now and then",
+        "status:last30m == 1 or clockscope",
+        "status:last30m == 0 or clockscope",
+    ],
+    [
+        "clockscope",
+        "time that may be wrong is critical",
+        "clockscope:doctor_status:last30m == 2\n        for",
+        "clockscope:doctor_status:last30m == 1\n        for",
+    ],
+    [
+        "clockscope-node",
+        "a machine on hpet is told",
+        "unless on (job, instance) clockscope_doctor_status",
+        "",
+    ],
+    [
+        "clockscope-node",
+        "a machine on hpet is told",
+        "clocksource_seen:timestamp_seconds[30m]",
+        "clocksource_seen:timestamp_seconds[3m]",
+    ],
+    [
+        "clockscope-node",
+        "a repair that a reboot undoes",
+        "round(node_boot_time_seconds, 60)",
+        "node_boot_time_seconds * 0",
+    ],
+    [
+        "clockscope-node",
+        "a machine on hpet is told",
+        "pit|hyperv_clocksource_msr",
+        "pit|xen|kvm-clock|arm,sp804",
+    ],
+];
+
+/// A file of tests with this one only.
+fn one_test(tests: &str, begin: &str) -> String {
+    let mut parts = tests.split("\n  - name: ");
+    let head = parts.next().expect("a head");
+    let test = parts.find(|test| test.starts_with(begin));
+    format!("{head}\n  - name: {}", test.unwrap_or_else(|| panic!("no test `{begin}`")))
+}
+
 #[test]
 fn a_fault_of_the_rules_is_found() {
-    let faults = [
-        ("clockscope", "fix!~\"|coarse|keep\", clocksource!=\"xen\"", "fix!=\"\""),
-        (
-            "clockscope",
-            "doctor_verdict_seen:timestamp_seconds[30m]",
-            "doctor_verdict_seen:timestamp_seconds[3m]",
-        ),
-        (
-            "clockscope",
-            "and on (job, instance, boot_id) clockscope:clocksource_now",
-            "and on (job, instance) clockscope:clocksource_now",
-        ),
-        (
-            "clockscope",
-            "unless on (job, instance, boot_id) clockscope:clocksource_now",
-            "and on (job, instance) clockscope:clocksource_now",
-        ),
-        ("clockscope", "{clocksource!~\".*jiffies\"}[1d]", "[1d]"),
-        ("clockscope", "and on (job, instance) up == 1", ""),
-        ("clockscope", "status:last30m == 1 or clockscope", "status:last30m == 0 or clockscope"),
-        (
-            "clockscope",
-            "clockscope:doctor_status:last30m == 2\n        for",
-            "clockscope:doctor_status:last30m == 1\n        for",
-        ),
-        ("clockscope-node", "unless on (job, instance) clockscope_doctor_status", ""),
-        (
-            "clockscope-node",
-            "clocksource_seen:timestamp_seconds[30m]",
-            "clocksource_seen:timestamp_seconds[3m]",
-        ),
-        ("clockscope-node", "round(node_boot_time_seconds, 60)", "node_boot_time_seconds * 0"),
-        ("clockscope-node", "pit|hyperv_clocksource_msr", "pit|xen|kvm-clock|arm,sp804"),
-    ];
-    for (name, right, wrong) in faults {
+    for [name, test, right, wrong] in FAULTS {
         let folder = tempfile::tempdir().unwrap();
         let text = rules(name);
         assert!(text.contains(right), "{name} has no `{right}`");
-        let file = |kind: &str| folder.path().join(format!("{name}.{kind}.yml"));
-        fs::write(file("rules"), text.replace(right, wrong)).unwrap();
-        fs::write(file("test"), read(&format!("packaging/prometheus/{name}.test.yml"))).unwrap();
-        let checked =
-            run(folder.path(), &["promtool", "check", "rules", &format!("{name}.rules.yml")]);
-        assert!(checked.0, "`{wrong}` is no rule: {}", checked.1);
-        let tested =
-            run(folder.path(), &["promtool", "test", "rules", &format!("{name}.test.yml")]);
-        assert!(!tested.0, "no test of {name} minds `{wrong}` instead of `{right}`");
+        let tests = read(&format!("packaging/prometheus/{name}.test.yml"));
+        let [rules, test] = [
+            (format!("{name}.rules.yml"), text.replace(right, wrong)),
+            (format!("{name}.test.yml"), one_test(&tests, test)),
+        ]
+        .map(|(file, text)| {
+            fs::write(folder.path().join(&file), text).unwrap();
+            file
+        });
+        let (checked, said) = run(folder.path(), &["promtool", "check", "rules", &rules]);
+        assert!(checked, "`{wrong}` is no rule: {said}");
+        let (tested, _) = run(folder.path(), &["promtool", "test", "rules", &test]);
+        assert!(!tested, "`{test}` of {name} does not mind `{wrong}` instead of `{right}`");
     }
 }
 

@@ -5,15 +5,15 @@
 //! window, whether labels overlap, are cut off or too small.
 
 mod browser;
-mod traces;
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
+use crate::support::command::{fixture, said_in};
 use browser::{Browser, Ground};
 use clockscope_model::bench::BenchReport;
 use clockscope_page::Document;
@@ -26,20 +26,16 @@ const WIDTHS: [u32; 3] = [1200, 800, 400];
 /// Letters smaller than this cannot be read.
 const LEAST_LETTER_PX: f64 = 10.0;
 
-fn fixture(name: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/reports")).join(name)
+/// A saved report.
+fn saved(name: &str) -> String {
+    fs::read_to_string(fixture(&format!("reports/{name}"))).expect("read a report")
 }
 
 /// The page of a saved report.
 fn page_of(name: &str) -> String {
-    let report = fs::read(fixture(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let document = Document::parse(&report).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let document =
+        Document::parse(saved(name).as_bytes()).unwrap_or_else(|e| panic!("{name}: {e}"));
     pages::of_document(&document, None).unwrap_or_else(|e| panic!("{name}: {e}"))
-}
-
-/// The page of a traced server.
-fn page_of_trace() -> String {
-    pages::of_report(&traces::server(), Some(&traces::host())).expect("make the page")
 }
 
 /// Where pictures of the pages go if somebody wants to look at them.
@@ -94,7 +90,7 @@ fn the_page_of_survey_is_readable() {
 
 #[test]
 fn the_page_of_trace_is_readable() {
-    assert_readable("trace", &page_of_trace(), 2);
+    assert_readable("trace", &page_of("trace.json"), 2);
 }
 
 /// The first column of the table of calls, and the heading that it is sorted by.
@@ -105,7 +101,7 @@ const ROWS: &str = "const rows = () => [...table.tBodies[0].rows].map(r => r.cel
 
 #[test]
 fn the_table_of_trace_is_sorted_by_its_headings() {
-    let html = page_of_trace();
+    let html = page_of("trace.json");
     let browser = Browser::new();
     let steps = format!(
         "const table = [...inner.querySelectorAll('table')]
@@ -136,7 +132,7 @@ fn the_table_of_trace_is_sorted_by_its_headings() {
 
 #[test]
 fn the_flame_graph_of_trace_zooms_and_finds() {
-    let html = page_of_trace();
+    let html = page_of("trace.json");
     let browser = Browser::new();
     let steps = "
         const box = inner.querySelector('.flame');
@@ -218,7 +214,7 @@ const LOADED: &str =
 
 #[test]
 fn the_page_of_trace_asks_for_nothing_and_lets_nothing_in() {
-    let html = page_of_trace();
+    let html = page_of("trace.json");
     let browser = Browser::new();
     assert_eq!(browser.act(&html, 400, LOADED), json!([0, 0]));
     assert_eq!(browser.console(), Vec::<String>::new());
@@ -278,7 +274,7 @@ fn without_script_the_report_is_there_as_text() {
     for (html, words) in [
         (page_of("bench.json"), "rdtscp             tsc       14.09"),
         (page_of("wrongness.json"), "No fault found in"),
-        (page_of_trace(), "clock_gettime(REALTIME)"),
+        (page_of("trace.json"), "clock_gettime(REALTIME)"),
     ] {
         let browser = Browser::new();
         let seen = browser.without_script(&html, 400);
@@ -307,8 +303,7 @@ fn column_of(html: &str, caption: &str, heading: &str) -> Vec<String> {
 }
 
 fn report(name: &str) -> Value {
-    let text = fs::read_to_string(fixture(name)).expect("read a report");
-    serde_json::from_str(&text).expect("JSON")
+    serde_json::from_str(&saved(name)).expect("JSON")
 }
 
 #[test]
@@ -329,36 +324,25 @@ fn figures_are_those_of_the_json() {
         .collect();
     assert!(medians.len() >= 4);
     assert_eq!(column(&page_of("wrongness.json"), "median"), medians);
-    let calls = column_of(&page_of_trace(), "Calls of all processes", "calls");
+    let calls = column_of(&page_of("trace.json"), "Calls of all processes", "calls");
     assert!(calls.contains(&units::count(402_113)) && calls.contains(&units::count(970_000)));
-}
-
-fn clockscope(words: &[&str], folder: &Path) -> std::process::Output {
-    let command =
-        Command::new(env!("CARGO_BIN_EXE_clockscope")).args(words).current_dir(folder).output();
-    command.expect("run clockscope")
 }
 
 #[test]
 fn the_page_of_a_saved_report_is_that_of_the_command() {
     let folder = tempfile::tempdir().expect("make a folder");
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("read a file");
-    let bench = ["bench", "tai", "--quick", "--save", "json", "--format", "html", "-o", "html"];
-    let output = clockscope(&bench, folder.path());
-    assert!(output.status.success(), "{output:?}");
-    let output = clockscope(&["view", "json", "-o", "page"], folder.path());
-    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    let run = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        said_in(folder.path(), &words, "").printed()
+    };
+    run("bench tai --quick --save json --format html -o html");
+    assert_eq!(run("view json -o page"), "");
     assert_eq!(read("page"), read("html"));
-    let printed = clockscope(&["view", "json"], folder.path());
-    assert_eq!(String::from_utf8(printed.stdout).expect("text"), read("html"));
+    assert_eq!(run("view json"), read("html"));
     // A saved report of trace says where it was made, and so does its page.
-    let output = clockscope(
-        &["run", "--stats", "--clock", "kernel", "--format", "json", "-o", "run", "--", "date"],
-        folder.path(),
-    );
-    assert!(output.status.success(), "{output:?}");
-    let output = clockscope(&["view", "run", "-o", "page"], folder.path());
-    assert!(output.status.success(), "{output:?}");
+    run("run --stats --clock kernel --format json -o run -- date");
+    run("view run -o page");
     let shown =
         Browser::new().act(&read("page"), 400, "return inner.querySelector('main').innerText;");
     let shown = shown.as_str().expect("text");
@@ -411,12 +395,12 @@ fn a_report_that_was_just_made_has_a_page_whatever_its_figures() {
 #[test]
 fn what_is_no_report_is_refused_in_one_line() {
     let folder = tempfile::tempdir().expect("make a folder");
-    let whole = fs::read(fixture("bench.json")).expect("read a report");
-    let newer = String::from_utf8_lossy(&whole).replacen("\"schema\": 2", "\"schema\": 3", 1);
-    let wrong = String::from_utf8_lossy(&whole).replace("\"batches\":", "\"batches\":-");
+    let whole = saved("bench.json");
+    let newer = whole.replacen("\"schema\": 2", "\"schema\": 3", 1);
+    let wrong = whole.replace("\"batches\":", "\"batches\":-");
     let deep = "{\"schema\":1,\"paths\":".to_owned() + &"[".repeat(100_000);
     for (name, content, reason) in [
-        ("cut", &whole[..5_000], "the JSON ends in the middle"),
+        ("cut", &whole.as_bytes()[..5_000], "the JSON ends in the middle"),
         ("newer", newer.as_bytes(), "it has schema 3, and this clockscope understands schema 2"),
         ("wrong", wrong.as_bytes(), "not as clockscope bench prints it: invalid value"),
         ("deep", deep.as_bytes(), "the JSON ends in the middle"),
@@ -426,17 +410,10 @@ fn what_is_no_report_is_refused_in_one_line() {
         ("records", b"{\"record\":\"host\",\"schema\":1}\n{", "it holds the batches"),
     ] {
         fs::write(folder.path().join(name), content).expect("write a file");
-        let output = clockscope(&["view", name, "-o", "page"], folder.path());
-        let said = String::from_utf8(output.stderr).expect("text");
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        let start = format!("clockscope: cannot show {name}: {reason}");
-        assert!(said.starts_with(&start) && said.trim_end().lines().count() == 1, "{said}");
+        let said = said_in(folder.path(), &["view", name, "-o", "page"], "");
+        said.is_refused(2, &[&format!("clockscope: cannot show {name}: {reason}")]);
         assert!(!folder.path().join("page").exists(), "nothing is written");
     }
-    let output = clockscope(&["view", "absent"], folder.path());
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.starts_with("clockscope: cannot read absent: "), "{said}");
 }
 
 /// A page that breaks the rules is caught, so that the others passed for a reason.

@@ -133,9 +133,8 @@ impl Sums {
             boot.name,
             boot.text(&format!("{step}.err"))
         );
-        let report = Report::read(&boot.out.join(format!("{step}.json")));
-        let report = report.unwrap_or_else(|| panic!("{} {step}: no report", boot.name));
-        let mut printed = Printed::parse(&boot.text(&format!("{step}.out")));
+        let report = boot.report(step);
+        let mut printed = boot.printed(step);
         if cannot_read_the_vdso(boot, step) {
             make_system_calls(&mut printed);
         }
@@ -374,7 +373,7 @@ fn answers_are_right_on_every_kernel() {
     let Some(results) = results() else { return };
     for (boot, _) in booted(&results, "") {
         for clock in ["kernel", "syscall", "coarse", "slow"] {
-            let printed = Printed::parse(&boot.text(&format!("sandwich-{clock}.out")));
+            let printed = boot.printed(&format!("sandwich-{clock}"));
             let is_wrong =
                 |result: &&String| result.contains(" wrong ") && !result.ends_with(" wrong 0");
             let wrong: Vec<_> = printed.results.iter().filter(is_wrong).collect();
@@ -384,17 +383,17 @@ fn answers_are_right_on_every_kernel() {
                 boot.name
             );
         }
-        let delayed = Printed::parse(&boot.text("slow-reads.out"));
+        let delayed = boot.printed("slow-reads");
         for name in DELAYED {
             assert!(delayed.has_result(&format!("{name} long enough 1")), "{}: {name}", boot.name);
         }
         for (program, clock) in
             PROGRAMS.iter().flat_map(|program| CLOCKS.map(|clock| (program, clock)))
         {
-            let printed = Printed::parse(&boot.text(&format!("run-{clock}-{program}.out")));
+            let printed = boot.printed(&format!("run-{clock}-{program}"));
             assert!(printed.has_result("backwards 0"), "{} {clock}: {printed:?}", boot.name);
         }
-        let attached = Report::read(&boot.out.join("attach-busy.json")).expect("a report");
+        let attached = boot.report("attach-busy");
         let calls = attached.vdso_calls(&("gettimeofday".to_owned(), "-".to_owned()));
         assert!(calls > 0, "{}: {attached:?}", boot.name);
         if boot.name.starts_with("aarch64") {
@@ -486,8 +485,7 @@ fn callers_are_true_on_every_kernel() {
         for (program, source) in SAMPLED {
             let steps = [format!("sampled-{program}"), format!("sampled-attached-{program}")];
             for step in steps.into_iter().filter(|step| !cannot_read_the_vdso(&boot, step)) {
-                let report = Report::read(&boot.out.join(format!("{step}.json")));
-                let report = report.unwrap_or_else(|| panic!("{} {step}: no report", boot.name));
+                let report = boot.report(&step);
                 let ways = ways(&boot.text(&format!("{step}.out")));
                 let verdict = judge(&report, &ways, source, Path::new(program), true);
                 assert!(verdict.samples >= 20, "{} {step}: {}", boot.name, verdict.worst());
@@ -533,7 +531,7 @@ fn assert_nobody_is_named(verdict: &Verdict, report: &Report) {
 fn wrong_shares_are_told_of_on_every_kernel() {
     let Some(results) = results() else { return };
     for (boot, _) in booted(&results, "") {
-        let report = Report::read(&boot.out.join("sampled-ptrace.json")).expect("a report");
+        let report = boot.report("sampled-ptrace");
         let callers = report.field("callers");
         let reasons = rows(&callers["declines"]).filter_map(|row| row["reason"].as_str());
         let told: Vec<_> = reasons.filter(|reason| reason.contains("shares are wrong")).collect();

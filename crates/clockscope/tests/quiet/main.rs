@@ -19,6 +19,7 @@ mod html_pages;
 mod interface;
 mod kernels;
 mod manual_pages;
+mod outputs;
 mod peer_output;
 mod refusals;
 mod vdso_command;

@@ -47,7 +47,6 @@ trace -a sleep 1 | 2 | -a: clockscope counts in programs and not on whole machin
 trace '' | 127 | the program's name is empty; is a variable empty?
 trace -- '' | 127 | the program's name is empty; is a variable empty?
 trace nonesuch | 127 | nonesuch: command not found; is it in PATH?
-trace -o nowhere/report true | 125 | cannot write to nowhere/report: no such file or directory
 run | 2 | the following required arguments were not provided: --clock <CLOCK> <CMD>...; see clockscope run --help
 run --clock corse date | 2 | invalid value 'corse' for '--clock <CLOCK>' [possible values: kernel, syscall, coarse, slow, tsc, tsc-fast]; tip: a similar value exists: 'coarse'; see clockscope run --help
 run --clock coarse -p 7 | 2 | -p: clockscope gives a clock to programs that it starts; those that run keep theirs
@@ -74,6 +73,45 @@ vdso --pid me | 2 | invalid value 'me' for '--pid <PID>': invalid digit found in
 vdso --pid=-5 | 2 | invalid value '-5' for '--pid <PID>': -5 is not in 1..=2147483647; see clockscope vdso --help
 vdso --pid 0 | 2 | invalid value '0' for '--pid <PID>': 0 is not in 1..=2147483647; see clockscope vdso --help
 vdso --pid 1 --file a | 2 | the argument '--pid <PID>' cannot be used with '--file <FILE>'; see clockscope vdso --help
+run --clock coarse --read-cost 1.2us true | 2 | --read-cost is for --clock slow: what other clocks cost is not chosen; try --clock slow
+run --clock tsc --read-cost 1.2us true | 2 | --read-cost is for --clock slow: what other clocks cost is not chosen; try --clock slow
+run --clock coarse --force true | 2 | --force is for --clock tsc and tsc-fast: no other clock is ever refused
+run --clock tsc --no-follow true | 2 | --clock tsc and tsc-fast cannot be used with --no-follow: without a tracer nobody helps a program that forbids itself the counter; leave --no-follow out, or try --clock coarse
+run --clock kernel /no/such/program | 127 | /no/such/program: no such file
+run --clock kernel / | 126 | /: is a directory
+run --clock kernel /etc/passwd | 126 | /etc/passwd: permission denied; is it executable (chmod +x)?
+run --clock slow --read-cost 19ns date | 2 | invalid value '19ns' for '--read-cost <TIME>': `19ns` is out of range: a read costs 20 ns at least and 1 ms at most; see clockscope run --help
+serve --stop --force | 2 | the argument '--stop [<FILE>]' cannot be used with '--force'; see clockscope serve --help
+serve --stop /a --status /b | 2 | the argument '--stop [<FILE>]' cannot be used with '--status [<FILE>]'; see clockscope serve --help
+serve --valid 2h | 2 | invalid value '2h' for '--valid <TIME>': not between 100ms and 3600s; see clockscope serve --help
+serve --user | 2 | a value is required for '--user <NAME>' but none was supplied; see clockscope serve --help
+bench --save absent/x.json | 2 | cannot write to absent/x.json: no such file or directory
+bench rdtsc --route vdso | 2 | rdtsc cannot be read by vdso; try other routes, or none to get all
+bench syscalls read --route vdso | 2 | system calls are made by route syscall only, not by vdso
+wrongness --time 0 | 2 | cannot measure for 0 seconds; --time takes 1 to 86400
+wrongness --time nan | 2 | cannot measure for NaN seconds; --time takes 1 to 86400
+wrongness --time 1e9 | 2 | cannot measure for 1000000000 seconds; --time takes 1 to 86400
+wrongness --time=-1 | 2 | cannot measure for -1 seconds; --time takes 1 to 86400
+wrongness -o absent/x | 2 | cannot write to absent/x: no such file or directory
+wrongness --histogram tai | 2 | CLOCK_TAI has no age to draw; --histogram takes a coarse clock
+doctor --explain tsc-wrap | 3 | there is no label `tsc-wrap`; did you mean `tsc-warp`?
+doctor --explain 'zebra crossing' | 3 | there is no label `zebra crossing`; clockscope doctor --list has all of them
+doctor --root absent | 3 | cannot read absent; try a directory, a capture or a sosreport: no such file or directory
+doctor --format yaml | 3 | invalid value 'yaml' for '--format <FORMAT>' [possible values: text, json, json-lines, metrics, nagios]; see clockscope doctor --help
+doctor --list --format metrics | 3 | labels are no metrics; try --format text or json
+doctor --list -o absent/file | 3 | cannot write to absent/file; try -o elsewhere: no such file or directory
+doctor --summary | 3 | no machines are given; try --root FOLDER, or --root - for a list on standard input
+doctor --format json-lines --resume -o x | 3 | no machines are given; try --root FOLDER, or --root - for a list on standard input
+doctor --root a --root b | 3 | of several machines there is a summary or a line each; try --summary or --format json-lines
+doctor --root - --format metrics | 3 | of several machines there is a summary or a line each; try --summary or --format json-lines
+doctor --summary --format metrics --root a | 3 | a summary is text or JSON; try --format json
+doctor --resume --root a --format json-lines | 3 | the following required arguments were not provided: --output <FILE>; see clockscope doctor --help
+capture -o absent/file | 2 | cannot write to absent/file; try -o FILE elsewhere: no such file or directory
+trace --flamegraph absent/a.svg true | 125 | cannot write to absent/a.svg; try --flamegraph elsewhere: no such file or directory
+trace -o absent/report touch started | 125 | cannot write to absent/report: no such file or directory
+vdso --dump absent/image.so | 2 | cannot save the image to absent/image.so: no such file or directory
+vdso --file absent | 2 | cannot read the image in absent: no such file or directory
+vdso --file / | 2 | cannot read the image in /: is a directory
 completions | 2 | the following required arguments were not provided: <SHELL>; see clockscope completions --help
 trace --unit '' | 2 | a value is required for '--unit <UNIT>' but none was supplied; see clockscope trace --help
 view '' | 2 | a value is required for '<FILE>' but none was supplied; see clockscope view --help
@@ -86,12 +124,12 @@ stat ls | 2 | stat: to count the calls of a program: clockscope trace CMD
 /// Runs clockscope in a directory where nothing is.
 fn clockscope(words: &[OsString]) -> Output {
     let nowhere = tempfile::tempdir().expect("make a temporary directory");
-    Command::new(env!("CARGO_BIN_EXE_clockscope"))
-        .args(words)
-        .current_dir(&nowhere)
-        .stdin(Stdio::null())
-        .output()
-        .expect("run clockscope")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_clockscope"));
+    command.args(words).current_dir(&nowhere).stdin(Stdio::null());
+    let output = command.output().expect("run clockscope");
+    let left = nowhere.path().read_dir().expect("list the directory").count();
+    assert_eq!(left, 0, "{words:?}: a file is made, or the program has started");
+    output
 }
 
 /// Words between blanks; one in quotes may have blanks in it, or be empty.

@@ -4,33 +4,26 @@ use std::env::consts::ARCH;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::command::{self, Said};
+use crate::support::running::{clockscope, untraced};
 
 const X86_64: &str = "x86_64-6.18.so";
 const AARCH64: &str = "aarch64.so";
 const I386: &str = "i386.so";
 
-fn clockscope(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_clockscope")).arg("vdso").args(args).output().unwrap()
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+fn vdso(args: &[&str]) -> Said {
+    command::said(&[&["vdso"], args].concat())
 }
 
 fn fixture(name: &str) -> String {
-    root().join("fixtures/vdso").join(name).to_str().unwrap().to_owned()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
+    command::fixture(&format!("vdso/{name}"))
 }
 
 fn json(args: &[&str]) -> serde_json::Value {
-    let output = clockscope(args);
-    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    vdso(args).json()
 }
 
 fn address(value: &serde_json::Value) -> Option<u64> {
@@ -50,9 +43,7 @@ fn own_mapping() -> Vec<u8> {
 
 #[test]
 fn the_view_of_this_process_fits_80_columns_and_has_every_part() {
-    let output = clockscope(&[]);
-    assert!(output.status.success() && output.stderr.is_empty());
-    let shown = text(&output.stdout);
+    let shown = vdso(&[]).printed();
     for part in ["AT_SYSINFO_EHDR", "[vdso]", "LOAD", "clock_gettime", "CLOCK_MONOTONIC_COARSE"] {
         assert!(shown.contains(part), "{part} is missing in\n{shown}");
     }
@@ -99,9 +90,7 @@ fn coarse_clocks_take_the_fast_path_and_cpu_clocks_fall_back() {
 
 #[test]
 fn an_image_of_another_machine_is_shown_but_not_measured() {
-    let output = clockscope(&["--file", &fixture(AARCH64)]);
-    assert!(output.status.success());
-    let shown = text(&output.stdout);
+    let shown = vdso(&["--file", &fixture(AARCH64)]).printed();
     let sigreturn = "  __kernel_rt_sigreturn   N      0x470      8  LINUX_2.6.39\n";
     assert!(shown.contains(sigreturn), "{shown}");
     let why = match ARCH {
@@ -118,12 +107,11 @@ fn an_image_of_another_machine_is_shown_but_not_measured() {
 fn the_saved_image_is_the_mapping_byte_for_byte() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("saved.so");
-    let output = clockscope(&["--dump", path.to_str().unwrap()]);
-    assert!(output.status.success());
+    let printed = vdso(&["--dump", path.to_str().unwrap()]).printed();
     let said = format!("saved {} bytes to {}\n", own_mapping().len(), path.display());
-    assert_eq!(text(&output.stdout), said);
+    assert_eq!(printed, said);
     assert!(fs::read(&path).unwrap() == own_mapping(), "the kernel gives every process the same");
-    let output = clockscope(&["--dump", "-"]);
+    let output = untraced(&words![clockscope(), "vdso", "--dump", "-"]);
     assert!(output.stdout == own_mapping());
 }
 
@@ -139,7 +127,7 @@ fn a_saved_image_is_measured_like_the_mapped_one() {
     fs::write(&path, other).unwrap();
     let view = json(&["--format", "json", "--file", path.to_str().unwrap()]);
     assert_eq!(view["costs_decline"], "its bytes are not those of this process's own image");
-    let shown = text(&clockscope(&["--file", path.to_str().unwrap()]).stdout);
+    let shown = vdso(&["--file", path.to_str().unwrap()]).stdout;
     assert!(shown.lines().skip(1).all(|line| line.len() <= 80), "{shown}");
 }
 
@@ -151,19 +139,17 @@ fn another_process_is_shown_or_the_refusal_says_what_to_try() {
     child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     let pid = child.id().to_string();
-    let output = clockscope(&["--pid", &pid, "--dump", "-"]);
+    let output = untraced(&words![clockscope(), "vdso", "--pid", pid, "--dump", "-"]);
     drop(child.stdin.take());
     child.wait().unwrap();
     if output.status.code() == Some(2) {
-        assert!(text(&output.stderr).contains("CAP_SYS_PTRACE"), "{}", text(&output.stderr));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("CAP_SYS_PTRACE"), "{said}");
     } else {
         assert!(output.stdout == own_mapping());
     }
-    let gone = clockscope(&["--pid", &pid]);
-    assert_eq!(gone.status.code(), Some(2));
-    let message =
-        format!("clockscope: cannot read the vDSO of process {pid}: there is no such process\n");
-    assert_eq!(text(&gone.stderr), message);
+    let message = format!("cannot read the vDSO of process {pid}: there is no such process\n");
+    vdso(&["--pid", &pid]).is_refused(2, &[&message]);
 }
 
 #[test]
@@ -176,45 +162,16 @@ fn broken_files_are_refused_in_one_line() {
     for bytes in cases {
         fs::write(&path, &bytes).unwrap();
         for extra in ["--format=text", "--format=json"] {
-            let output = clockscope(&[extra, "--file", path.to_str().unwrap()]);
-            let said = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(2), "{} bytes: {said}", bytes.len());
-            assert!(output.stdout.is_empty());
-            assert_eq!(said.lines().count(), 1, "{said}");
-            assert!(said.starts_with("clockscope: cannot read the image in "), "{said}");
+            let said = vdso(&[extra, "--file", path.to_str().unwrap()]);
+            said.is_refused(2, &["clockscope: cannot read the image in "]);
         }
-    }
-    assert_eq!(clockscope(&["--file", "/nonexistent"]).status.code(), Some(2));
-    assert_eq!(clockscope(&["--file", "/"]).status.code(), Some(2));
-}
-
-#[test]
-fn an_unwritable_file_is_an_error() {
-    let output = clockscope(&["--dump", "/nonexistent/image.so"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).starts_with("clockscope: cannot save the image to /nonexistent"));
-}
-
-#[test]
-fn a_reader_that_goes_away_is_no_error() {
-    for arguments in [vec!["vdso"], vec!["vdso", "--format=json"]] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_clockscope"))
-            .args(arguments)
-            .args(["--file", &fixture(X86_64)])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        drop(child.stdout.take());
-        let output = child.wait_with_output().unwrap();
-        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
     }
 }
 
 /// Value, size, type, binding and name of each symbol as readelf prints them.
 fn readelf_symbols(path: &str) -> Vec<Vec<String>> {
     let output = Command::new("readelf").args(["-W", "--dyn-syms", path]).output();
-    let listing = text(&output.expect("readelf is part of binutils").stdout);
+    let listing = Said::of(output.expect("readelf is part of binutils")).stdout;
     let rows = listing.lines().filter_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let number = fields.first()?.strip_suffix(':')?.parse::<u32>().ok()?;

@@ -12,8 +12,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::support::compare::assert_counts;
-use crate::support::printed::Printed;
-use crate::support::running::{Report, clockscope, rows};
+use crate::support::running::{clockscope, rows};
 use machine::{Boot, boot, boots, slow_boots};
 
 /// Below this ratio of a system call's cost to that of the vDSO's function, the function has made
@@ -214,7 +213,7 @@ fn the_coarse_clock_makes_a_slow_clock_cheap() {
 fn answers_are_right_with_every_clock() {
     for boot in boots() {
         for clock in ["kernel", "syscall", "coarse"] {
-            let printed = Printed::parse(&boot.text(&format!("sandwich-{clock}.out")));
+            let printed = boot.printed(&format!("sandwich-{clock}"));
             let (wrong, right): (Vec<_>, Vec<_>) = printed
                 .results
                 .iter()
@@ -222,7 +221,7 @@ fn answers_are_right_with_every_clock() {
                 .partition(|result| !result.ends_with(" wrong 0"));
             assert!(wrong.is_empty() && right.len() >= 4, "{} {clock}: {printed:?}", boot.name);
             for program in ["c", "static", "go", "sqlite3"] {
-                let printed = Printed::parse(&boot.text(&format!("run-{clock}-{program}.out")));
+                let printed = boot.printed(&format!("run-{clock}-{program}"));
                 assert!(printed.has_result("backwards 0"), "{} {clock}: {printed:?}", boot.name);
             }
         }
@@ -251,15 +250,13 @@ fn counts_are_exact() {
                 boot.name,
                 boot.text(&format!("{step}.err"))
             );
-            let report = Report::read(&boot.out.join(format!("{step}.json")));
-            let report = report.unwrap_or_else(|| panic!("{} {step}: no report", boot.name));
-            assert_counts(&Printed::parse(&boot.text(&format!("{step}.out"))), &report);
+            let report = boot.report(&step);
+            assert_counts(&boot.printed(&step), &report);
         }
         for clock in ["kernel", "syscall", "coarse"] {
             let step = format!("run-{clock}-sqlite3");
-            let report = Report::read(&boot.out.join(format!("{step}.json")));
-            let report = report.unwrap_or_else(|| panic!("{} {step}: no report", boot.name));
-            assert_counts(&Printed::parse(&boot.text(&format!("{step}.out"))), &report);
+            let report = boot.report(&step);
+            assert_counts(&boot.printed(&step), &report);
         }
     }
 }

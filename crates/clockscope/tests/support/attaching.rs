@@ -12,6 +12,8 @@ use object::{Object, ObjectSymbol};
 use tempfile::TempDir;
 use vdso_image::layout::TOTAL_SIZE;
 
+use super::compare::assert_counts;
+use super::conversation::Conversation;
 use super::running::{Report, Traced, clockscope, finish};
 
 /// A limit for what is stuck, not for what is slow.
@@ -328,6 +330,17 @@ impl Attachment {
         traced
     }
 
+    /// Lets a server of `attach_server.c` work, detaches, and checks what was counted.
+    #[track_caller]
+    pub(crate) fn counts_exactly(self, server: &mut Conversation) -> Report {
+        server.begin();
+        server.check_an_answer(5);
+        let said = server.end();
+        let report = self.detach().report();
+        assert_counts(&said, &report);
+        report
+    }
+
     /// Kills it so long after this, whatever it does then.
     #[track_caller]
     pub(crate) fn kill_after(self, time: Duration) {
@@ -390,37 +403,17 @@ pub(crate) const HAS_ENDED: &[&str] = &[
     "there is no such process (any more)",
 ];
 
-/// What came of attachments each of which may be refused.
-#[derive(Debug, Default)]
-pub(crate) struct Attempts {
-    attached: u32,
-    refused: u32,
-}
-
-impl Attempts {
-    /// Takes what came of one: it was counted, or refused in one line that gives one of these reasons.
-    /// Says whether it was counted.
-    #[track_caller]
-    pub(crate) fn take(&mut self, traced: &Traced, reasons: &[&str]) -> bool {
-        let is_attached = traced.code() == 0;
-        if is_attached {
-            assert_attached(traced);
-            self.attached += 1;
-        } else {
-            assert_refused(traced, &[]);
-            let says = reasons.iter().any(|reason| traced.stderr.contains(reason));
-            assert!(says, "one of {reasons:?}: {}", traced.stderr);
-            self.refused += 1;
-        }
-        is_attached
+/// Whether it was counted. If not, it was refused in one line that gives one of these reasons.
+#[track_caller]
+pub(crate) fn is_attached_or_refused(traced: &Traced, reasons: &[&str]) -> bool {
+    if traced.code() == 0 {
+        assert_attached(traced);
+        return true;
     }
-
-    /// Checks that both were seen, each so often at least.
-    #[track_caller]
-    pub(crate) fn assert_at_least(&self, attached: u32, refused: u32) {
-        assert!(self.attached >= attached, "attached {attached} times at least: {self:?}");
-        assert!(self.refused >= refused, "refused {refused} times at least: {self:?}");
-    }
+    assert_refused(traced, &[]);
+    let says = reasons.iter().any(|reason| traced.stderr.contains(reason));
+    assert!(says, "one of {reasons:?}: {}", traced.stderr);
+    false
 }
 
 /// Checks that it attached.

@@ -8,6 +8,7 @@ pub(crate) mod running;
 pub(crate) mod attaching;
 pub(crate) mod builds;
 pub(crate) mod clocksource;
+pub(crate) mod command;
 pub(crate) mod compare;
 pub(crate) mod conversation;
 pub(crate) mod moments;
@@ -26,6 +27,12 @@ pub(crate) use skips::skip;
 /// The `tests/tracees` directory.
 pub(crate) fn sources() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/tracees"))
+}
+
+/// The server of `attach_server.c` with so many threads.
+pub(crate) fn server(threads: u32) -> Option<conversation::Conversation> {
+    let program = builds::c("attach_server", builds::Link::Dynamic)?;
+    Some(conversation::Conversation::start(&words![program, threads.to_string()]))
 }
 
 /// Whether this process is root; says so when it is not.

@@ -5,9 +5,14 @@
 //! program; and the kernel executes no file that anybody has open for writing (`ETXTBSY`,
 //! execve(2)).
 
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
 
 use super::running;
 
@@ -15,6 +20,21 @@ use super::running;
 #[track_caller]
 pub(crate) fn program(program: &Path, place: &Path, mode: u32) {
     is_done(install(program, place, mode));
+}
+
+/// A directory that every user can enter, with these files in it, their names and permissions.
+pub(crate) fn for_everybody(files: &[(&Path, &str, u32)]) -> TempDir {
+    let directory = tempfile::tempdir_in("/tmp").expect("make a temporary directory");
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).expect("open it");
+    for (file, name, mode) in files {
+        program(file, &directory.path().join(name), *mode);
+    }
+    directory
+}
+
+/// Words that start a command as a user without rights.
+pub(crate) fn as_nobody() -> [OsString; 4] {
+    words!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 }
 
 /// Puts a text that is to be executed to a place, with these permissions.

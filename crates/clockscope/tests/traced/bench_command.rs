@@ -2,44 +2,24 @@
 //! that it makes the calls that it claims. How long anything takes is not looked at.
 
 use std::fs;
-use std::io::Read as _;
-use std::process::{Command, Output, Stdio};
 
 use crate::support::builds::{self, Link};
-use crate::support::running::{clockscope, trace_vdso};
+use crate::support::command::{Said, said};
+use crate::support::running::{clockscope, trace_vdso, untraced};
 use serde_json::Value;
 
-fn bench(args: &[&str]) -> Output {
-    let mut command = Command::new(clockscope());
-    command.args(["bench", "--quick"]).args(args).stdin(Stdio::null());
-    command.output().expect("run clockscope bench")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+fn bench(args: &[&str]) -> Said {
+    said(&[&["bench", "--quick"], args].concat())
 }
 
 #[track_caller]
 fn printed(args: &[&str]) -> String {
-    let output = bench(args);
-    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
-    assert_eq!(text(&output.stderr), "", "{args:?}");
-    text(&output.stdout)
+    bench(args).printed()
 }
 
 #[track_caller]
 fn json(args: &[&str]) -> Value {
-    serde_json::from_str(&printed(&[args, &["--format", "json"]].concat())).expect("is JSON")
-}
-
-/// The error line of a command that must fail.
-#[track_caller]
-fn refused(args: &[&str]) -> String {
-    let output = bench(args);
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{args:?}: {said}");
-    assert!(said.starts_with("clockscope: "), "{said}");
-    said
+    bench(&[args, &["--format", "json"]].concat()).json()
 }
 
 fn path<'a>(report: &'a Value, clock: &str, route: &str) -> &'a Value {
@@ -153,8 +133,7 @@ fn system_calls_are_measured_beside_the_empty_loop() {
         (&row["call"], &row["route"], &row["clock"]),
         (&"getppid".into(), &"syscall".into(), &Value::Null)
     );
-    assert!(refused(&["syscalls", "getppdi"]).contains("did you mean getppid?"));
-    assert!(refused(&["syscalls", "read", "--route", "vdso"]).contains("by route syscall only"));
+    bench(&["syscalls", "getppdi"]).is_refused(2, &["did you mean getppid?"]);
 }
 
 #[test]
@@ -165,19 +144,11 @@ fn instructions_are_in_the_report() {
 
 #[test]
 fn names_that_do_not_exist_are_answered_with_those_that_do() {
-    let said = refused(&["monotnic"]);
-    assert!(
-        said.contains("did you mean monotonic?") && said.contains("lfence_rdtsc")
-            || std::env::consts::ARCH != "x86_64",
-        "{said}"
-    );
-    let said = refused(&["tai", "--route", "vsdo"]);
-    assert!(
-        said.contains("did you mean vdso?") && said.contains("libc, vdso, syscall, tsc"),
-        "{said}"
-    );
-    assert!(refused(&["rdtsc", "--route", "vdso"]).contains("cannot be read by vdso"));
-    assert!(refused(&["tai", "--cpu", "4000"]).contains("cannot measure on CPU 4000"));
+    let counter = if std::env::consts::ARCH == "x86_64" { "lfence_rdtsc" } else { "" };
+    bench(&["monotnic"]).is_refused(2, &["did you mean monotonic?", counter]);
+    let routes = ["did you mean vdso?", "libc, vdso, syscall, tsc"];
+    bench(&["tai", "--route", "vsdo"]).is_refused(2, &routes);
+    bench(&["tai", "--cpu", "4000"]).is_refused(2, &["cannot measure on CPU 4000"]);
 }
 
 #[test]
@@ -193,44 +164,14 @@ fn saved_files_are_json_or_batches() {
         let value: Value = serde_json::from_str(first).expect("is JSON");
         assert_eq!(value["schema"], 2, "{name}");
     }
-    let file = directory.path().join("b.txt");
-    assert_eq!(printed(&["tai", "-o", file.to_str().expect("UTF-8")]), "");
-    assert!(fs::read_to_string(&file).expect("read the output").contains("TAI"));
-}
-
-#[test]
-fn a_file_that_cannot_be_written_is_one_line() {
-    assert!(refused(&["--save", "/nowhere/x.json"]).contains("cannot write to /nowhere/x.json"));
-    for option in ["--save", "-o"] {
-        let output = bench(&["tai", option, "/dev/full"]);
-        let said = text(&output.stderr);
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-        assert!(said.contains("/dev/full") && said.contains("no space left"), "{said}");
-        assert!(text(&output.stdout).contains("TAI"), "what was measured is printed");
-    }
-}
-
-#[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
-    let mut command = Command::new(clockscope());
-    command.args(["bench", "--quick", "tai", "--format", "ndjson"]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("run clockscope bench");
-    let mut some = [0; 10];
-    child.stdout.take().expect("is piped").read_exact(&mut some).expect("begins to print");
-    let output = child.wait_with_output().expect("wait for it");
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
 #[test]
 fn without_pinning_it_measures_and_says_so() {
     let Some(program) = builds::c("confined", Link::Dynamic) else { return };
-    let mut command = Command::new(program);
-    command.args(["no-affinity", "exec"]).arg(clockscope());
-    command.args(["bench", "--quick", "tai", "--format", "json"]).stdin(Stdio::null());
-    let output = command.output().expect("run it confined");
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).expect("is JSON");
+    let bench = words![clockscope(), "bench", "--quick", "tai", "--format", "json"];
+    let confined = words![program, "no-affinity", "exec"];
+    let report = Said::of(untraced(&[&confined[..], &bench].concat())).json();
     assert_eq!(report["method"]["cpu"], Value::Null);
     let notes = report["notes"].as_array().expect("notes");
     assert!(

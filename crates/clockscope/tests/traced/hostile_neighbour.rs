@@ -4,8 +4,7 @@
 //! The user is one that nobody else is, so that other tests are left alone.
 
 use std::ffi::OsString;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -15,8 +14,9 @@ use crate::support::attaching::{Image, wait_until};
 use crate::support::builds::{self, Link};
 use crate::support::clocksource::counter_is_a_clock;
 use crate::support::conversation::Conversation;
+use crate::support::placed::{self, for_everybody};
 use crate::support::running::{clockscope, untraced};
-use crate::support::{is_root_or_skip, placed, skip};
+use crate::support::{is_root_or_skip, skip};
 
 const ROUNDS: &str = "600";
 const RIGHT: &str = "result wrong times 0
@@ -38,11 +38,8 @@ impl Place {
             return None;
         }
         let hostile = builds::c("hostile", Link::Static)?;
-        let directory = tempfile::tempdir_in("/tmp").expect("make a temporary directory");
-        fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).expect("open it");
-        for (program, name) in [(hostile, "hostile"), (clockscope(), "clockscope")] {
-            placed::program(&program, &directory.path().join(name), 0o755);
-        }
+        let files = [(&*hostile, "hostile", 0o755), (&clockscope(), "clockscope", 0o755)];
+        let directory = for_everybody(&files);
         Some(Self { directory, user })
     }
 

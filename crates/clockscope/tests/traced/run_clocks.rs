@@ -91,11 +91,3 @@ fn every_function_and_error_works_with_every_clock() {
         }
     }
 }
-
-#[test]
-fn commands_that_cannot_be_executed_end_as_in_a_shell() {
-    for (program, code) in [("/no/such/program", 127), ("/", 126), ("/etc/passwd", 126)] {
-        let output = run_with("kernel", &words![program]);
-        assert_eq!(code_as_shell(output.status), code, "{program}: {output:?}");
-    }
-}

@@ -11,9 +11,10 @@ use serde_json::Value;
 use crate::support::builds::{self, Link};
 use crate::support::clocksource::counter_is_a_clock;
 use crate::support::moments::{Outcome, RunTime, random};
+use crate::support::placed::{as_nobody, for_everybody};
 use crate::support::printed::Printed;
 use crate::support::running::{clockscope, code_as_shell, run, untraced};
-use crate::support::{is_root_or_skip, placed, skip};
+use crate::support::{is_root_or_skip, skip};
 
 /// `None` where the counter is no clock, which is all there is to be tested.
 fn tracee() -> Option<std::path::PathBuf> {
@@ -182,13 +183,10 @@ fn a_program_of_another_user_has_the_clock() {
         return;
     }
     let Some(program) = tracee() else { return };
-    let directory = tempfile::tempdir_in("/tmp").expect("make a temporary directory");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode;
-    std::fs::set_permissions(directory.path(), mode(0o755)).expect("open it");
+    let directory = for_everybody(&[(&program, "page_clock", 0o755)]);
     let copy = directory.path().join("page_clock");
-    placed::program(&program, &copy, 0o755);
-    let nobody = words!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
-    let command = |millis: &str| [&nobody[..], &words![copy, "count", "1009", millis]].concat();
+    let command =
+        |millis: &str| [&as_nobody()[..], &words![copy, "count", "1009", millis]].concat();
     let (output, _) = in_time("tsc", command, |report| answered(report) > 0);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
@@ -243,15 +241,6 @@ fn languages_find_the_functions() {
         let (output, alone) = (run(&["--clock", "tsc"], &command), untraced(&command));
         assert_eq!(text(&output), text(&alone), "{command:?}: {output:?}");
         assert_eq!(code_as_shell(output.status), code_as_shell(alone.status), "{command:?}");
-    }
-}
-
-#[test]
-fn options_that_contradict_the_clock_are_refused() {
-    for options in [&["--clock", "coarse", "--force"][..], &["--clock", "tsc", "--no-follow"]] {
-        let output = run(options, &words!["true"]);
-        assert_eq!(output.status.code(), Some(2), "{options:?}: {output:?}");
-        assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1, "{output:?}");
     }
 }
 

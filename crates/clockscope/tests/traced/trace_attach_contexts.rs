@@ -12,9 +12,8 @@ use crate::support::attaching::{
     status_of,
 };
 use crate::support::builds::{self, Link};
-use crate::support::compare::assert_counts;
 use crate::support::conversation::Conversation;
-use crate::support::is_root_or_skip;
+use crate::support::{is_root_or_skip, server};
 
 /// What `preempted.c` is told: how it switches, how many coroutines, how often in microseconds, and how deep in KiB.
 type Shape = (&'static str, u32, u32, u32);
@@ -103,17 +102,13 @@ fn sizes(pid: i32) -> [u64; 2] {
 
 #[test]
 fn nothing_piles_up_after_the_first_attachment() {
-    let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
-    let mut target = Conversation::start(&words![program, "3"]);
+    let Some(mut target) = server(3) else { return };
     let image = Image::of(target.pid()).expect("it has a vDSO");
     let mut first = None;
     for round in 0..60 {
         let via = ["none", "ptrace"][round % 2];
         let attachment = Attachment::to(&[target.pid()], &["--via", via]);
-        target.begin();
-        target.check_an_answer(11);
-        let said = target.end();
-        assert_counts(&said, &attachment.detach().report());
+        attachment.counts_exactly(&mut target);
         image.assert_as_before(target.pid());
         let (first_sizes, maps) =
             first.get_or_insert_with(|| (sizes(target.pid()), mappings(target.pid())));
@@ -123,23 +118,18 @@ fn nothing_piles_up_after_the_first_attachment() {
         let grown = [0, 1].map(|index| now[index].saturating_sub(first_sizes[index]));
         assert!(grown.iter().all(|kib| *kib <= 32), "attachment {round}: {grown:?} KiB more");
     }
-    target.check_health();
     target.ends_well();
 }
 
 /// Another build's image stays where it is, and ours beside it; both are exact.
 #[test]
 fn an_image_of_another_build_is_left_alone() {
-    let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
-    let mut target = Conversation::start(&words![program, "3"]);
+    let Some(mut target) = server(3) else { return };
     let pid = target.pid();
     let image = Image::of(pid).expect("it has a vDSO");
     let counts = |target: &mut Conversation| {
         let attachment = Attachment::to(&[pid], &["--via", "none"]);
-        target.begin();
-        target.check_an_answer(11);
-        let said = target.end();
-        assert_counts(&said, &attachment.detach().report());
+        attachment.counts_exactly(target);
         image.assert_as_before(pid);
         images_of_clockscope(pid)
     };
@@ -159,7 +149,6 @@ fn an_image_of_another_build_is_left_alone() {
     memory.write_all_at(&[0x5b], ours.start + 15).expect("write to the image");
     assert_attached(&attach_for("0.02", &[pid], &["--via", "none"]));
     assert_eq!(counts(&mut target).len(), 3);
-    target.check_health();
     target.ends_well();
 }
 

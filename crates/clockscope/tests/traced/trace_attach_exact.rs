@@ -12,13 +12,7 @@ use crate::support::conversation::Conversation;
 use crate::support::printed::Printed;
 use crate::support::running::{Report, Traced, untraced};
 use crate::support::servers::{self, Postgres};
-use crate::support::{installed_or_skip, is_root_or_skip};
-
-/// The server in C.
-fn c_server(threads: u32) -> Option<Conversation> {
-    let program = builds::c("attach_server", Link::Dynamic)?;
-    Some(Conversation::start(&words![program, threads.to_string()]))
-}
+use crate::support::{installed_or_skip, is_root_or_skip, server};
 
 /// Ways to count system calls that can be used here.
 fn ways() -> &'static [&'static str] {
@@ -77,7 +71,6 @@ fn counts_but_for_the_runtimes_own(
     }
     assert_counts(&said, &report);
     server.check_an_answer(7);
-    server.check_health();
     server.ends_well();
     report
 }
@@ -85,7 +78,7 @@ fn counts_but_for_the_runtimes_own(
 #[test]
 fn a_server_in_c_while_all_its_threads_work() {
     for via in ways() {
-        let Some(server) = c_server(6) else { return };
+        let Some(server) = server(6) else { return };
         let pid = server.pid();
         let report = counts_between_two_moments(server, &["--via", via]);
         let attached = &report.field("attached")[0];
@@ -94,6 +87,7 @@ fn a_server_in_c_while_all_its_threads_work() {
         assert_eq!(attached["ended"], "interrupted", "{report:#?}");
         assert!(attached["pause_ns"].as_u64().is_some_and(|pause| pause > 0), "{report:#?}");
         assert!(attached["detach_pause_ns"].as_u64().is_some_and(|pause| pause > 0), "{report:#?}");
+        assert_eq!(report.syscall("shmat", "calls"), 0, "our own call is counted: {report:#?}");
     }
 }
 
@@ -151,7 +145,7 @@ fn a_server_in_java_while_all_its_threads_work() {
 
 #[test]
 fn attached_again_it_counts_again_from_zero() {
-    let Some(mut server) = c_server(4) else { return };
+    let Some(mut server) = server(4) else { return };
     let image = Image::of(server.pid()).expect("it has a vDSO");
     let maps = mappings(server.pid());
     for round in 0..6 {
@@ -165,13 +159,12 @@ fn attached_again_it_counts_again_from_zero() {
         assert_code_is_of_its_files(server.pid());
         assert_nothing_piles_up(server.pid(), &maps);
     }
-    server.check_health();
     server.ends_well();
 }
 
 #[test]
 fn what_happens_while_nobody_is_attached_is_not_counted() {
-    let Some(mut server) = c_server(4) else { return };
+    let Some(mut server) = server(4) else { return };
     server.begin();
     server.check_an_answer(1);
     server.end();
@@ -190,7 +183,7 @@ fn what_happens_while_nobody_is_attached_is_not_counted() {
 #[test]
 fn children_forked_and_executed_while_attached_are_counted() {
     for via in ways() {
-        let Some(mut server) = c_server(4) else { return };
+        let Some(mut server) = server(4) else { return };
         let attachment = Attachment::to(&[server.pid()], &["--via", via]);
         let mut said = String::new();
         for round in 0..20 {
@@ -200,15 +193,14 @@ fn children_forked_and_executed_while_attached_are_counted() {
         let report = without_refusals(&attachment.detach());
         assert_counts(&Printed::parse(&said), &report);
         assert_eq!(report.number("processes"), 41, "{report:#?}");
-        server.check_health();
         server.ends_well();
     }
 }
 
 #[test]
 fn several_processes_at_once() {
-    let Some(mut first) = c_server(3) else { return };
-    let Some(mut second) = c_server(2) else { return };
+    let Some(mut first) = server(3) else { return };
+    let Some(mut second) = server(2) else { return };
     let Some(program) = builds::go_program("attach_server") else { return };
     let mut third = Conversation::start(&words![program, "2"]);
     let pids = [first.pid(), second.pid(), third.pid()];
@@ -238,7 +230,7 @@ fn several_processes_at_once() {
 
 #[test]
 fn the_duration_ends_it() {
-    let Some(server) = c_server(3) else { return };
+    let Some(server) = server(3) else { return };
     let traced = attach_for("0.3", &[server.pid()], &["--via", "none"]);
     assert_eq!(traced.code(), 0, "{traced:?}");
     let report = without_refusals(&traced);
@@ -251,7 +243,7 @@ fn the_duration_ends_it() {
 /// It waits for its next line when counting ends.
 #[test]
 fn the_time_of_a_call_that_has_not_ended_is_in_its_average() {
-    let Some(mut server) = c_server(2) else { return };
+    let Some(mut server) = server(2) else { return };
     let attachment = Attachment::to(&[server.pid()], &["--via", "ptrace"]);
     server.check_an_answer(1);
     let report = attachment.detach().report();
@@ -264,7 +256,7 @@ fn the_time_of_a_call_that_has_not_ended_is_in_its_average() {
 
 #[test]
 fn the_end_of_the_process_ends_it() {
-    let Some(mut server) = c_server(3) else { return };
+    let Some(mut server) = server(3) else { return };
     let pid = server.pid();
     let mut attachment = Attachment::to(&[pid], &["--via", "none"]);
     server.begin();
@@ -454,7 +446,6 @@ fn a_program_that_is_only_starting() {
         let mut server = Conversation::start_silent(&arguments);
         assert_attached(&attach_for("0.05", &[server.pid()], &["--via", "none"]));
         server.wait_for("ready");
-        server.check_health();
         server.ends_well();
     }
 }

@@ -2,13 +2,13 @@
 //! thread and process, and what they stand for adds up.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::{Command, Stdio};
 
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_exact_and_nothing_else;
 use crate::support::is_root_or_skip;
+use crate::support::placed::{as_nobody, for_everybody};
 use crate::support::printed::{Key, Printed};
-use crate::support::running::{Report, Traced, clockscope, rows, trace};
+use crate::support::running::{Report, Traced, clockscope, rows, trace, untraced};
 use serde_json::Value;
 
 /// Rounds of the program that makes calls at known places; enough for hundreds of samples.
@@ -278,23 +278,11 @@ fn a_user_without_privileges_samples_own_programs_or_is_told_why_not() {
     }
     let Some(program) = builds::c("call_sites", Link::Dynamic) else { return };
     // Where the tests build is no other user's to enter.
-    let directory = tempfile::tempdir().expect("make a directory");
-    let [command, tracee] = ["clockscope", "call_sites"].map(|name| directory.path().join(name));
-    for (from, to) in [(clockscope(), &command), (program, &tracee)] {
-        let installed = Command::new("install").args(["-m", "755"]).arg(from).arg(to).status();
-        assert!(installed.expect("run install").success());
-    }
-    let opened = Command::new("chmod").arg("755").arg(directory.path()).status();
-    assert!(opened.expect("run chmod").success());
-    let output = Command::new("setpriv")
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
-        .arg(&command)
-        .args(["trace", "--via", "none", "--callers", "--format", "json", "--"])
-        .arg(&tracee)
-        .args(["flat", ROUNDS])
-        .stdin(Stdio::null())
-        .output()
-        .expect("run setpriv");
+    let files = [(&*clockscope(), "clockscope", 0o755), (&program, "call_sites", 0o755)];
+    let directory = for_everybody(&files);
+    let [own, tracee] = ["clockscope", "call_sites"].map(|name| directory.path().join(name));
+    let trace = words![own, "trace", "--via", "none", "--callers", "--format", "json", "--"];
+    let output = untraced(&[&as_nobody()[..], &trace, &words![tracee, "flat", ROUNDS]].concat());
     let report: Value = serde_json::from_slice(&output.stderr).expect("a report");
     let callers = &report["callers"];
     let samples = callers["samples"].as_u64().expect("a number");

@@ -2,8 +2,8 @@
 //! without, and the report says what was not counted.
 
 use std::ffi::OsString;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::support::builds::{self, Link};
@@ -11,8 +11,9 @@ use crate::support::compare::{
     assert_declined, assert_exact, assert_exact_and_nothing_else, assert_exact_unless,
     assert_same_as_untraced,
 };
+use crate::support::placed::{self, as_nobody, for_everybody};
 use crate::support::running::{Traced, Tracing, clockscope, trace, trace_vdso, untraced};
-use crate::support::{installed_or_skip, is_root_or_skip, placed, skip};
+use crate::support::{installed_or_skip, is_root_or_skip, skip};
 
 /// Traces a command and checks that it did the same as untraced.
 #[track_caller]
@@ -46,20 +47,6 @@ fn a_32_bit_program_executed_by_a_64_bit_one() {
     let Some((limiter, _)) = confined() else { return };
     let traced = same_as_untraced(&words![limiter, "nothing", "exec", program]);
     assert_declined(&traced, NO_64_BITS);
-}
-
-/// Copies files to a directory that every user can enter.
-fn for_everybody(files: &[(&Path, &str, u32)]) -> tempfile::TempDir {
-    let directory = tempfile::tempdir_in("/tmp").expect("make a temporary directory");
-    fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).expect("open it");
-    for (file, name, mode) in files {
-        placed::program(file, &directory.path().join(name), *mode);
-    }
-    directory
-}
-
-fn as_nobody() -> [OsString; 4] {
-    words!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 }
 
 #[test]
@@ -208,21 +195,6 @@ fn a_script_with_a_shebang_runs() {
     assert_eq!(same_as_untraced(&words![script, "this"]).code(), 4);
 }
 
-#[test]
-fn an_output_that_cannot_be_written_is_said_before_the_program_starts() {
-    let directory = for_everybody(&[]);
-    let trace_left = directory.path().join("started");
-    for output in [directory.path().join("missing/report"), directory.path().to_owned()] {
-        let command = words!["touch", trace_left];
-        let tracing =
-            Tracing::reporting_to(&output, &words![clockscope()], &["--via", "none"], &command);
-        let traced = tracing.finish();
-        assert_eq!(traced.code(), 125, "{traced:?}");
-        assert!(traced.stderr.contains(&*output.to_string_lossy()), "{traced:?}");
-        assert!(!trace_left.exists(), "the program must not start: {traced:?}");
-    }
-}
-
 // Programs under limits.
 
 #[test]
@@ -355,26 +327,15 @@ fn an_address_space_with_no_room_to_spare() {
     assert_exact_unless(None, &same_as_untraced(&command(enough + (256 << 10))));
 }
 
-// Programs that handle their vDSO themselves.
-
 #[test]
-fn a_program_that_looks_for_its_vdso_in_three_ways() {
+fn programs_that_handle_their_vdso_themselves() {
     let Some(program) = builds::c("own_vdso", Link::Dynamic) else { return };
-    let printed = assert_exact(&same_as_untraced(&words![program, "look"]));
-    assert!(printed.results.iter().all(|result| result.ends_with("answers")), "{printed:?}");
-}
-
-#[test]
-fn a_program_that_unmaps_its_vdso() {
-    let Some(program) = builds::c("own_vdso", Link::Dynamic) else { return };
-    assert_exact(&same_as_untraced(&words![program, "unmap"]));
-}
-
-#[test]
-fn a_program_that_moves_its_vdso() {
-    let Some(program) = builds::c("own_vdso", Link::Dynamic) else { return };
-    let printed = assert_exact(&same_as_untraced(&words![program, "move"]));
-    assert!(printed.has_result("the moved image answers"));
+    let said = |mode: &str| assert_exact(&same_as_untraced(&words![program, mode]));
+    // In three ways.
+    let looks = said("look");
+    assert!(looks.results.iter().all(|result| result.ends_with("answers")), "{looks:?}");
+    said("unmap");
+    assert!(said("move").has_result("the moved image answers"));
 }
 
 #[test]
@@ -440,29 +401,23 @@ fn where_ptrace_is_forbidden_it_says_so() {
     assert_declined(&traced, "ptrace is not allowed here");
 }
 
-/// Debian's compilers leave out frame pointers, so these walks need the image's unwind tables.
-fn walks(result: &str) {
+/// From handlers of signals in the image, from inside the image, and from the kernel's functions. Debian's compilers leave
+/// out frame pointers, so these walks need the image's unwind tables.
+#[test]
+fn backtraces_reach_main_from_everywhere() {
     let Some(program) = builds::c_with("unwind", Link::Dynamic, &["-rdynamic"]) else { return };
     let expected = untraced(&words![program]);
-    assert!(String::from_utf8_lossy(&expected.stdout).contains(result), "untraced: {expected:?}");
     let traced = trace(&["--via", "none"], &words![program]);
-    assert!(traced.stdout.lines().any(|line| line == format!("result {result}")), "{traced:?}");
-}
-
-#[test]
-fn backtraces_from_signal_handlers_hit_the_image() {
-    walks("hits inside the image: some");
-}
-
-#[test]
-fn backtraces_from_inside_the_image_reach_main() {
-    walks("incomplete inside the image 0");
-}
-
-#[test]
-fn backtraces_from_the_kernels_functions_reach_main() {
-    walks("incomplete behind the image 0");
-    walks("incomplete elsewhere 0");
+    for result in [
+        "hits inside the image: some",
+        "incomplete inside the image 0",
+        "incomplete behind the image 0",
+        "incomplete elsewhere 0",
+    ] {
+        let alone = String::from_utf8_lossy(&expected.stdout);
+        assert!(alone.contains(result), "untraced: {expected:?}");
+        assert!(traced.stdout.lines().any(|line| line == format!("result {result}")), "{traced:?}");
+    }
 }
 
 /// gdb finds the image through the auxiliary vector that the kernel keeps, and its symbols and

@@ -8,42 +8,22 @@ use crate::support::compare::{
 use crate::support::running::{trace, trace_vdso};
 use crate::support::{installed_or_skip, sources};
 
-fn all_counts_of_reads_are_exact(link: Link) {
-    let Some(program) = builds::c("reads", link) else { return };
-    let traced = trace(&[], &words![program]);
-    let printed = assert_exact_and_nothing_else(&traced);
-    assert!(printed.vdso.len() >= 10, "reads makes many kinds of calls: {printed:?}");
-    assert_eq!(traced.code(), 0);
-}
-
 #[test]
-fn glibc_dynamic() {
-    all_counts_of_reads_are_exact(Link::Dynamic);
-}
-
-#[test]
-fn glibc_static() {
-    all_counts_of_reads_are_exact(Link::Static);
-}
-
-#[test]
-fn glibc_static_pie() {
-    all_counts_of_reads_are_exact(Link::StaticPie);
-}
-
-#[test]
-fn glibc_static_at_a_fixed_address() {
-    all_counts_of_reads_are_exact(Link::StaticFixed);
-}
-
-#[test]
-fn musl_static() {
-    all_counts_of_reads_are_exact(Link::MuslStatic);
-}
-
-#[test]
-fn musl_dynamic() {
-    all_counts_of_reads_are_exact(Link::MuslDynamic);
+fn c_with_every_library_and_way_of_linking() {
+    for link in [
+        Link::Dynamic,
+        Link::Static,
+        Link::StaticPie,
+        Link::StaticFixed,
+        Link::MuslStatic,
+        Link::MuslDynamic,
+    ] {
+        let Some(program) = builds::c("reads", link) else { continue };
+        let traced = trace(&[], &words![program]);
+        let printed = assert_exact_and_nothing_else(&traced);
+        assert!(printed.vdso.len() >= 10, "reads makes many kinds of calls: {printed:?}");
+        assert_eq!(traced.code(), 0, "{link:?}");
+    }
 }
 
 #[test]

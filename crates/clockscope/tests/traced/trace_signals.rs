@@ -312,7 +312,6 @@ fn launched_server(name: &str, command: &[OsString], starter: &[&str], times: u3
     server.begin();
     (0..times).for_each(|number| server.check_an_answer(number.into()));
     server.end();
-    server.check_health();
     server.ends_well();
     print_row(name, 1, None, &Slowest::default());
 }

@@ -2,7 +2,6 @@
 //! kernel, or what the program says itself, and the program does not notice.
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -13,8 +12,9 @@ use crate::support::attaching::{
 use crate::support::builds::{self, Link};
 use crate::support::compare::assert_exact;
 use crate::support::conversation::Conversation;
-use crate::support::running::{Report, Traced, Tracing, rows, trace, untraced};
-use crate::support::{installed_or_skip, is_root_or_skip, placed};
+use crate::support::placed::{self, as_nobody, for_everybody};
+use crate::support::running::{Report, Traced, Tracing, clockscope, rows, trace, untraced};
+use crate::support::{installed_or_skip, is_root_or_skip, server};
 use skips::skip;
 
 /// What the kernel counts and the program does not make: handlers of signals return by a call that is left alone,
@@ -250,24 +250,10 @@ fn without_privileges_each_way_is_the_one_that_was_decided() {
         return;
     }
     let Some(program) = builds::c("reads", Link::Static) else { return };
-    let folder = tempfile::tempdir_in("/tmp").expect("make a folder");
-    use std::os::unix::fs::PermissionsExt as _;
-    let all = std::fs::Permissions::from_mode(0o777);
-    std::fs::set_permissions(folder.path(), all).expect("allow all");
-    let copy = |from: &Path| {
-        let to = folder.path().join(from.file_name().expect("a name"));
-        placed::program(from, &to, 0o755);
-        to
-    };
-    let (own, program) = (copy(&crate::support::running::clockscope()), copy(&program));
-    let starter = words![
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-        "--no-new-privs",
-        own
-    ];
+    let files = [(&*clockscope(), "clockscope", 0o755), (&program, "reads", 0o755)];
+    let folder = for_everybody(&files);
+    let [own, program] = ["clockscope", "reads"].map(|name| folder.path().join(name));
+    let starter = [&as_nobody()[..], &words!["--no-new-privs", own]].concat();
     let report = folder.path().join("report.json");
     let traced = |starter: &[OsString], options: &[&str]| {
         let traced = Tracing::reporting_to(&report, starter, options, &words![program]).finish();
@@ -322,8 +308,7 @@ fn what_is_not_counted_is_said() {
 /// A killed tracer leaves jumps, code and a table behind; the next one takes the jumps out again.
 #[test]
 fn what_a_killed_tracer_has_left_in_a_running_program_is_no_harm() {
-    let Some(program) = builds::c("attach_server", Link::Dynamic) else { return };
-    let mut server = Conversation::start(&words![program, "4"]);
+    let Some(mut server) = server(4) else { return };
     let pid = server.pid();
     server.begin();
     for round in 0..24 {
@@ -341,7 +326,6 @@ fn what_a_killed_tracer_has_left_in_a_running_program_is_no_harm() {
         server.check_an_answer(round);
     }
     server.end();
-    server.check_health();
     server.ends_well();
 }
 
@@ -386,7 +370,6 @@ fn programs_that_a_running_one_executes_are_as_they_were() {
     }
     signal("KILL", child);
     server.check_an_answer(2);
-    server.check_health();
     server.ends_well();
 }
 
@@ -497,7 +480,7 @@ fn a_real_time_program_on_the_tracers_cpu_goes_on() {
         return skip("real-time priorities are not allowed here");
     }
     let Some(program) = builds::c("sites", Link::Dynamic) else { return };
-    let starter = words!["taskset", "-c", "0", crate::support::running::clockscope()];
+    let starter = words!["taskset", "-c", "0", clockscope()];
     let real_time = words!["chrt", "-f", "20", program, "signals"];
     let traced = Tracing::below(&starter, &["--via", "sites"], &real_time).finish();
     assert_eq!(traced.code(), 0, "{traced:?}");

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
 
-use super::super::samples::{frame, server, stack, vdso};
+use super::super::samples::{frame, stack, vdso};
 use super::*;
 use clockscope_model::callers::{FrameRow, StackRow};
 
@@ -28,23 +28,6 @@ fn callers(stacks: &[(&str, f64)]) -> Callers {
     }
     all.frames = names.iter().map(|name| frame(name, "/bin/a", 1, None)).collect();
     all
-}
-
-#[test]
-fn the_callers_of_a_function_with_their_shares() {
-    assert_snapshot!(drawn(&server().callers.unwrap(), LIMITS), @r"
-    |--53.0%--fd_fifo_post_internal
-    |         fd_fifo_post
-    |         receiver
-    |--30.0%--fd_fifo_timedget
-    |         receiver
-    |--15.0%--stamp (inlined)
-    |         log_line
-    |         |--10.0%--receiver
-    |          ---5.0%--main
-     ---2.0%--libplugin.so.2+0x77
-              [callers not known]
-    ");
 }
 
 #[test]

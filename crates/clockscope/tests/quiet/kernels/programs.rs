@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Sums, booted, results};
 use crate::support::compare::assert_counts;
-use crate::support::printed::Printed;
-use crate::support::running::{Report, rows};
+use crate::support::running::rows;
 use crate::vm::machine::Boot;
 
 /// Programs that say how often they read clocks, and the steps of each.
@@ -52,7 +51,7 @@ fn redis_reads(boot: &Boot) -> Option<[u64; 2]> {
     const CALLS: [&str; 3] = ["clock_gettime", "clock_getres", "gettimeofday"];
     // Those of arm64, whatever this machine is: include/uapi/asm-generic/unistd.h (Linux 6.18).
     const NUMBERS: [&str; 3] = ["113", "114", "169"];
-    let report = Report::read(&boot.out.join("redis-syscall.json")).expect("a report");
+    let report = boot.report("redis-syscall");
     // Its children have one thread each.
     let processes = rows(report.field("processes_detail")).map(|row| row["pid"].to_string());
     let threads = boot.text("redis-syscall.threads");
@@ -85,7 +84,7 @@ fn redis_reads(boot: &Boot) -> Option<[u64; 2]> {
 fn redis_lives_well_and_reads_clocks_for_each_command() {
     for boot in arm64() {
         for step in ["redis-launched", "redis-attached-1", "redis-attached-2"] {
-            let report = Report::read(&boot.out.join(format!("{step}.json"))).expect("a report");
+            let report = boot.report(step);
             assert_eq!(report.reasons("vdso"), [""; 0], "{} {step}", boot.name);
             let commands = boot.text(&format!("{step}.commands"));
             let calls = commands
@@ -109,23 +108,22 @@ fn programs_under_limits_are_counted_or_declined_with_a_reason() {
             // clockscope is under this limit, too, as under systemd.
             Sums::default().add(&boot, "writes-or-executes");
             // The program is so by its own wish.
-            let own = Report::read(&boot.out.join("own-limit.json")).expect("a report");
+            let own = boot.report("own-limit");
             let reason = "it could not map the image or attach the shared pages (a limit on its memory, or PR_SET_MDWE)";
             assert_eq!(own.reasons("vdso"), [reason], "{}", boot.name);
         }
-        let report = |step: &str| Report::read(&boot.out.join(format!("{step}.json")));
-        let setuid = report("setuid").expect("a report");
+        let setuid = boot.report("setuid");
         let reason = "it is setuid, setgid or has file capabilities, which it would lose when traced; \
                       run clockscope as root";
         assert_eq!(setuid.reasons("vdso"), [reason], "{}", boot.name);
-        let said = Printed::parse(&boot.text("setuid.out"));
+        let said = boot.printed("setuid");
         assert!(said.has_result("effective user 0"), "{}: {said:?}", boot.name);
         // Kernels with pages of 16 KiB run no programs of 32 bits.
         if boot.name.ends_with("-16k") {
             continue;
         }
         assert_eq!(boot.text("bits-32.out"), "result unharmed\n", "{}", boot.name);
-        let bits = report("bits-32").expect("a report");
+        let bits = boot.report("bits-32");
         assert!(bits.reasons("vdso")[0].contains("32-bit"), "{}: {bits:?}", boot.name);
     }
 }
@@ -134,7 +132,7 @@ fn programs_under_limits_are_counted_or_declined_with_a_reason() {
 #[ignore = "looks at virtual machines: make test-kernels"]
 fn unwinders_exceptions_and_gdb_get_through_the_shim() {
     for boot in arm64() {
-        let walks = Printed::parse(&boot.text("unwind.out"));
+        let walks = boot.printed("unwind");
         // Those that begin behind the image are in the kernel's functions, which have no unwind tables.
         let wanted = [
             "hits inside the image: some",
@@ -144,9 +142,9 @@ fn unwinders_exceptions_and_gdb_get_through_the_shim() {
         for wanted in wanted {
             assert!(walks.has_result(wanted), "{} {wanted}: {walks:?}", boot.name);
         }
-        let thrown = Printed::parse(&boot.text("thrown.out"));
+        let thrown = boot.printed("thrown");
         assert!(thrown.has_result("caught 11"), "{}: {thrown:?}", boot.name);
-        let report = Report::read(&boot.out.join("thrown.json")).expect("a report");
+        let report = boot.report("thrown");
         assert_counts(&thrown, &report);
         let said = boot.text("gdb.out");
         let frames: Vec<&str> = said.lines().filter(|line| line.starts_with('#')).collect();
@@ -163,7 +161,7 @@ fn the_other_commands_do_their_work() {
         for (step, states) in [("serve-status", 0), ("serve-status-ended", 1)] {
             assert_eq!(boot.status(step), states, "{} {step}", boot.name);
         }
-        let printed = Printed::parse(&boot.text("served.out"));
+        let printed = boot.printed("served");
         assert!(printed.has_result("backwards 0"), "{}: {printed:?}", boot.name);
         let compared = boot.json("compare.out");
         assert!(compared.is_object(), "{}: {compared}", boot.name);

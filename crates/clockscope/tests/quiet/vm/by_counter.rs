@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use super::machine::{Boot, boot, boots, slow_boots};
 use crate::support::compare::assert_counts;
-use crate::support::printed::Printed;
-use crate::support::running::{Report, rows};
+use crate::support::running::rows;
 
 /// Programs that ran on one CPU, long enough for the page to begin. The counter of an emulated
 /// machine is a clock where one CPU reads it, so all of it is asked for.
@@ -117,9 +116,8 @@ fn every_read_is_counted_and_none_goes_back() {
                 boot.name,
                 boot.text(&format!("{step}.err"))
             );
-            let printed = Printed::parse(&boot.text(&format!("{step}.out")));
-            let report = Report::read(&boot.out.join(format!("{step}.json")));
-            assert_counts(&printed, &report.expect("a report was written"));
+            let printed = boot.printed(step);
+            assert_counts(&printed, &boot.report(step));
             assert!(printed.has_result("backwards 0"), "{} {step}: {printed:?}", boot.name);
         }
     }
@@ -247,9 +245,9 @@ fn the_page_gives_way_when_the_kernel_takes_another_clocksource() {
     let by_kernel = rows(&page["by_kernel"]).find(|row| row["reason"] == changed);
     assert!(by_kernel.is_some_and(|row| row["reads"].as_u64() > Some(0)), "{page:#}");
     assert!(boot.text("taken-away.err").contains(changed));
-    let printed = Printed::parse(&boot.text("taken-away.out"));
+    let printed = boot.printed("taken-away");
     assert!(printed.has_result("backwards 0"), "{printed:?}");
-    let report = Report::read(&boot.out.join("taken-away.json")).expect("a report was written");
+    let report = boot.report("taken-away");
     assert_counts(&printed, &report);
 }
 
@@ -273,7 +271,7 @@ fn a_served_page_is_right_and_its_timekeeper_may_be_started_again() {
         let ended = boot.json("serve-status-ended.out");
         assert_eq!(ended["reason"], "the process that wrote the page has ended its work");
 
-        let printed = Printed::parse(&boot.text("served.out"));
+        let printed = boot.printed("served");
         assert!(printed.has_result("backwards 0"), "{}: {printed:?}", boot.name);
         for clock in ["CLOCK_MONOTONIC", "CLOCK_REALTIME"] {
             // Not reading by reading: a timekeeper that starts compares the CPUs' counters, which

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::support::printed::Printed;
+use crate::support::running::Report;
 use crate::support::skip;
 
 /// The machines of `vm/test` on which the kernel took, or was told to take, a slow clocksource.
@@ -34,6 +36,19 @@ impl Boot {
         let text = self.text(file);
         serde_json::from_str(&text)
             .unwrap_or_else(|error| panic!("{} {file}: {error}\n{text}", self.name))
+    }
+
+    /// The report of a step.
+    #[track_caller]
+    pub(crate) fn report(&self, step: &str) -> Report {
+        let report = Report::read(&self.out.join(format!("{step}.json")));
+        report.unwrap_or_else(|| panic!("{} {step}: no report", self.name))
+    }
+
+    /// What the program of a step says that it did.
+    #[track_caller]
+    pub(crate) fn printed(&self, step: &str) -> Printed {
+        Printed::parse(&self.text(&format!("{step}.out")))
     }
 
     /// The exit status of a step.
