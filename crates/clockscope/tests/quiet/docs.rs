@@ -206,17 +206,6 @@ fn commands_in_the_documentation_work() {
 }
 
 #[test]
-fn there_are_commands_to_try() {
-    for page in
-        ["README.md", "docs/coming-from.md", "docs/trace.md", "docs/run.md", "docs/DESIGN.md"]
-    {
-        let text = fs::read_to_string(root().join(page)).expect("read a page");
-        let examples = examples_for(&text, false, "x86_64");
-        assert!(examples.len() >= 3, "{page} has too few commands in console blocks");
-    }
-}
-
-#[test]
 fn a_failing_command_is_noticed() {
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let page = directory.path().join("page.md");

@@ -38,6 +38,16 @@ const OUTPUT: &str = "OUTPUT";
 static BUILDING: Mutex<()> = Mutex::new(());
 
 impl Link {
+    /// Every C library with every way of linking, for the CPU as it is.
+    pub(crate) const EVERY: [Self; 6] = [
+        Self::Dynamic,
+        Self::Static,
+        Self::StaticPie,
+        Self::StaticFixed,
+        Self::MuslStatic,
+        Self::MuslDynamic,
+    ];
+
     fn command(self) -> &'static [&'static str] {
         match self {
             Self::Dynamic => &["gcc"],

@@ -5,10 +5,10 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::support::builds::{self, Link};
-use crate::support::conversation::send_line;
+use crate::support::conversation::Conversation;
 use crate::support::running::{clockscope, finish};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -65,26 +65,6 @@ fn hostile_program(folder: &TempDir) -> Option<PathBuf> {
     Some(place)
 }
 
-/// It runs, and waits to be told what to do.
-fn started(program: &Path) -> Child {
-    let mut child = Command::new(program)
-        .arg("1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("start the target");
-    let mut line = String::new();
-    let mut answers = BufReader::new(child.stdout.as_mut().expect("is piped"));
-    answers.read_line(&mut line).expect("read an answer");
-    assert_eq!(line, "ready\n");
-    child
-}
-
-fn end(mut child: Child) {
-    send_line(child.stdin.as_mut().expect("is piped"), "end").expect("tell the target");
-    child.wait().expect("wait for the target");
-}
-
 #[test]
 fn a_program_with_a_hostile_name_is_traced_harmlessly() {
     let folder = tempfile::tempdir().expect("make a temporary directory");
@@ -113,8 +93,8 @@ fn a_program_with_a_hostile_name_is_traced_harmlessly() {
 fn a_process_with_a_hostile_name_is_attached_to_harmlessly() {
     let folder = tempfile::tempdir().expect("make a temporary directory");
     let Some(program) = hostile_program(&folder) else { return };
-    let child = started(&program);
-    let pid = child.id().to_string();
+    let mut target = Conversation::start(&words![program, "1"]);
+    let pid = target.pid().to_string();
     let words = ["trace", "-p", &pid, "--duration", "0.2"];
     let output = told(&words);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -138,7 +118,8 @@ fn a_process_with_a_hostile_name_is_attached_to_harmlessly() {
     assert!(stderr.contains("cannot attach to ?]0;x??[31m?"), "{stderr:?}");
     crate::support::attaching::signal("INT", other.id().try_into().expect("a pid"));
     finish(other);
-    end(child);
+    target.say("end");
+    assert_eq!(target.status().code(), Some(7));
 }
 
 #[test]

@@ -10,14 +10,7 @@ use crate::support::{installed_or_skip, sources};
 
 #[test]
 fn c_with_every_library_and_way_of_linking() {
-    for link in [
-        Link::Dynamic,
-        Link::Static,
-        Link::StaticPie,
-        Link::StaticFixed,
-        Link::MuslStatic,
-        Link::MuslDynamic,
-    ] {
+    for link in Link::EVERY {
         let Some(program) = builds::c("reads", link) else { continue };
         let traced = trace(&[], &words![program]);
         let printed = assert_exact_and_nothing_else(&traced);

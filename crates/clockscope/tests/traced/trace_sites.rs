@@ -66,14 +66,7 @@ fn exact(options: &[&str], command: &[OsString]) -> Traced {
 
 #[test]
 fn what_programs_say_of_themselves_is_counted() {
-    for link in [
-        Link::Dynamic,
-        Link::Static,
-        Link::StaticPie,
-        Link::StaticFixed,
-        Link::MuslStatic,
-        Link::MuslDynamic,
-    ] {
+    for link in Link::EVERY {
         if let Some(program) = builds::c("reads", link) {
             exact(&[], &words![program]);
         }
@@ -133,14 +126,7 @@ fn counts_are_those_of_the_kernel_in_c() {
     if !is_root_or_skip() {
         return;
     }
-    for link in [
-        Link::Dynamic,
-        Link::Static,
-        Link::StaticPie,
-        Link::StaticFixed,
-        Link::MuslStatic,
-        Link::MuslDynamic,
-    ] {
+    for link in Link::EVERY {
         // A static program is too far from the vDSO, which asks the kernel for some clocks.
         let is_far = !matches!(link, Link::Dynamic | Link::MuslDynamic);
         let left = if is_far { &["rt_sigreturn", "clock_gettime"] } else { &LEFT };
