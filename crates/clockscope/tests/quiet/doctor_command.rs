@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::{Command, Stdio};
 
-use crate::support::command::{Said, fixture, said};
+use crate::support::command::{self, Said, fixture, said};
 use clock_doctor::report::model::DoctorReport;
 
 const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";

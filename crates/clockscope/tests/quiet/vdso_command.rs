@@ -4,7 +4,6 @@ use std::env::consts::ARCH;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::support::command::{self, Said};
