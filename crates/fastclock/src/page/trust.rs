@@ -182,9 +182,12 @@ impl Trust {
         if used.busy.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
             return false;
         }
-        let (checked, head) = (self.checked.load(Acquire), used.head.load(Relaxed));
-        let is_needed = head == checked || checked & LOW == 0 && Self::is_in_use(checked);
-        if head != 0 && is_needed {
+        let head = used.head.load(Relaxed);
+        let is_needed = || {
+            let checked = self.checked.load(Acquire);
+            head == checked || checked & LOW == 0 && Self::is_in_use(checked)
+        };
+        if head != 0 && is_needed() {
             used.busy.store(0, Release);
             return false;
         }
