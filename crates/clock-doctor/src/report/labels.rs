@@ -45,7 +45,7 @@ pub fn page(word: &str) -> Result<&'static Page, NoSuchLabel> {
 /// The page for the terminal.
 pub fn text(page: &Page) -> String {
     let mut out = match page.severity {
-        Some(level) => format!("{} ({}): {}\n", page.label, level.word(), page.title),
+        Some(level) => format!("{} ({}): {}\n", page.label, level.name(), page.title),
         None => format!("{}: {}\n", page.label, page.title),
     };
     for (heading, text) in &page.paragraphs {
@@ -71,7 +71,7 @@ pub fn list_text() -> String {
             let gap = if out.is_empty() { "" } else { "\n" };
             out += &format!("{gap}{group}\n");
         }
-        let level = page.severity.map_or("", Severity::word);
+        let level = page.severity.map_or("", Severity::name);
         out += format!("  {:<widest$}  {level:<5}  {}", page.label, page.title).trim_end();
         out.push('\n');
     }

@@ -49,7 +49,7 @@ fn verdict(report: &DoctorReport) -> Vec<Family> {
         Family::gauge("clockscope_build_info", "The version of clockscope that judged")
             .with(&[("version", &report.clockscope)], 1.0),
         Family::gauge("clockscope_doctor_state_info", "How the clock is read")
-            .with(&[("state", report.state.word())], 1.0),
+            .with(&[("state", report.state.name())], 1.0),
         Family::gauge(
             "clockscope_doctor_status",
             "Exit status of doctor: 0 nothing to mend, 1 slow, 2 wrong time possible, 3 unknown",
@@ -67,7 +67,7 @@ fn verdict_in_words(report: &DoctorReport) -> Family {
     )
     .with(
         &[
-            ("state", report.state.word()),
+            ("state", report.state.name()),
             ("clocksource", &word(report.source.as_deref())),
             ("platform", &word(report.platform.as_deref())),
             ("cause", &word(report.cause().map(|row| row.id.as_str()))),
@@ -88,7 +88,7 @@ fn boot(facts: &Facts) -> Family {
 fn findings(report: &DoctorReport) -> Family {
     let family = Family::gauge("clockscope_doctor_finding_info", "What doctor found");
     report.findings.iter().fold(family, |family, finding| {
-        let severity = finding.severity.word();
+        let severity = finding.severity.name();
         family.with(
             &[("rule", group(&finding.id)), ("label", &finding.id), ("severity", severity)],
             1.0,

@@ -1,13 +1,10 @@
-//! A fix written out for one machine: commands, how to verify, what it risks.
+//! A fix written out for one machine: commands, how to verify, what it risks. The words are the catalogue's.
 
 mod bootloader;
-mod clocksource;
+mod case;
+mod fixes;
 mod guards;
-mod guest;
-mod machine;
 mod outcome;
-mod parameter;
-mod wording;
 
 #[cfg(test)]
 mod pages_tests;
@@ -16,70 +13,67 @@ mod table_tests;
 
 pub use guards::tsc_guards;
 
-use super::finding::{Advice, Basis, Finding, KernelParameters, Verdict};
+use self::case::{Case, capitalised};
+use super::finding::{Advice, Basis, Finding, Verdict};
 use crate::facts::Facts;
 use crate::rules::catalogue::Fix;
 use crate::rules::trust::AIMS_AT_TSC;
 
-/// Where the kernel tells and takes its clocksource.
-pub(super) const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// The file that tells and takes the clocksource.
+const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// What a fix is written out for.
-#[derive(Clone, Copy)]
-struct Case<'a> {
-    facts: &'a Facts,
-    verdict: &'a Verdict,
-    because: &'a [&'a Finding],
-    /// The clocksources of which one is current after the fix and a boot.
-    next: &'a [&'a str],
-}
+/// What to measure before a check is turned off.
+const MEASURE: &str =
+    "clockscope wrongness --time 60   # first: no warp, offsets below a read, drift under 100 ppm";
 
-/// What is special to the machine in a fix; the catalogue has the rest.
+/// Which of the catalogue's lines a fix has on one machine.
 #[derive(Default)]
-struct Draft {
-    /// Instead of the catalogue's title.
-    title: Option<String>,
-    why: String,
-    place: Place,
-    commands: Vec<String>,
-    verify: Vec<String>,
-    /// Before the catalogue's risk.
-    caveats: Vec<String>,
-    /// The catalogue's risk is said in `caveats`, or does not apply.
-    has_own_risk: bool,
-    basis: Basis,
+struct Draft<'a> {
+    /// The fix whose lines serve, if it is another one.
+    like: Option<Fix>,
+    /// Tags of the lines that apply, besides those without a tag.
+    tags: Vec<&'a str>,
+    /// Texts for `{NAME}` in the lines.
+    values: Vec<(&'static str, String)>,
+    /// Clocksources of which one must be current afterwards.
+    expected: Vec<&'a str>,
+    /// The reason that `@so` begins with, where it is not that of the findings.
+    clause: Option<String>,
+    needs_kernel: bool,
+    adds_reliable: bool,
 }
 
-/// Where a fix is done.
-#[derive(Default)]
-enum Place {
-    #[default]
-    Here,
-    /// Here, on the kernel's command line.
-    CommandLine(KernelParameters),
-    Host,
-    Windows,
-}
-
-impl Place {
-    fn words(&self) -> &'static str {
-        match self {
-            Place::Here | Place::CommandLine(_) => "here",
-            Place::Host => "on the host",
-            Place::Windows => "in Windows",
-        }
+impl<'a> Draft<'a> {
+    fn of(tags: &[&'a str]) -> Draft<'a> {
+        Draft { tags: tags.to_vec(), ..Draft::default() }
     }
 
-    fn kernel_parameters(self) -> Option<KernelParameters> {
-        match self {
-            Place::CommandLine(parameters) => Some(parameters),
-            Place::Here | Place::Host | Place::Windows => None,
-        }
+    fn tag_if(mut self, applies: bool, tag: &'a str) -> Draft<'a> {
+        self.tags.extend(applies.then_some(tag));
+        self
+    }
+
+    fn with(mut self, name: &'static str, text: impl Into<String>) -> Draft<'a> {
+        self.values.push((name, text.into()));
+        self
+    }
+
+    fn needs_kernel(self, needs_kernel: bool) -> Draft<'a> {
+        Draft { needs_kernel, ..self.tag_if(needs_kernel, "any-kernel") }
+    }
+
+    fn filled(&self, text: &str) -> String {
+        let available = CURRENT.replace("current", "available");
+        let text = text.replace("{measure}", MEASURE).replace("{current}", CURRENT);
+        let text = text.replace("{available}", &available);
+        self.values
+            .iter()
+            .fold(text, |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
     }
 }
 
-/// Writes out a fix for this machine, because of these findings; `None` if it cannot help here: the kernel is too old for it, the parameter is set already,
-/// the clocksource is not available, the machine is not of that kind.
+/// Writes out a fix for this machine, because of these findings; `None` if it cannot help here: the kernel is too old for
+/// it, the parameter is set already, the clocksource is not available, the machine is not of that kind.
 pub fn write(fix: Fix, facts: &Facts, verdict: &Verdict, because: &[&Finding]) -> Option<Advice> {
     let before = Case { facts, verdict, because, next: &[] };
     let next = before.after_boot(fix);
@@ -88,71 +82,80 @@ pub fn write(fix: Fix, facts: &Facts, verdict: &Verdict, because: &[&Finding]) -
         Fix::KvmClock | Fix::ColdBoot | Fix::EnableHpet | Fix::HostTsc => !next.is_empty(),
         fix => !AIMS_AT_TSC.contains(&fix) || next.contains(&"tsc"),
     };
-    if !can_come_true {
-        return None;
-    }
-    let draft = draft(fix, &Case { next: &next, ..before })?;
-    let page = fix.page();
-    let risk = page.paragraph("Risk");
-    let mut caveats = draft.caveats;
-    if !draft.has_own_risk && !risk.is_empty() {
-        caveats.push(risk.to_owned());
-    }
-    Some(Advice {
-        name: fix.name().to_owned(),
-        title: draft.title.unwrap_or_else(|| page.title.to_owned()),
-        why: draft.why,
-        place: draft.place.words().to_owned(),
-        commands: draft.commands,
-        verify: draft.verify,
-        caveats,
-        reference: page.references.iter().map(|&text| text.to_owned()).collect(),
-        kernel_parameters: draft.place.kernel_parameters(),
-        basis: draft.basis,
-    })
+    let case = Case { next: &next, ..before };
+    let draft = can_come_true.then(|| fixes::draft(fix, &case)).flatten()?;
+    Some(written(fix, &case, &draft))
 }
 
-fn draft(fix: Fix, case: &Case) -> Option<Draft> {
-    match fix {
-        Fix::SwitchToTsc => clocksource::switch(case, "tsc"),
-        Fix::SwitchToHpet => clocksource::switch(case, "hpet"),
-        Fix::SwitchToKvmClock => clocksource::switch(case, "kvm-clock"),
-        Fix::SwitchSource => clocksource::switch_to_best(case),
-        Fix::ClocksourceTsc => clocksource::at_boot(case),
-        Fix::Keep => clocksource::keep(case),
-        Fix::TscNowatchdog => parameter::no_watchdog(case),
-        Fix::TscReliable => parameter::reliable(case),
-        Fix::TscRecalibrate => parameter::recalibrate(case),
-        Fix::TscEarlyKhz => parameter::early_khz(case),
-        Fix::RemoveParameter => parameter::remove(case),
-        Fix::HpetDisable => parameter::disable_hpet(case),
-        Fix::MaxCstate => Some(parameter::max_cstate(case)),
-        Fix::NoKvmclock => parameter::no_kvmclock(case),
-        Fix::NewerKernel => machine::newer_kernel(case),
-        Fix::Reboot => Some(machine::reboot(case)),
-        Fix::BiosUpdate => machine::bios_update(case),
-        Fix::PreBootSynchroniser => machine::pre_boot_synchroniser(case),
-        Fix::EnableHpet => machine::enable_hpet(case),
-        Fix::Use64Bit => case.is(&["arm32"]).then(|| machine::use_64_bit(case)),
-        Fix::Vsyscall64 => {
-            (case.kernel_since(3, 1, None) != Some(true)).then(|| machine::vsyscall64(case))
+fn written(fix: Fix, case: &Case, draft: &Draft) -> Advice {
+    let page = fix.page();
+    let mut advice = Advice {
+        name: fix.name().to_owned(),
+        title: page.title.to_owned(),
+        why: String::new(),
+        place: "here".to_owned(),
+        commands: Vec::new(),
+        verify: Vec::new(),
+        caveats: Vec::new(),
+        reference: page.references.iter().map(|&text| text.to_owned()).collect(),
+        kernel_parameters: None,
+        basis: Basis {
+            needs_kernel: draft.needs_kernel,
+            adds_reliable: draft.adds_reliable,
+            ..Basis::default()
+        },
+    };
+    let mut risk = page.paragraph("Risk");
+    for (key, text) in &draft.like.unwrap_or(fix).page().lines {
+        let (key, tag) = key.split_once(':').unwrap_or((key, ""));
+        if tag.is_empty() || draft.tags.contains(&tag) {
+            match key {
+                "only" => risk = "",
+                _ => add(&mut advice, key, &draft.filled(text), case, draft),
+            }
         }
-        Fix::Synchronise => machine::synchronise(case),
-        Fix::StopTracing => Some(machine::stop_tracing(case)),
-        Fix::FindStall => Some(machine::find_stall(case)),
-        Fix::ReadLog => Some(machine::read_log(case)),
-        Fix::Measure => Some(machine::measure(case)),
-        Fix::Coarse => Some(machine::coarse(case)),
-        Fix::SetClockAfterRestore => Some(machine::set_clock(case)),
-        Fix::ColdBoot => Some(guest::cold_boot(case)),
-        Fix::ParavirtproviderKvm => guest::paravirtprovider(case),
-        Fix::FewerVcpus => guest::fewer_vcpus(case),
-        Fix::Invtsc => guest::invtsc(case),
-        Fix::KvmClock => guest::kvm_clock(case),
-        Fix::PinVcpus => guest::pin_vcpus(case),
-        Fix::GuestSupport => guest::guest_support(case),
-        Fix::HostTsc => guest::host_tsc(case),
-        Fix::SuspendGuests => guest::suspend_guests(case),
-        Fix::WslShutdown => guest::wsl_shutdown(case),
+    }
+    advice.caveats.extend((!risk.is_empty()).then(|| risk.to_owned()));
+    advice
+}
+
+/// Adds a line of the catalogue.
+fn add(advice: &mut Advice, key: &str, text: &str, case: &Case, draft: &Draft) {
+    match (key, text) {
+        ("title", _) => text.clone_into(&mut advice.title),
+        ("why", _) => text.clone_into(&mut advice.why),
+        ("so", _) => {
+            let clause = draft.clause.clone().unwrap_or_else(|| case.clause());
+            advice.why = capitalised(&format!("{clause}; {text}"));
+        }
+        ("run", _) => {
+            if text == MEASURE {
+                advice.basis.measures_first = Some(advice.commands.len());
+            }
+            advice.basis.measures |= text.starts_with("clockscope wrongness");
+            advice.commands.push(text.to_owned());
+        }
+        ("add" | "remove", _) => {
+            let (place, parameters, lines) = bootloader::edit(case, text, key == "add");
+            place.clone_into(&mut advice.place);
+            advice.kernel_parameters = parameters;
+            advice.commands.extend(lines);
+        }
+        ("place", "own") if !case.is_container() => {}
+        ("place", _) => {
+            advice.kernel_parameters = None;
+            advice.place = match text {
+                "host" | "own" => "on the host",
+                "windows" => "in Windows",
+                _ => "here",
+            }
+            .to_owned();
+        }
+        ("verify", "{source}") => advice.verify.extend(case.verify_source(&draft.expected)),
+        ("verify", _) => match text.strip_prefix("{boot} ") {
+            Some(words) => advice.verify.extend(case.verify_boot(words)),
+            None => advice.verify.push(text.to_owned()),
+        },
+        _ => advice.caveats.push(text.to_owned()),
     }
 }

@@ -7,9 +7,11 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 
-use super::finding::Severity;
-pub(crate) use bearings::{Order, Says, TRUST};
-pub use names::{Fix, Label};
+pub use names::{Fix, Label, Says, Severity, State};
+
+/// Everything that makes the kernel trust the TSC, or use it.
+pub(crate) const TRUST: &[Fix] =
+    &[Fix::TscReliable, Fix::TscNowatchdog, Fix::ClocksourceTsc, Fix::SwitchToTsc];
 
 const TEXT: &str = include_str!("catalogue/pages.md");
 const HEADING: &str = "\n## ";
@@ -31,6 +33,9 @@ pub struct Page {
     pub paragraphs: Vec<(&'static str, &'static str)>,
     /// Kernel files with version, man pages, threads.
     pub references: Vec<&'static str>,
+    /// Lines for the program, `@KEY TEXT`: what follows from a label, or the words of an advice.
+    #[serde(skip)]
+    pub(crate) lines: Vec<(&'static str, &'static str)>,
 }
 
 impl Page {
@@ -52,6 +57,8 @@ impl Page {
             let rated = rated.and_then(|(word, title)| Some((Severity::named(word)?, title)));
             self.severity = rated.map(|(severity, _)| severity);
             self.title = rated.map_or(line, |(_, title)| title);
+        } else if let Some(line) = line.strip_prefix('@') {
+            self.lines.push(line.split_once(' ').unwrap_or((line, "")));
         } else if let Some(reference) = line.strip_prefix("- ") {
             self.references.push(reference);
         } else {
@@ -68,8 +75,9 @@ static PAGES: LazyLock<Vec<Page>> = LazyLock::new(|| {
         if let Some(title) = line.strip_prefix("# ") {
             group = title;
         } else if let Some(label) = line.strip_prefix(HEADING.trim_start()) {
-            let (paragraphs, references) = (Vec::new(), Vec::new());
-            pages.push(Page { label, group, severity: None, title: "", paragraphs, references });
+            let (paragraphs, references, lines) = (Vec::new(), Vec::new(), Vec::new());
+            let (severity, title) = (None, "");
+            pages.push(Page { label, group, severity, title, paragraphs, references, lines });
         } else if let Some(page) = pages.last_mut() {
             page.read(line);
         }

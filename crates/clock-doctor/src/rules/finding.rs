@@ -3,39 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::catalogue::{Fix, Label, Says};
+pub use super::catalogue::{Severity, State};
 use crate::facts::Evidence;
-
-/// How bad a finding is, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// As it should be: it explains something that looks bad and is not.
-    Ok,
-    /// Worth knowing; costs nothing by itself.
-    Note,
-    /// Costs time, or may.
-    Slow,
-    /// Wrong time is possible.
-    Wrong,
-}
-
-impl Severity {
-    const ALL: [Severity; 4] = [Severity::Ok, Severity::Note, Severity::Slow, Severity::Wrong];
-
-    /// Its word, as in the JSON.
-    pub fn word(self) -> &'static str {
-        match self {
-            Severity::Ok => "ok",
-            Severity::Note => "note",
-            Severity::Slow => "slow",
-            Severity::Wrong => "wrong",
-        }
-    }
-
-    pub(crate) fn named(word: &str) -> Option<Severity> {
-        Severity::ALL.into_iter().find(|severity| severity.word() == word)
-    }
-}
 
 /// What a rule found.
 #[must_use]
@@ -160,32 +129,6 @@ pub(crate) fn append<T: PartialEq>(to: &mut Vec<T>, from: Vec<T>) {
     }
 }
 
-/// How this machine's clock is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// By the vDSO, or as cheaply.
-    Fast,
-    /// By a system call, a slow device, or both.
-    Slow,
-    /// By the vDSO only if the kernel and the hypervisor agree on a paravirtual clock's page.
-    SlowUnlessPvclockVdso,
-    /// There is not enough to tell.
-    Unknown,
-}
-
-impl State {
-    /// Its word, as in the label `state:WORD`.
-    pub fn word(self) -> &'static str {
-        match self {
-            State::Fast => "fast",
-            State::Slow => "slow",
-            State::SlowUnlessPvclockVdso => "slow-unless-pvclock-vdso",
-            State::Unknown => "unknown",
-        }
-    }
-}
-
 /// What a read of `CLOCK_MONOTONIC` costs, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
@@ -296,7 +239,7 @@ impl Diagnosis {
 
     /// The flat list of labels: state, source, platforms, findings, fixes.
     pub fn labels(&self) -> Vec<String> {
-        let mut labels = vec![format!("state:{}", self.verdict.state.word())];
+        let mut labels = vec![format!("state:{}", self.verdict.state.name())];
         labels.extend(self.verdict.source.iter().map(|name| format!("source:{name}")));
         labels.extend(self.verdict.platforms.iter().map(|name| format!("platform:{name}")));
         labels.extend(self.findings.iter().map(|finding| finding.label.to_string()));

@@ -11,7 +11,7 @@ pub(crate) fn complete(verdict: &mut Verdict, findings: &mut Vec<Finding>) {
     };
     let mut added: Vec<Finding> = Vec::new();
     for finding in findings.iter().filter(counts) {
-        for &label in finding.label.bearing().implies {
+        for &label in &finding.label.bearing().implies {
             let is_known = findings.iter().chain(&added).any(|other| other.label == label);
             if label == Label::StateSlow {
                 if verdict.state == State::Unknown {
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn what_is_implied_is_a_finding_or_the_state() {
         for label in Label::ALL {
-            for implied in label.bearing().implies {
+            for implied in &label.bearing().implies {
                 let is_finding = !implied.name().contains(':');
                 assert!(is_finding || *implied == Label::StateSlow, "{label} implies {implied}");
             }

@@ -3,9 +3,8 @@
 mod missing;
 
 use super::finding::{Finding, Severity, State, Verdict};
-use super::state::source::{self, is_tsc};
+use super::state::source::{self, counts_ticks, is_tsc};
 use super::trust;
-use super::watchdog::labels::counts_ticks;
 use super::{params, state};
 use crate::facts::{Evidence, Facts};
 use crate::log::event::{Event, Kind};

@@ -1,135 +1,93 @@
-//! How a word gets on the kernel's command line, and off: by distribution and platform.
+//! Puts words on the kernel's command line and takes them off, by distribution and platform.
 
-use super::{Case, Place};
+use super::case::Case;
 use crate::facts::Facts;
 use crate::rules::finding::KernelParameters;
 
-/// Families of distributions that treat the command line alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
-    /// Debian, Ubuntu and theirs: `/etc/default/grub`, `update-grub`, apt.
-    Debian,
-    /// Fedora, Red Hat Enterprise Linux, Amazon Linux and theirs: grubby, dnf.
-    RedHat,
-    /// SUSE: `grub2-mkconfig`, zypper.
-    Suse,
-    /// Arch: `grub-mkconfig`.
-    Arch,
-}
-
-/// The family, as `os-release` or the kernel's release tells it.
-pub(super) fn family(facts: &Facts) -> Option<Family> {
+/// The family of distributions that treat the command line and packages alike, by `os-release` or the kernel's release:
+/// `debian`, `redhat`, `suse`, `arch`.
+pub(super) fn family(facts: &Facts) -> Option<&'static str> {
     let named = facts.distribution.as_ref().map(|known| known.value.as_str()).unwrap_or("");
-    for word in named.split_whitespace() {
-        match word {
-            "debian" | "ubuntu" => return Some(Family::Debian),
-            "fedora" | "rhel" | "centos" | "amzn" => return Some(Family::RedHat),
-            "suse" | "opensuse" | "sles" => return Some(Family::Suse),
-            "arch" => return Some(Family::Arch),
-            _ => {}
-        }
-    }
-    of_release(&facts.kernel()?.release)
+    let family = |word: &str| match word {
+        "debian" | "ubuntu" => Some("debian"),
+        "fedora" | "rhel" | "centos" | "amzn" => Some("redhat"),
+        "suse" | "opensuse" | "sles" => Some("suse"),
+        "arch" => Some("arch"),
+        _ => None,
+    };
+    named.split_whitespace().find_map(family).or_else(|| of_release(&facts.kernel()?.release))
 }
 
-/// What a kernel's release tells of who built it.
-fn of_release(release: &str) -> Option<Family> {
-    let has = |part: &str| release.contains(part);
-    if has(".el") || has(".fc") || has(".amzn") {
-        return Some(Family::RedHat);
-    }
+/// The family that built a kernel.
+fn of_release(release: &str) -> Option<&'static str> {
+    let has = |parts: &[&str]| parts.iter().any(|part| release.contains(part));
     // SUSE's kernels for Azure end like Ubuntu's, but have dots in the build's number.
     let build_has_dots = release.split('-').nth(1).is_some_and(|build| build.contains('.'));
-    if has("-default") || (has("-azure") && build_has_dots) {
-        return Some(Family::Suse);
-    }
     let debian = ["-amd64", "-arm64", "-686", "-generic", "-lowlatency", "-azure", "-aws", "-gcp"];
-    if debian.iter().any(|&ending| has(ending)) {
-        return Some(Family::Debian);
+    match () {
+        () if has(&[".el", ".fc", ".amzn"]) => Some("redhat"),
+        () if has(&["-default"]) || has(&["-azure"]) && build_has_dots => Some("suse"),
+        () if has(&debian) => Some("debian"),
+        () => has(&["-arch"]).then_some("arch"),
     }
-    has("-arch").then_some(Family::Arch)
 }
 
-/// Where the command line is set, and the commands that put `words` on it and boot.
-pub(super) fn add(case: &Case, words: &str) -> (Place, Vec<String>) {
-    edit(case, &Edit { words, adds: true })
-}
-
-/// Where the command line is set, and the commands that take `words` off it and boot.
-pub(super) fn remove(case: &Case, words: &str) -> (Place, Vec<String>) {
-    edit(case, &Edit { words, adds: false })
-}
-
-struct Edit<'a> {
-    words: &'a str,
+/// The place where the command line is set, what changes on it for programs that edit it, and the commands that put `words`
+/// on it (`adds`) or take them off, and boot.
+pub(super) fn edit(
+    case: &Case,
+    words: &str,
     adds: bool,
-}
-
-impl Edit<'_> {
-    fn here(&self) -> Place {
-        let words = self.words.split(' ').map(str::to_owned).collect();
-        let (add, remove) = if self.adds { (words, Vec::new()) } else { (Vec::new(), words) };
-        Place::CommandLine(KernelParameters { add, remove })
-    }
-}
-
-fn edit(case: &Case, edit: &Edit) -> (Place, Vec<String>) {
-    let lines = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect();
-    let verb = if edit.adds { "add to" } else { "take out of" };
-    let words = edit.words;
+) -> (&'static str, Option<KernelParameters>, Vec<String>) {
+    let verb = if adds { "add to" } else { "take out of" };
     if case.is(&["wsl", "wsl2"]) {
         let file = format!("# {verb} kernelCommandLine below [wsl2] in %UserProfile%\\.wslconfig:");
-        let line = match edit.adds {
-            true => format!("kernelCommandLine = {words}"),
-            false => format!("#   {words}"),
-        };
-        return (Place::Windows, lines(&[&file, &line, "wsl --shutdown"]));
+        let line =
+            if adds { format!("kernelCommandLine = {words}") } else { format!("#   {words}") };
+        return ("in Windows", None, vec![file, line, "wsl --shutdown".to_owned()]);
     }
     if case.is(&["firecracker"]) {
         let line =
             format!("# {verb} boot_args of the VM's boot source, and start it anew: {words}");
-        return (Place::Host, vec![line]);
+        return ("on the host", None, vec![line]);
     }
-    let place = if case.is_container() { Place::Host } else { edit.here() };
+    let heading = |text: &str| vec![text.to_owned()];
     let mut commands = match family(case.facts) {
-        Some(family) => edit_of(family, edit),
-        None => either(edit),
+        Some(family) => edit_of(family, words, adds),
+        None => [
+            heading("# Debian, Ubuntu:"),
+            edit_of("debian", words, adds),
+            heading("# Fedora, RHEL and their like:"),
+            edit_of("redhat", words, adds),
+            heading("# then:"),
+        ]
+        .concat(),
     };
     commands.push("sudo systemctl reboot".to_owned());
-    (place, commands)
-}
-
-fn either(edit: &Edit) -> Vec<String> {
-    let mut commands = vec!["# Debian, Ubuntu:".to_owned()];
-    commands.extend(edit_of(Family::Debian, edit));
-    commands.push("# Fedora, RHEL and their like:".to_owned());
-    commands.extend(edit_of(Family::RedHat, edit));
-    commands.push("# then:".to_owned());
-    commands
-}
-
-fn edit_of(family: Family, edit: &Edit) -> Vec<String> {
-    let words = edit.words;
-    if family == Family::RedHat {
-        let option = if edit.adds { "args" } else { "remove-args" };
-        return vec![format!("sudo grubby --update-kernel=ALL --{option}=\"{words}\"")];
+    if case.is_container() {
+        return ("on the host", None, commands);
     }
+    let words = words.split(' ').map(str::to_owned).collect();
+    let (add, remove) = if adds { (words, Vec::new()) } else { (Vec::new(), words) };
+    ("here", Some(KernelParameters { add, remove }), commands)
+}
+
+fn edit_of(family: &str, words: &str, adds: bool) -> Vec<String> {
     let make = match family {
-        Family::Suse => "sudo grub2-mkconfig -o /boot/grub2/grub.cfg",
-        Family::Arch => "sudo grub-mkconfig -o /boot/grub/grub.cfg",
-        Family::Debian | Family::RedHat => "sudo update-grub",
-    };
-    let mut commands = match edit.adds {
-        true => {
-            vec![format!("sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{words} /' /etc/default/grub")]
+        "redhat" => {
+            let option = if adds { "args" } else { "remove-args" };
+            return vec![format!("sudo grubby --update-kernel=ALL --{option}=\"{words}\"")];
         }
-        false => words
-            .split(' ')
-            .map(|word| format!("sudo sed -i 's/\\b{word}\\b *//' /etc/default/grub"))
-            .collect(),
+        "suse" => "sudo grub2-mkconfig -o /boot/grub2/grub.cfg",
+        "arch" => "sudo grub-mkconfig -o /boot/grub/grub.cfg",
+        _ => "sudo update-grub",
     };
-    commands.push(make.to_owned());
-    commands
+    let edits: Vec<String> = match adds {
+        true => vec![format!("s/^GRUB_CMDLINE_LINUX=\"/&{words} /")],
+        false => words.split(' ').map(|word| format!("s/\\b{word}\\b *//")).collect(),
+    };
+    let edits = edits.iter().map(|edit| format!("sudo sed -i '{edit}' /etc/default/grub"));
+    edits.chain([make.to_owned()]).collect()
 }
 
 #[cfg(test)]
@@ -145,15 +103,15 @@ mod tests {
                 (!named.is_empty()).then(|| Known::new(named.to_owned(), "etc/os-release", ""));
             family(&Facts { kernel, distribution, ..Facts::default() })
         };
-        assert_eq!(of("5.10.0-18-amd64", ""), Some(Family::Debian));
-        assert_eq!(of("6.8.0-1029-azure", ""), Some(Family::Debian));
-        assert_eq!(of("4.18.0-553.16.1.el8_10.x86_64", ""), Some(Family::RedHat));
-        assert_eq!(of("6.17.12-300.fc43.x86_64", ""), Some(Family::RedHat));
-        assert_eq!(of("5.3.18-150300.59.112-default", ""), Some(Family::Suse));
-        assert_eq!(of("4.12.14-150100.8.50-azure", ""), Some(Family::Suse));
-        assert_eq!(of("6.9.1-arch1-1", ""), Some(Family::Arch));
+        assert_eq!(of("5.10.0-18-amd64", ""), Some("debian"));
+        assert_eq!(of("6.8.0-1029-azure", ""), Some("debian"));
+        assert_eq!(of("4.18.0-553.16.1.el8_10.x86_64", ""), Some("redhat"));
+        assert_eq!(of("6.17.12-300.fc43.x86_64", ""), Some("redhat"));
+        assert_eq!(of("5.3.18-150300.59.112-default", ""), Some("suse"));
+        assert_eq!(of("4.12.14-150100.8.50-azure", ""), Some("suse"));
+        assert_eq!(of("6.9.1-arch1-1", ""), Some("arch"));
         assert_eq!(of("6.12.5", ""), None);
-        assert_eq!(of("6.12.5", "linuxmint ubuntu debian"), Some(Family::Debian));
-        assert_eq!(of("6.12.5-amd64", "rocky rhel centos fedora"), Some(Family::RedHat));
+        assert_eq!(of("6.12.5", "linuxmint ubuntu debian"), Some("debian"));
+        assert_eq!(of("6.12.5-amd64", "rocky rhel centos fedora"), Some("redhat"));
     }
 }

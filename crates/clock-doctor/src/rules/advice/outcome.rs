@@ -1,6 +1,7 @@
 //! Which clocksource the kernel takes at its next boot: what a fix may promise.
 
-use super::{CURRENT, Case, parameter};
+use super::case::Case;
+use super::{CURRENT, fixes};
 use crate::log::event::{Event, Kind, UnstableReason};
 use crate::rules::catalogue::Fix;
 use crate::rules::state::source::{gives_tsc_up, is_tsc};
@@ -15,7 +16,7 @@ impl<'a> Case<'a> {
         if self.is(&["arm64", "arm32", "riscv64", "gvisor"]) {
             return Vec::new();
         }
-        let taken_off = |word: &str| fix == Fix::RemoveParameter && parameter::unwanted(self, word);
+        let taken_off = |word: &str| fix == Fix::RemoveParameter && fixes::unwanted(self, word);
         let line = self.facts.command_line.iter().flat_map(|line| &line.value.words);
         let mut words: Vec<&str> = line.map(String::as_str).collect();
         const OFF: [&str; 2] = ["no-kvmclock", "nopv"];

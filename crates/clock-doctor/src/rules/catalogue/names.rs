@@ -1,12 +1,14 @@
-//! The labels and the fixes by name, in the order of their pages.
+//! The values that the catalogue, the rules and the report call by name.
+
+use serde::{Deserialize, Serialize};
 
 /// Defines an enum whose values print as the name that stands behind each.
 macro_rules! named {
-    ($(#[$doc:meta])* pub enum $all:ident { $($one:ident = $name:literal,)+ }) => {
+    ($(#[$doc:meta])* pub enum $all:ident { $($(#[$one_doc:meta])* $one:ident = $name:literal,)+ }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $all {
-            $(#[doc = concat!("Prints as `", $name, "`; its page says what it is.")] $one,)+
+            $($(#[$one_doc])* #[doc = concat!("Prints as `", $name, "`.")] $one,)+
         }
 
         impl $all {
@@ -19,6 +21,11 @@ macro_rules! named {
                     $($all::$one => $name,)+
                 }
             }
+
+            /// The value of that name.
+            pub fn named(name: &str) -> Option<$all> {
+                $all::ALL.into_iter().find(|one| one.name() == name)
+            }
         }
 
         impl std::fmt::Display for $all {
@@ -27,6 +34,70 @@ macro_rules! named {
             }
         }
     };
+}
+
+named! {
+    /// How bad a finding is, best first.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Severity {
+        /// As it should be: it explains something that looks bad and is not.
+        Ok = "ok",
+        /// Worth knowing; costs nothing by itself.
+        Note = "note",
+        /// Costs time, or may.
+        Slow = "slow",
+        /// Wrong time is possible.
+        Wrong = "wrong",
+    }
+}
+
+named! {
+    /// How this machine's clock is read.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum State {
+        /// By the vDSO, or as cheaply.
+        Fast = "fast",
+        /// By a system call, a slow device, or both.
+        Slow = "slow",
+        /// By the vDSO only if the kernel and the hypervisor agree on a paravirtual clock's page.
+        SlowUnlessPvclockVdso = "slow-unless-pvclock-vdso",
+        /// There is not enough to tell.
+        Unknown = "unknown",
+    }
+}
+
+named! {
+    /// What a label says that something else is decided by.
+    pub enum Says {
+        /// The TSC's time is wrong, or is likely to be.
+        TscIsWrong = "tsc-is-wrong",
+        /// The TSC's time may be wrong until the CPUs have been compared.
+        OffsetsAreOpen = "offsets-are-open",
+        /// The TSC's time may be wrong until its rate has been measured.
+        RateIsOpen = "rate-is-open",
+        /// The watchdog's reference shows a rate that nothing else confirms.
+        RateIsDoubtful = "rate-is-doubtful",
+        /// The watchdog's own numbers speak for the TSC.
+        TscIsAcquitted = "tsc-is-acquitted",
+        /// The kernel compared the CPUs' counters, which tsc=nowatchdog leaves in place.
+        CpusWereCompared = "cpus-were-compared",
+        /// Why the kernel gave the TSC up.
+        WhyTscIsGone = "why-tsc-is-gone",
+        /// Writing tsc to `current_clocksource` changes nothing until the next boot.
+        TscIsGoneUntilBoot = "tsc-is-gone-until-boot",
+        /// That something happened rather than why.
+        EffectOnly = "effect-only",
+        /// No cause of slowness, however slow it is.
+        NoCauseOfSlowness = "no-cause-of-slowness",
+        /// There is no vDSO, or none that clockscope could stand in for.
+        NoVdso = "no-vdso",
+        /// Only a measurement on the machine shows whether the vDSO reads the clock.
+        VdsoIsOpen = "vdso-is-open",
+        /// The kernel's log would tell more.
+        LogIsWanted = "log-is-wanted",
+    }
 }
 
 named! {

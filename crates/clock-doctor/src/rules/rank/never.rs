@@ -1,7 +1,7 @@
 //! What must not be done on this machine, as far as somebody might: an order to go after `Never:`,
 //! with the reason.
 
-use super::super::catalogue::{Fix, Label, Order, Says};
+use super::super::catalogue::{Fix, Label, Says};
 use super::super::finding::{Diagnosis, Finding, Severity};
 use super::super::trust::{self, Doubt};
 use super::fixes::is_forbidden;
@@ -72,11 +72,9 @@ fn forcing(facts: &Facts, findings: &[Finding]) -> Option<String> {
     if let Some((finding, (_, order))) = reasons.min_by_key(|(_, (place, _))| *place) {
         // Kernels that mark tsc-early ignored it: it was set in vain there.
         let is_in_vain = is_set && finding.label == Label::TscEarly;
-        return (!is_in_vain).then(|| match (order, is_set) {
-            (Order::Add(rest), false) => format!("add {rest}"),
-            (Order::Add(rest), true) => format!("keep {rest}"),
-            (Order::Do(whole), _) => whole.to_owned(),
-        });
+        let kept = order.strip_prefix("add ").filter(|_| is_set);
+        let order = kept.map_or(order.to_owned(), |rest| format!("keep {rest}"));
+        return (!is_in_vain).then_some(order);
     }
     let kernel = facts.kernel().filter(|kernel| !kernel.at_least(3, 3));
     if let Some(kernel) = kernel.filter(|_| found(Label::TscWarp)) {

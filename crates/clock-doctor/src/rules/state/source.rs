@@ -34,6 +34,11 @@ pub(in crate::rules) fn is_tsc(name: &str) -> bool {
     matches!(name, "tsc" | "tsc-early")
 }
 
+/// Whether the clocksource counts timer interrupts.
+pub(in crate::rules) fn counts_ticks(name: &str) -> bool {
+    matches!(name, "jiffies" | "refined-jiffies")
+}
+
 /// Whether the line gives tsc up, or cannot stand without such a line.
 pub(in crate::rules) fn gives_tsc_up(event: &Event) -> bool {
     match &event.kind {

@@ -17,11 +17,6 @@ pub(crate) const CRYSTAL_PPM: f64 = 100.0;
 const UNDECIDED_NS: f64 = 5e6;
 const MILLISECOND: f64 = 1e6;
 
-/// Clocksources that count timer interrupts.
-pub(crate) fn counts_ticks(name: &str) -> bool {
-    matches!(name, "jiffies" | "refined-jiffies")
-}
-
 /// Labels that hold for the numbers, the ones that explain most first. Empty: the numbers say only
 /// that the clocks differ, or there are none.
 pub(crate) fn labels(interval: &Interval) -> Vec<Label> {

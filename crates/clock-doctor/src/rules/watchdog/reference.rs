@@ -4,13 +4,14 @@ use super::episode::Episode;
 use super::explain;
 use super::figures::{duration, fine, share};
 use super::interval::Interval;
-use super::labels::{CRYSTAL_PPM, counts_ticks};
+use super::labels::CRYSTAL_PPM;
 use super::machine::Machine;
 use super::remedies;
 use crate::facts::{Evidence, Facts};
 use crate::log::event::Kind;
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::Finding;
+use crate::rules::state::source::counts_ticks;
 
 /// The finding `watchdog-bad-reference`, if the reference is one that cannot judge, or a second one
 /// agrees with the TSC.

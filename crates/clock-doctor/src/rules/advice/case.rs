@@ -1,12 +1,21 @@
-//! What the drafts have in common: the case's properties and sentences.
+//! A machine and the findings that a fix is written out for.
 
-use super::Case;
-use crate::facts::Sign;
+use crate::facts::{Facts, Sign};
 use crate::rules::catalogue::{Label, Says};
-use crate::rules::finding::{Finding, Severity};
+use crate::rules::finding::{Finding, Severity, Verdict};
 use crate::rules::hosts::age;
 use crate::rules::platform;
 use crate::rules::trust::{self, Doubt};
+
+/// What a fix is written out for.
+#[derive(Clone, Copy)]
+pub(super) struct Case<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) verdict: &'a Verdict,
+    pub(super) because: &'a [&'a Finding],
+    /// The clocksources of which one is current after the fix and a boot.
+    pub(super) next: &'a [&'a str],
+}
 
 impl Case<'_> {
     /// Whether the machine is one of these platforms.
@@ -56,7 +65,7 @@ impl Case<'_> {
     }
 
     /// Why, as a clause: by the finding that costs something and tells most of the cause.
-    fn clause(&self) -> String {
+    pub(super) fn clause(&self) -> String {
         let costs = |finding: &&&Finding| finding.severity >= Severity::Slow;
         let tells = |finding: &&&Finding| !finding.says(Says::EffectOnly);
         let found = || self.because.iter();
@@ -71,11 +80,6 @@ impl Case<'_> {
                 None => "clock reads are slow".to_owned(),
             },
         }
-    }
-
-    /// The clause, a semicolon, and what the fix does about it: two in one sentence.
-    pub(super) fn so(&self, effect: &str) -> String {
-        capitalised(&format!("{}; {effect}", self.clause()))
     }
 }
 

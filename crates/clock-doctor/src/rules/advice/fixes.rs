@@ -1,0 +1,431 @@
+//! Whether a fix applies to a machine, and which of the catalogue's lines it has there.
+
+use super::Draft;
+use super::bootloader::family;
+use super::case::{Case, capitalised};
+use crate::facts::Sign;
+use crate::log::event::Kind;
+use crate::rules::catalogue::{Fix, Label, Says};
+use crate::rules::finding::State;
+use crate::rules::state::source::{counts_ticks, is_tsc};
+use crate::rules::trust::uses_tsc;
+
+/// Platforms whose hypervisor belongs to a provider.
+const CLOUDS: [&str; 4] = ["aws", "gce", "azure", "firecracker"];
+
+/// Clocksources from cheap to dear, for a machine that has several.
+const CHEAPEST_FIRST: [&str; 9] = [
+    "tsc",
+    "arch_sys_counter",
+    "hyperv_clocksource_tsc_page",
+    "kvm-clock",
+    "xen",
+    "tsc-early",
+    "hpet",
+    "hyperv_clocksource_msr",
+    "acpi_pm",
+];
+
+/// `None` if the fix does not apply.
+pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
+    let draft = match fix {
+        Fix::SwitchToTsc => switch(case, "tsc")?,
+        Fix::SwitchToHpet => switch(case, "hpet")?,
+        Fix::SwitchToKvmClock => switch(case, "kvm-clock")?,
+        Fix::SwitchSource => switch_to_best(case)?,
+        Fix::ClocksourceTsc => clocksource_tsc(case)?,
+        Fix::Keep => keep(case)?,
+        Fix::TscNowatchdog => no_watchdog(case)?,
+        Fix::TscReliable => reliable(case)?,
+        Fix::TscRecalibrate => {
+            lacks(case, "tsc=recalibrate").then_some(())?;
+            Draft::default().needs_kernel(has(case, (6, 3), None)?)
+        }
+        Fix::TscEarlyKhz => early_khz(case)?,
+        Fix::RemoveParameter => remove(case)?,
+        Fix::HpetDisable => {
+            // From 5.4 on the kernel sets such an HPET aside by itself.
+            let is_old = case.kernel_since(5, 4, None) != Some(true);
+            (is_old && lacks(case, "hpet=disable")).then(Draft::default)?
+        }
+        Fix::NoKvmclock => {
+            let is_current = case.verdict.source.as_deref() == Some("kvm-clock");
+            (is_current && lacks(case, "no-kvmclock")).then(Draft::default)?
+        }
+        Fix::NewerKernel => newer_kernel(case)?,
+        Fix::Measure => measure(case),
+        Fix::BiosUpdate => {
+            (!case.is_guest() && !case.may_never_use_tsc()).then(|| bios_update(case))?
+        }
+        Fix::EnableHpet => {
+            // A PC's firmware has DMI tables.
+            let no_firmware = case.facts.events().any(|event| event.kind == Kind::DmiAbsent);
+            let has_hpet = case.is_available("hpet") == Some(true);
+            (!case.is_guest() && !no_firmware && !has_hpet).then(Draft::default)?
+        }
+        Fix::StopTracing => stop_tracing(case),
+        _ => simple(fix, case)?,
+    };
+    Some(if draft.expected.is_empty() {
+        Draft { expected: case.next.to_vec(), ..draft }
+    } else {
+        draft
+    })
+}
+
+/// Fixes that ask for the platform, and for little else.
+fn simple<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
+    let is_cloud = case.is(&CLOUDS);
+    let source = case.verdict.source.as_deref();
+    let monitor = Draft::of(&[monitor(case)]);
+    Some(match fix {
+        Fix::MaxCstate => Draft::default(),
+        Fix::Reboot => Draft::of(&[if case.is(&["wsl", "wsl2"]) { "wsl" } else { "other" }]),
+        Fix::PreBootSynchroniser => (!case.is_guest()).then(Draft::default)?,
+        Fix::Use64Bit => case.is(&["arm32"]).then(Draft::default)?,
+        Fix::Vsyscall64 => (case.kernel_since(3, 1, None) != Some(true)).then(Draft::default)?,
+        Fix::Synchronise => {
+            (!case.is_container()).then(|| Draft::of(&[family(case.facts).unwrap_or("other")]))?
+        }
+        Fix::FindStall => Draft::of(&[if case.is_guest() { "guest" } else { "machine" }]),
+        Fix::ReadLog => Draft::default().with("now", source.unwrap_or("a slow clocksource")),
+        Fix::Coarse => {
+            let is_arm =
+                case.is(&["arm64", "arm32"]) || source.is_some_and(|it| it.starts_with("arm"));
+            Draft::of(&[if is_arm { "arm" } else { "x86" }])
+        }
+        Fix::SetClockAfterRestore => {
+            Draft::default().tag_if(case.is(&["firecracker"]), "firecracker")
+        }
+        Fix::ColdBoot => monitor,
+        Fix::ParavirtproviderKvm => case.is(&["virtualbox"]).then(|| paravirtprovider(case))?,
+        Fix::FewerVcpus => (case.is_guest() && !is_cloud).then_some(monitor)?,
+        Fix::Invtsc => {
+            const ELSEWHERE: [&str; 9] = [
+                "bare-metal",
+                "virtualbox",
+                "vmware",
+                "bhyve",
+                "wsl",
+                "wsl2",
+                "xen",
+                "hyperkit",
+                "gvisor",
+            ];
+            let is_elsewhere = is_cloud || case.is(&ELSEWHERE) || case.is_container();
+            let tag = if case.is(&["hyperv"]) { "hyperv" } else { "other" };
+            (!is_elsewhere).then(|| Draft::of(&[tag]))?
+        }
+        Fix::KvmClock => kvm_clock(case)?,
+        Fix::PinVcpus => case
+            .is_guest()
+            .then(|| if is_cloud { Draft::of(&["cloud"]) } else { qemu_or_other(case) })?,
+        Fix::GuestSupport => case.is(&["vmware"]).then(Draft::default)?,
+        Fix::HostTsc => {
+            let tag = if case.is_fast(case.next) { "fast" } else { "other" };
+            (!is_cloud && !case.is(&["bare-metal"])).then(|| Draft::of(&[tag]))?
+        }
+        Fix::SuspendGuests => {
+            let is_hyperkit = case.is(&["hyperkit"]);
+            case.is_guest()
+                .then(|| if is_hyperkit { Draft::of(&["hyperkit"]) } else { qemu_or_other(case) })?
+        }
+        Fix::WslShutdown => case.is(&["wsl", "wsl2"]).then(Draft::default)?,
+        _ => return None,
+    })
+}
+
+fn lacks(case: &Case, word: &str) -> bool {
+    !case.has_parameter(word)
+}
+
+/// `None` if the kernel is older; else whether its version is not known.
+fn has(case: &Case, since: (u32, u32), el: Option<u32>) -> Option<bool> {
+    let has_it = case.kernel_since(since.0, since.1, el);
+    (has_it != Some(false)).then_some(has_it.is_none())
+}
+
+fn is_qemu(case: &Case) -> bool {
+    case.is(&["kvm", "qemu"]) && !case.is(&CLOUDS) && !case.is(&["virtualbox", "bhyve", "hyperkit"])
+}
+
+fn qemu_or_other<'a>(case: &Case<'a>) -> Draft<'a> {
+    Draft::of(&[if is_qemu(case) { "qemu" } else { "other" }])
+}
+
+fn monitor(case: &Case) -> &'static str {
+    match () {
+        () if case.is(&["virtualbox"]) => "virtualbox",
+        () if is_qemu(case) => "qemu",
+        () => "other",
+    }
+}
+
+/// `None` if that source is current, or known not to be available.
+fn switch<'a>(case: &Case<'a>, name: &'a str) -> Option<Draft<'a>> {
+    let source = case.verdict.source.as_deref();
+    if source == Some(name) || case.is_available(name) == Some(false) {
+        return None;
+    }
+    let tag = match (name, source) {
+        ("tsc", _) if case.doubt().is_some() => "open",
+        ("tsc", _) if case.is_available(name) == Some(true) => "listed",
+        ("tsc", _) => "unlisted",
+        ("hpet", Some("acpi_pm")) => "wraps",
+        _ => "cheaper",
+    };
+    let draft = Draft { like: Some(Fix::SwitchToTsc), expected: vec![name], ..Draft::of(&[tag]) };
+    let draft = draft.with("name", name).with("now", source.unwrap_or("the present clocksource"));
+    Some(draft.tag_if(name != "kvm-clock", "named"))
+}
+
+/// `None` if nothing that is available is cheaper than the present one, the TSC aside.
+fn switch_to_best<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
+    let rank = |name: &str| {
+        CHEAPEST_FIRST.iter().position(|one| *one == name).unwrap_or(CHEAPEST_FIRST.len())
+    };
+    let now = case.verdict.source.as_deref()?;
+    let available = case.facts.available.as_ref()?.value.iter();
+    let best = available.filter(|name| !is_tsc(name)).min_by_key(|name| rank(name))?;
+    if rank(best) < rank(now) { switch(case, best) } else { None }
+}
+
+fn clocksource_tsc<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
+    if case.has_parameter("clocksource=tsc") || case.is_available("tsc") == Some(false) {
+        return None;
+    }
+    let is_xen = case.is(&["xen"])
+        && !case.because.iter().any(|one| one.forbids.contains(&Fix::TscReliable));
+    let adds_reliable = is_xen && lacks(case, "tsc=reliable");
+    let is_open = case.doubt().is_some();
+    let draft = Draft { adds_reliable, ..Draft::default() }
+        .tag_if(is_open, "open")
+        .tag_if(is_xen && !is_open, "warp")
+        .tag_if(is_xen, "xen");
+    let by_aws = is_xen && case.is(&["aws"]);
+    let words = if adds_reliable { "clocksource=tsc tsc=reliable" } else { "clocksource=tsc" };
+    Some(draft.tag_if(by_aws, "aws").tag_if(!by_aws, "elsewhere").with("words", words))
+}
+
+/// Nothing to do: said where something else would be tempting. `None` where time is counted in ticks: a lost tick is lost
+/// time.
+fn keep<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
+    let source = case.verdict.source.as_deref();
+    let effect = match source {
+        _ if case.found(&[Label::ArmErratumVdsoOff, Label::ArmCntvctTrapped]) => "arm",
+        Some(name) if counts_ticks(name) => return None,
+        Some(_) if case.verdict.state == State::Fast => "fast",
+        Some(_) => "slower",
+        None => "device",
+    };
+    let clause = case.doubt().filter(|doubt| !doubt.may_use).map(|doubt| doubt.why);
+    let named = if source.is_some() { "named" } else { "unnamed" };
+    let draft = Draft { clause, ..Draft::of(&[effect, named]) };
+    Some(draft.with("now", source.unwrap_or_default()))
+}
+
+fn no_watchdog<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
+    let is_unknown = has(case, (5, 2), Some(8))?;
+    if case.has_parameter("tsc=nowatchdog") || case.has_parameter("tsc=reliable") {
+        return None;
+    }
+    let says = |what| case.because.iter().any(|finding| finding.says(what));
+    let is_unproven = says(Says::RateIsDoubtful) || !says(Says::TscIsAcquitted);
+    Some(Draft::default().tag_if(is_unproven, "unproven").needs_kernel(is_unknown))
+}
+
+fn reliable<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
+    const COMPARED: [Label; 5] = [
+        Label::TscWarp,
+        Label::TscWarpSmall,
+        Label::TscWarpHotplug,
+        Label::TscAbsent,
+        Label::CauseNeedsDmesg,
+    ];
+    lacks(case, "tsc=reliable").then_some(())?;
+    let compared = case.found(&COMPARED);
+    let too_old = compared && case.kernel_since(3, 3, None) == Some(false);
+    let early = case.kernel_since(5, 5, None) == Some(false)
+        && case.kernel_since(4, 16, None) == Some(true);
+    let draft = Draft::of(&[if compared { "compared" } else { "watched" }]);
+    let draft = draft.tag_if(too_old, "old").tag_if(early && !compared, "early");
+    Some(draft.needs_kernel(compared && case.facts.kernel().is_none()))
+}
+
+/// The rate that the kernel printed, where it measured one. From 5.8 on (bd35c77e32e4).
+fn early_khz<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
+    let line = case.facts.command_line.as_ref();
+    if line.is_some_and(|line| line.value.value("tsc_early_khz").is_some()) {
+        return None;
+    }
+    let measured = case.facts.events().rev().find_map(|event| match event.kind {
+        Kind::Recalibrated { mhz } => Some((mhz * 1e3).round()),
+        _ => None,
+    });
+    let (tag, word) = match measured {
+        Some(khz) => ("measured", format!("tsc_early_khz={khz:.0}")),
+        // N is no word of a command line.
+        None if case.is_guest() => ("guest", "tsc_early_khz=N".to_owned()),
+        None => ("machine", "tsc_early_khz=N".to_owned()),
+    };
+    Some(Draft::of(&[tag]).with("word", word).needs_kernel(has(case, (5, 8), None)?))
+}
+
+/// What the findings say of the command line; `None` if none of it is there.
+fn remove<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
+    let line = &case.facts.command_line.as_ref()?.value;
+    let words = line.words.iter().map(String::as_str);
+    let mut words: Vec<&str> = words.filter(|word| unwanted(case, word)).collect();
+    words.dedup();
+    if words.is_empty() {
+        return None;
+    }
+    let missing = asked_and_unavailable(case);
+    let is_hpet = words.iter().any(|word| words_against("hpet").contains(word));
+    let turns_off = |source| words_against(source).iter().any(|word| case.has_parameter(word));
+    let draft = Draft::default().tag_if(is_hpet, "hpet");
+    let draft = draft.tag_if(!is_hpet && !case.next.is_empty(), "next");
+    let draft = draft.tag_if(missing.is_some_and(|source| !turns_off(source)), "missing");
+    let draft = draft.with("names", words.join(" and ")).with("words", words.join(" "));
+    let draft = draft.with("list", words.join(", ")).with("next", case.next.join(", or "));
+    Some(draft.with("missing", missing.unwrap_or_default()))
+}
+
+/// The source that `clocksource=` asks for, if it is known not to be there.
+fn asked_and_unavailable<'a>(case: &Case<'a>) -> Option<&'a str> {
+    let asked = case.facts.command_line.as_ref()?.value.value("clocksource")?;
+    (case.is_available(asked) == Some(false)).then_some(asked)
+}
+
+/// Words that turn a clocksource off.
+fn words_against(source: &str) -> &'static [&'static str] {
+    match source {
+        "hpet" => &["nohpet", "hpet=disable"],
+        "kvm-clock" => &["no-kvmclock", "nopv"],
+        "tsc" => &["tsc=unstable", "notsc"],
+        _ => &[],
+    }
+}
+
+/// Whether a finding asks to take the word off the command line.
+pub(super) fn unwanted(case: &Case, word: &str) -> bool {
+    const WORDS: [(&[Label], &[&str]); 6] = [
+        (&[Label::ParamTscUnstable], &["tsc=unstable", "notsc"]),
+        (&[Label::ParamNoHpet], &["nohpet", "hpet=disable"]),
+        (
+            &[Label::ParamNoParavirtualClock],
+            &["no-kvmclock", "no-kvmclock-vsyscall", "nopv", "xen_nopv"],
+        ),
+        (&[Label::ParamVdso, Label::VdsoOff], &["vdso=0", "vdso32=0"]),
+        (&[Label::ParamTscReliable, Label::MigrationRisk, Label::AfterResume], &["tsc=reliable"]),
+        (&[Label::AfterResume], &["clocksource=tsc"]),
+    ];
+    const CHOICES: [Label; 4] = [
+        Label::ParamClocksource,
+        Label::ParamClocksourceUnavailable,
+        Label::TscAvailableNotSelected,
+        Label::BetterSourceAvailable,
+    ];
+    let value = word.strip_prefix("clocksource=");
+    let keeps_tsc_away = words_against("tsc").contains(&word)
+        || value.is_some_and(|name| name != "tsc" && case.is_available(name) != Some(false));
+    if keeps_tsc_away && case.may_never_use_tsc() {
+        return false;
+    }
+    let is_choice =
+        value.is_some_and(|value| value != "tsc" || case.is_available("tsc") == Some(false));
+    let against = || asked_and_unavailable(case).map_or(&[][..], words_against);
+    WORDS.iter().any(|(labels, words)| words.contains(&word) && case.found(labels))
+        || case.found(&[Label::ParamVsyscall]) && word.starts_with("vsyscall=")
+        || is_choice && case.found(&CHOICES)
+        || case.found(&[Label::ParamClocksourceUnavailable]) && against().contains(&word)
+}
+
+/// `None` if the kernel is new enough, as far as its number tells.
+fn newer_kernel<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
+    let mended = || case.because.iter().filter_map(|finding| finding.label.bearing().mended).min();
+    let is_route = case.found(&[Label::VdsoSupportDependsOnKernel, Label::VdsoFallsBack]);
+    let (tag, since, gain) = match case.verdict.source.as_deref().filter(|_| is_route) {
+        Some(name) if name.starts_with("hyperv") => ("hyperv", (4, 12), ""),
+        Some("xen") => ("xen", (4, 16), ""),
+        Some("kvm-clock") => ("kvm-clock", (3, 8), ""),
+        _ => mended().map(|(_, since, gain)| ("mended", since, gain))?,
+    };
+    if case.kernel_since(since.0, since.1, None) == Some(true) {
+        return None;
+    }
+    let kernel = case.facts.kernel();
+    let is_old_el = kernel.and_then(|kernel| kernel.el()).is_some_and(|el| el < 8);
+    let family = if is_old_el { "old-el" } else { family(case.facts).unwrap_or("other") };
+    let now = kernel.map(|kernel| format!(" This one is {}.", kernel.release));
+    let draft = Draft { needs_kernel: true, ..Draft::of(&[tag, family]) };
+    let draft = draft.with("version", format!("{}.{}", since.0, since.1));
+    Some(draft.with("gain", gain).with("now", now.unwrap_or_default()))
+}
+
+/// Vendor and product, if DMI tells them.
+fn product(case: &Case) -> Option<String> {
+    let field = |wanted: &str| {
+        case.facts.signs.iter().find_map(|sign| match &sign.value {
+            Sign::Dmi(name, value) if name == wanted => Some(value.trim()),
+            _ => None,
+        })
+    };
+    let names: Vec<&str> = ["sys_vendor", "product_name"].into_iter().filter_map(field).collect();
+    (!names.is_empty()).then(|| names.join(" "))
+}
+
+fn bios_update<'a>(case: &Case<'a>) -> Draft<'a> {
+    let apart = [Label::TscWarpFirmware, Label::TscWarp, Label::TscOffsetMeasured];
+    let machine = product(case).map(|name| format!(" This machine is {name}."));
+    let verify = if case.found(&[Label::TscRateWrong]) { "rate" } else { "other" };
+    let draft = Draft::of(&[verify]).tag_if(case.found(&apart), "apart");
+    draft.with("machine", machine.unwrap_or_default())
+}
+
+fn stop_tracing<'a>(case: &Case<'a>) -> Draft<'a> {
+    let tracing = case.facts.measured.as_ref().map(|measured| &measured.host.syscall_tracing);
+    let who = tracing.map(|tracing| tracing.who.join("; ")).unwrap_or_default();
+    Draft::of(&[if who.is_empty() { "unknown" } else { "known" }]).with("who", who)
+}
+
+/// What measurements tell: of the vDSO doctor's own, of the TSC those of wrongness.
+fn measure<'a>(case: &Case<'a>) -> Draft<'a> {
+    const APART: [Label; 4] =
+        [Label::TscWarp, Label::TscWarpSmall, Label::PerCpuSyncSuspicious, Label::TscWarpRuntime];
+    const ROUTE: [Label; 3] =
+        [Label::VdsoSupportDependsOnKernel, Label::KvmClockNoVdsoSuspected, Label::EmulatedKernel];
+    let uses_tsc = case.because.iter().any(|one| uses_tsc(one));
+    if let Some(doubt) = case.doubt().filter(|_| uses_tsc) {
+        let is_route = case.found(&[Label::VdsoSupportDependsOnKernel]);
+        return Draft::of(&["tsc"]).tag_if(is_route, "route").with("why", capitalised(&doubt.why));
+    }
+    // Where the kernel's clock is the TSC only another clock can judge it.
+    let reads_tsc = case.verdict.source.as_deref().is_some_and(|name| name.starts_with("tsc"));
+    Draft::of(match () {
+        () if case.found(&ROUTE) => &["vdso", "route"],
+        () if case.found(&[Label::NeedsRateMeasurement]) => &["rate", "wrongness", "chrony"],
+        () if case.found(&APART) => &["apart", "wrongness"],
+        () if reads_tsc => &["clock", "chrony"],
+        () => &["other", "wrongness", "chrony"],
+    })
+}
+
+fn paravirtprovider<'a>(case: &Case<'a>) -> Draft<'a> {
+    let is_old = case.kernel_since(3, 8, Some(7)) == Some(false);
+    Draft { like: Some(Fix::ParavirtproviderKvm), ..Draft::default() }.tag_if(is_old, "old")
+}
+
+fn kvm_clock<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
+    if case.is(&["virtualbox"]) {
+        return Some(paravirtprovider(case));
+    }
+    const OTHERS: [&str; 8] =
+        ["vmware", "bhyve", "xen", "hyperv", "wsl", "wsl2", "hyperkit", "bare-metal"];
+    let is_current = case.verdict.source.as_deref() == Some("kvm-clock");
+    if case.is(&OTHERS) || case.is_container() || is_current {
+        return None;
+    }
+    let tag = if case.found(&[Label::RateRiskTicks]) { "ticks" } else { "other" };
+    Some(Draft::of(&[tag]).tag_if(!is_qemu(case), "monitor"))
+}
