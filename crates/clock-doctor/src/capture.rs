@@ -8,7 +8,7 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use super::collect::signs::DMIDECODE_FIELDS;
 use super::facts::{Facts, Log, Unread};
-use super::log::event::{Event, Kind};
+use super::log::event::{Event, EventKind};
 use super::log::reader;
 use super::measured;
 use super::root::paths::{self, Content};
@@ -76,7 +76,8 @@ pub fn collect(root: &Root, facts: &Facts) -> io::Result<Capture> {
     }
     if let Some(log) = &facts.log {
         let lines = log.events.len();
-        let whole = log.events.iter().filter(|event| matches!(event.kind, Kind::CommandLine(_)));
+        let whole =
+            log.events.iter().filter(|event| matches!(event.kind, EventKind::CommandLine(_)));
         let mut remark =
             format!("{lines} lines that speak of clocks or the machine, of {}", log.lines);
         if whole.count() > 0 {
@@ -177,7 +178,7 @@ fn rendered(log: &Log) -> String {
 fn line(event: &Event) -> String {
     let text = match &event.kind {
         // Longer than what is kept as evidence.
-        Kind::CommandLine(line) => format!("Command line: {line}"),
+        EventKind::CommandLine(line) => format!("Command line: {line}"),
         _ => event.evidence.text.clone(),
     };
     match event.at {

@@ -2,10 +2,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::collect::facts;
 use crate::facts::Evidence;
 use crate::measured::{Cpuid, Measured};
-use crate::root::facts;
-use crate::state::HostState;
+use clockscope_model::host::HostState;
 
 /// The facts without where in a log or an archive they stand.
 fn without_places(mut facts: Facts) -> Facts {

@@ -7,7 +7,7 @@ pub(super) mod signs;
 use std::io::Read;
 
 use crate::facts::{CommandLine, Facts, Kernel, Known, Unread};
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 use crate::measured::{self, Measured};
 use crate::root::{Root, paths};
 
@@ -25,14 +25,14 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
     let mut files = Files::of(root);
     let kernel = kernel(&mut files);
     let log = log_choice::choose(&mut files, kernel.as_ref(), kernel_log);
-    let from_log = |read: &dyn Fn(&Kind) -> Option<String>| {
+    let from_log = |read: &dyn Fn(&EventKind) -> Option<String>| {
         let events = log.iter().flat_map(|log| &log.events);
         let mut found = events.filter_map(|event| Some((read(&event.kind)?, &event.evidence)));
         found.next_back().map(|(text, evidence)| (text, evidence.clone()))
     };
     let kernel = kernel.or_else(|| {
         let (release, evidence) = from_log(&|kind| match kind {
-            Kind::LinuxVersion(release) => Some(release.clone()),
+            EventKind::LinuxVersion(release) => Some(release.clone()),
             _ => None,
         })?;
         Some(Known { value: Kernel::parse(&release)?, evidence })
@@ -42,7 +42,7 @@ pub fn facts_with_log(root: &Root, kernel_log: Option<(Box<dyn Read + '_>, &str)
     });
     let command_line = command_line.or_else(|| {
         let (text, evidence) = from_log(&|kind| match kind {
-            Kind::CommandLine(line) => Some(line.clone()),
+            EventKind::CommandLine(line) => Some(line.clone()),
             _ => None,
         })?;
         Some(Known { value: CommandLine::parse(&text), evidence })

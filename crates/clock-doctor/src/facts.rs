@@ -3,57 +3,11 @@
 //! What is absent here was not seen. Only where the source was readable and complete does that mean
 //! that it is not there: see [`Log::is_complete`] and [`CpuFacts::flags_are_complete`].
 
-use std::collections::BTreeSet;
-use std::{fmt, io};
-
-use serde::{Deserialize, Serialize};
-
+pub use super::evidence::{Evidence, Known, Unread};
 use super::log::Event;
+pub use super::log::Log;
 use super::measured::Measured;
-use super::root::{clean, in_words};
-
-/// Where something was seen, and the words that were seen.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Evidence {
-    /// The file, relative to the root (`var/log/dmesg`), or `measured` for what was measured.
-    pub file: String,
-    /// The line's number in that file, from 1; `None` where it does not matter.
-    pub line: Option<u64>,
-    /// The line as it stands there, without what the logger put in front, at most 300 characters.
-    pub text: String,
-}
-
-impl Evidence {
-    /// Something that stands in `file`, which is short.
-    pub fn of(file: &str, text: &str) -> Evidence {
-        Evidence { file: file.to_owned(), line: None, text: text.to_owned() }
-    }
-}
-
-impl fmt::Display for Evidence {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}:{line}: {}", self.file, self.text),
-            None => write!(f, "{}: {}", self.file, self.text),
-        }
-    }
-}
-
-/// A fact and where it came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known<T> {
-    /// The fact.
-    pub value: T,
-    /// Where it was seen.
-    pub evidence: Evidence,
-}
-
-impl<T> Known<T> {
-    /// A fact from a file that is short.
-    pub fn new(value: T, file: &str, text: &str) -> Known<T> {
-        Known { value, evidence: Evidence::of(file, text) }
-    }
-}
+use std::collections::BTreeSet;
 
 /// A kernel, by the release that it calls itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,63 +118,6 @@ pub enum Sign {
     HypervisorFlag,
     /// A container, by name (`lxc`, `docker`, ...), as far as files tell.
     Container(String),
-}
-
-/// A file that is there but was not read, and why, as a clause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unread {
-    /// The file, relative to the root.
-    pub file: String,
-    /// Such as `permission denied`, `a FIFO, not a file`, `leads out of the root`.
-    pub why: String,
-    /// Root could read it.
-    #[serde(skip)]
-    pub is_denied: bool,
-}
-
-impl Unread {
-    /// A file that is there but was not read, and why, as a clause.
-    pub fn new(file: &str, why: impl Into<String>) -> Unread {
-        Unread { file: file.to_owned(), why: why.into(), is_denied: false }
-    }
-
-    /// A file whose reading ended with this error.
-    pub fn of(file: &str, error: &io::Error) -> Unread {
-        let is_denied = error.raw_os_error() == Some(libc::EACCES);
-        Unread { is_denied, ..Unread::new(file, clean(&in_words(error))) }
-    }
-}
-
-/// The log of the last boot, as far as it speaks of clocks.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Log {
-    /// The file it was read from.
-    pub file: String,
-    /// Lines in the file.
-    pub lines: u64,
-    /// Lines of the last boot that speak of clocks, in the order of the file.
-    pub events: Vec<Event>,
-    /// It begins where the kernel began: a `Linux version` line, or a stamp near 0.
-    pub begins_at_boot: bool,
-    /// Lines of it have the kernel's stamp: one without may have lost its beginning.
-    pub is_stamped: bool,
-    /// The last line that has a stamp, whatever it speaks of, and its stamp in seconds since the kernel's start.
-    pub last: Option<(f64, Evidence)>,
-    /// Boots that are in the file.
-    pub boots: u64,
-    /// Events that were left out because there were too many of their kind.
-    pub left_out: u64,
-    /// Bytes of the oldest lines that were not read, because the file is too long.
-    pub skipped_bytes: u64,
-}
-
-impl Log {
-    /// Whether what is not in it did not happen: it begins at the boot and nothing was left out.
-    /// A fragment may begin at the boot and lack lines all the same: this is necessary, not
-    /// sufficient.
-    pub fn is_complete(&self) -> bool {
-        self.begins_at_boot && self.left_out == 0
-    }
 }
 
 /// What a seccomp filter or profile makes of reads of the clock by system call.

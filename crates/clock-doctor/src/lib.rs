@@ -1,16 +1,16 @@
 //! What is known of the machine that decides what a clock read costs, and what it means.
 //!
-//! Start at [`state`]. [`collect`] reads files below a root; everything else is pure.
+//! Start at [`rules`]. [`collect`] reads files below a root; everything else is pure.
 
 pub mod capture;
 pub mod collect;
+pub mod evidence;
 pub mod facts;
 pub mod log;
 pub mod measured;
 pub mod report;
 pub mod root;
 pub mod rules;
-pub mod state;
 
 /// The example of the README is tried.
 #[cfg(doctest)]

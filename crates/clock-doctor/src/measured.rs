@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::state::HostState;
+use clockscope_model::host::HostState;
 
 /// The file in a capture that holds a [`Measured`].
 pub const FILE: &str = "clockscope/measured.json";

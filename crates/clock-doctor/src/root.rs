@@ -10,13 +10,11 @@ use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom};
 use std::path::Path;
 
-use super::facts::{Log, Unread};
-use super::log::reader;
+pub use super::evidence::clean;
+use super::evidence::{Unread, in_words};
+use super::log::{Log, reader};
 use archive::Archive;
-use clockscope_text::foreign::printable_lines;
 use directory::Directory;
-
-pub use super::collect::{facts, facts_with_log};
 
 /// Where a log is cut, its first line is looked for within so many bytes.
 const LINE: u64 = 1 << 20;
@@ -197,24 +195,10 @@ fn unread(below: &str, why: &str) -> Unread {
     Unread::new(below, clean(why))
 }
 
-/// An error in lower case, without its number.
-pub(crate) fn in_words(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or(&text);
-    let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_lowercase().to_string());
-    first.unwrap_or_default() + characters.as_str()
-}
-
-/// The text without what would act on a terminal or hide in it; line ends and tabs stay, and a zero
-/// byte is a line end.
-pub fn clean(text: &str) -> String {
-    printable_lines(&text.replace('\0', "\n").replace('\r', " "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collect::facts;
 
     const BOOT: &str = "[    0.000000] Linux version 6.1.0 (gcc)\n\
                         [    1.000000] tsc: Marking TSC unstable due to clocksource watchdog\n";

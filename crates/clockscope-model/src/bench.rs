@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::host::HostState;
 use crate::trace::null_is_no_number;
-use clock_doctor::state::HostState;
 
 /// Version of the schema.
 pub const SCHEMA: u32 = 2;

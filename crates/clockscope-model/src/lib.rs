@@ -5,6 +5,7 @@
 pub mod bench;
 pub mod callers;
 pub mod compare;
+pub mod host;
 pub mod names;
 pub mod reads;
 pub mod survey;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use clock_doctor::state::HostState;
+use crate::host::HostState;
 use clockscope_containers::place::Place;
 use clockscope_text::foreign::Foreign;
 

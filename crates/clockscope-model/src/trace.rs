@@ -6,7 +6,7 @@ use clockscope_text::foreign::Foreign;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::callers::Callers;
-use clock_doctor::state::HostState;
+use crate::host::HostState;
 
 /// The result of one `clockscope trace`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

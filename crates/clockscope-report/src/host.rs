@@ -1,7 +1,7 @@
 //! The state of the host in a few lines, at the head of what is printed: briefly what is normal,
 //! loudly what is not.
 
-use clock_doctor::state::{HostState, SyscallTracing};
+use clockscope_model::host::{HostState, SyscallTracing};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::labelled;
 
@@ -141,7 +141,7 @@ fn notes(host: &HostState) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clock_doctor::state::VdsoState;
+    use clockscope_model::host::VdsoState;
     use clockscope_text::lines::{WIDTH, width};
 
     fn healthy() -> HostState {

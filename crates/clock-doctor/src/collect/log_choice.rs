@@ -13,7 +13,7 @@ use std::io::Read;
 
 use super::Files;
 use crate::facts::{Kernel, Known, Log, Unread};
-use crate::log::event::{Event, Kind};
+use crate::log::event::{Event, EventKind};
 use crate::log::reader;
 
 /// Lines with the same stamp that prove two logs to be of the same boot.
@@ -79,32 +79,32 @@ fn best(logs: &[Log], release: Option<&str>) -> Option<usize> {
 /// The kernel that a log says it is of.
 fn release(log: &Log) -> Option<&str> {
     let mut releases = log.events.iter().filter_map(|event| match &event.kind {
-        Kind::LinuxVersion(release) => release.split_whitespace().next(),
+        EventKind::LinuxVersion(release) => release.split_whitespace().next(),
         _ => None,
     });
     releases.next_back()
 }
 
 /// Whether a line tells that something happened, and not merely what there is.
-fn is_heavy(kind: &Kind) -> bool {
+fn is_heavy(kind: &EventKind) -> bool {
     kind.has_figures()
         || matches!(
             kind,
-            Kind::Warp { .. }
-                | Kind::WarpRandom
-                | Kind::AdjustCompensated { .. }
-                | Kind::AdjustDiffers { .. }
-                | Kind::Unstable { .. }
-                | Kind::Marked { .. }
-                | Kind::CpusApart { .. }
-                | Kind::Override { .. }
-                | Kind::RateDiffers
-                | Kind::Recalibrated { .. }
-                | Kind::HotAdded
-                | Kind::Switched(_)
-                | Kind::BrokenBiosAdvice
-                | Kind::LeapSecond
-                | Kind::Suspended { .. }
+            EventKind::Warp(_)
+                | EventKind::WarpRandom
+                | EventKind::AdjustCompensated(_)
+                | EventKind::AdjustDiffers(_)
+                | EventKind::Unstable { .. }
+                | EventKind::Marked { .. }
+                | EventKind::CpusApart { .. }
+                | EventKind::Override { .. }
+                | EventKind::RateDiffers
+                | EventKind::Recalibrated(_)
+                | EventKind::HotAdded
+                | EventKind::Switched(_)
+                | EventKind::BrokenBiosAdvice
+                | EventKind::LeapSecond
+                | EventKind::Suspended(_)
         )
 }
 
@@ -163,16 +163,16 @@ mod tests {
     use crate::facts::Evidence;
     use crate::log::event::Mark;
 
-    fn event(at: Option<f64>, text: &str, kind: Kind) -> Event {
+    fn event(at: Option<f64>, text: &str, kind: EventKind) -> Event {
         Event { evidence: Evidence::of("log", text), at, kind }
     }
 
     fn registered(at: f64, text: &str) -> Event {
-        event(Some(at), text, Kind::KvmClock)
+        event(Some(at), text, EventKind::KvmClock)
     }
 
     fn mark(at: Option<f64>) -> Event {
-        let kind = Kind::Marked { name: "tsc".to_owned(), why: Mark::Skew };
+        let kind = EventKind::Marked { name: "tsc".to_owned(), why: Mark::Skew };
         event(at, "Marking clocksource 'tsc' as unstable", kind)
     }
 
@@ -181,7 +181,7 @@ mod tests {
     }
 
     fn version(release: &str) -> Event {
-        event(Some(0.0), "Linux version", Kind::LinuxVersion(format!("{release} (gcc)")))
+        event(Some(0.0), "Linux version", EventKind::LinuxVersion(format!("{release} (gcc)")))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The formats are those of `kernel/time/clocksource.c`, `arch/x86/kernel/tsc.c`, `tsc_sync.c`,
 //! `hpet.c`, `drivers/clocksource/*` from 2.6.18 to 7.1.
 
-use crate::facts::Evidence;
+use crate::evidence::Evidence;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,7 +13,39 @@ pub struct Event {
     /// Its stamp, in seconds since the kernel's start; `None` without one. Not in order on SMP.
     pub at: Option<f64>,
     /// What it says.
-    pub kind: Kind,
+    pub kind: EventKind,
+}
+
+/// The log of the last boot, as far as it speaks of clocks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Log {
+    /// The file it was read from.
+    pub file: String,
+    /// Lines in the file.
+    pub lines: u64,
+    /// Lines of the last boot that speak of clocks, in the order of the file.
+    pub events: Vec<Event>,
+    /// It begins where the kernel began: a `Linux version` line, or a stamp near 0.
+    pub begins_at_boot: bool,
+    /// Lines of it have the kernel's stamp: one without may have lost its beginning.
+    pub is_stamped: bool,
+    /// The last line that has a stamp, whatever it speaks of, and its stamp in seconds since the kernel's start.
+    pub last: Option<(f64, Evidence)>,
+    /// Boots that are in the file.
+    pub boots: u64,
+    /// Events that were left out because there were too many of their kind.
+    pub left_out: u64,
+    /// Bytes of the oldest lines that were not read, because the file is too long.
+    pub skipped_bytes: u64,
+}
+
+impl Log {
+    /// Whether what is not in it did not happen: it begins at the boot and nothing was left out.
+    /// A fragment may begin at the boot and lack lines all the same: this is necessary, not
+    /// sufficient.
+    pub fn is_complete(&self) -> bool {
+        self.begins_at_boot && self.left_out == 0
+    }
 }
 
 /// Whose counter a watchdog line gives.
@@ -116,7 +148,7 @@ impl UnstableReason {
 
 /// What a line says. Names are as in the log; durations in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum EventKind {
     /// `Linux version RELEASE ...`: the boot begins.
     LinuxVersion(String),
     /// `Command line:` or `Kernel command line:`
@@ -163,28 +195,16 @@ pub enum Kind {
     ArmBoot,
     /// `Brought up N nodes, N CPUs`, `Total of N processors activated`
     CpusUp(u32),
-    /// `Detected N MHz processor`
-    DetectedProcessor {
-        /// In MHz.
-        mhz: f64,
-    },
-    /// `Detected N MHz TSC`
-    DetectedTsc {
-        /// In MHz.
-        mhz: f64,
-    },
-    /// `Refined TSC clocksource calibration: N MHz`
-    Refined {
-        /// In MHz.
-        mhz: f64,
-    },
+    /// `Detected N MHz processor` The rate is in MHz.
+    DetectedProcessor(f64),
+    /// `Detected N MHz TSC` The rate is in MHz.
+    DetectedTsc(f64),
+    /// `Refined TSC clocksource calibration: N MHz` The rate is in MHz.
+    Refined(f64),
     /// `Fast TSC calibration failed` and the like: normal in VMs.
     CalibrationNote,
-    /// `TSC freq read from hypervisor : N MHz`
-    RateFromHypervisor {
-        /// In MHz.
-        mhz: f64,
-    },
+    /// `TSC freq read from hypervisor : N MHz` The rate is in MHz.
+    RateFromHypervisor(f64),
     /// `Failed to get TSC freq from the hypervisor`
     NoRateFromHypervisor,
     /// `Skipped synchronization checks as TSC is reliable`
@@ -204,23 +224,14 @@ pub enum Kind {
     Switched(String),
     /// `TSC synchronization [CPU#0 -> CPU#1]:`, `checking TSC synchronization`
     SyncCheck,
-    /// `Measured N cycles TSC warp between CPUs`
-    Warp {
-        /// In ticks of the TSC.
-        cycles: u64,
-    },
+    /// `Measured N cycles TSC warp between CPUs` In ticks of the TSC.
+    Warp(u64),
     /// `TSC warped randomly between CPUs`
     WarpRandom,
-    /// `TSC ADJUST compensate: CPUn observed N warp. Adjust: N`
-    AdjustCompensated {
-        /// In ticks of the TSC.
-        warp: i64,
-    },
-    /// `[Firmware Bug]: TSC ADJUST differs ...`, `TSC ADJUST: CPUn: N (NOT) force(d) to 0`
-    AdjustDiffers {
-        /// It is `Restoring` a value that changed at run time: after a resume.
-        restoring: bool,
-    },
+    /// `TSC ADJUST compensate: CPUn observed N warp. Adjust: N` In ticks of the TSC.
+    AdjustCompensated(i64),
+    /// `[Firmware Bug]: TSC ADJUST differs ...`, `TSC ADJUST: CPUn: N (NOT) force(d) to 0` `true`: it is `Restoring` a value that changed at run time, after a resume.
+    AdjustDiffers(bool),
     /// `Marking TSC unstable due to REASON`
     Unstable {
         /// What it means, by its words.
@@ -327,16 +338,10 @@ pub enum Kind {
     },
     /// `TSC freq calibrated by CPUID/MSR differs from what is calibrated by HW timer`
     RateDiffers,
-    /// `Previous calibrated TSC freq: N MHz`
-    PreviousRate {
-        /// In MHz.
-        mhz: f64,
-    },
-    /// `TSC freq recalibrated by [HPET]: N MHz`
-    Recalibrated {
-        /// In MHz.
-        mhz: f64,
-    },
+    /// `Previous calibrated TSC freq: N MHz` The rate is in MHz.
+    PreviousRate(f64),
+    /// `TSC freq recalibrated by [HPET]: N MHz` The rate is in MHz.
+    Recalibrated(f64),
     /// `TSC doesn't count with P0 frequency!`
     FirmwareP0,
     /// `HPET not enabled in BIOS`
@@ -365,42 +370,39 @@ pub enum Kind {
     BrokenBiosAdvice,
     /// `Clock: inserting leap second`
     LeapSecond,
-    /// `PM: suspend entry`, `PM: suspend exit`, `ACPI: PM: Low-level resume complete`, hibernation.
-    Suspended {
-        /// It woke up, rather than went to sleep.
-        woke: bool,
-    },
+    /// `PM: suspend entry`, `PM: suspend exit`, `ACPI: PM: Low-level resume complete`, hibernation. `true`: it woke up.
+    Suspended(bool),
 }
 
-impl Kind {
+impl EventKind {
     /// `Marking TSC unstable due to TEXT`
-    pub fn unstable(text: impl Into<String>) -> Kind {
+    pub fn unstable(text: impl Into<String>) -> EventKind {
         let text = text.into();
         let (reason, is_whole) = UnstableReason::of(&text);
-        Kind::Unstable { reason, is_whole, text }
+        EventKind::Unstable { reason, is_whole, text }
     }
 
     /// Whether the TSC was given up with words about Hyper-V.
     pub(crate) fn is_about_hyperv(&self) -> bool {
         use UnstableReason::{HyperV, HyperVOtherwise};
-        matches!(self, Kind::Unstable { reason: HyperV | HyperVOtherwise, is_whole: true, .. })
+        matches!(self, EventKind::Unstable { reason: HyperV | HyperVOtherwise, is_whole: true, .. })
     }
 
     /// The clocksources that it names.
     pub(crate) fn clocksources(&self) -> impl Iterator<Item = &str> {
         let (one, other) = match self {
-            Kind::Registered { name, .. }
-            | Kind::Switched(name)
-            | Kind::Marked { name, .. }
-            | Kind::OldDelta { name, .. }
-            | Kind::Reading { name, .. }
-            | Kind::ReferenceInterval { name, .. }
-            | Kind::WatchedInterval { name, .. }
-            | Kind::Current { name: Some(name), .. }
-            | Kind::ReadDelay { name: Some(name), .. }
-            | Kind::Override { name, .. }
-            | Kind::VdsoModeInvalid(name) => (Some(name), None),
-            Kind::Skewed { name, reference, .. } => (Some(name), Some(reference)),
+            EventKind::Registered { name, .. }
+            | EventKind::Switched(name)
+            | EventKind::Marked { name, .. }
+            | EventKind::OldDelta { name, .. }
+            | EventKind::Reading { name, .. }
+            | EventKind::ReferenceInterval { name, .. }
+            | EventKind::WatchedInterval { name, .. }
+            | EventKind::Current { name: Some(name), .. }
+            | EventKind::ReadDelay { name: Some(name), .. }
+            | EventKind::Override { name, .. }
+            | EventKind::VdsoModeInvalid(name) => (Some(name), None),
+            EventKind::Skewed { name, reference, .. } => (Some(name), Some(reference)),
             _ => (None, None),
         };
         one.into_iter().chain(other).map(String::as_str)
@@ -410,13 +412,13 @@ impl Kind {
     pub(crate) fn has_figures(&self) -> bool {
         matches!(
             self,
-            Kind::OldDelta { .. }
-                | Kind::Reading { .. }
-                | Kind::Skewed { .. }
-                | Kind::ReferenceInterval { .. }
-                | Kind::WatchedInterval { .. }
-                | Kind::CpuCycles { .. }
-                | Kind::ReadDelay { .. }
+            EventKind::OldDelta { .. }
+                | EventKind::Reading { .. }
+                | EventKind::Skewed { .. }
+                | EventKind::ReferenceInterval { .. }
+                | EventKind::WatchedInterval { .. }
+                | EventKind::CpuCycles { .. }
+                | EventKind::ReadDelay { .. }
         )
     }
 }

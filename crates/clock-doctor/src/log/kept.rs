@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::mem::{Discriminant, discriminant};
 
-use super::event::{Event, Kind};
+use super::event::{Event, EventKind};
 
 /// Of each kind, this many of the first and as many of the last are kept: lines that a
 /// machine prints once for each of 512 CPUs all fit.
@@ -68,7 +68,7 @@ impl Ends {
 /// Events of a boot.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    kinds: HashMap<Discriminant<Kind>, Ends>,
+    kinds: HashMap<Discriminant<EventKind>, Ends>,
     episodes: Ends,
     count: u64,
     left_out: u64,
@@ -99,47 +99,47 @@ impl Kept {
     }
 
     /// Whether all events so far are such ones.
-    pub(crate) fn has_only(&self, is_one: impl Fn(&Kind) -> bool) -> bool {
+    pub(crate) fn has_only(&self, is_one: impl Fn(&EventKind) -> bool) -> bool {
         let mut ends = self.kinds.values().chain([&self.episodes]);
         ends.all(|ends| ends.first.iter().chain(&ends.last).all(|e| is_one(&e.event.kind)))
     }
 }
 
 /// Another such line tells nothing that the first one did not.
-fn says_the_same_again(kind: &Kind) -> bool {
+fn says_the_same_again(kind: &EventKind) -> bool {
     matches!(
         kind,
-        Kind::KvmClock
-            | Kind::HyperV
-            | Kind::ArmBoot
-            | Kind::ArmTrapping
-            | Kind::SyncCheck
-            | Kind::SyncSkipped
-            | Kind::CalibrationNote
+        EventKind::KvmClock
+            | EventKind::HyperV
+            | EventKind::ArmBoot
+            | EventKind::ArmTrapping
+            | EventKind::SyncCheck
+            | EventKind::SyncSkipped
+            | EventKind::CalibrationNote
     )
 }
 
 /// The watchdog says this in a row with others.
-fn is_of_episode(kind: &Kind) -> bool {
+fn is_of_episode(kind: &EventKind) -> bool {
     matches!(
         kind,
-        Kind::Marked { .. }
-            | Kind::Reading { .. }
-            | Kind::Skewed { .. }
-            | Kind::Current { .. }
-            | Kind::ReferenceInterval { .. }
-            | Kind::WatchedInterval { .. }
-            | Kind::CpuCycles { .. }
+        EventKind::Marked { .. }
+            | EventKind::Reading { .. }
+            | EventKind::Skewed { .. }
+            | EventKind::Current { .. }
+            | EventKind::ReferenceInterval { .. }
+            | EventKind::WatchedInterval { .. }
+            | EventKind::CpuCycles { .. }
     )
 }
 
 /// Whether `event` is a further line of the newest episode rather than the first one of another.
 fn continues(episodes: &Ends, event: &Event) -> bool {
-    if episodes.unit == 0 || matches!(event.kind, Kind::Marked { .. }) {
+    if episodes.unit == 0 || matches!(event.kind, EventKind::Marked { .. }) {
         return false;
     }
-    let slot = |kind: &Kind| match kind {
-        Kind::Reading { role, .. } => (discriminant(kind), Some(*role)),
+    let slot = |kind: &EventKind| match kind {
+        EventKind::Reading { role, .. } => (discriminant(kind), Some(*role)),
         _ => (discriminant(kind), None),
     };
     // An episode has each line once, so that it cannot grow.
@@ -153,16 +153,16 @@ mod tests {
     use crate::facts::Evidence;
     use crate::log::event::{Mark, Role};
 
-    fn event(line: u64, kind: Kind) -> Event {
+    fn event(line: u64, kind: EventKind) -> Event {
         Event { evidence: Evidence { line: Some(line), ..Evidence::default() }, at: None, kind }
     }
 
-    fn mark() -> Kind {
-        Kind::Marked { name: "tsc".into(), why: Mark::Skew }
+    fn mark() -> EventKind {
+        EventKind::Marked { name: "tsc".into(), why: Mark::Skew }
     }
 
-    fn reading(role: Role) -> Kind {
-        Kind::Reading { role, name: "tsc".into(), nsec: None, now: 2, last: 1, mask: 3 }
+    fn reading(role: Role) -> EventKind {
+        EventKind::Reading { role, name: "tsc".into(), nsec: None, now: 2, last: 1, mask: 3 }
     }
 
     #[test]
@@ -170,9 +170,9 @@ mod tests {
         let mut kept = Kept::default();
         let all = 3 * EACH_END as u64;
         for line in 0..all {
-            kept.push(event(line, Kind::Warp { cycles: line }));
+            kept.push(event(line, EventKind::Warp(line)));
         }
-        kept.push(event(all, Kind::WarpRandom));
+        kept.push(event(all, EventKind::WarpRandom));
         let (events, left_out) = kept.into_events();
         assert_eq!((events.len(), left_out), (2 * EACH_END + 1, EACH_END as u64));
         let lines: Vec<u64> = events.iter().filter_map(|event| event.evidence.line).collect();
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn copies_of_what_says_nothing_are_not_missed() {
         let mut kept = Kept::default();
-        (0..10_000).for_each(|line| kept.push(event(line, Kind::KvmClock)));
+        (0..10_000).for_each(|line| kept.push(event(line, EventKind::KvmClock)));
         assert_eq!(kept.into_events().1, 0);
     }
 

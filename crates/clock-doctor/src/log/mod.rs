@@ -1,17 +1,16 @@
 //! The kernel's log: what it says of clocks, in the words of twenty years of kernels.
 //!
-//! `lines` finds the lines that hold one of the `keywords`, `prefix` takes off what loggers
-//! put in front, `parse` understands the rest, `kept` keeps memory bounded, `reader` joins
-//! them and tells one boot from the next. `order` turns a log round whose newest line comes first.
+//! `lines` splits the stream, `prefix` takes off the texts that loggers put in front, `parse` understands the rest, `kept`
+//! keeps memory bounded, `reader` joins them and tells one boot from the next. `order` turns a log round whose newest line
+//! comes first.
 
 pub(super) mod clean;
 pub mod event;
 mod kept;
-mod keywords;
 mod lines;
 mod order;
 mod parse;
 mod prefix;
 pub mod reader;
 
-pub use event::{Event, Kind};
+pub use event::{Event, EventKind, Log};

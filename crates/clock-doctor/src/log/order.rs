@@ -1,8 +1,7 @@
 //! Logs whose newest line comes first, as `journalctl -r` prints them and some viewers save them.
 
+use std::cmp::Ordering;
 use std::io::{self, Read};
-
-use super::prefix;
 
 /// What is looked at to tell the order, in bytes: some hundred lines.
 const HEAD: u64 = 64 << 10;
@@ -12,6 +11,9 @@ const TURNED_MAX: u64 = 32 << 20;
 const DOWN_FROM: usize = 2;
 /// Downs for each up of a log that has several boots, whose stamps begin anew, or whose CPUs spoke at once.
 const DOWN_FOR_UP: usize = 4;
+
+/// A time has at least so many digits.
+const DIGITS: usize = 7;
 
 /// The beginning of a log, and how it goes on.
 pub(super) enum Order {
@@ -54,17 +56,28 @@ fn turned(text: &[u8]) -> Vec<u8> {
 /// Whether the times of the lines go down.
 fn is_newest_first(head: &[u8]) -> bool {
     let (mut downs, mut ups, mut last) = (0, 0, [None; 3]);
-    for line in head.split(|byte| *byte == b'\n') {
-        let Some((since, time)) = prefix::time(&String::from_utf8_lossy(line)) else { continue };
-        // The last time that is counted from the same.
-        let before: Option<f64> = last[since as usize].replace(time);
-        match before.and_then(|before| time.partial_cmp(&before)) {
-            Some(std::cmp::Ordering::Less) => downs += 1,
-            Some(std::cmp::Ordering::Greater) => ups += 1,
+    for (form, time) in head.split(|byte| *byte == b'\n').filter_map(time) {
+        match last[form].replace(time).map(|before: &[u8]| time.cmp(before)) {
+            Some(Ordering::Less) => downs += 1,
+            Some(Ordering::Greater) => ups += 1,
             _ => {}
         }
     }
     downs >= DOWN_FROM && downs >= ups * DOWN_FOR_UP
+}
+
+/// The time in front of a line as it stands, and the number of its form: only times of the same form can be compared. Within
+/// a month the order of such texts is that of the times.
+fn time(line: &[u8]) -> Option<(usize, &[u8])> {
+    let (form, length) = match line.first()? {
+        b'[' => (0, "[    0.000000] ".len()),
+        b'0'..=b'9' => (1, "2026-11-24T11:00:02".len()),
+        b'A'..=b'Z' => (2, "Nov 24 11:52:52".len()),
+        _ => return None,
+    };
+    let time = line.get(..length)?;
+    let digits = time.iter().filter(|byte| byte.is_ascii_digit()).count();
+    (digits >= DIGITS).then_some((form, time))
 }
 
 #[cfg(test)]
@@ -136,14 +149,18 @@ Nov 24 17:00:02 web kernel: clocksource: Switched to clocksource hpet
     #[test]
     fn only_times_that_go_down_turn_a_log_round() {
         let is = |text: &str| is_newest_first(text.as_bytes());
-        assert!(is("[    3.0] a\n[    2.0] b\n[    1.0] c\n"));
+        assert!(is("[    3.000000] a\n[    2.000000] b\n[    1.000000] c\n"));
         assert!(is(
             "2026-11-24T11:00:02+00:00 a\n2026-11-24T11:00:01+00:00 b\n2026-11-23T12:00:00+00:00 c\n"
         ));
-        assert!(!is("[    1.0] a\n[    2.0] b\n[    3.0] c\n"));
+        assert!(!is("[    1.000000] a\n[    2.000000] b\n[    3.000000] c\n"));
         // Two boots, two CPUs, no times, one time, the turn of the year.
-        assert!(!is("[    1.0] a\n[    9.0] b\n[    1.0] c\n[    9.0] d\n[    0.5] e\n"));
-        assert!(!is("[    2.0] a\n[    1.9] b\n[    3.0] c\n[    2.9] d\n[    4.0] d\n"));
+        assert!(!is(
+            "[    1.000000] a\n[    9.000000] b\n[    1.000000] c\n[    9.000000] d\n[    0.500000] e\n"
+        ));
+        assert!(!is(
+            "[    2.000000] a\n[    1.900000] b\n[    3.000000] c\n[    2.900000] d\n[    4.000000] d\n"
+        ));
         assert!(!is("clocksource: tsc\nclocksource: hpet\n") && !is("") && !is("[    2.0] a\n"));
         assert!(!is("Dec 31 23:59:59 h a\nJan  1 00:00:00 h b\nJan  1 00:00:01 h c\n"));
     }

@@ -1,50 +1,175 @@
 //! From a line to what it says. Tolerant of prefixes that drifted from version to version and of
 //! lines that were cut; what is cut is never taken for whole.
 
-pub(crate) mod arm;
-pub(crate) mod hosts;
-pub(crate) mod platform;
-pub(crate) mod references;
+mod arm;
+mod hosts;
+mod platform;
+mod references;
 mod tokens;
-pub(crate) mod tsc;
-pub(crate) mod watchdog;
+mod tsc;
+pub(super) mod watchdog;
 
-use super::event::Kind;
-use super::keywords::{self, Found};
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+
+use super::event::EventKind;
 
 /// What a message says, if it speaks of clocks.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     /// What it says as far as it goes.
-    pub(crate) kind: Option<Kind>,
+    pub(crate) kind: Option<EventKind>,
     /// The line ends in the middle of a format, so that its rest may stand on the next line: mail
     /// programs fold them.
     pub(crate) is_open: bool,
 }
 
-/// Understands a message. `first` is its first keyword, if that is known.
-pub(crate) fn said(message: &str, first: Option<Found>) -> Said {
+/// Understands a message that holds a keyword; the number is where the keyword begins.
+type Parser = fn(&str, usize) -> Option<EventKind>;
+
+/// Each keyword and what understands lines with it. A line may hold several: the first parser that
+/// understands it decides.
+const KEYWORDS: &[(&str, Parser)] = &[
+    ("_now:", watchdog::reading),
+    ("_nsec:", watchdog::reading_with_interval),
+    // Without the `: ` in front, which may be a part of `kvm-clock: `.
+    ("mask: 0x", watchdog::registered),
+    (" to clocksource", watchdog::switched),
+    ("clocksource has been installed", watchdog::installed),
+    ("Marking clocksource ", watchdog::marked),
+    (" unstable (delta = ", watchdog::old_delta),
+    (" skewed ", watchdog::skewed),
+    ("is current clocksource", watchdog::current),
+    ("No current clocksource", watchdog::no_current),
+    (" interval:", watchdog::interval),
+    ("Override clocksource ", watchdog::overridden),
+    ("read-back delay of ", watchdog::read_delay),
+    ("clock-skew test skipped", watchdog::noise),
+    ("times before success", watchdog::noise),
+    ("read timed out", watchdog::noise),
+    ("Long readout interval", watchdog::noise),
+    ("Not enough CPUs to check", watchdog::noise),
+    (" check durations ", watchdog::noise),
+    ("Checking clocksource ", watchdog::checking),
+    (" ahead of CPU", watchdog::cpus_ahead),
+    (" behind CPU", watchdog::cpus_behind),
+    ("(cycles)", watchdog::cycles),
+    ("clocksource_wdtest: ", watchdog::tested),
+    ("Marking TSC unstable", tsc::unstable),
+    ("TSC ", tsc::of_tsc),
+    (" MHz TSC", tsc::detected_tsc),
+    (" MHz processor", tsc::detected_processor),
+    ("Unable to calibrate against PIT", tsc::note),
+    ("reference calibration", tsc::note),
+    (" GTOD ", tsc::gtod),
+    ("sched_clock: Marking unstable", tsc::sched_clock),
+    ("leap second", tsc::leap_second),
+    ("HPET/PMTIMER", tsc::note),
+    ("HPET", references::hpet),
+    ("PM-Timer", references::pm_timer),
+    ("VDSO", references::vdso),
+    ("Linux version ", platform::version),
+    ("ommand line: ", platform::command_line),
+    ("DMI", platform::dmi),
+    ("Hardware name: ", platform::hardware),
+    ("Machine model: ", arm::machine_model),
+    ("Machine: ", arm::machine_model),
+    ("Hypervisor detected: ", hosts::hypervisor),
+    ("paravirtualized kernel on ", hosts::paravirtualised),
+    ("kvm-clock: ", hosts::kvm_clock),
+    ("Xen version", hosts::xen),
+    ("Detected virtualization ", hosts::systemd),
+    ("Hyper-V", hosts::hyper_v),
+    ("HyperV", hosts::hyper_v),
+    ("hv_vmbus: ", hosts::hyper_v),
+    ("hv_utils: ", hosts::hyper_v),
+    ("Xen: ", hosts::signature),
+    ("xen:", hosts::signature),
+    ("xen_netfront", hosts::signature),
+    ("suspending xenstore", platform::suspended),
+    ("vmware: ", hosts::signature),
+    ("vmw_vmci", hosts::signature),
+    ("vmw_balloon", hosts::signature),
+    ("vboxguest: ", hosts::signature),
+    ("kvm-guest: ", hosts::signature),
+    ("kvm-stealtime: ", hosts::signature),
+    ("KVM setup ", hosts::signature),
+    ("hypervisor services detected", hosts::signature),
+    ("hv_netvsc", hosts::signature),
+    ("hv_storvsc", hosts::signature),
+    ("hv_balloon: ", hosts::signature),
+    ("hyperv_fb: ", hosts::signature),
+    ("hyperv_drm", hosts::signature),
+    ("hyperv_keyboard", hosts::signature),
+    ("ACPI: RSDP ", hosts::firmware),
+    ("CPU MTRRs all blank", hosts::blank_mtrrs),
+    ("tdx: Guest detected", hosts::confidential),
+    ("Memory Encryption Features active", hosts::confidential),
+    ("SEV: ", hosts::confidential),
+    ("Detected confidential virtualization ", hosts::confidential),
+    ("CPU features: detected: ", hosts::signature),
+    (" I-cache on CPU", hosts::signature),
+    ("riscv_timer_init", hosts::signature),
+    ("SBI specification v", hosts::signature),
+    ("CPU0: ", platform::cpu),
+    ("CPU: ", platform::cpu),
+    ("Brought up ", platform::cpus_up),
+    ("Booted up ", platform::cpus_up),
+    ("processors activated", platform::cpus_up),
+    ("hot-added", platform::hot_added),
+    ("Booted secondary processor", arm::boot),
+    ("Booting Linux on physical CPU", arm::boot),
+    ("arch_timer: ", arm::timer),
+    ("PM: ", platform::suspended),
+    ("Low-level resume complete", platform::suspended),
+    // Not to be understood, but to be looked at: `grep --color` splits keywords by this.
+    ("\x1b[K", nothing),
+    ("-- Boot ", nothing),
+    ("-- Reboot --", nothing),
+];
+
+fn nothing(_: &str, _: usize) -> Option<EventKind> {
+    None
+}
+
+/// Finds keywords. Of several that begin at the same place, the first one in the table counts.
+static AUTOMATON: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    AhoCorasick::builder()
+        .match_kind(MatchKind::LeftmostFirst)
+        .kind(Some(AhoCorasickKind::DFA))
+        .build(KEYWORDS.iter().map(|(keyword, _)| keyword))
+        .unwrap_or_else(|error| unreachable!("a few hundred states always fit: {error}"))
+});
+
+/// Whether a line can say anything of interest.
+pub(crate) fn has_keyword(line: &[u8]) -> bool {
+    AUTOMATON.is_match(line)
+}
+
+/// Understands a message.
+pub(crate) fn said(message: &str) -> Said {
     // The hypervisor's own lines, which its console mixes in, are not those of this kernel.
     if message.starts_with("(XEN)") {
         return Said::default();
     }
-    let mut tried = [false; keywords::KEYWORDS.len()];
+    let mut tried = [false; KEYWORDS.len()];
     let mut is_open = false;
     let mut platform = None;
-    let others = keywords::all(message, first.map_or(0, |first| first.end));
-    for found in first.into_iter().chain(others) {
+    for found in AUTOMATON.find_iter(message) {
+        let keyword = found.pattern().as_usize();
         // A line of nothing but keywords must not take time by the square of its length.
-        if std::mem::replace(&mut tried[found.keyword], true) {
+        if std::mem::replace(&mut tried[keyword], true) {
             continue;
         }
-        let (text, parser) = keywords::KEYWORDS[found.keyword];
-        is_open |= is_cut(text, &message[found.end..]);
-        let kind = parser(message, found.start);
+        let (text, parser) = KEYWORDS[keyword];
+        is_open |= is_cut(text, &message[found.end()..]);
+        let kind = parser(message, found.start());
         // A line that tells more than its platform tells that first.
-        if let Some(Kind::OfPlatform(_)) = kind {
+        if let Some(EventKind::OfPlatform(_)) = kind {
             platform = platform.or(kind);
         } else if let Some(kind) = kind {
-            return Said { is_open: is_open && kind != Kind::WatchdogNoise, kind: Some(kind) };
+            return Said { is_open: is_open && kind != EventKind::WatchdogNoise, kind: Some(kind) };
         }
     }
     Said { kind: platform, is_open }
@@ -68,3 +193,17 @@ fn is_cut(keyword: &str, rest: &str) -> bool {
 
 #[cfg(test)]
 mod formats_tests;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_keyword_hides_another_one() {
+        for (place, (keyword, _)) in KEYWORDS.iter().enumerate() {
+            let line = format!("some line: {keyword} and more");
+            let mut found = AUTOMATON.find_iter(&line).map(|one| one.pattern().as_usize());
+            assert!(keyword.len() >= 3 && found.any(|one| one == place), "{keyword} is hidden");
+        }
+    }
+}

@@ -49,28 +49,6 @@ pub(crate) fn split(line: &str) -> Split<'_> {
     }
 }
 
-/// What the time of a line is counted from: only times that are counted from the same can be compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Since {
-    /// A date with a year.
-    Year,
-    /// A date without one.
-    NewYear,
-    /// The kernel's stamp.
-    Boot,
-}
-
-/// When a line was written, to compare it with others of its log: by its date, or else by the kernel's stamp. The unit
-/// is the second.
-pub(crate) fn time(line: &str) -> Option<(Since, f64)> {
-    let line = line.trim_start_matches(QUOTES);
-    match dates::seconds(line) {
-        Some(date) if dates::has_year(date) => Some((Since::Year, date)),
-        Some(date) => Some((Since::NewYear, date)),
-        None => split(line).at.map(|stamp| (Since::Boot, stamp)),
-    }
-}
-
 /// `-- Boot ID --` and `-- Reboot --` of `journalctl`: another boot follows.
 pub(crate) fn is_boot_mark(message: &str) -> bool {
     let inner = message.strip_prefix("-- ").and_then(|rest| rest.strip_suffix(" --"));
@@ -95,17 +73,14 @@ fn known<'a>(text: &'a str, first: u8, seen: &mut Seen<'a>) -> Option<&'a str> {
         b'<' => level(text),
         b'>' | b' ' | b'|' => Some(&text[1..]),
         b'0'..=b'9' => {
-            if let Some(after) = dates::numeric(text) {
+            if let Some(after) = dates::taken_off(text) {
                 seen.time = true;
                 return Some(after);
             }
-            grep_number(text)
-                .or_else(|| dates::version_of_rfc5424(text))
-                .or_else(|| if seen.time { dates::android(text) } else { None })
-        }
-        b'(' if seen.stamp.is_some() => stamps::mediatek(text),
-        b'c' if seen.stamp.is_some() && text.as_bytes().get(1).is_some_and(u8::is_ascii_digit) => {
-            stamps::android_cpu(text)
+            // The version of the protocol of RFC 5424, before a date.
+            let rfc5424 =
+                || text.strip_prefix("1 ").filter(|rest| dates::taken_off(rest).is_some());
+            grep_number(text).or_else(rfc5424)
         }
         _ => named(text, seen),
     }
@@ -118,7 +93,7 @@ fn bracket<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
         seen.time = true;
         return Some(after);
     }
-    let is_time = stamps::is_delta(inner) || dates::is_date(inner);
+    let is_time = dates::taken_off(inner).is_some_and(str::is_empty);
     seen.time |= is_time;
     // `[pod/NAME/CONTAINER]` of `kubectl logs --prefix`.
     let is_pod = inner.starts_with("pod/") && !inner.contains(' ');
@@ -160,7 +135,7 @@ fn named<'a>(text: &'a str, seen: &mut Seen<'a>) -> Option<&'a str> {
     if text.starts_with("clocksource:") || text.starts_with("tsc:") {
         return None;
     }
-    if let Some(after) = dates::named(text) {
+    if let Some(after) = dates::taken_off(text) {
         seen.time = true;
         return Some(after);
     }
@@ -277,8 +252,6 @@ mod tests {
             "Mon May  6 11:52:52 CEST 2024 host kernel: ",
             "[Mon May  6 11:52:52 2024] ",
             "[2024-05-06T11:52:52] ",
-            "[May 6 11:52] ",
-            "[  +0.000012] ",
             "1714989172.123456 host kernel: ",
             "11:52:52 host kernel: ",
             "11:52:52.123 ",
@@ -307,14 +280,12 @@ mod tests {
             "[26977.145667] ",
             "[26977.145667]",
             "<6>[26977.145667] ",
-            "<6>[26977.145667]  (0)[1:swapper/0]",
             "[26977.145667@0] ",
             "[26977.145667@3]  ",
             "[26977.145667][    T0] ",
             "[26977.145667][   C3] ",
             "[26977.145667] [ T123] ",
             "[26977.145667 <    0.000012>] ",
-            "[26977.145667] c0      0 ",
             "kern  :info  : [26977.145667] ",
             "May  6 11:52:52 frontend kernel: [26977.145667] ",
             "[26977.145667] host kernel: ",
@@ -322,8 +293,6 @@ mod tests {
             "123:[26977.145667] ",
             "2018-03-20 10:20:30.123456+0100 localhost com.docker.hyperkit[123]: [26977.145667] ",
             "console: [26977.145667] ",
-            "05-06 11:52:52.123     0     0 I kernel  : [26977.145667] ",
-            "05-06 11:52:52.123     0     0 I         : [26977.145667] c0      0 ",
             "<6>1 2024-05-06T11:52:52.123Z host kernel - - - [26977.145667] ",
             "[UART16550] [26977.145667] ",
             "guest 7 on ttyS0 [26977.145667] ",

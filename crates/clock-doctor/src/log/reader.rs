@@ -1,18 +1,21 @@
 //! Reads a log as a stream: any length, any bytes.
 
-use std::borrow::Cow;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 
 use super::clean::clean;
-use super::event::{Event, Kind};
+use super::event::{Event, EventKind};
 use super::kept::Kept;
-use super::keywords::{self, Found};
-use super::lines::{self, Limits, Line, Want};
+use super::lines;
 use super::order::{self, Order};
 use super::parse::{self, Said, watchdog};
 use super::prefix::{self, Split};
 use crate::facts::{Evidence, Log};
 
+/// Bytes of a line that are looked at. The longest lines of the kernel are command lines: 4096 bytes on s390, 2048 on x86
+/// and arm64 (`COMMAND_LINE_SIZE`, 6.12).
+const LINE: usize = 4608;
+/// Bytes that are read at once. 256 KiB stay in the second-level cache.
+const BLOCK: usize = 256 << 10;
 /// Most characters of a line that is shown.
 const TEXT_MAX: usize = 300;
 /// Lines at the beginning in which a stamp is looked for.
@@ -38,10 +41,10 @@ const COPIED_WITHIN: u64 = 10;
 pub fn read(bytes: &mut dyn Read, file: &str) -> io::Result<Log> {
     match order::of(bytes)? {
         Order::OldestFirst(head) => {
-            read_within(&mut head.as_slice().chain(bytes), file, Limits::USUAL)
+            read_within(&mut head.as_slice().chain(bytes), file, LINE, BLOCK)
         }
         Order::Turned(text, left_out) => {
-            let mut log = read_within(&mut &text[..], file, Limits::USUAL)?;
+            let mut log = read_within(&mut &text[..], file, LINE, BLOCK)?;
             for event in &mut log.events {
                 event.evidence.line = event.evidence.line.map(|line| log.lines + 1 - line);
             }
@@ -54,10 +57,11 @@ pub fn read(bytes: &mut dyn Read, file: &str) -> io::Result<Log> {
     }
 }
 
-fn read_within(bytes: &mut dyn Read, file: &str, limits: Limits) -> io::Result<Log> {
+fn read_within(bytes: &mut dyn Read, file: &str, limit: usize, block: usize) -> io::Result<Log> {
     let mut boots = Boots::new(file);
-    let mut tail = Tail { inner: bytes, last: Vec::new(), keeps: limits.line };
-    let lines = lines::scan(&mut tail, limits, keywords::find, &mut |line| boots.take(line))?;
+    let mut tail = Tail { inner: bytes, last: Vec::new(), keeps: limit };
+    let mut buffered = BufReader::with_capacity(block, &mut tail);
+    let lines = lines::each(&mut buffered, limit, &mut |number, line| boots.take(number, line))?;
     let text = tail.last.strip_suffix(b"\n").unwrap_or(&tail.last);
     let mut numbered = (0..=lines).rev().zip(text.rsplit(|byte| *byte == b'\n'));
     let last = numbered.find_map(|(number, line)| {
@@ -90,14 +94,14 @@ struct Open {
     at: Option<f64>,
     text: String,
     message: String,
-    kind: Option<Kind>,
+    kind: Option<EventKind>,
 }
 
 impl Open {
     /// What the line says together with `rest`, and what stood between: mail programs fold at a blank,
     /// consoles anywhere. `None` if `rest` is a line of its own, or tells nothing more.
-    fn joined(&self, rest: &str) -> Option<(&'static str, Kind)> {
-        let alone = parse::said(rest, None);
+    fn joined(&self, rest: &str) -> Option<(&'static str, EventKind)> {
+        let alone = parse::said(rest);
         if alone.kind.is_some() || alone.is_open {
             return None;
         }
@@ -107,11 +111,11 @@ impl Open {
             None => (self.message.as_str(), &[" ", ""][..]),
         };
         gaps.iter().find_map(|gap| {
-            let said = parse::said(&format!("{message}{gap}{rest}"), None);
+            let said = parse::said(&format!("{message}{gap}{rest}"));
             let kind = said.kind.filter(|kind| Some(kind) != self.kind.as_ref())?;
             let is_whole = match &kind {
                 // Any word makes a name, and some names go on as another one.
-                Kind::Switched(name) => watchdog::is_known(name),
+                EventKind::Switched(name) => watchdog::is_known(name),
                 _ => !said.is_open,
             };
             is_whole.then_some((*gap, kind))
@@ -151,38 +155,32 @@ impl<'a> Boots<'a> {
         }
     }
 
-    fn take(&mut self, line: Line) -> Want {
-        let text = clean(line.bytes);
+    fn take(&mut self, number: u64, bytes: &[u8]) {
+        let is_looked_at = self.open.is_some() || (!self.is_stamped && number <= LOOKED_AT);
+        if !is_looked_at && !parse::has_keyword(bytes) {
+            return;
+        }
+        let text = clean(bytes);
         let split = prefix::split(&text);
         self.has_stamps |= split.at.is_some();
         if let Some(at) = split.at.filter(|_| !self.is_stamped) {
             self.is_stamped = true;
             self.begins_at_boot |= at < NEAR_START;
         }
-        let was_joined = match self.open.take() {
-            Some(open) => self.close(open, Some(&split)),
-            None => false,
-        };
-        if !was_joined {
-            let known = line.first.filter(|_| matches!(text, Cow::Borrowed(_)));
-            let first = known.and_then(|first| within(first, &split));
-            self.read(line.number, &split, first);
-        }
-        match self.open.is_some() || (!self.is_stamped && line.number < LOOKED_AT) {
-            true => Want::Next,
-            false => Want::Candidate,
+        let open = self.open.take();
+        if !open.is_some_and(|open| self.close(open, Some(&split))) {
+            self.read(number, &split);
         }
     }
 
-    fn read(&mut self, line: u64, split: &Split, first: Option<Found>) {
+    fn read(&mut self, line: u64, split: &Split) {
         if prefix::is_boot_mark(split.message) {
             return self.begin(line, None);
         }
-        let Said { kind, is_open } = parse::said(split.message, first);
+        let Said { kind, is_open } = parse::said(split.message);
         // A long line with a stamp may be folded: the line after it then has none.
         let is_long = split.at.is_some() && split.message.len() >= FOLDED_FROM;
-        let may_go_on =
-            is_long && kind.is_none() && keywords::find(split.message.as_bytes()).is_some();
+        let may_go_on = is_long && kind.is_none() && parse::has_keyword(split.message.as_bytes());
         if is_open || may_go_on {
             let (text, message) = (shown(split), split.message.to_owned());
             self.open = Some(Open { line, at: split.at, text, message, kind });
@@ -206,17 +204,17 @@ impl<'a> Boots<'a> {
         false
     }
 
-    fn push(&mut self, line: u64, at: Option<f64>, text: String, kind: Kind) {
+    fn push(&mut self, line: u64, at: Option<f64>, text: String, kind: EventKind) {
         // The name of the file is added to those that stay.
         let evidence = Evidence { file: String::new(), line: Some(line), text };
         let event = Event { evidence, at, kind };
         match &event.kind {
-            Kind::LinuxVersion(version) => {
+            EventKind::LinuxVersion(version) => {
                 let version = version.clone();
                 self.begin(line, Some(version));
             }
             // On ARM it stands before the version.
-            Kind::ArmBoot if event.evidence.text.contains("Booting Linux") => {
+            EventKind::ArmBoot if event.evidence.text.contains("Booting Linux") => {
                 self.entry = Some((line, event.clone()));
             }
             _ => {}
@@ -275,22 +273,15 @@ impl<'a> Boots<'a> {
 }
 
 /// A line of the first moments, which two `Linux version` lines of one boot may have in between.
-fn is_first(kind: &Kind) -> bool {
+fn is_first(kind: &EventKind) -> bool {
     matches!(
         kind,
-        Kind::LinuxVersion(_)
-            | Kind::CommandLine(_)
-            | Kind::Dmi(_)
-            | Kind::ArmBoot
-            | Kind::MachineModel(_)
+        EventKind::LinuxVersion(_)
+            | EventKind::CommandLine(_)
+            | EventKind::Dmi(_)
+            | EventKind::ArmBoot
+            | EventKind::MachineModel(_)
     )
-}
-
-/// Where a keyword of a line stands in its message, unless it is not wholly there.
-fn within(first: Found, split: &Split) -> Option<Found> {
-    let start = first.start.checked_sub(split.start)?;
-    let end = first.end - split.start;
-    (end <= split.message.len()).then_some(Found { start, end, ..first })
 }
 
 /// What of a line is shown.

@@ -14,7 +14,8 @@ use serde::Deserialize;
 use super::model::DoctorReport;
 use super::status::{SLOW, WRONG};
 use super::text::{self, TextOptions};
-use crate::root::{self, Root};
+use crate::collect;
+use crate::root::Root;
 use crate::rules;
 
 /// There are at least as many, or the folder was not found.
@@ -46,7 +47,7 @@ pub(super) fn cases() -> Vec<(Case, PathBuf)> {
 }
 
 fn report(root: &Path) -> DoctorReport {
-    let facts = root::facts(&Root::open(root).unwrap());
+    let facts = collect::facts(&Root::open(root).unwrap());
     DoctorReport::new(&facts, &rules::examine(&facts))
 }
 

@@ -11,7 +11,7 @@ use std::fmt;
 use super::families::{self, Family};
 use super::model::DoctorReport;
 use crate::facts::Facts;
-use crate::log::event::{Kind, UnstableReason};
+use crate::log::event::{EventKind, UnstableReason};
 use crate::measured::Measured;
 use crate::rules::catalogue;
 
@@ -132,9 +132,11 @@ fn unstable(facts: &Facts) -> Family {
     let mut times = BTreeMap::from([("tsc", 0_u32)]);
     for event in facts.events() {
         let name = match &event.kind {
-            Kind::Marked { name, .. } | Kind::OldDelta { name, .. } => name,
-            Kind::Unstable { reason: UnstableReason::Watchdog, is_whole: true, .. } => continue,
-            Kind::Unstable { .. } => "tsc",
+            EventKind::Marked { name, .. } | EventKind::OldDelta { name, .. } => name,
+            EventKind::Unstable { reason: UnstableReason::Watchdog, is_whole: true, .. } => {
+                continue;
+            }
+            EventKind::Unstable { .. } => "tsc",
             _ => continue,
         };
         *times.entry(name).or_default() += 1;
@@ -150,7 +152,7 @@ fn warp(facts: &Facts) -> Family {
         "Largest step back of the TSC from one CPU to another, at boot by the log, or measured now",
     );
     let logged = facts.events().filter_map(|event| match event.kind {
-        Kind::Warp { cycles } => Some(cycles),
+        EventKind::Warp(cycles) => Some(cycles),
         _ => None,
     });
     let measured = facts.measured.as_ref().and_then(|measured| measured.warp.as_ref());
@@ -206,17 +208,17 @@ mod tests {
     /// When doctor judged.
     const NOW: f64 = 1_795_000_000.25;
 
-    fn event(kind: Kind) -> Event {
+    fn event(kind: EventKind) -> Event {
         Event { evidence: Evidence::default(), at: None, kind }
     }
 
     fn facts() -> Facts {
-        let marked = Kind::Marked { name: "tsc".to_owned(), why: Mark::Skew };
+        let marked = EventKind::Marked { name: "tsc".to_owned(), why: Mark::Skew };
         let events = vec![
-            event(Kind::Warp { cycles: 220 }),
-            event(Kind::unstable("check_tsc_sync_source failed")),
+            event(EventKind::Warp(220)),
+            event(EventKind::unstable("check_tsc_sync_source failed")),
             event(marked),
-            event(Kind::unstable("clocksource watchdog")),
+            event(EventKind::unstable("clocksource watchdog")),
         ];
         Facts { log: Some(Log { events, ..Log::default() }), ..Facts::default() }
     }

@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 
 use super::case_tests::{Case, cases};
 use super::model::DoctorReport;
-use crate::root::{self, Root, paths};
+use crate::collect;
+use crate::root::{Root, paths};
 use crate::rules;
 
 /// Ways in which each machine is damaged where nothing else is asked for.
@@ -91,7 +92,7 @@ impl Machine {
             builder.append_data(&mut header, path, &bytes[..]).unwrap();
         }
         let archive = builder.into_inner().unwrap();
-        let facts = root::facts(&Root::from_archive(&archive[..], "made").unwrap());
+        let facts = collect::facts(&Root::from_archive(&archive[..], "made").unwrap());
         DoctorReport::new(&facts, &rules::examine(&facts))
     }
 

@@ -68,10 +68,11 @@ fn fixed(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collect;
     use crate::facts::Facts;
     use crate::report::case_tests::cases;
     use crate::report::text::samples;
-    use crate::root::{self, Root};
+    use crate::root::Root;
     use crate::rules;
 
     fn reports() -> Vec<(String, DoctorReport)> {
@@ -81,7 +82,7 @@ mod tests {
                 .map(|report| ("sample".to_owned(), report))
                 .collect();
         for (case, folder) in cases() {
-            let facts: Facts = root::facts(&Root::open(&folder).unwrap());
+            let facts: Facts = collect::facts(&Root::open(&folder).unwrap());
             all.push((case.id, DoctorReport::new(&facts, &rules::examine(&facts))));
         }
         all

@@ -222,7 +222,7 @@ fn any_bytes_are_read_or_refused() {
         let mut bytes = whole.clone();
         bytes[at] = byte;
         if let Ok(root) = Root::from_archive(&bytes[..], "a") {
-            let _ = crate::root::facts(&root);
+            let _ = crate::collect::facts(&root);
         }
     });
 }

@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Severity, Verdict};
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, Kind};
+use crate::log::event::{Event, EventKind};
 use crate::rules::catalogue::{Fix, Label};
 
 /// The erratum of Cortex-A76 and Neoverse-N1 whose workaround concerns 32-bit programs only.
@@ -21,8 +21,8 @@ pub(super) fn is_arm(facts: &Facts) -> bool {
         machine.is_some_and(|it| it.value.starts_with("arm") || it.value.starts_with("aarch64"));
     let source = |name: &str| name.starts_with("arm") || name == "arch_sys_counter";
     let logged = |event: &Event| match &event.kind {
-        Kind::ArmBoot | Kind::ArmWorkaround(_) | Kind::ArmTrapping => true,
-        Kind::OfPlatform("arm64") => true,
+        EventKind::ArmBoot | EventKind::ArmWorkaround(_) | EventKind::ArmTrapping => true,
+        EventKind::OfPlatform("arm64") => true,
         kind => kind.clocksources().any(source),
     };
     let listed = facts.available.iter().any(|list| list.value.iter().any(|name| source(name)));
@@ -31,10 +31,10 @@ pub(super) fn is_arm(facts: &Facts) -> bool {
 
 /// The first workaround that takes the counter out of the vDSO, and the erratum's name.
 pub(super) fn erratum(facts: &Facts) -> Option<(&Event, Option<String>)> {
-    let affects = |event: &&Event| matches!(&event.kind, Kind::ArmWorkaround(name) if !name.contains(COMPAT_ONLY));
+    let affects = |event: &&Event| matches!(&event.kind, EventKind::ArmWorkaround(name) if !name.contains(COMPAT_ONLY));
     let event = facts.events().find(affects)?;
     match &event.kind {
-        Kind::ArmWorkaround(name) => Some((event, Some(name.clone()))),
+        EventKind::ArmWorkaround(name) => Some((event, Some(name.clone()))),
         _ => None,
     }
 }
@@ -64,7 +64,8 @@ fn is_measured_fast(facts: &Facts) -> bool {
 fn vdso_off(facts: &Facts) -> Option<Finding> {
     let (event, name) = erratum(facts)?;
     let name = name.unwrap_or_default();
-    let same = |event: &&Event| matches!(&event.kind, Kind::ArmWorkaround(other) if *other == name);
+    let same =
+        |event: &&Event| matches!(&event.kind, EventKind::ArmWorkaround(other) if *other == name);
     let times = facts.events().filter(same).count();
     let found = Finding::new(Label::ArmErratumVdsoOff).seen(&event.evidence);
     let found = found.detail(match times {
@@ -82,7 +83,7 @@ fn vdso_off(facts: &Facts) -> Option<Finding> {
 }
 
 fn compat_only(facts: &Facts) -> Option<Finding> {
-    let concerns = |event: &&Event| matches!(&event.kind, Kind::ArmWorkaround(name) if name.contains(COMPAT_ONLY));
+    let concerns = |event: &&Event| matches!(&event.kind, EventKind::ArmWorkaround(name) if name.contains(COMPAT_ONLY));
     let event = facts.events().find(concerns)?;
     let found = Finding::new(Label::ArmErratumCompatOnly).seen(&event.evidence);
     let found =
@@ -92,7 +93,7 @@ fn compat_only(facts: &Facts) -> Option<Finding> {
 
 fn trapped(facts: &Facts) -> Option<Finding> {
     let traps: Vec<&Event> =
-        facts.events().filter(|event| event.kind == Kind::ArmTrapping).collect();
+        facts.events().filter(|event| event.kind == EventKind::ArmTrapping).collect();
     let found = Finding::new(Label::ArmCntvctTrapped).seen(&traps.first()?.evidence);
     let found =
         traps.iter().skip(1).take(2).fold(found, |found, event| found.seen(&event.evidence));

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::root::{self, Root};
+use crate::collect;
+use crate::root::Root;
 use crate::rules;
 
 fn words(case: &serde_json::Value, key: &str) -> BTreeSet<String> {
@@ -24,7 +25,7 @@ fn every_recorded_machine_gets_its_labels_and_no_wrong_one() {
             continue;
         };
         let case: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let facts = root::facts(&Root::open(&directory).unwrap());
+        let facts = collect::facts(&Root::open(&directory).unwrap());
         let diagnosis = rules::examine(&facts);
         let labels: BTreeSet<String> = diagnosis.labels().into_iter().collect();
         let mut seen = BTreeSet::new();

@@ -4,7 +4,7 @@ use super::finding::{Finding, Severity, Verdict};
 use super::watchdog::episode;
 use super::watchdog::machine::Machine;
 use crate::facts::{Evidence, Facts};
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
@@ -12,7 +12,7 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
     let machine = Machine::of(facts, verdict);
     let mut findings = Vec::new();
     findings.extend(adjusted(facts));
-    let p0 = of(facts, Label::FirmwareP0Warning, |kind| *kind == Kind::FirmwareP0);
+    let p0 = of(facts, Label::FirmwareP0Warning, |kind| *kind == EventKind::FirmwareP0);
     findings.extend(p0.map(|finding| {
         if machine.is_virtual {
             finding.detail("In a virtual machine it says nothing of the hardware.")
@@ -21,18 +21,18 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
         }
     }));
     findings.extend(
-        of(facts, Label::HpetNotEnabledInBios, |kind| *kind == Kind::HpetNotEnabled)
+        of(facts, Label::HpetNotEnabledInBios, |kind| *kind == EventKind::HpetNotEnabled)
             .map(|finding| without_hpet(finding, facts, verdict, &machine)),
     );
-    findings.extend(of(facts, Label::HpetUnreliable, |kind| *kind == Kind::HpetDisabled));
+    findings.extend(of(facts, Label::HpetUnreliable, |kind| *kind == EventKind::HpetDisabled));
     findings.extend(of(facts, Label::AcpiPmBug, |kind| {
-        matches!(kind, Kind::PmTimerBad | Kind::PmTimerBug)
+        matches!(kind, EventKind::PmTimerBad | EventKind::PmTimerBug)
     }));
     findings
 }
 
 /// The finding `label`, if lines of that kind are there.
-fn of(facts: &Facts, label: Label, is_it: impl Fn(&Kind) -> bool) -> Option<Finding> {
+fn of(facts: &Facts, label: Label, is_it: impl Fn(&EventKind) -> bool) -> Option<Finding> {
     let lines: Vec<&Evidence> =
         facts.events().filter(|event| is_it(&event.kind)).map(|event| &event.evidence).collect();
     let (first, rest) = lines.split_first()?;
@@ -45,12 +45,14 @@ fn of(facts: &Facts, label: Label, is_it: impl Fn(&Kind) -> bool) -> Option<Find
 
 /// The firmware wrote `TSC_ADJUST`; worse if the CPUs disagreed all the same afterwards.
 fn adjusted(facts: &Facts) -> Option<Finding> {
-    let is_adjusted =
-        |kind: &Kind| matches!(kind, Kind::AdjustDiffers { .. } | Kind::AdjustCompensated { .. });
+    let is_adjusted = |kind: &EventKind| {
+        matches!(kind, EventKind::AdjustDiffers(_) | EventKind::AdjustCompensated(_))
+    };
     let finding = of(facts, Label::FirmwareTscAdjust, is_adjusted)?;
     let after = facts.events().skip_while(|event| !is_adjusted(&event.kind));
-    let warped =
-        after.into_iter().find(|event| matches!(event.kind, Kind::Warp { .. } | Kind::WarpRandom));
+    let warped = after
+        .into_iter()
+        .find(|event| matches!(event.kind, EventKind::Warp(_) | EventKind::WarpRandom));
     let Some(warped) = warped else { return Some(finding) };
     Some(finding.severity(Severity::Wrong).seen(&warped.evidence).fix(&[Fix::BiosUpdate]).detail(
         "The kernel put the register right and the CPUs disagreed all the same afterwards: the \
@@ -67,7 +69,7 @@ fn without_hpet(finding: Finding, facts: &Facts, verdict: &Verdict, machine: &Ma
                 .any(|one| one.is_of_tsc() && (one.is_skew() || one.is_delay()))
             || facts
                 .events()
-                .any(|event| matches!(event.kind, Kind::Warp { .. } | Kind::WarpRandom));
+                .any(|event| matches!(event.kind, EventKind::Warp(_) | EventKind::WarpRandom));
     if is_lost && !machine.is_virtual { finding.fix(&[Fix::EnableHpet]) } else { finding }
 }
 

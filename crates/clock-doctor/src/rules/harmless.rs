@@ -3,7 +3,7 @@
 use super::finding::{Finding, State, Verdict};
 use super::state::source::{gives_tsc_up, is_tsc};
 use crate::facts::Facts;
-use crate::log::event::{Event, Kind, UnstableReason};
+use crate::log::event::{Event, EventKind, UnstableReason};
 use crate::rules::catalogue::Label;
 
 /// Seconds in which all changes of clocksource at boot take place, on a machine with a slow console
@@ -23,8 +23,8 @@ fn early_switch(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let switches: Vec<(&Event, &str)> = facts
         .events()
         .filter_map(|event| match &event.kind {
-            Kind::Switched(name) => Some((event, &name[..])),
-            Kind::Override { name, .. } if name == last => Some((event, "")),
+            EventKind::Switched(name) => Some((event, &name[..])),
+            EventKind::Override { name, .. } if name == last => Some((event, "")),
             _ => None,
         })
         .collect();
@@ -59,11 +59,11 @@ fn early_switch(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
 /// The quick calibration fails where there is no real timer chip, and another way is taken.
 fn calibration(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let notes: Vec<&Event> =
-        facts.events().filter(|event| event.kind == Kind::CalibrationNote).collect();
+        facts.events().filter(|event| event.kind == EventKind::CalibrationNote).collect();
     let first = notes.first()?;
-    let failed = |kind: &Kind| match kind {
-        Kind::Unstable { reason, .. } => *reason == UnstableReason::NotCalculated,
-        Kind::RateDiffers => true,
+    let failed = |kind: &EventKind| match kind {
+        EventKind::Unstable { reason, .. } => *reason == UnstableReason::NotCalculated,
+        EventKind::RateDiffers => true,
         _ => false,
     };
     if facts.events().any(|event| failed(&event.kind)) {
@@ -75,9 +75,9 @@ fn calibration(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
             |found, event| found.seen(&event.evidence),
         );
     let rate = facts.events().rev().find_map(|event| match event.kind {
-        Kind::Refined { mhz } | Kind::DetectedTsc { mhz } | Kind::DetectedProcessor { mhz } => {
-            Some((event, mhz))
-        }
+        EventKind::Refined(mhz)
+        | EventKind::DetectedTsc(mhz)
+        | EventKind::DetectedProcessor(mhz) => Some((event, mhz)),
         _ => None,
     });
     let is_vm = super::platform::has_hypervisor(facts, &verdict.platforms);
@@ -92,7 +92,7 @@ fn calibration(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
 
 /// A kernel that knows that the HPET stops in deep sleep, and does without.
 fn hpet_pc10(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
-    let event = facts.events().find(|event| event.kind == Kind::HpetPc10)?;
+    let event = facts.events().find(|event| event.kind == EventKind::HpetPc10)?;
     let lost = facts.events().any(gives_tsc_up);
     if lost && !verdict.source.as_deref().is_some_and(is_tsc)
         || verdict.source.as_deref() == Some("hpet")

@@ -1,19 +1,18 @@
 //! What is special to a hypervisor, a cloud or a kind of machine.
 
-mod age;
 mod hyperv;
 mod kvm;
 mod vmware;
 
-pub(super) use self::age::{Age, age};
 pub(super) use self::kvm::breaks_kvm_clock;
 pub(super) use self::vmware::vouches_for_tsc;
 
+use super::age::age;
 use super::finding::{Finding, Severity, Verdict};
 use super::platform;
 use super::{arm, watchdog};
 use crate::facts::{Evidence, Facts, Kernel};
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
@@ -161,11 +160,11 @@ fn xen_clock(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
         None => "Nothing here tells the kernel's version, nor whether the hypervisor calls its TSC stable."
             .to_owned(),
     };
-    if let Some(event) = facts.events().find(|event| event.kind == Kind::PvclockUnstable) {
+    if let Some(event) = facts.events().find(|event| event.kind == EventKind::PvclockUnstable) {
         found = found.seen(&event.evidence);
     }
     let found = found.detail(detail);
-    let slept = facts.events().find(|event| matches!(event.kind, Kind::Suspended { .. }));
+    let slept = facts.events().find(|event| matches!(event.kind, EventKind::Suspended(_)));
     if let Some(event) = slept {
         let found = found.seen(&event.evidence).detail(
             "This machine sleeps: under Xen the TSC may not survive that, so that it stays with Xen's clock.",

@@ -5,7 +5,7 @@ use crate::facts::{CommandLine, Known};
 use crate::measured::{Cpuid, Pvclock};
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::State;
-use crate::state::{HostState, SyscallTracing, VdsoState};
+use clockscope_model::host::{HostState, SyscallTracing, VdsoState};
 
 fn verdict(source: &str) -> Verdict {
     Verdict {

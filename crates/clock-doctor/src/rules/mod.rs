@@ -1,6 +1,7 @@
 //! From facts to findings. Nothing here opens a file, calls the kernel or reads a clock.
 
 pub mod advice;
+mod age;
 mod arm;
 pub mod catalogue;
 mod filters;

@@ -3,7 +3,7 @@
 use super::finding::{Finding, Severity, State, Verdict};
 use super::state::source::is_tsc;
 use crate::facts::{CommandLine, Facts, Known};
-use crate::log::event::{Event, Kind};
+use crate::log::event::{Event, EventKind};
 use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
@@ -94,8 +94,7 @@ fn reliable_ignored(facts: &Facts, line: &Known<CommandLine>) -> Option<Finding>
     if !line.value.has("tsc=reliable") {
         return None;
     }
-    let early =
-        |event: &&Event| matches!(&event.kind, Kind::Marked { name, .. } if name == "tsc-early");
+    let early = |event: &&Event| matches!(&event.kind, EventKind::Marked { name, .. } if name == "tsc-early");
     let event = facts.events().find(early)?;
     let found = found(Label::TscReliableIgnored, line, "tsc=reliable").seen(&event.evidence);
     let found = match facts.kernel() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::facts::{Facts, Known, Sign};
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 
 /// What tells a platform, in lower case.
 #[derive(Debug, Default)]
@@ -63,37 +63,37 @@ impl Hints {
         hints
     }
 
-    fn line(&mut self, kind: &Kind) {
+    fn line(&mut self, kind: &EventKind) {
         match kind {
-            Kind::Dmi(text) => self.dmi.push(text.to_lowercase()),
-            Kind::DmiAbsent => self.dmi_absent = true,
-            Kind::MachineModel(name) => self.board |= !name.contains("virt"),
-            Kind::Paravirtualised(name) if name.contains("bare hardware") => {
+            EventKind::Dmi(text) => self.dmi.push(text.to_lowercase()),
+            EventKind::DmiAbsent => self.dmi_absent = true,
+            EventKind::MachineModel(name) => self.board |= !name.contains("virt"),
+            EventKind::Paravirtualised(name) if name.contains("bare hardware") => {
                 self.bare_hardware = true;
             }
-            Kind::Hypervisor(name)
-            | Kind::Paravirtualised(name)
-            | Kind::SystemdVirtualisation(name) => self.names.push(name.to_lowercase()),
-            Kind::KvmClock => self.names.push("kvm".to_owned()),
-            Kind::XenVersion(_) => self.names.push("xen".to_owned()),
-            Kind::RateFromHypervisor { .. } | Kind::NoRateFromHypervisor => {
+            EventKind::Hypervisor(name)
+            | EventKind::Paravirtualised(name)
+            | EventKind::SystemdVirtualisation(name) => self.names.push(name.to_lowercase()),
+            EventKind::KvmClock => self.names.push("kvm".to_owned()),
+            EventKind::XenVersion(_) => self.names.push("xen".to_owned()),
+            EventKind::RateFromHypervisor(_) | EventKind::NoRateFromHypervisor => {
                 self.names.push("vmware".to_owned());
             }
-            Kind::HyperV | Kind::HyperVNoInvariantTsc => {
+            EventKind::HyperV | EventKind::HyperVNoInvariantTsc => {
                 self.lines.insert("hyperv");
             }
-            kind @ Kind::Unstable { .. } if kind.is_about_hyperv() => {
+            kind @ EventKind::Unstable { .. } if kind.is_about_hyperv() => {
                 self.lines.insert("hyperv");
             }
-            Kind::PvclockUnstable => {
+            EventKind::PvclockUnstable => {
                 self.lines.insert("xen");
             }
-            Kind::OfPlatform(name) => {
+            EventKind::OfPlatform(name) => {
                 self.lines.insert(name);
             }
-            Kind::Confidential { .. } | Kind::VirtualMachine => self.flag = true,
-            Kind::CpuModel { name, .. } => self.cpus.push(name.to_lowercase()),
-            Kind::LinuxVersion(text) => self.kernel.push_str(&text.to_lowercase()),
+            EventKind::Confidential { .. } | EventKind::VirtualMachine => self.flag = true,
+            EventKind::CpuModel { name, .. } => self.cpus.push(name.to_lowercase()),
+            EventKind::LinuxVersion(text) => self.kernel.push_str(&text.to_lowercase()),
             kind => self.sources.extend(kind.clocksources().map(str::to_owned)),
         }
     }
@@ -320,7 +320,9 @@ fn virtual_platforms(hints: &Hints, facts: &Facts) -> Vec<&'static str> {
 
 /// The line by which a 64-bit ARM kernel begins, or brings a CPU up, gives the CPU's MIDR.
 fn boots_arm64(facts: &Facts) -> bool {
-    facts.events().any(|event| event.kind == Kind::ArmBoot && event.evidence.text.contains(" [0x"))
+    facts
+        .events()
+        .any(|event| event.kind == EventKind::ArmBoot && event.evidence.text.contains(" [0x"))
 }
 
 /// Whether these are a virtual machine's. A cloud alone is none: clouds rent whole machines too.

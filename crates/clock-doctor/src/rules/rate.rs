@@ -4,7 +4,7 @@ use super::finding::{Finding, Verdict};
 use super::watchdog::figures::{a_day, hertz, share};
 use super::watchdog::rates::Rates;
 use crate::facts::{Evidence, Facts};
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
 
 /// Beyond this a clock's rate is wrong, in parts per million: time daemons cannot slew more.
@@ -59,10 +59,10 @@ fn reads_tsc(verdict: &Verdict) -> bool {
 /// it refines it only for a TSC that it did not refuse (`quick_pit_calibrate` and
 /// `tsc_refine_calibration_work` in `arch/x86/kernel/tsc.c`, Linux 6.1).
 fn is_settled(facts: &Facts) -> bool {
-    let settles = |kind: &Kind| {
+    let settles = |kind: &EventKind| {
         matches!(
             kind,
-            Kind::Refined { .. } | Kind::DetectedTsc { .. } | Kind::RateFromHypervisor { .. }
+            EventKind::Refined(_) | EventKind::DetectedTsc(_) | EventKind::RateFromHypervisor(_)
         )
     };
     facts.events().any(|event| settles(&event.kind))
@@ -70,13 +70,13 @@ fn is_settled(facts: &Facts) -> bool {
 
 /// The kernel held the rate against a timer and found it wrong.
 fn by_log(facts: &Facts) -> Option<Sign> {
-    let line = facts.events().find(|event| event.kind == Kind::RateDiffers)?;
+    let line = facts.events().find(|event| event.kind == EventKind::RateDiffers)?;
     let mut evidence = vec![line.evidence.clone()];
     let (mut stated, mut timed) = (None, None);
     for event in facts.events() {
         let place = match &event.kind {
-            Kind::PreviousRate { mhz } => (&mut stated, mhz),
-            Kind::Recalibrated { mhz } => (&mut timed, mhz),
+            EventKind::PreviousRate(mhz) => (&mut stated, mhz),
+            EventKind::Recalibrated(mhz) => (&mut timed, mhz),
             _ => continue,
         };
         *place.0 = Some(*place.1).filter(|mhz| *mhz > 0.0 && mhz.is_finite());
@@ -199,7 +199,7 @@ mod tests {
     use crate::rules::finding::Diagnosis;
     use crate::rules::state;
     use crate::rules::watchdog::fragment_tests::expect;
-    use crate::state::HostState;
+    use clockscope_model::host::HostState;
 
     const DIFFERS: &str = "[   57.8] clocksource: Switched to clocksource tsc-early\n\
         [   63.6] clocksource: tsc: mask: 0xffffffffffffffff max_cycles: 0x36a8d32ce31, max_idle_ns: 881590731004 ns\n\

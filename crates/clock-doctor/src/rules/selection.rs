@@ -7,7 +7,7 @@ use super::state::source::{self, counts_ticks, is_tsc};
 use super::trust;
 use super::{params, state};
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, Kind};
+use crate::log::event::{Event, EventKind};
 use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
@@ -23,9 +23,10 @@ pub(crate) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 
 /// A request that the kernel refused; writing the file succeeds all the same.
 fn rejected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
-    let refused = |event: &&Event| matches!(event.kind, Kind::Override { is_deferred: false, .. });
+    let refused =
+        |event: &&Event| matches!(event.kind, EventKind::Override { is_deferred: false, .. });
     let event = facts.events().rev().find(refused)?;
-    let Kind::Override { name, .. } = &event.kind else {
+    let EventKind::Override { name, .. } = &event.kind else {
         return None;
     };
     let unstable = event.evidence.text.contains("unstable");
@@ -67,7 +68,7 @@ fn tsc_available(facts: &Facts) -> Option<Evidence> {
         return list.value.iter().any(|name| name == "tsc").then(|| list.evidence.clone());
     }
     let registers =
-        |event: &&Event| matches!(&event.kind, Kind::Registered { name, .. } if name == "tsc");
+        |event: &&Event| matches!(&event.kind, EventKind::Registered { name, .. } if name == "tsc");
     facts.events().find(registers).map(|event| event.evidence.clone())
 }
 
@@ -106,7 +107,7 @@ fn tsc_not_selected(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if current != "xen" {
         return Some(found.fix(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]));
     }
-    let slept = facts.events().any(|event| matches!(event.kind, Kind::Suspended { .. }));
+    let slept = facts.events().any(|event| matches!(event.kind, EventKind::Suspended(_)));
     let found = found.severity(Severity::Slow).follows(Label::VdsoSupportDependsOnKernel);
     Some(match slept {
         true => found.forbid(&[Fix::SwitchToTsc, Fix::ClocksourceTsc]),

@@ -9,7 +9,7 @@ use self::source::Current;
 use super::finding::{Finding, State, Verdict};
 use super::{live, platform};
 use crate::facts::{Evidence, Facts};
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 use crate::rules::catalogue::Label;
 
 /// A system call that takes less than this many times as long as the vDSO's answer was inside it.
@@ -122,7 +122,7 @@ fn expected(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (St
     if let Some(why) = vdso_is_off(facts) {
         return (State::Slow, why);
     }
-    let refused = |kind: &Kind| matches!(kind, Kind::VdsoModeInvalid(of) if of == name);
+    let refused = |kind: &EventKind| matches!(kind, EventKind::VdsoModeInvalid(of) if of == name);
     if facts.events().any(|event| refused(&event.kind)) {
         return slow(format!("the kernel refused to let the vDSO read {name}"));
     }
@@ -186,7 +186,7 @@ fn unnamed(facts: &Facts, current: &Current, platforms: &[&'static str]) -> (Sta
             "{name} was current in the first seconds of the boot only, as far as the log goes"
         ));
     }
-    if facts.events().any(|event| matches!(event.kind, Kind::Registered { .. })) {
+    if facts.events().any(|event| matches!(event.kind, EventKind::Registered { .. })) {
         return unknown("the log ends before the kernel chose a clocksource, or lacks that line");
     }
     unknown("nothing here says which clocksource is current")
@@ -266,7 +266,7 @@ fn hyperv_page(facts: &Facts) -> (State, String) {
     if page.is_some_and(|page| page.kind == "hyperv" && !page.is_stable) {
         return slow("the hypervisor has turned the TSC page off, so that every read asks it");
     }
-    let age = super::hosts::age(facts);
+    let age = super::age::age(facts);
     match facts.kernel() {
         Some(kernel) if kernel.at_least(4, 12) => fast("the vDSO reads Hyper-V's TSC page itself"),
         Some(kernel) => unknown(format!(
@@ -285,7 +285,7 @@ fn hyperv_page(facts: &Facts) -> (State, String) {
 
 /// The vDSO reads it in 4.19 and not in 4.14 (4.16), if the hypervisor sets the stable bit.
 fn xen(facts: &Facts) -> (State, String) {
-    let refused = facts.events().find(|event| event.kind == Kind::PvclockUnstable);
+    let refused = facts.events().find(|event| event.kind == EventKind::PvclockUnstable);
     if refused.is_some() {
         return slow(
             "Xen does not state that its TSC is stable, so that every read of its clock is a \

@@ -5,7 +5,7 @@ use super::catalogue::{Fix, Label};
 use super::finding::Finding;
 use super::{hosts, platform};
 use crate::facts::Facts;
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 
 /// Why a TSC cannot simply be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,8 +103,8 @@ fn drifts(facts: &Facts) -> bool {
     let is_old = |name: &str| K7_AND_K8.iter().any(|word| name.contains(word));
     facts.cpu.model.as_ref().is_some_and(|model| is_old(&model.value))
         || facts.events().any(|event| match &event.kind {
-            Kind::CpuModel { name, family: Some(6 | 15) } => name.contains("AMD"),
-            Kind::CpuModel { name, family: None } => is_old(name),
+            EventKind::CpuModel { name, family: Some(6 | 15) } => name.contains("AMD"),
+            EventKind::CpuModel { name, family: None } => is_old(name),
             _ => false,
         })
 }

@@ -26,7 +26,7 @@ use self::machine::Machine;
 use self::rates::Rates;
 use super::finding::{Finding, Severity, Verdict, merged};
 use crate::facts::Facts;
-use crate::log::event::{Kind, Mark};
+use crate::log::event::{EventKind, Mark};
 use crate::rules::catalogue::{Fix, Label};
 
 /// What these rules find.
@@ -194,14 +194,14 @@ fn early(episode: &Episode, machine: &Machine) -> Option<Finding> {
 /// The rate of the TSC comes from CPUID or the like and was never held against a timer: the kernel
 /// tells it apart from the processor's, and no refinement followed.
 fn rate_is_unchecked(facts: &Facts) -> bool {
-    let is_stated = facts.events().any(|event| matches!(event.kind, Kind::DetectedTsc { .. }));
-    let is_refined = facts.events().any(|event| matches!(event.kind, Kind::Refined { .. }));
+    let is_stated = facts.events().any(|event| matches!(event.kind, EventKind::DetectedTsc(_)));
+    let is_refined = facts.events().any(|event| matches!(event.kind, EventKind::Refined(_)));
     is_stated && !is_refined
 }
 
 /// Messages of the watchdog that had no consequence for the TSC.
 fn noise(facts: &Facts, delays: &[Episode], others: &[Episode]) -> Option<Finding> {
-    let lines = facts.events().filter(|event| event.kind == Kind::WatchdogNoise);
+    let lines = facts.events().filter(|event| event.kind == EventKind::WatchdogNoise);
     let lines: Vec<_> = lines.map(|event| &event.evidence).collect();
     let delayed = delays.iter().filter(|episode| episode.delay.is_some());
     let of_others = others.iter().flat_map(|one| &one.lines);

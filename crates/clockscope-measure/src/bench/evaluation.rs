@@ -3,10 +3,10 @@
 use super::launches::Collected;
 use crate::clocks::{COUNTERS, EMPTY_LOOP};
 use crate::rounds::GATE;
-use clock_doctor::state::HostState;
 use clockscope_model::bench::{
     BenchReport, LaunchRow, Method, PathName, PathRow, RatioRow, SCHEMA,
 };
+use clockscope_model::host::HostState;
 use clockscope_stats::gated::{self, Summary, Verdict};
 
 /// Batches of a path that are in the report by themselves.

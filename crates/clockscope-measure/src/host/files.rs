@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::syscall_tracing::Ftrace;
 use super::virtualisation::Signs;
 use clock_doctor::collect::{count_cpus, field};
-use clock_doctor::state::HostState;
+use clockscope_model::host::HostState;
 
 /// The inode of the initial time namespace (`PROC_TIME_INIT_INO` in include/linux/proc_ns.h).
 const INITIAL_TIME_NAMESPACE: &str = "time:[4026531834]";

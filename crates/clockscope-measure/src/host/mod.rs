@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use fastclock::ClockId;
 
 use self::tsc_rate::{Bracket, hz_between, hz_from_log, hz_from_scale};
-use clock_doctor::state::{HostState, VdsoState};
+use clockscope_model::host::{HostState, VdsoState};
 use clockscope_sys::loaded_vdso as image;
 use clockscope_sys::vdso_call::{self, Call, Callable};
 use clockscope_sys::{identity, perf_clock, tsc};

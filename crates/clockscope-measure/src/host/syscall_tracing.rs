@@ -3,7 +3,7 @@
 //! That is: whether something is done beside every system call. Probes on the kernel function of one
 //! system call are not looked for; they make only that one dearer.
 
-use clock_doctor::state::SyscallTracing;
+use clockscope_model::host::SyscallTracing;
 
 /// What the kernel does beside each system call of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

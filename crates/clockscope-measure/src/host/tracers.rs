@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::files;
 use super::syscall_tracing::{Evidence, Held, Holder, Work, is_of_syscalls, judge};
-use clock_doctor::state::SyscallTracing;
+use clockscope_model::host::SyscallTracing;
 use clockscope_sys::bpf::{self, Link, ProbeKind};
 use clockscope_sys::syscall_work;
 

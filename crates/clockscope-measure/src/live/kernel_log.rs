@@ -204,7 +204,7 @@ fn output(child: &mut Child) -> (Vec<u8>, bool) {
 mod tests {
     use super::*;
     use clock_doctor::facts::Evidence;
-    use clock_doctor::log::{Event, Kind};
+    use clock_doctor::log::{Event, EventKind};
 
     #[test]
     fn records_of_the_kernel_become_lines() {
@@ -222,7 +222,7 @@ mod tests {
         let event = |at: &f64| Event {
             evidence: Evidence::of(file, ""),
             at: Some(*at),
-            kind: Kind::KvmClock,
+            kind: EventKind::KvmClock,
         };
         let events = stamps.iter().map(event).collect();
         Log { file: file.to_owned(), events, begins_at_boot, ..Log::default() }

@@ -1,6 +1,6 @@
 //! What differs between two hosts, or one host at two times, that changes what a clock costs.
 
-use clock_doctor::state::{HostState, SyscallTracing};
+use clockscope_model::host::{HostState, SyscallTracing};
 use clockscope_text::foreign::printable;
 
 /// One clause for each difference: `clocksource: tsc, then hpet`. What one side does not know is
@@ -126,7 +126,7 @@ fn traced(host: &HostState) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clock_doctor::state::VdsoState;
+    use clockscope_model::host::VdsoState;
 
     fn host() -> HostState {
         HostState {

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::callers::samples::server;
-use clock_doctor::state::HostState;
 use clockscope_model::bench::{LaunchRow, Method, PathName, PathRow};
+use clockscope_model::host::HostState;
 use clockscope_text::foreign::json_document;
 use clockscope_text::lines::{WIDTH, width};
 

@@ -6,8 +6,8 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use clock_doctor::state::SyscallTracing;
 use clockscope_measure::host;
+use clockscope_model::host::SyscallTracing;
 
 use crate::support::tracefs::with_tracefs;
 use crate::support::{installed_or_skip, is_root_or_skip, running};

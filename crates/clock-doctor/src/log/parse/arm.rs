@@ -1,28 +1,28 @@
 //! ARM: `drivers/clocksource/arm_arch_timer.c`, `arch/arm*/kernel/*`.
 
 use super::tokens::{after, phrase};
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 
 /// `Machine model: NAME` (`drivers/of/fdt.c`), `OF: fdt: Machine model: NAME`, and `Machine: NAME,
 /// model: NAME` of old 32-bit kernels.
-pub(crate) fn machine_model(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn machine_model(message: &str, _: usize) -> Option<EventKind> {
     if let Some(name) = after(message, "Machine model: ") {
-        return Some(Kind::MachineModel(phrase(name)));
+        return Some(EventKind::MachineModel(phrase(name)));
     }
     let name = after(message.strip_prefix("Machine: ")?, ", model: ")?;
-    Some(Kind::MachineModel(phrase(name)))
+    Some(EventKind::MachineModel(phrase(name)))
 }
 
 /// `CPU1: Booted secondary processor`, `Booting Linux on physical CPU 0x0`
-pub(crate) fn boot(_: &str, _: usize) -> Option<Kind> {
-    Some(Kind::ArmBoot)
+pub(crate) fn boot(_: &str, _: usize) -> Option<EventKind> {
+    Some(EventKind::ArmBoot)
 }
 
 /// `arch_timer: Enabling local workaround for NAME`, `arch_timer: CPU0: Trapping CNTVCT access`
-pub(crate) fn timer(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn timer(message: &str, _: usize) -> Option<EventKind> {
     if message.contains("Trapping CNTVCT access") {
-        return Some(Kind::ArmTrapping);
+        return Some(EventKind::ArmTrapping);
     }
     let rest = after(message, "arch_timer: Enabling ")?;
-    Some(Kind::ArmWorkaround(phrase(after(rest, "workaround for ")?)))
+    Some(EventKind::ArmWorkaround(phrase(after(rest, "workaround for ")?)))
 }

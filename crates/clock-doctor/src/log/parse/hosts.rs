@@ -1,48 +1,48 @@
 //! What the kernel says of the hypervisor that it runs on.
 
 use super::tokens::{after, phrase};
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 
 /// `Hypervisor detected: NAME`
-pub(crate) fn hypervisor(message: &str, _: usize) -> Option<Kind> {
-    Some(Kind::Hypervisor(phrase(after(message, "Hypervisor detected: ")?)))
+pub(crate) fn hypervisor(message: &str, _: usize) -> Option<EventKind> {
+    Some(EventKind::Hypervisor(phrase(after(message, "Hypervisor detected: ")?)))
 }
 
 /// `Booting paravirtualized kernel on NAME`
-pub(crate) fn paravirtualised(message: &str, _: usize) -> Option<Kind> {
-    Some(Kind::Paravirtualised(phrase(after(message, "paravirtualized kernel on ")?)))
+pub(crate) fn paravirtualised(message: &str, _: usize) -> Option<EventKind> {
+    Some(EventKind::Paravirtualised(phrase(after(message, "paravirtualized kernel on ")?)))
 }
 
 /// `kvm-clock: ...` at the beginning: not where it is only named as a clocksource.
-pub(crate) fn kvm_clock(_: &str, at: usize) -> Option<Kind> {
-    (at == 0).then_some(Kind::KvmClock)
+pub(crate) fn kvm_clock(_: &str, at: usize) -> Option<EventKind> {
+    (at == 0).then_some(EventKind::KvmClock)
 }
 
 /// `Xen version V`
-pub(crate) fn xen(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn xen(message: &str, at: usize) -> Option<EventKind> {
     let rest = message[at..].strip_prefix("Xen version")?;
     let version = rest.trim_start_matches([':', ' ']);
     let is_it = version.starts_with(|c: char| c.is_ascii_digit());
-    is_it.then(|| Kind::XenVersion(phrase(version.trim_end_matches('.'))))
+    is_it.then(|| EventKind::XenVersion(phrase(version.trim_end_matches('.'))))
 }
 
 /// Systemd's `Detected virtualization NAME.`
-pub(crate) fn systemd(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn systemd(message: &str, _: usize) -> Option<EventKind> {
     let rest = after(message, "Detected virtualization ")?;
     let name = phrase(rest);
-    Some(Kind::SystemdVirtualisation(name.trim_matches(['.', '\'', ' ']).to_owned()))
+    Some(EventKind::SystemdVirtualisation(name.trim_matches(['.', '\'', ' ']).to_owned()))
 }
 
 /// `Hyper-V: ...`, `HyperV: ...`, `hv_vmbus: ...`
-pub(crate) fn hyper_v(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn hyper_v(message: &str, _: usize) -> Option<EventKind> {
     if message.contains("Invariant TSC is unavailable") {
-        return Some(Kind::HyperVNoInvariantTsc);
+        return Some(EventKind::HyperVNoInvariantTsc);
     }
     let is_it = ["Hyper-V:", "Hyper-V Host Build", "HyperV:", "hv_vmbus: ", "hv_utils: "]
         .iter()
         .any(|start| message.starts_with(start))
         || message.contains("Hyper-V Virtual Machine detected");
-    is_it.then_some(Kind::HyperV)
+    is_it.then_some(EventKind::HyperV)
 }
 
 /// How lines begin that only one platform's code prints: `arch/x86/xen/`, `drivers/xen/`, `arch/x86/kernel/kvm.c`,
@@ -78,9 +78,9 @@ const SIGNATURES: [(&str, &str); 25] = [
 ];
 
 /// A line that only one platform's code prints.
-pub(crate) fn signature(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn signature(message: &str, _: usize) -> Option<EventKind> {
     let found = SIGNATURES.iter().find(|(start, _)| message.starts_with(start));
-    found.map(|(_, platform)| Kind::OfPlatform(platform))
+    found.map(|(_, platform)| EventKind::OfPlatform(platform))
 }
 
 /// What hypervisors' firmware writes into its first ACPI table as its maker.
@@ -97,28 +97,28 @@ const FIRMWARE: [(&str, &str); 9] = [
 ];
 
 /// `ACPI: RSDP 0x00000000000F05B0 000014 (v00 BOCHS )`
-pub(crate) fn firmware(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn firmware(message: &str, _: usize) -> Option<EventKind> {
     let rest = after(message.strip_prefix("ACPI: RSDP ")?, "(v")?;
     let maker = rest.get(2..)?.strip_prefix(' ')?.split([' ', ')']).next()?;
     let found = FIRMWARE.iter().find(|(name, _)| *name == maker);
-    found.map(|(_, platform)| Kind::OfPlatform(platform))
+    found.map(|(_, platform)| EventKind::OfPlatform(platform))
 }
 
 /// `CPU MTRRs all blank - virtualized system.` (`arch/x86/kernel/cpu/mtrr/cleanup.c`)
-pub(crate) fn blank_mtrrs(message: &str, at: usize) -> Option<Kind> {
-    message[at..].contains("virtualized system").then_some(Kind::VirtualMachine)
+pub(crate) fn blank_mtrrs(message: &str, at: usize) -> Option<EventKind> {
+    message[at..].contains("virtualized system").then_some(EventKind::VirtualMachine)
 }
 
 /// `tdx: Guest detected` (`arch/x86/coco/tdx/tdx.c`), `Memory Encryption Features active: AMD SEV SEV-ES SEV-SNP`
 /// (`arch/x86/mm/mem_encrypt.c`), `SEV: Status: SEV SEV-ES SEV-SNP SecureTSC` (`arch/x86/coco/sev/core.c`), and systemd's word.
 /// A host that merely encrypts its memory says `AMD SME`.
-pub(crate) fn confidential(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn confidential(message: &str, at: usize) -> Option<EventKind> {
     let said = &message[at..];
     let is_tdx = said.starts_with("tdx: Guest detected")
         || said.starts_with("Memory Encryption Features active: Intel TDX")
         || said.starts_with("Detected confidential virtualization tdx");
     if is_tdx {
-        return Some(Kind::Confidential { by: "Intel TDX", keeps_tsc: true });
+        return Some(EventKind::Confidential { by: "Intel TDX", keeps_tsc: true });
     }
     let is_list =
         said.starts_with("Memory Encryption Features active:") || said.starts_with("SEV: Status:");
@@ -129,9 +129,9 @@ pub(crate) fn confidential(message: &str, at: usize) -> Option<Kind> {
         || said.starts_with("Detected confidential virtualization sev-snp");
     if is_snp {
         let keeps_tsc = is_list && has("SecureTSC");
-        return Some(Kind::Confidential { by: "AMD SEV-SNP", keeps_tsc });
+        return Some(EventKind::Confidential { by: "AMD SEV-SNP", keeps_tsc });
     }
     let is_sev =
         is_list && has("SEV") || said.starts_with("Detected confidential virtualization sev");
-    is_sev.then_some(Kind::Confidential { by: "AMD SEV", keeps_tsc: false })
+    is_sev.then_some(EventKind::Confidential { by: "AMD SEV", keeps_tsc: false })
 }

@@ -1,39 +1,39 @@
 //! The kernel, its machine and its CPUs.
 
 use super::tokens::{after, decimal, hexadecimal, phrase};
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 
 /// `Linux version RELEASE ...`
-pub(crate) fn version(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn version(message: &str, _: usize) -> Option<EventKind> {
     let rest = message.strip_prefix("Linux version ")?;
-    rest.starts_with(|c: char| c.is_ascii_digit()).then(|| Kind::LinuxVersion(phrase(rest)))
+    rest.starts_with(|c: char| c.is_ascii_digit()).then(|| EventKind::LinuxVersion(phrase(rest)))
 }
 
 /// `Command line:` (x86) or `Kernel command line:`
-pub(crate) fn command_line(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn command_line(message: &str, _: usize) -> Option<EventKind> {
     let rest = message
         .strip_prefix("Command line: ")
         .or_else(|| message.strip_prefix("Kernel command line: "))?;
-    Some(Kind::CommandLine(rest.trim().to_owned()))
+    Some(EventKind::CommandLine(rest.trim().to_owned()))
 }
 
 /// `DMI: VENDOR PRODUCT, BIOS ...`
-pub(crate) fn dmi(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn dmi(message: &str, _: usize) -> Option<EventKind> {
     if message.contains("DMI not present or invalid") {
-        return Some(Kind::DmiAbsent);
+        return Some(EventKind::DmiAbsent);
     }
     let rest = message.strip_prefix("DMI: ")?;
     // Other lines of `dmi_scan.c`.
-    (!rest.starts_with("Memory slots")).then(|| Kind::Dmi(phrase(rest)))
+    (!rest.starts_with("Memory slots")).then(|| EventKind::Dmi(phrase(rest)))
 }
 
 /// `Hardware name: ...` of a trace.
-pub(crate) fn hardware(message: &str, _: usize) -> Option<Kind> {
-    Some(Kind::Dmi(phrase(message.strip_prefix("Hardware name: ")?)))
+pub(crate) fn hardware(message: &str, _: usize) -> Option<EventKind> {
+    Some(EventKind::Dmi(phrase(message.strip_prefix("Hardware name: ")?)))
 }
 
 /// `CPU0: NAME (family: ...)`, `smpboot: CPU0: ...`, `CPU: NAME stepping 0a`
-pub(crate) fn cpu(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn cpu(message: &str, at: usize) -> Option<EventKind> {
     let before = &message[..at];
     if !matches!(before, "" | "smpboot: " | "x86: ") {
         return None;
@@ -44,11 +44,11 @@ pub(crate) fn cpu(message: &str, at: usize) -> Option<Kind> {
     let name = rest[..end].trim();
     let family = after(rest, "(family: ").or_else(|| after(rest, "(fam: ")).and_then(hexadecimal);
     let family = family.map(|(family, _)| family);
-    (!name.is_empty()).then(|| Kind::CpuModel { name: phrase(name), family })
+    (!name.is_empty()).then(|| EventKind::CpuModel { name: phrase(name), family })
 }
 
 /// `Brought up 1 node, 4 CPUs`, `Brought up 4 CPUs`, `Total of 4 processors activated`
-pub(crate) fn cpus_up(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn cpus_up(message: &str, _: usize) -> Option<EventKind> {
     let count = |label: &str, unit: &str| {
         let words: Vec<&str> = after(message, label)?.split([' ', ',']).collect();
         let at = words.iter().position(|word| word.starts_with(unit))?;
@@ -58,18 +58,18 @@ pub(crate) fn cpus_up(message: &str, _: usize) -> Option<Kind> {
         count("Brought up ", "CPU").or_else(|| count("Booted up ", "CPU")).or_else(|| {
             decimal(after(message, "Total of ")?).and_then(|(n, _)| u32::try_from(n).ok())
         })?;
-    (cpus > 0).then_some(Kind::CpusUp(cpus))
+    (cpus > 0).then_some(EventKind::CpusUp(cpus))
 }
 
 /// `CPU4 has been hot-added`
-pub(crate) fn hot_added(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn hot_added(message: &str, _: usize) -> Option<EventKind> {
     let (before, _) = message.split_once(" has been hot-added")?;
     let word = before.rsplit(' ').next()?;
-    word.starts_with("CPU").then_some(Kind::HotAdded)
+    word.starts_with("CPU").then_some(EventKind::HotAdded)
 }
 
 /// Going to sleep and waking up: `kernel/power/*.c`, `drivers/acpi/sleep.c`.
-pub(crate) fn suspended(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn suspended(message: &str, _: usize) -> Option<EventKind> {
     const SLEEPS: [&str; 6] = [
         "PM: suspend entry",
         "PM: hibernation entry",
@@ -90,7 +90,7 @@ pub(crate) fn suspended(message: &str, _: usize) -> Option<Kind> {
     ];
     let has = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
     if has(&WAKES) {
-        return Some(Kind::Suspended { woke: true });
+        return Some(EventKind::Suspended(true));
     }
-    has(&SLEEPS).then_some(Kind::Suspended { woke: false })
+    has(&SLEEPS).then_some(EventKind::Suspended(false))
 }

@@ -1,40 +1,40 @@
 //! The clocks that the TSC is compared with, and what keeps a clock out of the vDSO.
 
 use super::tokens::last_name;
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 
 /// `arch/x86/kernel/hpet.c` and `early-quirks.c`.
-pub(crate) fn hpet(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn hpet(message: &str, _: usize) -> Option<EventKind> {
     if message.contains("HPET not enabled in BIOS") {
-        return Some(Kind::HpetNotEnabled);
+        return Some(EventKind::HpetNotEnabled);
     }
     if message.contains("HPET dysfunctional in PC10") {
-        return Some(Kind::HpetPc10);
+        return Some(EventKind::HpetPc10);
     }
     let is_disabled = message.contains("Counter not counting. HPET disabled")
         || message.contains("HPET counter not counting")
         || message.contains("Will disable the HPET");
-    is_disabled.then_some(Kind::HpetDisabled)
+    is_disabled.then_some(EventKind::HpetDisabled)
 }
 
 /// `drivers/clocksource/acpi_pm.c`
-pub(crate) fn pm_timer(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn pm_timer(message: &str, at: usize) -> Option<EventKind> {
     if message.contains("PM-Timer Bug") {
-        return Some(Kind::PmTimerBug);
+        return Some(EventKind::PmTimerBug);
     }
     let rest = message[at..].strip_prefix("PM-Timer ")?;
     let is_bad = ["running at invalid rate", "had no reasonable", "had inconsistent", "failed"]
         .iter()
         .any(|text| rest.starts_with(text));
-    is_bad.then_some(Kind::PmTimerBad)
+    is_bad.then_some(EventKind::PmTimerBad)
 }
 
 /// `clocksource NAME registered with invalid VDSO mode N`, and Xen's word on its own.
-pub(crate) fn vdso(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn vdso(message: &str, _: usize) -> Option<EventKind> {
     if let Some((before, _)) = message.split_once(" registered with invalid VDSO mode") {
-        return last_name(before).map(|name| Kind::VdsoModeInvalid(name.to_owned()));
+        return last_name(before).map(|name| EventKind::VdsoModeInvalid(name.to_owned()));
     }
     let is_it = message.contains("VDSO_CLOCKMODE_PVCLOCK not supported")
         || message.contains("VCLOCK_PVCLOCK not supported");
-    is_it.then_some(Kind::PvclockUnstable)
+    is_it.then_some(EventKind::PvclockUnstable)
 }

@@ -1,27 +1,29 @@
 //! `arch/x86/kernel/tsc.c` and `tsc_sync.c`.
 
 use super::tokens::{after, decimal, megahertz, megahertz_before, phrase, signed};
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 
 /// `Marking TSC unstable due to REASON`
-pub(crate) fn unstable(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn unstable(message: &str, at: usize) -> Option<EventKind> {
     let rest = &message[at + "Marking TSC unstable".len()..];
-    Some(Kind::unstable(phrase(rest.trim_start().strip_prefix("due to").unwrap_or(""))))
+    Some(EventKind::unstable(phrase(rest.trim_start().strip_prefix("due to").unwrap_or(""))))
 }
 
 /// A line with `TSC ` in it.
-pub(crate) fn of_tsc(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn of_tsc(message: &str, at: usize) -> Option<EventKind> {
     let rest = &message[at + "TSC ".len()..];
     match rest.split([' ', ':']).next()? {
         "warp" | "warped" => warp(message, at),
         "synchronization" => sync_check(message, at),
         "ADJUST" => adjust(message, at),
         "freq" => rate(message, at),
-        "found" => rest.starts_with("found unstable").then_some(Kind::BrokenBiosAdvice),
+        "found" => rest.starts_with("found unstable").then_some(EventKind::BrokenBiosAdvice),
         // `[Firmware Bug]: TSC doesn't count with P0 frequency!`: `arch/x86/kernel/cpu/amd.c`.
-        "doesn't" => rest.starts_with("doesn't count with P0").then_some(Kind::FirmwareP0),
+        "doesn't" => rest.starts_with("doesn't count with P0").then_some(EventKind::FirmwareP0),
         // `Fast TSC calibration failed`. That it went well says nothing.
-        "calibration" => rest.starts_with("calibration failed").then_some(Kind::CalibrationNote),
+        "calibration" => {
+            rest.starts_with("calibration failed").then_some(EventKind::CalibrationNote)
+        }
         "clocksource" => refined(message),
         "is" => sync_skipped(message),
         _ => None,
@@ -29,95 +31,95 @@ pub(crate) fn of_tsc(message: &str, at: usize) -> Option<Kind> {
 }
 
 /// `Measured N cycles TSC warp between CPUs`, `TSC warped randomly between CPUs`
-fn warp(message: &str, _: usize) -> Option<Kind> {
+fn warp(message: &str, _: usize) -> Option<EventKind> {
     if message.contains("TSC warped randomly") {
-        return Some(Kind::WarpRandom);
+        return Some(EventKind::WarpRandom);
     }
     let (cycles, rest) = decimal(after(message, "Measured ")?)?;
-    rest.trim_start().starts_with("cyc").then_some(Kind::Warp { cycles })
+    rest.trim_start().starts_with("cyc").then_some(EventKind::Warp(cycles))
 }
 
 /// `TSC synchronization [CPU#0 -> CPU#1]:`; in 2.6 the result stands on the same line.
-fn sync_check(message: &str, at: usize) -> Option<Kind> {
+fn sync_check(message: &str, at: usize) -> Option<EventKind> {
     if let Some(warp) = warp(message, at) {
         return Some(warp);
     }
     let rest = message[at..].strip_prefix("TSC synchronization ")?;
     let is_check = rest.starts_with('[') || rest.starts_with("across ");
-    is_check.then_some(Kind::SyncCheck)
+    is_check.then_some(EventKind::SyncCheck)
 }
 
 /// `TSC ADJUST compensate: ...`, `TSC ADJUST differs ...`, `TSC ADJUST: CPUn: N force to 0`
-fn adjust(message: &str, at: usize) -> Option<Kind> {
+fn adjust(message: &str, at: usize) -> Option<EventKind> {
     let rest = &message[at + "TSC ADJUST".len()..];
     if rest.starts_with(" compensate") {
         let (warp, _) = signed(after(rest, "observed ")?)?;
-        return Some(Kind::AdjustCompensated { warp });
+        return Some(EventKind::AdjustCompensated(warp));
     }
     let is_known = rest.starts_with(" differs") || rest.contains("force") || rest.contains("FORCE");
-    is_known.then(|| Kind::AdjustDiffers { restoring: rest.contains("Restoring") })
+    is_known.then(|| EventKind::AdjustDiffers(rest.contains("Restoring")))
 }
 
 /// Lines of rates that somebody else knew, or knew better.
-fn rate(message: &str, at: usize) -> Option<Kind> {
+fn rate(message: &str, at: usize) -> Option<EventKind> {
     let rest = &message[at..];
     // The number follows the last colon; names of timers stand before it.
     let mhz = || megahertz(rest.rsplit_once(':')?.1);
     if rest.starts_with("TSC freq read from hypervisor") {
-        return mhz().map(|mhz| Kind::RateFromHypervisor { mhz });
+        return mhz().map(EventKind::RateFromHypervisor);
     }
     if message.contains("Failed to get TSC freq from the hypervisor") {
-        return Some(Kind::NoRateFromHypervisor);
+        return Some(EventKind::NoRateFromHypervisor);
     }
     if rest.starts_with("TSC freq calibrated by CPUID/MSR differs") {
-        return Some(Kind::RateDiffers);
+        return Some(EventKind::RateDiffers);
     }
     if message.contains("Previous calibrated TSC freq") {
-        return mhz().map(|mhz| Kind::PreviousRate { mhz });
+        return mhz().map(EventKind::PreviousRate);
     }
     if rest.starts_with("TSC freq recalibrated by") {
-        return mhz().map(|mhz| Kind::Recalibrated { mhz });
+        return mhz().map(EventKind::Recalibrated);
     }
     None
 }
 
 /// `Refined TSC clocksource calibration: N MHz`
-fn refined(message: &str) -> Option<Kind> {
+fn refined(message: &str) -> Option<EventKind> {
     let mhz = megahertz(after(message, "Refined TSC clocksource calibration:")?)?;
-    Some(Kind::Refined { mhz })
+    Some(EventKind::Refined(mhz))
 }
 
 /// `Skipped synchronization checks as TSC is reliable`
-fn sync_skipped(message: &str) -> Option<Kind> {
+fn sync_skipped(message: &str) -> Option<EventKind> {
     let is_it = message.to_ascii_lowercase().contains("skipped synchronization check");
-    is_it.then_some(Kind::SyncSkipped)
+    is_it.then_some(EventKind::SyncSkipped)
 }
 
 /// `Detected N MHz TSC`
-pub(crate) fn detected_tsc(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn detected_tsc(message: &str, at: usize) -> Option<EventKind> {
     let is_it = message[..at].contains("Detected ");
-    megahertz_before(message, at).filter(|_| is_it).map(|mhz| Kind::DetectedTsc { mhz })
+    megahertz_before(message, at).filter(|_| is_it).map(EventKind::DetectedTsc)
 }
 
 /// `Detected N MHz processor`
-pub(crate) fn detected_processor(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn detected_processor(message: &str, at: usize) -> Option<EventKind> {
     let is_it = message[..at].contains("Detected ");
-    megahertz_before(message, at).filter(|_| is_it).map(|mhz| Kind::DetectedProcessor { mhz })
+    megahertz_before(message, at).filter(|_| is_it).map(EventKind::DetectedProcessor)
 }
 
 /// `Unable to calibrate against PIT`, `using HPET/PMTIMER reference calibration`
-pub(crate) fn note(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn note(message: &str, _: usize) -> Option<EventKind> {
     let is_it = message.contains("Unable to calibrate against PIT")
         || message.contains("using HPET reference calibration")
         || message.contains("using PMTIMER reference calibration")
         || message.contains("No reference (HPET/PMTIMER) available")
         || message.contains("HPET/PMTIMER calibration failed");
-    is_it.then_some(Kind::CalibrationNote)
+    is_it.then_some(EventKind::CalibrationNote)
 }
 
 /// `time.c: Using 3.579545 MHz WALL PM GTOD PM timer.`: how x86-64 named its clock up to 2.6.20,
 /// before it had clocksources (`arch/x86_64/kernel/time.c`).
-pub(crate) fn gtod(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn gtod(message: &str, at: usize) -> Option<EventKind> {
     let rest = message[at..].strip_prefix(" GTOD ")?;
     let (timer, rest) = rest.split_once(' ')?;
     let name = match timer {
@@ -127,17 +129,17 @@ pub(crate) fn gtod(message: &str, at: usize) -> Option<Kind> {
         "PIT" => "pit",
         _ => return None,
     };
-    rest.starts_with("timer").then(|| Kind::Switched(name.to_owned()))
+    rest.starts_with("timer").then(|| EventKind::Switched(name.to_owned()))
 }
 
 /// `sched_clock: Marking unstable`
-pub(crate) fn sched_clock(_: &str, _: usize) -> Option<Kind> {
-    Some(Kind::SchedClockUnstable)
+pub(crate) fn sched_clock(_: &str, _: usize) -> Option<EventKind> {
+    Some(EventKind::SchedClockUnstable)
 }
 
 /// `Clock: inserting leap second 23:59:60 UTC`: `kernel/time/ntp.c`.
-pub(crate) fn leap_second(message: &str, _: usize) -> Option<Kind> {
+pub(crate) fn leap_second(message: &str, _: usize) -> Option<EventKind> {
     let is_it =
         message.contains("Clock: inserting leap") || message.contains("Clock: deleting leap");
-    is_it.then_some(Kind::LeapSecond)
+    is_it.then_some(EventKind::LeapSecond)
 }

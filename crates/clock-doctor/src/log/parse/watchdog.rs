@@ -1,7 +1,7 @@
 //! `kernel/time/clocksource.c`: registrations, switches, and the watchdog.
 
 use super::tokens::{after, decimal, hexadecimal, last_name, name, signed};
-use crate::log::event::{Kind, Mark, Role};
+use crate::log::event::{EventKind, Mark, Role};
 
 /// Of a list of CPUs, this much is kept.
 const LIST_MAX: usize = 200;
@@ -12,17 +12,17 @@ fn is_unit(rest: &str) -> bool {
 }
 
 /// `clocksource: NAME: mask: 0x.. max_cycles: 0x.., max_idle_ns: N ns`
-pub(crate) fn registered(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn registered(message: &str, at: usize) -> Option<EventKind> {
     let name = last_name(message[..at].strip_suffix(": ")?)?.to_owned();
     let (mask, rest) = hexadecimal(&message[at + "mask: ".len()..])?;
     let (max_cycles, rest) = hexadecimal(after(rest, "max_cycles:")?)?;
     let (max_idle_ns, rest) = decimal(after(rest, "max_idle_ns:")?)?;
     is_unit(rest).then_some(())?;
-    Some(Kind::Registered { name, mask, max_cycles, max_idle_ns })
+    Some(EventKind::Registered { name, mask, max_cycles, max_idle_ns })
 }
 
 /// `Switched to clocksource NAME`, `Switching to clocksource NAME`
-pub(crate) fn switched(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn switched(message: &str, at: usize) -> Option<EventKind> {
     let (before, rest) = message.split_at(at);
     let is_switch = before.ends_with("Switched") || before.ends_with("Switching");
     let (name, rest) = name(rest.strip_prefix(" to clocksource ")?)?;
@@ -30,7 +30,7 @@ pub(crate) fn switched(message: &str, at: usize) -> Option<Kind> {
         return None;
     }
     let ends_line = rest.trim_matches(['.', '…']).is_empty();
-    Some(Kind::Switched(whole_name(name, ends_line)?.to_owned()))
+    Some(EventKind::Switched(whole_name(name, ends_line)?.to_owned()))
 }
 
 /// Names that a line may be cut in: what is left of them is none.
@@ -73,13 +73,13 @@ fn whole_name(name: &str, ends_line: bool) -> Option<&str> {
 }
 
 /// `Time: NAME clocksource has been installed.`: up to 2.6.2x.
-pub(crate) fn installed(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn installed(message: &str, at: usize) -> Option<EventKind> {
     let name = last_name(message[..at].strip_prefix("Time: ")?)?;
-    Some(Kind::Switched(name.to_owned()))
+    Some(EventKind::Switched(name.to_owned()))
 }
 
 /// `Marking clocksource NAME (as) unstable because/due to ...`
-pub(crate) fn marked(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn marked(message: &str, at: usize) -> Option<EventKind> {
     let (name, rest) = name(&message[at + "Marking clocksource ".len()..])?;
     let rest = rest.trim_start();
     // Not even ` as` or ` unstable`: the name itself may be cut.
@@ -97,18 +97,18 @@ pub(crate) fn marked(message: &str, at: usize) -> Option<Kind> {
     } else {
         Mark::Unstated
     };
-    Some(Kind::Marked { name: name.to_owned(), why })
+    Some(EventKind::Marked { name: name.to_owned(), why })
 }
 
 /// `Clocksource tsc unstable (delta = N ns)`: up to 3.x.
-pub(crate) fn old_delta(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn old_delta(message: &str, at: usize) -> Option<EventKind> {
     let (delta_ns, rest) = signed(&message[at + " unstable (delta = ".len()..])?;
     let rest = rest.trim_start().strip_prefix("ns)")?;
     // Red Hat's 2.6.32 keeps the clocksource, and goes on: `. Enable clocksource failover by adding ...`
     if rest.starts_with('.') {
-        return Some(Kind::WatchdogNoise);
+        return Some(EventKind::WatchdogNoise);
     }
-    Some(Kind::OldDelta { name: last_name(&message[..at])?.to_owned(), delta_ns })
+    Some(EventKind::OldDelta { name: last_name(&message[..at])?.to_owned(), delta_ns })
 }
 
 const ROLES: [(&str, Role); 3] =
@@ -120,7 +120,7 @@ fn role(before: &str) -> Option<(&str, &'static str, Role)> {
 }
 
 /// `'NAME' wd_nsec: N wd_now: X wd_last: X mask: X`: 6.0 and later.
-pub(crate) fn reading_with_interval(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn reading_with_interval(message: &str, at: usize) -> Option<EventKind> {
     let (before, prefix, role) = role(&message[..at])?;
     let (nsec, rest) = signed(&message[at + "_nsec:".len()..])?;
     let rest = rest.trim_start().strip_prefix(prefix)?.strip_prefix("_now:")?;
@@ -128,7 +128,7 @@ pub(crate) fn reading_with_interval(message: &str, at: usize) -> Option<Kind> {
 }
 
 /// `'NAME' wd_now: X wd_last: X mask: X`
-pub(crate) fn reading(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn reading(message: &str, at: usize) -> Option<EventKind> {
     let (before, prefix, role) = role(&message[..at])?;
     // An interval that could not be read.
     let before = before.split_once(" wd_nsec:").map_or(before, |(name, _)| name);
@@ -137,7 +137,13 @@ pub(crate) fn reading(message: &str, at: usize) -> Option<Kind> {
 }
 
 /// `X wd_last: X mask: X`
-fn counters(role: Role, prefix: &str, name: &str, nsec: Option<i64>, rest: &str) -> Option<Kind> {
+fn counters(
+    role: Role,
+    prefix: &str,
+    name: &str,
+    nsec: Option<i64>,
+    rest: &str,
+) -> Option<EventKind> {
     let (now, rest) = hexadecimal(rest)?;
     let rest = rest.trim_start().strip_prefix(prefix)?.strip_prefix("_last:")?;
     let (last, rest) = hexadecimal(rest)?;
@@ -148,7 +154,7 @@ fn counters(role: Role, prefix: &str, name: &str, nsec: Option<i64>, rest: &str)
     }
     let mask = mask(rest).filter(|mask| now <= *mask && last <= *mask);
     let mask = mask.unwrap_or_else(|| usual_mask(name));
-    Some(Kind::Reading { role, name: name.to_owned(), nsec, now, last, mask })
+    Some(EventKind::Reading { role, name: name.to_owned(), nsec, now, last, mask })
 }
 
 /// The mask, which ends the line; `None` if it is cut.
@@ -170,33 +176,33 @@ fn usual_mask(name: &str) -> u64 {
 }
 
 /// `Clocksource 'tsc' skewed N ns (N ms) over watchdog 'hpet' interval of N ns (N ms)`
-pub(crate) fn skewed(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn skewed(message: &str, at: usize) -> Option<EventKind> {
     let (skew_ns, rest) = signed(&message[at + " skewed ".len()..])?;
     is_unit(rest).then_some(())?;
     let (reference, rest) = name(after(rest, "watchdog ")?)?;
     let (interval_ns, rest) = signed(after(rest, "interval of ")?)?;
     is_unit(rest).then_some(())?;
     let name = last_name(&message[..at])?.to_owned();
-    Some(Kind::Skewed { name, skew_ns, reference: reference.to_owned(), interval_ns })
+    Some(EventKind::Skewed { name, skew_ns, reference: reference.to_owned(), interval_ns })
 }
 
 /// `No current clocksource.`
-pub(crate) fn no_current(_: &str, _: usize) -> Option<Kind> {
-    Some(Kind::Current { name: None, is_other: false })
+pub(crate) fn no_current(_: &str, _: usize) -> Option<EventKind> {
+    Some(EventKind::Current { name: None, is_other: false })
 }
 
 /// `'NAME' is current clocksource.`, `'NAME' (not 'OTHER') is current clocksource.`
-pub(crate) fn current(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn current(message: &str, at: usize) -> Option<EventKind> {
     let before = &message[..at];
     let (before, is_other) = match before.split_once(" (not ") {
         Some((before, _)) => (before, true),
         None => (before, false),
     };
-    Some(Kind::Current { name: Some(last_name(before)?.to_owned()), is_other })
+    Some(EventKind::Current { name: Some(last_name(before)?.to_owned()), is_other })
 }
 
 /// `Watchdog NAME interval: Nns`, `Clocksource NAME interval: Nns`: 7.1.
-pub(crate) fn interval(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn interval(message: &str, at: usize) -> Option<EventKind> {
     let before = &message[..at];
     let (nsec, rest) = signed(&message[at + " interval:".len()..])?;
     is_unit(rest).then_some(())?;
@@ -205,37 +211,37 @@ pub(crate) fn interval(message: &str, at: usize) -> Option<Kind> {
     let who = who.strip_suffix(name)?.trim_end_matches('\'').trim_end();
     let name = name.to_owned();
     if who.ends_with("atchdog") {
-        return Some(Kind::ReferenceInterval { name, nsec });
+        return Some(EventKind::ReferenceInterval { name, nsec });
     }
-    who.ends_with("locksource").then_some(Kind::WatchedInterval { name, nsec })
+    who.ends_with("locksource").then_some(EventKind::WatchedInterval { name, nsec })
 }
 
 /// `CPU1 N < CPU2 N (cycles)`: 7.1.
-pub(crate) fn cycles(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn cycles(message: &str, at: usize) -> Option<EventKind> {
     let (before, second) = message[..at].rsplit_once(" < CPU")?;
     let count = |text: &str| decimal(text.split_once(' ')?.1).map(|(count, _)| count);
     let first = before.rsplit_once("CPU")?.1;
     // The blank that the split took off ends the number.
-    Some(Kind::CpuCycles { first: count(&format!("{first} "))?, second: count(second)? })
+    Some(EventKind::CpuCycles { first: count(&format!("{first} "))?, second: count(second)? })
 }
 
 /// `hpet read-back delay of Nns, attempt N, marking unstable`, `... marking tsc unstable`, or
 /// without a consequence.
-pub(crate) fn read_delay(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn read_delay(message: &str, at: usize) -> Option<EventKind> {
     let rest = &message[at + "read-back delay of ".len()..];
     if rest.contains("test skipped") {
-        return Some(Kind::WatchdogNoise);
+        return Some(EventKind::WatchdogNoise);
     }
     let (nsec, rest) = decimal(rest)?;
     is_unit(rest).then_some(())?;
     let marks = rest.contains("marking ") || message[..at].contains("excessive ");
     let marked = after(rest, "marking ").and_then(name).map(|(name, _)| name.to_owned());
     let name = marked.filter(|name| !"unstable".starts_with(name.as_str()));
-    Some(Kind::ReadDelay { name, nsec, marks })
+    Some(EventKind::ReadDelay { name, nsec, marks })
 }
 
 /// Lines of the watchdog that have no consequence.
-pub(crate) fn noise(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn noise(message: &str, at: usize) -> Option<EventKind> {
     let (before, rest) = message.split_at(at);
     let is_it = if rest.starts_with("read timed out") {
         before.contains("atchdog ")
@@ -244,44 +250,46 @@ pub(crate) fn noise(message: &str, at: usize) -> Option<Kind> {
     } else {
         true
     };
-    is_it.then_some(Kind::WatchdogNoise)
+    is_it.then_some(EventKind::WatchdogNoise)
 }
 
 /// `Checking clocksource NAME synchronization from CPU N to CPUs LIST.`
-pub(crate) fn checking(message: &str, at: usize) -> Option<Kind> {
-    message[at..].contains(" synchronization").then_some(Kind::SyncChecking)
+pub(crate) fn checking(message: &str, at: usize) -> Option<EventKind> {
+    message[at..].contains(" synchronization").then_some(EventKind::SyncChecking)
 }
 
 /// `CPUs LIST ahead of CPU N for clocksource tsc.`
-pub(crate) fn cpus_ahead(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn cpus_ahead(message: &str, at: usize) -> Option<EventKind> {
     cpus(message, at, true)
 }
 
 /// `CPUs LIST behind CPU N for clocksource tsc.`
-pub(crate) fn cpus_behind(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn cpus_behind(message: &str, at: usize) -> Option<EventKind> {
     cpus(message, at, false)
 }
 
-fn cpus(message: &str, at: usize, is_ahead: bool) -> Option<Kind> {
+fn cpus(message: &str, at: usize, is_ahead: bool) -> Option<EventKind> {
     let (before, rest) = message.split_at(at);
     let cpus = before.rsplit_once("CPUs ")?.1.trim();
     let is_list = cpus.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'-'));
     let of = after(rest, "for clocksource ").and_then(name).map_or("tsc", |(name, _)| name);
     let is_tsc = of.starts_with("tsc") || "tsc".starts_with(of);
     let cpus = is_list.then(|| cpus.chars().take(LIST_MAX).collect())?;
-    Some(if is_tsc { Kind::CpusApart { cpus, is_ahead } } else { Kind::WatchdogNoise })
+    Some(if is_tsc { EventKind::CpusApart { cpus, is_ahead } } else { EventKind::WatchdogNoise })
 }
 
 /// `clocksource_wdtest: --- Marking wdtest-ktime unstable due to clocksource watchdog.`: the kernel's test
 /// of its watchdog, whose clocksources the kernel never keeps (`kernel/time/clocksource-wdtest.c`, 5.14 to 7.0).
-pub(crate) fn tested(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn tested(message: &str, at: usize) -> Option<EventKind> {
     let (name, _) = name(after(&message[at..], "--- Marking ")?)?;
-    Some(Kind::Marked { name: name.to_owned(), why: Mark::Unstated })
+    Some(EventKind::Marked { name: name.to_owned(), why: Mark::Unstated })
 }
 
 /// `Override clocksource NAME is ... HRT compatible`
-pub(crate) fn overridden(message: &str, at: usize) -> Option<Kind> {
+pub(crate) fn overridden(message: &str, at: usize) -> Option<EventKind> {
     let (name, rest) = name(&message[at + "Override clocksource ".len()..])?;
-    rest.contains("HRT compatible")
-        .then(|| Kind::Override { name: name.to_owned(), is_deferred: rest.contains("deferring") })
+    rest.contains("HRT compatible").then(|| EventKind::Override {
+        name: name.to_owned(),
+        is_deferred: rest.contains("deferring"),
+    })
 }

@@ -168,10 +168,11 @@ fn folded_lines_are_joined() {
         [   20.067286] clocksource:                       'tsc-early' cs_nsec: 588021368 cs_now:\n\
         [   20.111286] tsc: Marking TSC unstable due to clocksource watchdog\n";
     let read = log(folded);
-    let kinds: Vec<&Kind> = read.events.iter().map(|event| &event.kind).collect();
+    let kinds: Vec<&EventKind> = read.events.iter().map(|event| &event.kind).collect();
     assert_eq!(kinds.len(), 3, "{kinds:?}");
-    assert_eq!(kinds[0], &Kind::Marked { name: "tsc-early".into(), why: Mark::Skew });
-    let Kind::Reading { role: Role::Reference, now: 0xfffb_73f8, last: 0xfffb_7200, .. } = kinds[1]
+    assert_eq!(kinds[0], &EventKind::Marked { name: "tsc-early".into(), why: Mark::Skew });
+    let EventKind::Reading { role: Role::Reference, now: 0xfffb_73f8, last: 0xfffb_7200, .. } =
+        kinds[1]
     else {
         panic!("{kinds:?}");
     };
@@ -179,7 +180,7 @@ fn folded_lines_are_joined() {
     assert!(read.events[0].evidence.text.ends_with("too large:"));
     // At the end of the log, what there is counts.
     let end = log("clocksource: Marking clocksource 'tsc' as");
-    assert_eq!(end.events[0].kind, Kind::Marked { name: "tsc".into(), why: Mark::Unstated });
+    assert_eq!(end.events[0].kind, EventKind::Marked { name: "tsc".into(), why: Mark::Unstated });
 }
 
 #[test]
@@ -187,23 +188,23 @@ fn lines_that_a_fold_split_anywhere_are_joined() {
     for (text, kind) in [
         (
             "[   1.0] clocksource: Switched to clocksource tsc-ea\nrly\n",
-            Kind::Switched("tsc-early".to_owned()),
+            EventKind::Switched("tsc-early".to_owned()),
         ),
         (
             "[   1.0] clocksource: Switched to clocksource tsc\nStarting\n",
-            Kind::Switched("tsc".to_owned()),
+            EventKind::Switched("tsc".to_owned()),
         ),
         (
             "[   1.0] clocksource: Switched to clocksource kvm-cl...\n",
-            Kind::Switched("kvm-clock".to_owned()),
+            EventKind::Switched("kvm-clock".to_owned()),
         ),
         (
             "[   1.0] tsc: Refined TSC clocksource calibration: 24=\n00.126 MHz\n",
-            Kind::Refined { mhz: 2400.126 },
+            EventKind::Refined(2400.126),
         ),
         (
             "[   1.0] tsc: Refined TSC clocksource calibration:\n> 2400.126 MHz\n",
-            Kind::Refined { mhz: 2400.126 },
+            EventKind::Refined(2400.126),
         ),
     ] {
         let log = log(text);
@@ -251,10 +252,10 @@ fn long_lines_are_cut() {
         format!("{}TSC warp\nCommand line: {}\nx", "x".repeat(1 << 20), "a ".repeat(1 << 16));
     let read = log(&long);
     assert_eq!(read.lines, 3);
-    let [Event { kind: Kind::CommandLine(line), evidence, .. }] = &read.events[..] else {
+    let [Event { kind: EventKind::CommandLine(line), evidence, .. }] = &read.events[..] else {
         panic!("{read:?}");
     };
-    assert!(line.len() <= Limits::USUAL.line && line.len() > 4000, "{}", line.len());
+    assert!(line.len() <= LINE && line.len() > 4000, "{}", line.len());
     assert!(evidence.text.len() <= TEXT_MAX);
 }
 
@@ -288,18 +289,22 @@ fn of_a_large_log_a_part_is_kept() {
     assert!(log.left_out > 100_000, "{}", log.left_out);
     assert!(log.events.is_sorted_by_key(|event| event.evidence.line));
     assert_eq!(log.events[0].evidence.line, Some(1));
-    let last =
-        |is_it: fn(&Kind) -> bool| log.events.iter().rfind(|event| is_it(&event.kind)).unwrap();
-    assert_eq!(last(|kind| matches!(kind, Kind::Switched(_))).kind, Kind::Switched("tsc".into()));
+    let last = |is_it: fn(&EventKind) -> bool| {
+        log.events.iter().rfind(|event| is_it(&event.kind)).unwrap()
+    };
+    assert_eq!(
+        last(|kind| matches!(kind, EventKind::Switched(_))).kind,
+        EventKind::Switched("tsc".into())
+    );
     // Each mark that is kept has its readings.
     let of_watchdog = log
         .events
         .iter()
-        .filter(|event| matches!(event.kind, Kind::Marked { .. } | Kind::Reading { .. }));
+        .filter(|event| matches!(event.kind, EventKind::Marked { .. } | EventKind::Reading { .. }));
     let kinds: Vec<&Event> = of_watchdog.collect();
     for three in kinds.chunks(3).take(kinds.len() / 3) {
         let lines: Vec<u64> = three.iter().filter_map(|event| event.evidence.line).collect();
-        assert!(matches!(three[0].kind, Kind::Marked { .. }), "{three:?}");
+        assert!(matches!(three[0].kind, EventKind::Marked { .. }), "{three:?}");
         assert_eq!((lines[1], lines[2]), (lines[0] + 1, lines[0] + 2));
     }
 }
@@ -361,11 +366,10 @@ proptest! {
                 bytes.extend_from_slice(&noise);
             }
         }
-        let limits = |block| Limits { line: limit, block };
-        let whole = read_within(&mut &bytes[..], "log", limits(1 << 16)).unwrap();
-        let blocks = read_within(&mut &bytes[..], "log", limits(limit + more)).unwrap();
+        let whole = read_within(&mut &bytes[..], "log", limit, 1 << 16).unwrap();
+        let blocks = read_within(&mut &bytes[..], "log", limit, more).unwrap();
         prop_assert_eq!(&whole, &blocks);
-        let sips = read_within(&mut Sips(&bytes, sip), "log", limits(limit + more)).unwrap();
+        let sips = read_within(&mut Sips(&bytes, sip), "log", limit, limit + more).unwrap();
         prop_assert_eq!(&whole, &sips);
         prop_assert_eq!(whole.lines, String::from_utf8_lossy(&bytes).split_inclusive('\n').count() as u64);
         for event in &whole.events {

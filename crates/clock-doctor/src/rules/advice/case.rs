@@ -1,9 +1,9 @@
 //! A machine and the findings that a fix is written out for.
 
 use crate::facts::{Facts, Sign};
+use crate::rules::age::age;
 use crate::rules::catalogue::{Label, Says};
 use crate::rules::finding::{Finding, Severity, Verdict};
-use crate::rules::hosts::age;
 use crate::rules::platform;
 use crate::rules::trust::{self, Doubt};
 

@@ -4,7 +4,7 @@ use super::Draft;
 use super::bootloader::family;
 use super::case::{Case, capitalised};
 use crate::facts::Sign;
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label, Says};
 use crate::rules::finding::State;
 use crate::rules::state::source::{counts_ticks, is_tsc};
@@ -59,7 +59,7 @@ pub(super) fn draft<'a>(fix: Fix, case: &Case<'a>) -> Option<Draft<'a>> {
         }
         Fix::EnableHpet => {
             // A PC's firmware has DMI tables.
-            let no_firmware = case.facts.events().any(|event| event.kind == Kind::DmiAbsent);
+            let no_firmware = case.facts.events().any(|event| event.kind == EventKind::DmiAbsent);
             let has_hpet = case.is_available("hpet") == Some(true);
             (!case.is_guest() && !no_firmware && !has_hpet).then(Draft::default)?
         }
@@ -259,7 +259,7 @@ fn early_khz<'a>(case: &Case<'a>) -> Option<Draft<'a>> {
         return None;
     }
     let measured = case.facts.events().rev().find_map(|event| match event.kind {
-        Kind::Recalibrated { mhz } => Some((mhz * 1e3).round()),
+        EventKind::Recalibrated(mhz) => Some((mhz * 1e3).round()),
         _ => None,
     });
     let (tag, word) = match measured {

@@ -2,7 +2,7 @@
 
 use super::case::Case;
 use super::{CURRENT, fixes};
-use crate::log::event::{Event, Kind, UnstableReason};
+use crate::log::event::{Event, EventKind, UnstableReason};
 use crate::rules::catalogue::Fix;
 use crate::rules::state::source::{gives_tsc_up, is_tsc};
 
@@ -57,9 +57,9 @@ impl<'a> Case<'a> {
     }
 
     fn has_clock(&self, name: &str) -> bool {
-        let tells = |kind: &Kind| {
+        let tells = |kind: &EventKind| {
             kind.clocksources().any(|one| one == name)
-                || *kind == Kind::KvmClock && name == "kvm-clock"
+                || *kind == EventKind::KvmClock && name == "kvm-clock"
         };
         self.verdict.source.as_deref() == Some(name)
             || self.is_available(name) == Some(true)
@@ -92,11 +92,11 @@ impl<'a> Case<'a> {
             return Some(first == name);
         }
         let lost = self.facts.events().position(gives_tsc_up)?;
-        let switches = |event: &Event| matches!(event.kind, Kind::Switched(_));
+        let switches = |event: &Event| matches!(event.kind, EventKind::Switched(_));
         let after = self.facts.events().skip(lost).position(switches).unwrap_or(usize::MAX / 2);
         let says = |event: &Event| match &event.kind {
-            Kind::Current { name: Some(one), is_other: true } => (one == name).then_some(true),
-            Kind::Switched(one) if one == "tsc" || one == name => Some(one == name),
+            EventKind::Current { name: Some(one), is_other: true } => (one == name).then_some(true),
+            EventKind::Switched(one) if one == "tsc" || one == name => Some(one == name),
             _ => None,
         };
         self.facts.events().take(lost + after).filter_map(says).last()
@@ -145,9 +145,10 @@ impl<'a> Case<'a> {
     }
 }
 
-fn refuses_on_hyperv(kind: &Kind) -> bool {
+fn refuses_on_hyperv(kind: &EventKind) -> bool {
     matches!(
         kind,
-        Kind::HyperVNoInvariantTsc | Kind::Unstable { reason: UnstableReason::HyperV, .. }
+        EventKind::HyperVNoInvariantTsc
+            | EventKind::Unstable { reason: UnstableReason::HyperV, .. }
     )
 }

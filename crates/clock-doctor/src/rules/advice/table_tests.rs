@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use super::*;
-use crate::root::{self, Root};
+use crate::collect;
+use crate::root::Root;
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::state;
 
@@ -279,7 +280,7 @@ impl Chooser {
                 ),
             );
         }
-        root::facts(&Root::open(directory.path()).unwrap())
+        collect::facts(&Root::open(directory.path()).unwrap())
     }
 }
 
@@ -578,7 +579,7 @@ fn what_was_current_when_the_tsc_was_given_up_outranks_it() {
             lines.iter().zip(1..).map(|(line, second)| format!("[    {second}.0] {line}\n"));
         let log = head + &stamped.collect::<String>();
         std::fs::write(directory.path().join("var/log/dmesg"), log).unwrap();
-        let facts = root::facts(&Root::open(directory.path()).unwrap());
+        let facts = collect::facts(&Root::open(directory.path()).unwrap());
         let finding = Finding::new(Label::TscWatchdogSkew);
         let advice = write(Fix::Reboot, &facts, &state::verdict(&facts), &[&finding]);
         let first = advice.map(|advice| advice.verify[0].clone());

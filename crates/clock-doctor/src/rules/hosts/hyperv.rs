@@ -1,7 +1,7 @@
 //! Hyper-V, Azure, WSL: the TSC page, and why plain tsc is set aside.
 
 use crate::facts::Facts;
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Severity, Verdict};
 
@@ -17,10 +17,11 @@ fn asks_hypervisor(verdict: &Verdict) -> bool {
 }
 
 fn unstable_on_purpose(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
-    let on_purpose = Kind::is_about_hyperv;
+    let on_purpose = EventKind::is_about_hyperv;
     let event = facts.events().find(|event| on_purpose(&event.kind))?;
     let mut found = Finding::new(Label::HypervTscUnstableBenign).seen(&event.evidence);
-    if let Some(event) = facts.events().find(|event| event.kind == Kind::HyperVNoInvariantTsc) {
+    if let Some(event) = facts.events().find(|event| event.kind == EventKind::HyperVNoInvariantTsc)
+    {
         found = found.seen(&event.evidence).detail(
             "The host does not offer an invariant TSC, so that the kernel prefers the page by which the \
              hypervisor corrects the counter.",
@@ -62,7 +63,7 @@ fn page_needs_kernel(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
             Some(found.seen(&kernel.evidence).detail(detail).fix(&[Fix::Measure, Fix::NewerKernel]))
         }
         Some(_) => None,
-        None if page && super::age(facts).at_least < (4, 2) => {
+        None if page && crate::rules::age::age(facts).at_least < (4, 2) => {
             let found = found.detail("The vDSO reads Hyper-V's TSC page from 4.12 on, and nothing here tells the version.");
             Some(found.fix(&[Fix::Measure]))
         }

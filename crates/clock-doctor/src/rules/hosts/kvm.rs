@@ -2,7 +2,7 @@
 
 use super::flag_evidence;
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, Kind, UnstableReason};
+use crate::log::event::{Event, EventKind, UnstableReason};
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Severity, State, Verdict};
 use crate::rules::platform;
@@ -18,7 +18,7 @@ pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 /// Where kvm-clock is seen: a line of its driver, or its name in a list.
 pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
     let names = |event: &&Event| match &event.kind {
-        Kind::KvmClock => true,
+        EventKind::KvmClock => true,
         kind => kind.clocksources().any(|name| name == "kvm-clock"),
     };
     let logged = facts.events().find(names).map(|event| event.evidence.clone());
@@ -33,8 +33,8 @@ pub(super) fn clock_evidence(facts: &Facts) -> Option<Evidence> {
 /// cannot set the stable bit (`kvm_track_tsc_matching` in `arch/x86/kvm/x86.c`).
 pub(in crate::rules) fn breaks_kvm_clock(facts: &Facts) -> Option<&Event> {
     facts.events().find(|event| match &event.kind {
-        Kind::Warp { .. } | Kind::WarpRandom | Kind::HotAdded => true,
-        Kind::Unstable { reason: UnstableReason::SyncCheck, is_whole, .. } => *is_whole,
+        EventKind::Warp(_) | EventKind::WarpRandom | EventKind::HotAdded => true,
+        EventKind::Unstable { reason: UnstableReason::SyncCheck, is_whole, .. } => *is_whole,
         _ => false,
     })
 }
@@ -59,7 +59,7 @@ fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     let found = match (broken, absent) {
         (Some(event), _) => {
             let cycles = match event.kind {
-                Kind::Warp { cycles } => format!(" by {} ticks", count(cycles)),
+                EventKind::Warp(cycles) => format!(" by {} ticks", count(cycles)),
                 _ => String::new(),
             };
             found.seen(&event.evidence).detail(format!(
@@ -76,7 +76,7 @@ fn clock_without_vdso(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     };
     let found = found.fix(&[Fix::Measure, Fix::HostTsc, Fix::Invtsc]);
     Some(match breaks_kvm_clock(facts).map(|event| &event.kind) {
-        Some(Kind::HotAdded) => found.follows(Label::TscWarpHotplug),
+        Some(EventKind::HotAdded) => found.follows(Label::TscWarpHotplug),
         Some(_) => found.follows(Label::TscWarp),
         None => found.follows(Label::TscAbsent),
     })
@@ -94,8 +94,8 @@ fn lacks_invtsc(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if !platform::has_hypervisor(facts, &verdict.platforms) || other {
         return None;
     }
-    let unseen = |kind: &Kind| match kind {
-        Kind::Unstable { reason, is_whole: true, .. } => matches!(
+    let unseen = |kind: &EventKind| match kind {
+        EventKind::Unstable { reason, is_whole: true, .. } => matches!(
             reason,
             UnstableReason::Unsynchronized
                 | UnstableReason::HaltsInIdle
@@ -138,7 +138,7 @@ fn snapshots(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     }
     let found = Finding::new(Label::SnapshotRestoreRisk);
     let found = clock_evidence(facts).iter().fold(found, |found, line| found.seen(line));
-    let absent = facts.events().find(|event| event.kind == Kind::DmiAbsent);
+    let absent = facts.events().find(|event| event.kind == EventKind::DmiAbsent);
     let found = absent.iter().fold(found, |found, event| found.seen(&event.evidence));
     Some(found.detail(
         "This looks like Firecracker. A guest that is restored from a snapshot goes on with the wall clock of \

@@ -2,7 +2,7 @@
 
 use super::flag_evidence;
 use crate::facts::Facts;
-use crate::log::event::{Event, Kind, UnstableReason};
+use crate::log::event::{Event, EventKind, UnstableReason};
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Verdict};
 use crate::rules::state::source::is_tsc;
@@ -13,7 +13,7 @@ pub(super) fn find(facts: &Facts, verdict: &Verdict) -> Vec<Finding> {
 }
 
 fn rate_line(facts: &Facts) -> Option<&Event> {
-    facts.events().find(|event| matches!(event.kind, Kind::RateFromHypervisor { .. }))
+    facts.events().find(|event| matches!(event.kind, EventKind::RateFromHypervisor(_)))
 }
 
 /// Whether the hypervisor, or the CPU of a confidential guest, vouches for the TSC.
@@ -24,7 +24,8 @@ pub(in crate::rules) fn vouches_for_tsc(facts: &Facts) -> bool {
 fn trusted(facts: &Facts) -> Option<Finding> {
     let flag = facts.cpu.flag("tsc_reliable") == Some(true);
     let line = rate_line(facts);
-    let keeps = |event: &&Event| matches!(event.kind, Kind::Confidential { keeps_tsc: true, .. });
+    let keeps =
+        |event: &&Event| matches!(event.kind, EventKind::Confidential { keeps_tsc: true, .. });
     let confidential = facts.events().find(keeps);
     let tdx = facts.cpu.flag("tdx_guest") == Some(true);
     if !flag && line.is_none() && confidential.is_none() && !tdx {
@@ -38,7 +39,7 @@ fn trusted(facts: &Facts) -> Option<Finding> {
     }
     if tdx || confidential.is_some() {
         let by = match confidential.map(|event| &event.kind) {
-            Some(Kind::Confidential { by, .. }) => by,
+            Some(EventKind::Confidential { by, .. }) => by,
             _ => "Intel TDX",
         };
         found = found.detail(format!(
@@ -47,7 +48,7 @@ fn trusted(facts: &Facts) -> Option<Finding> {
     }
     if let Some(event) = line {
         found = found.seen(&event.evidence);
-        if let Kind::RateFromHypervisor { mhz } = event.kind {
+        if let EventKind::RateFromHypervisor(mhz) = event.kind {
             found = found.detail(format!(
                 "The hypervisor states that the TSC runs at {mhz} MHz, and the kernel takes its word for it."
             ));
@@ -56,7 +57,7 @@ fn trusted(facts: &Facts) -> Option<Finding> {
     if flag {
         found = found.seen(&flag_evidence(facts, "tsc_reliable"));
     }
-    let skipped = facts.events().find(|event| event.kind == Kind::SyncSkipped);
+    let skipped = facts.events().find(|event| event.kind == EventKind::SyncSkipped);
     if let Some(event) = skipped {
         found = found
             .seen(&event.evidence)
@@ -70,17 +71,17 @@ fn guest_support_missing(facts: &Facts, verdict: &Verdict) -> Option<Finding> {
     if !verdict.platforms.contains(&"vmware") || facts.cpu.flag("tsc_reliable") == Some(true) {
         return None;
     }
-    let knows = |kind: &Kind| match kind {
-        Kind::RateFromHypervisor { .. } | Kind::NoRateFromHypervisor => true,
-        Kind::Hypervisor(name) | Kind::Paravirtualised(name) => name.contains("VMware"),
+    let knows = |kind: &EventKind| match kind {
+        EventKind::RateFromHypervisor(_) | EventKind::NoRateFromHypervisor => true,
+        EventKind::Hypervisor(name) | EventKind::Paravirtualised(name) => name.contains("VMware"),
         _ => false,
     };
     if facts.events().any(|event| knows(&event.kind)) {
         return None;
     }
-    let marks = |kind: &Kind| match kind {
-        Kind::Marked { name, .. } | Kind::OldDelta { name, .. } => is_tsc(name),
-        Kind::Unstable { reason: UnstableReason::Watchdog, is_whole, .. } => *is_whole,
+    let marks = |kind: &EventKind| match kind {
+        EventKind::Marked { name, .. } | EventKind::OldDelta { name, .. } => is_tsc(name),
+        EventKind::Unstable { reason: UnstableReason::Watchdog, is_whole, .. } => *is_whole,
         _ => false,
     };
     let mark = facts.events().find(|event| marks(&event.kind))?;

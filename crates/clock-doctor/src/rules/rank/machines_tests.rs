@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::facts::{CommandLine, Evidence, Kernel, Known, Log};
-use crate::log::event::{Event, Kind};
+use crate::log::event::{Event, EventKind};
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::Advice;
 
@@ -17,9 +17,10 @@ fn verdict(state: State, source: &str, platforms: &[&'static str]) -> Verdict {
     }
 }
 
-fn facts(kernel: &str, log: &[Kind]) -> Facts {
+fn facts(kernel: &str, log: &[EventKind]) -> Facts {
     let kernel = Kernel::parse(kernel).map(|kernel| Known::new(kernel, "proc/version", ""));
-    let event = |kind: &Kind| Event { evidence: Evidence::default(), at: None, kind: kind.clone() };
+    let event =
+        |kind: &EventKind| Event { evidence: Evidence::default(), at: None, kind: kind.clone() };
     let log = (!log.is_empty())
         .then(|| Log { events: log.iter().map(event).collect(), ..Log::default() });
     Facts { kernel, log, ..Facts::default() }
@@ -41,8 +42,11 @@ fn a_healthy_machine_hears_nothing_else() {
         Finding::new(Label::ClockUnsynchronised).fix(&[Fix::Synchronise]),
         Finding::new(Label::ParamTscReliable).fix(&[Fix::Measure, Fix::RemoveParameter]),
     ];
-    let well =
-        diagnosis(&facts("6.12", &[Kind::HpetPc10]), verdict(State::Fast, "tsc", &[]), findings);
+    let well = diagnosis(
+        &facts("6.12", &[EventKind::HpetPc10]),
+        verdict(State::Fast, "tsc", &[]),
+        findings,
+    );
     assert_eq!(well.findings.len(), 3);
     assert!(well.advice.is_empty() && well.never.is_empty());
     assert!(well.meanwhile.is_empty() && well.missing.is_empty());
@@ -170,16 +174,16 @@ fn a_slow_machine_without_a_cause_is_told_to_read_its_log() {
 
 #[test]
 fn the_kernels_own_advice_is_contradicted_where_it_gave_it() {
-    let told = |log: &[Kind], label: Label| {
+    let told = |log: &[EventKind], label: Label| {
         let findings = vec![Finding::new(label)];
         diagnosis(&facts("6.12", log), verdict(State::Slow, "hpet", &[]), findings)
     };
     assert!(never(
-        &told(&[Kind::BrokenBiosAdvice], Label::TscWatchdogSkew),
+        &told(&[EventKind::BrokenBiosAdvice], Label::TscWatchdogSkew),
         "the kernel's own message"
     ));
     assert!(!never(&told(&[], Label::TscWarp), "tsc=unstable"));
-    assert!(never(&told(&[Kind::HpetPc10], Label::TscWarp), "hpet=force"));
+    assert!(never(&told(&[EventKind::HpetPc10], Label::TscWarp), "hpet=force"));
     assert!(!never(&told(&[], Label::TscWarp), "hpet=force"));
 }
 

@@ -6,13 +6,13 @@ use super::super::finding::{Diagnosis, Finding, Severity};
 use super::super::trust::{self, Doubt};
 use super::fixes::is_forbidden;
 use crate::facts::Facts;
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 
 /// The forbidden advice that fits this machine.
 pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
     let findings = &diagnosis.findings;
     let found = |labels: &[Label]| findings.iter().any(|finding| labels.contains(&finding.label));
-    let logged = |wanted: fn(&Kind) -> bool| facts.events().any(|event| wanted(&event.kind));
+    let logged = |wanted: fn(&EventKind) -> bool| facts.events().any(|event| wanted(&event.kind));
     let mut sentences = Vec::new();
     let doubt = trust::doubt(facts, &diagnosis.verdict.platforms);
     sentences.extend(match doubt.filter(|doubt| !doubt.may_use) {
@@ -21,7 +21,7 @@ pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
         )),
         None => forcing(facts, findings),
     });
-    if logged(|kind| matches!(kind, Kind::BrokenBiosAdvice)) {
+    if logged(|kind| matches!(kind, EventKind::BrokenBiosAdvice)) {
         sentences.push(
             "boot with tsc=unstable, though the kernel's own message says so: it silences \
              the message and makes the slow clock permanent."
@@ -31,11 +31,11 @@ pub(super) fn sentences(facts: &Facts, diagnosis: &Diagnosis) -> Vec<String> {
         sentences
             .push("boot with tsc=unstable: it only makes the slow clock permanent.".to_owned());
     }
-    if logged(|kind| matches!(kind, Kind::HpetPc10)) {
+    if logged(|kind| matches!(kind, EventKind::HpetPc10)) {
         sentences.push(
             "boot with hpet=force: this HPET stops in deep sleep, and time with it.".to_owned(),
         );
-    } else if logged(|kind| matches!(kind, Kind::HpetDisabled)) {
+    } else if logged(|kind| matches!(kind, EventKind::HpetDisabled)) {
         sentences.push("boot with hpet=force: the kernel found this HPET unfit.".to_owned());
     }
     if found(&[Label::OverrideRejected]) {

@@ -4,7 +4,7 @@ use super::super::advice::tsc_guards;
 use super::super::catalogue::{Fix, Label, Says};
 use super::super::finding::{Cost, Diagnosis, Severity, State};
 use crate::facts::{Facts, Log};
-use crate::log::event::{Kind, Role};
+use crate::log::event::{EventKind, Role};
 
 const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
 
@@ -129,11 +129,11 @@ fn has_numbers(facts: &Facts) -> bool {
     facts.events().any(|event| {
         matches!(
             event.kind,
-            Kind::Reading { role: Role::Reference, .. }
-                | Kind::Skewed { .. }
-                | Kind::ReferenceInterval { .. }
-                | Kind::CpuCycles { .. }
-                | Kind::OldDelta { .. }
+            EventKind::Reading { role: Role::Reference, .. }
+                | EventKind::Skewed { .. }
+                | EventKind::ReferenceInterval { .. }
+                | EventKind::CpuCycles { .. }
+                | EventKind::OldDelta { .. }
         )
     })
 }

@@ -1,7 +1,7 @@
 //! The TSC was declared bad without a test: the reasons of `Marking TSC unstable due to REASON`.
 
 use crate::facts::Facts;
-use crate::log::event::{Kind, UnstableReason};
+use crate::log::event::{EventKind, UnstableReason};
 use crate::rules::catalogue::{Fix, Label, TRUST};
 use crate::rules::finding::{Finding, Severity};
 use crate::rules::watchdog::machine::Machine;
@@ -10,7 +10,7 @@ use crate::rules::watchdog::machine::Machine;
 pub(crate) fn find(facts: &Facts, machine: &Machine) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for event in facts.events() {
-        let Kind::Unstable { reason, text, .. } = &event.kind else { continue };
+        let EventKind::Unstable { reason, text, .. } = &event.kind else { continue };
         for finding in by_reason(*reason, text, machine) {
             match findings.iter_mut().find(|one| one.label == finding.label) {
                 Some(before) => *before = before.clone().seen(&event.evidence),

@@ -1,7 +1,7 @@
 //! The CPUs' counters disagreed when a CPU came up.
 
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, Kind, UnstableReason};
+use crate::log::event::{Event, EventKind, UnstableReason};
 use crate::rules::catalogue::{Fix, Label, TRUST};
 use crate::rules::finding::Finding;
 use crate::rules::watchdog::figures::{count, duration};
@@ -49,14 +49,14 @@ fn look(facts: &Facts) -> Seen<'_> {
     let mut woke: Option<&Event> = None;
     for event in facts.events() {
         match &event.kind {
-            Kind::Warp { cycles } => seen.worst = seen.worst.max(Some(*cycles)),
-            Kind::WarpRandom => seen.is_random = true,
-            Kind::Unstable { reason: UnstableReason::SyncCheck, .. } => {}
-            Kind::HotAdded => {
+            EventKind::Warp(cycles) => seen.worst = seen.worst.max(Some(*cycles)),
+            EventKind::WarpRandom => seen.is_random = true,
+            EventKind::Unstable { reason: UnstableReason::SyncCheck, .. } => {}
+            EventKind::HotAdded => {
                 added = Some(event);
                 continue;
             }
-            Kind::Suspended { woke: true } => {
+            EventKind::Suspended(true) => {
                 woke = Some(event);
                 continue;
             }

@@ -1,7 +1,7 @@
 //! tsc is not there: since when nobody knows, or for a reason that is told.
 
 use crate::facts::Facts;
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::{Finding, Severity, State, Verdict};
 use crate::rules::state::source::{is_tsc, tsc_given_up};
@@ -37,7 +37,7 @@ fn is_pc(facts: &Facts) -> bool {
 
 /// On Hyper-V tsc is refused on purpose where its page is used.
 fn on_purpose(facts: &Facts, verdict: &Verdict) -> bool {
-    let said = Kind::is_about_hyperv;
+    let said = EventKind::is_about_hyperv;
     verdict.platforms.contains(&"hyperv") || facts.events().any(|event| said(&event.kind))
 }
 

@@ -1,7 +1,7 @@
 //! Which clocksource is current: from the file, or from what the log says last.
 
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, Kind};
+use crate::log::event::{Event, EventKind};
 
 /// Seconds after the start in which the kernel changes clocksource as a matter of course: the
 /// refined TSC is registered about a second after its devices.
@@ -42,13 +42,14 @@ pub(in crate::rules) fn counts_ticks(name: &str) -> bool {
 /// Whether the line gives tsc up, or cannot stand without such a line.
 pub(in crate::rules) fn gives_tsc_up(event: &Event) -> bool {
     match &event.kind {
-        Kind::Marked { name, .. } | Kind::OldDelta { name, .. } | Kind::Skewed { name, .. } => {
-            is_tsc(name)
-        }
-        Kind::Unstable { .. } | Kind::Warp { .. } | Kind::WarpRandom | Kind::SchedClockUnstable => {
-            true
-        }
-        Kind::ReadDelay { name, marks, .. } => *marks && name.as_deref().is_some_and(is_tsc),
+        EventKind::Marked { name, .. }
+        | EventKind::OldDelta { name, .. }
+        | EventKind::Skewed { name, .. } => is_tsc(name),
+        EventKind::Unstable { .. }
+        | EventKind::Warp(_)
+        | EventKind::WarpRandom
+        | EventKind::SchedClockUnstable => true,
+        EventKind::ReadDelay { name, marks, .. } => *marks && name.as_deref().is_some_and(is_tsc),
         _ => false,
     }
 }
@@ -84,9 +85,11 @@ pub(in crate::rules) fn current(facts: &Facts) -> Current {
 fn by_log(facts: &Facts) -> Current {
     let events: Vec<&Event> = facts.events().collect();
     let names = |event: &&Event| match &event.kind {
-        Kind::Switched(name) => Some(name.clone()),
+        EventKind::Switched(name) => Some(name.clone()),
         // Such a line stands beside a mark: that of tsc itself is no news, as it has just lost.
-        Kind::Current { name: Some(name), is_other: true } if !is_tsc(name) => Some(name.clone()),
+        EventKind::Current { name: Some(name), is_other: true } if !is_tsc(name) => {
+            Some(name.clone())
+        }
         _ => None,
     };
     let mut backwards = events.iter().enumerate().rev();
@@ -156,7 +159,7 @@ fn settled<'a>(
 /// ARM's counter has no rival where it is registered.
 fn by_arm_counter(facts: &Facts) -> Option<Current> {
     let registered = facts.events().find(
-        |event| matches!(&event.kind, Kind::Registered { name, .. } if name == "arch_sys_counter"),
+        |event| matches!(&event.kind, EventKind::Registered { name, .. } if name == "arch_sys_counter"),
     )?;
     Some(Current::known("arch_sys_counter", &registered.evidence))
 }

@@ -5,7 +5,7 @@
 //! decision that is open if it fits: if its place there is free and its stamp is near.
 
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, Kind, Mark, Role, UnstableReason};
+use crate::log::event::{Event, EventKind, Mark, Role, UnstableReason};
 use crate::rules::state::source::is_tsc;
 
 /// Seconds between stamps of one decision's lines at most: a slow serial console needs some.
@@ -122,13 +122,13 @@ impl Episode {
     /// Puts a line in its place, if that is free.
     fn fits(&mut self, event: &Event) -> bool {
         match &event.kind {
-            Kind::Marked { name, why } => {
+            EventKind::Marked { name, why } => {
                 self.named(name) && put(&mut self.marked, (name.clone(), *why))
             }
-            Kind::OldDelta { name, delta_ns } => {
+            EventKind::OldDelta { name, delta_ns } => {
                 self.named(name) && put(&mut self.delta_ns, *delta_ns)
             }
-            Kind::Reading { role, name, nsec, now, last, mask } => {
+            EventKind::Reading { role, name, nsec, now, last, mask } => {
                 let (now, last, mask, nsec) = (*now, *last, *mask, *nsec);
                 let count = Count { name: name.clone(), nsec, now, last, mask };
                 match role {
@@ -137,18 +137,18 @@ impl Episode {
                     Role::Watched => self.named(name) && put(&mut self.watched, count),
                 }
             }
-            Kind::Skewed { name, skew_ns, reference, interval_ns } => {
+            EventKind::Skewed { name, skew_ns, reference, interval_ns } => {
                 let skewed = (*skew_ns, reference.clone(), *interval_ns);
                 self.named(name) && put(&mut self.skewed, skewed)
             }
-            Kind::ReferenceInterval { name, nsec } => {
+            EventKind::ReferenceInterval { name, nsec } => {
                 put(&mut self.reference_interval, (name.clone(), *nsec))
             }
-            Kind::WatchedInterval { name, nsec } => {
+            EventKind::WatchedInterval { name, nsec } => {
                 self.named(name) && put(&mut self.watched_interval, *nsec)
             }
-            Kind::CpuCycles { first, second } => put(&mut self.cycles, (*first, *second)),
-            Kind::ReadDelay { name, nsec, marks } => {
+            EventKind::CpuCycles { first, second } => put(&mut self.cycles, (*first, *second)),
+            EventKind::ReadDelay { name, nsec, marks } => {
                 // Harmless ones come in rows; the last one counts.
                 let replaces = self.delay.is_none_or(|(_, before)| !before)
                     && name.as_ref().is_none_or(|name| self.named(name));
@@ -157,8 +157,10 @@ impl Episode {
                 }
                 replaces
             }
-            Kind::Current { name, is_other } => put(&mut self.current, (name.clone(), *is_other)),
-            Kind::Unstable { reason: UnstableReason::Watchdog, .. } => {
+            EventKind::Current { name, is_other } => {
+                put(&mut self.current, (name.clone(), *is_other))
+            }
+            EventKind::Unstable { reason: UnstableReason::Watchdog, .. } => {
                 self.is_of_tsc() && !std::mem::replace(&mut self.is_declared, true)
             }
             _ => false,
@@ -188,10 +190,10 @@ fn put<T: PartialEq>(place: &mut Option<T>, value: T) -> bool {
 }
 
 /// Whether a line can be part of a decision at all.
-fn belongs(kind: &Kind) -> bool {
+fn belongs(kind: &EventKind) -> bool {
     match kind {
-        Kind::Unstable { reason, .. } => *reason == UnstableReason::Watchdog,
-        Kind::Marked { .. } | Kind::Current { .. } => true,
+        EventKind::Unstable { reason, .. } => *reason == UnstableReason::Watchdog,
+        EventKind::Marked { .. } | EventKind::Current { .. } => true,
         kind => kind.has_figures(),
     }
 }
@@ -203,12 +205,12 @@ pub(crate) fn gather(facts: &Facts) -> Vec<Episode> {
     let mut episodes: Vec<Episode> = Vec::new();
     for event in facts.events() {
         match &event.kind {
-            Kind::Switched(name) if !is_tsc(name) => {
+            EventKind::Switched(name) if !is_tsc(name) => {
                 if let Some(last) = episodes.last_mut().filter(|last| last.is_skew()) {
                     last.fallback.get_or_insert((name.clone(), event.evidence.clone()));
                 }
             }
-            Kind::BrokenBiosAdvice => {
+            EventKind::BrokenBiosAdvice => {
                 if let Some(last) = episodes.last_mut() {
                     last.has_bad_advice = true;
                 }

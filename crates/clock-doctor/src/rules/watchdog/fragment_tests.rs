@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::root::{self, Root};
+use crate::collect;
+use crate::root::Root;
 use crate::rules;
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::Diagnosis;
@@ -18,7 +19,7 @@ pub(crate) fn examine(files: &[(&str, &str)]) -> Diagnosis {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
-    rules::examine(&root::facts(&Root::open(directory.path()).unwrap()))
+    rules::examine(&collect::facts(&Root::open(directory.path()).unwrap()))
 }
 
 /// Asserts that all of `must` and none of `must_not` come of the files.

@@ -1,9 +1,9 @@
 //! What decides which advice fits: a virtual machine or not, and which kernel.
 
 use crate::facts::{Facts, Kernel};
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
+use crate::rules::age::{Age, age};
 use crate::rules::finding::Verdict;
-use crate::rules::hosts::{Age, age};
 use crate::rules::platform;
 
 /// A machine, as far as advice depends on it.
@@ -39,7 +39,7 @@ impl Machine {
             source: verdict.source.clone(),
             is_amd: vendor.clone().any(|known| is_amd(&known.value))
                 || facts.events().any(|event| match &event.kind {
-                    Kind::CpuModel { name, .. } => is_amd(name),
+                    EventKind::CpuModel { name, .. } => is_amd(name),
                     _ => false,
                 }),
             kernel: facts.kernel().cloned(),

@@ -1,7 +1,7 @@
 //! The rate of each clocksource, from what the kernel's log says of it.
 
 use crate::facts::{Evidence, Facts};
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 
 /// Rate of the ACPI power management timer, in hertz (`drivers/clocksource/acpi_pm.c`).
 pub(crate) const ACPI_PM_HZ: f64 = 3_579_545.0;
@@ -76,24 +76,24 @@ impl Rates {
                 evidence: Some(event.evidence.clone()),
             };
             match &event.kind {
-                Kind::Registered { name, max_cycles, max_idle_ns, .. } => {
+                EventKind::Registered { name, max_cycles, max_idle_ns, .. } => {
                     if let Some(hz) = from_registration(*max_cycles, *max_idle_ns) {
                         let evidence = Some(event.evidence.clone());
                         let rate = Rate { hz, origin: Origin::Registration, evidence };
                         rates.registered.push((name.clone(), rate));
                     }
                 }
-                Kind::Refined { mhz }
-                | Kind::DetectedTsc { mhz }
-                | Kind::RateFromHypervisor { mhz }
+                EventKind::Refined(mhz)
+                | EventKind::DetectedTsc(mhz)
+                | EventKind::RateFromHypervisor(mhz)
                     if plausible(*mhz) =>
                 {
                     rates.stated = Some(stated(*mhz));
                 }
-                Kind::DetectedProcessor { mhz } if plausible(*mhz) => {
+                EventKind::DetectedProcessor(mhz) if plausible(*mhz) => {
                     rates.processor = Some(stated(*mhz));
                 }
-                Kind::CpuModel { name, .. } => {
+                EventKind::CpuModel { name, .. } => {
                     rates.model = from_model(name, &event.evidence).or(rates.model);
                 }
                 _ => {}

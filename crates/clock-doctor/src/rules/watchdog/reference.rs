@@ -8,7 +8,7 @@ use super::labels::CRYSTAL_PPM;
 use super::machine::Machine;
 use super::remedies;
 use crate::facts::{Evidence, Facts};
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 use crate::rules::catalogue::{Fix, Label};
 use crate::rules::finding::Finding;
 use crate::rules::state::source::counts_ticks;
@@ -79,7 +79,7 @@ pub(crate) fn find(
 
 /// The line that says that the HPET stops, if it can have been the reference.
 fn stopped_hpet<'a>(reference: &str, facts: &'a Facts) -> Option<&'a Evidence> {
-    let line = facts.events().find(|event| event.kind == Kind::HpetPc10)?;
+    let line = facts.events().find(|event| event.kind == EventKind::HpetPc10)?;
     matches!(reference, "hpet" | "").then_some(&line.evidence)
 }
 

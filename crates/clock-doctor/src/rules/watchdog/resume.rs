@@ -6,7 +6,7 @@ use super::interval::Interval;
 use super::machine::Machine;
 use super::{explain, remedies};
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, Kind, UnstableReason};
+use crate::log::event::{Event, EventKind, UnstableReason};
 use crate::rules::catalogue::Label;
 use crate::rules::finding::{Finding, Severity};
 use crate::rules::state::source::is_tsc;
@@ -19,7 +19,7 @@ pub(crate) fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
     let mut woke: Option<&Event> = None;
     for event in facts.events() {
         match &event.kind {
-            Kind::Suspended { woke: true } => woke = Some(event),
+            EventKind::Suspended(true) => woke = Some(event),
             kind if is_loss(kind) => {
                 if let Some(before) = woke.filter(|before| is_soon(before, event)) {
                     return Some(after(before, event, machine));
@@ -68,7 +68,7 @@ fn lost(machine: &Machine) -> Finding {
 
 /// The firmware wrote a CPU's `TSC_ADJUST` while the machine ran, and the kernel put it back.
 fn restored(facts: &Facts) -> Option<Finding> {
-    let is_restoring = |kind: &Kind| matches!(kind, Kind::AdjustDiffers { restoring: true });
+    let is_restoring = |kind: &EventKind| matches!(kind, EventKind::AdjustDiffers(true));
     let lines: Vec<&Evidence> = facts
         .events()
         .filter(|event| is_restoring(&event.kind))
@@ -87,14 +87,14 @@ fn restored(facts: &Facts) -> Option<Finding> {
 }
 
 /// Whether a line says that the TSC was given up.
-fn is_loss(kind: &Kind) -> bool {
+fn is_loss(kind: &EventKind) -> bool {
     match kind {
-        Kind::Marked { name, .. } | Kind::OldDelta { name, .. } | Kind::Skewed { name, .. } => {
-            is_tsc(name)
-        }
-        Kind::Unstable { reason: UnstableReason::BootParameter, is_whole, .. } => !is_whole,
-        Kind::Unstable { .. } => !kind.is_about_hyperv(),
-        Kind::Warp { .. } | Kind::WarpRandom => true,
+        EventKind::Marked { name, .. }
+        | EventKind::OldDelta { name, .. }
+        | EventKind::Skewed { name, .. } => is_tsc(name),
+        EventKind::Unstable { reason: UnstableReason::BootParameter, is_whole, .. } => !is_whole,
+        EventKind::Unstable { .. } => !kind.is_about_hyperv(),
+        EventKind::Warp(_) | EventKind::WarpRandom => true,
         _ => false,
     }
 }

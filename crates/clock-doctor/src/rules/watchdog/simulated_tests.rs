@@ -6,7 +6,7 @@ use super::find;
 use super::interval::Interval;
 use super::labels::labels;
 use crate::facts::{Evidence, Facts, Log};
-use crate::log::event::{Event, Kind, Mark, Role};
+use crate::log::event::{Event, EventKind, Mark, Role};
 use crate::rules::catalogue::Label;
 use crate::rules::finding::{State, Verdict};
 
@@ -25,7 +25,7 @@ fn verdict() -> Verdict {
     }
 }
 
-fn facts(kinds: Vec<Kind>) -> Facts {
+fn facts(kinds: Vec<EventKind>) -> Facts {
     let event = |(index, kind)| {
         let text = format!("line {index}");
         Event { evidence: Evidence::of("dmesg", &text), at: None, kind }
@@ -35,7 +35,7 @@ fn facts(kinds: Vec<Kind>) -> Facts {
 }
 
 /// The labels of the rules.
-fn found(kinds: Vec<Kind>) -> Vec<Label> {
+fn found(kinds: Vec<EventKind>) -> Vec<Label> {
     find(&facts(kinds), &verdict()).iter().map(|finding| finding.label).collect()
 }
 
@@ -61,17 +61,17 @@ impl Pair {
     }
 
     /// Lines of 4.9 to 5.10, with acpi_pm.
-    fn kinds(self) -> Vec<Kind> {
+    fn kinds(self) -> Vec<EventKind> {
         let tsc = Self::ticks(self.tsc_hz.into(), self.elapsed_ns);
         let reference = Self::ticks(ACPI_PM_HZ, self.elapsed_ns + self.torn_ns);
         let mhz = self.kernel_khz as f64 / 1e3;
         let last = self.reference_start & ACPI_PM_MASK;
         vec![
-            Kind::Refined { mhz },
-            Kind::Marked { name: "tsc".to_owned(), why: Mark::Skew },
+            EventKind::Refined(mhz),
+            EventKind::Marked { name: "tsc".to_owned(), why: Mark::Skew },
             reading(Role::Reference, "acpi_pm", last, reference, ACPI_PM_MASK),
             reading(Role::Watched, "tsc", self.tsc_start, tsc, u64::MAX),
-            Kind::unstable("clocksource watchdog"),
+            EventKind::unstable("clocksource watchdog"),
         ]
     }
 
@@ -80,9 +80,9 @@ impl Pair {
     }
 }
 
-fn reading(role: Role, name: &str, last: u64, ticks: u64, mask: u64) -> Kind {
+fn reading(role: Role, name: &str, last: u64, ticks: u64, mask: u64) -> EventKind {
     let now = last.wrapping_add(ticks) & mask;
-    Kind::Reading { role, name: name.to_owned(), nsec: None, now, last, mask }
+    EventKind::Reading { role, name: name.to_owned(), nsec: None, now, last, mask }
 }
 
 fn pair() -> impl Strategy<Value = Pair> {
@@ -155,10 +155,10 @@ proptest! {
     #[test]
     fn a_counter_that_is_lower_went_backwards(last in 1_u64.., back in 1_u64.., rate in 500.0..5_000.0_f64) {
         let now = last - 1 - (back % last).min(last - 1);
-        let watched = Kind::Reading {
+        let watched = EventKind::Reading {
             role: Role::Watched, name: "tsc".to_owned(), nsec: None, now, last, mask: u64::MAX,
         };
-        let labels = found(vec![Kind::DetectedProcessor { mhz: rate }, watched]);
+        let labels = found(vec![EventKind::DetectedProcessor(rate), watched]);
         prop_assert!(labels.contains(&Label::TscWentBackwards), "{labels:?}");
         prop_assert!(!labels.contains(&Label::TscJumped));
     }
@@ -205,11 +205,11 @@ fn any_signed() -> impl Strategy<Value = i64> {
     prop_oneof![Just(0), Just(i64::MIN), Just(i64::MAX), any::<i64>()]
 }
 
-fn any_kind() -> impl Strategy<Value = Kind> {
+fn any_kind() -> impl Strategy<Value = EventKind> {
     let role = prop::sample::select(vec![Role::Reference, Role::SecondReference, Role::Watched]);
     let why = prop::sample::select(vec![Mark::Skew, Mark::FrequencySkew, Mark::CpuSkew]);
     let reading = (role, any_name(), any::<Option<i64>>(), prop::array::uniform3(any_number()))
-        .prop_map(|(role, name, nsec, [now, last, mask])| Kind::Reading {
+        .prop_map(|(role, name, nsec, [now, last, mask])| EventKind::Reading {
             role,
             name,
             nsec,
@@ -218,7 +218,7 @@ fn any_kind() -> impl Strategy<Value = Kind> {
             mask,
         });
     let skewed = (any_name(), any_signed(), any_name(), any_signed()).prop_map(
-        |(name, skew_ns, reference, interval_ns)| Kind::Skewed {
+        |(name, skew_ns, reference, interval_ns)| EventKind::Skewed {
             name,
             skew_ns,
             reference,
@@ -226,7 +226,7 @@ fn any_kind() -> impl Strategy<Value = Kind> {
         },
     );
     let registered = (any_name(), prop::array::uniform3(any_number())).prop_map(
-        |(name, [mask, max_cycles, max_idle_ns])| Kind::Registered {
+        |(name, [mask, max_cycles, max_idle_ns])| EventKind::Registered {
             name,
             mask,
             max_cycles,
@@ -237,20 +237,24 @@ fn any_kind() -> impl Strategy<Value = Kind> {
         reading,
         skewed,
         registered,
-        (any_name(), why).prop_map(|(name, why)| Kind::Marked { name, why }),
-        (any_name(), any_signed()).prop_map(|(name, delta_ns)| Kind::OldDelta { name, delta_ns }),
-        (any_name(), any_signed()).prop_map(|(name, nsec)| Kind::ReferenceInterval { name, nsec }),
-        (any_name(), any_signed()).prop_map(|(name, nsec)| Kind::WatchedInterval { name, nsec }),
-        (any_number(), any_number()).prop_map(|(first, second)| Kind::CpuCycles { first, second }),
-        (any_number(), any::<bool>()).prop_map(|(nsec, marks)| Kind::ReadDelay {
+        (any_name(), why).prop_map(|(name, why)| EventKind::Marked { name, why }),
+        (any_name(), any_signed())
+            .prop_map(|(name, delta_ns)| EventKind::OldDelta { name, delta_ns }),
+        (any_name(), any_signed())
+            .prop_map(|(name, nsec)| EventKind::ReferenceInterval { name, nsec }),
+        (any_name(), any_signed())
+            .prop_map(|(name, nsec)| EventKind::WatchedInterval { name, nsec }),
+        (any_number(), any_number())
+            .prop_map(|(first, second)| EventKind::CpuCycles { first, second }),
+        (any_number(), any::<bool>()).prop_map(|(nsec, marks)| EventKind::ReadDelay {
             name: None,
             nsec,
             marks
         }),
-        any_name().prop_map(Kind::Switched),
-        any::<f64>().prop_map(|mhz| Kind::Refined { mhz }),
-        Just(Kind::unstable("clocksource watchdog")),
-        Just(Kind::Suspended { woke: true }),
-        Just(Kind::HpetPc10),
+        any_name().prop_map(EventKind::Switched),
+        any::<f64>().prop_map(|mhz| EventKind::Refined(mhz)),
+        Just(EventKind::unstable("clocksource watchdog")),
+        Just(EventKind::Suspended(true)),
+        Just(EventKind::HpetPc10),
     ]
 }

@@ -3,7 +3,7 @@
 use super::machine::Machine;
 use super::remedies;
 use crate::facts::Facts;
-use crate::log::event::Kind;
+use crate::log::event::EventKind;
 use crate::rules::catalogue::Label;
 use crate::rules::finding::Finding;
 
@@ -11,7 +11,7 @@ use crate::rules::finding::Finding;
 pub(crate) fn find(facts: &Facts, machine: &Machine) -> Option<Finding> {
     let mut found: Option<Finding> = None;
     for event in facts.events() {
-        let Kind::CpusApart { cpus, is_ahead } = &event.kind else { continue };
+        let EventKind::CpusApart { cpus, is_ahead } = &event.kind else { continue };
         let finding = found.unwrap_or_else(|| {
             let remedy = remedies::of(Label::PerCpuSyncSuspicious, machine, false);
             let label = Label::PerCpuSyncSuspicious;

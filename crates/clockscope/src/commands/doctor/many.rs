@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result, bail};
 use super::output;
 use crate::cli::explain::{DoctorArgs, DoctorFormat};
 use crate::commands::streams;
+use clock_doctor::collect;
 use clock_doctor::report::fleet::{self, MachineLine, Tally};
 use clock_doctor::report::model::DoctorReport;
 use clock_doctor::root::{self, Root};
@@ -188,7 +189,7 @@ fn work(walk: &Mutex<Walk>, done: &HashSet<String>, sender: &SyncSender<MachineL
 fn line(path: &Path, name: &str) -> MachineLine {
     let judged = panic::catch_unwind(AssertUnwindSafe(|| {
         let root = Root::open(path)?;
-        let facts = root::facts(&root);
+        let facts = collect::facts(&root);
         io::Result::Ok(MachineLine::of(name, &DoctorReport::new(&facts, &rules::examine(&facts))))
     }));
     match judged {

@@ -12,10 +12,11 @@ use anyhow::{Context as _, Result, bail};
 use crate::cli::explain::{DoctorArgs, DoctorFormat};
 use crate::commands::streams;
 use crate::exit;
+use clock_doctor::collect;
 use clock_doctor::facts::Facts;
 use clock_doctor::report::model::DoctorReport;
 use clock_doctor::report::{labels, metrics, plugins, text};
-use clock_doctor::root::{self, Root};
+use clock_doctor::root::Root;
 use clock_doctor::rules;
 use clock_doctor::rules::catalogue;
 use clockscope_measure::live;
@@ -70,7 +71,7 @@ fn facts(path: Option<&Path>) -> Result<Facts> {
     let root = Root::open(path).with_context(|| {
         format!("cannot read {}; try a directory, a capture or a sosreport", path.display())
     })?;
-    Ok(root::facts(&root))
+    Ok(collect::facts(&root))
 }
 
 /// The page of one label, or the list of all.

@@ -1,7 +1,7 @@
 //! The kernel's age by the words of its messages, where nothing tells its version.
 
 use crate::facts::{Evidence, Facts};
-use crate::log::event::{Event, Kind, Mark, UnstableReason};
+use crate::log::event::{Event, EventKind, Mark, UnstableReason};
 
 /// Versions between which the kernel lies.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,24 +93,24 @@ fn message(event: &Event) -> &str {
 fn not_before(event: &Event) -> Option<(u32, u32)> {
     let text = message(event);
     match &event.kind {
-        Kind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. }
-        | Kind::ReferenceInterval { .. }
-        | Kind::WatchedInterval { .. } => Some((7, 1)),
+        EventKind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. }
+        | EventKind::ReferenceInterval { .. }
+        | EventKind::WatchedInterval { .. } => Some((7, 1)),
         // `Watchdog remote CPU 3 read timed out`, `Watchdog hpet read timed out`.
-        Kind::WatchdogNoise if text.contains("read timed out") => Some((7, 1)),
-        Kind::Marked { .. } if text.contains("watchdog on CPU") => Some((4, 5)),
-        Kind::Marked { .. } if text.contains("watchdog: Marking") => Some((4, 0)),
-        Kind::Skewed { .. } => Some((6, 2)),
-        Kind::Reading { nsec: Some(_), .. } => Some((5, 11)),
-        Kind::ReadDelay { .. } | Kind::CpusApart { .. } => Some((5, 10)),
-        Kind::Registered { name, .. } | Kind::Switched(name) if name == "tsc-early" => {
+        EventKind::WatchdogNoise if text.contains("read timed out") => Some((7, 1)),
+        EventKind::Marked { .. } if text.contains("watchdog on CPU") => Some((4, 5)),
+        EventKind::Marked { .. } if text.contains("watchdog: Marking") => Some((4, 0)),
+        EventKind::Skewed { .. } => Some((6, 2)),
+        EventKind::Reading { nsec: Some(_), .. } => Some((5, 11)),
+        EventKind::ReadDelay { .. } | EventKind::CpusApart { .. } => Some((5, 10)),
+        EventKind::Registered { name, .. } | EventKind::Switched(name) if name == "tsc-early" => {
             Some((4, 16))
         }
-        Kind::SchedClockUnstable => Some((4, 10)),
-        Kind::Unstable { reason: UnstableReason::Watchdog, .. } => Some((4, 10)),
-        Kind::Registered { .. } => Some((4, 2)),
-        Kind::Switched(_) if text.contains("clocksource: Switched") => Some((4, 2)),
-        Kind::Unstable { .. } if text.contains("tsc: Marking") => Some((3, 6)),
+        EventKind::SchedClockUnstable => Some((4, 10)),
+        EventKind::Unstable { reason: UnstableReason::Watchdog, .. } => Some((4, 10)),
+        EventKind::Registered { .. } => Some((4, 2)),
+        EventKind::Switched(_) if text.contains("clocksource: Switched") => Some((4, 2)),
+        EventKind::Unstable { .. } if text.contains("tsc: Marking") => Some((3, 6)),
         _ => None,
     }
 }
@@ -118,21 +118,21 @@ fn not_before(event: &Event) -> Option<(u32, u32)> {
 fn not_after(event: &Event) -> Option<(u32, u32)> {
     let text = message(event);
     match &event.kind {
-        Kind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. } => None,
-        Kind::Marked { .. } if text.contains("watchdog on CPU") => Some((7, 0)),
-        Kind::Marked { .. } if text.contains("watchdog: Marking") => Some((4, 8)),
-        Kind::Reading { nsec: Some(_), .. } | Kind::Skewed { .. } => Some((7, 0)),
-        Kind::OldDelta { .. } => Some((3, 11)),
-        Kind::Switched(_) if text.contains("has been installed") => Some((2, 6)),
-        Kind::Switched(_) if text.contains("Switching to clocksource") => Some((3, 11)),
+        EventKind::Marked { why: Mark::FrequencySkew | Mark::CpuSkew, .. } => None,
+        EventKind::Marked { .. } if text.contains("watchdog on CPU") => Some((7, 0)),
+        EventKind::Marked { .. } if text.contains("watchdog: Marking") => Some((4, 8)),
+        EventKind::Reading { nsec: Some(_), .. } | EventKind::Skewed { .. } => Some((7, 0)),
+        EventKind::OldDelta { .. } => Some((3, 11)),
+        EventKind::Switched(_) if text.contains("has been installed") => Some((2, 6)),
+        EventKind::Switched(_) if text.contains("Switching to clocksource") => Some((3, 11)),
         // 3.6 put `tsc: ` in front.
-        Kind::Unstable { .. } if text.starts_with("Marking TSC unstable") => Some((3, 5)),
-        Kind::Refined { .. } if text.starts_with("Refined TSC") => Some((3, 5)),
-        Kind::DetectedProcessor { .. } if text.starts_with("time.c: ") => Some((2, 6)),
-        Kind::DetectedProcessor { .. } if text.starts_with("Detected ") => Some((3, 5)),
-        Kind::CalibrationNote if text.starts_with("TSC: ") => Some((3, 5)),
-        Kind::CalibrationNote if text.starts_with("Fast TSC") => Some((3, 5)),
-        Kind::SyncSkipped => Some((4, 9)),
+        EventKind::Unstable { .. } if text.starts_with("Marking TSC unstable") => Some((3, 5)),
+        EventKind::Refined(_) if text.starts_with("Refined TSC") => Some((3, 5)),
+        EventKind::DetectedProcessor(_) if text.starts_with("time.c: ") => Some((2, 6)),
+        EventKind::DetectedProcessor(_) if text.starts_with("Detected ") => Some((3, 5)),
+        EventKind::CalibrationNote if text.starts_with("TSC: ") => Some((3, 5)),
+        EventKind::CalibrationNote if text.starts_with("Fast TSC") => Some((3, 5)),
+        EventKind::SyncSkipped => Some((4, 9)),
         _ => None,
     }
 }

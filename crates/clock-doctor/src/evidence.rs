@@ -1,0 +1,89 @@
+//! Where a fact was seen, and files that were not read.
+
+use std::{fmt, io};
+
+use clockscope_text::foreign::printable_lines;
+use serde::{Deserialize, Serialize};
+
+/// Where something was seen, and the words that were seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The file, relative to the root (`var/log/dmesg`), or `measured` for what was measured.
+    pub file: String,
+    /// The line's number in that file, from 1; `None` where it does not matter.
+    pub line: Option<u64>,
+    /// The line as it stands there, without what the logger put in front, at most 300 characters.
+    pub text: String,
+}
+
+impl Evidence {
+    /// Something that stands in `file`, which is short.
+    pub fn of(file: &str, text: &str) -> Evidence {
+        Evidence { file: file.to_owned(), line: None, text: text.to_owned() }
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file, self.text),
+            None => write!(f, "{}: {}", self.file, self.text),
+        }
+    }
+}
+
+/// A fact and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known<T> {
+    /// The fact.
+    pub value: T,
+    /// Where it was seen.
+    pub evidence: Evidence,
+}
+
+impl<T> Known<T> {
+    /// A fact from a file that is short.
+    pub fn new(value: T, file: &str, text: &str) -> Known<T> {
+        Known { value, evidence: Evidence::of(file, text) }
+    }
+}
+
+/// A file that is there but was not read, and why, as a clause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unread {
+    /// The file, relative to the root.
+    pub file: String,
+    /// Such as `permission denied`, `a FIFO, not a file`, `leads out of the root`.
+    pub why: String,
+    /// Root could read it.
+    #[serde(skip)]
+    pub is_denied: bool,
+}
+
+impl Unread {
+    /// A file that is there but was not read, and why, as a clause.
+    pub fn new(file: &str, why: impl Into<String>) -> Unread {
+        Unread { file: file.to_owned(), why: why.into(), is_denied: false }
+    }
+
+    /// A file whose reading ended with this error.
+    pub fn of(file: &str, error: &io::Error) -> Unread {
+        let is_denied = error.raw_os_error() == Some(libc::EACCES);
+        Unread { is_denied, ..Unread::new(file, clean(&in_words(error))) }
+    }
+}
+
+/// An error in lower case, without its number.
+pub(crate) fn in_words(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_lowercase().to_string());
+    first.unwrap_or_default() + characters.as_str()
+}
+
+/// The text without what would act on a terminal or hide in it; line ends and tabs stay, and a zero
+/// byte is a line end.
+pub fn clean(text: &str) -> String {
+    printable_lines(&text.replace('\0', "\n").replace('\r', " "))
+}
