@@ -3,7 +3,7 @@
 
 use super::entries::{self, Entry};
 use super::options::TextOptions;
-use super::{spread, table};
+use super::table;
 use clockscope_model::reads::{self, Source};
 use clockscope_model::trace::Clock;
 use clockscope_model::trace::{TraceReport, VdsoRow};
@@ -32,10 +32,6 @@ pub(super) fn render(report: &TraceReport, entries: &[Entry], options: &TextOpti
         let drawn = table::latencies(entries);
         if !drawn.is_empty() {
             out = format!("\nTime of single calls:\n{drawn}");
-        }
-        let drawn = spread::render(entries);
-        if !drawn.is_empty() {
-            out += &format!("\nTheir shares by time, in percent:\n{drawn}");
         }
     } else if telling {
         let calls = entries::Calls { vdso: &report.vdso, syscalls: &[], syscalls_timed: false };

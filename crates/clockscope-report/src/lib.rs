@@ -14,7 +14,6 @@ pub mod options;
 mod overhead;
 mod page_answers;
 pub mod pages;
-mod spread;
 pub mod survey;
 mod table;
 pub mod text;

@@ -2,10 +2,8 @@
 //! change.
 
 mod advice;
-pub mod flamegraph;
 pub mod folded;
 pub mod interval;
-mod long_names;
 pub mod pprof;
 #[cfg(test)]
 pub mod samples;

@@ -4,7 +4,6 @@ use clockscope_text::foreign::Foreign;
 use std::mem::{Discriminant, discriminant};
 
 use super::super::declines;
-use super::long_names::fitted;
 use super::sites::{self, Advice, Site};
 use super::tree::{Classes, Limits, Tree};
 use crate::options::CallersOptions;
@@ -302,7 +301,7 @@ fn entry(
     let prefix = format!("{:INDENT$}", format!("{number}."));
     let room = width.saturating_sub(INDENT);
     let place = printable(&site.place);
-    let function = fitted(function, room);
+    let function = cut_middle(function, room);
     let mut out = prefix + &function;
     // In the same line where it fits.
     if !place.trim_end().is_empty() {

@@ -3,10 +3,10 @@
 use clockscope_text::foreign::Foreign;
 use std::collections::HashMap;
 
-use super::long_names::fitted;
 use clockscope_model::callers::{Callers, FrameKind};
 use clockscope_model::names;
 use clockscope_model::wrappers::{self, Line};
+use clockscope_text::lines::cut_middle;
 use clockscope_text::units;
 
 /// Columns of a connector with its share: `|--62.1%--`.
@@ -274,7 +274,7 @@ enum Branch {
 fn line(prefix: &str, name: &str, limits: Limits, out: &mut String) {
     let room = limits.width.saturating_sub(prefix.len()).max(1);
     *out += prefix;
-    *out += &fitted(name, room);
+    *out += &cut_middle(name, room);
     out.push('\n');
 }
 

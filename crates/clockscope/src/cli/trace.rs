@@ -37,8 +37,6 @@ use clockscope_tracee::lacks;
                                                for clockscope compare
   clockscope trace --format html -o report.html ./server
                                                a page with pictures
-  clockscope trace --flamegraph clock.svg ./server
-                                               a picture of who reads the clock
 
 Cost: counting adds a few nanoseconds to a vDSO call. Counting system calls by eBPF adds 50 to
 250 ns to each, depending on the machine; the line Overhead says how much here. While clockscope
@@ -129,9 +127,6 @@ pub struct TraceArgs {
     /// Leave out callers below this share of their function's calls, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
     pub percent_limit: f64,
-    /// Draw a flame graph of the callers; turns --callers on
-    #[arg(long, value_name = "FILE.svg")]
-    pub flamegraph: Option<PathBuf>,
     /// Trace these running processes instead of a new program, until Ctrl-C; commas or spaces separate them
     #[arg(short = 'p', long = "attach", alias = "pid", value_name = "PID", value_parser = pids, group = "running",
           conflicts_with_all = ["command", "no_follow", "wait_all"])]
@@ -304,8 +299,8 @@ impl TraceArgs {
     /// The calls whose callers are to be sampled: as said, and those of the vDSO where the form
     /// of the report asks for callers.
     pub(crate) fn callers_of(&self) -> Option<CallersOf> {
-        let implied = self.flamegraph.is_some()
-            || matches!(self.format, TraceFormat::Html | TraceFormat::Folded | TraceFormat::Pprof);
+        let implied =
+            matches!(self.format, TraceFormat::Html | TraceFormat::Folded | TraceFormat::Pprof);
         self.callers.or_else(|| implied.then_some(CallersOf::Vdso))
     }
 }
@@ -407,7 +402,6 @@ mod tests {
             (&["--format", "html"], Some(CallersOf::Vdso)),
             (&["--format", "folded"], Some(CallersOf::Vdso)),
             (&["--format", "pprof", "--callers=syscalls"], Some(CallersOf::Syscalls)),
-            (&["--flamegraph", "a.svg"], Some(CallersOf::Vdso)),
         ] {
             assert_eq!(parsed(options).unwrap().callers_of(), of, "{options:?}");
         }

@@ -1,7 +1,7 @@
 //! Where the summary goes, and what other commands print.
 
 use std::io::{self, IsTerminal as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
@@ -11,7 +11,7 @@ use super::{colour, streams};
 use crate::cli::trace::TraceFormat;
 use clockscope_measure::host;
 use clockscope_model::trace::TraceReport;
-use clockscope_report::callers::{flamegraph, folded, pprof};
+use clockscope_report::callers::{folded, pprof};
 use clockscope_report::options::TextOptions;
 use clockscope_report::pages;
 use clockscope_report::text;
@@ -96,36 +96,4 @@ fn unix_ns() -> u64 {
 /// Whether a line is a row of a table about calls that no other tool counts.
 fn is_of_the_vdso(line: &str) -> bool {
     line.contains(" vdso    ")
-}
-
-/// The file of a flame graph, known to be writable before the program starts.
-pub(crate) struct Picture {
-    file: Prepared,
-    path: PathBuf,
-}
-
-impl Picture {
-    /// Prepares the file, if one is named.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be written to.
-    pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Option<Self>> {
-        let Some(path) = path else { return Ok(None) };
-        let file = Prepared::new(path).with_context(|| {
-            format!("cannot write to {}; try --flamegraph elsewhere", path.display())
-        })?;
-        Ok(Some(Self { file, path: path.to_owned() }))
-    }
-
-    /// Draws the flame graph; what fails now is only said, because the program has ended well.
-    pub(crate) fn draw(self, report: &TraceReport) {
-        let drawn = flamegraph::render(report).and_then(|svg| self.file.write(&svg));
-        if let Err(error) = drawn {
-            super::warn_user(&format!(
-                "cannot draw the flame graph {}: {error}; try --flamegraph elsewhere",
-                self.path.display()
-            ));
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use super::observers::{Observing, stage};
-use super::output::{Output, Picture};
+use super::output::Output;
 use super::program;
 use crate::cli::trace::{TraceArgs, TraceFormat};
 use crate::exit;
@@ -128,11 +128,8 @@ pub(super) fn say(args: &TraceArgs) -> &'static dyn Fn(&str) {
     if args.quiet { &|_| () } else { &super::warn_user }
 }
 
-/// Where the report goes, and the picture.
-pub(super) struct Outputs {
-    report: Output,
-    picture: Option<Picture>,
-}
+/// Where the report goes.
+pub(super) struct Outputs(Output);
 
 impl Outputs {
     /// Opens the files before anything is traced. `None` if the report would spoil a terminal, which
@@ -143,24 +140,19 @@ impl Outputs {
             super::warn_user("a pprof profile is not written to a terminal; try -o FILE");
             return Ok(None);
         }
-        let picture = Picture::open(args.flamegraph.as_deref())?;
-        Ok(Some(Self { report, picture }))
+        Ok(Some(Self(report)))
     }
 
-    /// Writes both.
+    /// Writes the report.
     pub(super) fn write(self, report: &mut TraceReport, args: &TraceArgs, options: &TextOptions) {
-        if self.picture.is_some() || matches!(args.format, TraceFormat::Folded | TraceFormat::Pprof)
-        {
+        if matches!(args.format, TraceFormat::Folded | TraceFormat::Pprof) {
             say_not_sampled(report);
         }
-        self.report.write(report, args.format, options);
-        if let Some(picture) = self.picture {
-            picture.draw(report);
-        }
+        self.0.write(report, args.format, options);
     }
 }
 
-/// Stacks and pictures have no words for what is missing in them.
+/// Stacks have no words for what is missing in them.
 fn say_not_sampled(report: &TraceReport) {
     for sentence in report.callers.iter().flat_map(callers::not_sampled) {
         super::warn_user(&format!("not sampled: {sentence}"));
