@@ -97,20 +97,20 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use clockscope_sys::loops::Loops;
+    use clockscope_sys::loops::Loop;
 
     #[test]
     fn a_batch_makes_as_many_calls_as_it_says_and_is_timed() {
         let calls = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&calls);
-        let loops = Loops::around(move || {
+        let calling = Loop::around(move || {
             counter.fetch_add(1, Ordering::Relaxed);
         });
-        let Calibration { calls: enough, made } = calibrate(&loops.plain, 50_000);
+        let Calibration { calls: enough, made } = calibrate(&calling, 50_000);
         assert!(enough > 100, "{enough} calls take 50 us");
         assert_eq!(calls.load(Ordering::Relaxed), made);
         calls.store(0, Ordering::Relaxed);
-        let sample = timed(&loops.plain, enough);
+        let sample = timed(&calling, enough);
         let made = enough + warm_up_calls(enough);
         assert_eq!((calls.load(Ordering::Relaxed), sample.batch.calls), (made, enough));
         assert!(sample.batch.control_before_ns > 0 && sample.batch.ns > 0);

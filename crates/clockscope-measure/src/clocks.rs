@@ -4,7 +4,7 @@ use fastclock::ClockId;
 
 use super::path::{Path, Route, Subject};
 use clockscope_sys::clock_loops::{self, CounterOrder, NoLoop};
-use clockscope_sys::loops::Loops;
+use clockscope_sys::loops::Loop;
 use clockscope_sys::tsc::COUNTER_NAMES;
 use clockscope_sys::vdso_call::Call;
 use clockscope_sys::vdso_functions::{Functions, NoFunctions};
@@ -178,8 +178,8 @@ pub fn paths(
     let (mut paths, mut declined) = (Vec::new(), Vec::new());
     for (clock, route) in chosen {
         let subject = Subject::Clock(clock.name);
-        match loops(clock, *route, vdso) {
-            Ok(loops) => paths.push(Path { subject, route: *route, loops }),
+        match looped(clock, *route, vdso) {
+            Ok(calling) => paths.push(Path { subject, route: *route, calling }),
             Err(reason) => declined.push(Declined { subject, route: *route, reason }),
         }
     }
@@ -188,15 +188,15 @@ pub fn paths(
 
 /// The path of the loop without a call.
 pub fn empty_loop() -> Path {
-    Path { subject: Subject::Clock(EMPTY_LOOP), route: Route::None, loops: clock_loops::empty() }
+    Path { subject: Subject::Clock(EMPTY_LOOP), route: Route::None, calling: clock_loops::empty() }
 }
 
-fn loops(
+fn looped(
     clock: &Clock,
     route: Route,
     vdso: &Result<Functions, NoFunctions>,
-) -> Result<Loops, String> {
-    let said = |loops: Result<Loops, NoLoop>| loops.map_err(|decline| decline.to_string());
+) -> Result<Loop, String> {
+    let said = |calling: Result<Loop, NoLoop>| calling.map_err(|decline| decline.to_string());
     match (clock.read_by, route) {
         (ReadBy::Function(call), Route::Libc) => said(clock_loops::by_libc(call)),
         (ReadBy::Function(call), Route::Syscall) => said(clock_loops::by_syscall(call)),

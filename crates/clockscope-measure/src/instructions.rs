@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 
 use super::path::Path;
-use clockscope_sys::loops::{Loop, Loops};
+use clockscope_sys::loops::Loop;
 use clockscope_sys::perf_counters::Counters;
 use clockscope_sys::single_step::{self, Steps};
 
@@ -55,9 +55,9 @@ impl CountedPerCall {
 /// The least of the repeats is taken: a clock that is set meanwhile makes the vDSO start over,
 /// which adds a pass.
 pub fn step(paths: &[&Path], vdso: &Range<u64>, repeats: u32) -> Vec<Result<Stepped, String>> {
-    let empty = Loops::around(|| ());
-    let turn = stepped(&empty.plain, vdso, repeats);
-    let of = |path: &&Path| match (&turn, stepped(&path.loops.plain, vdso, repeats)) {
+    let empty = Loop::around(|| ());
+    let turn = stepped(&empty, vdso, repeats);
+    let of = |path: &&Path| match (&turn, stepped(&path.calling, vdso, repeats)) {
         (Ok(turn), Ok(call)) => Ok(Stepped { user: call.user.saturating_sub(turn.user), ..call }),
         (Err(reason), _) => Err(reason.clone()),
         (_, Err(reason)) => Err(reason),
@@ -113,12 +113,12 @@ fn clause(error: &io::Error) -> String {
 ///
 /// Why the counters cannot be believed, as a clause: they stand still, or were shared.
 pub fn count(paths: &[&Path], counters: &mut dyn Counters) -> Result<Vec<CountedPerCall>, String> {
-    let empty = Loops::around(|| ());
-    let without = least(&empty.plain, counters)?;
+    let empty = Loop::around(|| ());
+    let without = least(&empty, counters)?;
     paths
         .iter()
         .map(|path| {
-            let with = least(&path.loops.plain, counters)?;
+            let with = least(&path.calling, counters)?;
             let a_call =
                 |with: u64, without: u64| with.saturating_sub(without) as f64 / CALLS as f64;
             Ok(CountedPerCall {
@@ -182,8 +182,8 @@ mod tests {
     }
 
     fn path(call: impl Fn() + Send + Sync + Clone + 'static) -> Path {
-        let loops = Loops::around(call);
-        Path { subject: Subject::Clock("planted"), route: Route::Libc, loops }
+        let calling = Loop::around(call);
+        Path { subject: Subject::Clock("planted"), route: Route::Libc, calling }
     }
 
     #[test]

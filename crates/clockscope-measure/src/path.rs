@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use clockscope_sys::loops::Loops;
+use clockscope_sys::loops::Loop;
 
 /// The way to a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,8 +66,8 @@ pub struct Path {
     pub subject: Subject,
     /// The way by which it is made.
     pub route: Route,
-    /// The loops around it.
-    pub loops: Loops,
+    /// The loop around it.
+    pub calling: Loop,
 }
 
 impl fmt::Display for Path {

@@ -62,11 +62,11 @@ impl Measurable for Paths<'_> {
     }
 
     fn calibrate(&mut self, path: usize, batch_ns: u64) -> Calibration {
-        batch::calibrate(&self.paths[path].loops.plain, batch_ns)
+        batch::calibrate(&self.paths[path].calling, batch_ns)
     }
 
     fn sample(&mut self, path: usize, calls: u64) -> TimedBatch {
-        batch::timed(&self.paths[path].loops.plain, calls)
+        batch::timed(&self.paths[path].calling, calls)
     }
 
     fn elapsed(&self) -> Duration {

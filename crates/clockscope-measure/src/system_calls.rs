@@ -94,7 +94,8 @@ fn chosen(names: &[String]) -> Result<Vec<&'static SystemCall>, NoSuchName> {
 fn prepared(row: &SystemCall) -> Result<(Path, Once), String> {
     let prepared = (row.prepare)().map_err(|error| error.to_string())?;
     row.try_once(&prepared.once).map_err(|error| format!("the kernel refuses it here: {error}"))?;
-    let path = Path { subject: Subject::Call(row.name), route: route(row), loops: prepared.loops };
+    let path =
+        Path { subject: Subject::Call(row.name), route: route(row), calling: prepared.calling };
     Ok((path, prepared.once))
 }
 

@@ -48,7 +48,7 @@ pub fn vdso() -> Option<Learned> {
 
 fn steps(clock: ClockId, range: &Range<u64>) -> Option<Steps> {
     let calling = clock_loops::by_libc(Call::ClockGettime(clock)).ok()?;
-    let visits = single_step::visits(&calling.plain, range, STEPS_MOST).ok()?;
+    let visits = single_step::visits(&calling, range, STEPS_MOST).ok()?;
     let offset =
         |(pc, register): (u64, u64)| Some((u32::try_from(pc - range.start).ok()?, register));
     Some(Steps { clock, visits: visits.into_iter().filter_map(offset).collect() })

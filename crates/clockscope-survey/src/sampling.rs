@@ -14,7 +14,7 @@ use crate::learn::Learned;
 use crate::processes;
 use crate::reads::{Code, Kind};
 use crate::report::{Costs, Observed, Tally};
-use clockscope_sys::loops::Loops;
+use clockscope_sys::loops::Loop;
 use clockscope_sys::vdso_call::Call;
 use clockscope_sys::{access, clock_loops};
 use clockscope_syscalls::BpfDecline;
@@ -227,10 +227,10 @@ impl Survey {
     fn start_measuring(&self) -> Vec<Measuring> {
         let Options { duration, frequency_hz, .. } = self.options;
         let monotonic = Call::ClockGettime(ClockId::Monotonic);
-        let start = |loops: Result<Loops, clock_loops::NoLoop>, samples: f64, kind, is_syscall| {
+        let start = |calling: Result<Loop, clock_loops::NoLoop>, samples: f64, kind, is_syscall| {
             let cpu =
                 Duration::from_secs_f64(samples / f64::from(frequency_hz)).min(duration / PART);
-            let reader = Reader::start(loops.ok()?.plain, cpu, duration)?;
+            let reader = Reader::start(calling.ok()?, cpu, duration)?;
             Some(Measuring { reader, kind, is_syscall })
         };
         [

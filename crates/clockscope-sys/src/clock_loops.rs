@@ -6,7 +6,7 @@ use std::io;
 use std::mem::MaybeUninit;
 
 use super::arch::counter;
-use super::loops::Loops;
+use super::loops::Loop;
 use super::vdso_call::Call;
 use super::vdso_functions::Functions;
 use super::{raw_syscall, tsc};
@@ -44,13 +44,13 @@ pub enum NoLoop {
 }
 
 /// The loops without a call.
-pub fn empty() -> Loops {
-    Loops::around(|| ())
+pub fn empty() -> Loop {
+    Loop::around(|| ())
 }
 
 /// The loops around `std::time::Instant::now`.
-pub fn instant() -> Loops {
-    Loops::around(|| {
+pub fn instant() -> Loop {
+    Loop::around(|| {
         std::hint::black_box(std::time::Instant::now());
     })
 }
@@ -79,33 +79,32 @@ fn answer<T>() -> Answer<T> {
 /// # Errors
 ///
 /// When the kernel refuses the call, or the C library has no function for it.
-pub fn by_libc(call: Call) -> Result<Loops, NoLoop> {
+pub fn by_libc(call: Call) -> Result<Loop, NoLoop> {
     refusal(call)?;
     Ok(match call {
         Call::ClockGettime(clock) => {
             let id = clock.as_raw();
             // SAFETY: the pointer is to a local of the type that the function writes.
-            Loops::around(move || unsafe {
+            Loop::around(move || unsafe {
                 libc::clock_gettime(id, answer().as_mut_ptr());
             })
         }
         // SAFETY: as above.
-        Call::Gettimeofday => Loops::around(|| unsafe {
+        Call::Gettimeofday => Loop::around(|| unsafe {
             libc::gettimeofday(answer().as_mut_ptr(), std::ptr::null_mut());
         }),
         // SAFETY: as above.
-        Call::Time => Loops::around(|| unsafe {
+        Call::Time => Loop::around(|| unsafe {
             libc::time(answer().as_mut_ptr());
         }),
         // SAFETY: as above.
-        Call::ClockGetres => Loops::around(|| unsafe {
+        Call::ClockGetres => Loop::around(|| unsafe {
             libc::clock_getres(libc::CLOCK_MONOTONIC, answer().as_mut_ptr());
         }),
         // SAFETY: takes nothing.
-        Call::Getcpu => Loops::around(|| unsafe {
+        Call::Getcpu => Loop::around(|| unsafe {
             libc::sched_getcpu();
         }),
-        Call::Getrandom => return Err(NoLoop::NoSystemCall),
     })
 }
 
@@ -120,7 +119,7 @@ type CpuFunction =
 /// # Errors
 ///
 /// When the kernel refuses the call, or the image does not export the function.
-pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loops, NoLoop> {
+pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loop, NoLoop> {
     refusal(call)?;
     let address = functions.address(call).ok_or_else(|| NoLoop::NoSymbol(call.symbol()))?;
     let pointer = std::ptr::with_exposed_provenance::<()>(address);
@@ -131,7 +130,7 @@ pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loops, NoLoop> {
             // mapped for the life of the process, and has the signature of its system call.
             let function = unsafe { std::mem::transmute::<*const (), ClockFunction>(pointer) };
             // SAFETY: the pointer is to a local of the type that the function writes.
-            Loops::around(move || unsafe {
+            Loop::around(move || unsafe {
                 function(id, answer().as_mut_ptr());
             })
         }
@@ -139,7 +138,7 @@ pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loops, NoLoop> {
             // SAFETY: as for clock_gettime.
             let function = unsafe { std::mem::transmute::<*const (), ClockFunction>(pointer) };
             // SAFETY: as above.
-            Loops::around(move || unsafe {
+            Loop::around(move || unsafe {
                 function(libc::CLOCK_MONOTONIC, answer().as_mut_ptr());
             })
         }
@@ -147,7 +146,7 @@ pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loops, NoLoop> {
             // SAFETY: as for clock_gettime.
             let function = unsafe { std::mem::transmute::<*const (), DayFunction>(pointer) };
             // SAFETY: as above.
-            Loops::around(move || unsafe {
+            Loop::around(move || unsafe {
                 function(answer().as_mut_ptr(), std::ptr::null_mut());
             })
         }
@@ -155,7 +154,7 @@ pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loops, NoLoop> {
             // SAFETY: as for clock_gettime.
             let function = unsafe { std::mem::transmute::<*const (), TimeFunction>(pointer) };
             // SAFETY: as above.
-            Loops::around(move || unsafe {
+            Loop::around(move || unsafe {
                 function(answer().as_mut_ptr());
             })
         }
@@ -163,11 +162,10 @@ pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loops, NoLoop> {
             // SAFETY: as for clock_gettime.
             let function = unsafe { std::mem::transmute::<*const (), CpuFunction>(pointer) };
             // SAFETY: as above.
-            Loops::around(move || unsafe {
+            Loop::around(move || unsafe {
                 function(answer().as_mut_ptr(), answer().as_mut_ptr(), std::ptr::null_mut());
             })
         }
-        Call::Getrandom => return Err(NoLoop::NoSystemCall),
     })
 }
 
@@ -176,37 +174,36 @@ pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loops, NoLoop> {
 /// # Errors
 ///
 /// When the kernel refuses the call, or has none of this name.
-pub fn by_syscall(call: Call) -> Result<Loops, NoLoop> {
+pub fn by_syscall(call: Call) -> Result<Loop, NoLoop> {
     refusal(call)?;
     let number = call.number().ok_or(NoLoop::NoSystemCall)?;
     Ok(match call {
         Call::ClockGettime(clock) => by_number(number, clock),
         Call::ClockGetres => by_number(number, ClockId::Monotonic),
         // SAFETY: in each closure the pointers are to locals of the type that the kernel writes.
-        Call::Gettimeofday => Loops::around(move || unsafe {
+        Call::Gettimeofday => Loop::around(move || unsafe {
             let mut time = answer::<libc::timeval>();
             raw_syscall::two(number, time.as_mut_ptr().expose_provenance(), 0);
         }),
         // SAFETY: as above.
-        Call::Time => Loops::around(move || unsafe {
+        Call::Time => Loop::around(move || unsafe {
             let mut time = answer::<libc::time_t>();
             raw_syscall::one(number, time.as_mut_ptr().expose_provenance());
         }),
         // SAFETY: as above.
-        Call::Getcpu => Loops::around(move || unsafe {
+        Call::Getcpu => Loop::around(move || unsafe {
             let (mut cpu, mut node) = (answer::<libc::c_uint>(), answer::<libc::c_uint>());
             let (cpu, node) = (cpu.as_mut_ptr(), node.as_mut_ptr());
             raw_syscall::three(number, cpu.expose_provenance(), node.expose_provenance(), 0);
         }),
-        Call::Getrandom => return Err(NoLoop::NoSystemCall),
     })
 }
 
 /// The loops around a system call that takes a clock and a place for a `timespec`.
-fn by_number(number: libc::c_long, clock: ClockId) -> Loops {
+fn by_number(number: libc::c_long, clock: ClockId) -> Loop {
     let id = raw_syscall::argument(clock.as_raw());
     // SAFETY: the pointer is to a local of the type that the kernel writes.
-    Loops::around(move || unsafe {
+    Loop::around(move || unsafe {
         let mut time = answer::<libc::timespec>();
         raw_syscall::two(number, id, time.as_mut_ptr().expose_provenance());
     })
@@ -229,7 +226,7 @@ fn refusal(call: Call) -> Result<(), NoLoop> {
         },
         // SAFETY: takes nothing.
         Call::Getcpu => unsafe { libc::sched_getcpu() },
-        Call::Time | Call::Getrandom => 0,
+        Call::Time => 0,
     };
     if status < 0 { Err(NoLoop::Refused(io::Error::last_os_error())) } else { Ok(()) }
 }
@@ -239,7 +236,7 @@ fn refusal(call: Call) -> Result<(), NoLoop> {
 /// # Errors
 ///
 /// When the CPU lacks it or this process may not use it.
-pub fn of_counter(order: CounterOrder) -> Result<Loops, NoLoop> {
+pub fn of_counter(order: CounterOrder) -> Result<Loop, NoLoop> {
     if tsc::is_permitted() == Some(false) {
         return Err(NoLoop::CounterForbidden);
     }
@@ -254,22 +251,22 @@ mod tests {
     fn every_route_makes_the_call() {
         let functions = Functions::own().unwrap();
         for call in Call::all() {
-            if call == Call::Getrandom || refusal(call).is_err() {
+            if refusal(call).is_err() {
                 continue;
             }
             let mut routes = vec![by_libc(call)];
             // arm64 has no system call `time`, and its image fewer functions.
             routes.extend(call.number().map(|_| by_syscall(call)));
             routes.extend(functions.address(call).map(|_| by_vdso(call, &functions)));
-            for loops in routes {
-                loops.unwrap_or_else(|error| panic!("{call:?}: {error}")).plain.run(3);
+            for calling in routes {
+                calling.unwrap_or_else(|error| panic!("{call:?}: {error}")).run(3);
             }
         }
         for counter in [CounterOrder::Bare, CounterOrder::Fenced] {
-            of_counter(counter).unwrap().plain.run(3);
+            of_counter(counter).unwrap().run(3);
         }
-        instant().plain.run(3);
-        empty().plain.run(3);
+        instant().run(3);
+        empty().run(3);
     }
 
     #[test]

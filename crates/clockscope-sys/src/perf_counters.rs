@@ -131,9 +131,9 @@ mod tests {
     fn counters_count_or_say_why_not() {
         match PerfCounters::open() {
             Ok(mut counters) => {
-                let calling = crate::loops::Loops::around(|| ());
-                let few = counters.count(&|| calling.plain.run(1000)).unwrap();
-                let many = counters.count(&|| calling.plain.run(1_001_000)).unwrap();
+                let calling = crate::loops::Loop::around(|| ());
+                let few = counters.count(&|| calling.run(1000)).unwrap();
+                let many = counters.count(&|| calling.run(1_001_000)).unwrap();
                 if many.is_complete && many.instructions_user > 0 {
                     assert!(many.instructions_user - few.instructions_user >= 1_000_000);
                 }

@@ -210,31 +210,31 @@ mod tests {
 
     use super::*;
     use crate::arch::registers::known;
-    use crate::loops::Loops;
+    use crate::loops::Loop;
 
     /// The instructions of one call: two turns without one turn, without those of an empty turn.
-    fn of_one_call(calling: &Loops, range: &Range<u64>) -> Steps {
-        let steps = |loops: &Loops| {
-            let steps = count(&loops.plain, &[1, 1, 2], range, 100_000).unwrap();
+    fn of_one_call(calling: &Loop, range: &Range<u64>) -> Steps {
+        let steps = |calling: &Loop| {
+            let steps = count(&calling, &[1, 1, 2], range, 100_000).unwrap();
             (
                 steps[2].user - steps[1].user,
                 steps[2].in_range - steps[1].in_range,
                 steps[2].syscalls - steps[1].syscalls,
             )
         };
-        let ((user, in_range, syscalls), empty) = (steps(calling), steps(&Loops::around(|| ())));
+        let ((user, in_range, syscalls), empty) = (steps(calling), steps(&Loop::around(|| ())));
         Steps { user: user - empty.0, in_range, syscalls }
     }
 
     #[test]
     fn as_many_instructions_are_counted_as_stand_there() {
         let nowhere = 0..0;
-        let one = Loops::around(|| {
+        let one = Loop::around(|| {
             // SAFETY: does nothing.
             unsafe { asm!("nop", options(nomem, nostack)) };
         });
         assert_eq!(of_one_call(&one, &nowhere), Steps { user: 1, in_range: 0, syscalls: 0 });
-        let many = Loops::around(|| {
+        let many = Loop::around(|| {
             // SAFETY: does nothing.
             unsafe { asm!(".rept 1000", "nop", ".endr", options(nomem, nostack)) };
         });
@@ -244,35 +244,35 @@ mod tests {
 
     /// Instructions of an empty turn.
     fn turn() -> u64 {
-        let steps = count(&Loops::around(|| ()).plain, &[1, 1, 2], &(0..0), 100_000).unwrap();
+        let steps = count(&Loop::around(|| ()), &[1, 1, 2], &(0..0), 100_000).unwrap();
         steps[2].user - steps[1].user
     }
 
     #[test]
     fn the_instruction_that_enters_the_kernel_is_one_and_is_recognised() {
-        let call = Loops::around(known::call);
+        let call = Loop::around(known::call);
         assert_eq!(of_one_call(&call, &(0..0)), Steps { user: 4, in_range: 0, syscalls: 1 });
     }
 
     #[test]
     fn a_loop_inside_is_counted_turn_by_turn() {
-        let call = Loops::around(known::ten_turns);
+        let call = Loop::around(known::ten_turns);
         assert_eq!(of_one_call(&call, &(0..0)).user, 1 + 10 * 2);
     }
 
     #[test]
     fn a_run_that_does_not_end_is_given_up() {
-        let error = count(&Loops::around(|| ()).plain, &[1 << 40], &(0..0), 1000).unwrap_err();
+        let error = count(&Loop::around(|| ()), &[1 << 40], &(0..0), 1000).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]
     fn a_child_that_dies_is_an_error() {
-        let call = Loops::around(|| {
+        let call = Loop::around(|| {
             // SAFETY: ends this child, as is wanted.
             unsafe { libc::_exit(0) };
         });
-        let error = count(&call.plain, &[1], &(0..0), 100_000).unwrap_err();
+        let error = count(&call, &[1], &(0..0), 100_000).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Interrupted);
     }
 }

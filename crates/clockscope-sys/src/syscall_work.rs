@@ -6,7 +6,8 @@
 
 use std::io;
 
-use super::bpf;
+use super::bpf::programs::{Program, Purpose, instruction};
+use aya_obj::generated::bpf_insn;
 
 /// What is done beside each system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +41,13 @@ const UNREADABLE: u32 = 1 << 31;
 ///   include/linux/thread_info.h, `syscall_regfunc` in kernel/tracepoint.c (Linux 6.18)
 /// - `prctl(2)`, `PR_SET_SYSCALL_USER_DISPATCH`
 pub fn read() -> io::Result<SyscallWork> {
-    let program = bpf::load_raw_tracepoint(&PROGRAM)?;
-    let before = bpf::run(&program)?;
+    let program = Program::load("syscall_work", Purpose::Once, &program(), c"Dual MIT/GPL")?;
+    let word = || program.run(&[0; 12]);
+    let before = word()?;
     set_user_dispatch(true)?;
-    let with = bpf::run(&program);
+    let with = word();
     set_user_dispatch(false)?;
-    let after = bpf::run(&program)?;
+    let after = word()?;
     let is_place = [before, after].iter().all(|word| word & (UNREADABLE | BIT_USER_DISPATCH) == 0)
         && with? & (UNREADABLE | BIT_USER_DISPATCH) == BIT_USER_DISPATCH;
     if !is_place {
@@ -61,7 +63,7 @@ pub fn read() -> io::Result<SyscallWork> {
 ///
 /// - Documentation/bpf/standardization/instruction-set.rst (Linux 6.18); the numbers of the functions
 ///   are those of include/uapi/linux/bpf.h
-const PROGRAM: [bpf::Instruction; 12] = {
+fn program() -> [bpf_insn; 12] {
     /// Calls a function; `to = from`, `to += value` and `to = value`.
     const CALL: u8 = 0x85;
     const COPY: u8 = 0xbf;
@@ -73,20 +75,20 @@ const PROGRAM: [bpf::Instruction; 12] = {
     const GET_CURRENT_TASK: i32 = 35;
     const PROBE_READ_KERNEL: i32 = 113;
     [
-        bpf::Instruction::new(CALL, 0, 0, 0, GET_CURRENT_TASK),
-        bpf::Instruction::new(COPY, 3, 0, 0, 0),
-        bpf::Instruction::new(ADD, 3, 0, 0, 8),
-        bpf::Instruction::new(COPY, 1, 10, 0, 0),
-        bpf::Instruction::new(ADD, 1, 0, 0, -8),
-        bpf::Instruction::new(SET, 2, 0, 0, 8),
-        bpf::Instruction::new(CALL, 0, 0, 0, PROBE_READ_KERNEL),
-        bpf::Instruction::new(JUMP_IF_EQUAL, 0, 0, 2, 0),
-        bpf::Instruction::new(SET, 0, 0, 0, i32::MIN),
-        bpf::Instruction::new(EXIT, 0, 0, 0, 0),
-        bpf::Instruction::new(LOAD, 0, 10, -8, 0),
-        bpf::Instruction::new(EXIT, 0, 0, 0, 0),
+        instruction(CALL, 0, 0, 0, GET_CURRENT_TASK),
+        instruction(COPY, 3, 0, 0, 0),
+        instruction(ADD, 3, 0, 0, 8),
+        instruction(COPY, 1, 10, 0, 0),
+        instruction(ADD, 1, 0, 0, -8),
+        instruction(SET, 2, 0, 0, 8),
+        instruction(CALL, 0, 0, 0, PROBE_READ_KERNEL),
+        instruction(JUMP_IF_EQUAL, 0, 0, 2, 0),
+        instruction(SET, 0, 0, 0, i32::MIN),
+        instruction(EXIT, 0, 0, 0, 0),
+        instruction(LOAD, 0, 10, -8, 0),
+        instruction(EXIT, 0, 0, 0, 0),
     ]
-};
+}
 
 /// With every address allowed the feature changes nothing but the word.
 fn set_user_dispatch(on: bool) -> io::Result<()> {

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU32;
 
 use rustix::event::epoll::CreateFlags;
 
-use super::loops::Loops;
+use super::loops::Loop;
 use super::raw_syscall::{self, argument};
 
 /// Size of the file that `read` reads, in bytes; a power of two.
@@ -41,8 +41,8 @@ pub struct SystemCall {
 /// A system call, ready to be made.
 #[derive(Debug)]
 pub struct PreparedCall {
-    /// The loops around it.
-    pub loops: Loops,
+    /// The loop around it.
+    pub calling: Loop,
     /// The call by itself.
     pub once: Once,
 }
@@ -122,10 +122,10 @@ impl SystemCall {
 impl PreparedCall {
     fn of(call: impl Fn() -> isize + Send + Sync + Clone + 'static) -> Self {
         let again = call.clone();
-        let loops = Loops::around(move || {
+        let calling = Loop::around(move || {
             again();
         });
-        Self { loops, once: Once(Box::new(call)) }
+        Self { calling, once: Once(Box::new(call)) }
     }
 }
 
@@ -225,12 +225,12 @@ fn read() -> io::Result<PreparedCall> {
     let call = move || {
         again();
     };
-    let loops = Loops::in_stretches(FILE_BYTES as u64, before, call);
+    let calling = Loop::in_stretches(FILE_BYTES as u64, before, call);
     let rewound = move || {
         rewind();
         once()
     };
-    Ok(PreparedCall { loops, once: Once(Box::new(rewound)) })
+    Ok(PreparedCall { calling, once: Once(Box::new(rewound)) })
 }
 
 fn read_zero() -> io::Result<PreparedCall> {
@@ -350,7 +350,7 @@ mod tests {
         for row in &TABLE {
             let prepared = (row.prepare)().unwrap_or_else(|error| panic!("{}: {error}", row.name));
             row.try_once(&prepared.once).unwrap_or_else(|error| panic!("{}: {error}", row.name));
-            prepared.loops.plain.run(3);
+            prepared.calling.run(3);
             row.try_once(&prepared.once).unwrap_or_else(|error| panic!("{}: {error}", row.name));
         }
     }
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(position(&file).cast_unsigned(), FILE_BYTES);
         assert_eq!(read_of(file.clone())(), 0, "at the end nothing is read");
         let prepared = read().unwrap();
-        prepared.loops.plain.run(FILE_BYTES as u64 + 5);
+        prepared.calling.run(FILE_BYTES as u64 + 5);
         assert_eq!((prepared.once.0)(), 1);
     }
 }

@@ -1,15 +1,12 @@
 //! Calling the functions of this process's own vDSO by their addresses.
 
-use std::fs::File;
 use std::hint::black_box;
-use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
 use fastclock::{ClockId, Nanos, Picos};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-
 use super::arch::machine;
+use super::loaded_vdso;
 use super::raw_syscall;
 use super::vdso_functions::Functions;
 
@@ -26,8 +23,6 @@ pub enum Call {
     ClockGetres,
     /// `getcpu(2)`: the CPU and its node.
     Getcpu,
-    /// `getrandom(2)` of 16 bytes.
-    Getrandom,
 }
 
 /// What a call costs both ways, each the minimum over short batches.
@@ -55,8 +50,8 @@ const BATCHES_MIN: u32 = 5;
 /// An error number that no system call gives.
 const FENCED: i32 = 3999;
 
-/// The C signature of every function of the vDSO that we call, widened to five arguments.
-type Function = unsafe extern "C" fn(usize, usize, usize, usize, usize) -> libc::c_long;
+/// The C signature of every function of the vDSO that we call, widened to three arguments.
+type Function = unsafe extern "C" fn(usize, usize, usize) -> libc::c_long;
 
 /// `AT_SYSINFO_EHDR` in the auxiliary vector on this process's stack.
 ///
@@ -73,9 +68,7 @@ impl Call {
     /// Every call, in the order in which they are shown.
     pub fn all() -> Vec<Self> {
         let clocks = ClockId::ALL.into_iter().map(Self::ClockGettime);
-        let others =
-            [Self::Gettimeofday, Self::Time, Self::ClockGetres, Self::Getcpu, Self::Getrandom];
-        clocks.chain(others).collect()
+        clocks.chain([Self::Gettimeofday, Self::Time, Self::ClockGetres, Self::Getcpu]).collect()
     }
 
     /// The name of the function in C.
@@ -86,7 +79,6 @@ impl Call {
             Self::Time => "time",
             Self::ClockGetres => "clock_getres",
             Self::Getcpu => "getcpu",
-            Self::Getrandom => "getrandom",
         }
     }
 
@@ -103,92 +95,7 @@ impl Call {
             Self::Time => machine::SYS_TIME,
             Self::ClockGetres => Some(libc::SYS_clock_getres),
             Self::Getcpu => Some(libc::SYS_getcpu),
-            Self::Getrandom => Some(libc::SYS_getrandom),
         }
-    }
-}
-
-/// What a call reads and writes: room for its answer and, for `getrandom`, the vDSO's state.
-struct Arguments {
-    values: [usize; 5],
-    /// What `values` points to; kept alive and in place.
-    answer: Box<[u64; 8]>,
-    state: Option<State>,
-}
-
-impl Arguments {
-    fn new(call: Call, function: Function) -> Option<Self> {
-        let mut answer = Box::new([0u64; 8]);
-        let room = answer.as_mut_ptr().expose_provenance();
-        let mut state = None;
-        let clock = |id: ClockId| raw_syscall::argument(id.as_raw());
-        let values = match call {
-            Call::ClockGettime(id) => [clock(id), room, 0, 0, 0],
-            Call::ClockGetres => [clock(ClockId::Monotonic), room, 0, 0, 0],
-            Call::Gettimeofday | Call::Time => [room, 0, 0, 0, 0],
-            Call::Getcpu => [room, room + 8, 0, 0, 0],
-            Call::Getrandom => {
-                let new = State::new(function)?;
-                let values = [room, 16, 0, new.address, new.size];
-                state = Some(new);
-                values
-            }
-        };
-        Some(Self { values, answer, state })
-    }
-
-    fn by_vdso(&self, function: Function) -> libc::c_long {
-        let [a, b, c, d, e] = self.values;
-        // SAFETY: `function` is an entry of this process's own vDSO of the kind that `values` were
-        // made for. All arguments are integers or addresses of memory that `self` owns and that is
-        // large enough; arguments beyond those that the function has are in registers it ignores.
-        unsafe { function(a, b, c, d, e) }
-    }
-
-    fn by_syscall(&self, number: libc::c_long) -> libc::c_long {
-        let [a, b, c, ..] = self.values;
-        // SAFETY: the system calls of `Call` take at most three arguments and write only to the
-        // memory that `self` owns, which is large enough for each of them.
-        unsafe { libc::syscall(number, a, b, c) }
-    }
-}
-
-/// The memory that the vDSO's `getrandom` keeps its state in.
-///
-/// # References
-///
-/// - `vgetrandom` in `lib/vdso/getrandom.c`, `struct vgetrandom_opaque_params` (Linux 6.18)
-struct State {
-    address: usize,
-    size: usize,
-    mapped: usize,
-}
-
-impl State {
-    /// Asks the function what memory it wants, and maps it.
-    fn new(function: Function) -> Option<Self> {
-        let mut wish = [0u32; 16];
-        // SAFETY: with no buffer and a state size of all ones the function only writes its wishes,
-        // 16 words, to the memory given as state.
-        let status =
-            unsafe { function(0, 0, 0, wish.as_mut_ptr().expose_provenance(), usize::MAX) };
-        let size =
-            usize::try_from(wish[0]).ok().filter(|size| *size != 0 && as_int(status) == 0)?;
-        let mapped = size.next_multiple_of(4096);
-        let (protection, flags) =
-            (ProtFlags::from_bits_retain(wish[1]), MapFlags::from_bits_retain(wish[2]));
-        // SAFETY: a fresh private mapping at an address of the kernel's choice touches no other
-        // memory; protection and flags are those that the vDSO asked for.
-        let address = unsafe { mmap_anonymous(std::ptr::null_mut(), mapped, protection, flags) };
-        Some(Self { address: address.ok()?.expose_provenance(), size, mapped })
-    }
-}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        let address = std::ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: `address` and `mapped` are those of our own mapping, used by nobody after this.
-        let _ = unsafe { munmap(address, self.mapped) };
     }
 }
 
@@ -197,38 +104,51 @@ pub struct Callable {
     call: Call,
     function: Function,
     number: libc::c_long,
-    arguments: Arguments,
+    arguments: [usize; 3],
+    /// What `arguments` point to; kept alive and in place.
+    answer: Box<[u64; 8]>,
 }
 
 /// Prepares all calls of the functions in `image`, if these are the bytes of this process's own.
 ///
-/// Left out are functions that the image does not have, that do not say what state they need, or
-/// that the kernel refuses to answer, such as the alarm clocks of a machine without such a clock.
-/// Gives nothing for another image: its functions are not in this process.
+/// Left out are functions that the image does not have, and those that the kernel refuses to answer, such
+/// as the alarm clocks of a machine without such a clock. Gives nothing for another image: its functions
+/// are not in this process.
 pub fn callables(image: &[u8]) -> Option<Vec<Callable>> {
-    let base = own_base()?;
-    let mut own = vec![0; image.len()];
-    File::open("/proc/self/mem").ok()?.read_exact_at(&mut own, base).ok()?;
-    if image.is_empty() || own != image {
-        return None;
-    }
-    let functions = Functions::own().ok()?;
+    let own = loaded_vdso::load(None).ok()?.bytes;
+    let functions = Functions::own().ok().filter(|_| own == image)?;
     let callable = |call: Call| Callable::new(call, functions.address(call)?);
     Some(Call::all().into_iter().filter_map(callable).collect())
 }
 
 impl Callable {
-    /// Prepares a call of the function at `address`, which [`callables`] found under its name in
-    /// the image of this process.
     fn new(call: Call, address: usize) -> Option<Self> {
         let number = call.number()?;
         let pointer = std::ptr::with_exposed_provenance::<()>(address);
-        // SAFETY: the image that lies at this address in this process exports the function there.
-        // The vDSO stays mapped for the life of the process, and its functions follow the C calling
-        // convention.
+        // SAFETY: the address is that of a function of this process's own vDSO, which stays mapped; calls
+        // pass what the function of this name takes.
         let function = unsafe { std::mem::transmute::<*const (), Function>(pointer) };
-        let arguments = Arguments::new(call, function)?;
-        (arguments.by_syscall(number) >= 0).then_some(Self { call, function, number, arguments })
+        let mut answer = Box::new([0u64; 8]);
+        let room = answer.as_mut_ptr().expose_provenance();
+        let arguments = match call {
+            Call::ClockGettime(id) => [raw_syscall::argument(id.as_raw()), room, 0],
+            Call::ClockGetres => [raw_syscall::argument(ClockId::Monotonic.as_raw()), room, 0],
+            Call::Gettimeofday | Call::Time => [room, 0, 0],
+            Call::Getcpu => [room, room + 8, 0],
+        };
+        let callable = Self { call, function, number, arguments, answer };
+        (callable.by_syscall() >= 0).then_some(callable)
+    }
+
+    fn by_vdso(&self) -> libc::c_long {
+        by_vdso(self.function, self.arguments)
+    }
+
+    fn by_syscall(&self) -> libc::c_long {
+        let [a, b, c] = self.arguments;
+        // SAFETY: the system calls of `Call` take at most three arguments and write only to `answer`, which
+        // is large enough for each of them.
+        unsafe { libc::syscall(self.number, a, b, c) }
     }
 
     /// The function, with what it is asked for.
@@ -242,11 +162,11 @@ impl Callable {
         let (mut vdso, mut syscall) = (Duration::MAX, Duration::MAX);
         let mut batches = 0;
         while batches < BATCHES_MIN || start.elapsed() < within {
-            vdso = vdso.min(batch(|| self.arguments.by_vdso(self.function)));
-            syscall = syscall.min(batch(|| self.arguments.by_syscall(self.number)));
+            vdso = vdso.min(batch(|| self.by_vdso()));
+            syscall = syscall.min(batch(|| self.by_syscall()));
             batches += 1;
         }
-        black_box(&self.arguments.answer);
+        black_box(&self.answer);
         CallCost { vdso: per_call(vdso), syscall: per_call(syscall) }
     }
 }
@@ -275,13 +195,9 @@ fn per_call(total: Duration) -> Picos {
 ///
 /// - `seccomp(2)`: filters belong to a thread
 pub fn paths(callables: &[Callable]) -> Option<Vec<Path>> {
-    let jobs: Vec<(Function, [usize; 5])> =
-        callables.iter().map(|one| (one.function, one.arguments.values)).collect();
+    let jobs: Vec<(Function, [usize; 3])> =
+        callables.iter().map(|one| (one.function, one.arguments)).collect();
     let numbers: Vec<libc::c_long> = callables.iter().map(|one| one.number).collect();
-    // The first call of getrandom with a new state asks the kernel for a key.
-    for one in callables {
-        black_box(one.arguments.by_vdso(one.function));
-    }
     // Where the user's threads or memory are limited, none may be had.
     let worker = std::thread::Builder::new().name("fenced".to_owned()).spawn(move || {
         forbid(&numbers).then(|| jobs.iter().map(|job| fenced_path(job.0, job.1)).collect())
@@ -290,10 +206,16 @@ pub fn paths(callables: &[Callable]) -> Option<Vec<Path>> {
 }
 
 /// How this function answers on a thread whose system calls are forbidden.
-fn fenced_path(function: Function, [a, b, c, d, e]: [usize; 5]) -> Path {
-    // SAFETY: as in `Arguments::by_vdso`; the owner of the memory waits for this thread to end.
-    let status = unsafe { function(a, b, c, d, e) };
+fn fenced_path(function: Function, arguments: [usize; 3]) -> Path {
+    let status = by_vdso(function, arguments);
     if as_int(status) == -FENCED { Path::Syscall } else { Path::Fast }
+}
+
+fn by_vdso(function: Function, [a, b, c]: [usize; 3]) -> libc::c_long {
+    // SAFETY: `function` is an entry of this process's own vDSO, and the arguments are those that its
+    // `Callable` was made with: integers, and addresses in memory that is large enough and outlives the call
+    // (who calls from another thread waits for it). Functions ignore arguments beyond their own.
+    unsafe { function(a, b, c) }
 }
 
 /// What a function returned that returns a C int, which is in the low half of the register.
@@ -332,8 +254,7 @@ fn forbid(numbers: &[libc::c_long]) -> bool {
 
 impl std::fmt::Debug for Callable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = self.arguments.state.as_ref().map(|state| state.size);
-        f.debug_struct("Callable").field("call", &self.call).field("state", &state).finish()
+        f.debug_struct("Callable").field("call", &self.call).finish_non_exhaustive()
     }
 }
 
@@ -341,19 +262,8 @@ impl std::fmt::Debug for Callable {
 mod tests {
     use super::*;
 
-    /// This process's image, whose size `/proc/self/maps` tells.
     fn own_image() -> Vec<u8> {
-        let base = own_base().unwrap();
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let end = maps.lines().find_map(|line| {
-            let (start, rest) = line.split_once('-')?;
-            let end = rest.split(' ').next()?;
-            (u64::from_str_radix(start, 16) == Ok(base)).then(|| u64::from_str_radix(end, 16))
-        });
-        let size = usize::try_from(end.unwrap().unwrap() - base).unwrap();
-        let mut image = vec![0; size];
-        File::open("/proc/self/mem").unwrap().read_exact_at(&mut image, base).unwrap();
-        image
+        loaded_vdso::load(None).unwrap().bytes
     }
 
     #[test]
@@ -380,8 +290,8 @@ mod tests {
             .iter()
             .find(|one| one.call() == Call::ClockGettime(ClockId::ThreadCputime))
             .unwrap();
-        assert_eq!(cpu.arguments.by_syscall(cpu.number), 0);
-        assert_eq!(cpu.arguments.by_vdso(cpu.function), 0);
+        assert_eq!(cpu.by_syscall(), 0);
+        assert_eq!(cpu.by_vdso(), 0);
     }
 
     #[test]
@@ -390,7 +300,7 @@ mod tests {
         let first = callables.first().unwrap();
         let cost = first.cost(Duration::from_millis(20));
         assert!(cost.vdso > Picos(0) && cost.syscall > Picos(0));
-        assert!(first.arguments.answer[0] > 1_600_000_000, "CLOCK_REALTIME was read");
+        assert!(first.answer[0] > 1_600_000_000, "CLOCK_REALTIME was read");
     }
 
     #[test]

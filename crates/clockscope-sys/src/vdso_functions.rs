@@ -1,25 +1,14 @@
 //! Where the functions of the vDSO lie that a program of this process would call: those of the image
 //! that `AT_SYSINFO_EHDR` names, which under another clockscope is not the kernel's.
 
-use std::fmt;
-use std::fs::File;
-use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
+use vdso_reader::Image;
 
-use object::{Object as _, ObjectSymbol as _};
-use vdso_reader::maps::{self, Mapping};
+use super::loaded_vdso::{self, LoadError};
+use super::vdso_call::Call;
 
-use super::proc_text;
-use super::vdso_call::{self, Call};
-
-/// The functions that the image exports.
+/// The functions that the image exports: name of the symbol, and its address in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Functions {
-    /// Where the image lies in this process.
-    pub range: Range<u64>,
-    /// Name of the symbol and its address in this process.
-    addresses: Vec<(String, usize)>,
-}
+pub struct Functions(Vec<(String, usize)>);
 
 /// Why there are no functions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,48 +28,27 @@ impl Functions {
     ///
     /// When there is no image, or none that can be read.
     pub fn own() -> Result<Self, NoFunctions> {
-        let base = vdso_call::own_base().ok_or(NoFunctions::NoImage)?;
-        let unreadable = |why: &dyn fmt::Display| NoFunctions::Unreadable(why.to_string());
-        let maps = proc_text::read("/proc/self/maps").map_err(|error| unreadable(&error))?;
-        let end = end_of(&maps, base).ok_or_else(|| unreadable(&"it is not mapped"))?;
-        let mut image = vec![0; usize::try_from(end - base).map_err(|error| unreadable(&error))?];
-        File::open("/proc/self/mem")
-            .and_then(|memory| memory.read_exact_at(&mut image, base))
-            .map_err(|error| unreadable(&error))?;
-        let file = object::File::parse(&image[..]).map_err(|error| unreadable(&error))?;
-        let address = |symbol: object::Symbol<'_, '_>| {
-            let offset = symbol.address().checked_sub(file.relative_address_base())?;
-            let inside = symbol.is_definition() && offset < end - base;
-            let at = usize::try_from(base.checked_add(offset)?).ok()?;
-            inside.then_some((symbol.name().ok()?.to_owned(), at))
+        let unreadable = |why: &dyn std::fmt::Display| NoFunctions::Unreadable(why.to_string());
+        let loaded = loaded_vdso::load(None).map_err(|error| match error {
+            LoadError::NoVdso => NoFunctions::NoImage,
+            error => unreadable(&error),
+        })?;
+        let image = Image::parse(&loaded.bytes).map_err(|error| unreadable(&error))?;
+        let inside = image
+            .symbols()
+            .iter()
+            .filter(|symbol| symbol.defined && symbol.offset < loaded.bytes.len() as u64);
+        let address = |symbol: &vdso_reader::Symbol| {
+            Some((symbol.name.clone(), usize::try_from(loaded.base + symbol.offset).ok()?))
         };
-        Ok(Self {
-            range: base..end,
-            addresses: file.dynamic_symbols().filter_map(address).collect(),
-        })
+        Ok(Self(inside.filter_map(address).collect()))
     }
 
     /// The address of the function for this call; `None` if the image does not export it.
     pub(super) fn address(&self, call: Call) -> Option<usize> {
         let wanted = call.symbol();
-        self.addresses.iter().find(|(name, _)| *name == wanted).map(|(_, address)| *address)
+        self.0.iter().find(|(name, _)| *name == wanted).map(|(_, address)| *address)
     }
-}
-
-/// Where the mapping that begins at `base`, with those that follow it without a gap, ends; pure.
-///
-/// An image may consist of more than one mapping; those of other files do not belong to it.
-fn end_of(maps: &str, base: u64) -> Option<u64> {
-    let mut found: Option<(u64, String)> = None;
-    for Mapping { start, end, name, .. } in maps::parse(maps) {
-        found = match found {
-            None if start == base => Some((end, name)),
-            Some((until, of)) if start == until && name == of => Some((end, name)),
-            None => None,
-            Some(_) => break,
-        };
-    }
-    found.map(|(end, _)| end)
 }
 
 #[cfg(test)]
@@ -93,18 +61,6 @@ mod tests {
         for call in [Call::Gettimeofday, Call::ClockGetres] {
             assert!(functions.address(call).is_some(), "{call:?} in {functions:?}");
         }
-    }
-
-    #[test]
-    fn an_image_ends_where_its_mappings_do() {
-        let maps = "1000-2000 r--p 0 00:00 0 [vvar]\n\
-                    2000-3000 r-xp 0 00:00 0 [vdso]\n\
-                    3000-4000 r--p 0 00:00 0 [vdso]\n\
-                    4000-5000 rw-p 0 00:00 0 [stack]\n";
-        assert_eq!(end_of(maps, 0x2000), Some(0x4000));
-        assert_eq!(end_of(maps, 0x4000), Some(0x5000));
-        assert_eq!(end_of(maps, 0x2800), None);
-        assert_eq!(end_of("", 0x2000), None);
     }
 
     #[test]

@@ -37,12 +37,12 @@ impl VdsoCosts {
 
 fn cheapest(clock: ClockId) -> Picos {
     const BATCH: u64 = 200;
-    let Ok(loops) = clock_loops::by_libc(Call::ClockGettime(clock)) else {
+    let Ok(calling) = clock_loops::by_libc(Call::ClockGettime(clock)) else {
         return Picos::default();
     };
     let batch = |_| {
         let start = tsc::now(ClockId::MonotonicRaw);
-        loops.plain.run(BATCH);
+        calling.run(BATCH);
         Picos::per_call(Nanos(tsc::now(ClockId::MonotonicRaw).0 - start.0), BATCH)
     };
     (0..50).map(batch).min().unwrap_or_default()

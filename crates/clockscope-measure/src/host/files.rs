@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::syscall_tracing::Ftrace;
 use super::virtualisation::Signs;
 use clock_doctor::collect::{count_cpus, field};
 use clockscope_model::host::HostState;
@@ -59,40 +58,6 @@ pub(super) fn signs_of_virtualisation(root: &Path, kernel: &str) -> Signs {
         flag: field(&cpuinfo, "flags")
             .is_some_and(|flags| flags.split(' ').any(|f| f == "hypervisor")),
     }
-}
-
-/// The state of ftrace; `None` where tracefs is not mounted or may not be read.
-pub(super) fn ftrace(root: &Path) -> Option<Ftrace> {
-    let files = Files(root);
-    let place = ["sys/kernel/tracing", "sys/kernel/debug/tracing"]
-        .into_iter()
-        .find(|place| files.text(&format!("{place}/current_tracer")).is_some())?;
-    let mut events = Vec::new();
-    for group in ["raw_syscalls", "syscalls"] {
-        let directory = format!("{place}/events/{group}");
-        // `enable` of the group: 0 none, 1 all, X some.
-        let all = files.text(&format!("{directory}/enable"));
-        match all.as_deref().map(str::trim) {
-            Some("1") => events.push(format!("{group}/*")),
-            Some("X") => events.extend(enabled_events(&files.path(&directory), group)),
-            _ => {}
-        }
-    }
-    let tracer = files.text(&format!("{place}/current_tracer"));
-    Some(Ftrace { events, tracer: tracer.map(|text| text.trim().to_owned()) })
-}
-
-fn enabled_events(directory: &Path, group: &str) -> Vec<String> {
-    let is_on = |path: &PathBuf| {
-        fs::read_to_string(path.join("enable")).is_ok_and(|text| text.starts_with('1'))
-    };
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries
-        .filter(|entry| is_on(&entry.path()))
-        .map(|entry| format!("{group}/{}", entry.file_name().to_string_lossy()))
-        .collect();
-    names.sort();
-    names
 }
 
 /// Files below a root.
@@ -232,7 +197,6 @@ mod tests {
     fn nothing_is_made_up_about_an_empty_root() {
         let root = root(&[], &[]);
         assert_eq!(from_files(root.path()), HostState::default());
-        assert_eq!(ftrace(root.path()), None);
         assert_eq!(signs_of_virtualisation(root.path(), ""), Signs::default());
     }
 
@@ -244,24 +208,6 @@ mod tests {
         assert!(
             from_files(path).time_namespace.is_some() || !path.join("proc/self/ns/time").exists()
         );
-    }
-
-    #[test]
-    fn ftrace_is_read_where_tracefs_is() {
-        let at = "sys/kernel/debug/tracing";
-        let files = [
-            (format!("{at}/current_tracer"), "function\n"),
-            (format!("{at}/events/raw_syscalls/enable"), "0\n"),
-            (format!("{at}/events/syscalls/enable"), "X\n"),
-            (format!("{at}/events/syscalls/sys_enter_read/enable"), "1\n"),
-            (format!("{at}/events/syscalls/sys_exit_read/enable"), "0\n"),
-        ];
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
-        let root = root(&files, &[]);
-        let ftrace = ftrace(root.path()).unwrap();
-        assert_eq!(ftrace.events, ["syscalls/sys_enter_read"]);
-        assert_eq!(ftrace.tracer.as_deref(), Some("function"));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The state of this host: what files, the kernel and the CPU say, put together.
 
 pub(crate) mod files;
-mod syscall_tracing;
 mod tracers;
 mod tsc_rate;
 mod virtualisation;

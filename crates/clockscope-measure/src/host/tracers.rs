@@ -1,179 +1,180 @@
-//! Looks for those who trace system calls on this host.
+//! Who traces system calls on this host: processes that hold probes, and ftrace.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::io;
 
-use super::files;
-use super::syscall_tracing::{Evidence, Held, Holder, Work, is_of_syscalls, judge};
 use clockscope_model::host::SyscallTracing;
-use clockscope_sys::bpf::{self, Link, ProbeKind};
-use clockscope_sys::syscall_work;
+use clockscope_sys::{bpf, proc_text, syscall_work, tracefs};
 
-/// Looks and decides. Takes less than a millisecond where the kernel says that nobody traces.
+/// Whether system calls are traced, by the kernel's flags of this thread, and by whom.
 pub(super) fn look() -> SyscallTracing {
-    judge(&evidence())
-}
-
-fn evidence() -> Evidence {
-    let mut evidence = Evidence { ftrace: files::ftrace(Path::new("/")), ..Evidence::default() };
-    match syscall_work::read() {
-        Ok(work) => {
-            evidence.work = Some(Work { tracepoint: work.tracepoint, audit: work.audit });
-            if !work.tracepoint {
-                return evidence;
-            }
+    let work = match syscall_work::read() {
+        Ok(work) => work,
+        Err(error) => {
+            let note = Some(format!("the kernel's flags: {}", reason(&error)));
+            return SyscallTracing { active: None, who: Vec::new(), note };
         }
-        Err(error) => evidence.unseen.push(format!("the kernel's flags: {}", reason(&error))),
+    };
+    let mut who = Vec::new();
+    if work.tracepoint {
+        let (certain, suspects): (Vec<Holder>, Vec<Holder>) =
+            holders().into_iter().partition(Holder::is_certain);
+        who.extend(certain.iter().map(Holder::clause));
+        who.extend(by_ftrace(&tracefs::read("set_event").unwrap_or_default()));
+        if who.is_empty() {
+            who.extend(suspects.iter().map(Holder::clause));
+        }
+        if who.is_empty() {
+            who.push("a probe on sys_enter or sys_exit; whose could not be found".to_owned());
+        }
     }
-    let links = bpf::links().unwrap_or_else(|error| {
-        evidence.unseen.push(format!("BPF links: {}", reason(&error)));
-        Vec::new()
-    });
-    let mut search = Search { links, ..Search::default() };
-    search.all_processes();
-    if search.closed > 0 {
-        let processes = if search.closed == 1 { "process" } else { "processes" };
-        evidence.unseen.push(format!("what {} {processes} hold: not permitted", search.closed));
-    }
-    if evidence.ftrace.is_none() {
-        evidence.unseen.push("ftrace: tracefs is not mounted, or not permitted".to_owned());
-    }
-    evidence.unheld = search.unheld();
-    evidence.holders = search.holders;
-    evidence
+    who.extend(work.audit.then(|| "audit: calls of this process are audited".to_owned()));
+    SyscallTracing { active: Some(work.tracepoint || work.audit), who, note: None }
 }
 
-fn reason(error: &std::io::Error) -> String {
+/// An error as a clause.
+fn reason(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => "not permitted".to_owned(),
-        // Without the number that Rust adds.
         _ => error.to_string().split(" (os error").next().unwrap_or_default().to_owned(),
     }
 }
 
-/// A search of all processes for probes.
-#[derive(Default)]
-struct Search {
-    links: Vec<Link>,
-    holders: Vec<Holder>,
-    /// Links that a process was seen to hold.
-    held: HashSet<u32>,
-    /// Processes whose descriptors may not be read.
-    closed: u32,
+/// A process with probes on system calls, or with perf events whose kind the kernel does not tell.
+#[derive(Debug)]
+struct Holder {
+    pid: u32,
+    name: String,
+    arguments: Vec<String>,
+    /// The tracepoints that its BPF programs hang on; none for perf events.
+    points: BTreeSet<String>,
 }
 
-impl Search {
-    fn all_processes(&mut self) {
-        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            if let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
-                self.process(pid);
-            }
-        }
+impl Holder {
+    fn is_certain(&self) -> bool {
+        !self.points.is_empty() || names_syscalls(&self.arguments)
     }
 
-    fn process(&mut self, pid: u32) {
-        let descriptors = match fs::read_dir(format!("/proc/{pid}/fd")) {
-            Ok(descriptors) => descriptors,
-            Err(error) => {
-                // A process may be gone by now.
-                let is_refused = error.kind() == std::io::ErrorKind::PermissionDenied;
-                self.closed += u32::from(is_refused);
-                return;
-            }
+    fn clause(&self) -> String {
+        let points: Vec<&str> = self.points.iter().map(String::as_str).collect();
+        let held = match points.as_slice() {
+            [] if self.is_certain() => "perf events".to_owned(),
+            [] => "perf events of some kind".to_owned(),
+            points => format!("BPF on {}", shortened(points)),
         };
-        let mut found: Vec<Held> = Vec::new();
-        for descriptor in descriptors.flatten() {
-            let Ok(target) = fs::read_link(descriptor.path()) else { continue };
-            let target = target.to_string_lossy();
-            let is_event = target.contains("[perf_event]");
-            let is_bpf = target.starts_with("anon_inode:") && target.contains("bpf");
-            if !is_event && !is_bpf {
-                continue;
-            }
-            let fd = descriptor.file_name().to_str().and_then(|name| name.parse().ok());
-            let held = fd.and_then(|fd| self.held_by(pid, fd, is_event));
-            found.extend(held.filter(|held| !found.contains(held)));
-        }
-        // Events of our own without a program count something else: we do not trace ourselves.
-        let is_own = pid == std::process::id();
-        found.retain(|held| !(is_own && *held == Held::PerfEvents));
-        self.add(pid, found);
-    }
-
-    fn add(&mut self, pid: u32, found: Vec<Held>) {
-        if found.is_empty() {
-            return;
-        }
-        let text = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
-        let name = String::from_utf8_lossy(&text("comm")).trim().to_owned();
-        let arguments: Vec<String> = String::from_utf8_lossy(&text("cmdline"))
-            .split_terminator('\0')
-            .map(str::to_owned)
-            .collect();
-        self.holders.extend(found.into_iter().map(|held| Holder {
-            pid,
-            name: name.clone(),
-            arguments: arguments.clone(),
-            held,
-        }));
-    }
-
-    /// What a descriptor means; `None` if it is nothing that could trace system calls.
-    fn held_by(&mut self, pid: u32, fd: u32, is_event: bool) -> Option<Held> {
-        let link = link_id(&fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?);
-        self.held.extend(link);
-        match bpf::probe_of(pid, fd) {
-            Ok((ProbeKind::RawTracepoint | ProbeKind::Tracepoint, name)) => {
-                is_of_syscalls(&name).then_some(Held::Bpf(name))
-            }
-            Ok(_) => None,
-            Err(error) if is_event => {
-                // ENOENT: without a program. Without rights it is as little known.
-                let is_unknown = matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EPERM));
-                is_unknown.then_some(Held::PerfEvents)
-            }
-            Err(_) => {
-                let link = self.links.iter().find(|one| Some(one.id) == link)?;
-                is_tracer(link).then(|| Held::Bpf(link.name.clone()))
-            }
-        }
-    }
-
-    /// Tracepoints of links that nobody was seen to hold.
-    fn unheld(&self) -> Vec<String> {
-        let unheld = self.links.iter().filter(|link| !self.held.contains(&link.id));
-        unheld.filter(|link| is_tracer(link)).map(|link| link.name.clone()).collect()
+        format!("{} (pid {}): {held}", self.name, self.pid)
     }
 }
 
-fn is_tracer(link: &Link) -> bool {
-    matches!(link.kind, ProbeKind::RawTracepoint | ProbeKind::Tracepoint)
-        && is_of_syscalls(&link.name)
+fn holders() -> Vec<Holder> {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(holder).collect()
 }
 
-/// The number of the link in a descriptor's `fdinfo`.
-fn link_id(fdinfo: &str) -> Option<u32> {
-    let line = fdinfo.lines().find_map(|line| line.strip_prefix("link_id:"))?;
-    line.trim().parse().ok()
+/// `None` for a process without such descriptors, and one whose descriptors may not be seen.
+fn holder(pid: u32) -> Option<Holder> {
+    let (mut points, mut has_events) = (BTreeSet::new(), false);
+    for descriptor in fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten() {
+        let Ok(target) = fs::read_link(descriptor.path()) else { continue };
+        let target = target.to_string_lossy();
+        let is_event = target.contains("[perf_event]");
+        let Some(fd) = descriptor.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        if !is_event && !target.contains("bpf") {
+            continue;
+        }
+        match bpf::tracepoint_of(pid, fd) {
+            Ok(name) => points.extend(name.filter(|name| is_of_syscalls(name))),
+            // Its own rings for samples are perf events, too.
+            Err(_) => has_events |= is_event && pid != std::process::id(),
+        }
+    }
+    let text = |name: &str| proc_text::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    (has_events || !points.is_empty()).then(|| Holder {
+        pid,
+        name: text("comm").trim().to_owned(),
+        arguments: text("cmdline").split_terminator('\0').map(str::to_owned).collect(),
+        points,
+    })
+}
+
+/// Whether this is `sys_enter`, `sys_exit`, or the tracepoint of one system call.
+fn is_of_syscalls(tracepoint: &str) -> bool {
+    ["sys_enter", "sys_exit"].iter().any(|point| {
+        tracepoint.strip_prefix(point).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    })
+}
+
+/// Whether a command line asks perf for system calls.
+fn names_syscalls(arguments: &[String]) -> bool {
+    let is_perf_trace = arguments.first().is_some_and(|program| {
+        let program = program.rsplit('/').next().unwrap_or(program);
+        program.starts_with("perf") && arguments.get(1).is_some_and(|verb| verb == "trace")
+    });
+    is_perf_trace || arguments.iter().any(|argument| argument.contains("syscalls:"))
+}
+
+/// What ftrace's list of enabled events says of system calls.
+fn by_ftrace(events: &str) -> Option<String> {
+    let is_wanted =
+        |event: &&str| ["raw_syscalls:", "syscalls:"].iter().any(|e| event.starts_with(e));
+    let events: Vec<&str> = events.lines().filter(is_wanted).collect();
+    (!events.is_empty()).then(|| format!("ftrace: {} on", shortened(&events)))
+}
+
+/// The first three names, and how many more there are.
+fn shortened(names: &[&str]) -> String {
+    const SHOWN: usize = 3;
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_number_of_a_link_is_read() {
-        assert_eq!(link_id("pos:\t0\nlink_type:\tperf_event\nlink_id:\t7\nprog_id:\t9\n"), Some(7));
-        assert_eq!(link_id("pos:\t0\nflags:\t02000000\n"), None);
+    fn holder(arguments: &[&str], points: &[&str]) -> Holder {
+        Holder {
+            pid: 7,
+            name: "perf".to_owned(),
+            arguments: arguments.iter().map(|&word| word.to_owned()).collect(),
+            points: points.iter().map(|&point| point.to_owned()).collect(),
+        }
     }
 
     #[test]
-    fn looking_twice_finds_no_trace_of_looking_once() {
-        let ours = |verdict: &SyscallTracing| {
-            let pid = format!("(pid {})", std::process::id());
-            verdict.who.iter().any(|who| who.contains(&pid))
-        };
-        assert!(!ours(&look()) && !ours(&look()));
+    fn a_holder_is_told_by_its_points_or_by_its_command_line() {
+        let stat = holder(&["perf", "stat", "-e", "raw_syscalls:sys_enter"], &[]);
+        assert_eq!(stat.clause(), "perf (pid 7): perf events");
+        let trace = holder(&["/usr/bin/perf", "trace", "-a"], &[]);
+        assert!(trace.is_certain());
+        let record = holder(&["perf", "record", "-a"], &[]);
+        assert!(!record.is_certain());
+        assert_eq!(record.clause(), "perf (pid 7): perf events of some kind");
+        let program = holder(&["x"], &["sys_exit", "sys_enter"]);
+        assert_eq!(program.clause(), "perf (pid 7): BPF on sys_enter, sys_exit");
+    }
+
+    #[test]
+    fn only_tracepoints_of_system_calls_count() {
+        for (name, is_one) in [
+            ("sys_enter", true),
+            ("sys_exit_openat", true),
+            ("sys_entering", false),
+            ("sched_switch", false),
+        ] {
+            assert_eq!(is_of_syscalls(name), is_one, "{name}");
+        }
+    }
+
+    #[test]
+    fn of_ftrace_the_events_of_system_calls_are_told() {
+        assert_eq!(by_ftrace("sched:sched_switch\n"), None);
+        let four = "raw_syscalls:sys_enter\nsyscalls:a\nsyscalls:b\nsched:x\nsyscalls:c\n";
+        let said = "ftrace: raw_syscalls:sys_enter, syscalls:a, syscalls:b and 1 more on";
+        assert_eq!(by_ftrace(four).as_deref(), Some(said));
     }
 }

@@ -5,7 +5,7 @@ use fastclock::{ClockId, Nanos};
 use crate::wrongness::machine::DEFAULT;
 use clock_doctor::measured::ReadCost;
 use clockscope_sys::loaded_vdso as image;
-use clockscope_sys::loops::Loops;
+use clockscope_sys::loops::Loop;
 use clockscope_sys::vdso_call::{self, Call, Path};
 use clockscope_sys::vdso_functions::Functions;
 use clockscope_sys::{clock_loops, tsc};
@@ -32,13 +32,13 @@ pub(super) fn all(unmeasured: &mut Vec<String>) -> Vec<ReadCost> {
     let cost = |clock: &ClockId| {
         let call = Call::ClockGettime(*clock);
         let by_vdso = functions.as_ref().ok().and_then(|functions| {
-            clock_loops::by_vdso(call, functions).ok().map(|loops| median_ns(&loops, timer_ns))
+            clock_loops::by_vdso(call, functions).ok().map(|calling| median_ns(&calling, timer_ns))
         });
         let by_syscall = clock_loops::by_syscall(call).ok();
         ReadCost {
             clock: clock.name().to_owned(),
             vdso_ns: by_vdso,
-            syscall_ns: by_syscall.map(|loops| median_ns(&loops, timer_ns)),
+            syscall_ns: by_syscall.map(|calling| median_ns(&calling, timer_ns)),
             falls_back: paths.iter().find(|(of, _)| of == clock).map(|(_, falls_back)| *falls_back),
         }
     };
@@ -76,10 +76,10 @@ fn now() -> i64 {
 
 /// The median over batches of a call's cost, in nanoseconds. Where many programs want this CPU some
 /// batches are longer; seldom most of them.
-fn median_ns(loops: &Loops, timer_ns: i64) -> f64 {
+fn median_ns(calling: &Loop, timer_ns: i64) -> f64 {
     let batch = |calls: u64| {
         let start = now();
-        loops.plain.run(calls);
+        calling.run(calls);
         now() - start - timer_ns
     };
     let enough = BATCH_NS.max(timer_ns * TIMER_SHARE);

@@ -63,7 +63,10 @@ impl Program {
         let mut log = vec![0; LOG_BYTES];
         match load(name, purpose, instructions, license, &mut log) {
             Ok(program) => Ok(program),
-            Err(_) => Err(io::Error::new(error.kind(), format!("{error}\n{}", super::text(&log)))),
+            Err(_) => Err(io::Error::new(
+                error.kind(),
+                format!("{error}\n{}", String::from_utf8_lossy(&log).trim_end_matches('\0')),
+            )),
         }
     }
 
@@ -118,6 +121,13 @@ impl AsFd for Program {
     }
 }
 
+/// An instruction by its code, the registers that it goes to and from, its offset and its immediate
+/// value.
+pub(crate) fn instruction(code: u8, to: u8, from: u8, off: i16, imm: i32) -> bpf_insn {
+    let _bitfield_1 = bpf_insn::new_bitfield_1(to, from);
+    bpf_insn { code, _bitfield_align_1: [], _bitfield_1, off, imm }
+}
+
 /// Loads once; the verifier writes into `log`, if there is room in it.
 fn load(
     name: &str,
@@ -155,21 +165,9 @@ fn load(
 mod tests {
     use super::*;
 
-    fn instruction(code: u8, to: u8, value: i32) -> bpf_insn {
-        let mut one = bpf_insn {
-            code,
-            _bitfield_align_1: [],
-            _bitfield_1: bpf_insn::new_bitfield_1(0, 0),
-            off: 0,
-            imm: value,
-        };
-        one.set_dst_reg(to);
-        one
-    }
-
     #[test]
     fn a_program_runs_once_or_is_forbidden() {
-        let program = [instruction(0xb7, 0, 4711), instruction(0x95, 0, 0)];
+        let program = [instruction(0xb7, 0, 0, 0, 4711), instruction(0x95, 0, 0, 0, 0)];
         match Program::load("number", Purpose::Once, &program, c"GPL") {
             Ok(program) => assert_eq!(program.run(&[0; 12]).unwrap(), 4711),
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM)),
@@ -178,7 +176,7 @@ mod tests {
 
     #[test]
     fn what_the_verifier_says_of_a_bad_program_is_told() {
-        let endless = [instruction(0xb7, 0, 1)];
+        let endless = [instruction(0xb7, 0, 0, 0, 1)];
         let error = Program::load("endless", Purpose::Once, &endless, c"GPL").unwrap_err();
         assert!(
             error.raw_os_error() == Some(libc::EPERM) || error.to_string().contains('\n'),

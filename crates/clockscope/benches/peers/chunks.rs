@@ -1,4 +1,4 @@
-//! Loops of this process in turn: each round of a loop is the best of several chunks timed by the
+//! Loop of this process in turn: each round of a loop is the best of several chunks timed by the
 //! thread's CPU time, so that neither other programs nor a slow phase of the machine are in a figure.
 
 use std::hint::black_box;

@@ -107,7 +107,6 @@ doctor --root - --format metrics | 3 | of several machines there is a summary or
 doctor --summary --format metrics --root a | 3 | a summary is text or JSON; try --format json
 doctor --resume --root a --format json-lines | 3 | the following required arguments were not provided: --output <FILE>; see clockscope doctor --help
 capture -o absent/file | 2 | cannot write to absent/file; try -o FILE elsewhere: no such file or directory
-trace --flamegraph absent/a.svg true | 125 | cannot write to absent/a.svg; try --flamegraph elsewhere: no such file or directory
 trace -o absent/report touch started | 125 | cannot write to absent/report: no such file or directory
 vdso --dump absent/image.so | 2 | cannot save the image to absent/image.so: no such file or directory
 vdso --file absent | 2 | cannot read the image in absent: no such file or directory

@@ -3,7 +3,7 @@
 use std::arch::asm;
 
 use crate::clock_loops::CounterOrder;
-use crate::loops::Loops;
+use crate::loops::Loop;
 
 /// Names of the ways to read the counter, see [`CounterOrder`]; the last is that of other CPUs.
 pub const COUNTER_NAMES: [&str; 3] = ["cntvct_el0", "isb;cntvct_el0", "rdtscp"];
@@ -50,14 +50,14 @@ pub(crate) fn after() -> u64 {
 }
 
 /// The loops around the instructions that read the counter; `None` for those of other CPUs.
-pub(crate) fn loops(order: CounterOrder) -> Option<Loops> {
+pub(crate) fn loops(order: CounterOrder) -> Option<Loop> {
     match order {
         // SAFETY: reads a register that Linux lets programs read, and changes one register.
-        CounterOrder::Bare => Some(Loops::around(|| unsafe {
+        CounterOrder::Bare => Some(Loop::around(|| unsafe {
             asm!("mrs {}, cntvct_el0", out(reg) _, options(nomem, nostack, preserves_flags));
         })),
         // SAFETY: as above.
-        CounterOrder::Fenced => Some(Loops::around(|| unsafe {
+        CounterOrder::Fenced => Some(Loop::around(|| unsafe {
             asm!("isb", "mrs {}, cntvct_el0", out(reg) _, options(nomem, nostack, preserves_flags));
         })),
         CounterOrder::Rdtscp => None,

@@ -5,7 +5,7 @@ use std::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
 
 use super::machine::leaf_or_nonsense;
 use crate::clock_loops::CounterOrder;
-use crate::loops::Loops;
+use crate::loops::Loop;
 
 /// Names of the ways to read the counter, see [`CounterOrder`].
 pub const COUNTER_NAMES: [&str; 3] = ["rdtsc", "lfence;rdtsc", "rdtscp"];
@@ -55,20 +55,20 @@ pub(crate) fn after() -> u64 {
 }
 
 /// The loops around the instructions that read the counter; `None` if this CPU does not have them.
-pub(crate) fn loops(order: CounterOrder) -> Option<Loops> {
+pub(crate) fn loops(order: CounterOrder) -> Option<Loop> {
     Some(match order {
         // SAFETY: the instruction exists on every x86-64; it changes the registers named.
-        CounterOrder::Bare => Loops::around(|| unsafe {
+        CounterOrder::Bare => Loop::around(|| unsafe {
             asm!("rdtsc", out("eax") _, out("edx") _, options(nomem, nostack, preserves_flags));
         }),
         // SAFETY: as above.
-        CounterOrder::Fenced => Loops::around(|| unsafe {
+        CounterOrder::Fenced => Loop::around(|| unsafe {
             asm!("lfence", "rdtsc", out("eax") _, out("edx") _,
                  options(nomem, nostack, preserves_flags));
         }),
         CounterOrder::Rdtscp if !has_read_after() => return None,
         // SAFETY: as above.
-        CounterOrder::Rdtscp => Loops::around(|| unsafe {
+        CounterOrder::Rdtscp => Loop::around(|| unsafe {
             asm!("rdtscp", out("eax") _, out("edx") _, out("ecx") _,
                  options(nomem, nostack, preserves_flags));
         }),

@@ -1,13 +1,11 @@
 //! What a reading costs: fastclock, the libraries beside it, the kernel's clocks and the counter.
 
-use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clockscope_sys::affinity;
 use clockscope_sys::clock_loops::{self, CounterOrder as CounterLoop};
-use clockscope_sys::loops::Loops;
 use clockscope_sys::vdso_call::Call;
 use clockscope_sys::vdso_functions::Functions;
 use fastclock::arch::CpuCounter;
@@ -17,7 +15,7 @@ use fastclock::{Clock, ClockId};
 use crate::arch::fast_clock;
 use crate::chunks::{self, Plan, Subject};
 use crate::clocks;
-use crate::figure::{Target, Unit, difference, show, typical, verdict};
+use crate::figure::{Target, Unit, show, typical, verdict};
 use crate::machine::measured_by;
 use crate::page::Page;
 use crate::process;
@@ -59,7 +57,6 @@ fn on_this_cpu(suite: &Suite, page: &mut Page) -> Result<()> {
         clock.calibrate(Duration::from_secs(1));
     }
     back_to_back(suite, page, clock)?;
-    in_work(suite, page, clock)?;
     from_c(suite, page)?;
     page.text(&format!("Afterwards fastclock says: {}.", clock.status()));
     Ok(())
@@ -128,14 +125,14 @@ fn counters_and_kernel() -> Result<Vec<Subject>> {
     ];
     // Where the CPU has it.
     let rdtscp = clock_loops::of_counter(CounterLoop::Rdtscp).ok();
-    subjects.extend(rdtscp.map(|rdtscp| Subject::of_loop(RDTSCP, rdtscp.plain)));
+    subjects.extend(rdtscp.map(|rdtscp| Subject::of_loop(RDTSCP, rdtscp)));
     subjects.extend([
-        Subject::of_loop(LIBC, clock_loops::by_libc(monotonic)?.plain),
+        Subject::of_loop(LIBC, clock_loops::by_libc(monotonic)?),
         Subject::of_loop(
             "clock_gettime, vDSO by pointer",
-            clock_loops::by_vdso(monotonic, &functions)?.plain,
+            clock_loops::by_vdso(monotonic, &functions)?,
         ),
-        Subject::of_loop("clock_gettime, COARSE", clock_loops::by_libc(coarse)?.plain),
+        Subject::of_loop("clock_gettime, COARSE", clock_loops::by_libc(coarse)?),
         Subject::reading("std Instant::now", std::time::Instant::now),
         Subject::reading("std SystemTime::now", std::time::SystemTime::now),
     ]);
@@ -204,48 +201,6 @@ fn costs_table(page: &mut Page, all: &[Series], first: &str, second: &str) {
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
     let (first, second) = (format!("x {first}"), format!("x {second}"));
     page.table(&["reading", "min ns", "median ns", &first, &second], &rows);
-}
-
-/// What one reading adds to an iteration of other work.
-fn in_work(suite: &Suite, page: &mut Page, clock: &'static Clock) -> Result<()> {
-    page.heading(3, "inside other work");
-    page.text(
-        "What one reading adds to an iteration of about 10 ns of independent multiplications, and to one with a load \
-         from a random place of 64 MiB: differences from the same loop without a reading, in the same round.",
-    );
-    let libc = clock_loops::by_libc(Call::ClockGettime(ClockId::Monotonic))?;
-    let readings = [
-        ("", clock_loops::empty()),
-        (RDTSC, around(|| CpuCounter.unordered())),
-        (ORDERED, around(|| CpuCounter.ordered())),
-        (LIBC, libc),
-        (NOW_FAST, around(|| clock.now_fast())),
-        (NOW, around(|| clock.now())),
-        (NOW_BOUNDED, around(|| both(&clock.now_bounded()))),
-    ];
-    let (mut compute, mut memory) = (Vec::new(), Vec::new());
-    for (name, loops) in readings {
-        compute.push(Subject::of_loop(name, loops.in_compute));
-        memory.push(Subject::of_loop(name, loops.in_memory));
-    }
-    let columns = [compute, memory].map(|mut subjects| chunks::measure(&mut subjects, plan(suite)));
-    let added = |column: &[Series], at: usize| {
-        difference(&column[0].values, &column[at].values)
-            .map_or_else(String::new, |figure| show(&figure, Unit::Nanos))
-    };
-    let row = |at: usize| {
-        let name = columns[0][at].name.clone();
-        vec![name, added(&columns[0], at), added(&columns[1], at)]
-    };
-    let rows: Vec<Vec<String>> = (1..columns[0].len()).map(row).collect();
-    page.table(&["reading", "added ns, computing", "added ns, loading"], &rows);
-    Ok(())
-}
-
-fn around<T>(read: impl Fn() -> T + Send + Sync + Clone + 'static) -> Loops {
-    Loops::around(move || {
-        black_box(read());
-    })
 }
 
 /// The same through the C library, compiled in C.
