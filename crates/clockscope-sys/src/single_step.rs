@@ -215,7 +215,7 @@ mod tests {
     /// The instructions of one call: two turns without one turn, without those of an empty turn.
     fn of_one_call(calling: &Loop, range: &Range<u64>) -> Steps {
         let steps = |calling: &Loop| {
-            let steps = count(&calling, &[1, 1, 2], range, 100_000).unwrap();
+            let steps = count(calling, &[1, 1, 2], range, 100_000).unwrap();
             (
                 steps[2].user - steps[1].user,
                 steps[2].in_range - steps[1].in_range,

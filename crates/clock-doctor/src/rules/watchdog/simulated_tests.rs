@@ -252,7 +252,7 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
             marks
         }),
         any_name().prop_map(EventKind::Switched),
-        any::<f64>().prop_map(|mhz| EventKind::Refined(mhz)),
+        any::<f64>().prop_map(EventKind::Refined),
         Just(EventKind::unstable("clocksource watchdog")),
         Just(EventKind::Suspended(true)),
         Just(EventKind::HpetPc10),
