@@ -5,6 +5,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::reader::{Counter, Kernel, PageClock, Reader};
+use super::trust::Used;
 use super::{Base, Slot};
 use crate::decline::Decline;
 use crate::units::{Nanos, Ticks};
@@ -88,9 +89,21 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         self.trust.reached(ticks)
     }
 
+    /// [`Trust::free`](super::Trust).
+    #[inline(never)]
+    pub(super) fn free(&self) -> Option<&Used> {
+        self.trust.free()
+    }
+
     /// [`Trust::trusts`](super::Trust), unless the head is another one by now.
     #[inline(never)]
-    pub(super) fn trusts(&self, before: u64, head: u64) {
-        self.trust.trusts(before, head, || self.is_current(head));
+    pub(super) fn trusts(&self, used: &Used, before: u64, head: u64) {
+        self.trust.trusts(used, before, head, || self.is_current(head));
+    }
+
+    /// [`Trust::forgets`](super::Trust).
+    #[inline(never)]
+    pub(super) fn forgets(&self) {
+        self.trust.forgets();
     }
 }

@@ -364,18 +364,23 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     /// The kernel's answer for a thread that met a new head, or was kept from its CPU, each time.
     #[inline(never)]
     fn hurry(&self, rare: &mut Rare) {
-        loop {
-            let before = self.trust.withdraw();
-            if let Some(reached) = self.reached(self.counter.ordered()) {
-                self.trust.floor.fetch_max(reached.0, Relaxed);
-            }
-            // Whoever uses the page next compares it with the kernel's clock first. If a head was trusted since,
-            // it may have been read further.
-            if self.trust.reset(before, false).is_some() {
-                break;
-            }
+        rare.before = self.trust.withdraw();
+        rare.ticks = self.counter.ordered();
+        self.hold_in_a_hurry(rare)
+    }
+
+    #[inline(never)]
+    fn hold_in_a_hurry(&self, rare: &mut Rare) {
+        if let Some(reached) = self.reached(rare.ticks) {
+            self.trust.floor.fetch_max(reached.0, Relaxed);
         }
-        self.hold(rare)
+        // Whoever uses the page next compares it with the kernel's clock first. If a head was trusted since,
+        // it may have been read further.
+        if self.trust.reset(rare.before, false).is_some() {
+            self.hold(rare)
+        } else {
+            self.hurry(rare)
+        }
     }
 
     /// The kernel's answer where the page has none.
@@ -392,6 +397,12 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
         // Another thread may read the page until this, and not after it: only then is the counter read.
         rare.before = self.trust.checked.load(Acquire);
         rare.ticks = self.counter.ordered();
+        self.reach(rare)
+    }
+
+    /// Finds how far the page was read, and raises the floor to that.
+    #[inline(never)]
+    fn reach(&self, rare: &mut Rare) {
         // Whoever has gone over to the kernel has not read the page since, how far it came or not.
         rare.target =
             if Trust::is_in_use(rare.before) { self.reached_here(rare) } else { i64::MIN };
@@ -503,20 +514,23 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
             patience -= 1;
             core::hint::spin_loop();
         }
-        self.trust(rare);
-        self.look(rare)
+        self.trust(rare)
     }
 
     /// Trusts the head that was compared, unless somebody has gone over to the kernel meanwhile, or the copy
     /// that was compared has been overwritten.
     #[inline(never)]
-    fn trust(&self, rare: &Rare) {
-        // What was read of the page until now may be of two heads: then none is trusted.
-        self.trusts(rare.before, rare.head);
+    fn trust(&self, rare: &mut Rare) {
+        if let Some(used) = self.free() {
+            // What was read of the page until now may be of two heads: then none is trusted.
+            self.trusts(used, rare.before, rare.head);
+            self.forgets();
+        }
         // A tracer writes zero there, which may have been `before`, and this before that.
         if self.is_forbidden() {
             self.trust.checked.store(0, Release);
         }
+        self.look(rare)
     }
 
     /// Notes, once a head, what time the page may have given to threads of this process, and answers.
@@ -549,7 +563,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
     }
 
     /// What time the page may have given until `ticks`: by the line that was used last, or by this one.
-    #[inline(never)]
+    #[inline(always)]
     fn reached_here(&self, rare: &Rare) -> i64 {
         let Some(Nanos(reached)) = self.reached(rare.ticks) else { return i64::MIN };
         let slot = self.slot(rare.head);

@@ -68,7 +68,7 @@ pub struct Trust {
 /// see [`Trust::takes`].
 #[derive(Debug)]
 #[repr(C)]
-struct Used {
+pub(super) struct Used {
     /// 1 while a thread writes here. A thread that leaves a signal handler by `longjmp` in those nanoseconds
     /// leaves it at 1: there is one less then, and with the last one the page is not read any more.
     busy: AtomicU64,
@@ -149,12 +149,17 @@ impl Trust {
         checked & LOW != 0 || checked & IN_USE != 0
     }
 
+    /// A place for a line that is about to be trusted: the caller's until [`trusts`](Self::trusts) gives it back.
+    #[inline(always)]
+    pub(super) fn free(&self) -> Option<&Used> {
+        self.used.iter().find(|used| self.takes(used))
+    }
+
     /// Trusts a head that was compared, and whose copy `is_whole`, if `before` is what stood in
     /// [`checked`](Self::checked) before the comparison, and still does.
     #[inline(always)]
-    pub(super) fn trusts(&self, before: u64, head: u64, is_whole: impl Fn() -> bool) {
+    pub(super) fn trusts(&self, used: &Used, before: u64, head: u64, is_whole: impl Fn() -> bool) {
         let slot = &self.lines[Self::place(head)];
-        let Some(used) = self.used.iter().find(|used| self.takes(used)) else { return };
         used.copy_from(slot);
         let boot = Content::offset_in(slot, PageClock::Boottime).0;
         if is_whole() && self.notes(head) {
@@ -165,10 +170,14 @@ impl Trust {
             }
         }
         used.busy.store(0, Release);
-        // What the line before was, is of no interest any more.
-        for other in &self.used {
-            if self.takes(other) {
-                other.busy.store(0, Release);
+    }
+
+    /// Frees the places of lines that are in use no more.
+    #[inline(always)]
+    pub(super) fn forgets(&self) {
+        for used in &self.used {
+            if self.takes(used) {
+                used.busy.store(0, Release);
             }
         }
     }
@@ -356,18 +365,19 @@ impl Used {
     #[inline(always)]
     #[allow(clippy::cast_sign_loss, reason = "modulo 2^64")]
     fn copy_from(&self, slot: &Slot) {
-        let Line { base, mono, tick } = slot.line();
-        let words = [base.0, mono.0 as u64, tick.whole, tick.fraction, slot.ends().0];
-        for (word, value) in self.words.iter().zip(words) {
-            word.store(value, Relaxed);
-        }
+        // One by one: arrays of them would lie on the stack.
+        let [base, mono, whole, fraction, ends] = &self.words;
+        base.store(slot.base.load(Relaxed), Relaxed);
+        mono.store(slot.mono.nanos().0 as u64, Relaxed);
+        whole.store(slot.whole.load(Relaxed), Relaxed);
+        fraction.store(slot.fraction.load(Relaxed), Relaxed);
+        ends.store(slot.ends().0, Relaxed);
     }
 
     /// What the line has reached at this tick.
     #[inline(always)]
     fn reached(&self, ticks: Ticks) -> Option<Nanos> {
         let head = self.head.load(Acquire);
-        // One by one: arrays of them would lie on the stack.
         let [base, mono, whole, fraction, ends] = &self.words;
         let tick = TickLength { whole: whole.load(Relaxed), fraction: fraction.load(Relaxed) };
         let mono = Nanos(mono.load(Relaxed) as i64);

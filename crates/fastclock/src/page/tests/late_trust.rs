@@ -145,7 +145,7 @@ fn a_thread_that_trusts_a_head_too_late_does_not_hide_the_line_in_use() {
         bound: Bound { at_base: 20_000, growth: 0 },
         ..machine.content(machine.now() + 1_000_000, OFF, 1 << 40)
     };
-    trust.trusts(before, head, || {
+    trust.trusts(trust.free().unwrap(), before, head, || {
         machine.pass(2_000_000);
         publish(ahead);
         assert_eq!(mono(&other).declined, None);
