@@ -395,7 +395,7 @@ impl<C: Counter, K: Kernel> Reader<'_, C, K> {
             return self.look(rare);
         }
         // Another thread may read the page until this, and not after it: only then is the counter read.
-        rare.before = self.trust.checked.load(Acquire);
+        rare.before = self.trust.withdraw();
         rare.ticks = self.counter.ordered();
         self.reach(rare)
     }
