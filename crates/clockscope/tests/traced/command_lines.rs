@@ -106,6 +106,15 @@ fn quiet_leaves_the_report_and_the_failures() {
 }
 
 #[test]
+fn a_report_that_cannot_be_written_is_said_and_the_programs_status_stays() {
+    let output = with(&words!["trace", "--via", "none", "-o", "/dev/full", "sh", "-c", "exit 7"]);
+    assert_eq!(output.status.code(), Some(7));
+    let said =
+        "clockscope: cannot write the summary: no space left on device; try -o FILE elsewhere\n";
+    assert_eq!(text(&output.stderr), said);
+}
+
+#[test]
 fn what_cannot_be_printed_is_said() {
     for arguments in ["--help", "--version", "trace --help", "completions bash", "vdso"] {
         let script = format!("exec \"$0\" {arguments} > /dev/full");

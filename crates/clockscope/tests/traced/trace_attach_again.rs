@@ -46,8 +46,8 @@ fn two_attachments_at_once() {
         }
         before.assert_as_before(target.pid());
     }
-    // One of the two always, and the other if it came when the first had left.
-    assert!((20..40).contains(&attached), "{attached} of 40");
+    // One of the two always, and the other unless it came before the first had left.
+    assert!((20..=35).contains(&attached), "{attached} of 40");
     target.ends_well();
 }
 

@@ -42,11 +42,11 @@ const VFORKS: &[&str] = &[IN_VFORK, "it did not come to the end of what it was t
 
 // Targets that end, stand still or sleep.
 
-/// Ends targets while clockscope attaches to them, until both the end and the attachment have come first: each after so
-/// many answers that the moments lie on both sides of the attachment, however long this machine takes for it.
-fn ends_during_the_attachment(threads: u32, end: impl Fn(Conversation)) {
+/// Ends targets while clockscope attaches to them, until the end and the attachment have each come first in an eighth of so
+/// many rounds: each after so many answers that the moments lie on both sides of the attachment, however long this machine takes for it.
+fn ends_during_the_attachment(rounds: u32, threads: u32, end: impl Fn(Conversation)) {
     let (mut attached, mut refused, mut answers) = (0, 0, 8);
-    for round in 0..200 {
+    for round in 0..5 * rounds {
         let Some(mut target) = server(threads + round % 7) else { return };
         let mut attachment = Attachment::start(&[], &[target.pid()], &VDSO);
         for number in 0..answers {
@@ -58,7 +58,7 @@ fn ends_during_the_attachment(threads: u32, end: impl Fn(Conversation)) {
         } else {
             (refused, answers) = (refused + 1, answers + answers / 2 + 1);
         }
-        if round >= 20 && attached > 0 && refused > 0 {
+        if round + 1 >= rounds && attached.min(refused) >= rounds / 8 {
             return;
         }
     }
@@ -67,12 +67,12 @@ fn ends_during_the_attachment(threads: u32, end: impl Fn(Conversation)) {
 
 #[test]
 fn the_target_exits_during_the_attachment() {
-    ends_during_the_attachment(2, Conversation::ends_well);
+    ends_during_the_attachment(40, 2, Conversation::ends_well);
 }
 
 #[test]
 fn the_target_is_killed_during_the_attachment() {
-    ends_during_the_attachment(8, |target| {
+    ends_during_the_attachment(24, 8, |target| {
         signal("KILL", target.pid());
         assert_eq!(code_as_shell(target.status()), 128 + 9);
     });
@@ -166,7 +166,7 @@ fn without_timers_a_target_is_left_as_it_was_and_a_program_is_not_started() {
         }
         (timers, refused) = (timers + 1 + timers / 8, refused + 1);
     }
-    assert!(refused > 0, "none is needed");
+    assert!(refused > 1, "one timer is enough");
     target.check_an_answer(1);
     target.ends_well();
     let folder = tempfile::tempdir().expect("a folder");
@@ -185,19 +185,24 @@ fn without_timers_a_target_is_left_as_it_was_and_a_program_is_not_started() {
 /// goes on, which are not traced any more then, keep nobody waiting, and have nothing to be put back.
 #[test]
 fn a_target_that_makes_children_by_vfork_all_the_time() {
-    for (state, time) in [("vfork-loop", "0.02"), ("vfork-sleep", "0.05")] {
-        let Some(target) = in_state(state) else { return };
+    for (state, time, rounds, least) in
+        [("vfork-loop", "0.02", 20, 10), ("vfork-sleep", "0.05", 10, 1)]
+    {
+        let Some(mut target) = in_state(state) else { return };
         let before = Image::of(target.pid()).expect("it has a vDSO");
         let maps = mappings(target.pid());
         let mut attached = 0;
-        for _ in 0..12 {
+        for _ in 0..rounds {
             let traced = attach_for(time, &[target.pid()], &VDSO);
             attached += u32::from(is_attached_or_refused(&traced, VFORKS));
             assert!(!traced.stderr.contains("does not stop"), "{}", traced.stderr);
             before.assert_as_before(target.pid());
             assert_nothing_piles_up(target.pid(), &maps);
         }
-        assert!(attached > 0, "{state}: refused each time");
+        assert!(attached >= least, "{state}: attached {attached} times in {rounds}");
+        if state == "vfork-loop" {
+            target.ask("count");
+        }
         target.ends_well();
     }
 }
@@ -539,7 +544,8 @@ fn a_process_that_executes_programs_all_the_time() {
         let traced = attach_for("0.02", &[target.pid()], &VDSO);
         is_attached_or_refused(&traced, &["it executes one program after the other; try again"])
     });
-    assert!(attached.count() > 0, "refused each time");
+    let attached = attached.count();
+    assert!(attached >= 5, "attached {attached} times in 20");
     assert!(target.is_running());
 }
 
