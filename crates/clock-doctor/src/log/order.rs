@@ -57,7 +57,7 @@ fn turned(text: &[u8]) -> Vec<u8> {
 fn is_newest_first(head: &[u8]) -> bool {
     let (mut downs, mut ups, mut last) = (0, 0, [None; 3]);
     for (form, time) in head.split(|byte| *byte == b'\n').filter_map(time) {
-        match last[form].replace(time).map(|before: &[u8]| time.cmp(before)) {
+        match last[form].replace(time).map(|before| time.cmp(&before)) {
             Some(Ordering::Less) => downs += 1,
             Some(Ordering::Greater) => ups += 1,
             _ => {}
@@ -66,19 +66,40 @@ fn is_newest_first(head: &[u8]) -> bool {
     downs >= DOWN_FROM && downs >= ups * DOWN_FOR_UP
 }
 
-/// The time in front of a line as it stands, and the number of its form: only times of the same form can be compared. Within
-/// a month the order of such texts is that of the times.
-fn time(line: &[u8]) -> Option<(usize, &[u8])> {
-    let (form, length) = match line.first()? {
-        b'[' => (0, "[    0.000000] ".len()),
-        b'0'..=b'9' => (1, "2026-11-24T11:00:02".len()),
-        b'A'..=b'Z' => (2, "Nov 24 11:52:52".len()),
+/// A time as something that is ordered as times are: a number, and the text among those of the same number.
+type Time<'a> = (usize, &'a [u8]);
+
+/// The time in front of a line, and the number of its form: only times of the same form can be compared.
+fn time(line: &[u8]) -> Option<(usize, Time<'_>)> {
+    let (form, time) = match line.first()? {
+        // "[    0.000000] ": the longer of two numbers of a form is the larger one.
+        b'[' => {
+            let end = line.iter().take(STAMP_MAX).position(|byte| *byte == b']')?;
+            let stamp = line[1..end].trim_ascii();
+            // Not a date, as `dmesg -T` writes.
+            if !stamp.first()?.is_ascii_digit() {
+                return None;
+            }
+            (0, (stamp.len(), stamp))
+        }
+        b'0'..=b'9' => (1, (0, line.get(.."2026-11-24T11:00:02".len())?)),
+        b'A'..=b'Z' => {
+            let time = line.get(.."Nov 24 11:52:52".len())?;
+            let month = MONTHS.iter().position(|month| time.starts_with(*month))?;
+            (2, (month, time))
+        }
         _ => return None,
     };
-    let time = line.get(..length)?;
-    let digits = time.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let digits = time.1.iter().filter(|byte| byte.is_ascii_digit()).count();
     (digits >= DIGITS).then_some((form, time))
 }
+
+/// No number of seconds with its fraction is longer, in bytes.
+const STAMP_MAX: usize = 40;
+#[rustfmt::skip]
+const MONTHS: [&[u8]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
 
 #[cfg(test)]
 mod tests {
@@ -163,6 +184,24 @@ Nov 24 17:00:02 web kernel: clocksource: Switched to clocksource hpet
         ));
         assert!(!is("clocksource: tsc\nclocksource: hpet\n") && !is("") && !is("[    2.0] a\n"));
         assert!(!is("Dec 31 23:59:59 h a\nJan  1 00:00:00 h b\nJan  1 00:00:01 h c\n"));
+    }
+
+    #[test]
+    fn stamps_that_grow_longer_and_months_are_ordered_as_times() {
+        for text in [
+            "[99999.900000] a\n[500000.000000] b\n[1500000.000000] c\n[10000000.000000] d\n",
+            "[    9.900000] a\n[   10.000000] b\n[  100.000000] c\n[ 1000.000000] d\n",
+            "[9.900000] a\n[10.000000] b\n[100.000000] c\n[1000.000000] d\n",
+            "Apr  3 10:00:00 h a\nAug  5 10:00:00 h b\nOct  7 10:00:00 h c\nNov 30 10:00:00 h d\nDec  1 10:00:00 h e\n",
+        ] {
+            assert!(!is_newest_first(text.as_bytes()), "{text}");
+            assert!(is_newest_first(reversed(text).as_bytes()), "reversed: {text}");
+        }
+        assert!(!is_newest_first(
+            b"[Wed Nov  4 11:52:52 2026] a\n[Thu Nov  5 11:52:52 2026] b\n[Fri Nov  6 11:52:52 2026] c\n"
+        ));
+        // Another word is no month.
+        assert!(!is_newest_first(b"Zeb 24 11:52:52 a\nYak 24 11:52:52 b\nXen 24 11:52:52 c\n"));
     }
 
     #[test]

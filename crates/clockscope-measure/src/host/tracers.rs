@@ -5,33 +5,57 @@ use std::fs;
 use std::io;
 
 use clockscope_model::host::SyscallTracing;
-use clockscope_sys::{bpf, proc_text, syscall_work, tracefs};
+use clockscope_sys::syscall_work::{self, SyscallWork};
+use clockscope_sys::{bpf, proc_text, tracefs};
 
-/// Whether system calls are traced, by the kernel's flags of this thread, and by whom.
+/// Whether system calls are traced, and by whom.
 pub(super) fn look() -> SyscallTracing {
-    let work = match syscall_work::read() {
-        Ok(work) => work,
+    let ftrace = [tracefs::read("set_event"), tracefs::read("current_tracer")];
+    let [events, tracer] = ftrace.map(Result::unwrap_or_default);
+    judge(syscall_work::read(), holders, by_ftrace(&events, &tracer))
+}
+
+/// What the kernel's flags of this thread say settles it, but for ftrace's tracers of functions, which they do not show.
+/// Where they cannot be read, those count of whom it is certain.
+fn judge(
+    work: io::Result<SyscallWork>,
+    holders: impl FnOnce() -> Vec<Holder>,
+    ftrace: Ftrace,
+) -> SyscallTracing {
+    let (Ok(SyscallWork { tracepoint: true, .. }) | Err(_)) = work else {
+        let audit = matches!(work, Ok(SyscallWork { audit: true, .. }));
+        let mut who = Vec::from_iter(ftrace.tracer);
+        who.extend(audit.then(|| AUDIT.to_owned()));
+        return SyscallTracing { active: Some(!who.is_empty()), who, note: None };
+    };
+    let (certain, suspects): (Vec<Holder>, Vec<Holder>) =
+        holders().into_iter().partition(Holder::is_certain);
+    let mut who: Vec<String> = certain.iter().map(Holder::clause).collect();
+    who.extend([ftrace.events, ftrace.tracer].into_iter().flatten());
+    let mut suspects = suspects.iter().map(Holder::clause);
+    let is_certain = !who.is_empty();
+    match work {
+        Ok(work) => {
+            if !is_certain {
+                who.extend(suspects);
+            }
+            if who.is_empty() {
+                who.push("a probe on sys_enter or sys_exit; whose could not be found".to_owned());
+            }
+            who.extend(work.audit.then(|| AUDIT.to_owned()));
+            SyscallTracing { active: Some(true), who, note: None }
+        }
         Err(error) => {
             let note = Some(format!("the kernel's flags: {}", reason(&error)));
-            return SyscallTracing { active: None, who: Vec::new(), note };
-        }
-    };
-    let mut who = Vec::new();
-    if work.tracepoint {
-        let (certain, suspects): (Vec<Holder>, Vec<Holder>) =
-            holders().into_iter().partition(Holder::is_certain);
-        who.extend(certain.iter().map(Holder::clause));
-        who.extend(by_ftrace(&tracefs::read("set_event").unwrap_or_default()));
-        if who.is_empty() {
-            who.extend(suspects.iter().map(Holder::clause));
-        }
-        if who.is_empty() {
-            who.push("a probe on sys_enter or sys_exit; whose could not be found".to_owned());
+            if !is_certain {
+                who.extend(suspects.by_ref().map(|clause| format!("perhaps {clause}")));
+            }
+            SyscallTracing { active: is_certain.then_some(true), who, note }
         }
     }
-    who.extend(work.audit.then(|| "audit: calls of this process are audited".to_owned()));
-    SyscallTracing { active: Some(work.tracepoint || work.audit), who, note: None }
 }
+
+const AUDIT: &str = "audit: calls of this process are audited";
 
 /// An error as a clause.
 fn reason(error: &io::Error) -> String {
@@ -117,12 +141,25 @@ fn names_syscalls(arguments: &[String]) -> bool {
     is_perf_trace || arguments.iter().any(|argument| argument.contains("syscalls:"))
 }
 
-/// What ftrace's list of enabled events says of system calls.
-fn by_ftrace(events: &str) -> Option<String> {
+/// What ftrace does that makes system calls dearer, as clauses.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Ftrace {
+    /// Events of system calls that are on.
+    events: Option<String>,
+    /// The current tracer, if it probes the kernel's functions: `function`, `function_graph`.
+    tracer: Option<String>,
+}
+
+/// Reads the list of enabled events and the name of the current tracer.
+fn by_ftrace(events: &str, tracer: &str) -> Ftrace {
     let is_wanted =
         |event: &&str| ["raw_syscalls:", "syscalls:"].iter().any(|e| event.starts_with(e));
     let events: Vec<&str> = events.lines().filter(is_wanted).collect();
-    (!events.is_empty()).then(|| format!("ftrace: {} on", shortened(&events)))
+    let tracer = tracer.trim();
+    Ftrace {
+        events: (!events.is_empty()).then(|| format!("ftrace: {} on", shortened(&events))),
+        tracer: tracer.starts_with("function").then(|| format!("ftrace: the tracer {tracer}")),
+    }
 }
 
 /// The first three names, and how many more there are.
@@ -171,10 +208,47 @@ mod tests {
     }
 
     #[test]
-    fn of_ftrace_the_events_of_system_calls_are_told() {
-        assert_eq!(by_ftrace("sched:sched_switch\n"), None);
+    fn of_ftrace_the_events_of_system_calls_and_tracers_of_functions_are_told() {
+        assert_eq!(by_ftrace("sched:sched_switch\n", "nop\n"), Ftrace::default());
         let four = "raw_syscalls:sys_enter\nsyscalls:a\nsyscalls:b\nsched:x\nsyscalls:c\n";
+        let ftrace = by_ftrace(four, "function_graph\n");
         let said = "ftrace: raw_syscalls:sys_enter, syscalls:a, syscalls:b and 1 more on";
-        assert_eq!(by_ftrace(four).as_deref(), Some(said));
+        assert_eq!(ftrace.events.as_deref(), Some(said));
+        assert_eq!(ftrace.tracer.as_deref(), Some("ftrace: the tracer function_graph"));
+    }
+
+    #[test]
+    fn the_flags_of_the_kernel_settle_it_where_they_can_be_read() {
+        let [quiet, probed] =
+            [false, true].map(|tracepoint| SyscallWork { tracepoint, audit: false });
+        let refused = || Err(io::Error::from_raw_os_error(libc::EPERM));
+        let perf = |words: &[&str]| vec![holder(words, &[])];
+        let (sure, unsure) = (["perf", "trace"], ["perf", "record"]);
+        let verdict = |work, words: &[&str], events, tracer| {
+            let tracing = judge(work, || perf(words), by_ftrace(events, tracer));
+            (tracing.active, tracing.who.join("; "), tracing.note.is_some())
+        };
+        let says = |active, who: &str, has_note| (active, who.to_owned(), has_note);
+        let (perf, perhaps) =
+            ("perf (pid 7): perf events", "perf (pid 7): perf events of some kind");
+        let graph = "ftrace: the tracer function_graph";
+        assert_eq!(verdict(Ok(quiet), &sure, "syscalls:a", "nop"), says(Some(false), "", false));
+        assert_eq!(verdict(Ok(quiet), &[], "", "function_graph\n"), says(Some(true), graph, false));
+        assert_eq!(verdict(Ok(probed), &sure, "", "nop"), says(Some(true), perf, false));
+        assert_eq!(verdict(Ok(probed), &unsure, "", "nop"), says(Some(true), perhaps, false));
+        let audited = SyscallWork { audit: true, ..quiet };
+        assert_eq!(verdict(Ok(audited), &[], "", ""), says(Some(true), AUDIT, false));
+        let nobody = judge(Ok(probed), Vec::new, Ftrace::default());
+        assert!(nobody.who[0].ends_with("whose could not be found"), "{:?}", nobody.who);
+
+        // Without the right to load a BPF program, on arm64, and on kernels before 5.11.
+        assert_eq!(verdict(refused(), &sure, "", "nop"), says(Some(true), perf, true));
+        let by_ftrace = "ftrace: syscalls:a on";
+        assert_eq!(verdict(refused(), &[], "syscalls:a", "nop"), says(Some(true), by_ftrace, true));
+        assert_eq!(
+            verdict(refused(), &unsure, "", "nop"),
+            says(None, &format!("perhaps {perhaps}"), true)
+        );
+        assert_eq!(judge(refused(), Vec::new, Ftrace::default()).active, None);
     }
 }

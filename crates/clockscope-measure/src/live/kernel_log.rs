@@ -165,7 +165,7 @@ fn journal(unread: &mut Vec<Unread>) -> Option<Log> {
             return None;
         }
     };
-    let (text, is_whole) = output(&mut child);
+    let (text, is_whole) = output(&mut child, JOURNAL_TIME);
     let _ = child.kill();
     let _ = child.wait();
     if !is_whole {
@@ -177,13 +177,13 @@ fn journal(unread: &mut Vec<Unread>) -> Option<Log> {
 }
 
 /// What a child writes until its time is over; true if that is all.
-fn output(child: &mut Child) -> (Vec<u8>, bool) {
+fn output(child: &mut Child, time: Duration) -> (Vec<u8>, bool) {
     let start = now(ClockId::Monotonic);
     let mut text = Vec::new();
     let Some(mut from) = child.stdout.take() else { return (text, true) };
     let mut chunk = vec![0; 1 << 16];
     while text.len() < JOURNAL_MAX {
-        let left = (start + JOURNAL_TIME).saturating_sub(now(ClockId::Monotonic));
+        let left = (start + time).saturating_sub(now(ClockId::Monotonic));
         let is_ready = poll::wait(&[from.as_fd()], left).is_ok_and(|ready| ready[0]);
         if !is_ready && left.is_zero() {
             return (text, false);
@@ -257,10 +257,12 @@ mod tests {
             Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap()
         };
         let mut quick = spawn("echo a; echo b");
-        assert_eq!(output(&mut quick), (b"a\nb\n".to_vec(), true));
+        assert_eq!(output(&mut quick, Duration::from_secs(600)), (b"a\nb\n".to_vec(), true));
         quick.wait().unwrap();
         let mut slow = spawn("echo a; exec sleep 1000");
-        assert_eq!(output(&mut slow), (b"a\n".to_vec(), false));
+        let from = slow.stdout.as_ref().unwrap().as_fd();
+        assert!(poll::wait(&[from], Duration::from_secs(600)).unwrap()[0], "nothing came");
+        assert_eq!(output(&mut slow, Duration::from_millis(10)), (b"a\n".to_vec(), false));
         slow.kill().unwrap();
         slow.wait().unwrap();
     }
