@@ -85,7 +85,7 @@ fn time(line: &[u8]) -> Option<(usize, Time<'_>)> {
         b'0'..=b'9' => (1, (0, line.get(.."2026-11-24T11:00:02".len())?)),
         b'A'..=b'Z' => {
             let time = line.get(.."Nov 24 11:52:52".len())?;
-            let month = MONTHS.iter().position(|month| time.starts_with(*month))?;
+            let month = MONTHS.iter().position(|month| time.starts_with(month))?;
             (2, (month, time))
         }
         _ => return None,

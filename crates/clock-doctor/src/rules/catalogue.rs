@@ -71,7 +71,8 @@ impl Page {
 static PAGES: LazyLock<Vec<Page>> = LazyLock::new(|| {
     let mut pages: Vec<Page> = Vec::new();
     let mut group = "";
-    for line in TEXT.lines().filter(|line| !line.is_empty()) {
+    // The lines for the program stand in comments: who reads the file as a page does not see them.
+    for line in TEXT.lines().filter(|line| !["", "<!--", "-->"].contains(line)) {
         if let Some(title) = line.strip_prefix("# ") {
             group = title;
         } else if let Some(label) = line.strip_prefix(HEADING.trim_start()) {
