@@ -9,14 +9,15 @@
 //   filter    as swap, and after a quarter of a second a filter of system calls refuses mremap to all threads
 // A handler uses KIB of stack before it switches.
 //
-// Each coroutine reads clocks and compares. With the end of its input the program says how often it has switched, and
-// ends with 7 if no clock went back and no call failed.
+// Each coroutine reads clocks and compares. The program says "ready" when each thread has switched once, and with the end
+// of its input how often they have switched. It ends with 7 if no clock went back and no call failed.
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -42,7 +43,7 @@ struct coroutine {
 };
 struct ring {
     struct coroutine *all;
-    int count, now;
+    int count, now, has_ended;
     long switches;
 };
 static __thread struct ring *own; // a coroutine stays in its thread
@@ -50,10 +51,11 @@ static atomic_long wrong, switches, reads;
 static atomic_int over;
 static long microseconds, kib;
 static int by_frames;
+static sem_t began, ended; // once for each thread
 
 static struct coroutine *next(struct ring *ring)
 {
-    ring->switches++;
+    if (ring->switches++ == 0) sem_post(&began);
     ring->now = (int)((ring->now + 1 + ring->switches % 3) % ring->count);
     return &ring->all[ring->now];
 }
@@ -118,6 +120,10 @@ static void body(void)
     }
     switches += own->switches;
     own->switches = 0;
+    if (!own->has_ended) {
+        own->has_ended = 1;
+        sem_post(&ended);
+    }
     for (;;) pause();
 }
 
@@ -167,6 +173,8 @@ int main(int count, char **words)
     kib = count > 4 ? atol(words[4]) : 0;
     by_frames = strcmp(how, "frames") == 0;
     microseconds = is_kill ? 0 : us;
+    sem_init(&began, 0, 0);
+    sem_init(&ended, 0, 0);
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
     sigaction(SIGUSR1, &action, NULL);
     sigset_t signals; // until a thread's coroutines are ready
@@ -183,6 +191,11 @@ int main(int count, char **words)
         pthread_attr_init(&attributes);
         pthread_attr_setstacksize(&attributes, MAIN_STACK + ((size_t)kib << 10));
         if (pthread_create(&all[i], &attributes, thread, ring) != 0) return 3;
+    }
+    for (int i = 0; i < threads;) {
+        if (is_kill) pthread_kill(all[0], SIGUSR1);
+        if (sem_trywait(&began) == 0) i++;
+        else usleep(1000);
     }
     printf("ready\n");
     fflush(stdout);
@@ -203,7 +216,7 @@ int main(int count, char **words)
         while (fgets(line, sizeof line, stdin)) {}
         over = 1;
     }
-    usleep(100000);
+    for (int i = 0; i < threads; i++) while (sem_wait(&ended) != 0) {}
     printf("switches %ld reads %ld wrong %ld\n", (long)switches, (long)reads, (long)wrong);
     fflush(stdout);
     _exit(wrong == 0 && switches > 0 ? 7 : 1);
