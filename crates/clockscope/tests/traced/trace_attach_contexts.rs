@@ -102,10 +102,20 @@ fn sizes(pid: i32) -> [u64; 2] {
 
 #[test]
 fn nothing_piles_up_after_the_first_attachment() {
+    counts_exactly_and_grows_no_more(60);
+}
+
+#[test]
+#[ignore = "takes minutes: make test-signals"]
+fn the_matrix_of_one_process_attached_to_a_thousand_times() {
+    counts_exactly_and_grows_no_more(1000);
+}
+
+fn counts_exactly_and_grows_no_more(rounds: usize) {
     let Some(mut target) = server(3) else { return };
     let image = Image::of(target.pid()).expect("it has a vDSO");
     let mut first = None;
-    for round in 0..60 {
+    for round in 0..rounds {
         let via = ["none", "ptrace"][round % 2];
         let attachment = Attachment::to(&[target.pid()], &["--via", via]);
         attachment.counts_exactly(&mut target);
