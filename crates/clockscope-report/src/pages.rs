@@ -124,7 +124,7 @@ impl Page for WrongnessReport {
         Parts {
             title: format!("How wrong each clock is{}", on_cpu(&self.host)),
             beside: json!({}),
-            text: wrongness::text::render(self, None),
+            text: wrongness::text::render(self),
         }
     }
 }

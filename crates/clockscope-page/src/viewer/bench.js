@@ -139,23 +139,19 @@ function benchRatios(ratios) {
 
 // ---- Instructions ----
 
-function benchInstructions({ no_counters: noCounters, rows: all }) {
+function benchInstructions({ rows: all }) {
   const named = enters => all.filter(row => isNumber(row.syscalls) && (row.syscalls > 0) === enters).map(pathName);
   const [outside, inside] = [named(false), named(true)];
-  const hasCounters = all.some(row => isNumber(row.counted));
   const body = all.map(row => [
     pathName(row), cell(row.user, count), cell(row.in_vdso, count), cell(row.syscalls, count),
     row.agreeing ? { text: row.agreeing.join(' of '), key: row.agreeing[0] } : '-',
-    ...(hasCounters ? [row.counted, row.counted_user, row.cycles, row.ipc].map(value => cell(value, digits)) : []),
   ]);
-  const columns = ['path', 'user', 'of them in the vDSO', 'system calls', 'repeats alike',
-    ...(hasCounters ? ['user and kernel', 'user by counters', 'cycles', 'per cycle'] : [])];
+  const columns = ['path', 'user', 'of them in the vDSO', 'system calls', 'repeats alike'];
   return section('Instructions of one call',
     list([
       outside.length > 0 && `Never enter the kernel: ${joined(outside, 12)}.`,
       inside.length > 0 && `Enter the kernel: ${joined(inside, 12)}.`,
     ].filter(Boolean)),
-    paragraph(noCounters && `Hardware counters: ${noCounters}.`),
     table('Instructions of one call, the loop subtracted', columns, body));
 }
 

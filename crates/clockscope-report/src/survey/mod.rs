@@ -1,4 +1,3 @@
-//! Who reads the clock on a host, as text and as metrics.
+//! Who reads the clock on a host, as text.
 
-pub mod metrics;
 pub mod text;

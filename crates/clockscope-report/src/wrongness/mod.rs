@@ -1,7 +1,6 @@
 //! The report of `clockscope wrongness`.
 
 mod answer;
-mod histogram;
 mod sentences;
 pub mod text;
 pub mod verdict;

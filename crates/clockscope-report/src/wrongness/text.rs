@@ -1,16 +1,15 @@
 //! The report as text: one screen.
 
-use super::sentences::amount;
-use super::sentences::{self, short};
-use super::{answer, histogram};
+use super::answer;
+use super::sentences::{self, amount, short};
 use clockscope_model::wrongness::{ClockRow, Discipline, WrongnessReport};
 use clockscope_text::lines::{self, WIDTH};
 use clockscope_text::units;
 
 const HEADS: [&str; 9] = ["", "back", "step", "getres", "stale p50", "p99", "max", "warp", "floor"];
 
-/// The report, each line at most 80 columns, with a picture of how old the answers of the clock `drawn` are.
-pub fn render(report: &WrongnessReport, drawn: Option<&str>) -> String {
+/// The report, each line at most 80 columns.
+pub fn render(report: &WrongnessReport) -> String {
     let mut text = paragraph("", &answer::of(report));
     for fault in &report.faults {
         text.push_str(&paragraph(&format!("FAULT ({}):", fault.kind), &fault.sentence));
@@ -20,10 +19,6 @@ pub fn render(report: &WrongnessReport, drawn: Option<&str>) -> String {
     text.push_str(&paragraph("", answer::LEGEND));
     text.push('\n');
     text.push_str(&remarks(report));
-    for clock in report.clocks.iter().filter(|clock| drawn == Some(&*clock.clock)) {
-        let staleness = clock.staleness.as_ref();
-        text.extend(staleness.map(|staleness| histogram::render(clock, staleness)));
-    }
     text
 }
 
@@ -134,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_empty_report_has_a_head_and_says_that_nothing_is_wrong() {
-        let text = render(&WrongnessReport::default(), None);
+        let text = render(&WrongnessReport::default());
         assert!(text.contains("No fault found") && text.contains("stale p50"), "{text}");
     }
 }

@@ -130,8 +130,6 @@ pub struct CompareArgs {
 #[command(after_help = "Examples:
   clockscope wrongness                      every clock, in about 10 seconds
   clockscope wrongness realtime_coarse tai  only these
-  clockscope wrongness --histogram monotonic_coarse
-                                            how old its answers are
 
 Exit status:
   0    no fault was found
@@ -144,9 +142,6 @@ pub struct WrongnessArgs {
     /// Seconds to measure for, all tests together
     #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
     pub time: f64,
-    /// Draw the distribution of this coarse clock's staleness
-    #[arg(long, value_name = "CLOCK")]
-    pub histogram: Option<String>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,

@@ -14,8 +14,6 @@ use super::trace::duration;
   clockscope survey --freq 99 --duration 30  the same, more gently
   clockscope survey --format json -o survey.json
                                              for programs
-  clockscope survey --format metrics -o /var/lib/prometheus/node-exporter/survey.prom
-                                             for node_exporter
 
 Cost: each sample takes some microseconds of a CPU; clockscope itself reads the clock for about
 0.8 s of CPU time in 10 s, to measure what a read costs. No process is stopped or changed.
@@ -51,6 +49,4 @@ pub enum SurveyFormat {
     Json,
     /// one page with pictures
     Html,
-    /// for Prometheus: the textfile collector of node_exporter
-    Metrics,
 }

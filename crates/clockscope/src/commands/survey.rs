@@ -12,7 +12,7 @@ use crate::exit;
 use clockscope_measure::host;
 use clockscope_model::survey::SurveyReport;
 use clockscope_report::pages;
-use clockscope_report::survey::{metrics, text};
+use clockscope_report::survey::text;
 use clockscope_survey::sampling::{Options, Survey};
 use clockscope_survey::{learn, report};
 use clockscope_sys::proc_text;
@@ -63,7 +63,6 @@ fn render(args: &SurveyArgs, report: &SurveyReport) -> Result<String> {
         SurveyFormat::Text => text::render(report, &text::TextOptions { all: args.all }),
         SurveyFormat::Json => json_document(report).context("cannot make JSON")?,
         SurveyFormat::Html => pages::of_report(report, None).context("cannot make the page")?,
-        SurveyFormat::Metrics => metrics::render(report).context("cannot make metrics")?,
     })
 }
 

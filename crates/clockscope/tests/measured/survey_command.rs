@@ -135,24 +135,14 @@ fn coarse_reads_are_seen_and_have_no_rate() {
 }
 
 #[test]
-fn metrics_and_text_say_the_same_of_the_host() {
+fn the_text_says_who_reads_and_what_other_clocksources_would_take() {
     let Some(_reader) = Reader::start("monotonic") else { return };
     if report(&["--duration", "1", "--freq", "997"]).is_none() {
         return;
     }
-    let printed = |format| {
-        let output = survey(&["--duration", "1", "--freq", "997", "--format", format]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let metrics = printed("metrics");
-    let labels = "{command=\"surveyed";
-    for name in ["reads_per_second", "cores", "processes"] {
-        let start = format!("clockscope_survey_{name}{labels}");
-        // A test beside this one may have readers of the same name.
-        assert!(metrics.lines().any(|line| line.starts_with(&start)), "{start}\n{metrics}");
-    }
-    let text = printed("text");
+    let output = survey(&["--duration", "1", "--freq", "997"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains(" surveyed-Dynami MONOTONIC"), "{text}");
     assert!(text.contains("\nFallen back:") || text.contains("\nGain:"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -93,7 +93,6 @@ wrongness --time nan | 2 | cannot measure for NaN seconds; --time takes 1 to 864
 wrongness --time 1e9 | 2 | cannot measure for 1000000000 seconds; --time takes 1 to 86400
 wrongness --time=-1 | 2 | cannot measure for -1 seconds; --time takes 1 to 86400
 wrongness -o absent/x | 2 | cannot write to absent/x: no such file or directory
-wrongness --histogram tai | 2 | CLOCK_TAI has no age to draw; --histogram takes a coarse clock
 doctor --explain tsc-wrap | 3 | there is no label `tsc-wrap`; did you mean `tsc-warp`?
 doctor --explain 'zebra crossing' | 3 | there is no label `zebra crossing`; clockscope doctor --list has all of them
 doctor --root absent | 3 | cannot read absent; try a directory, a capture or a sosreport: no such file or directory

@@ -62,17 +62,8 @@ fn only_the_clocks_that_are_named_are_looked_at() {
 }
 
 #[test]
-fn a_histogram_is_drawn_with_the_line_of_getres() {
-    let words = ["--time", "1", "--histogram", "monotonic_coarse", "monotonic"];
-    let shown = wrongness(&words).stdout;
-    assert!(shown.contains("staleness of MONOTONIC_COARSE, busy"), "{shown}");
-    assert!(shown.contains("<- clock_getres"), "{shown}");
-    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
-}
-
-#[test]
 fn a_name_that_does_not_exist_is_answered_with_the_nearest() {
     wrongness(&["monotnic"]).is_refused(2, &["did you mean monotonic?", "realtime_coarse"]);
     let nearest = format!("did you mean {}?", COUNTERS[0]);
-    wrongness(&["--histogram", &COUNTERS[0].replace('t', "q")]).is_refused(2, &[&nearest]);
+    wrongness(&[&COUNTERS[0].replace('t', "q")]).is_refused(2, &[&nearest]);
 }

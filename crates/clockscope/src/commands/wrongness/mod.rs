@@ -47,7 +47,7 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
     let host = host::collect();
     let mut machine = MachineClocks::this();
     machine.nominal_hz = nominal_hz(&host);
-    let (plan, drawn) = plan(args, &machine)?;
+    let plan = plan(args, &machine)?;
     // Prepared before measuring, so that a typo does not cost the time.
     let file = match &args.output {
         Some(path) => {
@@ -61,7 +61,7 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
     progress.end();
     verdict::judge(&mut report);
     report.host = host;
-    let rendered = render(&report, args.format, drawn)?;
+    let rendered = render(&report, args.format)?;
     match file {
         Some(file) => {
             let written = file.write(foreign::printable_lines(&rendered).as_bytes());
@@ -87,11 +87,8 @@ fn nominal_hz(host: &HostState) -> Option<f64> {
     host.tsc_hz_kernel.filter(|_| is_tsc && is_exact)
 }
 
-/// What to measure, and the clock to draw.
-fn plan<'a>(
-    args: &WrongnessArgs,
-    machine: &'a MachineClocks,
-) -> Result<(WrongnessPlan, Option<&'a str>)> {
+/// What to measure.
+fn plan(args: &WrongnessArgs, machine: &MachineClocks) -> Result<WrongnessPlan> {
     let known: Vec<&'static str> = machine.subjects.iter().map(|subject| subject.name).collect();
     let mut names = Vec::new();
     for word in &args.clocks {
@@ -104,23 +101,13 @@ fn plan<'a>(
     if !is_choice {
         names = machine.default_names();
     }
-    let drawn = match &args.histogram {
-        Some(word) => Some(names::resolve(word, &known)?),
-        None => None,
-    };
-    let has_age = |name: &&str| machine.subject(name).is_some_and(|one| one.reference.is_some());
-    if let Some(precise) = drawn.filter(|name| !has_age(name)) {
-        bail!("{precise} has no age to draw; --histogram takes a coarse clock");
-    }
-    names.extend(drawn.filter(|name| !names.contains(name)));
     let time = Duration::from_secs_f64(args.time);
-    let plan = WrongnessPlan { names, is_choice, time };
-    Ok((plan, drawn))
+    Ok(WrongnessPlan { names, is_choice, time })
 }
 
-fn render(report: &WrongnessReport, format: ReportFormat, drawn: Option<&str>) -> Result<String> {
+fn render(report: &WrongnessReport, format: ReportFormat) -> Result<String> {
     Ok(match format {
-        ReportFormat::Text => text::render(report, drawn),
+        ReportFormat::Text => text::render(report),
         ReportFormat::Json => foreign::json_document(report).context("cannot make JSON")?,
         ReportFormat::Html => pages::of_report(report, None)?,
     })
