@@ -4,7 +4,6 @@
 //! meanwhile, the worst is that nothing is known of its code.
 
 use std::fs::{File, OpenOptions};
-use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -18,7 +17,6 @@ use object::pod;
 
 use super::arch::registers::MACHINE;
 use super::sample::Mapping;
-use super::symbol_table::{Symbol, SymbolTable};
 
 /// No section that is read is larger; the largest seen, of a browser, has 40 MB.
 const SECTION_MAX: u64 = 256 << 20;
@@ -156,39 +154,8 @@ impl Elf {
         Some(Section { address: section.sh_addr.get(LE), bytes })
     }
 
-    /// The addresses of variables that the file exports, in its own counting; `None` if it lacks one.
-    pub(super) fn exported<const N: usize>(&self, names: &[&str; N]) -> Option<[u64; N]> {
-        let mut found = [None; N];
-        for (_, symbol) in SymbolTable::exported(self)?.iter() {
-            if let Some(index) = names.iter().position(|name| name.as_bytes() == symbol.name) {
-                found[index] = Some(symbol.start);
-            }
-        }
-        let found: Vec<u64> = found.into_iter().collect::<Option<_>>()?;
-        found.try_into().ok()
-    }
-
-    /// The values of exported constants of four bytes whose names begin with `prefix`: the rest of each
-    /// name, and the value.
-    pub(super) fn constants(&self, prefix: &[u8]) -> Vec<(Vec<u8>, i32)> {
-        let Some(table) = SymbolTable::exported(self) else { return Vec::new() };
-        let constant = |(_, symbol): (usize, Symbol<'_>)| {
-            let name = symbol.name.strip_prefix(prefix)?.to_vec();
-            let bytes = self.at(symbol.start, 4)?;
-            Some((name, i32::from_le_bytes(bytes.try_into().ok()?)))
-        };
-        table.iter().filter_map(constant).collect()
-    }
-
-    /// Where the code of a function is that the file exports, in its own counting.
-    pub(super) fn exported_function(&self, name: &str) -> Option<Range<u64>> {
-        let table = SymbolTable::exported(self)?;
-        let (_, symbol) = table.iter().find(|(_, symbol)| symbol.name == name.as_bytes())?;
-        Some(symbol.start..symbol.start.checked_add(symbol.size)?)
-    }
-
     /// Bytes of the file at an address in its own counting.
-    fn at(&self, address: u64, length: u64) -> Option<Vec<u8>> {
+    pub(super) fn at(&self, address: u64, length: u64) -> Option<Vec<u8>> {
         let segment = self.segment(address)?;
         let skip = address - segment.p_vaddr.get(LE);
         self.bytes.read(segment.p_offset.get(LE).checked_add(skip)?, length)

@@ -1,5 +1,7 @@
 //! Symbol tables of ELF files.
 
+use std::ops::Range;
+
 use object::LittleEndian as LE;
 use object::elf::{STT_FUNC, STT_GNU_IFUNC, Sym64};
 use object::pod;
@@ -67,5 +69,38 @@ impl SymbolTable {
             size: symbol.st_size.get(LE),
             is_function: kind == STT_FUNC || kind == STT_GNU_IFUNC,
         })
+    }
+}
+
+impl Elf {
+    /// The addresses of variables that the file exports, in its own counting; `None` if it lacks one.
+    pub(super) fn exported<const N: usize>(&self, names: &[&str; N]) -> Option<[u64; N]> {
+        let mut found = [None; N];
+        for (_, symbol) in SymbolTable::exported(self)?.iter() {
+            if let Some(index) = names.iter().position(|name| name.as_bytes() == symbol.name) {
+                found[index] = Some(symbol.start);
+            }
+        }
+        let found: Vec<u64> = found.into_iter().collect::<Option<_>>()?;
+        found.try_into().ok()
+    }
+
+    /// The values of exported constants of four bytes whose names begin with `prefix`: the rest of each
+    /// name, and the value.
+    pub(super) fn constants(&self, prefix: &[u8]) -> Vec<(Vec<u8>, i32)> {
+        let Some(table) = SymbolTable::exported(self) else { return Vec::new() };
+        let constant = |(_, symbol): (usize, Symbol<'_>)| {
+            let name = symbol.name.strip_prefix(prefix)?.to_vec();
+            let bytes = self.at(symbol.start, 4)?;
+            Some((name, i32::from_le_bytes(bytes.try_into().ok()?)))
+        };
+        table.iter().filter_map(constant).collect()
+    }
+
+    /// Where the code of a function is that the file exports, in its own counting.
+    pub(super) fn exported_function(&self, name: &str) -> Option<Range<u64>> {
+        let table = SymbolTable::exported(self)?;
+        let (_, symbol) = table.iter().find(|(_, symbol)| symbol.name == name.as_bytes())?;
+        Some(symbol.start..symbol.start.checked_add(symbol.size)?)
     }
 }

@@ -11,7 +11,6 @@ pub mod reads;
 pub mod survey;
 pub mod trace;
 pub mod waiting;
-pub mod wrappers;
 pub mod wrongness;
 
 /// The example of the README is tried.

@@ -1,10 +1,10 @@
 //! The first lines: what the clock reads cost here and would cost elsewhere.
 
+use super::costs::{each, ratio, times_as_long, whole_on};
 use super::options::TextOptions;
 use super::{latency, what_if};
-use clockscope_model::reads::{self, Source};
 use clockscope_model::trace::Clock;
-use clockscope_model::trace::{ClockReads, SyscallRow, TraceReport, VdsoRow};
+use clockscope_model::trace::{ClockReads, SyscallRow, TraceReport};
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
 
@@ -207,41 +207,6 @@ fn typical(report: &TraceReport) -> String {
     labelled("Fallen back", &format!("{typical}{of}"))
 }
 
-/// The CPU time of the program where its reads of the clocksource take `typical_ns`, by what they took here;
-/// `None` if that is not known of nearly all of them.
-pub(super) fn whole_on(report: &TraceReport, typical_ns: u64) -> Option<u64> {
-    without_reads(report)?.checked_add(typical_ns)
-}
-
-/// The CPU time of the program but for its reads of the clocksource; `None` if what they took is not known of
-/// nearly all of them.
-pub(super) fn without_reads(report: &TraceReport) -> Option<u64> {
-    /// One in so many may be another program's start, or a system call beside the vDSO.
-    const UNKNOWN_ONE_IN: u64 = 100;
-    let is_known = |row: &&VdsoRow| {
-        let source = reads::source(&row.function, row.clock.as_deref());
-        source == Some(Source::Clocksource) && row.has_time()
-    };
-    let (mut known, mut here) = (0_u64, 0_u64);
-    for row in report.vdso.iter().filter(is_known) {
-        known = known.checked_add(row.calls)?;
-        here = here.checked_add(row.time_total_ns)?;
-    }
-    let unknown = report.clock_reads.clocksource_reads.checked_sub(known)?;
-    let is_enough = report.cpu_ns > 0 && known > 0 && unknown <= known / UNKNOWN_ONE_IN;
-    is_enough.then(|| report.cpu_ns.saturating_sub(here))
-}
-
-/// A ratio of two times in words.
-pub(super) fn times_as_long(ratio: f64) -> String {
-    match ratio {
-        ratio if ratio < 1.01 => "about as long".to_owned(),
-        ratio if ratio < 1.1 => format!("{} longer", units::share(ratio - 1.0)),
-        ratio if ratio < 10.0 => format!("{ratio:.1} times as long"),
-        ratio => format!("{ratio:.0} times as long"),
-    }
-}
-
 /// Whether any read was of a clock that the vDSO can answer by itself; the others are system calls
 /// everywhere, and cost what they cost here.
 pub(super) fn is_answered_in_user_space(report: &TraceReport) -> bool {
@@ -272,12 +237,6 @@ pub(super) fn same_tick(share: f64, tick_ns: u64) -> String {
     }
 }
 
-/// Time of one of `calls`, rounded to the nearest picosecond.
-pub(super) fn each(time_ns: u64, calls: u64) -> String {
-    let calls = u128::from(calls.max(1));
-    units::picos_wide((u128::from(time_ns) * 1_000 + calls / 2) / calls)
-}
-
 /// The share of a thread's time or of processor time. The time of reads is what passed in them, so it may
 /// be the greater of the two: by what timing is uncertain, and by what other machines took from this one.
 fn part_of(time_ns: u64, whole_ns: u64) -> String {
@@ -289,12 +248,6 @@ fn part_of(time_ns: u64, whole_ns: u64) -> String {
     } else {
         "more than all".to_owned()
     }
-}
-
-/// `part / whole`, exact to 15 digits, which is enough to print three.
-#[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
-pub(super) fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / whole as f64
 }
 
 #[cfg(test)]

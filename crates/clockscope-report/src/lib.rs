@@ -6,6 +6,7 @@ pub mod callers;
 pub mod clock_page;
 pub mod columns;
 pub mod compare;
+mod costs;
 mod declines;
 pub mod entries;
 pub mod host;

@@ -30,7 +30,6 @@ pub(super) fn render(page: &ClockPageReport) -> String {
     out
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share to be read by people")]
 fn answered(page: &ClockPageReport) -> String {
     let (reads, answered) = (units::count(page.reads), units::count(page.answered));
     if page.reads == 0 {

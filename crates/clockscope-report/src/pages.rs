@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::callers::sites::sites;
 use crate::options::{CallersOptions, TextOptions};
-use crate::{answers, bench, declines, latency, overhead, survey, text, wrongness};
+use crate::{answers, bench, costs, declines, latency, overhead, survey, text, wrongness};
 use clockscope_model::bench::BenchReport;
 use clockscope_model::host::HostState;
 use clockscope_model::survey::SurveyReport;
@@ -178,8 +178,8 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
         "same_tick": same_tick.as_slice(),
         "slow": latency::slow_clause(report).as_slice(),
         "in_user_space": answers::is_answered_in_user_space(report),
-        "cpu_on_hpet_ns": answers::whole_on(report, report.clock_reads.typical_hpet_ns),
-        "cpu_on_acpi_pm_ns": answers::whole_on(report, report.clock_reads.typical_acpi_pm_ns),
+        "cpu_on_hpet_ns": costs::whole_on(report, report.clock_reads.typical_hpet_ns),
+        "cpu_on_acpi_pm_ns": costs::whole_on(report, report.clock_reads.typical_acpi_pm_ns),
         "not_counted": declines::sentences(&report.declines),
         "sites": sites.collect::<Vec<_>>(),
         "more_sites": more_sites,

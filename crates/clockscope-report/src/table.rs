@@ -202,10 +202,9 @@ fn drawn(
     }
     let texts: Vec<String> = heads.iter().map(|head| head.text.to_owned()).collect();
     let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-    let last = rows.len() - 1;
     let mut out = line(heads, &widths, &texts) + &line(heads, &widths, &rule);
     for (index, row) in rows.iter().enumerate() {
-        if has_total && index == last {
+        if has_total && index + 1 == rows.len() {
             out.push_str(&line(heads, &widths, &rule));
         }
         out.push_str(&line(heads, &widths, row));

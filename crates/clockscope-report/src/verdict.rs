@@ -1,6 +1,6 @@
 //! The last line of `run --stats`: what the clock that was given is worth.
 
-use super::answers;
+use super::costs;
 use clockscope_model::trace::{Clock, ClockPageReport, TraceReport, Verdict};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::labelled;
@@ -30,7 +30,7 @@ fn sentence(report: &TraceReport, verdict: &Verdict) -> String {
     let costs = format!("a read costs {here} by {clock}, {kernel} by the kernel");
     let saved_ns = verdict.by_kernel_ns.saturating_sub(time_ns);
     let added_ns = time_ns.saturating_sub(verdict.by_kernel_ns);
-    let is_same = answers::ratio(saved_ns.max(added_ns), verdict.by_kernel_ns.max(1)) < SAME;
+    let is_same = costs::ratio(saved_ns.max(added_ns), verdict.by_kernel_ns.max(1)) < SAME;
     match &*verdict.clock {
         kernel if kernel == Clock::Kernel.name() => {
             // Both are right to some percent only.
@@ -62,7 +62,7 @@ fn sentence(report: &TraceReport, verdict: &Verdict) -> String {
 
 /// What one of the reads takes, if all take `time_ns`.
 fn each(time_ns: u64, verdict: &Verdict) -> String {
-    answers::each(time_ns, verdict.reads)
+    costs::each(time_ns, verdict.reads)
 }
 
 fn mostly_by_kernel(page: &ClockPageReport) -> String {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::answers;
+use super::costs;
 use clockscope_model::trace::{TraceReport, WhatIf};
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
@@ -22,14 +22,14 @@ pub enum Question {
 /// The answer, by what the reads took in this trace.
 pub fn answer(report: &TraceReport, question: Question) -> WhatIf {
     let reads = report.clock_reads.clocksource_reads;
-    let rest_ns = answers::without_reads(report);
+    let rest_ns = costs::without_reads(report);
     match question {
         Question::Read(cost) => {
             let read_ps = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1_000);
             let time_ns = u128::from(reads) * u128::from(read_ps) / 1_000;
             let time_ns = u64::try_from(time_ns).unwrap_or(u64::MAX);
             let cpu_ns = rest_ns.map(|rest_ns| rest_ns.saturating_add(time_ns));
-            let times_as_long = cpu_ns.map(|cpu_ns| answers::ratio(cpu_ns, report.cpu_ns));
+            let times_as_long = cpu_ns.map(|cpu_ns| costs::ratio(cpu_ns, report.cpu_ns));
             WhatIf { from_ratio: false, read_ps: Some(read_ps), cpu_ns, times_as_long }
         }
         Question::Times(times) => {
@@ -49,7 +49,6 @@ pub fn answer(report: &TraceReport, question: Question) -> WhatIf {
     clippy::cast_sign_loss,
     reason = "of a time, at most 10,000 times"
 )]
-#[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
 fn multiplied(ns: u64, times: f64) -> u64 {
     (ns as f64 * times) as u64
 }
@@ -73,7 +72,7 @@ pub fn sentence(report: &TraceReport, what_if: &WhatIf) -> String {
     };
     let here = here_ps(report).map(|ps| format!(", here {}", units::picos(ps))).unwrap_or_default();
     let (now, then) = (units::nanos(report.cpu_ns), units::nanos(cpu_ns));
-    let times_as_long = answers::times_as_long(times);
+    let times_as_long = costs::times_as_long(times);
     match (what_if.from_ratio, what_if.read_ps) {
         (false, read_ps) => format!(
             "at {} a read{here}, this would take {then} of CPU time instead of {now}, {times_as_long}",
@@ -96,7 +95,7 @@ pub fn sentence(report: &TraceReport, what_if: &WhatIf) -> String {
 
 /// What a read of the clocksource cost here, in picoseconds.
 fn here_ps(report: &TraceReport) -> Option<u64> {
-    let rest_ns = answers::without_reads(report)?;
+    let rest_ns = costs::without_reads(report)?;
     let time_ns = report.cpu_ns.checked_sub(rest_ns)?;
     let each =
         u128::from(time_ns) * 1_000 / u128::from(report.clock_reads.clocksource_reads.max(1));

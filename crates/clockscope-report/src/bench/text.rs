@@ -2,6 +2,7 @@
 
 use super::instructions;
 use crate::host;
+use crate::table::{Head, draw};
 use clockscope_model::bench::{BenchReport, PathName, PathRow};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::labelled;
@@ -69,37 +70,30 @@ fn method(report: &BenchReport) -> String {
     )
 }
 
-/// Widths of the columns before the picture, names first; names and grades stand left.
-const WIDTHS: [usize; 8] = [18, 7, 7, 5, 7, 4, 8, 5];
-const HEADS: [&str; 8] = ["clock", "route", "median", "+/-", "min", "kept", "grade", "ratio"];
-const LEFT: [bool; 8] = [true, true, false, false, false, false, true, false];
+/// The columns with their least widths; names and grades stand left.
+const HEADS: [(&str, usize, bool); 9] = [
+    ("clock", 18, true),
+    ("route", 7, true),
+    ("median", 7, false),
+    ("+/-", 5, false),
+    ("min", 7, false),
+    ("kept", 4, false),
+    ("grade", 8, true),
+    ("ratio", 5, false),
+    ("spread", SPREAD, true),
+];
 
 fn table(report: &BenchReport) -> String {
-    let mut out = String::new();
-    let mut heads = HEADS.map(str::to_owned);
+    let mut heads = HEADS.map(|(text, least, is_left)| Head { text, least, is_left });
     if report.paths.iter().any(|path| path.name.call.is_some()) {
-        heads[0] = "call".to_owned();
+        heads[0].text = "call";
     }
-    line(&mut out, &heads, "spread");
-    line(&mut out, &WIDTHS.map(|width| "-".repeat(width)), &"-".repeat(SPREAD));
-    let mut before: Option<&PathName> = None;
-    for path in &report.paths {
-        let same = before.is_some_and(|name| title(name) == title(&path.name));
-        let name = if same { String::new() } else { title(&path.name) };
-        line(&mut out, &cells(report, path, name), &spread(path));
-        before = Some(&path.name);
-    }
-    out
-}
-
-fn line(out: &mut String, cells: &[String; 8], last: &str) {
-    for ((text, width), left) in cells.iter().zip(WIDTHS).zip(LEFT) {
-        let padded = if left { format!("{text:<width$} ") } else { format!("{text:>width$} ") };
-        out.push_str(&padded);
-    }
-    out.push_str(last);
-    out.truncate(out.trim_end().len());
-    out.push('\n');
+    let row = |(index, path): (usize, &PathRow)| {
+        let before = index.checked_sub(1).map(|before| title(&report.paths[before].name));
+        let name = title(&path.name);
+        cells(report, path, if before.as_ref() == Some(&name) { String::new() } else { name })
+    };
+    draw(&heads, report.paths.iter().enumerate().map(row).collect(), false, 0)
 }
 
 /// The name of a clock without its prefix, or that of a system call.
@@ -109,10 +103,10 @@ fn title(name: &PathName) -> String {
     printable(name.strip_suffix("_ID").unwrap_or(name))
 }
 
-fn cells(report: &BenchReport, path: &PathRow, name: String) -> [String; 8] {
+fn cells(report: &BenchReport, path: &PathRow, name: String) -> Vec<String> {
     let route = if path.name.route == "none" { "-" } else { &path.name.route };
     let ratio = report.ratios.iter().find(|row| row.of == path.name);
-    [
+    vec![
         name,
         route.to_owned(),
         nanos(path.cost_ps_median),
@@ -121,6 +115,7 @@ fn cells(report: &BenchReport, path: &PathRow, name: String) -> [String; 8] {
         format!("{}%", path.accepted * 100 / path.batches.max(1)),
         path.grade.clone(),
         ratio.map_or_else(String::new, |row| quotient(row.ratio)),
+        spread(path),
     ]
 }
 

@@ -14,7 +14,7 @@ pub(super) fn of_reads(rows: &BTreeMap<usize, f64>, callers: &Callers) -> (f64, 
 }
 
 fn of_row(reads: f64, row: &CalledRow) -> (f64, f64) {
-    let calls = as_float(row.calls).max(reads);
+    let calls = (row.calls as f64).max(reads);
     let (low, high) = wilson(reads / calls, row.samples_effective);
     (low * calls, high * calls)
 }
@@ -23,11 +23,6 @@ fn of_row(reads: f64, row: &CalledRow) -> (f64, f64) {
 pub fn unseen(callers: &Callers) -> f64 {
     let is_read = |row: &&CalledRow| reads::source(&row.name, row.clock.as_deref()).is_some();
     callers.called.iter().filter(is_read).map(|row| of_row(0.0, row).1).sum()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "an estimate with three digits")]
-fn as_float(number: u64) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod shares;
 pub mod sites;
 pub mod text;
 mod tree;
+mod wrappers;
 
 use super::declines;
 use clockscope_model::callers::Callers;

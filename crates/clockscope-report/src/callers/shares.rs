@@ -35,7 +35,6 @@ pub(super) fn whole_calls(callers: &Callers) -> WholeCalls {
 
 /// Divides `total` in the proportion of the weights; nothing where no weight is positive.
 #[expect(
-    clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "shares of a total; the remainder makes it exact"
@@ -104,7 +103,6 @@ mod tests {
             if total < 1 << 40 {
                 let sum: f64 = weights.iter().sum();
                 for (calls, weight) in whole.iter().zip(&weights) {
-                    #[expect(clippy::cast_precision_loss, reason = "below 2^40")]
                     let off = *calls as f64 - total as f64 * weight / sum;
                     prop_assert!(off.abs() < 1.01, "{calls} off by {off}");
                 }

@@ -6,10 +6,11 @@ pub use super::advice::Advice;
 
 use super::super::latency;
 use super::interval;
+use super::wrappers;
 use clockscope_model::callers::{CalledRow, Callers, FrameRow, StackRow};
+use clockscope_model::names;
 use clockscope_model::reads;
 use clockscope_model::trace::{SyscallRow, TraceReport, VdsoRow};
-use clockscope_model::{names, wrappers};
 use clockscope_stats::timed::TIMED_MIN;
 
 /// From this share of same-tick reads on, a coarse clock is worth a try.
@@ -71,7 +72,7 @@ pub fn sites(report: &TraceReport) -> Vec<Site> {
     let gathered = Gathered::of(callers);
     let follows = Follows::of(callers, &gathered);
     let all: f64 = gathered.sites.iter().map(|site| site.reads).sum();
-    let all = all.max(as_float(report.clock_reads.reads));
+    let all = all.max(report.clock_reads.reads as f64);
     let mut order: Vec<usize> = (0..gathered.sites.len()).collect();
     order.retain(|index| gathered.sites[*index].reads > 0.0);
     order.sort_by(|a, b| {
@@ -82,7 +83,7 @@ pub fn sites(report: &TraceReport) -> Vec<Site> {
         let place = &gathered.sites[index];
         let mut called: Vec<(usize, f64)> = place.rows.iter().map(|(r, n)| (*r, *n)).collect();
         called.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let seconds = as_float(report.wall_ns) / 1e9;
+        let seconds = report.wall_ns as f64 / 1e9;
         Site {
             function: place.name.0.clone(),
             place: place.name.1.clone(),
@@ -246,7 +247,7 @@ impl Follows {
         let before = self.pairs.iter().filter(|((_, place), _)| *place == second);
         before
             .flat_map(|(_, known)| &known.gaps)
-            .map(|(gap, reads)| reads * (1.0 - as_float(*gap) / as_float(tick_ns)).max(0.0))
+            .map(|(gap, reads)| reads * (1.0 - *gap as f64 / tick_ns as f64).max(0.0))
             .sum()
     }
 }
@@ -337,7 +338,7 @@ fn by_kernel(report: &TraceReport, row: &CalledRow) -> Option<Advice> {
 /// precise reads a share is known, and the others may be at fault for all that did not.
 fn same_tick(report: &TraceReport, callers: &Callers, place: &Place) -> f64 {
     let precise_rows = callers.called.iter().filter(|row| row.via == "vdso" && is_precise(row));
-    let all: f64 = precise_rows.map(|row| as_float(row.calls)).sum();
+    let all: f64 = precise_rows.map(|row| row.calls as f64).sum();
     let own = precise_reads(callers, place);
     match report.clock_reads.same_tick_share {
         Some(known) if known.is_finite() && own > 0.0 => {
@@ -356,7 +357,7 @@ fn precise_reads(callers: &Callers, place: &Place) -> f64 {
 fn time_ns(report: &TraceReport, callers: &Callers, rows: &[(usize, f64)]) -> Option<f64> {
     rows.iter().try_fold(0.0, |sum, (row, reads)| {
         let average = average_ps(report, &callers.called[*row])?;
-        Some(sum + reads * as_float(average) / 1e3)
+        Some(sum + reads * average as f64 / 1e3)
     })
 }
 
@@ -392,11 +393,6 @@ fn median(values: &[(u64, f64)]) -> u64 {
         passed >= half
     });
     middle.map_or(0, |(value, _)| *value)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "an estimate with three digits")]
-fn as_float(number: u64) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

@@ -185,7 +185,7 @@ fn trees(report: &TraceReport, callers: &Callers, options: CallersOptions) -> (S
     for index in order {
         let row = &callers.called[index];
         let tree = Tree::of(callers, index, &classes);
-        let is_worth = drawn == 0 || in_float(row.calls) >= TREE_WORTH * in_float(all);
+        let is_worth = drawn == 0 || row.calls as f64 >= TREE_WORTH * all as f64;
         let is_drawn = options.whole || (is_worth && drawn < TREES);
         let lines = if is_drawn { tree.render(limits) } else { String::new() };
         if lines.is_empty() {
@@ -218,7 +218,6 @@ fn head(row: &CalledRow, wall_ns: u64, width: usize) -> String {
     cut_middle(&format!("{}{figures}", cut_middle(&name, room)), width)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
 fn per_second(calls: u64, wall_ns: u64) -> f64 {
     calls as f64 * 1e9 / wall_ns as f64
 }
@@ -323,7 +322,7 @@ fn entry(
         facts += &format!("; about {}", estimated_nanos(ns));
         let whole = [(report.cpu_ns, "CPU"), (report.wall_ns, "wall")];
         if let Some((whole, name)) = whole.into_iter().find(|(whole, _)| *whole > 0) {
-            facts += &format!(", {} of {name}", units::share(ns / in_float(whole)));
+            facts += &format!(", {} of {name}", units::share(ns / whole as f64));
         }
     }
     out += &hanging(INDENT, &facts, width);
@@ -339,11 +338,6 @@ fn entry(
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 fn estimated_nanos(ns: f64) -> String {
     units::nanos(ns as u64)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "two digits are printed")]
-fn in_float(number: u64) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use clockscope_text::foreign::Foreign;
 use std::collections::HashMap;
 
+use super::wrappers::{self, Line};
 use clockscope_model::callers::{Callers, FrameKind};
 use clockscope_model::names;
-use clockscope_model::wrappers::{self, Line};
 use clockscope_text::lines::cut_middle;
 use clockscope_text::units;
 

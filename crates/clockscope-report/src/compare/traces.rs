@@ -3,7 +3,7 @@
 
 use super::host_changes;
 use super::judge::Path;
-use crate::{answers, latency};
+use crate::{costs, latency};
 use clockscope_model::compare::Cost;
 use clockscope_model::trace::{TraceReport, VdsoRow};
 use clockscope_model::{names, reads};
@@ -41,7 +41,7 @@ fn path(name: String, cost: Option<Cost>, is_often: bool) -> Path {
 
 /// Whether the calls find warm caches; if not, their cost depends on what else the program does.
 fn is_often(calls: u64, report: &TraceReport) -> bool {
-    answers::ratio(calls, report.wall_ns.max(1)) * 1e9 >= answers::ratio(latency::RARE, 1)
+    costs::ratio(calls, report.wall_ns.max(1)) * 1e9 >= costs::ratio(latency::RARE, 1)
 }
 
 fn cost(ps: u64, within_ps: u64) -> Cost {
@@ -114,13 +114,13 @@ pub(super) fn notes(both: [(&String, &TraceReport); 2]) -> Vec<String> {
 fn how_often(report: &TraceReport) -> String {
     let reads = &report.clock_reads;
     let mut text = units::count(reads.reads);
-    if let Some(rate) = units::rate(answers::ratio(reads.reads, report.wall_ns.max(1)) * 1e9) {
+    if let Some(rate) = units::rate(costs::ratio(reads.reads, report.wall_ns.max(1)) * 1e9) {
         text += &format!(", {rate} a second");
     }
     if reads.time_ns > 0 && report.cpu_ns > 0 {
         text += &format!(
             ", {} of the CPU time",
-            units::share(answers::ratio(reads.time_ns, report.cpu_ns))
+            units::share(costs::ratio(reads.time_ns, report.cpu_ns))
         );
     }
     text

@@ -154,7 +154,6 @@ fn picos(ns: f64) -> String {
     units::picos((ns * 1e3) as u64)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "rates to be read by people")]
 fn line(row: &Row, before: Option<&Row>, elapsed: f64) -> Line {
     let (calls_before, time_before) = before.map_or((0, 0), |row| (row.calls, row.time_ns));
     let new = row.calls.saturating_sub(calls_before);

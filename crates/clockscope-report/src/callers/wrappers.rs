@@ -4,8 +4,8 @@
 //! The lists are short on purpose: a function that is missing here is shown, which misleads
 //! nobody; one too many would hide the line to change.
 
-use super::names::{self, file_name};
-use crate::callers::{CalledRow, FrameKind, FrameRow};
+use clockscope_model::callers::{CalledRow, FrameKind, FrameRow};
+use clockscope_model::names::{self, file_name};
 use clockscope_text::foreign::Foreign;
 
 /// Beginnings of functions that ask for the time on behalf of their caller.
@@ -160,7 +160,7 @@ const RUNTIME_STARTERS: [&str; 23] = [
 
 /// Whether this innermost frame is the C library's function of the same name as what was called,
 /// which is always there and says nothing: `clock_gettime` of libc below `clock_gettime`.
-pub fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
+pub(super) fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
     let Some(function) = frame.function.as_ref().map(Foreign::verbatim) else { return false };
     let mut plain = plain(function);
     for prefix in ["vdso_", "libc_", "kernel_"] {
@@ -261,7 +261,7 @@ fn interpreter(frame: &FrameRow) -> Option<&'static str> {
 
 /// A line of a stack: a frame, or several of a runtime's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub(super) enum Line {
     /// The frame with this index.
     Frame(usize),
     /// A run of frames that say nothing to who writes programs for the runtime, and what it is called.
@@ -270,7 +270,7 @@ pub enum Line {
 
 /// The lines of a stack (indices, the innermost first): frames of a runtime's own machine code that follow one
 /// another are one.
-pub fn lines(stack: &[usize], frames: &[FrameRow]) -> Vec<Line> {
+pub(super) fn lines(stack: &[usize], frames: &[FrameRow]) -> Vec<Line> {
     let row = |index: &usize| frames.get(*index);
     let in_runtime = stack.iter().any(|index| row(index).is_some_and(is_managed));
     let is_folded =
@@ -317,7 +317,7 @@ fn jvm_clock(frame: &FrameRow) -> Option<String> {
 
 /// How many of the frames (indices, the innermost first) stand below the program's first function:
 /// what starts programs and threads, and the runtime that executes the program.
-pub fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
+pub(super) fn starters(stack: &[usize], frames: &[FrameRow]) -> usize {
     let in_runtime = stack.iter().any(|index| frames.get(*index).is_some_and(is_managed));
     let starts = |index: usize| {
         let frame = frames.get(index);
@@ -402,15 +402,8 @@ fn without_versions(path: &str) -> String {
     }
 }
 
-/// The function of the program's own that makes a call, by the frames of its stack, the innermost
-/// first.
-pub fn caller(frames: &[FrameRow], called: &CalledRow, complete: bool) -> String {
-    let frames: Vec<&FrameRow> = frames.iter().collect();
-    own_frame(&frames, called, complete).map_or_else(|| names::CUT.to_owned(), names::frame)
-}
-
 /// The first frame of the program's own, if the stack says which it is.
-pub fn own_frame<'a>(
+pub(super) fn own_frame<'a>(
     frames: &[&'a FrameRow],
     called: &CalledRow,
     complete: bool,
@@ -427,7 +420,7 @@ pub fn own_frame<'a>(
 
 /// What the program's own function calls to have the time, where that is not the C library's function:
 /// `time.perf_counter`, `System.nanoTime`, `std::chrono::...::now`.
-pub fn asked_through(frames: &[&FrameRow], called: &CalledRow) -> Option<String> {
+pub(super) fn asked_through(frames: &[&FrameRow], called: &CalledRow) -> Option<String> {
     let outer = &frames[is_the_call(frames, called)..];
     let inner = outer.get(..passed_through(outer)).filter(|inner| inner.len() < outer.len())?;
     let known = inner.iter().find_map(|frame| python_clock(frame).or_else(|| jvm_clock(frame)));
@@ -454,6 +447,12 @@ fn passed_through(frames: &[&FrameRow]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The function of the program's own that makes a call, by the frames of its stack, the innermost first.
+    fn caller(frames: &[FrameRow], called: &CalledRow, complete: bool) -> String {
+        let frames: Vec<&FrameRow> = frames.iter().collect();
+        own_frame(&frames, called, complete).map_or_else(|| names::CUT.to_owned(), names::frame)
+    }
 
     fn frame(function: &str) -> FrameRow {
         FrameRow { function: Some(function.into()), ..FrameRow::default() }

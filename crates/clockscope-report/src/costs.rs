@@ -1,0 +1,51 @@
+//! What reads cost a program, in numbers and in words.
+
+use clockscope_model::reads::{self, Source};
+use clockscope_model::trace::{TraceReport, VdsoRow};
+use clockscope_text::units;
+
+/// The CPU time of the program where its reads of the clocksource take `typical_ns`, by what they took here;
+/// `None` if that is not known of nearly all of them.
+pub(super) fn whole_on(report: &TraceReport, typical_ns: u64) -> Option<u64> {
+    without_reads(report)?.checked_add(typical_ns)
+}
+
+/// The CPU time of the program but for its reads of the clocksource; `None` if what they took is not known of
+/// nearly all of them.
+pub(super) fn without_reads(report: &TraceReport) -> Option<u64> {
+    /// One in so many may be another program's start, or a system call beside the vDSO.
+    const UNKNOWN_ONE_IN: u64 = 100;
+    let is_known = |row: &&VdsoRow| {
+        let source = reads::source(&row.function, row.clock.as_deref());
+        source == Some(Source::Clocksource) && row.has_time()
+    };
+    let (mut known, mut here) = (0_u64, 0_u64);
+    for row in report.vdso.iter().filter(is_known) {
+        known = known.checked_add(row.calls)?;
+        here = here.checked_add(row.time_total_ns)?;
+    }
+    let unknown = report.clock_reads.clocksource_reads.checked_sub(known)?;
+    let is_enough = report.cpu_ns > 0 && known > 0 && unknown <= known / UNKNOWN_ONE_IN;
+    is_enough.then(|| report.cpu_ns.saturating_sub(here))
+}
+
+/// A ratio of two times in words.
+pub(super) fn times_as_long(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio < 1.01 => "about as long".to_owned(),
+        ratio if ratio < 1.1 => format!("{} longer", units::share(ratio - 1.0)),
+        ratio if ratio < 10.0 => format!("{ratio:.1} times as long"),
+        ratio => format!("{ratio:.0} times as long"),
+    }
+}
+
+/// Time of one of `calls`, rounded to the nearest picosecond.
+pub(super) fn each(time_ns: u64, calls: u64) -> String {
+    let calls = u128::from(calls.max(1));
+    units::picos_wide((u128::from(time_ns) * 1_000 + calls / 2) / calls)
+}
+
+/// `part / whole`, exact to 15 digits, which is enough to print three.
+pub(super) fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64
+}
