@@ -26,21 +26,21 @@ impl Cost {
     pub fn measured(samples: u64, time_ns: u64, reads: u64) -> Option<Self> {
         const LEAST: u64 = 5;
         (samples >= LEAST && reads > 0)
-            .then(|| Self { read_ns: float(time_ns) / float(reads), samples })
+            .then(|| Self { read_ns: time_ns as f64 / reads as f64, samples })
     }
 
     /// What the estimate can be wrong by on this account, as a part of it: the samples of a thread that only reads vary
     /// less than Poisson's, by half or more.
     fn error(&self) -> f64 {
-        ERRORS * 0.5 / float(self.samples.max(1)).sqrt()
+        ERRORS * 0.5 / (self.samples.max(1) as f64).sqrt()
     }
 }
 
 /// Reads a second, by samples in reads that stand for `time_ns` of CPU time, in a survey of `elapsed_ns`.
 pub fn estimate(samples: u64, time_ns: u64, elapsed_ns: u64, cost: &Cost) -> Estimate {
-    let per_second = float(time_ns) / cost.read_ns / (float(elapsed_ns) / 1e9);
-    let of_one = if samples == 0 { 0.0 } else { per_second / float(samples) };
-    let (low, high) = poisson::interval(float(samples));
+    let per_second = time_ns as f64 / cost.read_ns / (elapsed_ns as f64 / 1e9);
+    let of_one = if samples == 0 { 0.0 } else { per_second / samples as f64 };
+    let (low, high) = poisson::interval(samples as f64);
     let wrong = SYSTEMATIC.hypot(cost.error());
     Estimate {
         per_second,
@@ -51,7 +51,7 @@ pub fn estimate(samples: u64, time_ns: u64, elapsed_ns: u64, cost: &Cost) -> Est
 
 /// The rate from which on a process is seen with a probability of 97.5 %, in reads a second.
 pub fn visible_from(frequency_hz: f64, elapsed_ns: u64, cost: &Cost) -> f64 {
-    SEEN_FROM / (float(elapsed_ns) / 1e9 * frequency_hz * cost.read_ns / 1e9)
+    SEEN_FROM / (elapsed_ns as f64 / 1e9 * frequency_hz * cost.read_ns / 1e9)
 }
 
 /// A random period about `mean_ns`, within a tenth of it: programs that work in step with the timer would otherwise be
@@ -63,11 +63,6 @@ pub fn period_ns(mean_ns: u64, state: &mut u64) -> u64 {
     *state ^= *state << 17;
     let width = (mean_ns / 5).max(1);
     mean_ns - mean_ns / 10 + *state % width
-}
-
-#[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
-pub(crate) fn float(number: u64) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use fastclock::ClockId;
 
-use crate::estimate::{Cost, estimate, float, visible_from};
+use crate::estimate::{Cost, estimate, visible_from};
 use crate::reads::{Code, Kind, Read};
 use clockscope_containers::place::Place;
 use clockscope_model::survey::{
@@ -367,17 +367,17 @@ fn elsewhere(survey: &Observed, all: &Tally, reads: Estimate) -> Vec<Elsewhere> 
         }
     };
     if survey.costs.has_fallen_back {
-        return vec![row("tsc", float(TYPICAL_TSC_NS), false)];
+        return vec![row("tsc", TYPICAL_TSC_NS as f64, false)];
     }
     vec![
         row("any that needs a system call", survey.costs.whole_syscall_ns, true),
-        row("hpet", float(TYPICAL_HPET_NS), false),
-        row("acpi_pm", float(TYPICAL_ACPI_PM_NS), false),
+        row("hpet", TYPICAL_HPET_NS as f64, false),
+        row("acpi_pm", TYPICAL_ACPI_PM_NS as f64, false),
     ]
 }
 
 fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { float(part) / float(whole) }
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 #[expect(
@@ -521,7 +521,7 @@ mod tests {
             .iter()
             .map(|row| (row.route, picos(row.reads.unwrap().per_second / 1e3)))
             .collect();
-        let rate = |samples: u64, ns: f64| picos(float(samples * PERIOD) / ns / 10.0 / 1e3);
+        let rate = |samples: u64, ns: f64| picos((samples * PERIOD) as f64 / ns / 10.0 / 1e3);
         assert_eq!(rates, [(Route::FellBack, rate(55, 500.0)), (Route::Syscall, rate(15, 150.0))]);
         let clocksource = report.processes[0].clocksource_reads.unwrap().per_second;
         assert!((clocksource - report.reads.unwrap().per_second).abs() < 1e-6);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fastclock::ClockId;
 
 use crate::calibrate::Reader;
-use crate::estimate::{Cost, float, period_ns};
+use crate::estimate::{Cost, period_ns};
 use crate::learn::Learned;
 use crate::processes;
 use crate::reads::{Code, Kind};
@@ -39,17 +39,9 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Decline {
-    /// The kernel does not allow this user to sample CPUs.
-    #[error("this user may not sample all CPUs; run it as root, or with CAP_BPF and CAP_PERFMON")]
-    NotAllowed,
-    /// Built without clang.
-    #[error("clockscope was built without clang and so without eBPF; build it again with clang")]
-    NotBuilt,
-    /// The kernel does not describe its own types.
-    #[error(
-        "the kernel has no /sys/kernel/btf/vmlinux; use a kernel built with CONFIG_DEBUG_INFO_BTF"
-    )]
-    NoBtf,
+    /// Why there is no eBPF.
+    #[error(transparent)]
+    Bpf(BpfDecline),
     /// The kernel refused a part of it.
     #[error("the kernel refused to {what}: {reason}; Linux 5.15 or newer is needed")]
     Refused {
@@ -78,11 +70,8 @@ pub enum Decline {
 impl From<BpfDecline> for Decline {
     fn from(decline: BpfDecline) -> Self {
         match decline {
-            BpfDecline::NotBuilt => Self::NotBuilt,
-            BpfDecline::NotAllowed => Self::NotAllowed,
-            BpfDecline::NoBtf => Self::NoBtf,
             BpfDecline::Refused { what, reason } => Self::Refused { what, reason },
-            other => Self::Refused { what: "sample CPUs".to_owned(), reason: other.to_string() },
+            other => Self::Bpf(other),
         }
     }
 }
@@ -140,7 +129,7 @@ impl Survey {
             what: "sample CPUs".to_owned(),
             reason: error.to_string(),
         };
-        let whole_syscall_ns = float(SyscallCosts::here().clocksource.0) / 1e3;
+        let whole_syscall_ns = SyscallCosts::here().clocksource.0 as f64 / 1e3;
         let Options { duration, frequency_hz } = self.options;
         self.sampler.start().map_err(failed)?;
         let started = Instant::now();

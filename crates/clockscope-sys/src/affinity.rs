@@ -62,9 +62,35 @@ pub fn involuntary_switches() -> u64 {
     usage.ru_nivcsw.max(0).cast_unsigned()
 }
 
+/// The CPUs that a file of `/sys` lists.
+pub(super) fn listed(file: &str) -> io::Result<Vec<i32>> {
+    let text = std::fs::read_to_string(file)?;
+    cpus(&text).ok_or_else(|| io::Error::other(format!("cannot read {file}")))
+}
+
+/// The numbers in a list such as `0-3,7`.
+fn cpus(list: &str) -> Option<Vec<i32>> {
+    let mut all = Vec::new();
+    for range in list.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (i32, i32) = (first.parse().ok()?, last.parse().ok()?);
+        (first <= last && last - first < 1 << 16).then(|| all.extend(first..=last))?;
+    }
+    Some(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read_or_refused() {
+        assert_eq!(cpus("0-1\n"), Some(vec![0, 1]));
+        assert_eq!(cpus("0,2-3,7"), Some(vec![0, 2, 3, 7]));
+        for wrong in ["", "3-1", "0-x", "0-2000000000"] {
+            assert_eq!(cpus(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn a_thread_runs_where_it_is_told_to() {

@@ -5,9 +5,6 @@
 //! begin so, `all` and `none` for what they say; a `?` before a name accepts it unknown. Expressions
 //! are applied in turn: `%file` then `!openat` is every file call but `openat`.
 
-use std::error::Error;
-use std::fmt;
-
 use clockscope_text::names::nearest;
 
 use super::{classes, names};
@@ -33,12 +30,17 @@ enum Item {
 }
 
 /// Why an expression is not understood.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterError {
     /// Nothing between two commas, or nothing at all.
+    #[error("a name is missing in the list of calls")]
     Empty,
     /// No call is called so; the nearest name, if one is near.
+    #[error("there is no call named `{name}`; {}", match nearest {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => format!("`?{name}` ignores that"),
+    })]
     UnknownName {
         /// The word that was given.
         name: String,
@@ -46,10 +48,13 @@ pub enum FilterError {
         nearest: Option<&'static str>,
     },
     /// No name begins so.
+    #[error("no call has a name like `{0}*`")]
     UnknownPrefix(String),
     /// There is no such class.
+    #[error("there is no class `%{0}`; there are {all}", all = classes::CLASSES)]
     UnknownClass(String),
     /// `what=` with another word than `trace`.
+    #[error("`{0}=` is not understood; only `trace=` is")]
     UnknownQualifier(String),
 }
 
@@ -171,29 +176,6 @@ fn is_numbered(name: &str) -> bool {
     let number = name.strip_prefix("syscall_").or_else(|| name.strip_prefix("ia32_"));
     number.is_some_and(|digits| digits.parse::<u32>().is_ok())
 }
-
-impl fmt::Display for FilterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("a name is missing in the list of calls"),
-            Self::UnknownName { name, nearest: Some(nearest) } => {
-                write!(f, "there is no call named `{name}`; did you mean `{nearest}`?")
-            }
-            Self::UnknownName { name, nearest: None } => {
-                write!(f, "there is no call named `{name}`; `?{name}` ignores that")
-            }
-            Self::UnknownPrefix(prefix) => write!(f, "no call has a name like `{prefix}*`"),
-            Self::UnknownClass(name) => {
-                write!(f, "there is no class `%{name}`; there are {}", classes::CLASSES)
-            }
-            Self::UnknownQualifier(what) => {
-                write!(f, "`{what}=` is not understood; only `trace=` is")
-            }
-        }
-    }
-}
-
-impl Error for FilterError {}
 
 #[cfg(test)]
 mod tests {

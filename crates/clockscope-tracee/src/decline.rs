@@ -1,41 +1,68 @@
 //! Why the vDSO calls of a process are not counted.
 
-use std::fmt;
-
 /// Why a process keeps the kernel's image.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Decline {
     /// A 32-bit program has another image and other registers.
+    #[error("it is a 32-bit program")]
     Not64Bit,
     /// The kernel gave no image (`vdso=0`), or the vector is not where it should be.
+    #[error("the kernel gave it no vDSO")]
     NoVdso,
     /// No room behind the kernel's image for the launch code.
+    #[error("there is no room in the kernel's vDSO for the launch code")]
     NoRoom,
     /// A seccomp filter was on before the program started and might kill it for our system calls.
+    #[error("a seccomp filter was on before it started")]
     Seccomp,
     /// The program has more privileges than this process and would lose them when traced.
+    #[error(
+        "it is setuid, setgid or has file capabilities, which it would lose when traced; run clockscope \
+             as root"
+    )]
     Privileged,
     /// Tracing is forbidden here.
+    #[error("ptrace is not allowed here")]
     NotTraceable,
     /// Its file may be executed but not read, so the kernel keeps its memory from tracers without a capability.
+    #[error(
+        "you may execute its file but not read it, so the kernel keeps its memory from you, and gives it \
+             no privileges if it is setuid; run clockscope as root"
+    )]
     Unreadable,
     /// It runs as another user or group, whose memory the tracer may not read.
+    #[error(
+        "it runs as another user or group, whose memory is read with CAP_SYS_PTRACE only; run clockscope \
+             as that user, or with that capability (root has it, except in most containers)"
+    )]
     OtherUser,
     /// Its address space is limited to so many bytes, which it may need to the last.
+    #[error("its address space is limited to {} KiB (ulimit -v)", .0 / 1024)]
     AddressSpace(u64),
     /// Its stack has no room for the image before the first instruction.
+    #[error("its stack is limited to less than 64 KiB (ulimit -s)")]
     Stack,
     /// The kernel refused shared memory.
+    #[error("no shared memory: {0}; see `ipcs -l` for the limits")]
     NoSharedMemory(std::io::ErrorKind),
     /// The process could not be looked at or changed.
+    #[error("it could not be changed at its start: {0}")]
     Access(std::io::ErrorKind),
     /// It is in another IPC namespace, which the tracer may not enter, or not leave again.
+    #[error(
+        "it is in another IPC namespace (container), which clockscope enters with CAP_SYS_ADMIN; run \
+             clockscope as root on the host, or inside"
+    )]
     Namespace,
     /// The process could not map the image or attach the shared pages: a limit on its memory, or memory that was
     /// written may not be executed.
+    #[error(
+        "it could not map the image or attach the shared pages (a limit on its memory, or PR_SET_MDWE)"
+    )]
     NotAttached,
     /// A later step of the installation failed with this error number.
+    #[error("the installation failed: {}", std::io::Error::from_raw_os_error(*.0))]
     Install(i32),
 }
 
@@ -56,47 +83,6 @@ impl Decline {
             Self::Unreadable
         } else {
             Self::OtherUser
-        }
-    }
-}
-
-impl fmt::Display for Decline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Not64Bit => f.write_str("it is a 32-bit program"),
-            Self::NoVdso => f.write_str("the kernel gave it no vDSO"),
-            Self::NoRoom => f.write_str("there is no room in the kernel's vDSO for the launch code"),
-            Self::Seccomp => f.write_str("a seccomp filter was on before it started"),
-            Self::Privileged => f.write_str(
-                "it is setuid, setgid or has file capabilities, which it would lose when traced; run clockscope as root",
-            ),
-            Self::NotTraceable => f.write_str("ptrace is not allowed here"),
-            Self::Unreadable => f.write_str(
-                "you may execute its file but not read it, so the kernel keeps its memory from you, and gives it no \
-                 privileges if it is setuid; run clockscope as root",
-            ),
-            Self::OtherUser => f.write_str(
-                "it runs as another user or group, whose memory is read with CAP_SYS_PTRACE only; run clockscope as \
-                 that user, or with that capability (root has it, except in most containers)",
-            ),
-            Self::AddressSpace(bytes) => {
-                write!(f, "its address space is limited to {} KiB (ulimit -v)", bytes / 1024)
-            }
-            Self::Stack => f.write_str("its stack is limited to less than 64 KiB (ulimit -s)"),
-            Self::NoSharedMemory(kind) => {
-                write!(f, "no shared memory: {kind}; see `ipcs -l` for the limits")
-            }
-            Self::Access(kind) => write!(f, "it could not be changed at its start: {kind}"),
-            Self::Namespace => f.write_str(
-                "it is in another IPC namespace (container), which clockscope enters with CAP_SYS_ADMIN; run clockscope as root on \
-                 the host, or inside",
-            ),
-            Self::NotAttached => f.write_str(
-                "it could not map the image or attach the shared pages (a limit on its memory, or PR_SET_MDWE)",
-            ),
-            Self::Install(errno) => {
-                write!(f, "the installation failed: {}", std::io::Error::from_raw_os_error(*errno))
-            }
         }
     }
 }

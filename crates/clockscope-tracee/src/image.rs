@@ -1,8 +1,6 @@
 //! Makes the built image ready for a session: which function behind which name, only the names
 //! that the kernel's image has, and hash tables that agree. Pure.
 
-use std::fmt;
-
 use object::LittleEndian as LE;
 use object::elf::{
     DT_GNU_HASH, DT_HASH, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERSYM, Dyn64, DynamicTag,
@@ -89,16 +87,9 @@ pub struct Ready {
 }
 
 /// Why no image could be made: the built image is damaged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("clockscope's vDSO image is damaged: {0}")]
 pub struct Damaged(&'static str);
-
-impl fmt::Display for Damaged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "clockscope's vDSO image is damaged: {}", self.0)
-    }
-}
-
-impl std::error::Error for Damaged {}
 
 /// Makes the image ready, to stand before the kernel's image `kernel`, whose code is moved to
 /// `code_offset` behind [`KERNEL_OFFSET`].

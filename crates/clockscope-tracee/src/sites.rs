@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 
-use super::arch::counter_read;
+use super::arch::{counter_read, near_jump};
 use super::attach::STACK_GROWS;
 use super::forbidden_counter;
 use super::install::image_of;
@@ -52,7 +52,7 @@ const REACH: u64 = (1 << 31) - 2 * AREA_SIZE as u64;
 const FILE_MAX: u64 = 1 << 30;
 /// The kernel's image, wherever it has been moved.
 const VDSO: &str = "[vdso]";
-const SYS_MMAP: u64 = 9;
+const SYS_MMAP: u64 = libc::SYS_mmap.unsigned_abs();
 const PROT_READ: u64 = 1;
 const PROT_EXEC: u64 = 4;
 /// Offset from the image of the word that says where the process's own part of the table is.
@@ -260,11 +260,8 @@ impl There<'_> {
 
 /// Whether a jump leads to what was left behind.
 fn leads_to(areas: &[OldArea], at: u64, bytes: &[u8]) -> bool {
-    let Some(distance) = bytes.strip_prefix(&[0xe9]).and_then(<[u8]>::first_chunk) else {
-        return false;
-    };
-    let to = at.wrapping_add(JUMP as u64);
-    let to = to.wrapping_add_signed(i32::from_le_bytes(*distance).into());
+    let Some(distance) = near_jump(bytes) else { return false };
+    let to = at.wrapping_add(JUMP as u64).wrapping_add_signed(distance.into());
     areas.iter().any(|area| to.wrapping_sub(area.at) < AREA_SIZE as u64)
 }
 

@@ -10,29 +10,26 @@ use std::time::{Duration, Instant};
 
 use fastclock::ClockId;
 
-use self::tsc_rate::{Bracket, hz_between, hz_from_log, hz_from_scale};
+use self::tsc_rate::{hz_from_log, hz_from_scale};
+use crate::live::reads;
+use crate::wrongness::rate::{self, Anchor};
+use crate::wrongness::source::CounterBy;
 use clockscope_model::host::{HostState, VdsoState};
-use clockscope_sys::loaded_vdso as image;
-use clockscope_sys::vdso_call::{self, Call, Callable};
-use clockscope_sys::{identity, perf_clock, tsc};
+use clockscope_sys::{clock_reads, identity, perf_clock, tsc, vdso_call};
 use clockscope_text::date;
 
 /// How long the TSC is measured for.
 const BASELINE: Duration = Duration::from_millis(50);
-/// How long reads of the clock are timed, by the vDSO and by system calls. Reports wait for it.
-const BOTH_WAYS: Duration = Duration::from_millis(4);
-/// Brackets of which the narrowest counts.
-const BRACKETS: usize = 200;
 
 /// Looks at the host that we run on; takes about 60 ms, most of which the TSC is measured for.
 pub fn collect() -> HostState {
     let started = Instant::now();
-    let first = narrowest_bracket();
+    let first = anchor();
     let mut state = without_tsc_rate();
     std::thread::sleep(BASELINE.saturating_sub(started.elapsed()));
-    if let Some((hertz, ppm)) = first.and_then(|first| hz_between(&first, &narrowest_bracket()?)) {
-        state.tsc_hz_measured = Some(hertz);
-        state.tsc_bound_ppm = Some(ppm);
+    if let Some(rate) = first.and_then(|first| rate::between(first, anchor()?, 1)) {
+        state.tsc_hz_measured = Some(rate.ratio * 1e9);
+        state.tsc_bound_ppm = Some(rate.bound_ppm);
     }
     state
 }
@@ -82,40 +79,23 @@ fn tsc_hz_kernel() -> Option<(f64, &'static str)> {
     by_page().or_else(by_log).or_else(identity::counter_hz)
 }
 
-/// The counter around `CLOCK_MONOTONIC_RAW`, which no clock discipline steers.
+/// The counter between readings of `CLOCK_MONOTONIC_RAW`, which no clock discipline steers.
 ///
 /// Where the TSC is the clocksource this clock is the TSC at the rate that the kernel took it to
 /// have: then both rates must agree, and what is tested is that they do.
-fn narrowest_bracket() -> Option<Bracket> {
-    if !tsc::has_read_after() {
-        return None;
-    }
-    let bracket = || {
-        let before = tsc::before().0;
-        let clock_ns = tsc::now(ClockId::MonotonicRaw).0;
-        Bracket { before, clock_ns, after: tsc::after().0 }
-    };
-    (0..BRACKETS).map(|_| bracket()).min_by_key(Bracket::width)
+fn anchor() -> Option<Anchor> {
+    let clock = CounterBy(|| tsc::now(ClockId::MonotonicRaw).0);
+    tsc::has_read_after().then(|| rate::anchor(&clock, &CounterBy(clock_reads::counter_fenced)))
 }
 
 fn vdso() -> VdsoState {
     if vdso_call::own_base().is_none() {
         return VdsoState::default();
     }
-    let loaded = image::load(None).ok();
-    let callables = loaded.and_then(|loaded| vdso_call::callables(&loaded.bytes));
-    let is_monotonic =
-        |callable: &Callable| callable.call() == Call::ClockGettime(ClockId::Monotonic);
-    let mut callables = callables.unwrap_or_default();
-    callables.retain(is_monotonic);
-    let Some(monotonic) = callables.first() else {
-        return VdsoState { present: true, ..VdsoState::default() };
-    };
-    let cost = monotonic.cost(BOTH_WAYS);
-    let falls_back = vdso_call::paths(&callables)
-        .and_then(|paths| paths.first().map(|path| *path == vdso_call::Path::Syscall));
-    let ratio = (cost.vdso.0 > 0).then(|| cost.syscall.0 as f64 / cost.vdso.0 as f64);
-    VdsoState { present: true, falls_back, ratio }
+    let cost = reads::of(&[ClockId::Monotonic], &mut Vec::new()).pop().unwrap_or_default();
+    let ratio = cost.syscall_ns.zip(cost.vdso_ns.filter(|ns| *ns > 0.0));
+    let ratio = ratio.map(|(syscall, vdso)| syscall / vdso);
+    VdsoState { present: true, falls_back: cost.falls_back, ratio }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The rate of the TSC: as the kernel tells it, and measured. Pure.
+//! The rate of the TSC as the kernel tells it. Pure.
 
 /// Hertz from the scale of a perf page: a tick is `mult / 2^shift` nanoseconds.
 ///
@@ -27,40 +27,6 @@ pub(super) fn hz_from_log(log: &str) -> Option<f64> {
     (megahertz > 0.0).then_some(megahertz * 1e6)
 }
 
-/// A reading of the counter between two readings of a clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bracket {
-    /// The counter before, in ticks.
-    pub(super) before: u64,
-    /// The clock, in nanoseconds.
-    pub(super) clock_ns: i64,
-    /// The counter after, in ticks.
-    pub(super) after: u64,
-}
-
-impl Bracket {
-    /// Its width, in ticks.
-    pub(super) fn width(&self) -> u64 {
-        self.after.saturating_sub(self.before)
-    }
-
-    fn middle(&self) -> f64 {
-        self.before as f64 + self.width() as f64 / 2.0
-    }
-}
-
-/// Hertz between two brackets, and how wrong that can be in parts per million: half of both widths
-/// over the interval. `None` if no time passed between them.
-pub(super) fn hz_between(first: &Bracket, last: &Bracket) -> Option<(f64, f64)> {
-    let nanos = last.clock_ns.checked_sub(first.clock_ns).filter(|nanos| *nanos > 0)?;
-    let ticks = last.middle() - first.middle();
-    if ticks <= 0.0 {
-        return None;
-    }
-    let doubt = (first.width() + last.width()) as f64 / 2.0;
-    Some((ticks * 1e9 / nanos as f64, doubt / ticks * 1e6))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,17 +50,5 @@ mod tests {
         assert_eq!(hz_from_log(&both), Some(3_399_906_000.0));
         assert_eq!(hz_from_log("tsc: Detected much MHz TSC\ntsc: Marking TSC unstable"), None);
         assert_eq!(hz_from_log(""), None);
-    }
-
-    #[test]
-    fn the_rate_between_two_brackets_has_a_bound() {
-        let first = Bracket { before: 1_000, clock_ns: 0, after: 1_100 };
-        let last = Bracket { before: 125_001_000, clock_ns: 50_000_000, after: 125_001_100 };
-        let (hertz, ppm) = hz_between(&first, &last).unwrap();
-        assert_eq!(hertz, 2.5e9);
-        assert!((ppm - 0.8).abs() < 1e-9, "{ppm}");
-        assert_eq!(hz_between(&first, &first), None);
-        assert_eq!(hz_between(&last, &first), None);
-        assert_eq!(hz_between(&last, &Bracket { clock_ns: 60_000_000, ..first }), None);
     }
 }

@@ -2,7 +2,6 @@
 
 use fastclock::{ClockId, Nanos};
 
-use crate::wrongness::machine::DEFAULT;
 use clock_doctor::measured::ReadCost;
 use clockscope_sys::loaded_vdso as image;
 use clockscope_sys::loops::Loop;
@@ -20,14 +19,14 @@ const BATCHES: usize = 9;
 /// No read is so cheap that a batch needs more calls.
 const CALLS_MAX: u64 = 1 << 20;
 
-/// Measures all clocks; takes about a millisecond a clock and route, and up to five where a read
+/// Measures these clocks; takes about a millisecond a clock and route, and up to five where a read
 /// takes 20 us. What cannot be measured is told.
-pub(super) fn all(unmeasured: &mut Vec<String>) -> Vec<ReadCost> {
+pub(crate) fn of(clocks: &[ClockId], unmeasured: &mut Vec<String>) -> Vec<ReadCost> {
     let functions = Functions::own().map_err(|error| error.to_string());
     if let Err(reason) = &functions {
         unmeasured.push(format!("reads by the vDSO: {reason}"));
     }
-    let paths = paths(unmeasured);
+    let paths = paths(clocks, unmeasured);
     let timer_ns = timer_ns();
     let cost = |clock: &ClockId| {
         let call = Call::ClockGettime(*clock);
@@ -42,15 +41,15 @@ pub(super) fn all(unmeasured: &mut Vec<String>) -> Vec<ReadCost> {
             falls_back: paths.iter().find(|(of, _)| of == clock).map(|(_, falls_back)| *falls_back),
         }
     };
-    DEFAULT.iter().map(cost).filter(|read| read.syscall_ns.is_some()).collect()
+    clocks.iter().map(cost).filter(|read| read.syscall_ns.is_some()).collect()
 }
 
 /// For each clock whether the vDSO answers by a system call.
-fn paths(unmeasured: &mut Vec<String>) -> Vec<(ClockId, bool)> {
+fn paths(clocks: &[ClockId], unmeasured: &mut Vec<String>) -> Vec<(ClockId, bool)> {
     let callables = image::load(None).ok().and_then(|own| vdso_call::callables(&own.bytes));
     let Some(mut callables) = callables else { return Vec::new() };
     callables
-        .retain(|one| matches!(one.call(), Call::ClockGettime(clock) if DEFAULT.contains(&clock)));
+        .retain(|one| matches!(one.call(), Call::ClockGettime(clock) if clocks.contains(&clock)));
     let Some(paths) = vdso_call::paths(&callables) else {
         unmeasured.push("whether the vDSO makes system calls: a filter cannot be set".to_owned());
         return Vec::new();
@@ -104,6 +103,7 @@ fn next_calls(calls: u64, last: i64, enough: i64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wrongness::machine::DEFAULT;
 
     #[test]
     fn a_batch_grows_fast_and_not_beyond_what_is_wanted() {
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn clocks_cost_something_and_cpu_clocks_fall_back() {
         let mut unmeasured = Vec::new();
-        let reads = all(&mut unmeasured);
+        let reads = of(&DEFAULT, &mut unmeasured);
         assert_eq!(reads.len(), DEFAULT.len());
         for read in &reads {
             assert!(read.syscall_ns.is_some_and(|ns| ns > 0.0), "{read:?}");

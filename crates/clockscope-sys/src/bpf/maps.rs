@@ -1,6 +1,5 @@
 //! BPF maps: memory of the kernel that BPF programs count in.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -10,6 +9,8 @@ use aya_obj::generated::bpf_cmd::{
 use aya_obj::generated::bpf_map_type::{
     BPF_MAP_TYPE_LRU_PERCPU_HASH, BPF_MAP_TYPE_PERCPU_ARRAY, BPF_MAP_TYPE_PERCPU_HASH,
 };
+
+use crate::affinity::listed;
 
 use super::{address, attributes, call, open, put_name, raw_fd};
 
@@ -62,7 +63,7 @@ impl Map {
                 .any(|kind| *kind as u32 == shape.kind);
         let of_one = shape.value_bytes as usize;
         let value_bytes =
-            if by_cpu { of_one.next_multiple_of(8) * possible_cpus()? } else { of_one };
+            if by_cpu { of_one.next_multiple_of(8) * listed(POSSIBLE_CPUS)?.len() } else { of_one };
         Ok(Self { descriptor, key_bytes: shape.key_bytes as usize, value_bytes })
     }
 
@@ -150,20 +151,6 @@ fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-fn possible_cpus() -> io::Result<usize> {
-    let list = fs::read_to_string(POSSIBLE_CPUS)?;
-    count_cpus(&list).ok_or_else(|| io::Error::other(format!("cannot read {POSSIBLE_CPUS}")))
-}
-
-/// Length of a list such as `0-3,7`.
-fn count_cpus(list: &str) -> Option<usize> {
-    list.trim().split(',').try_fold(0_usize, |count, range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        count.checked_add(last.checked_sub(first)?.checked_add(1)?)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use aya_obj::generated::bpf_map_type::{BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_HASH};
@@ -202,7 +189,7 @@ mod tests {
     fn a_value_by_cpu_is_one_of_each() {
         let Some(map) = map(BPF_MAP_TYPE_PERCPU_ARRAY as u32) else { return };
         let value = map.get(&[0; 4]).unwrap().unwrap();
-        assert_eq!(value, vec![0; 16 * possible_cpus().unwrap()]);
+        assert_eq!(value, vec![0; 16 * listed(POSSIBLE_CPUS).unwrap().len()]);
     }
 
     #[test]
@@ -210,13 +197,5 @@ mod tests {
         let Some(map) = map(BPF_MAP_TYPE_ARRAY as u32) else { return };
         map.freeze().unwrap();
         assert!(map.set(&[0; 4], &[1; 12]).is_err());
-    }
-
-    #[test]
-    fn lists_of_cpus_are_counted_or_refused() {
-        assert_eq!(count_cpus("0-1\n"), Some(2));
-        assert_eq!(count_cpus("0\n"), Some(1));
-        assert_eq!(count_cpus("0-3,7,9-10"), Some(7));
-        assert_eq!((count_cpus(""), count_cpus("3-1"), count_cpus("0-x")), (None, None, None));
     }
 }

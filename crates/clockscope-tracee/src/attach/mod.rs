@@ -35,7 +35,6 @@ pub(crate) mod stack_scan;
 pub mod threads;
 pub(crate) mod transfers;
 
-use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -112,34 +111,25 @@ pub struct Detached {
 }
 
 /// What could not be put back while a process lives; a clause that says what it means and what to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Remains {
     /// The functions still go to the shim, because this thread does not stop.
+    #[error(
+        "its clock reads still go through clockscope's code, which answers them as before, because \
+             thread {0} does not stop"
+    )]
     Redirected(i32),
     /// System calls still go to the code that counts them, because this thread does not stop.
+    #[error(
+        "its system calls still go through clockscope's code, which makes them as before, because thread \
+             {0} does not stop"
+    )]
     Counting(i32),
     /// The pages of the counters are still shared with the tracer, which ends.
+    #[error(
+        "the memory that held its counts stays attached until it ends, which does no harm: no thread of \
+             it could be made to let go of that"
+    )]
     Shared,
-}
-
-impl fmt::Display for Remains {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Redirected(thread) => write!(
-                f,
-                "its clock reads still go through clockscope's code, which answers them as before, \
-                 because thread {thread} does not stop"
-            ),
-            Self::Counting(thread) => write!(
-                f,
-                "its system calls still go through clockscope's code, which makes them as before, \
-                 because thread {thread} does not stop"
-            ),
-            Self::Shared => f.write_str(
-                "the memory that held its counts stays attached until it ends, which does no harm: no \
-                 thread of it could be made to let go of that",
-            ),
-        }
-    }
 }

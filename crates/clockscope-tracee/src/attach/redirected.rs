@@ -1,42 +1,31 @@
 //! What the kernel's code is when it is looked at, and a function of it that can be redirected. Pure; each
 //! architecture redirects in its own way (`trampoline.rs` there).
 
-use std::fmt;
-
 use vdso_reader::Image;
 
 /// Why a function cannot be redirected.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum NotMovable {
     /// It is shorter than a jump.
+    #[error("it is shorter than a jump")]
     TooShort,
     /// A jump would cover the beginning of an instruction, where a suspended context may go on.
+    #[error("it has no place for a jump that is safe for suspended contexts")]
     #[allow(dead_code, reason = "where instructions have one length there is a place")]
     NoPlace,
     /// Code jumps to an instruction that the jump would cover.
+    #[error("the kernel's code jumps to its first instructions")]
     JumpedInto,
     /// An instruction that must stay where it is: a call, a system call, or none that is known.
+    #[error("it begins with `{0}`")]
     Instruction(String),
     /// The trampoline or the shim is too far away.
+    #[error("there was no room near it")]
     TooFar,
     /// Its first instructions do not fit into a trampoline.
+    #[error("its first instructions are too long")]
     TooLong,
-}
-
-impl fmt::Display for NotMovable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooShort => f.write_str("it is shorter than a jump"),
-            Self::NoPlace => {
-                f.write_str("it has no place for a jump that is safe for suspended contexts")
-            }
-            Self::JumpedInto => f.write_str("the kernel's code jumps to its first instructions"),
-            Self::Instruction(what) => write!(f, "it begins with `{what}`"),
-            Self::TooFar => f.write_str("there was no room near it"),
-            Self::TooLong => f.write_str("its first instructions are too long"),
-        }
-    }
 }
 
 /// Code of the kernel's image, at the address where the process has it.

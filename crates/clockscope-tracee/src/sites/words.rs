@@ -7,7 +7,7 @@ use clockscope_sites::{ERRORS, FIRST, KINDS, MAPPED, NEXT, OTHERS, SEEN, TIMED, 
 use vdso_image::layout::Shared;
 
 /// `exit(2)` and `exit_group(2)`, which are never in error.
-const NEVER_RETURN: [usize; 2] = [60, 231];
+const NEVER_RETURN: [libc::c_long; 2] = [libc::SYS_exit, libc::SYS_exit_group];
 
 /// The words of the table, all parts of it together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,8 @@ impl SiteWords {
     pub fn calls(&self) -> impl Iterator<Item = SiteCalls> + '_ {
         let of_number = |number: usize| {
             let [seen, unseen, timed] = [SEEN, UNSEEN, TIMED].map(|kind| self.word(kind, number));
-            let is_seen = unseen == 0 || NEVER_RETURN.contains(&number);
+            let is_seen = unseen == 0
+                || NEVER_RETURN.iter().any(|never| usize::try_from(*never) == Ok(number));
             SiteCalls {
                 number: u32::try_from(number).ok().filter(|_| number != OTHERS),
                 calls: seen.saturating_add(unseen).saturating_add(timed),
