@@ -121,7 +121,8 @@ type CpuFunction =
 /// When the kernel refuses the call, or the image does not export the function.
 pub fn by_vdso(call: Call, functions: &Functions) -> Result<Loop, NoLoop> {
     refusal(call)?;
-    let address = functions.address(call).ok_or_else(|| NoLoop::NoSymbol(call.symbol()))?;
+    let address =
+        functions.address(&call.symbol()).ok_or_else(|| NoLoop::NoSymbol(call.symbol()))?;
     let pointer = std::ptr::with_exposed_provenance::<()>(address);
     Ok(match call {
         Call::ClockGettime(clock) => {
@@ -257,7 +258,7 @@ mod tests {
             let mut routes = vec![by_libc(call)];
             // arm64 has no system call `time`, and its image fewer functions.
             routes.extend(call.number().map(|_| by_syscall(call)));
-            routes.extend(functions.address(call).map(|_| by_vdso(call, &functions)));
+            routes.extend(functions.address(&call.symbol()).map(|_| by_vdso(call, &functions)));
             for calling in routes {
                 calling.unwrap_or_else(|error| panic!("{call:?}: {error}")).run(3);
             }

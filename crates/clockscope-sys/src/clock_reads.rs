@@ -20,7 +20,7 @@ impl VdsoClock {
     /// Finds the function; `None` if there is no vDSO (`vdso=0`) or it has no such function.
     pub fn find() -> Option<Self> {
         let function = Call::ClockGettime(ClockId::Monotonic);
-        let address = Functions::own().ok()?.address(function)?;
+        let address = Functions::own().ok()?.address(&function.symbol())?;
         let pointer = std::ptr::with_exposed_provenance::<()>(address);
         // SAFETY: the image at this address exports the function there, it has this signature in
         // C, and the vDSO stays mapped for the life of the process.

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use crate::{proc_text, vdso_call};
+use crate::proc_text;
 use vdso_reader::maps::{self, Mapping};
 use vdso_reader::{Class, auxv};
 
@@ -60,7 +60,7 @@ pub fn load(pid: Option<u32>) -> Result<Loaded, LoadError> {
     let dir = pid.map_or_else(|| "/proc/self".to_owned(), |pid| format!("/proc/{pid}"));
     let vector = read(fs::read(format!("{dir}/auxv")), "its auxiliary vector")?;
     let copied = auxv::sysinfo_ehdr(&vector, class_of(&dir));
-    let own_base = if pid.is_none() { vdso_call::own_base() } else { None };
+    let own_base = if pid.is_none() { own_base() } else { None };
     let base = own_base.or(copied).ok_or(LoadError::NoVdso)?;
     let text = read(proc_text::read(format!("{dir}/maps")), "its mappings")?;
     let mappings = maps::parse(&text);
@@ -70,6 +70,17 @@ pub fn load(pid: Option<u32>) -> Result<Loaded, LoadError> {
     let memory = read(File::open(format!("{dir}/mem")), "its memory")?;
     read(memory.read_exact_at(&mut bytes, base), "its memory")?;
     Ok(Loaded { pid: pid.unwrap_or_else(std::process::id), base, bytes, mappings })
+}
+
+/// `AT_SYSINFO_EHDR` in the auxiliary vector on this process's stack.
+///
+/// # References
+///
+/// - `getauxval(3)`
+pub fn own_base() -> Option<u64> {
+    // SAFETY: getauxval takes a number and only reads the vector that the process was started with.
+    let base = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
+    (base != 0).then_some(base)
 }
 
 fn read<T>(result: io::Result<T>, what: &'static str) -> Result<T, LoadError> {

@@ -6,7 +6,7 @@
 //! measured.
 
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd, RawFd};
 
 use aya_obj::generated::perf_sw_ids::PERF_COUNT_SW_DUMMY;
 use aya_obj::generated::perf_type_id::{
@@ -17,7 +17,6 @@ use aya_obj::generated::{
 };
 
 pub use super::arch::perf as registers;
-use super::perf_rings::Ring;
 use super::{check, descriptor};
 
 /// What a sample holds, in the order of the record: `PERF_SAMPLE_IP`, `TID`, `TIME`, `CALLCHAIN`,
@@ -51,14 +50,14 @@ pub enum SampledEvent {
 }
 
 /// Opens an event for a thread (0: the calling one; -1: every thread of the host) on a CPU, whose
-/// records go into that CPU's ring. Threads and processes that it starts are watched too.
+/// records go into that CPU's ring ([`crate::perf_rings::Ring`]). Threads and processes that it starts are watched too.
 ///
 /// # Errors
 ///
 /// Those of `perf_event_open(2)`: `EACCES` or `EPERM` if this user may not, `ESRCH` if the thread is
 /// gone, `ENOSPC` if all breakpoints of the CPU are in use, `EMFILE` if there are too many.
-pub fn open(subject: SampledEvent, thread: i32, ring: &Ring) -> io::Result<OwnedFd> {
-    let event = open_event(subject, thread, ring.cpu())?;
+pub fn open(subject: SampledEvent, thread: i32, cpu: i32, ring: impl AsFd) -> io::Result<OwnedFd> {
+    let event = open_event(subject, thread, cpu)?;
     redirect(&event, ring)?;
     Ok(event)
 }
@@ -68,7 +67,7 @@ pub fn open(subject: SampledEvent, thread: i32, ring: &Ring) -> io::Result<Owned
 /// # Errors
 ///
 /// `EINVAL` if it is the ring of another CPU.
-pub fn redirect(event: &OwnedFd, ring: &Ring) -> io::Result<()> {
+pub fn redirect(event: &OwnedFd, ring: impl AsFd) -> io::Result<()> {
     let output = ring.as_fd().as_raw_fd();
     // SAFETY: takes two descriptors that are open.
     check(unsafe {

@@ -53,17 +53,6 @@ const FENCED: i32 = 3999;
 /// The C signature of every function of the vDSO that we call, widened to three arguments.
 type Function = unsafe extern "C" fn(usize, usize, usize) -> libc::c_long;
 
-/// `AT_SYSINFO_EHDR` in the auxiliary vector on this process's stack.
-///
-/// # References
-///
-/// - `getauxval(3)`
-pub fn own_base() -> Option<u64> {
-    // SAFETY: getauxval takes a number and only reads the vector that the process was started with.
-    let base = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
-    (base != 0).then_some(base)
-}
-
 impl Call {
     /// Every call, in the order in which they are shown.
     pub fn all() -> Vec<Self> {
@@ -117,7 +106,7 @@ pub struct Callable {
 pub fn callables(image: &[u8]) -> Option<Vec<Callable>> {
     let own = loaded_vdso::load(None).ok()?.bytes;
     let functions = Functions::own().ok().filter(|_| own == image)?;
-    let callable = |call: Call| Callable::new(call, functions.address(call)?);
+    let callable = |call: Call| Callable::new(call, functions.address(&call.symbol())?);
     Some(Call::all().into_iter().filter_map(callable).collect())
 }
 

@@ -15,7 +15,7 @@ use crate::live::reads;
 use crate::wrongness::rate::{self, Anchor};
 use crate::wrongness::source::CounterBy;
 use clockscope_model::host::{HostState, VdsoState};
-use clockscope_sys::{clock_reads, identity, perf_clock, tsc, vdso_call};
+use clockscope_sys::{clock_reads, identity, loaded_vdso, perf_clock, tsc};
 use clockscope_text::date;
 
 /// How long the TSC is measured for.
@@ -89,7 +89,7 @@ fn anchor() -> Option<Anchor> {
 }
 
 fn vdso() -> VdsoState {
-    if vdso_call::own_base().is_none() {
+    if loaded_vdso::own_base().is_none() {
         return VdsoState::default();
     }
     let cost = reads::of(&[ClockId::Monotonic], &mut Vec::new()).pop().unwrap_or_default();

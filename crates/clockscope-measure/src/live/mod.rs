@@ -58,7 +58,7 @@ fn untimed() -> Measured {
     let kernel = identity::kernel();
     let mut host = files::from_files(Path::new("/"));
     (host.kernel, host.arch) = (kernel.release, kernel.machine);
-    host.vdso.present = clockscope_sys::vdso_call::own_base().is_some();
+    host.vdso.present = clockscope_sys::loaded_vdso::own_base().is_some();
     let mut unmeasured = vec![
         "clocks and counters: this process may not read the TSC, and may not allow it to itself"
             .to_owned(),

@@ -191,7 +191,7 @@ impl Events {
             let mut events = Vec::new();
             for thread in threads {
                 for (number, ring) in self.rings.iter().enumerate() {
-                    match perf_samples::open(subject, *thread, ring) {
+                    match perf_samples::open(subject, *thread, ring.cpu(), ring) {
                         Ok(event) => events.push((number, event)),
                         // It has ended meanwhile, or the CPU is off.
                         Err(error) if is_gone(&error) => {}
