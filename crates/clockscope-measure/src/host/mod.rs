@@ -11,15 +11,17 @@ use std::time::{Duration, Instant};
 use fastclock::ClockId;
 
 use self::tsc_rate::{hz_from_log, hz_from_scale};
-use crate::live::reads;
-use crate::wrongness::rate::{self, Anchor};
+use crate::wrongness::rate::{self, Anchor, Rate};
 use crate::wrongness::source::CounterBy;
 use clockscope_model::host::{HostState, VdsoState};
+use clockscope_sys::vdso_call::{self, Call};
 use clockscope_sys::{clock_reads, identity, loaded_vdso, perf_clock, tsc};
 use clockscope_text::date;
 
 /// How long the TSC is measured for.
 const BASELINE: Duration = Duration::from_millis(50);
+/// How long reads of the clock are timed, by the vDSO and by system calls. Reports wait for it.
+const BOTH_WAYS: Duration = Duration::from_millis(4);
 
 /// Looks at the host that we run on; takes about 60 ms, most of which the TSC is measured for.
 pub fn collect() -> HostState {
@@ -27,7 +29,7 @@ pub fn collect() -> HostState {
     let first = anchor();
     let mut state = without_tsc_rate();
     std::thread::sleep(BASELINE.saturating_sub(started.elapsed()));
-    if let Some(rate) = first.and_then(|first| rate::between(first, anchor()?, 1)) {
+    if let Some(rate) = first.and_then(|first| tsc_rate(first, anchor()?)) {
         state.tsc_hz_measured = Some(rate.ratio * 1e9);
         state.tsc_bound_ppm = Some(rate.bound_ppm);
     }
@@ -88,14 +90,27 @@ fn anchor() -> Option<Anchor> {
     tsc::has_read_after().then(|| rate::anchor(&clock, &CounterBy(clock_reads::counter_fenced)))
 }
 
+/// Ticks a nanosecond between two anchors; `None` if the counter or the clock did not go forwards.
+fn tsc_rate(first: Anchor, last: Anchor) -> Option<Rate> {
+    rate::between(first, last, 1).filter(|rate| rate.ratio > 0.0)
+}
+
 fn vdso() -> VdsoState {
     if loaded_vdso::own_base().is_none() {
         return VdsoState::default();
     }
-    let cost = reads::of(&[ClockId::Monotonic], &mut Vec::new()).pop().unwrap_or_default();
-    let ratio = cost.syscall_ns.zip(cost.vdso_ns.filter(|ns| *ns > 0.0));
-    let ratio = ratio.map(|(syscall, vdso)| syscall / vdso);
-    VdsoState { present: true, falls_back: cost.falls_back, ratio }
+    let own = loaded_vdso::load(None).ok();
+    let callables = own.and_then(|own| vdso_call::callables(&own.bytes));
+    let mut callables = callables.unwrap_or_default();
+    callables.retain(|one| one.call() == Call::ClockGettime(ClockId::Monotonic));
+    let Some(monotonic) = callables.first() else {
+        return VdsoState { present: true, ..VdsoState::default() };
+    };
+    let cost = monotonic.cost(BOTH_WAYS);
+    let falls_back = vdso_call::paths(&callables)
+        .and_then(|paths| paths.first().map(|path| *path == vdso_call::Path::Syscall));
+    let ratio = (cost.vdso.0 > 0).then(|| cost.syscall.0 as f64 / cost.vdso.0 as f64);
+    VdsoState { present: true, falls_back, ratio }
 }
 
 #[cfg(test)]
@@ -126,6 +141,21 @@ mod tests {
             let allowed =
                 bound + if state.clocksource.as_deref() == Some("tsc") { 2.0 } else { 500.0 };
             assert!(ppm <= allowed, "{ppm} ppm, bound {bound}: {state:?}");
+        }
+    }
+
+    #[test]
+    fn a_tsc_that_stands_still_or_goes_back_has_no_rate() {
+        let first = Anchor { reference: 0, clock: 1_000, width: 100 };
+        let last = Anchor { reference: 50_000_000, clock: 125_001_000, width: 100 };
+        assert_eq!(tsc_rate(first, last).map(|rate| rate.ratio), Some(2.5));
+        for (first, last) in [
+            (first, first),
+            (last, first),
+            (last, Anchor { reference: 60_000_000, ..first }),
+            (last, Anchor { reference: 60_000_000, ..last }),
+        ] {
+            assert_eq!(tsc_rate(first, last), None, "{first:?} {last:?}");
         }
     }
 

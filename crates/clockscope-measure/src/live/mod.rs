@@ -3,13 +3,12 @@
 mod counters;
 mod hardware;
 mod kernel_log;
-pub(crate) mod reads;
+mod reads;
 
 use std::path::Path;
 use std::time::Instant;
 
 use crate::host::{self, files};
-use crate::wrongness::machine::DEFAULT;
 use clock_doctor::facts::Facts;
 use clock_doctor::measured::{Discipline, Measured};
 use clockscope_sys::timex::{self, Timex};
@@ -37,7 +36,7 @@ pub fn measure() -> Measured {
     let start = Instant::now();
     let host = host::collect();
     let mut unmeasured = Vec::new();
-    let reads = reads::of(&DEFAULT, &mut unmeasured);
+    let reads = reads::all(&mut unmeasured);
     let hz = host.tsc_hz_measured.or(host.tsc_hz_kernel);
     let warp = counters::compare(hz, &mut unmeasured);
     Measured {

@@ -2,6 +2,7 @@
 
 use fastclock::{ClockId, Nanos};
 
+use crate::wrongness::machine::DEFAULT;
 use clock_doctor::measured::ReadCost;
 use clockscope_sys::loaded_vdso as image;
 use clockscope_sys::loops::Loop;
@@ -19,14 +20,14 @@ const BATCHES: usize = 9;
 /// No read is so cheap that a batch needs more calls.
 const CALLS_MAX: u64 = 1 << 20;
 
-/// Measures these clocks; takes about a millisecond a clock and route, and up to five where a read
+/// Measures all clocks; takes about a millisecond a clock and route, and up to five where a read
 /// takes 20 us. What cannot be measured is told.
-pub(crate) fn of(clocks: &[ClockId], unmeasured: &mut Vec<String>) -> Vec<ReadCost> {
+pub(super) fn all(unmeasured: &mut Vec<String>) -> Vec<ReadCost> {
     let functions = Functions::own().map_err(|error| error.to_string());
     if let Err(reason) = &functions {
         unmeasured.push(format!("reads by the vDSO: {reason}"));
     }
-    let paths = paths(clocks, unmeasured);
+    let paths = paths(unmeasured);
     let timer_ns = timer_ns();
     let cost = |clock: &ClockId| {
         let call = Call::ClockGettime(*clock);
@@ -41,15 +42,15 @@ pub(crate) fn of(clocks: &[ClockId], unmeasured: &mut Vec<String>) -> Vec<ReadCo
             falls_back: paths.iter().find(|(of, _)| of == clock).map(|(_, falls_back)| *falls_back),
         }
     };
-    clocks.iter().map(cost).filter(|read| read.syscall_ns.is_some()).collect()
+    DEFAULT.iter().map(cost).filter(|read| read.syscall_ns.is_some()).collect()
 }
 
 /// For each clock whether the vDSO answers by a system call.
-fn paths(clocks: &[ClockId], unmeasured: &mut Vec<String>) -> Vec<(ClockId, bool)> {
+fn paths(unmeasured: &mut Vec<String>) -> Vec<(ClockId, bool)> {
     let callables = image::load(None).ok().and_then(|own| vdso_call::callables(&own.bytes));
     let Some(mut callables) = callables else { return Vec::new() };
     callables
-        .retain(|one| matches!(one.call(), Call::ClockGettime(clock) if clocks.contains(&clock)));
+        .retain(|one| matches!(one.call(), Call::ClockGettime(clock) if DEFAULT.contains(&clock)));
     let Some(paths) = vdso_call::paths(&callables) else {
         unmeasured.push("whether the vDSO makes system calls: a filter cannot be set".to_owned());
         return Vec::new();
@@ -103,7 +104,6 @@ fn next_calls(calls: u64, last: i64, enough: i64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wrongness::machine::DEFAULT;
 
     #[test]
     fn a_batch_grows_fast_and_not_beyond_what_is_wanted() {
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn clocks_cost_something_and_cpu_clocks_fall_back() {
         let mut unmeasured = Vec::new();
-        let reads = of(&DEFAULT, &mut unmeasured);
+        let reads = all(&mut unmeasured);
         assert_eq!(reads.len(), DEFAULT.len());
         for read in &reads {
             assert!(read.syscall_ns.is_some_and(|ns| ns > 0.0), "{read:?}");
