@@ -39,6 +39,9 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Decline {
+    /// The kernel does not allow this user to sample CPUs.
+    #[error("this user may not sample all CPUs; run it as root, or with CAP_BPF and CAP_PERFMON")]
+    NotAllowed,
     /// Why there is no eBPF.
     #[error(transparent)]
     Bpf(BpfDecline),
@@ -70,6 +73,7 @@ pub enum Decline {
 impl From<BpfDecline> for Decline {
     fn from(decline: BpfDecline) -> Self {
         match decline {
+            BpfDecline::NotAllowed => Self::NotAllowed,
             BpfDecline::Refused { what, reason } => Self::Refused { what, reason },
             other => Self::Bpf(other),
         }
@@ -260,4 +264,24 @@ fn mean_period_ns(options: Options) -> u64 {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decline_says_what_to_try() {
+        let said = |decline: BpfDecline| Decline::from(decline).to_string();
+        assert_eq!(
+            said(BpfDecline::NotAllowed),
+            "this user may not sample all CPUs; run it as root, or with CAP_BPF and CAP_PERFMON"
+        );
+        let (what, reason) = ("load it".to_owned(), "why".to_owned());
+        assert_eq!(
+            said(BpfDecline::Refused { what, reason }),
+            "the kernel refused to load it: why; Linux 5.15 or newer is needed"
+        );
+        assert_eq!(said(BpfDecline::NoBtf), BpfDecline::NoBtf.to_string());
+    }
 }
