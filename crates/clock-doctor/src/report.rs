@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 mod case_tests;
-pub mod families;
+mod families;
 pub mod fleet;
 pub mod labels;
 pub mod metrics;

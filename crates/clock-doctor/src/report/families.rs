@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 
 /// A metric: its name, what it says, and its values by labels.
 #[derive(Clone, Debug)]
-pub struct Family {
+pub(super) struct Family {
     name: &'static str,
     help: &'static str,
     is_counter: bool,
@@ -22,7 +22,7 @@ pub struct Family {
 impl Family {
     /// A metric without values.
     #[must_use]
-    pub fn gauge(name: &'static str, help: &'static str) -> Family {
+    pub(super) fn gauge(name: &'static str, help: &'static str) -> Family {
         Family { name, help, is_counter: false, samples: Vec::new() }
     }
 
@@ -32,7 +32,7 @@ impl Family {
 
     /// Adds a value.
     #[must_use]
-    pub fn with(mut self, labels: &[(&'static str, &str)], value: f64) -> Family {
+    pub(super) fn with(mut self, labels: &[(&'static str, &str)], value: f64) -> Family {
         let labels = labels.iter().map(|&(key, value)| (key, value.to_owned())).collect();
         self.samples.push((labels, value));
         self
@@ -40,7 +40,7 @@ impl Family {
 
     /// Adds a value, if there is one.
     #[must_use]
-    pub fn with_some(self, labels: &[(&'static str, &str)], value: Option<f64>) -> Family {
+    pub(super) fn with_some(self, labels: &[(&'static str, &str)], value: Option<f64>) -> Family {
         match value {
             Some(value) => self.with(labels, value),
             None => self,
@@ -87,7 +87,7 @@ impl Collector for Families {
 /// # Errors
 ///
 /// None that values can cause.
-pub fn render(mut families: Vec<Family>) -> Result<String, fmt::Error> {
+pub(super) fn render(mut families: Vec<Family>) -> Result<String, fmt::Error> {
     families.retain(|family| !family.samples.is_empty());
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Families(families)));
