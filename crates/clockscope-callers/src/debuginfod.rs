@@ -21,7 +21,7 @@ const MAX_TIME: &str = "20";
 /// The client.
 #[derive(Clone, Debug)]
 pub(super) struct Debuginfod {
-    program: PathBuf,
+    pub(super) program: PathBuf,
 }
 
 /// Whether servers can be asked.

@@ -19,15 +19,26 @@ pub(super) fn advice(module: &Module, servers: &Servers) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::debuginfod::Debuginfod;
     use super::*;
 
     #[test]
     fn what_would_name_the_functions_of_a_file_is_said() {
-        let said = advice(&Module::of("/opt/\u{1b}server".into(), None), &Servers::None);
+        let said = |servers| advice(&Module::of("/opt/\u{1b}server".into(), None), &servers);
         assert_eq!(
-            said,
+            said(Servers::None),
             "?server is stripped: its debugging symbols, or a server in DEBUGINFOD_URLS, would name its \
              functions"
+        );
+        assert_eq!(
+            said(Servers::NoClient),
+            "?server is stripped: its debugging symbols, or debuginfod-find for DEBUGINFOD_URLS (package \
+             debuginfod), would name its functions"
+        );
+        let client = Debuginfod { program: "/usr/bin/debuginfod-find".into() };
+        assert_eq!(
+            said(Servers::By(client)),
+            "?server is stripped: its debugging symbols would name its functions"
         );
     }
 }

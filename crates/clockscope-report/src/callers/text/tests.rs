@@ -92,9 +92,9 @@ fn what_would_name_functions_is_said_once() {
     let mut report = server();
     let callers = report.callers.as_mut().unwrap();
     callers.stripped =
-        vec!["libplugin.so.2 is stripped: plugin-dbgsym would name its functions".into()];
+        vec!["lib.so is stripped: its debugging symbols would name its functions".into()];
     let text = text(&report, 80);
-    let said = "Not named:    libplugin.so.2 is stripped: plugin-dbgsym would name its functions\n";
+    let said = "Not named:    lib.so is stripped: its debugging symbols would name its functions\n";
     assert!(text.contains(said), "{text}");
 }
 
