@@ -164,6 +164,8 @@ pub struct PathDecline {
 /// Instructions of one call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Instructions {
+    /// Why there are no hardware counters; `null` if there are.
+    pub no_counters: Option<String>,
     /// One row a path.
     pub rows: Vec<InstructionsRow>,
 }
@@ -183,6 +185,10 @@ pub struct InstructionsRow {
     pub syscalls: Option<u64>,
     /// Repeats that gave the same count, and repeats made.
     pub agreeing: Option<(u32, u32)>,
+    /// User and kernel instructions by counters, a loop with the call minus one without.
+    pub counted: Option<f64>,
+    /// Cycles by counters.
+    pub cycles: Option<f64>,
 }
 
 /// One line of NDJSON: the head, then one record a batch.

@@ -24,6 +24,7 @@ pub mod memory;
 pub mod own_vdso;
 pub mod page_file;
 pub mod perf_clock;
+pub mod perf_counters;
 pub mod perf_rings;
 pub mod perf_samples;
 pub mod pidfd;

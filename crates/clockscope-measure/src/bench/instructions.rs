@@ -14,7 +14,7 @@ pub fn of(paths: &[Path]) -> (Instructions, Vec<String>) {
     let paths: Vec<&Path> = paths.iter().filter(|path| path.route != Route::None).collect();
     let mut notes = Vec::new();
     let stepped = instructions::step(&paths, &own_vdso::code(), STEPPED_REPEATS);
-    let rows: Vec<InstructionsRow> = paths
+    let mut rows: Vec<InstructionsRow> = paths
         .iter()
         .zip(stepped)
         .map(|(path, stepped)| {
@@ -31,5 +31,10 @@ pub fn of(paths: &[Path]) -> (Instructions, Vec<String>) {
             row
         })
         .collect();
-    (Instructions { rows }, notes)
+    let counted = instructions::count(&paths);
+    for (row, [instructions, cycles]) in rows.iter_mut().zip(counted.iter().flatten()) {
+        row.counted = Some(*instructions);
+        row.cycles = Some(*cycles);
+    }
+    (Instructions { no_counters: counted.err(), rows }, notes)
 }

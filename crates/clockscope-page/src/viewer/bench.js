@@ -139,19 +139,23 @@ function benchRatios(ratios) {
 
 // ---- Instructions ----
 
-function benchInstructions({ rows: all }) {
+function benchInstructions({ no_counters: noCounters, rows: all }) {
   const named = enters => all.filter(row => isNumber(row.syscalls) && (row.syscalls > 0) === enters).map(pathName);
   const [outside, inside] = [named(false), named(true)];
+  const hasCounters = all.some(row => isNumber(row.counted));
   const body = all.map(row => [
     pathName(row), cell(row.user, count), cell(row.in_vdso, count), cell(row.syscalls, count),
     row.agreeing ? { text: row.agreeing.join(' of '), key: row.agreeing[0] } : '-',
+    ...(hasCounters ? [row.counted, row.cycles].map(value => cell(value, digits)) : []),
   ]);
-  const columns = ['path', 'user', 'of them in the vDSO', 'system calls', 'repeats alike'];
+  const columns = ['path', 'user', 'of them in the vDSO', 'system calls', 'repeats alike',
+    ...(hasCounters ? ['user and kernel', 'cycles'] : [])];
   return section('Instructions of one call',
     list([
       outside.length > 0 && `Never enter the kernel: ${joined(outside, 12)}.`,
       inside.length > 0 && `Enter the kernel: ${joined(inside, 12)}.`,
     ].filter(Boolean)),
+    paragraph(noCounters && `The kernel's instructions are not counted: ${noCounters}.`),
     table('Instructions of one call, the loop subtracted', columns, body));
 }
 

@@ -7,6 +7,7 @@ use clockscope::cli::measure::BenchArgs;
 use clockscope::cli::{Cli, Command};
 use clockscope_measure::bench::{self, chosen};
 use clockscope_model::bench::{Instructions, InstructionsRow};
+use clockscope_report::bench::instructions;
 
 fn args(words: &str) -> BenchArgs {
     let words = ["clockscope", "bench"].into_iter().chain(words.split_whitespace());
@@ -57,6 +58,27 @@ fn two_system_calls_are_two_and_each_enters_the_kernel() {
         assert_eq!((row.syscalls, row.in_vdso), (Some(expected), Some(0)), "{name}: {row:?}");
         let (agreeing, repeats) = row.agreeing.expect("it was stepped");
         assert_eq!(agreeing, repeats, "{name}: nothing retries outside of the vDSO");
+    }
+}
+
+/// Counters are there for all rows, with more instructions than stepping has seen, or for none, and
+/// then the section says why.
+#[test]
+fn counters_are_there_or_their_absence_is_said() {
+    let (found, _) = measured("syscalls read");
+    let row = &found.rows[0];
+    let stepped = row.user.expect("it was stepped") as f64;
+    match &found.no_counters {
+        Some(reason) => {
+            assert_eq!((row.counted, row.cycles), (None, None));
+            let text = instructions::render(&found);
+            assert!(text.contains("the kernel's instructions are not counted: "), "{text}");
+            assert!(reason.len() > 10, "{reason}");
+        }
+        None => {
+            assert!(row.counted.expect("counted") > stepped + 100.0, "{row:?}");
+            assert!(row.cycles.expect("counted") > 0.0, "{row:?}");
+        }
     }
 }
 
