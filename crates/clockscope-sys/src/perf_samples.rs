@@ -50,7 +50,8 @@ pub enum SampledEvent {
 }
 
 /// Opens an event for a thread (0: the calling one; -1: every thread of the host) on a CPU, whose
-/// records go into that CPU's ring ([`crate::perf_rings::Ring`]). Threads and processes that it starts are watched too.
+/// records go into that CPU's ring ([`crate::perf_rings::Ring`]). Threads and processes that it
+/// starts are watched too.
 ///
 /// # Errors
 ///
