@@ -16,7 +16,7 @@ const MOST: u64 = 1 << 56;
 pub type Calls = [u64; COUNTERS];
 
 /// The times of one counter, in ticks; see `vdso_image::histogram::Histogram`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// Number of timed calls.
     pub samples: u64,
@@ -33,15 +33,6 @@ pub struct Times {
 }
 
 impl Times {
-    const NONE: Self = Self {
-        samples: 0,
-        weight: 0,
-        squared_weights: 0,
-        weighted_ticks: 0,
-        max_ticks: 0,
-        buckets: Vec::new(),
-    };
-
     /// What a call costs, in thousandths of a tick, and how far from it the mean of all calls may be, at 95 %;
     /// the latter only if enough were timed to say so. Calls that were interrupted are left out: the time until
     /// the thread had a CPU again is no cost of the call. 0 if nothing was timed.
@@ -80,7 +71,7 @@ pub struct Timings {
 impl Default for Timings {
     fn default() -> Self {
         Self {
-            times: vec![Times::NONE; COUNTERS],
+            times: vec![Times::default(); COUNTERS],
             intervals: [0; INTERVALS],
             interval_samples: 0,
             declined: [0; DECLINES],
@@ -215,7 +206,7 @@ mod tests {
     use super::*;
 
     fn times(calls: &[(u64, u64)]) -> Times {
-        let mut times = Times { buckets: vec![0; BUCKETS], ..Times::NONE };
+        let mut times = Times { buckets: vec![0; BUCKETS], ..Times::default() };
         for (ticks, weight) in calls {
             times.buckets[bucket_of(*ticks)] += weight;
             times.weight += weight;
@@ -229,7 +220,7 @@ mod tests {
     fn the_average_is_exact_where_nothing_was_interrupted() {
         assert_eq!(times(&[(60, 3), (90, 1)]).cost_milliticks().0, 67_500);
         assert_eq!(times(&[(60, 99), (900, 1)]).cost_milliticks().0, 68_400);
-        assert_eq!(Times::NONE.cost_milliticks().0, 0);
+        assert_eq!(Times::default().cost_milliticks().0, 0);
     }
 
     #[test]

@@ -23,15 +23,15 @@ pub(crate) const BUILT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vdso_i
 /// Name, offset and size of each function in it.
 const ENTRIES: &[(&str, u32, u32)] = include!(concat!(env!("OUT_DIR"), "/image_entries.rs"));
 
-/// Which entries the exported names get.
+/// Which entries the exported names get, with the numbers that the image knows (`Constants::counting`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
     /// Only jump.
-    No,
+    No = 0,
     /// Count in slots of threads.
-    ByThread,
+    ByThread = 1,
     /// Count in slots of CPUs.
-    ByCpu,
+    ByCpu = 2,
 }
 
 /// What answers.

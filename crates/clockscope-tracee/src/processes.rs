@@ -17,7 +17,7 @@ use clockscope_sys::shm::Segment;
 use clockscope_text::foreign::Foreign;
 
 /// A process of the tree.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Process {
     /// Process id.
     pub pid: i32,
@@ -79,19 +79,11 @@ impl Processes {
         let index = self.all.len();
         self.all.push(Process {
             pid,
-            parent: None,
             command,
             pages,
-            image_slot: None,
-            calls: [0; COUNTERS],
-            threads: HashMap::new(),
-            declines: Vec::new(),
-            sites: InProcess::default(),
-            patch: None,
             alive: true,
             cpu_before: access::cpu_time(pid).unwrap_or_default(),
-            cpu_after: None,
-            thread_of_key: HashMap::new(),
+            ..Process::default()
         });
         self.by_thread.insert(pid, index);
         self.threads += 1;
@@ -298,13 +290,10 @@ impl Processes {
     /// Ends the count: collects from the pages of processes that still run.
     pub fn close(&mut self) {
         self.stop_cpu();
-        let mut open: Vec<Rc<Segment<Shared>>> = Vec::new();
-        for index in 0..self.all.len() {
-            if let Some(pages) = self.all[index].pages.take() {
-                self.all[index].collect(pages.get(), Self::number(index));
-                if !open.iter().any(|other| Rc::ptr_eq(other, &pages)) {
-                    open.push(pages);
-                }
+        let open: Vec<Rc<Segment<Shared>>> = self.open().into_iter().cloned().collect();
+        for (index, process) in self.all.iter_mut().enumerate() {
+            if let Some(pages) = process.pages.take() {
+                process.collect(pages.get(), Self::number(index));
             }
         }
         for pages in open {

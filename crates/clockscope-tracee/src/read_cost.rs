@@ -1,6 +1,6 @@
 //! What a read takes with `run --clock slow`, in ticks of the time-stamp counter.
 
-use anyhow::bail;
+use anyhow::Context as _;
 use fastclock::Nanos;
 
 use super::session::ClockPair;
@@ -21,12 +21,9 @@ pub(crate) fn in_ticks(time: Nanos) -> anyhow::Result<u64> {
             break last;
         }
     };
-    match scaled(time, last.ticks.0.saturating_sub(first.ticks.0), last.time.0 - first.time.0) {
-        Some(ticks) => Ok(ticks),
-        None => bail!(
-            "--clock slow: the time-stamp counter, which measures how long a read takes, stands still here"
-        ),
-    }
+    scaled(time, last.ticks.0.saturating_sub(first.ticks.0), last.time.0 - first.time.0).context(
+        "--clock slow: the time-stamp counter, which measures how long a read takes, stands still here",
+    )
 }
 
 /// The ticks of `time`, if `ticks` passed in `elapsed_ns`; `None` if none did.

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::mem::offset_of;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -84,31 +85,24 @@ impl Session {
         let mappings = kernel_mappings(&own);
         let code_offset = own.mappings.last().map_or(0, |(offset, _)| *offset);
         let ready = image::prepare(&kernel, code_offset, counting, route)?;
-        let clock = match route {
-            Route::Tsc { .. } => Some(clock_page()?),
-            Route::Kernel | Route::Syscall | Route::Coarse | Route::Slow { .. } => None,
-        };
+        let clock = matches!(route, Route::Tsc { .. }).then(clock_page).transpose()?;
         let read_ticks = match route {
             Route::Slow { read_cost } => read_cost::in_ticks(read_cost)?,
             _ => 0,
         };
-        let live = match counting {
-            Counting::No => None,
-            Counting::ByThread | Counting::ByCpu => {
-                Some(RefCell::new(LivePages::new().context(NO_SHARED_MEMORY)?))
-            }
-        };
+        let live = (counting != Counting::No).then(LivePages::new).transpose();
+        let live = live.context(NO_SHARED_MEMORY)?.map(RefCell::new);
         let words = [
-            (std::mem::offset_of!(Constants, clock), u64::from(clock.is_some())),
-            (std::mem::offset_of!(Constants, read_ticks), read_ticks),
+            (offset_of!(Constants, counting), counting as u64),
+            (offset_of!(Constants, gap_ticks), gap_ticks()),
+            (offset_of!(Constants, code_offset), code_offset),
+            (offset_of!(Constants, mark), SESSION_MARK),
+            (offset_of!(Constants, clock), u64::from(clock.is_some())),
+            (offset_of!(Constants, read_ticks), read_ticks),
         ];
-        let mut constants = constants(&ready, counting, &mappings, code_offset);
-        for (at, word) in words {
-            constants[at..at + 8].copy_from_slice(&word.to_le_bytes());
-        }
         let mut bytes = ready.bytes.clone();
         bytes.resize(SESSION_OFFSET, 0);
-        bytes.extend(constants);
+        bytes.extend(constants(&words, &ready, &mappings));
         bytes.resize(IMAGE_PAGES, 0);
         let end = usize::try_from(kernel.content_end())
             .context("this kernel's vDSO is too large")?
@@ -187,7 +181,7 @@ impl Session {
     /// pages.
     pub(crate) fn image(&self, live_id: Option<u64>) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
-        let at = SESSION_OFFSET + std::mem::offset_of!(Constants, live);
+        let at = SESSION_OFFSET + offset_of!(Constants, live);
         bytes[at..at + 8].copy_from_slice(&live_id.map_or(0, |id| id + 1).to_le_bytes());
         bytes
     }
@@ -227,7 +221,7 @@ impl Session {
     /// Ticks to nanoseconds, by the counter and `CLOCK_MONOTONIC_RAW` from the start of the
     /// session until now.
     pub fn scale(&self) -> Scale {
-        self.start.scale_until(ClockPair::read())
+        self.start.scale_until_now()
     }
 }
 
@@ -274,14 +268,9 @@ impl ClockPair {
             .map_or(Self { ticks: Ticks(0), time: Nanos(0) }, |(_, pair)| pair)
     }
 
-    /// Ticks to time, from this pair until now.
+    /// Ticks to time, from this pair until now; one tick a nanosecond if the counter is of no use.
     pub fn scale_until_now(self) -> Scale {
-        self.scale_until(Self::read())
-    }
-
-    /// The scale between this pair and a later one; one tick a nanosecond if the counter is of no
-    /// use.
-    fn scale_until(self, later: Self) -> Scale {
+        let later = Self::read();
         let ticks = Ticks(later.ticks.0.saturating_sub(self.ticks.0));
         let elapsed = Nanos(later.time.0 - self.time.0);
         let rate = TickRate::from_elapsed(ticks, elapsed).ok().or(TickRate::from_hz(1_000_000_000));
@@ -291,7 +280,7 @@ impl ClockPair {
 
 /// The number of seccomp filters of a process; 0 where the kernel has none, `None` if it is gone.
 pub(crate) fn seccomp_filters(pid: &str) -> Option<u32> {
-    let status = clockscope_sys::proc_text::read(format!("/proc/{pid}/status")).ok()?;
+    let status = proc_text::read(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| {
         status.lines().find_map(|line| line.strip_prefix(name)).and_then(|n| n.trim().parse().ok())
     };
@@ -395,31 +384,20 @@ fn kernel_mappings(own: &OwnVdso) -> Vec<KernelMapping> {
     own.mappings.iter().map(mapping).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// The bytes of the session's page.
-fn constants(
-    ready: &Ready,
-    counting: Counting,
-    mappings: &[KernelMapping],
-    code_offset: u64,
-) -> Vec<u8> {
-    let counting: u64 = match counting {
-        Counting::No => 0,
-        Counting::ByThread => 1,
-        Counting::ByCpu => 2,
-    };
+/// The bytes of the session's page: words with their offsets, and the tables.
+fn constants(words: &[(usize, u64)], ready: &Ready, mappings: &[KernelMapping]) -> Vec<u8> {
     let mut bytes = vec![0; size_of::<Constants>()];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
-    put(std::mem::offset_of!(Constants, counting), &counting.to_le_bytes());
-    put(std::mem::offset_of!(Constants, gap_ticks), &gap_ticks().to_le_bytes());
-    put(std::mem::offset_of!(Constants, code_offset), &code_offset.to_le_bytes());
-    put(std::mem::offset_of!(Constants, mark), &SESSION_MARK.to_le_bytes());
+    for (at, word) in words {
+        put(*at, &word.to_le_bytes());
+    }
     for (index, mapping) in mappings.iter().enumerate() {
-        let at = std::mem::offset_of!(Constants, mappings) + index * size_of::<KernelMapping>();
+        let at = offset_of!(Constants, mappings) + index * size_of::<KernelMapping>();
         put(at, &mapping.offset.to_le_bytes());
         put(at + 4, &mapping.size.to_le_bytes());
     }
-    let kernel = std::mem::offset_of!(Constants, kernel);
-    let target = std::mem::offset_of!(Constants, target);
+    let kernel = offset_of!(Constants, kernel);
+    let target = offset_of!(Constants, target);
     for index in 0..FUNCTIONS {
         let at = index * size_of::<Target>();
         for (base, value) in [(kernel, ready.kernel[index]), (target, ready.target[index])] {
