@@ -3,13 +3,13 @@
 
 use object::LittleEndian as LE;
 use object::elf::{
-    DT_GNU_HASH, DT_HASH, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERSYM, Dyn64, DynamicTag,
-    FileHeader64, ProgramHeader64, SHN_UNDEF, STB_GLOBAL, STB_WEAK, STT_FUNC, Sym64,
+    DT_GNU_HASH, DT_HASH, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERSYM, Dyn64, DynamicTag, SHN_UNDEF,
+    STB_GLOBAL, STB_WEAK, STT_FUNC, Sym64,
 };
 use object::pod;
 
-use super::arch::image::ordered_prefix;
 use super::unwind;
+use clockscope_sys::tsc;
 use fastclock::Nanos;
 use vdso_image::layout::{
     EXPORTED, FORWARD_SIZE, FORWARDED, FUNCTIONS, Function, IMAGE_SIZE, KERNEL_OFFSET, OWN,
@@ -63,7 +63,8 @@ impl Route {
             Self::Syscall => "syscall_",
             Self::Coarse => "coarse_",
             Self::Slow { .. } => "slow_",
-            Self::Tsc { fast: false } => ordered_prefix(),
+            Self::Tsc { fast: false } if tsc::has_rdtscp() => "tscp_",
+            Self::Tsc { fast: false } => "tsc_",
             Self::Tsc { fast: true } => "fast_",
         }
     }
@@ -122,16 +123,13 @@ pub fn prepare(
     if route == Route::Kernel {
         editor.hide_tables_that_lack_in(kernel);
     }
-    let (kernel_targets, target) = targets(kernel, route)?;
-    let mut bytes = editor.bytes;
     let kernel_at = KERNEL_OFFSET as u64 + code_offset;
-    if let Some(merged) = unwind::with_kernel_functions(&bytes, kernel.bytes(), kernel_at) {
-        bytes = merged;
-    }
+    let merged = unwind::with_kernel_functions(&editor.bytes, kernel.bytes(), kernel_at);
+    let mut bytes = merged.unwrap_or(editor.bytes);
     bytes.resize(IMAGE_SIZE, 0);
     let install_offset = entry("clockscope_install")?.0;
     let sample_probe_offset = entry("clockscope_sample_probe")?.0;
-    let kernel = kernel_targets;
+    let (kernel, target) = targets(kernel, route)?;
     Ok(Ready { bytes, install_offset, sample_probe_offset, entries, kernel, target })
 }
 
@@ -246,14 +244,8 @@ pub(crate) const ROOM: (usize, usize) = (32, 1536);
 impl Editor {
     fn new(built: &[u8]) -> Result<Self, Damaged> {
         let damaged = Damaged;
-        let (header, _) =
-            pod::from_bytes::<FileHeader64<LE>>(built).map_err(|()| damaged("no header"))?;
-        let at = usize::try_from(header.e_phoff.get(LE)).map_err(|_| damaged("no segments"))?;
-        let segments = built.get(at..).ok_or(damaged("no segments"))?;
-        let (segments, _) =
-            pod::slice_from_bytes::<ProgramHeader64<LE>>(segments, header.e_phnum.get(LE).into())
-                .map_err(|()| damaged("no segments"))?;
-        let dynamic = segments
+        let dynamic = unwind::segments(built)
+            .ok_or(damaged("no segments"))?
             .iter()
             .find(|segment| segment.p_type.get(LE) == object::elf::PT_DYNAMIC)
             .ok_or(damaged("no dynamic segment"))?;
@@ -301,22 +293,15 @@ impl Editor {
         self.symbols + index * size_of::<Sym64<LE>>()
     }
 
-    fn name_at(&self, index: usize) -> Result<usize, Damaged> {
-        Ok(self.strings + self.word(self.symbol_at(index))? as usize)
-    }
-
     fn name(&self, index: usize) -> Result<&[u8], Damaged> {
-        let rest = self.bytes.get(self.name_at(index)?..).unwrap_or_default();
+        let at = self.strings + self.word(self.symbol_at(index))? as usize;
+        let rest = self.bytes.get(at..).unwrap_or_default();
         rest.split(|byte| *byte == 0).next().ok_or(Damaged("a name"))
     }
 
     fn find(&self, name: &str) -> Result<usize, Damaged> {
-        for index in 1..self.count {
-            if self.name(index)? == name.as_bytes() {
-                return Ok(index);
-            }
-        }
-        Err(Damaged("a symbol is missing"))
+        let is_it = |index: &usize| self.name(*index).is_ok_and(|found| found == name.as_bytes());
+        (1..self.count).find(is_it).ok_or(Damaged("a symbol is missing"))
     }
 
     /// Gives an exported name its entry, if the kernel's image has it.

@@ -60,7 +60,7 @@ pub(crate) fn with_kernel_functions(ours: &[u8], kernel: &[u8], kernel_at: u64) 
 /// Makes the one segment span everything up to `end` in memory, and all of the image in the file:
 /// the C library takes one segment only, and gdb wants the section headers to lie in it.
 fn span(image: &mut [u8], end: u64) -> Option<()> {
-    let load = read_segments(image)?.iter().position(|s| s.p_type.get(LE) == PT_LOAD)?;
+    let load = segments(image)?.iter().position(|s| s.p_type.get(LE) == PT_LOAD)?;
     let from = segments_at(image)? + load * size_of::<ProgramHeader64<LE>>();
     let in_file = std::mem::offset_of!(ProgramHeader64<LE>, p_filesz);
     let in_memory = std::mem::offset_of!(ProgramHeader64<LE>, p_memsz);
@@ -75,7 +75,8 @@ fn segments_at(image: &[u8]) -> Option<usize> {
     usize::try_from(header.e_phoff.get(LE)).ok()
 }
 
-fn read_segments(image: &[u8]) -> Option<&[ProgramHeader64<LE>]> {
+/// The program headers of an image.
+pub(crate) fn segments(image: &[u8]) -> Option<&[ProgramHeader64<LE>]> {
     let (header, _) = pod::from_bytes::<FileHeader64<LE>>(image).ok()?;
     let bytes = image.get(segments_at(image)?..)?;
     pod::slice_from_bytes(bytes, header.e_phnum.get(LE).into()).ok().map(|(segments, _)| segments)
@@ -84,7 +85,7 @@ fn read_segments(image: &[u8]) -> Option<&[ProgramHeader64<LE>]> {
 /// Reads the table of an image whose addresses are its offsets.
 fn read(image: &[u8]) -> Option<Table> {
     let is_table = |segment: &&ProgramHeader64<LE>| segment.p_type.get(LE) == PT_GNU_EH_FRAME;
-    let segment = read_segments(image)?.iter().find(is_table)?;
+    let segment = segments(image)?.iter().find(is_table)?;
     let start = usize::try_from(segment.p_offset.get(LE)).ok()?;
     let bytes = image.get(start..)?;
     if bytes.get(..4)? != HEADER {

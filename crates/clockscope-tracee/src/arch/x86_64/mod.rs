@@ -2,7 +2,6 @@
 
 pub(crate) mod attach;
 pub(crate) mod counter_read;
-pub(crate) mod image;
 pub mod lacks;
 pub(crate) mod tasks;
 
