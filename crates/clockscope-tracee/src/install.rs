@@ -2,10 +2,11 @@
 
 use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::Ordering::Acquire;
 
 use vdso_image::layout::{
-    AREAS, Constants, ExecveSlots, INSTALL_NOTICE, LaunchParams, MemoryMap, SESSION_MARK,
-    SESSION_OFFSET, SHARED_SIZE, Shared,
+    AREAS, Constants, ExecveSlots, INSTALL_NOTICE, InstallStep, LaunchParams, MemoryMap,
+    SESSION_MARK, SESSION_OFFSET, SHARED_SIZE, Shared,
 };
 
 use super::attach::filters;
@@ -146,21 +147,35 @@ fn below(stack: u64, image: &[u8]) -> u64 {
     (stack & !(page - 1)).saturating_sub((image.len() as u64).next_multiple_of(page))
 }
 
-/// Writes the image to where a process has mapped memory for it, which stands still. `through` is one of its threads.
+/// Writes the image, from an offset on, to where a process has it or has mapped memory for it, which stands still. `through`
+/// is one of its threads.
 ///
 /// # Errors
 ///
 /// As [`memory::write_text`]. The process starts without the image then.
-pub(crate) fn write_image(session: &Session, through: i32, base: u64) -> std::io::Result<()> {
+pub(crate) fn write_image(
+    session: &Session,
+    through: i32,
+    base: u64,
+    from: usize,
+) -> std::io::Result<()> {
     let live_id = session.enter(through).map_err(|_| std::io::ErrorKind::PermissionDenied)?;
-    memory::write_text(through, base, &session.image(live_id))
+    memory::write_text(through, base + from as u64, &session.image(live_id)[from..])
 }
 
-/// Gives the image that a session before has left in a process the constants of this one.
-pub(crate) fn write_constants(session: &Session, through: i32, base: u64) -> std::io::Result<()> {
-    let live_id = session.enter(through).map_err(|_| std::io::ErrorKind::PermissionDenied)?;
-    let constants = &session.image(live_id)[SESSION_OFFSET..];
-    memory::write_text(through, base + SESSION_OFFSET as u64, constants)
+/// Why the installer has not come to its end in the process with these pages, if it has not; where it has ended in one
+/// of these steps, no more than that.
+pub(crate) fn not_installed(pages: &Segment<Shared>, steps: &[InstallStep]) -> Option<Decline> {
+    let header = &pages.get().header;
+    if header.base.load(Acquire) != 0 {
+        return None;
+    }
+    let failed = header.failed.load(Acquire);
+    let in_step = steps.iter().any(|step| failed >> 32 == *step as u64);
+    Some(match i32::try_from(failed & 0xffff_ffff) {
+        Ok(errno) if failed != 0 && !in_step => Decline::Install(errno),
+        _ => Decline::NotAttached,
+    })
 }
 
 /// Where the shim is in a process, seen through one of its threads: where it was put when it was

@@ -2,10 +2,10 @@
 
 use std::io;
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Acquire;
-use std::time::Duration;
 
-use vdso_image::layout::{ATTACH_AGAIN, ATTACH_LEAVE, ATTACH_NEW, Shared, TOTAL_SIZE};
+use vdso_image::layout::{
+    ATTACH_AGAIN, ATTACH_LEAVE, ATTACH_NEW, SESSION_OFFSET, Shared, TOTAL_SIZE,
+};
 
 use super::inject::run;
 use super::injected::Work;
@@ -16,7 +16,7 @@ use super::{Attached, How, Refusal, command_name, listed, stack_scan};
 use crate::attach::threads::Threads;
 use crate::decline::Decline;
 use crate::image::entry;
-use crate::install::{has_addresses, has_image, shared_pages, write_constants, write_image};
+use crate::install::{has_addresses, has_image, not_installed, shared_pages, write_image};
 use crate::session::seccomp_filters;
 use crate::sites::{InProcess, There};
 use crate::spare_pages::SparePages;
@@ -59,9 +59,7 @@ fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
     if !process::is_64_bit(pid) {
         return Err(Refusal::Bits);
     }
-    if process::is_frozen(pid) {
-        return Err(Refusal::Frozen);
-    }
+    process::not_frozen(pid)?;
     has_addresses(pid).map_err(Refusal::Declined)?;
     let live_id = how.session.enter(pid).map_err(Refusal::Declined)?;
     let pages =
@@ -75,31 +73,12 @@ fn attach_known(known: &Known, how: &mut How<'_>) -> Result<Attached, Refusal> {
         _ => known.not_allowed(),
     })?;
     threads.patience = how.patience;
-    match attach_traced(pid, how, &mut threads, (&pages, live_id)) {
-        Ok(Done { patch, sites, pause, threads }) => Ok(Attached {
-            pid,
-            command: command_name(pid),
-            threads,
-            pages,
-            patch: Rc::new(patch),
-            sites,
-            pause,
-        }),
-        Err(refusal) => {
-            // What was seen of a program that is there no more, or only half, is no reason.
-            let executed = threads.stop_all().is_ok() && threads.has_executed();
-            threads.release();
-            Err(if executed { Refusal::Executed } else { refusal })
-        }
-    }
-}
-
-/// What [`Attached`] tells.
-struct Done {
-    patch: Patch,
-    sites: InProcess,
-    pause: Duration,
-    threads: Vec<(i32, u64)>,
+    attach_traced(pid, how, &mut threads, (&pages, live_id)).map_err(|refusal| {
+        // What was seen of a program that is there no more, or only half, is no reason.
+        let executed = threads.stop_all().is_ok() && threads.has_executed();
+        threads.release();
+        if executed { Refusal::Executed } else { refusal }
+    })
 }
 
 fn attach_traced(
@@ -107,7 +86,7 @@ fn attach_traced(
     how: &mut How<'_>,
     threads: &mut Threads,
     (pages, live_id): (&Rc<Segment<Shared>>, u64),
-) -> Result<Done, Refusal> {
+) -> Result<Attached, Refusal> {
     (how.traced)(pid);
     let own = own_vdso::read().ok_or(Refusal::Declined(Decline::NoVdso))?;
     // The first thread may have ended, and the process then shows its memory by the others only.
@@ -159,7 +138,15 @@ fn attach_traced(
         }
     }
     threads.resume_all(how.resume);
-    Ok(Done { patch, sites, pause: threads.longest_stop(), threads: all })
+    Ok(Attached {
+        pid,
+        command: command_name(pid),
+        threads: all,
+        pages: Rc::clone(pages),
+        patch: Rc::new(patch),
+        sites,
+        pause: threads.longest_stop(),
+    })
 }
 
 /// Gives the process the image where a thread has mapped memory for it, and redirects its functions.
@@ -170,13 +157,10 @@ fn fill_and_redirect(
     thread: i32,
     (pages, patch): (&Rc<Segment<Shared>>, &Patch),
 ) -> Result<InProcess, Refusal> {
-    let session = how.session;
+    // One that a session before has left lacks the constants of this one.
+    let from = if patch.is_there { SESSION_OFFSET } else { 0 };
     let step = Refusal::at("writing the image");
-    if patch.is_there {
-        write_constants(session, thread, patch.base).map_err(step)?;
-    } else {
-        write_image(session, thread, patch.base).map_err(step)?;
-    }
+    write_image(how.session, thread, patch.base, from).map_err(step)?;
     if !threads.settle(thread) {
         return Err(patch::why_late(pid, thread));
     }
@@ -186,15 +170,16 @@ fn fill_and_redirect(
     let shared_id = u64::from(pages.id().cast_unsigned());
     let task = if patch.is_there { ATTACH_AGAIN } else { ATTACH_NEW };
     run(threads, thread, &patch.room, &work_in_image(patch.base, task, shared_id, how.number)?)?;
-    installed(pages)?;
+    if let Some(decline) = not_installed(pages, &[]) {
+        return Err(Refusal::Declined(decline));
+    }
     let written = if patch.is_there { Ok(()) } else { patch.write_trampolines(thread) };
     if how.mapped_takes_long {
         threads.resume_all(Resume::Run);
     }
     (how.mapped)(pid, patch.base);
     written?;
-    let sites = redirect(how, threads, (pid, sharers), thread, (pages, patch))?;
-    Ok(sites)
+    redirect(how, threads, (pid, sharers), thread, (pages, patch))
 }
 
 /// Has a thread do one of the tasks that the image at an address has code for.
@@ -212,28 +197,14 @@ pub(super) fn work_in_image(
 fn choose(threads: &mut Threads, pid: i32) -> Result<i32, Refusal> {
     let mut why = Refusal::Gone;
     for thread in threads.all() {
-        if !threads.settle(thread) {
-            if threads.all().contains(&thread) {
-                why = patch::why_late(pid, thread);
-            }
-            continue;
+        if threads.settle(thread) {
+            return Ok(thread);
         }
-        return Ok(thread);
+        if threads.is_known(thread) {
+            why = patch::why_late(pid, thread);
+        }
     }
     Err(why)
-}
-
-/// Whether the installer has come to its end in the process.
-fn installed(pages: &Segment<Shared>) -> Result<(), Refusal> {
-    let header = &pages.get().header;
-    if header.base.load(Acquire) != 0 {
-        return Ok(());
-    }
-    let failed = header.failed.load(Acquire);
-    Err(Refusal::Declined(match i32::try_from(failed & 0xffff_ffff) {
-        Ok(errno) if failed != 0 => Decline::Install(errno),
-        _ => Decline::NotAttached,
-    }))
 }
 
 /// Redirects the functions while all threads stand still, which they do when this returns well. No thread waits

@@ -10,7 +10,7 @@ use vdso_image::layout::{
 
 use super::inject::Room;
 use super::redirected::{self, Change, NotMovable, Redirected, Text};
-use super::stack_scan::returns_into;
+use super::stack_scan::returns_of;
 use crate::arch::attach::registers;
 use crate::arch::attach::trampoline::{self, JUMP, Padding};
 use crate::arch::tasks;
@@ -319,7 +319,7 @@ pub(super) fn wait_for_room(threads: &mut Threads, patch: &Patch) -> Result<(), 
                 || params.any(|params| room.contains(params)));
         in_installer
             || room.contains(registers.pc())
-            || returns_into(*thread, registers.sp(), &mut stack, &|ip| room.contains(ip))
+            || returns_of(*thread, registers.sp(), &mut stack).iter().any(|ip| room.contains(*ip))
     };
     for attempt in 0..ATTEMPTS {
         let late = threads.stop_all().map_err(Refusal::at("tracing a new thread"))?;

@@ -83,9 +83,7 @@ pub(super) fn known(number: i32) -> Result<Known, Refusal> {
 /// Why not.
 pub fn look(number: i32) -> Result<(), Refusal> {
     let known = known(number)?;
-    if is_frozen(known.pid) {
-        return Err(Refusal::Frozen);
-    }
+    not_frozen(known.pid)?;
     // Opening it needs the rights of a tracer.
     match std::fs::File::open(format!("/proc/{}/mem", known.pid)) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
@@ -133,9 +131,9 @@ fn flags(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()
 }
 
-/// Whether a process is frozen with its control group, as far as the kernel tells: by `cgroup.freeze`, or by the freezer
-/// of the first version, which leaves threads where they sleep.
-pub(super) fn is_frozen(pid: i32) -> bool {
+/// Refuses a process that is frozen with its control group, as far as the kernel tells: by `cgroup.freeze`, or by the
+/// freezer of the first version, which leaves threads where they sleep.
+pub(super) fn not_frozen(pid: i32) -> Result<(), Refusal> {
     // kernel/signal.c (Linux 5.2)
     let waits_in_trap = |thread: i32| {
         proc_text::read(format!("/proc/{pid}/task/{thread}/wchan"))
@@ -146,8 +144,9 @@ pub(super) fn is_frozen(pid: i32) -> bool {
         let group = groups.lines().find_map(|line| line.split_once(":freezer:"))?.1;
         proc_text::read(format!("/sys/fs/cgroup/freezer{group}/freezer.state")).ok()
     };
-    listed(pid).into_iter().any(waits_in_trap)
-        || in_group_of_first_version().is_some_and(|state| state.trim_end() == "FROZEN")
+    let is_frozen = listed(pid).into_iter().any(waits_in_trap)
+        || in_group_of_first_version().is_some_and(|state| state.trim_end() == "FROZEN");
+    if is_frozen { Err(Refusal::Frozen) } else { Ok(()) }
 }
 
 /// Whether a process has ended, or all its threads are about to.

@@ -15,9 +15,7 @@ use clockscope_sys::ptrace::Resume;
 /// A [`Refusal`]: why it cannot be traced, or does not stop, or may not be looked at.
 pub fn of_running(number: i32) -> Result<Vec<Vec<Instruction>>, Refusal> {
     let known = process::known(number)?;
-    if process::is_frozen(known.pid) {
-        return Err(Refusal::Frozen);
-    }
+    process::not_frozen(known.pid)?;
     let mut threads = Threads::seize(known.pid).map_err(|error| match error.raw_os_error() {
         Some(libc::ESRCH) => Refusal::Gone,
         _ => known.not_allowed(),

@@ -1,7 +1,7 @@
 //! Where a thread that stands still may go on: at its own instruction, and where the signal handlers
 //! that it is in return to.
 
-use crate::arch::attach::frames::handlers;
+use crate::arch::attach::frames;
 use clockscope_sys::memory;
 
 /// How much of a stack is searched for what signal handlers return to.
@@ -15,27 +15,37 @@ pub(super) fn sleeps_at(thread: i32) -> Option<u64> {
     u64::from_str_radix(last.strip_prefix("0x")?, 16).ok()
 }
 
-/// Whether a signal handler of the thread, found by the frame that the kernel made for it, returns to
-/// an address of this kind. As much of the stack is searched as fits into `stack`.
-pub(super) fn returns_into(
-    thread: i32,
-    from: u64,
-    stack: &mut [u8],
-    inside: &dyn Fn(u64) -> bool,
-) -> bool {
-    let from = from & !7;
-    let read = memory::read(thread, from, stack).unwrap_or(0);
-    handlers(from, &stack[..read]).any(inside)
-}
-
-/// Where the signal handlers of a thread return to, as [`returns_into`] finds them, and others that only look so.
+/// Where the signal handlers of a thread return to, found by the frames that the kernel made for them, and others that only
+/// look so. As much of the stack is searched as fits into `stack`.
 pub(super) fn returns_of(thread: i32, from: u64, stack: &mut [u8]) -> Vec<u64> {
     let from = from & !7;
     let read = memory::read(thread, from, stack).unwrap_or(0);
     handlers(from, &stack[..read]).collect()
 }
 
+/// Where the handlers on a stack return to; the stack is what was read from its pointer `from` on. Pure.
+///
+/// What is in a frame stands in `frames.rs`. Behind a short stack may be that of another thread, as in Go: a frame on an
+/// alternate stack is this thread's only if its stack pointer is on that one too.
+pub(crate) fn handlers(from: u64, stack: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    let words = stack.chunks_exact(8).enumerate().skip(frames::BEFORE_MARK);
+    words.filter_map(move |(index, mark)| {
+        let at = |index: usize| word(&stack[8 * index..8 * index + 8]);
+        if !frames::is_mark(word(mark)) {
+            return None;
+        }
+        if let Some(first) = index.checked_sub(frames::STACK_TO_MARK) {
+            let (alternate, size) = (at(first), at(first + 2));
+            let is_there = |address: u64| address.wrapping_sub(alternate) < size;
+            if is_there(from + 8 * index as u64) && !is_there(from) {
+                return None;
+            }
+        }
+        Some(at(index - frames::PC_TO_MARK))
+    })
+}
+
 /// A word of memory.
-pub(crate) fn word(bytes: &[u8]) -> u64 {
+fn word(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_ne_bytes)
 }

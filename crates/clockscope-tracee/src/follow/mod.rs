@@ -11,7 +11,6 @@ mod launched;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
 use vdso_image::layout::InstallStep;
@@ -24,7 +23,7 @@ use super::attach::transfers::SHORT_PATIENCE;
 use super::decline::Decline;
 use super::forbidden_counter;
 use super::image_mapped::AwaitedImages;
-use super::install::{Installed, execute_again, install, write_image};
+use super::install::{Installed, execute_again, install, not_installed, write_image};
 use super::new_tasks::NewTasks;
 use super::observers::{Observers, Wish};
 use super::proc_stat::ProcStat;
@@ -340,7 +339,7 @@ impl<'a> Follower<'a> {
         if let Some(image) = self.awaited_images.at_syscall(thread) {
             // A process that cannot be given it starts without.
             let written =
-                self.session.copies_itself || write_image(self.session, thread, image).is_ok();
+                self.session.copies_itself || write_image(self.session, thread, image, 0).is_ok();
             if written && let Some(watcher) = &mut self.observers.watcher {
                 watcher.mapped(thread, image);
             }
@@ -438,19 +437,11 @@ pub fn finish(processes: &mut Processes) {
 
 /// Notes why an image was not installed, before the pages are given up.
 fn note_installation(processes: &mut Processes, index: usize) {
+    const ATTACHING: [InstallStep; 3] =
+        [InstallStep::AttachShared, InstallStep::AttachClock, InstallStep::AttachLive];
     let process = processes.get_mut(index);
-    let Some(pages) = &process.pages else { return };
-    let header = &pages.get().header;
-    if header.base.load(Acquire) != 0 {
-        return;
+    let pages = process.pages.as_ref();
+    if let Some(decline) = pages.and_then(|pages| not_installed(pages, &ATTACHING)) {
+        process.declines.push((process.command.clone(), decline));
     }
-    let failed = header.failed.load(Acquire);
-    let attaching = [InstallStep::AttachShared, InstallStep::AttachClock, InstallStep::AttachLive]
-        .iter()
-        .any(|step| failed >> 32 == *step as u64);
-    let decline = match i32::try_from(failed & 0xffff_ffff) {
-        Ok(errno) if failed != 0 && !attaching => Decline::Install(errno),
-        _ => Decline::NotAttached,
-    };
-    process.declines.push((process.command.clone(), decline));
 }

@@ -1,38 +1,27 @@
 //! The frames that the kernel makes on a thread's stack for signal handlers. Pure.
 
-use crate::attach::stack_scan::word;
-
 /// The first record behind the registers of a frame: that of the vector registers, with its size. `FPSIMD_MAGIC` and
 /// `struct fpsimd_context` in arch/arm64/include/uapi/asm/sigcontext.h, `setup_sigframe_layout` in
 /// arch/arm64/kernel/signal.c (Linux 6.18).
 const FIRST_RECORD: u64 = 0x210 << 32 | 0x4650_8001;
-/// Where the handlers on a stack return to; the stack is what was read from its pointer `from` on. Pure.
-///
-/// `sigcontext`: the address of a fault, 31 registers, the stack pointer, the instruction pointer, the state, a filler,
-/// and records, the first of which is known by its beginning. Before it, 22 words from the start of the `ucontext` with the
-/// signal mask, is the alternate stack of the thread, address, flags and size: include/uapi/asm-generic/ucontext.h
-/// (Linux 6.18). Behind a short stack may be that of another thread, as in Go: a frame on an alternate
-/// stack is this thread's only if its stack pointer is on that one too.
-pub(crate) fn handlers(from: u64, stack: &[u8]) -> impl Iterator<Item = u64> + '_ {
-    stack.chunks_exact(8).enumerate().skip(36).filter_map(move |(index, record)| {
-        let at = |index: usize| word(&stack[8 * index..8 * index + 8]);
-        if word(record) != FIRST_RECORD {
-            return None;
-        }
-        if index >= 56 {
-            let (alternate, size) = (at(index - 56), at(index - 54));
-            let is_there = |address: u64| address.wrapping_sub(alternate) < size;
-            if is_there(from + 8 * index as u64) && !is_there(from) {
-                return None;
-            }
-        }
-        Some(at(index - 3))
-    })
+/// Words of `sigcontext` in front of that record: the address of a fault, 31 registers, the stack pointer, the instruction
+/// pointer, the state and a filler.
+pub(crate) const BEFORE_MARK: usize = 36;
+/// Words from the instruction pointer to the mark.
+pub(crate) const PC_TO_MARK: usize = 3;
+/// Words from the alternate stack of the thread to the mark: address, flags and size are the third to fifth word of the
+/// `ucontext`, which begins 22 words before `sigcontext`. include/uapi/asm-generic/ucontext.h (Linux 6.18).
+pub(crate) const STACK_TO_MARK: usize = 56;
+
+/// Whether a word is the mark of a frame: the beginning of the first record.
+pub(crate) fn is_mark(word: u64) -> bool {
+    word == FIRST_RECORD
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attach::stack_scan::handlers;
 
     fn bytes(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()

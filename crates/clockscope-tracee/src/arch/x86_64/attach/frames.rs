@@ -1,37 +1,25 @@
 //! The frames that the kernel makes on a thread's stack for signal handlers. Pure.
 
-use crate::attach::stack_scan::word;
-
 /// Code segment of 64-bit programs: `__USER_CS` in arch/x86/include/asm/segment.h (Linux 6.18).
 const USER_CS: u64 = 0x33;
 
-/// Where the handlers on a stack return to; the stack is what was read from its pointer `from` on. Pure.
-///
-/// `sigcontext`: the stack pointer, the instruction pointer, the flags, and the selectors, with that of
-/// 64-bit code in the low half-word; before its 15 first words is the alternate stack of the thread,
-/// address, flags and size: arch/x86/include/uapi/asm/sigcontext.h, include/uapi/asm-generic/ucontext.h
-/// (Linux 6.18). Behind a short stack may be that of another thread, as in Go: a frame on an alternate
-/// stack is this thread's only if its stack pointer is on that one too.
-pub(crate) fn handlers(from: u64, stack: &[u8]) -> impl Iterator<Item = u64> + '_ {
-    stack.chunks_exact(8).enumerate().skip(3).filter_map(move |(index, selectors)| {
-        let at = |index: usize| word(&stack[8 * index..8 * index + 8]);
-        if word(selectors) & 0xffff != USER_CS {
-            return None;
-        }
-        if index >= 21 {
-            let (alternate, size) = (at(index - 21), at(index - 19));
-            let is_there = |address: u64| address.wrapping_sub(alternate) < size;
-            if is_there(from + 8 * index as u64) && !is_there(from) {
-                return None;
-            }
-        }
-        Some(at(index - 2))
-    })
+/// Words of `sigcontext` in front of its mark that are looked at: the stack pointer, the instruction pointer and the flags.
+/// arch/x86/include/uapi/asm/sigcontext.h (Linux 6.18).
+pub(crate) const BEFORE_MARK: usize = 3;
+/// Words from the instruction pointer to the mark.
+pub(crate) const PC_TO_MARK: usize = 2;
+/// Words from the alternate stack of the thread to the mark: address, flags and size stand before the 15 first words of
+/// `sigcontext`. include/uapi/asm-generic/ucontext.h (Linux 6.18).
+pub(crate) const STACK_TO_MARK: usize = 21;
+
+/// Whether a word is the mark of a frame: the selectors, with that of 64-bit code in the low half-word.
+pub(crate) fn is_mark(word: u64) -> bool {
+    word & 0xffff == USER_CS
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::attach::stack_scan::handlers;
 
     fn bytes(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
