@@ -163,7 +163,7 @@ pub fn is_to_be_handled(thread: i32) -> bool {
 }
 
 /// A set of signals in `/proc/PID/status`, one bit each.
-fn signal_set(status: &str, name: &str) -> u64 {
+pub fn signal_set(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
 }

@@ -7,10 +7,13 @@
 //! one has an FS base of its own (Go's threads ask for one at once) or has ended.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use vdso_image::layout::{POISON, THREAD_ENTRIES, THREADS_OFFSET, ThreadEntry, Threads};
 
 use super::arch::tasks;
+use super::attach::process::status_of;
+use super::attach::threads::ran;
 use super::attach::{command_name, listed};
 use super::install::image_of;
 use super::processes::Processes;
@@ -52,9 +55,9 @@ struct SharesTls {
 struct Early {
     /// The process that it belongs to, or that made it.
     maker: i32,
-    /// The threads of that which may still tell of it, and the time, in ns, that each had run when
-    /// they were looked at first; `None` before that.
-    tellers: Option<HashMap<i32, u64>>,
+    /// The threads of that which may still tell of it, and the time that each had run when they were
+    /// looked at first; `None` before that.
+    tellers: Option<HashMap<i32, Duration>>,
 }
 
 /// Threads and processes that were made but have not yet reported their first stop.
@@ -220,7 +223,8 @@ impl Early {
         }
         let tellers = self.tellers.get_or_insert_with(|| {
             // Where the kernel does not say, none of them has ever run for long.
-            let time = |thread| (thread, time_on_cpu(maker, thread).unwrap_or(u64::MAX));
+            let place = |thread| format!("{maker}/task/{thread}");
+            let time = |thread| (thread, ran(place(thread)).unwrap_or(Duration::MAX));
             listed(maker).into_iter().map(time).collect()
         });
         tellers.retain(|thread, before| tells_later(maker, *thread, *before));
@@ -228,12 +232,12 @@ impl Early {
     }
 }
 
-/// Whether a thread, which had run for `before` ns after the child had stopped, may be in the system call that
+/// Whether a thread, which had run for `before` after the child had stopped, may be in the system call that
 /// made the child. It does not leave it before it has told of the child. So it is not, if it is seen in
 /// another one, or is gone. Of a thread that runs or waits for a CPU the kernel does not say where it is. But
 /// what remains to be done in that call takes microseconds of its own time, however long it waits for a CPU.
-fn tells_later(process: i32, thread: i32, before: u64) -> bool {
-    const ENOUGH: u64 = 20_000_000;
+fn tells_later(process: i32, thread: i32, before: Duration) -> bool {
+    const ENOUGH: Duration = Duration::from_millis(20);
     let call = match proc_text::read(format!("/proc/{process}/task/{thread}/syscall")) {
         Ok(call) => call,
         // It is gone, or the kernel tells nothing.
@@ -243,24 +247,14 @@ fn tells_later(process: i32, thread: i32, before: u64) -> bool {
         Some("running") | None => true,
         Some(number) => number.parse().is_ok_and(|number| tasks::MAKING.contains(&number)),
     };
-    let time = time_on_cpu(process, thread);
+    let time = ran(format!("{process}/task/{thread}"));
     may_be_in_it && time.is_none_or(|time| time.saturating_sub(before) < ENOUGH)
-}
-
-/// Time that a thread has run, ns; `None` if it is gone, and on a kernel without `CONFIG_SCHED_INFO`.
-fn time_on_cpu(process: i32, thread: i32) -> Option<u64> {
-    let times = proc_text::read(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
-    times.split(' ').next()?.parse().ok()
 }
 
 /// The process that a new thread belongs to, or that made a new process; 0 and others' if that is gone.
 fn maker(child: i32) -> Option<i32> {
-    let status = proc_text::read(format!("/proc/{child}/status")).ok()?;
-    let field = |name: &str| {
-        status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<i32>().ok()
-    };
-    let process = field("Tgid:")?;
-    if process == child { field("PPid:") } else { Some(process) }
+    let known = status_of(child)?;
+    Some(if known.pid == child { known.parent } else { known.pid })
 }
 
 /// What the parent's system call says about the child.

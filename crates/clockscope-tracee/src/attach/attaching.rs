@@ -145,7 +145,7 @@ fn attach_traced(
         pages: Rc::clone(pages),
         patch: Rc::new(patch),
         sites,
-        pause: threads.longest_stop(),
+        pause: threads.longest,
     })
 }
 

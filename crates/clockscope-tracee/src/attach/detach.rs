@@ -8,7 +8,7 @@ use super::inject::run;
 use super::patch::Patch;
 use super::process::{is_ending, mappings, sharers_of};
 use super::stack_scan::sleeps_at;
-use crate::attach::threads::{Look, SEIZED, Threads};
+use crate::attach::threads::{Look, SEIZED, Threads, tells_of_a_child};
 use crate::attach::{Detached, Refusal, Remains, listed};
 use crate::install::has_image;
 use crate::new_tasks::NewTasks;
@@ -92,7 +92,7 @@ impl Leaving<'_> {
         let mut pause = Duration::ZERO;
         loop {
             let stopped = self.stop(&mut threads);
-            let started = threads.stand_since().unwrap_or_else(Instant::now);
+            let started = threads.since.unwrap_or_else(Instant::now);
             let tried = match stopped {
                 Stopped::Whole => {
                     threads.release();
@@ -319,17 +319,6 @@ impl Leaving<'_> {
 /// Whether another thread, or a later moment, may do better: this one is gone, or was not to be moved.
 fn may_try_again(done: &Result<(), Refusal>) -> bool {
     matches!(done, Err(Refusal::Gone | Refusal::Failed(..)))
-}
-
-/// Whether a thread has stopped because it has made a child or another thread.
-fn tells_of_a_child(status: Status) -> bool {
-    matches!(
-        status,
-        Status::Event(
-            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
-            _
-        )
-    )
 }
 
 /// A thread in a system call that was displaced goes on at the same in its old place.

@@ -27,7 +27,7 @@ pub(crate) mod injected;
 mod names;
 mod patch;
 mod place;
-mod process;
+pub(crate) mod process;
 pub(crate) mod redirected;
 mod refusal;
 mod running_filters;

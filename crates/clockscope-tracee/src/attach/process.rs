@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use crate::attach::{Asker, Refusal, command_name, listed};
-use clockscope_sys::{access, memory, proc_text};
-use clockscope_text::foreign::Foreign;
+use clockscope_sys::{access, memory, proc_text, signals};
 use vdso_reader::maps::{self, Mapping};
 
 /// `PF_KTHREAD`, include/linux/sched.h (Linux 6.18).
@@ -17,13 +16,12 @@ const DEEPEST: usize = 1000;
 
 /// The fields of `/proc/PID/status` that matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Known {
+pub(crate) struct Known {
     /// The process, if the number was that of one of its threads.
-    pub(super) pid: i32,
-    /// Name of the program.
-    pub(super) command: Foreign,
+    pub(crate) pid: i32,
     tracer: i32,
-    parent: i32,
+    /// The process that made it, or its reaper now.
+    pub(crate) parent: i32,
     user: u32,
     is_zombie: bool,
 }
@@ -39,7 +37,7 @@ pub(super) fn sharers_of(pid: i32) -> Vec<i32> {
 }
 
 /// What `/proc` says of a process.
-fn status_of(number: i32) -> Option<Known> {
+pub(crate) fn status_of(number: i32) -> Option<Known> {
     parse(&proc_text::read(format!("/proc/{number}/status")).ok()?)
 }
 
@@ -113,7 +111,6 @@ fn parse(status: &str) -> Option<Known> {
     let first = |name: &str| field(name).split_whitespace().next().unwrap_or_default().to_owned();
     Some(Known {
         pid: field("Tgid:").parse().ok()?,
-        command: field("Name:").into(),
         tracer: field("TracerPid:").parse().ok()?,
         parent: field("PPid:").parse().ok()?,
         user: first("Uid:").parse().ok()?,
@@ -164,10 +161,7 @@ pub(super) fn is_ending(pid: i32) -> bool {
 /// Pure.
 fn is_being_killed(status: &str) -> bool {
     const KILL: u64 = 1 << (libc::SIGKILL - 1);
-    ["SigPnd:", "ShdPnd:"].iter().any(|name| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|s| s & KILL != 0)
-    })
+    ["SigPnd:", "ShdPnd:"].iter().any(|name| signals::signal_set(status, name) & KILL != 0)
 }
 
 /// Whether the program is a 64-bit one; `true` if it cannot be read, which its registers tell then.
@@ -207,7 +201,7 @@ mod tests {
                       PPid:\t7\nTracerPid:\t99\nUid:\t105\t105\t105\t105\n";
         let known = parse(status).unwrap();
         assert_eq!((known.pid, known.parent, known.tracer, known.user), (12, 7, 99, 105));
-        assert_eq!((known.command.verbatim(), known.is_zombie), ("redis-server", false));
+        assert!(!known.is_zombie);
         assert!(parse("").is_none());
     }
 
@@ -225,7 +219,7 @@ mod tests {
                 1 => (0, 0),
                 _ => return None,
             };
-            Some(Known { pid, parent, tracer, command: "sh".into(), ..Known::default() })
+            Some(Known { pid, parent, tracer, ..Known::default() })
         };
         for (own, tracer) in [(20, 30), (10, 40), (20, 40), (50, 50)] {
             assert!(is_traced_by(own, tracer, status_of), "{own} {tracer}");

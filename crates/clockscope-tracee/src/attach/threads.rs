@@ -1,6 +1,7 @@
 //! The threads of a running process: becoming their tracer, stopping them, letting them go on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,8 @@ pub fn state(pid: i32, thread: i32) -> Option<char> {
 }
 
 /// The processor's time that a thread has had, as far as the kernel has counted it: of one that runs, up to the last tick.
-pub(super) fn ran(thread: i32) -> Option<Duration> {
+/// The thread is a place below `/proc`. `None` if it is gone, and on a kernel without `CONFIG_SCHED_INFO`.
+pub(crate) fn ran(thread: impl fmt::Display) -> Option<Duration> {
     // Documentation/scheduler/sched-stats.rst (Linux 6.18): nanoseconds on the processor, and two more numbers.
     let text = clockscope_sys::proc_text::read(format!("/proc/{thread}/schedstat")).ok()?;
     Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
@@ -61,7 +63,7 @@ pub enum Look {
 }
 
 /// Threads that this process traces, and those of them that stand still.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Threads {
     pid: i32,
     /// How each has stopped; `None` while it runs.
@@ -72,9 +74,10 @@ pub struct Threads {
     in_front_of_calls: BTreeSet<i32>,
     /// Whether one of them has executed a program.
     executed: bool,
-    /// Since when a thread stands still, and for how long one did at most.
-    since: Option<Instant>,
-    longest: Duration,
+    /// Since when a thread stands still.
+    pub(super) since: Option<Instant>,
+    /// How long a thread stood still at most, from when all were asked to stop until all went on.
+    pub(super) longest: Duration,
     /// How long threads that wait in a transfer are left alone before the first stop; [`SHORT_PATIENCE`] before the others.
     pub(crate) patience: Duration,
 }
@@ -101,16 +104,7 @@ impl Threads {
     /// Threads that are traced already.
     pub fn of(pid: i32, threads: impl IntoIterator<Item = i32>) -> Self {
         let all = threads.into_iter().map(|thread| (thread, None)).collect();
-        Self {
-            pid,
-            all,
-            in_calls: BTreeMap::new(),
-            in_front_of_calls: BTreeSet::new(),
-            executed: false,
-            since: None,
-            longest: Duration::ZERO,
-            patience: SHORT_PATIENCE,
-        }
+        Self { pid, all, patience: SHORT_PATIENCE, ..Self::default() }
     }
 
     /// Adds threads that are traced already.
@@ -420,16 +414,6 @@ impl Threads {
         }
     }
 
-    /// Since when a thread stands still.
-    pub(crate) fn stand_since(&self) -> Option<Instant> {
-        self.since
-    }
-
-    /// How long a thread stood still at most, from when all were asked to stop until all went on.
-    pub fn longest_stop(&self) -> Duration {
-        self.longest
-    }
-
     /// Lets a thread that stands still go for good.
     pub fn detach(&mut self, thread: i32) {
         self.prepare(thread, is_let_go_on_its_way);
@@ -483,7 +467,14 @@ impl Threads {
     }
 }
 
+/// Whether a thread has stopped because it has made a child or another thread.
+pub(crate) fn tells_of_a_child(status: Status) -> bool {
+    const TELLING: [i32; 3] =
+        [libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_VFORK, libc::PTRACE_EVENT_CLONE];
+    matches!(status, Status::Event(event, _) if TELLING.contains(&event))
+}
+
 /// Whether a stop with this signal is that of a whole process, until `SIGCONT`.
-fn is_group_stop(signal: i32) -> bool {
+pub(crate) fn is_group_stop(signal: i32) -> bool {
     matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)
 }

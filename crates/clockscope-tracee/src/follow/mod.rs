@@ -19,13 +19,14 @@ pub use attached::{Arrivals, Left};
 pub use launched::{Followed, Following};
 
 use super::attach::command_name;
+use super::attach::threads::{is_group_stop, tells_of_a_child};
 use super::attach::transfers::SHORT_PATIENCE;
 use super::decline::Decline;
 use super::forbidden_counter;
 use super::image_mapped::AwaitedImages;
 use super::install::{Installed, execute_again, install, not_installed, write_image};
 use super::new_tasks::NewTasks;
-use super::observers::{Observers, Wish};
+use super::observers::{Observers, Watcher, Wish};
 use super::proc_stat::ProcStat;
 use super::processes::Processes;
 use super::session::Session;
@@ -168,7 +169,7 @@ impl<'a> Follower<'a> {
             && self.processes.get(index).pid == thread
         {
             note_installation(&mut self.processes, index);
-            self.tell_gone(thread);
+            self.tell(|watcher| watcher.gone(thread));
             self.let_orphans_go(thread);
         }
         self.halted.remove(&thread);
@@ -189,10 +190,10 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Tells the watcher that a process has no image any more.
-    fn tell_gone(&mut self, process: i32) {
+    /// Tells the watcher, if there is one.
+    fn tell(&mut self, what: impl FnOnce(&mut dyn Watcher)) {
         if let Some(watcher) = &mut self.observers.watcher {
-            watcher.gone(process);
+            what(&mut **watcher);
         }
     }
 
@@ -213,10 +214,7 @@ impl<'a> Follower<'a> {
                 self.executed(thread);
                 0
             }
-            Status::Event(
-                libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
-                _,
-            ) => return self.forked(thread),
+            status if tells_of_a_child(status) => return self.forked(thread),
             Status::Syscall => {
                 self.at_syscall(thread);
                 0
@@ -251,7 +249,7 @@ impl<'a> Follower<'a> {
         let Some(index) = self.processes.index_of(pid) else { return };
         note_installation(&mut self.processes, index);
         self.let_orphans_go(pid);
-        self.tell_gone(pid);
+        self.tell(|watcher| watcher.gone(pid));
         self.new_tasks.forget(&self.processes, pid);
         self.awaited_images.forget(pid);
         self.sites.forget(pid);
@@ -312,7 +310,7 @@ impl<'a> Follower<'a> {
         }
         note_installation(&mut self.processes, index);
         self.let_orphans_go(pid);
-        self.tell_gone(pid);
+        self.tell(|watcher| watcher.gone(pid));
         self.processes.executed(index);
         let process = self.processes.get_mut(index);
         process.declines.push((command.clone(), Decline::Privileged));
@@ -340,8 +338,8 @@ impl<'a> Follower<'a> {
             // A process that cannot be given it starts without.
             let written =
                 self.session.copies_itself || write_image(self.session, thread, image, 0).is_ok();
-            if written && let Some(watcher) = &mut self.observers.watcher {
-                watcher.mapped(thread, image);
+            if written {
+                self.tell(|watcher| watcher.mapped(thread, image));
             }
         }
         if self.new_tasks.is_watched(thread) {
@@ -361,9 +359,7 @@ impl<'a> Follower<'a> {
 
     /// A stop that is not for a signal: a new tracee, a group-stop, or the end of one.
     fn trapped(&mut self, thread: i32, signal: i32) {
-        let group_stop =
-            matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
-        if !group_stop {
+        if !is_group_stop(signal) {
             if self.new_tasks.stopped(&mut self.processes, thread) {
                 self.resume(thread, 0);
             }
@@ -376,13 +372,9 @@ impl<'a> Follower<'a> {
         let is_for_us = signal != libc::SIGSTOP || self.stops_itself;
         if thread == self.program && is_for_us {
             // Whoever stopped the program waits for us to be stopped: the shell.
-            if let Some(watcher) = &mut self.observers.watcher {
-                watcher.stopping();
-            }
+            self.tell(|watcher| watcher.stopping());
             halt::stop_with(self.program);
-            if let Some(watcher) = &mut self.observers.watcher {
-                watcher.continued();
-            }
+            self.tell(|watcher| watcher.continued());
             let _ = signals::send(self.program, libc::SIGCONT);
         }
     }
