@@ -3,7 +3,7 @@
 use clockscope_text::foreign::Foreign;
 use serde::{Deserialize, Serialize};
 
-use crate::trace::null_is_no_number;
+use crate::trace::{Via, null_is_no_number};
 
 /// Sampled stacks of calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -54,8 +54,8 @@ pub struct Waits {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CalledRow {
-    /// `vdso` or `syscall`.
-    pub via: String,
+    /// How it is made.
+    pub via: Via,
     /// Name.
     pub name: String,
     /// Clock, for functions that take one.

@@ -1,7 +1,7 @@
 //! How what was called, frames and processes are named wherever stacks are printed.
 
 use crate::callers::{CalledRow, FrameKind, FrameRow};
-use crate::trace::TraceReport;
+use crate::trace::{TraceReport, Via};
 use clockscope_text::foreign::{Foreign, printable};
 
 /// What a stack that ends early begins with, where its first functions would stand.
@@ -11,7 +11,7 @@ pub const CUT: &str = "[cut]";
 /// function that makes it.
 pub fn called(row: &CalledRow) -> String {
     let name = with_clock(&row.name, row.clock.as_deref());
-    if row.via == "syscall" { format!("{name} [syscall]") } else { name }
+    if row.via == Via::Syscall { format!("{name} [syscall]") } else { name }
 }
 
 /// A function, with its clock where it takes one: `clock_gettime(MONOTONIC)`.
@@ -124,13 +124,13 @@ mod tests {
 
     #[test]
     fn system_calls_are_told_from_functions() {
-        let row = |via: &str, clock: Option<&str>| CalledRow {
-            via: via.to_owned(),
+        let row = |via, clock: Option<&str>| CalledRow {
+            via,
             name: "clock_gettime".to_owned(),
             clock: clock.map(str::to_owned),
             ..CalledRow::default()
         };
-        assert_eq!(called(&row("vdso", Some("CLOCK_TAI"))), "clock_gettime(TAI)");
-        assert_eq!(called(&row("syscall", None)), "clock_gettime [syscall]");
+        assert_eq!(called(&row(Via::Vdso, Some("CLOCK_TAI"))), "clock_gettime(TAI)");
+        assert_eq!(called(&row(Via::Syscall, None)), "clock_gettime [syscall]");
     }
 }

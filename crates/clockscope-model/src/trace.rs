@@ -28,8 +28,8 @@ pub struct TraceReport {
     pub processes: u64,
     /// Threads seen, first threads of processes included.
     pub threads: u64,
-    /// How system calls were counted: `bpf`, `ptrace`, `sites` or `none`.
-    pub via: String,
+    /// How system calls were counted; `null` if that is not known.
+    pub via: Option<Way>,
     /// vDSO calls by function and clock, all processes together.
     pub vdso: Vec<VdsoRow>,
     /// System calls, all processes together.
@@ -130,8 +130,8 @@ pub struct Attached {
     pub pause_ns: u64,
     /// The same for detaching; 0 if it ended before.
     pub detach_pause_ns: u64,
-    /// Why counting ended: `duration`, `interrupted`, `exited`, `killed`.
-    pub ended: String,
+    /// Why counting ended.
+    pub ended: Ended,
     /// Its container, pod and systemd unit.
     #[serde(flatten)]
     pub place: Place,
@@ -374,9 +374,8 @@ pub struct DeclineRow {
     pub pid: i32,
     /// Name of the program.
     pub command: Foreign,
-    /// What was not counted: `vdso` or `syscalls`; of callers, `callers` were not sampled or `names` not
-    /// found.
-    pub what: String,
+    /// What was not counted.
+    pub what: Missing,
     /// Why, as a clause.
     pub reason: String,
 }
@@ -395,6 +394,83 @@ pub struct Overhead {
     pub syscall_subtracted_ps: u64,
     /// Cost of timing one vDSO call, subtracted from it, in picoseconds.
     pub vdso_bracket_ps: u64,
+}
+
+/// How system calls are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// By eBPF in the kernel.
+    Bpf,
+    /// By ptrace, at each stop.
+    Ptrace,
+    /// By code in the program.
+    Sites,
+    /// Not at all: vDSO calls alone are counted.
+    None,
+}
+
+impl Way {
+    /// Its name in the JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bpf => "bpf",
+            Self::Ptrace => "ptrace",
+            Self::Sites => "sites",
+            Self::None => "none",
+        }
+    }
+}
+
+/// How a call is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Via {
+    /// By a system call.
+    Syscall,
+    /// Through the vDSO.
+    #[default]
+    Vdso,
+}
+
+impl Via {
+    /// Its name in tables and in the JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Syscall => "syscall",
+            Self::Vdso => "vdso",
+        }
+    }
+}
+
+/// What a report lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Missing {
+    /// vDSO calls, which were not counted.
+    #[default]
+    Vdso,
+    /// System calls, which were not counted.
+    Syscalls,
+    /// Callers, who were not sampled.
+    Callers,
+    /// Names of functions.
+    Names,
+}
+
+/// Why counting in a process that was attached to ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ended {
+    /// The time was over.
+    Duration,
+    /// The user asked for it.
+    #[default]
+    Interrupted,
+    /// The process exited.
+    Exited,
+    /// A signal killed the process.
+    Killed,
 }
 
 /// Clocks that a program can be given.

@@ -3,8 +3,7 @@
 use super::costs::{each, ratio, times_as_long, whole_on};
 use super::options::TextOptions;
 use super::{latency, what_if};
-use clockscope_model::trace::Clock;
-use clockscope_model::trace::{ClockReads, SyscallRow, TraceReport};
+use clockscope_model::trace::{Clock, ClockReads, SyscallRow, TraceReport, Way};
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
 
@@ -139,7 +138,7 @@ pub(super) fn how_long(report: &TraceReport) -> String {
     let time = units::nanos(reads.time_ns);
     let each = each(reads.time_ns, reads.reads);
     let colon = if shares.is_empty() { "" } else { ": " };
-    let how = if report.via == "ptrace" && reads.passed_on > 0 {
+    let how = if report.via == Some(Way::Ptrace) && reads.passed_on > 0 {
         "measured, ptrace's stops included"
     } else {
         "measured"

@@ -1,6 +1,6 @@
 //! What was not counted and why, grouped so that a thousand processes take a few lines.
 
-use clockscope_model::trace::DeclineRow;
+use clockscope_model::trace::{DeclineRow, Missing};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::{WIDTH, cut_middle, labelled_in};
 use clockscope_text::units;
@@ -50,11 +50,11 @@ fn groups(declines: &[DeclineRow]) -> Vec<Vec<&DeclineRow>> {
 }
 
 fn sentence(group: &[&DeclineRow]) -> String {
-    let what = match group[0].what.as_str() {
-        "vdso" => "vDSO calls".to_owned(),
-        "syscalls" => "system calls".to_owned(),
-        "names" => "names of code that was made at run time".to_owned(),
-        other => printable(other),
+    let what = match group[0].what {
+        Missing::Vdso => "vDSO calls",
+        Missing::Syscalls => "system calls",
+        Missing::Names => "names of code that was made at run time",
+        Missing::Callers => "callers",
     };
     let who = match group {
         // What is so for all of them is of none.

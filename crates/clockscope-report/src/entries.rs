@@ -5,14 +5,15 @@ use std::cmp::Reverse;
 use crate::options::SortBy;
 use clockscope_model::names::with_clock;
 use clockscope_model::reads;
-use clockscope_model::trace::{Latency, SyscallRow, VdsoRow};
+use clockscope_model::trace::{Latency, SyscallRow, VdsoRow, Via};
 use clockscope_text::foreign::printable;
 
 /// A row of the table.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<'a> {
     pub(super) name: String,
-    pub(super) via: &'static str,
+    /// `None` where the row stands for several.
+    pub(super) via: Option<Via>,
     pub(super) calls: u64,
     /// `None` where they are not known.
     pub(super) errors: Option<u64>,
@@ -30,7 +31,8 @@ impl Entry<'_> {
     /// What decides where it stands among others: its time, and of system calls whose time is not known what they would
     /// take if each took as long as the others. So many calls are not hidden at the end.
     fn rank(&self, mean_ns: Option<u128>) -> Option<u128> {
-        let guess = || Some(mean_ns.filter(|_| self.via == "syscall")? * u128::from(self.calls));
+        let guess =
+            || Some(mean_ns.filter(|_| self.via == Some(Via::Syscall))? * u128::from(self.calls));
         self.time_ns.map(u128::from).or_else(guess)
     }
 }
@@ -83,7 +85,7 @@ impl<'a> Calls<'a> {
     pub(super) fn entries(self, sort: SortBy) -> Vec<Entry<'a>> {
         let vdso = self.vdso.iter().map(|row| Entry {
             name: vdso_name(row),
-            via: "vdso",
+            via: Some(Via::Vdso),
             calls: row.calls,
             errors: Some(0),
             time_ns: row.has_time().then_some(row.time_total_ns),
@@ -98,7 +100,7 @@ impl<'a> Calls<'a> {
         let is_timed = |row: &SyscallRow| self.syscalls_timed && row.has_time();
         let syscalls = self.syscalls.iter().map(|row| Entry {
             name: printable(&row.name),
-            via: "syscall",
+            via: Some(Via::Syscall),
             calls: row.calls,
             errors: row.errors,
             time_ns: is_timed(row).then_some(row.time_total_ns),
@@ -112,7 +114,7 @@ impl<'a> Calls<'a> {
             },
         });
         let mut entries: Vec<Entry> = vdso.chain(syscalls).filter(|e| e.calls > 0).collect();
-        entries.sort_by(|a, b| a.name.cmp(&b.name).then(a.via.cmp(b.via)));
+        entries.sort_by(|a, b| a.name.cmp(&b.name).then(a.via.cmp(&b.via)));
         // Stable sorts: the last one decides, those before it order its equals.
         if sort != SortBy::Name {
             let mean_ns = mean_of_timed(&entries);
@@ -130,7 +132,8 @@ impl<'a> Calls<'a> {
 
 /// What a system call takes on average, of those whose time is known and that do not wait, in nanoseconds.
 fn mean_of_timed(entries: &[Entry]) -> Option<u128> {
-    let known = || entries.iter().filter(|e| e.via == "syscall" && e.kind != Kind::Waiting);
+    let known =
+        || entries.iter().filter(|e| e.via == Some(Via::Syscall) && e.kind != Kind::Waiting);
     let calls: u128 = known().map(|e| u128::from(e.timed_calls)).sum();
     let time: u128 = known().filter_map(|e| e.time_ns).map(u128::from).sum();
     time.checked_div(calls)
@@ -161,7 +164,7 @@ fn sum<'a>(rows: &[Entry<'a>]) -> Entry<'a> {
     let is_timed = rows.iter().any(|row| row.time_ns.is_some());
     Entry {
         name: format!("{} others, see --all", rows.len()),
-        via: "",
+        via: None,
         calls: add(|row| row.calls),
         errors: sum_of_known(rows),
         time_ns: is_timed.then(|| add(|row| row.time_ns.unwrap_or_default())),
@@ -248,7 +251,7 @@ mod tests {
         let calls = Calls { vdso: &[], syscalls: &syscalls, syscalls_timed: true };
         let entries = shortened(&calls.entries(SortBy::Time), SortBy::Time);
         assert_eq!((entries[0].name.as_str(), entries[0].time_ns), ("getppid", None));
-        let table = crate::table::render(&entries, &crate::columns::DEFAULT, 80);
+        let table = crate::table::render(&entries, &crate::columns::DEFAULT, 80, false);
         let total = table.lines().last().expect("a total");
         // 200 calls of 5 us, and not 3,000,200 of nothing.
         assert!(total.contains(" 5.001 "), "{table}");

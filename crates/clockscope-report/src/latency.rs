@@ -29,13 +29,13 @@ pub(super) fn render(report: &TraceReport, entries: &[Entry], options: &TextOpti
         !is_expected && report.vdso.iter().filter(matters).any(|row| is_telling(row, report));
     let mut out = String::new();
     if options.latency {
-        let drawn = table::latencies(entries);
+        let drawn = table::latencies(entries, options.coloured);
         if !drawn.is_empty() {
             out = format!("\nTime of single calls:\n{drawn}");
         }
     } else if telling {
         let calls = entries::Calls { vdso: &report.vdso, syscalls: &[], syscalls_timed: false };
-        let drawn = table::latencies(&calls.entries(options.sort));
+        let drawn = table::latencies(&calls.entries(options.sort), options.coloured);
         out = format!("\nTime of single vDSO calls:\n{drawn}");
     }
     out

@@ -37,6 +37,8 @@ pub struct TextOptions {
     pub latency: bool,
     /// The clock that the program was given: the kernel's, but for `clockscope run`.
     pub clock: Clock,
+    /// Rows of vDSO calls have a colour.
+    pub coloured: bool,
     /// How callers are printed, where they were asked for.
     pub callers: CallersOptions,
 }
@@ -52,6 +54,7 @@ impl Default for TextOptions {
             summary_only: false,
             latency: false,
             clock: Clock::Kernel,
+            coloured: false,
             callers: CallersOptions { least_share: 0.02, width: WIDTH, whole: false },
         }
     }

@@ -1,7 +1,7 @@
 //! The line that says what counting cost, and the notes on how the times were taken.
 
 use super::entries;
-use clockscope_model::trace::{BySites, SyscallRow, TraceReport};
+use clockscope_model::trace::{BySites, SyscallRow, TraceReport, Way};
 use clockscope_stats::timed::TIMED_MIN;
 use clockscope_text::lines::labelled;
 use clockscope_text::units;
@@ -43,7 +43,7 @@ fn how_syscalls_were_timed(report: &TraceReport) -> Option<String> {
         report.syscalls.iter().map(calls).fold(0, u64::saturating_add)
     };
     let calls = of(|row| row.calls);
-    let by_sites = report.via == "sites";
+    let by_sites = report.via == Some(Way::Sites);
     let timed = of(|row| row.timed.unwrap_or(0));
     if calls == 0 || !by_sites && entries::were_timed(&report.syscalls) {
         None
@@ -107,8 +107,8 @@ pub(super) fn what_it_cost(report: &TraceReport) -> String {
     let overhead = &report.overhead;
     let syscalls: u64 = report.syscalls.iter().fold(0, |sum, row| sum.saturating_add(row.calls));
     let mut parts = Vec::new();
-    match report.via.as_str() {
-        "bpf" if overhead.syscall_probe_ps > 0 => {
+    match report.via {
+        Some(Way::Bpf) if overhead.syscall_probe_ps > 0 => {
             let all = u128::from(overhead.syscall_probe_ps) * u128::from(syscalls);
             let mut part = format!(
                 "{} a system call by eBPF, {} in all",
@@ -125,23 +125,23 @@ pub(super) fn what_it_cost(report: &TraceReport) -> String {
             );
             parts.push(part);
         }
-        "bpf" => parts.push(
+        Some(Way::Bpf) => parts.push(
             "system calls were counted by eBPF, which every process of this host paid for"
                 .to_owned(),
         ),
-        "ptrace" => parts.push(
+        Some(Way::Ptrace) => parts.push(
             "system calls were counted by ptrace, which stops the program twice for each and \
              costs it tens of microseconds"
                 .to_owned(),
         ),
-        "sites" => {
+        Some(Way::Sites) => {
             let is_known = report.syscalls.iter().all(|row| row.errors.is_some());
             let errors =
                 if is_known { "" } else { ", which did not see what all of them returned" };
             parts.push(format!("system calls were counted by code in the program{errors}"));
         }
-        "none" => parts.push("system calls were not counted".to_owned()),
-        _ => {}
+        Some(Way::None) => parts.push("system calls were not counted".to_owned()),
+        None => {}
     }
     if overhead.vdso_bracket_ps > 0 {
         parts.push(format!(
@@ -165,7 +165,7 @@ mod tests {
             timed: Some(timed),
             ..SyscallRow::default()
         };
-        TraceReport { via: "sites".to_owned(), syscalls: vec![row], ..TraceReport::default() }
+        TraceReport { via: Some(Way::Sites), syscalls: vec![row], ..TraceReport::default() }
     }
 
     #[test]
@@ -173,9 +173,9 @@ mod tests {
         let notes = how_timed(&by_sites(80));
         assert_eq!(notes, "of system calls estimated: 80 of 5,000 were timed");
         assert_eq!(how_timed(&by_sites(0)), "system calls were counted without time");
-        let by_kernel = TraceReport { via: "bpf".to_owned(), ..by_sites(80) };
+        let by_kernel = TraceReport { via: Some(Way::Bpf), ..by_sites(80) };
         assert_eq!(how_timed(&by_kernel), "");
-        let untimed = TraceReport { via: "bpf".to_owned(), ..by_sites(0) };
+        let untimed = TraceReport { via: Some(Way::Bpf), ..by_sites(0) };
         assert_eq!(how_timed(&untimed), "system calls were counted without time and errors");
     }
 }

@@ -13,7 +13,7 @@ use crate::{answers, bench, costs, declines, latency, overhead, survey, text, wr
 use clockscope_model::bench::BenchReport;
 use clockscope_model::host::HostState;
 use clockscope_model::survey::SurveyReport;
-use clockscope_model::trace::{ProcessDetail, TraceReport};
+use clockscope_model::trace::{Missing, ProcessDetail, TraceReport};
 use clockscope_model::wrongness::WrongnessReport;
 use clockscope_page::{Document, Kind};
 use clockscope_text::foreign::printable;
@@ -156,12 +156,12 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
     };
     let same_tick = reads.same_tick_share.filter(|share| share.is_finite());
     let same_tick = same_tick.map(|share| answers::same_tick(share, reads.tick_ns));
-    let declines_of = |is_wanted: fn(&str) -> bool| {
+    let declines_of = |is_wanted: fn(Missing) -> bool| {
         let rows = report.callers.iter().flat_map(|callers| &callers.declines);
-        let rows: Vec<_> = rows.filter(|row| is_wanted(&row.what)).cloned().collect();
+        let rows: Vec<_> = rows.filter(|row| is_wanted(row.what)).cloned().collect();
         declines::sentences(&rows)
     };
-    let mut not_named = declines_of(|what| what == "names");
+    let mut not_named = declines_of(|what| what == Missing::Names);
     not_named.extend(report.callers.iter().flat_map(|callers| callers.stripped.clone()));
     let sites = sites(report);
     let more_sites = sites.len().saturating_sub(SITES_MAX);
@@ -183,7 +183,7 @@ fn beside_trace(report: &TraceReport, host: Option<&HostState>) -> Value {
         "not_counted": declines::sentences(&report.declines),
         "sites": sites.collect::<Vec<_>>(),
         "more_sites": more_sites,
-        "not_sampled": declines_of(|what| what != "names"),
+        "not_sampled": declines_of(|what| what != Missing::Names),
         "not_named": not_named,
         "times": overhead::how_timed(report),
         "cost": overhead::what_it_cost(report),

@@ -2,7 +2,9 @@
 
 use super::columns::{self, Column};
 use super::entries::{Entry, Kind, sum_of_known};
+use clockscope_model::trace::Via;
 use clockscope_text::lines::{WIDTH, cut_middle, width};
+use clockscope_text::style::standing_out;
 use clockscope_text::units;
 
 /// Names are not cut below this, even where chosen columns leave less.
@@ -11,8 +13,14 @@ const NAME_MIN: usize = 24;
 pub(super) const NAME_MIN_DEFAULT: usize = 8;
 
 /// The table of `entries` with a total line, whose names are cut where its lines would be longer than
-/// `limit`; a line that says so if there are none.
-pub(super) fn render(entries: &[Entry], columns: &[Column], limit: usize) -> String {
+/// `limit`; a line that says so if there are none. Rows of vDSO calls, which no other tool counts, stand out if
+/// the table is `coloured`.
+pub(super) fn render(
+    entries: &[Entry],
+    columns: &[Column],
+    limit: usize,
+    coloured: bool,
+) -> String {
     if entries.is_empty() {
         return "no calls were counted\n".to_owned();
     }
@@ -24,23 +32,30 @@ pub(super) fn render(entries: &[Entry], columns: &[Column], limit: usize) -> Str
     rows.push(columns.iter().map(|column| total.cell(*column)).collect());
     let least = if columns == columns::DEFAULT { NAME_MIN_DEFAULT } else { NAME_MIN };
     let heads: Vec<Head> = columns.iter().copied().map(Head::of).collect();
-    drawn(&heads, rows, true, (least, limit))
+    drawn(&heads, rows, true, (least, limit), &marks(entries, coloured))
+}
+
+/// For each entry whether its row stands out.
+fn marks(entries: &[Entry], coloured: bool) -> Vec<bool> {
+    entries.iter().map(|entry| coloured && entry.via == Some(Via::Vdso)).collect()
 }
 
 /// The distribution of each entry that has one; empty if none has.
-pub(super) fn latencies(entries: &[Entry]) -> String {
+pub(super) fn latencies(entries: &[Entry], coloured: bool) -> String {
     const COLUMNS: [Column; 6] =
         [Column::P50, Column::P90, Column::P99, Column::Max, Column::Via, Column::Name];
     let total = Total::of(entries);
+    let entries: Vec<Entry> =
+        entries.iter().filter(|entry| entry.latency.is_some()).cloned().collect();
     let rows: Vec<Vec<String>> = entries
         .iter()
-        .filter(|entry| entry.latency.is_some())
         .map(|entry| COLUMNS.iter().map(|column| cell(*column, entry, &total)).collect())
         .collect();
     if rows.is_empty() {
         return String::new();
     }
-    draw(&COLUMNS.map(Head::of), rows, false, NAME_MIN_DEFAULT)
+    let heads = COLUMNS.map(Head::of);
+    drawn(&heads, rows, false, (NAME_MIN_DEFAULT, WIDTH), &marks(&entries, coloured))
 }
 
 /// Sums over all rows, times without those of calls that wait; wide, so that no report overflows them.
@@ -94,7 +109,7 @@ fn cell(column: Column, entry: &Entry, total: &Total) -> String {
         Column::Average => entry.average_ps.map_or_else(dash, |ps| micros(u128::from(ps))),
         Column::Calls => number(u128::from(entry.calls)),
         Column::Errors => errors(entry.errors),
-        Column::Via => entry.via.to_owned(),
+        Column::Via => entry.via.map_or("", Via::name).to_owned(),
         Column::Name => entry.name.clone(),
         Column::P50 => latency(|l| l.p50),
         Column::P90 => latency(|l| l.p90),
@@ -176,15 +191,16 @@ pub(super) fn draw(
     has_total: bool,
     name_min: usize,
 ) -> String {
-    drawn(heads, rows, has_total, (name_min, WIDTH))
+    drawn(heads, rows, has_total, (name_min, WIDTH), &[])
 }
 
-/// The same; a name is not cut below its least width, and so that a line has its most.
+/// The same; a name is not cut below its least width, and so that a line has its most. Rows with a mark stand out.
 fn drawn(
     heads: &[Head],
     mut rows: Vec<Vec<String>>,
     has_total: bool,
     (name_min, line_most): (usize, usize),
+    marks: &[bool],
 ) -> String {
     let mut widths: Vec<usize> = heads.iter().map(|head| head.least).collect();
     for row in &rows {
@@ -207,7 +223,8 @@ fn drawn(
         if has_total && index + 1 == rows.len() {
             out.push_str(&line(heads, &widths, &rule));
         }
-        out.push_str(&line(heads, &widths, row));
+        let text = line(heads, &widths, row);
+        out += &if marks.get(index) == Some(&true) { standing_out(&text) } else { text };
     }
     out
 }

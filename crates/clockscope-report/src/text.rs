@@ -6,7 +6,7 @@ use super::columns::Column;
 use super::entries::{self, Calls};
 use super::options::TextOptions;
 use super::{answers, declines, latency, overhead, page_answers, table, verdict};
-use clockscope_model::trace::{Attached, ProcessDetail, ThreadDetail, TraceReport};
+use clockscope_model::trace::{Attached, Ended, ProcessDetail, ThreadDetail, TraceReport};
 use clockscope_text::foreign::joined;
 use clockscope_text::lines::{WIDTH, cut_middle, labelled, width};
 use clockscope_text::units;
@@ -69,7 +69,7 @@ pub fn render(report: &TraceReport, options: &TextOptions) -> String {
 fn calls_table(calls: Calls<'_>, options: &TextOptions) -> String {
     let rows = calls.entries(options.sort);
     let shown = if options.all { rows.clone() } else { entries::shortened(&rows, options.sort) };
-    table::render(&shown, &options.columns, options.callers.width)
+    table::render(&shown, &options.columns, options.callers.width, options.coloured)
 }
 
 /// What a mark in the table means, if there is one.
@@ -122,10 +122,12 @@ pub(super) fn traced(report: &TraceReport) -> String {
 fn attached(report: &TraceReport) -> String {
     let line = |process: &Attached| {
         let paused = units::nanos(process.pause_ns);
-        let end = match process.ended.as_str() {
-            "exited" => "; it exited".to_owned(),
-            "killed" => "; it was killed".to_owned(),
-            _ => format!(" and {} at the end", units::nanos(process.detach_pause_ns)),
+        let end = match process.ended {
+            Ended::Exited => "; it exited".to_owned(),
+            Ended::Killed => "; it was killed".to_owned(),
+            Ended::Duration | Ended::Interrupted => {
+                format!(" and {} at the end", units::nanos(process.detach_pause_ns))
+            }
         };
         let stood = match process.threads {
             1 => "its thread stood".to_owned(),

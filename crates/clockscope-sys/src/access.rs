@@ -19,6 +19,11 @@ fn has_file_capabilities(path: &Path) -> bool {
     rustix::fs::getxattr(path, c"security.capability", &mut value).is_ok_and(|size| size > 0)
 }
 
+/// The folder of a file, as it is named.
+pub fn folder(target: &Path) -> &Path {
+    target.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
+}
+
 /// The effective user id, which decides what this process may do.
 pub fn effective_uid() -> u32 {
     geteuid().as_raw()

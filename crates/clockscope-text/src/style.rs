@@ -19,6 +19,8 @@ pub fn emphasized(report: &str, matters: impl Fn(&str) -> bool) -> String {
         let (style, styled, rest) = match label(text) {
             _ if text.is_empty() => ("", "", ""),
             _ if is_head => (BOLD, text, ""),
+            // It has a colour already.
+            _ if text.starts_with('\x1b') => ("", "", text),
             _ if matters(text) => (CYAN, text, ""),
             Some(length) if !in_table => (BOLD, &text[..length], &text[length..]),
             _ => ("", "", text),
@@ -31,6 +33,12 @@ pub fn emphasized(report: &str, matters: impl Fn(&str) -> bool) -> String {
         out += end;
     }
     out
+}
+
+/// A line in the colour of what matters.
+pub fn standing_out(line: &str) -> String {
+    let text = line.trim_end_matches('\n');
+    format!("{CYAN}{text}{PLAIN}{}", &line[text.len()..])
 }
 
 /// Whether a line is the rule below the head of a table.

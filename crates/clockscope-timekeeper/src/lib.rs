@@ -6,6 +6,7 @@ pub mod counter_probe;
 mod cpu_rotation;
 pub mod guards;
 mod keep;
+pub mod served;
 
 use std::io::{self, PipeWriter, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use fastclock::Decline;
 
+use crate::nanos;
 use clockscope_model::trace::{ByKernel, ClockPageReport, VdsoRow, WithdrawalRow};
 use clockscope_text::units;
 use clockscope_timekeeper::{Options, Report, Timekeeper};
@@ -16,14 +17,14 @@ use clockscope_tracee::session::Session;
 /// # Errors
 ///
 /// When no thread can be had.
-pub fn keep(session: &Session, force: bool) -> anyhow::Result<Option<Timekeeper>> {
+pub(crate) fn keep(session: &Session, force: bool) -> anyhow::Result<Option<Timekeeper>> {
     let Some(page) = session.clock_page() else { return Ok(None) };
     let options = Options { force, early: true, ..Options::default() };
     Timekeeper::start(page, options).map(Some).context("cannot start the timekeeper's thread")
 }
 
 /// What the page answered, and how it was kept.
-pub fn report(
+pub(crate) fn report(
     kept: &Report,
     vdso: &[VdsoRow],
     timings: &Timings,
@@ -74,7 +75,7 @@ pub(crate) fn is_on_page(row: &VdsoRow) -> bool {
 
 /// The sentence about times in which the page gave way after it had begun; `None` if there were
 /// none.
-pub fn gave_way(kept: &Report) -> Option<String> {
+pub(crate) fn gave_way(kept: &Report) -> Option<String> {
     let gone = || kept.withdrawals.iter().filter(|gone| gone.reason != Decline::Starting);
     let times = u64::try_from(gone().count()).unwrap_or(u64::MAX);
     if times == 0 {
@@ -89,10 +90,6 @@ pub fn gave_way(kept: &Report) -> Option<String> {
         units::counted(times, "time", "times"),
         reasons.join("; ")
     ))
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

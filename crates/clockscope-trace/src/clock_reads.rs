@@ -4,7 +4,7 @@ use fastclock::{ClockId, Nanos, Picos, Ticks};
 
 use crate::clock_page::is_on_page;
 use crate::fallback_reads::{self, FallbackReads};
-use crate::summary::TickTime;
+use crate::tick_time::TickTime;
 use clockscope_model::reads::{self, Source};
 use clockscope_model::trace::Clock;
 use clockscope_model::trace::{ClockReads, SyscallRow, VdsoRow};
@@ -63,7 +63,7 @@ fn cheapest(clock: ClockId) -> Picos {
 }
 
 /// What the lines below the table need to know besides the rows.
-pub struct Context {
+pub(crate) struct Context {
     /// From start to end of the program.
     pub wall_ns: u64,
     /// What reads by system call cost here.
@@ -92,7 +92,7 @@ impl Context {
 
 /// The lines below the table.
 #[expect(clippy::cast_precision_loss, reason = "a rate to be read by people")]
-pub fn clock_reads(
+pub(crate) fn clock_reads(
     vdso: &[VdsoRow],
     syscalls: &[SyscallRow],
     same_tick_share: Option<f64>,
@@ -232,7 +232,7 @@ impl Time {
 /// the distances: a read that comes after `d` of a tick of length `T` finds the same tick with
 /// probability `1 - d / T`.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-pub fn same_tick_share(timings: &Timings, time: &TickTime, tick_ns: u64) -> Option<f64> {
+pub(crate) fn same_tick_share(timings: &Timings, time: &TickTime, tick_ns: u64) -> Option<f64> {
     let total: u64 = timings.intervals.iter().sum();
     if timings.interval_samples < TIMED_MIN || total == 0 || tick_ns == 0 {
         return None;

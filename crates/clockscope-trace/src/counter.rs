@@ -6,10 +6,10 @@ use std::rc::Rc;
 use anyhow::Context;
 use vdso_image::layout::INSTALL_MARK;
 
-use crate::options::{CountOptions, Way};
-use clockscope_model::trace::DeclineRow;
+use crate::options::CountOptions;
+use crate::plan::Plan;
+use clockscope_model::trace::{DeclineRow, Missing, Way};
 use clockscope_syscalls::bpf::{BpfCounter, BpfOptions};
-use clockscope_syscalls::filter::Filter;
 use clockscope_syscalls::ptrace::PtraceCounter;
 use clockscope_syscalls::{BpfDecline, ProbeCost, SyscallTally};
 use clockscope_text::foreign::Foreign;
@@ -20,29 +20,31 @@ use clockscope_tracee::observers::SyscallObserver;
 const NUMBERS: u32 = 512;
 
 /// A running count of system calls.
-pub enum Counter {
+pub(crate) enum Counter {
     /// In the kernel.
     Bpf(Box<RefCell<BpfCounter>>),
     /// At every stop; the counts are shared with who sees the stops.
     Ptrace(Rc<RefCell<PtraceCounter>>),
     /// In the program; who follows it has the counts.
     Sites,
-    /// Not any more; what was counted until then.
-    Over(Box<Counted>),
     /// Not at all.
     None,
 }
 
-/// What a counter has counted until it was stopped.
-pub struct Counted {
-    name: &'static str,
-    tallies: Vec<SyscallTally>,
-    cost: ProbeCost,
-    losses: Vec<DeclineRow>,
+/// What a counter has counted until a moment.
+pub(crate) struct Counted {
+    /// How.
+    pub via: Way,
+    /// The counts; none where code in the program has them.
+    pub tallies: Vec<SyscallTally>,
+    /// What counting costs.
+    pub cost: ProbeCost,
+    /// What could not be counted or told apart.
+    pub losses: Vec<DeclineRow>,
 }
 
 /// Passes stops on to the counter.
-pub struct Observing(Rc<RefCell<PtraceCounter>>);
+pub(crate) struct Observing(Rc<RefCell<PtraceCounter>>);
 
 impl SyscallObserver for Observing {
     fn stopped(&mut self, process: i32, thread: i32) {
@@ -91,16 +93,12 @@ impl Counter {
     /// # Errors
     ///
     /// When a way was asked for by name that is not possible.
-    pub fn start(
-        options: &CountOptions,
-        filter: &Filter,
-        program: impl Into<Option<i32>>,
-        warn: &dyn Fn(&str),
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn start(plan: &Plan, program: impl Into<Option<i32>>) -> anyhow::Result<Self> {
+        let options = &plan.syscalls;
         let program = program.into();
         let mut way = options.way(true);
         if way == Some(Way::Bpf) {
-            let why = match Self::by_bpf(options, filter, program, warn) {
+            let why = match Self::by_bpf(plan, program) {
                 Ok(counter) => return Ok(counter),
                 Err(why) => why,
             };
@@ -108,27 +106,23 @@ impl Counter {
             let Some(way) = way else {
                 anyhow::bail!("cannot count by eBPF: {why}, or use --via ptrace")
             };
-            warn(&without_bpf(options, way, &why));
+            (plan.voice.note)(&without_bpf(options, way, &why));
         }
         Ok(match way {
             Some(Way::Ptrace) => Self::Ptrace(ptrace_counter(options, program)),
             Some(Way::Sites) => Self::Sites,
-            Some(Way::Nothing | Way::Bpf) | None => Self::None,
+            Some(Way::None | Way::Bpf) | None => Self::None,
         })
     }
 
-    fn by_bpf(
-        options: &CountOptions,
-        filter: &Filter,
-        program: Option<i32>,
-        warn: &dyn Fn(&str),
-    ) -> Result<Self, BpfDecline> {
+    fn by_bpf(plan: &Plan, program: Option<i32>) -> Result<Self, BpfDecline> {
+        let options = &plan.syscalls;
         let mut counter = BpfCounter::start(&BpfOptions {
             time: options.time,
             latency: options.latency,
             breakdown: options.breakdown,
             mark: INSTALL_MARK,
-            numbers: filter.numbers(NUMBERS),
+            numbers: plan.filter.numbers(NUMBERS),
             ..BpfOptions::default()
         })?;
         if let Some(program) = program {
@@ -138,7 +132,7 @@ impl Counter {
             })?;
         }
         let tax = counter.calibration().bystander_tax_ps();
-        warn(&format!(
+        (plan.voice.note)(&format!(
             "while this runs, each system call of every process on this host takes {} longer (counting by eBPF); \
              --via none avoids that",
             units::picos(tax)
@@ -147,10 +141,10 @@ impl Counter {
     }
 
     /// Who must see every system call, if anybody.
-    pub fn observer(&self) -> Option<Observing> {
+    pub(crate) fn observer(&self) -> Option<Observing> {
         match self {
             Self::Ptrace(counter) => Some(Observing(Rc::clone(counter))),
-            Self::Bpf(_) | Self::Sites | Self::Over(_) | Self::None => None,
+            Self::Bpf(_) | Self::Sites | Self::None => None,
         }
     }
 
@@ -160,7 +154,7 @@ impl Counter {
     /// # Errors
     ///
     /// When there is no such process, or the kernel refuses.
-    pub fn follow(&self, process: i32) -> std::io::Result<()> {
+    pub(crate) fn follow(&self, process: i32) -> std::io::Result<()> {
         let Self::Bpf(counter) = self else { return Ok(()) };
         let mut counter = counter.borrow_mut();
         // Twice: a thread that one made meanwhile that was not followed yet is found then.
@@ -172,25 +166,15 @@ impl Counter {
     /// # Errors
     ///
     /// When the kernel does not give the counts.
-    pub fn stopped(&self) -> anyhow::Result<Self> {
+    pub(crate) fn counted(&self) -> anyhow::Result<Counted> {
+        let via = match self {
+            Self::Bpf(_) => Way::Bpf,
+            Self::Ptrace(_) => Way::Ptrace,
+            Self::Sites => Way::Sites,
+            Self::None => Way::None,
+        };
         let (tallies, cost) = self.read()?;
-        let (name, losses) = (self.name(), self.losses());
-        Ok(match self {
-            Self::None => Self::None,
-            Self::Sites => Self::Sites,
-            _ => Self::Over(Box::new(Counted { name, tallies, cost, losses })),
-        })
-    }
-
-    /// `bpf`, `ptrace`, `sites` or `none`.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Bpf(_) => "bpf",
-            Self::Ptrace(_) => "ptrace",
-            Self::Sites => "sites",
-            Self::Over(counted) => counted.name,
-            Self::None => "none",
-        }
+        Ok(Counted { via, tallies, cost, losses: self.losses() })
     }
 
     /// The counts so far, and what counting costs.
@@ -198,32 +182,24 @@ impl Counter {
     /// # Errors
     ///
     /// When the kernel does not give them.
-    pub fn read(&self) -> anyhow::Result<(Vec<SyscallTally>, ProbeCost)> {
+    pub(crate) fn read(&self) -> anyhow::Result<(Vec<SyscallTally>, ProbeCost)> {
         Ok(match self {
             Self::Bpf(counter) => (
                 counter.borrow().read().context("cannot read the counts of system calls")?,
                 counter.borrow().calibration(),
             ),
             Self::Ptrace(counter) => (counter.borrow().read(), counter.borrow().cost()),
-            Self::Over(counted) => (counted.tallies.clone(), counted.cost),
             Self::Sites | Self::None => (Vec::new(), ProbeCost::default()),
         })
     }
 
-    /// What could not be counted or told apart.
-    pub fn losses(&self) -> Vec<DeclineRow> {
-        let counter = match self {
-            Self::Bpf(counter) => counter,
-            Self::Over(counted) => return counted.losses.clone(),
-            Self::Ptrace(_) | Self::Sites | Self::None => {
-                return Vec::new();
-            }
-        };
+    fn losses(&self) -> Vec<DeclineRow> {
+        let Self::Bpf(counter) = self else { return Vec::new() };
         let losses = counter.borrow().losses().unwrap_or_default();
         let row = |reason: String| DeclineRow {
             pid: 0,
             command: Foreign::default(),
-            what: "syscalls".to_owned(),
+            what: Missing::Syscalls,
             reason,
         };
         let mut rows = Vec::new();

@@ -15,7 +15,7 @@ pub(crate) fn is_read(function: &str) -> bool {
 
 /// What was tried out, and how it was answered.
 #[derive(Clone, Debug, Default)]
-pub struct FallbackReads(Vec<(Call, Path)>);
+pub(crate) struct FallbackReads(Vec<(Call, Path)>);
 
 impl FallbackReads {
     /// Tries out the vDSO that this process was given; takes less than a millisecond.

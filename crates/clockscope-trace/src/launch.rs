@@ -1,121 +1,143 @@
-//! Running a program traced, from the fork to its end; what `trace` and `run` have in common.
+//! Launching a program and tracing it, from the fork to the report.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::Context as _;
 
-use crate::options::CountBy;
+use crate::clock_page;
+use crate::clock_reads::SyscallCosts;
+use crate::counter::Counter;
+use crate::observers::{self, Observing};
+use crate::plan::Plan;
 use crate::signals;
-use clockscope_sys::signals::Mask;
-use clockscope_sys::spawn::{self, Waiting};
-use clockscope_sys::{access, ptrace, tsc};
-use clockscope_text::foreign::Foreign;
+use crate::summary::{self, RunData};
+use crate::verdict::VdsoCosts;
+use clockscope_model::trace::TraceReport;
+use clockscope_sys::spawn;
+use clockscope_sys::{access, ptrace};
+use clockscope_timekeeper::Timekeeper;
 use clockscope_tracee::decline::Decline;
-use clockscope_tracee::follow::{Followed, Follower, Following};
-use clockscope_tracee::image::Counting;
-use clockscope_tracee::observers::{Observers, SyscallObserver, Watcher};
-use clockscope_tracee::processes::Processes;
-use clockscope_tracee::session::Session;
+use clockscope_tracee::follow::{End, Follower, Following};
+use clockscope_tracee::observers::{Observers, SyscallObserver};
+use clockscope_tracee::processes::Process;
 use vdso_image::layout::INSTALL_MARK;
 
-/// A program that waits to be executed.
-pub struct Prepared {
-    waiting: Waiting,
-    /// The program's name.
-    name: Foreign,
-    /// Why it is not traced, if it is not.
-    pub decline: Option<Decline>,
+/// What came of a program.
+pub struct Launched {
+    /// The report.
+    pub report: TraceReport,
+    /// What the user should know besides, a sentence each.
+    pub notes: Vec<String>,
+    /// How the program ended, if that is known.
+    pub end: Option<End>,
+    /// The user left: the program goes on uncounted.
+    pub left: bool,
 }
 
-/// What came of it.
-pub struct Outcome {
-    /// How and when it ended.
-    pub followed: Followed,
-    /// When it started.
-    pub started: Instant,
-    /// Its processes.
-    pub processes: Processes,
-    /// Why it could not be executed, if it could not.
-    pub failure: Option<std::io::Error>,
+/// Runs a program as planned. The inner error says why the kernel did not execute it.
+///
+/// # Errors
+///
+/// When no child can be had, there is no memory to count in, system calls cannot be counted as was asked, or the
+/// program cannot be waited for.
+pub fn trace(
+    plan: &Plan,
+    path: &Path,
+    command: &[OsString],
+) -> anyhow::Result<Result<Launched, io::Error>> {
+    let costs = plan.count_by.map(|_| SyscallCosts::here()).unwrap_or_default();
+    let by_vdso = plan.verdict.then(VdsoCosts::here);
+    let stage = observers::stage(plan)?;
+    let mask = clockscope_sys::signals::block()?;
+    let mut waiting =
+        spawn::fork(path, command, &mask, INSTALL_MARK).context("cannot start a process")?;
+    let program = waiting.pid();
+    // From here on the program starts, whatever happens to this process.
+    let decline = seize(path, program);
+    let session = plan.session()?;
+    waiting.until_ready().context(GONE)?;
+    let counter = Counter::start(plan, program)?;
+    if plan.following != Following::Start {
+        session.allow_timing()?;
+    }
+    let keeper = clock_page::keep(&session, plan.force)?;
+    let mut observer = counter.observer();
+    let mut observing = Observing::start(plan, stage.as_ref(), command, &[], &counter, &session)?;
+
+    let mut watchers = observing.watchers();
+    let forwarded = signals::forward(program);
+    let name = path.file_name().unwrap_or_default().into();
+    let observers = Observers {
+        syscalls: observer.as_mut().map(|observer| observer as &mut dyn SyscallObserver),
+        signals: Box::new(Arc::clone(&forwarded)),
+        watcher: watchers.watcher(),
+    };
+    let mut follower = Follower::new(&session, program, name, observers);
+    let ticker = follower.ticker().context("cannot start a timer; see `ulimit -i`")?;
+    let started = Instant::now();
+    let failure = waiting.go().context(GONE)?;
+    let followed = follower.run(plan.following, ticker).context("cannot wait for the program")?;
+    forwarded.program_has_ended();
+    let mut processes = follower.into_processes();
+    if let Some(decline) = decline {
+        let process = processes.get_mut(0);
+        process.declines.push((process.command.clone(), decline));
+    }
+    let failure = failure.wait();
+
+    session.stop_timing();
+    let kept = keeper.map(Timekeeper::stop);
+    let seen = observing.finish(&processes);
+    drop(stage);
+    if let Some(error) = failure {
+        return Ok(Err(error));
+    }
+    let counted = counter.counted()?;
+    drop((observer, counter));
+    let mut notes: Vec<String> = processes.with_code().map(keeps_code).collect();
+    if followed.left {
+        notes.push(format!("process {program} goes on, and is counted no more"));
+    }
+    notes.extend(kept.as_ref().and_then(clock_page::gave_way));
+    let (end, left) = (followed.end, followed.left);
+    let report = summary::report(RunData {
+        plan,
+        command: command.to_vec(),
+        session: &session,
+        followed,
+        started,
+        processes: &processes,
+        counted,
+        costs,
+        by_vdso,
+        kept,
+        seen,
+        attached: Vec::new(),
+        declines: Vec::new(),
+    });
+    Ok(Ok(Launched { report, notes, end, left }))
 }
 
-impl Prepared {
-    /// Forks the child that will execute the program, and becomes its tracer if that is possible
-    /// and harmless. From here on the program starts, whatever happens to this process.
-    ///
-    /// # Errors
-    ///
-    /// When no child can be had.
-    pub fn fork(path: &Path, command: &[OsString], mask: &Mask) -> anyhow::Result<Self> {
-        let waiting =
-            spawn::fork(path, command, mask, INSTALL_MARK).context("cannot start a process")?;
-        let privileged = access::gives_privileges(path) && access::effective_uid() != 0;
-        let decline = if privileged {
-            Some(Decline::Privileged)
-        } else {
-            ptrace::seize(waiting.pid(), ptrace::FOLLOW).err().map(|_| Decline::NotTraceable)
-        };
-        let name = path.file_name().unwrap_or_default().into();
-        Ok(Self { waiting, name, decline })
-    }
+const GONE: &str = "the program's process is gone before its start";
 
-    /// Waits until the child makes no calls of its own any more, so that from then on those of the program can be
-    /// counted.
-    ///
-    /// # Errors
-    ///
-    /// When the child has died.
-    pub fn until_ready(&mut self) -> anyhow::Result<()> {
-        self.waiting.until_ready().context("the program's process is gone before its start")
+/// Becomes the tracer of a child that waits to be executed, if that is possible and harmless; otherwise says why
+/// it is not traced.
+fn seize(path: &Path, child: i32) -> Option<Decline> {
+    if access::gives_privileges(path) && access::effective_uid() != 0 {
+        return Some(Decline::Privileged);
     }
-
-    /// Process id of the child.
-    pub fn pid(&self) -> i32 {
-        self.waiting.pid()
-    }
-
-    /// Lets the child execute the program and follows it to its end.
-    ///
-    /// # Errors
-    ///
-    /// When the child has died or cannot be waited for.
-    pub fn follow<'a>(
-        self,
-        session: &'a Session,
-        syscalls: Option<&'a mut dyn SyscallObserver>,
-        watcher: Option<&'a mut dyn Watcher>,
-        how: Following,
-    ) -> anyhow::Result<Outcome> {
-        let program = self.waiting.pid();
-        let seen = signals::forward(program);
-        let mut follower = Follower::new(
-            session,
-            program,
-            self.name,
-            Observers { syscalls, signals: Box::new(Arc::clone(&seen)), watcher },
-        );
-        let ticker = follower.ticker().context("cannot start a timer; see `ulimit -i`")?;
-        let started = Instant::now();
-        let failure =
-            self.waiting.go().context("the program's process is gone before its start")?;
-        let followed = follower.run(how, ticker).context("cannot wait for the program")?;
-        seen.program_has_ended();
-        let mut processes = follower.into_processes();
-        if let Some(decline) = self.decline {
-            let process = processes.get_mut(0);
-            process.declines.push((process.command.clone(), decline));
-        }
-        Ok(Outcome { followed, started, processes, failure: failure.wait() })
-    }
+    ptrace::seize(child, ptrace::FOLLOW).err().map(|_| Decline::NotTraceable)
 }
 
-/// How vDSO calls can be counted on this CPU and kernel.
-pub fn counting(by: CountBy) -> Counting {
-    match by {
-        CountBy::Thread if tsc::has_thread_pointer() => Counting::ByThread,
-        CountBy::Thread | CountBy::Cpu => Counting::ByCpu,
-    }
+/// Says that a process goes on with code in it, and how it gets rid of that.
+fn keeps_code(process: &Process) -> String {
+    let (name, pid) = (&process.command, process.pid);
+    format!(
+        "{name} ({pid}) goes on with clockscope's code, which counts no more and does no harm; `clockscope \
+         trace --via sites -p {pid} --duration 0.1` takes it out"
+    )
 }

@@ -1,5 +1,8 @@
 //! What a user chooses of how a program is traced.
 
+use clockscope_model::trace::Way;
+use clockscope_syscalls::Breakdown;
+
 /// Ways to count system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
@@ -25,19 +28,6 @@ impl Via {
     pub fn has_sites(self) -> bool {
         matches!(self, Self::Sites | Self::Both)
     }
-}
-
-/// What counts system calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// eBPF.
-    Bpf,
-    /// ptrace.
-    Ptrace,
-    /// Code in the program.
-    Sites,
-    /// Nothing: vDSO calls alone are counted.
-    Nothing,
 }
 
 /// Calls whose callers are wanted.
@@ -78,7 +68,22 @@ pub struct CountOptions {
     /// Keep the distribution of these times.
     pub latency: bool,
     /// What is told apart.
-    pub breakdown: clockscope_syscalls::Breakdown,
+    pub breakdown: Breakdown,
+}
+
+impl Default for CountOptions {
+    /// Not at all.
+    fn default() -> Self {
+        Self {
+            via: Via::None,
+            asked: false,
+            follows: true,
+            sites_answer: false,
+            time: true,
+            latency: false,
+            breakdown: Breakdown::Total,
+        }
+    }
 }
 
 impl CountOptions {
@@ -87,13 +92,13 @@ impl CountOptions {
     #[must_use]
     pub fn way(&self, bpf: bool) -> Option<Way> {
         match self.via {
-            Via::None => Some(Way::Nothing),
+            Via::None => Some(Way::None),
             Via::Ptrace => Some(Way::Ptrace),
             Via::Sites => Some(Way::Sites),
             Via::Auto | Via::Bpf | Via::Both if bpf => Some(Way::Bpf),
             Via::Bpf | Via::Both => None,
             Via::Auto if self.asked && self.follows => Some(Way::Ptrace),
-            Via::Auto => Some(Way::Nothing),
+            Via::Auto => Some(Way::None),
         }
     }
 }
@@ -104,33 +109,22 @@ mod tests {
 
     #[test]
     fn each_way_is_the_one_that_was_decided() {
-        use Way::{Bpf, Nothing, Ptrace, Sites};
+        use Way::{Bpf, Ptrace, Sites};
+        const NOTHING: Option<Way> = Some(Way::None);
         const ALL: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [true, true]];
         // With eBPF; without it by what is asked and whether the program is followed, as in `ALL`.
         for (via, with, without) in [
-            (Via::Auto, Bpf, [Some(Nothing), Some(Nothing), Some(Nothing), Some(Ptrace)]),
+            (Via::Auto, Bpf, [NOTHING, NOTHING, NOTHING, Some(Ptrace)]),
             (Via::Bpf, Bpf, [None; 4]),
             (Via::Both, Bpf, [None; 4]),
             (Via::Ptrace, Ptrace, [Some(Ptrace); 4]),
             (Via::Sites, Sites, [Some(Sites); 4]),
-            (Via::None, Nothing, [Some(Nothing); 4]),
+            (Via::None, Way::None, [NOTHING; 4]),
         ] {
             for ([asked, follows], without) in ALL.into_iter().zip(without) {
-                for sites_answer in [false, true] {
-                    let breakdown = clockscope_syscalls::Breakdown::Total;
-                    let (time, latency) = (true, false);
-                    let options = CountOptions {
-                        via,
-                        asked,
-                        follows,
-                        sites_answer,
-                        time,
-                        latency,
-                        breakdown,
-                    };
-                    assert_eq!(options.way(true), Some(with), "{options:?}");
-                    assert_eq!(options.way(false), without, "{options:?}");
-                }
+                let options = CountOptions { via, asked, follows, ..CountOptions::default() };
+                assert_eq!(options.way(true), Some(with), "{options:?}");
+                assert_eq!(options.way(false), without, "{options:?}");
             }
         }
     }

@@ -2,25 +2,31 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
+use std::time::Instant;
 
-use fastclock::{ClockId, Scale, Ticks};
+use fastclock::ClockId;
 use vdso_image::histogram::bucket_start;
 use vdso_image::layout::Counted;
 
+use crate::clock_page;
 use crate::clock_reads::{Context, SyscallCosts, clock_reads, same_tick_share};
-use crate::counter::Counter;
+use crate::counter;
 use crate::fallback_reads::{self, FallbackReads};
-use crate::launch::Outcome;
+use crate::nanos;
+use crate::observers::Observed;
+use crate::plan::Plan;
 use crate::sampling::Exact;
-use crate::sampling::Sampling;
-use crate::timeline::Timeline;
+use crate::tick_time::TickTime;
+use crate::verdict::{VdsoCosts, verdict};
+use clockscope_containers::place::Place;
+use clockscope_measure::host;
 use clockscope_model::reads;
-use clockscope_model::trace::Clock;
 use clockscope_model::trace::{
-    BySites, DeclineRow, Latency, Overhead, ProcessDetail, SyscallRow, ThreadDetail, TraceReport,
-    VdsoRow,
+    Attached, BySites, Clock, DeclineRow, Latency, Missing, Overhead, ProcessDetail, SyscallRow,
+    ThreadDetail, TraceReport, VdsoRow, Way,
 };
 use clockscope_model::waiting;
+use clockscope_report::what_if;
 use clockscope_stats::histogram::{self, Bucket};
 use clockscope_stats::timed;
 use clockscope_sys::tsc;
@@ -28,75 +34,14 @@ use clockscope_syscalls::{Abi, ProbeCost, SyscallTally};
 use clockscope_text::foreign::Foreign;
 use clockscope_tracee::attach::{self, command_name, thread_name};
 use clockscope_tracee::counts::{Calls, Times, Timings};
-use clockscope_tracee::follow::End;
+use clockscope_tracee::decline::Decline;
+use clockscope_tracee::follow::{End, Followed};
 use clockscope_tracee::processes::{Process, Processes};
 use clockscope_tracee::session::Session;
-use clockscope_tracee::sites::{SiteCalls, SiteWords, TimedCalls};
-
-/// What turns ticks into time.
-pub struct TickTime {
-    scale: Scale,
-    /// In thousandths of a tick.
-    bracket: u64,
-}
-
-impl TickTime {
-    /// That of a session, as known now, for these timed calls.
-    pub fn of(session: &Session, timings: &Timings) -> Self {
-        Self { scale: session.scale(), bracket: session.bracket().beside(timings.empty) }
-    }
-
-    /// What timing a call adds to it, in picoseconds.
-    pub(crate) fn bracket_ps(&self) -> u64 {
-        self.scale.to_picos(Ticks(self.bracket)).0 / 1_000
-    }
-
-    /// A timed call without what the timing adds.
-    fn nanos(&self, ticks: u64) -> u64 {
-        let ticks = Ticks(ticks.saturating_sub(self.bracket.saturating_add(500) / 1_000));
-        u64::try_from(self.scale.to_nanos(ticks).0).unwrap_or(0)
-    }
-
-    /// A fraction of ticks in picoseconds.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an estimate, never negative"
-    )]
-    fn picos(&self, ticks: f64) -> u64 {
-        if ticks >= 1e6 {
-            return self.scale.to_picos(Ticks(ticks as u64)).0;
-        }
-        self.scale.to_picos(Ticks((ticks * 1e3) as u64)).0 / 1_000
-    }
-
-    /// What calls took together, in nanoseconds, and on average, in picoseconds, without what timing adds to each.
-    fn total(&self, ticks: f64, calls: u64) -> (u64, u64) {
-        let mean = (ticks / calls.max(1) as f64 - self.bracket as f64 / 1e3).max(0.0);
-        let average_ps = self.picos(mean);
-        let total = u128::from(average_ps) * u128::from(calls) / 1_000;
-        (u64::try_from(total).unwrap_or(u64::MAX), average_ps)
-    }
-
-    /// Ticks between two moments as nanoseconds.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub(super) fn distance_ns(&self, ticks: Ticks) -> f64 {
-        self.scale.to_nanos(ticks).0 as f64
-    }
-
-    /// What a call costs in picoseconds, and how far from that the mean of all calls may be; the latter only if
-    /// enough were timed to say so.
-    fn cost_ps(&self, times: &Times) -> (u64, Option<u64>) {
-        // A thousandth of a tick, so that the average keeps its fraction.
-        let (milliticks, within) = times.cost_milliticks();
-        let milliticks = milliticks.saturating_sub(self.bracket);
-        let picos = |milliticks| self.scale.to_picos(Ticks(milliticks)).0 / 1000;
-        (picos(milliticks), within.map(picos))
-    }
-}
+use clockscope_tracee::sites::{SiteCalls, TimedCalls};
 
 /// The rows of vDSO calls.
-pub fn vdso_rows(calls: &Calls, timings: Option<&Timings>, time: &TickTime) -> Vec<VdsoRow> {
+pub(crate) fn vdso_rows(calls: &Calls, timings: Option<&Timings>, time: &TickTime) -> Vec<VdsoRow> {
     let rows = calls.iter().enumerate().filter(|(_, calls)| **calls > 0);
     rows.filter_map(|(index, calls)| {
         let counted = Counted::from_counter(index)?;
@@ -145,7 +90,7 @@ fn distribution(times: &Times, time: &TickTime) -> Option<Latency> {
 }
 
 /// The rows of system calls: the tallies of the same call together.
-pub fn syscall_rows<'a>(
+pub(crate) fn syscall_rows<'a>(
     tallies: impl IntoIterator<Item = &'a SyscallTally>,
     cost: &ProbeCost,
     with_latency: bool,
@@ -180,95 +125,61 @@ fn syscall_distribution(tally: &SyscallTally, cost: &ProbeCost) -> Option<Latenc
     from_buckets(&buckets, Some(tally.corrected_max_ns(cost)))
 }
 
-/// What was not counted.
-pub fn declines(processes: &Processes) -> Vec<DeclineRow> {
-    let of_process = |process: &clockscope_tracee::processes::Process| {
-        let pid = process.pid;
-        let rows: Vec<DeclineRow> = process
-            .declines
-            .iter()
-            .map(|(command, why)| DeclineRow {
-                pid,
-                command: command.clone(),
-                what: "vdso".to_owned(),
-                reason: why.to_string(),
-            })
-            .collect();
-        rows
-    };
-    processes.all().iter().flat_map(of_process).collect()
-}
-
-/// How finely to tell processes apart, and with what.
-struct Details<'a> {
-    /// System calls by process (and thread); empty if they were not told apart.
-    pub tallies: &'a [SyscallTally],
-    /// What the probes cost.
-    pub cost: &'a ProbeCost,
-    /// Give the rows of each process.
-    pub rows: bool,
-    /// System calls were counted.
-    pub syscalls: bool,
-    /// Give the threads of each process.
-    pub threads: bool,
-    /// Which rows are wanted.
-    pub wanted: &'a dyn Fn(&str) -> bool,
-}
-
 /// One entry a process.
 fn processes_detail(
-    processes: &Processes,
+    data: &RunData<'_>,
+    tallies: &[SyscallTally],
     time: &TickTime,
-    details: &Details<'_>,
 ) -> Vec<ProcessDetail> {
+    let (plan, counted) = (data.plan, &data.counted);
     let vdso = |calls: &Calls| {
         let mut rows = vdso_rows(calls, None, time);
-        rows.retain(|row| (details.wanted)(&row.function));
+        rows.retain(|row| plan.filter.matches(&row.function));
         rows
     };
     let syscalls = |pick: &dyn Fn(&SyscallTally) -> bool| {
-        let tallies = details.tallies.iter().filter(|tally| pick(tally));
-        let mut rows = syscall_rows(tallies, details.cost, false);
-        rows.retain(|row| (details.wanted)(&row.name));
+        let mut rows = syscall_rows(tallies.iter().filter(|it| pick(it)), &counted.cost, false);
+        rows.retain(|row| plan.filter.matches(&row.name));
         rows
     };
-    processes
-        .all()
-        .iter()
-        .map(|process| {
-            let own = syscalls(&|tally| tally.pid == process.pid);
-            let own_vdso = vdso(&process.calls);
-            ProcessDetail {
-                pid: process.pid,
-                parent: process.parent,
-                command: process.command.clone(),
-                title: title(process),
-                vdso_calls: own_vdso.iter().map(|row| row.calls).sum(),
-                syscall_calls: (details.rows && details.syscalls)
-                    .then(|| own.iter().map(|row| row.calls).sum()),
-                vdso: if details.rows { own_vdso } else { Vec::new() },
-                syscalls: if details.rows { own } else { Vec::new() },
-                threads: if details.threads {
-                    thread_ids(process.pid, &process.threads, details.tallies)
-                        .into_iter()
-                        .map(|tid| ThreadDetail {
-                            tid,
-                            name: if process.alive {
-                                thread_name(process.pid, tid)
-                            } else {
-                                Foreign::default()
-                            },
-                            vdso: process.threads.get(&tid).map(&vdso).unwrap_or_default(),
-                            syscalls: syscalls(&|t| t.pid == process.pid && t.tid == tid),
-                        })
-                        .collect()
-                } else {
-                    Vec::new()
-                },
-                ..ProcessDetail::default()
-            }
-        })
-        .collect()
+    let thread = |process: &Process, tid: i32| ThreadDetail {
+        tid,
+        name: if process.alive { thread_name(process.pid, tid) } else { Foreign::default() },
+        vdso: process.threads.get(&tid).map(&vdso).unwrap_or_default(),
+        syscalls: syscalls(&|tally| tally.pid == process.pid && tally.tid == tid),
+    };
+    let attached = data.attached.iter();
+    let mut places: HashMap<i32, Place> =
+        attached.map(|row| (row.pid, row.place.clone())).collect();
+    let detail = |process: &Process| {
+        let own = syscalls(&|tally| tally.pid == process.pid);
+        let own_vdso = vdso(&process.calls);
+        // Where it belongs: where that does from which it descends. Parents come before their children.
+        let parents = || process.parent.and_then(|parent| places.get(&parent));
+        let place = places.get(&process.pid).or_else(parents).cloned();
+        if let Some(place) = &place {
+            places.insert(process.pid, place.clone());
+        }
+        let threads = || thread_ids(process.pid, &process.threads, tallies).into_iter();
+        ProcessDetail {
+            pid: process.pid,
+            parent: process.parent,
+            command: process.command.clone(),
+            title: title(process),
+            vdso_calls: own_vdso.iter().map(|row| row.calls).sum(),
+            syscall_calls: (plan.by_process() && counted.via != Way::None)
+                .then(|| own.iter().map(|row| row.calls).sum()),
+            vdso: if plan.by_process() { own_vdso } else { Vec::new() },
+            syscalls: if plan.by_process() { own } else { Vec::new() },
+            threads: if plan.by_thread() {
+                threads().map(|tid| thread(process, tid)).collect()
+            } else {
+                Vec::new()
+            },
+            place: place.unwrap_or_default(),
+        }
+    };
+    data.processes.all().iter().map(detail).collect()
 }
 
 /// What a process that runs on calls itself now.
@@ -283,115 +194,102 @@ fn thread_ids(pid: i32, counted: &HashMap<i32, Calls>, tallies: &[SyscallTally])
     counted.keys().copied().chain(called.map(|tally| tally.tid)).collect()
 }
 
-/// What the report is made from.
-pub struct Source<'a> {
+/// What a run has left to make the report from.
+pub(crate) struct RunData<'a> {
+    /// What the report is to hold.
+    pub plan: &'a Plan,
     /// The program and its arguments.
-    pub command: &'a [OsString],
+    pub command: Vec<OsString>,
     /// The session, for converting ticks.
     pub session: &'a Session,
-    /// What came of the program.
-    pub outcome: &'a Outcome,
-    /// Who counted system calls.
-    pub counter: &'a Counter,
+    /// When the program was started.
+    pub started: Instant,
+    /// How and when it ended.
+    pub followed: Followed,
+    /// Its processes.
+    pub processes: &'a Processes,
+    /// The system calls.
+    pub counted: counter::Counted,
     /// What reads by system call cost, measured before the program started.
     pub costs: SyscallCosts,
-    /// What answers the program's reads.
-    pub clock: Clock,
-    /// Give the distribution of each system call.
-    pub latency: bool,
-    /// Give the rows of each process.
-    pub per_process: bool,
-    /// Give the rows of each thread.
-    pub per_thread: bool,
-    /// Which rows are wanted.
-    pub wanted: &'a dyn Fn(&str) -> bool,
+    /// What reads by the kernel's vDSO cost, measured then; if the report says what the clock is worth.
+    pub by_vdso: Option<VdsoCosts>,
+    /// How the clock page was kept.
+    pub kept: Option<clockscope_timekeeper::Report>,
+    /// What the observers have seen.
+    pub seen: Observed,
+    /// The processes that were attached to.
+    pub attached: Vec<Attached>,
+    /// What was not counted of those.
+    pub declines: Vec<DeclineRow>,
 }
 
-/// What the observers have seen.
-#[derive(Default)]
-pub struct Observed<'a> {
-    /// Who makes the calls.
-    pub sampling: Option<Sampling>,
-    /// Calls over the run.
-    pub timeline: Option<Timeline<'a>>,
-}
-
-/// Makes the report, with what the observers have seen.
-///
-/// # Errors
-///
-/// When the counts of system calls cannot be read.
-pub fn report(source: &Source<'_>, seen: Observed<'_>) -> anyhow::Result<TraceReport> {
-    let processes = &source.outcome.processes;
-    let (tallies, cost, by_sites) = tallies(source)?;
-    let time = TickTime::of(source.session, processes.timings());
+/// Makes the report.
+pub(crate) fn report(mut data: RunData<'_>) -> TraceReport {
+    let (plan, processes) = (data.plan, data.processes);
+    let seen = std::mem::take(&mut data.seen);
+    let by_code = (data.counted.via == Way::Sites).then(|| site_tallies(processes));
+    let tallies = by_code.as_ref().unwrap_or(&data.counted.tallies);
+    let cost = &data.counted.cost;
+    let time = TickTime::of(data.session, processes.timings());
     let mut vdso = vdso_rows(&processes.total(), Some(processes.timings()), &time);
-    vdso.retain(|row| (source.wanted)(&row.function));
-    let mut syscalls = syscall_rows(&tallies, &cost, source.latency);
-    if matches!(source.counter, Counter::Sites) {
+    vdso.retain(|row| plan.filter.matches(&row.function));
+    let mut syscalls = syscall_rows(tallies, cost, plan.syscalls.latency);
+    if by_code.is_some() {
         fill_from_sites(&mut syscalls, processes, &time);
     }
-    syscalls.retain(|row| (source.wanted)(&row.name));
-    let followed = &source.outcome.followed;
-    let wall_ns = nanos(followed.ended.duration_since(source.outcome.started));
+    syscalls.retain(|row| plan.filter.matches(&row.name));
+    let wall_ns = nanos(data.followed.ended.duration_since(data.started));
     // What the program waited for may have got away from its tracer; who does not wait has children too.
-    let cpu_ns = nanos(followed.cpu.max(processes.cpu()));
+    let cpu_ns = nanos(data.followed.cpu.max(processes.cpu()));
     let tick_ns = u64::try_from(tsc::resolution(ClockId::MonotonicCoarse).0).unwrap_or(0);
     let context = Context {
         wall_ns,
-        costs: source.costs,
+        costs: data.costs,
         tick_ns,
         passed_on: passed_on(&vdso, &syscalls),
-        clock: source.clock,
+        clock: plan.clock,
     };
     let same_tick = same_tick_share(processes.timings(), &time, tick_ns);
-    let details = Details {
-        tallies: &tallies,
-        cost: &cost,
-        rows: source.per_process || source.per_thread,
-        syscalls: !matches!(source.counter, Counter::None),
-        threads: source.per_thread,
-        wanted: source.wanted,
-    };
-    let (exit_code, signal) = exit_code_and_signal(followed.end);
-    let exact =
-        Exact { processes, tallies: &tallies, scale: time.scale, cpu_ns, wanted: source.wanted };
+    let (exit_code, signal) = exit_code_and_signal(data.followed.end);
+    let exact = Exact { processes, tallies, scale: time.scale, cpu_ns, filter: &plan.filter };
     let callers = seen.sampling.map(|sampling| sampling.finish(&exact));
     let timed = vdso.iter().any(|row| row.timed > 0);
+    let moments = seen.timeline.map(|moments| moments.until_end(wall_ns, &vdso, &syscalls));
+    let in_order = plan.clock == Clock::Tsc;
+    let page = |kept| clock_page::report(kept, &vdso, processes.timings(), in_order);
     let mut report = TraceReport {
         schema: 1,
-        command: source.command.iter().map(|word| word.as_os_str().into()).collect(),
+        command: data.command.iter().map(|word| word.as_os_str().into()).collect(),
         exit_code,
         signal,
         wall_ns,
         cpu_ns,
         processes: processes.all().len() as u64,
         threads: processes.threads(),
-        via: source.counter.name().to_owned(),
+        via: Some(data.counted.via),
         clock_reads: clock_reads(&vdso, &syscalls, same_tick, &context),
-        processes_detail: processes_detail(processes, &time, &details),
-        declines: not_counted(source),
+        processes_detail: processes_detail(&data, tallies, &time),
+        declines: not_counted(&data),
         overhead: Overhead {
             syscall_probe_ps: cost.per_call_ps(),
             bystander_tax_ps: cost.bystander_tax_ps(),
             syscall_subtracted_ps: cost.span_ps.saturating_sub(cost.untraced_ps),
             vdso_bracket_ps: if timed { time.bracket_ps() } else { 0 },
         },
+        clock_page: data.kept.as_ref().map(page),
+        verdict: data.by_vdso.map(|costs| verdict(&vdso, tick_ns, plan.clock, &costs)),
+        by_sites: if by_code.is_some() { Vec::new() } else { compared(&data) },
         vdso,
         syscalls,
-        by_sites,
-        timeline: Vec::new(),
+        timeline: moments.unwrap_or_default(),
         callers,
-        attached: Vec::new(),
-        clock_page: None,
-        host: None,
+        attached: data.attached,
+        host: plan.host.then(host::without_tsc_rate),
         what_if: None,
-        verdict: None,
     };
-    if let Some(timeline) = seen.timeline {
-        report.timeline = timeline.finish(&report);
-    }
-    Ok(report)
+    report.what_if = plan.what_if.map(|question| what_if::answer(&report, question));
+    report
 }
 
 /// What code in the programs has counted.
@@ -438,12 +336,13 @@ fn stratum(part: TimedCalls) -> timed::Stratum {
     }
 }
 
-/// What code in the programs and the kernel have counted of each wanted call, where one of them has counted any.
-fn compared(
-    in_program: &SiteWords,
-    in_kernel: &[SyscallTally],
-    wanted: &dyn Fn(&str) -> bool,
-) -> Vec<BySites> {
+/// What code in the programs and the kernel have counted of each wanted call, if code has counted any.
+fn compared(data: &RunData<'_>) -> Vec<BySites> {
+    let in_program = data.processes.site_words();
+    let in_kernel = &data.counted.tallies;
+    if in_program.calls().next().is_none() {
+        return Vec::new();
+    }
     let mut rows: BTreeMap<String, BySites> = BTreeMap::new();
     // Not with --counts-only.
     let sees_errors = in_kernel.iter().any(|tally| tally.timed > 0);
@@ -459,36 +358,28 @@ fn compared(
         row.kernel += tally.calls;
         row.kernel_errors += tally.errors;
     }
-    rows.into_values().filter(|row| wanted(&row.name)).collect()
-}
-
-/// System calls, what counting them costs, and, where it was asked for, how two ways to count them compare.
-fn tallies(source: &Source<'_>) -> anyhow::Result<(Vec<SyscallTally>, ProbeCost, Vec<BySites>)> {
-    let (tallies, cost) = source.counter.read()?;
-    let processes = &source.outcome.processes;
-    Ok(match source.counter {
-        Counter::Sites => (site_tallies(processes), cost, Vec::new()),
-        _ => {
-            let in_program = processes.site_words();
-            let is_both = in_program.calls().next().is_some();
-            let by_sites = is_both.then(|| compared(&in_program, &tallies, source.wanted));
-            (tallies, cost, by_sites.unwrap_or_default())
-        }
-    })
+    rows.into_values().filter(|row| data.plan.filter.matches(&row.name)).collect()
 }
 
 /// What was not counted, and why.
-fn not_counted(source: &Source<'_>) -> Vec<DeclineRow> {
-    let mut rows = declines(&source.outcome.processes);
-    rows.extend(source.counter.losses());
-    let of_sites = source.outcome.processes.lost_sites.iter().map(String::as_str);
-    rows.extend(of_sites.map(|reason| DeclineRow {
-        pid: 0,
-        command: Foreign::default(),
-        what: "syscalls".to_owned(),
-        reason: reason.to_owned(),
-    }));
-    rows
+fn not_counted(data: &RunData<'_>) -> Vec<DeclineRow> {
+    let of_process = |process: &Process| {
+        let row = |(command, why): &(Foreign, Decline)| DeclineRow {
+            pid: process.pid,
+            command: command.clone(),
+            what: Missing::Vdso,
+            reason: why.to_string(),
+        };
+        process.declines.iter().map(row).collect::<Vec<_>>()
+    };
+    let of_sites = data.processes.lost_sites.iter().map(|reason| DeclineRow {
+        what: Missing::Syscalls,
+        reason: reason.clone(),
+        ..DeclineRow::default()
+    });
+    let all = data.processes.all().iter().flat_map(of_process);
+    let all = all.chain(data.counted.losses.iter().cloned()).chain(of_sites);
+    all.chain(data.declines.iter().cloned()).collect()
 }
 
 /// What the vDSO passes on here, where reads came by both ways.
@@ -503,10 +394,6 @@ fn exit_code_and_signal(end: Option<End>) -> (Option<i32>, Option<i32>) {
         Some(End::Killed(signal)) => (None, Some(signal)),
         None => (None, None),
     }
-}
-
-fn nanos(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use vdso_image::layout::{COUNTERS, Counted};
 
 use crate::counter::Counter;
 use crate::fallback_reads;
-use clockscope_model::trace::{Moment, TraceReport};
+use crate::nanos;
+use clockscope_model::trace::{Moment, SyscallRow, VdsoRow};
 use clockscope_syscalls::filter::Filter;
 use clockscope_tracee::observers::{Watcher, Wish};
 use clockscope_tracee::processes::Processes;
@@ -25,14 +26,27 @@ const FIRST_INTERVAL: Duration = Duration::from_millis(10);
 const SHARE_OF_TIME: u32 = 50;
 
 /// Reads the counts from time to time.
-pub struct Timeline<'a> {
+pub(crate) struct Timeline<'a> {
     start: Instant,
-    interval: Duration,
     counter: &'a Counter,
     filter: &'a Filter,
     /// By counter: whether it is in the report, and whether it reads a clock.
     kinds: [Kind; COUNTERS],
-    moments: Vec<Moment>,
+    moments: Moments,
+}
+
+/// The calls until some moments.
+#[derive(Debug)]
+pub(crate) struct Moments {
+    all: Vec<Moment>,
+    /// Time to the next one.
+    interval: Duration,
+}
+
+impl Default for Moments {
+    fn default() -> Self {
+        Self { all: Vec::new(), interval: FIRST_INTERVAL }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +57,7 @@ struct Kind {
 
 impl<'a> Timeline<'a> {
     /// Begins now.
-    pub fn new(counter: &'a Counter, filter: &'a Filter) -> Self {
+    pub(crate) fn new(counter: &'a Counter, filter: &'a Filter) -> Self {
         let kind = |index| {
             Counted::from_counter(index).map_or(Kind::default(), |counted| {
                 let name = counted.function.name();
@@ -52,28 +66,15 @@ impl<'a> Timeline<'a> {
         };
         Self {
             start: Instant::now(),
-            interval: FIRST_INTERVAL,
             counter,
             filter,
             kinds: std::array::from_fn(kind),
-            moments: Vec::new(),
+            moments: Moments::default(),
         }
     }
 
-    /// The moments, with the end as the report has it as the last.
-    pub fn finish(mut self, report: &TraceReport) -> Vec<Moment> {
-        let of = |wanted: &dyn Fn(&str) -> bool| {
-            let rows = report.vdso.iter().filter(|row| wanted(&row.function));
-            rows.map(|row| row.calls).sum()
-        };
-        let end = Moment {
-            at_ns: report.wall_ns,
-            vdso_calls: of(&|_| true),
-            clock_reads: of(&fallback_reads::is_read),
-            syscall_calls: report.syscalls.iter().map(|row| row.calls).sum(),
-        };
-        self.moments.retain(|moment| moment.at_ns < end.at_ns);
-        self.push(end);
+    /// What was read.
+    pub(crate) fn finish(self) -> Moments {
         self.moments
     }
 
@@ -84,25 +85,46 @@ impl<'a> Timeline<'a> {
             moment.clock_reads += if kind.wanted && kind.reads { *calls } else { 0 };
         }
         // What cannot be read now is there at the end.
-        let before = self.moments.last().map_or(0, |moment| moment.syscall_calls);
+        let before = self.moments.all.last().map_or(0, |moment| moment.syscall_calls);
         moment.syscall_calls = self.counter.read().map_or(before, |(tallies, _)| {
             let wanted = tallies.iter().filter(|tally| self.filter.matches(&tally.name()));
             wanted.map(|tally| tally.calls).sum()
         });
         moment
     }
+}
+
+impl Moments {
+    /// The moments, with the end as the report's rows have it as the last.
+    pub(crate) fn until_end(
+        mut self,
+        wall_ns: u64,
+        vdso: &[VdsoRow],
+        syscalls: &[SyscallRow],
+    ) -> Vec<Moment> {
+        let reads = vdso.iter().filter(|row| fallback_reads::is_read(&row.function));
+        let end = Moment {
+            at_ns: wall_ns,
+            vdso_calls: vdso.iter().map(|row| row.calls).sum(),
+            clock_reads: reads.map(|row| row.calls).sum(),
+            syscall_calls: syscalls.iter().map(|row| row.calls).sum(),
+        };
+        self.all.retain(|moment| moment.at_ns < end.at_ns);
+        self.push(end);
+        self.all
+    }
 
     fn push(&mut self, moment: Moment) {
-        if self.moments.len() == MOMENTS_MAX {
+        if self.all.len() == MOMENTS_MAX {
             // The counts are totals, so two intervals become one when the moment between goes.
             let mut index = 0_usize;
-            self.moments.retain(|_| {
+            self.all.retain(|_| {
                 index += 1;
                 index.is_multiple_of(2)
             });
             self.interval *= 2;
         }
-        self.moments.push(moment);
+        self.all.push(moment);
     }
 }
 
@@ -114,24 +136,19 @@ impl Watcher for Timeline<'_> {
     fn tick(&mut self, processes: &Processes) -> Wish {
         let before = Instant::now();
         let moment = self.now(processes);
-        self.push(moment);
-        self.interval = self.interval.max(before.elapsed() * SHARE_OF_TIME);
+        self.moments.push(moment);
+        self.moments.interval = self.moments.interval.max(before.elapsed() * SHARE_OF_TIME);
         Wish::GoOn
     }
 
     fn interval(&self) -> Duration {
-        self.interval
+        self.moments.interval
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clockscope_model::trace::VdsoRow;
 
     fn moment(at_ms: u64, calls: u64) -> Moment {
         Moment { at_ns: at_ms * 1_000_000, vdso_calls: calls, ..Moment::default() }
@@ -139,11 +156,10 @@ mod tests {
 
     #[test]
     fn a_long_run_has_few_moments_evenly_spread() {
-        let (counter, filter) = (Counter::None, Filter::default());
-        let mut timeline = Timeline::new(&counter, &filter);
+        let mut timeline = Moments::default();
         let mut at = 0;
         while at < 3_600_000 {
-            at += u64::try_from(timeline.interval().as_millis()).expect("is short");
+            at += u64::try_from(timeline.interval.as_millis()).expect("is short");
             timeline.push(moment(at, at * 3));
         }
         let row = |function: &str, calls| VdsoRow {
@@ -151,12 +167,8 @@ mod tests {
             calls,
             ..VdsoRow::default()
         };
-        let report = TraceReport {
-            wall_ns: (at + 1) * 1_000_000,
-            vdso: vec![row("clock_gettime", at * 3), row("getcpu", 5), row("time", 2)],
-            ..TraceReport::default()
-        };
-        let moments = timeline.finish(&report);
+        let vdso = [row("clock_gettime", at * 3), row("getcpu", 5), row("time", 2)];
+        let moments = timeline.until_end((at + 1) * 1_000_000, &vdso, &[]);
         assert!((MOMENTS_MAX / 2..=MOMENTS_MAX).contains(&moments.len()), "{}", moments.len());
         let (last, rest) = moments.split_last().expect("there are some");
         assert_eq!((last.vdso_calls, last.clock_reads), (at * 3 + 7, at * 3 + 2));
@@ -168,11 +180,9 @@ mod tests {
 
     #[test]
     fn the_end_is_the_reports_and_the_last() {
-        let (counter, filter) = (Counter::None, Filter::default());
-        let mut timeline = Timeline::new(&counter, &filter);
+        let mut timeline = Moments::default();
         timeline.push(moment(10, 1));
         timeline.push(moment(20, 1));
-        let report = TraceReport { wall_ns: 20_000_000, ..TraceReport::default() };
-        assert_eq!(timeline.finish(&report), [moment(10, 1), moment(20, 0)]);
+        assert_eq!(timeline.until_end(20_000_000, &[], &[]), [moment(10, 1), moment(20, 0)]);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::clock_page::is_on_page;
 use clockscope_model::reads::{self, Source};
-use clockscope_model::trace::{Clock, TraceReport, VdsoRow, Verdict};
+use clockscope_model::trace::{Clock, VdsoRow, Verdict};
 use clockscope_sys::clock_loops;
 use clockscope_sys::tsc;
 use clockscope_sys::vdso_call::Call;
@@ -14,7 +14,7 @@ const STALE_TICKS: u64 = 2;
 
 /// What a read costs by the kernel's vDSO on this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VdsoCosts {
+pub(crate) struct VdsoCosts {
     /// Of a precise clock.
     pub clocksource: Picos,
     /// Of a coarse one.
@@ -23,7 +23,7 @@ pub struct VdsoCosts {
 
 impl VdsoCosts {
     /// The cheapest of some short loops of each, before the program starts.
-    pub fn here() -> Self {
+    pub(crate) fn here() -> Self {
         Self { clocksource: cheapest(ClockId::Monotonic), tick: cheapest(ClockId::MonotonicCoarse) }
     }
 
@@ -49,8 +49,13 @@ fn cheapest(clock: ClockId) -> Picos {
 }
 
 /// The figures of a verdict on `clock`; `by_vdso` was measured on this host before the program started.
-pub fn verdict(report: &TraceReport, clock: Clock, by_vdso: &VdsoCosts) -> Verdict {
-    let answered = || report.vdso.iter().filter(|row| is_answered(clock, row));
+pub(crate) fn verdict(
+    vdso: &[VdsoRow],
+    tick_ns: u64,
+    clock: Clock,
+    by_vdso: &VdsoCosts,
+) -> Verdict {
+    let answered = || vdso.iter().filter(|row| is_answered(clock, row));
     let by_kernel_ps = answered().filter_map(|row| {
         let source = reads::source(&row.function, row.clock.as_deref())?;
         Some(u128::from(row.calls) * u128::from(by_vdso.of(source).0))
@@ -61,7 +66,7 @@ pub fn verdict(report: &TraceReport, clock: Clock, by_vdso: &VdsoCosts) -> Verdi
         reads: answered().map(|row| row.calls).sum(),
         time_ns: time_of(answered()),
         by_kernel_ns,
-        stale_ns: if clock == Clock::Coarse { STALE_TICKS * report.clock_reads.tick_ns } else { 0 },
+        stale_ns: if clock == Clock::Coarse { STALE_TICKS * tick_ns } else { 0 },
     }
 }
 
@@ -96,7 +101,9 @@ fn time_of<'a>(rows: impl Iterator<Item = &'a VdsoRow>) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn report() -> TraceReport {
+    const TICK_NS: u64 = 4_000_000;
+
+    fn rows() -> Vec<VdsoRow> {
         let row = |function: &str, clock: Option<&str>, calls, ns_each, timed| VdsoRow {
             function: function.to_owned(),
             clock: clock.map(str::to_owned),
@@ -105,17 +112,14 @@ mod tests {
             time_total_ns: calls * ns_each,
             ..VdsoRow::default()
         };
-        let mut report = TraceReport::default();
-        report.clock_reads.tick_ns = 4_000_000;
-        report.vdso = vec![
+        vec![
             row("clock_gettime", Some("CLOCK_MONOTONIC"), 100_000, 40, 900),
             row("clock_gettime", Some("CLOCK_MONOTONIC_RAW"), 10_000, 30, 900),
             row("clock_gettime", Some("CLOCK_MONOTONIC_COARSE"), 1_000, 8, 900),
             row("clock_gettime", Some("CLOCK_THREAD_CPUTIME_ID"), 1_000, 300, 900),
             row("time", None, 1_000, 4, 900),
             row("getcpu", None, 1_000, 4, 900),
-        ];
-        report
+        ]
     }
 
     fn costs() -> VdsoCosts {
@@ -131,7 +135,7 @@ mod tests {
             (Clock::Coarse, 100_000, 4_000_000, 2_200_000),
             (Clock::Tsc, 100_000, 4_000_000, 2_200_000),
         ] {
-            let verdict = verdict(&report(), clock, &costs());
+            let verdict = verdict(&rows(), TICK_NS, clock, &costs());
             let found = (verdict.reads, verdict.time_ns, verdict.by_kernel_ns);
             assert_eq!(found, (reads, Some(time_ns), by_kernel_ns), "{clock:?}");
             let stale_ns = if clock == Clock::Coarse { 8_000_000 } else { 0 };
@@ -141,10 +145,10 @@ mod tests {
 
     #[test]
     fn reads_that_were_not_timed_take_no_time_that_is_known() {
-        let mut report = report();
-        report.vdso[0].timed = 0;
-        assert_eq!(verdict(&report, Clock::Tsc, &costs()).time_ns, None);
-        assert_eq!(verdict(&report, Clock::Kernel, &costs()).time_ns, None);
-        assert_eq!(verdict(&TraceReport::default(), Clock::Kernel, &costs()).time_ns, None);
+        let mut rows = rows();
+        rows[0].timed = 0;
+        assert_eq!(verdict(&rows, TICK_NS, Clock::Tsc, &costs()).time_ns, None);
+        assert_eq!(verdict(&rows, TICK_NS, Clock::Kernel, &costs()).time_ns, None);
+        assert_eq!(verdict(&[], TICK_NS, Clock::Kernel, &costs()).time_ns, None);
     }
 }

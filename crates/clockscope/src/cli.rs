@@ -16,6 +16,9 @@ pub mod survey;
 pub mod trace;
 
 use clockscope_model::trace::Clock;
+use clockscope_trace::options::CountBy;
+use clockscope_trace::plan::{Plan, Voice};
+use clockscope_tracee::follow::Following;
 use explain::{CaptureArgs, DoctorArgs};
 use measure::{BenchArgs, CompareArgs, WrongnessArgs};
 use serve::ServeArgs;
@@ -195,6 +198,23 @@ pub struct RunArgs {
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD",
           value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// How the program is run.
+    pub(crate) fn plan(&self, voice: Voice) -> Plan {
+        Plan {
+            clock: self.clock,
+            read_cost: self.read_cost,
+            force: self.force,
+            count_by: self.stats.then_some(CountBy::Thread),
+            verdict: self.stats,
+            host: self.stats && self.format == Format::Json,
+            following: if self.no_follow { Following::Start } else { Following::Program },
+            voice,
+            ..Plan::default()
+        }
+    }
 }
 
 /// Options of `clockscope view`.

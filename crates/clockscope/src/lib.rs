@@ -11,13 +11,14 @@ use clap::error::ErrorKind;
 pub mod cli;
 pub mod commands;
 pub mod exit;
+mod printing;
 
 /// Runs the command, if it is given room to run in.
 pub fn main() -> ExitCode {
     match clockscope_sys::room::lacks() {
         None => in_room(),
         Some(words) => {
-            commands::warn_user(&words);
+            printing::warn_user(&words);
             ExitCode::from(u8::try_from(exit::BEFORE_START).unwrap_or(u8::MAX))
         }
     }
@@ -31,7 +32,7 @@ fn in_room() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error, &std::env::args_os().collect::<Vec<_>>()),
     };
-    commands::colour::choose(cli.color);
+    printing::colour::choose(cli.color);
     let code = match &cli.command {
         cli::Command::Vdso(args) => commands::vdso::run(args),
         cli::Command::Completions(args) => commands::completions::run(args),
@@ -52,13 +53,13 @@ fn in_room() -> ExitCode {
 /// Prints help, the version, or what is wrong with the options. For `doctor` wrong options are
 /// "unknown", as in the convention of monitoring plugins, where 2 would be an alarm.
 fn usage(error: &clap::Error, words: &[OsString]) -> ExitCode {
-    commands::colour::choose_by_words(words);
+    printing::colour::choose_by_words(words);
     if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        commands::warn_user(&cli::refusal::line(error, words));
+        printing::warn_user(&cli::refusal::line(error, words));
     } else if let Err(unwritten) = error.print()
         && unwritten.kind() != std::io::ErrorKind::BrokenPipe
     {
-        commands::warn_user(&format!("cannot write to standard output: {unwritten}"));
+        printing::warn_user(&format!("cannot write to standard output: {unwritten}"));
         return ExitCode::from(u8::try_from(exit::FAILURE).unwrap_or(u8::MAX));
     }
     let is_doctor = words.get(1).is_some_and(|name| name == "doctor");

@@ -293,7 +293,7 @@ const OF_THE_COMMAND: [&str; 3] =
 /// The only files of the command that write to standard output and error: `streams.rs`, and a launch of
 /// `bench`, whose numbers `bench` itself reads.
 const SPEAKERS: [&str; 2] =
-    ["crates/clockscope/src/commands/streams.rs", "crates/clockscope/src/commands/bench/mod.rs"];
+    ["crates/clockscope/src/printing/streams.rs", "crates/clockscope/src/commands/bench/mod.rs"];
 
 fn only_the_door_speaks(files: &[File]) -> Vec<String> {
     let speaks = |line: &str| {
@@ -306,7 +306,7 @@ fn only_the_door_speaks(files: &[File]) -> Vec<String> {
         is_below && f.path.contains("/src/") && f.extension() == "rs"
     };
     let others = files.iter().filter(is_of_the_command).filter(is_other);
-    others.flat_map(|f| lines_where(f, "print by commands/streams.rs", speaks)).collect()
+    others.flat_map(|f| lines_where(f, "print by printing/streams.rs", speaks)).collect()
 }
 
 #[test]

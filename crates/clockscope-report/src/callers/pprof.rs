@@ -13,7 +13,7 @@ use self::message::{Function, Label, Line, Location, Mapping, Profile, Sample, V
 use super::{shares, sites};
 use clockscope_model::callers::{CalledRow, Callers, FrameKind, FrameRow, StackRow};
 use clockscope_model::names;
-use clockscope_model::trace::TraceReport;
+use clockscope_model::trace::{TraceReport, Via};
 use clockscope_text::foreign::{Foreign, joined, printable};
 use clockscope_text::units;
 
@@ -139,7 +139,7 @@ impl<'a> Builder<'a> {
 
     /// A place for what was called, above the innermost frame.
     fn called_location(&mut self, row: &CalledRow) -> u64 {
-        let by_syscall = row.via == "syscall";
+        let by_syscall = row.via == Via::Syscall;
         let mapping_id = self.mapping(if by_syscall { "[kernel]" } else { "[vdso]" });
         let function_id = self.function(&names::called(row), "");
         self.location(mapping_id, 0, vec![Line { function_id, line: 0, column: 0 }])
@@ -222,7 +222,7 @@ impl<'a> Builder<'a> {
 
     fn push(&mut self, row: usize, location_id: Vec<u64>, mut label: Vec<Label>, calls: u64) {
         let called = &self.callers.called[row];
-        label.push(self.text_label("via", &called.via));
+        label.push(self.text_label("via", called.via.name()));
         if let Some(clock) = &called.clock {
             label.push(self.text_label("clock", clock));
         }

@@ -4,7 +4,8 @@ use clockscope_model::callers::{
     CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow,
 };
 use clockscope_model::trace::{
-    ClockReads, DeclineRow, Latency, ProcessDetail, SyscallRow, TraceReport, VdsoRow,
+    ClockReads, DeclineRow, Latency, Missing, ProcessDetail, SyscallRow, TraceReport, VdsoRow, Via,
+    Way,
 };
 use clockscope_text::foreign::Foreign;
 
@@ -29,7 +30,7 @@ pub fn frame(function: &str, module: &str, address: u64, line: Option<(&str, u32
 pub fn vdso(name: &str, clock: Option<&str>, calls: u64, samples: u64) -> CalledRow {
     let clock = clock.map(str::to_owned);
     CalledRow {
-        via: "vdso".to_owned(),
+        via: Via::Vdso,
         name: name.to_owned(),
         clock,
         calls,
@@ -104,7 +105,7 @@ fn callers() -> Callers {
         declines: vec![DeclineRow {
             pid: 4_022,
             command: "helper".into(),
-            what: "callers".to_owned(),
+            what: Missing::Callers,
             reason: "its CPU has no breakpoint left".to_owned(),
         }],
         cost_share: 0.008,
@@ -138,7 +139,7 @@ pub fn server() -> TraceReport {
         cpu_ns: 1_500_000_000,
         processes: 2,
         threads: 5,
-        via: "none".to_owned(),
+        via: Some(Way::None),
         vdso: vec![
             row("clock_gettime", Some("CLOCK_MONOTONIC"), 400_001, 9_000, 24_000),
             row("gettimeofday", None, 100_001, 4_000, 25_000),

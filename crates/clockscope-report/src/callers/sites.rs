@@ -10,7 +10,7 @@ use super::wrappers;
 use clockscope_model::callers::{CalledRow, Callers, FrameRow, StackRow};
 use clockscope_model::names;
 use clockscope_model::reads;
-use clockscope_model::trace::{SyscallRow, TraceReport, VdsoRow};
+use clockscope_model::trace::{SyscallRow, TraceReport, VdsoRow, Via};
 use clockscope_stats::timed::TIMED_MIN;
 
 /// From this share of same-tick reads on, a coarse clock is worth a try.
@@ -160,7 +160,8 @@ fn is_read(row: &CalledRow, stack: &StackRow, callers: &Callers) -> bool {
     let first = stack.frames.first().and_then(|index| callers.frames.get(*index));
     let by_vdso =
         first.is_some_and(|frame| frame.module.as_ref().is_some_and(|module| *module == "[vdso]"));
-    reads::source(&row.name, row.clock.as_deref()).is_some() && !(row.via == "syscall" && by_vdso)
+    reads::source(&row.name, row.clock.as_deref()).is_some()
+        && !(row.via == Via::Syscall && by_vdso)
 }
 
 /// The first frame of the program's own, and what it asks the time of.
@@ -319,7 +320,7 @@ fn described((function, place): &Name) -> String {
 
 /// Advice on reads that the kernel answers.
 fn by_kernel(report: &TraceReport, row: &CalledRow) -> Option<Advice> {
-    if row.via == "syscall" {
+    if row.via == Via::Syscall {
         let enough = syscall_row(report, row).filter(|found| found.calls >= TIMED_MIN);
         let each_ps = enough.map_or(0, |found| found.time_avg_ps);
         return Some(Advice::PastVdso { each_ps });
@@ -337,7 +338,7 @@ fn by_kernel(report: &TraceReport, row: &CalledRow) -> Option<Advice> {
 /// The least share of a place's precise reads that came within the tick of the read before: of all
 /// precise reads a share is known, and the others may be at fault for all that did not.
 fn same_tick(report: &TraceReport, callers: &Callers, place: &Place) -> f64 {
-    let precise_rows = callers.called.iter().filter(|row| row.via == "vdso" && is_precise(row));
+    let precise_rows = callers.called.iter().filter(|row| row.via == Via::Vdso && is_precise(row));
     let all: f64 = precise_rows.map(|row| row.calls as f64).sum();
     let own = precise_reads(callers, place);
     match report.clock_reads.same_tick_share {
@@ -363,7 +364,7 @@ fn time_ns(report: &TraceReport, callers: &Callers, rows: &[(usize, f64)]) -> Op
 
 /// Average time of a call in picoseconds; `None` if no call was timed.
 pub(super) fn average_ps(report: &TraceReport, row: &CalledRow) -> Option<u64> {
-    if row.via == "syscall" {
+    if row.via == Via::Syscall {
         syscall_row(report, row).map(|found| found.time_avg_ps).filter(|ps| *ps > 0)
     } else {
         vdso_row(report, row).filter(|found| found.has_time()).map(|found| found.time_avg_ps)

@@ -9,7 +9,7 @@ use super::tree::{Classes, Limits, Tree};
 use crate::options::CallersOptions;
 use clockscope_model::callers::{CalledRow, Callers, Waits};
 use clockscope_model::names;
-use clockscope_model::trace::{DeclineRow, TraceReport};
+use clockscope_model::trace::{DeclineRow, Missing, TraceReport};
 use clockscope_text::foreign::printable;
 use clockscope_text::lines::{cut_middle, hanging, labelled_in, pointed, width as columns};
 use clockscope_text::units;
@@ -39,7 +39,7 @@ pub fn render(report: &TraceReport, options: CallersOptions) -> String {
         out += &labelled_in("Cut stacks", &cut, width);
     }
     let (unnamed, unsampled): (Vec<DeclineRow>, Vec<DeclineRow>) =
-        callers.declines.iter().cloned().partition(|row| row.what == "names");
+        callers.declines.iter().cloned().partition(|row| row.what == Missing::Names);
     out += &declines::labelled("Not sampled", &unsampled, width);
     out += &declines::labelled("Not named", &unnamed, width);
     for (index, sentence) in callers.stripped.iter().enumerate() {

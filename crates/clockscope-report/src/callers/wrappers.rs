@@ -6,6 +6,7 @@
 
 use clockscope_model::callers::{CalledRow, FrameKind, FrameRow};
 use clockscope_model::names::{self, file_name};
+use clockscope_model::trace::Via;
 use clockscope_text::foreign::Foreign;
 
 /// Beginnings of functions that ask for the time on behalf of their caller.
@@ -168,7 +169,7 @@ pub(super) fn is_same_call(frame: &FrameRow, called: &CalledRow) -> bool {
     }
     let plain = plain.strip_suffix("64").unwrap_or(plain);
     let name = called.name.strip_suffix("64").unwrap_or(&called.name);
-    plain == name || (called.via == "syscall" && plain == "syscall")
+    plain == name || (called.via == Via::Syscall && plain == "syscall")
 }
 
 /// The file of musl where it is not called after its loader.
@@ -461,7 +462,7 @@ mod tests {
     #[test]
     fn what_a_program_asks_the_time_of_is_told() {
         let called =
-            CalledRow { via: "vdso".into(), name: "clock_gettime".into(), ..CalledRow::default() };
+            CalledRow { via: Via::Vdso, name: "clock_gettime".into(), ..CalledRow::default() };
         let through = |names: &[(&str, &str)]| {
             let frames: Vec<FrameRow> = names
                 .iter()
@@ -491,7 +492,7 @@ mod tests {
     #[test]
     fn a_runtime_in_which_a_stack_is_cut_is_not_the_line_to_change() {
         let called =
-            CalledRow { via: "vdso".into(), name: "gettimeofday".into(), ..CalledRow::default() };
+            CalledRow { via: Via::Vdso, name: "gettimeofday".into(), ..CalledRow::default() };
         let node = |name: &str| FrameRow { module: Some("/bin/node".into()), ..frame(name) };
         let stack = [
             node("v8::base::Time::Now()"),
@@ -504,12 +505,9 @@ mod tests {
 
     #[test]
     fn the_librarys_own_function_is_the_call_itself() {
-        let called = |via: &str, name: &str| CalledRow {
-            via: via.to_owned(),
-            name: name.to_owned(),
-            ..CalledRow::default()
-        };
-        let time = called("vdso", "clock_gettime");
+        let called =
+            |via, name: &str| CalledRow { via, name: name.to_owned(), ..CalledRow::default() };
+        let time = called(Via::Vdso, "clock_gettime");
         for name in [
             "clock_gettime",
             "__clock_gettime",
@@ -523,8 +521,8 @@ mod tests {
         for name in ["gettimeofday", "my_clock_gettime", "clock", "syscall", "read"] {
             assert!(!is_same_call(&frame(name), &time), "{name}");
         }
-        assert!(is_same_call(&frame("syscall"), &called("syscall", "futex")));
-        assert!(is_same_call(&frame("__libc_pwrite64"), &called("syscall", "pwrite64")));
+        assert!(is_same_call(&frame("syscall"), &called(Via::Syscall, "futex")));
+        assert!(is_same_call(&frame("__libc_pwrite64"), &called(Via::Syscall, "pwrite64")));
         assert!(!is_same_call(&FrameRow::default(), &time));
     }
 

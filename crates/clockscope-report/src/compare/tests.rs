@@ -6,6 +6,7 @@ use super::*;
 use crate::callers::samples::server;
 use clockscope_model::bench::{LaunchRow, Method, PathName, PathRow};
 use clockscope_model::host::HostState;
+use clockscope_model::trace::Way;
 use clockscope_text::foreign::json_document;
 use clockscope_text::lines::{WIDTH, width};
 
@@ -249,7 +250,7 @@ fn costs_of_traces_differ_beyond_what_timing_is_wrong_by() {
 #[test]
 fn limits_of_traces_are_told() {
     let mut old = fast();
-    (old.host, old.via) = (None, "bpf".to_owned());
+    (old.host, old.via) = (None, Some(Way::Bpf));
     old.command = vec!["other".into()];
     let said = of_traces(old, fast()).notes.join(" ");
     for expected in [

@@ -5,7 +5,7 @@ use super::host_changes;
 use super::judge::Path;
 use crate::{costs, latency};
 use clockscope_model::compare::Cost;
-use clockscope_model::trace::{TraceReport, VdsoRow};
+use clockscope_model::trace::{TraceReport, VdsoRow, Way};
 use clockscope_model::{names, reads};
 use clockscope_stats::timed::TIMED_MIN;
 use clockscope_text::foreign::joined;
@@ -97,7 +97,8 @@ pub(super) fn notes(both: [(&String, &TraceReport); 2]) -> Vec<String> {
     if a.via != b.via {
         notes.push(format!(
             "System calls were counted by {}, then by {}, so their costs are not compared.",
-            a.via, b.via
+            a.via.map_or("", Way::name),
+            b.via.map_or("", Way::name)
         ));
     }
     for (file, report) in both {

@@ -17,7 +17,8 @@ use clockscope_model::callers::{
     CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow,
 };
 use clockscope_model::reads::clock_name;
-use clockscope_model::trace::DeclineRow;
+use clockscope_model::trace::{DeclineRow, Missing, Via};
+use clockscope_syscalls::filter::Filter;
 use clockscope_syscalls::names;
 use clockscope_syscalls::{Abi, SyscallTally};
 use clockscope_tracee::processes::Processes;
@@ -26,7 +27,7 @@ use clockscope_tracee::processes::Processes;
 const PAIRS_MAX: usize = 1_000;
 
 /// What is known exactly, besides the samples.
-pub struct Exact<'a> {
+pub(crate) struct Exact<'a> {
     /// The processes, with their counts of vDSO calls.
     pub processes: &'a Processes,
     /// The counts of system calls; empty if they were not counted.
@@ -36,11 +37,11 @@ pub struct Exact<'a> {
     /// Processor time of the program, in nanoseconds.
     pub cpu_ns: u64,
     /// Which rows are wanted.
-    pub wanted: &'a dyn Fn(&str) -> bool,
+    pub filter: &'a Filter,
 }
 
 /// What was asked for.
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// Calls of the vDSO.
     pub vdso: bool,
     /// System calls.
@@ -73,7 +74,7 @@ impl<T: Clone + Eq + Hash> Index<T> {
 
 /// Makes the report; without `found`, nothing could be sampled.
 #[expect(clippy::cast_precision_loss, reason = "a share to be read by people")]
-pub fn callers(
+pub(crate) fn callers(
     found: Option<Found>,
     mut declines: Vec<DeclineRow>,
     wanted: &Wanted,
@@ -106,7 +107,7 @@ pub fn callers(
 fn unnamed(pid: i32, why: &str, processes: &Processes) -> DeclineRow {
     let process = processes.all().iter().rev().find(|process| process.pid == pid);
     let command = process.map(|process| process.command.clone()).unwrap_or_default();
-    DeclineRow { pid, command, what: "names".to_owned(), reason: why.to_owned() }
+    DeclineRow { pid, command, what: Missing::Names, reason: why.to_owned() }
 }
 
 /// The exact counts by call.
@@ -164,7 +165,7 @@ fn called_rows(
             let row = called_row(called)?;
             Some((called, CalledRow { calls, samples, samples_effective, ..row }))
         })
-        .filter(|(_, row)| (exact.wanted)(&row.name))
+        .filter(|(_, row)| exact.filter.matches(&row.name))
         .collect();
     rows.sort_by(|(_, a), (_, b)| {
         b.calls.cmp(&a.calls).then_with(|| (&a.name, &a.clock).cmp(&(&b.name, &b.clock)))
@@ -179,17 +180,15 @@ fn called_row(called: Called) -> Option<CalledRow> {
         Called::Vdso(counter) => {
             let counted = Counted::from_counter(counter.into())?;
             CalledRow {
-                via: "vdso".to_owned(),
+                via: Via::Vdso,
                 name: counted.function.name().to_owned(),
                 clock: counted.clock.map(clock_name),
                 ..CalledRow::default()
             }
         }
-        Called::Syscall(number) => CalledRow {
-            via: "syscall".to_owned(),
-            name: names::name(number),
-            ..CalledRow::default()
-        },
+        Called::Syscall(number) => {
+            CalledRow { via: Via::Syscall, name: names::name(number), ..CalledRow::default() }
+        }
     })
 }
 
@@ -303,10 +302,10 @@ mod tests {
     #[test]
     fn calls_are_named_by_function_and_clock() {
         let row = called_row(Called::Vdso(1)).unwrap();
-        assert_eq!((row.via.as_str(), row.name.as_str()), ("vdso", "clock_gettime"));
+        assert_eq!((row.via, row.name.as_str()), (Via::Vdso, "clock_gettime"));
         assert_eq!(row.clock.as_deref(), Some("CLOCK_MONOTONIC"));
         let row = called_row(Called::Syscall(0)).unwrap();
-        assert_eq!((row.via.as_str(), row.name.as_str(), row.clock), ("syscall", "read", None));
+        assert_eq!((row.via, row.name.as_str(), row.clock), (Via::Syscall, "read", None));
         assert_eq!(called_row(Called::Vdso(200)), None);
     }
 }

@@ -14,7 +14,7 @@ const PAIRS_MAX: usize = 10_000;
 
 /// A stack of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Stack {
+pub(crate) struct Stack {
     /// What is called.
     pub called: Called,
     /// In which process.
@@ -27,7 +27,7 @@ pub struct Stack {
 
 /// How often it was seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Samples.
     pub samples: u64,
     /// Sum of their weights.
@@ -40,14 +40,14 @@ impl Seen {
     /// As many samples of equal weight say as much: the square of the sum of the weights by the sum of their
     /// squares (L. Kish, Survey Sampling, 1965, 8.2); 0 without samples.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub fn effective(&self) -> f64 {
+    pub(crate) fn effective(&self) -> f64 {
         if self.squares > 0.0 { (self.weight as f64).powi(2) / self.squares } else { 0.0 }
     }
 }
 
 /// A call and the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// Times seen.
     pub samples: u64,
     /// Ticks between the two, of the first times.
@@ -56,7 +56,7 @@ pub struct Pair {
 
 /// What was seen.
 #[derive(Debug, Default)]
-pub struct Collected {
+pub(crate) struct Collected {
     /// Index of each stack.
     known: HashMap<Stack, usize>,
     /// The stacks in the order of first sight.
@@ -71,7 +71,7 @@ pub struct Collected {
 impl Collected {
     /// Adds a sample whose stack has been unwound.
     #[expect(clippy::cast_precision_loss, reason = "squares are for an estimate")]
-    pub fn add(&mut self, sample: &Sample, unwound: Unwound) {
+    pub(crate) fn add(&mut self, sample: &Sample, unwound: Unwound) {
         let index = self.index_of(Stack {
             called: sample.called,
             pid: sample.pid,
@@ -131,17 +131,17 @@ impl Collected {
     }
 
     /// The stacks.
-    pub fn stacks(&self) -> &[(Stack, Seen)] {
+    pub(crate) fn stacks(&self) -> &[(Stack, Seen)] {
         &self.stacks
     }
 
     /// Which stack followed which.
-    pub fn pairs(&self) -> impl Iterator<Item = ((usize, usize), &Pair)> {
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = ((usize, usize), &Pair)> {
         self.pairs.iter().map(|(indices, pair)| (*indices, pair))
     }
 
     /// Why stacks end early, and how many samples do.
-    pub fn cut(&self) -> impl Iterator<Item = (End, u64)> {
+    pub(crate) fn cut(&self) -> impl Iterator<Item = (End, u64)> {
         self.cut.iter().map(|(end, samples)| (*end, *samples))
     }
 }

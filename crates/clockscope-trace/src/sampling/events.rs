@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use clockscope_callers::records::{Reader, Record, Said};
 use clockscope_callers::sample::MemoryEvent;
-use clockscope_model::trace::DeclineRow;
+use clockscope_model::trace::{DeclineRow, Missing};
 use clockscope_sys::cpu_samples;
 use clockscope_sys::perf_rings::Ring;
 use clockscope_sys::perf_samples::{self, SampledEvent};
@@ -39,7 +39,7 @@ struct Family {
 
 /// The events.
 #[derive(Debug)]
-pub struct Events {
+pub(crate) struct Events {
     rings: Vec<Ring>,
     /// As many, in the same order, that are read at once when something is in them; made when first needed.
     prompt: Vec<Ring>,
@@ -60,7 +60,7 @@ pub struct Events {
 
 impl Events {
     /// Makes the rings. `mark` is what clockscope's own system calls have in `r9`.
-    pub fn new(mark: u64) -> Self {
+    pub(crate) fn new(mark: u64) -> Self {
         room::raise_descriptor_limit();
         let cpus = online_cpus();
         let size = (RINGS_BYTES / cpus.len().max(1)).min(RING_BYTES);
@@ -112,7 +112,7 @@ impl Events {
     }
 
     /// The rings, to wait for.
-    pub fn rings(&self) -> impl Iterator<Item = &Ring> {
+    pub(crate) fn rings(&self) -> impl Iterator<Item = &Ring> {
         self.rings.iter().chain(&self.prompt)
     }
 
@@ -136,12 +136,12 @@ impl Events {
     }
 
     /// Who is not sampled, and why.
-    pub fn declines(&self) -> &[DeclineRow] {
+    pub(crate) fn declines(&self) -> &[DeclineRow] {
         &self.declines
     }
 
     /// Processes that are sampled.
-    pub fn processes(&self) -> impl Iterator<Item = i32> {
+    pub(crate) fn processes(&self) -> impl Iterator<Item = i32> {
         self.family_of.keys().copied()
     }
 
@@ -224,7 +224,7 @@ impl Events {
     }
 
     /// A process has ended, or executed a program.
-    pub fn gone(&mut self, pid: i32) {
+    pub(crate) fn gone(&mut self, pid: i32) {
         let Some(number) = self.family_of.remove(&pid) else { return };
         let Some(family) = self.families.get_mut(&number) else { return };
         family.members.remove(&pid);
@@ -234,7 +234,7 @@ impl Events {
     }
 
     /// Everything of our processes that was written since the last time.
-    pub fn drain(&mut self, into: &mut Vec<Record>) {
+    pub(crate) fn drain(&mut self, into: &mut Vec<Record>) {
         let reader = &self.reader;
         let mut fresh = Vec::new();
         for ring in self.rings.iter_mut().chain(&mut self.prompt) {
@@ -272,8 +272,8 @@ impl Events {
     }
 
     /// Says why a process, or (0) everybody, is not sampled.
-    pub fn decline(&mut self, pid: i32, reason: String) {
-        let what = "callers".to_owned();
+    pub(crate) fn decline(&mut self, pid: i32, reason: String) {
+        let what = Missing::Callers;
         let command = if pid == 0 { Foreign::default() } else { command_name(pid) };
         self.declines.push(DeclineRow { pid, command, what, reason });
     }
@@ -359,7 +359,7 @@ mod tests {
         events.refuse(5, &io::Error::from_raw_os_error(libc::EACCES));
         events.watch_sample_probe(6, 0x1000);
         let [decline] = events.declines() else { panic!("{:?}", events.declines()) };
-        assert_eq!((decline.pid, decline.what.as_str()), (0, "callers"));
+        assert_eq!((decline.pid, decline.what), (0, Missing::Callers));
         assert!(decline.reason.contains("perf_event_paranoid"), "{}", decline.reason);
     }
 

@@ -11,13 +11,13 @@
 //! | `weights.rs` | from samples to calls |
 //! | `build.rs` | from these to the report |
 
-pub mod build;
-pub mod collected;
-pub mod events;
+mod build;
+mod collected;
+mod events;
 mod holds;
-pub mod rate;
-pub mod sampler;
-pub mod weights;
+mod rate;
+mod sampler;
+mod weights;
 
 use std::collections::HashMap;
 use std::io::PipeWriter;
@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use vdso_image::layout::INSTALL_MARK;
 
-pub use build::Exact;
+pub(crate) use build::Exact;
 
 use self::events::Events;
 use self::rate::Rate;
@@ -53,7 +53,7 @@ const LATER: Duration = Duration::from_millis(50);
 
 /// A running sampling. Events are opened by the thread that watches the programs (as its watcher);
 /// a thread of its own unwinds, which the programs never wait for.
-pub struct Sampling {
+pub(crate) struct Sampling {
     inbox: Arc<Mutex<Inbox>>,
     sample_probe_offset: u32,
     vdso: bool,
@@ -66,7 +66,7 @@ pub struct Sampling {
 impl Sampling {
     /// Starts it; nothing is sampled until an image is mapped. To be called when the program's
     /// process is there, because it starts a thread. `running` are the processes that run already.
-    pub fn start(of: CallersOf, freq: u32, session: &Session, running: &[i32]) -> Self {
+    pub(crate) fn start(of: CallersOf, freq: u32, session: &Session, running: &[i32]) -> Self {
         let vdso = matches!(of, CallersOf::Vdso | CallersOf::All);
         let system_calls = matches!(of, CallersOf::Syscalls | CallersOf::All);
         let mut events = Events::new(INSTALL_MARK);
@@ -89,12 +89,12 @@ impl Sampling {
     }
 
     /// Says why nobody is sampled.
-    pub fn decline(&self, reason: &str) {
+    pub(crate) fn decline(&self, reason: &str) {
         lock(&self.inbox).events.decline(0, reason.to_owned());
     }
 
     /// Ends the sampling and gives what was found.
-    pub fn finish(mut self, exact: &Exact<'_>) -> Callers {
+    pub(crate) fn finish(mut self, exact: &Exact<'_>) -> Callers {
         let found = self.stop();
         let wanted =
             build::Wanted { vdso: self.vdso, system_calls: self.system_calls, freq: self.freq };

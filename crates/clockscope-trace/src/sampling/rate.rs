@@ -19,7 +19,7 @@ const ONE_IN_MAX: f64 = 16_384.0;
 
 /// What happened since the last look.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub(crate) struct Look {
     /// How long ago that was.
     pub since: Duration,
     /// Samples taken in that time, those that were lost included.
@@ -42,7 +42,7 @@ const HELD_ENOUGH: u64 = 8;
 
 /// Keeps the rate.
 #[derive(Clone, Copy, Debug)]
-pub struct Rate {
+pub(crate) struct Rate {
     per_second: f64,
     /// What a sample may cost if it is not interrupted, in nanoseconds.
     cost_max_ns: f64,
@@ -59,7 +59,7 @@ pub struct Rate {
 
 impl Rate {
     /// Begins with every call, at most so many samples a second later.
-    pub fn new(per_second: u32) -> Self {
+    pub(crate) fn new(per_second: u32) -> Self {
         Self {
             per_second: per_second.into(),
             cost_max_ns: 100_000.0,
@@ -74,7 +74,7 @@ impl Rate {
     }
 
     /// For a process whose threads wait for their samples: fewer, that cost more.
-    pub fn held(per_second: u32) -> Self {
+    pub(crate) fn held(per_second: u32) -> Self {
         Self {
             per_second: per_second.min(HELD_PER_SECOND).into(),
             cost_max_ns: 5e6,
@@ -92,7 +92,7 @@ impl Rate {
 
     /// One call in how many is to be sampled.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 16,384")]
-    pub fn one_in(&self) -> u32 {
+    pub(crate) fn one_in(&self) -> u32 {
         self.one_in.round() as u32
     }
 
@@ -102,7 +102,7 @@ impl Rate {
     }
 
     /// A sample has cost this much.
-    pub fn cost(&mut self, nanoseconds: f64) {
+    pub(crate) fn cost(&mut self, nanoseconds: f64) {
         // Being taken off the CPU on the way is no cost of sampling.
         if (100.0..self.cost_max_ns).contains(&nanoseconds) {
             self.cost_ns += (nanoseconds - self.cost_ns) / 64.0;
@@ -117,7 +117,7 @@ impl Rate {
 
     /// Follows what happened.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub fn look(&mut self, look: &Look) {
+    pub(crate) fn look(&mut self, look: &Look) {
         self.spend(look.samples);
         self.since += look.since;
         self.samples += look.samples;

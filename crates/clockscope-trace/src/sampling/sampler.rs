@@ -36,7 +36,7 @@ const WAITING_MAX: usize = 4096;
 
 /// What the thread that watches the programs and the one that unwinds have in common.
 #[derive(Debug)]
-pub struct Inbox {
+pub(crate) struct Inbox {
     /// The events of the kernel.
     pub events: Events,
     /// Read, but not unwound yet.
@@ -51,7 +51,7 @@ fn now() -> u64 {
 }
 
 /// Locks the mutex. A poisoned lock is safe to use: every update leaves the value whole.
-pub fn lock(inbox: &Mutex<Inbox>) -> MutexGuard<'_, Inbox> {
+pub(crate) fn lock(inbox: &Mutex<Inbox>) -> MutexGuard<'_, Inbox> {
     inbox.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -118,7 +118,7 @@ impl Inbox {
 
 /// What was found, in the end.
 #[derive(Debug, Default)]
-pub struct Found {
+pub(crate) struct Found {
     /// The stacks.
     pub collected: Collected,
     /// The functions at each frame of them: inlined ones first.

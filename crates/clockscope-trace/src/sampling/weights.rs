@@ -7,7 +7,7 @@ use clockscope_callers::sample::Called;
 
 /// The exact counts, as far as they are known.
 #[derive(Clone, Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Of all processes together.
     pub total: HashMap<Called, u64>,
     /// By process.
@@ -18,7 +18,7 @@ pub struct Counts {
 /// samples, and add up to its count; what belongs to processes without samples is shared out among
 /// all.
 #[expect(clippy::cast_precision_loss, reason = "estimates")]
-pub fn calls(stacks: &[(Stack, Seen)], counts: &Counts) -> Vec<f64> {
+pub(crate) fn calls(stacks: &[(Stack, Seen)], counts: &Counts) -> Vec<f64> {
     let mut weight_of_process: HashMap<(i32, Called), f64> = HashMap::new();
     let mut weight_of_all: HashMap<Called, f64> = HashMap::new();
     for (stack, seen) in stacks {

@@ -8,12 +8,16 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 
 use super::{Format, hints};
+use clockscope_containers::choice::Wanted;
 use clockscope_report::columns::Column;
 use clockscope_report::options::SortBy;
 use clockscope_report::what_if::Question;
 use clockscope_syscalls::Breakdown;
 use clockscope_syscalls::filter::Filter;
+use clockscope_trace::attach::Targets;
 use clockscope_trace::options::{CallersOf, CountBy, CountOptions, Via};
+use clockscope_trace::plan::{Plan, Voice};
+use clockscope_tracee::follow::Following;
 use clockscope_tracee::lacks;
 
 /// Options of `clockscope trace`.
@@ -180,8 +184,44 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
+    /// How programs are traced, and the columns of the report's tables.
+    ///
+    /// # Errors
+    ///
+    /// What is asked for and cannot be had, in words.
+    pub(crate) fn plan(&self, voice: Voice) -> Result<(Plan, Vec<Column>), String> {
+        if self.follow_forks > 1 {
+            return Err(format!("-ff: {}", hints::ONE_FILE));
+        }
+        let filter = Filter::parse(&self.filter)
+            .map_err(|error| format!("-e {}: {error}", self.filter.join(" -e ")))?;
+        let columns = Column::parse_list(&self.columns)
+            .map_err(|error| format!("-U {}: {error}", self.columns.join(",")))?;
+        if let Some(refused) = self.via_refused().or_else(|| self.output_refused()) {
+            return Err(refused);
+        }
+        let plan = Plan {
+            count_by: Some(self.count_by),
+            syscalls: self.counting(),
+            filter,
+            following: match (self.no_follow, self.wait_all) {
+                (true, _) => Following::Start,
+                (false, true) => Following::All,
+                (false, false) => Following::Program,
+            },
+            callers: self.callers_of().map(|of| (of, self.freq)),
+            timeline: matches!(self.format, TraceFormat::Json | TraceFormat::Html),
+            top: self.top,
+            what_if: self.what_if,
+            host: self.format == TraceFormat::Json,
+            voice,
+            ..Plan::default()
+        };
+        Ok((plan, columns))
+    }
+
     /// How system calls are to be counted.
-    pub(crate) fn counting(&self) -> CountOptions {
+    fn counting(&self) -> CountOptions {
         CountOptions {
             via: if self.no_syscalls { Via::None } else { self.via },
             asked: self.asks_for_system_calls(),
@@ -195,6 +235,14 @@ impl TraceArgs {
                 (false, false) => Breakdown::Total,
             },
         }
+    }
+
+    /// The running processes that are to be traced.
+    pub(crate) fn targets(&self) -> Targets {
+        let groups = (self.unit.iter().cloned().map(Wanted::Unit))
+            .chain(self.container.iter().cloned().map(Wanted::Container))
+            .chain(self.cgroup.iter().cloned().map(Wanted::Cgroup));
+        Targets { pids: self.attach.concat(), groups: groups.collect(), duration: self.duration }
     }
 
     /// Whether an option asks for system calls, which are then counted at any cost.
@@ -216,11 +264,6 @@ impl TraceArgs {
         self.latency || self.format == TraceFormat::Html
     }
 
-    /// The processes to attach to, in the order in which they were named.
-    pub(crate) fn pids(&self) -> Vec<i32> {
-        self.attach.concat()
-    }
-
     /// What to say if the program is not found: its name may be meant as the value of `--callers`.
     pub(crate) fn not_found(&self, message: &str) -> String {
         let name = self.command.first().and_then(|name| name.to_str()).unwrap_or_default();
@@ -230,20 +273,8 @@ impl TraceArgs {
         }
     }
 
-    /// What is asked for and cannot be had, in words.
-    pub(crate) fn refused(&self) -> Option<String> {
-        if self.follow_forks > 1 {
-            return Some(format!("-ff: {}", hints::ONE_FILE));
-        }
-        if let Err(error) = Filter::parse(&self.filter) {
-            return Some(format!("-e {}: {error}", self.filter.join(" -e ")));
-        }
-        if let Err(error) = Column::parse_list(&self.columns) {
-            return Some(format!("-U {}: {error}", self.columns.join(",")));
-        }
-        if let Some(refused) = self.via_refused() {
-            return Some(refused);
-        }
+    /// Why the report cannot go where that is named.
+    fn output_refused(&self) -> Option<String> {
         let output = self.output.as_ref().map(|path| path.to_string_lossy())?;
         output.trim_start().starts_with(['|', '!']).then(|| {
             format!(
@@ -446,7 +477,7 @@ mod tests {
         assert_eq!(refused.exit_code(), 2);
         assert!(Line::try_parse_from(["trace", "--duration", "3"]).is_err());
         let line = Line::try_parse_from(["trace", "-p", "7,8", "--duration", "3"]).unwrap();
-        assert_eq!(line.trace.pids(), [7, 8]);
+        assert_eq!(line.trace.targets().pids, [7, 8]);
         assert_eq!(line.trace.duration, Some(Duration::from_secs(3)));
     }
 
@@ -458,7 +489,7 @@ mod tests {
             ["-qp", "7", "-gp8\t", "-cfwp=9"],
         ] {
             let line = Line::try_parse_from([&["trace"], &words[..]].concat());
-            assert_eq!(line.unwrap().trace.pids(), [7, 8, 9], "{words:?}");
+            assert_eq!(line.unwrap().trace.targets().pids, [7, 8, 9], "{words:?}");
         }
         for (text, why) in [
             ("", "does the program run?"),
@@ -492,28 +523,25 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_is_refused_with_what_to_type() {
-        assert_eq!(parsed(&["-cfqw", "-o", "a|b"]).unwrap().refused(), None);
-        assert!(
-            parsed(&["-e", "raed"]).unwrap().refused().unwrap().starts_with("-e raed: there is")
-        );
-        assert!(
-            parsed(&["-U", "x,y"]).unwrap().refused().unwrap().starts_with("-U x,y: no column")
-        );
+        let planned = |args: TraceArgs| args.plan(crate::commands::voice(true)).map(|_| ());
+        let refused = |words: &[&str]| planned(parsed(words).unwrap()).err().unwrap_or_default();
+        assert_eq!(refused(&["-cfqw", "-o", "a|b"]), "");
+        assert!(refused(&["-e", "raed"]).starts_with("-e raed: there is"));
+        assert!(refused(&["-U", "x,y"]).starts_with("-U x,y: no column"));
         for words in [
             &["--via", "sites", "--no-follow"][..],
             &["--via", "both", "--no-follow"],
             &["--via", "sites", "--top"],
         ] {
-            let refused = parsed(words).unwrap().refused();
-            assert!(refused.is_some_and(|why| why.ends_with("; try --via bpf")), "{words:?}");
+            assert!(refused(words).ends_with("; try --via bpf"), "{words:?}");
         }
-        assert_eq!(parsed(&["--via", "both", "--top"]).unwrap().refused(), None);
-        let attached = |via| parsed_alone(&["--via", via, "-p", "1"]).unwrap().refused();
-        assert_eq!(attached("sites"), None);
-        assert!(attached("both").is_some_and(|why| why.ends_with("; try --via bpf")));
-        assert!(parsed(&["-ff"]).unwrap().refused().unwrap().contains("--per-process"));
-        assert!(parsed(&["-o", "|less"]).unwrap().refused().unwrap().contains("-o >(COMMAND)"));
-        assert!(parsed(&["-o", "!less"]).unwrap().refused().unwrap().contains("-o >(COMMAND)"));
+        assert_eq!(refused(&["--via", "both", "--top"]), "");
+        let attached = |via| planned(parsed_alone(&["--via", via, "-p", "1"]).unwrap());
+        assert_eq!(attached("sites"), Ok(()));
+        assert!(attached("both").is_err_and(|why| why.ends_with("; try --via bpf")));
+        assert!(refused(&["-ff"]).contains("--per-process"));
+        assert!(refused(&["-o", "|less"]).contains("-o >(COMMAND)"));
+        assert!(refused(&["-o", "!less"]).contains("-o >(COMMAND)"));
     }
 
     #[test]

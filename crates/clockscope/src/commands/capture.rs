@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::replace_file::replace;
-use super::streams;
 use crate::cli::explain::CaptureArgs;
 use crate::exit;
+use crate::printing::replace_file::replace;
+use crate::printing::streams;
 use clock_doctor::capture::{self, Capture};
 use clock_doctor::root::Root;
 use clockscope_measure::live;
@@ -26,7 +26,7 @@ pub fn run(args: &CaptureArgs) -> i32 {
     match save(args.output.as_deref()) {
         Ok(()) => exit::OK,
         Err(error) => {
-            super::warn_user(&error);
+            crate::printing::warn_user(&error);
             exit::FAILURE
         }
     }

@@ -3,9 +3,9 @@
 use clap::CommandFactory as _;
 use clap_complete::aot;
 
-use super::streams;
 use crate::cli::{Cli, CompletionsArgs, Shell};
 use crate::exit;
+use crate::printing::streams;
 
 /// Runs the subcommand; gives the exit status.
 pub fn run(args: &CompletionsArgs) -> i32 {
@@ -20,7 +20,7 @@ pub fn run(args: &CompletionsArgs) -> i32 {
     match streams::print_all(&script) {
         Ok(()) => exit::OK,
         Err(error) => {
-            super::warn_user(&format!("{error:#}"));
+            crate::printing::warn_user(&format!("{error:#}"));
             exit::FAILURE
         }
     }

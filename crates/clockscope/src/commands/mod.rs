@@ -1,27 +1,25 @@
 //! One file a subcommand: wiring only.
 
-pub mod attach;
 pub mod bench;
 pub mod capture;
-pub mod colour;
 pub mod compare;
 pub mod completions;
 pub mod doctor;
-mod groups;
-pub mod observers;
-pub mod output;
 pub mod program;
-pub mod replace_file;
 pub mod run;
 pub mod serve;
-mod spinner;
-pub mod streams;
 pub mod survey;
-pub mod top;
 pub mod trace;
 pub mod tsc_guard;
 pub mod vdso;
 pub mod view;
 pub mod wrongness;
 
-pub(crate) use streams::warn_user;
+use crate::printing::{streams, warn_user};
+use clockscope_trace::plan::Voice;
+
+/// Tells the user what goes on while programs are traced; notes only if not `quiet`.
+pub(crate) fn voice(quiet: bool) -> Voice {
+    let warn: fn(&str) = warn_user;
+    Voice { note: if quiet { |_| () } else { warn }, warn, line: streams::print_line }
+}

@@ -57,8 +57,8 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotFound> {
     }))
 }
 
-/// The exit code and message for a program that `execve` refused.
-pub fn refused(path: &Path, error: &std::io::Error) -> (i32, String) {
+/// Says why `execve` refused a program, and gives the exit code.
+pub(crate) fn refused(path: &Path, error: &std::io::Error) -> i32 {
     let code = match error.raw_os_error() {
         Some(libc::ENOENT) => exit::NOT_FOUND,
         _ => exit::NOT_EXECUTABLE,
@@ -70,7 +70,8 @@ pub fn refused(path: &Path, error: &std::io::Error) -> (i32, String) {
     };
     let reason = error.to_string();
     let reason = reason.split(" (os error").next().unwrap_or(&reason).to_lowercase();
-    (code, format!("cannot execute {}: {reason}{hint}", path.display()))
+    crate::printing::warn_user(&format!("cannot execute {}: {reason}{hint}", path.display()));
+    code
 }
 
 fn check(path: &Path) -> Result<(), NotFound> {

@@ -1,32 +1,19 @@
 //! `clockscope run`.
 
-use std::time::Duration;
-
-use fastclock::Nanos;
-
-use super::output::Output;
 use super::{program, tsc_guard};
 use crate::cli::RunArgs;
 use crate::exit;
-use clockscope_model::trace::Clock;
+use crate::printing::summary::Output;
+use clockscope_model::trace::{Clock, TraceReport};
 use clockscope_report::options::TextOptions;
-use clockscope_sys::{signals, tsc};
-use clockscope_timekeeper::Timekeeper;
-use clockscope_trace::clock_page;
-use clockscope_trace::clock_reads::{SyscallCosts, TYPICAL_HPET_NS};
-use clockscope_trace::counter::Counter;
-use clockscope_trace::launch::{self, Outcome, Prepared};
-use clockscope_trace::options::CountBy;
-use clockscope_trace::summary::{self, Observed};
-use clockscope_trace::verdict::{self, VdsoCosts};
-use clockscope_tracee::follow::{End, Following};
-use clockscope_tracee::image::{Counting, Route};
-use clockscope_tracee::session::Session;
+use clockscope_sys::tsc;
+use clockscope_trace::launch;
+use clockscope_tracee::follow::End;
 
 /// Runs the subcommand and gives its exit status.
 pub fn run(args: &RunArgs) -> i32 {
     run_with_clock(args).unwrap_or_else(|error| {
-        super::warn_user(&format!("{error:#}"));
+        crate::printing::warn_user(&format!("{error:#}"));
         exit::BEFORE_START
     })
 }
@@ -41,13 +28,13 @@ fn no_slow_reads(args: &RunArgs) -> Option<&'static str> {
 
 fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
     if let Some(contradiction) = contradiction(args) {
-        super::warn_user(contradiction);
+        crate::printing::warn_user(contradiction);
         return Ok(exit::FAILURE);
     }
     let path = match program::find(&args.command[0], std::env::var_os("PATH").as_deref()) {
         Ok(path) => path,
         Err(not_found) => {
-            super::warn_user(&not_found.message);
+            crate::printing::warn_user(&not_found.message);
             return Ok(not_found.code);
         }
     };
@@ -56,57 +43,22 @@ fn run_with_clock(args: &RunArgs) -> anyhow::Result<i32> {
         tsc_guard::ask(args.force)?;
     }
     if let Some(why) = no_slow_reads(args) {
-        super::warn_user(why);
+        crate::printing::warn_user(why);
         return Ok(exit::BEFORE_START);
     }
-    let by_vdso = if args.stats { VdsoCosts::here() } else { VdsoCosts::default() };
-    let costs = if args.stats { SyscallCosts::here() } else { SyscallCosts::default() };
-    let mask = signals::block()?;
-    let prepared = Prepared::fork(&path, &args.command, &mask)?;
-    let counting = if args.stats { launch::counting(CountBy::Thread) } else { Counting::No };
-    let session = Session::new(counting, route(args))?;
+    let launched = match launch::trace(&args.plan(super::voice(false)), &path, &args.command)? {
+        Ok(launched) => launched,
+        Err(error) => return Ok(program::refused(&path, &error)),
+    };
     if args.stats {
-        session.allow_timing()?;
-    }
-    let keeper = clock_page::keep(&session, args.force)?;
-    let how = if args.no_follow { Following::Start } else { Following::Program };
-    let outcome = prepared.follow(&session, None, None, how)?;
-    session.stop_timing();
-    let kept = keeper.map(Timekeeper::stop);
-    if let Some(error) = &outcome.failure {
-        let (code, message) = program::refused(&path, error);
-        super::warn_user(&message);
-        return Ok(code);
-    }
-    if args.stats {
-        let source = summary::Source {
-            command: &args.command,
-            session: &session,
-            outcome: &outcome,
-            counter: &Counter::None,
-            costs,
-            clock: args.clock,
-            latency: false,
-            per_process: false,
-            per_thread: false,
-            wanted: &|_| true,
-        };
-        let mut report = summary::report(&source, Observed::default())?;
-        let timings = outcome.processes.timings();
-        let ordered = args.clock == Clock::Tsc;
-        report.clock_page =
-            kept.as_ref().map(|kept| clock_page::report(kept, &report.vdso, timings, ordered));
-        report.verdict = Some(verdict::verdict(&report, args.clock, &by_vdso));
         let options = TextOptions { clock: args.clock, ..TextOptions::default() };
-        output.write(&mut report, args.format.into(), &options);
+        output.write(&launched.report, args.format.into(), &options);
     } else {
-        say_declines(&outcome);
+        say_declines(&launched.report);
     }
-    if let Some(sentence) = kept.as_ref().and_then(clock_page::gave_way) {
-        super::warn_user(&sentence);
-    }
-    say_forbidden(args.clock, outcome.followed.end);
-    Ok(program::end_as(outcome.followed.end))
+    launched.notes.iter().for_each(crate::printing::warn_user);
+    say_forbidden(args.clock, launched.end);
+    Ok(program::end_as(launched.end))
 }
 
 /// Options that do not go together with the clock.
@@ -128,27 +80,10 @@ fn contradiction(args: &RunArgs) -> Option<&'static str> {
     }
 }
 
-fn route(args: &RunArgs) -> Route {
-    match args.clock {
-        Clock::Kernel => Route::Kernel,
-        Clock::Syscall => Route::Syscall,
-        Clock::Coarse => Route::Coarse,
-        Clock::Slow => Route::Slow { read_cost: read_cost(args.read_cost) },
-        Clock::Tsc => Route::Tsc { fast: false },
-        Clock::TscFast => Route::Tsc { fast: true },
-    }
-}
-
-/// What a read takes at least: as said, or typical of hpet.
-fn read_cost(said: Option<Duration>) -> Nanos {
-    let nanos = said.map_or(u128::from(TYPICAL_HPET_NS), |cost| cost.as_nanos());
-    Nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
-}
-
 /// Says which processes kept the kernel's clock.
-fn say_declines(outcome: &Outcome) {
-    for decline in summary::declines(&outcome.processes) {
-        super::warn_user(&format!(
+fn say_declines(report: &TraceReport) {
+    for decline in &report.declines {
+        crate::printing::warn_user(&format!(
             "{} (process {}) kept the kernel's clock: {}",
             decline.command, decline.pid, decline.reason
         ));
@@ -158,7 +93,7 @@ fn say_declines(outcome: &Outcome) {
 /// Says what probably killed a program that may not make system calls for the time.
 fn say_forbidden(clock: Clock, end: Option<End>) {
     if clock == Clock::Syscall && end == Some(End::Killed(libc::SIGSYS)) {
-        super::warn_user(
+        crate::printing::warn_user(
             "the program was killed by SIGSYS: a seccomp filter forbids the system calls that \
              --clock syscall makes for it; try --clock coarse or --clock kernel",
         );

@@ -1,14 +1,13 @@
 //! `clockscope survey`: samples all CPUs and prints.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::cli::survey::{SurveyArgs, SurveyFormat};
-use crate::commands::spinner::Spinner;
-use crate::commands::{colour, replace_file, streams};
 use crate::exit;
+use crate::printing::spinner::Spinner;
+use crate::printing::{colour, replace_file, streams};
 use clockscope_measure::host;
 use clockscope_model::survey::SurveyReport;
 use clockscope_report::pages;
@@ -16,7 +15,7 @@ use clockscope_report::survey::text;
 use clockscope_survey::sampling::{Options, Survey};
 use clockscope_survey::{learn, report};
 use clockscope_sys::proc_text;
-use clockscope_text::foreign::{json_document, printable_lines};
+use clockscope_text::foreign::json_document;
 
 /// Less is too short for samples; more than an hour is a mistake.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -27,7 +26,7 @@ pub fn run(args: &SurveyArgs) -> i32 {
     match try_run(args) {
         Ok(code) => code,
         Err(error) => {
-            super::warn_user(&error);
+            crate::printing::warn_user(&error);
             exit::FAILURE
         }
     }
@@ -69,15 +68,8 @@ fn render(args: &SurveyArgs, report: &SurveyReport) -> Result<String> {
 fn write(args: &SurveyArgs, report: &SurveyReport) -> Result<()> {
     let rendered = render(args, report)?;
     match &args.output {
-        Some(path) => write_file(path, &rendered),
-        None if args.format == SurveyFormat::Text => {
-            streams::print_bytes(colour::for_stdout(&rendered, |_| false).as_bytes())
-        }
+        Some(path) => replace_file::replace_text(path, &rendered),
+        None if args.format == SurveyFormat::Text => colour::print_report(&rendered),
         None => streams::print(&rendered),
     }
-}
-
-fn write_file(path: &Path, text: &str) -> Result<()> {
-    replace_file::replace(path, printable_lines(text).as_bytes())
-        .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display()))
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{replace_file, streams};
 use crate::cli::{Format, VdsoArgs};
 use crate::exit;
+use crate::printing::{replace_file, streams};
 use clockscope_sys::loaded_vdso;
 use clockscope_sys::vdso_call::{self, Call, Callable};
 use clockscope_text::foreign::json_document;
@@ -27,7 +27,7 @@ pub fn run(args: &VdsoArgs) -> i32 {
     match show(args) {
         Ok(()) => exit::OK,
         Err(error) => {
-            super::warn_user(&error);
+            crate::printing::warn_user(&error);
             exit::FAILURE
         }
     }

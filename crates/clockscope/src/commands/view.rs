@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use crate::cli::ViewArgs;
-use crate::commands::{replace_file, streams};
 use crate::exit;
+use crate::printing::{replace_file, streams};
 use clockscope_page::{Document, MAX_BYTES};
 use clockscope_report::pages;
 
@@ -17,7 +17,7 @@ pub fn run(args: &ViewArgs) -> i32 {
     match view(args) {
         Ok(()) => exit::OK,
         Err(error) => {
-            super::warn_user(&error);
+            crate::printing::warn_user(&error);
             exit::FAILURE
         }
     }

@@ -9,7 +9,7 @@ use crate::support::installed_or_skip;
 use crate::support::running::clockscope;
 use crate::support::terminal::Terminal;
 use clockscope_model::callers::{CalledRow, Callers, FrameKind, FrameRow, StackRow};
-use clockscope_model::trace::{ProcessDetail, TraceReport, VdsoRow};
+use clockscope_model::trace::{ProcessDetail, TraceReport, VdsoRow, Via};
 use clockscope_report::callers::pprof;
 
 /// A program that reads the clock in two functions, one of them put into its caller.
@@ -35,7 +35,7 @@ fn report() -> TraceReport {
     let callers = Callers {
         samples: 2,
         called: vec![CalledRow {
-            via: "vdso".to_owned(),
+            via: Via::Vdso,
             name: "clock_gettime".to_owned(),
             clock: clock.clone(),
             calls: 1_000,

@@ -1,6 +1,7 @@
 use super::super::samples::{fallen_back, frame, server, stack, vdso};
 use super::*;
 use clockscope_model::callers::PairRow;
+use clockscope_model::trace::Via;
 
 const LIBC: &str = "/usr/lib/x86_64-linux-gnu/libc.so.6";
 
@@ -200,7 +201,7 @@ fn reads_that_the_kernel_answers() {
     report.callers.as_mut().unwrap().called[0].clock = Some(clock.clone());
     assert!(first(&report).contains(&Advice::AlwaysKernel { clock, each_ps: 24_000 }));
     let mut report = fallen_back();
-    report.callers.as_mut().unwrap().called[0].via = "syscall".to_owned();
+    report.callers.as_mut().unwrap().called[0].via = Via::Syscall;
     assert!(first(&report).contains(&Advice::PastVdso { each_ps: 1_200_000 }));
     // From the vDSO they have been counted there.
     report.callers.as_mut().unwrap().frames[0].module = Some("[vdso]".into());

@@ -1,8 +1,8 @@
 //! Reports to print.
 
 use clockscope_model::trace::{
-    ClockReads, DeclineRow, Latency, Overhead, ProcessDetail, SyscallRow, ThreadDetail,
-    TraceReport, VdsoRow,
+    ClockReads, DeclineRow, Latency, Missing, Overhead, ProcessDetail, SyscallRow, ThreadDetail,
+    TraceReport, VdsoRow, Way,
 };
 use clockscope_text::foreign::Foreign;
 
@@ -60,7 +60,7 @@ pub(super) fn database() -> TraceReport {
         cpu_ns: 1_984_000_000,
         processes: 1,
         threads: 1,
-        via: "bpf".into(),
+        via: Some(Way::Bpf),
         vdso: vec![
             vdso("clock_gettime", Some("CLOCK_REALTIME"), 1_000_003, 10_023, 21_400),
             vdso("clock_gettime", Some("CLOCK_PROCESS_CPUTIME_ID"), 12, 12, 243_000),
@@ -102,7 +102,7 @@ pub(super) fn database() -> TraceReport {
 pub(super) fn vdso_only() -> TraceReport {
     let mut report = database();
     report.command = vec!["./loop".into()];
-    report.via = "none".into();
+    report.via = Some(Way::None);
     report.syscalls.clear();
     report.vdso.truncate(1);
     report.clock_reads.same_tick_share = Some(0.04);
@@ -155,17 +155,17 @@ pub(super) fn processes() -> TraceReport {
 
 /// Programs that could not be counted.
 pub(super) fn declines() -> Vec<DeclineRow> {
-    let decline = |pid, command: &str, what: &str, reason: &str| DeclineRow {
+    let decline = |pid, command: &str, what, reason: &str| DeclineRow {
         pid,
         command: command.into(),
-        what: what.into(),
+        what,
         reason: reason.into(),
     };
-    let mut rows = vec![decline(77, "wine", "vdso", "it is a 32-bit program")];
+    let mut rows = vec![decline(77, "wine", Missing::Vdso, "it is a 32-bit program")];
     let setuid = "it runs with the rights of its owner, which a traced program does not get";
     for (pid, command) in [(80, "sudo"), (81, "ping"), (82, "sudo"), (83, "su"), (84, "passwd")] {
-        rows.push(decline(pid, command, "vdso", setuid));
+        rows.push(decline(pid, command, Missing::Vdso, setuid));
     }
-    rows.push(decline(90, "", "syscalls", "it ended before the probes were loaded"));
+    rows.push(decline(90, "", Missing::Syscalls, "it ended before the probes were loaded"));
     rows
 }

@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 
 use super::samples::{database, declines, latency, processes, syscall, vdso_only};
 use super::*;
-use clockscope_model::trace::{Overhead, TraceReport};
+use clockscope_model::trace::{Ended, Overhead, TraceReport, Way};
 
 fn text(report: &TraceReport) -> String {
     render(report, &TextOptions::default())
@@ -299,7 +299,7 @@ fn a_read_that_the_vdso_passes_on_is_one_read_and_nothing_is_said_of_other_hosts
     report.clock_reads.passed_on = 1_009;
     report.clock_reads.clocksource_reads = 1_011;
     report.clock_reads.clocksource_passed_on = 1_009;
-    report.via = "ptrace".to_owned();
+    report.via = Some(Way::Ptrace);
     let printed = text(&report);
     assert!(!printed.contains("Fallen back"), "{printed}");
     assert_snapshot!(paragraph(&printed, "Clock reads"), @"
@@ -313,18 +313,21 @@ fn a_read_that_the_vdso_passes_on_is_one_read_and_nothing_is_said_of_other_hosts
 #[test]
 fn how_long_threads_stood_still_is_said_of_each_process() {
     use clockscope_model::trace::Attached;
-    let process = |pid, threads, ended: &str| Attached {
+    let process = |pid, threads, ended| Attached {
         pid,
         command: "postgres".into(),
         title: String::new().into(),
         threads,
         pause_ns: 400_000,
         detach_pause_ns: 2_000_000,
-        ended: ended.to_owned(),
+        ended,
         ..Attached::default()
     };
-    let attached =
-        vec![process(7, 3, "duration"), process(8, 1, "interrupted"), process(9, 1, "exited")];
+    let attached = vec![
+        process(7, 3, Ended::Duration),
+        process(8, 1, Ended::Interrupted),
+        process(9, 1, Ended::Exited),
+    ];
     let report = TraceReport { attached, ..TraceReport::default() };
     assert_snapshot!(paragraph(&text(&report), "Attached"), @r"
     Attached:     postgres (7): all 3 threads stood still up to 400 us at the start
@@ -426,7 +429,7 @@ fn counts_without_times_have_dashes() {
     for row in &mut report.syscalls {
         (row.time_total_ns, row.time_avg_ps, row.errors) = (0, 0, Some(0));
     }
-    report.via = "ptrace".into();
+    report.via = Some(Way::Ptrace);
     report.clock_reads = clockscope_model::trace::ClockReads::default();
     report.overhead = Overhead::default();
     assert_snapshot!(text(&report), @r"

@@ -13,8 +13,8 @@ use clockscope_model::callers::{
     CalledRow, Callers, CutRow, FrameKind, FrameRow, PairRow, StackRow,
 };
 use clockscope_model::trace::{
-    ByKernel, ClockPageReport, ClockReads, DeclineRow, Latency, Overhead, SyscallRow, VdsoRow,
-    Verdict, WhatIf,
+    ByKernel, ClockPageReport, ClockReads, DeclineRow, Latency, Missing, Overhead, SyscallRow,
+    VdsoRow, Verdict, Via, Way, WhatIf,
 };
 use clockscope_text::lines::width;
 
@@ -91,7 +91,7 @@ prop_compose! {
 prop_compose! {
     fn decline()(
         (pid, command) in (any::<i32>(), word()),
-        what in prop_oneof![Just("vdso".to_owned()), word()],
+        what in prop_oneof![Just(Missing::Vdso), Just(Missing::Syscalls), Just(Missing::Names)],
         reason in word(),
     ) -> DeclineRow {
         DeclineRow { pid, command: command.into(), what, reason }
@@ -182,7 +182,7 @@ prop_compose! {
     fn callers()(
         (samples, lost, freq) in (number(), number(), any::<u32>()),
         called in vec(
-            (word(), prop_oneof!["clock_gettime", word()], option::of(word()), number(), number())
+            (prop_oneof![Just(Via::Vdso), Just(Via::Syscall)], prop_oneof!["clock_gettime", word()], option::of(word()), number(), number())
                 .prop_map(|(via, name, clock, calls, samples)| {
                     let samples_effective = samples as f64 / 2.0;
                     let estimated = calls % 2 == 0;
@@ -217,7 +217,7 @@ prop_compose! {
         command in vec(word(), 0..4),
         (exit_code, signal) in (any::<Option<i32>>(), any::<Option<i32>>()),
         (wall_ns, cpu_ns, processes, threads) in (number(), number(), number(), number()),
-        via in prop_oneof!["bpf", "ptrace", "none", word()],
+        via in option::of(prop_oneof![Just(Way::Bpf), Just(Way::Ptrace), Just(Way::Sites), Just(Way::None)]),
         vdso in vec(vdso(), 0..5),
         syscalls in vec(syscalls(), 0..5),
         clock_reads in reads().boxed(),

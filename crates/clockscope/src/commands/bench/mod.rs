@@ -30,7 +30,7 @@ pub fn run(args: &BenchArgs) -> i32 {
     match result {
         Ok(Outcome::Complete) => exit::OK,
         Ok(Outcome::NotSaved(error)) | Err(error) => {
-            super::warn_user(&error);
+            crate::printing::warn_user(&error);
             exit::FAILURE
         }
     }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Error, Result};
 
 use crate::cli::measure::{BenchArgs, BenchFormat};
-use crate::commands::replace_file::Prepared;
-use crate::commands::{colour, streams};
+use crate::printing::replace_file::Prepared;
+use crate::printing::{colour, streams};
 use clockscope_measure::bench::launches::Collected;
 use clockscope_model::bench::{BenchReport, Record, SCHEMA};
 use clockscope_report::bench::text;

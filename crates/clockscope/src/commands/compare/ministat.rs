@@ -5,8 +5,9 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::cli::measure::CompareArgs;
-use crate::commands::{streams, view};
+use crate::commands::view;
 use crate::exit;
+use crate::printing::streams;
 use clockscope_report::compare::ministat::{self, MinistatOptions, SETS_MAX, WIDTH};
 use clockscope_report::compare::plain::{self, PlainFormat};
 use clockscope_stats::ministat::{LEVELS, Set};

@@ -8,17 +8,18 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::cli::Format;
 use crate::cli::measure::{CompareArgs, FailIf};
-use crate::commands::{colour, replace_file, streams, view};
+use crate::commands::view;
 use crate::exit;
+use crate::printing::{colour, replace_file, streams};
 use clockscope_model::compare::{CompareReport, Verdict};
 use clockscope_report::compare::{self, Source, text};
-use clockscope_text::foreign::{json_document, printable_lines};
+use clockscope_text::foreign::json_document;
 
 /// Runs the subcommand; gives the exit code.
 pub fn run(args: &CompareArgs) -> i32 {
     let done = if args.ministat { ministat::run(args) } else { compare(args) };
     done.unwrap_or_else(|error| {
-        super::warn_user(&error);
+        crate::printing::warn_user(&error);
         exit::FAILURE
     })
 }
@@ -73,9 +74,7 @@ fn write(args: &CompareArgs, text: &str) -> Result<()> {
             streams::print(text)
         };
     };
-    let bytes = printable_lines(text);
-    replace_file::replace(path, bytes.as_bytes())
-        .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display()))
+    replace_file::replace_text(path, text)
 }
 
 fn fails(what: FailIf, report: &CompareReport) -> bool {

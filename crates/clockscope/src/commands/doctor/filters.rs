@@ -3,11 +3,11 @@
 use anyhow::{Result, anyhow};
 
 use crate::cli::explain::DoctorArgs;
-use crate::commands::groups;
 use clock_doctor::facts::ReadFilter;
 use clockscope_containers::clock_reads::{self, Refused};
 use clockscope_containers::filter::{self, Answer};
 use clockscope_text::foreign::printable;
+use clockscope_trace::attach::groups;
 use clockscope_tracee::attach::{Refusal, command_name, filters};
 
 /// What was asked about. Says of those that refuse nothing that they do not.
@@ -26,7 +26,7 @@ pub(super) fn asked(args: &DoctorArgs) -> Result<Vec<ReadFilter>> {
     }
     for filter in all.iter().filter(|filter| filter.refuses.is_empty()) {
         let of = &filter.of;
-        crate::commands::warn_user(&format!("{of}: no seccomp filter refuses a read of the clock"));
+        crate::printing::warn_user(&format!("{of}: no seccomp filter refuses a read of the clock"));
     }
     Ok(all)
 }

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::output;
 use crate::cli::explain::{DoctorArgs, DoctorFormat};
-use crate::commands::streams;
+use crate::printing::streams;
 use clock_doctor::collect;
 use clock_doctor::report::fleet::{self, MachineLine, Tally};
 use clock_doctor::report::model::DoctorReport;

@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, bail};
 
 use crate::cli::explain::{DoctorArgs, DoctorFormat};
-use crate::commands::streams;
 use crate::exit;
+use crate::printing::streams;
 use clock_doctor::collect;
 use clock_doctor::facts::Facts;
 use clock_doctor::report::model::DoctorReport;
@@ -29,7 +29,7 @@ pub fn run(args: &DoctorArgs) -> i32 {
         let is_said = args.format == DoctorFormat::Nagios
             && output::write(None, &plugins::nagios_failure(&streams::clause(&error))).is_ok();
         if !is_said {
-            super::warn_user(&error);
+            crate::printing::warn_user(&error);
         }
         exit::UNKNOWN
     })

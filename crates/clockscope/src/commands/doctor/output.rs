@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
-use crate::commands::{colour, replace_file, streams};
+use crate::printing::{colour, replace_file, streams};
 use clock_doctor::report::text::TextOptions;
 use clockscope_sys::terminal;
-use clockscope_text::foreign::printable_lines;
 
 /// How text is printed: in colour and cut to the terminal, if it goes to one.
 pub(super) fn text_options(to_file: bool) -> TextOptions {
@@ -26,7 +25,6 @@ pub(super) fn write(path: Option<&Path>, text: &str) -> Result<()> {
     match path {
         None => streams::print_coloured(text),
         // node_exporter reads what ends in `.prom`; the unfinished file does not.
-        Some(path) => replace_file::replace(path, printable_lines(text).as_bytes())
-            .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display())),
+        Some(path) => replace_file::replace_text(path, text),
     }
 }

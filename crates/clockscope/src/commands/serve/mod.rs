@@ -1,17 +1,12 @@
 //! `clockscope serve`: a clock page for every program of this host.
 
-mod holder;
-mod opened;
 mod status;
-mod supervisor;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-use self::opened::Opened;
-use self::supervisor::Supervisor;
 use super::tsc_guard;
 use crate::cli::serve::{PAGE, ServeArgs};
 use crate::exit;
@@ -20,6 +15,9 @@ use clockscope_sys::poll::{self, EndSignals};
 use clockscope_sys::privileges;
 use clockscope_text::foreign::printable;
 use clockscope_text::units;
+use clockscope_timekeeper::served::holder;
+use clockscope_timekeeper::served::opened::Opened;
+use clockscope_timekeeper::served::supervisor::Supervisor;
 use clockscope_timekeeper::{Options, Pulse, Report, Timekeeper, guards};
 
 /// After this long the page is as good as ready even if the counter has not proven itself.
@@ -34,15 +32,31 @@ pub fn run(args: &ServeArgs) -> i32 {
         return status::run(args);
     }
     if let Some(page) = &args.stop {
-        return holder::stop(page.as_ref().unwrap_or(&args.page)).unwrap_or_else(|error| {
-            super::warn_user(&error);
-            exit::FAILURE
-        });
+        return stop(page.as_ref().unwrap_or(&args.page));
     }
     serve(args).unwrap_or_else(|error| {
-        super::warn_user(&error);
+        crate::printing::warn_user(&error);
         exit::BEFORE_START
     })
+}
+
+/// `--stop`; gives the exit status.
+fn stop(page: &Path) -> i32 {
+    let name = page.display();
+    match holder::stop(page) {
+        Ok(Some(pid)) => {
+            print(&format!("process {pid} serves {name} no more\n"));
+            exit::OK
+        }
+        Ok(None) => {
+            crate::printing::warn_user(&format!("nobody serves {name}"));
+            exit::FOUND
+        }
+        Err(error) => {
+            crate::printing::warn_user(&error);
+            exit::FAILURE
+        }
+    }
 }
 
 fn serve(args: &ServeArgs) -> Result<i32> {
@@ -69,6 +83,7 @@ fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
         Err(refusal) => anyhow::bail!(tsc_guard::explained(&refusal)),
     }
     let opened = Opened::open(&args.page)?;
+    opened.replaced.iter().for_each(crate::printing::warn_user);
     if let Some(user) = user {
         privileges::become_user(user)
             .with_context(|| format!("cannot become user {}; try as root", user.uid))?;
@@ -88,7 +103,7 @@ fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
     supervisor.stopping();
     let report = keeper.stop();
     if args.foreground {
-        super::warn_user(&summary(&report));
+        crate::printing::warn_user(&summary(&report));
     }
     // Only now may another timekeeper have the page.
     drop(opened);
@@ -97,7 +112,7 @@ fn keep(args: &ServeArgs, mut word: Option<Word>) -> Result<i32> {
 
 fn say_overridden(clauses: &[String]) {
     if !clauses.is_empty() {
-        super::warn_user(&format!("uses the TSC although {}", clauses.join("; ")));
+        crate::printing::warn_user(&format!("uses the TSC although {}", clauses.join("; ")));
     }
 }
 
@@ -168,7 +183,7 @@ fn state(pulse: Pulse) -> String {
 
 /// In the background this goes nowhere.
 fn say_state(pulse: Pulse) {
-    super::warn_user(&state(pulse));
+    crate::printing::warn_user(&state(pulse));
 }
 
 /// What became of the page, in one line.
@@ -192,7 +207,7 @@ const START: fastclock::Decline = fastclock::Decline::Starting;
 
 /// Prints to standard output; false if that is closed.
 fn print(text: &str) -> bool {
-    super::streams::print_line(text).is_ok()
+    crate::printing::streams::print_line(text).is_ok()
 }
 
 #[cfg(test)]

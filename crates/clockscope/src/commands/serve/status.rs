@@ -12,7 +12,6 @@ use fastclock::arch::CpuCounter;
 use fastclock::page::{Counter as _, Kernel, Order, Page, PageClock, Reader, SIZE, Slot, Trust};
 use fastclock::{ClockId, Decline, Nanos, TickLength};
 
-use super::holder::{self, Holder};
 use crate::cli::Format;
 use crate::cli::serve::ServeArgs;
 use crate::exit;
@@ -21,6 +20,7 @@ use clockscope_sys::page_file::{self, Access};
 use clockscope_sys::tsc;
 use clockscope_text::date;
 use clockscope_text::foreign::json_document;
+use clockscope_timekeeper::served::holder::{self, Holder};
 
 /// Prints it; gives the exit status.
 pub(super) fn run(args: &ServeArgs) -> i32 {
@@ -29,7 +29,7 @@ pub(super) fn run(args: &ServeArgs) -> i32 {
         Ok(true) => exit::OK,
         Ok(false) => exit::FOUND,
         Err(error) => {
-            super::super::warn_user(&error);
+            crate::printing::warn_user(&error);
             exit::FAILURE
         }
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use crate::cli::measure::{ReportFormat, WrongnessArgs};
-use crate::commands::replace_file::Prepared;
-use crate::commands::spinner::Spinner;
-use crate::commands::{colour, streams};
 use crate::exit;
+use crate::printing::replace_file::Prepared;
+use crate::printing::spinner::Spinner;
+use crate::printing::{colour, streams};
 use clockscope_measure::host;
 use clockscope_measure::wrongness::machine::MachineClocks;
 use clockscope_measure::wrongness::measure;
@@ -29,7 +29,7 @@ pub fn run(args: &WrongnessArgs) -> i32 {
     match try_run(args) {
         Ok(code) => code,
         Err(error) => {
-            super::warn_user(&error);
+            crate::printing::warn_user(&error);
             exit::FAILURE
         }
     }
@@ -68,7 +68,7 @@ fn try_run(args: &WrongnessArgs) -> Result<i32> {
             written.context("cannot write the report; try -o FILE elsewhere")?;
         }
         None if args.format == ReportFormat::Text => {
-            streams::print_bytes(colour::for_stdout(&rendered, |_| false).as_bytes())?;
+            colour::print_report(&rendered)?;
         }
         None => streams::print(&rendered)?,
     }

@@ -5,16 +5,16 @@ use std::io::{self, IsTerminal as _};
 use indicatif::ProgressBar;
 
 /// What is being done, on standard error if that is a terminal.
-pub(super) struct Spinner(Option<ProgressBar>);
+pub(crate) struct Spinner(Option<ProgressBar>);
 
 impl Spinner {
     /// Starts it.
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self(io::stderr().is_terminal().then(ProgressBar::new_spinner))
     }
 
     /// Says what is being done.
-    pub(super) fn tell(&self, what: &str) {
+    pub(crate) fn tell(&self, what: &str) {
         if let Some(bar) = &self.0 {
             bar.set_message(what.to_owned());
             bar.tick();
@@ -22,7 +22,7 @@ impl Spinner {
     }
 
     /// Takes it off the screen.
-    pub(super) fn end(self) {
+    pub(crate) fn end(self) {
         if let Some(bar) = self.0 {
             bar.finish_and_clear();
         }

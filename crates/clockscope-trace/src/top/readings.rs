@@ -4,13 +4,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vdso_image::layout::COUNTERS;
 
+use crate::summary;
+use crate::tick_time::TickTime;
 use clockscope_model::callers::Called;
 use clockscope_model::reads;
 use clockscope_model::trace::{SyscallRow, VdsoRow};
 use clockscope_report::top::reading::{Reading, Row};
 use clockscope_syscalls::filter::Filter;
 use clockscope_syscalls::{ProbeCost, SyscallTally};
-use clockscope_trace::summary::{self, TickTime};
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
 

@@ -6,37 +6,41 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 
 /// The supervisor by `$NOTIFY_SOCKET`, if there is one.
-#[derive(Debug)]
-pub(super) struct Supervisor {
+#[derive(Debug, Default)]
+pub struct Supervisor {
     watchdog: Option<Duration>,
     /// Looks when it was last told that all is well.
     looks: Cell<u64>,
 }
 
 impl Supervisor {
-    pub(super) fn new() -> Self {
+    /// By the environment of this process.
+    pub fn new() -> Self {
         Self { watchdog: sd_notify::watchdog_enabled(), looks: Cell::new(0) }
     }
 
     /// How often it wants to hear from us: twice in its limit.
-    pub(super) fn interval(&self) -> Option<Duration> {
+    pub fn interval(&self) -> Option<Duration> {
         self.watchdog.map(|limit| limit / 2)
     }
 
-    pub(super) fn ready(&self) {
+    /// Says that the page answers.
+    pub fn ready(&self) {
         notify(&[NotifyState::Ready]);
     }
 
-    pub(super) fn status(&self, text: &str) {
+    /// Says how the page is doing.
+    pub fn status(&self, text: &str) {
         notify(&[NotifyState::Status(text)]);
     }
 
-    pub(super) fn stopping(&self) {
+    /// Says that the timekeeper ends.
+    pub fn stopping(&self) {
         notify(&[NotifyState::Stopping]);
     }
 
     /// All is well if the timekeeper has looked at the clock since the last time.
-    pub(super) fn alive(&self, looks: u64) {
+    pub fn alive(&self, looks: u64) {
         if self.watchdog.is_some() && self.looks.replace(looks) != looks {
             notify(&[NotifyState::Watchdog]);
         }

@@ -4,13 +4,12 @@ use std::ffi::OsString;
 
 use anyhow::Context as _;
 
-use super::top::{Stage, Top};
-use crate::cli::trace::{TraceArgs, TraceFormat};
-use clockscope_syscalls::filter::Filter;
-use clockscope_trace::counter::Counter;
-use clockscope_trace::sampling::Sampling;
-use clockscope_trace::summary::Observed;
-use clockscope_trace::timeline::Timeline;
+use crate::counter::Counter;
+use crate::plan::Plan;
+use crate::sampling::Sampling;
+use crate::timeline::{Moments, Timeline};
+use crate::top::{Stage, Top};
+use clockscope_tracee::follow::Following;
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
 use clockscope_tracee::watchers::Watchers;
@@ -22,37 +21,36 @@ pub(crate) struct Observing<'a> {
     top: Option<Top<'a>>,
 }
 
+/// What they have seen.
+#[derive(Default)]
+pub(crate) struct Observed {
+    /// Who makes the calls.
+    pub sampling: Option<Sampling>,
+    /// Calls over the run.
+    pub timeline: Option<Moments>,
+}
+
 /// Where the live view is shown, if it is. To be called before the program is made.
-///
-/// # Errors
-///
-/// When the program's output cannot be kept.
-pub fn stage(args: &TraceArgs) -> anyhow::Result<Option<Stage>> {
-    args.top.then(Stage::new).transpose().context("cannot keep the program's output")
+pub(crate) fn stage(plan: &Plan) -> anyhow::Result<Option<Stage>> {
+    plan.top.then(Stage::new).transpose().context("cannot keep the program's output")
 }
 
 impl<'a> Observing<'a> {
-    /// Starts them. `program` is what the live view names, `running` the processes that run already.
-    ///
-    /// # Errors
-    ///
-    /// When no thread can be had.
+    /// Starts them. `shown` is what the live view names, `running` the processes that run already.
     pub(crate) fn start(
-        args: &TraceArgs,
+        plan: &'a Plan,
         stage: Option<&Stage>,
-        program: &[OsString],
+        shown: &[OsString],
         running: &[i32],
         counter: &'a Counter,
-        filter: &'a Filter,
         session: &'a Session,
     ) -> anyhow::Result<Self> {
-        let sampling = args.callers_of().map(|of| Sampling::start(of, args.freq, session, running));
-        if let Some(sampling) = sampling.as_ref().filter(|_| args.no_follow) {
+        let sampling = plan.callers.map(|(of, freq)| Sampling::start(of, freq, session, running));
+        if let Some(sampling) = sampling.as_ref().filter(|_| plan.following == Following::Start) {
             sampling.decline("--no-follow lets the program go before its callers can be watched");
         }
-        let kept = matches!(args.format, TraceFormat::Json | TraceFormat::Html);
-        let timeline = kept.then(|| Timeline::new(counter, filter));
-        let top = stage.map(|stage| Top::start(stage, shown(program), counter, filter, session));
+        let timeline = plan.timeline.then(|| Timeline::new(counter, &plan.filter));
+        let top = stage.map(|stage| Top::start(plan, stage, shown, counter, session));
         let top = top.transpose().context("cannot start the live view")?;
         Ok(Self { sampling, timeline, top })
     }
@@ -73,15 +71,10 @@ impl<'a> Observing<'a> {
     }
 
     /// Ends the live view; what the others have is for the report.
-    pub(crate) fn finish(self, processes: &Processes) -> Observed<'a> {
+    pub(crate) fn finish(self, processes: &Processes) -> Observed {
         if let Some(top) = self.top {
             top.finish(processes);
         }
-        Observed { sampling: self.sampling, timeline: self.timeline }
+        Observed { sampling: self.sampling, timeline: self.timeline.map(Timeline::finish) }
     }
-}
-
-/// The program and its arguments as one line.
-fn shown(command: &[OsString]) -> String {
-    command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

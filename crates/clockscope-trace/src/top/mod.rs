@@ -12,16 +12,16 @@
 mod display;
 mod readings;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
-use super::streams;
+use crate::counter::Counter;
+use crate::plan::Plan;
 use clockscope_report::top::plain::PlainLines;
 use clockscope_report::top::screen::Screen;
 use clockscope_sys::terminal::{self, SetAside};
 use clockscope_sys::{ending, signals};
-use clockscope_syscalls::filter::Filter;
-use clockscope_trace::counter::Counter;
 use clockscope_tracee::observers::{Watcher, Wish};
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
@@ -33,9 +33,9 @@ const REFRESH: Duration = Duration::from_secs(1);
 const PROMPT: Duration = Duration::from_millis(100);
 
 /// Where it is shown.
-pub enum Stage {
+pub(crate) enum Stage {
     /// On the controlling terminal, with the program's output out of the way.
-    Screen(SetAside),
+    Screen { _streams: SetAside },
     /// On standard output, a line a second.
     Lines,
 }
@@ -47,9 +47,9 @@ impl Stage {
     /// # Errors
     ///
     /// When the program's output cannot be kept.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         if io::stdout().is_terminal() && terminal::controlling().is_ok() {
-            SetAside::streams().map(Self::Screen)
+            SetAside::streams().map(|_streams| Self::Screen { _streams })
         } else {
             Ok(Self::Lines)
         }
@@ -63,9 +63,9 @@ enum Output {
 
 /// Reads the counts each second, and has them shown.
 pub(crate) struct Top<'a> {
+    plan: &'a Plan,
     output: Output,
     counter: &'a Counter,
-    filter: &'a Filter,
     session: &'a Session,
     start: Instant,
     /// When the next reading is due.
@@ -81,24 +81,25 @@ impl<'a> Top<'a> {
     ///
     /// When no thread can be had.
     pub(crate) fn start(
+        plan: &'a Plan,
         stage: &Stage,
-        program: String,
+        program: &[OsString],
         counter: &'a Counter,
-        filter: &'a Filter,
         session: &'a Session,
     ) -> io::Result<Self> {
-        let screen = Screen::new(program, !terminal::has_utf_8());
+        let words: Vec<_> = program.iter().map(|word| word.to_string_lossy()).collect();
+        let screen = Screen::new(words.join(" "), !terminal::has_utf_8());
         let output = match stage {
-            Stage::Screen(_) => Output::Screen(Display::start(screen)?),
+            Stage::Screen { .. } => Output::Screen(Display::start(screen)?),
             Stage::Lines => Output::Lines(PlainLines::default()),
         };
         let start = Instant::now();
         Ok(Self {
             // The screen shows something at once; a line has a second to tell of.
             due: if matches!(output, Output::Lines(_)) { start + REFRESH } else { start },
+            plan,
             output,
             counter,
-            filter,
             session,
             start,
             closed: false,
@@ -115,14 +116,14 @@ impl<'a> Top<'a> {
 
     fn read(&mut self, processes: &Processes) {
         let Ok((tallies, cost)) = self.counter.read() else { return };
-        let mut reading = readings::of(processes, &tallies, &cost, self.session, self.filter);
+        let mut reading = readings::of(processes, &tallies, &cost, self.session, &self.plan.filter);
         reading.at = self.start.elapsed();
         match &mut self.output {
             Output::Screen(display) => display.show(reading),
             Output::Lines(plain) if !self.closed => {
                 let line = plain.next(&reading, readings::unix_seconds());
                 // Who has seen enough closes the pipe; the program goes on.
-                self.closed = streams::print_line(&line).is_err();
+                self.closed = (self.plan.voice.line)(&line).is_err();
             }
             Output::Lines(_) => {}
         }

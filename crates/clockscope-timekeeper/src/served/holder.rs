@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::exit;
 use clockscope_sys::page_file;
 use clockscope_sys::pidfd::Process;
 
@@ -18,9 +17,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Who holds the lock of a page.
 #[derive(Debug)]
-pub(super) enum Holder {
+pub enum Holder {
     /// A process that is seen to hold it.
-    Process { pid: i32, process: Process },
+    Process {
+        /// Its number.
+        pid: i32,
+        /// The process.
+        process: Process,
+    },
     /// A process that is not seen from here, with the number that it wrote into the lock.
     Unseen(String),
     /// None.
@@ -28,7 +32,7 @@ pub(super) enum Holder {
 }
 
 /// The name of a page's lock.
-pub(super) fn lock_of(page: &Path) -> PathBuf {
+pub fn lock_of(page: &Path) -> PathBuf {
     let mut name = OsString::from(page);
     name.push(".lock");
     PathBuf::from(name)
@@ -36,7 +40,7 @@ pub(super) fn lock_of(page: &Path) -> PathBuf {
 
 /// When the page's last timekeeper began, in seconds since 1970; `None` if there never was one. The lock is written
 /// then and never later.
-pub(super) fn since(page: &Path) -> Option<i64> {
+pub fn since(page: &Path) -> Option<i64> {
     fs::symlink_metadata(lock_of(page)).ok().map(|lock| lock.mtime())
 }
 
@@ -45,7 +49,7 @@ pub(super) fn since(page: &Path) -> Option<i64> {
 /// # Errors
 ///
 /// When the lock cannot be opened: it is its owner's alone.
-pub(super) fn of(page: &Path) -> io::Result<Holder> {
+pub fn of(page: &Path) -> io::Result<Holder> {
     let opened = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
@@ -95,19 +99,19 @@ fn holds(pid: i32, lock: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// `serve --stop`: ends the timekeeper of the page and waits until it is gone; gives the exit status.
-pub(super) fn stop(page: &Path) -> Result<i32> {
-    let name = page.display();
+/// Ends the timekeeper of the page and waits until it is gone; gives its number, if there was one.
+///
+/// # Errors
+///
+/// When it is not seen, may not be signalled, or does not end.
+pub fn stop(page: &Path) -> Result<Option<i32>> {
     let lock = lock_of(page);
     let found = of(page).with_context(|| {
         format!("cannot open the lock {}; try as its owner or as root", lock.display())
     })?;
     let (pid, process) = match found {
         Holder::Process { pid, process } => (pid, process),
-        Holder::Nobody => {
-            super::super::warn_user(&format!("nobody serves {name}"));
-            return Ok(exit::FOUND);
-        }
+        Holder::Nobody => return Ok(None),
         Holder::Unseen(written) => bail!(
             "process {written} of the lock {} is not seen to hold it, so nothing is signalled; try where \
              serve was started, as root",
@@ -118,8 +122,7 @@ pub(super) fn stop(page: &Path) -> Result<i32> {
     if !process.wait(PATIENCE)? {
         bail!("process {pid} was asked to end and has not; see what it does, and try again");
     }
-    super::print(&format!("process {pid} serves {name} no more\n"));
-    Ok(exit::OK)
+    Ok(Some(pid))
 }
 
 #[cfg(test)]

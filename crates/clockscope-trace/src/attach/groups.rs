@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::cli::trace::TraceArgs;
 use clockscope_containers::choice::{self, Group, Wanted};
 use clockscope_containers::files::Lookup;
 use clockscope_containers::place::{Place, place};
@@ -26,8 +25,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// # Errors
 ///
 /// A clause that says why there is none.
-pub(super) fn first_process(container: &str) -> anyhow::Result<i32> {
-    let found = Groups::of(vec![Wanted::Container(container.to_owned())])?;
+pub fn first_process(container: &str) -> anyhow::Result<i32> {
+    let found = Groups::find(&[Wanted::Container(container.to_owned())])?;
     found.members().into_iter().min().context("the container has just ended")
 }
 
@@ -45,15 +44,7 @@ impl Groups {
     /// # Errors
     ///
     /// A clause that says why something is not found.
-    pub(super) fn find(args: &TraceArgs) -> anyhow::Result<Self> {
-        let wanted: Vec<Wanted> = (args.unit.iter().cloned().map(Wanted::Unit))
-            .chain(args.container.iter().cloned().map(Wanted::Container))
-            .chain(args.cgroup.iter().cloned().map(Wanted::Cgroup))
-            .collect();
-        Self::of(wanted)
-    }
-
-    fn of(wanted: Vec<Wanted>) -> anyhow::Result<Self> {
+    pub(super) fn find(wanted: &[Wanted]) -> anyhow::Result<Self> {
         ensure!(proc_text::is_mounted(), "{}", proc_text::NOT_MOUNTED);
         let mut found =
             Self { groups: Vec::new(), lookup: Lookup::here(), next_look: Instant::now() };
@@ -65,7 +56,7 @@ impl Groups {
         for wanted in wanted {
             let lookup = &mut found.lookup;
             let mut names = |container: &_, pid| lookup.names(container, processes::user(pid)?);
-            match choice::choose(&wanted, &all, &mut names, &mounts) {
+            match choice::choose(wanted, &all, &mut names, &mounts) {
                 Ok(group) => found.groups.push(group),
                 // The runtimes' files are open to root alone.
                 Err(not)
@@ -103,17 +94,12 @@ impl Groups {
         members
     }
 
-    /// Container, pod and unit of a process.
+    /// Container, pod and unit of a process, with the names that the runtimes' files tell.
     pub(super) fn place_of(&mut self, pid: i32) -> Place {
-        place_of(pid, &mut self.lookup)
+        let mut found = processes::cgroup(pid).map(|text| place(&text)).unwrap_or_default();
+        if let Some(user) = processes::user(pid) {
+            self.lookup.fill(&mut found, user);
+        }
+        found
     }
-}
-
-/// Container, pod and unit of a process, with the names that the runtimes' files tell.
-pub(super) fn place_of(pid: i32, lookup: &mut Lookup) -> Place {
-    let mut found = processes::cgroup(pid).map(|text| place(&text)).unwrap_or_default();
-    if let Some(user) = processes::user(pid) {
-        lookup.fill(&mut found, user);
-    }
-    found
 }

@@ -19,7 +19,7 @@ use clockscope_text::foreign::json_document;
 use clockscope_text::foreign::printable_lines;
 
 /// Standard error, or a file that is known to be writable before the program starts.
-pub enum Output {
+pub(crate) enum Output {
     /// Standard error.
     Stderr,
     /// A file.
@@ -32,7 +32,7 @@ impl Output {
     /// # Errors
     ///
     /// When it cannot be written to.
-    pub fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+    pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         match path {
             None => Ok(Self::Stderr),
             Some(path) => Prepared::new(path)
@@ -49,22 +49,23 @@ impl Output {
         }
     }
 
-    /// Writes the report, with the host if it is saved; what fails now is only said, because the program has ended well.
-    pub fn write(self, report: &mut TraceReport, format: TraceFormat, options: &TextOptions) {
-        if format == TraceFormat::Json {
-            report.host = Some(host::without_tsc_rate());
-        }
+    /// Writes the report; what fails now is only said, because the program has ended well.
+    pub(crate) fn write(self, report: &TraceReport, format: TraceFormat, options: &TextOptions) {
         let to_stderr = matches!(self, Self::Stderr);
         let bytes = match rendered(report, format, options, to_stderr) {
             Ok(bytes) => bytes,
-            Err(error) => return super::warn_user(&format!("cannot make the summary: {error:#}")),
+            Err(error) => {
+                return crate::printing::warn_user(&format!("cannot make the summary: {error:#}"));
+            }
         };
         let written = match self {
             Self::Stderr => streams::warn_bytes(&bytes),
             Self::File(file) => file.write(&bytes),
         };
         if let Err(error) = written {
-            super::warn_user(&format!("cannot write the summary: {error}; try -o FILE elsewhere"));
+            crate::printing::warn_user(&format!(
+                "cannot write the summary: {error}; try -o FILE elsewhere"
+            ));
         }
     }
 }
@@ -77,7 +78,8 @@ fn rendered(
 ) -> anyhow::Result<Vec<u8>> {
     Ok(match format {
         TraceFormat::Text if to_stderr => {
-            colour::for_stderr(&text::render(report, options), is_of_the_vdso).into_bytes()
+            let options = TextOptions { coloured: colour::on_stderr(), ..options.clone() };
+            colour::for_stderr(&text::render(report, &options)).into_bytes()
         }
         TraceFormat::Text => printable_lines(&text::render(report, options)).into_bytes(),
         TraceFormat::Json => json_document(report).context("JSON")?.into_bytes(),
@@ -91,9 +93,4 @@ fn rendered(
 fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Whether a line is a row of a table about calls that no other tool counts.
-fn is_of_the_vdso(line: &str) -> bool {
-    line.contains(" vdso    ")
 }

@@ -5,6 +5,11 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
+
+use clockscope_sys::access::folder;
+use clockscope_text::foreign::printable_lines;
+
 /// Replaces a file by a new one, so that whoever reads it meanwhile sees the old bytes or the new
 /// ones. Mode and, where that is allowed, owner and group are those of the old file; a
 /// new one has 0644 less the umask.
@@ -17,14 +22,24 @@ use std::path::{Path, PathBuf};
 /// # Errors
 ///
 /// Where it cannot be written; nothing is left behind then.
-pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Prepared::new(path)?.write(bytes)
+}
+
+/// Replaces a file by text that is harmless on a terminal.
+///
+/// # Errors
+///
+/// Where it cannot be written, with what to try.
+pub(crate) fn replace_text(path: &Path, text: &str) -> anyhow::Result<()> {
+    replace(path, printable_lines(text).as_bytes())
+        .with_context(|| format!("cannot write to {}; try -o elsewhere", path.display()))
 }
 
 /// A file that will be written as a whole, known to be writable before the work is done whose result
 /// it is to hold. Until then it is as it was.
 #[derive(Debug)]
-pub struct Prepared {
+pub(crate) struct Prepared {
     target: PathBuf,
     /// It is written to through this instead of being replaced.
     in_place: Option<File>,
@@ -36,7 +51,7 @@ impl Prepared {
     /// # Errors
     ///
     /// When it cannot.
-    pub fn new(path: &Path) -> io::Result<Self> {
+    pub(crate) fn new(path: &Path) -> io::Result<Self> {
         let target = match fs::canonicalize(path) {
             Ok(target) => target,
             Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
@@ -65,7 +80,7 @@ impl Prepared {
     /// # Errors
     ///
     /// When it cannot be written; a file that was to be replaced is as it was then.
-    pub fn write(self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(self, bytes: &[u8]) -> io::Result<()> {
         if let Some(mut file) = self.in_place {
             if file.metadata()?.is_file() {
                 file.set_len(0)?;
@@ -94,11 +109,6 @@ impl Prepared {
     pub(crate) fn is_terminal(&self) -> bool {
         self.in_place.as_ref().is_some_and(File::is_terminal)
     }
-}
-
-/// The folder of a file, as it is named.
-pub(super) fn folder(target: &Path) -> &Path {
-    target.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

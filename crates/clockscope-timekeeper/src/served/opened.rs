@@ -12,15 +12,16 @@ use anyhow::{Context as _, Result, bail};
 use fastclock::page::{Page, SIZE};
 
 use super::holder::lock_of;
-use crate::commands::replace_file::folder;
-use clockscope_sys::access;
+use clockscope_sys::access::{self, folder};
 use clockscope_sys::page_file::{self, Access};
 
 /// A page that this process alone writes.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub struct Opened {
     /// The page, mapped for writing.
-    pub(super) page: &'static Page,
+    pub page: &'static Page,
+    /// Why the page that was there is replaced, if one was.
+    pub replaced: Option<String>,
     /// Locked while it is open.
     _lock: File,
 }
@@ -31,7 +32,7 @@ impl Opened {
     /// # Errors
     ///
     /// Whatever keeps this process from writing it, with the file's name.
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path) -> Result<Self> {
         let folder = folder(path);
         DirBuilder::new()
             .recursive(true)
@@ -40,13 +41,14 @@ impl Opened {
             .with_context(|| format!("cannot make the directory {}", folder.display()))?;
         check_folder(folder)?;
         let lock = lock(path)?;
-        let page = match existing(path)? {
+        let mut replaced = None;
+        let page = match existing(path, &mut replaced)? {
             Some(page) => page,
             None => {
                 make(path).with_context(|| format!("cannot make the page {}", path.display()))?
             }
         };
-        Ok(Self { page, _lock: lock })
+        Ok(Self { page, replaced, _lock: lock })
     }
 }
 
@@ -129,8 +131,12 @@ fn lock(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// The page that is there, if it is one of this version and boot; says so if it will be replaced.
-fn existing(path: &Path) -> Result<Option<&'static Page>> {
+/// The page that is there, if it is one of this version and boot; otherwise says why it is replaced.
+fn existing(path: &Path, replaced: &mut Option<String>) -> Result<Option<&'static Page>> {
+    let mut refuse = |why: String| {
+        *replaced = Some(format!("{}: {why}: it is replaced", path.display()));
+        Ok(None)
+    };
     let opened = OpenOptions::new()
         .read(true)
         .write(true)
@@ -150,26 +156,16 @@ fn existing(path: &Path) -> Result<Option<&'static Page>> {
     check_file(&found, path)?;
     if found.mode() & 0o022 != 0 {
         // Whoever has opened it meanwhile can still cut it off.
-        super::super::warn_user(&format!(
-            "{}: others could write to the page: it is replaced",
-            path.display()
-        ));
-        return Ok(None);
+        return refuse("others could write to the page".to_owned());
     }
     if found.len() != SIZE as u64 {
-        super::super::warn_user(&format!(
-            "{}: the page has {} bytes instead of {SIZE}: it is replaced",
-            path.display(),
-            found.len()
-        ));
-        return Ok(None);
+        return refuse(format!("the page has {} bytes instead of {SIZE}", found.len()));
     }
     page_file::reserve(&file).with_context(|| format!("no room for {}", path.display()))?;
     let page = page_file::map(&file, Access::Write)
         .with_context(|| format!("cannot map the page {}", path.display()))?;
     if let Err(reason) = page.check(fastclock::sys::boot_id().unwrap_or_default()) {
-        super::super::warn_user(&format!("{}: {reason}: it is replaced", path.display()));
-        return Ok(None);
+        return refuse(reason.to_string());
     }
     if found.permissions().mode() & 0o777 != 0o644 {
         file.set_permissions(Permissions::from_mode(0o644))

@@ -42,7 +42,7 @@ pub(crate) fn warn(text: &str) {
 /// # Errors
 ///
 /// When it cannot be written to for another reason.
-pub fn print(text: &str) -> Result<()> {
+pub(crate) fn print(text: &str) -> Result<()> {
     print_bytes(printable_lines(text).as_bytes())
 }
 
@@ -101,7 +101,7 @@ fn write(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// `text` without hidden characters, except in sequences `ESC [ 1 ; 2 m` (ECMA-48, 8.3.117).
-fn coloured(text: &str) -> String {
+pub(crate) fn coloured(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("\x1b[") {

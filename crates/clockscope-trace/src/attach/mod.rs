@@ -1,4 +1,6 @@
-//! `clockscope trace -p`: counting in processes that run already.
+//! Attaching to processes that run already, and counting in them until the user asks for the end.
+
+pub mod groups;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
@@ -7,150 +9,138 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::groups::{Groups, PATIENCE};
-use super::observers::{self, Observing};
-use super::top::Stage;
-use super::trace::{Outputs, say, text_options};
-use crate::cli::trace::TraceArgs;
-use crate::exit;
+use self::groups::{Groups, PATIENCE};
+use crate::clock_reads::SyscallCosts;
+use crate::counter::Counter;
+use crate::nanos;
+use crate::observers::{self, Observing};
+use crate::plan::{Plan, Voice};
+use crate::summary::{self, RunData};
+use crate::top::Stage;
+use clockscope_containers::choice::Wanted;
 use clockscope_containers::place::Place;
-use clockscope_model::trace::Clock;
-use clockscope_model::trace::{Attached as AttachedRow, DeclineRow, ProcessDetail};
-use clockscope_report::what_if;
+use clockscope_model::trace::{Attached as AttachedRow, DeclineRow, Ended, Missing, TraceReport};
 use clockscope_sys::ending::{Asked, Ending};
-use clockscope_sys::ipc_namespace::{self, Way};
+use clockscope_sys::ipc_namespace;
 use clockscope_sys::real_time::Service;
-use clockscope_syscalls::filter::Filter;
-use clockscope_trace::clock_reads::SyscallCosts;
-use clockscope_trace::counter::Counter;
-use clockscope_trace::launch::{self, Outcome};
-use clockscope_trace::summary;
 use clockscope_tracee::attach::{
     self, Attached, Detached, Refusal, Remains, command_name, restore_all,
 };
 use clockscope_tracee::follow::{self, Arrivals, End, Followed, Follower, Left};
-use clockscope_tracee::image::Route;
 use clockscope_tracee::observers::{Observers, SignalObserver, SyscallObserver, Watcher};
 use clockscope_tracee::processes::Processes;
 use clockscope_tracee::session::Session;
 
-/// Nobody passes signals on to a program that somebody else has started.
+/// Processes that were named, and for how long they are counted.
+#[derive(Clone, Debug, Default)]
+pub struct Targets {
+    /// By their numbers.
+    pub pids: Vec<i32>,
+    /// All processes of these, new ones too.
+    pub groups: Vec<Wanted>,
+    /// Until the user asks for the end, if there is no limit.
+    pub duration: Option<Duration>,
+}
+
+/// An attached program receives its signals from the kernel; clockscope need not forward any.
 struct Nobody;
 
 impl SignalObserver for Nobody {
     fn delivered(&self, _signal: i32, _sender: i32) {}
 }
 
-/// Counts until the processes have ended or somebody asks for the end; gives the exit status.
+/// Counts until the processes have ended or the user asks for the end. Also says whether all processes that were
+/// named were counted. Without a report if none could be attached to; the user was told why.
 ///
 /// # Errors
 ///
 /// When there is no memory to count in, no timer, or no system calls can be counted as was asked.
-pub fn trace(args: &TraceArgs) -> anyhow::Result<i32> {
-    let options = text_options(args)?;
-    let filter = Filter::parse(&args.filter)?;
-    let mut attaching = Attaching::new(Groups::find(args)?, say(args));
-    let pids = attaching.look_at_all(args);
+pub fn trace(plan: &Plan, targets: &Targets) -> anyhow::Result<(Option<TraceReport>, bool)> {
+    let mut attaching = Attaching::new(Groups::find(&targets.groups)?, plan.voice);
+    let pids = attaching.look_at_all(targets);
     if pids.is_empty() {
         if attaching.complete {
-            super::warn_user("all processes that were meant have ended meanwhile");
+            (plan.voice.warn)("all processes that were meant have ended meanwhile");
         }
-        return Ok(exit::BEFORE_START);
+        return Ok((None, false));
     }
-    let Some(outputs) = Outputs::open(args)? else { return Ok(exit::FAILURE) };
     let costs = SyscallCosts::here();
-    let stage = observers::stage(args)?;
+    let stage = observers::stage(plan)?;
     let ending = Ending::expect().context(NO_TIMER)?;
-    if matches!(stage, Some(Stage::Screen(_))) {
+    if matches!(stage, Some(Stage::Screen { .. })) {
         ending.keep_stops();
     }
-    let session = session_for(args, pids[0])?;
-    let counter = Counter::start(&args.counting(), &filter, None, say(args))?;
+    // Where that is not allowed, attaching says so. One who cannot come back can still attach to this one.
+    let _ = ipc_namespace::enter(pids[0], ipc_namespace::Way::There);
+    let session = plan.session()?;
+    let counter = Counter::start(plan, None)?;
     session.allow_timing()?;
     let mut observer = counter.observer();
     let syscalls = observer.as_mut().map(|observer| observer as &mut dyn SyscallObserver);
-    let mut observers =
-        Observing::start(args, stage.as_ref(), &wanted(args), &pids, &counter, &filter, &session)?;
-    let mut watchers = observers.watchers();
+    let shown = targets.shown();
+    let mut observing = Observing::start(plan, stage.as_ref(), &shown, &pids, &counter, &session)?;
+    let mut watchers = observing.watchers();
     // Attaching and letting go are served, too; a service inside another one is harmless.
     let service = Service::begin();
     let watcher = watchers.watcher();
     let mut arriving = Arriving { attaching: &mut attaching, counter: &counter };
-    let counted = count(args, &pids, &mut arriving, &session, syscalls, watcher, &ending);
-    let Some((started, follower, left)) = counted else { return Ok(exit::BEFORE_START) };
+    let limit = targets.duration;
+    let counting = count(limit, &pids, &mut arriving, &session, syscalls, watcher, &ending);
+    let Some((started, follower, left)) = counting else { return Ok((None, false)) };
     let (mut processes, mut new_tasks, ends) = follower.into_parts();
     // What the processes do from now on, they do because they are let go.
-    let stopped = counter.stopped();
+    let counted = counter.counted();
     let ended = Instant::now();
     processes.stop_cpu();
     session.stop_timing();
     let detached = restore_all(&mut processes, &mut new_tasks);
     drop(service);
-    detached.iter().for_each(|detached| say_remains(detached, &processes));
-    let (left, stopped) = (left.context("cannot wait for the processes")?, stopped?);
+    let remains = detached.iter().filter_map(|detached| remains(detached, &processes));
+    remains.for_each(|sentence| (plan.voice.warn)(&sentence));
+    let (left, counted) = (left.context("cannot wait for the processes")?, counted?);
     follow::finish(&mut processes);
-    let seen = observers.finish(&processes);
+    let seen = observing.finish(&processes);
     drop(stage);
+    drop((observer, counter));
     attaching.fill(&detached, &ends, left);
-    let outcome = Outcome {
+    let report = summary::report(RunData {
+        plan,
+        command: attaching.command(),
+        session: &session,
         followed: Followed { end: None, ended, cpu: Duration::ZERO, left: true },
         started,
-        processes,
-        failure: None,
-    };
-    let source = summary::Source {
-        command: &attaching.command(),
-        session: &session,
-        outcome: &outcome,
-        counter: &stopped,
+        processes: &processes,
+        counted,
         costs,
-        clock: Clock::Kernel,
-        latency: args.keeps_latency(),
-        per_process: args.per_process,
-        per_thread: args.per_thread,
-        wanted: &|name| filter.matches(name),
-    };
-    let mut report = summary::report(&source, seen)?;
-    attaching.fill_places(&mut report.processes_detail);
-    report.declines.append(&mut attaching.declines);
-    report.attached = std::mem::take(&mut attaching.rows);
-    report.what_if = args.what_if.map(|question| what_if::answer(&report, question));
-    drop((observer, counter));
-    outputs.write(&mut report, args, &options);
-    Ok(if attaching.complete { exit::OK } else { exit::INCOMPLETE })
-}
-
-/// The image and its memory, for this process and others.
-fn session_for(args: &TraceArgs, pid: i32) -> anyhow::Result<Session> {
-    // Where that is not allowed, attaching says so. One who cannot come back can still attach to this one.
-    let _ = ipc_namespace::enter(pid, Way::There);
-    let mut session = Session::new(launch::counting(args.count_by), Route::Kernel)?;
-    if args.counting().via.has_sites() {
-        session.count_sites(!args.counts_only);
-    }
-    Ok(session)
+        by_vdso: None,
+        kept: None,
+        seen,
+        attached: attaching.rows,
+        declines: attaching.declines,
+    });
+    Ok((Some(report), attaching.complete))
 }
 
 /// Timers count as queued signals.
 const NO_TIMER: &str = "cannot start a timer; see `ulimit -i`";
 
-/// What the live view names before anything is known of the processes.
-fn wanted(args: &TraceArgs) -> Vec<OsString> {
-    let named = |option: &str, names: &[String]| -> Vec<OsString> {
-        names.iter().map(|name| format!("{option} {name}").into()).collect()
-    };
-    let pids = args.pids().into_iter().map(|pid| format!("-p {pid}").into());
-    pids.chain(named("--unit", &args.unit))
-        .chain(named("--container", &args.container))
-        .chain(named("--cgroup", &args.cgroup))
-        .collect()
+impl Targets {
+    /// What the live view names before anything is known of the processes.
+    fn shown(&self) -> Vec<OsString> {
+        let pids = self.pids.iter().map(|pid| format!("-p {pid}"));
+        let groups = self.groups.iter().map(|group| match group {
+            Wanted::Unit(name) => format!("--unit {name}"),
+            Wanted::Container(name) => format!("--container {name}"),
+            Wanted::Cgroup(path) => format!("--cgroup {path}"),
+        });
+        pids.chain(groups).map(OsString::from).collect()
+    }
 }
 
 /// What is known of the processes, before and while they are counted.
 struct Attaching {
     groups: Groups,
-    /// Told of each process that was attached to.
-    say: &'static dyn Fn(&str),
+    voice: Voice,
     rows: Vec<AttachedRow>,
     declines: Vec<DeclineRow>,
     /// Whether all processes that were named are counted.
@@ -165,10 +155,10 @@ struct Attaching {
 const TRIALS: u32 = 4;
 
 impl Attaching {
-    fn new(groups: Groups, say: &'static dyn Fn(&str)) -> Self {
+    fn new(groups: Groups, voice: Voice) -> Self {
         Self {
             groups,
-            say,
+            voice,
             rows: Vec::new(),
             declines: Vec::new(),
             complete: true,
@@ -179,9 +169,9 @@ impl Attaching {
 
     /// The processes that may be attached to, each once; of the others it is said why not. Nothing is measured
     /// before that.
-    fn look_at_all(&mut self, args: &TraceArgs) -> Vec<i32> {
+    fn look_at_all(&mut self, targets: &Targets) -> Vec<i32> {
         let mut named = HashSet::new();
-        let all = args.pids().into_iter().chain(self.groups.members());
+        let all = targets.pids.iter().copied().chain(self.groups.members());
         let mut pids: Vec<i32> = all.filter(|pid| named.insert(*pid)).collect();
         pids.retain(|pid| {
             let looked = attach::look(*pid).map_err(|refusal| self.refused_at_once(*pid, &refusal));
@@ -199,7 +189,7 @@ impl Attaching {
         }
         self.complete = false;
         let reason = refusal.to_string();
-        let row = DeclineRow { pid, command: command_name(pid), what: "vdso".to_owned(), reason };
+        let row = DeclineRow { pid, command: command_name(pid), what: Missing::Vdso, reason };
         self.said.entry(row.reason.clone()).or_default().push(pid);
         self.declines.extend((!row.command.is_empty()).then_some(row));
     }
@@ -217,7 +207,7 @@ impl Attaching {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            super::warn_user(&format!("cannot attach to {who}{more}: {reason}"));
+            (self.voice.warn)(&format!("cannot attach to {who}{more}: {reason}"));
         }
     }
 
@@ -226,7 +216,7 @@ impl Attaching {
         let place = self.groups.place_of(pid);
         let inside = place.to_string();
         let inside = if inside.is_empty() { inside } else { format!(" in {inside}") };
-        (self.say)(&format!("attached to {name} ({pid}){inside}; Ctrl-C ends it"));
+        (self.voice.note)(&format!("attached to {name} ({pid}){inside}; Ctrl-C ends it"));
         self.declines.extend(not_redirected(attached));
         self.rows.push(row(attached, place));
     }
@@ -241,27 +231,12 @@ impl Attaching {
         for row in &mut self.rows {
             let own = detached.iter().find(|detached| detached.pid == row.pid);
             row.detach_pause_ns = own.map_or(0, |detached| nanos(detached.pause));
-            let ended = match (ends.get(&row.pid).copied().flatten(), left) {
-                (Some(End::Exited(_)), _) => "exited",
-                (Some(End::Killed(_)), _) => "killed",
-                (None, Left::Asked(Asked::Time)) => "duration",
-                (None, _) => "interrupted",
+            row.ended = match (ends.get(&row.pid).copied().flatten(), left) {
+                (Some(End::Exited(_)), _) => Ended::Exited,
+                (Some(End::Killed(_)), _) => Ended::Killed,
+                (None, Left::Asked(Asked::Time)) => Ended::Duration,
+                (None, _) => Ended::Interrupted,
             };
-            ended.clone_into(&mut row.ended);
-        }
-    }
-
-    /// Says where processes belong: where those do that were attached to, and that they descend from.
-    fn fill_places(&self, processes: &mut [ProcessDetail]) {
-        let mut places: HashMap<i32, Place> =
-            self.rows.iter().map(|row| (row.pid, row.place.clone())).collect();
-        // Parents come before their children.
-        for process in processes {
-            let parents = || process.parent.and_then(|parent| places.get(&parent));
-            if let Some(place) = places.get(&process.pid).or_else(parents).cloned() {
-                process.place = place.clone();
-                places.insert(process.pid, place);
-            }
         }
     }
 }
@@ -276,7 +251,7 @@ fn is_nobody(refusal: &Refusal) -> bool {
     }
 }
 
-/// Those who arrive while others are counted.
+/// Processes to attach to that start after counting has begun.
 struct Arriving<'a> {
     attaching: &'a mut Attaching,
     /// Told of each process.
@@ -321,7 +296,7 @@ impl Arrivals for Arriving<'_> {
 /// Attaches to all and follows them, and how that ended: an error is told when they have been let go. `None`
 /// if no process could be attached to, which has been said.
 fn count<'a>(
-    args: &TraceArgs,
+    limit: Option<Duration>,
     pids: &[i32],
     arriving: &mut Arriving<'_>,
     session: &'a Session,
@@ -335,7 +310,7 @@ fn count<'a>(
     let ticker = match follower.ticker() {
         Ok(ticker) => ticker,
         Err(error) => {
-            super::warn_user(&format!("{NO_TIMER}: {error}"));
+            (arriving.attaching.voice.warn)(&format!("{NO_TIMER}: {error}"));
             return None;
         }
     };
@@ -350,7 +325,7 @@ fn count<'a>(
     if arriving.attaching.rows.is_empty() {
         return None;
     }
-    if let Some(limit) = args.duration {
+    if let Some(limit) = limit {
         ending.after(limit);
     }
     let started = Instant::now();
@@ -358,17 +333,16 @@ fn count<'a>(
     Some((started, follower, left))
 }
 
-/// Says what a process keeps of us, and how it gets rid of that.
-fn say_remains(detached: &Detached, processes: &Processes) {
-    let Some(remains) = detached.remains else { return };
-    let pid = detached.pid;
+/// What a process keeps of us, and how it gets rid of that.
+fn remains(detached: &Detached, processes: &Processes) -> Option<String> {
+    let (remains, pid) = (detached.remains?, detached.pid);
     let process = processes.all().iter().rev().find(|process| process.pid == pid);
     let name = process.map(|process| process.command.clone()).unwrap_or_default();
     let via = if matches!(remains, Remains::Counting(_)) { " --via sites" } else { "" };
-    super::warn_user(&format!(
+    Some(format!(
         "{name} ({pid}) is not as it was: {remains}; run `clockscope trace{via} -p {pid} --duration 0.1` \
          to put it back"
-    ));
+    ))
 }
 
 fn row(attached: &Attached, place: Place) -> AttachedRow {
@@ -387,12 +361,8 @@ fn not_redirected(attached: &Attached) -> Vec<DeclineRow> {
     let row = |(name, why): &(&str, String)| DeclineRow {
         pid: attached.pid,
         command: attached.command.clone(),
-        what: "vdso".to_owned(),
+        what: Missing::Vdso,
         reason: format!("calls of {name} are not counted: {why}"),
     };
     attached.patch.left().iter().map(row).collect()
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

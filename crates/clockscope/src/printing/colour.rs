@@ -8,6 +8,7 @@ use std::io;
 
 use anstream::{AutoStream, ColorChoice};
 
+use super::streams::{self, coloured};
 use crate::cli::Color;
 use clockscope_text::foreign::printable_lines;
 use clockscope_text::style::emphasized;
@@ -35,17 +36,27 @@ pub(crate) fn on_stdout() -> bool {
     AutoStream::choice(&io::stdout()) != ColorChoice::Never
 }
 
+/// Whether standard error gets colours.
+pub(crate) fn on_stderr() -> bool {
+    AutoStream::choice(&io::stderr()) != ColorChoice::Never
+}
+
 /// A report in text for standard output; the lines that `matter` stand out.
 pub(crate) fn for_stdout(text: &str, matters: impl Fn(&str) -> bool) -> String {
-    dressed(text, on_stdout(), matters)
-}
-
-/// The same for standard error.
-pub(crate) fn for_stderr(text: &str, matters: impl Fn(&str) -> bool) -> String {
-    dressed(text, AutoStream::choice(&io::stderr()) != ColorChoice::Never, matters)
-}
-
-fn dressed(text: &str, in_colour: bool, matters: impl Fn(&str) -> bool) -> String {
     let text = printable_lines(text);
-    if in_colour { emphasized(&text, matters) } else { text }
+    if on_stdout() { emphasized(&text, matters) } else { text }
+}
+
+/// Prints a report in text to standard output.
+///
+/// # Errors
+///
+/// Those of [`streams::print()`].
+pub(crate) fn print_report(text: &str) -> anyhow::Result<()> {
+    streams::print_bytes(for_stdout(text, |_| false).as_bytes())
+}
+
+/// A report for standard error, whose rows have their colours already.
+pub(crate) fn for_stderr(text: &str) -> String {
+    if on_stderr() { emphasized(&coloured(text), |_| false) } else { printable_lines(text) }
 }

@@ -1,0 +1,68 @@
+//! From ticks of the counter to time, without what timing a call adds to it.
+
+use fastclock::{Scale, Ticks};
+
+use clockscope_tracee::counts::{Times, Timings};
+use clockscope_tracee::session::Session;
+
+/// Converts TSC ticks to nanoseconds.
+pub(crate) struct TickTime {
+    pub scale: Scale,
+    /// In thousandths of a tick.
+    bracket: u64,
+}
+
+impl TickTime {
+    /// That of a session, as known now, for these timed calls.
+    pub(crate) fn of(session: &Session, timings: &Timings) -> Self {
+        Self { scale: session.scale(), bracket: session.bracket().beside(timings.empty) }
+    }
+
+    /// What timing a call adds to it, in picoseconds.
+    pub(crate) fn bracket_ps(&self) -> u64 {
+        self.scale.to_picos(Ticks(self.bracket)).0 / 1_000
+    }
+
+    /// A timed call without what the timing adds.
+    pub(crate) fn nanos(&self, ticks: u64) -> u64 {
+        let ticks = Ticks(ticks.saturating_sub(self.bracket.saturating_add(500) / 1_000));
+        u64::try_from(self.scale.to_nanos(ticks).0).unwrap_or(0)
+    }
+
+    /// A fraction of ticks in picoseconds.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an estimate, never negative"
+    )]
+    pub(crate) fn picos(&self, ticks: f64) -> u64 {
+        if ticks >= 1e6 {
+            return self.scale.to_picos(Ticks(ticks as u64)).0;
+        }
+        self.scale.to_picos(Ticks((ticks * 1e3) as u64)).0 / 1_000
+    }
+
+    /// What calls took together, in nanoseconds, and on average, in picoseconds, without what timing adds to each.
+    pub(crate) fn total(&self, ticks: f64, calls: u64) -> (u64, u64) {
+        let mean = (ticks / calls.max(1) as f64 - self.bracket as f64 / 1e3).max(0.0);
+        let average_ps = self.picos(mean);
+        let total = u128::from(average_ps) * u128::from(calls) / 1_000;
+        (u64::try_from(total).unwrap_or(u64::MAX), average_ps)
+    }
+
+    /// Ticks between two moments as nanoseconds.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub(crate) fn distance_ns(&self, ticks: Ticks) -> f64 {
+        self.scale.to_nanos(ticks).0 as f64
+    }
+
+    /// What a call costs in picoseconds, and how far from that the mean of all calls may be; the latter only if
+    /// enough were timed to say so.
+    pub(crate) fn cost_ps(&self, times: &Times) -> (u64, Option<u64>) {
+        // A thousandth of a tick, so that the average keeps its fraction.
+        let (milliticks, within) = times.cost_milliticks();
+        let milliticks = milliticks.saturating_sub(self.bracket);
+        let picos = |milliticks| self.scale.to_picos(Ticks(milliticks)).0 / 1000;
+        (picos(milliticks), within.map(picos))
+    }
+}
