@@ -64,7 +64,7 @@ fn taken(body: &[u8]) -> Option<Taken> {
 }
 
 #[test]
-fn a_sample_at_the_door_says_who_called_what_and_for_how_many() {
+fn a_sample_at_the_probe_says_who_called_what_and_for_how_many() {
     let Taken { sample, cost_ticks, slot, wait } = taken(&sample(&[0; 4], &SHOWN)).unwrap();
     assert_eq!(sample.called, Called::Vdso(25));
     assert_eq!((slot, wait), (0x7f00_0000_0080, Some(3)));

@@ -47,14 +47,14 @@ pub type Launch = Vec<Batch>;
 
 /// Which batches of a path count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Gate {
     /// For each launch and batch: whether the gate accepted it.
     pub accepted: Vec<Vec<bool>>,
     /// Fewer were accepted than can be used; then all batches count.
     pub is_unusable: bool,
 }
 
-impl Verdict {
+impl Gate {
     /// Compares the control loops of all batches with the best of all launches: a launch that was
     /// disturbed throughout must not be its own measure. A batch that `was_disturbed` (launch and
     /// batch, from 0) for another reason is not accepted either.
@@ -120,7 +120,7 @@ pub struct Summary {
 }
 
 /// The figures of a path; `None` if there is no batch.
-pub fn summarize(launches: &[Launch], verdict: &Verdict) -> Option<Summary> {
+pub fn summarize(launches: &[Launch], verdict: &Gate) -> Option<Summary> {
     let mut all: Vec<f64> = launches.iter().flatten().map(Batch::call_ns).collect();
     all.sort_by(f64::total_cmp);
     let counting: Vec<f64> =
@@ -156,7 +156,7 @@ pub fn summarize(launches: &[Launch], verdict: &Verdict) -> Option<Summary> {
 /// Costs of the batches of a launch that count.
 fn costs<'a>(
     launches: &'a [Launch],
-    verdict: &'a Verdict,
+    verdict: &'a Gate,
     launch: usize,
 ) -> impl Iterator<Item = f64> + 'a {
     let batches = launches[launch].iter().enumerate();
@@ -165,7 +165,7 @@ fn costs<'a>(
         .map(|(_, batch)| batch.call_ns())
 }
 
-fn of_launch(launches: &[Launch], verdict: &Verdict, launch: usize) -> Option<LaunchSummary> {
+fn of_launch(launches: &[Launch], verdict: &Gate, launch: usize) -> Option<LaunchSummary> {
     let all: Vec<f64> = launches[launch].iter().map(Batch::call_ns).collect();
     let counting: Vec<f64> = costs(launches, verdict, launch).collect();
     Some(LaunchSummary {
@@ -229,8 +229,8 @@ fn is_apart(low_ns: f64, high_ns: f64) -> bool {
 ///
 /// `None` if no round has both.
 pub fn ratio(
-    of: (&[Launch], &Verdict),
-    to: (&[Launch], &Verdict),
+    of: (&[Launch], &Gate),
+    to: (&[Launch], &Gate),
     minus_ns: f64,
 ) -> Option<MedianInterval> {
     let quotients = |everything: bool| -> Vec<f64> {
@@ -265,8 +265,8 @@ mod tests {
         }
     }
 
-    fn summary(launches: &[Launch]) -> (Summary, Verdict) {
-        let verdict = Verdict::of(launches, 0.03, |_, _| false);
+    fn summary(launches: &[Launch]) -> (Summary, Gate) {
+        let verdict = Gate::of(launches, 0.03, |_, _| false);
         (summarize(launches, &verdict).unwrap(), verdict)
     }
 
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn batches_that_lost_the_cpu_are_left_out() {
         let launches = [launch(20, 60, 0)];
-        let verdict = Verdict::of(&launches, 0.03, |launch, batch| launch == 0 && batch < 10);
+        let verdict = Gate::of(&launches, 0.03, |launch, batch| launch == 0 && batch < 10);
         assert_eq!(summarize(&launches, &verdict).unwrap().accepted, 50);
     }
 
@@ -356,8 +356,7 @@ mod tests {
         // Both get dearer with time, by the same factor: the quotient does not feel it.
         let rising = |cost: u64| (0..50).map(|n| batch(cost * (10 + n), 1000)).collect::<Launch>();
         let (above, below) = (vec![rising(60)], vec![rising(10)]);
-        let verdicts =
-            (Verdict::of(&above, 0.03, |_, _| false), Verdict::of(&below, 0.03, |_, _| false));
+        let verdicts = (Gate::of(&above, 0.03, |_, _| false), Gate::of(&below, 0.03, |_, _| false));
         let found = ratio((&above, &verdicts.0), (&below, &verdicts.1), 0.0).unwrap();
         assert_eq!((found.low, found.median, found.high, found.samples), (6.0, 6.0, 6.0, 50));
         let net = ratio((&above, &verdicts.0), (&below, &verdicts.1), 10.0).unwrap();
@@ -370,16 +369,15 @@ mod tests {
         let (mut above, below) = (launch(60, 40, 0), launch(10, 40, 0));
         above[7] = batch(600, 2000);
         let (above, below) = (vec![above], vec![below]);
-        let verdicts =
-            (Verdict::of(&above, 0.03, |_, _| false), Verdict::of(&below, 0.03, |_, _| false));
+        let verdicts = (Gate::of(&above, 0.03, |_, _| false), Gate::of(&below, 0.03, |_, _| false));
         let found = ratio((&above, &verdicts.0), (&below, &verdicts.1), 0.0).unwrap();
         assert_eq!((found.samples, found.high), (39, 6.0));
     }
 
     #[test]
     fn nothing_has_no_summary() {
-        let verdict = Verdict::of(&[], 0.03, |_, _| false);
+        let verdict = Gate::of(&[], 0.03, |_, _| false);
         assert!(summarize(&[], &verdict).is_none());
-        assert!(summarize(&[vec![]], &Verdict::of(&[vec![]], 0.03, |_, _| false)).is_none());
+        assert!(summarize(&[vec![]], &Gate::of(&[vec![]], 0.03, |_, _| false)).is_none());
     }
 }

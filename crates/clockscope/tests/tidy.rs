@@ -185,7 +185,7 @@ fn unsafe_code_has_its_place() {
     assert!(unsafe_has_its_place(&[File::new(UNSAFE_IN[0], "unsafe {}")]).is_empty());
 }
 
-fn architectures_have_doors(files: &[File]) -> Vec<String> {
+fn architectures_have_folders(files: &[File]) -> Vec<String> {
     files
         .iter()
         .filter(|f| matches!(f.extension(), "rs" | "toml"))
@@ -199,20 +199,25 @@ fn architectures_have_doors(files: &[File]) -> Vec<String> {
 }
 
 #[test]
-fn only_doors_ask_for_the_architecture() {
-    check(architectures_have_doors);
+fn only_those_folders_ask_for_the_architecture() {
+    check(architectures_have_folders);
     let bad = "#[cfg(target_arch = \"aarch64\")]";
     for path in ["crates/clockscope-sys/src/tsc.rs", "crates/fastclock/src/lib.rs", "fuzz/page.rs"]
     {
-        bites(architectures_have_doors, path, bad, "// target_arch");
-        bites(architectures_have_doors, path, "if cfg!(target_arch = \"x86_64\") {", "arch::NAME");
+        bites(architectures_have_folders, path, bad, "// target_arch");
+        bites(
+            architectures_have_folders,
+            path,
+            "if cfg!(target_arch = \"x86_64\") {",
+            "arch::NAME",
+        );
     }
     let path = "crates/fastclock/Cargo.toml";
     let bad_dependency = "[target.'cfg(target_arch = \"x86_64\")'.dependencies]";
-    bites(architectures_have_doors, path, bad_dependency, "[target.'cfg(unix)'.dependencies]");
+    bites(architectures_have_folders, path, bad_dependency, "[target.'cfg(unix)'.dependencies]");
     for path in ["crates/clockscope-sys/src/arch/mod.rs", "crates/fastclock/tests/page/arch/mod.rs"]
     {
-        assert!(architectures_have_doors(&[File::new(path, bad)]).is_empty(), "{path}");
+        assert!(architectures_have_folders(&[File::new(path, bad)]).is_empty(), "{path}");
     }
 }
 
@@ -295,7 +300,7 @@ const OF_THE_COMMAND: [&str; 3] =
 const SPEAKERS: [&str; 2] =
     ["crates/clockscope/src/printing/streams.rs", "crates/clockscope/src/commands/bench/mod.rs"];
 
-fn only_the_door_speaks(files: &[File]) -> Vec<String> {
+fn only_one_module_prints(files: &[File]) -> Vec<String> {
     let speaks = |line: &str| {
         let words = ["stdout().lock(", "stderr().lock(", "println!(", "print!("];
         words.iter().any(|word| line.contains(word))
@@ -310,11 +315,11 @@ fn only_the_door_speaks(files: &[File]) -> Vec<String> {
 }
 
 #[test]
-fn only_one_door_leads_to_the_terminal() {
-    check(only_the_door_speaks);
+fn only_one_module_leads_to_the_terminal() {
+    check(only_one_module_prints);
     let path = "crates/clockscope/src/commands/trace.rs";
     for speech in ["    println!(\"{name}\");", "    eprint!(\"a\");", "    io::stdout().lock()"] {
-        bites(only_the_door_speaks, path, speech, "    streams::print(&text)?;");
+        bites(only_one_module_prints, path, speech, "    streams::print(&text)?;");
     }
 }
 

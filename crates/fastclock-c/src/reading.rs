@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 use fastclock::page::PageClock;
-use fastclock::{Kind, Monotonic, Nanos};
+use fastclock::{ClockKind, Monotonic, Nanos};
 
 use crate::making::{FASTCLOCK_ERROR, fastclock_t};
 
@@ -180,10 +180,10 @@ pub extern "C" fn fastclock_elapsed(clock: Option<&fastclock_t>, since: i64) -> 
 #[unsafe(no_mangle)]
 pub extern "C" fn fastclock_resolution(clock: Option<&fastclock_t>, kind: c_int) -> i64 {
     let kind = match kind {
-        0 => Kind::Precise,
-        1 => Kind::Recent,
-        2 => Kind::Coarse,
-        3 => Kind::Second,
+        0 => ClockKind::Precise,
+        1 => ClockKind::Recent,
+        2 => ClockKind::Coarse,
+        3 => ClockKind::Second,
         _ => return ERROR,
     };
     clock.map_or(ERROR, |clock| clock.0.resolution(kind).0)

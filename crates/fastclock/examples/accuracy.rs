@@ -85,7 +85,7 @@ fn run(seconds: u64, period: u64) {
             let ready = keeper.discipline.estimate().is_some();
             due = now(ClockId::Monotonic).0 + if ready { horizon.0 } else { 50_000_000 };
             let verdict = keeper.observe(&look(&CpuCounter, 64));
-            if verdict != fastclock::discipline::Verdict::Steady {
+            if verdict != fastclock::discipline::Step::Steady {
                 println!("{verdict:?} {:?}", keeper.discipline.status());
             }
             let _ = keeper.publish(&mut writer, &CpuCounter);

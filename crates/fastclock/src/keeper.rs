@@ -1,6 +1,6 @@
 //! Keeping a page up: readings in, lines out.
 
-use crate::discipline::{Discipline, Estimate, Reading, Settings, Verdict};
+use crate::discipline::{Discipline, Estimate, Reading, Settings, Step};
 use crate::line::{Bound, Line, TickLength};
 use crate::page::{Content, Counter, State, TooLate, Writer};
 use crate::units::{Nanos, Ticks};
@@ -52,8 +52,8 @@ impl Keeper {
     }
 
     /// Takes a reading in and says what it shows. Nothing is published: where the verdict has a
-    /// [`reason`](Verdict::reason), end the page with it; otherwise [`publish`](Self::publish).
-    pub fn observe(&mut self, reading: &Reading) -> Verdict {
+    /// [`reason`](Step::reason), end the page with it; otherwise [`publish`](Self::publish).
+    pub fn observe(&mut self, reading: &Reading) -> Step {
         self.discipline.observe(reading)
     }
 

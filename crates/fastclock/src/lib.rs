@@ -147,7 +147,7 @@ mod units;
 #[cfg(feature = "std")]
 pub use attach_error::AttachError;
 #[cfg(feature = "std")]
-pub use clock::{Clock, HOST_PAGE, Kind, RecentUpdater, Source, Status};
+pub use clock::{Clock, ClockKind, HOST_PAGE, RecentUpdater, Source, Status};
 pub use clock_id::ClockId;
 pub use decline::Decline;
 #[cfg(feature = "std")]

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fastclock::page::{PageClock, TimeSpec};
 use fastclock::{
-    Bounded, Clock, Decline, KernelClock, Kind, MockClock, Monotonic, Nanos, ReadClock, Realtime,
-    RecentUpdater, Source,
+    Bounded, Clock, ClockKind, Decline, KernelClock, MockClock, Monotonic, Nanos, ReadClock,
+    Realtime, RecentUpdater, Source,
 };
 
 /// Every way to read `CLOCK_MONOTONIC`, in turn, by threads that compare none of them.
@@ -91,7 +91,7 @@ fn no_reading_goes_back() {
         assert!(clock.coarse() <= clock.coarse());
         let TimeSpec { sec, nsec } = clock.timespec(PageClock::Monotonic);
         assert!(Nanos::from_timespec(sec, nsec) >= last.into());
-        for kind in [Kind::Precise, Kind::Coarse, Kind::Second] {
+        for kind in [ClockKind::Precise, ClockKind::Coarse, ClockKind::Second] {
             assert!(clock.resolution(kind) >= Nanos(1), "{kind:?}");
         }
     }
@@ -143,9 +143,9 @@ fn kernel_and_mock_are_clocks_too() {
 fn a_thread_refreshes_what_is_kept() {
     let clock = Arc::new(Clock::new());
     let updater = RecentUpdater::start(Arc::clone(&clock), Duration::from_millis(1)).unwrap();
-    assert_eq!(clock.resolution(Kind::Recent), Nanos(1_000_000));
+    assert_eq!(clock.resolution(ClockKind::Recent), Nanos(1_000_000));
     let before = clock.recent();
     while clock.recent() == before {}
     drop(updater);
-    assert_eq!(clock.resolution(Kind::Recent), Nanos::ZERO);
+    assert_eq!(clock.resolution(ClockKind::Recent), Nanos::ZERO);
 }

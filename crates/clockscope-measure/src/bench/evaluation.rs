@@ -7,7 +7,7 @@ use clockscope_model::bench::{
     BenchReport, LaunchRow, Method, PathName, PathRow, RatioRow, SCHEMA,
 };
 use clockscope_model::host::HostState;
-use clockscope_stats::gated::{self, Summary, Verdict};
+use clockscope_stats::gated::{self, Gate, Summary};
 
 /// Batches of a path that are in the report by themselves.
 const SAMPLES_MAX: usize = 1_000;
@@ -18,7 +18,7 @@ const REJECTED_MAX: usize = 300;
 struct Evaluated {
     name: PathName,
     launches: Vec<gated::Launch>,
-    verdict: Verdict,
+    verdict: Gate,
     summary: Summary,
 }
 
@@ -62,7 +62,7 @@ fn evaluate(collected: &mut Collected, path: usize) -> Option<Evaluated> {
     let records = &collected.batches[path];
     let lost_the_cpu =
         |launch: usize, batch: usize| records[launch][batch].involuntary_switches > 0;
-    let verdict = Verdict::of(&launches, GATE, lost_the_cpu);
+    let verdict = Gate::of(&launches, GATE, lost_the_cpu);
     let records = collected.batches[path].iter_mut().flatten();
     for (record, accepted) in records.zip(verdict.accepted.iter().flatten()) {
         record.accepted = *accepted;

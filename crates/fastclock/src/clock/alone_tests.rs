@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Alone;
 use crate::arch::TICKS_ARE_SHORT;
-use crate::clock::{Clock, Kind, RecentUpdater, Source};
+use crate::clock::{Clock, ClockKind, RecentUpdater, Source};
 use crate::clock_id::ClockId;
 use crate::decline::Decline;
 use crate::points::Monotonic;
@@ -93,7 +93,7 @@ fn renewals_keep_it_within_its_bound() {
     assert!(clock.status().renewals > before.renewals);
     // No counter that a clock is kept by has less than 1 MHz; ticks are short where it has 1 GHz or more.
     let largest = if TICKS_ARE_SHORT { 1 } else { 1_001 };
-    let resolution = clock.resolution(Kind::Precise);
+    let resolution = clock.resolution(ClockKind::Precise);
     assert!((1..=largest).contains(&resolution.0), "{resolution:?}");
 }
 
@@ -201,11 +201,11 @@ fn recent_is_what_was_refreshed_last() {
     let clock = Arc::new(Clock::alone());
     let first = clock.recent();
     assert!(first.as_nanos() > 0 && clock.recent() == first);
-    assert_eq!(clock.resolution(Kind::Recent), Nanos(0));
+    assert_eq!(clock.resolution(ClockKind::Recent), Nanos(0));
     let later = clock.refresh_recent();
     assert!(later > first && clock.recent() == later);
     let updater = RecentUpdater::start(Arc::clone(&clock), Duration::from_micros(100)).unwrap();
-    assert_eq!(clock.resolution(Kind::Recent), Nanos(100_000));
+    assert_eq!(clock.resolution(ClockKind::Recent), Nanos(100_000));
     let mut last = clock.recent();
     for _ in 0..3 {
         let before = last;
@@ -215,7 +215,7 @@ fn recent_is_what_was_refreshed_last() {
         assert!(last > before && last <= clock.now());
     }
     drop(updater);
-    assert_eq!(clock.resolution(Kind::Recent), Nanos(0));
+    assert_eq!(clock.resolution(ClockKind::Recent), Nanos(0));
     assert_eq!(clock.recent(), clock.recent());
 }
 
@@ -235,7 +235,7 @@ fn negative_differences_are_zero_and_counted() {
 #[test]
 fn coarse_clocks_are_behind_by_less_than_two_ticks() {
     let clock = Clock::alone();
-    let tick = clock.resolution(Kind::Coarse);
+    let tick = clock.resolution(ClockKind::Coarse);
     assert!(tick >= Nanos(1_000_000) && tick <= Nanos(10_000_000), "{tick:?}");
     let coarse = clock.coarse();
     assert!(coarse <= clock.now());
@@ -243,5 +243,5 @@ fn coarse_clocks_are_behind_by_less_than_two_ticks() {
     let second = clock.second();
     assert!(second.as_nanos() % 1_000_000_000 == 0);
     assert!(second.as_nanos() + 2_000_000_000 > real.as_nanos(), "{second:?} {real:?}");
-    assert_eq!(clock.resolution(Kind::Second), Nanos(1_000_000_000));
+    assert_eq!(clock.resolution(ClockKind::Second), Nanos(1_000_000_000));
 }

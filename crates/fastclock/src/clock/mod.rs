@@ -32,7 +32,7 @@ pub const HOST_PAGE: &str = "/run/clockscope/page";
 
 /// Which reading [`Clock::resolution`] is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ClockKind {
     /// [`now`](Clock::now), [`realtime`](Clock::realtime) and their other forms.
     Precise,
     /// [`recent`](Clock::recent).
@@ -77,12 +77,12 @@ pub struct Clock {
 }
 
 /// The kernel's part in a clock.
-struct Door<'a> {
+struct KernelReads<'a> {
     clock: &'a Clock,
     counts: bool,
 }
 
-impl Kernel for Door<'_> {
+impl Kernel for KernelReads<'_> {
     fn read(&self, clock: ClockId) -> Nanos {
         sys::now(clock)
     }
@@ -354,16 +354,16 @@ impl Clock {
         later.saturating_since(earlier)
     }
 
-    /// The smallest step of a reading, in nanoseconds: of [`Kind::Precise`] a tick of the counter,
-    /// at least one; of [`Kind::Coarse`] the kernel's timer tick; of [`Kind::Recent`] the
+    /// The smallest step of a reading, in nanoseconds: of [`ClockKind::Precise`] a tick of the counter,
+    /// at least one; of [`ClockKind::Coarse`] the kernel's timer tick; of [`ClockKind::Recent`] the
     /// [`RecentUpdater`]'s period, zero without one, because then only the program knows.
     #[must_use]
-    pub fn resolution(&self, kind: Kind) -> Nanos {
+    pub fn resolution(&self, kind: ClockKind) -> Nanos {
         match kind {
-            Kind::Precise => status::tick(self.mapping.opened()).unwrap_or(Nanos(1)),
-            Kind::Recent => self.recent.period(),
-            Kind::Coarse => sys::resolution(ClockId::MonotonicCoarse),
-            Kind::Second => Nanos(1_000_000_000),
+            ClockKind::Precise => status::tick(self.mapping.opened()).unwrap_or(Nanos(1)),
+            ClockKind::Recent => self.recent.period(),
+            ClockKind::Coarse => sys::resolution(ClockId::MonotonicCoarse),
+            ClockKind::Second => Nanos(1_000_000_000),
         }
     }
 
@@ -401,8 +401,12 @@ impl Clock {
     }
 
     #[inline(always)]
-    fn reader<'a>(&'a self, pair: &'a Pair, counts: bool) -> Reader<'a, CpuCounter, Door<'a>> {
-        let kernel = Door { clock: self, counts };
+    fn reader<'a>(
+        &'a self,
+        pair: &'a Pair,
+        counts: bool,
+    ) -> Reader<'a, CpuCounter, KernelReads<'a>> {
+        let kernel = KernelReads { clock: self, counts };
         Reader { page: &pair.page, trust: &pair.trust, counter: CpuCounter, kernel }
     }
 

@@ -11,7 +11,7 @@
 //! the error is at most the bound plus the change times the time since the reading that the line
 //! was made from (50 us after 100 ms of 500 ppm), until the change is found: at the second tight
 //! reading after it, or when it has moved the clock by more than the width of two brackets, whichever is
-//! later. The first reading that disagrees by more than the bound says so ([`Verdict::Slewed`];
+//! later. The first reading that disagrees by more than the bound says so ([`Step::Slewed`];
 //! [`Status::exceeded`] says by how much), and the allowance is raised to twice the change and
 //! halved every 30 s: whoever slewed will stop slewing. Once it is found the bound holds again.
 //!
@@ -66,7 +66,7 @@ pub struct Reading {
 
 /// What a reading says of the time before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Step {
     /// As expected.
     Steady,
     /// The kernel's clock has another rate than before by more than was allowed for, as under an
@@ -86,7 +86,7 @@ pub enum Verdict {
     CounterBackwards,
 }
 
-impl Verdict {
+impl Step {
     /// Why a page must be given up until the counter is measured anew; `None` if it may go on.
     #[must_use]
     pub const fn reason(self) -> Option<Decline> {
@@ -173,15 +173,15 @@ pub struct Counts {
     pub readings: u64,
     /// Changes of the kernel's rate within the allowance that were found by and by.
     pub rate_changes: u64,
-    /// [`Verdict::Slewed`].
+    /// [`Step::Slewed`].
     pub slewed: u64,
-    /// [`Verdict::Stepped`].
+    /// [`Step::Stepped`].
     pub stepped: u64,
-    /// [`Verdict::Jumped`].
+    /// [`Step::Jumped`].
     pub jumped: u64,
-    /// [`Verdict::Suspended`].
+    /// [`Step::Suspended`].
     pub suspended: u64,
-    /// [`Verdict::CounterStopped`] and [`Verdict::CounterBackwards`].
+    /// [`Step::CounterStopped`] and [`Step::CounterBackwards`].
     pub counter_failed: u64,
 }
 
@@ -200,7 +200,7 @@ pub struct Status {
     pub bound: Nanos,
     /// By how much the rate may change without notice now, parts per billion.
     pub allowance_ppb: u32,
-    /// By how much the last [`Verdict::Slewed`] was outside of what the bound allowed.
+    /// By how much the last [`Step::Slewed`] was outside of what the bound allowed.
     pub exceeded: Nanos,
     /// What was seen since the beginning.
     pub counts: Counts,
@@ -267,12 +267,12 @@ impl Discipline {
     }
 
     /// Takes a reading in.
-    pub fn observe(&mut self, reading: &Reading) -> Verdict {
+    pub fn observe(&mut self, reading: &Reading) -> Step {
         self.counts.readings = self.counts.readings.saturating_add(1);
         let verdict = match self.fix {
             None => {
                 self.begin(reading, Constants::new(reading));
-                Verdict::Steady
+                Step::Steady
             }
             Some(fix) => self.judge(fix, reading),
         };
@@ -285,12 +285,12 @@ impl Discipline {
             self.begin(reading, constants);
         }
         let count = match verdict {
-            Verdict::Steady => return verdict,
-            Verdict::Slewed => &mut self.counts.slewed,
-            Verdict::Stepped(_) => &mut self.counts.stepped,
-            Verdict::Jumped(_) => &mut self.counts.jumped,
-            Verdict::Suspended(_) => &mut self.counts.suspended,
-            Verdict::CounterStopped | Verdict::CounterBackwards => &mut self.counts.counter_failed,
+            Step::Steady => return verdict,
+            Step::Slewed => &mut self.counts.slewed,
+            Step::Stepped(_) => &mut self.counts.stepped,
+            Step::Jumped(_) => &mut self.counts.jumped,
+            Step::Suspended(_) => &mut self.counts.suspended,
+            Step::CounterStopped | Step::CounterBackwards => &mut self.counts.counter_failed,
         };
         *count = count.saturating_add(1);
         verdict
@@ -354,17 +354,17 @@ impl Discipline {
         self.fix = Some(Fix { ticks, mono, bound: half, constants });
     }
 
-    fn judge(&mut self, mut fix: Fix, reading: &Reading) -> Verdict {
+    fn judge(&mut self, mut fix: Fix, reading: &Reading) -> Step {
         if let Some(asleep) = fix.constants.asleep(reading) {
-            return Verdict::Suspended(asleep);
+            return Step::Suspended(asleep);
         }
         let passed = reading.mono.0.saturating_sub(fix.mono);
         if reading.ticks < fix.ticks {
-            return Verdict::CounterBackwards;
+            return Step::CounterBackwards;
         }
         if reading.ticks == fix.ticks {
             let same = passed.abs() <= fix.bound.saturating_add(self.settings.noise.0);
-            return if same { Verdict::Steady } else { Verdict::CounterStopped };
+            return if same { Step::Steady } else { Step::CounterStopped };
         }
         let stepped = fix.constants.take(reading);
         let followed = match self.baseline.rate {
@@ -372,17 +372,17 @@ impl Discipline {
             None => self.measure(fix, reading),
         };
         match (followed, stepped) {
-            (Verdict::Steady | Verdict::Slewed, Some(by)) => Verdict::Stepped(by),
+            (Step::Steady | Step::Slewed, Some(by)) => Step::Stepped(by),
             _ => followed,
         }
     }
 
     /// The second reading: from now on there is a rate.
-    fn measure(&mut self, fix: Fix, reading: &Reading) -> Verdict {
+    fn measure(&mut self, fix: Fix, reading: &Reading) -> Step {
         let passed = reading.mono.0.saturating_sub(fix.mono);
         let ticks = reading.ticks.0.saturating_sub(fix.ticks.0).max(1);
         if passed <= 0 {
-            return Verdict::Jumped(Nanos(passed));
+            return Step::Jumped(Nanos(passed));
         }
         let tick = (u128::from(passed.unsigned_abs()) << 64) / u128::from(ticks);
         // The width of the first reading was in ticks.
@@ -391,11 +391,11 @@ impl Discipline {
         let half = self.half_width(reading, tick);
         self.baseline.push(reading, half, &self.settings);
         self.fix = Some(Fix { ticks: reading.ticks, mono: reading.mono.0, bound: half, ..fix });
-        Verdict::Steady
+        Step::Steady
     }
 
     /// Compares a reading with what was expected, and takes it in.
-    fn follow(&mut self, fix: Fix, rate: Rate, reading: &Reading) -> Verdict {
+    fn follow(&mut self, fix: Fix, rate: Rate, reading: &Reading) -> Step {
         let age = Ticks(reading.ticks.0.saturating_sub(fix.ticks.0));
         let expected = fix.mono.saturating_add(scaled(age, rate.tick));
         let growth = rate.doubt.saturating_add(share_ppb(rate.tick, self.allowance()));
@@ -423,7 +423,7 @@ impl Discipline {
             self.raise_allowance(ppb, reading.mono.0);
         }
         self.prove();
-        Verdict::Steady
+        Step::Steady
     }
 
     /// The reading is outside of what was expected.
@@ -435,12 +435,12 @@ impl Discipline {
         off: i64,
         excess: i64,
         half: i64,
-    ) -> Verdict {
+    ) -> Step {
         let age = Ticks(reading.ticks.0.saturating_sub(fix.ticks.0));
         if excess > scaled(age, share_ppb(rate.tick, SLEW_PPB))
             || off.saturating_abs() > self.settings.jump.0
         {
-            return Verdict::Jumped(Nanos(off));
+            return Step::Jumped(Nanos(off));
         }
         let off = u128::from(off.unsigned_abs()) << 64;
         self.raise_allowance(in_ppb(off / u128::from(age.0.max(1)), rate.tick), reading.mono.0);
@@ -449,7 +449,7 @@ impl Discipline {
         self.fix = Some(Fix { ticks: reading.ticks, mono: reading.mono.0, bound: half, ..fix });
         self.exceeded = Nanos(excess);
         self.prove();
-        Verdict::Slewed
+        Step::Slewed
     }
 
     fn prove(&mut self) {

@@ -1,6 +1,6 @@
-//! The kernel's door: its clocks, pages in memory, and what it says of the counter.
+//! System calls and kernel interfaces: clocks, pages in memory, and what the kernel says of the counter.
 
-#![allow(unsafe_code, reason = "the kernel's door")]
+#![allow(unsafe_code, reason = "system calls")]
 
 mod clocksource;
 mod errno;

@@ -10,7 +10,7 @@
 #[path = "discipline/simulated/mod.rs"]
 mod simulated;
 
-use fastclock::discipline::{Reading, Verdict, grain};
+use fastclock::discipline::{Reading, Step, grain};
 use fastclock::{Nanos, Ticks};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -21,7 +21,7 @@ fn run(hardware: Hardware, plan: &Plan, seconds: f64, events: &[(f64, Event)]) -
     keep(&Machine::new(hardware, 0x9e37_79b9_7f4a_7c15, events), plan, seconds * SECOND)
 }
 
-fn kinds(outcome: &Outcome) -> Vec<Verdict> {
+fn kinds(outcome: &Outcome) -> Vec<Step> {
     outcome.verdicts.iter().map(|(_, verdict)| *verdict).collect()
 }
 
@@ -62,7 +62,7 @@ fn a_slew_is_found_at_the_next_look() {
             let events = [(8.03 * SECOND, Event::Slew(ppm)), (22.07 * SECOND, Event::Slew(0.0))];
             let outcome = run(TSC, &Plan::every(period), 45.0, &events);
             outcome.assert_good();
-            assert!(kinds(&outcome).iter().all(|kind| *kind == Verdict::Slewed), "{outcome:?}");
+            assert!(kinds(&outcome).iter().all(|kind| *kind == Step::Slewed), "{outcome:?}");
             // A look itself loses its CPU for some milliseconds now and then.
             if ppm.abs() > 5.0 {
                 let found = outcome.verdicts.first().map(|(at, _)| at - 8.03 * SECOND);
@@ -123,7 +123,7 @@ fn steps_of_the_wall_clock_leave_the_monotonic_clocks_alone() {
         let events = [(5.03 * SECOND, Event::Step(by))];
         let outcome = run(TSC, &Plan::every(100.0 * MS), 12.0, &events);
         outcome.assert_good();
-        assert_eq!(kinds(&outcome), [Verdict::Stepped(Nanos(by))]);
+        assert_eq!(kinds(&outcome), [Step::Stepped(Nanos(by))]);
         assert!(outcome.seen.worst < 60, "{outcome:?}");
     }
 }
@@ -133,7 +133,7 @@ fn a_leap_second_steps_the_wall_clock_and_not_atomic_time() {
     let events = [(5.03 * SECOND, Event::Leap)];
     let outcome = run(TSC, &Plan::every(100.0 * MS), 12.0, &events);
     outcome.assert_good();
-    assert_eq!(kinds(&outcome), [Verdict::Stepped(Nanos(-1_000_000_000))]);
+    assert_eq!(kinds(&outcome), [Step::Stepped(Nanos(-1_000_000_000))]);
     let offsets = outcome.keeper.discipline.estimate().map(|estimate| estimate.offsets);
     assert_eq!(offsets.map(|offsets| offsets.tai.0 - offsets.real.0), Some(38_000_000_000));
 }
@@ -146,7 +146,7 @@ fn sleep_is_noticed_whatever_the_counter_does() {
             let outcome = run(TSC, &Plan::every(100.0 * MS), 12.0, &events);
             outcome.assert_good();
             let seen = kinds(&outcome);
-            let [Verdict::Suspended(nanos)] = seen[..] else { panic!("{counter:?} {seen:?}") };
+            let [Step::Suspended(nanos)] = seen[..] else { panic!("{counter:?} {seen:?}") };
             assert!((nanos.0 as f64 - lasted).abs() < 200.0, "{nanos:?}");
         }
     }
@@ -158,14 +158,14 @@ fn a_migration_to_another_rate_is_followed_or_begun_anew() {
         let events = [(5.03 * SECOND, Event::Hz(TSC.hz * (1.0 + ppm * 1e-6)))];
         let outcome = run(TSC, &Plan::every(100.0 * MS), 20.0, &events);
         outcome.assert_good();
-        assert_eq!(kinds(&outcome)[..1], [Verdict::Slewed], "{outcome:?}");
+        assert_eq!(kinds(&outcome)[..1], [Step::Slewed], "{outcome:?}");
         assert!(outcome.worst_at_end < 100, "{outcome:?}");
     }
     for factor in [1.2, 0.8, 1.01, 0.5, 1.9] {
         let events = [(5.03 * SECOND, Event::Hz(TSC.hz * factor))];
         let outcome = run(TSC, &Plan::every(100.0 * MS), 20.0, &events);
         outcome.assert_good();
-        assert!(matches!(kinds(&outcome)[..1], [Verdict::Jumped(_)]), "{outcome:?}");
+        assert!(matches!(kinds(&outcome)[..1], [Step::Jumped(_)]), "{outcome:?}");
         assert!(outcome.worst_at_end < 100, "{outcome:?}");
     }
 }
@@ -178,7 +178,7 @@ fn jumps_are_noticed() {
         outcome.assert_good();
         let seen = kinds(&outcome);
         assert!(
-            matches!(seen[..], [Verdict::Jumped(_) | Verdict::CounterBackwards]),
+            matches!(seen[..], [Step::Jumped(_) | Step::CounterBackwards]),
             "{ticks} {seen:?}"
         );
     }
@@ -187,7 +187,7 @@ fn jumps_are_noticed() {
         let outcome = run(TSC, &Plan::every(100.0 * MS), 12.0, &events);
         outcome.assert_good();
         let seen = kinds(&outcome);
-        let [Verdict::Jumped(by)] = seen[..] else { panic!("{nanos} {seen:?}") };
+        let [Step::Jumped(by)] = seen[..] else { panic!("{nanos} {seen:?}") };
         assert!((by.0 as f64 - nanos).abs() < 1_000.0, "{by:?}");
     }
 }
@@ -198,7 +198,7 @@ fn a_counter_that_stands_still_is_left_until_it_goes_on() {
         [(5.03 * SECOND, Event::CounterStands(true)), (7.01 * SECOND, Event::CounterStands(false))];
     let outcome = run(TSC, &Plan::every(100.0 * MS), 14.0, &events);
     outcome.assert_good();
-    assert!(kinds(&outcome).contains(&Verdict::CounterStopped), "{outcome:?}");
+    assert!(kinds(&outcome).contains(&Step::CounterStopped), "{outcome:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The discipline on readings recorded from a real machine (`examples/accuracy.rs record`).
 
-use fastclock::discipline::{Discipline, Estimate, Reading, Settings, Verdict};
+use fastclock::discipline::{Discipline, Estimate, Reading, Settings, Step};
 use fastclock::keeper::{Pace, content};
 use fastclock::page::PageClock;
 use fastclock::{Line, Nanos, Offsets, Ticks};
@@ -42,7 +42,7 @@ fn errors(readings: &[Reading]) -> Vec<(i64, i64)> {
     let mut line: Option<Line> = None;
     let mut errors = Vec::new();
     for pair in readings.windows(2) {
-        assert_eq!(discipline.observe(&pair[0]), Verdict::Steady);
+        assert_eq!(discipline.observe(&pair[0]), Step::Steady);
         let Some(estimate) = discipline.estimate() else { continue };
         assert_eq!(estimate.offsets, exact(&estimate));
         let begin = Ticks(estimate.at.0 + 50_000);

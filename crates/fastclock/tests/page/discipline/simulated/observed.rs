@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use fastclock::discipline::{Reading, Settings, Verdict};
+use fastclock::discipline::{Reading, Settings, Step};
 use fastclock::keeper::{Keeper, Pace};
 use fastclock::page::{Counter, Order, Page, PageClock, Reader, Trust, Writer};
 use fastclock::{ClockId, Nanos, Ticks, sys};
@@ -199,7 +199,7 @@ impl Plan {
 pub(crate) struct Outcome {
     pub(crate) seen: Seen,
     /// What the readings said, but for `Steady`, with the time.
-    pub(crate) verdicts: Vec<(f64, Verdict)>,
+    pub(crate) verdicts: Vec<(f64, Step)>,
     pub(crate) keeper: Keeper,
     /// Readings that the page answered in the last fifth of the time.
     pub(crate) answered_at_end: u64,
@@ -265,7 +265,7 @@ pub(crate) fn keep(machine: &Machine, plan: &Plan, lasts: f64) -> Outcome {
             reading = absurd;
         }
         let verdict = keeper.observe(&reading);
-        if verdict != Verdict::Steady {
+        if verdict != Step::Steady {
             verdicts.push((looked, verdict));
         }
         if let Some(reason) = verdict.reason() {
