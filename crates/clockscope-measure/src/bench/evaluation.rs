@@ -23,7 +23,7 @@ struct Evaluated {
 }
 
 /// The report on what was collected; marks there which batches were accepted.
-pub fn report(collected: &mut Collected, host: HostState, net: bool) -> BenchReport {
+pub(super) fn report(collected: &mut Collected, host: HostState, net: bool) -> BenchReport {
     let paths: Vec<Evaluated> =
         (0..collected.names.len()).filter_map(|path| evaluate(collected, path)).collect();
     let empty_ns = paths

@@ -7,8 +7,9 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::Request;
 use super::launch::Message;
-use clockscope_model::bench::{BatchRecord, PathDecline, PathName};
+use clockscope_model::bench::{BatchRecord, BenchReport, PathDecline, PathName, Record, SCHEMA};
 use clockscope_stats::gate::Batch;
+use clockscope_text::foreign::json;
 
 /// This program, even if its file was replaced.
 const MYSELF: &str = "/proc/self/exe";
@@ -41,6 +42,27 @@ impl Collected {
             control_after_ns: record.control_after_ns,
         };
         self.batches[path].iter().map(|launch| launch.iter().map(batch).collect()).collect()
+    }
+
+    /// A record a line: the host, then every batch as it was made, then what was not measured.
+    ///
+    /// # Errors
+    ///
+    /// None that the models can cause; what `serde_json` says otherwise.
+    pub fn ndjson(&self, report: &BenchReport) -> Result<String> {
+        let head = Record::Host {
+            schema: SCHEMA,
+            host: Box::new(report.host.clone()),
+            method: Box::new(report.method.clone()),
+        };
+        let batches = self.batches.iter().flatten().flatten().cloned().map(Record::Batch);
+        let declines = report.declines.iter().cloned().map(Record::Decline);
+        let mut out = String::new();
+        for record in std::iter::once(head).chain(batches).chain(declines) {
+            out += &json(&record, false)?;
+            out.push('\n');
+        }
+        Ok(out)
     }
 
     /// Takes in what launch number `launch` says; true at its end.

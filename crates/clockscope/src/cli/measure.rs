@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::Format;
-use clockscope_measure::bench::Request;
+use clockscope_measure::bench::{Plan, Request};
 
 /// Options of `clockscope bench`.
 #[derive(Debug, Args)]
@@ -60,9 +60,19 @@ pub struct BenchArgs {
 }
 
 impl BenchArgs {
-    /// What is to be measured.
-    pub fn request(&self) -> Request {
-        Request { names: self.names.clone(), routes: self.route.clone(), quick: self.quick }
+    /// What is to be measured and reported.
+    pub fn plan(&self) -> Plan {
+        Plan {
+            request: Request {
+                names: self.names.clone(),
+                routes: self.route.clone(),
+                quick: self.quick,
+            },
+            launches: self.launches,
+            cpu: self.cpu,
+            net: self.net,
+            instructions: self.instructions,
+        }
     }
 }
 

@@ -8,10 +8,10 @@ use crate::cli::measure::{BenchArgs, BenchFormat};
 use crate::printing::replace_file::Prepared;
 use crate::printing::{colour, streams};
 use clockscope_measure::bench::launches::Collected;
-use clockscope_model::bench::{BenchReport, Record, SCHEMA};
+use clockscope_model::bench::BenchReport;
 use clockscope_report::bench::text;
 use clockscope_report::pages;
-use clockscope_text::foreign::{json, json_document, printable_lines};
+use clockscope_text::foreign::{json_document, printable_lines};
 
 /// A file that ends so gets every batch.
 const BATCHES: &str = "ndjson";
@@ -104,9 +104,7 @@ impl Outputs {
 
 fn print(format: BenchFormat, printed: &str) -> Result<()> {
     match format {
-        BenchFormat::Text => {
-            streams::print_bytes(colour::for_stdout(printed, |_| false).as_bytes())
-        }
+        BenchFormat::Text => colour::print_report(printed),
         _ => streams::print(printed),
     }
 }
@@ -115,24 +113,7 @@ fn render(format: BenchFormat, report: &BenchReport, collected: &Collected) -> R
     match format {
         BenchFormat::Text => Ok(text::render(report)),
         BenchFormat::Json => Ok(json_document(report)?),
-        BenchFormat::Ndjson => ndjson(report, collected),
+        BenchFormat::Ndjson => collected.ndjson(report),
         BenchFormat::Html => pages::of_report(report, None),
     }
-}
-
-/// The host, then every batch as it was made, then what was not measured.
-fn ndjson(report: &BenchReport, collected: &Collected) -> Result<String> {
-    let head = Record::Host {
-        schema: SCHEMA,
-        host: Box::new(report.host.clone()),
-        method: Box::new(report.method.clone()),
-    };
-    let batches = collected.batches.iter().flatten().flatten().cloned().map(Record::Batch);
-    let declines = report.declines.iter().cloned().map(Record::Decline);
-    let mut out = String::new();
-    for record in std::iter::once(head).chain(batches).chain(declines) {
-        out += &json(&record, false)?;
-        out.push('\n');
-    }
-    Ok(out)
 }

@@ -1,0 +1,95 @@
+//! A measurement from its plan to the report.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use super::chosen::{self, Chosen};
+use super::launches::{self, Collected};
+use super::{Plan, evaluation, instructions, launch};
+use crate::host;
+use clockscope_model::bench::BenchReport;
+use clockscope_report::bench::notes;
+use clockscope_sys::affinity;
+
+/// What is possible of a plan on this machine.
+#[derive(Debug)]
+pub struct Measurement {
+    start: Instant,
+    plan: Plan,
+    chosen: Chosen,
+    cpu: u32,
+}
+
+impl Measurement {
+    /// Finds what there is to measure, and where.
+    ///
+    /// # Errors
+    ///
+    /// A name that does not exist, a CPU that may not be used, or nothing that can be measured.
+    pub fn new(plan: Plan) -> Result<Self> {
+        let start = Instant::now();
+        let chosen = chosen::choose(&plan.request)?;
+        if chosen.paths.len() == 1 {
+            let reason = chosen.declined.first().map(|one| one.reason.as_str());
+            bail!("nothing can be measured: {}", reason.unwrap_or("nothing was asked for"));
+        }
+        let cpu = cpu(plan.cpu, affinity::allowed())?;
+        Ok(Self { start, plan, chosen, cpu })
+    }
+
+    /// How many fresh processes will measure.
+    pub fn launches(&self) -> u32 {
+        self.plan.launches.unwrap_or(if self.plan.request.quick { 1 } else { launch::LAUNCHES })
+    }
+
+    /// Measures; `show` is told which launch is how far.
+    ///
+    /// # Errors
+    ///
+    /// When a launch fails.
+    pub fn run(self, show: &mut dyn FnMut(u32, f64)) -> Result<(BenchReport, Collected)> {
+        let host = host::collect();
+        let mut collected = launches::run(&self.plan.request, self.launches(), self.cpu, show)?;
+        let mut report = evaluation::report(&mut collected, host, self.plan.net);
+        report.notes = notes::of(&report, collected.pinning_refused.as_deref());
+        if self.plan.instructions {
+            let (instructions, notes) = instructions::of(&self.chosen.paths);
+            report.instructions = Some(instructions);
+            report.notes.extend(notes);
+        }
+        report.method.elapsed_ms = millis(self.start.elapsed());
+        Ok((report, collected))
+    }
+}
+
+/// The CPU to measure on: the one that was asked for, or the current one.
+fn cpu(wanted: Option<u32>, allowed: io::Result<Vec<u32>>) -> Result<u32> {
+    let Some(wanted) = wanted else { return Ok(affinity::current()) };
+    match allowed {
+        Ok(allowed) if !allowed.contains(&wanted) => {
+            let list: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+            bail!("cannot measure on CPU {wanted}; this process may use {}", list.join(", "))
+        }
+        // Where nobody knows what is allowed, the launch finds out.
+        _ => Ok(wanted),
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_cpu_that_is_allowed_can_be_asked_for() {
+        assert_eq!(cpu(Some(3), Ok(vec![0, 3])).unwrap(), 3);
+        let error = cpu(Some(4), Ok(vec![0, 3])).unwrap_err().to_string();
+        assert_eq!(error, "cannot measure on CPU 4; this process may use 0, 3");
+        assert_eq!(cpu(Some(4), Err(io::ErrorKind::PermissionDenied.into())).unwrap(), 4);
+    }
+}
